@@ -1,0 +1,77 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Options: the fully resolved configuration of one command (DESIGN.md section 5). Plain data;
+// filled by option_parser from defaults, configuration file, DDPBENCH_ variables and flags, in that
+// order, and handed to worker processes as JSON.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ddpbench::bench {
+
+// A fault or slowness planted for tests and demonstrations: "slow:rank=1,phase=backward,percent=25",
+// "kill:rank=1,step=5", "stop:rank=1,step=5" (SIGSTOP), "throw:rank=1,step=5", "missing_bucket:bucket=0",
+// "sum" (a sum for an average), "stale:rank=1,step=1" (one rank skips an update).
+struct Injection {
+  std::string kind;
+  int rank = -1;             // process rank; -1: all
+  std::int64_t step = -1;    // counted over verification, warm-up and training; -1: every step
+  std::string phase;
+  double percent = 0;
+  int bucket = 0;
+  std::string text;          // as given
+};
+
+struct Options {
+  std::vector<std::string> strategies = {"single"};
+  std::vector<int> gpus = {1};
+  bool all_gpus = false;           // --gpus=all, resolved by the supervisor
+  std::string config_path;         // as resolved; empty: none
+  std::string device = "auto";     // auto | cpu | cuda
+  std::string backend = "auto";    // auto | ring | nccl
+  std::optional<std::int64_t> batch_size;         // per device; weak scaling
+  std::optional<std::int64_t> global_batch_size;  // strong scaling
+  int epochs = 1;
+  std::optional<std::int64_t> steps;  // an epoch, at most
+  int warmup_steps = 10;
+  int repetitions = 1;
+  std::uint64_t seed = 1;
+  int threads_per_device = 1;
+  std::string precision = "fp32";
+  double lr = 0.01, momentum = 0.9, weight_decay = 0;
+  std::string optimizer = "sgd";
+  std::string lr_scaling = "none";   // none | linear
+  std::string last_batch = "pad";    // pad | drop
+  bool overlap = true;
+  double bucket_cap_mb = 25, first_bucket_mb = 1;  // MiB
+  int servers = 1;
+  std::string ps_update = "server";  // server | worker
+  int loader_workers = 1;
+  int verify_steps = 3;
+  bool observe = true;
+  bool oversubscribe = false;
+  double timeout_s = 300;
+  std::string json_path;             // empty: ddpbench-<UTC time>.json
+  bool force = false;
+  std::string save_model, load_model;
+  std::string data_dir;              // empty: the default places
+  std::vector<Injection> injections;
+  bool dry_run = false, quiet = false;
+
+  // Keys that only a configuration file has.
+  std::string model = "simple_cnn";  // name in configs/models, or a path
+  std::string dataset = "mnist";
+  std::string on_missing = "synthesize";  // synthesize | error
+  double dataset_mean = 0.1307, dataset_std = 0.3081;
+};
+
+// The resolved configuration as reports show it and workers read it; from_json(to_json(o)) == o.
+nlohmann::ordered_json to_json(const Options& options);
+Options options_from_json(const nlohmann::json& json);
+
+}  // namespace ddpbench::bench

@@ -1,0 +1,39 @@
+# SPDX-FileCopyrightText: The ddpbench authors
+# SPDX-License-Identifier: Apache-2.0
+
+# ddpbench_add_room(<name> SOURCES <files...> [PUBLIC <libs...>] [PRIVATE <libs...>])
+#
+# One static library a room, with the alias ddpbench::<name>. Includes are written from the
+# repository's root ("kernels/runtime/device.h").
+function(ddpbench_add_room name)
+  cmake_parse_arguments(ROOM "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
+  add_library(ddpbench_${name} STATIC ${ROOM_SOURCES})
+  add_library(ddpbench::${name} ALIAS ddpbench_${name})
+  target_include_directories(ddpbench_${name} PUBLIC ${PROJECT_SOURCE_DIR})
+  target_link_libraries(ddpbench_${name} PUBLIC fmt::fmt ${ROOM_PUBLIC}
+                                         PRIVATE ddpbench_flags ${ROOM_PRIVATE})
+endfunction()
+
+# ddpbench_add_tests(<name> SOURCES <files...> LIBRARIES <libs...> [LABELS <labels...>]
+#                    [TIMEOUT <seconds>] [SERIAL])
+#
+# One test program; every GoogleTest case becomes a ctest test with these labels. SERIAL: its cases
+# need both cores or real time, nothing else runs beside them.
+function(ddpbench_add_tests name)
+  cmake_parse_arguments(TEST "SERIAL" "TIMEOUT" "SOURCES;LIBRARIES;LABELS" ${ARGN})
+  if(NOT TEST_LABELS)
+    set(TEST_LABELS unit)
+  endif()
+  if(NOT TEST_TIMEOUT)
+    set(TEST_TIMEOUT 120)
+  endif()
+  add_executable(${name} ${TEST_SOURCES})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(${name} PRIVATE ${TEST_LIBRARIES} GTest::gmock GTest::gtest_main
+                                        ddpbench_flags)
+  set(properties LABELS "${TEST_LABELS}" TIMEOUT ${TEST_TIMEOUT})
+  if(TEST_SERIAL)
+    list(APPEND properties RUN_SERIAL TRUE)
+  endif()
+  gtest_discover_tests(${name} PROPERTIES ${properties} DISCOVERY_TIMEOUT 60)
+endfunction()

@@ -1,0 +1,1 @@
+// placeholder until the room has its first source

@@ -1,0 +1,36 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// `ddpbench data fetch` and `data list`: downloads with libcurl, checks SHA-256, writes atomically.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace ddpbench::data {
+
+struct FetchOptions {
+  std::string directory;              // files go to <directory>/<name>/
+  std::string base_url;               // empty: the data set's own; tests use a local server
+  bool force = false;                 // download again what is already there and correct
+  double timeout_s = 60;              // without a byte
+  std::function<void(const std::string& line)> progress;  // may be empty
+};
+
+// Throws ConfigError (unknown name, checksum or size that disagrees: naming URL, expected and found)
+// or UnavailableError (network, HTTP status). Leaves no partial file.
+void fetch_dataset(const std::string& name, const FetchOptions& options);
+
+struct FileState {
+  std::string name, path;
+  bool present = false, correct = false;
+  std::uint64_t bytes = 0;
+};
+// The published files of a data set as found in `directory`, checksums taken.
+std::vector<FileState> inspect_dataset(const std::string& name, const std::string& directory);
+
+// $XDG_CACHE_HOME/ddpbench or ~/.cache/ddpbench, from the values handed in (may be null).
+std::string default_data_directory(const char* xdg_cache_home, const char* home);
+
+}  // namespace ddpbench::data

@@ -1,0 +1,65 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Loader: assembles normalised batches ahead of time, on worker threads, into host buffers that it is
+// handed and that go round. Used by one consumer thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "datasets/dataset.h"
+#include "datasets/sharded_sampler.h"
+
+namespace ddpbench::data {
+
+// (byte / 255 - mean) / std, in fp32.
+struct Normalization {
+  double mean = 0, std = 1;
+};
+
+// Host memory for one batch. Owned by the caller; outlives the Loader.
+struct BatchBuffer {
+  float* images = nullptr;         // [batch, channels, height, width]
+  std::int32_t* labels = nullptr;  // [batch]
+};
+
+struct LoaderOptions {
+  Normalization normalization;
+  int workers = 1;                   // threads; 0: next() assembles on the calling thread
+  std::vector<int> worker_cores;     // OS processors they may run on; empty: any
+  // Shards whose parts make up a batch, in this order: {rank} for one shard a rank, {0..n-1} for
+  // DataParallel's global batch.
+  std::vector<int> shards = {0};
+  std::vector<BatchBuffer> buffers;  // at least 1; batches that may be ahead = buffers - 1
+  // Test hook: seconds that a worker waits before each batch (slow storage).
+  double delay_s = 0;
+};
+
+class Loader {
+ public:
+  // `split` must outlive the loader. `sampler` is copied.
+  Loader(const Split& split, const ShardedSampler& sampler, const LoaderOptions& options);
+  ~Loader();  // ends its threads
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+
+  std::int64_t batch_samples() const;  // of all its shards together
+
+  // Starts assembling epoch `epoch` from step 0, at most `max_steps` steps; abandons what was ahead.
+  void begin_epoch(std::int64_t epoch, std::int64_t max_steps);
+  // The next batch's buffer, which stays the caller's until the following next() or begin_epoch();
+  // null at the end of the epoch. Rethrows a worker's error.
+  const BatchBuffer* next();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// Assembles samples [first, first + count) of `split` in order, for evaluation.
+void assemble_range(const Split& split, const Normalization& normalization, std::int64_t first,
+                    std::int64_t count, const BatchBuffer& out);
+
+}  // namespace ddpbench::data

@@ -1,0 +1,42 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which samples each shard sees in an epoch, as PyTorch's DistributedSampler: one permutation from
+// (seed, epoch), dealt out in turn, so that shards are disjoint and step k sees the same global set
+// of samples for every world size and strategy of equal global batch.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace ddpbench::data {
+
+enum class LastBatch : std::uint8_t { pad, drop };
+
+struct SamplerOptions {
+  std::int64_t samples = 0;          // of the data set
+  std::int64_t global_batch = 0;     // of all shards together
+  int shards = 1;                    // divides global_batch
+  std::uint64_t seed = 1;
+  LastBatch last_batch = LastBatch::pad;
+};
+
+class ShardedSampler {
+ public:
+  explicit ShardedSampler(const SamplerOptions& options);  // ConfigError for impossible options
+
+  // Equal on all shards: ceil(samples / global_batch) when padding, floor when dropping.
+  std::int64_t steps_per_epoch() const;
+  // Draws the epoch's permutation. Not thread-safe against batch().
+  void begin_epoch(std::int64_t epoch);
+  // Sample indices of `shard` in step `step`: permutation[step*G + j*shards + shard], j = 0..B-1,
+  // wrapped around at the end of the data set. `out` has global_batch / shards entries.
+  void batch(std::int64_t step, int shard, std::span<std::int64_t> out) const;
+
+ private:
+  SamplerOptions options_;
+  std::vector<std::uint32_t> permutation_;
+};
+
+}  // namespace ddpbench::data

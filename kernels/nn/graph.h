@@ -1,0 +1,100 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Graph: a network planned on one device for one batch size.
+//
+// Planning fuses (conv+relu, relu+max-pool, linear+relu), inserts reorders where layouts differ,
+// lays parameters out in one flat buffer, shares activation memory, and runs the leading segment in
+// micro-batches where that keeps its maps in cache and no op couples samples. After construction no
+// call allocates. Used by the device's leading thread only. The loss is a layer apart (ops/loss.h),
+// so that DataParallel can gather the outputs before it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/nn/model_spec.h"
+#include "kernels/ops/backend.h"
+#include "kernels/runtime/device.h"
+
+namespace ddpbench::nn {
+
+// One trainable tensor. Index order = reverse of PyTorch's parameters(): the order in which backward
+// produces gradients. Buckets and server shards are contiguous ranges of it.
+struct ParameterInfo {
+  std::string name;            // "conv1.weight"
+  ops::Shape shape;            // PyTorch's
+  ops::TensorLayout layout;    // as stored here
+  std::size_t offset_bytes = 0;  // in the flat buffers; 64-byte aligned
+  std::size_t bytes = 0;         // layout.bytes
+  std::int64_t fan_in = 0;
+};
+
+struct ParameterPlan {
+  std::vector<ParameterInfo> parameters;
+  std::size_t flat_bytes = 0;  // of each flat buffer, alignment gaps included (they stay zero)
+  // Hash over names, shapes, layout tags, offsets: equal on all ranks or they may not train together.
+  std::uint64_t hash = 0;
+};
+
+struct GraphOptions {
+  std::int64_t batch = 0;
+  bool training = true;                       // false: forward only, no gradient memory
+  std::optional<std::int64_t> micro_batch;    // nullopt: chosen; 0: off; else a divisor of batch
+  Sharing gradient_sharing = Sharing::process_private;  // mappable: the ring reads peers' gradients
+  Sharing weight_sharing = Sharing::process_private;    // mappable: ps and broadcast
+};
+
+class Graph {
+ public:
+  // Called when the work that produces a parameter's final gradient has been queued (in parameter
+  // index order as far as the network is a chain; exactly once a parameter and backward pass).
+  using GradientReady = std::function<void(std::size_t parameter)>;
+
+  // `device` and `backend` must outlive the graph. Throws ConfigError or DeviceError.
+  Graph(const ModelSpec& model, Device& device, ops::OpBackend& backend, const GraphOptions& options);
+  ~Graph();
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+
+  const ParameterPlan& plan() const;
+  const ModelSpec& model() const;
+  std::int64_t batch() const;
+  std::int64_t micro_batch() const;  // samples of a micro-batch of the segment; 0: none
+  // One line a planned operation: name, description, layouts, bytes.
+  std::string describe() const;
+  // Floating-point operations of one forward + backward pass.
+  double step_flops() const;
+
+  const Buffer& weights() const;    // flat, plan().flat_bytes
+  const Buffer& gradients() const;  // flat, same order; REQUIRES: training
+
+  // Runs the network on `input` ([batch, c, h, w] plain fp32, device memory; it must stay valid and
+  // unchanged until backward is done).
+  void forward(Stream& stream, const float* input);
+  // Logits of the last forward: [batch, classes] plain fp32, valid until the next forward.
+  float* output() const;
+  // Where the loss writes its gradient: [batch, classes] plain fp32. REQUIRES: training.
+  float* output_gradient() const;
+  // Gradients of all parameters from output_gradient(). With `accumulate` they are added to what the
+  // gradient buffer holds (gradient accumulation; the verification's reference does this).
+  // `ready` may be empty.
+  void backward(Stream& stream, const GradientReady& ready = {}, bool accumulate = false);
+
+  // Host copies in PyTorch's shape and order, fp32. Block until done. `flat` is a buffer that has
+  // the plan's order (weights(), gradients(), optimizer state).
+  std::vector<float> export_parameter(std::size_t i, const BufferView& flat) const;
+  void import_parameter(std::size_t i, std::span<const float> values, const BufferView& flat);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ddpbench::nn

@@ -1,0 +1,55 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A network as data: what configs/models/*.json describe, checked and with all shapes known.
+//
+//   {"name": "simple_cnn", "input": [1, 28, 28],
+//    "layers": [
+//      {"name": "conv1", "type": "conv2d", "inputs": ["input"], "out_channels": 32, "kernel": 3, "padding": 1},
+//      {"name": "relu1", "type": "relu", "inputs": ["conv1"]},
+//      {"name": "pool1", "type": "max_pool2d", "inputs": ["relu1"], "kernel": 2},
+//      {"name": "fc1", "type": "linear", "inputs": ["pool2"], "in_features": 3136, "out_features": 128}, ...],
+//    "output": "fc2"}
+//
+// Optional attributes: in_channels / in_features (checked against the shapes met when given),
+// stride (default 1 for conv2d, the kernel for max_pool2d), padding (default 0), bias (default
+// true); kernel, stride and padding are a number or [h, w]. "inputs" defaults to the layer before,
+// "output" to the last layer. Also the type "add" (two inputs of equal shape).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kernels/ops/tensor_layout.h"
+
+namespace ddpbench::nn {
+
+enum class LayerType : std::uint8_t { conv2d, relu, max_pool2d, linear, add };
+
+struct LayerSpec {
+  std::string name;
+  LayerType type = LayerType::relu;
+  std::vector<int> inputs;             // indices into layers; -1 is the network's input
+  std::int64_t out = 0;                // conv2d: output channels; linear: output features
+  std::int64_t kernel_h = 0, kernel_w = 0, stride_h = 0, stride_w = 0, pad_h = 0, pad_w = 0;
+  bool bias = true;
+  ops::Shape output_shape;             // without the batch: [channels, h, w] or [features]
+};
+
+struct ModelSpec {
+  std::string name;
+  ops::Shape input_shape;              // without the batch: [channels, h, w]
+  std::vector<LayerSpec> layers;       // in topological order
+  int output = -1;                     // index of the layer whose output are the logits
+  std::int64_t classes() const;        // features of the output
+  std::int64_t parameter_count() const;
+};
+
+// Parses and checks. `origin` is the file's name for messages. Throws ConfigError that names file,
+// JSON pointer and the value or shapes met: unknown type or key (with the nearest known one),
+// duplicate name, missing input, cycle, wrong shape, output that is not [features].
+ModelSpec parse_model(const std::string& json_text, const std::string& origin);
+ModelSpec load_model_file(const std::string& path);
+
+}  // namespace ddpbench::nn

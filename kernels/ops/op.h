@@ -1,0 +1,125 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The contract of one operation: planned once for fixed shapes, then run without allocating.
+//
+// An Op holds no tensors. The Graph asks it for layouts and sizes, gives it memory, and calls
+// forward and backward with pointers into device memory. The batch dimension is outermost in every
+// activation layout, so sample ranges are contiguous and the graph can run micro-batches.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/ops/tensor_layout.h"
+#include "kernels/runtime/device.h"
+
+namespace ddpbench::ops {
+
+// A trainable tensor of an operation.
+struct ParameterSpec {
+  std::string name;       // "weight", "bias"; the graph puts the layer's name before it
+  Shape shape;            // as PyTorch stores it: conv [out, in, kh, kw], linear [out, in], bias [out]
+  TensorLayout layout;    // how this backend stores weight and gradient (one layout for both)
+  std::int64_t fan_in = 0;  // inputs of one output unit; PyTorch's default initialisation needs it
+};
+
+struct ForwardArgs {
+  std::span<const void* const> inputs;      // in input_layout(i)
+  void* output = nullptr;                   // in output_layout()
+  std::span<const void* const> parameters;  // in parameters()[i].layout
+  void* saved = nullptr;                    // saved_bytes(); kept for backward
+  void* workspace = nullptr;                // workspace_bytes(); free between calls
+};
+
+struct BackwardArgs {
+  std::span<const void* const> inputs;      // null entries unless backward_needs_inputs()
+  const void* output = nullptr;             // null unless backward_needs_output()
+  const void* grad_output = nullptr;        // in output_layout(); may be overwritten by the op: no
+  std::span<void* const> grad_inputs;       // in input_layout(i); null entry: not wanted
+  std::span<const void* const> parameters;
+  std::span<void* const> grad_parameters;   // in parameters()[i].layout
+  bool accumulate = false;                  // add to grad_parameters instead of overwriting them
+  const void* saved = nullptr;
+  void* workspace = nullptr;
+};
+
+class Op {
+ public:
+  virtual ~Op() = default;
+
+  virtual std::string description() const = 0;  // "conv2d 3x3 32->64 +relu (jit:avx512_core)"
+
+  virtual std::size_t input_count() const { return 1; }
+  virtual const TensorLayout& input_layout(std::size_t i) const = 0;  // what it wants to read
+  virtual const TensorLayout& output_layout() const = 0;
+  virtual std::vector<ParameterSpec> parameters() const { return {}; }
+  virtual std::size_t saved_bytes() const { return 0; }      // for its whole (micro-)batch
+  virtual std::size_t workspace_bytes() const { return 0; }  // the larger of forward's and backward's
+  virtual bool backward_needs_inputs() const = 0;
+  virtual bool backward_needs_output() const = 0;
+
+  // Whether one sample's result depends on the others of the batch (batch norm): such an op may not
+  // be split into micro-batches.
+  virtual bool couples_samples() const { return false; }
+  // Whether backward honours BackwardArgs::accumulate.
+  virtual bool accumulates_weight_gradients() const { return true; }
+  // Floating-point operations of one forward call and of one backward call (multiply-add = 2).
+  virtual double forward_flops() const { return 0; }
+  virtual double backward_flops() const { return 0; }
+
+  // Queue the work on `stream`; all pointers stay valid until the stream has done it.
+  virtual void forward(Stream& stream, const ForwardArgs& args) = 0;
+  virtual void backward(Stream& stream, const BackwardArgs& args) = 0;
+};
+
+// ---- descriptions of the operations; input layouts are hints, input_layout() is what counts ----
+
+struct Conv2dDesc {
+  TensorLayout input;                 // [batch, in, h, w]
+  std::int64_t out_channels = 0;
+  std::int64_t kernel_h = 0, kernel_w = 0;
+  std::int64_t stride_h = 1, stride_w = 1;
+  std::int64_t pad_h = 0, pad_w = 0;  // on both sides
+  bool bias = true;
+  bool fuse_relu = false;             // output = relu(conv(x) + bias)
+  bool needs_grad_input = true;       // false for the first layer: backward never computes it
+};
+
+struct MaxPool2dDesc {
+  TensorLayout input;                 // [batch, channels, h, w]
+  std::int64_t kernel_h = 0, kernel_w = 0;
+  std::int64_t stride_h = 0, stride_w = 0;
+  std::int64_t pad_h = 0, pad_w = 0;
+  bool fuse_relu = false;             // output = relu(maxpool(x)) = maxpool(relu(x)): they commute
+  bool plain_output = false;          // write the output plain (its consumer is a linear layer)
+};
+
+struct LinearDesc {
+  TensorLayout input;                 // [batch, ...]; flattened over its plain (NCHW) order
+  std::int64_t out_features = 0;
+  bool bias = true;
+  bool fuse_relu = false;
+  bool needs_grad_input = true;
+};
+
+struct ReluDesc {
+  TensorLayout input;
+};
+
+// output = a + b, same shape; for residual connections and for summing gradients of a tensor that
+// several layers read.
+struct AddDesc {
+  TensorLayout input;
+};
+
+// Copies between two layouts of one shape. backward converts the gradient back.
+struct ReorderDesc {
+  TensorLayout from, to;
+};
+
+}  // namespace ddpbench::ops

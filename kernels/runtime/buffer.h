@@ -1,0 +1,76 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Buffer owns memory of one device; BufferView looks at it. A view must not outlive its buffer.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace ddpbench {
+
+// What a piece of device memory is for. Reports show live and peak bytes of each.
+enum class MemoryCategory : std::uint8_t {
+  weights, gradients, optimizer, activations, workspace, communication, input
+};
+inline constexpr std::size_t kMemoryCategoryCount = 7;
+// "weights", "gradients", ...: the keys of by_category_bytes.
+std::string_view to_string(MemoryCategory category);
+
+// Whether other ranks of this host may map the memory (a memfd on CPU devices, cudaMalloc with an
+// IPC handle on CUDA).
+enum class Sharing : std::uint8_t { process_private, mappable };
+
+// Bytes live now and the most that ever were, by category. Plain data.
+struct MemoryUsage {
+  std::array<std::size_t, kMemoryCategoryCount> live_bytes{};
+  std::array<std::size_t, kMemoryCategoryCount> peak_bytes{};
+  std::size_t total_live_bytes = 0;
+  std::size_t total_peak_bytes = 0;  // peak of the sum, not the sum of peaks
+};
+
+// Non-owning view of device memory.
+struct BufferView {
+  std::byte* data = nullptr;
+  std::size_t bytes = 0;
+
+  BufferView slice(std::size_t offset, std::size_t length) const { return {data + offset, length}; }
+  template <typename T>
+  std::span<T> as() const {
+    return {reinterpret_cast<T*>(data), bytes / sizeof(T)};
+  }
+};
+
+// The memory behind a Buffer; each device kind has its own. Destruction frees it and gives the
+// bytes back to the device's counters.
+class Allocation {
+ public:
+  virtual ~Allocation() = default;
+  virtual BufferView view() const noexcept = 0;
+  // A token with which another process of this host can map this memory while this process lives
+  // (for CPU devices "memfd:<pid>:<fd>:<bytes>"). Empty when the memory is process_private.
+  virtual std::string export_handle() const = 0;
+};
+
+// Owner of device memory, 64-byte aligned, zeroed. Movable, not copyable.
+class Buffer {
+ public:
+  Buffer() = default;
+  explicit Buffer(std::unique_ptr<Allocation> allocation) : allocation_(std::move(allocation)) {}
+
+  BufferView view() const noexcept { return allocation_ ? allocation_->view() : BufferView{}; }
+  std::byte* data() const noexcept { return view().data; }
+  std::size_t bytes() const noexcept { return view().bytes; }
+  std::string export_handle() const { return allocation_ ? allocation_->export_handle() : ""; }
+  explicit operator bool() const noexcept { return allocation_ != nullptr; }
+
+ private:
+  std::unique_ptr<Allocation> allocation_;
+};
+
+}  // namespace ddpbench

@@ -1,0 +1,22 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The CPU device: a group of cores that executes operations on its own threads.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "kernels/runtime/device.h"
+
+namespace ddpbench {
+
+struct CpuDeviceOptions {
+  int index = 0;           // becomes the name "cpu:<index>"
+  int threads = 1;         // size of its OpenMP team, leading thread included
+  std::vector<int> cores;  // OS processor numbers to pin to, one a thread; empty: not pinned
+};
+
+std::unique_ptr<Device> make_cpu_device(const CpuDeviceOptions& options);
+
+}  // namespace ddpbench

@@ -1,0 +1,36 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What this host's processors look like (through hwloc) and which cores each CPU device gets.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace ddpbench {
+
+struct CpuTopology {
+  std::string model;                 // "AMD EPYC ..."; "unknown" when the system does not say
+  std::vector<int> cores;            // one OS processor number per physical core that this process
+                                     // may use (its affinity mask), in locality order
+  int processors = 0;                // hardware threads this process may use
+  std::size_t l2_bytes = 0;          // per core; 0 when unknown
+  std::size_t l3_bytes = 0;          // shared; 0 when unknown
+  std::size_t memory_bytes = 0;
+  std::vector<std::string> features; // of avx2, fma, avx512f, avx512bw, avx512_bf16, amx_bf16, ...
+};
+
+// Reads the topology of this host. Thread-safe; every call reads anew.
+CpuTopology read_cpu_topology();
+
+struct CpuPlacement {
+  std::vector<std::vector<int>> device_cores;  // [device][thread], OS processor numbers
+  bool oversubscribed = false;                 // more compute threads than cores
+};
+
+// Gives `devices` groups of `threads` cores each, groups contiguous in locality order. With more
+// threads than cores they wrap around, round robin, and oversubscribed is set.
+CpuPlacement place_cpu_devices(const CpuTopology& topology, int devices, int threads);
+
+}  // namespace ddpbench

@@ -1,0 +1,82 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Device, Stream and Event: where memory lives and work is queued.
+//
+// A Device is used by its leading thread only, except for memory(), now_s() and the constants.
+// Work of an operation is queued on a Stream; on a CPU device a stream runs inline on the calling
+// (leading) thread, on CUDA it is asynchronous. Code above the runtime must not assume either.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "kernels/runtime/buffer.h"
+
+namespace ddpbench {
+
+enum class DeviceKind : std::uint8_t { cpu, cuda };
+std::string_view to_string(DeviceKind kind);  // "cpu", "cuda"
+
+class Device;
+
+// A point in a stream. Reusable: recording again overwrites.
+class Event {
+ public:
+  virtual ~Event() = default;
+  // True when the stream it was last recorded on has reached it.
+  virtual bool reached() const = 0;
+  // The device-clock time, in seconds, at which the stream reached it. REQUIRES: reached().
+  virtual double time_s() const = 0;
+};
+
+// An ordered queue of device work.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+  virtual Device& device() const noexcept = 0;
+  virtual void record(Event& event) = 0;
+  // Later work of this stream starts after `event` was reached. Does not block the host, except on
+  // inline CPU streams, where the host is the stream.
+  virtual void wait(const Event& event) = 0;
+  // Blocks the host until all queued work is done. Throws DeviceError.
+  virtual void synchronize() = 0;
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  virtual DeviceKind kind() const noexcept = 0;
+  virtual int index() const noexcept = 0;          // within the job's device list
+  virtual std::string name() const = 0;            // "cpu:0"
+  virtual std::string model() const = 0;           // marketing name of the processor
+  virtual int thread_count() const noexcept = 0;   // compute threads (1 on CUDA)
+
+  // Makes the calling thread the device's leading thread: pins it (and on CPU its OpenMP team) to
+  // the device's cores, or makes the device current on CUDA. Call once per thread that drives it.
+  virtual void bind_calling_thread() = 0;
+
+  // Zeroed, 64-byte aligned memory (2 MiB aligned and huge-page advised from 2 MiB up on CPU).
+  // Throws DeviceError naming bytes and category when there is not enough.
+  virtual Buffer allocate(std::size_t bytes, MemoryCategory category,
+                          Sharing sharing = Sharing::process_private) = 0;
+
+  virtual std::unique_ptr<Stream> make_stream() = 0;
+  virtual std::unique_ptr<Event> make_event() = 0;
+
+  // Copies src to dst (equal sizes; either may be on another device of this process or in host
+  // memory), ordered on `stream`. REQUIRES: no overlap.
+  virtual void copy(Stream& stream, BufferView dst, BufferView src) = 0;
+
+  // The device's clock in seconds; comparable between the devices and ranks of one host.
+  // (CPU: CLOCK_MONOTONIC.) Virtual-time devices tell their own time.
+  virtual double now_s() const = 0;
+
+  virtual MemoryUsage memory() const = 0;
+};
+
+}  // namespace ddpbench

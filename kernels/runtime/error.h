@@ -1,0 +1,105 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The error types of the whole program and the check that throws them. Thread-safe.
+//
+// Everything below bench/ throws one of these; only main and each worker's entry catch them and
+// turn them into a message, an exit code and `error.kind` of the report.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <source_location>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace ddpbench {
+
+// Base of all errors. `kind()` is the stable word that reports carry as error.kind.
+class Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+  virtual const char* kind() const noexcept = 0;
+  // Exit code of a process that ends because of this error (DESIGN.md section 5).
+  virtual int exit_code() const noexcept = 0;
+};
+
+// The user's input is wrong: option, configuration, data file (exit 2). The message names the
+// value, where it stands (file and JSON pointer, or option) and what to do.
+class ConfigError : public Error {
+ public:
+  using Error::Error;
+  const char* kind() const noexcept override { return "config"; }
+  int exit_code() const noexcept override { return 2; }
+};
+
+// Something that was asked for is not here: device, backend, library (exit 3).
+class UnavailableError : public Error {
+ public:
+  using Error::Error;
+  const char* kind() const noexcept override { return "unavailable"; }
+  int exit_code() const noexcept override { return 3; }
+};
+
+// A device library (oneDNN, CUDA, ...) reported a failure, or device memory ran out.
+class DeviceError : public Error {
+ public:
+  using Error::Error;
+  const char* kind() const noexcept override { return "device"; }
+  int exit_code() const noexcept override { return 1; }
+};
+
+// A peer was lost, a deadline passed, or the protocol was broken (exit 4).
+// The message carries rank, world size, operation and bytes.
+class CommError : public Error {
+ public:
+  using Error::Error;
+  const char* kind() const noexcept override { return "comm"; }
+  int exit_code() const noexcept override { return 4; }
+};
+
+// A deadline passed while waiting for a peer. The waiting rank is not the guilty one.
+class CommTimeout : public CommError {
+ public:
+  using CommError::CommError;
+  const char* kind() const noexcept override { return "timeout"; }
+};
+
+// Strategies disagree (exit 5).
+class VerificationError : public Error {
+ public:
+  using Error::Error;
+  const char* kind() const noexcept override { return "verification"; }
+  int exit_code() const noexcept override { return 5; }
+};
+
+// An invariant of the program does not hold (exit 1).
+class InternalError : public Error {
+ public:
+  using Error::Error;
+  const char* kind() const noexcept override { return "internal"; }
+  int exit_code() const noexcept override { return 1; }
+};
+
+// A format string that remembers where it was written, so that `ensure` can report the place.
+template <typename... Args>
+struct CheckedFormat {
+  template <typename S>
+  consteval CheckedFormat(const S& s,  // NOLINT: implicit by design
+                          std::source_location l = std::source_location::current())
+      : format(s), where(l) {}
+  fmt::format_string<Args...> format;
+  std::source_location where;
+};
+
+// Throws InternalError with the formatted message, file and line unless `condition` holds.
+template <typename... Args>
+void ensure(bool condition, CheckedFormat<std::type_identity_t<Args>...> format, Args&&... args) {
+  if (condition) return;
+  throw InternalError(fmt::format("{} ({}:{})",
+                                  fmt::format(format.format, std::forward<Args>(args)...),
+                                  format.where.file_name(), format.where.line()));
+}
+
+}  // namespace ddpbench

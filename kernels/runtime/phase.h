@@ -1,0 +1,74 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Phases of a training step and the observer that strategies mark them on.
+//
+// Strategies know nothing of reports: they say "forward begins on this stream" and the observer that
+// they were handed decides what to do with it (bench/ records, tests count, the default ignores).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace ddpbench {
+
+class Stream;
+
+enum class Phase : std::uint8_t {
+  data_wait,   // asking the loader until the batch is there
+  scatter,     // dp: global batch from the primary device to the others
+  replicate,   // dp: parameters broadcast from the primary device
+  forward,
+  gather,      // dp: outputs to the primary device
+  loss,        // dp: loss and its gradient on the primary device, gradient scattered back
+  backward,
+  reduce,      // dp: gradients reduced to the primary device
+  comm_wait,   // ddp: after backward, waiting for the collectives that are still running
+  push,        // ps: sending gradients to the servers
+  pull,        // ps: waiting for and receiving parameters or averaged gradients
+  optimizer,   // update of the parameters
+};
+inline constexpr std::size_t kPhaseCount = 12;
+std::string_view to_string(Phase phase);  // "data_wait", "scatter", ...
+
+// What happened to one gradient bucket (or pushed shard) in one step; times of the device clock.
+struct BucketTimes {
+  std::uint32_t bucket = 0;
+  std::uint64_t bytes = 0;
+  double ready_s = 0;    // last gradient of the bucket was ready on this rank
+  double start_s = 0;    // this rank entered the collective
+  double arrived_s = 0;  // all peers that it needs had entered it (waiting ends, transfer begins)
+  double end_s = 0;      // this rank's result was complete
+};
+
+class PhaseObserver {
+ public:
+  virtual ~PhaseObserver() = default;
+  // Marks on `stream`; phases of one stream may not overlap, except that phases of different
+  // replicas (dp) are marked on their own streams.
+  virtual void begin(Phase phase, Stream& stream) = 0;
+  virtual void end(Phase phase, Stream& stream) = 0;
+  virtual void bucket(const BucketTimes& times) = 0;
+};
+
+// Marks a phase for its own lifetime. `observer` may be null.
+class ScopedPhase {
+ public:
+  ScopedPhase(PhaseObserver* observer, Phase phase, Stream& stream)
+      : observer_(observer), phase_(phase), stream_(stream) {
+    if (observer_) observer_->begin(phase_, stream_);
+  }
+  ~ScopedPhase() {
+    if (observer_) observer_->end(phase_, stream_);
+  }
+  ScopedPhase(const ScopedPhase&) = delete;
+  ScopedPhase& operator=(const ScopedPhase&) = delete;
+
+ private:
+  PhaseObserver* observer_;
+  Phase phase_;
+  Stream& stream_;
+};
+
+}  // namespace ddpbench

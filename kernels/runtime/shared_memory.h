@@ -1,0 +1,41 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Memory that several processes of one host map. Backed by memfd, so that nothing stays behind in
+// the file system whatever kills the processes. Peers reach it through /proc/<pid>/fd/<fd>.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "kernels/runtime/buffer.h"
+
+namespace ddpbench {
+
+class SharedMemory {
+ public:
+  SharedMemory() = default;
+  // Creates zeroed memory. `name` shows in /proc/<pid>/maps only. Throws DeviceError.
+  static SharedMemory create(const std::string& name, std::size_t bytes);
+  // Maps memory that another process of this host exported with handle(). Throws CommError when the
+  // process is gone or in another PID namespace, or the handle is malformed.
+  static SharedMemory open(const std::string& handle);
+  // Maps an inherited descriptor, whose ownership passes to the result. Throws DeviceError.
+  static SharedMemory adopt(int fd);
+
+  SharedMemory(SharedMemory&& other) noexcept;
+  SharedMemory& operator=(SharedMemory&& other) noexcept;
+  ~SharedMemory();
+
+  BufferView view() const noexcept { return view_; }
+  int fd() const noexcept { return fd_; }          // -1 after open(): the mapping needs none
+  std::string handle() const;                      // "memfd:<pid>:<fd>:<bytes>"; REQUIRES: fd() >= 0
+  explicit operator bool() const noexcept { return view_.data != nullptr; }
+
+ private:
+  SharedMemory(BufferView view, int fd) : view_(view), fd_(fd) {}
+  BufferView view_;
+  int fd_ = -1;
+};
+
+}  // namespace ddpbench

@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Rendezvous store: a small key/value map over which ranks find each other before they can
+// communicate. Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace ddpbench::comm {
+
+class Store {
+ public:
+  virtual ~Store() = default;
+  virtual void set(const std::string& key, const std::string& value) = 0;
+  // Waits until the key exists. Throws CommTimeout naming the key after `timeout_s`.
+  virtual std::string get(const std::string& key, double timeout_s) = 0;
+  // Adds to a counter (absent: 0) and returns the new value.
+  virtual std::int64_t add(const std::string& key, std::int64_t amount) = 0;
+};
+
+// All ranks pass or CommTimeout. `name` may be used once per store and `count` ranks.
+void store_barrier(Store& store, const std::string& name, int count, double timeout_s);
+
+// In-process store, for threads and tests.
+std::shared_ptr<Store> make_local_store();
+
+// Server side of the TCP store: listens on the loopback interface (or `host`), serves on a thread of
+// its own, and refuses clients that do not present `secret` in the handshake.
+class TcpStoreServer {
+ public:
+  virtual ~TcpStoreServer() = default;
+  virtual int port() const noexcept = 0;
+};
+
+struct TcpStoreOptions {
+  std::string host = "127.0.0.1";
+  int port = 0;         // server: 0 takes a free one. With tries > 1 the next free port from `port` on
+  int tries = 1;        // ports to try: server binds the first free, client asks each in turn and
+                        // tells our store from others by the handshake
+  std::string secret;   // not empty
+  double timeout_s = 30;
+};
+
+std::unique_ptr<TcpStoreServer> make_tcp_store_server(const TcpStoreOptions& options);
+// Connects; retries until the server is up or timeout_s passed (CommTimeout). Wrong secret: CommError.
+std::shared_ptr<Store> connect_tcp_store(const TcpStoreOptions& options);
+
+}  // namespace ddpbench::comm

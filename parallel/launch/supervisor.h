@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Starts the ranks of one run as fresh processes, watches them, and ends them all as soon as one
+// fails, stalls, or the user interrupts. Nothing stays behind: children die with their supervisor
+// (PR_SET_PDEATHSIG) and shared memory is memfd.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "parallel/launch/rank_channel.h"
+
+namespace ddpbench::launch {
+
+struct LaunchSpec {
+  std::string executable = "/proc/self/exe";
+  std::vector<std::string> arguments;              // argv[1...]
+  int ranks = 1;
+  int threads_per_device = 1;                      // OMP_NUM_THREADS; OMP_WAIT_POLICY=PASSIVE, and
+                                                   // OMP_PROC_BIND=false: devices pin themselves
+  std::map<std::string, std::string> environment;  // added to the inherited one
+  std::vector<int> inherited_fds;                  // stay open in the children, same numbers
+  std::string output_path;                         // children's stdout/stderr; empty: stderr of ours
+};
+
+struct SuperviseOptions {
+  double timeout_s = 300;      // without progress of any rank; <= 0: none
+  double grace_s = 2;          // between SIGTERM and SIGKILL
+  // Polled often; true ends the run as interrupted.
+  std::function<bool()> interrupted;
+  // Called about ten times a second with the channels, for the progress line.
+  std::function<void(const RankChannels&)> progress;
+};
+
+// The first failure of a run. `rank` is the guilty one: that died, threw first, or, when ranks only
+// noticed a deadline, the one with the least progress.
+struct RunFailure {
+  int rank = -1;
+  int signal = 0;              // that ended it; 0 when it exited
+  RankError error;             // kind "signal", "exit", "stalled", or the rank's own error
+  RankStatus last;             // where it was
+};
+
+struct SuperviseResult {
+  bool interrupted = false;
+  std::optional<RunFailure> failure;
+  std::vector<std::size_t> peak_rss_bytes;  // a rank (ru_maxrss); 0 when it could not be taken
+  double startup_s = 0;        // from spawn until all ranks were past setup (0 if never)
+};
+
+// Spawns `spec.ranks` processes with RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and
+// DDPBENCH_JOB_SECRET (serving the rendezvous store itself), and returns when all are gone.
+// REQUIRES: channels has at least spec.ranks ranks. Throws Error only when it cannot start them.
+SuperviseResult run_ranks(const LaunchSpec& spec, RankChannels& channels,
+                          const SuperviseOptions& options);
+
+}  // namespace ddpbench::launch

@@ -1,0 +1,34 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// ReplicaGroup: runs one function on the leading threads of several devices of this process at the
+// same time. Strategies never make threads: they ask the group, so that virtual-time devices can
+// supply another one.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace ddpbench {
+
+class Device;
+
+class ReplicaGroup {
+ public:
+  virtual ~ReplicaGroup() = default;
+  virtual std::size_t size() const = 0;
+  // Runs work(i) on device i's leading thread for all i, concurrently; returns when all are done.
+  // Device 0's leading thread is the caller. Rethrows the exception of the lowest index after all
+  // have ended; when one throws, `on_failure` (may be empty) is called at once, so that it can abort
+  // communication that the others wait in.
+  virtual void run(const std::function<void(std::size_t)>& work,
+                   const std::function<void(const char* reason)>& on_failure = {}) = 0;
+};
+
+// One thread a device, made now, bound with Device::bind_calling_thread (the caller becomes device
+// 0's leading thread). Devices outlive the group.
+std::unique_ptr<ReplicaGroup> make_thread_replica_group(std::vector<Device*> devices);
+
+}  // namespace ddpbench

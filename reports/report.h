@@ -1,0 +1,187 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Report: what a ddpbench command found out, as plain data (DESIGN.md section 6 has the keys).
+// reports/ knows no device: everything here is filled in by bench/.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ddpbench::report {
+
+inline constexpr int kSchemaVersion = 1;
+
+// A figure that may be missing: null beside "<key>_reason" in JSON, never 0 or -1.
+struct Figure {
+  std::optional<double> value;
+  std::string reason;  // why it is missing; empty when it is not
+  static Figure of(double v) { return {v, {}}; }
+  static Figure missing(std::string why) { return {std::nullopt, std::move(why)}; }
+};
+
+enum class Status : std::uint8_t { ok, failed, skipped, interrupted };
+
+struct ErrorInfo {
+  std::string kind;
+  std::optional<int> rank;
+  std::string host;
+  std::optional<int> signal;
+  std::optional<std::uint64_t> step;
+  std::string phase;
+  std::string operation;
+  std::string message;
+};
+
+struct StepStatistics {  // of one sample of times, seconds
+  double median = 0, iqr = 0, p5 = 0, p95 = 0, p99 = 0, min = 0, max = 0;
+};
+
+struct StepSection {
+  int warmup = 0;
+  std::int64_t count = 0;
+  std::optional<StepStatistics> time_s;  // absent when count is 0
+  std::vector<double> samples_s;         // one a timed step: the maximum over ranks
+};
+
+struct EpochRow {
+  int epoch = 0;
+  double time_s = 0;
+  std::int64_t samples = 0;  // processed by all ranks, padding included
+  double samples_per_s = 0;
+  double train_loss = 0, train_accuracy = 0;
+  Figure test_accuracy;
+};
+
+// One gradient bucket (or pushed shard) of one rank: medians over the timed steps, relative to the
+// step's begin.
+struct BucketRow {
+  int bucket = 0;
+  std::uint64_t bytes = 0;
+  double ready_s = 0, start_s = 0, arrived_s = 0, end_s = 0;
+};
+
+struct DeviceRow {
+  int rank = 0;  // the replica's index (dp's threads too); servers follow the workers
+  std::string role = "worker";  // worker | server
+  std::string host, device;     // "cpu:0"
+  std::vector<int> cores;       // OS processors it is pinned to
+  int process_rank = 0;
+  Figure step_time_median_s;
+  std::uint64_t peak_bytes = 0;
+  std::map<std::string, std::uint64_t> by_category_bytes;  // peak by category
+  Figure process_peak_rss_bytes;
+  std::vector<BucketRow> buckets;
+};
+
+struct Verification {
+  std::string status = "off";  // passed | failed | off | reference | not_applicable
+  std::string reason;          // with failed and not_applicable
+  int steps = 0;
+  Figure max_relative_error;   // max over tensors of |dw - dw_ref| / |dw_ref|
+  std::string worst_tensor;
+  Figure tolerance;
+  std::optional<bool> replicas_bit_equal;
+};
+
+struct Scaling {
+  std::string baseline;  // "single"
+  double speedup = 0;
+  double efficiency = 0;
+};
+
+struct Times {  // seconds
+  double startup_s = 0, verify_s = 0, warmup_s = 0, train_s = 0, evaluate_s = 0, total_s = 0;
+};
+
+struct Run {
+  Status status = Status::ok;
+  std::optional<ErrorInfo> error;  // with failed
+  std::string reason;              // with skipped
+  std::string strategy;
+  int world_size = 1, servers = 0, repetition = 0;
+  std::string device, device_model;
+  int threads_per_device = 1;
+  std::string backend, precision;
+  std::string model;
+  std::int64_t parameters = 0;
+  std::map<std::string, double> optimizer;  // lr, momentum, weight_decay (name is "sgd")
+  std::string optimizer_name = "sgd";
+  std::int64_t per_device_batch_size = 0, global_batch_size = 0;
+  int accumulation_steps = 1;
+  std::string scaling_mode;  // weak | strong
+  bool oversubscribed = false;
+  std::map<std::string, std::string> strategy_options;  // overlap, bucket caps, ps_update, ...
+  std::string dataset_name, dataset_source;
+  std::int64_t train_samples = 0, test_samples = 0;
+  std::string injected;  // --inject of this run; empty: none
+  Times time;
+  std::vector<EpochRow> epochs;
+  StepSection step;
+  std::map<std::string, Figure> phases;  // "forward_s", ..., "comm_s", "comm_exposed_s", "overlap_ratio"
+  std::vector<DeviceRow> devices;
+  Verification verification;
+  std::optional<Scaling> scaling;
+  std::string scaling_reason;
+  Figure samples_per_s, samples_per_s_per_device;
+};
+
+struct Generator {
+  std::string version;
+  std::optional<std::string> git_commit;
+  std::optional<bool> git_dirty;
+  std::string git_reason;  // when outside a checkout
+};
+
+struct CpuInfo {
+  std::string model;
+  int cores = 0, processors = 0;
+  std::uint64_t l2_bytes = 0, l3_bytes = 0, memory_bytes = 0;
+  std::vector<std::string> features;
+};
+
+struct GpuInfo {
+  std::string name, driver;
+  std::uint64_t memory_bytes = 0;
+};
+
+struct Environment {
+  std::vector<std::string> hosts;
+  std::string operating_system, kernel;
+  CpuInfo cpu;
+  std::vector<GpuInfo> gpus;
+  std::map<std::string, std::string> libraries;  // name -> version
+  std::map<std::string, std::string> variables;  // allow-listed only
+};
+
+struct Report {
+  Generator generator;
+  Status status = Status::ok;
+  std::optional<ErrorInfo> error;  // of the first failure
+  std::string started_at, finished_at;  // "2026-01-31T12:00:00Z"
+  std::vector<std::string> argv;
+  Environment environment;
+  std::string config_json;  // fully resolved configuration, as JSON text
+  std::vector<Run> runs;
+};
+
+std::string_view to_string(Status status);
+
+// Exactly the keys of the schema. Throws InternalError for a number that is not finite.
+nlohmann::ordered_json to_json(const Report& report);
+
+// Writes to a temporary file in the same directory, syncs, renames. Without `force` an existing file
+// is a ConfigError, also when it appears meanwhile.
+void write_report(const Report& report, const std::string& path, bool force);
+// What write_report would refuse, before any training starts: existing file, absent or unwritable
+// directory. Throws ConfigError.
+void check_report_path(const std::string& path, bool force);
+
+// The summary table for people, a row a run (no colour, at most `width` columns when width > 0).
+std::string render_table(const Report& report, int width);
+
+}  // namespace ddpbench::report
