@@ -1,0 +1,139 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The CPU device: operations run inline on the leading thread and its OpenMP team.
+#include "kernels/runtime/cpu_device.h"
+
+#include <omp.h>
+
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "kernels/runtime/cpu_info.h"
+#include "kernels/runtime/cpu_memory.h"
+#include "kernels/runtime/error.h"
+#include "kernels/runtime/thread_affinity.h"
+
+namespace ddpbench {
+namespace {
+
+// CLOCK_MONOTONIC, which all processes of a host share.
+double monotonic_s() {
+  using Seconds = std::chrono::duration<double>;
+  return Seconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Reached as soon as it is recorded. Atomic, because a communication thread may look at it.
+class CpuEvent final : public Event {
+ public:
+  bool reached() const override { return !std::isnan(time_s_.load(std::memory_order_acquire)); }
+  double time_s() const override {
+    ensure(reached(), "the time of an event that was not reached");
+    return time_s_.load(std::memory_order_acquire);
+  }
+  void stamp() { time_s_.store(monotonic_s(), std::memory_order_release); }
+
+ private:
+  std::atomic<double> time_s_{std::numeric_limits<double>::quiet_NaN()};
+};
+
+class CpuStream final : public Stream {
+ public:
+  explicit CpuStream(Device& device) : device_(device) {}
+  Device& device() const noexcept override { return device_; }
+  void record(Event& event) override {
+    auto* const cpu_event = dynamic_cast<CpuEvent*>(&event);
+    ensure(cpu_event != nullptr, "an event of another kind of device on a stream of {}",
+           device_.name());
+    cpu_event->stamp();
+  }
+  // An inline stream has run all that was queued on it: what is not reached yet never will be.
+  void wait(const Event& event) override {
+    ensure(event.reached(), "{} waits for an event that was never recorded", device_.name());
+  }
+  void synchronize() override {}
+
+ private:
+  Device& device_;
+};
+
+class CpuDevice final : public Device {
+ public:
+  explicit CpuDevice(const CpuDeviceOptions& options) : options_(options) {
+    ensure(options_.threads > 0, "{} with {} threads", name(), options_.threads);
+    ensure(options_.cores.empty() ||
+               options_.cores.size() == static_cast<std::size_t>(options_.threads),
+           "{} has {} threads but {} cores", name(), options_.threads, options_.cores.size());
+  }
+
+  DeviceKind kind() const noexcept override { return DeviceKind::cpu; }
+  int index() const noexcept override { return options_.index; }
+  std::string name() const override { return fmt::format("cpu:{}", options_.index); }
+  std::string model() const override { return cpu_model_name(); }
+  int thread_count() const noexcept override { return options_.threads; }
+
+  void bind_calling_thread() override {
+    // Per leading thread: libgomp keeps the team size and the team itself for each of them.
+    omp_set_dynamic(0);
+    omp_set_num_threads(options_.threads);
+    if (options_.cores.empty()) return;
+    if (options_.threads == 1) {
+      check_pinned(pin_calling_thread(options_.cores.front()), options_.cores.front());
+    } else {
+      pin_team();
+    }
+  }
+
+  Buffer allocate(std::size_t bytes, MemoryCategory category, Sharing sharing) override {
+    return Buffer(allocate_cpu_memory({name(), bytes, category, sharing}, counter_));
+  }
+
+  std::unique_ptr<Stream> make_stream() override { return std::make_unique<CpuStream>(*this); }
+  std::unique_ptr<Event> make_event() override { return std::make_unique<CpuEvent>(); }
+
+  void copy(Stream&, BufferView dst, BufferView src) override {
+    ensure(dst.bytes == src.bytes, "{}: copy of {} bytes into {}", name(), src.bytes, dst.bytes);
+    if (src.bytes > 0) std::memcpy(dst.data, src.data, src.bytes);
+  }
+
+  double now_s() const override { return monotonic_s(); }
+  MemoryUsage memory() const override { return counter_->usage(); }
+
+ private:
+  void check_pinned(int error, int core) const {
+    if (error == 0) return;
+    throw DeviceError(fmt::format("{}: cannot bind a thread to processor {}: {}", name(), core,
+                                  std::strerror(error)));
+  }
+
+  void pin_team() const {
+    const std::size_t size = options_.cores.size();
+    std::vector<int> errors(size, 0);
+    int team_size = 0;
+#pragma omp parallel num_threads(options_.threads)
+    {
+      const auto member = static_cast<std::size_t>(omp_get_thread_num());
+      errors[member] = pin_calling_thread(options_.cores[member]);
+      if (member == 0) team_size = omp_get_num_threads();
+    }
+    if (team_size != options_.threads) {
+      throw DeviceError(fmt::format("{}: OpenMP gives {} of {} threads; check OMP_THREAD_LIMIT",
+                                    name(), team_size, options_.threads));
+    }
+    for (std::size_t i = 0; i < size; ++i) check_pinned(errors[i], options_.cores[i]);
+  }
+
+  CpuDeviceOptions options_;
+  std::shared_ptr<MemoryCounter> counter_ = std::make_shared<MemoryCounter>();
+};
+
+}  // namespace
+
+std::unique_ptr<Device> make_cpu_device(const CpuDeviceOptions& options) {
+  return std::make_unique<CpuDevice>(options);
+}
+
+}  // namespace ddpbench

@@ -1,0 +1,112 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reads the host's processors through hwloc and gives cores to CPU devices.
+#include "kernels/runtime/cpu_topology.h"
+
+#include <hwloc.h>
+#include <unistd.h>
+
+#include <memory>
+#include <type_traits>
+
+#include "kernels/runtime/cpu_info.h"
+#include "kernels/runtime/error.h"
+
+namespace ddpbench {
+namespace {
+
+struct DestroyTopology {
+  void operator()(hwloc_topology_t topology) const { hwloc_topology_destroy(topology); }
+};
+using Topology = std::unique_ptr<std::remove_pointer_t<hwloc_topology_t>, DestroyTopology>;
+
+struct FreeBitmap {
+  void operator()(hwloc_bitmap_t bitmap) const { hwloc_bitmap_free(bitmap); }
+};
+using Bitmap = std::unique_ptr<std::remove_pointer_t<hwloc_bitmap_t>, FreeBitmap>;
+
+Topology load_topology() {
+  hwloc_topology_t raw = nullptr;
+  ensure(hwloc_topology_init(&raw) == 0, "hwloc cannot start");
+  Topology topology(raw);
+  // Only what is read below: everything else costs start-up time on large hosts.
+  hwloc_topology_set_all_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_NONE);
+  hwloc_topology_set_type_filter(raw, HWLOC_OBJ_CORE, HWLOC_TYPE_FILTER_KEEP_ALL);
+  hwloc_topology_set_type_filter(raw, HWLOC_OBJ_PACKAGE, HWLOC_TYPE_FILTER_KEEP_ALL);
+  hwloc_topology_set_type_filter(raw, HWLOC_OBJ_L2CACHE, HWLOC_TYPE_FILTER_KEEP_ALL);
+  hwloc_topology_set_type_filter(raw, HWLOC_OBJ_L3CACHE, HWLOC_TYPE_FILTER_KEEP_ALL);
+  if (hwloc_topology_load(raw) != 0) throw DeviceError("hwloc cannot read this host's topology");
+  return topology;
+}
+
+// The processors that the calling thread may run on; all that hwloc knows when it cannot tell.
+Bitmap usable_processors(hwloc_topology_t topology) {
+  Bitmap usable(hwloc_bitmap_alloc());
+  ensure(usable != nullptr, "hwloc has no memory for a processor set");
+  if (hwloc_get_cpubind(topology, usable.get(), HWLOC_CPUBIND_THREAD) != 0) {
+    hwloc_bitmap_copy(usable.get(), hwloc_topology_get_allowed_cpuset(topology));
+  }
+  return usable;
+}
+
+// The first usable processor of each core; of each processor when the host shows no cores.
+std::vector<int> first_processors(hwloc_topology_t topology, hwloc_const_bitmap_t usable) {
+  const bool has_cores = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE) > 0;
+  const hwloc_obj_type_t type = has_cores ? HWLOC_OBJ_CORE : HWLOC_OBJ_PU;
+  const Bitmap mine(hwloc_bitmap_alloc());
+  ensure(mine != nullptr, "hwloc has no memory for a processor set");
+  std::vector<int> processors;
+  for (hwloc_obj_t core = nullptr;
+       (core = hwloc_get_next_obj_by_type(topology, type, core)) != nullptr;) {
+    hwloc_bitmap_and(mine.get(), core->cpuset, usable);
+    if (const int first = hwloc_bitmap_first(mine.get()); first >= 0) processors.push_back(first);
+  }
+  return processors;
+}
+
+// Size of the cache of this type above a processor; 0 when unknown.
+std::size_t cache_bytes(hwloc_topology_t topology, int processor, hwloc_obj_type_t type) {
+  const hwloc_obj_t pu = hwloc_get_pu_obj_by_os_index(topology, static_cast<unsigned>(processor));
+  const hwloc_obj_t cache = pu ? hwloc_get_ancestor_obj_by_type(topology, type, pu) : nullptr;
+  return cache ? static_cast<std::size_t>(cache->attr->cache.size) : 0;
+}
+
+std::size_t physical_memory_bytes() {
+  return static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) *
+         static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+}  // namespace
+
+CpuTopology read_cpu_topology() {
+  const Topology topology = load_topology();
+  const Bitmap usable = usable_processors(topology.get());
+  CpuTopology result;
+  result.model = cpu_model_name();
+  result.cores = first_processors(topology.get(), usable.get());
+  ensure(!result.cores.empty(), "hwloc shows no core that this process may use");
+  result.processors = hwloc_bitmap_weight(usable.get());
+  result.l2_bytes = cache_bytes(topology.get(), result.cores.front(), HWLOC_OBJ_L2CACHE);
+  result.l3_bytes = cache_bytes(topology.get(), result.cores.front(), HWLOC_OBJ_L3CACHE);
+  result.memory_bytes = physical_memory_bytes();
+  result.features = cpu_features();
+  return result;
+}
+
+CpuPlacement place_cpu_devices(const CpuTopology& topology, int devices, int threads) {
+  ensure(devices > 0 && threads > 0, "{} devices of {} threads cannot be placed", devices, threads);
+  ensure(!topology.cores.empty(), "a topology without cores");
+  const std::size_t cores = topology.cores.size();
+  const auto group_size = static_cast<std::size_t>(threads);
+  CpuPlacement placement;
+  placement.oversubscribed = static_cast<std::size_t>(devices) * group_size > cores;
+  std::size_t next = 0;
+  for (int device = 0; device < devices; ++device) {
+    std::vector<int>& group = placement.device_cores.emplace_back(group_size);
+    for (int& core : group) core = topology.cores[next++ % cores];
+  }
+  return placement;
+}
+
+}  // namespace ddpbench

@@ -1,0 +1,80 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Page mappings of a process, aligned so that huge pages fit.
+#include "kernels/runtime/memory_mapping.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace ddpbench {
+namespace {
+
+std::size_t page_bytes() { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
+
+std::size_t round_up(std::size_t value, std::size_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+std::byte* as_bytes(void* address) {
+  return address == MAP_FAILED ? nullptr : static_cast<std::byte*>(address);
+}
+
+// Reserves address space for `length` bytes that starts at a multiple of kHugePageBytes.
+std::byte* reserve_aligned(std::size_t length) {
+  const std::size_t reserved = length + kHugePageBytes;
+  std::byte* const start = as_bytes(
+      ::mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+  if (!start) return nullptr;
+  const auto address = reinterpret_cast<std::uintptr_t>(start);
+  const std::size_t head = round_up(address, kHugePageBytes) - address;
+  if (head > 0) ::munmap(start, head);
+  if (const std::size_t tail = reserved - head - length) ::munmap(start + head + length, tail);
+  return start + head;
+}
+
+}  // namespace
+
+BufferView map_memory(std::size_t bytes, int fd) {
+  const std::size_t length = round_up(bytes, page_bytes());
+  if (length < bytes) {  // wrapped around
+    errno = ENOMEM;
+    return {};
+  }
+  const bool huge = bytes >= kHugePageBytes;
+  std::byte* place = nullptr;
+  if (huge && !(place = reserve_aligned(length))) return {};
+  const int flags = (fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED) | (huge ? MAP_FIXED : 0);
+  std::byte* const data = as_bytes(::mmap(place, length, PROT_READ | PROT_WRITE, flags, fd, 0));
+  if (!data) {
+    const int reason = errno;
+    if (place) ::munmap(place, length);
+    errno = reason;
+    return {};
+  }
+  if (huge) ::madvise(data, length, MADV_HUGEPAGE);  // an advice: without it all still works
+  return {data, bytes};
+}
+
+void unmap_memory(BufferView view) noexcept {
+  if (view.data) ::munmap(view.data, round_up(view.bytes, page_bytes()));
+}
+
+bool populate_memory(BufferView view) {
+  const std::size_t page = page_bytes();
+#ifdef MADV_POPULATE_WRITE
+  if (::madvise(view.data, round_up(view.bytes, page), MADV_POPULATE_WRITE) == 0) return true;
+  if (errno != EINVAL) return false;
+#endif
+  // Linux before 5.14: a write to every page does the same, but running out of memory is then a
+  // signal.
+  for (std::size_t at = 0; at < view.bytes; at += page) {
+    volatile std::byte* const touched = view.data + at;
+    *touched = *touched;
+  }
+  return true;
+}
+
+}  // namespace ddpbench

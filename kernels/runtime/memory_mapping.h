@@ -1,0 +1,27 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Page mappings of a process, aligned so that huge pages fit. Private to the runtime.
+#pragma once
+
+#include <cstddef>
+
+#include "kernels/runtime/buffer.h"
+
+namespace ddpbench {
+
+// The size of a huge page on x86-64 and, with 4 KiB pages, on AArch64.
+inline constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
+
+// Maps `bytes` of `fd` from its start (shared), or zeroed private memory when fd is -1. From
+// kHugePageBytes up the address is a multiple of it and huge pages are advised. Returns a view with
+// null data and leaves errno when the system refuses. REQUIRES: bytes > 0.
+BufferView map_memory(std::size_t bytes, int fd);
+
+void unmap_memory(BufferView view) noexcept;
+
+// Makes the system back every page now, so that no later write faults. False, with errno set, when
+// there is not enough memory.
+bool populate_memory(BufferView view);
+
+}  // namespace ddpbench

@@ -1,0 +1,165 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Memory that several processes of one host map, backed by memfd.
+#include "kernels/runtime/shared_memory.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "kernels/runtime/error.h"
+#include "kernels/runtime/memory_mapping.h"
+
+namespace ddpbench {
+namespace {
+
+constexpr std::string_view kHandlePrefix = "memfd:";
+
+struct Handle {
+  long pid = 0;
+  int fd = 0;
+  std::size_t bytes = 0;
+};
+
+template <typename T>
+bool take_number(std::string_view& text, T& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{}) return false;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return value >= 0;
+}
+
+bool take_colon(std::string_view& text) {
+  if (text.empty() || text.front() != ':') return false;
+  text.remove_prefix(1);
+  return true;
+}
+
+std::optional<Handle> parse_handle(std::string_view text) {
+  if (!text.starts_with(kHandlePrefix)) return std::nullopt;
+  text.remove_prefix(kHandlePrefix.size());
+  Handle handle;
+  const bool complete = take_number(text, handle.pid) && take_colon(text) &&
+                        take_number(text, handle.fd) && take_colon(text) &&
+                        take_number(text, handle.bytes) && text.empty() && handle.bytes > 0;
+  return complete ? std::optional(handle) : std::nullopt;
+}
+
+// In another PID namespace the same number may be another process: what is there must at least be
+// anonymous shared memory of the announced size.
+bool is_announced_memory(const std::string& path, int fd, std::size_t bytes) {
+  std::array<char, 64> target{};
+  const ssize_t length = ::readlink(path.c_str(), target.data(), target.size());
+  struct stat info {};
+  return length > 0 &&
+         std::string_view(target.data(), static_cast<std::size_t>(length)).starts_with("/memfd:") &&
+         ::fstat(fd, &info) == 0 && static_cast<std::size_t>(info.st_size) == bytes;
+}
+
+// Owns a descriptor until release(), so that no error path leaks it.
+class ScopedFd {
+ public:
+  explicit ScopedFd(int fd) : fd_(fd) {}
+  ~ScopedFd() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  ScopedFd(const ScopedFd&) = delete;
+  ScopedFd& operator=(const ScopedFd&) = delete;
+  int get() const { return fd_; }
+  int release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_;
+};
+
+}  // namespace
+
+SharedMemory SharedMemory::create(const std::string& name, std::size_t bytes) {
+  ensure(bytes > 0, "shared memory {} of 0 bytes", name);
+  ScopedFd fd(::memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  // Sealed, no peer can shrink it under the others (which would be SIGBUS for them).
+  if (fd.get() < 0 || ::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0 ||
+      ::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    throw DeviceError(fmt::format("cannot create {} bytes of shared memory '{}': {}", bytes, name,
+                                  std::strerror(errno)));
+  }
+  const BufferView view = map_memory(bytes, fd.get());
+  if (!view.data) {
+    throw DeviceError(fmt::format("cannot map {} bytes of shared memory '{}': {}", bytes, name,
+                                  std::strerror(errno)));
+  }
+  return SharedMemory(view, fd.release());
+}
+
+SharedMemory SharedMemory::open(const std::string& handle) {
+  const std::optional<Handle> parsed = parse_handle(handle);
+  if (!parsed) {
+    throw CommError(
+        fmt::format("'{}' is no shared memory handle; expected memfd:<pid>:<fd>:<bytes>", handle));
+  }
+  const std::string path = fmt::format("/proc/{}/fd/{}", parsed->pid, parsed->fd);
+  const ScopedFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (fd.get() < 0) {
+    throw CommError(
+        fmt::format("cannot open shared memory {} through {}: {}; its process must live "
+                    "on this host, in this PID namespace and under this user",
+                    handle, path, std::strerror(errno)));
+  }
+  if (!is_announced_memory(path, fd.get(), parsed->bytes)) {
+    throw CommError(
+        fmt::format("{} is not the shared memory that {} announces; ranks must share one "
+                    "PID namespace",
+                    path, handle));
+  }
+  const BufferView view = map_memory(parsed->bytes, fd.get());
+  if (!view.data) {
+    throw CommError(fmt::format("cannot map shared memory {}: {}", handle, std::strerror(errno)));
+  }
+  return SharedMemory(view, -1);
+}
+
+SharedMemory SharedMemory::adopt(int fd) {
+  ScopedFd owned(fd);
+  struct stat info {};
+  if (::fstat(fd, &info) != 0 || info.st_size <= 0) {
+    throw DeviceError(fmt::format("descriptor {} is no shared memory: {}", fd,
+                                  info.st_size <= 0 ? "it is empty" : std::strerror(errno)));
+  }
+  const BufferView view = map_memory(static_cast<std::size_t>(info.st_size), fd);
+  if (!view.data) {
+    throw DeviceError(fmt::format("cannot map descriptor {} ({} bytes): {}", fd, info.st_size,
+                                  std::strerror(errno)));
+  }
+  return SharedMemory(view, owned.release());
+}
+
+SharedMemory::SharedMemory(SharedMemory&& other) noexcept
+    : view_(std::exchange(other.view_, {})), fd_(std::exchange(other.fd_, -1)) {}
+
+SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {
+  std::swap(view_, other.view_);
+  std::swap(fd_, other.fd_);
+  return *this;
+}
+
+SharedMemory::~SharedMemory() {
+  unmap_memory(view_);
+  if (fd_ >= 0) ::close(fd_);
+}
+
+std::string SharedMemory::handle() const {
+  ensure(fd_ >= 0, "shared memory that was opened from a handle has none of its own");
+  return fmt::format("{}{}:{}:{}", kHandlePrefix, ::getpid(), fd_, view_.bytes);
+}
+
+}  // namespace ddpbench
