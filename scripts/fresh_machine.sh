@@ -1,0 +1,140 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: The ddpbench authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# Proves run.sh and test.sh on a bare Debian 12: makes a minimal tree with debootstrap, clones this
+# checkout's HEAD into it (a path with a space), and runs both commands there with chroot.
+#
+#   scripts/fresh_machine.sh [--keep] [--packages-only]
+#
+#   --keep           leave the tree where it is and say where
+#   --packages-only  stop once the packages are installed
+#
+# Needs root, debootstrap and a Debian mirror (the one that apt on this machine uses). Takes about a
+# minute to make the tree, then as long as packages, build and tests take. Fails when a step fails,
+# when a start with nothing to build takes over a second, or the run without arguments over two
+# minutes.
+set -euo pipefail
+
+root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+suite=bookworm
+checkout="/srv/fresh clone/ddpbench"
+start_limit_ms=1000
+comparison_limit_ms=120000
+
+say() { printf 'fresh_machine.sh: %s\n' "$*" >&2; }
+die() {
+  say "$*"
+  exit 1
+}
+now_ms() { date +%s%3N; }
+
+# timed LIMIT_MS NAME COMMAND...: runs it, prints what it took, and fails when that is over the limit
+# (0: none). A command that fails ends the script, whose exit trap names the step.
+timed() {
+  local limit=$1 begin took
+  name=$2
+  shift 2
+  begin=$(now_ms)
+  "$@"
+  took=$(($(now_ms) - begin))
+  say "$(printf '%7d.%03d s  %s' $((took / 1000)) $((took % 1000)) "$name")"
+  if ((limit > 0 && took > limit)); then die "$name took more than $limit ms"; fi
+}
+
+# Prints "URI SUITE COMPONENT" of each Debian archive of `suite` that apt here installs from.
+archives() {
+  # The fields are apt's to expand, not the shell's.
+  # shellcheck disable=SC2016
+  apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' |
+    grep -E "^[^ ]*/debian(-security)?/? ${suite}[^ ]* " | sort -u
+}
+
+# Makes apt in the tree fetch from where apt here does, in the same way (proxy, date checks).
+configure_apt() {
+  local tree=$1
+  archives | sed 's/^/deb /' >"$tree/etc/apt/sources.list"
+  apt-config dump | grep -E '^Acquire::(Check-|Retries|https?::)' \
+    >"$tree/etc/apt/apt.conf.d/00fresh-machine" || true
+  cp -L /etc/resolv.conf /etc/hosts "$tree/etc/"
+}
+
+make_tree() {
+  local tree=$1 mirror
+  mirror=$(archives | awk -v suite="$suite" '$2 == suite { print $1; exit }')
+  [[ -n $mirror ]] || die "apt here knows no Debian $suite archive (apt-get update first?)"
+  debootstrap --variant=minbase "$suite" "$tree" "$mirror" >"$tree.log" 2>&1 ||
+    die "debootstrap failed: $(tail -n 3 "$tree.log")"
+  configure_apt "$tree"
+}
+
+# Runs "$2..." in the tree's own mounts and process numbers: whatever ends this script, no mount and
+# no process stays behind.
+in_tree() {
+  local tree=$1
+  shift
+  # shellcheck disable=SC2016
+  unshare --mount --propagation private --pid --fork --kill-child bash -c '
+    set -e
+    mount -t proc proc "$1/proc"
+    mount --rbind /dev "$1/dev"
+    mount --rbind /sys "$1/sys"
+    tree=$1
+    shift
+    exec chroot "$tree" /usr/bin/env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin CI=true "$@"
+  ' bash "$tree" "$@" </dev/null
+}
+
+keep=no
+packages_only=no
+for argument in "$@"; do
+  case $argument in
+    --keep) keep=yes ;;
+    --packages-only) packages_only=yes ;;
+    *)
+      say "unknown argument '$argument' (known: --keep, --packages-only)"
+      exit 2
+      ;;
+  esac
+done
+((EUID == 0)) || die "chroot and mount need root"
+command -v debootstrap >/dev/null || die "debootstrap is not here: apt-get install debootstrap"
+if [[ -n $(git -C "$root" status --porcelain) ]]; then
+  say "the checkout has uncommitted changes; only HEAD is proved"
+fi
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/ddpbench-fresh.XXXXXX")
+tree="$work/tree"
+name="start"
+cleanup() {
+  local status=$?
+  if ((status != 0)); then say "FAILED (exit $status) in: $name"; fi
+  if [[ $keep == yes ]]; then
+    say "kept: $tree"
+  else
+    rm -rf --one-file-system "$work"
+  fi
+}
+trap cleanup EXIT
+
+mkdir "$tree"
+timed 0 "debootstrap minbase $suite" make_tree "$tree"
+mkdir -p "$tree$checkout" "$tree/srv/elsewhere"
+git clone -q --no-hardlinks "$root" "$tree$checkout"
+
+# The clone names this checkout as its origin, which is not in the tree; nothing may need it.
+inside() { in_tree "$tree" env --chdir=/srv/elsewhere "$@"; }
+if [[ $packages_only == yes ]]; then
+  timed 0 "packages of run.sh" inside "$checkout/scripts/install_packages.sh" run
+  timed $start_limit_ms "the same again" inside "$checkout/scripts/install_packages.sh" run
+  timed 0 "packages of test.sh and .ci/run" inside "$checkout/scripts/install_packages.sh" run test check
+  exit 0
+fi
+
+timed 0 "run.sh: packages, build, smoke configuration" inside "$checkout/run.sh" --config=smoke
+timed $start_limit_ms "run.sh: start with nothing to build" inside "$checkout/run.sh" --version
+timed $comparison_limit_ms "run.sh without arguments" inside "$checkout/run.sh"
+[[ -n $(find "$tree/srv/elsewhere" -name 'ddpbench-*.json') ]] ||
+  die "run.sh left no report in the working directory"
+timed 0 "test.sh: packages, build, tests" inside "$checkout/test.sh"
+say "both commands work on a bare Debian $suite"
