@@ -5,9 +5,11 @@
 # Installs the packages of the named groups of packages.txt that are missing, and only those.
 # Touches no network and needs no rights when nothing is missing.
 #
-#   scripts/install_packages.sh GROUP...      # run, test, check, tidy
+#   scripts/install_packages.sh GROUP...            # run, test, check, tidy
+#   scripts/install_packages.sh --check GROUP...    # only say by exit code whether all are there
 #
-# Exit: 0 all there; 2 wrong usage; 3 something is missing and cannot be installed from here.
+# Exit: 0 all there; 1 --check found one missing; 2 wrong usage; 3 something is missing and cannot be
+# installed from here.
 set -euo pipefail
 
 list="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/packages.txt"
@@ -42,24 +44,34 @@ missing_of() {
   done
 }
 
-# Runs apt-get install for "$@"; fetches package lists first when they are absent, and again when they
-# are too old to install from.
-install_now() {
-  local apt=(apt-get)
-  if ((EUID != 0)); then apt=(sudo env DEBIAN_FRONTEND=noninteractive apt-get); fi
-  export DEBIAN_FRONTEND=noninteractive
-  local install=(install -y -q --no-install-recommends -o DPkg::Lock::Timeout=300 "$@")
-  if apt-get install --simulate -qq --no-install-recommends "$@" >/dev/null 2>&1 </dev/null &&
-    "${apt[@]}" "${install[@]}" >&2 </dev/null; then
-    return 0
-  fi
-  say "fetching package lists"
-  "${apt[@]}" update -q >&2 </dev/null
-  "${apt[@]}" "${install[@]}" >&2 </dev/null
+# apt-get as root, quietly: its output shows only when it fails.
+apt_get() {
+  local as_root=() output
+  if ((EUID != 0)); then as_root=(sudo); fi
+  output=$("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q \
+    -o DPkg::Lock::Timeout=300 "$@" 2>&1 </dev/null) && return
+  printf '%s\n' "$output" | tail -n 20 >&2
+  return 1
 }
 
+# Installs "$@"; fetches package lists first when they are absent, and when installing from them
+# fails (they may be too old).
+install_now() {
+  local install=(install -y --no-install-recommends)
+  if apt-get "${install[@]}" --simulate -qq "$@" >/dev/null 2>&1 && apt_get "${install[@]}" "$@"; then
+    return
+  fi
+  say "fetching package lists"
+  apt_get update && apt_get "${install[@]}" "$@"
+}
+
+check_only=no
+if [[ ${1-} == --check ]]; then
+  check_only=yes
+  shift
+fi
 if (($# == 0)); then
-  say "usage: install_packages.sh GROUP... (run, test, check, tidy)"
+  say "usage: install_packages.sh [--check] GROUP... (run, test, check, tidy)"
   exit 2
 fi
 names=$(packages_of "$@")
@@ -71,6 +83,7 @@ if ! command -v dpkg-query >/dev/null; then
 fi
 mapfile -t missing < <(missing_of "${packages[@]}")
 if ((${#missing[@]} == 0)); then exit 0; fi
+if [[ $check_only == yes ]]; then exit 1; fi
 
 by_hand="apt-get update && apt-get install --no-install-recommends ${missing[*]}"
 if ((EUID != 0)) && ! command -v sudo >/dev/null; then

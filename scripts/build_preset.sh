@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: The ddpbench authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# Builds one target of one preset of CMakePresets.json in build/PRESET, and configures that first
+# when it has to. With nothing to do it costs what ninja takes to see that. Output goes to stderr.
+#
+#   scripts/build_preset.sh PRESET TARGET
+set -euo pipefail
+
+root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+preset=$1
+target=$2
+build="$root/build/$preset"
+stamp="$build/configured-with"
+
+# What the configuration depends on and ninja does not watch: the presets and where the checkout
+# lies. Packages that came or went since show in dpkg's status file.
+fingerprint() { printf '%s\n' "$root" "$(cksum <"$root/CMakePresets.json")"; }
+is_configured() {
+  [[ -f $build/build.ninja && -f $stamp && ! /var/lib/dpkg/status -nt $stamp ]] &&
+    [[ $(<"$stamp") == "$(fingerprint)" ]]
+}
+
+configure() {
+  local arguments=(-S "$root" --preset "$preset") tests=OFF
+  # A checkout that moved leaves a cache that names its old place.
+  if ! grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$root" "$build/CMakeCache.txt" 2>/dev/null; then
+    arguments+=(--fresh)
+  fi
+  # run.sh must do without the packages of the tests.
+  if "$root/scripts/install_packages.sh" --check test; then tests=ON; fi
+  cmake "${arguments[@]}" -DDDPBENCH_BUILD_TESTS=$tests -DDDPBENCH_BUILD_MICRO=$tests
+  fingerprint >"$stamp"
+}
+
+mkdir -p "$build"
+exec 9>"$build/lock"
+flock 9 # two builds in one folder would damage each other
+{
+  is_configured || configure
+  cmake --build "$build" --target "$target"
+} >&2 9>&-
