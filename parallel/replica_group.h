@@ -20,8 +20,8 @@ class ReplicaGroup {
   virtual ~ReplicaGroup() = default;
   virtual std::size_t size() const = 0;
   // Runs work(i) on device i's leading thread for all i, concurrently; returns when all are done.
-  // Device 0's leading thread is the caller. Rethrows the exception of the lowest index after all
-  // have ended; when one throws, `on_failure` (may be empty) is called at once, so that it can abort
+  // Device 0's leading thread is the caller. Rethrows the first exception after all have ended;
+  // when one throws, `on_failure` (may be empty) is called at once, so that it can abort
   // communication that the others wait in.
   virtual void run(const std::function<void(std::size_t)>& work,
                    const std::function<void(const char* reason)>& on_failure = {}) = 0;

@@ -1,0 +1,187 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "parallel/data_parallel.h"
+
+#include "kernels/ops/tensor_layout.h"
+#include "parallel/step_parts.h"
+
+namespace ddpbench {
+namespace {
+
+constexpr int kPrimary = 0;
+// Collectives of dp are part of the step's critical path: each thread runs its own share.
+constexpr comm::Start kStart = comm::Start::deferred;
+
+}  // namespace
+
+void DataParallel::setup(const StrategyContext& context) {
+  context_ = context;
+  const auto count = static_cast<std::size_t>(config_.replicas);
+  const std::int64_t global_batch = config_.per_device_batch * config_.replicas;
+  const auto input_bytes =
+      static_cast<std::size_t>(config_.per_device_batch *
+                               ops::element_count(context.model->input_shape)) *
+      sizeof(float);
+  replicas_.resize(count);
+  inputs_.resize(count);
+  stale_sinks_.resize(count);
+  // Each replica is planned by its own leading thread, so that its pages are local to it.
+  run_all([&](std::size_t i) {
+    const bool primary = i == kPrimary;
+    replicas_[i] =
+        std::make_unique<Replica>(*context.model, *context.devices[i], *context.backends[i],
+                                  ReplicaOptions{.batch = config_.per_device_batch,
+                                                 .loss_batch = primary ? global_batch : 0,
+                                                 .optimizer = primary,
+                                                 .sgd = config_.optimizer,
+                                                 .initialize = context.initialize});
+    if (!primary) {
+      inputs_[i] = context.devices[i]->allocate(input_bytes, MemoryCategory::input);
+    }
+    if (static_cast<int>(i) == config_.faults.stale_replica) {
+      stale_sinks_[i] = context.devices[i]->allocate(replicas_[i]->graph().plan().flat_bytes,
+                                                     MemoryCategory::workspace);
+    }
+  });
+  const auto output_bytes =
+      static_cast<std::size_t>(global_batch * context.model->classes()) * sizeof(float);
+  Device& primary = *context.devices[kPrimary];
+  gathered_logits_ = primary.allocate(output_bytes, MemoryCategory::communication);
+  gathered_gradients_ = primary.allocate(output_bytes, MemoryCategory::communication);
+  step_work_ = [this](std::size_t i) { run_replica(i, input_); };
+  reset();
+}
+
+void DataParallel::reset() {
+  run_all([this](std::size_t i) { replicas_[i]->reset(); });
+  step_ = 0;
+}
+
+std::vector<Replica*> DataParallel::replicas() {
+  std::vector<Replica*> all;
+  for (const auto& replica : replicas_) all.push_back(replica.get());
+  return all;
+}
+
+void DataParallel::run_all(const std::function<void(std::size_t)>& work) {
+  if (context_.group == nullptr) return work(0);
+  context_.group->run(work, [this](const char* reason) { context_.local[0]->abort(reason); });
+}
+
+void DataParallel::step(const StepInput& input) {
+  input_ = input;
+  run_all(step_work_);
+  ++step_;
+}
+
+void DataParallel::publish_parameters() {
+  run_all([this](std::size_t i) {
+    if (!context_.local.empty()) {
+      context_.local[i]
+          ->broadcast(flat_elements(replicas_[i]->graph().weights().view()), kPrimary,
+                      {.start = kStart})
+          .wait(replicas_[i]->stream());
+    }
+  });
+}
+
+void DataParallel::run_replica(std::size_t i, const StepInput& input) {
+  Replica& replica = *replicas_[i];
+  scatter_input(i, input.images);
+  replicate(i);
+  {
+    const ScopedPhase phase(observer(i), Phase::forward, replica.stream());
+    replica.forward(i == kPrimary ? input.images
+                                  : reinterpret_cast<const float*>(inputs_[i].data()));
+  }
+  gather_loss_scatter(i, input.labels);
+  {
+    const ScopedPhase phase(observer(i), Phase::backward, replica.stream());
+    replica.backward();
+  }
+  reduce(i);
+  if (i == kPrimary && !is_stale(i)) update(replica, observer(i));
+}
+
+bool DataParallel::is_stale(std::size_t i) const {
+  return config_.faults.stale_replica == static_cast<int>(i) && config_.faults.stale_step == step_;
+}
+
+void DataParallel::scatter_input(std::size_t i, const float* images) {
+  if (context_.local.empty()) return;
+  Stream& stream = replicas_[i]->stream();
+  const ScopedPhase phase(observer(i), Phase::scatter, stream);
+  const std::size_t part = static_cast<std::size_t>(
+      config_.per_device_batch * ops::element_count(context_.model->input_shape));
+  // The primary's part stays where it is, as in nn.DataParallel: `out` is the first part of `in`.
+  auto* whole = const_cast<float*>(images);
+  void* out = i == kPrimary ? static_cast<void*>(whole) : inputs_[i].data();
+  context_.local[i]
+      ->scatter({whole, part * replicas_.size(), DataType::fp32}, {out, part, DataType::fp32},
+                kPrimary, {.after = &stream, .start = kStart})
+      .wait(stream);
+}
+
+void DataParallel::replicate(std::size_t i) {
+  if (context_.local.empty()) return;
+  Replica& replica = *replicas_[i];
+  const ScopedPhase phase(observer(i), Phase::replicate, replica.stream());
+  const Buffer& target = i != kPrimary && is_stale(i) ? stale_sinks_[i] : replica.graph().weights();
+  context_.local[i]
+      ->broadcast(flat_elements(target.view()), kPrimary,
+                  {.after = &replica.stream(), .start = kStart})
+      .wait(replica.stream());
+}
+
+comm::Elements DataParallel::all_outputs(const Buffer& buffer) const {
+  return flat_elements(buffer.view());
+}
+
+comm::Elements DataParallel::own_outputs(float* data) const {
+  return {data, static_cast<std::size_t>(config_.per_device_batch * context_.model->classes()),
+          DataType::fp32};
+}
+
+void DataParallel::gather_loss_scatter(std::size_t i, const std::int32_t* labels) {
+  Replica& replica = *replicas_[i];
+  Stream& stream = replica.stream();
+  const std::int64_t global_batch = config_.per_device_batch * config_.replicas;
+  const float scale =
+      (config_.faults.sum_for_average ? static_cast<float>(config_.replicas) : 1.0f) /
+      static_cast<float>(global_batch);
+  if (context_.local.empty()) {
+    const ScopedPhase phase(observer(i), Phase::loss, stream);
+    replica.loss(labels, scale);
+    return;
+  }
+  const comm::CallOptions options{.after = &stream, .start = kStart};
+  {
+    const ScopedPhase phase(observer(i), Phase::gather, stream);
+    context_.local[i]
+        ->gather(own_outputs(replica.graph().output()), all_outputs(gathered_logits_), kPrimary,
+                 options)
+        .wait(stream);
+  }
+  const ScopedPhase phase(observer(i), Phase::loss, stream);
+  if (i == kPrimary) {
+    replica.gathered_loss(gathered_logits_.view().as<float>().data(), labels, scale,
+                          gathered_gradients_.view().as<float>().data());
+  }
+  context_.local[i]
+      ->scatter(all_outputs(gathered_gradients_), own_outputs(replica.graph().output_gradient()),
+                kPrimary, options)
+      .wait(stream);
+}
+
+void DataParallel::reduce(std::size_t i) {
+  // The planted fault of a bucket that is never reduced: dp has one, the whole buffer.
+  if (context_.local.empty() || config_.faults.missing_bucket >= 0) return;
+  Replica& replica = *replicas_[i];
+  const ScopedPhase phase(observer(i), Phase::reduce, replica.stream());
+  context_.local[i]
+      ->reduce(flat_elements(replica.graph().gradients().view()), comm::ReduceOp::sum, kPrimary,
+               {.after = &replica.stream(), .start = kStart})
+      .wait(replica.stream());
+}
+
+}  // namespace ddpbench

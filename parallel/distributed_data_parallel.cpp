@@ -1,0 +1,101 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "parallel/distributed_data_parallel.h"
+
+#include "kernels/runtime/hash.h"
+#include "parallel/step_parts.h"
+
+namespace ddpbench {
+
+DistributedDataParallel::~DistributedDataParallel() {
+  if (context_.world != nullptr && replica_) {
+    context_.world->deregister_buffer(replica_->graph().gradients());
+  }
+}
+
+void DistributedDataParallel::setup(const StrategyContext& context) {
+  context_ = context;
+  Device& device = *context.devices[0];
+  replica_ = std::make_unique<Replica>(*context.model, device, *context.backends[0],
+                                       ReplicaOptions{.batch = config_.per_device_batch,
+                                                      .share_gradients = true,
+                                                      .sgd = config_.optimizer,
+                                                      .initialize = context.initialize});
+  const nn::ParameterPlan& plan = replica_->graph().plan();
+  auto buckets = plan_buckets(plan, config_.first_bucket_bytes, config_.bucket_cap_bytes);
+  works_.resize(buckets.size());
+  std::uint64_t hash = plan.hash;
+  for (const Bucket& bucket : buckets) {
+    ready_events_.push_back(device.make_event());
+    hash = combine_hash(combine_hash(hash, bucket.offset_bytes), bucket.bytes);
+  }
+  bucketer_.emplace(std::move(buckets), [this](std::size_t b) { start_bucket(b); });
+  ready_ = [this](std::size_t parameter) { bucketer_->ready(parameter); };
+  if (context.world != nullptr) {
+    const PlanSummary own{hash, plan.flat_bytes};
+    agree_on_plan(*context.world, device, &own);
+    context.world->register_buffer(replica_->graph().gradients());
+  }
+  reset();
+}
+
+void DistributedDataParallel::reset() {
+  replica_->reset();
+  step_ = 0;
+}
+
+void DistributedDataParallel::step(const StepInput& input) {
+  const float scale = 1.0f / static_cast<float>(config_.per_device_batch);
+  forward_and_loss(*replica_, input, scale, context_.observer);
+  bucketer_->begin_pass();
+  {
+    const ScopedPhase phase(context_.observer, Phase::backward, replica_->stream());
+    replica_->backward(ready_);
+  }
+  if (context_.world != nullptr) wait_for_buckets();
+  if (!keeps_stale_parameters()) update(*replica_, context_.observer);
+  if (context_.observer != nullptr && context_.world != nullptr) report_buckets();
+  ++step_;
+}
+
+// Called in bucket order, when the bucket's last gradient was queued.
+void DistributedDataParallel::start_bucket(std::size_t b) {
+  if (context_.world == nullptr) return;
+  Stream& stream = replica_->stream();
+  stream.record(*ready_events_[b]);
+  if (static_cast<int>(b) == config_.faults.missing_bucket) return;
+  const Bucket& bucket = bucketer_->buckets()[b];
+  // Nothing is left to hide the last bucket behind, and without overlap nothing shall be hidden:
+  // those run on this thread when it waits, which spares the hand-over to the communication thread.
+  const bool hidden = config_.overlap && b + 1 < bucketer_->buckets().size();
+  works_[b] = context_.world->all_reduce(
+      flat_elements(replica_->graph().gradients().view().slice(bucket.offset_bytes, bucket.bytes)),
+      config_.faults.sum_for_average ? comm::ReduceOp::sum : comm::ReduceOp::average,
+      {.after = &stream, .start = hidden ? comm::Start::now : comm::Start::deferred});
+}
+
+void DistributedDataParallel::wait_for_buckets() {
+  Stream& stream = replica_->stream();
+  const ScopedPhase phase(context_.observer, Phase::comm_wait, stream);
+  for (const comm::Work& work : works_) work.wait(stream);
+}
+
+void DistributedDataParallel::report_buckets() {
+  for (std::size_t b = 0; b < works_.size(); ++b) {
+    if (static_cast<int>(b) == config_.faults.missing_bucket) continue;
+    const comm::WorkTimes times = works_[b].times();
+    context_.observer->bucket({.bucket = static_cast<std::uint32_t>(b),
+                               .bytes = bucketer_->buckets()[b].bytes,
+                               .ready_s = ready_events_[b]->time_s(),
+                               .start_s = times.start_s,
+                               .arrived_s = times.arrived_s,
+                               .end_s = times.end_s});
+  }
+}
+
+bool DistributedDataParallel::keeps_stale_parameters() const {
+  const int rank = context_.world == nullptr ? 0 : context_.world->rank();
+  return config_.faults.stale_replica == rank && config_.faults.stale_step == step_;
+}
+
+}  // namespace ddpbench

@@ -1,0 +1,47 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// `ddp`: one process per device; gradients are averaged bucket by bucket with all-reduce while
+// backward still runs, and every rank updates its own copy (Li et al., VLDB 2020).
+//
+// Wire, per rank and step: 2 (n-1)/n S bytes for S bytes of gradients (ring all-reduce).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "parallel/gradient_bucketer.h"
+#include "parallel/replica.h"
+#include "parallel/strategy.h"
+
+namespace ddpbench {
+
+class DistributedDataParallel final : public Strategy {
+ public:
+  explicit DistributedDataParallel(StrategyConfig config) : config_(std::move(config)) {}
+  ~DistributedDataParallel() override;
+
+  void setup(const StrategyContext& context) override;
+  void step(const StepInput& input) override;
+  void reset() override;
+  std::vector<Replica*> replicas() override { return {replica_.get()}; }
+
+ private:
+  void start_bucket(std::size_t bucket);
+  void wait_for_buckets();
+  void report_buckets();
+  bool keeps_stale_parameters() const;
+
+  StrategyConfig config_;
+  StrategyContext context_;
+  std::unique_ptr<Replica> replica_;
+  std::optional<GradientBucketer> bucketer_;
+  nn::Graph::GradientReady ready_;                    // made once: no allocation in a step
+  std::vector<comm::Work> works_;                     // [bucket]
+  std::vector<std::unique_ptr<Event>> ready_events_;  // [bucket]
+  std::int64_t step_ = 0;                             // since the last reset
+};
+
+}  // namespace ddpbench

@@ -1,0 +1,191 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "parallel/parameter_server.h"
+
+#include "kernels/runtime/error.h"
+#include "kernels/runtime/hash.h"
+#include "parallel/step_parts.h"
+
+namespace ddpbench {
+
+ParameterServer::~ParameterServer() {
+  // Collective, in the order in which the servers give up theirs.
+  if (!replica_) return;
+  for (const Buffer* buffer : registered()) context_.world->deregister_buffer(*buffer);
+}
+
+void ParameterServer::setup(const StrategyContext& context) {
+  context_ = context;
+  if (context.world == nullptr) throw InternalError("ps needs a communicator");
+  if (is_server()) {
+    server_ =
+        std::make_unique<ServerShard>(config_, context_, context.world->rank() - config_.replicas);
+  } else {
+    setup_worker();
+    reset();
+  }
+}
+
+void ParameterServer::setup_worker() {
+  Device& device = *context_.devices[0];
+  replica_ =
+      std::make_unique<Replica>(*context_.model, device, *context_.backends[0],
+                                ReplicaOptions{.batch = config_.per_device_batch,
+                                               .optimizer = config_.ps_update == PsUpdate::worker,
+                                               .share_gradients = true,
+                                               .share_weights = true,
+                                               .sgd = config_.optimizer,
+                                               .initialize = context_.initialize});
+  const nn::ParameterPlan& plan = replica_->graph().plan();
+  const PlanSummary own{combine_hash(plan.hash, static_cast<std::uint64_t>(config_.servers)),
+                        plan.flat_bytes};
+  agree_on_plan(*context_.world, device, &own);
+  const auto servers = static_cast<std::size_t>(config_.servers);
+  commands_ = device.allocate(servers * sizeof(ServerCommand), MemoryCategory::communication,
+                              Sharing::mappable);
+  const bool stale = config_.faults.stale_replica == context_.world->rank();
+  stale_sink_ = device.allocate(stale ? plan.flat_bytes : sizeof(float),
+                                MemoryCategory::communication, Sharing::mappable);
+  // As many, and in the order, as the servers register theirs: registration is collective.
+  for (const Buffer* buffer : registered()) context_.world->register_buffer(*buffer);
+  shards_.emplace(plan_shards(plan.flat_bytes, config_.servers, &plan),
+                  [this](std::size_t shard) { push_shard(shard); });
+  ready_ = [this](std::size_t parameter) { shards_->ready(parameter); };
+  pushes_.resize(2 * servers);
+  pulls_.resize(servers);
+  for (std::size_t s = 0; s < servers; ++s) ready_events_.push_back(device.make_event());
+}
+
+std::array<const Buffer*, kRegisteredBuffers> ParameterServer::registered() const {
+  return {&commands_, &replica_->graph().gradients(), &replica_->graph().weights(), &stale_sink_};
+}
+
+std::vector<Replica*> ParameterServer::replicas() {
+  if (!replica_) return {};
+  return {replica_.get()};
+}
+
+void ParameterServer::serve() {
+  ensure(server_ != nullptr, "rank {} is no server", context_.world->rank());
+  server_->serve();
+}
+
+comm::Elements ParameterServer::elements_of(const Buffer& flat, std::size_t shard) const {
+  const Bucket& range = shards_->buckets()[shard];
+  return flat_elements(flat.view().slice(range.offset_bytes, range.bytes));
+}
+
+// Puts `command` into the buffers that commands are sent from.
+void ParameterServer::write_commands(ServerCommand command) {
+  std::vector<ServerCommand> commands(static_cast<std::size_t>(config_.servers), command);
+  const std::size_t bytes = commands.size() * sizeof(command);
+  context_.devices[0]->copy(replica_->stream(), commands_.view().slice(0, bytes),
+                            {reinterpret_cast<std::byte*>(commands.data()), bytes});
+  replica_->stream().synchronize();
+}
+
+// Sends every server the same command and waits until all took it.
+void ParameterServer::command_all(ServerCommand command) {
+  Stream& stream = replica_->stream();
+  write_commands(command);
+  for (int s = 0; s < config_.servers; ++s) {
+    context_.world
+        ->send(
+            {commands_.data() + static_cast<std::size_t>(s) * sizeof(command), 1, DataType::int64},
+            config_.replicas + s, {.after = &stream, .start = comm::Start::deferred})
+        .wait(stream);
+  }
+  stream.synchronize();
+}
+
+void ParameterServer::reset() {
+  step_ = 0;
+  replica_->reset();
+  command_all(ServerCommand::reset);
+  if (config_.ps_update == PsUpdate::server && context_.world->rank() == 0) {
+    Stream& stream = replica_->stream();
+    for (int s = 0; s < config_.servers; ++s) {
+      context_.world
+          ->send(elements_of(replica_->graph().weights(), static_cast<std::size_t>(s)),
+                 config_.replicas + s, {.after = &stream, .start = comm::Start::deferred})
+          .wait(stream);
+    }
+  }
+  write_commands(ServerCommand::push);  // every round is one, until the next reset or goodbye
+}
+
+void ParameterServer::finish() {
+  if (replica_) command_all(ServerCommand::goodbye);
+}
+
+void ParameterServer::step(const StepInput& input) {
+  const float scale = 1.0f / static_cast<float>(config_.per_device_batch);
+  forward_and_loss(*replica_, input, scale, context_.observer);
+  shards_->begin_pass();
+  Stream& stream = replica_->stream();
+  {
+    const ScopedPhase phase(context_.observer, Phase::backward, stream);
+    replica_->backward(ready_);
+  }
+  {
+    const ScopedPhase phase(context_.observer, Phase::push, stream);
+    for (const comm::Work& push : pushes_) push.wait(stream);
+  }
+  pull();
+  if (config_.ps_update == PsUpdate::worker) {
+    const ScopedPhase phase(context_.observer, Phase::optimizer, stream);
+    replica_->update(config_.faults.sum_for_average ? static_cast<float>(config_.replicas) : 1.0f);
+  }
+  if (context_.observer != nullptr) report_shards();
+  ++step_;
+}
+
+// Called in shard order, when the shard's last gradient was queued.
+void ParameterServer::push_shard(std::size_t s) {
+  Stream& stream = replica_->stream();
+  stream.record(*ready_events_[s]);
+  const bool hidden = config_.overlap && s + 1 < shards_->buckets().size();
+  const comm::CallOptions options{.after = &stream,
+                                  .start = hidden ? comm::Start::now : comm::Start::deferred};
+  const int server = config_.replicas + static_cast<int>(s);
+  pushes_[2 * s] = context_.world->send(
+      {commands_.data() + s * sizeof(ServerCommand), 1, DataType::int64}, server, options);
+  pushes_[2 * s + 1] =
+      context_.world->send(elements_of(replica_->graph().gradients(), s), server, options);
+}
+
+// New parameters straight into the weights, averaged gradients straight into the gradients.
+comm::Elements ParameterServer::pulled(std::size_t shard) const {
+  const bool stale =
+      config_.faults.stale_replica == context_.world->rank() && config_.faults.stale_step == step_;
+  if (stale) return elements_of(stale_sink_, shard);
+  return elements_of(config_.ps_update == PsUpdate::server ? replica_->graph().weights()
+                                                           : replica_->graph().gradients(),
+                     shard);
+}
+
+void ParameterServer::pull() {
+  Stream& stream = replica_->stream();
+  const ScopedPhase phase(context_.observer, Phase::pull, stream);
+  context_.world->group_start();
+  for (std::size_t s = 0; s < pulls_.size(); ++s) {
+    pulls_[s] = context_.world->recv(pulled(s), config_.replicas + static_cast<int>(s),
+                                     {.after = &stream, .start = comm::Start::deferred});
+  }
+  context_.world->group_end();
+  for (const comm::Work& pull : pulls_) pull.wait(stream);
+}
+
+void ParameterServer::report_shards() {
+  for (std::size_t s = 0; s < pulls_.size(); ++s) {
+    const comm::WorkTimes push = pushes_[2 * s + 1].times();
+    context_.observer->bucket({.bucket = static_cast<std::uint32_t>(s),
+                               .bytes = shards_->buckets()[s].bytes,
+                               .ready_s = ready_events_[s]->time_s(),
+                               .start_s = push.start_s,
+                               .arrived_s = push.arrived_s,
+                               .end_s = pulls_[s].times().end_s});
+  }
+}
+
+}  // namespace ddpbench

@@ -1,0 +1,111 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "parallel/replica.h"
+
+#include <vector>
+
+#include "kernels/runtime/error.h"
+
+namespace ddpbench {
+namespace {
+
+nn::GraphOptions graph_options(const ReplicaOptions& options) {
+  nn::GraphOptions graph;
+  graph.batch = options.batch;
+  if (options.share_gradients) graph.gradient_sharing = Sharing::mappable;
+  if (options.share_weights) graph.weight_sharing = Sharing::mappable;
+  return graph;
+}
+
+BufferView host_view(ops::LossTotals& totals) {
+  return {reinterpret_cast<std::byte*>(&totals), sizeof(totals)};
+}
+
+}  // namespace
+
+Replica::Replica(const nn::ModelSpec& model, Device& device, ops::OpBackend& backend,
+                 const ReplicaOptions& options)
+    : device_(device),
+      options_(options),
+      stream_(device.make_stream()),
+      graph_(model, device, backend, graph_options(options)),
+      own_loss_(backend.softmax_cross_entropy(options.batch, model.classes())),
+      sgd_(backend.sgd()),
+      totals_(device.allocate(2 * sizeof(ops::LossTotals), MemoryCategory::workspace)) {
+  if (options.loss_batch != 0 && options.loss_batch != options.batch) {
+    gathered_loss_ = backend.softmax_cross_entropy(options.loss_batch, model.classes());
+  }
+  if (options.optimizer && options.sgd.momentum != 0) {
+    velocity_ = device.allocate(graph_.plan().flat_bytes, MemoryCategory::optimizer);
+  }
+}
+
+void Replica::reset() {
+  options_.initialize(graph_);
+  if (velocity_) {
+    // Zeroes through the device's copy, because the memory need not be the host's.
+    const std::vector<std::byte> zeros(velocity_.bytes());
+    device_.copy(*stream_, velocity_.view(), {const_cast<std::byte*>(zeros.data()), zeros.size()});
+    stream_->synchronize();
+  }
+  take_totals();
+}
+
+void Replica::loss(const std::int32_t* labels, float grad_scale) {
+  own_loss_->run(*stream_, {.logits = graph_.output(),
+                            .labels = labels,
+                            .samples = options_.batch,
+                            .grad_scale = grad_scale,
+                            .grad_logits = graph_.output_gradient(),
+                            .totals = totals_.view().as<ops::LossTotals>().data()});
+}
+
+void Replica::gathered_loss(const float* logits, const std::int32_t* labels, float grad_scale,
+                            float* grad_logits) {
+  ops::SoftmaxCrossEntropy& op = gathered_loss_ ? *gathered_loss_ : *own_loss_;
+  op.run(*stream_, {.logits = logits,
+                    .labels = labels,
+                    .samples = options_.loss_batch,
+                    .grad_scale = grad_scale,
+                    .grad_logits = grad_logits,
+                    .totals = totals_.view().as<ops::LossTotals>().data()});
+}
+
+void Replica::update(float grad_scale) {
+  sgd_->run(*stream_, {.weights = reinterpret_cast<float*>(graph_.weights().data()),
+                       .gradients = reinterpret_cast<const float*>(graph_.gradients().data()),
+                       .velocity = reinterpret_cast<float*>(velocity_.data()),
+                       .count = graph_.plan().flat_bytes / sizeof(float),
+                       .grad_scale = grad_scale,
+                       .options = options_.sgd});
+}
+
+ops::LossTotals Replica::take_totals() {
+  ops::LossTotals totals;
+  ops::LossTotals zero;
+  const BufferView device_totals = totals_.view().slice(0, sizeof(ops::LossTotals));
+  device_.copy(*stream_, host_view(totals), device_totals);
+  device_.copy(*stream_, device_totals, host_view(zero));
+  stream_->synchronize();
+  return totals;
+}
+
+ops::LossTotals Replica::evaluate(const float* images, const std::int32_t* labels,
+                                  std::int64_t samples) {
+  ensure(samples <= options_.batch, "evaluation of {} samples in a batch of {}", samples,
+         options_.batch);
+  ops::LossTotals totals;
+  const BufferView device_totals =
+      totals_.view().slice(sizeof(ops::LossTotals), sizeof(ops::LossTotals));
+  device_.copy(*stream_, device_totals, host_view(totals));
+  graph_.forward(*stream_, images);
+  own_loss_->run(*stream_, {.logits = graph_.output(),
+                            .labels = labels,
+                            .samples = samples,
+                            .totals = device_totals.as<ops::LossTotals>().data()});
+  device_.copy(*stream_, host_view(totals), device_totals);
+  stream_->synchronize();
+  return totals;
+}
+
+}  // namespace ddpbench

@@ -1,0 +1,74 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Replica: one full copy of the model on one device, with its compute stream, loss and optimizer.
+// The parts of a training step that every strategy is made of. Used by the device's leading thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "kernels/nn/graph.h"
+#include "kernels/ops/backend.h"
+#include "kernels/runtime/device.h"
+
+namespace ddpbench {
+
+struct ReplicaOptions {
+  std::int64_t batch = 0;
+  std::int64_t loss_batch =
+      0;                  // rows of the loss: batch, or the global batch on dp's primary; 0: none
+  bool optimizer = true;  // holds optimizer state and can update
+  bool share_gradients = false;  // other processes read them
+  bool share_weights = false;
+  ops::SgdOptions sgd;
+  std::function<void(nn::Graph&)> initialize;
+};
+
+class Replica {
+ public:
+  Replica(const nn::ModelSpec& model, Device& device, ops::OpBackend& backend,
+          const ReplicaOptions& options);
+
+  Device& device() { return device_; }
+  Stream& stream() { return *stream_; }
+  nn::Graph& graph() { return graph_; }
+  std::int64_t batch() const { return options_.batch; }
+
+  // Weights and optimizer state to step 0, totals to zero.
+  void reset();
+
+  void forward(const float* images) { graph_.forward(*stream_, images); }
+  // Loss and output gradient of this replica's own batch; the gradient is of grad_scale * sum.
+  void loss(const std::int32_t* labels, float grad_scale);
+  // The same over `logits` [loss_batch, classes] that were gathered here; gradients to
+  // `grad_logits`.
+  void gathered_loss(const float* logits, const std::int32_t* labels, float grad_scale,
+                     float* grad_logits);
+  void backward(const nn::Graph::GradientReady& ready = {}, bool accumulate = false) {
+    graph_.backward(*stream_, ready, accumulate);
+  }
+  // w -= update(grad_scale * gradient) over the whole flat buffer.
+  void update(float grad_scale = 1);
+
+  // Totals of the training loss since the last take. Blocks until the device has done its work.
+  ops::LossTotals take_totals();
+  // Forward and accuracy of `samples` <= batch images (memory of a whole batch), without touching
+  // the training totals. Blocks.
+  ops::LossTotals evaluate(const float* images, const std::int32_t* labels, std::int64_t samples);
+
+ private:
+  Device& device_;
+  ReplicaOptions options_;
+  std::unique_ptr<Stream> stream_;
+  nn::Graph graph_;
+  std::unique_ptr<ops::SoftmaxCrossEntropy> own_loss_;       // [batch]
+  std::unique_ptr<ops::SoftmaxCrossEntropy> gathered_loss_;  // [loss_batch], when it differs
+  std::unique_ptr<ops::Sgd> sgd_;
+  Buffer velocity_;
+  Buffer totals_;  // two LossTotals: training, evaluation
+};
+
+}  // namespace ddpbench

@@ -1,0 +1,165 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "parallel/server_shard.h"
+
+#include <algorithm>
+#include <span>
+
+#include "kernels/runtime/error.h"
+#include "parallel/step_parts.h"
+
+namespace ddpbench {
+namespace {
+
+constexpr std::uint64_t kAlignment = 64;
+constexpr comm::Start kStart = comm::Start::deferred;  // a server has nothing else to do meanwhile
+
+std::size_t parameters_before(const nn::ParameterPlan* plan, std::uint64_t end) {
+  if (plan == nullptr) return 0;
+  std::size_t i = 0;
+  while (i < plan->parameters.size() && plan->parameters[i].offset_bytes < end) ++i;
+  return i;
+}
+
+}  // namespace
+
+std::vector<Bucket> plan_shards(std::uint64_t flat_bytes, int servers,
+                                const nn::ParameterPlan* plan) {
+  const std::uint64_t units = (flat_bytes + kAlignment - 1) / kAlignment;
+  const auto count = static_cast<std::uint64_t>(servers);
+  std::vector<Bucket> shards;
+  for (std::uint64_t s = 0; s < count; ++s) {
+    const std::uint64_t begin = std::min(flat_bytes, units * s / count * kAlignment);
+    const std::uint64_t end = std::min(flat_bytes, units * (s + 1) / count * kAlignment);
+    shards.push_back({parameters_before(plan, end), begin, end - begin});
+  }
+  return shards;
+}
+
+ServerShard::ServerShard(const StrategyConfig& config, const StrategyContext& context, int index)
+    : config_(config), context_(context), index_(index) {
+  Device& device = *context.devices[0];
+  const auto workers = static_cast<std::size_t>(config.replicas);
+  const PlanSummary summary = agree_on_plan(*context.world, device, nullptr);
+  const Bucket shard =
+      plan_shards(summary.flat_bytes, config.servers, nullptr)[static_cast<std::size_t>(index)];
+  count_ = shard.bytes / sizeof(float);
+  slot_bytes_ = (shard.bytes + kAlignment - 1) / kAlignment * kAlignment;
+  stream_ = device.make_stream();
+  mean_ = context.backends[0]->mean();
+  const auto allocate = [&](std::size_t bytes, MemoryCategory category) {
+    return device.allocate(std::max<std::size_t>(bytes, kAlignment), category, Sharing::mappable);
+  };
+  commands_ = allocate(workers * sizeof(ServerCommand), MemoryCategory::communication);
+  pushed_ = allocate(workers * slot_bytes_, MemoryCategory::communication);
+  gradient_ = allocate(slot_bytes_, MemoryCategory::gradients);
+  weights_ =
+      allocate(config.ps_update == PsUpdate::server ? slot_bytes_ : 0, MemoryCategory::weights);
+  if (config.ps_update == PsUpdate::server) {
+    sgd_ = context.backends[0]->sgd();
+    velocity_ =
+        device.allocate(std::max<std::size_t>(slot_bytes_, kAlignment), MemoryCategory::optimizer);
+  }
+  for (const Buffer* buffer : registered()) context.world->register_buffer(*buffer);
+  for (std::size_t w = 0; w < workers; ++w) {
+    pushed_views_.push_back(static_cast<const float*>(shard_of(pushed_, w).data));
+  }
+  works_.reserve(workers);
+  received_commands_.resize(workers);
+}
+
+ServerShard::~ServerShard() {
+  for (const Buffer* buffer : registered()) context_.world->deregister_buffer(*buffer);
+}
+
+comm::Elements ServerShard::shard_of(const Buffer& buffer, std::size_t slot) const {
+  return {buffer.data() + slot * slot_bytes_, count_, DataType::fp32};
+}
+
+void ServerShard::serve() {
+  for (;;) {
+    switch (receive_command()) {
+      case ServerCommand::push:
+        handle_push();
+        break;
+      case ServerCommand::reset:
+        handle_reset();
+        break;
+      case ServerCommand::goodbye:
+        return;
+    }
+  }
+}
+
+ServerCommand ServerShard::receive_command() {
+  works_.clear();
+  context_.world->group_start();
+  for (int w = 0; w < config_.replicas; ++w) {
+    works_.push_back(context_.world->recv(
+        {commands_.data() + static_cast<std::size_t>(w) * sizeof(ServerCommand), 1,
+         DataType::int64},
+        w, {.start = kStart}));
+  }
+  context_.world->group_end();
+  for (const comm::Work& work : works_) work.wait(*stream_);
+  // Commands steer the host, so they are brought to it whatever the device's memory is.
+  const std::size_t bytes = received_commands_.size() * sizeof(ServerCommand);
+  context_.devices[0]->copy(*stream_,
+                            {reinterpret_cast<std::byte*>(received_commands_.data()), bytes},
+                            commands_.view().slice(0, bytes));
+  stream_->synchronize();
+  for (const ServerCommand command : received_commands_) {
+    if (command != received_commands_[0]) {
+      throw CommError(
+          fmt::format("server {}: workers sent different commands in one round", index_));
+    }
+  }
+  return received_commands_[0];
+}
+
+void ServerShard::handle_push() {
+  comm::Communicator& world = *context_.world;
+  works_.clear();
+  world.group_start();
+  for (int w = 0; w < config_.replicas; ++w) {
+    works_.push_back(
+        world.recv(shard_of(pushed_, static_cast<std::size_t>(w)), w, {.start = kStart}));
+  }
+  world.group_end();
+  for (const comm::Work& work : works_) work.wait(*stream_);
+
+  const bool missing = config_.faults.missing_bucket == index_;
+  auto* gradient = static_cast<float*>(shard_of(gradient_).data);
+  mean_->run(*stream_, std::span(pushed_views_).first(missing ? 1 : pushed_views_.size()), gradient,
+             count_);
+  const bool on_server = config_.ps_update == PsUpdate::server;
+  if (on_server) {
+    sgd_->run(
+        *stream_,
+        {.weights = static_cast<float*>(shard_of(weights_).data),
+         .gradients = gradient,
+         .velocity = reinterpret_cast<float*>(velocity_.data()),
+         .count = count_,
+         .grad_scale = config_.faults.sum_for_average ? static_cast<float>(config_.replicas) : 1.0f,
+         .options = config_.optimizer});
+  }
+  works_.clear();
+  world.group_start();
+  for (int w = 0; w < config_.replicas; ++w) {
+    works_.push_back(world.send(shard_of(on_server ? weights_ : gradient_), w,
+                                {.after = stream_.get(), .start = kStart}));
+  }
+  world.group_end();
+  for (const comm::Work& work : works_) work.wait(*stream_);
+}
+
+void ServerShard::handle_reset() {
+  if (config_.ps_update == PsUpdate::worker) return;
+  context_.world->recv(shard_of(weights_), 0, {.start = kStart}).wait(*stream_);
+  const std::vector<std::byte> zeros(velocity_.bytes());
+  context_.devices[0]->copy(*stream_, velocity_.view(),
+                            {const_cast<std::byte*>(zeros.data()), zeros.size()});
+  stream_->synchronize();
+}
+
+}  // namespace ddpbench

@@ -1,0 +1,73 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// ServerShard: one server process of `ps`, owner of one contiguous shard of the parameters.
+//
+// Every round each worker sends one command; then follows what the command says. All workers send
+// the same command in a round.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "kernels/ops/mean.h"
+#include "parallel/gradient_bucketer.h"
+#include "parallel/strategy.h"
+
+namespace ddpbench {
+
+enum class ServerCommand : std::int64_t {
+  push = 1,   // every worker sends its gradient shard and then receives the result
+  reset = 2,  // worker 0 sends the parameters of step 0; optimizer state to zero
+  goodbye = 3
+};
+
+// Registration is collective: workers and servers register this many buffers each, in turn.
+inline constexpr std::size_t kRegisteredBuffers = 4;
+
+// The flat buffer cut into `servers` shards of nearly equal size, at 64-byte boundaries (some are
+// empty when there are more servers than that). `plan` gives Bucket::end_parameter; null on
+// servers, which need the byte ranges only.
+std::vector<Bucket> plan_shards(std::uint64_t flat_bytes, int servers,
+                                const nn::ParameterPlan* plan);
+
+class ServerShard {
+ public:
+  // `index`: of this server, from 0. Takes part in agree_on_plan and registers its buffers:
+  // collective with the workers' setup.
+  ServerShard(const StrategyConfig& config, const StrategyContext& context, int index);
+  ~ServerShard();
+  ServerShard(const ServerShard&) = delete;
+  ServerShard& operator=(const ServerShard&) = delete;
+
+  void serve();
+
+ private:
+  ServerCommand receive_command();
+  void handle_push();
+  void handle_reset();
+  comm::Elements shard_of(const Buffer& buffer, std::size_t slot = 0) const;
+  std::array<const Buffer*, kRegisteredBuffers> registered() const {
+    return {&commands_, &pushed_, &gradient_, &weights_};
+  }
+
+  const StrategyConfig& config_;
+  const StrategyContext& context_;
+  int index_;
+  std::size_t count_ = 0;       // elements of the shard
+  std::size_t slot_bytes_ = 0;  // of one worker's part of pushed_
+  std::unique_ptr<Stream> stream_;
+  std::unique_ptr<ops::Mean> mean_;
+  std::unique_ptr<ops::Sgd> sgd_;
+  Buffer commands_;            // one a worker
+  Buffer pushed_;              // one gradient shard a worker
+  Buffer gradient_;            // their mean
+  Buffer weights_, velocity_;  // update on the server only
+  std::vector<comm::Work> works_;
+  std::vector<const float*> pushed_views_;        // [worker], into pushed_
+  std::vector<ServerCommand> received_commands_;  // [worker], of one round
+};
+
+}  // namespace ddpbench

@@ -1,0 +1,32 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "parallel/step_parts.h"
+
+#include "kernels/runtime/error.h"
+
+namespace ddpbench {
+
+PlanSummary agree_on_plan(comm::Communicator& world, Device& device, const PlanSummary* own) {
+  PlanSummary summary = own != nullptr ? *own : PlanSummary{};
+  const BufferView host{reinterpret_cast<std::byte*>(&summary), sizeof(summary)};
+  const Buffer memory =
+      device.allocate(sizeof(summary), MemoryCategory::communication, Sharing::mappable);
+  const auto stream = device.make_stream();
+  device.copy(*stream, memory.view().slice(0, sizeof(summary)), host);
+  world
+      .broadcast({memory.data(), sizeof(summary) / sizeof(std::int64_t), DataType::int64}, 0,
+                 {.after = stream.get(), .start = comm::Start::deferred})
+      .wait(*stream);
+  device.copy(*stream, host, memory.view().slice(0, sizeof(summary)));
+  stream->synchronize();
+  if (own != nullptr && (own->hash != summary.hash || own->flat_bytes != summary.flat_bytes)) {
+    throw CommError(fmt::format(
+        "rank {} of {} planned other parameters, layouts or buckets than rank 0 (hash "
+        "{:016x} against {:016x}, {} against {} bytes): their processors or library "
+        "versions differ; they cannot train together",
+        world.rank(), world.size(), own->hash, summary.hash, own->flat_bytes, summary.flat_bytes));
+  }
+  return summary;
+}
+
+}  // namespace ddpbench

@@ -1,0 +1,45 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Parts of a training step that strategies share: phases marked around a replica's work, and the
+// check that all processes planned the same parameters.
+#pragma once
+
+#include "parallel/replica.h"
+#include "parallel/strategy.h"
+
+namespace ddpbench {
+
+// Forward, then loss and output gradient scaled by `grad_scale`, each in its phase.
+inline void forward_and_loss(Replica& replica, const StepInput& input, float grad_scale,
+                             PhaseObserver* observer) {
+  {
+    const ScopedPhase phase(observer, Phase::forward, replica.stream());
+    replica.forward(input.images);
+  }
+  const ScopedPhase phase(observer, Phase::loss, replica.stream());
+  replica.loss(input.labels, grad_scale);
+}
+
+inline void update(Replica& replica, PhaseObserver* observer) {
+  const ScopedPhase phase(observer, Phase::optimizer, replica.stream());
+  replica.update();
+}
+
+// What all processes of a job must have in common before step 0.
+struct PlanSummary {
+  std::uint64_t hash = 0;        // of parameters, layouts and buckets
+  std::uint64_t flat_bytes = 0;  // of the flat buffers
+};
+
+// Rank 0's summary, on every rank. Collective over `world`. `own` is null on servers, which plan
+// nothing; elsewhere it is compared, and a rank that differs throws CommError. `device` supplies
+// the memory for the exchange.
+PlanSummary agree_on_plan(comm::Communicator& world, Device& device, const PlanSummary* own);
+
+// A whole flat buffer, or a range of it, as fp32 elements.
+inline comm::Elements flat_elements(const BufferView& view) {
+  return {view.data, view.bytes / sizeof(float), DataType::fp32};
+}
+
+}  // namespace ddpbench

@@ -1,0 +1,121 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Strategy: one way of training a network on several devices.
+//
+// plan_strategy says, before anything is started, which processes there are and what each is fed;
+// then every process makes its Strategy, calls setup once and step for every batch (workers), or
+// serve (servers). A strategy makes no thread and sleeps on nothing: concurrent replicas run
+// through ReplicaGroup, blocking goes through Stream and Work.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/nn/graph.h"
+#include "kernels/nn/model_spec.h"
+#include "kernels/ops/backend.h"
+#include "kernels/runtime/device.h"
+#include "kernels/runtime/phase.h"
+#include "parallel/comm/communicator.h"
+#include "parallel/replica_group.h"
+
+namespace ddpbench {
+
+class Replica;
+
+enum class Role : std::uint8_t { worker, server };
+enum class PsUpdate : std::uint8_t { server, worker };
+
+// Faults that verification must catch; planted by tests and --inject, never otherwise.
+struct PlantedFaults {
+  int missing_bucket = -1;  // this bucket (or server shard) is never reduced
+  bool sum_for_average = false;
+  int stale_replica = -1;       // this replica keeps its old parameters ...
+  std::int64_t stale_step = 0;  // ... in this step (counted from the last reset)
+};
+
+struct StrategyConfig {
+  std::string strategy;  // single | dp | ddp | ps | reference
+  int replicas = 1;
+  int servers = 0;  // ps
+  std::int64_t per_device_batch = 64;
+  ops::SgdOptions optimizer;
+  bool overlap = true;  // ddp: reduce buckets, ps: push shards, while backward runs
+  std::size_t first_bucket_bytes = 1u << 20;
+  std::size_t bucket_cap_bytes = 25u << 20;
+  PsUpdate ps_update = PsUpdate::server;
+  PlantedFaults faults;
+};
+
+// What one process of the job does.
+struct ProcessPlan {
+  Role role = Role::worker;
+  std::vector<int> replicas;  // indices of the replicas (devices) it drives; servers: empty
+  std::vector<int> shards;    // sampler shards that make up its batch, in this order
+  std::int64_t batch = 0;     // samples of its batch, on the device of replicas[0]
+};
+
+struct StrategyPlan {
+  std::vector<ProcessPlan> processes;  // by process rank: workers, then servers
+  int sampler_shards = 1;              // = replicas
+  std::int64_t global_batch = 0;
+  bool exact = true;               // computes what `single` computes, up to rounding
+  std::string approximate_reason;  // when not exact
+};
+
+// Throws ConfigError for impossible configurations (single with several replicas, no server for
+// ps).
+StrategyPlan plan_strategy(const StrategyConfig& config);
+std::vector<std::string> known_strategies();  // those that a user may name
+
+// What one process hands its strategy. Everything outlives it.
+struct StrategyContext {
+  const nn::ModelSpec* model = nullptr;
+  std::vector<Device*> devices;            // of plan.replicas; a server has one
+  std::vector<ops::OpBackend*> backends;   // one a device
+  comm::Communicator* world = nullptr;     // all processes; null when there is one
+  std::vector<comm::Communicator*> local;  // dp: one a replica, for its threads; else empty
+  PhaseObserver* observer = nullptr;       // may be null
+  ReplicaGroup* group = nullptr;           // over `devices`; null when there is one
+  // Puts the starting weights into a graph: from the seed, or from a checkpoint.
+  std::function<void(nn::Graph&)> initialize;
+};
+
+// One process's batch: plan.batch samples in device memory of its first replica, or memory that the
+// device reads directly.
+struct StepInput {
+  const float* images = nullptr;         // [batch, channels, h, w]
+  const std::int32_t* labels = nullptr;  // [batch]
+};
+
+class Strategy {
+ public:
+  virtual ~Strategy() = default;
+
+  // Plans the graphs, exchanges plan hashes with the peers and puts everything to step 0.
+  // Collective.
+  virtual void setup(const StrategyContext& context) = 0;
+  // One synchronous training step. REQUIRES: a worker. Throws CommError, DeviceError.
+  virtual void step(const StepInput& input) = 0;
+  // Serves until all workers have said goodbye. REQUIRES: a server.
+  virtual void serve();
+  // Everything back to step 0: weights, optimizer state, totals. Collective.
+  virtual void reset() = 0;
+  // Makes the current parameters those of all local replicas (dp keeps them on the primary only).
+  virtual void publish_parameters() {}
+  // Says goodbye to servers. Collective over the workers.
+  virtual void finish() {}
+
+  // Replicas of this process; their weights are current after publish_parameters().
+  virtual std::vector<Replica*> replicas() = 0;
+};
+
+std::unique_ptr<Strategy> make_strategy(const StrategyConfig& config);
+
+}  // namespace ddpbench
