@@ -1,0 +1,189 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The TCP store among strangers: wrong secrets, garbage, occupied ports, dead servers.
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+
+#include "kernels/runtime/error.h"
+#include "parallel/comm/store.h"
+#include "parallel/comm/tcp_store_protocol.h"
+
+namespace ddpbench::comm {
+namespace {
+
+using testing::HasSubstr;
+
+TcpStoreOptions options_for(int port, const std::string& secret = "right") {
+  TcpStoreOptions options;
+  options.port = port;
+  options.secret = secret;
+  return options;
+}
+
+sockaddr_in loopback(int port) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  return address;
+}
+
+// Sends bytes and returns all that comes back until the other side closes, or within a second when
+// it does not.
+std::string talk(int port, const std::string& bytes) {
+  const UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const sockaddr_in address = loopback(port);
+  EXPECT_EQ(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address),
+            0);
+  const timeval second{1, 0};
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &second, sizeof second);
+  ::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  std::string answer;
+  char buffer[256];
+  ssize_t count = 0;
+  while ((count = ::recv(socket.get(), buffer, sizeof buffer, 0)) > 0) {
+    answer.append(buffer, static_cast<std::size_t>(count));
+  }
+  return answer;
+}
+
+// Somebody else's server: accepts connections (by its backlog) and says nothing.
+class SilentListener {
+ public:
+  SilentListener() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address = loopback(0);
+    socklen_t length = sizeof address;
+    EXPECT_EQ(::bind(socket_.get(), reinterpret_cast<sockaddr*>(&address), length), 0);
+    EXPECT_EQ(::listen(socket_.get(), 16), 0);
+    ::getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&address), &length);
+    port_ = ntohs(address.sin_port);
+  }
+  int port() const { return port_; }
+
+ private:
+  UniqueFd socket_;
+  int port_ = 0;
+};
+
+TEST(TcpStore, RefusesTheWrongSecret) {
+  const auto server = make_tcp_store_server(options_for(0));
+  for (const std::string secret : {"wrong", "righ", "right!", "r"}) {
+    EXPECT_THROW(connect_tcp_store(options_for(server->port(), secret)), CommError) << secret;
+  }
+  connect_tcp_store(options_for(server->port()))->set("key", "still serving");
+}
+
+TEST(TcpStore, AnswersNothingBeforeTheSecret) {
+  const auto server = make_tcp_store_server(options_for(0));
+  connect_tcp_store(options_for(server->port()))->set("key", "treasure");
+  const std::string answer = talk(server->port(), encode({Request::get, "key", ""}));
+  EXPECT_THAT(answer, Not(HasSubstr("treasure")));
+  EXPECT_EQ(answer, std::string(kGreeting) + frame("r"));
+}
+
+TEST(TcpStore, SurvivesGarbage) {
+  const auto server = make_tcp_store_server(options_for(0));
+  const auto store = connect_tcp_store(options_for(server->port()));
+  store->set("key", "value");
+  talk(server->port(), std::string(100'000, '\xff'));
+  talk(server->port(), "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  const std::string proof = frame("right");
+  talk(server->port(), proof + std::string("\xff\xff\xff\xff", 4));  // a frame of 4 GiB
+  talk(server->port(), proof + frame(""));
+  talk(server->port(), proof + frame("g"));
+  talk(server->port(), proof + frame(std::string("s\xff\xff\xff\x7fkey", 8)));  // key of 2 GiB
+  talk(server->port(), proof + frame(std::string("a\x03\0\0\0key", 8)));        // no amount
+  talk(server->port(), proof + frame(std::string("?\x03\0\0\0key", 8)));
+  EXPECT_EQ(store->get("key", 30), "value");
+}
+
+TEST(TcpStore, ServesOthersWhileAStrangerHoldsAConnectionOpen) {
+  const auto server = make_tcp_store_server(options_for(0));
+  const UniqueFd stranger(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const sockaddr_in address = loopback(server->port());
+  ASSERT_EQ(::connect(stranger.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address),
+            0);
+  const auto store = connect_tcp_store(options_for(server->port()));
+  store->set("key", "value");
+  EXPECT_EQ(store->get("key", 30), "value");
+}
+
+TEST(TcpStore, RefusesKeysAndValuesOverTheLimit) {
+  const auto server = make_tcp_store_server(options_for(0));
+  const auto store = connect_tcp_store(options_for(server->port()));
+  EXPECT_THROW(store->set(std::string(kMaxKeyBytes + 1, 'k'), ""), CommError);
+  EXPECT_THROW(store->set("", "v"), CommError);
+  EXPECT_THROW(store->set("k", std::string(kMaxValueBytes + 1, 'v')), CommError);
+  store->set(std::string(kMaxKeyBytes, 'k'), "v");
+  EXPECT_EQ(store->get(std::string(kMaxKeyBytes, 'k'), 30), "v");
+}
+
+TEST(TcpStore, ServerTakesTheNextPortWhenAStrangerHasTheFirst) {
+  const SilentListener stranger;
+  TcpStoreOptions options = options_for(stranger.port());
+  options.tries = 16;
+  const auto server = make_tcp_store_server(options);
+  EXPECT_GT(server->port(), stranger.port());
+  // The client passes over the silent one.
+  const auto store = connect_tcp_store(options);
+  store->set("key", "value");
+  EXPECT_EQ(store->get("key", 30), "value");
+}
+
+TEST(TcpStore, ServerWithOneTryReportsTheOccupiedPort) {
+  const SilentListener stranger;
+  EXPECT_THROW(make_tcp_store_server(options_for(stranger.port())), CommError);
+}
+
+TEST(TcpStore, ClientPassesOverTheStoreOfAnotherJob) {
+  const auto other = make_tcp_store_server(options_for(0, "other job"));
+  TcpStoreOptions options = options_for(other->port());
+  options.tries = 16;
+  const auto server = make_tcp_store_server(options);
+  connect_tcp_store(options)->set("key", "value");
+}
+
+TEST(TcpStore, ClientWaitsForAServerThatComesLate) {
+  const int port = make_tcp_store_server(options_for(0))->port();  // free again
+  std::unique_ptr<TcpStoreServer> server;
+  std::thread late([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    server = make_tcp_store_server(options_for(port));
+  });
+  connect_tcp_store(options_for(port))->set("key", "value");
+  late.join();
+}
+
+TEST(TcpStore, ClientTimesOutWithoutAServer) {
+  const int port = make_tcp_store_server(options_for(0))->port();
+  TcpStoreOptions options = options_for(port);
+  options.timeout_s = 0.05;
+  EXPECT_THROW(connect_tcp_store(options), CommTimeout);
+  const SilentListener stranger;
+  options.port = stranger.port();
+  EXPECT_THROW(connect_tcp_store(options), CommTimeout);
+}
+
+TEST(TcpStore, ClientReportsAServerThatWentAway) {
+  auto server = make_tcp_store_server(options_for(0));
+  const auto store = connect_tcp_store(options_for(server->port()));
+  std::thread closer([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    server.reset();
+  });
+  EXPECT_THROW(store->get("never", 30), CommError);
+  closer.join();
+  EXPECT_THROW(store->set("key", "value"), CommError);
+}
+
+}  // namespace
+}  // namespace ddpbench::comm
