@@ -15,14 +15,15 @@ namespace ddpbench::data {
 
 // What a data set is, before and after decoding.
 struct DatasetInfo {
-  std::string name;           // "mnist"
-  std::string source;         // "files" or "synthetic"
-  std::string directory;      // of the files; empty when synthetic
+  std::string name;       // "mnist"
+  std::string source;     // "files" or "synthetic"
+  std::string directory;  // of the files; empty when synthetic
   std::int64_t train_samples = 0, test_samples = 0;
   std::int64_t channels = 1, height = 0, width = 0;
   int classes = 0;
   std::size_t sample_bytes() const { return static_cast<std::size_t>(channels * height * width); }
-  // Of the decoded form: train images, train labels, test images, test labels, each 64-byte aligned.
+  // Of the decoded form: train images, train labels, test images, test labels, each 64-byte
+  // aligned.
   std::size_t decoded_bytes() const;
 };
 

@@ -11,15 +11,15 @@
 namespace ddpbench::data {
 
 struct FetchOptions {
-  std::string directory;              // files go to <directory>/<name>/
-  std::string base_url;               // empty: the data set's own; tests use a local server
-  bool force = false;                 // download again what is already there and correct
-  double timeout_s = 60;              // without a byte
+  std::string directory;  // files go to <directory>/<name>/
+  std::string base_url;   // empty: the data set's own; tests use a local server
+  bool force = false;     // download again what is already there and correct
+  double timeout_s = 60;  // without a byte
   std::function<void(const std::string& line)> progress;  // may be empty
 };
 
-// Throws ConfigError (unknown name, checksum or size that disagrees: naming URL, expected and found)
-// or UnavailableError (network, HTTP status). Leaves no partial file.
+// Throws ConfigError (unknown name, checksum or size that disagrees: naming URL, expected and
+// found) or UnavailableError (network, HTTP status). Leaves no partial file.
 void fetch_dataset(const std::string& name, const FetchOptions& options);
 
 struct FileState {

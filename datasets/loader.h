@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Loader: assembles normalised batches ahead of time, on worker threads, into host buffers that it is
-// handed and that go round. Used by one consumer thread.
+// Loader: assembles normalised batches ahead of time, on worker threads, into host buffers that it
+// is handed and that go round. Used by one consumer thread.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@ struct BatchBuffer {
 
 struct LoaderOptions {
   Normalization normalization;
-  int workers = 1;                   // threads; 0: next() assembles on the calling thread
-  std::vector<int> worker_cores;     // OS processors they may run on; empty: any
+  int workers = 1;                // threads; 0: next() assembles on the calling thread
+  std::vector<int> worker_cores;  // OS processors they may run on; empty: any
   // Shards whose parts make up a batch, in this order: {rank} for one shard a rank, {0..n-1} for
   // DataParallel's global batch.
   std::vector<int> shards = {0};
@@ -47,7 +47,8 @@ class Loader {
 
   std::int64_t batch_samples() const;  // of all its shards together
 
-  // Starts assembling epoch `epoch` from step 0, at most `max_steps` steps; abandons what was ahead.
+  // Starts assembling epoch `epoch` from step 0, at most `max_steps` steps; abandons what was
+  // ahead.
   void begin_epoch(std::int64_t epoch, std::int64_t max_steps);
   // The next batch's buffer, which stays the caller's until the following next() or begin_epoch();
   // null at the end of the epoch. Rethrows a worker's error.

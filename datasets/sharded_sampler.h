@@ -15,9 +15,9 @@ namespace ddpbench::data {
 enum class LastBatch : std::uint8_t { pad, drop };
 
 struct SamplerOptions {
-  std::int64_t samples = 0;          // of the data set
-  std::int64_t global_batch = 0;     // of all shards together
-  int shards = 1;                    // divides global_batch
+  std::int64_t samples = 0;       // of the data set
+  std::int64_t global_batch = 0;  // of all shards together
+  int shards = 1;                 // divides global_batch
   std::uint64_t seed = 1;
   LastBatch last_batch = LastBatch::pad;
 };
@@ -25,6 +25,8 @@ struct SamplerOptions {
 class ShardedSampler {
  public:
   explicit ShardedSampler(const SamplerOptions& options);  // ConfigError for impossible options
+
+  const SamplerOptions& options() const { return options_; }
 
   // Equal on all shards: ceil(samples / global_batch) when padding, floor when dropping.
   std::int64_t steps_per_epoch() const;

@@ -1,0 +1,36 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Bytes of single samples to normalised batches. Immutable, so any number of threads may use one.
+//
+// Cost: reads 1 and writes 4 bytes a pixel; 64 x 784 take about 10 us, mostly cache misses.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "datasets/dataset.h"
+#include "datasets/loader.h"
+
+namespace ddpbench::data {
+
+class BatchAssembler {
+ public:
+  // `split` must outlive it. Throws ConfigError unless the standard deviation is positive.
+  BatchAssembler(const Split& split, const Normalization& normalization);
+
+  // Writes the samples with these indices one after the other. `images` and `labels` have room for
+  // them.
+  void gather(std::span<const std::int64_t> indices, float* images, std::int32_t* labels) const;
+  // The same for samples [first, first + count).
+  void gather_range(std::int64_t first, std::int64_t count, const BatchBuffer& out) const;
+
+ private:
+  void convert(std::int64_t index, float* image) const;
+
+  Split split_;
+  float scale_, offset_;
+};
+
+}  // namespace ddpbench::data

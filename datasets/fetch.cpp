@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// File by file: what is there and correct stays, the rest is downloaded.
+#include "datasets/fetch.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "datasets/download.h"
+#include "datasets/fetch_files.h"
+#include "datasets/sha256.h"
+#include "kernels/runtime/error.h"
+
+namespace ddpbench::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+FileState inspect(const fs::path& path, const Fingerprint& expected) {
+  FileState state{.name = path.filename().string(), .path = path.string()};
+  std::error_code error;
+  state.present = fs::exists(path, error);
+  if (!state.present || !fs::is_regular_file(path, error)) return state;
+  state.bytes = fs::file_size(path, error);
+  state.correct = state.bytes == expected.bytes && sha256_of_file(state.path) == expected.sha256;
+  return state;
+}
+
+// The published form, or the unpacked one when only that is there.
+FileState inspect(const CatalogFile& file, const fs::path& directory) {
+  const fs::path plain = directory / file.name;
+  const FileState packed = inspect(fs::path(plain.string() + ".gz"), file.packed);
+  if (packed.present) return packed;
+  const FileState unpacked = inspect(plain, file.unpacked);
+  return unpacked.present ? unpacked : packed;
+}
+
+void make_directory(const fs::path& directory) {
+  std::error_code error;
+  fs::create_directories(directory, error);
+  if (error) {
+    throw ConfigError(
+        fmt::format("cannot create {}: {}; --data-dir or DDPBENCH_DATA_DIR name another "
+                    "place",
+                    directory.string(), error.message()));
+  }
+}
+
+std::string url_of(const CatalogEntry& entry, const CatalogFile& file, const std::string& base) {
+  std::string url = base.empty() ? std::string(entry.base_url) : base;
+  if (!url.ends_with('/')) url += '/';
+  return fmt::format("{}{}.gz", url, file.name);
+}
+
+void fetch_file(const Download& download, bool force) {
+  const auto say = [&](const std::string& line) {
+    if (download.progress) download.progress(line);
+  };
+  if (!force && inspect(fs::path(download.path), download.expected).correct) {
+    say(fmt::format("{}: already there, {} bytes, SHA-256 as published", download.path,
+                    download.expected.bytes));
+    return;
+  }
+  say(fmt::format("{}: {} bytes from {}", download.path, download.expected.bytes, download.url));
+  download_file(download);
+}
+
+}  // namespace
+
+void fetch_files(const CatalogEntry& entry, const FetchOptions& options) {
+  if (options.directory.empty()) {
+    throw ConfigError(
+        fmt::format("no directory to put data set {} into: there is neither HOME nor "
+                    "XDG_CACHE_HOME; --data-dir "
+                    "or DDPBENCH_DATA_DIR name one",
+                    entry.name));
+  }
+  const fs::path directory = fs::path(options.directory) / entry.name;
+  make_directory(directory);
+  for (const CatalogFile& file : entry.files) {
+    fetch_file({.url = url_of(entry, file, options.base_url),
+                .path = (directory / file.name).string() + ".gz",
+                .expected = file.packed,
+                .timeout_s = options.timeout_s,
+                .progress = options.progress},
+               options.force);
+  }
+}
+
+std::vector<FileState> inspect_files(const CatalogEntry& entry, const std::string& directory) {
+  std::vector<FileState> states;
+  for (const CatalogFile& file : entry.files) {
+    states.push_back(inspect(file, fs::path(directory) / entry.name));
+  }
+  return states;
+}
+
+void fetch_dataset(const std::string& name, const FetchOptions& options) {
+  fetch_files(find_in_catalog(name), options);
+}
+
+std::vector<FileState> inspect_dataset(const std::string& name, const std::string& directory) {
+  return inspect_files(find_in_catalog(name), directory);
+}
+
+// As the XDG Base Directory Specification says: a relative XDG_CACHE_HOME is ignored.
+std::string default_data_directory(const char* xdg_cache_home, const char* home) {
+  if (xdg_cache_home != nullptr && xdg_cache_home[0] == '/') {
+    return (fs::path(xdg_cache_home) / "ddpbench").string();
+  }
+  if (home == nullptr || home[0] == '\0') return "";
+  return (fs::path(home) / ".cache" / "ddpbench").string();
+}
+
+}  // namespace ddpbench::data

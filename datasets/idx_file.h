@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// One IDX file: the format of MNIST (http://yann.lecun.com/exdb/mnist), gzip or plain.
+//
+// Big-endian 32-bit numbers: magic (0x0800 for bytes, plus the number of dimensions), then the
+// dimensions, then the data, row by row.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace ddpbench::data {
+
+enum class IdxKind : std::uint8_t { images, labels };
+
+struct IdxShape {
+  std::int64_t count = 0;
+  std::int64_t height = 1, width = 1;  // 1 for labels
+  std::int64_t payload_bytes() const { return count * height * width; }
+  bool operator==(const IdxShape&) const = default;
+};
+
+class IdxFile {
+ public:
+  // Reads and checks the header only. Throws ConfigError naming file, offset, expected and found.
+  IdxFile(std::string path, IdxKind kind);
+
+  const std::string& path() const { return path_; }
+  const IdxShape& shape() const { return shape_; }
+
+  // Fills `out`, which has shape().payload_bytes(), and checks that the file ends there. Throws
+  // ConfigError for a file that is shorter, longer, damaged, or no longer as its header was.
+  void read(std::span<std::uint8_t> out) const;
+
+ private:
+  std::string path_;
+  IdxKind kind_;
+  IdxShape shape_;
+};
+
+// Throws ConfigError, naming the offset of the first label that is not in [0, classes).
+void check_labels(const std::string& path, std::span<const std::uint8_t> labels, int classes);
+
+}  // namespace ddpbench::data

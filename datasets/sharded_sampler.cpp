@@ -1,0 +1,77 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// One permutation an epoch; shard r of n takes every n-th of it, starting at r.
+#include "datasets/sharded_sampler.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "datasets/random.h"
+#include "kernels/runtime/error.h"
+
+namespace ddpbench::data {
+namespace {
+
+void check(const SamplerOptions& options) {
+  if (options.samples < 1 || options.samples > std::numeric_limits<std::uint32_t>::max()) {
+    throw ConfigError(
+        fmt::format("sampler: a data set of {} samples; expected 1 to 2^32 - 1", options.samples));
+  }
+  if (options.global_batch < 1 || options.shards < 1 ||
+      options.global_batch % options.shards != 0) {
+    throw ConfigError(fmt::format(
+        "sampler: a global batch of {} does not divide into {} equal shards of at least "
+        "one sample",
+        options.global_batch, options.shards));
+  }
+  if (options.last_batch == LastBatch::drop && options.global_batch > options.samples) {
+    throw ConfigError(fmt::format(
+        "sampler: a global batch of {} out of {} samples leaves no step when the last, incomplete "
+        "batch is dropped; take --last-batch=pad or a smaller batch",
+        options.global_batch, options.samples));
+  }
+}
+
+}  // namespace
+
+ShardedSampler::ShardedSampler(const SamplerOptions& options) : options_(options) {
+  check(options);
+  permutation_.reserve(static_cast<std::size_t>(options.samples));
+}
+
+std::int64_t ShardedSampler::steps_per_epoch() const {
+  const std::int64_t whole = options_.samples / options_.global_batch;
+  const bool rest = options_.samples % options_.global_batch != 0;
+  return options_.last_batch == LastBatch::pad && rest ? whole + 1 : whole;
+}
+
+// Fisher and Yates' shuffle (Durstenfeld 1964), always from the identity, so that an epoch's order
+// does not depend on which epochs were drawn before.
+void ShardedSampler::begin_epoch(std::int64_t epoch) {
+  permutation_.resize(static_cast<std::size_t>(options_.samples));
+  std::iota(permutation_.begin(), permutation_.end(), 0U);
+  SplitMix64 random(options_.seed, static_cast<std::uint64_t>(epoch));
+  for (auto left = static_cast<std::uint32_t>(permutation_.size()); left > 1; --left) {
+    std::swap(permutation_[left - 1], permutation_[random.below(left)]);
+  }
+}
+
+void ShardedSampler::batch(std::int64_t step, int shard, std::span<std::int64_t> out) const {
+  const std::int64_t shards = options_.shards;
+  ensure(!permutation_.empty(), "sampler: batch() before begin_epoch()");
+  ensure(step >= 0 && step < steps_per_epoch(), "sampler: step {} of {}", step, steps_per_epoch());
+  ensure(shard >= 0 && shard < shards, "sampler: shard {} of {}", shard, shards);
+  ensure(std::ssize(out) == options_.global_batch / shards, "sampler: room for {} samples of {}",
+         out.size(), options_.global_batch / shards);
+  std::int64_t position = (step * options_.global_batch + shard) % options_.samples;
+  for (std::int64_t& index : out) {
+    index = permutation_[static_cast<std::size_t>(position)];
+    position = (position + shards) % options_.samples;
+  }
+}
+
+}  // namespace ddpbench::data

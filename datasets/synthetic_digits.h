@@ -1,0 +1,29 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A stand-in for MNIST: digits drawn from strokes with a round pen, each in its own size, slant,
+// position, stroke width and noise. Same counts and shapes, similar mean and spread of the greys.
+//
+// Cost: about 10 us a sample. Sample i depends on (seed, i) only.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "datasets/dataset.h"
+
+namespace ddpbench::data {
+
+constexpr std::int64_t kDigitSide = 28;
+constexpr std::size_t kDigitPixels = kDigitSide * kDigitSide;
+
+// Draws sample `index` of the infinite sequence that `seed` stands for; returns its label, 0 to 9.
+std::uint8_t draw_digit(std::uint64_t seed, std::uint64_t index,
+                        std::span<std::uint8_t, kDigitPixels> image);
+
+// 60000 training and 10000 test samples. info().source is "synthetic".
+std::unique_ptr<DatasetSource> make_synthetic_digits(const std::string& name, std::uint64_t seed);
+
+}  // namespace ddpbench::data
