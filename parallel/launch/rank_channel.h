@@ -16,6 +16,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "kernels/runtime/phase.h"
 #include "kernels/runtime/shared_memory.h"
@@ -61,9 +62,12 @@ struct RankStatus {
   std::uint32_t epoch = 0;
   std::uint64_t step = 0;        // steps begun, over verification, warm-up and training
   std::uint32_t phase = 0;       // current Phase, kPhaseCount when none
+  std::uint64_t phase_marks = 0; // changes of phase since the step began
   std::uint64_t bucket = 0;      // buckets finished
   std::uint64_t collective = 0;  // collectives issued
   std::uint64_t heartbeat = 0;   // grows with every sign of progress
+  double ready_s = 0;            // CLOCK_MONOTONIC when the rank left setup; 0: not yet
+  double error_s = 0;            // and when it reported its error
   std::optional<RankError> error;
 };
 
@@ -115,6 +119,7 @@ class RankChannels {
 
  private:
   explicit RankChannels(SharedMemory memory);
+  std::byte* area_of(int rank) const;
   SharedMemory memory_;
 };
 

@@ -1,0 +1,192 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// One child process of the supervisor.
+//
+// Between fork and exec only async-signal-safe calls are made: the supervisor has another thread
+// (the rendezvous store's), which may hold any lock at that moment.
+#include "parallel/launch/child_process.h"
+
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <signal.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <utility>
+
+#include "kernels/runtime/error.h"
+
+namespace ddpbench::launch {
+namespace {
+
+void close_if_open(int fd) {
+  if (fd >= 0) ::close(fd);
+}
+
+// The pointers that execve wants; they point into `texts`.
+std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+// Default handlers and an empty mask, whatever the supervisor has set. But SIGINT is ignored:
+// Ctrl-C reaches all processes of the terminal's foreground group, and it is the supervisor that
+// decides how a run ends. (A process group of its own would protect a child too, but then Ctrl-Z
+// would stop the supervisor only, and writing to a terminal with TOSTOP would stop the child.)
+void reset_signals() {
+  struct sigaction action {};
+  for (int number = 1; number < SIGRTMIN; ++number) {
+    action.sa_handler = number == SIGINT ? SIG_IGN : SIG_DFL;
+    ::sigaction(number, &action, nullptr);  // fails for SIGKILL and SIGSTOP, which is fine
+  }
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+bool redirect_standard_fds(int output_fd) {
+  const int nothing = ::open("/dev/null", O_RDONLY);
+  return nothing >= 0 && ::dup2(nothing, STDIN_FILENO) >= 0 &&
+         ::dup2(output_fd, STDOUT_FILENO) >= 0 &&
+         (output_fd == STDERR_FILENO || ::dup2(output_fd, STDERR_FILENO) >= 0);
+}
+
+// Also what the supervisor itself inherited without wanting it. Our own descriptors are
+// close-on-exec anyway, so that kernels before 5.11 lose only that.
+bool keep_only(const std::vector<int>& fds) {
+  ::close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
+  for (const int fd : fds) {
+    const int flags = ::fcntl(fd, F_GETFD);
+    if (flags < 0 || ::fcntl(fd, F_SETFD, flags & ~FD_CLOEXEC) != 0) return false;
+  }
+  return true;
+}
+
+struct Execution {
+  const ChildSpec& spec;
+  char* const* arguments;
+  char* const* environment;
+  pid_t supervisor;
+  int report_fd;
+};
+
+[[noreturn]] void execute(const Execution& execution) {
+  constexpr int kCannotExecute = 127;  // as shells do
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // The supervisor may have died before that call: then no signal will come.
+  if (::getppid() != execution.supervisor) ::_exit(kCannotExecute);
+  reset_signals();
+  if (redirect_standard_fds(execution.spec.output_fd) && keep_only(execution.spec.inherited_fds)) {
+    ::execve(execution.spec.executable.c_str(), execution.arguments, execution.environment);
+  }
+  const int reason = errno;
+  [[maybe_unused]] const ssize_t written = ::write(execution.report_fd, &reason, sizeof reason);
+  ::_exit(kCannotExecute);
+}
+
+ChildExit to_exit(int status, const rusage& usage) {
+  ChildExit result;
+  if (WIFSIGNALED(status)) {
+    result.signal = WTERMSIG(status);
+  } else {
+    result.code = WEXITSTATUS(status);
+  }
+  result.peak_rss_bytes = static_cast<std::size_t>(usage.ru_maxrss) << 10;  // given in KiB
+  return result;
+}
+
+}  // namespace
+
+ChildProcess::ChildProcess(const ChildSpec& spec) : executable_(spec.executable) {
+  const std::vector<char*> arguments = pointers_to(spec.arguments);
+  const std::vector<char*> environment = pointers_to(spec.environment);
+  std::array<int, 2> report{};
+  if (::pipe2(report.data(), O_CLOEXEC) != 0) {
+    throw InternalError(fmt::format("cannot make a pipe: {}", std::strerror(errno)));
+  }
+  const Execution execution{spec, arguments.data(), environment.data(), ::getpid(), report[1]};
+  // No handler of the supervisor may run in the child.
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  pid_ = ::fork();
+  if (pid_ == 0) execute(execution);
+  const int reason = errno;
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  ::close(report[1]);
+  confirm_fd_ = report[0];
+  if (pid_ < 0) {
+    ::close(confirm_fd_);
+    throw InternalError(
+        fmt::format("cannot fork to start {}: {}", executable_, std::strerror(reason)));
+  }
+  watch_fd_ = ::pidfd_open(pid_, 0);
+}
+
+ChildProcess::ChildProcess(ChildProcess&& other) noexcept
+    : executable_(std::move(other.executable_)),
+      pid_(std::exchange(other.pid_, -1)),
+      watch_fd_(std::exchange(other.watch_fd_, -1)),
+      confirm_fd_(std::exchange(other.confirm_fd_, -1)),
+      exit_(std::exchange(other.exit_, std::nullopt)) {}
+
+ChildProcess::~ChildProcess() {
+  if (alive()) {
+    signal(SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  close_if_open(watch_fd_);
+  close_if_open(confirm_fd_);
+}
+
+void ChildProcess::confirm() {
+  int reason = 0;
+  ssize_t received = 0;
+  do {
+    received = ::read(confirm_fd_, &reason, sizeof reason);
+  } while (received < 0 && errno == EINTR);
+  if (received <= 0) return;
+  reap(true);
+  throw UnavailableError(fmt::format("cannot execute {}: {}", executable_, std::strerror(reason)));
+}
+
+const std::optional<ChildExit>& ChildProcess::reap(bool block) {
+  if (!alive()) return exit_;
+  int status = 0;
+  rusage usage{};
+  pid_t reaped = 0;
+  do {
+    reaped = ::wait4(pid_, &status, block ? 0 : WNOHANG, &usage);
+  } while (reaped < 0 && errno == EINTR);
+  ensure(reaped >= 0, "process {} cannot be waited for: {}", pid_, std::strerror(errno));
+  if (reaped == pid_) exit_ = to_exit(status, usage);
+  return exit_;
+}
+
+void ChildProcess::signal(int number) const noexcept {
+  // Until it is reaped its number belongs to nobody else.
+  if (alive()) ::kill(pid_, number);
+}
+
+bool ChildProcess::stopped() const {
+  if (!alive()) return false;
+  std::ifstream file(fmt::format("/proc/{}/stat", pid_));
+  std::string line;
+  std::getline(file, line);
+  // "pid (name) state ...", where the name may hold anything, parentheses too.
+  const std::size_t end = line.rfind(')');
+  if (end == std::string::npos || end + 2 >= line.size()) return false;
+  return line[end + 2] == 'T' || line[end + 2] == 't';
+}
+
+}  // namespace ddpbench::launch

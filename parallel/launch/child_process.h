@@ -1,0 +1,61 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// One child process of the supervisor: started, watched, signalled and reaped. Private to launch/.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ddpbench::launch {
+
+struct ChildSpec {
+  std::string executable;
+  std::vector<std::string> arguments;    // argv, the name included
+  std::vector<std::string> environment;  // "NAME=value", complete
+  std::vector<int> inherited_fds;        // stay open under their numbers, besides 0, 1 and 2
+  int output_fd = 2;                     // becomes its stdout and stderr
+};
+
+// How a child ended.
+struct ChildExit {
+  int code = 0;    // when signal is 0
+  int signal = 0;  // that killed it
+  std::size_t peak_rss_bytes = 0;
+};
+
+// Owns a child: one that still lives when this object is destroyed is killed and reaped. Must be
+// used on the thread that started it, because the kernel ends the child with that thread.
+class ChildProcess {
+ public:
+  // Starts the executable. Whether it could be executed is known only after confirm().
+  explicit ChildProcess(const ChildSpec& spec);
+  ChildProcess(ChildProcess&& other) noexcept;
+  ChildProcess& operator=(ChildProcess&&) = delete;
+  ~ChildProcess();
+
+  // Waits until the program runs. Throws UnavailableError, naming the executable, when it does not.
+  void confirm();
+
+  bool alive() const noexcept { return pid_ > 0 && !exit_; }
+  // Becomes readable when the child has ended; -1 on kernels without pidfd_open.
+  int watch_fd() const noexcept { return watch_fd_; }
+  // Reaps the child if it has ended, waiting for that when `block` is set.
+  const std::optional<ChildExit>& reap(bool block = false);
+  void signal(int number) const noexcept;
+  // Whether SIGSTOP or a debugger holds it (state T or t).
+  bool stopped() const;
+
+ private:
+  std::string executable_;
+  pid_t pid_ = -1;
+  int watch_fd_ = -1;
+  int confirm_fd_ = -1;  // delivers errno when exec fails, is closed when it succeeds
+  std::optional<ChildExit> exit_;
+};
+
+}  // namespace ddpbench::launch

@@ -1,0 +1,222 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which rank a failed run failed because of.
+#include "parallel/launch/guilty_rank.h"
+
+#include <string.h>
+
+#include <algorithm>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "kernels/runtime/error.h"
+
+namespace ddpbench::launch {
+namespace {
+
+constexpr int kRankLostExitCode = 4;  // DESIGN.md section 5: a rank died or a deadline passed
+
+using Ranks = std::span<const RankSight>;
+
+bool in_exchange_with_servers(const RankStatus& status) {
+  return status.phase == static_cast<std::uint32_t>(Phase::push) ||
+         status.phase == static_cast<std::uint32_t>(Phase::pull);
+}
+
+bool ended_well(const RankSight& sight) {
+  return sight.status.state == RankState::finished || (sight.exit && !has_failed(sight));
+}
+
+// How far a rank has come. Phases are counted, because their order differs between strategies.
+auto progress(const RankStatus& s) {
+  return std::tuple(s.step, s.phase_marks, s.bucket, s.collective);
+}
+
+// "in step 12 (backward)", "during setup"
+std::string place(const RankStatus& status) {
+  if (status.state == RankState::finished) return "after its last step";
+  if (status.step == 0) {
+    return fmt::format("during {}",
+                       status.state == RankState::failed ? "setup" : to_string(status.state));
+  }
+  if (status.phase >= kPhaseCount) return fmt::format("in step {}", status.step);
+  return fmt::format("in step {} ({})", status.step, to_string(static_cast<Phase>(status.phase)));
+}
+
+std::string signal_name(int number) {
+  const char* const name = ::sigabbrev_np(number);
+  return name ? fmt::format("SIG{}", name) : fmt::format("signal {}", number);
+}
+
+RunFailure failure_at(Ranks ranks, std::size_t rank, const char* kind, const std::string& message) {
+  RunFailure failure;
+  failure.rank = static_cast<int>(rank);
+  failure.error = {kind, message, "", kRankLostExitCode};
+  failure.last = ranks[rank].status;
+  return failure;
+}
+
+// The rank's failure in its own words, or in ours when it had none.
+RunFailure own_failure(Ranks ranks, std::size_t rank) {
+  const RankSight& sight = ranks[rank];
+  const std::string where = place(sight.status);
+  // A rank that reported an error and then fell over while it unwound failed by the error.
+  if (sight.status.error) {
+    RunFailure failure = failure_at(ranks, rank, "", "");
+    failure.error = *sight.status.error;
+    failure.signal = sight.exit ? sight.exit->signal : 0;
+    return failure;
+  }
+  if (sight.exit->signal != 0) {
+    RunFailure failure = failure_at(
+        ranks, rank, "signal",
+        fmt::format("rank {} was killed by {} {}", rank, signal_name(sight.exit->signal), where));
+    failure.signal = sight.exit->signal;
+    return failure;
+  }
+  return failure_at(ranks, rank, "exit",
+                    fmt::format("rank {} ended with exit code {} {} without giving a reason", rank,
+                                sight.exit->code, where));
+}
+
+// What `rank` keeps the others from, with what the first of them said about it.
+std::string with_witness(Ranks ranks, std::string message) {
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (only_noticed(ranks[i])) {
+      return fmt::format("{}; rank {} noticed: {}", message, i, ranks[i].status.error->message);
+    }
+  }
+  return message;
+}
+
+std::optional<std::size_t> find_stopped(Ranks ranks) {
+  const auto found = std::ranges::find_if(ranks, &RankSight::stopped);
+  if (found == ranks.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - ranks.begin());
+}
+
+// Ranks that step together are at most one step apart. Those further behind are servers of a
+// parameter server, whose steps are not counted.
+bool is_stepping(Ranks ranks, std::size_t rank) {
+  std::uint64_t most = 0;
+  for (const RankSight& sight : ranks) most = std::max(most, sight.status.step);
+  return ranks[rank].status.step + 1 >= most;
+}
+
+// The rank among `candidates` that has come least far; of equals, that which moved longest ago.
+std::size_t least_progress(Ranks ranks, const std::vector<std::size_t>& candidates) {
+  return *std::ranges::min_element(candidates, [&](std::size_t a, std::size_t b) {
+    const auto left = progress(ranks[a].status), right = progress(ranks[b].status);
+    if (left != right) return left < right;
+    return ranks[a].last_progress_s < ranks[b].last_progress_s;
+  });
+}
+
+// The rank that the others wait for; nullopt when all have ended.
+std::optional<std::size_t> find_straggler(Ranks ranks) {
+  std::vector<std::size_t> stepping, servers;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (!ended_well(ranks[i])) (is_stepping(ranks, i) ? stepping : servers).push_back(i);
+  }
+  const bool wait_for_servers =
+      !servers.empty() && std::ranges::all_of(stepping, [&](std::size_t i) {
+        return in_exchange_with_servers(ranks[i].status);
+      });
+  if (wait_for_servers) return least_progress(ranks, servers);
+  if (stepping.empty()) return std::nullopt;
+  return least_progress(ranks, stepping);
+}
+
+// Whether `rank` is really behind one of the others, not just named first among equals.
+bool is_behind(Ranks ranks, std::size_t rank) {
+  return !is_stepping(ranks, rank) || std::ranges::any_of(ranks, [&](const RankSight& other) {
+    return progress(ranks[rank].status) < progress(other.status);
+  });
+}
+
+std::size_t first_noticing(Ranks ranks) {
+  std::optional<std::size_t> first;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (!only_noticed(ranks[i])) continue;
+    if (!first || ranks[i].status.error_s < ranks[*first].status.error_s) first = i;
+  }
+  ensure(first.has_value(), "no rank has noticed anything");
+  return *first;
+}
+
+// Ranks that left although others still needed them.
+std::optional<std::size_t> find_deserter(Ranks ranks) {
+  const auto found = std::ranges::find_if(ranks, [](const RankSight& sight) {
+    return sight.exit && !has_failed(sight) && sight.status.state != RankState::finished;
+  });
+  if (found == ranks.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - ranks.begin());
+}
+
+// A rank that plainly cannot take part any more.
+std::optional<RunFailure> find_absent(Ranks ranks) {
+  if (const auto rank = find_stopped(ranks)) {
+    const std::string where = place(ranks[*rank].status);
+    return failure_at(
+        ranks, *rank, "stalled",
+        with_witness(ranks, fmt::format("rank {} is stopped (SIGSTOP) {}", *rank, where)));
+  }
+  if (const auto rank = find_deserter(ranks)) {
+    const std::string where = place(ranks[*rank].status);
+    return failure_at(
+        ranks, *rank, "exit",
+        with_witness(ranks, fmt::format("rank {} ended {} though others needed it", *rank, where)));
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool has_failed(const RankSight& sight) {
+  return sight.status.error || (sight.exit && (sight.exit->signal != 0 || sight.exit->code != 0));
+}
+
+bool only_noticed(const RankSight& sight) {
+  const std::optional<RankError>& error = sight.status.error;
+  return error && (error->kind == "comm" || error->kind == "timeout");
+}
+
+std::optional<RunFailure> find_cause(std::span<const RankSight> ranks) {
+  // Those that could still say why come by the time of their error, those that could not before
+  // them: they give nothing to order them by, and others' errors may follow from their death.
+  std::optional<std::size_t> cause;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (!has_failed(ranks[i]) || only_noticed(ranks[i])) continue;
+    if (!cause || ranks[i].status.error_s < ranks[*cause].status.error_s) cause = i;
+  }
+  return cause ? std::optional(own_failure(ranks, *cause)) : std::nullopt;
+}
+
+RunFailure blame_for_noticed(std::span<const RankSight> ranks) {
+  if (const auto absent = find_absent(ranks)) return *absent;
+  const std::size_t witness = first_noticing(ranks);
+  if (ranks[witness].status.error->kind != "timeout") return own_failure(ranks, witness);
+  const auto straggler = find_straggler(ranks);
+  if (!straggler || only_noticed(ranks[*straggler]) || !is_behind(ranks, *straggler)) {
+    return own_failure(ranks, witness);
+  }
+  const std::string where = place(ranks[*straggler].status);
+  return failure_at(ranks, *straggler, "stalled",
+                    with_witness(ranks, fmt::format("rank {} stands still {}, behind the others",
+                                                    *straggler, where)));
+}
+
+RunFailure blame_for_stall(std::span<const RankSight> ranks, double idle_s) {
+  if (const auto absent = find_absent(ranks)) return *absent;
+  const std::size_t rank = find_straggler(ranks).value_or(0);
+  const std::string where = place(ranks[rank].status);
+  return failure_at(
+      ranks, rank, "stalled",
+      fmt::format("rank {} stands still {}: no rank made progress for {:.3g} s; raise "
+                  "--timeout if a step may take that long",
+                  rank, where, idle_s));
+}
+
+}  // namespace ddpbench::launch

@@ -1,0 +1,151 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The supervisor's side of RankChannels: makes the memory and reads it while ranks write.
+#include "parallel/launch/rank_channel.h"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "kernels/runtime/error.h"
+#include "parallel/launch/rank_slot.h"
+
+namespace ddpbench::launch {
+
+std::string_view to_string(RankState state) {
+  switch (state) {
+    case RankState::starting:
+      return "starting";
+    case RankState::setup:
+      return "setup";
+    case RankState::verifying:
+      return "verifying";
+    case RankState::warming_up:
+      return "warming_up";
+    case RankState::training:
+      return "training";
+    case RankState::evaluating:
+      return "evaluating";
+    case RankState::finished:
+      return "finished";
+    case RankState::failed:
+      return "failed";
+  }
+  return "unknown";
+}
+
+RankChannels::RankChannels(SharedMemory memory) : memory_(std::move(memory)) {}
+
+std::size_t RankChannels::bytes_per_rank(const ChannelLayout& layout) {
+  return steps_offset() + aligned(layout.step_capacity * sizeof(StepRecord)) +
+         aligned(layout.bucket_capacity * sizeof(BucketRecord)) +
+         kResultCopies * aligned(layout.result_capacity);
+}
+
+RankChannels RankChannels::create(const ChannelLayout& layout) {
+  ensure(layout.ranks > 0, "channels for {} ranks", layout.ranks);
+  const std::size_t bytes =
+      header_bytes() + static_cast<std::size_t>(layout.ranks) * bytes_per_rank(layout);
+  RankChannels channels(SharedMemory::create("ddpbench-channels", bytes));
+  auto* const header = new (channels.memory_.view().data) ChannelHeader;
+  header->layout = layout;
+  for (int rank = 0; rank < layout.ranks; ++rank) {
+    auto* const slot = new (channels.area(rank).data()) RankSlot;
+    slot->step_capacity = layout.step_capacity;
+    slot->bucket_capacity = layout.bucket_capacity;
+    slot->result_capacity = layout.result_capacity;
+  }
+  header->magic = kMagic;
+  return channels;
+}
+
+RankChannels RankChannels::adopt(int fd) {
+  RankChannels channels(SharedMemory::adopt(fd));
+  const std::size_t bytes = channels.memory_.view().bytes;
+  ensure(bytes >= header_bytes() &&
+             reinterpret_cast<const ChannelHeader*>(channels.memory_.view().data)->magic == kMagic,
+         "descriptor {} does not hold the channels of this program's version", fd);
+  const ChannelLayout& layout = channels.layout();
+  ensure(layout.ranks > 0 && bytes == header_bytes() + static_cast<std::size_t>(layout.ranks) *
+                                                           bytes_per_rank(layout),
+         "the channels in descriptor {} have {} bytes, which does not fit {} ranks", fd, bytes,
+         layout.ranks);
+  return channels;
+}
+
+const ChannelLayout& RankChannels::layout() const {
+  return std::launder(reinterpret_cast<const ChannelHeader*>(memory_.view().data))->layout;
+}
+
+int RankChannels::fd() const { return memory_.fd(); }
+
+RankWriter RankChannels::writer(int rank) { return RankWriter(area(rank).data()); }
+
+std::span<std::byte> RankChannels::area(int rank) {
+  return {area_of(rank), bytes_per_rank(layout())};
+}
+
+std::byte* RankChannels::area_of(int rank) const {
+  ensure(rank >= 0 && rank < layout().ranks, "rank {} has no channel among {}", rank,
+         layout().ranks);
+  return memory_.view().data + header_bytes() +
+         static_cast<std::size_t>(rank) * bytes_per_rank(layout());
+}
+
+RankStatus RankChannels::status(int rank) const {
+  const RankSlot& slot = slot_of(area_of(rank));
+  RankStatus status;
+  status.heartbeat = slot.heartbeat.load(std::memory_order_acquire);
+  status.state = slot.state.load(std::memory_order_acquire);
+  status.epoch = slot.epoch.load(std::memory_order_relaxed);
+  status.step = slot.step.load(std::memory_order_acquire);
+  status.phase = slot.phase.load(std::memory_order_relaxed);
+  status.phase_marks = slot.phase_marks.load(std::memory_order_relaxed);
+  status.bucket = slot.bucket.load(std::memory_order_relaxed);
+  status.collective = slot.collective.load(std::memory_order_relaxed);
+  status.ready_s = slot.ready_s.load(std::memory_order_relaxed);
+  if (slot.has_error.load(std::memory_order_acquire) != 0) {
+    status.error_s = slot.error_s;
+    status.error = RankError{slot.error_kind.data(), slot.error_message.data(),
+                             slot.error_operation.data(), slot.exit_code};
+  }
+  return status;
+}
+
+std::span<const StepRecord> RankChannels::steps(int rank) const {
+  std::byte* const area = area_of(rank);
+  const RankSlot& slot = slot_of(area);
+  return {steps_of(area),
+          std::min(slot.step_count.load(std::memory_order_acquire), slot.step_capacity)};
+}
+
+std::span<const BucketRecord> RankChannels::buckets(int rank) const {
+  std::byte* const area = area_of(rank);
+  const RankSlot& slot = slot_of(area);
+  return {buckets_of(area),
+          std::min(slot.bucket_count.load(std::memory_order_acquire), slot.bucket_capacity)};
+}
+
+std::uint64_t RankChannels::dropped_steps(int rank) const {
+  const RankSlot& slot = slot_of(area_of(rank));
+  const std::uint64_t count = slot.step_count.load(std::memory_order_acquire);
+  return count - std::min(count, slot.step_capacity);
+}
+
+std::string RankChannels::result(int rank) const {
+  std::byte* const area = area_of(rank);
+  const RankSlot& slot = slot_of(area);
+  for (;;) {
+    const std::uint64_t version = slot.result_version.load(std::memory_order_acquire);
+    if (version == 0) return "";
+    const std::uint64_t bytes =
+        slot.result_bytes[version % kResultCopies].load(std::memory_order_relaxed);
+    std::string text(reinterpret_cast<const char*>(area + result_offset(slot, version)), bytes);
+    std::atomic_thread_fence(std::memory_order_acquire);
+    // The writer touches this copy again only after it has published the next version.
+    if (slot.result_version.load(std::memory_order_relaxed) == version) return text;
+  }
+}
+
+}  // namespace ddpbench::launch

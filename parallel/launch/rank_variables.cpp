@@ -1,0 +1,76 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The environment that the supervisor gives to a rank.
+#include "parallel/launch/rank_variables.h"
+
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <string_view>
+
+#include "kernels/runtime/error.h"
+
+namespace ddpbench::launch {
+namespace {
+
+using Variables = std::map<std::string, std::string>;
+
+Variables inherited_variables() {
+  Variables variables;
+  for (char** entry = environ; entry && *entry; ++entry) {
+    const std::string_view text = *entry;
+    const std::size_t equals = text.find('=');
+    if (equals == std::string_view::npos) continue;
+    variables.insert_or_assign(std::string(text.substr(0, equals)),
+                               std::string(text.substr(equals + 1)));
+  }
+  return variables;
+}
+
+// libgomp reads these when it is loaded, so that only a parent can set them. Passive, because a
+// thread that spins after its share of work takes the core from the communication thread; unbound,
+// because each device binds its own threads and libgomp would give all ranks the same cores.
+void set_openmp(Variables& variables, int threads) {
+  variables["OMP_NUM_THREADS"] = std::to_string(threads);
+  variables["OMP_WAIT_POLICY"] = "PASSIVE";
+  variables["OMP_PROC_BIND"] = "false";
+  variables.erase("OMP_PLACES");
+  variables.erase("GOMP_CPU_AFFINITY");
+}
+
+}  // namespace
+
+std::string make_secret() {
+  std::array<unsigned char, 32> random{};
+  // Reads of up to 256 bytes are never cut short.
+  if (::getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size())) {
+    throw InternalError(fmt::format("the system gives no random bytes: {}", std::strerror(errno)));
+  }
+  std::string secret;
+  for (const unsigned char byte : random) secret += fmt::format("{:02x}", byte);
+  return secret;
+}
+
+std::vector<std::string> rank_variables(const LaunchSpec& spec, int rank,
+                                        const Rendezvous& rendezvous) {
+  Variables variables = inherited_variables();
+  set_openmp(variables, spec.threads_per_device);
+  for (const auto& [name, value] : spec.environment) variables[name] = value;
+  variables["DDPBENCH_LAUNCHER"] = "ddpbench";
+  variables["DDPBENCH_JOB_SECRET"] = rendezvous.secret;
+  variables["MASTER_ADDR"] = "127.0.0.1";
+  variables["MASTER_PORT"] = std::to_string(rendezvous.port);
+  variables["WORLD_SIZE"] = std::to_string(spec.ranks);
+  variables["RANK"] = std::to_string(rank);
+  variables["LOCAL_RANK"] = std::to_string(rank);
+  std::vector<std::string> block;
+  for (const auto& [name, value] : variables) block.push_back(name + "=" + value);
+  return block;
+}
+
+}  // namespace ddpbench::launch

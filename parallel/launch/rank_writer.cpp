@@ -1,0 +1,127 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The rank's side of RankChannels: stores into its own slot and appends records.
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "kernels/runtime/error.h"
+#include "parallel/launch/rank_slot.h"
+
+namespace ddpbench::launch {
+namespace {
+
+double monotonic_s() {
+  using Seconds = std::chrono::duration<double>;
+  return Seconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// The slot has one writer: no read-modify-write instruction is needed.
+template <typename T>
+void advance(std::atomic<T>& counter) {
+  counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+}
+
+template <typename Record>
+void append_record(std::atomic<std::uint64_t>& count, std::uint64_t capacity, Record* records,
+                   const Record& record) {
+  const std::uint64_t index = count.load(std::memory_order_relaxed);
+  if (index < capacity) records[index] = record;
+  count.store(index + 1, std::memory_order_release);
+}
+
+// Cuts at a character's start: reports carry the text as UTF-8.
+template <std::size_t kSize>
+void store_text(std::array<char, kSize>& field, std::string_view text) {
+  std::size_t length = std::min(text.size(), kSize - 1);
+  if (length < text.size()) {
+    while (length > 0 && (static_cast<unsigned char>(text[length]) & 0xC0U) == 0x80U) --length;
+  }
+  std::copy_n(text.data(), length, field.data());
+  field[length] = '\0';
+}
+
+bool is_past_setup(RankState state) {
+  return state != RankState::starting && state != RankState::setup && state != RankState::failed;
+}
+
+}  // namespace
+
+void RankWriter::state(RankState state) {
+  if (!area_) return;
+  RankSlot& slot = slot_of(area_);
+  if (is_past_setup(state) && slot.ready_s.load(std::memory_order_relaxed) == 0) {
+    slot.ready_s.store(monotonic_s(), std::memory_order_release);
+  }
+  slot.state.store(state, std::memory_order_release);
+  advance(slot.heartbeat);
+}
+
+void RankWriter::begin_step(std::uint32_t epoch, std::uint64_t step) {
+  if (!area_) return;
+  RankSlot& slot = slot_of(area_);
+  slot.epoch.store(epoch, std::memory_order_relaxed);
+  slot.phase.store(kPhaseCount, std::memory_order_relaxed);
+  slot.phase_marks.store(0, std::memory_order_relaxed);
+  slot.step.store(step, std::memory_order_release);
+  advance(slot.heartbeat);
+}
+
+void RankWriter::phase(std::uint32_t phase) {
+  if (!area_) return;
+  RankSlot& slot = slot_of(area_);
+  slot.phase.store(phase, std::memory_order_relaxed);
+  advance(slot.phase_marks);
+  advance(slot.heartbeat);
+}
+
+void RankWriter::bucket_done() {
+  if (!area_) return;
+  advance(slot_of(area_).bucket);
+  advance(slot_of(area_).heartbeat);
+}
+
+void RankWriter::collective() {
+  if (!area_) return;
+  advance(slot_of(area_).collective);
+  advance(slot_of(area_).heartbeat);
+}
+
+void RankWriter::append(const StepRecord& record) {
+  if (!area_) return;
+  RankSlot& slot = slot_of(area_);
+  append_record(slot.step_count, slot.step_capacity, steps_of(area_), record);
+}
+
+void RankWriter::append(const BucketRecord& record) {
+  if (!area_) return;
+  RankSlot& slot = slot_of(area_);
+  append_record(slot.bucket_count, slot.bucket_capacity, buckets_of(area_), record);
+}
+
+void RankWriter::result(std::string_view text) {
+  if (!area_) return;
+  RankSlot& slot = slot_of(area_);
+  ensure(text.size() <= slot.result_capacity, "a rank's result of {} bytes does not fit into {}",
+         text.size(), slot.result_capacity);
+  const std::uint64_t version = slot.result_version.load(std::memory_order_relaxed) + 1;
+  if (!text.empty()) std::memcpy(area_ + result_offset(slot, version), text.data(), text.size());
+  slot.result_bytes[version % kResultCopies].store(text.size(), std::memory_order_relaxed);
+  slot.result_version.store(version, std::memory_order_release);
+}
+
+void RankWriter::error(const RankError& error) {
+  if (!area_) return;
+  RankSlot& slot = slot_of(area_);
+  if (slot.has_error.load(std::memory_order_relaxed) != 0) return;
+  store_text(slot.error_kind, error.kind);
+  store_text(slot.error_operation, error.operation);
+  store_text(slot.error_message, error.message);
+  slot.exit_code = error.exit_code;
+  slot.error_s = monotonic_s();
+  slot.has_error.store(1, std::memory_order_release);
+  state(RankState::failed);
+}
+
+}  // namespace ddpbench::launch

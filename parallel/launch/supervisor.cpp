@@ -1,0 +1,235 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Starts the ranks of one run, watches them, and ends them all when one fails.
+#include "parallel/launch/supervisor.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+#include "kernels/runtime/error.h"
+#include "parallel/comm/store.h"
+#include "parallel/launch/child_process.h"
+#include "parallel/launch/guilty_rank.h"
+#include "parallel/launch/rank_variables.h"
+
+namespace ddpbench::launch {
+namespace {
+
+// The end of a child and a signal to us wake the supervisor at once; this is how often it looks at
+// the channels. The ranks need its core: 20 looks a second of some 10 us are 0.02 % of one.
+constexpr int kLookMs = 50;
+constexpr double kProgressEvery_s = 0.1;
+// How long a failure may be a consequence of one that is not yet visible: a peer whose own deadline
+// is about to pass, or an interruption that reached a rank before it reached us.
+constexpr double kSettle_s = 0.5;
+// A longer pause between two looks means that we were suspended ourselves (Ctrl-Z).
+constexpr double kSuspended_s = 2;
+
+double monotonic_s() {
+  using Seconds = std::chrono::duration<double>;
+  return Seconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Where the ranks write: a file of their own or, when no path is given, our stderr.
+class OutputFile {
+ public:
+  explicit OutputFile(const std::string& path) {
+    if (path.empty()) return;
+    fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    if (fd_ < 0) {
+      throw ConfigError(
+          fmt::format("cannot write the ranks' output to {}: {}", path, std::strerror(errno)));
+    }
+  }
+  ~OutputFile() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+  int fd() const { return fd_ >= 0 ? fd_ : STDERR_FILENO; }
+
+ private:
+  int fd_ = -1;
+};
+
+std::unique_ptr<comm::TcpStoreServer> serve_rendezvous(const std::string& secret) {
+  comm::TcpStoreOptions options;
+  options.secret = secret;
+  return comm::make_tcp_store_server(options);
+}
+
+// May the signal be a part of an interruption of the whole job?
+bool may_be_interruption(const RunFailure& failure) {
+  return failure.signal == SIGINT || failure.signal == SIGTERM || failure.signal == SIGHUP;
+}
+
+class Supervision {
+ public:
+  Supervision(const LaunchSpec& spec, RankChannels& channels, const SuperviseOptions& options)
+      : channels_(channels),
+        options_(options),
+        secret_(make_secret()),
+        store_(serve_rendezvous(secret_)) {
+    start(spec);
+  }
+
+  SuperviseResult run() {
+    SuperviseResult result;
+    while (!finished()) {
+      wait(kLookMs);
+      look();
+      if (any_alive_or_failed() && options_.interrupted && options_.interrupted()) {
+        result.interrupted = true;
+        break;
+      }
+      result.failure = judge();
+      if (result.failure) break;
+      report_progress(false);
+    }
+    end_all();
+    report_progress(true);
+    result.startup_s = startup_s();
+    for (const RankSight& sight : sights_) {
+      result.peak_rss_bytes.push_back(sight.exit ? sight.exit->peak_rss_bytes : 0);
+    }
+    return result;
+  }
+
+ private:
+  void start(const LaunchSpec& spec) {
+    const OutputFile output(spec.output_path);
+    ChildSpec child;
+    child.executable = spec.executable;
+    child.arguments = {spec.executable};
+    child.arguments.insert(child.arguments.end(), spec.arguments.begin(), spec.arguments.end());
+    child.inherited_fds = spec.inherited_fds;
+    child.output_fd = output.fd();
+    for (int rank = 0; rank < spec.ranks; ++rank) {
+      child.environment = rank_variables(spec, rank, {store_->port(), secret_});
+      children_.emplace_back(child);
+    }
+    for (ChildProcess& started : children_) started.confirm();
+    sights_.resize(children_.size());
+    for (RankSight& sight : sights_) sight.last_progress_s = monotonic_s();
+  }
+
+  bool any_alive() const { return std::ranges::any_of(children_, &ChildProcess::alive); }
+  bool any_failed() const { return std::ranges::any_of(sights_, has_failed); }
+  bool any_alive_or_failed() const { return any_alive() || any_failed(); }
+  bool finished() const { return !any_alive() && !any_failed(); }
+
+  void wait(int milliseconds) const {
+    std::vector<pollfd> watched;
+    for (const ChildProcess& child : children_) {
+      if (child.alive()) watched.push_back({child.watch_fd(), POLLIN, 0});
+    }
+    ::poll(watched.data(), watched.size(), milliseconds);
+  }
+
+  void look() {
+    const double now_s = monotonic_s();
+    const double pause_s = now_s - looked_s_;
+    looked_s_ = now_s;
+    for (std::size_t i = 0; i < children_.size(); ++i) {
+      RankSight& sight = sights_[i];
+      if (pause_s > kSuspended_s) sight.last_progress_s += pause_s;
+      const bool was_alive = !sight.exit;
+      sight.exit = children_[i].reap();
+      const std::uint64_t heartbeat = sight.status.heartbeat;
+      sight.status = channels_.status(static_cast<int>(i));
+      const bool ended = was_alive && sight.exit;
+      if (ended || sight.status.heartbeat != heartbeat) sight.last_progress_s = now_s;
+    }
+  }
+
+  // The failure of the run, once it is clear.
+  std::optional<RunFailure> judge() {
+    if (!any_failed()) return judge_idleness();
+    if (failed_s_ == 0) failed_s_ = looked_s_;
+    const bool settled = looked_s_ - failed_s_ >= kSettle_s;
+    if (auto cause = find_cause(sights_)) {
+      if (may_be_interruption(*cause) && !settled) return std::nullopt;
+      return cause;
+    }
+    if (!settled && any_alive()) return std::nullopt;
+    see_stopped();
+    return blame_for_noticed(sights_);
+  }
+
+  std::optional<RunFailure> judge_idleness() {
+    if (options_.timeout_s <= 0 || !any_alive()) return std::nullopt;
+    double latest_s = 0;
+    for (const RankSight& sight : sights_) latest_s = std::max(latest_s, sight.last_progress_s);
+    if (looked_s_ - latest_s < options_.timeout_s) return std::nullopt;
+    see_stopped();
+    return blame_for_stall(sights_, looked_s_ - latest_s);
+  }
+
+  // Reads /proc, therefore only when it matters.
+  void see_stopped() {
+    for (std::size_t i = 0; i < children_.size(); ++i) sights_[i].stopped = children_[i].stopped();
+  }
+
+  void report_progress(bool last) {
+    if (!options_.progress) return;
+    const double now_s = monotonic_s();
+    if (!last && now_s - reported_s_ < kProgressEvery_s) return;
+    reported_s_ = now_s;
+    options_.progress(channels_);
+  }
+
+  // SIGTERM, then SIGKILL for those that are still there after the grace period.
+  void end_all() {
+    const double deadline_s = monotonic_s() + options_.grace_s;
+    for (const ChildProcess& child : children_) {
+      child.signal(SIGTERM);
+      child.signal(SIGCONT);  // a stopped process would not see the other
+    }
+    while (any_alive() && monotonic_s() < deadline_s) {
+      wait(std::min(kLookMs, 1 + static_cast<int>(1e3 * (deadline_s - monotonic_s()))));
+      for (ChildProcess& child : children_) child.reap();
+    }
+    for (const ChildProcess& child : children_) child.signal(SIGKILL);
+    for (std::size_t i = 0; i < children_.size(); ++i) sights_[i].exit = children_[i].reap(true);
+  }
+
+  double startup_s() const {
+    double ready_s = 0;
+    for (std::size_t i = 0; i < children_.size(); ++i) {
+      const double rank_s = channels_.status(static_cast<int>(i)).ready_s;
+      if (rank_s == 0) return 0;
+      ready_s = std::max(ready_s, rank_s);
+    }
+    return ready_s - begin_s_;
+  }
+
+  double begin_s_ = monotonic_s();
+  RankChannels& channels_;
+  const SuperviseOptions& options_;
+  std::string secret_;
+  std::unique_ptr<comm::TcpStoreServer> store_;
+  std::vector<ChildProcess> children_;
+  std::vector<RankSight> sights_;  // one a rank
+  double looked_s_ = begin_s_;
+  double reported_s_ = 0;
+  double failed_s_ = 0;  // when the first failure was seen; 0: none yet
+};
+
+}  // namespace
+
+SuperviseResult run_ranks(const LaunchSpec& spec, RankChannels& channels,
+                          const SuperviseOptions& options) {
+  ensure(spec.ranks > 0 && spec.ranks <= channels.layout().ranks, "{} ranks with channels for {}",
+         spec.ranks, channels.layout().ranks);
+  return Supervision(spec, channels, options).run();
+}
+
+}  // namespace ddpbench::launch
