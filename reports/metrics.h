@@ -47,19 +47,21 @@ std::vector<double> slowest_rank_per_step(std::span<const std::vector<double>> r
 // speedup = throughput / single's throughput; efficiency = speedup / world_size.
 Scaling scaling(double samples_per_s, double single_samples_per_s, int world_size);
 // Fills run.scaling or run.scaling_reason of every run from the `single` run of the same report
-// (same device kind and model, threads, network, precision; median over repetitions; in weak scaling
-// the same per-device batch, in strong scaling the same global batch).
+// (same device kind and model, threads, network, precision; median over repetitions; in weak
+// scaling the same per-device batch, in strong scaling the same global batch).
 void fill_scaling(Report& report);
 
 // Bandwidths as nccl-tests (GB = 1e9 bytes): algbw = bytes / time.
 double algorithm_bandwidth_gb_per_s(double bytes, double seconds);
-// busbw = algbw * factor: all_reduce 2(n-1)/n; all_gather, reduce_scatter (n-1)/n with bytes of the
-// whole; broadcast, reduce, send 1. Throws InternalError for an unknown collective.
+// busbw = algbw * factor: all_reduce 2(n-1)/n; all_gather, reduce_scatter, gather, scatter (n-1)/n
+// with bytes of the whole; broadcast, reduce, send, recv 1. Throws InternalError for an unknown
+// collective.
 double bus_bandwidth_factor(const std::string& collective, int ranks);
 
-// Bound on the relative error between two fp32 computations of the same K updates that differ only in
-// the order of their sums; docs/metrics.md derives it. `longest_sum`: terms of the longest reduction
-// behind a gradient element (global batch x output positions); `unit_roundoff` 2^-24 for fp32.
+// Bound on the relative error between two computations of the same K = `steps` updates that differ
+// only in the order of their sums; docs/metrics.md derives it. `longest_sum`: terms of the longest
+// reduction behind a gradient element (global batch x output positions); `unit_roundoff` 2^-24 for
+// fp32. Never above 1/(25 K), so that no planted fault passes.
 double verification_tolerance(double unit_roundoff, double longest_sum, int steps);
 
 }  // namespace ddpbench::report

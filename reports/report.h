@@ -10,6 +10,8 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace ddpbench::report {
@@ -53,7 +55,9 @@ struct EpochRow {
   double time_s = 0;
   std::int64_t samples = 0;  // processed by all ranks, padding included
   double samples_per_s = 0;
-  double train_loss = 0, train_accuracy = 0;
+  double train_loss =
+      0;  // may be NaN or infinite when training diverged: null in JSON, with the reason
+  double train_accuracy = 0;
   Figure test_accuracy;
 };
 
@@ -82,7 +86,7 @@ struct Verification {
   std::string status = "off";  // passed | failed | off | reference | not_applicable
   std::string reason;          // with failed and not_applicable
   int steps = 0;
-  Figure max_relative_error;   // max over tensors of |dw - dw_ref| / |dw_ref|
+  Figure max_relative_error;  // max over tensors of |dw - dw_ref| / |dw_ref|
   std::string worst_tensor;
   Figure tolerance;
   std::optional<bool> replicas_bit_equal;
@@ -115,14 +119,17 @@ struct Run {
   int accumulation_steps = 1;
   std::string scaling_mode;  // weak | strong
   bool oversubscribed = false;
-  std::map<std::string, std::string> strategy_options;  // overlap, bucket caps, ps_update, ...
+  // overlap, bucket caps, ps_update, ... as on the command line; in JSON "on"/"off" and
+  // "true"/"false" become booleans, and numbers numbers.
+  std::map<std::string, std::string> strategy_options;
   std::string dataset_name, dataset_source;
   std::int64_t train_samples = 0, test_samples = 0;
   std::string injected;  // --inject of this run; empty: none
   Times time;
   std::vector<EpochRow> epochs;
   StepSection step;
-  std::map<std::string, Figure> phases;  // "forward_s", ..., "comm_s", "comm_exposed_s", "overlap_ratio"
+  std::map<std::string, Figure>
+      phases;  // "forward_s", ..., "comm_s", "comm_exposed_s", "overlap_ratio"
   std::vector<DeviceRow> devices;
   Verification verification;
   std::optional<Scaling> scaling;
@@ -161,7 +168,7 @@ struct Environment {
 struct Report {
   Generator generator;
   Status status = Status::ok;
-  std::optional<ErrorInfo> error;  // of the first failure
+  std::optional<ErrorInfo> error;       // of the first failure
   std::string started_at, finished_at;  // "2026-01-31T12:00:00Z"
   std::vector<std::string> argv;
   Environment environment;
@@ -171,11 +178,14 @@ struct Report {
 
 std::string_view to_string(Status status);
 
-// Exactly the keys of the schema. Throws InternalError for a number that is not finite.
+// Exactly the keys of the schema. A missing figure without a reason gets one from the run's status.
+// Throws InternalError, with the JSON pointer, for a number that is not finite (a diverged
+// train_loss apart), and for a failed report or run without an error or a skipped run without a
+// reason.
 nlohmann::ordered_json to_json(const Report& report);
 
-// Writes to a temporary file in the same directory, syncs, renames. Without `force` an existing file
-// is a ConfigError, also when it appears meanwhile.
+// Writes to a temporary file in the same directory, syncs, renames. Without `force` an existing
+// file is a ConfigError, also when it appears meanwhile.
 void write_report(const Report& report, const std::string& path, bool force);
 // What write_report would refuse, before any training starts: existing file, absent or unwritable
 // directory. Throws ConfigError.

@@ -1,0 +1,16 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// JSON as text for people and for diff: a key a line, but a list of numbers on one line (a report
+// holds thousands of samples). Private to reports/.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+namespace ddpbench::report {
+
+// Ends with a newline. Text that is not UTF-8 gets replacement characters.
+std::string json_text(const nlohmann::ordered_json& value);
+
+}  // namespace ddpbench::report

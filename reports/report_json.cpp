@@ -1,0 +1,130 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The whole report as JSON (DESIGN.md section 6).
+#include <cmath>
+
+#include "kernels/runtime/error.h"
+#include "reports/json_fields.h"
+
+namespace ddpbench::report {
+namespace {
+
+constexpr const char* kUnknown = "not reported by this system";
+
+Json generator_json(const Generator& generator) {
+  Json json = {{"name", "ddpbench"}, {"version", generator.version}};
+  const std::string reason =
+      generator.git_reason.empty() ? "not built in a git checkout" : generator.git_reason;
+  if (generator.git_commit) {
+    json["git_commit"] = *generator.git_commit;
+  } else {
+    put_missing(json, "git_commit", reason);
+  }
+  if (generator.git_dirty) {
+    json["git_dirty"] = *generator.git_dirty;
+  } else {
+    put_missing(json, "git_dirty", reason);
+  }
+  return json;
+}
+
+Json cpu_json(const CpuInfo& cpu) {
+  Json json;
+  put_text(json, "model", cpu.model, kUnknown);
+  put_count(json, "cores", cpu.cores, kUnknown);
+  put_count(json, "processors", cpu.processors, kUnknown);
+  put_count(json, "l2_bytes", cpu.l2_bytes, kUnknown);
+  put_count(json, "l3_bytes", cpu.l3_bytes, kUnknown);
+  put_count(json, "memory_bytes", cpu.memory_bytes, kUnknown);
+  json["features"] = cpu.features;
+  return json;
+}
+
+Json gpu_json(const GpuInfo& gpu) {
+  Json json;
+  put_text(json, "name", gpu.name, kUnknown);
+  put_text(json, "driver", gpu.driver, kUnknown);
+  put_count(json, "memory_bytes", gpu.memory_bytes, kUnknown);
+  return json;
+}
+
+Json environment_json(const Environment& environment) {
+  Json json = {{"hosts", environment.hosts}};
+  put_text(json, "operating_system", environment.operating_system, kUnknown);
+  put_text(json, "kernel", environment.kernel, kUnknown);
+  json["cpu"] = cpu_json(environment.cpu);
+  json["gpus"] = Json::array();
+  for (const GpuInfo& gpu : environment.gpus) json["gpus"].push_back(gpu_json(gpu));
+  json["libraries"] = environment.libraries;
+  json["variables"] = environment.variables;
+  return json;
+}
+
+Json config_json(const std::string& text) {
+  if (text.empty()) return Json::object();
+  Json config = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  ensure(config.is_object(), "the resolved configuration is not a JSON object: {}", text);
+  return config;
+}
+
+// One place for the rule that numbers are finite, so that no field can be forgotten.
+void require_finite(const Json& value, const std::string& pointer) {
+  if (value.is_number_float()) {
+    ensure(std::isfinite(value.get<double>()), "the report's {} is {}, not a finite number",
+           pointer, value.get<double>());
+  } else if (value.is_object()) {
+    for (const auto& [key, child] : value.items()) require_finite(child, pointer + "/" + key);
+  } else if (value.is_array()) {
+    for (std::size_t i = 0; i < value.size(); ++i) {
+      require_finite(value[i], fmt::format("{}/{}", pointer, i));
+    }
+  }
+}
+
+}  // namespace
+
+std::string_view to_string(Status status) {
+  switch (status) {
+    case Status::ok:
+      return "ok";
+    case Status::failed:
+      return "failed";
+    case Status::skipped:
+      return "skipped";
+    case Status::interrupted:
+      return "interrupted";
+  }
+  throw InternalError(fmt::format("unknown status {}", static_cast<int>(status)));
+}
+
+Json error_json(const ErrorInfo& error) {
+  return {{"kind", error.kind},
+          {"rank", or_null(error.rank)},
+          {"host", or_null(error.host)},
+          {"signal", or_null(error.signal)},
+          {"step", or_null(error.step)},
+          {"phase", or_null(error.phase)},
+          {"operation", or_null(error.operation)},
+          {"message", error.message}};
+}
+
+nlohmann::ordered_json to_json(const Report& report) {
+  ensure(report.status != Status::skipped, "a report cannot be skipped, only its runs");
+  ensure(report.status != Status::failed || report.error, "a failed report has no error");
+  Json json = {{"schema_version", kSchemaVersion},
+               {"generator", generator_json(report.generator)},
+               {"status", to_string(report.status)},
+               {"error", report.error ? error_json(*report.error) : Json(nullptr)},
+               {"started_at", report.started_at},
+               {"finished_at", report.finished_at},
+               {"argv", report.argv},
+               {"environment", environment_json(report.environment)},
+               {"config", config_json(report.config_json)},
+               {"runs", Json::array()}};
+  for (const Run& run : report.runs) json["runs"].push_back(run_json(run));
+  require_finite(json, "");
+  return json;
+}
+
+}  // namespace ddpbench::report

@@ -1,0 +1,171 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/report_reader.h"
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "kernels/runtime/error.h"
+#include "reports/run_reader.h"
+
+namespace ddpbench::report {
+namespace {
+
+using Json = JsonCursor::Json;
+
+// A report nests eight deep; its configuration is the only free part. Recursion over the document
+// (writing it again) must not depend on what a file holds.
+constexpr int kDeepest = 64;
+
+constexpr std::array<std::string_view, 4> kStatusWords = {"ok", "failed", "skipped", "interrupted"};
+constexpr std::array<Status, 4> kStatuses = {Status::ok, Status::failed, Status::skipped,
+                                             Status::interrupted};
+
+Json parse_json(const std::string& text, const std::string& name) {
+  const auto refuse_depth = [&name](int depth, Json::parse_event_t, Json&) {
+    if (depth <= kDeepest) return true;
+    throw ConfigError(
+        fmt::format("report {}: nested deeper than {} levels; no report is", name, kDeepest));
+  };
+  try {
+    return Json::parse(text, refuse_depth);
+  } catch (const nlohmann::json::exception& error) {
+    throw ConfigError(fmt::format("report {}: not valid JSON: {}", name, error.what()));
+  }
+}
+
+void check_version(const JsonCursor& root) {
+  const JsonCursor version = root.at("schema_version");
+  const auto found = version.integer<std::int64_t>();
+  if (found != kSchemaVersion) {
+    version.fail(fmt::format(
+        "schema version {} is not known, this ddpbench reads {}; {}", found, kSchemaVersion,
+        found > kSchemaVersion ? "use a newer ddpbench" : "the file is no ddpbench report"));
+  }
+}
+
+Generator read_generator(const JsonCursor& value) {
+  Generator generator;
+  generator.version = value.at("version").text();
+  const JsonCursor commit = value.at("git_commit"), dirty = value.at("git_dirty");
+  if (!commit.is_null()) generator.git_commit = commit.text();
+  if (!dirty.is_null()) generator.git_dirty = dirty.boolean();
+  for (const char* key : {"git_commit", "git_dirty"}) {
+    if (value.at(key).is_null()) {
+      generator.git_reason = value.at(std::string(key) + "_reason").text();
+    }
+  }
+  return generator;
+}
+
+std::vector<std::string> read_texts(const JsonCursor& value) {
+  std::vector<std::string> texts;
+  for (const JsonCursor& element : value.elements()) texts.push_back(element.text());
+  return texts;
+}
+
+std::map<std::string, std::string> read_text_map(const JsonCursor& value) {
+  std::map<std::string, std::string> texts;
+  for (const auto& [key, member] : value.members()) texts[key] = member.text();
+  return texts;
+}
+
+CpuInfo read_cpu(const JsonCursor& value) {
+  CpuInfo cpu;
+  cpu.model = value.at("model").text_or_empty();
+  cpu.cores = value.at("cores").integer_or_zero<int>();
+  cpu.processors = value.at("processors").integer_or_zero<int>();
+  cpu.l2_bytes = value.at("l2_bytes").integer_or_zero<std::uint64_t>();
+  cpu.l3_bytes = value.at("l3_bytes").integer_or_zero<std::uint64_t>();
+  cpu.memory_bytes = value.at("memory_bytes").integer_or_zero<std::uint64_t>();
+  cpu.features = read_texts(value.at("features"));
+  return cpu;
+}
+
+Environment read_environment(const JsonCursor& value) {
+  Environment environment;
+  environment.hosts = read_texts(value.at("hosts"));
+  environment.operating_system = value.at("operating_system").text_or_empty();
+  environment.kernel = value.at("kernel").text_or_empty();
+  environment.cpu = read_cpu(value.at("cpu"));
+  for (const JsonCursor& gpu : value.at("gpus").elements()) {
+    environment.gpus.push_back({gpu.at("name").text_or_empty(), gpu.at("driver").text_or_empty(),
+                                gpu.at("memory_bytes").integer_or_zero<std::uint64_t>()});
+  }
+  environment.libraries = read_text_map(value.at("libraries"));
+  environment.variables = read_text_map(value.at("variables"));
+  return environment;
+}
+
+std::string read_config(const JsonCursor& value) {
+  value.members();  // throws unless it is an object
+  return value.value().dump();
+}
+
+Report read_document(const JsonCursor& root) {
+  check_version(root);
+  Report report;
+  report.generator = read_generator(root.at("generator"));
+  report.status = read_status(root.at("status"));
+  if (report.status == Status::skipped) root.at("status").fail("only runs can be skipped");
+  const JsonCursor error = root.at("error");
+  if (!error.is_null() || report.status == Status::failed) report.error = read_error(error);
+  report.started_at = root.at("started_at").text();
+  report.finished_at = root.at("finished_at").text();
+  report.argv = read_texts(root.at("argv"));
+  report.environment = read_environment(root.at("environment"));
+  report.config_json = read_config(root.at("config"));
+  for (const JsonCursor& run : root.at("runs").elements()) report.runs.push_back(read_run(run));
+  return report;
+}
+
+}  // namespace
+
+Status read_status(const JsonCursor& value) {
+  const std::string word = value.word(kStatusWords);
+  std::size_t index = 0;
+  while (kStatusWords[index] != word) ++index;
+  return kStatuses[index];
+}
+
+ErrorInfo read_error(const JsonCursor& value) {
+  ErrorInfo error;
+  error.kind = value.at("kind").text();
+  const JsonCursor rank = value.at("rank"), signal = value.at("signal"), step = value.at("step");
+  if (!rank.is_null()) error.rank = rank.integer<int>();
+  error.host = value.at("host").text_or_empty();
+  if (!signal.is_null()) error.signal = signal.integer<int>();
+  if (!step.is_null()) error.step = step.integer<std::uint64_t>();
+  error.phase = value.at("phase").text_or_empty();
+  error.operation = value.at("operation").text_or_empty();
+  error.message = value.at("message").text();
+  return error;
+}
+
+Report parse_report(const std::string& text, const std::string& name) {
+  const Json document = parse_json(text, name);
+  return read_document(JsonCursor(document, name));
+}
+
+Report read_report(const std::string& path) {
+  std::error_code code;
+  const auto type = std::filesystem::status(path, code).type();
+  if (type == std::filesystem::file_type::not_found) {
+    throw ConfigError(fmt::format("report {}: no such file", path));
+  }
+  // A directory would read as empty, a device might never end.
+  if (type != std::filesystem::file_type::regular) {
+    throw ConfigError(fmt::format("report {}: not a regular file", path));
+  }
+  std::ifstream file(path, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  if (!file.is_open() || file.bad()) {
+    throw ConfigError(fmt::format("report {}: cannot be read; check its permissions", path));
+  }
+  return parse_report(text, path);
+}
+
+}  // namespace ddpbench::report

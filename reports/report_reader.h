@@ -1,0 +1,23 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reads reports back, for everything that looks at a finished one (show, check, charts).
+//
+// Stricter than trusting, laxer than the schema: every key that Report holds must be there with its
+// type, unknown keys are ignored (they may be added within a schema version), ranges are not
+// checked.
+#pragma once
+
+#include <string>
+
+#include "reports/report.h"
+
+namespace ddpbench::report {
+
+// Throws ConfigError naming the file, the JSON pointer (or line and column) and what was expected:
+// absent or unreadable file, no JSON, another schema version, missing key, wrong type or word.
+Report read_report(const std::string& path);
+// The same from text; `name` stands for the file in messages.
+Report parse_report(const std::string& text, const std::string& name);
+
+}  // namespace ddpbench::report

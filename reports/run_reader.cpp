@@ -1,0 +1,216 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// One run from JSON: run_json.cpp backwards, in the same order.
+#include "reports/run_reader.h"
+
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "reports/json_fields.h"
+
+namespace ddpbench::report {
+namespace {
+
+using std::string_view;
+
+constexpr std::array<string_view, 5> kVerificationWords = {"passed", "failed", "off", "reference",
+                                                           "not_applicable"};
+constexpr std::array<string_view, 2> kRoles = {"worker", "server"};
+constexpr std::array<string_view, 2> kScalingModes = {"weak", "strong"};
+
+std::string option_text(const JsonCursor& value) {
+  if (value.value().is_boolean()) return value.boolean() ? "on" : "off";
+  if (value.value().is_number()) return value.value().dump();
+  return value.text();
+}
+
+std::map<std::string, std::string> read_options(const JsonCursor& value) {
+  std::map<std::string, std::string> options;
+  for (const auto& [name, option] : value.members()) options[name] = option_text(option);
+  return options;
+}
+
+void read_optimizer(const JsonCursor& value, Run& run) {
+  run.optimizer_name = value.at("name").text();
+  for (const auto& [name, number] : value.members()) {
+    if (name != "name") run.optimizer[name] = number.number();
+  }
+}
+
+void read_dataset(const JsonCursor& value, Run& run) {
+  run.dataset_name = value.at("name").text_or_empty();
+  run.dataset_source = value.at("source").text_or_empty();
+  run.train_samples = value.at("train_samples").integer_or_zero<std::int64_t>();
+  run.test_samples = value.at("test_samples").integer_or_zero<std::int64_t>();
+}
+
+Times read_time(const JsonCursor& value) {
+  return {value.at("startup_s").number(),  value.at("verify_s").number(),
+          value.at("warmup_s").number(),   value.at("train_s").number(),
+          value.at("evaluate_s").number(), value.at("total_s").number()};
+}
+
+EpochRow read_epoch(const JsonCursor& value) {
+  EpochRow epoch;
+  epoch.epoch = value.at("epoch").integer<int>();
+  epoch.time_s = value.at("time_s").number();
+  epoch.samples = value.at("samples").integer<std::int64_t>();
+  epoch.samples_per_s = value.at("samples_per_s").number();
+  const Figure loss = value.figure("train_loss");
+  epoch.train_loss = loss.value.value_or(std::numeric_limits<double>::quiet_NaN());
+  epoch.train_accuracy = value.at("train_accuracy").number();
+  epoch.test_accuracy = value.figure("test_accuracy");
+  return epoch;
+}
+
+StepStatistics read_statistics(const JsonCursor& value) {
+  StepStatistics statistics;
+  statistics.median = value.at("median").number();
+  statistics.iqr = value.at("iqr").number();
+  statistics.p5 = value.at("p5").number();
+  statistics.p95 = value.at("p95").number();
+  statistics.p99 = value.at("p99").number();
+  statistics.min = value.at("min").number();
+  statistics.max = value.at("max").number();
+  return statistics;
+}
+
+StepSection read_step(const JsonCursor& value) {
+  StepSection step;
+  step.warmup = value.at("warmup").integer<int>();
+  step.count = value.at("count").integer<std::int64_t>();
+  const JsonCursor time = value.at("time_s");
+  if (!time.is_null()) step.time_s = read_statistics(time);
+  for (const JsonCursor& sample : value.at("samples_s").elements()) {
+    step.samples_s.push_back(sample.number());
+  }
+  return step;
+}
+
+std::map<std::string, Figure> read_phases(const JsonCursor& value) {
+  std::map<std::string, Figure> phases;
+  for (const char* name : kCommonPhases) phases[name] = value.figure(name);
+  for (const auto& [name, figure] : value.members()) {
+    if (!name.ends_with(kReasonSuffix)) phases[name] = value.figure(name);
+  }
+  return phases;
+}
+
+BucketRow read_bucket(const JsonCursor& value) {
+  BucketRow bucket;
+  bucket.bucket = value.at("bucket").integer<int>();
+  bucket.bytes = value.at("bytes").integer<std::uint64_t>();
+  bucket.ready_s = value.at("ready_s").number();
+  bucket.start_s = value.at("start_s").number();
+  bucket.arrived_s = value.at("arrived_s").number();
+  bucket.end_s = value.at("end_s").number();
+  return bucket;
+}
+
+void read_memory(const JsonCursor& value, DeviceRow& device) {
+  device.peak_bytes = value.at("peak_bytes").integer<std::uint64_t>();
+  for (const auto& [category, bytes] : value.at("by_category_bytes").members()) {
+    device.by_category_bytes[category] = bytes.integer<std::uint64_t>();
+  }
+  device.process_peak_rss_bytes = value.figure("process_peak_rss_bytes");
+}
+
+DeviceRow read_device(const JsonCursor& value) {
+  DeviceRow device;
+  device.rank = value.at("rank").integer<int>();
+  device.process_rank = value.at("process_rank").integer<int>();
+  device.role = value.at("role").word(kRoles);
+  device.host = value.at("host").text();
+  device.device = value.at("device").text();
+  for (const JsonCursor& core : value.at("cores").elements()) {
+    device.cores.push_back(core.integer<int>());
+  }
+  device.step_time_median_s = value.figure("step_time_median_s");
+  read_memory(value.at("memory"), device);
+  for (const JsonCursor& bucket : value.at("buckets").elements()) {
+    device.buckets.push_back(read_bucket(bucket));
+  }
+  return device;
+}
+
+Verification read_verification(const JsonCursor& value) {
+  Verification verification;
+  verification.status = value.at("status").word(kVerificationWords);
+  verification.reason = value.at("reason").text_or_empty();
+  verification.steps = value.at("steps").integer<int>();
+  verification.max_relative_error = value.figure("max_relative_error");
+  verification.worst_tensor = value.at("worst_tensor").text_or_empty();
+  verification.tolerance = value.figure("tolerance");
+  const JsonCursor equal = value.at("replicas_bit_equal");
+  if (!equal.is_null()) verification.replicas_bit_equal = equal.boolean();
+  return verification;
+}
+
+void read_scaling(const JsonCursor& value, Run& run) {
+  const JsonCursor scaling = value.at("scaling");
+  if (scaling.is_null()) {
+    run.scaling_reason = value.at("scaling_reason").text();
+    return;
+  }
+  run.scaling = Scaling{scaling.at("baseline").text(), scaling.at("speedup").number(),
+                        scaling.at("efficiency").number()};
+}
+
+void read_outcome(const JsonCursor& value, Run& run) {
+  run.status = read_status(value.at("status"));
+  if (const auto error = value.find("error")) run.error = read_error(*error);
+  if (const auto reason = value.find("reason")) run.reason = reason->text();
+  // The error and the reason say why; without them the report could not be written again.
+  if (run.status == Status::failed) value.at("error");
+  if (run.status == Status::skipped) value.at("reason");
+}
+
+void read_setting(const JsonCursor& value, Run& run) {
+  run.strategy = value.at("strategy").text();
+  run.world_size = value.at("world_size").integer<int>();
+  run.servers = value.at("servers").integer<int>();
+  run.repetition = value.at("repetition").integer<int>();
+  run.device = value.at("device").text();
+  run.device_model = value.at("device_model").text_or_empty();
+  run.threads_per_device = value.at("threads_per_device").integer<int>();
+  run.backend = value.at("backend").text_or_empty();
+  run.precision = value.at("precision").text();
+  run.model = value.at("model").text();
+  run.parameters = value.at("parameters").integer_or_zero<std::int64_t>();
+  read_optimizer(value.at("optimizer"), run);
+  run.per_device_batch_size = value.at("per_device_batch_size").integer_or_zero<std::int64_t>();
+  run.global_batch_size = value.at("global_batch_size").integer_or_zero<std::int64_t>();
+  run.accumulation_steps = value.at("accumulation_steps").integer<int>();
+  run.scaling_mode = value.at("scaling_mode").word(kScalingModes);
+  run.oversubscribed = value.at("oversubscribed").boolean();
+  run.strategy_options = read_options(value.at("strategy_options"));
+  run.injected = value.at("injected").text_or_empty();
+  read_dataset(value.at("dataset"), run);
+}
+
+}  // namespace
+
+Run read_run(const JsonCursor& value) {
+  Run run;
+  read_outcome(value, run);
+  read_setting(value, run);
+  run.time = read_time(value.at("time"));
+  for (const JsonCursor& epoch : value.at("epochs").elements()) {
+    run.epochs.push_back(read_epoch(epoch));
+  }
+  run.step = read_step(value.at("step"));
+  run.phases = read_phases(value.at("phases"));
+  for (const JsonCursor& device : value.at("devices").elements()) {
+    run.devices.push_back(read_device(device));
+  }
+  run.verification = read_verification(value.at("verification"));
+  read_scaling(value, run);
+  const JsonCursor throughput = value.at("throughput");
+  run.samples_per_s = throughput.figure("samples_per_s");
+  run.samples_per_s_per_device = throughput.figure("samples_per_s_per_device");
+  return run;
+}
+
+}  // namespace ddpbench::report

@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Speed-up and efficiency against the `single` run of the same report.
+#include <optional>
+
+#include "kernels/runtime/error.h"
+#include "reports/metrics.h"
+
+namespace ddpbench::report {
+namespace {
+
+constexpr const char* kBaseline = "single";
+
+bool same_batch(const Run& run, const Run& single) {
+  if (run.scaling_mode == "strong") return run.global_batch_size == single.global_batch_size;
+  return run.per_device_batch_size == single.per_device_batch_size &&
+         run.accumulation_steps == single.accumulation_steps;
+}
+
+bool same_work(const Run& run, const Run& single) {
+  return run.device == single.device && run.device_model == single.device_model &&
+         run.threads_per_device == single.threads_per_device && run.model == single.model &&
+         run.precision == single.precision && run.dataset_name == single.dataset_name;
+}
+
+// Why `run` has no throughput that means anything; empty when it has.
+std::string unusable(const Run& run) {
+  if (run.status == Status::failed) return "the run failed";
+  if (run.status == Status::skipped) return "the run was skipped";
+  if (run.status == Status::interrupted) return "the run was interrupted";
+  if (run.verification.status == "failed") return "the verification failed";
+  if (run.oversubscribed) return "oversubscribed: more compute threads than cores";
+  if (!run.samples_per_s.value) return "no throughput was measured";
+  return {};
+}
+
+// A planted slowness makes a run unfit to measure others against.
+bool is_baseline(const Run& run) {
+  return run.strategy == kBaseline && unusable(run).empty() && run.injected.empty();
+}
+
+std::string no_baseline_reason(const Report& report, const Run& run) {
+  bool any = false, usable = false;
+  for (const Run& other : report.runs) {
+    any = any || other.strategy == kBaseline;
+    usable = usable || is_baseline(other);
+  }
+  if (!any) return "no single run in this report";
+  if (!usable) return "no usable single run in this report";
+  const bool strong = run.scaling_mode == "strong";
+  return fmt::format("no single run with the same device, network and {} batch size ({})",
+                     strong ? "global" : "per-device",
+                     strong ? run.global_batch_size : run.per_device_batch_size);
+}
+
+// Median throughput over the repetitions of the `single` run that does the same work as `run`.
+std::optional<double> baseline_throughput(const Report& report, const Run& run) {
+  std::vector<double> throughputs;
+  for (const Run& other : report.runs) {
+    if (is_baseline(other) && same_work(run, other) && same_batch(run, other)) {
+      throughputs.push_back(*other.samples_per_s.value);
+    }
+  }
+  if (throughputs.empty()) return std::nullopt;
+  return median(std::move(throughputs));
+}
+
+}  // namespace
+
+Scaling scaling(double samples_per_s, double single_samples_per_s, int world_size) {
+  ensure(single_samples_per_s > 0, "scaling against {} samples/s", single_samples_per_s);
+  ensure(world_size >= 1, "scaling of a world of {}", world_size);
+  const double speedup = samples_per_s / single_samples_per_s;
+  return {kBaseline, speedup, speedup / world_size};
+}
+
+void fill_scaling(Report& report) {
+  for (Run& run : report.runs) {
+    run.scaling.reset();
+    run.scaling_reason = unusable(run);
+    if (!run.scaling_reason.empty()) continue;
+    if (const auto single = baseline_throughput(report, run)) {
+      run.scaling = scaling(*run.samples_per_s.value, *single, run.world_size);
+    } else {
+      run.scaling_reason = no_baseline_reason(report, run);
+    }
+  }
+}
+
+}  // namespace ddpbench::report

@@ -1,0 +1,122 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/table_layout.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <sstream>
+
+namespace ddpbench::report {
+namespace {
+
+constexpr std::size_t kGap = 2;  // spaces between columns
+
+std::size_t width_of(const TextColumn& column) {
+  std::size_t width = std::max(display_width(column.top), display_width(column.bottom));
+  for (const std::string& cell : column.cells) width = std::max(width, display_width(cell));
+  return width;
+}
+
+std::string aligned(const std::string& text, const TextColumn& column) {
+  const std::string fill(width_of(column) - display_width(text), ' ');
+  return column.left ? text + fill : fill + text;
+}
+
+std::string join_cells(const std::vector<std::string>& cells) {
+  std::string line = fmt::format("{}", fmt::join(cells, std::string(kGap, ' ')));
+  line.erase(line.find_last_not_of(' ') + 1);
+  return line + '\n';
+}
+
+using Block = std::vector<const TextColumn*>;
+
+std::string render_block(const Block& block, const TextTable& table) {
+  std::vector<std::string> top, bottom;
+  for (const TextColumn* column : block) {
+    top.push_back(aligned(column->top, *column));
+    bottom.push_back(aligned(column->bottom, *column));
+  }
+  std::string text = join_cells(top) + join_cells(bottom);
+  for (std::size_t row = 0; row < table.instead.size(); ++row) {
+    const bool replaced = !table.instead[row].empty();
+    std::vector<std::string> cells;
+    for (std::size_t c = 0; c < (replaced ? table.keys : block.size()); ++c) {
+      cells.push_back(aligned(block[c]->cells[row], *block[c]));
+    }
+    if (replaced) cells.push_back(table.instead[row]);
+    text += join_cells(cells);
+  }
+  return text;
+}
+
+// Fills block after block; every block begins with the keys and takes at least one more column.
+std::vector<Block> split(const TextTable& table, std::size_t width) {
+  Block keys;
+  std::size_t keys_width = 0;
+  for (std::size_t i = 0; i < table.keys; ++i) {
+    keys.push_back(&table.columns[i]);
+    keys_width += width_of(table.columns[i]) + kGap;
+  }
+  std::vector<Block> blocks = {keys};
+  std::size_t used = keys_width;
+  for (std::size_t i = table.keys; i < table.columns.size(); ++i) {
+    const std::size_t needed = width_of(table.columns[i]);
+    if (width > 0 && used + needed > width && blocks.back().size() > table.keys) {
+      blocks.push_back(keys);
+      used = keys_width;
+    }
+    blocks.back().push_back(&table.columns[i]);
+    used += needed + kGap;
+  }
+  return blocks;
+}
+
+}  // namespace
+
+std::string render_blocks(const TextTable& table, std::size_t width) {
+  std::string text;
+  for (const Block& block : split(table, width)) {
+    if (!text.empty()) text += '\n';
+    text += render_block(block, table);
+  }
+  return text;
+}
+
+std::string Footnotes::mark(const std::string& reason) {
+  auto found = std::ranges::find(reasons_, reason);
+  if (found == reasons_.end()) found = reasons_.insert(found, reason);
+  return fmt::format("({})", found - reasons_.begin() + 1);
+}
+
+std::size_t display_width(const std::string& text) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+std::string printable(std::string text) {
+  std::ranges::replace_if(
+      text, [](char c) { return (c >= 0 && c < ' ') || c == '\x7f'; }, ' ');
+  return text;
+}
+
+std::string wrap(const std::string& text, std::size_t width, std::size_t indent) {
+  std::istringstream words(text);
+  std::string result, word;
+  std::size_t used = 0;
+  while (words >> word) {
+    const std::size_t length = display_width(word);
+    if (used > 0 && width > 0 && used + 1 + length > width) {
+      result += '\n' + std::string(indent, ' ');
+      used = indent;
+    } else if (used > 0) {
+      result += ' ';
+      ++used;
+    }
+    result += word;
+    used += length;
+  }
+  return result + '\n';
+}
+
+}  // namespace ddpbench::report
