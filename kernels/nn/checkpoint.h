@@ -24,13 +24,14 @@ struct NamedTensor {
 // Writes to a temporary file beside `path`, syncs, renames. Throws ConfigError when it cannot.
 void write_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors);
 // Throws ConfigError that names file, offset, expected and found for anything damaged: truncated,
-// header too long, overlapping or out-of-range offsets, sizes that disagree with shapes, a data type
-// other than F32.
+// header too long, overlapping or out-of-range offsets, sizes that disagree with shapes, a data
+// type other than F32.
 std::vector<NamedTensor> read_safetensors(const std::string& path);
 
 // All weights in PyTorch's order (first layer first, weight before bias).
 std::vector<NamedTensor> export_weights(const Graph& graph);
 // Throws ConfigError naming missing, surplus or differently shaped tensors; then nothing changed.
-void import_weights(Graph& graph, const std::vector<NamedTensor>& tensors, const std::string& origin);
+void import_weights(Graph& graph, const std::vector<NamedTensor>& tensors,
+                    const std::string& origin);
 
 }  // namespace ddpbench::nn

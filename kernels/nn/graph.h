@@ -25,12 +25,12 @@
 
 namespace ddpbench::nn {
 
-// One trainable tensor. Index order = reverse of PyTorch's parameters(): the order in which backward
-// produces gradients. Buckets and server shards are contiguous ranges of it.
+// One trainable tensor. Index order = reverse of PyTorch's parameters(): the order in which
+// backward produces gradients. Buckets and server shards are contiguous ranges of it.
 struct ParameterInfo {
-  std::string name;            // "conv1.weight"
-  ops::Shape shape;            // PyTorch's
-  ops::TensorLayout layout;    // as stored here
+  std::string name;              // "conv1.weight"
+  ops::Shape shape;              // PyTorch's
+  ops::TensorLayout layout;      // as stored here
   std::size_t offset_bytes = 0;  // in the flat buffers; 64-byte aligned
   std::size_t bytes = 0;         // layout.bytes
   std::int64_t fan_in = 0;
@@ -39,14 +39,15 @@ struct ParameterInfo {
 struct ParameterPlan {
   std::vector<ParameterInfo> parameters;
   std::size_t flat_bytes = 0;  // of each flat buffer, alignment gaps included (they stay zero)
-  // Hash over names, shapes, layout tags, offsets: equal on all ranks or they may not train together.
+  // Hash over names, shapes, layout tags, offsets: equal on all ranks or they may not train
+  // together.
   std::uint64_t hash = 0;
 };
 
 struct GraphOptions {
   std::int64_t batch = 0;
-  bool training = true;                       // false: forward only, no gradient memory
-  std::optional<std::int64_t> micro_batch;    // nullopt: chosen; 0: off; else a divisor of batch
+  bool training = true;                     // false: forward only, no gradient memory
+  std::optional<std::int64_t> micro_batch;  // nullopt: chosen; 0: off; else a divisor of batch
   Sharing gradient_sharing = Sharing::process_private;  // mappable: the ring reads peers' gradients
   Sharing weight_sharing = Sharing::process_private;    // mappable: ps and broadcast
 };
@@ -58,7 +59,8 @@ class Graph {
   using GradientReady = std::function<void(std::size_t parameter)>;
 
   // `device` and `backend` must outlive the graph. Throws ConfigError or DeviceError.
-  Graph(const ModelSpec& model, Device& device, ops::OpBackend& backend, const GraphOptions& options);
+  Graph(const ModelSpec& model, Device& device, ops::OpBackend& backend,
+        const GraphOptions& options);
   ~Graph();
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
@@ -82,8 +84,8 @@ class Graph {
   float* output() const;
   // Where the loss writes its gradient: [batch, classes] plain fp32. REQUIRES: training.
   float* output_gradient() const;
-  // Gradients of all parameters from output_gradient(). With `accumulate` they are added to what the
-  // gradient buffer holds (gradient accumulation; the verification's reference does this).
+  // Gradients of all parameters from output_gradient(). With `accumulate` they are added to what
+  // the gradient buffer holds (gradient accumulation; the verification's reference does this).
   // `ready` may be empty.
   void backward(Stream& stream, const GradientReady& ready = {}, bool accumulate = false);
 

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // PyTorch's default initialisation from a counter-based generator (Philox4x32-10, Salmon et al.,
-// SC'11): the value of element k of tensor t depends on (seed, t's name, k) alone, so it is the same
-// on every strategy, world size, layout and device.
+// SC'11): the value of element k of tensor t depends on (seed, t's name, k) alone, so it is the
+// same on every strategy, world size, layout and device.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace ddpbench::nn {
 
-// Weights and biases ~ U(-1/sqrt(fan_in), 1/sqrt(fan_in)), what nn.Conv2d and nn.Linear do by default
-// (kaiming_uniform with a = sqrt(5)). Blocks until the weights are on the device.
+// Weights and biases ~ U(-1/sqrt(fan_in), 1/sqrt(fan_in)), what nn.Conv2d and nn.Linear do by
+// default (kaiming_uniform with a = sqrt(5)). Blocks until the weights are on the device.
 void initialize_parameters(Graph& graph, std::uint64_t seed);
 
 }  // namespace ddpbench::nn

@@ -5,10 +5,12 @@
 //
 //   {"name": "simple_cnn", "input": [1, 28, 28],
 //    "layers": [
-//      {"name": "conv1", "type": "conv2d", "inputs": ["input"], "out_channels": 32, "kernel": 3, "padding": 1},
+//      {"name": "conv1", "type": "conv2d", "inputs": ["input"], "out_channels": 32, "kernel": 3,
+//      "padding": 1},
 //      {"name": "relu1", "type": "relu", "inputs": ["conv1"]},
 //      {"name": "pool1", "type": "max_pool2d", "inputs": ["relu1"], "kernel": 2},
-//      {"name": "fc1", "type": "linear", "inputs": ["pool2"], "in_features": 3136, "out_features": 128}, ...],
+//      {"name": "fc1", "type": "linear", "inputs": ["pool2"], "in_features": 3136, "out_features":
+//      128}, ...],
 //    "output": "fc2"}
 //
 // Optional attributes: in_channels / in_features (checked against the shapes met when given),
@@ -30,19 +32,19 @@ enum class LayerType : std::uint8_t { conv2d, relu, max_pool2d, linear, add };
 struct LayerSpec {
   std::string name;
   LayerType type = LayerType::relu;
-  std::vector<int> inputs;             // indices into layers; -1 is the network's input
-  std::int64_t out = 0;                // conv2d: output channels; linear: output features
+  std::vector<int> inputs;  // indices into layers; -1 is the network's input
+  std::int64_t out = 0;     // conv2d: output channels; linear: output features
   std::int64_t kernel_h = 0, kernel_w = 0, stride_h = 0, stride_w = 0, pad_h = 0, pad_w = 0;
   bool bias = true;
-  ops::Shape output_shape;             // without the batch: [channels, h, w] or [features]
+  ops::Shape output_shape;  // without the batch: [channels, h, w] or [features]
 };
 
 struct ModelSpec {
   std::string name;
-  ops::Shape input_shape;              // without the batch: [channels, h, w]
-  std::vector<LayerSpec> layers;       // in topological order
-  int output = -1;                     // index of the layer whose output are the logits
-  std::int64_t classes() const;        // features of the output
+  ops::Shape input_shape;         // without the batch: [channels, h, w]
+  std::vector<LayerSpec> layers;  // in topological order
+  int output = -1;                // index of the layer whose output are the logits
+  std::int64_t classes() const;   // features of the output
   std::int64_t parameter_count() const;
 };
 

@@ -1,0 +1,54 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A plan bound to memory: every call of every operation with all its pointers, ready to run.
+#pragma once
+
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "kernels/nn/graph.h"
+#include "kernels/nn/plan.h"
+
+namespace ddpbench::nn {
+
+// The memory that a plan runs in.
+struct ProgramMemory {
+  BufferView arena;      // plan.arena_bytes
+  BufferView workspace;  // plan.workspace_bytes
+  BufferView weights;    // flat
+  BufferView gradients;  // flat; empty for a plan without backward
+};
+
+class Program {
+ public:
+  // `plan` is read during construction only; its operations must outlive the program.
+  Program(const Plan& plan, const ParameterPlan& parameters, const ProgramMemory& memory);
+
+  void forward(Stream& stream, const float* input);
+  void backward(Stream& stream, const Graph::GradientReady& ready, bool accumulate);
+
+ private:
+  struct Call {
+    ops::Op* op = nullptr;
+    Direction direction = Direction::forward;
+    bool adds = false;  // an earlier micro-batch wrote the parameters' gradients
+    ops::ForwardArgs forward = {};
+    ops::BackwardArgs backward = {};
+    std::size_t ready_begin = 0;  // parameters whose gradients are final after the call, in ready_
+    std::size_t ready_count = 0;
+  };
+  class Binder;
+
+  std::vector<Call> forward_;
+  std::vector<Call> backward_;
+  std::vector<std::size_t> ready_;
+  // What the calls' spans point into; never resized after construction.
+  std::vector<const void*> read_pointers_;
+  std::vector<void*> write_pointers_;
+  // Entries of read_pointers_ that follow the network's input, and their distance from it in bytes.
+  std::vector<std::pair<std::size_t, std::size_t>> input_pointers_;
+};
+
+}  // namespace ddpbench::nn

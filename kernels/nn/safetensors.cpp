@@ -1,0 +1,222 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The safetensors format (huggingface/safetensors, README "Format"): N, a 64-bit little-endian
+// length; N bytes of JSON that give each tensor's dtype, shape and data_offsets; the data, without
+// gaps. The header is padded with spaces so that the data start at a multiple of 8.
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <span>
+
+#include "kernels/nn/alignment.h"
+#include "kernels/nn/atomic_file.h"
+#include "kernels/nn/checkpoint.h"
+#include "kernels/runtime/error.h"
+
+namespace ddpbench::nn {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+static_assert(std::endian::native == std::endian::little,
+              "safetensors is little-endian; on this machine values would have to be swapped");
+
+constexpr std::size_t kLengthBytes = 8;
+// The limit of the format's own reader: a longer header is no header.
+constexpr std::uint64_t kLongestHeader = 100'000'000;
+constexpr const char* kMetadataKey = "__metadata__";
+
+std::size_t byte_count(const NamedTensor& tensor) { return tensor.values.size() * sizeof(float); }
+
+// Reads one file and complains about it.
+class Reader {
+ public:
+  explicit Reader(const std::string& path) : path_(path), file_(path, std::ios::binary) {
+    file_.seekg(0, std::ios::end);
+    const auto end = file_.tellg();
+    if (!file_ || end < 0) {
+      throw ConfigError(fmt::format("cannot read {}; check the path and its permissions", path));
+    }
+    size_ = static_cast<std::uint64_t>(end);
+  }
+
+  std::vector<NamedTensor> read() {
+    const json header = read_header();
+    std::vector<Entry> entries;
+    for (const auto& [name, value] : header.items()) {
+      if (name != kMetadataKey) entries.push_back(read_entry(name, value));
+    }
+    std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+      return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
+    });
+    expect_seamless(entries);
+    std::vector<NamedTensor> tensors;
+    for (const Entry& entry : entries) tensors.push_back(read_values(entry));
+    return tensors;
+  }
+
+ private:
+  struct Entry {
+    std::string name;
+    ops::Shape shape;
+    std::uint64_t begin = 0, end = 0;  // within the data
+  };
+
+  [[noreturn]] void fail(std::uint64_t offset, const std::string& message) const {
+    throw ConfigError(
+        fmt::format("{} is no valid safetensors file: at offset {}, {}", path_, offset, message));
+  }
+
+  std::string read_bytes(std::uint64_t offset, std::uint64_t count, std::string_view what) {
+    if (offset > size_ || count > size_ - offset) {
+      fail(offset, fmt::format("expected {} bytes of {}, found {}", count, what,
+                               offset > size_ ? 0 : size_ - offset));
+    }
+    std::string bytes(count, '\0');
+    file_.seekg(static_cast<std::streamoff>(offset));
+    file_.read(bytes.data(), static_cast<std::streamsize>(count));
+    if (!file_) fail(offset, fmt::format("reading {} bytes of {} failed", count, what));
+    return bytes;
+  }
+
+  json read_header() {
+    std::uint64_t length = 0;
+    std::memcpy(&length, read_bytes(0, kLengthBytes, "header length").data(), kLengthBytes);
+    if (length > kLongestHeader) {
+      fail(0,
+           fmt::format("expected a header length of at most {}, found {}", kLongestHeader, length));
+    }
+    const std::string text = read_bytes(kLengthBytes, length, "header");
+    data_ = kLengthBytes + length;
+    try {
+      json header = json::parse(text);
+      if (header.is_object()) return header;
+    } catch (const json::parse_error& error) {
+      fail(kLengthBytes + error.byte,
+           fmt::format("the header is not valid JSON: {}", error.what()));
+    }
+    fail(kLengthBytes, "expected the header to be a JSON object");
+  }
+
+  // A list of numbers that are not negative.
+  std::vector<std::uint64_t> read_numbers(const std::string& name, const json& value,
+                                          const char* key) const {
+    const auto found = value.find(key);
+    std::vector<std::uint64_t> numbers;
+    if (found != value.end() && found->is_array()) {
+      for (const json& number : *found) {
+        if (!number.is_number_unsigned()) break;
+        numbers.push_back(number.get<std::uint64_t>());
+      }
+      if (numbers.size() == found->size()) return numbers;
+    }
+    fail(kLengthBytes, fmt::format("expected {} of \"{}\" to be a list of whole numbers, found {}",
+                                   key, name, found == value.end() ? "nothing" : found->dump()));
+  }
+
+  Entry read_entry(const std::string& name, const json& value) const {
+    if (!value.is_object() || !value.contains("dtype") || value["dtype"] != "F32") {
+      const std::string met =
+          value.is_object() && value.contains("dtype") ? value["dtype"].dump() : value.dump();
+      fail(kLengthBytes,
+           fmt::format("expected the dtype of \"{}\" to be \"F32\", found {}", name, met));
+    }
+    Entry entry{name, {}, 0, 0};
+    // 2^31 elements a tensor: what a layer may have (shape_inference.cpp).
+    constexpr std::uint64_t kMost = std::numeric_limits<std::int32_t>::max();
+    std::uint64_t count = 1;
+    for (const std::uint64_t extent : read_numbers(name, value, "shape")) {
+      count = extent > kMost ? kMost + 1 : count * extent;
+      if (count > kMost)
+        fail(kLengthBytes, fmt::format("\"{}\" has more than {} elements", name, kMost));
+      entry.shape.push_back(static_cast<std::int64_t>(extent));
+    }
+    const std::vector<std::uint64_t> offsets = read_numbers(name, value, "data_offsets");
+    if (offsets.size() != 2 || offsets[0] > offsets[1]) {
+      fail(kLengthBytes, fmt::format("expected data_offsets of \"{}\" to be [begin, end], found {}",
+                                     name, value["data_offsets"].dump()));
+    }
+    entry.begin = offsets[0];
+    entry.end = offsets[1];
+    if (entry.end - entry.begin != count * sizeof(float)) {
+      fail(data_ + entry.begin,
+           fmt::format(
+               "expected {} bytes of \"{}\" for its shape {}, found {} between its data_offsets",
+               count * sizeof(float), name, ops::to_string(entry.shape), entry.end - entry.begin));
+    }
+    return entry;
+  }
+
+  // Each byte of the data belongs to one tensor.
+  void expect_seamless(const std::vector<Entry>& entries) const {
+    const std::uint64_t available = size_ - data_;
+    std::uint64_t next = 0;
+    for (const Entry& entry : entries) {
+      if (entry.begin != next) {
+        fail(data_ + entry.begin,
+             fmt::format("expected \"{}\" to begin at {} of the data, found {}: tensors {}",
+                         entry.name, next, entry.begin,
+                         entry.begin < next ? "overlap" : "leave a gap"));
+      }
+      if (entry.end > available) {
+        fail(data_ + entry.begin,
+             fmt::format("expected {} bytes of \"{}\", found {}: the file is truncated",
+                         entry.end - entry.begin, entry.name, available - entry.begin));
+      }
+      next = entry.end;
+    }
+    if (next != available) {
+      fail(data_ + next,
+           fmt::format("expected the end of the file, found {} more bytes", available - next));
+    }
+  }
+
+  NamedTensor read_values(const Entry& entry) {
+    NamedTensor tensor{entry.name, entry.shape, {}};
+    const std::string bytes = read_bytes(data_ + entry.begin, entry.end - entry.begin, entry.name);
+    tensor.values.resize(bytes.size() / sizeof(float));
+    if (!bytes.empty()) std::memcpy(tensor.values.data(), bytes.data(), bytes.size());
+    return tensor;
+  }
+
+  std::string path_;
+  std::ifstream file_;
+  std::uint64_t size_ = 0;
+  std::uint64_t data_ = 0;  // where the data begin
+};
+
+}  // namespace
+
+void write_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors) {
+  ordered_json header;
+  header[kMetadataKey] = {{"format", "pt"}};
+  std::size_t offset = 0;
+  for (const NamedTensor& tensor : tensors) {
+    ensure(!header.contains(tensor.name), "two tensors are called {}", tensor.name);
+    ensure(static_cast<std::size_t>(ops::element_count(tensor.shape)) == tensor.values.size(),
+           "{} of shape {} has {} values", tensor.name, ops::to_string(tensor.shape),
+           tensor.values.size());
+    header[tensor.name] = {{"dtype", "F32"},
+                           {"shape", tensor.shape},
+                           {"data_offsets", {offset, offset + byte_count(tensor)}}};
+    offset += byte_count(tensor);
+  }
+  std::string text = header.dump();
+  text.resize(align_up(text.size(), 8), ' ');
+  const std::uint64_t length = text.size();
+  std::vector<std::span<const std::byte>> parts = {
+      std::as_bytes(std::span(&length, 1)), std::as_bytes(std::span(text.data(), text.size()))};
+  for (const NamedTensor& tensor : tensors) {
+    parts.push_back(std::as_bytes(std::span(tensor.values)));
+  }
+  write_file_atomically(path, parts);
+}
+
+std::vector<NamedTensor> read_safetensors(const std::string& path) { return Reader(path).read(); }
+
+}  // namespace ddpbench::nn
