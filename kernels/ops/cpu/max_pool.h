@@ -1,0 +1,55 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Max-pool kernels over planes of pixels whose channels lie together: [h][w][inner].
+//
+// That is one 16- or 8-channel block of a blocked layout, a whole channels-last image, or one map
+// of a plain layout (inner 1). kh * kw comparisons an output; forward reads the map once and writes
+// the pooled map and one winner byte a pooled element; backward reads those and writes the map.
+//
+// Forward leaves in `winners` which element of its window (kh index * kw + kw index) each output
+// came from, or kNoGradient where the fused ReLU cut the gradient off: backward needs neither input
+// nor output. The first of equal elements wins and NaN counts as largest, as in PyTorch.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/ops/cpu/simd.h"
+
+namespace ddpbench::ops::cpu {
+
+struct PoolGeometry {
+  std::int64_t height = 0, width = 0, out_h = 0, out_w = 0;
+  std::int64_t inner = 0;  // channels of a pixel
+  std::int64_t kernel_h = 0, kernel_w = 0, stride_h = 0, stride_w = 0, pad_h = 0, pad_w = 0;
+  bool relu = false;
+
+  std::int64_t input_elements() const { return height * width * inner; }
+  std::int64_t output_elements() const { return out_h * out_w * inner; }
+  // 2x2, stride 2, no padding: windows do not overlap and are never cut (odd edges are left out).
+  bool is_halving() const {
+    return kernel_h == 2 && kernel_w == 2 && stride_h == 2 && stride_w == 2 && pad_h == 0 &&
+           pad_w == 0;
+  }
+};
+
+// `winners` has winner_bytes elements of output_elements() each, of any alignment.
+struct PoolKernel {
+  void (*forward)(const PoolGeometry& geometry, const float* x, float* y, void* winners) = nullptr;
+  // Writes all of dx.
+  void (*backward)(const PoolGeometry& geometry, const float* dy, const void* winners,
+                   float* dx) = nullptr;
+  std::int64_t winner_bytes = 1;
+};
+
+// The kernel for a geometry: vector kernels where inner is a multiple of their width and a byte can
+// tell the winners apart. `level` caps the choice.
+PoolKernel choose_pool_kernel(const PoolGeometry& geometry, SimdLevel level);
+
+// One instruction set each; `halving` selects the faster kernel for is_halving() geometries.
+PoolKernel pool_kernel_avx512(bool halving);  // REQUIRES: inner a multiple of 16
+PoolKernel pool_kernel_avx2(bool halving);    // REQUIRES: inner a multiple of 8
+PoolKernel pool_kernel_portable(bool halving);
+PoolKernel pool_kernel_large_windows();  // portable; windows of more than 255 elements
+
+}  // namespace ddpbench::ops::cpu

@@ -1,0 +1,163 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The max-pool loops, for one instruction set an including source.
+//
+// The source defines DDPBENCH_POOL_TARGET (the target attribute) before the include and
+// instantiates make_pool_kernel<Vector>; each Vector is a type of that source alone, so that no
+// instantiation is shared between instruction sets. A Vector has kWidth lanes and
+//   Index           element type of the winners
+//   load, store     of kWidth floats
+//   Values, Codes   kWidth floats; kWidth winner codes in registers
+//   challenge       where the candidate is greater than the best, or NaN: takes it and its code
+//   rectify         relu(values); where values <= 0 the code becomes no_gradient
+//   store_codes, load_codes
+//   pick            grad where the code is the given one, else 0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "kernels/ops/cpu/max_pool.h"
+
+namespace ddpbench::ops::cpu {
+
+template <typename Index>
+inline constexpr Index kNoGradient = std::numeric_limits<Index>::max();
+
+// The rows (or columns) of one window that lie inside the map, and the first of them as a map
+// index.
+struct WindowRange {
+  std::int64_t begin, end, origin;
+};
+template <typename Vector>
+DDPBENCH_POOL_TARGET inline WindowRange window_range(std::int64_t position, std::int64_t stride,
+                                                     std::int64_t pad, std::int64_t kernel,
+                                                     std::int64_t extent) {
+  const std::int64_t origin = position * stride - pad;
+  const std::int64_t begin = origin < 0 ? -origin : 0;
+  const std::int64_t end = extent - origin < kernel ? extent - origin : kernel;
+  return {begin, end, origin};
+}
+
+template <typename Vector>
+DDPBENCH_POOL_TARGET inline void finish(const PoolGeometry& g, typename Vector::Values best,
+                                        typename Vector::Codes codes, float* y,
+                                        typename Vector::Index* winners) {
+  if (g.relu) Vector::rectify(best, codes);
+  Vector::store(y, best);
+  Vector::store_codes(winners, codes);
+}
+
+template <typename Vector>
+DDPBENCH_POOL_TARGET void halving_forward(const PoolGeometry& geometry, const float* x, float* y,
+                                          void* winners) {
+  const PoolGeometry g = geometry;  // a copy that stores cannot alias
+  auto* codes_out = static_cast<typename Vector::Index*>(winners);
+  const std::int64_t row = g.width * g.inner;
+  for (std::int64_t i = 0; i < g.out_h; ++i)
+    for (std::int64_t j = 0; j < g.out_w; ++j) {
+      const float* corner = x + 2 * i * row + 2 * j * g.inner;
+      for (std::int64_t c = 0; c < g.inner; c += Vector::kWidth) {
+        typename Vector::Values best = Vector::load(corner + c);
+        typename Vector::Codes codes = Vector::codes(0);
+        Vector::challenge(best, codes, Vector::load(corner + c + g.inner), 1);
+        Vector::challenge(best, codes, Vector::load(corner + c + row), 2);
+        Vector::challenge(best, codes, Vector::load(corner + c + row + g.inner), 3);
+        finish<Vector>(g, best, codes, y, codes_out);
+        y += Vector::kWidth;
+        codes_out += Vector::kWidth;
+      }
+    }
+}
+
+template <typename Vector>
+DDPBENCH_POOL_TARGET void halving_backward(const PoolGeometry& geometry, const float* dy,
+                                           const void* winners, float* dx) {
+  const PoolGeometry g = geometry;  // a copy that stores cannot alias
+  const auto* codes_in = static_cast<const typename Vector::Index*>(winners);
+  const std::int64_t row = g.width * g.inner;
+  for (std::int64_t i = 0; i < g.out_h; ++i) {
+    float* corner = dx + 2 * i * row;
+    for (std::int64_t j = 0; j < g.out_w; ++j, corner += 2 * g.inner)
+      for (std::int64_t c = 0; c < g.inner; c += Vector::kWidth) {
+        const typename Vector::Values grad = Vector::load(dy);
+        const typename Vector::Codes codes = Vector::load_codes(codes_in);
+        Vector::store(corner + c, Vector::pick(grad, codes, 0));
+        Vector::store(corner + c + g.inner, Vector::pick(grad, codes, 1));
+        Vector::store(corner + c + row, Vector::pick(grad, codes, 2));
+        Vector::store(corner + c + row + g.inner, Vector::pick(grad, codes, 3));
+        dy += Vector::kWidth;
+        codes_in += Vector::kWidth;
+      }
+    if (g.width % 2 != 0)  // the last column is in no window
+      for (std::int64_t c = 0; c < g.inner; ++c) corner[c] = corner[row + c] = 0;
+  }
+  if (g.height % 2 != 0) std::fill_n(dx + 2 * g.out_h * row, row, 0.0F);
+}
+
+template <typename Vector>
+DDPBENCH_POOL_TARGET void general_forward(const PoolGeometry& geometry, const float* x, float* y,
+                                          void* winners) {
+  const PoolGeometry g = geometry;  // a copy that stores cannot alias
+  using Index = typename Vector::Index;
+  auto* codes_out = static_cast<Index*>(winners);
+  for (std::int64_t i = 0; i < g.out_h; ++i) {
+    const WindowRange rows = window_range<Vector>(i, g.stride_h, g.pad_h, g.kernel_h, g.height);
+    for (std::int64_t j = 0; j < g.out_w; ++j) {
+      const WindowRange columns = window_range<Vector>(j, g.stride_w, g.pad_w, g.kernel_w, g.width);
+      for (std::int64_t c = 0; c < g.inner; c += Vector::kWidth) {
+        // Nothing is less than -inf: a window of those keeps the first element's code (PyTorch's).
+        typename Vector::Values best = Vector::values(-std::numeric_limits<float>::infinity());
+        typename Vector::Codes codes =
+            Vector::codes(static_cast<Index>(rows.begin * g.kernel_w + columns.begin));
+        for (std::int64_t p = rows.begin; p < rows.end; ++p)
+          for (std::int64_t q = columns.begin; q < columns.end; ++q)
+            Vector::challenge(
+                best, codes,
+                Vector::load(x + ((rows.origin + p) * g.width + columns.origin + q) * g.inner + c),
+                static_cast<Index>(p * g.kernel_w + q));
+        finish<Vector>(g, best, codes, y, codes_out);
+        y += Vector::kWidth;
+        codes_out += Vector::kWidth;
+      }
+    }
+  }
+}
+
+template <typename Vector>
+DDPBENCH_POOL_TARGET void general_backward(const PoolGeometry& geometry, const float* dy,
+                                           const void* winners, float* dx) {
+  const PoolGeometry g = geometry;  // a copy that stores cannot alias
+  using Index = typename Vector::Index;
+  const auto* codes_in = static_cast<const Index*>(winners);
+  std::fill_n(dx, g.input_elements(), 0.0F);
+  for (std::int64_t i = 0; i < g.out_h; ++i) {
+    const WindowRange rows = window_range<Vector>(i, g.stride_h, g.pad_h, g.kernel_h, g.height);
+    for (std::int64_t j = 0; j < g.out_w; ++j) {
+      const WindowRange columns = window_range<Vector>(j, g.stride_w, g.pad_w, g.kernel_w, g.width);
+      for (std::int64_t c = 0; c < g.inner; c += Vector::kWidth) {
+        const typename Vector::Values grad = Vector::load(dy);
+        const typename Vector::Codes codes = Vector::load_codes(codes_in);
+        for (std::int64_t p = rows.begin; p < rows.end; ++p)
+          for (std::int64_t q = columns.begin; q < columns.end; ++q) {
+            float* at = dx + ((rows.origin + p) * g.width + columns.origin + q) * g.inner + c;
+            const auto picked = Vector::pick(grad, codes, static_cast<Index>(p * g.kernel_w + q));
+            Vector::store(at, Vector::plus(Vector::load(at), picked));
+          }
+        dy += Vector::kWidth;
+        codes_in += Vector::kWidth;
+      }
+    }
+  }
+}
+
+template <typename Vector>
+PoolKernel make_pool_kernel(bool halving) {
+  constexpr auto kBytes = static_cast<std::int64_t>(sizeof(typename Vector::Index));
+  if (halving) return {halving_forward<Vector>, halving_backward<Vector>, kBytes};
+  return {general_forward<Vector>, general_backward<Vector>, kBytes};
+}
+
+}  // namespace ddpbench::ops::cpu

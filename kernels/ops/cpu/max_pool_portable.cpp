@@ -1,0 +1,57 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Max-pool on any processor, one channel at a time, and the choice among all kernels.
+#define DDPBENCH_POOL_TARGET
+
+#include "kernels/ops/cpu/max_pool_loops.h"
+
+namespace ddpbench::ops::cpu {
+namespace {
+
+template <typename WinnerIndex>
+struct ScalarVector {
+  static constexpr std::int64_t kWidth = 1;
+  using Index = WinnerIndex;
+  using Values = float;
+  using Codes = Index;
+
+  static float load(const float* p) { return *p; }
+  static void store(float* p, float v) { *p = v; }
+  static float values(float v) { return v; }
+  static float plus(float a, float b) { return a + b; }
+  static Index codes(Index code) { return code; }
+  static Index load_codes(const Index* p) { return *p; }
+  static void store_codes(Index* p, Index code) { *p = code; }
+  static void challenge(float& best, Index& winner, float candidate, Index code) {
+    const bool wins = candidate > best || candidate != candidate;
+    best = wins ? candidate : best;
+    winner = wins ? code : winner;
+  }
+  static void rectify(float& value, Index& winner) {
+    winner = value <= 0 ? kNoGradient<Index> : winner;
+    value = value < 0 ? 0 : value;
+  }
+  static float pick(float grad, Index winner, Index code) { return winner == code ? grad : 0; }
+};
+
+}  // namespace
+
+PoolKernel pool_kernel_portable(bool halving) {
+  return make_pool_kernel<ScalarVector<std::uint8_t>>(halving);
+}
+
+PoolKernel pool_kernel_large_windows() {
+  return make_pool_kernel<ScalarVector<std::uint32_t>>(false);
+}
+
+PoolKernel choose_pool_kernel(const PoolGeometry& geometry, SimdLevel level) {
+  // Code 255 means "no gradient": a byte tells 255 elements apart.
+  if (geometry.kernel_h * geometry.kernel_w > 255) return pool_kernel_large_windows();
+  const bool halving = geometry.is_halving();
+  if (level == SimdLevel::avx512 && geometry.inner % 16 == 0) return pool_kernel_avx512(halving);
+  if (level != SimdLevel::portable && geometry.inner % 8 == 0) return pool_kernel_avx2(halving);
+  return pool_kernel_portable(halving);
+}
+
+}  // namespace ddpbench::ops::cpu

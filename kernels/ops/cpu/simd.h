@@ -1,0 +1,47 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which vector instructions this processor has, and loops compiled once for each of them.
+//
+// Nothing is built with -march: a function that needs more than the base instruction set says so in
+// its own target attribute and is called only where simd_level() allows it.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace ddpbench::ops::cpu {
+
+enum class SimdLevel : std::uint8_t { portable, avx2, avx512 };
+std::string_view to_string(SimdLevel level);  // "portable", "avx2", "avx512"
+
+// The best level of the processor this runs on.
+SimdLevel simd_level();
+
+namespace detail {
+template <typename Body>
+__attribute__((target("avx512f,avx512bw,avx512vl"))) void run_avx512(const Body& body) {
+  body();
+}
+template <typename Body>
+__attribute__((target("avx2,fma"))) void run_avx2(const Body& body) {
+  body();
+}
+}  // namespace detail
+
+// Runs `body`, a lambda marked DDPBENCH_SIMD_BODY, compiled for `level`: the compiler inlines it
+// into a function with the level's target and vectorises its loop there.
+#define DDPBENCH_SIMD_BODY __attribute__((always_inline))
+template <typename Body>
+void run_simd(SimdLevel level, const Body& body) {
+  switch (level) {
+    case SimdLevel::avx512:
+      return detail::run_avx512(body);
+    case SimdLevel::avx2:
+      return detail::run_avx2(body);
+    case SimdLevel::portable:
+      return body();
+  }
+}
+
+}  // namespace ddpbench::ops::cpu

@@ -1,0 +1,211 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// conv2d through oneDNN. 2 * batch * out * oh * ow * in * kh * kw FLOPs forward, the same for each
+// gradient; bytes are those of input, output and weights, once each.
+//
+// The library chooses the layouts (`any`): forcing channels-last on a one-channel input, for one,
+// falls to a loop that is 300 times slower. Forward's weight layout is the one that weights and
+// their gradient are kept in; where backward-data wants another it reorders the few weights at
+// every call.
+#include <cstring>
+#include <functional>
+
+#include "kernels/ops/cpu/elementwise.h"
+#include "kernels/ops/onednn/launch.h"
+#include "kernels/ops/onednn/layout.h"
+#include "kernels/ops/onednn/onednn_ops.h"
+#include "kernels/ops/planned_op.h"
+
+namespace ddpbench::ops::onednn {
+namespace {
+
+using Desc = dnnl::memory::desc;
+using Forward = dnnl::convolution_forward;
+using BackwardData = dnnl::convolution_backward_data;
+using BackwardWeights = dnnl::convolution_backward_weights;
+constexpr auto kDirect = dnnl::algorithm::convolution_direct;
+
+Desc any_layout(const Shape& shape) {
+  return Desc(shape, dnnl::memory::data_type::f32, dnnl::memory::format_tag::any);
+}
+
+// The parameters of a convolution as oneDNN takes them.
+struct Geometry {
+  explicit Geometry(const Conv2dDesc& d)
+      : strides{d.stride_h, d.stride_w},
+        pads{d.pad_h, d.pad_w},
+        weight{d.out_channels, d.input.shape[1], d.kernel_h, d.kernel_w},
+        bias(d.bias
+                 ? Desc({d.out_channels}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::a)
+                 : Desc()) {}
+  Shape strides, pads, weight;
+  Desc bias;
+};
+
+Forward::primitive_desc plan_forward(const Context& context, const Conv2dDesc& desc,
+                                     const Geometry& g) {
+  dnnl::primitive_attr attr = user_scratchpad();
+  if (desc.fuse_relu) {
+    dnnl::post_ops ops;
+    ops.append_eltwise(1.0F, dnnl::algorithm::eltwise_relu, 0.0F, 0.0F);
+    attr.set_post_ops(ops);
+  }
+  const Forward::desc d(dnnl::prop_kind::forward_training, kDirect, any_layout(desc.input.shape),
+                        any_layout(g.weight), g.bias, any_layout(output_shape(desc)), g.strides,
+                        g.pads, g.pads);
+  return Forward::primitive_desc(d, attr, context.engine);
+}
+
+bool is_slow(const dnnl::primitive_desc_base& desc) {
+  return std::strstr(desc.impl_info_str(), "ref") != nullptr;
+}
+
+// Plans a gradient in the layouts that the tensors are stored in; when the library has only its
+// plain loop for those, in the layouts that it likes (ConvertingLaunch reorders then).
+template <typename PrimitiveDesc>
+PrimitiveDesc plan_gradient(const std::function<PrimitiveDesc(bool any)>& plan) {
+  try {
+    PrimitiveDesc stored = plan(false);
+    if (!is_slow(stored)) return stored;
+  } catch (const dnnl::error& error) {
+    if (error.status != dnnl_unimplemented) throw;
+  }
+  return plan(true);
+}
+
+class Conv2d : public PlannedOp {
+ public:
+  Conv2d(ContextPtr context, const Conv2dDesc& desc)
+      : PlannedOp(plain_plan(desc)), context_(std::move(context)), desc_(desc), geometry_(desc) {
+    const auto forward = plan_forward(*context_, desc, geometry_);
+    source_ = forward.src_desc();
+    weight_ = forward.weights_desc();
+    target_ = forward.dst_desc();
+    plan_.inputs = {to_layout(source_)};
+    plan_.output = to_layout(target_);
+    plan_.parameters[0].layout = to_layout(weight_);
+    plan_.description += fmt::format(" ({})", forward.impl_info_str());
+    make_forward(forward);
+    make_backward_weights(forward);
+    if (desc.needs_grad_input) make_backward_data(forward);
+    lay_out_workspace();
+  }
+
+  void forward(Stream&, const ForwardArgs& args) override {
+    if (desc_.bias)
+      forward_->run({args.inputs[0], args.parameters[0], args.parameters[1], args.output},
+                    args.workspace);
+    else
+      forward_->run({args.inputs[0], args.parameters[0], args.output}, args.workspace);
+  }
+
+  void backward(Stream&, const BackwardArgs& args) override {
+    auto* const workspace = static_cast<std::byte*>(args.workspace);
+    const void* dy = args.grad_output;
+    if (desc_.fuse_relu) {
+      auto* const masked = reinterpret_cast<float*>(workspace + masked_offset_);
+      cpu::relu_backward(team(), static_cast<const float*>(args.output),
+                         static_cast<const float*>(dy), masked, float_count(target_));
+      dy = masked;
+    }
+    run_backward_weights(args, dy);
+    if (backward_data_ && !args.grad_inputs.empty() && args.grad_inputs[0])
+      backward_data_->run({dy, args.parameters[0], args.grad_inputs[0]}, workspace + main_offset_);
+  }
+
+ private:
+  void make_forward(const Forward::primitive_desc& desc) {
+    std::vector<Operand> operands = {Operand::in(DNNL_ARG_SRC, source_),
+                                     Operand::in(DNNL_ARG_WEIGHTS, weight_)};
+    if (desc_.bias) operands.push_back(Operand::in(DNNL_ARG_BIAS, geometry_.bias));
+    operands.push_back(Operand::out(DNNL_ARG_DST, target_));
+    forward_.emplace(context_, Forward(desc), desc.scratchpad_desc(), std::move(operands));
+  }
+
+  void make_backward_weights(const Forward::primitive_desc& hint) {
+    const auto desc = plan_gradient<BackwardWeights::primitive_desc>([&](bool any) {
+      const BackwardWeights::desc d(kDirect, any ? any_layout(source_.dims()) : source_,
+                                    any ? any_layout(geometry_.weight) : weight_, geometry_.bias,
+                                    any ? any_layout(target_.dims()) : target_, geometry_.strides,
+                                    geometry_.pads, geometry_.pads);
+      return BackwardWeights::primitive_desc(d, user_scratchpad(), context_->engine, hint);
+    });
+    std::vector<Operand> operands = {
+        Operand::in(DNNL_ARG_SRC, desc.src_desc(), source_),
+        Operand::in(DNNL_ARG_DIFF_DST, desc.diff_dst_desc(), target_),
+        Operand::out(DNNL_ARG_DIFF_WEIGHTS, desc.diff_weights_desc(), weight_)};
+    if (desc_.bias) operands.push_back(Operand::out(DNNL_ARG_DIFF_BIAS, geometry_.bias));
+    backward_weights_.emplace(context_, BackwardWeights(desc), desc.scratchpad_desc(),
+                              std::move(operands));
+  }
+
+  void make_backward_data(const Forward::primitive_desc& hint) {
+    const auto desc = plan_gradient<BackwardData::primitive_desc>([&](bool any) {
+      const BackwardData::desc d(kDirect, any ? any_layout(source_.dims()) : source_,
+                                 any_layout(geometry_.weight),
+                                 any ? any_layout(target_.dims()) : target_, geometry_.strides,
+                                 geometry_.pads, geometry_.pads);
+      return BackwardData::primitive_desc(d, user_scratchpad(), context_->engine, hint);
+    });
+    backward_data_.emplace(
+        context_, BackwardData(desc), desc.scratchpad_desc(),
+        std::vector<Operand>{Operand::in(DNNL_ARG_DIFF_DST, desc.diff_dst_desc(), target_),
+                             Operand::in(DNNL_ARG_WEIGHTS, desc.weights_desc(), weight_),
+                             Operand::out(DNNL_ARG_DIFF_SRC, desc.diff_src_desc(), source_)});
+  }
+
+  // Backward's workspace: [masked output gradient][new weight and bias gradient][primitives].
+  void lay_out_workspace() {
+    fresh_offset_ = masked_offset_ + (desc_.fuse_relu ? align_up(target_.get_size()) : 0);
+    fresh_bias_offset_ = fresh_offset_ + align_up(weight_.get_size());
+    main_offset_ = fresh_bias_offset_ + (desc_.bias ? align_up(geometry_.bias.get_size()) : 0);
+    std::size_t primitives = backward_weights_->workspace_bytes();
+    if (backward_data_) primitives = std::max(primitives, backward_data_->workspace_bytes());
+    plan_.workspace_bytes = std::max(forward_->workspace_bytes(), main_offset_ + primitives);
+  }
+
+  // oneDNN overwrites weight gradients: to accumulate, they are made in the workspace and added
+  // (0.1 MB for the largest of SimpleCNN).
+  void run_backward_weights(const BackwardArgs& args, const void* dy) const {
+    auto* const workspace = static_cast<std::byte*>(args.workspace);
+    void* const dw = args.accumulate ? workspace + fresh_offset_ : args.grad_parameters[0];
+    void* const primitives = workspace + main_offset_;
+    if (!desc_.bias) {
+      backward_weights_->run({args.inputs[0], dy, dw}, primitives);
+    } else {
+      void* const db = args.accumulate ? workspace + fresh_bias_offset_ : args.grad_parameters[1];
+      backward_weights_->run({args.inputs[0], dy, dw, db}, primitives);
+      if (args.accumulate) accumulate(db, args.grad_parameters[1], geometry_.bias);
+    }
+    if (args.accumulate) accumulate(dw, args.grad_parameters[0], weight_);
+  }
+
+  void accumulate(const void* fresh, void* total, const Desc& desc) const {
+    auto* const sum = static_cast<float*>(total);
+    cpu::add(team(), sum, static_cast<const float*>(fresh), sum, float_count(desc));
+  }
+
+  static std::int64_t float_count(const Desc& desc) {
+    return static_cast<std::int64_t>(desc.get_size() / sizeof(float));
+  }
+  cpu::Team team() const { return {context_->simd, context_->threads}; }
+
+  ContextPtr context_;
+  Conv2dDesc desc_;
+  Geometry geometry_;
+  Desc source_, weight_, target_;  // as stored
+  std::optional<ConvertingLaunch> forward_, backward_weights_, backward_data_;
+  std::size_t masked_offset_ = 0, fresh_offset_ = 0, fresh_bias_offset_ = 0, main_offset_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Op> make_conv2d(ContextPtr context, const Conv2dDesc& desc) {
+  output_shape(desc);
+  const Context& c = *context;
+  return plan_with_onednn(c, fmt::format("{} on {}", describe(desc), to_string(desc.input.shape)),
+                          [&] { return std::make_unique<Conv2d>(std::move(context), desc); });
+}
+
+}  // namespace ddpbench::ops::onednn

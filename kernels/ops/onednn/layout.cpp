@@ -1,0 +1,143 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Descriptor conversions. oneDNN 2.x keeps a descriptor as a C struct with strides and inner
+// blocks.
+#include "kernels/ops/onednn/layout.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "kernels/runtime/error.h"
+
+namespace ddpbench::ops::onednn {
+namespace {
+
+using Desc = dnnl::memory::desc;
+using Type = dnnl::memory::data_type;
+using Tag = dnnl::memory::format_tag;
+
+Type to_dnnl(DataType type) {
+  switch (type) {
+    case DataType::fp32:
+      return Type::f32;
+    case DataType::bf16:
+      return Type::bf16;
+    case DataType::fp16:
+      return Type::f16;
+    case DataType::int32:
+      return Type::s32;
+    case DataType::uint8:
+      return Type::u8;
+    case DataType::fp64:
+    case DataType::int64:
+      break;
+  }
+  throw ConfigError(fmt::format("oneDNN 2 has no data type {}; use fp32 or bf16", to_string(type)));
+}
+
+DataType from_dnnl(Type type) {
+  switch (type) {
+    case Type::f32:
+      return DataType::fp32;
+    case Type::bf16:
+      return DataType::bf16;
+    case Type::f16:
+      return DataType::fp16;
+    case Type::s32:
+      return DataType::int32;
+    case Type::u8:
+      return DataType::uint8;
+    default:
+      break;
+  }
+  throw InternalError(
+      fmt::format("oneDNN chose data type {}, which is not in use here", static_cast<int>(type)));
+}
+
+Desc plain_desc(const Shape& shape, Type type) {
+  Shape strides(shape.size());
+  std::int64_t stride = 1;
+  for (std::size_t i = shape.size(); i-- > 0; stride *= shape[i]) strides[i] = stride;
+  return Desc(shape, type, strides);
+}
+
+// Whether memory holds the elements in row-major order: dimensions of extent 1 may have any stride.
+bool is_row_major(const Desc& desc) {
+  const auto& blocking = desc.data.format_desc.blocking;
+  if (blocking.inner_nblks != 0) return false;
+  std::int64_t stride = 1;
+  for (int i = desc.data.ndims; i-- > 0; stride *= desc.data.dims[i])
+    if (desc.data.dims[i] != 1 && blocking.strides[i] != stride) return false;
+  return true;
+}
+
+// oneDNN's notation: dimensions as letters from the outermost in, capital when they are blocked,
+// then the inner blocks.
+std::string tag_of(const Desc& desc) {
+  const auto& blocking = desc.data.format_desc.blocking;
+  std::vector<int> order(static_cast<std::size_t>(desc.data.ndims));
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return blocking.strides[a] > blocking.strides[b]; });
+  std::string blocks, tag;
+  for (int i = 0; i < blocking.inner_nblks; ++i)
+    blocks += fmt::format("{}{}", blocking.inner_blks[i],
+                          static_cast<char>('a' + blocking.inner_idxs[i]));
+  for (const int dim : order) {
+    const auto letter = static_cast<char>('a' + dim);
+    const bool blocked = blocks.find(letter) != std::string::npos;
+    tag += blocked ? static_cast<char>('A' + dim) : letter;
+  }
+  return tag + blocks;
+}
+
+}  // namespace
+
+Desc to_desc(const TensorLayout& layout) {
+  if (layout.native) return *static_cast<const Desc*>(layout.native.get());
+  ensure(layout.is_plain(), "layout {} of {} was not made by the oneDNN backend", layout.tag,
+         to_string(layout.shape));
+  return plain_desc(layout.shape, to_dnnl(layout.type));
+}
+
+TensorLayout to_layout(const Desc& desc, const Shape& shape) {
+  ensure(desc.data.format_kind == dnnl_blocked, "oneDNN chose an opaque layout for {}",
+         to_string(shape));
+  const DataType type = from_dnnl(desc.data_type());
+  if (is_row_major(desc)) return TensorLayout::plain(shape, type);
+  TensorLayout layout = TensorLayout::plain(shape, type);
+  layout.bytes = desc.get_size();
+  layout.tag = tag_of(desc);
+  if (desc.dims() != shape) layout.tag += " of " + to_string(desc.dims());
+  layout.native = std::make_shared<const Desc>(desc);
+  return layout;
+}
+
+TensorLayout to_layout(const Desc& desc) { return to_layout(desc, desc.dims()); }
+
+Desc with_outermost(const Desc& desc, std::int64_t extent) {
+  dnnl_memory_desc_t data = desc.data;
+  data.dims[0] = extent;
+  data.padded_dims[0] = extent;
+  return Desc(data);
+}
+
+std::int64_t channel_block(const Desc& desc) {
+  if (desc.data.format_kind != dnnl_blocked || desc.data.ndims != 4) return 0;
+  if (is_row_major(desc)) return 1;
+  if (desc == Desc(desc.dims(), Type::f32, Tag::acdb)) return desc.data.dims[1];
+  for (const std::int64_t block : {8, 16})
+    if (desc == image_desc(desc.dims(), block)) return block;
+  return 0;
+}
+
+Desc image_desc(const Shape& shape, std::int64_t block) {
+  Tag tag = Tag::acdb;
+  if (block == 1) tag = Tag::abcd;
+  if (block == 8) tag = Tag::aBcd8b;
+  if (block == 16) tag = Tag::aBcd16b;
+  return Desc(shape, Type::f32, tag);
+}
+
+}  // namespace ddpbench::ops::onednn

@@ -1,0 +1,70 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// OpBackend for CPU devices.
+#include "kernels/ops/backend.h"
+#include "kernels/ops/cpu/sgd.h"
+#include "kernels/ops/cpu/softmax_cross_entropy.h"
+#include "kernels/ops/onednn/onednn_ops.h"
+#include "kernels/runtime/cpu_topology.h"
+
+namespace ddpbench::ops {
+namespace {
+
+class OnednnBackend : public OpBackend {
+ public:
+  explicit OnednnBackend(Device& device) : l2_bytes_(read_cpu_topology().l2_bytes) {
+    auto context = std::make_shared<onednn::Context>();
+    context->threads = device.thread_count();
+    context_ = std::move(context);
+  }
+
+  std::string name() const override { return "onednn"; }
+  std::unique_ptr<Op> conv2d(const Conv2dDesc& desc) override {
+    return onednn::make_conv2d(context_, desc);
+  }
+  std::unique_ptr<Op> max_pool2d(const MaxPool2dDesc& desc) override {
+    return onednn::make_max_pool2d(context_, desc);
+  }
+  std::unique_ptr<Op> linear(const LinearDesc& desc) override {
+    return onednn::make_linear(context_, desc);
+  }
+  std::unique_ptr<Op> relu(const ReluDesc& desc) override {
+    return onednn::make_relu(context_, desc);
+  }
+  std::unique_ptr<Op> add(const AddDesc& desc) override { return onednn::make_add(context_, desc); }
+  std::unique_ptr<Op> reorder(const ReorderDesc& desc) override {
+    return onednn::make_reorder(context_, desc);
+  }
+  std::unique_ptr<SoftmaxCrossEntropy> softmax_cross_entropy(std::int64_t batch,
+                                                             std::int64_t classes) override {
+    return cpu::make_softmax_cross_entropy(batch, classes, context_->threads);
+  }
+  std::unique_ptr<Sgd> sgd() override { return cpu::make_sgd({context_->simd, context_->threads}); }
+
+  void convert(const TensorLayout& from_layout, const void* from, const TensorLayout& to_layout,
+               void* to) override {
+    onednn::convert(*context_, from_layout, from, to_layout, to);
+  }
+
+  std::int64_t micro_batch_hint(std::size_t bytes_per_sample) const override {
+    if (l2_bytes_ == 0 || bytes_per_sample == 0) return 0;
+    const auto samples = static_cast<std::int64_t>(l2_bytes_ / bytes_per_sample);
+    return samples;
+  }
+
+ private:
+  onednn::ContextPtr context_;
+  std::size_t l2_bytes_;
+};
+
+}  // namespace
+
+std::unique_ptr<OpBackend> make_onednn_backend(Device& device) {
+  if (device.kind() != DeviceKind::cpu)
+    throw UnavailableError(
+        fmt::format("the oneDNN backend runs on CPU devices, not on {}", device.name()));
+  return std::make_unique<OnednnBackend>(device);
+}
+
+}  // namespace ddpbench::ops

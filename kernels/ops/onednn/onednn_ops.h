@@ -1,0 +1,28 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The operations of the oneDNN backend. Those that oneDNN does (convolution, matrix products,
+// reorders) live beside this header, the own kernels in kernels/ops/cpu.
+#pragma once
+
+#include <memory>
+
+#include "kernels/ops/loss.h"
+#include "kernels/ops/onednn/context.h"
+#include "kernels/ops/op.h"
+#include "kernels/ops/sgd.h"
+
+namespace ddpbench::ops::onednn {
+
+std::unique_ptr<Op> make_conv2d(ContextPtr context, const Conv2dDesc& desc);
+std::unique_ptr<Op> make_linear(ContextPtr context, const LinearDesc& desc);
+std::unique_ptr<Op> make_max_pool2d(ContextPtr context, const MaxPool2dDesc& desc);
+std::unique_ptr<Op> make_relu(ContextPtr context, const ReluDesc& desc);
+std::unique_ptr<Op> make_add(ContextPtr context, const AddDesc& desc);
+std::unique_ptr<Op> make_reorder(ContextPtr context, const ReorderDesc& desc);
+
+// Blocks until done. Either layout may be plain with a flattened shape of the other's.
+void convert(const Context& context, const TensorLayout& from_layout, const void* from,
+             const TensorLayout& to_layout, void* to);
+
+}  // namespace ddpbench::ops::onednn

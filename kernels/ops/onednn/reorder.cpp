@@ -1,0 +1,87 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reorders between layouts: no FLOPs, every byte of both sides once.
+#include <array>
+#include <cstring>
+
+#include "kernels/ops/onednn/launch.h"
+#include "kernels/ops/onednn/layout.h"
+#include "kernels/ops/onednn/onednn_ops.h"
+#include "kernels/ops/planned_op.h"
+
+namespace ddpbench::ops::onednn {
+namespace {
+
+// Descriptors of both sides with equal dimensions: a plain side takes the other's grouping, since
+// row-major memory does not care ([128, 3136] is [128, 64, 7, 7]).
+std::pair<dnnl::memory::desc, dnnl::memory::desc> matching_descs(const TensorLayout& from,
+                                                                 const TensorLayout& to) {
+  const dnnl::memory::desc a = to_desc(from), b = to_desc(to);
+  if (a.dims() == b.dims()) return {a, b};
+  if (element_count(a.dims()) == element_count(b.dims())) {
+    if (from.is_plain()) return {to_desc(TensorLayout::plain(b.dims(), from.type)), b};
+    if (to.is_plain()) return {a, to_desc(TensorLayout::plain(a.dims(), to.type))};
+  }
+  throw ConfigError(fmt::format("no conversion from {} {} to {} {}", to_string(from.shape),
+                                from.tag, to_string(to.shape), to.tag));
+}
+
+class Reorder : public PlannedOp {
+ public:
+  Reorder(ContextPtr context, const ReorderDesc& desc) : context_(std::move(context)) {
+    const auto [from, to] = matching_descs(desc.from, desc.to);
+    plan_.description = fmt::format("reorder {} -> {}", desc.from.tag, desc.to.tag);
+    plan_.inputs = {desc.from};
+    plan_.output = desc.to;
+    forward_.emplace(make_reorder_launch(*context_, from, to));
+    backward_.emplace(make_reorder_launch(*context_, to, from));
+    plan_.workspace_bytes = std::max(forward_->scratchpad_bytes(), backward_->scratchpad_bytes());
+  }
+
+  void forward(Stream&, const ForwardArgs& args) override {
+    run(*forward_, args.inputs[0], args.output, args.workspace);
+  }
+  void backward(Stream&, const BackwardArgs& args) override {
+    if (args.grad_inputs[0]) run(*backward_, args.grad_output, args.grad_inputs[0], args.workspace);
+  }
+
+ private:
+  void run(const Launch& launch, const void* from, const void* to, void* workspace) const {
+    context_->use_team();
+    const std::array<const void*, 2> addresses = {from, to};
+    launch.run(context_->stream, addresses.data(), workspace);
+  }
+
+  ContextPtr context_;
+  std::optional<Launch> forward_, backward_;
+};
+
+}  // namespace
+
+std::unique_ptr<Op> make_reorder(ContextPtr context, const ReorderDesc& desc) {
+  check_shape(desc.from.shape, "reorder");
+  const Context& c = *context;
+  return plan_with_onednn(c, "a reorder of " + to_string(desc.from.shape),
+                          [&] { return std::make_unique<Reorder>(std::move(context), desc); });
+}
+
+void convert(const Context& context, const TensorLayout& from_layout, const void* from,
+             const TensorLayout& to_layout, void* to) {
+  if (from_layout == to_layout) {
+    std::memcpy(to, from, from_layout.bytes);
+    return;
+  }
+  plan_with_onednn(context, "a conversion of " + to_string(from_layout.shape), [&] {
+    const auto [a, b] = matching_descs(from_layout, to_layout);
+    const Launch launch = make_reorder_launch(context, a, b);
+    std::vector<std::byte> scratch(launch.scratchpad_bytes() + 64);
+    void* aligned = scratch.data();
+    std::size_t room = scratch.size();
+    std::align(64, launch.scratchpad_bytes(), aligned, room);
+    const std::array<const void*, 2> addresses = {from, to};
+    launch.run(context.stream, addresses.data(), aligned);
+  });
+}
+
+}  // namespace ddpbench::ops::onednn

@@ -1,0 +1,157 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Shape rules of convolution, pooling and linear layers, and their plans on plain layouts.
+//
+// FLOPs (multiply-add = 2): conv2d forward 2 * batch * out * oh * ow * in * kh * kw, linear forward
+// 2 * batch * in * out; backward the same for each of weight gradient and input gradient. Bias,
+// ReLU and comparisons of pooling are not counted.
+#include "kernels/ops/planned_op.h"
+
+#include "kernels/runtime/error.h"
+
+namespace ddpbench::ops {
+namespace {
+
+struct Window {
+  std::int64_t kernel, stride, pad;
+};
+
+// Positions of a window over `extent` elements: floor((extent + 2 pad - kernel) / stride) + 1.
+std::int64_t window_positions(std::int64_t extent, const Window& window) {
+  const std::int64_t room = extent + 2 * window.pad - window.kernel;
+  return room < 0 ? 0 : room / window.stride + 1;
+}
+
+void check_image(const Shape& shape, const char* operation) {
+  check_shape(shape, operation);
+  if (shape.size() != 4)
+    throw ConfigError(fmt::format("{}: input {} is not [batch, channels, height, width]", operation,
+                                  to_string(shape)));
+}
+
+void check_window(const Window& window, const char* operation) {
+  if (window.kernel < 1 || window.stride < 1 || window.pad < 0)
+    throw ConfigError(
+        fmt::format("{}: kernel {}, stride {}, padding {}: kernel and stride must be positive, "
+                    "padding not negative",
+                    operation, window.kernel, window.stride, window.pad));
+}
+
+Shape slide(const Shape& input, std::int64_t channels, const Window& h, const Window& w,
+            const char* operation) {
+  check_window(h, operation);
+  check_window(w, operation);
+  Shape shape = {input[0], channels, window_positions(input[2], h), window_positions(input[3], w)};
+  if (shape[2] < 1 || shape[3] < 1)
+    throw ConfigError(
+        fmt::format("{}: a {}x{} kernel with padding {}x{} does not fit into input {}", operation,
+                    h.kernel, w.kernel, h.pad, w.pad, to_string(input)));
+  return shape;
+}
+
+void check_outputs(std::int64_t outputs, const char* operation) {
+  if (outputs < 1)
+    throw ConfigError(fmt::format("{}: {} outputs; at least 1 is needed", operation, outputs));
+}
+
+std::vector<ParameterSpec> weight_and_bias(Shape weight, bool bias) {
+  const std::int64_t out = weight[0];
+  const std::int64_t fan_in = element_count(weight) / out;
+  std::vector<ParameterSpec> specs = {{"weight", weight, TensorLayout::plain(weight), fan_in}};
+  if (bias) specs.push_back({"bias", {out}, TensorLayout::plain({out}), fan_in});
+  return specs;
+}
+
+}  // namespace
+
+void check_shape(const Shape& shape, const char* operation) {
+  bool positive = !shape.empty();
+  for (const std::int64_t extent : shape) positive = positive && extent > 0;
+  if (!positive)
+    throw ConfigError(
+        fmt::format("{}: input {} has no elements or no dimensions", operation, to_string(shape)));
+}
+
+Shape output_shape(const Conv2dDesc& desc) {
+  check_image(desc.input.shape, "conv2d");
+  check_outputs(desc.out_channels, "conv2d");
+  return slide(desc.input.shape, desc.out_channels, {desc.kernel_h, desc.stride_h, desc.pad_h},
+               {desc.kernel_w, desc.stride_w, desc.pad_w}, "conv2d");
+}
+
+Shape output_shape(const MaxPool2dDesc& desc) {
+  check_image(desc.input.shape, "max_pool2d");
+  // More padding than half the kernel would make windows that see no input (PyTorch's rule).
+  if (2 * desc.pad_h > desc.kernel_h || 2 * desc.pad_w > desc.kernel_w)
+    throw ConfigError(fmt::format("max_pool2d: padding {}x{} is more than half of kernel {}x{}",
+                                  desc.pad_h, desc.pad_w, desc.kernel_h, desc.kernel_w));
+  return slide(desc.input.shape, desc.input.shape[1], {desc.kernel_h, desc.stride_h, desc.pad_h},
+               {desc.kernel_w, desc.stride_w, desc.pad_w}, "max_pool2d");
+}
+
+Shape output_shape(const LinearDesc& desc) {
+  check_shape(desc.input.shape, "linear");
+  check_outputs(desc.out_features, "linear");
+  if (desc.input.shape.size() < 2)
+    throw ConfigError(fmt::format("linear: input {} has no features", to_string(desc.input.shape)));
+  return {desc.input.shape[0], desc.out_features};
+}
+
+std::string describe(const Conv2dDesc& desc) {
+  std::string text = fmt::format("conv2d {}x{} {}->{}", desc.kernel_h, desc.kernel_w,
+                                 desc.input.shape[1], desc.out_channels);
+  if (desc.stride_h != 1 || desc.stride_w != 1)
+    text += fmt::format(" stride {}x{}", desc.stride_h, desc.stride_w);
+  return text + (desc.fuse_relu ? " +relu" : "");
+}
+
+std::string describe(const MaxPool2dDesc& desc) {
+  return fmt::format("max_pool2d {}x{}{}", desc.kernel_h, desc.kernel_w,
+                     desc.fuse_relu ? " +relu" : "");
+}
+
+std::string describe(const LinearDesc& desc) {
+  return fmt::format("linear {}->{}{}", element_count(desc.input.shape) / desc.input.shape[0],
+                     desc.out_features, desc.fuse_relu ? " +relu" : "");
+}
+
+OpPlan plain_plan(const Conv2dDesc& desc) {
+  OpPlan plan;
+  plan.output = TensorLayout::plain(output_shape(desc));
+  plan.inputs = {TensorLayout::plain(desc.input.shape)};
+  plan.description = describe(desc);
+  const Shape weight = {desc.out_channels, desc.input.shape[1], desc.kernel_h, desc.kernel_w};
+  plan.parameters = weight_and_bias(weight, desc.bias);
+  plan.needs_inputs = true;
+  plan.needs_output = desc.fuse_relu;
+  plan.forward_flops = 2.0 * static_cast<double>(element_count(plan.output.shape)) *
+                       static_cast<double>(plan.parameters[0].fan_in);
+  plan.backward_flops = plan.forward_flops * (desc.needs_grad_input ? 2 : 1);
+  return plan;
+}
+
+OpPlan plain_plan(const MaxPool2dDesc& desc) {
+  OpPlan plan;
+  plan.output = TensorLayout::plain(output_shape(desc));
+  plan.inputs = {TensorLayout::plain(desc.input.shape)};
+  plan.description = describe(desc);
+  return plan;
+}
+
+OpPlan plain_plan(const LinearDesc& desc) {
+  OpPlan plan;
+  plan.output = TensorLayout::plain(output_shape(desc));
+  plan.inputs = {TensorLayout::plain(desc.input.shape)};
+  plan.description = describe(desc);
+  const std::int64_t in = element_count(desc.input.shape) / desc.input.shape[0];
+  plan.parameters = weight_and_bias({desc.out_features, in}, desc.bias);
+  plan.needs_inputs = true;
+  plan.needs_output = desc.fuse_relu;
+  plan.forward_flops =
+      2.0 * static_cast<double>(element_count(plan.output.shape)) * static_cast<double>(in);
+  plan.backward_flops = plan.forward_flops * (desc.needs_grad_input ? 2 : 1);
+  return plan;
+}
+
+}  // namespace ddpbench::ops

@@ -1,0 +1,68 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the operations of all CPU backends share: a plan that answers the questions of Op, and the
+// shape checks that give the same errors whatever the backend.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/ops/op.h"
+
+namespace ddpbench::ops {
+
+// Everything that Op has to say about itself; plain data, filled while planning.
+struct OpPlan {
+  std::string description;
+  std::vector<TensorLayout> inputs;
+  TensorLayout output;
+  std::vector<ParameterSpec> parameters;
+  std::size_t saved_bytes = 0;
+  std::size_t workspace_bytes = 0;
+  bool needs_inputs = false;
+  bool needs_output = false;
+  double forward_flops = 0;
+  double backward_flops = 0;
+};
+
+// An Op whose answers come from its plan; forward and backward are left to the derived class.
+class PlannedOp : public Op {
+ public:
+  std::string description() const override { return plan_.description; }
+  std::size_t input_count() const override { return plan_.inputs.size(); }
+  const TensorLayout& input_layout(std::size_t i) const override { return plan_.inputs.at(i); }
+  const TensorLayout& output_layout() const override { return plan_.output; }
+  std::vector<ParameterSpec> parameters() const override { return plan_.parameters; }
+  std::size_t saved_bytes() const override { return plan_.saved_bytes; }
+  std::size_t workspace_bytes() const override { return plan_.workspace_bytes; }
+  bool backward_needs_inputs() const override { return plan_.needs_inputs; }
+  bool backward_needs_output() const override { return plan_.needs_output; }
+  double forward_flops() const override { return plan_.forward_flops; }
+  double backward_flops() const override { return plan_.backward_flops; }
+
+ protected:
+  explicit PlannedOp(OpPlan plan) : plan_(std::move(plan)) {}
+  PlannedOp() = default;
+  OpPlan plan_;
+};
+
+// Shapes of the results. Throw ConfigError that names the shapes met when there is no result.
+Shape output_shape(const Conv2dDesc& desc);     // [batch, out, oh, ow]
+Shape output_shape(const MaxPool2dDesc& desc);  // [batch, channels, oh, ow]
+Shape output_shape(const LinearDesc& desc);     // [batch, out_features]
+// For operations that work element by element, and for both sides of a reorder.
+void check_shape(const Shape& shape, const char* operation);
+
+// "conv2d 3x3 32->64 +relu", the part of a description that does not depend on the backend.
+std::string describe(const Conv2dDesc& desc);
+std::string describe(const MaxPool2dDesc& desc);
+std::string describe(const LinearDesc& desc);
+
+// The plan of an operation on plain layouts: shapes, PyTorch's parameters, needs and FLOPs.
+OpPlan plain_plan(const Conv2dDesc& desc);
+OpPlan plain_plan(const MaxPool2dDesc& desc);
+OpPlan plain_plan(const LinearDesc& desc);
+
+}  // namespace ddpbench::ops

@@ -1,0 +1,108 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reference conv2d: y[n,o,i,j] = bias[o] + sum_{c,p,q} x[n,c,i*sh-ph+p,j*sw-pw+q] w[o,c,p,q].
+// 2 * batch * out * oh * ow * in * kh * kw FLOPs forward, the same for each gradient.
+#include "kernels/ops/planned_op.h"
+#include "kernels/ops/reference/reference_ops.h"
+
+namespace ddpbench::ops::reference {
+namespace {
+
+class Conv2d : public PlannedOp {
+ public:
+  explicit Conv2d(const Conv2dDesc& desc) : PlannedOp(plain_plan(desc)), desc_(desc) {
+    const Shape& in = plan_.inputs[0].shape;
+    const Shape& out = plan_.output.shape;
+    batch_ = in[0], in_ = in[1], height_ = in[2], width_ = in[3];
+    out_ = out[1], out_h_ = out[2], out_w_ = out[3];
+  }
+
+  void forward(Stream&, const ForwardArgs& args) override {
+    const auto* x = static_cast<const float*>(args.inputs[0]);
+    const auto* w = static_cast<const float*>(args.parameters[0]);
+    const auto* bias = desc_.bias ? static_cast<const float*>(args.parameters[1]) : nullptr;
+    auto* y = static_cast<float*>(args.output);
+    for_each_output([&](std::int64_t n, std::int64_t o, std::int64_t i, std::int64_t j) {
+      double sum = bias ? bias[o] : 0;
+      for_each_tap(n, o, i, j, [&](std::int64_t at_x, std::int64_t at_w) {
+        sum += static_cast<double>(x[at_x]) * w[at_w];
+      });
+      const auto value = static_cast<float>(sum);
+      y[output_index(n, o, i, j)] = desc_.fuse_relu ? relu(value) : value;
+    });
+  }
+
+  void backward(Stream&, const BackwardArgs& args) override {
+    const auto* x = static_cast<const float*>(args.inputs[0]);
+    const auto* w = static_cast<const float*>(args.parameters[0]);
+    const std::vector<float> dy = masked_gradient(args);
+    const bool want_dx = desc_.needs_grad_input && !args.grad_inputs.empty() && args.grad_inputs[0];
+    std::vector<double> dx(want_dx ? static_cast<std::size_t>(element_count(input_layout(0).shape))
+                                   : 0);
+    std::vector<double> dw(static_cast<std::size_t>(element_count(plan_.parameters[0].shape)));
+    std::vector<double> db(static_cast<std::size_t>(out_));
+    for_each_output([&](std::int64_t n, std::int64_t o, std::int64_t i, std::int64_t j) {
+      const double g = dy[static_cast<std::size_t>(output_index(n, o, i, j))];
+      db[static_cast<std::size_t>(o)] += g;
+      for_each_tap(n, o, i, j, [&](std::int64_t at_x, std::int64_t at_w) {
+        dw[static_cast<std::size_t>(at_w)] += g * x[at_x];
+        if (want_dx) dx[static_cast<std::size_t>(at_x)] += g * w[at_w];
+      });
+    });
+    if (want_dx) store(dx, args.grad_inputs[0], false);
+    store(dw, args.grad_parameters[0], args.accumulate);
+    if (desc_.bias) store(db, args.grad_parameters[1], args.accumulate);
+  }
+
+ private:
+  std::int64_t output_index(std::int64_t n, std::int64_t o, std::int64_t i, std::int64_t j) const {
+    return ((n * out_ + o) * out_h_ + i) * out_w_ + j;
+  }
+
+  template <typename Body>
+  void for_each_output(const Body& body) const {
+    for (std::int64_t n = 0; n < batch_; ++n)
+      for (std::int64_t o = 0; o < out_; ++o)
+        for (std::int64_t i = 0; i < out_h_; ++i)
+          for (std::int64_t j = 0; j < out_w_; ++j) body(n, o, i, j);
+  }
+
+  // Calls body(index into x, index into w) for every product that output (n, o, i, j) sums.
+  template <typename Body>
+  void for_each_tap(std::int64_t n, std::int64_t o, std::int64_t i, std::int64_t j,
+                    const Body& body) const {
+    for (std::int64_t c = 0; c < in_; ++c)
+      for (std::int64_t p = 0; p < desc_.kernel_h; ++p)
+        for (std::int64_t q = 0; q < desc_.kernel_w; ++q) {
+          const std::int64_t row = i * desc_.stride_h - desc_.pad_h + p;
+          const std::int64_t column = j * desc_.stride_w - desc_.pad_w + q;
+          if (row < 0 || row >= height_ || column < 0 || column >= width_) continue;
+          body(((n * in_ + c) * height_ + row) * width_ + column,
+               ((o * in_ + c) * desc_.kernel_h + p) * desc_.kernel_w + q);
+        }
+  }
+
+  std::vector<float> masked_gradient(const BackwardArgs& args) const {
+    const auto* dy = static_cast<const float*>(args.grad_output);
+    const auto* y = static_cast<const float*>(args.output);
+    std::vector<float> masked(dy, dy + element_count(plan_.output.shape));
+    if (desc_.fuse_relu)
+      for (std::size_t k = 0; k < masked.size(); ++k) masked[k] = relu_gradient(y[k], masked[k]);
+    return masked;
+  }
+
+  static void store(const std::vector<double>& from, void* to, bool accumulate) {
+    auto* values = static_cast<float*>(to);
+    for (std::size_t k = 0; k < from.size(); ++k) put(values + k, from[k], accumulate);
+  }
+
+  Conv2dDesc desc_;
+  std::int64_t batch_, in_, height_, width_, out_, out_h_, out_w_;
+};
+
+}  // namespace
+
+std::unique_ptr<Op> make_conv2d(const Conv2dDesc& desc) { return std::make_unique<Conv2d>(desc); }
+
+}  // namespace ddpbench::ops::reference

@@ -1,0 +1,82 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reference relu, add and reorder. One operation, or none, and 8 to 12 bytes an element.
+#include <cstring>
+
+#include "kernels/ops/planned_op.h"
+#include "kernels/ops/reference/reference_ops.h"
+#include "kernels/runtime/error.h"
+
+namespace ddpbench::ops::reference {
+namespace {
+
+OpPlan same_shape_plan(const Shape& shape, const char* name, std::size_t inputs) {
+  check_shape(shape, name);
+  OpPlan plan;
+  plan.description = name;
+  plan.inputs.assign(inputs, TensorLayout::plain(shape));
+  plan.output = TensorLayout::plain(shape);
+  return plan;
+}
+
+class Relu : public PlannedOp {
+ public:
+  explicit Relu(const ReluDesc& desc) : PlannedOp(same_shape_plan(desc.input.shape, "relu", 1)) {
+    plan_.needs_output = true;
+  }
+  void forward(Stream&, const ForwardArgs& args) override {
+    const auto* x = static_cast<const float*>(args.inputs[0]);
+    auto* y = static_cast<float*>(args.output);
+    for (std::int64_t k = 0; k < element_count(plan_.output.shape); ++k) y[k] = relu(x[k]);
+  }
+  void backward(Stream&, const BackwardArgs& args) override {
+    const auto* y = static_cast<const float*>(args.output);
+    const auto* dy = static_cast<const float*>(args.grad_output);
+    auto* dx = static_cast<float*>(args.grad_inputs[0]);
+    for (std::int64_t k = 0; k < element_count(plan_.output.shape); ++k)
+      dx[k] = relu_gradient(y[k], dy[k]);
+  }
+};
+
+class Add : public PlannedOp {
+ public:
+  explicit Add(const AddDesc& desc) : PlannedOp(same_shape_plan(desc.input.shape, "add", 2)) {}
+  void forward(Stream&, const ForwardArgs& args) override {
+    const auto* a = static_cast<const float*>(args.inputs[0]);
+    const auto* b = static_cast<const float*>(args.inputs[1]);
+    auto* y = static_cast<float*>(args.output);
+    for (std::int64_t k = 0; k < element_count(plan_.output.shape); ++k) y[k] = a[k] + b[k];
+  }
+  void backward(Stream&, const BackwardArgs& args) override {
+    for (void* grad : args.grad_inputs)
+      if (grad) std::memmove(grad, args.grad_output, plan_.output.bytes);
+  }
+};
+
+class Reorder : public PlannedOp {
+ public:
+  explicit Reorder(const ReorderDesc& desc)
+      : PlannedOp(same_shape_plan(desc.from.shape, "reorder", 1)) {
+    if (desc.from.shape != desc.to.shape || !desc.from.is_plain() || !desc.to.is_plain())
+      throw ConfigError(fmt::format(
+          "reorder: {} {} to {} {}: the reference backend has plain layouts only",
+          to_string(desc.from.shape), desc.from.tag, to_string(desc.to.shape), desc.to.tag));
+  }
+  void forward(Stream&, const ForwardArgs& args) override {
+    std::memcpy(args.output, args.inputs[0], plan_.output.bytes);
+  }
+  void backward(Stream&, const BackwardArgs& args) override {
+    if (args.grad_inputs[0]) std::memcpy(args.grad_inputs[0], args.grad_output, plan_.output.bytes);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Op> make_relu(const ReluDesc& desc) { return std::make_unique<Relu>(desc); }
+std::unique_ptr<Op> make_add(const AddDesc& desc) { return std::make_unique<Add>(desc); }
+std::unique_ptr<Op> make_reorder(const ReorderDesc& desc) {
+  return std::make_unique<Reorder>(desc);
+}
+
+}  // namespace ddpbench::ops::reference

@@ -1,0 +1,54 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// OpBackend over the reference operations.
+#include <cstring>
+
+#include "kernels/ops/backend.h"
+#include "kernels/ops/reference/reference_ops.h"
+#include "kernels/runtime/error.h"
+
+namespace ddpbench::ops {
+namespace {
+
+class ReferenceBackend : public OpBackend {
+ public:
+  std::string name() const override { return "reference"; }
+  std::unique_ptr<Op> conv2d(const Conv2dDesc& desc) override {
+    return reference::make_conv2d(desc);
+  }
+  std::unique_ptr<Op> max_pool2d(const MaxPool2dDesc& desc) override {
+    return reference::make_max_pool2d(desc);
+  }
+  std::unique_ptr<Op> linear(const LinearDesc& desc) override {
+    return reference::make_linear(desc);
+  }
+  std::unique_ptr<Op> relu(const ReluDesc& desc) override { return reference::make_relu(desc); }
+  std::unique_ptr<Op> add(const AddDesc& desc) override { return reference::make_add(desc); }
+  std::unique_ptr<Op> reorder(const ReorderDesc& desc) override {
+    return reference::make_reorder(desc);
+  }
+  std::unique_ptr<SoftmaxCrossEntropy> softmax_cross_entropy(std::int64_t batch,
+                                                             std::int64_t classes) override {
+    return reference::make_softmax_cross_entropy(batch, classes);
+  }
+  std::unique_ptr<Sgd> sgd() override { return reference::make_sgd(); }
+
+  void convert(const TensorLayout& from_layout, const void* from, const TensorLayout& to_layout,
+               void* to) override {
+    if (!from_layout.is_plain() || !to_layout.is_plain() || from_layout.bytes != to_layout.bytes)
+      throw ConfigError(
+          fmt::format("convert: {} {} to {} {}: the reference backend has plain layouts only",
+                      to_string(from_layout.shape), from_layout.tag, to_string(to_layout.shape),
+                      to_layout.tag));
+    std::memcpy(to, from, from_layout.bytes);
+  }
+
+  std::int64_t micro_batch_hint(std::size_t) const override { return 0; }
+};
+
+}  // namespace
+
+std::unique_ptr<OpBackend> make_reference_backend() { return std::make_unique<ReferenceBackend>(); }
+
+}  // namespace ddpbench::ops

@@ -1,0 +1,36 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The reference operations: plain loops over plain layouts, one thread, sums in double precision.
+// They are the meaning of every operation; speed is no aim.
+#pragma once
+
+#include <memory>
+
+#include "kernels/ops/loss.h"
+#include "kernels/ops/op.h"
+#include "kernels/ops/sgd.h"
+
+namespace ddpbench::ops::reference {
+
+std::unique_ptr<Op> make_conv2d(const Conv2dDesc& desc);
+std::unique_ptr<Op> make_max_pool2d(const MaxPool2dDesc& desc);
+std::unique_ptr<Op> make_linear(const LinearDesc& desc);
+std::unique_ptr<Op> make_relu(const ReluDesc& desc);
+std::unique_ptr<Op> make_add(const AddDesc& desc);
+std::unique_ptr<Op> make_reorder(const ReorderDesc& desc);
+std::unique_ptr<SoftmaxCrossEntropy> make_softmax_cross_entropy(std::int64_t batch,
+                                                                std::int64_t classes);
+std::unique_ptr<Sgd> make_sgd();
+
+// relu(x) as PyTorch has it: NaN stays NaN.
+inline float relu(float x) { return x < 0 ? 0 : x; }
+// The gradient of relu at output y.
+inline float relu_gradient(float y, float grad) { return y <= 0 ? 0 : grad; }
+
+// Stores a gradient, or adds it to what is there.
+inline void put(float* where, double value, bool accumulate) {
+  *where = static_cast<float>(accumulate ? *where + value : value);
+}
+
+}  // namespace ddpbench::ops::reference

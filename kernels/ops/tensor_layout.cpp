@@ -1,0 +1,28 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Shape arithmetic and the plain layout.
+#include "kernels/ops/tensor_layout.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace ddpbench::ops {
+
+std::int64_t element_count(const Shape& shape) {
+  std::int64_t count = 1;
+  for (const std::int64_t extent : shape) count *= extent;
+  return count;
+}
+
+std::string to_string(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+
+TensorLayout TensorLayout::plain(Shape shape, DataType type) {
+  TensorLayout layout;
+  layout.bytes = static_cast<std::size_t>(element_count(shape)) * size_of(type);
+  layout.shape = std::move(shape);
+  layout.type = type;
+  return layout;
+}
+
+}  // namespace ddpbench::ops
