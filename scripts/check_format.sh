@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: The ddpbench authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# Fails when a C++ source is laid out other than .clang-format says.
+#
+#   scripts/check_format.sh [--fix]
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+scripts/install_packages.sh check
+mapfile -d '' -t sources < <(git ls-files -z -- '*.h' '*.cpp' '*.cu' '*.cuh')
+if [[ ${1-} == --fix ]]; then
+  clang-format -i "${sources[@]}"
+elif ! clang-format --dry-run --Werror "${sources[@]}"; then
+  printf 'check_format.sh: scripts/check_format.sh --fix puts this right\n' >&2
+  exit 1
+fi

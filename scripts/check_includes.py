@@ -1,0 +1,236 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: The ddpbench authors
+# SPDX-License-Identifier: Apache-2.0
+"""Checks the rules between rooms that docs/architecture.md states and a compiler does not enforce.
+
+    scripts/check_includes.py [ROOT]
+
+* a room includes only the rooms it stands on, a library's headers appear only in their own room
+* kernels/ has no identifier that speaks of ranks, worlds or buckets
+* only bench/ prints, ends the process or reads the environment (launch/ reads rank variables)
+* strategies make no thread, sleep on nothing and ask no clock
+* sources begin with the two SPDX lines, headers have #pragma once
+
+Prints one line a violation, as PATH:LINE: MESSAGE, and exits with 1 when there is one. tests/ is
+exempt from all but the SPDX lines and the way includes are written.
+"""
+
+import pathlib
+import re
+import sys
+from typing import Iterator, NamedTuple
+
+# ---- the rules, as data ----
+
+# Room -> folders that it may include. The first is the room's own.
+ROOMS = {
+    "kernels/runtime": ["kernels/runtime"],
+    "kernels/ops": ["kernels/ops", "kernels/runtime"],
+    "kernels/nn": ["kernels/nn", "kernels/ops", "kernels/runtime"],
+    "parallel/comm": ["parallel/comm", "kernels/runtime"],
+    "parallel/launch": ["parallel/launch", "parallel/comm", "kernels/runtime"],
+    "parallel": ["parallel", "parallel/comm", "kernels/nn", "kernels/ops", "kernels/runtime"],
+    "datasets": ["datasets", "kernels/runtime/error.h"],
+    "reports": ["reports", "kernels/runtime/error.h"],
+    "bench": ["bench", "reports", "datasets", "parallel", "parallel/comm", "parallel/launch",
+              "kernels/nn", "kernels/ops", "kernels/runtime"],
+}
+
+
+class Library(NamedTuple):
+    headers: str  # pattern of what stands between < and >
+    places: str   # pattern of the paths that may include them
+
+
+# First match counts. A header that no row knows is a violation: add the row here.
+LIBRARIES = [
+    Library(r"fmt/.*", r".*"),
+    Library(r"nlohmann/.*", r"(kernels/nn|datasets|reports|bench)/.*"),
+    Library(r"dnnl.*|oneapi/.*", r"kernels/ops/.*onednn.*"),
+    Library(r"hwloc.*", r"kernels/runtime/.*\.cpp"),
+    Library(r"omp\.h", r"kernels/(runtime|ops)/.*"),
+    Library(r"cuda.*|cublas.*|cudnn.*|nvml\.h|cub/.*|thrust/.*", r".*/cuda/.*"),
+    Library(r"nccl.*", r"parallel/comm/nccl.*"),
+    Library(r"mpi\.h", r"parallel/comm/mpi.*"),
+    Library(r"gloo/.*", r"parallel/comm/gloo.*"),
+    Library(r"(zlib|zconf)\.h", r"(datasets|bench)/.*\.cpp"),
+    Library(r"openssl/.*", r"datasets/.*\.cpp"),
+    Library(r"curl/.*", r"(datasets|bench)/.*\.cpp"),
+    Library(r"CLI/.*", r"bench/.*\.cpp"),
+    Library(r"benchmark/.*", r"bench/micro/.*"),
+    Library(r"[a-z_0-9]+", r".*"),  # the C++ standard library
+    Library(r"(sys|linux|net|netinet|arpa|asm)/.*", r".*"),
+    Library(r"(unistd|fcntl|sched|pthread|dlfcn|errno|signal|poll|spawn|time|termios|netdb|ifaddrs"
+            r"|fenv|malloc|limits|stdlib|string|endian|immintrin|cpuid)\.h", r".*"),
+]
+
+# Words that no identifier in kernels/ may contain. The phase observer is the one place where a
+# strategy's words pass through: its interface lives below everybody who uses it.
+KERNEL_WORDS = {"rank", "ranks", "world", "worlds", "bucket", "buckets"}
+KERNEL_WORDS_ALLOWED = r"kernels/runtime/phase\..*"
+
+
+class Ban(NamedTuple):
+    code: str     # pattern in code, comments and strings left out
+    where: str    # pattern of the paths to which it applies
+    but: str      # pattern of the exceptions
+    message: str
+
+
+BANS = [
+    Ban(r"\b(?:secure_)?getenv\b|\benviron\b", r"(?!bench/).*", r"parallel/launch/.*",
+        "only bench/ reads the environment (launch/ the rank variables)"),
+    Ban(r"\b(?:v?f?printf|v?dprintf|f?puts|f?putc|putchar|perror)\s*\(|\bstd::(?:cout|cerr|clog)\b"
+        r"|\bfmt::print\b", r"(?!bench/).*", r"", "only bench/ prints: throw, or hand data up"),
+    Ban(r"(?<![\w.>])(?:exit|quick_exit|_Exit)\s*\(", r"(?!bench/).*", r"",
+        "only bench/ ends the process: throw"),
+    # Between fork and exec a child has nothing else to end with.
+    Ban(r"(?<![\w.>])_exit\s*\(", r"(?!bench/).*", r"parallel/launch/.*",
+        "only bench/ ends the process: throw"),
+    Ban(r"\bstd::(?:jthread|thread|async)\b|\bpthread_create\b", r"parallel/[^/]*",
+        r"parallel/replica_group\..*|.*thread_replica_group\..*",
+        "strategies make no thread: use ReplicaGroup"),
+    Ban(r"\bsleep_(?:for|until)\b|\b(?:u|nano)?sleep\s*\(", r"parallel/[^/]*", r"",
+        "strategies sleep on nothing: wait through Stream, Work or Loader"),
+    Ban(r"_clock::now\b|\bclock_gettime\b|\bgettimeofday\b", r"parallel/[^/]*", r"",
+        "strategies ask no clock: the device's clock is the device's to tell"),
+]
+
+SOURCES = {".h", ".cpp", ".cu", ".cuh", ".inc"}
+SCRIPTS = {".cmake", ".sh", ".py"}
+FOLDERS = ["kernels", "parallel", "datasets", "reports", "bench", "tests", "cmake", "scripts"]
+GENERATED = {"bench/version.h"}
+SPDX = ["SPDX-FileCopyrightText: The ddpbench authors", "SPDX-License-Identifier: Apache-2.0"]
+
+# ---- the checks ----
+
+
+class Violation(NamedTuple):
+    path: str
+    line: int
+    message: str
+
+
+def room_of(path: str) -> str:
+    """The longest room that holds `path`; empty for tests/, cmake/ and scripts/."""
+    return max((r for r in ROOMS if path.startswith(r + "/")), key=len, default="")
+
+
+def code_only(text: str) -> str:
+    """`text` with comments and the contents of literals blanked, line breaks kept."""
+    def blank(match: re.Match) -> str:
+        token = match.group()
+        if token.startswith("/"):
+            return re.sub(r"[^\n]", " ", token)
+        return token[0] + re.sub(r"[^\n]", " ", token[1:-1]) + token[-1]
+
+    literal = (r'R"(?P<tag>[^()\s]*)\(.*?\)(?P=tag)"|"(?:\\.|[^"\\\n])*"'
+               r"|(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])+'")
+    return re.sub(r"//[^\n]*|/\*.*?\*/|" + literal, blank, text, flags=re.DOTALL)
+
+
+def words_of(identifier: str) -> set:
+    """"kBucketCount" and "bucket_count" -> {"bucket", "count", ...}."""
+    parts = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", identifier)
+    return {part.lower() for part in parts}
+
+
+def check_project_include(root: pathlib.Path, path: str, target: str) -> str:
+    if target not in GENERATED and not (root / target).is_file():
+        return f'"{target}" is no file: includes are written from the repository\'s root'
+    room = room_of(path)
+    if not room:
+        return ""
+    allowed = ROOMS[room]
+    if target in allowed or room_of(target) in allowed:
+        return ""
+    return f'{room} may not include "{target}", only {", ".join(allowed)}'
+
+
+def check_library_include(path: str, target: str) -> str:
+    if not room_of(path):
+        return ""
+    for library in LIBRARIES:
+        if re.fullmatch(library.headers, target):
+            if re.fullmatch(library.places, path):
+                return ""
+            return f"<{target}> may be included only in {library.places}"
+    return f"<{target}> is in no row of LIBRARIES in scripts/check_includes.py"
+
+
+def check_includes(root: pathlib.Path, path: str, text: str) -> Iterator[Violation]:
+    for number, line in enumerate(text.splitlines(), 1):
+        match = re.match(r'\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)', line)
+        if not match:
+            continue
+        quoted, angled = match.groups()
+        message = (check_project_include(root, path, quoted) if quoted
+                   else check_library_include(path, angled))
+        if message:
+            yield Violation(path, number, message)
+
+
+def check_words(path: str, code: str) -> Iterator[Violation]:
+    if not path.startswith("kernels/") or re.fullmatch(KERNEL_WORDS_ALLOWED, path):
+        return
+    for number, line in enumerate(code.splitlines(), 1):
+        if line.lstrip().startswith("#"):
+            continue
+        for identifier in re.findall(r"[A-Za-z_]\w*", line):
+            for word in sorted(words_of(identifier) & KERNEL_WORDS):
+                yield Violation(path, number, f"kernels/ never says '{word}' ({identifier})")
+
+
+def check_bans(path: str, code: str) -> Iterator[Violation]:
+    if not room_of(path):
+        return
+    for ban in BANS:
+        if not re.fullmatch(ban.where, path) or re.fullmatch(ban.but, path):
+            continue
+        for number, line in enumerate(code.splitlines(), 1):
+            match = re.search(ban.code, line)
+            if match:
+                yield Violation(path, number, f"{match.group().strip(' (')}: {ban.message}")
+
+
+def check_opening(path: str, text: str) -> Iterator[Violation]:
+    lines = text.splitlines()
+    first = 1 if lines and lines[0].startswith("#!") else 0
+    mark = "//" if pathlib.PurePath(path).suffix in SOURCES else "#"
+    for offset, wanted in enumerate(SPDX):
+        number = first + offset
+        if number >= len(lines) or lines[number] != f"{mark} {wanted}":
+            yield Violation(path, number + 1, f"expected '{mark} {wanted}' here")
+            return
+    if path.endswith(".h") and "#pragma once" not in lines:
+        yield Violation(path, 1, "a header needs #pragma once")
+
+
+def check_tree(root: pathlib.Path) -> Iterator[Violation]:
+    for folder in FOLDERS:
+        for file in sorted((root / folder).rglob("*")):
+            path = file.relative_to(root).as_posix()
+            if file.name == "CMakeLists.txt" or file.suffix in SCRIPTS:
+                yield from check_opening(path, file.read_text(encoding="utf-8"))
+            if file.suffix in SOURCES:
+                text = file.read_text(encoding="utf-8")
+                code = code_only(text)
+                yield from check_opening(path, text)
+                yield from check_includes(root, path, text)
+                yield from check_words(path, code)
+                yield from check_bans(path, code)
+
+
+def main() -> int:
+    default = pathlib.Path(__file__).resolve().parent.parent
+    root = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else default
+    violations = list(check_tree(root))
+    for violation in violations:
+        print(f"{violation.path}:{violation.line}: {violation.message}")
+    if violations:
+        print(f"check_includes.py: {len(violations)} violations", file=sys.stderr)
+    return 1 if violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

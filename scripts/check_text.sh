@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: The ddpbench authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# Spelling in sources and documents (codespell), and mistakes in shell scripts (shellcheck).
+#
+#   scripts/check_text.sh
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+scripts/install_packages.sh check
+mapfile -d '' -t scripts < <(git ls-files -z -- '*.sh' .ci/run)
+shellcheck "${scripts[@]}"
+mapfile -d '' -t texts < <(git ls-files -z -- ':!LICENSE')
+codespell "${texts[@]}"

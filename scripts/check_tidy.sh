@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: The ddpbench authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# clang-tidy over the sources that changed since BASE (default: the last commit), or over all.
+# Takes seconds a file, so CI leaves it out; run it before a change is handed in.
+#
+#   scripts/check_tidy.sh [BASE | --all]
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+scripts/install_packages.sh run test tidy
+if [[ ${1-} == --all ]]; then
+  list=(git ls-files -z -- '*.cpp')
+else
+  list=(git diff -z --name-only --diff-filter=d "${1-HEAD~1}" -- '*.cpp')
+fi
+mapfile -d '' -t sources < <("${list[@]}")
+if ((${#sources[@]} == 0)); then
+  printf 'check_tidy.sh: no source changed\n'
+  exit 0
+fi
+
+# Generated headers must be there, and the compile commands.
+scripts/build_preset.sh ci all
+printf '%s\0' "${sources[@]}" |
+  xargs -0 -n 1 -P "$(nproc)" clang-tidy-16 -p build/ci --quiet --warnings-as-errors='*'

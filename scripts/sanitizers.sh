@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: The ddpbench authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# Builds and runs the tests under AddressSanitizer with UndefinedBehaviorSanitizer, and under
+# ThreadSanitizer. Not part of CI because of the time it takes (about four times that of the tests).
+#
+#   scripts/sanitizers.sh [asan | tsan] [ctest arguments]       # default: both, one after the other
+set -euo pipefail
+
+root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+presets=(asan tsan)
+case ${1-} in
+  asan | tsan)
+    presets=("$1")
+    shift
+    ;;
+esac
+
+"$root/scripts/install_packages.sh" run test
+cd "$root"
+for preset in "${presets[@]}"; do
+  # GCC 12's ThreadSanitizer cannot place its shadow memory when addresses are randomised over more
+  # than 28 bits; -R switches that off for these processes. The build runs the test programs too, to
+  # list their cases.
+  setarch -R "$root/scripts/build_preset.sh" "$preset" all
+  setarch -R ctest --preset "$preset" --parallel 2 "$@"
+done

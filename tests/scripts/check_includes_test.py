@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: The ddpbench authors
+# SPDX-License-Identifier: Apache-2.0
+"""Plants violations in a small tree and expects scripts/check_includes.py to find exactly those."""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+CHECKER = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "check_includes.py"
+LICENCE = ("// SPDX-FileCopyrightText: The ddpbench authors\n"
+           "// SPDX-License-Identifier: Apache-2.0\n")
+
+# A tree without violations: one file a room, each including what it may.
+CLEAN = {
+    "kernels/runtime/error.h": "#pragma once\n#include <string>\n#include <fmt/format.h>\n",
+    "kernels/runtime/device.h": '#pragma once\n#include "kernels/runtime/error.h"\n',
+    "kernels/runtime/phase.h": "#pragma once\nstruct BucketTimes {};\n",
+    "kernels/ops/op.h": '#pragma once\n#include "kernels/runtime/device.h"\n',
+    "kernels/ops/onednn/conv2d.cpp": '#include <dnnl.hpp>\n#include "kernels/ops/op.h"\n',
+    "kernels/nn/graph.h": '#pragma once\n#include "kernels/ops/op.h"\n',
+    "parallel/strategy.h": '#pragma once\n#include "kernels/nn/graph.h"\n'
+                           '#include "parallel/comm/communicator.h"\n',
+    "parallel/comm/communicator.h": '#pragma once\n#include "kernels/runtime/device.h"\n',
+    "parallel/launch/ranks.cpp": '#include "parallel/comm/communicator.h"\n'
+                                 'auto* r = getenv("RANK");\n',
+    "datasets/idx.cpp": '#include <zlib.h>\n#include "kernels/runtime/error.h"\n',
+    "reports/report.h": '#pragma once\n#include "kernels/runtime/error.h"\n',
+    "bench/main.cpp": '#include <CLI/CLI.hpp>\n#include "reports/report.h"\n'
+                      '#include "parallel/strategy.h"\nint main() { std::printf("x"); exit(0); }\n',
+}
+
+
+class CheckIncludes(unittest.TestCase):
+    def check(self, extra):
+        """Runs the checker over CLEAN with `extra` laid over it; its exit code and output lines."""
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            for path, text in {**CLEAN, **extra}.items():
+                file = root / path
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(text if text.startswith("!") else LICENCE + text)
+            done = subprocess.run([sys.executable, str(CHECKER), str(root)],
+                                  capture_output=True, text=True, check=False)
+            return done.returncode, done.stdout.splitlines()
+
+    def expect_clean(self, path, text):
+        self.assertEqual(self.check({path: text}), (0, []))
+
+    def expect_violation(self, path, text, *parts):
+        """`text` violates one rule, in its last line unless `parts` say otherwise."""
+        code, lines = self.check({path: text})
+        self.assertEqual(code, 1)
+        self.assertEqual(len(lines), 1, lines)
+        self.assertTrue(lines[0].startswith(path + ":"), lines)
+        for part in parts:
+            self.assertIn(part, lines[0])
+
+    def test_accepts_a_tree_that_keeps_the_rules(self):
+        self.assertEqual(self.check({}), (0, []))
+
+    def test_finds_a_room_that_includes_one_above_it(self):
+        above = [("kernels/runtime/a.cpp", "kernels/ops/op.h"),
+                 ("kernels/ops/a.cpp", "kernels/nn/graph.h"),
+                 ("kernels/nn/a.cpp", "parallel/comm/communicator.h"),
+                 ("parallel/comm/a.cpp", "kernels/ops/op.h"),
+                 ("parallel/launch/a.cpp", "parallel/strategy.h"),
+                 ("parallel/a.cpp", "reports/report.h"),
+                 ("datasets/a.cpp", "kernels/runtime/device.h"),
+                 ("reports/a.cpp", "parallel/strategy.h")]
+        for path, target in above:
+            with self.subTest(path=path):
+                self.expect_violation(path, f'#include "{target}"\n', ":3:", target)
+
+    def test_finds_a_library_outside_its_room(self):
+        outside = [("kernels/ops/op.h", "dnnl.hpp"), ("kernels/nn/a.cpp", "dnnl.hpp"),
+                   ("parallel/a.cpp", "nlohmann/json.hpp"), ("reports/a.cpp", "zlib.h"),
+                   ("kernels/runtime/device.h", "hwloc.h"), ("parallel/comm/ring.cpp", "mpi.h"),
+                   ("kernels/runtime/a.cpp", "cuda_runtime.h"), ("reports/a.cpp", "CLI/CLI.hpp")]
+        for path, header in outside:
+            with self.subTest(path=path, header=header):
+                self.expect_violation(path, f"#pragma once\n#include <{header}>\n", ":4:", header)
+
+    def test_finds_a_header_that_no_rule_knows(self):
+        self.expect_violation("reports/a.cpp", "#include <boost/any.hpp>\n", "LIBRARIES")
+
+    def test_finds_an_include_not_written_from_the_root(self):
+        self.expect_violation("kernels/ops/a.cpp", '#include "op.h"\n', "repository's root")
+
+    def test_finds_words_of_the_parallel_rooms_in_kernel_identifiers(self):
+        for code in ("int rank = 0;", "int world_size();", "struct GradientBucket {};",
+                     "int kMaxRanks;"):
+            with self.subTest(code=code):
+                self.expect_violation("kernels/nn/a.cpp", code + "\n", "never says")
+
+    def test_ignores_those_words_in_comments_strings_and_longer_words(self):
+        self.expect_clean("kernels/nn/a.cpp", '// rank\n/* world\n */\nauto s = "bucket";\n'
+                          "int franked, worldly, rankine;\n")
+
+    def test_finds_printing_exiting_and_the_environment_below_bench(self):
+        for code in ("std::cout << 1;", 'printf("x");', 'fmt::print("x");', "exit(1);",
+                     "std::exit(1);", 'auto* v = std::getenv("X");', "std::cerr << 1;"):
+            with self.subTest(code=code):
+                self.expect_violation("reports/a.cpp", code + "\n", "only bench/")
+
+    def test_ignores_members_and_formatting_that_only_look_alike(self):
+        self.expect_clean("reports/a.cpp", "int a = snprintf(b, 1, c);\nx.exit(1);\np->exit(2);\n")
+
+    def test_finds_threads_sleeps_and_clocks_in_strategies(self):
+        for code in ("std::thread t;", "std::this_thread::sleep_for(x);",
+                     "auto t = std::chrono::steady_clock::now();"):
+            with self.subTest(code=code):
+                self.expect_violation("parallel/a.cpp", code + "\n", "strategies")
+        self.expect_clean("parallel/comm/a.cpp", "std::thread t;\n")
+
+    def test_finds_sources_and_scripts_without_licence_lines(self):
+        self.expect_violation("reports/a.cpp", "!int a;\n", ":1:", "SPDX")
+        self.expect_violation("scripts/a.sh", "!\n", "SPDX")
+
+    def test_finds_a_header_without_pragma_once(self):
+        self.expect_violation("reports/a.h", "int a();\n", "#pragma once")
+
+
+if __name__ == "__main__":
+    unittest.main()
