@@ -4,6 +4,7 @@
 // From argv, environment and configuration file to Options. The only place that knows option names.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -14,16 +15,17 @@
 namespace ddpbench::bench {
 
 using GetVariable = std::function<const char*(const char*)>;
-// All names of environment variables that begin with DDPBENCH_ (unknown ones are errors).
+// All names of environment variables; of those that begin with DDPBENCH_, unknown ones are errors.
+// Empty variables count as not set.
 using VariableNames = std::vector<std::string>;
 
 enum class Command : std::uint8_t { run, info, data_list, data_fetch, help, version };
 
 struct ParsedCommand {
   Command command = Command::run;
-  Options options;                 // of run; data_dir also of data_*
-  std::vector<std::string> names;  // data fetch NAME...
-  std::string text;                // help, version
+  Options options = {};                 // of run; data_dir also of data_*
+  std::vector<std::string> names = {};  // data fetch NAME...
+  std::string text = {};                // help, version
 };
 
 struct ParseContext {
@@ -37,7 +39,10 @@ struct ParseContext {
 // layer, global batch that a device count does not divide, negative numbers and the like.
 ParsedCommand parse_command(const std::vector<std::string>& arguments, const ParseContext& context);
 
-// Nearest of `known` by edit distance, if near enough to suggest.
-std::optional<std::string> nearest_name(const std::string& name, const std::vector<std::string>& known);
+// Nearest of `known` by edit distance, if near enough to suggest. Case, '-' and '_' do not matter.
+std::optional<std::string> nearest_name(const std::string& name,
+                                        const std::vector<std::string>& known);
+// " Did you mean 'x'?" with the nearest name, else nothing.
+std::string suggestion(const std::string& name, const std::vector<std::string>& known);
 
 }  // namespace ddpbench::bench

@@ -14,26 +14,32 @@
 
 namespace ddpbench::bench {
 
-// A fault or slowness planted for tests and demonstrations: "slow:rank=1,phase=backward,percent=25",
-// "kill:rank=1,step=5", "stop:rank=1,step=5" (SIGSTOP), "throw:rank=1,step=5", "missing_bucket:bucket=0",
-// "sum" (a sum for an average), "stale:rank=1,step=1" (one rank skips an update).
+// A fault or slowness planted for tests and demonstrations:
+// "slow:rank=1,phase=backward,percent=25", "kill:rank=1,step=5", "stop:rank=1,step=5" (SIGSTOP),
+// "throw:rank=1,step=5", "missing_bucket:bucket=0", "sum" (a sum for an average),
+// "stale:rank=1,step=1" (one rank skips an update).
 struct Injection {
   std::string kind;
-  int rank = -1;             // process rank; -1: all
-  std::int64_t step = -1;    // counted over verification, warm-up and training; -1: every step
+  int rank = -1;           // process rank; -1: all
+  std::int64_t step = -1;  // counted over verification, warm-up and training; -1: every step
   std::string phase;
   double percent = 0;
   int bucket = 0;
-  std::string text;          // as given
+  std::string text;  // as given
+
+  bool operator==(const Injection&) const = default;
 };
+
+inline constexpr std::int64_t kDefaultBatchSize = 64;  // the notebook's
 
 struct Options {
   std::vector<std::string> strategies = {"single"};
-  std::vector<int> gpus = {1};
-  bool all_gpus = false;           // --gpus=all, resolved by the supervisor
-  std::string config_path;         // as resolved; empty: none
-  std::string device = "auto";     // auto | cpu | cuda
-  std::string backend = "auto";    // auto | ring | nccl
+  std::vector<int> gpus = {1};   // empty with all_gpus
+  bool all_gpus = false;         // --gpus=all, resolved by the supervisor into gpus = {their count}
+  std::string config_path;       // as resolved; empty: none
+  std::string device = "auto";   // auto | cpu | cuda
+  std::string backend = "auto";  // auto | ring | nccl
+  // After parsing exactly one is set (kDefaultBatchSize per device when none was given).
   std::optional<std::int64_t> batch_size;         // per device; weak scaling
   std::optional<std::int64_t> global_batch_size;  // strong scaling
   int epochs = 1;
@@ -45,8 +51,8 @@ struct Options {
   std::string precision = "fp32";
   double lr = 0.01, momentum = 0.9, weight_decay = 0;
   std::string optimizer = "sgd";
-  std::string lr_scaling = "none";   // none | linear
-  std::string last_batch = "pad";    // pad | drop
+  std::string lr_scaling = "none";  // none | linear
+  std::string last_batch = "pad";   // pad | drop
   bool overlap = true;
   double bucket_cap_mb = 25, first_bucket_mb = 1;  // MiB
   int servers = 1;
@@ -56,10 +62,10 @@ struct Options {
   bool observe = true;
   bool oversubscribe = false;
   double timeout_s = 300;
-  std::string json_path;             // empty: ddpbench-<UTC time>.json
+  std::string json_path;  // empty: ddpbench-<UTC time>.json
   bool force = false;
   std::string save_model, load_model;
-  std::string data_dir;              // empty: the default places
+  std::string data_dir;  // empty: the default places
   std::vector<Injection> injections;
   bool dry_run = false, quiet = false;
 
@@ -68,9 +74,22 @@ struct Options {
   std::string dataset = "mnist";
   std::string on_missing = "synthesize";  // synthesize | error
   double dataset_mean = 0.1307, dataset_std = 0.3081;
+
+  bool operator==(const Options&) const = default;
 };
 
-// The resolved configuration as reports show it and workers read it; from_json(to_json(o)) == o.
+// How many runs these options ask for: strategies x device counts x repetitions, where `single` has
+// one device count, and so has --gpus=all.
+std::int64_t run_count(const Options& options);
+
+// What holds between options: a global batch that every device count divides, one run when weights
+// are saved. Throws ConfigError. The parser calls it; call it again once --gpus=all has become a
+// number.
+void check_options(const Options& options);
+
+// The resolved configuration as reports show it and workers read it, with the keys of a
+// configuration file plus "config" (its path); what is not set is left out. from_json(to_json(o))
+// == o.
 nlohmann::ordered_json to_json(const Options& options);
 Options options_from_json(const nlohmann::json& json);
 

@@ -2,4 +2,48 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # bench/version.h.in -> <build>/generated/bench/version.h, with the commit taken at every build.
+# What includes it links ddpbench_version.
 set(DDPBENCH_GENERATED_DIR ${CMAKE_BINARY_DIR}/generated)
+
+find_program(DDPBENCH_GIT git)
+if(DDPBENCH_GIT)
+  set(ddpbench_git ${DDPBENCH_GIT})
+endif()
+if(DDPBENCH_ENABLE_CUDA)
+  set(ddpbench_cuda true)
+else()
+  set(ddpbench_cuda false)
+endif()
+set(ddpbench_hwloc_version "unknown")
+find_file(DDPBENCH_HWLOC_CONFIG hwloc/autogen/config.h)  # in Debian's folder of the architecture
+if(DDPBENCH_HWLOC_CONFIG)
+  file(STRINGS ${DDPBENCH_HWLOC_CONFIG} line REGEX "define HWLOC_VERSION \"")
+  string(REGEX REPLACE ".*\"([^\"]+)\".*" "\\1" ddpbench_hwloc_version "${line}")
+endif()
+
+file(CONFIGURE OUTPUT ${DDPBENCH_GENERATED_DIR}/version_values.cmake @ONLY CONTENT [=[
+set(VERSION "@PROJECT_VERSION@")
+set(BUILD_TYPE "@CMAKE_BUILD_TYPE@")
+set(SANITIZERS "@DDPBENCH_SANITIZE@")
+set(CUDA_MODULE @ddpbench_cuda@)
+set(SOURCE_DIR "@PROJECT_SOURCE_DIR@")
+set(GIT "@ddpbench_git@")
+set(ZLIB "@ZLIB_VERSION_STRING@")
+set(OPENSSL "@OPENSSL_VERSION@")
+set(CURL "@CURL_VERSION_STRING@")
+set(HWLOC "@ddpbench_hwloc_version@")
+]=])
+
+add_custom_target(ddpbench_write_version
+  COMMAND ${CMAKE_COMMAND}
+          -DVALUES=${DDPBENCH_GENERATED_DIR}/version_values.cmake
+          -DTEMPLATE=${PROJECT_SOURCE_DIR}/bench/version.h.in
+          -DOUTPUT=${DDPBENCH_GENERATED_DIR}/bench/version.h
+          -P ${PROJECT_SOURCE_DIR}/cmake/WriteVersion.cmake
+  BYPRODUCTS ${DDPBENCH_GENERATED_DIR}/bench/version.h
+  COMMENT "Taking the version from the checkout"
+  VERBATIM)
+
+add_library(ddpbench_version INTERFACE)
+target_include_directories(ddpbench_version INTERFACE ${DDPBENCH_GENERATED_DIR})
+add_dependencies(ddpbench_version ddpbench_write_version)

@@ -1,0 +1,66 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/host_limits.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+namespace ddpbench::bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::optional<std::uint64_t> resource_limit(__rlimit_resource resource) {
+  rlimit limit{};
+  if (getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::nullopt;
+  return limit.rlim_cur;
+}
+
+template <typename T>
+std::optional<T> first_number(const fs::path& path) {
+  std::ifstream file(path);
+  T value{};
+  if (!(file >> value)) return std::nullopt;  // absent, or "max"
+  return value;
+}
+
+// cpu.max: "<quota> <period>" in microseconds, or "max <period>".
+std::optional<double> cpu_quota(const fs::path& group) {
+  std::ifstream file(group / "cpu.max");
+  double quota = 0, period = 0;
+  if (!(file >> quota >> period) || period <= 0) return std::nullopt;
+  return quota / period;
+}
+
+template <typename T>
+void tighten(std::optional<T>& limit, const std::optional<T>& other) {
+  if (other && (!limit || *other < *limit)) limit = other;
+}
+
+// The path of this process's group below the root: the line "0::/path" of /proc/self/cgroup.
+fs::path own_group() {
+  std::ifstream file("/proc/self/cgroup");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("0::/")) return line.substr(4);
+  return {};
+}
+
+}  // namespace
+
+HostLimits read_host_limits(const std::string& group_root) {
+  HostLimits limits{.open_files = resource_limit(RLIMIT_NOFILE),
+                    .locked_memory_bytes = resource_limit(RLIMIT_MEMLOCK),
+                    .processes = resource_limit(RLIMIT_NPROC),
+                    .threads = first_number<std::uint64_t>("/proc/sys/kernel/threads-max")};
+  for (fs::path group = own_group();; group = group.parent_path()) {
+    tighten(limits.cpu_quota, cpu_quota(fs::path(group_root) / group));
+    tighten(limits.memory_bytes,
+            first_number<std::uint64_t>(fs::path(group_root) / group / "memory.max"));
+    if (group.empty()) return limits;
+  }
+}
+
+}  // namespace ddpbench::bench

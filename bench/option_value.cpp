@@ -1,0 +1,282 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/option_value.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <set>
+#include <type_traits>
+
+#include "bench/option_injection.h"
+#include "kernels/runtime/error.h"
+
+namespace ddpbench::bench {
+namespace {
+
+using nlohmann::json;
+
+template <typename... Functions>
+struct Overloaded : Functions... {
+  using Functions::operator()...;
+};
+template <typename... Functions>
+Overloaded(Functions...) -> Overloaded<Functions...>;
+
+std::string shown(const json& value) {
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+[[noreturn]] void refuse(const OptionDefinition& definition, const json& value,
+                         const std::string& where, const std::string& hint = "") {
+  throw ConfigError(fmt::format("{}: expected {}, got {}.{}", where, expectation(definition),
+                                shown(value), hint));
+}
+
+std::string trimmed(const std::string& text) {
+  const auto first = text.find_first_not_of(" \t");
+  if (first == std::string::npos) return "";
+  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
+}
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::size_t begin = 0;
+  for (;;) {
+    const std::size_t end = text.find(separator, begin);
+    parts.push_back(trimmed(text.substr(begin, end - begin)));
+    if (end == std::string::npos) return parts;
+    begin = end + 1;
+  }
+}
+
+// The whole text as a T, else as a string that set_value refuses.
+template <typename T>
+json number_from_text(const std::string& text) {
+  T value{};
+  const char* end = text.data() + text.size();
+  const auto result = std::from_chars(text.data(), end, value);
+  if (result.ec == std::errc{} && result.ptr == end) return value;
+  return text;
+}
+
+json gpus_from_text(const std::string& text) {
+  if (text == "all") return text;
+  json list = json::array();
+  for (const std::string& part : split(text, ','))
+    list.push_back(number_from_text<std::int64_t>(part));
+  return list;
+}
+
+std::string bounds(const ValueRule& rule, const std::string& noun) {
+  std::string text = noun;
+  if (rule.above_minimum)
+    text += fmt::format(" above {}", rule.minimum);
+  else if (std::isfinite(rule.minimum))
+    text += fmt::format(" from {}", rule.minimum);
+  if (std::isfinite(rule.maximum))
+    text += fmt::format(" {} {:.15g}", rule.below_maximum ? "below" : "to", rule.maximum);
+  return text;
+}
+
+bool within(const ValueRule& rule, double value) {
+  if (!std::isfinite(value)) return false;
+  if (rule.above_minimum ? value <= rule.minimum : value < rule.minimum) return false;
+  return rule.below_maximum ? value < rule.maximum : value <= rule.maximum;
+}
+
+// Into T, which the bounds and T itself must allow.
+template <typename T>
+T whole_number(const OptionDefinition& definition, const json& value, const std::string& where) {
+  if (!value.is_number_integer() || !within(definition.rule, value.get<double>()))
+    refuse(definition, value, where);
+  const bool fits = value.is_number_unsigned() ? std::in_range<T>(value.get<std::uint64_t>())
+                                               : std::in_range<T>(value.get<std::int64_t>());
+  if (!fits) refuse(definition, value, where);
+  return value.get<T>();
+}
+
+double real_number(const OptionDefinition& definition, const json& value,
+                   const std::string& where) {
+  if (!value.is_number() || !within(definition.rule, value.get<double>()))
+    refuse(definition, value, where);
+  return value.get<double>();
+}
+
+std::string name_or_text(const OptionDefinition& definition, const json& value,
+                         const std::string& where) {
+  if (!value.is_string()) refuse(definition, value, where);
+  const auto text = value.get<std::string>();
+  const ValueRule& rule = definition.rule;
+  if (std::ranges::count(rule.absent, text) != 0)
+    throw UnavailableError(fmt::format("{}: {} is not in this build, which has {}.", where, text,
+                                       fmt::join(rule.choices, ", ")));
+  if (rule.choices.empty() ? text.empty() : std::ranges::count(rule.choices, text) == 0)
+    refuse(definition, value, where, suggestion(text, rule.choices));
+  return text;
+}
+
+// A single value stands for a list of one.
+std::vector<json> entries(const OptionDefinition& definition, const json& value,
+                          const std::string& where) {
+  if (!value.is_array()) return {value};
+  if (value.empty()) refuse(definition, value, where);
+  return {value.begin(), value.end()};
+}
+
+template <typename T>
+void refuse_duplicates(const std::vector<T>& list, const std::string& where) {
+  std::set<T> seen;
+  for (const T& entry : list)
+    if (!seen.insert(entry).second)
+      throw ConfigError(
+          fmt::format("{}: {} is listed twice. --repetitions repeats runs.", where, entry));
+}
+
+void set_gpus(Options& options, const OptionDefinition& definition, const json& value,
+              const std::string& where) {
+  options.all_gpus = value == "all";
+  options.gpus.clear();
+  if (options.all_gpus) return;
+  for (const json& entry : entries(definition, value, where))
+    options.gpus.push_back(whole_number<int>(definition, entry, where));
+  refuse_duplicates(options.gpus, where);
+}
+
+std::vector<std::string> names(const OptionDefinition& definition, const json& value,
+                               const std::string& where) {
+  std::vector<std::string> list;
+  for (const json& entry : entries(definition, value, where))
+    list.push_back(name_or_text(definition, entry, where));
+  refuse_duplicates(list, where);
+  return list;
+}
+
+std::vector<Injection> injections(const OptionDefinition& definition, const json& value,
+                                  const std::string& where) {
+  std::vector<Injection> list;
+  for (const json& entry : entries(definition, value, where)) {
+    if (!entry.is_string()) refuse(definition, value, where);
+    list.push_back(parse_injection(entry.get<std::string>(), where));
+  }
+  return list;
+}
+
+}  // namespace
+
+json value_from_text(const OptionDefinition& definition, const std::string& text) {
+  return std::visit(
+      Overloaded{
+          [&](NoMember) -> json { return text; },
+          [&](GpuList) -> json { return gpus_from_text(text); },
+          [&](std::string Options::*) -> json { return text; },
+          [&](std::vector<std::string> Options::*) -> json { return split(text, ','); },
+          [&](std::vector<Injection> Options::*) -> json { return split(text, ';'); },
+          [&](bool Options::*) -> json {
+            if (text == "on" || text == "off") return text == "on";
+            return text;
+          },
+          [&](int Options::*) { return number_from_text<std::int64_t>(text); },
+          [&](std::uint64_t Options::*) { return number_from_text<std::uint64_t>(text); },
+          [&](std::optional<std::int64_t> Options::*) {
+            return number_from_text<std::int64_t>(text);
+          },
+          [&](double Options::*) { return number_from_text<double>(text); },
+      },
+      definition.member);
+}
+
+void set_value(Options& options, const OptionDefinition& definition, const json& value,
+               const std::string& where) {
+  std::visit(
+      Overloaded{
+          [&](NoMember) {},
+          [&](GpuList) { set_gpus(options, definition, value, where); },
+          [&](std::string Options::*member) {
+            options.*member = name_or_text(definition, value, where);
+          },
+          [&](std::vector<std::string> Options::*member) {
+            options.*member = names(definition, value, where);
+          },
+          [&](std::vector<Injection> Options::*member) {
+            options.*member = injections(definition, value, where);
+          },
+          [&](bool Options::*member) {
+            if (!value.is_boolean()) refuse(definition, value, where);
+            options.*member = value.get<bool>();
+          },
+          [&](int Options::*member) {
+            options.*member = whole_number<int>(definition, value, where);
+          },
+          [&](std::uint64_t Options::*member) {
+            options.*member = whole_number<std::uint64_t>(definition, value, where);
+          },
+          [&](std::optional<std::int64_t> Options::*member) {
+            options.*member = whole_number<std::int64_t>(definition, value, where);
+          },
+          [&](double Options::*member) { options.*member = real_number(definition, value, where); },
+      },
+      definition.member);
+}
+
+json get_value(const Options& options, const OptionDefinition& definition) {
+  return std::visit(
+      Overloaded{
+          [&](NoMember) -> json { return nullptr; },
+          [&](GpuList) -> json { return options.gpus.empty() ? json("all") : json(options.gpus); },
+          [&](std::string Options::*member) -> json {
+            return (options.*member).empty() ? json(nullptr) : json(options.*member);
+          },
+          [&](std::vector<Injection> Options::*member) -> json {
+            json list = json::array();
+            for (const Injection& injection : options.*member) list.push_back(injection.text);
+            return list.empty() ? json(nullptr) : list;
+          },
+          [&](std::optional<std::int64_t> Options::*member) -> json {
+            return options.*member ? json(*(options.*member)) : json(nullptr);
+          },
+          [&](auto member) -> json { return options.*member; },
+      },
+      definition.member);
+}
+
+std::string expectation(const OptionDefinition& definition) {
+  const ValueRule& rule = definition.rule;
+  const std::string choice = fmt::format("one of {}", fmt::join(rule.choices, ", "));
+  return std::visit(
+      Overloaded{
+          [&](NoMember) -> std::string { return "no value"; },
+          [&](GpuList) {
+            return fmt::format("{} (one or a list), or all", bounds(rule, "whole numbers"));
+          },
+          [&](std::string Options::*) -> std::string {
+            return rule.choices.empty() ? "text that is not empty" : choice;
+          },
+          [&](std::vector<std::string> Options::*) { return choice + " (or a list of them)"; },
+          [&](std::vector<Injection> Options::*) -> std::string { return "faults as text"; },
+          [&](bool Options::*) -> std::string {
+            return "on or off (true or false in a configuration file)";
+          },
+          [&](double Options::*) { return bounds(rule, "a number"); },
+          [&](auto) { return bounds(rule, "a whole number"); },
+      },
+      definition.member);
+}
+
+std::string default_text(const OptionDefinition& definition) {
+  if (!definition.default_text.empty()) return definition.default_text;
+  const json value = get_value(Options{}, definition);
+  if (value.is_null()) return "";
+  if (value.is_boolean()) return value.get<bool>() ? "on" : "off";
+  if (value.is_number_float()) return fmt::format("{}", value.get<double>());
+  if (!value.is_array()) return value.is_string() ? value.get<std::string>() : shown(value);
+  std::vector<std::string> parts;
+  for (const json& entry : value)
+    parts.push_back(entry.is_string() ? entry.get<std::string>() : shown(entry));
+  return fmt::format("{}", fmt::join(parts, ","));
+}
+
+}  // namespace ddpbench::bench
