@@ -4,9 +4,12 @@
 // OpBackend makes the operations of one kind of device. A new kind of device implements this once.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <string>
 
 #include "kernels/ops/loss.h"
+#include "kernels/ops/mean.h"
 #include "kernels/ops/op.h"
 #include "kernels/ops/sgd.h"
 #include "kernels/runtime/device.h"
@@ -30,6 +33,7 @@ class OpBackend {
   virtual std::unique_ptr<SoftmaxCrossEntropy> softmax_cross_entropy(std::int64_t batch,
                                                                      std::int64_t classes) = 0;
   virtual std::unique_ptr<Sgd> sgd() = 0;
+  virtual std::unique_ptr<Mean> mean() = 0;
 
   // One-off conversion between layouts of equal element count, for initialisation, checkpoints and
   // verification; allocates, blocks until done. `from` and `to` point to device memory.
@@ -46,5 +50,8 @@ std::unique_ptr<OpBackend> make_onednn_backend(Device& device);
 
 // Plain loops without layouts or threads: the meaning of every operation, for tests.
 std::unique_ptr<OpBackend> make_reference_backend();
+
+// Versions of the libraries behind the operations, by name ("onednn": "2.6.3").
+std::map<std::string, std::string> library_versions();
 
 }  // namespace ddpbench::ops

@@ -3,6 +3,7 @@
 //
 // OpBackend for CPU devices.
 #include "kernels/ops/backend.h"
+#include "kernels/ops/cpu/mean.h"
 #include "kernels/ops/cpu/sgd.h"
 #include "kernels/ops/cpu/softmax_cross_entropy.h"
 #include "kernels/ops/onednn/onednn_ops.h"
@@ -41,6 +42,9 @@ class OnednnBackend : public OpBackend {
     return cpu::make_softmax_cross_entropy(batch, classes, context_->threads);
   }
   std::unique_ptr<Sgd> sgd() override { return cpu::make_sgd({context_->simd, context_->threads}); }
+  std::unique_ptr<Mean> mean() override {
+    return cpu::make_mean({context_->simd, context_->threads});
+  }
 
   void convert(const TensorLayout& from_layout, const void* from, const TensorLayout& to_layout,
                void* to) override {
@@ -65,6 +69,11 @@ std::unique_ptr<OpBackend> make_onednn_backend(Device& device) {
     throw UnavailableError(
         fmt::format("the oneDNN backend runs on CPU devices, not on {}", device.name()));
   return std::make_unique<OnednnBackend>(device);
+}
+
+std::map<std::string, std::string> library_versions() {
+  const dnnl_version_t* version = dnnl_version();
+  return {{"onednn", fmt::format("{}.{}.{}", version->major, version->minor, version->patch)}};
 }
 
 }  // namespace ddpbench::ops

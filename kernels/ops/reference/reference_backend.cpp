@@ -33,6 +33,7 @@ class ReferenceBackend : public OpBackend {
     return reference::make_softmax_cross_entropy(batch, classes);
   }
   std::unique_ptr<Sgd> sgd() override { return reference::make_sgd(); }
+  std::unique_ptr<Mean> mean() override { return reference::make_mean(); }
 
   void convert(const TensorLayout& from_layout, const void* from, const TensorLayout& to_layout,
                void* to) override {

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "kernels/ops/loss.h"
+#include "kernels/ops/mean.h"
 #include "kernels/ops/op.h"
 #include "kernels/ops/sgd.h"
 
@@ -22,6 +23,7 @@ std::unique_ptr<Op> make_reorder(const ReorderDesc& desc);
 std::unique_ptr<SoftmaxCrossEntropy> make_softmax_cross_entropy(std::int64_t batch,
                                                                 std::int64_t classes);
 std::unique_ptr<Sgd> make_sgd();
+std::unique_ptr<Mean> make_mean();
 
 // relu(x) as PyTorch has it: NaN stays NaN.
 inline float relu(float x) { return x < 0 ? 0 : x; }

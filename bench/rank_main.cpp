@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/rank_main.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "bench/rank_session.h"
+#include "kernels/runtime/error.h"
+#include "parallel/comm/store.h"
+#include "parallel/launch/rank_environment.h"
+
+namespace ddpbench::bench {
+namespace {
+
+int descriptor(const char* text) {
+  int fd = -1;
+  const auto [end, error] = std::from_chars(text, text + std::strlen(text), fd);
+  if (error != std::errc{} || *end != '\0' || fd < 0) {
+    throw ConfigError(fmt::format("{}='{}' is not a descriptor", kRunFdVariable, text));
+  }
+  return fd;
+}
+
+RunSpec read_spec(int fd) {
+  const SharedMemory memory = SharedMemory::adopt(fd);
+  const auto* text = reinterpret_cast<const char*>(memory.view().data);
+  const std::size_t length = ::strnlen(text, memory.view().bytes);
+  return run_spec_from_json(nlohmann::json::parse(text, text + length));
+}
+
+void run_rank(const RunSpec& spec, const launch::RankEnvironment& environment,
+              launch::RankWriter& writer) {
+  const SharedMemory dataset = SharedMemory::adopt(spec.dataset_fd);
+  std::optional<ReferenceWeights> reference;
+  if (spec.reference_fd >= 0) reference = ReferenceWeights::adopt(spec.reference_fd);
+  std::shared_ptr<comm::Store> store;
+  if (environment.world_size > 1) {
+    store = comm::connect_tcp_store({.host = environment.master_address,
+                                     .port = environment.master_port,
+                                     .secret = environment.secret,
+                                     .timeout_s = spec.options.timeout_s});
+  }
+  RankInputs inputs;
+  inputs.rank = environment.rank;
+  inputs.store = store.get();
+  inputs.decoded = dataset.view().as<const std::byte>();
+  if (reference && spec.is_reference()) inputs.reference_out = &*reference;
+  if (reference && !spec.is_reference() && spec.verify_steps() > 0) inputs.reference = &*reference;
+  RankSession(spec, inputs, writer).run();
+}
+
+int report_error(launch::RankWriter& writer, const std::exception& error) {
+  const auto* known = dynamic_cast<const Error*>(&error);
+  const launch::RankError record{.kind = known != nullptr ? known->kind() : "internal",
+                                 .message = error.what(),
+                                 .operation = {},
+                                 .exit_code = known != nullptr ? known->exit_code() : 1};
+  writer.error(record);
+  writer.state(launch::RankState::failed);
+  return record.exit_code;
+}
+
+}  // namespace
+
+int rank_main(const GetVariable& get_variable) {
+  launch::RankWriter writer;
+  try {
+    const auto environment = launch::read_rank_environment(get_variable);
+    if (!environment) throw ConfigError("a rank was started without RANK and WORLD_SIZE");
+    const RunSpec spec = read_spec(descriptor(get_variable(kRunFdVariable)));
+    launch::RankChannels channels = launch::RankChannels::adopt(spec.channel_fd);
+    writer = channels.writer(environment->rank);
+    try {
+      run_rank(spec, *environment, writer);
+      return 0;
+    } catch (const std::exception& error) {
+      return report_error(writer, error);
+    }
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "ddpbench: {}\n", error.what());
+    return 1;
+  }
+}
+
+}  // namespace ddpbench::bench

@@ -1,0 +1,112 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/rank_result.h"
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+namespace ddpbench::bench {
+namespace {
+
+using nlohmann::json;
+
+// JSON has no infinity; an error that is infinite travels as null.
+json number(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
+double number(const json& value) {
+  return value.is_null() ? std::numeric_limits<double>::infinity() : value.get<double>();
+}
+
+json to_json(const EpochResult& epoch) {
+  return {{"epoch", epoch.epoch},
+          {"begin_s", epoch.begin_s},
+          {"end_s", epoch.end_s},
+          {"samples", epoch.samples},
+          {"loss_sum", number(epoch.loss_sum)},
+          {"correct", epoch.correct},
+          {"test_samples", epoch.test_samples},
+          {"test_correct", epoch.test_correct}};
+}
+
+EpochResult epoch_from(const json& j) {
+  return {.epoch = j.at("epoch"),
+          .begin_s = j.at("begin_s"),
+          .end_s = j.at("end_s"),
+          .samples = j.at("samples"),
+          .loss_sum = number(j.at("loss_sum")),
+          .correct = j.at("correct"),
+          .test_samples = j.at("test_samples"),
+          .test_correct = j.at("test_correct")};
+}
+
+json to_json(const DeviceResult& device) {
+  return {{"replica", device.replica},
+          {"role", device.role},
+          {"device", device.device},
+          {"model", device.model},
+          {"cores", device.cores},
+          {"peak_bytes", device.peak_bytes},
+          {"by_category_bytes", device.by_category_bytes}};
+}
+
+DeviceResult device_from(const json& j) {
+  return {
+      .replica = j.at("replica"),
+      .role = j.at("role"),
+      .device = j.at("device"),
+      .model = j.at("model"),
+      .cores = j.at("cores").get<std::vector<int>>(),
+      .peak_bytes = j.at("peak_bytes"),
+      .by_category_bytes = j.at("by_category_bytes").get<std::map<std::string, std::uint64_t>>()};
+}
+
+json to_json(const VerificationResult& result) {
+  return {{"max_relative_error", number(result.max_relative_error)},
+          {"worst_tensor", result.worst_tensor},
+          {"weights_hash", result.weights_hash}};
+}
+
+VerificationResult verification_from(const json& j) {
+  return {.max_relative_error = number(j.at("max_relative_error")),
+          .worst_tensor = j.at("worst_tensor"),
+          .weights_hash = j.at("weights_hash")};
+}
+
+template <typename T>
+json list(const std::vector<T>& values) {
+  json out = json::array();
+  for (const T& value : values) out.push_back(to_json(value));
+  return out;
+}
+
+}  // namespace
+
+std::string to_json_text(const RankResult& result) {
+  const json j = {{"host", result.host},
+                  {"devices", list(result.devices)},
+                  {"parameters", result.parameters},
+                  {"verification", list(result.verification)},
+                  {"verify_s", result.verify_s},
+                  {"warmup_s", result.warmup_s},
+                  {"train_s", result.train_s},
+                  {"evaluate_s", result.evaluate_s},
+                  {"epochs", list(result.epochs)}};
+  return j.dump();
+}
+
+RankResult rank_result_from_text(const std::string& text) {
+  RankResult result;
+  if (text.empty()) return result;
+  const json j = json::parse(text);
+  j.at("host").get_to(result.host);
+  for (const json& device : j.at("devices")) result.devices.push_back(device_from(device));
+  j.at("parameters").get_to(result.parameters);
+  for (const json& v : j.at("verification")) result.verification.push_back(verification_from(v));
+  j.at("verify_s").get_to(result.verify_s);
+  j.at("warmup_s").get_to(result.warmup_s);
+  j.at("train_s").get_to(result.train_s);
+  j.at("evaluate_s").get_to(result.evaluate_s);
+  for (const json& epoch : j.at("epochs")) result.epochs.push_back(epoch_from(epoch));
+  return result;
+}
+
+}  // namespace ddpbench::bench

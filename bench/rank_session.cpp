@@ -1,0 +1,361 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/rank_session.h"
+
+#include <unistd.h>
+
+#include <array>
+
+#include "kernels/nn/initializer.h"
+#include "kernels/ops/backend.h"
+#include "kernels/runtime/cpu_device.h"
+#include "kernels/runtime/error.h"
+#include "parallel/comm/ring.h"
+
+namespace ddpbench::bench {
+namespace {
+
+// One batch in use, one ready, one being assembled.
+constexpr int kBatchesInFlight = 3;
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+DeviceResult describe(const Device& device, int replica, bool server, std::vector<int> cores) {
+  DeviceResult result{.replica = replica,
+                      .role = server ? "server" : "worker",
+                      .device = device.name(),
+                      .model = device.model(),
+                      .cores = std::move(cores),
+                      .by_category_bytes = {}};
+  const MemoryUsage usage = device.memory();
+  result.peak_bytes = usage.total_peak_bytes;
+  for (std::size_t c = 0; c < kMemoryCategoryCount; ++c) {
+    result.by_category_bytes[std::string(to_string(static_cast<MemoryCategory>(c)))] =
+        usage.peak_bytes[c];
+  }
+  return result;
+}
+
+bool concerns_rank(const Injection& injection, int rank) {
+  const bool timed_fault = injection.kind == "slow" || injection.kind == "kill" ||
+                           injection.kind == "stop" || injection.kind == "throw";
+  return timed_fault && (injection.rank < 0 || injection.rank == rank);
+}
+
+}  // namespace
+
+RankSession::RankSession(const RunSpec& spec, const RankInputs& inputs, launch::RankWriter& writer)
+    : spec_(spec),
+      inputs_(inputs),
+      writer_(writer),
+      config_(strategy_config(spec)),
+      process_(plan_strategy(config_).processes.at(static_cast<std::size_t>(inputs.rank))),
+      model_(nn::load_model_file(spec.model_path)),
+      dataset_(data::Dataset::view(spec.dataset, inputs.decoded)) {
+  writer_.state(launch::RankState::setup);
+  result_.host = host_name();
+  result_.parameters = model_.parameter_count();
+  make_devices();
+  make_strategy();
+  if (!is_server()) make_loader();
+}
+
+RankSession::~RankSession() = default;
+
+void RankSession::make_devices() {
+  // A server's device follows the replicas' devices.
+  std::vector<int> indices = process_.replicas;
+  if (is_server()) indices = {inputs_.rank};
+  std::vector<Device*> devices;
+  for (const int index : indices) {
+    devices_.push_back(make_cpu_device({.index = index,
+                                        .threads = spec_.options.threads_per_device,
+                                        .cores = spec_.cores.at(static_cast<std::size_t>(index))}));
+    devices.push_back(devices_.back().get());
+  }
+  if (devices.size() > 1) {
+    group_ = make_thread_replica_group(devices);
+  } else {
+    devices[0]->bind_calling_thread();
+  }
+  for (Device* device : devices) backends_.push_back(ops::make_onednn_backend(*device));
+
+  const auto ring_options = [&](std::size_t i) {
+    return comm::RingOptions{.timeout_s = spec_.options.timeout_s,
+                             .thread_cores = spec_.cores.at(static_cast<std::size_t>(indices[i]))};
+  };
+  const auto processes = plan_strategy(config_).processes.size();
+  if (processes > 1) {
+    world_ =
+        comm::make_ring(*inputs_.store, inputs_.rank, static_cast<int>(processes), ring_options(0));
+  }
+  if (devices.size() > 1) {
+    local_ = comm::make_thread_ring(static_cast<int>(devices.size()), ring_options(0));
+  }
+}
+
+void RankSession::make_strategy() {
+  if (!spec_.options.load_model.empty()) {
+    loaded_weights_ = nn::read_safetensors(spec_.options.load_model);
+  }
+  recorder_stream_ = devices_[0]->make_stream();
+  RecorderOptions recorder{.observe = spec_.options.observe, .injections = {}};
+  for (const Injection& injection : spec_.options.injections) {
+    if (!spec_.is_reference() && concerns_rank(injection, inputs_.rank)) {
+      recorder.injections.push_back(injection);
+    }
+  }
+  recorder_ =
+      std::make_unique<StepRecorder>(*devices_[0], *recorder_stream_, writer_, std::move(recorder));
+  StrategyContext context;
+  context.model = &model_;
+  for (std::size_t i = 0; i < devices_.size(); ++i) {
+    context.devices.push_back(devices_[i].get());
+    context.backends.push_back(backends_[i].get());
+  }
+  for (const auto& local : local_) context.local.push_back(local.get());
+  context.world = world_.get();
+  context.observer = recorder_.get();
+  context.group = group_.get();
+  context.initialize = [this](nn::Graph& graph) {
+    if (loaded_weights_.empty()) {
+      nn::initialize_parameters(graph, spec_.options.seed);
+    } else {
+      nn::import_weights(graph, loaded_weights_, spec_.options.load_model);
+    }
+  };
+  strategy_ = ddpbench::make_strategy(config_);
+  strategy_->setup(context);
+}
+
+void RankSession::make_loader() {
+  const std::size_t image_bytes = dataset_.info.sample_bytes() * sizeof(float);
+  const auto batch = static_cast<std::size_t>(process_.batch);
+  const auto allocate = [&](Device& device, std::size_t samples) {
+    return device.allocate(samples * (image_bytes + sizeof(std::int32_t)), MemoryCategory::input);
+  };
+  const auto split = [&](const Buffer& buffer, std::size_t samples) {
+    return data::BatchBuffer{
+        reinterpret_cast<float*>(buffer.data()),
+        reinterpret_cast<std::int32_t*>(buffer.data() + samples * image_bytes)};
+  };
+  data::LoaderOptions options;
+  options.normalization = {spec_.options.dataset_mean, spec_.options.dataset_std};
+  options.workers = spec_.options.loader_workers;
+  options.worker_cores = spec_.cores.at(static_cast<std::size_t>(process_.replicas[0]));
+  options.shards = process_.shards;
+  for (int i = 0; i < (options.workers == 0 ? 1 : kBatchesInFlight); ++i) {
+    batch_memory_.push_back(allocate(*devices_[0], batch));
+    options.buffers.push_back(split(batch_memory_.back(), batch));
+  }
+  const data::ShardedSampler sampler({.samples = spec_.dataset.train_samples,
+                                      .global_batch = spec_.global_batch(),
+                                      .shards = spec_.cell.world_size,
+                                      .seed = spec_.options.seed,
+                                      .last_batch = spec_.options.last_batch == "drop"
+                                                        ? data::LastBatch::drop
+                                                        : data::LastBatch::pad});
+  loader_ = std::make_unique<data::Loader>(dataset_.train, sampler, options);
+}
+
+void RankSession::run() {
+  if (is_server()) {
+    writer_.state(launch::RankState::training);
+    strategy_->serve();
+  } else if (spec_.is_reference()) {
+    compute_reference();
+  } else {
+    if (inputs_.reference != nullptr) verify();
+    warm_up();
+    train();
+    strategy_->finish();
+  }
+  publish();
+  writer_.state(launch::RankState::finished);
+}
+
+void RankSession::compute_reference() {
+  writer_.state(launch::RankState::verifying);
+  const nn::Graph& graph = strategy_->replicas()[0]->graph();
+  const auto before = nn::export_weights(graph);
+  steps(spec_.options.verify_steps, false, 0);
+  inputs_.reference_out->store(before, nn::export_weights(graph));
+}
+
+void RankSession::verify() {
+  writer_.state(launch::RankState::verifying);
+  const double begin = devices_[0]->now_s();
+  std::vector<std::vector<nn::NamedTensor>> before;
+  strategy_->publish_parameters();
+  for (Replica* replica : strategy_->replicas()) {
+    before.push_back(nn::export_weights(replica->graph()));
+  }
+  steps(spec_.verify_steps(), false, 0);
+  strategy_->publish_parameters();
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    const auto after = nn::export_weights(strategy_->replicas()[i]->graph());
+    result_.verification.push_back(inputs_.reference->compare(before[i], after));
+  }
+  result_.verify_s = devices_[0]->now_s() - begin;
+  publish();
+  for (const VerificationResult& result : result_.verification) {
+    // Written so that NaN fails too.
+    if (!(result.max_relative_error <= spec_.verification_tolerance)) {
+      throw VerificationError(fmt::format(
+          "after {} steps {} differs from the reference by {:.3g} (relative error of its change), "
+          "tolerance {:.3g}: {} on {} devices does not compute what one device computes",
+          spec_.verify_steps(), result.worst_tensor, result.max_relative_error,
+          spec_.verification_tolerance, spec_.cell.strategy, spec_.cell.world_size));
+    }
+  }
+  check_replicas_equal();
+  strategy_->reset();
+}
+
+// Compares the parameters' hashes over all replicas of the run: within this process directly,
+// between processes through the store.
+void RankSession::check_replicas_equal() {
+  const std::uint64_t own = result_.verification[0].weights_hash;
+  std::uint64_t expected = own;
+  if (inputs_.store != nullptr && world_ != nullptr) {
+    if (inputs_.rank == 0) inputs_.store->set("verification/weights_hash", std::to_string(own));
+    expected =
+        std::stoull(inputs_.store->get("verification/weights_hash", spec_.options.timeout_s));
+  }
+  for (const VerificationResult& result : result_.verification) {
+    if (result.weights_hash != expected) {
+      throw VerificationError(fmt::format(
+          "after {} steps the parameters of a replica on rank {} are not bit-equal to replica 0's",
+          spec_.verify_steps(), inputs_.rank));
+    }
+  }
+}
+
+void RankSession::warm_up() {
+  writer_.state(launch::RankState::warming_up);
+  const double begin = devices_[0]->now_s();
+  std::vector<double> times;
+  steps(spec_.options.warmup_steps, false, 0);
+  if (spec_.options.warmup_steps > 0) recorder_->choose_interval(recorder_->last_step_s());
+  strategy_->reset();
+  result_.warmup_s = devices_[0]->now_s() - begin;
+}
+
+void RankSession::train() {
+  for (int epoch = 0; epoch < spec_.options.epochs; ++epoch) train_epoch(epoch);
+  if (!spec_.options.save_model.empty() && inputs_.rank == 0) {
+    nn::write_safetensors(spec_.options.save_model,
+                          nn::export_weights(strategy_->replicas()[0]->graph()));
+  }
+}
+
+void RankSession::train_epoch(int epoch) {
+  writer_.state(launch::RankState::training);
+  EpochResult row{.epoch = epoch};
+  row.begin_s = devices_[0]->now_s();
+  steps(spec_.steps_per_epoch, true, epoch);
+  row.end_s = devices_[0]->now_s();
+  const ops::LossTotals totals = take_totals();
+  row.samples = static_cast<std::int64_t>(totals.samples);
+  row.loss_sum = totals.loss_sum;
+  row.correct = totals.correct;
+  result_.train_s += row.end_s - row.begin_s;
+
+  writer_.state(launch::RankState::evaluating);
+  evaluate(row);
+  result_.evaluate_s += devices_[0]->now_s() - row.end_s;
+  result_.epochs.push_back(row);
+  publish();
+}
+
+// Runs `count` steps; epochs follow each other when there are more than one has (warm-up).
+void RankSession::steps(std::int64_t count, bool timed, int epoch) {
+  for (std::int64_t done = 0; done < count; ++epoch) {
+    const std::int64_t now = std::min(count - done, spec_.steps_per_epoch);
+    loader_->begin_epoch(epoch, now);
+    for (std::int64_t i = 0; i < now; ++i) one_step(timed, epoch);
+    done += now;
+  }
+}
+
+void RankSession::one_step(bool timed, int epoch) {
+  recorder_->begin_step(static_cast<std::uint32_t>(epoch), timed);
+  const data::BatchBuffer* batch = nullptr;
+  {
+    const ScopedPhase phase(recorder_.get(), Phase::data_wait, *recorder_stream_);
+    batch = loader_->next();
+  }
+  ensure(batch != nullptr, "the loader ended before the epoch did");
+  strategy_->step({batch->images, batch->labels});
+  recorder_->end_step();
+}
+
+// dp's totals are on the primary; other replicas have none.
+ops::LossTotals RankSession::take_totals() {
+  ops::LossTotals sum;
+  for (Replica* replica : strategy_->replicas()) {
+    const ops::LossTotals totals = replica->take_totals();
+    sum.loss_sum += totals.loss_sum;
+    sum.correct += totals.correct;
+    sum.samples += totals.samples;
+  }
+  return sum;
+}
+
+// Each replica takes its contiguous part of the test set, so every sample counts once.
+void RankSession::evaluate(EpochResult& epoch) {
+  strategy_->publish_parameters();
+  const auto replicas = strategy_->replicas();
+  std::vector<ops::LossTotals> totals(replicas.size());
+  const std::size_t image_bytes = dataset_.info.sample_bytes() * sizeof(float);
+  const auto batch = static_cast<std::size_t>(spec_.per_device_batch);
+  const auto work = [&](std::size_t i) {
+    if (evaluation_memory_.size() <= i) return;
+    const Buffer& memory = evaluation_memory_[i];
+    const data::BatchBuffer buffer{
+        reinterpret_cast<float*>(memory.data()),
+        reinterpret_cast<std::int32_t*>(memory.data() + batch * image_bytes)};
+    const std::int64_t replica = process_.replicas[i];
+    const std::int64_t end = dataset_.test.count * (replica + 1) / spec_.cell.world_size;
+    for (std::int64_t first = dataset_.test.count * replica / spec_.cell.world_size; first < end;
+         first += spec_.per_device_batch) {
+      const std::int64_t count = std::min(spec_.per_device_batch, end - first);
+      data::assemble_range(dataset_.test, {spec_.options.dataset_mean, spec_.options.dataset_std},
+                           first, count, buffer);
+      const auto part = replicas[i]->evaluate(buffer.images, buffer.labels, count);
+      totals[i].correct += part.correct;
+      totals[i].samples += part.samples;
+    }
+  };
+  if (evaluation_memory_.empty()) {
+    for (auto& device : devices_) {
+      evaluation_memory_.push_back(
+          device->allocate(batch * (image_bytes + sizeof(std::int32_t)), MemoryCategory::input));
+    }
+  }
+  if (group_) {
+    group_->run(work);
+  } else {
+    work(0);
+  }
+  for (const ops::LossTotals& part : totals) {
+    epoch.test_correct += part.correct;
+    epoch.test_samples += static_cast<std::int64_t>(part.samples);
+  }
+}
+
+void RankSession::publish() {
+  result_.devices.clear();
+  for (std::size_t i = 0; i < devices_.size(); ++i) {
+    const int replica = is_server() ? inputs_.rank : process_.replicas[i];
+    result_.devices.push_back(describe(*devices_[i], replica, is_server(),
+                                       spec_.cores.at(static_cast<std::size_t>(replica))));
+  }
+  writer_.result(to_json_text(result_));
+}
+
+}  // namespace ddpbench::bench

@@ -1,0 +1,87 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// RankSession: one process of a run, from rendezvous to goodbye: it makes devices, communicator,
+// strategy and loader, then verifies, warms up, trains and evaluates.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/rank_result.h"
+#include "bench/reference_weights.h"
+#include "bench/run_spec.h"
+#include "bench/step_recorder.h"
+#include "datasets/loader.h"
+#include "kernels/runtime/shared_memory.h"
+#include "parallel/comm/communicator.h"
+#include "parallel/comm/store.h"
+#include "parallel/launch/rank_channel.h"
+#include "parallel/replica.h"
+#include "parallel/strategy.h"
+
+namespace ddpbench::bench {
+
+// What the process was given by whoever started it.
+struct RankInputs {
+  int rank = 0;
+  comm::Store* store = nullptr;                 // null when the run is one process
+  std::span<const std::byte> decoded;           // the data set
+  const ReferenceWeights* reference = nullptr;  // to verify against; null: do not verify
+  ReferenceWeights* reference_out = nullptr;    // of the reference process: to fill
+};
+
+class RankSession {
+ public:
+  // Collective over the run's processes. `spec`, `writer` and what `inputs` points to outlive it.
+  RankSession(const RunSpec& spec, const RankInputs& inputs, launch::RankWriter& writer);
+  ~RankSession();
+
+  // Everything after set-up. Throws Error; what was found until then is in the channel.
+  void run();
+
+  comm::Communicator* world() { return world_.get(); }
+
+ private:
+  void make_devices();
+  void make_strategy();
+  void make_loader();
+  void verify();
+  void check_replicas_equal();
+  void compute_reference();
+  void warm_up();
+  void train();
+  void train_epoch(int epoch);
+  void evaluate(EpochResult& epoch);
+  void steps(std::int64_t count, bool timed, int epoch);
+  void one_step(bool timed, int epoch);
+  ops::LossTotals take_totals();
+  void publish();
+  bool is_server() const { return process_.role == Role::server; }
+
+  const RunSpec& spec_;
+  RankInputs inputs_;
+  launch::RankWriter& writer_;
+  StrategyConfig config_;
+  ProcessPlan process_;
+  nn::ModelSpec model_;
+  data::Dataset dataset_;
+  RankResult result_;
+
+  std::vector<std::unique_ptr<Device>> devices_;
+  std::vector<std::unique_ptr<ops::OpBackend>> backends_;
+  std::unique_ptr<ReplicaGroup> group_;
+  std::unique_ptr<comm::Communicator> world_;
+  std::vector<std::unique_ptr<comm::Communicator>> local_;
+  std::vector<nn::NamedTensor> loaded_weights_;  // of --load-model
+  std::unique_ptr<StepRecorder> recorder_;
+  std::unique_ptr<Stream> recorder_stream_;
+  std::unique_ptr<Strategy> strategy_;
+  std::vector<Buffer> batch_memory_;
+  std::vector<Buffer> evaluation_memory_;  // [local replica], images then labels
+  std::unique_ptr<data::Loader> loader_;
+};
+
+}  // namespace ddpbench::bench

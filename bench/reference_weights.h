@@ -1,0 +1,45 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// ReferenceWeights: the parameters before and after the verification's K steps, as the reference
+// process computed them, in memory that the verified ranks map; and the comparison with them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kernels/nn/checkpoint.h"
+#include "kernels/runtime/shared_memory.h"
+
+namespace ddpbench::bench {
+
+// What one replica's verification found.
+struct VerificationResult {
+  double max_relative_error = 0;  // max over tensors of |dw - dw_ref|_2 / |dw_ref|_2
+  std::string worst_tensor;
+  std::uint64_t weights_hash = 0;  // equal hashes: bit-equal parameters
+};
+
+class ReferenceWeights {
+ public:
+  static ReferenceWeights create(std::int64_t parameter_count);
+  static ReferenceWeights adopt(int fd);
+  static ReferenceWeights open(const std::string& handle);
+
+  int fd() const { return memory_.fd(); }
+  std::string handle() const { return memory_.handle(); }
+  // Written by the reference process; `complete` is set last.
+  void store(const std::vector<nn::NamedTensor>& before, const std::vector<nn::NamedTensor>& after);
+  bool complete() const;
+  // Throws VerificationError when the starting weights differ. A tensor that the reference left
+  // unchanged has an infinite error unless it is unchanged here too.
+  VerificationResult compare(const std::vector<nn::NamedTensor>& before,
+                             const std::vector<nn::NamedTensor>& after) const;
+
+ private:
+  explicit ReferenceWeights(SharedMemory memory) : memory_(std::move(memory)) {}
+  SharedMemory memory_;
+};
+
+}  // namespace ddpbench::bench

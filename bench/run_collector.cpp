@@ -1,0 +1,346 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/run_collector.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "bench/rank_result.h"
+#include "reports/metrics.h"
+
+namespace ddpbench::bench {
+namespace {
+
+// All workers' and servers' results and records of one run.
+struct Collected {
+  const RunSpec& spec;
+  std::vector<RankResult> results;                         // [rank]
+  std::vector<std::span<const launch::StepRecord>> steps;  // [worker rank]
+  std::vector<std::span<const launch::BucketRecord>> buckets;
+};
+
+Collected collect(const RunSpec& spec, const launch::RankChannels& channels) {
+  Collected all{spec, {}, {}, {}};
+  for (int r = 0; r < channels.layout().ranks; ++r) {
+    all.results.push_back(rank_result_from_text(channels.result(r)));
+    all.steps.push_back(channels.steps(r));
+    all.buckets.push_back(channels.buckets(r));
+  }
+  const auto plan = plan_strategy(strategy_config(spec));
+  for (std::size_t r = all.steps.size(); r-- > 0;) {
+    if (plan.processes[r].role == Role::server) {
+      all.steps.resize(r);
+      all.buckets.resize(r);
+    }
+  }
+  return all;
+}
+
+std::vector<double> step_times(std::span<const launch::StepRecord> steps) {
+  std::vector<double> times;
+  times.reserve(steps.size());
+  for (const auto& step : steps) times.push_back(step.end_s - step.begin_s);
+  return times;
+}
+
+void fill_steps(const Collected& all, report::Run& run) {
+  std::vector<std::vector<double>> ranks;
+  for (const auto& steps : all.steps) ranks.push_back(step_times(steps));
+  run.step.warmup = all.spec.options.warmup_steps;
+  run.step.samples_s = report::slowest_rank_per_step(ranks);
+  run.step.count = static_cast<std::int64_t>(run.step.samples_s.size());
+  if (run.step.count == 0) {
+    run.samples_per_s = report::Figure::missing("no timed step was finished");
+    run.samples_per_s_per_device = run.samples_per_s;
+    return;
+  }
+  run.step.time_s = report::summarize(run.step.samples_s);
+  const double rate = static_cast<double>(run.global_batch_size) / run.step.time_s->median;
+  run.samples_per_s = report::Figure::of(rate);
+  run.samples_per_s_per_device = report::Figure::of(rate / run.world_size);
+}
+
+// The median over steps of the maximum over ranks of a figure; only steps in which it was observed.
+template <typename Value>
+report::Figure median_of_slowest(const Collected& all, Value value) {
+  std::vector<std::vector<double>> ranks;
+  for (const auto& steps : all.steps) {
+    ranks.emplace_back();
+    for (const auto& step : steps) {
+      if (step.phases_observed != 0) ranks.back().push_back(value(step));
+    }
+  }
+  const auto slowest = report::slowest_rank_per_step(ranks);
+  if (slowest.empty()) return report::Figure::missing("phases were not observed");
+  return report::Figure::of(report::median(slowest));
+}
+
+void fill_phases(const Collected& all, report::Run& run) {
+  for (std::size_t p = 0; p < kPhaseCount; ++p) {
+    const auto phase = static_cast<Phase>(p);
+    const auto figure =
+        median_of_slowest(all, [p](const launch::StepRecord& step) { return step.phase_s[p]; });
+    // A strategy adds its own phases; the common ones are there for all.
+    const bool common = phase == Phase::data_wait || phase == Phase::forward ||
+                        phase == Phase::loss || phase == Phase::backward ||
+                        phase == Phase::optimizer;
+    if (!common && (!figure.value || *figure.value == 0)) continue;
+    run.phases[std::string(to_string(phase)) + "_s"] = figure;
+  }
+  const auto comm = median_of_slowest(all, [](const auto& step) { return step.comm_s; });
+  const auto exposed =
+      median_of_slowest(all, [](const auto& step) { return step.comm_s - step.comm_overlapped_s; });
+  run.phases["comm_s"] = comm;
+  run.phases["comm_exposed_s"] = exposed;
+  run.phases["comm_wait_s"] =
+      median_of_slowest(all, [](const auto& step) { return step.comm_wait_s; });
+  // Over all observed steps and ranks: a median of ratios would hide how much time they stand for.
+  double total = 0;
+  double overlapped = 0;
+  for (const auto& steps : all.steps) {
+    for (const auto& step : steps) {
+      total += step.comm_s;
+      overlapped += step.comm_overlapped_s;
+    }
+  }
+  run.phases["overlap_ratio"] =
+      comm.value ? report::overlap_ratio(total, overlapped) : report::Figure::missing(comm.reason);
+}
+
+// Sums over processes; time from the first begin to the last end.
+void fill_epochs(const Collected& all, report::Run& run) {
+  std::size_t complete = SIZE_MAX;
+  for (std::size_t r = 0; r < all.steps.size(); ++r) {
+    complete = std::min(complete, all.results[r].epochs.size());
+  }
+  for (std::size_t e = 0; e < complete && complete != SIZE_MAX; ++e) {
+    EpochResult sum = all.results[0].epochs[e];
+    for (std::size_t r = 1; r < all.steps.size(); ++r) {
+      const EpochResult& part = all.results[r].epochs[e];
+      sum.begin_s = std::min(sum.begin_s, part.begin_s);
+      sum.end_s = std::max(sum.end_s, part.end_s);
+      sum.samples += part.samples;
+      sum.loss_sum += part.loss_sum;
+      sum.correct += part.correct;
+      sum.test_samples += part.test_samples;
+      sum.test_correct += part.test_correct;
+    }
+    const auto samples = static_cast<double>(sum.samples);
+    report::EpochRow row;
+    row.epoch = sum.epoch;
+    row.time_s = sum.end_s - sum.begin_s;
+    row.samples = sum.samples;
+    row.samples_per_s = samples / row.time_s;
+    row.train_loss = sum.loss_sum / samples;
+    row.train_accuracy = static_cast<double>(sum.correct) / samples;
+    row.test_accuracy = sum.test_samples > 0
+                            ? report::Figure::of(static_cast<double>(sum.test_correct) /
+                                                 static_cast<double>(sum.test_samples))
+                            : report::Figure::missing("no test samples");
+    run.epochs.push_back(row);
+  }
+}
+
+// Medians over the timed steps, relative to the step's begin.
+std::vector<report::BucketRow> bucket_rows(std::span<const launch::BucketRecord> records,
+                                           std::span<const launch::StepRecord> steps) {
+  struct Samples {
+    std::uint64_t bytes = 0;
+    std::vector<double> ready, start, arrived, end;
+  };
+  std::map<int, Samples> buckets;
+  for (const auto& record : records) {
+    if (record.step >= steps.size()) continue;
+    const double begin = steps[record.step].begin_s;
+    Samples& samples = buckets[static_cast<int>(record.times.bucket)];
+    samples.bytes = record.times.bytes;
+    samples.ready.push_back(record.times.ready_s - begin);
+    samples.start.push_back(record.times.start_s - begin);
+    samples.arrived.push_back(record.times.arrived_s - begin);
+    samples.end.push_back(record.times.end_s - begin);
+  }
+  std::vector<report::BucketRow> rows;
+  for (auto& [bucket, samples] : buckets) {
+    rows.push_back({bucket, samples.bytes, report::median(samples.ready),
+                    report::median(samples.start), report::median(samples.arrived),
+                    report::median(samples.end)});
+  }
+  return rows;
+}
+
+void fill_devices(const Collected& all, const launch::SuperviseResult& result, report::Run& run) {
+  for (std::size_t r = 0; r < all.results.size(); ++r) {
+    for (const DeviceResult& device : all.results[r].devices) {
+      report::DeviceRow row;
+      row.rank = device.replica;
+      row.role = device.role;
+      row.host = all.results[r].host;
+      row.device = device.device;
+      row.cores = device.cores;
+      row.process_rank = static_cast<int>(r);
+      row.peak_bytes = device.peak_bytes;
+      row.by_category_bytes = device.by_category_bytes;
+      const std::size_t rss = r < result.peak_rss_bytes.size() ? result.peak_rss_bytes[r] : 0;
+      row.process_peak_rss_bytes =
+          rss > 0 ? report::Figure::of(static_cast<double>(rss))
+                  : report::Figure::missing("the process was not awaited by ddpbench");
+      const bool timed = r < all.steps.size() && !all.steps[r].empty();
+      row.step_time_median_s =
+          timed ? report::Figure::of(report::median(step_times(all.steps[r])))
+                : report::Figure::missing(device.role == "server" ? "servers take no steps"
+                                                                  : "no timed step was finished");
+      if (timed) row.buckets = bucket_rows(all.buckets[r], all.steps[r]);
+      if (!run.devices.empty() || r == 0) run.device_model = device.model;
+      run.devices.push_back(std::move(row));
+    }
+  }
+}
+
+void fill_verification(const Collected& all, report::Run& run) {
+  report::Verification& verification = run.verification;
+  verification.steps = all.spec.verify_steps();
+  verification.tolerance = report::Figure::of(all.spec.verification_tolerance);
+  std::vector<VerificationResult> found;
+  for (const RankResult& rank : all.results) {
+    found.insert(found.end(), rank.verification.begin(), rank.verification.end());
+  }
+  if (found.empty()) {
+    verification.status = run.status == report::Status::ok ? "off" : "failed";
+    verification.reason = "the run ended before the verification did";
+    verification.max_relative_error = report::Figure::missing(verification.reason);
+    return;
+  }
+  double worst = 0;
+  bool equal = true;
+  for (const VerificationResult& result : found) {
+    if (!(result.max_relative_error <= worst)) {
+      worst = result.max_relative_error;
+      verification.worst_tensor = result.worst_tensor;
+    }
+    equal = equal && result.weights_hash == found[0].weights_hash;
+  }
+  verification.replicas_bit_equal = equal;
+  verification.max_relative_error = std::isfinite(worst)
+                                        ? report::Figure::of(worst)
+                                        : report::Figure::missing(
+                                              "infinite: a tensor that the reference left "
+                                              "unchanged has changed, or is not a number");
+  const bool passed = worst <= all.spec.verification_tolerance && equal;
+  verification.status = passed ? "passed" : "failed";
+  if (!passed) {
+    verification.reason =
+        equal ? fmt::format("{} differs by more than the tolerance", verification.worst_tensor)
+              : "replicas are not bit-equal";
+  }
+}
+
+void fill_verification_status(const Collected& all, report::Run& run) {
+  if (all.spec.options.verify_steps == 0) {
+    run.verification.status = "off";
+  } else if (run.strategy == "single") {
+    run.verification.status = "reference";
+  } else if (all.spec.reference_fd < 0) {
+    run.verification.status = "off";
+    run.verification.reason = "there is no reference for this run";
+  } else {
+    fill_verification(all, run);
+    return;
+  }
+  const std::string reason =
+      run.verification.status == "reference" ? "this is what others are verified against" : "off";
+  run.verification.max_relative_error = report::Figure::missing(reason);
+  run.verification.tolerance = report::Figure::missing(reason);
+}
+
+void fill_times(const Collected& all, const launch::SuperviseResult& result, report::Run& run) {
+  run.time.startup_s = result.startup_s;
+  for (const RankResult& rank : all.results) {
+    run.time.verify_s = std::max(run.time.verify_s, rank.verify_s);
+    run.time.warmup_s = std::max(run.time.warmup_s, rank.warmup_s);
+    run.time.train_s = std::max(run.time.train_s, rank.train_s);
+    run.time.evaluate_s = std::max(run.time.evaluate_s, rank.evaluate_s);
+  }
+}
+
+report::ErrorInfo error_info(const launch::RunFailure& failure, const Collected& all) {
+  report::ErrorInfo error;
+  error.kind = failure.error.kind;
+  error.message = failure.error.message;
+  error.operation = failure.error.operation;
+  error.step = failure.last.step;
+  if (failure.last.phase < kPhaseCount) {
+    error.phase = std::string(to_string(static_cast<Phase>(failure.last.phase)));
+  }
+  if (failure.signal != 0) error.signal = failure.signal;
+  if (failure.rank >= 0) {
+    error.rank = failure.rank;
+    const auto rank = static_cast<std::size_t>(failure.rank);
+    if (rank < all.results.size()) error.host = all.results[rank].host;
+  }
+  return error;
+}
+
+}  // namespace
+
+report::Run planned_run(const RunSpec& spec) {
+  report::Run run;
+  run.strategy = spec.cell.strategy;
+  run.world_size = spec.cell.world_size;
+  run.servers = spec.cell.servers;
+  run.repetition = spec.cell.repetition;
+  run.device = "cpu";
+  run.threads_per_device = spec.options.threads_per_device;
+  run.backend = spec.backend;
+  run.precision = spec.options.precision;
+  run.model = spec.options.model;
+  run.optimizer_name = spec.options.optimizer;
+  run.optimizer = {{"lr", spec.lr},
+                   {"momentum", spec.options.momentum},
+                   {"weight_decay", spec.options.weight_decay}};
+  run.per_device_batch_size = spec.per_device_batch;
+  run.global_batch_size = spec.global_batch();
+  run.scaling_mode = spec.options.global_batch_size ? "strong" : "weak";
+  run.oversubscribed = spec.oversubscribed;
+  run.dataset_name = spec.dataset.name;
+  run.dataset_source = spec.dataset.source;
+  run.train_samples = spec.dataset.train_samples;
+  run.test_samples = spec.dataset.test_samples;
+  if (run.strategy == "ddp") {
+    run.strategy_options = {{"overlap", spec.options.overlap ? "on" : "off"},
+                            {"first_bucket_mb", fmt::format("{}", spec.options.first_bucket_mb)},
+                            {"bucket_cap_mb", fmt::format("{}", spec.options.bucket_cap_mb)}};
+  } else if (run.strategy == "ps") {
+    run.strategy_options = {{"overlap", spec.options.overlap ? "on" : "off"},
+                            {"ps_update", spec.options.ps_update}};
+  }
+  for (const Injection& injection : spec.options.injections) {
+    run.injected += (run.injected.empty() ? "" : " ") + injection.text;
+  }
+  return run;
+}
+
+report::Run collect_run(const RunSpec& spec, const launch::RankChannels& channels,
+                        const launch::SuperviseResult& result) {
+  report::Run run = planned_run(spec);
+  const Collected all = collect(spec, channels);
+  if (result.interrupted) {
+    run.status = report::Status::interrupted;
+  } else if (result.failure) {
+    run.status = report::Status::failed;
+    run.error = error_info(*result.failure, all);
+  }
+  for (const RankResult& rank : all.results) {
+    run.parameters = std::max(run.parameters, rank.parameters);
+  }
+  fill_times(all, result, run);
+  fill_steps(all, run);
+  fill_phases(all, run);
+  fill_epochs(all, run);
+  fill_devices(all, result, run);
+  fill_verification_status(all, run);
+  return run;
+}
+
+}  // namespace ddpbench::bench

@@ -1,0 +1,125 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/run_plan.h"
+
+#include <algorithm>
+
+#include "datasets/sharded_sampler.h"
+#include "kernels/runtime/error.h"
+
+namespace ddpbench::bench {
+namespace {
+
+constexpr std::int64_t kDefaultBatch = 64;  // per device
+
+std::int64_t per_device_batch(const Options& options, int devices) {
+  if (!options.global_batch_size) return options.batch_size.value_or(kDefaultBatch);
+  if (*options.global_batch_size % devices != 0) {
+    throw ConfigError(fmt::format("--global-batch-size={} is not a multiple of {} devices",
+                                  *options.global_batch_size, devices));
+  }
+  return *options.global_batch_size / devices;
+}
+
+std::int64_t steps_per_epoch(const RunSpec& spec) {
+  const data::ShardedSampler sampler({.samples = spec.dataset.train_samples,
+                                      .global_batch = spec.global_batch(),
+                                      .shards = spec.cell.world_size,
+                                      .seed = spec.options.seed,
+                                      .last_batch = spec.options.last_batch == "drop"
+                                                        ? data::LastBatch::drop
+                                                        : data::LastBatch::pad});
+  const std::int64_t all = sampler.steps_per_epoch();
+  return spec.options.steps ? std::min(all, *spec.options.steps) : all;
+}
+
+bool is_multi_process(const RunCell& cell) {
+  return (cell.strategy == "ddp" && cell.world_size > 1) || cell.strategy == "ps";
+}
+
+}  // namespace
+
+std::vector<RunCell> plan_cells(const Options& options) {
+  std::vector<RunCell> cells;
+  const auto add = [&](const std::string& strategy, int world_size) {
+    for (int r = 0; r < options.repetitions; ++r) {
+      cells.push_back({strategy, world_size, strategy == "ps" ? options.servers : 0, r});
+    }
+  };
+  const auto& strategies = options.strategies;
+  if (std::find(strategies.begin(), strategies.end(), "single") != strategies.end()) {
+    add("single", 1);
+  }
+  for (const std::string& strategy : strategies) {
+    if (strategy == "single") continue;
+    for (const int gpus : options.gpus) add(strategy, gpus);
+  }
+  return cells;
+}
+
+RunSpec make_run_spec(const Options& options, const RunCell& cell, const data::DatasetInfo& dataset,
+                      const std::string& model_path, const CpuTopology& topology) {
+  RunSpec spec;
+  spec.options = options;
+  spec.cell = cell;
+  spec.per_device_batch = per_device_batch(options, cell.world_size);
+  // Goyal et al. 2017: the learning rate grows with the global batch.
+  spec.lr = options.lr_scaling == "linear" ? options.lr * cell.world_size : options.lr;
+  spec.backend =
+      is_multi_process(cell) || (cell.strategy == "dp" && cell.world_size > 1) ? "ring" : "none";
+  spec.model_path = model_path;
+  spec.dataset = dataset;
+  spec.steps_per_epoch = steps_per_epoch(spec);
+  if (spec.steps_per_epoch < 1) {
+    throw ConfigError(fmt::format(
+        "a global batch of {} is larger than the {} training samples of {}, and --last-batch=drop "
+        "drops it; use a smaller batch or --last-batch=pad",
+        spec.global_batch(), dataset.train_samples, dataset.name));
+  }
+  const CpuPlacement placement =
+      place_cpu_devices(topology, cell.world_size + cell.servers, options.threads_per_device);
+  spec.cores = placement.device_cores;
+  spec.oversubscribed = placement.oversubscribed;
+  return spec;
+}
+
+RunSpec reference_spec(const RunSpec& spec) {
+  RunSpec reference = spec;
+  reference.cell.strategy = "reference";
+  reference.cell.servers = 0;
+  reference.options.injections.clear();
+  reference.backend = "none";
+  return reference;
+}
+
+double longest_gradient_sum(const nn::ModelSpec& model, std::int64_t global_batch) {
+  std::int64_t positions = 1;
+  for (const nn::LayerSpec& layer : model.layers) {
+    if (layer.type == nn::LayerType::conv2d && layer.output_shape.size() == 3) {
+      positions = std::max(positions, layer.output_shape[1] * layer.output_shape[2]);
+    }
+  }
+  return static_cast<double>(positions) * static_cast<double>(global_batch);
+}
+
+DeviceChoice choose_device(const Options& options) {
+  if (options.device == "cuda") {
+    throw UnavailableError(
+        "--device=cuda: this build has no CUDA module; configure with -DDDPBENCH_ENABLE_CUDA=ON or "
+        "use --device=cpu");
+  }
+  if (options.backend != "auto" && options.backend != "ring") {
+    throw UnavailableError(
+        fmt::format("--backend={}: CPU devices have the backend 'ring' only", options.backend));
+  }
+  if (options.precision != "fp32") {
+    throw UnavailableError(
+        fmt::format("--precision={}: this build computes in fp32 only", options.precision));
+  }
+  if (options.device == "auto") {
+    return {"cpu", "device: cpu (--device=auto: this build has no CUDA module)"};
+  }
+  return {"cpu", ""};
+}
+
+}  // namespace ddpbench::bench

@@ -1,0 +1,38 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// From options to the runs of a report: which cells there are, and what each is made of.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bench/options.h"
+#include "bench/run_spec.h"
+#include "kernels/runtime/cpu_topology.h"
+
+namespace ddpbench::bench {
+
+// Every strategy with every device count, repeated; `single` once, whatever --gpus lists, and
+// first, because it is the baseline.
+std::vector<RunCell> plan_cells(const Options& options);
+
+// Batches, learning rate, placement. Throws ConfigError: a global batch that the devices do not
+// divide, a data set smaller than a batch with --last-batch=drop. Descriptors are left at -1.
+RunSpec make_run_spec(const Options& options, const RunCell& cell, const data::DatasetInfo& dataset,
+                      const std::string& model_path, const CpuTopology& topology);
+
+// The reference that `spec` is verified against: one process, the same slices.
+RunSpec reference_spec(const RunSpec& spec);
+
+// Terms of the longest sum behind a gradient element: global batch x output positions.
+double longest_gradient_sum(const nn::ModelSpec& model, std::int64_t global_batch);
+
+// --device=auto|cpu|cuda resolved: "cpu" or "cuda", with the sentence that says why for auto.
+// Throws UnavailableError when the device asked for is not here.
+struct DeviceChoice {
+  std::string device, note;
+};
+DeviceChoice choose_device(const Options& options);
+
+}  // namespace ddpbench::bench

@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// RunSpec: everything that the processes of one run need to know. The supervisor makes it and hands
+// it to the ranks as JSON; nothing is decided twice.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "bench/options.h"
+#include "datasets/dataset.h"
+#include "parallel/strategy.h"
+
+namespace ddpbench::bench {
+
+// One cell of the comparison.
+struct RunCell {
+  std::string strategy;  // "reference" for the run that others are verified against
+  int world_size = 1;    // training replicas
+  int servers = 0;
+  int repetition = 0;
+};
+
+struct RunSpec {
+  Options options;
+  RunCell cell;
+  std::int64_t per_device_batch = 0;
+  double lr = 0;           // after --lr-scaling
+  std::string backend;     // resolved: "ring"; "none" for one process
+  std::string model_path;  // resolved
+  data::DatasetInfo dataset;
+  double verification_tolerance = 0;
+  std::int64_t steps_per_epoch = 0;  // after --steps
+  // OS processors of each device: replicas, then servers. Devices share cores when oversubscribed.
+  std::vector<std::vector<int>> cores;
+  bool oversubscribed = false;
+  // Inherited descriptors; -1 in a joined world, where a rank brings its own.
+  int channel_fd = -1;
+  int dataset_fd = -1;
+  int reference_fd = -1;  // ReferenceWeights; -1: no verification
+
+  bool is_reference() const { return cell.strategy == "reference"; }
+  int verify_steps() const { return reference_fd < 0 ? 0 : options.verify_steps; }
+  std::int64_t global_batch() const { return per_device_batch * cell.world_size; }
+};
+
+// The strategy's part of the specification.
+StrategyConfig strategy_config(const RunSpec& spec);
+
+nlohmann::json to_json(const RunSpec& spec);
+RunSpec run_spec_from_json(const nlohmann::json& json);
+
+// All steps that a worker of this run takes: verification, warm-up, training.
+std::int64_t total_steps(const RunSpec& spec);
+
+}  // namespace ddpbench::bench

@@ -1,0 +1,165 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/step_recorder.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/runtime/error.h"
+
+namespace ddpbench::bench {
+namespace {
+
+constexpr std::size_t kMarksReserved = 32;
+constexpr std::size_t kBucketsReserved = 1024;
+constexpr double kObservationShare = 0.005;  // of the step, at most (DESIGN.md section 4)
+
+bool is_compute(Phase phase) {
+  return phase == Phase::forward || phase == Phase::loss || phase == Phase::backward ||
+         phase == Phase::optimizer;
+}
+
+// dp's transfers are phases of their own; ddp's and ps's are described by their buckets.
+bool is_transfer(Phase phase) {
+  return phase == Phase::scatter || phase == Phase::replicate || phase == Phase::gather ||
+         phase == Phase::reduce;
+}
+
+}  // namespace
+
+StepRecorder::StepRecorder(Device& device, Stream& stream, launch::RankWriter& writer,
+                           RecorderOptions options)
+    : device_(device),
+      stream_(stream),
+      writer_(writer),
+      options_(std::move(options)),
+      step_begin_(device.make_event()),
+      step_end_(device.make_event()) {
+  for (std::size_t i = 0; i < kMarksReserved; ++i) {
+    marks_.push_back({Phase::forward, device.make_event(), device.make_event()});
+  }
+  buckets_.reserve(kBucketsReserved);
+  compute_.reserve(kMarksReserved);
+  communication_.reserve(kBucketsReserved);
+  waiting_.reserve(kBucketsReserved);
+}
+
+void StepRecorder::choose_interval(double step_s) {
+  // What one mark costs here, measured: events of a scratch phase, as begin and end record them.
+  constexpr int kProbes = 200;
+  const double begin = device_.now_s();
+  for (int i = 0; i < kProbes; ++i) {
+    stream_.record(*marks_[0].begin);
+    stream_.record(*marks_[0].end);
+  }
+  const double mark_s = (device_.now_s() - begin) / kProbes;
+  const double observing_s = mark_s * static_cast<double>(std::max<std::size_t>(used_, 1));
+  const double allowed_s = kObservationShare * std::max(step_s, 1e-9);
+  interval_ = static_cast<std::uint32_t>(std::clamp(std::ceil(observing_s / allowed_s), 1.0, 1e6));
+}
+
+void StepRecorder::begin_step(std::uint32_t epoch, bool timed) {
+  timed_ = timed;
+  observing_ = options_.observe && (!timed || timed_step_ % interval_ == 0);
+  used_ = 0;
+  buckets_.clear();
+  open_.fill(0);
+  record_ = {};
+  record_.epoch = epoch;
+  record_.step = timed_step_;
+  writer_.begin_step(epoch, total_step_);
+  strike();
+  stream_.record(*step_begin_);
+}
+
+void StepRecorder::begin(Phase phase, Stream& stream) {
+  writer_.phase(static_cast<std::uint32_t>(phase));
+  if (!observing_ && options_.injections.empty()) return;
+  if (used_ == marks_.size()) {
+    marks_.push_back({phase, device_.make_event(), device_.make_event()});
+  }
+  Mark& mark = marks_[used_++];
+  mark.phase = phase;
+  open_[static_cast<std::size_t>(phase)] = used_;
+  stream.record(*mark.begin);
+}
+
+void StepRecorder::end(Phase phase, Stream& stream) {
+  std::size_t& open = open_[static_cast<std::size_t>(phase)];
+  if (open == 0) return;
+  Mark& mark = marks_[open - 1];
+  open = 0;
+  if (!options_.injections.empty()) slow_down(phase, mark.begin->time_s());
+  stream.record(*mark.end);
+}
+
+void StepRecorder::bucket(const BucketTimes& times) {
+  writer_.bucket_done();
+  if (options_.observe) buckets_.push_back(times);
+}
+
+void StepRecorder::end_step() {
+  stream_.record(*step_end_);
+  stream_.synchronize();
+  finish_record();
+  if (timed_) {
+    writer_.append(record_);
+    for (const BucketTimes& times : buckets_) {
+      writer_.append(launch::BucketRecord{.step = timed_step_, .times = times});
+    }
+    ++timed_step_;
+  }
+  ++total_step_;
+}
+
+void StepRecorder::finish_record() {
+  record_.begin_s = step_begin_->time_s();
+  record_.end_s = step_end_->time_s();
+  if (!observing_) return;
+  record_.phases_observed = 1;
+  compute_.clear();
+  communication_.clear();
+  waiting_.clear();
+  for (std::size_t i = 0; i < used_; ++i) {
+    const report::Interval interval{marks_[i].begin->time_s(), marks_[i].end->time_s()};
+    record_.phase_s[static_cast<std::size_t>(marks_[i].phase)] += interval.end - interval.begin;
+    if (is_compute(marks_[i].phase)) compute_.push_back(interval);
+    if (is_transfer(marks_[i].phase)) communication_.push_back(interval);
+  }
+  for (const BucketTimes& times : buckets_) {
+    communication_.push_back({times.arrived_s, times.end_s});
+    waiting_.push_back({times.start_s, times.arrived_s});
+  }
+  const auto times = report::communication_times(communication_, compute_);
+  record_.comm_s = times.comm_s;
+  record_.comm_overlapped_s = times.overlapped_s;
+  record_.comm_wait_s = report::total_length(report::merge_intervals(waiting_));
+}
+
+void StepRecorder::strike() {
+  for (const Injection& injection : options_.injections) {
+    if (injection.step != static_cast<std::int64_t>(total_step_)) continue;
+    if (injection.kind == "kill") ::kill(::getpid(), SIGKILL);
+    if (injection.kind == "stop") ::kill(::getpid(), SIGSTOP);
+    if (injection.kind == "throw") {
+      throw InternalError(fmt::format("planted by --inject={}", injection.text));
+    }
+  }
+}
+
+// Stretches the phase that ends now by the planted share of its own length.
+void StepRecorder::slow_down(Phase phase, double begin_s) {
+  for (const Injection& injection : options_.injections) {
+    if (injection.kind != "slow" || injection.phase != to_string(phase)) continue;
+    if (injection.step >= 0 && injection.step != static_cast<std::int64_t>(total_step_)) continue;
+    const double now = device_.now_s();
+    const double until = now + (now - begin_s) * injection.percent / 100;
+    while (device_.now_s() < until) {
+    }
+  }
+}
+
+}  // namespace ddpbench::bench
