@@ -12,9 +12,9 @@
 namespace ddpbench {
 
 struct CpuDeviceOptions {
-  int index = 0;           // becomes the name "cpu:<index>"
-  int threads = 1;         // size of its OpenMP team, leading thread included
-  std::vector<int> cores;  // OS processor numbers to pin to, one a thread; empty: not pinned
+  int index = 0;             // becomes the name "cpu:<index>"
+  int threads = 1;           // size of its OpenMP team, leading thread included
+  std::vector<int> cores{};  // OS processor numbers to pin to, one a thread; empty: not pinned
 };
 
 std::unique_ptr<Device> make_cpu_device(const CpuDeviceOptions& options);
