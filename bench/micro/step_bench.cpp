@@ -1,0 +1,115 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A whole training step of SimpleCNN on one CPU device of one thread: forward, loss, backward, SGD.
+//
+//   step_bench --benchmark_repetitions=5 --benchmark_filter=batch:256
+//
+// Arguments: batch, and samples of a micro-batch (-1: as the graph chooses, 0: none). Counters:
+// samples_per_s, GFLOP_per_s of the convolutions and linear layers, MB of activations and
+// workspace.
+#include <benchmark/benchmark.h>
+
+#include <cstring>
+#include <random>
+
+#include "kernels/nn/graph.h"
+#include "kernels/nn/initializer.h"
+#include "kernels/runtime/cpu_device.h"
+
+namespace ddpbench {
+namespace {
+
+class TrainingStep {
+ public:
+  TrainingStep(std::int64_t batch, std::optional<std::int64_t> micro_batch)
+      : device_(make_cpu_device({})),
+        backend_(ops::make_onednn_backend(*device_)),
+        stream_(device_->make_stream()),
+        graph_(nn::load_model_file(DDPBENCH_SOURCE_DIR "/configs/models/simple_cnn.json"), *device_,
+               *backend_, {.batch = batch, .micro_batch = micro_batch}),
+        loss_(backend_->softmax_cross_entropy(batch, graph_.model().classes())),
+        sgd_(backend_->sgd()) {
+    device_->bind_calling_thread();
+    nn::initialize_parameters(graph_, 1);
+    const std::size_t pixels = static_cast<std::size_t>(batch) * 28 * 28;
+    input_ = device_->allocate(pixels * sizeof(float), MemoryCategory::input);
+    labels_ = device_->allocate(static_cast<std::size_t>(batch) * 4, MemoryCategory::input);
+    velocity_ = device_->allocate(graph_.plan().flat_bytes, MemoryCategory::optimizer);
+    totals_ = device_->allocate(sizeof(ops::LossTotals), MemoryCategory::workspace);
+    std::mt19937 random(1);
+    std::normal_distribution<float> pixel;
+    for (float& value : input_.view().as<float>()) value = pixel(random);
+    for (std::int32_t& label : labels_.view().as<std::int32_t>()) {
+      label = static_cast<std::int32_t>(random() % 10);
+    }
+  }
+
+  void run() {
+    graph_.forward(*stream_, floats(input_));
+    loss_->run(*stream_, {.logits = graph_.output(),
+                          .labels = reinterpret_cast<std::int32_t*>(labels_.data()),
+                          .samples = graph_.batch(),
+                          .grad_scale = 1.0f / static_cast<float>(graph_.batch()),
+                          .grad_logits = graph_.output_gradient(),
+                          .totals = reinterpret_cast<ops::LossTotals*>(totals_.data())});
+    graph_.backward(*stream_);
+    sgd_->run(*stream_, {.weights = floats(graph_.weights()),
+                         .gradients = floats(graph_.gradients()),
+                         .velocity = floats(velocity_),
+                         .count = graph_.plan().flat_bytes / sizeof(float),
+                         .options = {}});
+    stream_->synchronize();
+  }
+
+  const nn::Graph& graph() const { return graph_; }
+  double megabytes(MemoryCategory category) const {
+    return 1e-6 *
+           static_cast<double>(device_->memory().peak_bytes[static_cast<std::size_t>(category)]);
+  }
+
+ private:
+  static float* floats(const Buffer& buffer) { return reinterpret_cast<float*>(buffer.data()); }
+
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<ops::OpBackend> backend_;
+  std::unique_ptr<Stream> stream_;
+  nn::Graph graph_;
+  std::unique_ptr<ops::SoftmaxCrossEntropy> loss_;
+  std::unique_ptr<ops::Sgd> sgd_;
+  Buffer input_, labels_, velocity_, totals_;
+};
+
+void simple_cnn(benchmark::State& state) {
+  const std::int64_t micro_batch = state.range(1);
+  TrainingStep step(state.range(0),
+                    micro_batch < 0 ? std::nullopt : std::optional<std::int64_t>(micro_batch));
+  step.run();
+  for (auto _ : state) step.run();
+  const auto count = static_cast<double>(state.iterations());
+  using benchmark::Counter;
+  state.counters["samples_per_s"] =
+      Counter(count * static_cast<double>(state.range(0)), Counter::kIsRate);
+  state.counters["GFLOP_per_s"] =
+      Counter(count * step.graph().step_flops() * 1e-9, Counter::kIsRate);
+  state.counters["activations_MB"] = step.megabytes(MemoryCategory::activations);
+  state.counters["workspace_MB"] = step.megabytes(MemoryCategory::workspace);
+  state.SetLabel("micro-batch " + std::to_string(step.graph().micro_batch()));
+}
+
+BENCHMARK(simple_cnn)
+    ->ArgNames({"batch", "micro"})
+    ->Args({64, -1})
+    ->Args({128, -1})
+    ->Args({256, -1})
+    ->Args({256, 0})
+    ->Args({256, 8})
+    ->Args({256, 16})
+    ->Args({256, 32})
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime();
+
+}  // namespace
+}  // namespace ddpbench
+
+BENCHMARK_MAIN();
