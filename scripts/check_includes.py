@@ -59,7 +59,7 @@ LIBRARIES = [
     Library(r"CLI/.*", r"bench/.*\.cpp"),
     Library(r"benchmark/.*", r"bench/micro/.*"),
     Library(r"[a-z_0-9]+", r".*"),  # the C++ standard library
-    Library(r"(sys|linux|net|netinet|arpa|asm)/.*", r".*"),
+    Library(r"(sys|linux|net|netinet|arpa|asm|gnu)/.*", r".*"),
     Library(r"(unistd|fcntl|sched|pthread|dlfcn|errno|signal|poll|spawn|time|termios|netdb|ifaddrs"
             r"|fenv|malloc|limits|stdlib|string|endian|immintrin|cpuid)\.h", r".*"),
 ]
