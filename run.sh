@@ -11,7 +11,7 @@
 # ddpbench's own, everything about installing and building goes to stderr.
 set -euo pipefail
 
-root="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+root="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
 
 has_preset() { grep -qF "\"name\": \"$1\"" "$root/CMakePresets.json"; }
 

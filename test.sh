@@ -8,7 +8,7 @@
 #   ./test.sh [ctest arguments]            # ./test.sh -R Ring    ./test.sh -L unit    ./test.sh -j1
 set -euo pipefail
 
-root="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+root="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
 
 "$root/scripts/install_packages.sh" run test
 "$root/scripts/build_preset.sh" ci all
