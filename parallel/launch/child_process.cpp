@@ -10,9 +10,9 @@
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <signal.h>
-#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -130,7 +130,8 @@ ChildProcess::ChildProcess(const ChildSpec& spec) : executable_(spec.executable)
     throw InternalError(
         fmt::format("cannot fork to start {}: {}", executable_, std::strerror(reason)));
   }
-  watch_fd_ = ::pidfd_open(pid_, 0);
+  // Not through glibc: the header of 2.36 lacks the C linkage. The descriptor is close-on-exec.
+  watch_fd_ = static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0));
 }
 
 ChildProcess::ChildProcess(ChildProcess&& other) noexcept

@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
 
 #include "kernels/runtime/error.h"
 #include "parallel/comm/store.h"
@@ -30,6 +31,8 @@ constexpr double kProgressEvery_s = 0.1;
 // How long a failure may be a consequence of one that is not yet visible: a peer whose own deadline
 // is about to pass, or an interruption that reached a rank before it reached us.
 constexpr double kSettle_s = 0.5;
+constexpr int kSettleLooks =
+    6;  // and at least so many looks, for when we are not let run ourselves
 // A longer pause between two looks means that we were suspended ourselves (Ctrl-Z).
 constexpr double kSuspended_s = 2;
 
@@ -64,6 +67,13 @@ std::unique_ptr<comm::TcpStoreServer> serve_rendezvous(const std::string& secret
   comm::TcpStoreOptions options;
   options.secret = secret;
   return comm::make_tcp_store_server(options);
+}
+
+// What `ps` shows: the file behind /proc/self/exe rather than that name.
+std::string shown_name(const std::string& executable) {
+  std::error_code no_link;
+  const std::filesystem::path target = std::filesystem::read_symlink(executable, no_link);
+  return no_link ? executable : target.string();
 }
 
 // May the signal be a part of an interruption of the whole job?
@@ -108,7 +118,7 @@ class Supervision {
     const OutputFile output(spec.output_path);
     ChildSpec child;
     child.executable = spec.executable;
-    child.arguments = {spec.executable};
+    child.arguments = {shown_name(spec.executable)};
     child.arguments.insert(child.arguments.end(), spec.arguments.begin(), spec.arguments.end());
     child.inherited_fds = spec.inherited_fds;
     child.output_fd = output.fd();
@@ -153,8 +163,8 @@ class Supervision {
   // The failure of the run, once it is clear.
   std::optional<RunFailure> judge() {
     if (!any_failed()) return judge_idleness();
-    if (failed_s_ == 0) failed_s_ = looked_s_;
-    const bool settled = looked_s_ - failed_s_ >= kSettle_s;
+    if (looks_since_failure_++ == 0) failed_s_ = looked_s_;
+    const bool settled = looked_s_ - failed_s_ >= kSettle_s && looks_since_failure_ > kSettleLooks;
     if (auto cause = find_cause(sights_)) {
       if (may_be_interruption(*cause) && !settled) return std::nullopt;
       return cause;
@@ -220,7 +230,8 @@ class Supervision {
   std::vector<RankSight> sights_;  // one a rank
   double looked_s_ = begin_s_;
   double reported_s_ = 0;
-  double failed_s_ = 0;  // when the first failure was seen; 0: none yet
+  double failed_s_ = 0;  // when the first failure was seen
+  int looks_since_failure_ = 0;
 };
 
 }  // namespace

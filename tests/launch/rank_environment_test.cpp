@@ -1,0 +1,236 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The variables of each launcher, and every way in which they can be wrong.
+#include "parallel/launch/rank_environment.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "kernels/runtime/error.h"
+
+namespace ddpbench::launch {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using Variables = std::map<std::string, std::string>;
+
+std::optional<RankEnvironment> read(const Variables& variables) {
+  return read_rank_environment([&](const char* name) -> const char* {
+    const auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  });
+}
+
+std::string error_of(const Variables& variables) {
+  try {
+    read(variables);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "no ConfigError";
+}
+
+Variables with(Variables variables, const Variables& changes) {
+  for (const auto& [name, value] : changes) variables[name] = value;
+  return variables;
+}
+
+Variables without(Variables variables, const std::string& name) {
+  variables.erase(name);
+  return variables;
+}
+
+const Variables& own() {
+  static const Variables variables = {{"RANK", "1"},
+                                      {"LOCAL_RANK", "1"},
+                                      {"WORLD_SIZE", "4"},
+                                      {"MASTER_ADDR", "127.0.0.1"},
+                                      {"MASTER_PORT", "4711"},
+                                      {"DDPBENCH_LAUNCHER", "ddpbench"},
+                                      {"DDPBENCH_JOB_SECRET", "hush"}};
+  return variables;
+}
+
+const Variables& torchrun() {
+  static const Variables variables = {{"RANK", "3"},
+                                      {"LOCAL_RANK", "3"},
+                                      {"WORLD_SIZE", "4"},
+                                      {"LOCAL_WORLD_SIZE", "4"},
+                                      {"MASTER_ADDR", "some-host"},
+                                      {"MASTER_PORT", "29500"},
+                                      {"TORCHELASTIC_RUN_ID", "none"},
+                                      {"TORCHELASTIC_RESTART_COUNT", "0"},
+                                      {"TORCHELASTIC_USE_AGENT_STORE", "True"}};
+  return variables;
+}
+
+const Variables& open_mpi() {
+  static const Variables variables = {{"OMPI_COMM_WORLD_RANK", "1"},
+                                      {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                                      {"OMPI_COMM_WORLD_SIZE", "2"},
+                                      {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                                      {"PMIX_NAMESPACE", "372834305"}};
+  return variables;
+}
+
+const Variables& slurm() {
+  static const Variables variables = {{"SLURM_PROCID", "2"},
+                                      {"SLURM_LOCALID", "2"},
+                                      {"SLURM_NTASKS", "3"},
+                                      {"SLURM_STEP_ID", "0"},
+                                      {"SLURM_JOB_ID", "815"}};
+  return variables;
+}
+
+TEST(RankEnvironment, IsAbsentWhenNoLauncherStartedTheProcess) {
+  EXPECT_FALSE(read({}));
+  EXPECT_FALSE(read({{"PATH", "/bin"}, {"MASTER_PORT", "1"}, {"RANK", ""}}));
+}
+
+TEST(RankEnvironment, ReadsWhatOurSupervisorSets) {
+  const auto place = read(own());
+  ASSERT_TRUE(place);
+  EXPECT_EQ(place->rank, 1);
+  EXPECT_EQ(place->local_rank, 1);
+  EXPECT_EQ(place->world_size, 4);
+  EXPECT_EQ(place->master_address, "127.0.0.1");
+  EXPECT_EQ(place->master_port, 4711);
+  EXPECT_EQ(place->launcher, "ddpbench");
+  EXPECT_EQ(place->secret, "hush");
+  EXPECT_FALSE(place->derived_secret);
+  EXPECT_FALSE(place->agent_store);
+}
+
+TEST(RankEnvironment, IgnoresTheAgentStoreOfATorchrunAroundOurSupervisor) {
+  EXPECT_FALSE(read(with(own(), {{"TORCHELASTIC_USE_AGENT_STORE", "True"}}))->agent_store);
+}
+
+TEST(RankEnvironment, ReadsWhatTorchrunSets) {
+  const auto place = read(torchrun());
+  ASSERT_TRUE(place);
+  EXPECT_EQ(place->launcher, "torchrun");
+  EXPECT_EQ(place->rank, 3);
+  EXPECT_EQ(place->world_size, 4);
+  EXPECT_TRUE(place->agent_store);
+  EXPECT_TRUE(place->derived_secret);
+  EXPECT_EQ(place->master_address, "127.0.0.1") << "derived secrets are for loopback only";
+}
+
+TEST(RankEnvironment, DerivesTheSameSecretOnAllRanksOfATorchrunJobAndAnotherForOtherJobs) {
+  const std::string secret = read(torchrun())->secret;
+  EXPECT_EQ(read(with(torchrun(), {{"RANK", "0"}, {"LOCAL_RANK", "0"}}))->secret, secret);
+  EXPECT_NE(read(with(torchrun(), {{"TORCHELASTIC_RUN_ID", "other"}}))->secret, secret);
+  EXPECT_NE(read(with(torchrun(), {{"MASTER_PORT", "29501"}}))->secret, secret);
+  EXPECT_NE(read(with(torchrun(), {{"TORCHELASTIC_RESTART_COUNT", "1"}}))->secret, secret);
+}
+
+TEST(RankEnvironment, PrefersAGivenSecretAndThenKeepsTheAddress) {
+  const auto place = read(with(torchrun(), {{"DDPBENCH_JOB_SECRET", "given"}}));
+  EXPECT_EQ(place->secret, "given");
+  EXPECT_FALSE(place->derived_secret);
+  EXPECT_EQ(place->master_address, "some-host");
+}
+
+TEST(RankEnvironment, ReadsVariablesThatWereSetByHand) {
+  const auto place = read(without(own(), "DDPBENCH_LAUNCHER"));
+  EXPECT_EQ(place->launcher, "environment");
+  EXPECT_EQ(place->rank, 1);
+}
+
+TEST(RankEnvironment, ReadsWhatMpirunOfOpenMpiSets) {
+  const auto place = read(open_mpi());
+  ASSERT_TRUE(place);
+  EXPECT_EQ(place->launcher, "mpirun");
+  EXPECT_EQ(place->rank, 1);
+  EXPECT_EQ(place->local_rank, 1);
+  EXPECT_EQ(place->world_size, 2);
+  EXPECT_EQ(place->master_address, "127.0.0.1");
+  EXPECT_TRUE(place->derived_secret);
+  EXPECT_NE(place->secret, read(with(open_mpi(), {{"PMIX_NAMESPACE", "2"}}))->secret);
+}
+
+TEST(RankEnvironment, ReadsWhatMpirunOfMpichSets) {
+  const auto place = read({{"PMI_RANK", "0"},
+                           {"PMI_SIZE", "2"},
+                           {"MPI_LOCALRANKID", "0"},
+                           {"MPI_LOCALNRANKS", "2"},
+                           {"DDPBENCH_JOB_SECRET", "given"}});
+  ASSERT_TRUE(place);
+  EXPECT_EQ(place->launcher, "mpirun");
+  EXPECT_EQ(place->world_size, 2);
+}
+
+TEST(RankEnvironment, ReadsWhatSrunSets) {
+  const auto place = read(slurm());
+  ASSERT_TRUE(place);
+  EXPECT_EQ(place->launcher, "srun");
+  EXPECT_EQ(place->rank, 2);
+  EXPECT_EQ(place->local_rank, 2);
+  EXPECT_EQ(place->world_size, 3);
+  EXPECT_TRUE(place->derived_secret);
+}
+
+TEST(RankEnvironment, TakesTheStepsTasksBeforeThoseOfTheWholeSlurmJob) {
+  EXPECT_EQ(read(with(slurm(), {{"SLURM_STEP_NUM_TASKS", "5"}}))->world_size, 5);
+}
+
+TEST(RankEnvironment, TakesABatchScriptOrAShellOfSlurmForTheUser) {
+  EXPECT_FALSE(read(without(slurm(), "SLURM_STEP_ID")));
+  EXPECT_FALSE(read(with(slurm(), {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}})));
+}
+
+TEST(RankEnvironment, PrefersMpirunsVariablesToThoseOfTheSrunBelowIt) {
+  Variables both = slurm();
+  both.insert(open_mpi().begin(), open_mpi().end());
+  EXPECT_EQ(read(both)->launcher, "mpirun");
+  EXPECT_EQ(read(both)->rank, 1);
+}
+
+TEST(RankEnvironment, NamesEachVariableThatIsMissing) {
+  for (const char* const name : {"LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) {
+    EXPECT_THAT(error_of(without(own(), name)), HasSubstr(std::string(name) + " "));
+  }
+  EXPECT_THAT(error_of(without(own(), "RANK")), HasSubstr("RANK is not set"));
+  EXPECT_THAT(error_of(without(open_mpi(), "OMPI_COMM_WORLD_SIZE")),
+              HasSubstr("OMPI_COMM_WORLD_SIZE is not set"));
+  EXPECT_THAT(error_of(without(slurm(), "SLURM_LOCALID")), HasSubstr("SLURM_LOCALID is not set"));
+  EXPECT_THAT(error_of({{"WORLD_SIZE", "2"}}), HasSubstr("WORLD_SIZE is set but RANK is not"));
+}
+
+TEST(RankEnvironment, QuotesWhatIsNoNumber) {
+  for (const char* const value : {"x", "1x", "-1", "1.5", "99999999999", " 1"}) {
+    EXPECT_THAT(error_of(with(own(), {{"RANK", value}})),
+                HasSubstr("RANK=" + std::string(value) + " is not a number"));
+  }
+}
+
+TEST(RankEnvironment, RefusesContradictions) {
+  EXPECT_THAT(error_of(with(own(), {{"RANK", "4"}})),
+              HasSubstr("RANK=4 is not below WORLD_SIZE=4"));
+  EXPECT_THAT(error_of(with(own(), {{"WORLD_SIZE", "0"}})), HasSubstr("WORLD_SIZE=0"));
+  EXPECT_THAT(error_of(with(own(), {{"LOCAL_RANK", "2"}})),
+              HasSubstr("LOCAL_RANK=2 is above RANK=1"));
+  EXPECT_THAT(error_of(with(own(), {{"MASTER_PORT", "65536"}})), HasSubstr("MASTER_PORT=65536"));
+  EXPECT_THAT(error_of(with(own(), {{"MASTER_PORT", "0"}})), HasSubstr("MASTER_PORT=0"));
+}
+
+TEST(RankEnvironment, AsksForASecretWhenThereIsNothingToDeriveOneFrom) {
+  const Variables by_hand = without(without(own(), "DDPBENCH_LAUNCHER"), "DDPBENCH_JOB_SECRET");
+  EXPECT_THAT(error_of(by_hand), HasSubstr("set DDPBENCH_JOB_SECRET"));
+}
+
+TEST(RankEnvironment, AsksForASecretWhenRanksAreOnSeveralHosts) {
+  const Variables two_hosts = with(torchrun(), {{"LOCAL_WORLD_SIZE", "2"}});
+  EXPECT_THAT(error_of(two_hosts),
+              AllOf(HasSubstr("several hosts"), HasSubstr("LOCAL_WORLD_SIZE=2"),
+                    HasSubstr("DDPBENCH_JOB_SECRET")));
+  EXPECT_TRUE(read(with(two_hosts, {{"DDPBENCH_JOB_SECRET", "given"}})));
+}
+
+}  // namespace
+}  // namespace ddpbench::launch
