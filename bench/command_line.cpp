@@ -12,11 +12,13 @@
 #include "bench/environment_capture.h"
 #include "bench/info.h"
 #include "bench/install_paths.h"
+#include "bench/joined_world.h"
 #include "bench/option_parser.h"
 #include "bench/session.h"
 #include "datasets/fetch.h"
 #include "kernels/ops/backend.h"
 #include "kernels/runtime/error.h"
+#include "parallel/launch/rank_environment.h"
 #include "parallel/strategy.h"
 
 namespace ddpbench::bench {
@@ -64,7 +66,7 @@ int fetch_data(const ParsedCommand& command) {
 }
 
 int execute(const ParsedCommand& command, const InstallPaths& paths,
-            const std::vector<std::string>& arguments) {
+            const std::vector<std::string>& arguments, const GetVariable& get_variable) {
   switch (command.command) {
     case Command::help:
     case Command::version:
@@ -77,6 +79,9 @@ int execute(const ParsedCommand& command, const InstallPaths& paths,
     case Command::data_fetch:
       return fetch_data(command);
     case Command::run:
+      if (const auto environment = launch::read_rank_environment(get_variable)) {
+        return join_world(command.options, *environment, arguments);
+      }
       return Session(command.options, arguments).run();
   }
   return 1;
@@ -90,7 +95,7 @@ int command_line_main(const std::vector<std::string>& arguments) {
     const InstallPaths paths = find_install_paths("/proc/self/exe", build_info().source_directory);
     const ParseContext context = parse_context(variables, paths.config_directories());
     const ParsedCommand command = parse_command({arguments.begin() + 1, arguments.end()}, context);
-    return execute(command, paths, arguments);
+    return execute(command, paths, arguments, context.get_variable);
   } catch (const Error& error) {
     fmt::print(stderr, "ddpbench: {}\n", error.what());
     return error.exit_code();

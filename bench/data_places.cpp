@@ -35,6 +35,24 @@ std::vector<std::string> data_directories(const std::string& given) {
   return {data::default_data_directory(std::getenv("XDG_CACHE_HOME"), std::getenv("HOME"))};
 }
 
+std::unique_ptr<data::DatasetSource> open_data(const Options& options) {
+  return data::open_dataset({.name = options.dataset,
+                             .directories = data_directories(options.data_dir),
+                             .synthesize_when_missing = options.on_missing == "synthesize",
+                             .seed = options.seed});
+}
+
+std::string data_note(const data::DatasetInfo& dataset, const Options& options) {
+  if (dataset.source == "files")
+    return fmt::format("data: {} from {}", dataset.name, dataset.directory);
+  return fmt::format(
+      "data: {} is not in {}; synthetic digits are drawn in its place (seed {}); `ddpbench data "
+      "fetch "
+      "{}` gets the real ones",
+      dataset.name, fmt::join(data_directories(options.data_dir), ", "), options.seed,
+      dataset.name);
+}
+
 void check_dataset_fits(const nn::ModelSpec& model, const data::DatasetInfo& dataset,
                         const std::string& model_path) {
   const ops::Shape images{dataset.channels, dataset.height, dataset.width};

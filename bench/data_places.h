@@ -4,9 +4,11 @@
 // Where models and data sets are looked for, and whether they fit each other.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "bench/options.h"
 #include "datasets/dataset.h"
 #include "kernels/nn/model_spec.h"
 
@@ -18,6 +20,11 @@ std::string find_model(const std::string& name);
 
 // `given` (--data-dir, DDPBENCH_DATA_DIR) alone, else the user's cache directory.
 std::vector<std::string> data_directories(const std::string& given);
+
+// The data set of the options, from those directories or synthesized. Throws ConfigError.
+std::unique_ptr<data::DatasetSource> open_data(const Options& options);
+// Where it comes from, in a sentence for people.
+std::string data_note(const data::DatasetInfo& dataset, const Options& options);
 
 // Throws ConfigError naming both shapes when the images are not what the network takes, or there
 // are more classes than outputs.

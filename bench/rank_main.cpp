@@ -54,6 +54,8 @@ void run_rank(const RunSpec& spec, const launch::RankEnvironment& environment,
   RankSession(spec, inputs, writer).run();
 }
 
+}  // namespace
+
 int report_error(launch::RankWriter& writer, const std::exception& error) {
   const auto* known = dynamic_cast<const Error*>(&error);
   const launch::RankError record{.kind = known != nullptr ? known->kind() : "internal",
@@ -64,8 +66,6 @@ int report_error(launch::RankWriter& writer, const std::exception& error) {
   writer.state(launch::RankState::failed);
   return record.exit_code;
 }
-
-}  // namespace
 
 int rank_main(const GetVariable& get_variable) {
   launch::RankWriter writer;

@@ -6,6 +6,7 @@
 
 #include <array>
 
+#include "bench/interrupt.h"
 #include "kernels/nn/initializer.h"
 #include "kernels/ops/backend.h"
 #include "kernels/runtime/cpu_device.h"
@@ -283,6 +284,7 @@ void RankSession::steps(std::int64_t count, bool timed, int epoch) {
 }
 
 void RankSession::one_step(bool timed, int epoch) {
+  if (inputs_.interrupted && inputs_.interrupted()) throw Interrupted("interrupted");
   recorder_->begin_step(static_cast<std::uint32_t>(epoch), timed);
   const data::BatchBuffer* batch = nullptr;
   {

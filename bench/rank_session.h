@@ -5,6 +5,7 @@
 // strategy and loader, then verifies, warms up, trains and evaluates.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,6 +32,7 @@ struct RankInputs {
   std::span<const std::byte> decoded;           // the data set
   const ReferenceWeights* reference = nullptr;  // to verify against; null: do not verify
   ReferenceWeights* reference_out = nullptr;    // of the reference process: to fill
+  std::function<bool()> interrupted;            // polled between steps; may be empty
 };
 
 class RankSession {

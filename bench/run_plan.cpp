@@ -6,10 +6,12 @@
 
 #include "datasets/sharded_sampler.h"
 #include "kernels/runtime/error.h"
+#include "reports/metrics.h"
 
 namespace ddpbench::bench {
 namespace {
 
+constexpr double kUnitRoundoffFp32 = 0x1p-24;
 constexpr std::int64_t kDefaultBatch = 64;  // per device
 
 std::int64_t per_device_batch(const Options& options, int devices) {
@@ -92,14 +94,15 @@ RunSpec reference_spec(const RunSpec& spec) {
   return reference;
 }
 
-double longest_gradient_sum(const nn::ModelSpec& model, std::int64_t global_batch) {
+double tolerance_for(const RunSpec& spec, const nn::ModelSpec& model) {
   std::int64_t positions = 1;
   for (const nn::LayerSpec& layer : model.layers) {
-    if (layer.type == nn::LayerType::conv2d && layer.output_shape.size() == 3) {
-      positions = std::max(positions, layer.output_shape[1] * layer.output_shape[2]);
+    if (layer.type == nn::LayerType::conv2d) {
+      positions = std::max(positions, layer.output_shape.at(1) * layer.output_shape.at(2));
     }
   }
-  return static_cast<double>(positions) * static_cast<double>(global_batch);
+  const double terms = static_cast<double>(positions) * static_cast<double>(spec.global_batch());
+  return report::verification_tolerance(kUnitRoundoffFp32, terms, spec.options.verify_steps);
 }
 
 DeviceChoice choose_device(const Options& options) {

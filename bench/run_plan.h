@@ -25,8 +25,9 @@ RunSpec make_run_spec(const Options& options, const RunCell& cell, const data::D
 // The reference that `spec` is verified against: one process, the same slices.
 RunSpec reference_spec(const RunSpec& spec);
 
-// Terms of the longest sum behind a gradient element: global batch x output positions.
-double longest_gradient_sum(const nn::ModelSpec& model, std::int64_t global_batch);
+// The verification's tolerance for this run: metrics' bound for fp32 with the longest sum behind a
+// gradient element, global batch x output positions.
+double tolerance_for(const RunSpec& spec, const nn::ModelSpec& model);
 
 // --device=auto|cpu|cuda resolved: "cpu" or "cuda", with the sentence that says why for auto.
 // Throws UnavailableError when the device asked for is not here.

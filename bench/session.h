@@ -33,17 +33,14 @@ class Session {
  private:
   report::Run run_cell(const RunCell& cell);
   // The reference that `spec` is verified against, computed once for all runs that share it; -1
-  // when the run needs none. `failure` is set when it could not be computed.
+  // when the run needs none or it was interrupted. `failure` is set when it could not be computed.
   int reference_for(const RunSpec& spec, std::optional<launch::RunFailure>& failure);
-  launch::SuperviseResult start(const RunSpec& spec, launch::RankChannels& channels,
-                                const std::string& title);
   void print_plan() const;
-  void fill_environment();
-  void write();
   int exit_code() const;
 
   Options options_;
   CpuTopology topology_;
+  std::string report_path_;
   std::string model_path_;
   nn::ModelSpec model_;
   data::DatasetInfo dataset_info_;

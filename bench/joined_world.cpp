@@ -1,0 +1,280 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/joined_world.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "bench/data_places.h"
+#include "bench/interrupt.h"
+#include "bench/launch_run.h"
+#include "bench/rank_main.h"
+#include "bench/rank_session.h"
+#include "bench/report_output.h"
+#include "bench/run_collector.h"
+#include "bench/run_plan.h"
+#include "kernels/runtime/error.h"
+#include "parallel/comm/store.h"
+
+namespace ddpbench::bench {
+namespace {
+
+constexpr int kStoreTries = 16;  // ports after MASTER_PORT, which torchrun's agent holds itself
+constexpr double kFirstErrorWaitS = 2;  // for the guilty rank's word, after this rank noticed
+
+// Keys of the store.
+constexpr const char* kDatasetKey = "joined/dataset";
+constexpr const char* kReferenceKey = "joined/reference";
+constexpr const char* kErrorCountKey = "joined/errors";
+constexpr const char* kErrorKey = "joined/first_error";
+constexpr const char* kDoneKey = "joined/done";
+
+void refuse_lists(const Options& options) {
+  if (options.strategies.size() > 1 || options.gpus.size() > 1 || options.repetitions > 1) {
+    throw ConfigError(
+        "a world that torchrun, mpirun or srun started makes one run: --strategy and --gpus take "
+        "one "
+        "value there and --repetitions is 1; start ddpbench itself for a comparison");
+  }
+}
+
+// The one run that this world makes.
+RunCell joined_cell(const Options& options, int processes) {
+  RunCell cell{.strategy = options.strategies.at(0)};
+  cell.servers = cell.strategy == "ps" ? options.servers : 0;
+  const bool one_process = cell.strategy == "single" || cell.strategy == "dp";
+  if (one_process && processes != 1) {
+    throw ConfigError(fmt::format("--strategy={} is one process, but the launcher started {}",
+                                  cell.strategy, processes));
+  }
+  const int workers = processes - cell.servers;
+  if (workers < 1) {
+    throw ConfigError(fmt::format("{} processes cannot be {} servers and at least 1 worker",
+                                  processes, cell.servers));
+  }
+  const int asked = options.gpus.at(0);
+  cell.world_size = one_process ? asked : workers;
+  // 1 is the default: then the launcher alone decides.
+  if (!one_process && !options.all_gpus && asked != 1 && asked != workers) {
+    throw ConfigError(
+        fmt::format("--gpus={}, but the launcher started {} workers", asked, workers));
+  }
+  return cell;
+}
+
+class JoinedWorld {
+ public:
+  JoinedWorld(Options options, const launch::RankEnvironment& environment,
+              const std::vector<std::string>& arguments);
+  int run();
+
+ private:
+  bool is_first() const { return environment_.rank == 0; }
+  void connect();
+  void share_dataset(data::DatasetSource& source);
+  void share_reference();
+  void place();
+  void train();
+  void collect(RankSession& session);
+  int fail(const std::exception& error);
+  launch::RunFailure first_failure(const launch::RankError& own);
+  void write(const launch::SuperviseResult& result);
+
+  Options options_;
+  launch::RankEnvironment environment_;
+  Progress progress_;
+  std::string report_path_;
+  report::Report report_;
+  RunSpec spec_;
+  nn::ModelSpec model_;
+  std::unique_ptr<comm::TcpStoreServer> server_;
+  std::shared_ptr<comm::Store> store_;
+  SharedMemory dataset_;
+  std::optional<ReferenceWeights> reference_;
+  launch::RankChannels channels_;  // of all ranks; before collect() only this rank's area is filled
+  launch::RankWriter writer_;
+};
+
+JoinedWorld::JoinedWorld(Options options, const launch::RankEnvironment& environment,
+                         const std::vector<std::string>& arguments)
+    : options_(std::move(options)),
+      environment_(environment),
+      progress_(Progress::style_for_stdout(options_.quiet || !is_first())),
+      channels_(launch::RankChannels::create({.ranks = 1, .result_capacity = 64})) {
+  refuse_lists(options_);
+  const RunCell cell = joined_cell(options_, environment_.world_size);
+  choose_device(options_);
+  if (is_first()) {
+    report_path_ = choose_report_path(options_);
+    report_ = begin_report(options_, arguments);
+  }
+  const std::string model_path = find_model(options_.model);
+  model_ = nn::load_model_file(model_path);
+  const auto source = open_data(options_);
+  check_dataset_fits(model_, source->info(), model_path);
+  spec_ = make_run_spec(options_, cell, source->info(), model_path, read_cpu_topology());
+  spec_.verification_tolerance = tolerance_for(spec_, model_);
+  place();
+  const auto layout = channel_layout(spec_, model_);
+  channels_ = launch::RankChannels::create(layout);
+  writer_ = channels_.writer(environment_.rank);
+  connect();
+  share_dataset(*source);
+}
+
+// Each rank knows its own place. A launcher that bound the rank to cores of its own (mpirun) has
+// decided; otherwise ranks divide the host as the supervisor would.
+void JoinedWorld::place() {
+  const CpuTopology topology = read_cpu_topology();
+  const int devices = spec_.cell.world_size + spec_.cell.servers;
+  const bool bound = static_cast<int>(topology.cores.size()) <
+                     std::min(devices * options_.threads_per_device,
+                              static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));
+  if (!bound || environment_.world_size == 1) return;
+  const CpuPlacement own = place_cpu_devices(topology, 1, options_.threads_per_device);
+  spec_.cores.at(static_cast<std::size_t>(environment_.rank)) = own.device_cores[0];
+  spec_.oversubscribed = own.oversubscribed;
+}
+
+void JoinedWorld::connect() {
+  if (environment_.world_size == 1) return;
+  comm::TcpStoreOptions options{
+      .host = environment_.master_address,
+      .port = environment_.master_port + (environment_.agent_store ? 1 : 0),
+      .tries = environment_.agent_store ? kStoreTries : 1,
+      .secret = environment_.secret,
+      .timeout_s = options_.timeout_s};
+  if (is_first()) server_ = comm::make_tcp_store_server(options);
+  store_ = comm::connect_tcp_store(options);
+}
+
+void JoinedWorld::share_dataset(data::DatasetSource& source) {
+  if (is_first()) {
+    dataset_ = SharedMemory::create("ddpbench-dataset", source.info().decoded_bytes());
+    source.decode(dataset_.view().as<std::byte>());
+    if (store_) store_->set(kDatasetKey, dataset_.handle());
+  } else {
+    dataset_ = SharedMemory::open(store_->get(kDatasetKey, options_.timeout_s));
+  }
+}
+
+// Rank 0 runs the reference in a process of its own; the others wait for it.
+void JoinedWorld::share_reference() {
+  if (options_.verify_steps == 0 || spec_.cell.strategy == "single") return;
+  spec_.reference_fd = 0;  // there is one; each rank maps it as it came by it
+  if (!is_first()) {
+    reference_ = ReferenceWeights::open(store_->get(kReferenceKey, options_.timeout_s));
+    return;
+  }
+  reference_ = ReferenceWeights::create(model_.parameter_count());
+  RunSpec reference = reference_spec(spec_);
+  reference.dataset_fd = dataset_.fd();
+  reference.reference_fd = reference_->fd();
+  auto channels = launch::RankChannels::create(channel_layout(reference, model_));
+  const auto result = launch_run(reference, channels, progress_);
+  if (result.interrupted) throw Interrupted("interrupted");
+  if (result.failure) {
+    throw InternalError("the reference to verify against failed: " + result.failure->error.message);
+  }
+  if (store_) store_->set(kReferenceKey, reference_->handle());
+}
+
+int JoinedWorld::run() {
+  catch_interrupts();
+  try {
+    share_reference();
+    train();
+    return 0;
+  } catch (const std::exception& error) {
+    return fail(error);
+  }
+}
+
+void JoinedWorld::train() {
+  RankInputs inputs;
+  inputs.rank = environment_.rank;
+  inputs.store = store_.get();
+  inputs.decoded = dataset_.view().as<const std::byte>();
+  inputs.reference = reference_ ? &*reference_ : nullptr;
+  inputs.interrupted = interrupt_requested;
+  if (is_first() && !options_.quiet) {
+    fmt::print("{}\n{}\n", data_note(spec_.dataset, options_), run_title(spec_.cell, 1));
+  }
+  RankSession session(spec_, inputs, writer_);
+  session.run();
+  collect(session);
+  if (is_first()) write({});
+  // Rank 0 serves the store: nobody leaves before all are done with it.
+  if (store_) {
+    comm::store_barrier(*store_, kDoneKey, environment_.world_size, options_.timeout_s);
+  }
+}
+
+// Every rank's area to rank 0, through the communicator.
+void JoinedWorld::collect(RankSession& session) {
+  if (session.world() == nullptr) return;
+  const auto own = channels_.area(environment_.rank);
+  comm::Elements all;
+  if (is_first()) {
+    all = {own.data(), own.size() * static_cast<std::size_t>(environment_.world_size),
+           DataType::uint8};
+  }
+  session.world()
+      ->gather({own.data(), own.size(), DataType::uint8}, all, 0, {.start = comm::Start::deferred})
+      .synchronize();
+}
+
+int JoinedWorld::fail(const std::exception& error) {
+  const int code = report_error(writer_, error);
+  const launch::RankError own = *channels_.status(environment_.rank).error;
+  launch::SuperviseResult result;
+  result.interrupted = own.kind == "interrupted" || interrupt_requested();
+  if (!result.interrupted) result.failure = first_failure(own);
+  fmt::print(stderr, "ddpbench: rank {}: {}\n", environment_.rank, error.what());
+  if (is_first()) write(result);
+  return result.interrupted ? 130 : code;
+}
+
+// The first rank to fail says so in the store; ranks that only noticed name that one.
+launch::RunFailure JoinedWorld::first_failure(const launch::RankError& own) {
+  launch::RunFailure failure{
+      .rank = environment_.rank, .error = own, .last = channels_.status(environment_.rank)};
+  if (!store_) return failure;
+  try {
+    if (store_->add(kErrorCountKey, 1) == 1 && own.kind != "comm" && own.kind != "timeout") {
+      store_->set(
+          kErrorKey,
+          nlohmann::json{{"rank", environment_.rank}, {"kind", own.kind}, {"message", own.message}}
+              .dump());
+    }
+    const auto first = nlohmann::json::parse(store_->get(kErrorKey, kFirstErrorWaitS));
+    failure.rank = first.at("rank");
+    failure.error.kind = first.at("kind");
+    failure.error.message = first.at("message");
+  } catch (const std::exception&) {
+    // The store went with its rank, or nobody said more: what this rank saw is what is known.
+  }
+  return failure;
+}
+
+void JoinedWorld::write(const launch::SuperviseResult& result) {
+  report::Run run = collect_run(spec_, channels_, result);
+  report_.status = run.status;
+  report_.error = run.error;
+  report_.runs.push_back(std::move(run));
+  finish_report(report_, options_, report_path_);
+}
+
+}  // namespace
+
+int join_world(Options options, const launch::RankEnvironment& environment,
+               const std::vector<std::string>& arguments) {
+  return JoinedWorld(std::move(options), environment, arguments).run();
+}
+
+}  // namespace ddpbench::bench

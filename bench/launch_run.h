@@ -1,0 +1,28 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// One run in fresh processes: what they inherit, and how they are watched.
+#pragma once
+
+#include <string>
+
+#include "bench/progress.h"
+#include "bench/run_spec.h"
+#include "kernels/nn/model_spec.h"
+#include "parallel/launch/rank_channel.h"
+#include "parallel/launch/supervisor.h"
+
+namespace ddpbench::bench {
+
+// "ddp on 2 devices", for people.
+std::string run_title(const RunCell& cell, int repetitions);
+
+// Room for the records of all processes of the run.
+launch::ChannelLayout channel_layout(const RunSpec& spec, const nn::ModelSpec& model);
+
+// Runs `spec` (its dataset_fd and reference_fd are inherited) and returns when all processes are
+// gone.
+launch::SuperviseResult launch_run(RunSpec spec, launch::RankChannels& channels,
+                                   Progress& progress);
+
+}  // namespace ddpbench::bench

@@ -1,0 +1,24 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The frame of a report that every command writes: where it goes, what it starts and ends with.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bench/options.h"
+#include "reports/report.h"
+
+namespace ddpbench::bench {
+
+// --json, or ddpbench-<UTC time>.json in the working directory. Throws ConfigError when it could
+// not be written, so that nobody trains for a report that is lost.
+std::string choose_report_path(const Options& options);
+
+report::Report begin_report(const Options& options, std::vector<std::string> arguments);
+
+// Environment, finishing time, scaling; then writes it and prints the table and the path.
+void finish_report(report::Report& report, const Options& options, const std::string& path);
+
+}  // namespace ddpbench::bench

@@ -1,0 +1,201 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/parallel/strategy_harness.h"
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include "kernels/nn/initializer.h"
+#include "kernels/runtime/cpu_device.h"
+#include "parallel/comm/ring.h"
+#include "parallel/replica.h"
+
+namespace ddpbench::test {
+namespace {
+
+constexpr double kTimeoutS = 60;
+
+struct Batch {
+  std::vector<float> images;
+  std::vector<std::int32_t> labels;
+};
+
+// The part of the global batch of `step` that belongs to `shards`, drawn shard by shard.
+Batch draw(const nn::ModelSpec& model, const StrategyConfig& config, const std::vector<int>& shards,
+           int step) {
+  const auto sample = static_cast<std::size_t>(ops::element_count(model.input_shape));
+  const auto per_shard = static_cast<std::size_t>(config.per_device_batch);
+  std::mt19937 random(static_cast<unsigned>(step) * 7919 + 1);
+  std::uniform_real_distribution<float> pixel(-1, 1);
+  std::uniform_int_distribution<std::int32_t> label(0,
+                                                    static_cast<std::int32_t>(model.classes()) - 1);
+  Batch all;
+  for (std::size_t i = 0; i < per_shard * static_cast<std::size_t>(config.replicas); ++i) {
+    for (std::size_t k = 0; k < sample; ++k) all.images.push_back(pixel(random));
+    all.labels.push_back(label(random));
+  }
+  Batch part;
+  for (const int shard : shards) {
+    const auto first = static_cast<std::ptrdiff_t>(per_shard) * shard;
+    const auto count = static_cast<std::ptrdiff_t>(per_shard);
+    const auto width = static_cast<std::ptrdiff_t>(sample);
+    part.images.insert(part.images.end(), all.images.begin() + first * width,
+                       all.images.begin() + (first + count) * width);
+    part.labels.insert(part.labels.end(), all.labels.begin() + first,
+                       all.labels.begin() + first + count);
+  }
+  return part;
+}
+
+// One process of the strategy: its devices, communicators and strategy object.
+class Process {
+ public:
+  Process(const nn::ModelSpec& model, const StrategyConfig& config, const ProcessPlan& plan,
+          comm::Communicator* world, const HarnessOptions& options)
+      : model_(model), config_(config), plan_(plan), options_(options) {
+    const std::size_t count = std::max<std::size_t>(plan.replicas.size(), 1);
+    std::vector<Device*> devices;
+    for (std::size_t i = 0; i < count; ++i) {
+      devices_.push_back(make_cpu_device({.index = static_cast<int>(i), .cores = {}}));
+      backends_.push_back(ops::make_onednn_backend(*devices_.back()));
+      devices.push_back(devices_.back().get());
+      context_.backends.push_back(backends_.back().get());
+    }
+    if (count > 1) {
+      group_ = make_thread_replica_group(devices);
+      local_ = comm::make_thread_ring(static_cast<int>(count),
+                                      {.timeout_s = kTimeoutS, .thread_cores = {}});
+      for (auto& local : local_) context_.local.push_back(local.get());
+    } else {
+      devices[0]->bind_calling_thread();
+    }
+    context_.model = &model;
+    context_.devices = devices;
+    context_.world = world;
+    context_.group = group_.get();
+    context_.observer = world == nullptr || world->rank() == 0 ? options.observer : nullptr;
+    context_.initialize = [seed = options.seed](nn::Graph& graph) {
+      nn::initialize_parameters(graph, seed);
+    };
+  }
+
+  void run(HarnessResult& result, std::mutex& mutex) {
+    strategy_ = make_strategy(config_);
+    strategy_->setup(context_);
+    if (plan_.role == Role::server) return strategy_->serve();
+    for (int pass = 0; pass < (options_.reset_in_between ? 2 : 1); ++pass) {
+      if (pass > 0) strategy_->reset();
+      for (int step = 0; step < options_.steps; ++step) {
+        const Batch batch = draw(model_, config_, plan_.shards, step);
+        strategy_->step({batch.images.data(), batch.labels.data()});
+      }
+    }
+    strategy_->publish_parameters();
+    strategy_->finish();
+    const std::lock_guard lock(mutex);
+    const auto replicas = strategy_->replicas();
+    for (std::size_t i = 0; i < replicas.size(); ++i) {
+      const auto index = static_cast<std::size_t>(plan_.replicas[i]);
+      result.weights[index] = nn::export_weights(replicas[i]->graph());
+      result.peak_bytes[index] = devices_[i]->memory().total_peak_bytes;
+      const ops::LossTotals totals = replicas[i]->take_totals();
+      result.loss_sum += totals.loss_sum;
+      result.samples += totals.samples;
+    }
+  }
+
+ private:
+  const nn::ModelSpec& model_;
+  const StrategyConfig& config_;
+  const ProcessPlan& plan_;
+  const HarnessOptions& options_;
+  std::vector<std::unique_ptr<Device>> devices_;
+  std::vector<std::unique_ptr<ops::OpBackend>> backends_;
+  std::unique_ptr<ReplicaGroup> group_;
+  std::vector<std::unique_ptr<comm::Communicator>> local_;
+  StrategyContext context_;
+  std::unique_ptr<Strategy> strategy_;
+};
+
+}  // namespace
+
+nn::ModelSpec small_model() {
+  return nn::parse_model(R"({
+    "name": "small", "input": [1, 10, 9],
+    "layers": [
+      {"name": "conv1", "type": "conv2d", "out_channels": 5, "kernel": 3, "padding": 1},
+      {"name": "relu1", "type": "relu"},
+      {"name": "pool1", "type": "max_pool2d", "kernel": 2},
+      {"name": "conv2", "type": "conv2d", "out_channels": 17, "kernel": 3},
+      {"name": "relu2", "type": "relu"},
+      {"name": "fc1", "type": "linear", "out_features": 33},
+      {"name": "relu3", "type": "relu"},
+      {"name": "fc2", "type": "linear", "out_features": 7}]})",
+                         "small model");
+}
+
+HarnessResult run_strategy(const nn::ModelSpec& model, const StrategyConfig& config,
+                           const HarnessOptions& options) {
+  const StrategyPlan plan = plan_strategy(config);
+  const auto processes = plan.processes.size();
+  HarnessResult result;
+  result.weights.resize(static_cast<std::size_t>(config.replicas));
+  result.peak_bytes.resize(static_cast<std::size_t>(config.replicas));
+  std::vector<std::unique_ptr<comm::Communicator>> worlds;
+  if (processes > 1) {
+    worlds = comm::make_thread_ring(static_cast<int>(processes),
+                                    {.timeout_s = kTimeoutS, .thread_cores = {}});
+  }
+  std::mutex mutex;
+  std::exception_ptr first_error;
+  std::vector<std::thread> threads;
+  for (std::size_t p = 0; p < processes; ++p) {
+    threads.emplace_back([&, p] {
+      comm::Communicator* world = worlds.empty() ? nullptr : worlds[p].get();
+      try {
+        Process(model, config, plan.processes[p], world, options).run(result, mutex);
+      } catch (const std::exception& error) {
+        {
+          const std::lock_guard lock(mutex);
+          if (!first_error) first_error = std::current_exception();
+        }
+        if (world != nullptr) world->abort(error.what());
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  if (first_error) std::rethrow_exception(first_error);
+  return result;
+}
+
+double relative_error(const std::vector<nn::NamedTensor>& start,
+                      const std::vector<nn::NamedTensor>& weights,
+                      const std::vector<nn::NamedTensor>& reference) {
+  double worst = 0;
+  for (std::size_t t = 0; t < start.size(); ++t) {
+    double difference = 0;
+    double norm = 0;
+    for (std::size_t i = 0; i < start[t].values.size(); ++i) {
+      const double expected = static_cast<double>(reference[t].values[i]) - start[t].values[i];
+      const double actual = static_cast<double>(weights[t].values[i]) - start[t].values[i];
+      difference += (actual - expected) * (actual - expected);
+      norm += expected * expected;
+    }
+    worst = std::max(worst, std::sqrt(difference / norm));
+  }
+  return worst;
+}
+
+std::vector<nn::NamedTensor> starting_weights(const nn::ModelSpec& model, std::uint64_t seed) {
+  const auto device = make_cpu_device({.cores = {}});
+  const auto backend = ops::make_onednn_backend(*device);
+  nn::Graph graph(model, *device, *backend, {.batch = 1, .micro_batch = {}});
+  nn::initialize_parameters(graph, seed);
+  return nn::export_weights(graph);
+}
+
+}  // namespace ddpbench::test

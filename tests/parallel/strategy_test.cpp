@@ -1,0 +1,239 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every strategy computes what one device computes, and the faults that verification must catch
+// differ by far more than rounding.
+#include "parallel/strategy.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "kernels/runtime/error.h"
+#include "tests/parallel/strategy_harness.h"
+
+namespace ddpbench {
+namespace {
+
+using test::HarnessOptions;
+using test::HarnessResult;
+using test::relative_error;
+using test::run_strategy;
+using test::small_model;
+using test::starting_weights;
+
+constexpr std::int64_t kGlobalBatch = 24;
+constexpr int kSteps = 4;
+constexpr std::uint64_t kSeed = 7;
+
+// Two fp32 computations of the same K updates that sum in different orders: each gradient element
+// is a sum of n = batch x positions products, whose rounding errors differ by about sqrt(n) u
+// relative to the sum of magnitudes (Higham & Mary 2019); 32 allows for cancellation in that sum (a
+// gradient is about 1/32 of its terms' magnitudes) and the error grows with the K steps.
+double tolerance() {
+  const double n = static_cast<double>(kGlobalBatch) * 10 * 9;
+  return 32 * kSteps * std::sqrt(n) * std::ldexp(1.0, -24);
+}
+
+StrategyConfig config_of(const std::string& strategy, int replicas) {
+  StrategyConfig config;
+  config.strategy = strategy;
+  config.replicas = replicas;
+  config.servers = strategy == "ps" ? 2 : 0;
+  config.per_device_batch = kGlobalBatch / replicas;
+  config.optimizer = {.lr = 0.05, .momentum = 0.9, .weight_decay = 0.01};
+  config.first_bucket_bytes = 256;  // several buckets although the network is small
+  config.bucket_cap_bytes = 4096;
+  return config;
+}
+
+HarnessResult run(const StrategyConfig& config) {
+  return run_strategy(small_model(), config, {.steps = kSteps, .seed = kSeed});
+}
+
+struct Case {
+  std::string strategy;
+  int replicas;
+  bool overlap = true;
+  PsUpdate update = PsUpdate::server;
+};
+
+std::string case_name(const testing::TestParamInfo<Case>& info) {
+  const Case& c = info.param;
+  std::string name = c.strategy + "On" + std::to_string(c.replicas);
+  if (!c.overlap) name += "WithoutOverlap";
+  if (c.update == PsUpdate::worker) name += "UpdatingOnWorkers";
+  return name;
+}
+
+class StrategyEquivalence : public testing::TestWithParam<Case> {
+ protected:
+  StrategyConfig config() const {
+    StrategyConfig config = config_of(GetParam().strategy, GetParam().replicas);
+    config.overlap = GetParam().overlap;
+    config.ps_update = GetParam().update;
+    return config;
+  }
+  // Error against the accumulated reference, of the worst replica.
+  double error_of(const StrategyConfig& config) const {
+    const auto start = starting_weights(small_model(), kSeed);
+    const auto reference = run(config_of("reference", GetParam().replicas)).weights[0];
+    double worst = 0;
+    for (const auto& weights : run(config).weights) {
+      worst = std::max(worst, relative_error(start, weights, reference));
+    }
+    return worst;
+  }
+};
+
+TEST_P(StrategyEquivalence, MatchesOneDeviceAtEqualGlobalBatch) {
+  const auto start = starting_weights(small_model(), kSeed);
+  const auto single = run(config_of("single", 1));
+  const auto result = run(config());
+  for (const auto& weights : result.weights) {
+    EXPECT_LT(relative_error(start, weights, single.weights[0]), tolerance());
+  }
+  EXPECT_EQ(result.samples, single.samples);
+  EXPECT_NEAR(result.loss_sum, single.loss_sum, single.loss_sum * tolerance());
+}
+
+TEST_P(StrategyEquivalence, MatchesTheAccumulatedReference) {
+  EXPECT_LT(error_of(config()), tolerance());
+}
+
+TEST_P(StrategyEquivalence, KeepsReplicasBitEqual) {
+  const auto result = run(config());
+  for (const auto& weights : result.weights) {
+    for (std::size_t t = 0; t < weights.size(); ++t) {
+      EXPECT_EQ(weights[t].values, result.weights[0][t].values) << weights[t].name;
+    }
+  }
+}
+
+TEST_P(StrategyEquivalence, GivesTheSameBitsWhenRunAgain) {
+  const auto first = run(config()).weights;
+  const auto second = run(config()).weights;
+  for (std::size_t t = 0; t < first[0].size(); ++t) {
+    EXPECT_EQ(first[0][t].values, second[0][t].values) << first[0][t].name;
+  }
+}
+
+TEST_P(StrategyEquivalence, StartsAfreshAfterReset) {
+  const auto once = run(config()).weights;
+  const auto again = run_strategy(small_model(), config(),
+                                  {.steps = kSteps, .seed = kSeed, .reset_in_between = true})
+                         .weights;
+  for (std::size_t t = 0; t < once[0].size(); ++t) {
+    EXPECT_EQ(once[0][t].values, again[0][t].values) << once[0][t].name;
+  }
+}
+
+TEST_P(StrategyEquivalence, AMissingBucketIsFarOutsideTheTolerance) {
+  if (GetParam().replicas == 1) GTEST_SKIP() << "one replica reduces nothing";
+  StrategyConfig faulty = config();
+  faulty.faults.missing_bucket = 0;
+  EXPECT_GT(error_of(faulty), 10 * tolerance());
+}
+
+TEST_P(StrategyEquivalence, ASumForAnAverageIsFarOutsideTheTolerance) {
+  if (GetParam().replicas == 1) GTEST_SKIP() << "the sum of one is its average";
+  StrategyConfig faulty = config();
+  faulty.faults.sum_for_average = true;
+  EXPECT_GT(error_of(faulty), 10 * tolerance());
+}
+
+TEST_P(StrategyEquivalence, OneRanksStaleParameterIsFarOutsideTheTolerance) {
+  if (GetParam().replicas == 1) GTEST_SKIP() << "one replica cannot fall behind others";
+  StrategyConfig faulty = config();
+  faulty.faults.stale_replica = GetParam().replicas - 1;
+  faulty.faults.stale_step = 1;
+  EXPECT_GT(error_of(faulty), 10 * tolerance());
+}
+
+INSTANTIATE_TEST_SUITE_P(, StrategyEquivalence,
+                         testing::Values(Case{"single", 1}, Case{"dp", 1}, Case{"dp", 2},
+                                         Case{"dp", 3}, Case{"dp", 4}, Case{"ddp", 1},
+                                         Case{"ddp", 2}, Case{"ddp", 3}, Case{"ddp", 4},
+                                         Case{"ddp", 2, false}, Case{"ps", 1}, Case{"ps", 2},
+                                         Case{"ps", 3}, Case{"ps", 4}, Case{"ps", 2, false},
+                                         Case{"ps", 2, true, PsUpdate::worker},
+                                         Case{"ps", 3, true, PsUpdate::worker}),
+                         case_name);
+
+TEST(DataParallel, UsesMoreMemoryOnThePrimaryDevice) {
+  const auto result = run(config_of("dp", 3));
+  EXPECT_GT(result.peak_bytes[0], result.peak_bytes[1]);
+  EXPECT_EQ(result.peak_bytes[1], result.peak_bytes[2]);
+}
+
+// Counts what strategies mark.
+class CountingObserver : public PhaseObserver {
+ public:
+  void begin(Phase phase, Stream&) override { ++begun[static_cast<std::size_t>(phase)]; }
+  void end(Phase phase, Stream&) override { ++ended[static_cast<std::size_t>(phase)]; }
+  void bucket(const BucketTimes& times) override { buckets.push_back(times); }
+  std::array<int, kPhaseCount> begun{}, ended{};
+  std::vector<BucketTimes> buckets;
+};
+
+CountingObserver observe(const StrategyConfig& config) {
+  CountingObserver observer;
+  run_strategy(small_model(), config, {.steps = 1, .seed = kSeed, .observer = &observer});
+  EXPECT_EQ(observer.begun, observer.ended);
+  return observer;
+}
+
+TEST(Phases, DataParallelMarksEveryPartOfItsStep) {
+  const auto observer = observe(config_of("dp", 2));
+  for (const Phase phase : {Phase::scatter, Phase::replicate, Phase::forward, Phase::gather,
+                            Phase::loss, Phase::backward, Phase::reduce, Phase::optimizer}) {
+    EXPECT_EQ(observer.begun[static_cast<std::size_t>(phase)], 1) << to_string(phase);
+  }
+}
+
+TEST(Phases, DistributedDataParallelReportsEveryBucketInCausalOrder) {
+  const auto observer = observe(config_of("ddp", 2));
+  ASSERT_GT(observer.buckets.size(), 1u);
+  for (const BucketTimes& times : observer.buckets) {
+    EXPECT_LE(times.ready_s, times.start_s);
+    EXPECT_LE(times.start_s, times.arrived_s);
+    EXPECT_LE(times.arrived_s, times.end_s);
+    EXPECT_GT(times.bytes, 0u);
+  }
+}
+
+TEST(Phases, ParameterServerMarksPushAndPull) {
+  const auto observer = observe(config_of("ps", 2));
+  EXPECT_EQ(observer.begun[static_cast<std::size_t>(Phase::push)], 1);
+  EXPECT_EQ(observer.begun[static_cast<std::size_t>(Phase::pull)], 1);
+  EXPECT_EQ(observer.begun[static_cast<std::size_t>(Phase::optimizer)], 0);  // on the servers
+  EXPECT_EQ(observer.buckets.size(), 2u);
+}
+
+TEST(StrategyPlan, FeedsOneProcessTheGlobalBatchInDataParallel) {
+  const auto plan = plan_strategy(config_of("dp", 3));
+  ASSERT_EQ(plan.processes.size(), 1u);
+  EXPECT_EQ(plan.processes[0].shards, (std::vector<int>{0, 1, 2}));
+  EXPECT_EQ(plan.processes[0].batch, kGlobalBatch);
+}
+
+TEST(StrategyPlan, PutsServersAfterWorkers) {
+  const auto plan = plan_strategy(config_of("ps", 3));
+  ASSERT_EQ(plan.processes.size(), 5u);
+  EXPECT_EQ(plan.processes[2].role, Role::worker);
+  EXPECT_EQ(plan.processes[3].role, Role::server);
+  EXPECT_TRUE(plan.processes[3].shards.empty());
+}
+
+TEST(StrategyPlan, RefusesWhatCannotTrain) {
+  StrategyConfig several = config_of("single", 1);
+  several.replicas = 2;
+  EXPECT_THROW(plan_strategy(several), ConfigError);
+  StrategyConfig serverless = config_of("ps", 2);
+  serverless.servers = 0;
+  EXPECT_THROW(plan_strategy(serverless), ConfigError);
+  EXPECT_THROW(plan_strategy(config_of("horovod", 1)), ConfigError);
+}
+
+}  // namespace
+}  // namespace ddpbench
