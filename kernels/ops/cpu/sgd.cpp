@@ -22,8 +22,8 @@ class VectorSgd : public Sgd {
     const Factors factors = {static_cast<float>(args.options.lr),
                              static_cast<float>(args.options.momentum),
                              static_cast<float>(args.options.weight_decay), args.grad_scale};
-    ensure(factors.momentum == 0 || args.velocity, "SGD with momentum {} has no velocity buffer",
-           factors.momentum);
+    ensure(factors.momentum == 0 || args.velocity || args.count == 0,
+           "SGD with momentum {} has no velocity buffer", factors.momentum);
     parallel_elements(team_.threads, static_cast<std::int64_t>(args.count),
                       [&](std::int64_t begin, std::int64_t end) {
                         if (factors.momentum != 0)

@@ -1,0 +1,181 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// conv2d of the oneDNN backend against the reference loops.
+#include "kernels/runtime/error.h"
+#include "tests/ops/op_harness.h"
+
+namespace ddpbench::ops::testing {
+namespace {
+
+struct Case {
+  const char* name;
+  Conv2dDesc desc;
+};
+
+Conv2dDesc conv(Shape input, std::int64_t out, std::int64_t kernel, std::int64_t stride = 1,
+                std::int64_t pad = 0) {
+  return {.input = TensorLayout::plain(std::move(input)),
+          .out_channels = out,
+          .kernel_h = kernel,
+          .kernel_w = kernel,
+          .stride_h = stride,
+          .stride_w = stride,
+          .pad_h = pad,
+          .pad_w = pad};
+}
+
+Conv2dDesc without_bias(Conv2dDesc desc) {
+  desc.bias = false;
+  return desc;
+}
+Conv2dDesc with_relu(Conv2dDesc desc) {
+  desc.fuse_relu = true;
+  return desc;
+}
+Conv2dDesc first_layer(Conv2dDesc desc) {
+  desc.needs_grad_input = false;
+  return desc;
+}
+Conv2dDesc oblong(Conv2dDesc desc) {
+  desc.kernel_w = 5, desc.pad_w = 2, desc.stride_w = 2;
+  return desc;
+}
+
+std::vector<Case> cases() {
+  return {
+      {"OneSampleOneChannel", conv({1, 1, 9, 9}, 8, 3, 1, 1)},
+      {"NetworkFirstLayer", first_layer(conv({4, 1, 28, 28}, 32, 3, 1, 1))},
+      {"NetworkFirstLayerWithRelu", first_layer(with_relu(conv({2, 1, 28, 28}, 32, 3, 1, 1)))},
+      {"NetworkSecondLayer", conv({3, 32, 14, 14}, 64, 3, 1, 1)},
+      {"NetworkSecondLayerWithRelu", with_relu(conv({2, 32, 14, 14}, 64, 3, 1, 1))},
+      {"ThreeChannels", conv({2, 3, 11, 7}, 16, 3, 1, 1)},
+      {"ChannelsBelowABlock", conv({3, 5, 7, 9}, 17, 3, 1, 1)},
+      {"ChannelsBelowABlockWithRelu", with_relu(conv({3, 5, 7, 9}, 17, 3, 1, 1))},
+      {"ChannelsAboveABlock", conv({2, 33, 5, 5}, 5, 3)},
+      {"StrideWithoutPadding", conv({2, 16, 13, 13}, 16, 3, 2)},
+      {"LargeKernel", conv({2, 6, 14, 14}, 16, 5)},
+      {"LargeKernelPadded", with_relu(conv({2, 1, 28, 28}, 6, 5, 1, 2))},
+      {"OneByOne", conv({2, 16, 6, 5}, 24, 1)},
+      {"KernelAsLargeAsTheMap", conv({2, 4, 5, 5}, 3, 5)},
+      {"WithoutBias", without_bias(conv({2, 16, 8, 8}, 16, 3, 1, 1))},
+      {"Oblong", with_relu(oblong(conv({2, 8, 9, 12}, 16, 3, 1, 1)))},
+  };
+}
+
+struct Bounds {
+  double output, grad_input, grad_weight;
+};
+// Terms of one output: in * kh * kw; of an input gradient at most out * kh * kw; of a weight
+// gradient batch * oh * ow.
+Bounds bounds(const Conv2dDesc& desc, const Op& op) {
+  const std::int64_t window = desc.kernel_h * desc.kernel_w;
+  const Shape& out = op.output_layout().shape;
+  return {sum_tolerance(desc.input.shape[1] * window), sum_tolerance(out[1] * window),
+          sum_tolerance(out[0] * out[2] * out[3])};
+}
+
+class Conv2d : public ::testing::TestWithParam<Case> {};
+
+TEST_P(Conv2d, ComputesWhatTheReferenceDoes) {
+  const Conv2dDesc& desc = GetParam().desc;
+  BackendFixture plain = BackendFixture::reference();
+  const auto reference = plain.backend().conv2d(desc);
+  OpInputs in = random_inputs(*reference, 1);
+  in.want_grad_inputs = desc.needs_grad_input;
+  const OpOutputs want = run(plain, *reference, in);
+  for (const int threads : team_sizes()) {
+    BackendFixture fixture = BackendFixture::onednn(threads);
+    const auto op = fixture.backend().conv2d(desc);
+    SCOPED_TRACE(op->description());
+    const OpOutputs got = run(fixture, *op, in);
+    const Bounds bound = bounds(desc, *op);
+    EXPECT_TRUE(all_near(got.output, want.output, bound.output));
+    if (desc.needs_grad_input) {
+      EXPECT_TRUE(all_near(got.grad_inputs[0], want.grad_inputs[0], bound.grad_input));
+    }
+    ASSERT_EQ(got.grad_parameters.size(), desc.bias ? 2U : 1U);
+    for (std::size_t i = 0; i < got.grad_parameters.size(); ++i)
+      EXPECT_TRUE(all_near(got.grad_parameters[i], want.grad_parameters[i], bound.grad_weight));
+  }
+}
+
+TEST_P(Conv2d, AddsToTheGradientsThatAreThere) {
+  const Conv2dDesc& desc = GetParam().desc;
+  BackendFixture fixture = BackendFixture::onednn();
+  const auto op = fixture.backend().conv2d(desc);
+  OpInputs in = random_inputs(*op, 2);
+  in.want_grad_inputs = desc.needs_grad_input;
+  const OpOutputs once = run(fixture, *op, in);
+  in.initial_gradients = once.grad_parameters;
+  const OpOutputs twice = run(fixture, *op, in);
+  // g + g is exact.
+  for (std::size_t i = 0; i < once.grad_parameters.size(); ++i) {
+    Values doubled = once.grad_parameters[i];
+    for (float& v : doubled) v *= 2;
+    EXPECT_TRUE(same_bits(twice.grad_parameters[i], doubled));
+  }
+}
+
+TEST_P(Conv2d, GivesEqualBitsInEqualRuns) {
+  const Conv2dDesc& desc = GetParam().desc;
+  for (const int threads : team_sizes()) {
+    BackendFixture fixture = BackendFixture::onednn(threads);
+    const auto op = fixture.backend().conv2d(desc);
+    OpInputs in = random_inputs(*op, 3);
+    in.want_grad_inputs = desc.needs_grad_input;
+    const OpOutputs first = run(fixture, *op, in), second = run(fixture, *op, in);
+    EXPECT_TRUE(same_bits(first.output, second.output));
+    for (std::size_t i = 0; i < first.grad_parameters.size(); ++i)
+      EXPECT_TRUE(same_bits(first.grad_parameters[i], second.grad_parameters[i]));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, Conv2d, ::testing::ValuesIn(cases()),
+                         [](const auto& test) { return test.param.name; });
+
+TEST(Conv2dPlan, DescribesParametersAsPyTorchStoresThem) {
+  BackendFixture fixture = BackendFixture::onednn();
+  const auto op = fixture.backend().conv2d(conv({2, 3, 8, 8}, 5, 3));
+  const auto specs = op->parameters();
+  ASSERT_EQ(specs.size(), 2U);
+  EXPECT_EQ(specs[0].name, "weight");
+  EXPECT_EQ(specs[0].shape, (Shape{5, 3, 3, 3}));
+  EXPECT_EQ(specs[0].fan_in, 27);
+  EXPECT_EQ(specs[1].name, "bias");
+  EXPECT_EQ(specs[1].shape, (Shape{5}));
+  EXPECT_EQ(specs[1].fan_in, 27);
+  EXPECT_EQ(op->output_layout().shape, (Shape{2, 5, 6, 6}));
+}
+
+TEST(Conv2dPlan, CountsMultiplyAddsAsTwo) {
+  BackendFixture fixture = BackendFixture::onednn();
+  const Conv2dDesc desc = conv({2, 3, 8, 8}, 5, 3);
+  EXPECT_DOUBLE_EQ(fixture.backend().conv2d(desc)->forward_flops(), 2.0 * 2 * 5 * 36 * 27);
+  EXPECT_DOUBLE_EQ(fixture.backend().conv2d(desc)->backward_flops(), 4.0 * 2 * 5 * 36 * 27);
+  EXPECT_DOUBLE_EQ(fixture.backend().conv2d(first_layer(desc))->backward_flops(),
+                   2.0 * 2 * 5 * 36 * 27);
+}
+
+TEST(Conv2dPlan, NeverRunsOneChannelInputsOnThePlainLoop) {
+  BackendFixture fixture = BackendFixture::onednn();
+  const auto op = fixture.backend().conv2d(first_layer(conv({16, 1, 28, 28}, 32, 3, 1, 1)));
+  EXPECT_EQ(op->description().find("ref"), std::string::npos) << op->description();
+}
+
+TEST(Conv2dPlan, RefusesShapesWithoutAResult) {
+  for (BackendFixture* fixture : {new BackendFixture(BackendFixture::onednn()),
+                                  new BackendFixture(BackendFixture::reference())}) {
+    const std::unique_ptr<BackendFixture> owner(fixture);
+    OpBackend& backend = fixture->backend();
+    EXPECT_THROW(backend.conv2d(conv({2, 3, 4, 4}, 5, 7)), ConfigError);
+    EXPECT_THROW(backend.conv2d(conv({2, 3, 4}, 5, 3)), ConfigError);
+    EXPECT_THROW(backend.conv2d(conv({0, 3, 8, 8}, 5, 3)), ConfigError);
+    EXPECT_THROW(backend.conv2d(conv({2, 3, 8, 8}, 0, 3)), ConfigError);
+    EXPECT_THROW(backend.conv2d(conv({2, 3, 8, 8}, 5, 3, 0)), ConfigError);
+    EXPECT_THROW(backend.conv2d(conv({2, 3, 8, 8}, 5, 3, 1, -1)), ConfigError);
+  }
+}
+
+}  // namespace
+}  // namespace ddpbench::ops::testing

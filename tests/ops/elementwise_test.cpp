@@ -1,0 +1,120 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// relu, add and reorder of the oneDNN backend, and layout conversions.
+#include <limits>
+
+#include "kernels/ops/onednn/layout.h"
+#include "kernels/runtime/error.h"
+#include "tests/ops/op_harness.h"
+
+namespace ddpbench::ops::testing {
+namespace {
+
+struct Case {
+  const char* name;
+  Shape shape;
+};
+
+// The last one is long enough to be split over a team.
+std::vector<Case> cases() {
+  return {{"OneElement", {1, 1, 1, 1}},
+          {"OddSizes", {3, 5, 7, 3}},
+          {"ChannelsAboveABlock", {2, 33, 3, 5}},
+          {"Long", {4, 17, 29, 31}}};
+}
+
+std::vector<TensorLayout> layouts(const Shape& shape) {
+  return {TensorLayout::plain(shape), onednn::to_layout(onednn::image_desc(shape, 8)),
+          onednn::to_layout(onednn::image_desc(shape, 16))};
+}
+
+class Elementwise : public ::testing::TestWithParam<Case> {
+ protected:
+  // Runs make(backend, layout) of both backends in every layout; all results must be equal.
+  template <typename Make>
+  static void compare(const Make& make) {
+    BackendFixture plain = BackendFixture::reference();
+    const auto reference = make(plain.backend(), TensorLayout::plain(GetParam().shape));
+    const OpInputs in = random_inputs(*reference, 1);
+    const OpOutputs want = run(plain, *reference, in);
+    for (const int threads : team_sizes()) {
+      BackendFixture fixture = BackendFixture::onednn(threads);
+      for (const TensorLayout& layout : layouts(GetParam().shape)) {
+        SCOPED_TRACE(layout.tag);
+        const auto op = make(fixture.backend(), layout);
+        EXPECT_EQ(op->output_layout(), layout);
+        const OpOutputs got = run(fixture, *op, in);
+        EXPECT_TRUE(same_bits(got.output, want.output));
+        ASSERT_EQ(got.grad_inputs.size(), want.grad_inputs.size());
+        for (std::size_t i = 0; i < want.grad_inputs.size(); ++i)
+          EXPECT_TRUE(same_bits(got.grad_inputs[i], want.grad_inputs[i]));
+      }
+    }
+  }
+};
+
+TEST_P(Elementwise, ReluEqualsTheReference) {
+  compare([](OpBackend& backend, const TensorLayout& layout) { return backend.relu({layout}); });
+}
+
+TEST_P(Elementwise, AddEqualsTheReference) {
+  compare([](OpBackend& backend, const TensorLayout& layout) { return backend.add({layout}); });
+}
+
+TEST_P(Elementwise, ReorderMovesValuesAndTakesGradientsBack) {
+  BackendFixture fixture = BackendFixture::onednn();
+  for (const TensorLayout& from : layouts(GetParam().shape))
+    for (const TensorLayout& to : layouts(GetParam().shape)) {
+      SCOPED_TRACE(from.tag + " to " + to.tag);
+      const auto op = fixture.backend().reorder({.from = from, .to = to});
+      const OpInputs in = random_inputs(*op, 5);
+      const OpOutputs got = run(fixture, *op, in);
+      EXPECT_TRUE(same_bits(got.output, in.inputs[0]));
+      EXPECT_TRUE(same_bits(got.grad_inputs[0], in.grad_output));
+    }
+}
+
+TEST_P(Elementwise, ConvertsToEveryLayoutAndBack) {
+  BackendFixture fixture = BackendFixture::onednn();
+  const Values values = random_values(element_count(GetParam().shape), 7);
+  for (const TensorLayout& layout : layouts(GetParam().shape))
+    EXPECT_TRUE(same_bits(fixture.to_plain(fixture.to_layout(values, layout), layout), values));
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, Elementwise, ::testing::ValuesIn(cases()),
+                         [](const auto& test) { return test.param.name; });
+
+TEST(Relu, KeepsNaNAndLetsItsGradientThrough) {
+  BackendFixture fixture = BackendFixture::onednn();
+  const auto op = fixture.backend().relu({TensorLayout::plain({1, 3})});
+  const OpInputs in = {.inputs = {{std::numeric_limits<float>::quiet_NaN(), -1, 2}},
+                       .grad_output = {3, 4, 5}};
+  const OpOutputs got = run(fixture, *op, in);
+  EXPECT_TRUE(std::isnan(got.output[0]));
+  EXPECT_EQ(got.grad_inputs[0], (Values{3, 0, 5}));
+}
+
+TEST(Convert, KeepsTheOrderOfPyTorchForFlattenedChannels) {
+  BackendFixture fixture = BackendFixture::onednn();
+  const TensorLayout input = onednn::to_layout(onednn::image_desc({2, 17, 2, 3}, 16));
+  const auto op = fixture.backend().linear({.input = input, .out_features = 4});
+  const TensorLayout layout = op->parameters()[0].layout;
+  const Values values = random_values(4 * 17 * 6, 3);
+  const AlignedMemory stored = fixture.to_layout(values, layout);
+  EXPECT_TRUE(same_bits(fixture.to_plain(stored, layout), values));
+  // Element (1, channel 16, pixel 0): the second block of 16 channels, its first channel.
+  const auto* memory = reinterpret_cast<const float*>(stored.data());
+  EXPECT_EQ(memory[1 * 2 * 6 * 16 + 6 * 16], values[1 * 17 * 6 + 16 * 6]);
+}
+
+TEST(Convert, RefusesLayoutsOfDifferentTensors) {
+  BackendFixture fixture = BackendFixture::onednn();
+  Values a(24), b(24);
+  const TensorLayout blocked = onednn::to_layout(onednn::image_desc({1, 8, 3, 1}, 8));
+  EXPECT_THROW(fixture.backend().convert(blocked, a.data(), TensorLayout::plain({23}), b.data()),
+               ConfigError);
+}
+
+}  // namespace
+}  // namespace ddpbench::ops::testing

@@ -1,0 +1,136 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// linear of the oneDNN backend against the reference loops, from plain and blocked inputs.
+#include "kernels/ops/onednn/layout.h"
+#include "kernels/runtime/error.h"
+#include "tests/ops/op_harness.h"
+
+namespace ddpbench::ops::testing {
+namespace {
+
+struct Case {
+  const char* name;
+  LinearDesc desc;
+};
+
+LinearDesc linear(TensorLayout input, std::int64_t out) {
+  return {.input = std::move(input), .out_features = out};
+}
+LinearDesc linear(Shape input, std::int64_t out) {
+  return linear(TensorLayout::plain(std::move(input)), out);
+}
+TensorLayout blocked(const Shape& shape, std::int64_t block) {
+  return onednn::to_layout(onednn::image_desc(shape, block));
+}
+LinearDesc with_relu(LinearDesc desc) {
+  desc.fuse_relu = true;
+  return desc;
+}
+LinearDesc without_bias(LinearDesc desc) {
+  desc.bias = false;
+  return desc;
+}
+LinearDesc first_layer(LinearDesc desc) {
+  desc.needs_grad_input = false;
+  return desc;
+}
+
+std::vector<Case> cases() {
+  return {
+      {"OneSample", linear({1, 7}, 3)},
+      {"OneFeature", linear({5, 1}, 1)},
+      {"NetworkFirstLayer", with_relu(linear({8, 64, 7, 7}, 128))},
+      {"NetworkLastLayer", linear({33, 128}, 10)},
+      {"OddSizes", linear({17, 45}, 33)},
+      {"OddSizesWithRelu", with_relu(linear({17, 45}, 33))},
+      {"WithoutBias", without_bias(with_relu(linear({4, 20}, 6)))},
+      {"FirstLayer", first_layer(linear({4, 20}, 6))},
+      {"SixteenChannelBlocks", with_relu(linear(blocked({3, 64, 7, 7}, 16), 128))},
+      {"EightChannelBlocks", linear(blocked({3, 24, 3, 5}, 8), 10)},
+      {"PaddedChannelBlocks", with_relu(linear(blocked({3, 17, 3, 2}, 16), 5))},
+      {"ChannelsLast", linear(blocked({2, 6, 3, 2}, 6), 7)},
+  };
+}
+
+class Linear : public ::testing::TestWithParam<Case> {};
+
+TEST_P(Linear, ComputesWhatTheReferenceDoes) {
+  const LinearDesc& desc = GetParam().desc;
+  BackendFixture plain = BackendFixture::reference();
+  const auto reference = plain.backend().linear(desc);
+  OpInputs in = random_inputs(*reference, 1);
+  in.want_grad_inputs = desc.needs_grad_input;
+  const OpOutputs want = run(plain, *reference, in);
+  const std::int64_t batch = desc.input.shape[0];
+  const std::int64_t features = element_count(desc.input.shape) / batch;
+  for (const int threads : team_sizes()) {
+    BackendFixture fixture = BackendFixture::onednn(threads);
+    const auto op = fixture.backend().linear(desc);
+    EXPECT_EQ(op->input_layout(0), desc.input);
+    EXPECT_TRUE(op->output_layout().is_plain());
+    const OpOutputs got = run(fixture, *op, in);
+    EXPECT_TRUE(all_near(got.output, want.output, sum_tolerance(features)));
+    if (desc.needs_grad_input) {
+      EXPECT_TRUE(
+          all_near(got.grad_inputs[0], want.grad_inputs[0], sum_tolerance(desc.out_features)));
+    }
+    for (std::size_t i = 0; i < got.grad_parameters.size(); ++i)
+      EXPECT_TRUE(all_near(got.grad_parameters[i], want.grad_parameters[i], sum_tolerance(batch)));
+  }
+}
+
+TEST_P(Linear, AddsToTheGradientsThatAreThere) {
+  const LinearDesc& desc = GetParam().desc;
+  BackendFixture fixture = BackendFixture::onednn();
+  const auto op = fixture.backend().linear(desc);
+  OpInputs in = random_inputs(*op, 2);
+  in.want_grad_inputs = desc.needs_grad_input;
+  const OpOutputs fresh = run(fixture, *op, in);
+  for (const ParameterSpec& spec : op->parameters())
+    in.initial_gradients.push_back(random_values(element_count(spec.shape), 9));
+  const OpOutputs added = run(fixture, *op, in);
+  for (std::size_t i = 0; i < fresh.grad_parameters.size(); ++i) {
+    Values want = fresh.grad_parameters[i];
+    for (std::size_t k = 0; k < want.size(); ++k) want[k] += in.initial_gradients[i][k];
+    EXPECT_TRUE(all_near(added.grad_parameters[i], want, sum_tolerance(desc.input.shape[0] + 1)));
+  }
+}
+
+TEST_P(Linear, GivesEqualBitsInEqualRuns) {
+  const LinearDesc& desc = GetParam().desc;
+  for (const int threads : team_sizes()) {
+    BackendFixture fixture = BackendFixture::onednn(threads);
+    const auto op = fixture.backend().linear(desc);
+    OpInputs in = random_inputs(*op, 3);
+    in.want_grad_inputs = desc.needs_grad_input;
+    const OpOutputs first = run(fixture, *op, in), second = run(fixture, *op, in);
+    EXPECT_TRUE(same_bits(first.output, second.output));
+    for (std::size_t i = 0; i < first.grad_parameters.size(); ++i)
+      EXPECT_TRUE(same_bits(first.grad_parameters[i], second.grad_parameters[i]));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, Linear, ::testing::ValuesIn(cases()),
+                         [](const auto& test) { return test.param.name; });
+
+TEST(LinearPlan, KeepsTheShapeOfPyTorchWhateverTheLayout) {
+  BackendFixture fixture = BackendFixture::onednn();
+  const auto op = fixture.backend().linear(linear(blocked({2, 64, 7, 7}, 16), 128));
+  const auto specs = op->parameters();
+  EXPECT_EQ(specs[0].shape, (Shape{128, 3136}));
+  EXPECT_EQ(specs[0].layout.shape, (Shape{128, 3136}));
+  EXPECT_FALSE(specs[0].layout.is_plain());
+  EXPECT_EQ(specs[0].fan_in, 3136);
+  EXPECT_EQ(specs[1].shape, (Shape{128}));
+}
+
+TEST(LinearPlan, RefusesShapesWithoutAResult) {
+  BackendFixture fixture = BackendFixture::onednn();
+  EXPECT_THROW(fixture.backend().linear(linear(Shape{4}, 5)), ConfigError);
+  EXPECT_THROW(fixture.backend().linear(linear(Shape{4, 0}, 5)), ConfigError);
+  EXPECT_THROW(fixture.backend().linear(linear(Shape{4, 3}, 0)), ConfigError);
+}
+
+}  // namespace
+}  // namespace ddpbench::ops::testing

@@ -1,0 +1,133 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// max_pool2d of the oneDNN backend against the reference loops; everything is exact.
+#include <limits>
+
+#include "kernels/ops/onednn/layout.h"
+#include "kernels/runtime/error.h"
+#include "tests/ops/op_harness.h"
+
+namespace ddpbench::ops::testing {
+namespace {
+
+struct Case {
+  const char* name;
+  Shape input;
+  std::int64_t kernel, stride, pad;
+};
+
+std::vector<Case> cases() {
+  return {
+      {"NetworkFirstPool", {2, 32, 28, 28}, 2, 2, 0},
+      {"NetworkSecondPool", {2, 64, 14, 14}, 2, 2, 0},
+      {"OneSampleOneChannel", {1, 1, 4, 4}, 2, 2, 0},
+      {"OddHeightAndWidth", {3, 16, 7, 5}, 2, 2, 0},
+      {"ChannelsBelowABlock", {2, 5, 7, 9}, 2, 2, 0},
+      {"ChannelsAboveABlock", {2, 33, 6, 6}, 2, 2, 0},
+      {"OverlappingPadded", {2, 16, 9, 8}, 3, 2, 1},
+      {"OverlappingByStrideOne", {2, 17, 5, 5}, 2, 1, 0},
+      {"WindowsWithGaps", {2, 16, 9, 9}, 2, 3, 0},
+      {"HalfPadded", {2, 8, 5, 5}, 2, 2, 1},
+      {"GlobalPool", {2, 16, 7, 7}, 7, 7, 0},
+      {"WindowOfMoreElementsThanAByteCounts", {2, 16, 17, 17}, 17, 1, 0},
+  };
+}
+
+// Values of both signs with ties, so that the first winner and the ReLU matter.
+Values tied_values(std::int64_t count, std::uint32_t seed) {
+  Values values = random_values(count, seed);
+  for (float& v : values) v = static_cast<float>(static_cast<int>(v * 4));
+  return values;
+}
+
+class MaxPool2d : public ::testing::TestWithParam<Case> {
+ protected:
+  static MaxPool2dDesc desc(const TensorLayout& input, bool relu, bool plain) {
+    const Case& c = GetParam();
+    return {.input = input,
+            .kernel_h = c.kernel,
+            .kernel_w = c.kernel,
+            .stride_h = c.stride,
+            .stride_w = c.stride,
+            .pad_h = c.pad,
+            .pad_w = c.pad,
+            .fuse_relu = relu,
+            .plain_output = plain};
+  }
+  static std::vector<TensorLayout> layouts() {
+    const Shape& shape = GetParam().input;
+    return {TensorLayout::plain(shape), onednn::to_layout(onednn::image_desc(shape, 8)),
+            onednn::to_layout(onednn::image_desc(shape, 16)),
+            onednn::to_layout(onednn::image_desc(shape, shape[1]))};
+  }
+};
+
+TEST_P(MaxPool2d, EqualsTheReferenceInEveryLayout) {
+  for (const bool relu : {false, true}) {
+    BackendFixture plain = BackendFixture::reference();
+    const auto reference =
+        plain.backend().max_pool2d(desc(TensorLayout::plain(GetParam().input), relu, false));
+    OpInputs in = random_inputs(*reference, 1);
+    in.inputs[0] = tied_values(element_count(GetParam().input), 2);
+    // Small integers: overlapping windows' gradients add up exactly in any order.
+    in.grad_output = tied_values(static_cast<std::int64_t>(in.grad_output.size()), 3);
+    const OpOutputs want = run(plain, *reference, in);
+    for (const int threads : team_sizes()) {
+      BackendFixture fixture = BackendFixture::onednn(threads);
+      for (const TensorLayout& layout : layouts())
+        for (const bool plain_output : {false, true}) {
+          SCOPED_TRACE(layout.tag + (plain_output ? " to plain" : ""));
+          const auto op = fixture.backend().max_pool2d(desc(layout, relu, plain_output));
+          EXPECT_EQ(op->input_layout(0), layout);
+          EXPECT_EQ(op->output_layout().tag, plain_output ? "plain" : layout.tag);
+          EXPECT_FALSE(op->backward_needs_inputs());
+          EXPECT_FALSE(op->backward_needs_output());
+          const OpOutputs got = run(fixture, *op, in);
+          EXPECT_TRUE(all_near(got.output, want.output, 0));
+          EXPECT_TRUE(all_near(got.grad_inputs[0], want.grad_inputs[0], 0));
+        }
+    }
+  }
+}
+
+TEST_P(MaxPool2d, LetsNaNWinAndPassItsGradient) {
+  constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+  BackendFixture fixture = BackendFixture::onednn();
+  for (const TensorLayout& layout : layouts()) {
+    const auto op = fixture.backend().max_pool2d(desc(layout, true, false));
+    OpInputs in = random_inputs(*op, 1);
+    std::fill(in.inputs[0].begin(), in.inputs[0].end(), -1.0F);
+    in.inputs[0][0] = kNaN;
+    std::fill(in.grad_output.begin(), in.grad_output.end(), 1.0F);
+    const OpOutputs got = run(fixture, *op, in);
+    EXPECT_TRUE(std::isnan(got.output[0]));
+    EXPECT_GT(got.grad_inputs[0][0], 0);
+    EXPECT_EQ(std::count_if(got.grad_inputs[0].begin() + 1, got.grad_inputs[0].end(),
+                            [](float v) { return v != 0; }),
+              0);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, MaxPool2d, ::testing::ValuesIn(cases()),
+                         [](const auto& test) { return test.param.name; });
+
+TEST(MaxPool2dPlan, RefusesShapesWithoutAResult) {
+  BackendFixture fixture = BackendFixture::onednn();
+  const auto pool = [&](Shape shape, std::int64_t kernel, std::int64_t stride, std::int64_t pad) {
+    return fixture.backend().max_pool2d({.input = TensorLayout::plain(std::move(shape)),
+                                         .kernel_h = kernel,
+                                         .kernel_w = kernel,
+                                         .stride_h = stride,
+                                         .stride_w = stride,
+                                         .pad_h = pad,
+                                         .pad_w = pad});
+  };
+  EXPECT_THROW(pool({2, 3, 4, 4}, 5, 1, 0), ConfigError);
+  EXPECT_THROW(pool({2, 3, 4, 4}, 2, 0, 0), ConfigError);
+  EXPECT_THROW(pool({2, 3, 4, 4}, 2, 2, 2), ConfigError);
+  EXPECT_THROW(pool({2, 3, 4}, 2, 2, 0), ConfigError);
+}
+
+}  // namespace
+}  // namespace ddpbench::ops::testing

@@ -1,0 +1,93 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Runs one operation of any backend on plain host data: converts to the layouts that it wants,
+// gives it memory of exactly the sizes that it asked for (filled with NaN, so that a read of
+// something never written shows), runs forward and backward, converts back.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/ops/backend.h"
+#include "kernels/runtime/cpu_device.h"
+
+namespace ddpbench::ops::testing {
+
+using Values = std::vector<float>;
+
+// Uniform in [-1, 1), the same for the same seed and count on every machine.
+Values random_values(std::int64_t count, std::uint32_t seed);
+// 0 .. count-1 in random order: all distinct, gaps of 1.
+Values shuffled_values(std::int64_t count, std::uint32_t seed);
+
+// 64-byte aligned memory of exact size, filled with NaN.
+class AlignedMemory {
+ public:
+  explicit AlignedMemory(std::size_t bytes);
+  std::byte* data() const { return data_.get(); }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  struct Free {
+    void operator()(std::byte* p) const;
+  };
+  std::unique_ptr<std::byte, Free> data_;
+  std::size_t bytes_;
+};
+
+// A backend with its device and stream.
+class BackendFixture {
+ public:
+  static BackendFixture onednn(int threads = 1);
+  static BackendFixture reference();
+  OpBackend& backend() { return *backend_; }
+  Stream& stream() { return *stream_; }
+
+  AlignedMemory to_layout(const Values& plain, const TensorLayout& layout);
+  Values to_plain(const AlignedMemory& memory, const TensorLayout& layout);
+
+ private:
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Stream> stream_;
+  std::unique_ptr<OpBackend> backend_;
+};
+
+// Team sizes that tests run: ThreadSanitizer does not know libgomp's synchronisation.
+std::vector<int> team_sizes();
+
+struct OpInputs {
+  std::vector<Values> inputs = {};
+  std::vector<Values> parameters = {};
+  Values grad_output = {};
+  // When not empty: what the parameter gradients hold before backward, which accumulates.
+  std::vector<Values> initial_gradients = {};
+  bool want_grad_inputs = true;
+};
+
+// Random tensors of the right sizes for an operation.
+OpInputs random_inputs(const Op& op, std::uint32_t seed);
+
+struct OpOutputs {
+  Values output;
+  std::vector<Values> grad_inputs;
+  std::vector<Values> grad_parameters;
+};
+
+OpOutputs run(BackendFixture& fixture, Op& op, const OpInputs& in);
+
+// |got - want| <= tolerance for every element; the message names the first that is not.
+::testing::AssertionResult all_near(const Values& got, const Values& want, double tolerance);
+// Equal bits, so that NaN equals itself.
+::testing::AssertionResult same_bits(const Values& got, const Values& want);
+
+// What a sum of `terms` products of values in [-1, 1] may be off in single precision: each of
+// `terms` additions rounds a partial sum, which is about sqrt(terms) / 3, by at most half an
+// epsilon of it, and random roundings add up as sqrt(terms): eps * terms / 6. Six times that.
+double sum_tolerance(std::int64_t terms);
+
+}  // namespace ddpbench::ops::testing

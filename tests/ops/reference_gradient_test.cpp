@@ -1,0 +1,160 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The reference operations' gradients against finite differences of their own outputs.
+//
+// f(t) = sum_k grad_output_k * output_k(t) has the operation's gradients as derivatives. conv2d and
+// linear without ReLU are linear in each argument: (f(t + h) - f(t - h)) / 2h is exact for any h
+// but for the rounding of the outputs, at most eps/2 each: eps * sum |grad_output * output| / h
+// / 2.
+#include <cmath>
+#include <limits>
+
+#include "tests/ops/op_harness.h"
+
+namespace ddpbench::ops::testing {
+namespace {
+
+constexpr double kEpsilon = std::numeric_limits<float>::epsilon();
+
+double objective(BackendFixture& fixture, Op& op, const OpInputs& in) {
+  const Values output = run(fixture, op, in).output;
+  double sum = 0;
+  for (std::size_t k = 0; k < output.size(); ++k)
+    sum += static_cast<double>(in.grad_output[k]) * output[k];
+  return sum;
+}
+
+// Checks the gradient of every element of `argument`, which is a part of `in`.
+void check_gradient(BackendFixture& fixture, Op& op, OpInputs& in, Values& argument,
+                    const Values& gradient, float h) {
+  double magnitude = 0;
+  for (const float y : run(fixture, op, in).output) magnitude += std::abs(y) + h;
+  const double tolerance = kEpsilon * magnitude / h;
+  for (std::size_t k = 0; k < argument.size(); ++k) {
+    const float value = argument[k];
+    argument[k] = value + h;
+    const double above = objective(fixture, op, in);
+    const float up = argument[k];
+    argument[k] = value - h;
+    const double below = objective(fixture, op, in);
+    const double slope = (above - below) / (static_cast<double>(up) - argument[k]);
+    argument[k] = value;
+    EXPECT_NEAR(gradient[k], slope, tolerance) << "element " << k;
+  }
+}
+
+void check_all_gradients(BackendFixture& fixture, Op& op, OpInputs in, float h) {
+  const OpOutputs out = run(fixture, op, in);
+  for (std::size_t i = 0; i < in.inputs.size(); ++i)
+    check_gradient(fixture, op, in, in.inputs[i], out.grad_inputs[i], h);
+  for (std::size_t i = 0; i < in.parameters.size(); ++i)
+    check_gradient(fixture, op, in, in.parameters[i], out.grad_parameters[i], h);
+}
+
+TEST(ReferenceGradient, OfConv2dEqualsFiniteDifferences) {
+  BackendFixture fixture = BackendFixture::reference();
+  for (const std::int64_t stride : {1, 2})
+    for (const std::int64_t pad : {0, 1}) {
+      const auto op = fixture.backend().conv2d({.input = TensorLayout::plain({2, 3, 5, 6}),
+                                                .out_channels = 2,
+                                                .kernel_h = 3,
+                                                .kernel_w = 2,
+                                                .stride_h = stride,
+                                                .stride_w = 1,
+                                                .pad_h = pad,
+                                                .pad_w = 1});
+      check_all_gradients(fixture, *op, random_inputs(*op, 1), 0.5F);
+    }
+}
+
+TEST(ReferenceGradient, OfLinearEqualsFiniteDifferences) {
+  BackendFixture fixture = BackendFixture::reference();
+  const auto op =
+      fixture.backend().linear({.input = TensorLayout::plain({3, 2, 2, 2}), .out_features = 5});
+  check_all_gradients(fixture, *op, random_inputs(*op, 1), 0.5F);
+}
+
+TEST(ReferenceGradient, OfAddEqualsFiniteDifferences) {
+  BackendFixture fixture = BackendFixture::reference();
+  const auto op = fixture.backend().add({TensorLayout::plain({2, 5})});
+  check_all_gradients(fixture, *op, random_inputs(*op, 1), 0.5F);
+}
+
+// Piecewise linear: with all values at least 1 apart, and none within h of 0, no kink is crossed.
+TEST(ReferenceGradient, OfMaxPoolEqualsFiniteDifferences) {
+  BackendFixture fixture = BackendFixture::reference();
+  for (const bool relu : {false, true})
+    for (const std::int64_t pad : {0, 1}) {
+      const auto op = fixture.backend().max_pool2d({.input = TensorLayout::plain({2, 2, 5, 4}),
+                                                    .kernel_h = 3,
+                                                    .kernel_w = 2,
+                                                    .stride_h = 2,
+                                                    .stride_w = 1,
+                                                    .pad_h = pad,
+                                                    .pad_w = pad,
+                                                    .fuse_relu = relu});
+      OpInputs in = random_inputs(*op, 1);
+      in.inputs[0] = shuffled_values(80, 2);
+      for (float& v : in.inputs[0]) v -= 50.5F;
+      check_all_gradients(fixture, *op, in, 0.25F);
+    }
+}
+
+TEST(ReferenceGradient, OfReluEqualsFiniteDifferences) {
+  BackendFixture fixture = BackendFixture::reference();
+  const auto op = fixture.backend().relu({TensorLayout::plain({2, 10})});
+  OpInputs in = random_inputs(*op, 1);
+  in.inputs[0] = shuffled_values(20, 2);
+  for (float& v : in.inputs[0]) v -= 10.5F;
+  check_all_gradients(fixture, *op, in, 0.25F);
+}
+
+// A fused operation is the operation followed by relu: composing the two must give the same bits.
+void check_fused_relu(BackendFixture& fixture, Op& fused, Op& bare) {
+  const OpInputs in = random_inputs(fused, 3);
+  const OpOutputs want_bare = run(fixture, bare, in);
+  const auto relu = fixture.backend().relu({bare.output_layout()});
+  const OpOutputs want =
+      run(fixture, *relu, {.inputs = {want_bare.output}, .grad_output = in.grad_output});
+  OpInputs masked = in;
+  masked.grad_output = want.grad_inputs[0];
+  const OpOutputs want_gradients = run(fixture, bare, masked);
+  const OpOutputs got = run(fixture, fused, in);
+  EXPECT_TRUE(same_bits(got.output, want.output));
+  EXPECT_TRUE(same_bits(got.grad_inputs[0], want_gradients.grad_inputs[0]));
+  for (std::size_t i = 0; i < got.grad_parameters.size(); ++i)
+    EXPECT_TRUE(same_bits(got.grad_parameters[i], want_gradients.grad_parameters[i]));
+}
+
+TEST(ReferenceGradient, OfFusedReluIsThatOfReluAfterTheOperation) {
+  BackendFixture fixture = BackendFixture::reference();
+  Conv2dDesc conv = {
+      .input = TensorLayout::plain({2, 3, 5, 5}), .out_channels = 4, .kernel_h = 3, .kernel_w = 3};
+  const auto bare_conv = fixture.backend().conv2d(conv);
+  conv.fuse_relu = true;
+  check_fused_relu(fixture, *fixture.backend().conv2d(conv), *bare_conv);
+  LinearDesc linear = {.input = TensorLayout::plain({4, 6}), .out_features = 5};
+  const auto bare_linear = fixture.backend().linear(linear);
+  linear.fuse_relu = true;
+  check_fused_relu(fixture, *fixture.backend().linear(linear), *bare_linear);
+}
+
+TEST(ReferenceGradient, AccumulatesOntoWhatIsThere) {
+  BackendFixture fixture = BackendFixture::reference();
+  const auto op =
+      fixture.backend().linear({.input = TensorLayout::plain({4, 6}), .out_features = 5});
+  OpInputs in = random_inputs(*op, 3);
+  const OpOutputs once = run(fixture, *op, in);
+  in.initial_gradients = once.grad_parameters;
+  const OpOutputs twice = run(fixture, *op, in);
+  for (std::size_t i = 0; i < 2; ++i) {
+    Values doubled = once.grad_parameters[i];
+    for (float& v : doubled) v *= 2;
+    // Added before the one rounding: half an epsilon of values below 8.
+    EXPECT_TRUE(all_near(twice.grad_parameters[i], doubled, 8 * kEpsilon));
+  }
+}
+
+}  // namespace
+}  // namespace ddpbench::ops::testing
