@@ -1,0 +1,175 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/report_reader.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "kernels/runtime/error.h"
+#include "tests/reports/sample_report.h"
+
+namespace ddpbench::report {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+std::string refusal(const std::string& text) {
+  try {
+    parse_report(text, "some.json");
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+std::string refusal_with(const char* pointer, const ordered_json& value) {
+  ordered_json document = to_json(test::sample_report());
+  document[ordered_json::json_pointer(pointer)] = value;
+  return refusal(document.dump());
+}
+
+std::string refusal_without(const char* pointer) {
+  ordered_json document = to_json(test::sample_report());
+  const ordered_json::json_pointer place(pointer);
+  document.at(place.parent_pointer()).erase(place.back());
+  return refusal(document.dump());
+}
+
+TEST(ReportReader, GivesBackExactlyWhatWasWritten) {
+  const ordered_json written = to_json(test::sample_report());
+  EXPECT_EQ(to_json(parse_report(written.dump(), "some.json")).dump(2), written.dump(2));
+}
+
+TEST(ReportReader, KeepsADivergedLossMissing) {
+  Report report = test::sample_report();
+  report.runs[1].epochs[0].train_loss = std::numeric_limits<double>::infinity();
+  const ordered_json written = to_json(report);
+  EXPECT_EQ(to_json(parse_report(written.dump(), "some.json")).dump(2), written.dump(2));
+}
+
+TEST(ReportReader, RestoresFiguresReasonsAndOptions) {
+  const Report report = parse_report(to_json(test::sample_report()).dump(), "some.json");
+  ASSERT_EQ(report.runs.size(), 6u);
+  EXPECT_EQ(*report.runs[2].samples_per_s.value, 6100.5);
+  EXPECT_EQ(report.runs[1].phases.at("gather_s").reason, "observing is off");
+  EXPECT_EQ(report.runs[2].strategy_options.at("overlap"), "on");
+  EXPECT_EQ(report.runs[2].strategy_options.at("bucket_cap_mb"), "25");
+  EXPECT_EQ(report.runs[4].error->signal, 9);
+  EXPECT_EQ(report.runs[5].status, Status::skipped);
+  EXPECT_EQ(report.environment.cpu.l3_bytes, 0u);
+}
+
+TEST(ReportReader, IgnoresKeysThatItDoesNotKnow) {
+  ordered_json document = to_json(test::sample_report());
+  document["added"] = {{"later", 1}};
+  document["runs"][0]["added"] = "later";
+  EXPECT_EQ(refusal(document.dump()), "nothing was thrown");
+}
+
+TEST(ReportReader, ReadsFiles) {
+  const fs::path path = fs::path(::testing::TempDir()) / "ddpbench_report_reader_test.json";
+  fs::remove(path);
+  write_report(test::sample_report(), path, false);
+  EXPECT_EQ(to_json(read_report(path)), to_json(test::sample_report()));
+  fs::remove(path);
+}
+
+TEST(ReportReader, NamesFilesThatItCannotRead) {
+  const auto message = [](const std::string& path) {
+    try {
+      read_report(path);
+    } catch (const ConfigError& error) {
+      return std::string(error.what());
+    }
+    return std::string("nothing was thrown");
+  };
+  EXPECT_EQ(message("/nonexistent/report.json"), "report /nonexistent/report.json: no such file");
+  EXPECT_EQ(message(::testing::TempDir()),
+            "report " + ::testing::TempDir() + ": not a regular file");
+  EXPECT_EQ(message("/dev/zero"), "report /dev/zero: not a regular file");
+}
+
+TEST(ReportReader, RefusesEveryTruncationOfAReport) {
+  const std::string text = to_json(test::sample_report()).dump();
+  for (std::size_t length = 0; length < text.size(); length += 97) {
+    EXPECT_THAT(refusal(text.substr(0, length)),
+                AllOf(HasSubstr("report some.json: not valid JSON"), HasSubstr("column")))
+        << length;
+  }
+}
+
+TEST(ReportReader, RefusesNumbersThatNoDoubleHolds) {
+  EXPECT_THAT(refusal(R"({"schema_version": 1e999})"), HasSubstr("not valid JSON"));
+}
+
+TEST(ReportReader, RefusesBytesThatAreNoUtf8) {
+  EXPECT_THAT(refusal("{\"schema_version\": \"\xff\"}"), HasSubstr("not valid JSON"));
+}
+
+TEST(ReportReader, RefusesDeepNestingWithoutFollowingIt) {
+  const std::string deep(1000000, '[');
+  EXPECT_THAT(refusal(deep), HasSubstr("nested deeper than 64 levels"));
+  EXPECT_THAT(refusal(R"({"config":)" + deep), HasSubstr("nested deeper than 64 levels"));
+}
+
+TEST(ReportReader, RefusesOtherSchemaVersionsBeforeAnythingElse) {
+  EXPECT_THAT(refusal(R"({"schema_version": 2})"),
+              AllOf(HasSubstr("some.json"), HasSubstr("/schema_version"),
+                    HasSubstr("schema version 2 is not known"), HasSubstr("newer ddpbench")));
+  EXPECT_THAT(refusal(R"({"schema_version": 0})"), HasSubstr("no ddpbench report"));
+  EXPECT_THAT(refusal(R"({"schema_version": "1"})"), HasSubstr("expected an integer"));
+  EXPECT_THAT(refusal("{}"), HasSubstr("\"schema_version\" is missing"));
+  EXPECT_THAT(refusal("[]"), HasSubstr("(the whole document): expected an object, found array"));
+}
+
+TEST(ReportReader, NamesThePointerOfAWrongType) {
+  EXPECT_EQ(refusal_with("/runs/2/world_size", "two"),
+            "report some.json: /runs/2/world_size: expected an integer, found string");
+  EXPECT_EQ(refusal_with("/runs/2/world_size", 1.5),
+            "report some.json: /runs/2/world_size: expected an integer, found number");
+  EXPECT_EQ(refusal_with("/runs/1/step/samples_s/2", nullptr),
+            "report some.json: /runs/1/step/samples_s/2: expected a number, found null");
+  EXPECT_EQ(refusal_with("/runs", 7), "report some.json: /runs: expected an array, found number");
+  EXPECT_EQ(refusal_with("/config", "{}"),
+            "report some.json: /config: expected an object, found string");
+  EXPECT_EQ(refusal_with("/runs/0/oversubscribed", 1),
+            "report some.json: /runs/0/oversubscribed: expected true or false, found number");
+}
+
+TEST(ReportReader, NamesThePointerOfAnIntegerOutOfRange) {
+  EXPECT_EQ(refusal_with("/runs/2/world_size", 1LL << 40),
+            "report some.json: /runs/2/world_size: 1099511627776 is out of range");
+  EXPECT_EQ(refusal_with("/runs/1/devices/0/memory/peak_bytes", -1),
+            "report some.json: /runs/1/devices/0/memory/peak_bytes: -1 is out of range");
+  EXPECT_THAT(refusal_with("/runs/2/parameters", 1ULL << 63), HasSubstr("is out of range"));
+}
+
+TEST(ReportReader, NamesThePointerOfAnUnknownWord) {
+  EXPECT_EQ(refusal_with("/runs/2/status", "done"),
+            "report some.json: /runs/2/status: \"done\" is none of: ok, failed, skipped, "
+            "interrupted");
+  EXPECT_THAT(refusal_with("/runs/2/verification/status", "maybe"), HasSubstr("is none of"));
+  EXPECT_THAT(refusal_with("/status", "skipped"), HasSubstr("only runs can be skipped"));
+}
+
+TEST(ReportReader, NamesMissingKeysAndTheirObject) {
+  EXPECT_EQ(refusal_without("/runs/3/epochs"),
+            "report some.json: /runs/3: the key \"epochs\" is missing");
+  EXPECT_EQ(refusal_without("/runs/1/phases/gather_s_reason"),
+            "report some.json: /runs/1/phases: the key \"gather_s_reason\" is missing");
+  EXPECT_EQ(refusal_without("/runs/4/error"),
+            "report some.json: /runs/4: the key \"error\" is missing");
+  EXPECT_EQ(refusal_without("/runs/5/reason"),
+            "report some.json: /runs/5: the key \"reason\" is missing");
+  EXPECT_THAT(refusal_with("/error", nullptr), HasSubstr("/error: expected an object"));
+}
+
+}  // namespace
+}  // namespace ddpbench::report

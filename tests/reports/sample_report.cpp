@@ -1,0 +1,150 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/reports/sample_report.h"
+
+#include <string>
+
+namespace ddpbench::report::test {
+namespace {
+
+constexpr std::uint64_t kMiB = 1024 * 1024;
+
+DeviceRow sample_device(int rank, std::uint64_t peak_bytes) {
+  DeviceRow device;
+  device.rank = rank;
+  device.process_rank = rank;
+  device.host = "node";
+  device.device = "cpu:" + std::to_string(rank);
+  device.cores = {rank};
+  device.step_time_median_s = Figure::of(0.02);
+  device.peak_bytes = peak_bytes;
+  device.by_category_bytes = {{"weights", 1686568}, {"activations", 20 * kMiB}};
+  device.process_peak_rss_bytes = Figure::of(123456789);
+  return device;
+}
+
+Environment sample_environment() {
+  Environment environment;
+  environment.hosts = {"node"};
+  environment.operating_system = "Debian 12";
+  environment.kernel = "6.1";
+  environment.cpu = {"Imaginary 9000", 2, 2, 1 * kMiB, 0, 8ULL << 30, {"avx2", "avx512f"}};
+  environment.gpus = {{"Imaginary GPU", "1.0", 80ULL << 30}};
+  environment.libraries = {{"oneDNN", "2.6.3"}};
+  environment.variables = {{"OMP_NUM_THREADS", "1"}};
+  return environment;
+}
+
+Run failed_run() {
+  Run run = sample_run("ddp", 4, 0);
+  run.status = Status::failed;
+  run.error = ErrorInfo{"signal", 2, "node", 9, 5, "backward", "", "killed by SIGKILL"};
+  run.epochs.clear();
+  run.step = {};
+  run.phases.clear();
+  run.devices.clear();
+  run.samples_per_s = run.samples_per_s_per_device = {};
+  run.verification = {};
+  return run;
+}
+
+Run skipped_run() {
+  Run run;
+  run.status = Status::skipped;
+  run.reason = "no CUDA device is here";
+  run.strategy = "dp";
+  run.world_size = 8;
+  run.device = "cuda";
+  run.precision = "fp32";
+  run.model = "simple_cnn";
+  run.optimizer = {{"lr", 0.01}, {"momentum", 0.9}, {"weight_decay", 0}};
+  run.scaling_mode = "weak";
+  return run;
+}
+
+}  // namespace
+
+Run sample_run(const char* strategy, int world_size, double samples_per_s) {
+  Run run;
+  run.strategy = strategy;
+  run.world_size = world_size;
+  run.device = "cpu";
+  run.device_model = "Imaginary 9000";
+  run.backend = world_size > 1 ? "ring" : "";
+  run.precision = "fp32";
+  run.model = "simple_cnn";
+  run.parameters = 421642;
+  run.optimizer = {{"lr", 0.01}, {"momentum", 0.9}, {"weight_decay", 0}};
+  run.per_device_batch_size = 64;
+  run.global_batch_size = 64 * world_size;
+  run.scaling_mode = "weak";
+  run.dataset_name = "mnist";
+  run.dataset_source = "files";
+  run.train_samples = 60000;
+  run.test_samples = 10000;
+  run.time = {0.1, 0.2, 0.3, 10, 1.5, 12.1};
+  run.epochs = {{0, 10, 60032, 6003.2, 0.2345, 0.93, Figure::of(0.9812)}};
+  run.step.warmup = 10;
+  run.step.count = 3;
+  run.step.time_s = StepStatistics{0.02, 0.001, 0.0191, 0.0209, 0.02098, 0.019, 0.021};
+  run.step.samples_s = {0.019, 0.02, 0.021};
+  run.phases = {{"data_wait_s", Figure::of(0.0001)}, {"forward_s", Figure::of(0.006)},
+                {"backward_s", Figure::of(0.012)},   {"optimizer_s", Figure::of(0.001)},
+                {"comm_s", Figure::of(0.0015)},      {"comm_exposed_s", Figure::of(0.0003)},
+                {"overlap_ratio", Figure::of(0.8)}};
+  if (world_size == 1) {
+    for (const char* key : {"comm_s", "comm_exposed_s", "overlap_ratio"}) {
+      run.phases[key] = Figure::missing("one device");
+    }
+  }
+  for (int rank = 0; rank < world_size; ++rank) {
+    run.devices.push_back(sample_device(rank, (rank == 0 ? 40 : 30) * kMiB));
+  }
+  run.verification.status = "passed";
+  run.verification.steps = 3;
+  run.verification.max_relative_error = Figure::of(2e-6);
+  run.verification.worst_tensor = "conv2.weight";
+  run.verification.tolerance = Figure::of(6e-4);
+  run.verification.replicas_bit_equal = true;
+  run.samples_per_s = Figure::of(samples_per_s);
+  run.samples_per_s_per_device = Figure::of(samples_per_s / world_size);
+  run.scaling_reason = "no single run in this report";
+  return run;
+}
+
+Report sample_report() {
+  Report report;
+  report.generator = {"0.1.0", std::nullopt, std::nullopt, "built outside a git checkout"};
+  report.status = Status::failed;
+  report.started_at = "2026-01-31T12:00:00Z";
+  report.finished_at = "2026-01-31T12:01:00Z";
+  report.argv = {"ddpbench", "--strategy=single,dp,ddp,ps"};
+  report.environment = sample_environment();
+  report.config_json = R"({"strategies":["single","dp"],"dataset":{"name":"mnist"},"lr":0.01})";
+
+  Run single = sample_run("single", 1, 3200);
+  single.verification = {};
+  single.verification.status = "reference";
+  single.scaling = Scaling{"single", 1, 1};
+  Run dp = sample_run("dp", 2, 5200);
+  dp.scaling = Scaling{"single", 1.625, 0.8125};
+  dp.phases["scatter_s"] = Figure::of(0.0005);
+  dp.phases["gather_s"] = Figure::missing("observing is off");
+  Run ddp = sample_run("ddp", 2, 6100.5);
+  ddp.scaling = Scaling{"single", 1.90640625, 0.953203125};
+  ddp.strategy_options = {{"overlap", "on"}, {"bucket_cap_mb", "25"}, {"note", "plain"}};
+  ddp.devices[1].buckets = {{0, 1605632, 0.010, 0.0101, 0.0102, 0.0110}};
+  ddp.injected = "slow:rank=1,phase=backward,percent=25";
+  Run ps = sample_run("ps", 4, 6000);
+  ps.servers = 2;
+  ps.oversubscribed = true;
+  ps.scaling_reason = "oversubscribed: more compute threads than cores";
+  ps.devices.push_back(sample_device(4, 2 * kMiB));
+  ps.devices.back().role = "server";
+  ps.devices.back().step_time_median_s = {};
+  report.runs = {single, dp, ddp, ps, failed_run(), skipped_run()};
+  report.error = report.runs[4].error;
+  return report;
+}
+
+}  // namespace ddpbench::report::test
