@@ -6,8 +6,8 @@
     scripts/check_size.py [ROOT]
 
 Fails when a source has over 500 lines or a function over 60; prints medians and the largest ones.
-Functions are found by their braces in code that clang-format laid out, lambdas count as part of the
-function around them.
+Functions are found by their braces in code that clang-format laid out; lambdas count as part of the
+function around them, tables of data (under one statement in ten lines) do not count.
 """
 
 import pathlib
@@ -42,7 +42,7 @@ def is_function(header: str) -> bool:
 
 def functions_of(path: str, text: str) -> Iterator[Extent]:
     code = code_only(text)
-    depth, inside, first, header_start = 0, None, 0, 0
+    depth, inside, begin, first, header_start = 0, None, 0, 0, 0
     for match in re.finditer(r"[{};]", code):
         token, at = match.group(), match.start()
         if token == "{":
@@ -56,8 +56,9 @@ def functions_of(path: str, text: str) -> Iterator[Extent]:
             depth -= 1
             if inside == depth:
                 inside = None
-                last = code.count("\n", 0, at) + 1
-                yield Extent(last - first + 1, f"{path}:{first}")
+                lines = code.count("\n", begin, at) + 1
+                if code.count(";", begin, at) * 10 >= lines - 2:
+                    yield Extent(lines, f"{path}:{first}")
         header_start = match.end()
 
 

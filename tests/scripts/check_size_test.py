@@ -54,6 +54,12 @@ class CheckSize(unittest.TestCase):
         _, out = self.check('void f() {\n  a("{");  // {\n}\nvoid h() {\n}\n')
         self.assertIn("2 functions", out)
 
+    def test_does_not_count_functions_that_are_tables(self):
+        table = "V table() {\n  return {\n" + "    {1, 2},\n" * 90 + "  };\n}\n"
+        code, out = self.check(table + function(9))
+        self.assertEqual(code, 0)
+        self.assertIn("1 functions", out)
+
     def test_does_not_count_initialisers_and_types(self):
         _, out = self.check("struct S {\n  int a[2] = {1, 2};\n};\nenum class E { a, b };\n"
                             "const T t = {{1, 2}, f(3)};\n")
