@@ -59,7 +59,7 @@ std::string key_suggestion(const std::string& key, const std::vector<std::string
       throw ConfigError(fmt::format("{}: {}: expected a value, got an object.", origin, candidate));
   }
   const OptionDefinition* flag = find_flag(leaf_of(key));
-  if (flag != nullptr && parent_of(key).empty())
+  if (flag != nullptr && parent_of(key).empty() && (flag->sources & kFile) == 0)
     throw ConfigError(
         fmt::format("{}: {} can only be given as a flag or variable.", where, flag->flag()));
   throw ConfigError(fmt::format("{}: unknown key.{}", where, key_suggestion(key, known)));

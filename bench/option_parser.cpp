@@ -93,7 +93,8 @@ std::vector<std::string> normalized(const std::vector<std::string>& arguments) {
 class CommandLine {
  public:
   CommandLine() {
-    app_.set_help_flag();
+    for (CLI::App* app : {&app_, info_, data_, list_, fetch_})
+      app->set_help_flag();  // ours is an option
     app_.allow_extras();
     app_.require_subcommand(0, 1);
     for (const OptionDefinition& definition : option_table())

@@ -276,7 +276,7 @@ Definitions file_options() {
       {.name = "data-dir",
        .group = group,
        .hint = "DIR",
-       .help = "Data sets lie in DIR/<name>/.",
+       .help = "Data sets lie in DIR/NAME/.",
        .member = &Options::data_dir,
        .default_text = "the user's cache directory",
        .commands = {Command::run, Command::info, Command::data_list, Command::data_fetch}},

@@ -1,0 +1,18 @@
+# SPDX-FileCopyrightText: The ddpbench authors
+# SPDX-License-Identifier: Apache-2.0
+ddpbench_add_tests(bench_options_tests
+  SOURCES
+    options_command_test.cpp
+    options_config_file_test.cpp
+    options_document_test.cpp
+    options_environment_test.cpp
+    options_injection_test.cpp
+    options_layer_test.cpp
+    options_name_test.cpp
+    options_round_trip_test.cpp
+    options_value_test.cpp
+  LIBRARIES ddpbench::bench ddpbench_schema_validator)
+target_compile_definitions(bench_options_tests PRIVATE
+  DDPBENCH_TEST_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+  DDPBENCH_TEST_BINARY_DIR="${CMAKE_BINARY_DIR}"
+  DDPBENCH_TEST_VERSION="${PROJECT_VERSION}")

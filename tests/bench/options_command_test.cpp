@@ -1,0 +1,86 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Subcommands, --help and --version.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "bench/build_info.h"
+#include "bench/option_help.h"
+#include "tests/bench/options_test_support.h"
+
+namespace ddpbench::bench {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+TEST(Commands, WithoutASubcommandStrategiesAreRun) {
+  EXPECT_EQ(parse({"--strategy=ddp"}).command, Command::run);
+}
+
+TEST(Commands, SubcommandsAreTold) {
+  EXPECT_EQ(parse({"info"}).command, Command::info);
+  EXPECT_EQ(parse({"data", "list"}).command, Command::data_list);
+  const ParsedCommand fetch = parse({"data", "fetch", "mnist", "cifar10"});
+  EXPECT_EQ(fetch.command, Command::data_fetch);
+  EXPECT_THAT(fetch.names, ElementsAre("mnist", "cifar10"));
+}
+
+TEST(Commands, SubcommandsTakeTheOptionsThatApplyToThemBeforeOrAfter) {
+  EXPECT_EQ(parse({"data", "list", "--data_dir=/d"}).options.data_dir, "/d");
+  EXPECT_EQ(parse({"--data-dir", "/d", "data", "list"}).options.data_dir, "/d");
+  const ParsedCommand fetch = parse({"data", "fetch", "mnist", "--force", "--data-dir=/d"});
+  EXPECT_TRUE(fetch.options.force);
+  EXPECT_THAT(fetch.names, ElementsAre("mnist"));
+  EXPECT_EQ(parse({"info"}, {{{"DDPBENCH_DATA_DIR", "/d"}}}).options.data_dir, "/d");
+}
+
+TEST(Commands, OptionsThatDoNotApplyAreRefused) {
+  EXPECT_THAT(refusal({"info", "--gpus=2"}), HasSubstr("--gpus does not apply to `ddpbench info`"));
+  EXPECT_THAT(refusal({"data", "list", "--force"}), HasSubstr("`ddpbench data list`"));
+}
+
+TEST(Commands, VariablesOfTheOtherCommandsAreNoObstacle) {
+  EXPECT_EQ(parse({"info"}, {{{"DDPBENCH_GPUS", "nonsense"}}}).command, Command::info);
+}
+
+TEST(Commands, DataNeedsToKnowWhatToDo) {
+  EXPECT_THAT(refusal({"data"}), HasSubstr("data list, or data fetch NAME"));
+  EXPECT_THAT(refusal({"data", "fetch"}), HasSubstr("needs the names"));
+  EXPECT_THAT(refusal({"data", "lst"}), HasSubstr("unexpected argument 'lst'"));
+}
+
+TEST(Commands, AnUnknownCommandNamesTheNearest) {
+  EXPECT_THAT(refusal({"inof"}), AllOf(HasSubstr("'inof'"), HasSubstr("Did you mean 'info'?")));
+}
+
+TEST(Commands, HelpIsGivenWhereverItIsAskedFor) {
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {"--help"}, {"-h"}, {"--gpus=0", "--help"}, {"info", "--help"}, {"data", "-h"}}) {
+    const ParsedCommand help = parse(arguments, {{{"DDPBENCH_NONSENSE", "1"}}});
+    EXPECT_EQ(help.command, Command::help);
+    EXPECT_EQ(help.text, help_text());
+  }
+}
+
+TEST(Commands, VersionNamesTheProgramItsVersionAndWhereItCameFrom) {
+  const ParsedCommand version = parse({"--version"});
+  EXPECT_EQ(version.command, Command::version);
+  EXPECT_THAT(version.text, StartsWith("ddpbench " DDPBENCH_TEST_VERSION " ("));
+}
+
+TEST(BuildInfo, ACommitOrTheReasonWhyThereIsNoneIsKnown) {
+  const report::Generator made = generator();
+  EXPECT_EQ(made.version, DDPBENCH_TEST_VERSION);
+  EXPECT_EQ(made.git_commit.has_value(), made.git_dirty.has_value());
+  EXPECT_NE(made.git_commit.has_value(), !made.git_reason.empty());
+  if (made.git_commit) {
+    EXPECT_THAT(*made.git_commit, ::testing::MatchesRegex("[0-9a-f]{40}"));
+  }
+}
+
+}  // namespace
+}  // namespace ddpbench::bench

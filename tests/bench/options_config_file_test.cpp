@@ -1,0 +1,154 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Finding and reading configuration files.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/bench/options_test_support.h"
+
+namespace ddpbench::bench {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// A folder with one configuration, and what parsing it gives.
+class ConfigFile : public ::testing::Test {
+ protected:
+  Options options(const std::string& content) {
+    folder_.write("c.json", content);
+    return options_of({"--config=c"}, world_);
+  }
+  std::string refused(const std::string& content) {
+    folder_.write("c.json", content);
+    return refusal({"--config=c"}, world_);
+  }
+
+  TemporaryDirectory folder_;
+  World world_{{}, {folder_.path()}};
+};
+
+TEST_F(ConfigFile, IsFoundByPathByNameAndByFileName) {
+  const std::string path = folder_.write("c.json", R"({"epochs": 7})");
+  for (const std::string& name : {path, std::string("c"), std::string("c.json")})
+    EXPECT_EQ(options_of({"--config=" + name}, world_).config_path, path);
+}
+
+TEST_F(ConfigFile, OfTheFirstDirectoryIsTaken) {
+  folder_.write("first/c.json", R"({"epochs": 7})");
+  folder_.write("second/c.json", R"({"epochs": 8})");
+  const World world{{}, {folder_.path() + "/first", folder_.path() + "/second"}};
+  EXPECT_EQ(options_of({"--config=c"}, world).epochs, 7);
+}
+
+TEST_F(ConfigFile, ThatIsNotThereIsNamedWithWhereItWasLookedForAndNearNames) {
+  folder_.write("mnist.json", "{}");
+  folder_.write("smoke.json", "{}");
+  EXPECT_THAT(refusal({"--config=minst.json"}, world_),
+              AllOf(HasSubstr("'minst.json'"), HasSubstr("Did you mean 'mnist'?"),
+                    HasSubstr(folder_.path() + "/minst.json"), HasSubstr("mnist, smoke")));
+  EXPECT_THAT(refusal({"--config=x"}, {}), HasSubstr("Known names: none"));
+}
+
+TEST_F(ConfigFile, SetsOptionsAndItsOwnKeys) {
+  const Options read = options(R"({
+    "$schema": "x", "comment": "y",
+    "strategy": ["ddp", "ps"], "gpus": [1, 2], "model": "lenet5", "bucket_cap_mb": 2.5,
+    "dataset": {"name": "fashion", "on_missing": "error", "mean": -0.5, "std": 2},
+    "optimizer": {"name": "sgd", "lr": 0.5, "momentum": 0, "weight_decay": 0.1},
+    "overlap": false, "force": true, "inject": "sum"})");
+  EXPECT_THAT(read.strategies, ElementsAre("ddp", "ps"));
+  EXPECT_THAT(read.gpus, ElementsAre(1, 2));
+  EXPECT_EQ(read.model, "lenet5");
+  EXPECT_EQ(read.bucket_cap_mb, 2.5);
+  EXPECT_EQ(read.dataset, "fashion");
+  EXPECT_EQ(read.on_missing, "error");
+  EXPECT_EQ(read.dataset_mean, -0.5);
+  EXPECT_EQ(read.dataset_std, 2);
+  EXPECT_EQ(read.lr, 0.5);
+  EXPECT_EQ(read.momentum, 0);
+  EXPECT_EQ(read.weight_decay, 0.1);
+  EXPECT_FALSE(read.overlap);
+  EXPECT_TRUE(read.force);
+  EXPECT_EQ(read.injections.size(), 1U);
+}
+
+TEST_F(ConfigFile, TakesOneValueForAListOfOne) {
+  const Options read = options(R"({"strategy": "ddp", "gpus": 2, "lr": 0.5})");
+  EXPECT_THAT(read.strategies, ElementsAre("ddp"));
+  EXPECT_THAT(read.gpus, ElementsAre(2));
+  EXPECT_EQ(read.lr, 0.5);
+  EXPECT_TRUE(options(R"({"gpus": "all"})").all_gpus);
+}
+
+struct BadFile {
+  std::string name, content;
+  std::vector<std::string> expected;
+};
+
+void PrintTo(const BadFile& bad, std::ostream* out) { *out << bad.content; }
+
+class RefusedFile : public ConfigFile, public ::testing::WithParamInterface<BadFile> {};
+
+TEST_P(RefusedFile, IsNamedWithThePlaceAndWhatIsWrong) {
+  const std::string message = refused(GetParam().content);
+  EXPECT_THAT(message, HasSubstr(folder_.path() + "/c.json: "));
+  for (const std::string& part : GetParam().expected) EXPECT_THAT(message, HasSubstr(part));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    ConfigFile, RefusedFile,
+    ::testing::Values(
+        BadFile{"NoJson", "{\n  \"epochs\": }", {"is not JSON", "line 2, column"}},
+        BadFile{"EmptyFile", "", {"is not JSON"}},
+        BadFile{"NoObject", "[1]", {"expected a JSON object, got array"}},
+        BadFile{"KeyTwice", R"({"epochs": 1, "epochs": 2})", {R"("epochs" is there twice)"}},
+        BadFile{
+            "NestedKeyTwice", R"({"optimizer": {"lr": 1, "lr": 2}})", {R"("lr" is there twice)"}},
+        BadFile{"UnknownKey", R"({"batchsize": 1})", {"/batchsize: unknown key", "'/batch_size'"}},
+        BadFile{"UnknownNestedKey",
+                R"({"optimizer": {"momentun": 1}})",
+                {"/optimizer/momentun: unknown key", "'/optimizer/momentum'"}},
+        BadFile{"KeyOfAnObject", R"({"on_missing": "error"})", {"'/dataset/on_missing'"}},
+        BadFile{"NearObject", R"({"optimiser": {"lr": 1}})", {"/optimiser/lr"}},
+        BadFile{"DashesInKey", R"({"batch-size": 1})", {"/batch-size", "'/batch_size'"}},
+        BadFile{"DotsInKey", R"({"optimizer.lr": 1})", {"/optimizer.lr: unknown key"}},
+        BadFile{"SlashInKey", R"({"optimizer/lr": 1})", {"/optimizer~1lr: unknown key"}},
+        BadFile{"FlagThatIsNoKey", R"({"config": "x"})", {"/config", "--config can only be given"}},
+        BadFile{"ObjectForValue", R"({"epochs": {"n": 1}})", {"/epochs: expected a value"}},
+        BadFile{
+            "EmptyObjectForValue", R"({"epochs": {}})", {"/epochs", "a whole number from 1", "{}"}},
+        BadFile{"ValueForObject",
+                R"({"dataset": "mnist"})",
+                {"/dataset: expected an object", R"("name")", R"(got "mnist")"}},
+        BadFile{"TextForNumber", R"({"epochs": "2"})", {"/epochs", R"(got "2")"}},
+        BadFile{"FractionForWhole", R"({"epochs": 2.5})", {"/epochs", "got 2.5"}},
+        BadFile{"NumberBeyondInt", R"({"verify_steps": 99999999999})", {"/verify_steps"}},
+        BadFile{"NullForNumber", R"({"epochs": null})", {"/epochs", "got null"}},
+        BadFile{"TextForBoolean", R"({"overlap": "on"})", {"/overlap", "true or false", R"("on")"}},
+        BadFile{"EmptyList", R"({"gpus": []})", {"/gpus", "got []"}},
+        BadFile{"MixedList", R"({"gpus": [1, "all"]})", {"/gpus", R"(got "all")"}},
+        BadFile{"NoDeviation", R"({"dataset": {"std": 0}})", {"/dataset/std", "a number above 0"}},
+        BadFile{"EmptyModel", R"({"model": ""})", {"/model", "not empty"}},
+        BadFile{"UnknownOptimizer",
+                R"({"optimizer": {"name": "adam"}})",
+                {"/optimizer/name", "one of sgd"}},
+        BadFile{"SameOptionTwice",
+                R"({"lr": 1, "optimizer": {"lr": 1}})",
+                {"/lr", "/optimizer/lr", "say the same thing"}},
+        BadFile{"BadInjection", R"({"inject": ["sum", "kill"]})", {"/inject", "kill needs rank"}}),
+    [](const auto& instance) { return instance.param.name; });
+
+TEST_F(ConfigFile, IsNoFolder) {
+  EXPECT_THAT(refusal({"--config=" + folder_.path()}, {}), HasSubstr("there is no configuration"));
+}
+
+TEST_F(ConfigFile, SuggestsNothingFarAway) {
+  EXPECT_THAT(refused(R"({"frobnicate": 1})"), Not(HasSubstr("Did you mean")));
+}
+
+}  // namespace
+}  // namespace ddpbench::bench

@@ -1,0 +1,159 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The texts that are made from the option table: --help, docs/cli.md, the configurations' schema;
+// and the configurations themselves.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "bench/config_file.h"
+#include "bench/option_help.h"
+#include "bench/option_table.h"
+#include "tests/bench/options_test_support.h"
+#include "tests/reports/schema_validator.h"
+
+namespace ddpbench::bench {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::IsSupersetOf;
+using ::testing::Not;
+
+const std::string kSource = DDPBENCH_TEST_SOURCE_DIR;
+const std::string kConfigs = kSource + "/configs";
+const std::string kSchema = kConfigs + "/schema/config.schema.json";
+
+std::string content_of(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// Compares a file of the source tree with what the table gives, which is left beside the build.
+void expect_generated(const std::string& name, const std::string& made) {
+  if (content_of(kSource + "/" + name) == made) return;
+  const std::filesystem::path renewed =
+      std::filesystem::path(DDPBENCH_TEST_BINARY_DIR) / "renewed" / name;
+  std::filesystem::create_directories(renewed.parent_path());
+  std::ofstream(renewed) << made;
+  ADD_FAILURE() << name << " differs from the option table. Renew it: cp " << renewed.string()
+                << " " << kSource << "/" << name;
+}
+
+TEST(OptionDocuments, CommandLineDocumentIsWhatTheOptionTableGives) {
+  expect_generated("docs/cli.md", cli_document());
+}
+
+TEST(OptionDocuments, ConfigurationSchemaIsWhatTheOptionTableGives) {
+  expect_generated("configs/schema/config.schema.json", config_schema().dump(2) + "\n");
+}
+
+TEST(OptionDocuments, HelpAndDocumentNameEveryOption) {
+  const std::string help = help_text();
+  const std::string document = cli_document();
+  for (const OptionDefinition& definition : option_table()) {
+    const bool flag = (definition.sources & kFlag) != 0;
+    EXPECT_THAT(help, HasSubstr(flag ? definition.flag() : definition.name));
+    for (const std::string& key : definition.file_keys())
+      EXPECT_THAT(document, HasSubstr(fmt::format("`{}`", key.substr(1))));
+    if ((definition.sources & kVariable) != 0) {
+      EXPECT_THAT(document, HasSubstr(fmt::format("`{}`", definition.variable())));
+    }
+  }
+}
+
+TEST(OptionDocuments, HelpFitsATerminalOfEightyColumns) {
+  std::istringstream help(help_text());
+  for (std::string line; std::getline(help, line);) EXPECT_LE(line.size(), 80U) << line;
+}
+
+TEST(OptionDocuments, NoTwoOptionsShareANameAVariableOrAKey) {
+  std::map<std::string, int> seen;
+  for (const OptionDefinition& definition : option_table()) {
+    ++seen[definition.name];
+    if ((definition.sources & kVariable) != 0) ++seen[definition.variable()];
+    for (const std::string& key : definition.file_keys()) ++seen[key];
+  }
+  for (const std::string& name : reserved_variables()) ++seen[name];
+  for (const auto& [name, count] : seen) EXPECT_EQ(count, 1) << name;
+}
+
+TEST(ShippedConfigurations, AreValidAgainstTheSchemaAndAreRead) {
+  const auto names = config_names({kConfigs});
+  EXPECT_THAT(names, IsSupersetOf({"mnist", "quick", "smoke"}));
+  for (const std::string& name : names) {
+    const auto content = read_config(kConfigs + "/" + name + ".json");
+    EXPECT_THAT(test::schema_errors(content, kSchema), IsEmpty()) << name;
+    EXPECT_EQ(options_of({"--config=" + name}, {{}, {kConfigs}}).config_path,
+              kConfigs + "/" + name + ".json");
+  }
+}
+
+TEST(ShippedConfigurations, MnistIsTheNotebooksTraining) {
+  const Options options = options_of({"--config=mnist"}, {{}, {kConfigs}});
+  Options expected;
+  expected.config_path = kConfigs + "/mnist.json";
+  expected.model = "simple_cnn";
+  expected.batch_size = 64;
+  expected.epochs = 5;
+  expected.lr = 0.01;
+  expected.momentum = 0.9;
+  expected.weight_decay = 0;
+  expected.dataset = "mnist";
+  expected.on_missing = "synthesize";
+  expected.dataset_mean = 0.1307;
+  expected.dataset_std = 0.3081;
+  expected.last_batch = "pad";
+  expected.seed = 1;
+  expected.threads_per_device = 1;
+  EXPECT_EQ(options, expected);
+}
+
+TEST(ShippedConfigurations, QuickComparesTheFourStrategiesOnTwoDevices) {
+  const Options options = options_of({"--config=quick"}, {{}, {kConfigs}});
+  EXPECT_THAT(options.strategies, ElementsAre("single", "dp", "ddp", "ps"));
+  EXPECT_THAT(options.gpus, ElementsAre(1, 2));
+}
+
+TEST(ConfigurationSchema, AcceptsTheOptionsThatReportsShow) {
+  auto content = nlohmann::json::parse(
+      to_json(options_of({"--gpus=all", "--inject=sum", "--steps=3", "--json=x"})).dump());
+  EXPECT_THAT(test::schema_errors(content, kSchema), IsEmpty());
+}
+
+// The schema and the parser must refuse the same documents.
+class RefusedByBoth : public ::testing::TestWithParam<std::pair<std::string, std::string>> {};
+
+TEST_P(RefusedByBoth, SchemaAndParserAgree) {
+  const std::string& text = GetParam().second;
+  EXPECT_THAT(test::schema_errors(nlohmann::json::parse(text), kSchema), Not(IsEmpty()));
+  const TemporaryDirectory folder;
+  folder.write("c.json", text);
+  EXPECT_THAT(refusal({"--config=c"}, {{}, {folder.path()}}), HasSubstr("c.json: /"));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    ConfigurationSchema, RefusedByBoth,
+    ::testing::Values(std::pair("UnknownKey", R"({"epoch": 1})"),
+                      std::pair("UnknownNestedKey", R"({"dataset": {"nam": "mnist"}})"),
+                      std::pair("WrongType", R"({"epochs": "1"})"),
+                      std::pair("WrongChoice", R"({"last_batch": "keep"})"),
+                      std::pair("BelowTheLeast", R"({"epochs": 0})"),
+                      std::pair("AtAnExcludedBound", R"({"momentum": 1})"),
+                      std::pair("EmptyList", R"({"strategy": []})"),
+                      std::pair("ListedTwice", R"({"gpus": [2, 2]})"),
+                      std::pair("EmptyText", R"({"model": ""})"),
+                      std::pair("BothBatchSizes", R"({"batch_size": 1, "global_batch_size": 1})"),
+                      std::pair("OptionTwice", R"({"lr": 1, "optimizer": {"lr": 1}})")),
+    [](const auto& instance) { return instance.param.first; });
+
+}  // namespace
+}  // namespace ddpbench::bench

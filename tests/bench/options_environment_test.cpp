@@ -1,0 +1,151 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is recorded of the machine, where the program finds its files, and `ddpbench info`.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "bench/build_info.h"
+#include "bench/host_limits.h"
+#include "bench/info.h"
+#include "bench/install_paths.h"
+#include "tests/bench/options_test_support.h"
+
+namespace ddpbench::bench {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Key;
+using ::testing::Not;
+using ::testing::Pair;
+
+TEST(EnvironmentCapture, RecordsVariablesThatChangeWhatIsMeasuredAndNoOthers) {
+  const Variables recorded = recorded_variables({{"OMP_NUM_THREADS", "1"},
+                                                 {"NCCL_DEBUG", "INFO"},
+                                                 {"CUDA_VISIBLE_DEVICES", "0"},
+                                                 {"GLIBC_TUNABLES", "x"},
+                                                 {"DDPBENCH_BATCH_SIZE", "8"},
+                                                 {"DDPBENCH_PRESET", "cpu-release"},
+                                                 {"DDPBENCH_JOB_SECRET", "s"},
+                                                 {"DDPBENCH_CHANNEL_FD", "3"},
+                                                 {"AWS_SECRET_ACCESS_KEY", "s"},
+                                                 {"HOME", "/h"}});
+  EXPECT_THAT(recorded, ElementsAre(Key("CUDA_VISIBLE_DEVICES"), Key("DDPBENCH_BATCH_SIZE"),
+                                    Key("DDPBENCH_PRESET"), Key("GLIBC_TUNABLES"),
+                                    Key("NCCL_DEBUG"), Key("OMP_NUM_THREADS")));
+}
+
+TEST(EnvironmentCapture, DescribesThisHostWithTheLibrariesHandedIn) {
+  const report::Environment environment =
+      capture_environment({{"OMP_NUM_THREADS", "1"}}, {{"oneDNN", "2.6.3"}});
+  ASSERT_EQ(environment.hosts.size(), 1U);
+  EXPECT_THAT(environment.hosts[0], Not(IsEmpty()));
+  EXPECT_THAT(environment.kernel, HasSubstr("Linux"));
+  EXPECT_THAT(environment.operating_system, Not(IsEmpty()));
+  EXPECT_GE(environment.cpu.cores, 1);
+  EXPECT_GT(environment.cpu.memory_bytes, 0U);
+  EXPECT_THAT(environment.libraries, Contains(Pair("oneDNN", "2.6.3")));
+  for (const char* name : {"fmt", "nlohmann_json", "CLI11", "zlib", "OpenSSL", "libcurl", "hwloc",
+                           "glibc", "compiler"})
+    EXPECT_THAT(environment.libraries, Contains(Pair(name, ::testing::ContainsRegex("[0-9]"))));
+  EXPECT_THAT(environment.variables, ElementsAre(Pair("OMP_NUM_THREADS", "1")));
+}
+
+TEST(EnvironmentCapture, TheProcessesVariablesAreAllThere) {
+  ASSERT_EQ(setenv("DDPBENCH_TEST_ONLY", "a=b", 1), 0);
+  EXPECT_THAT(process_variables(), Contains(Pair("DDPBENCH_TEST_ONLY", "a=b")));
+  unsetenv("DDPBENCH_TEST_ONLY");
+}
+
+TEST(InstallPaths, AnInstalledProgramUsesItsOwnFiles) {
+  const TemporaryDirectory folder;
+  folder.write("share/ddpbench/configs/x.json", "{}");
+  const std::string executable = folder.write("bin/ddpbench", "");
+  std::filesystem::create_symlink(executable, folder.path() + "/link");
+  const InstallPaths paths = find_install_paths(folder.path() + "/link", DDPBENCH_TEST_SOURCE_DIR);
+  EXPECT_EQ(paths.root, std::filesystem::canonical(folder.path()).string() + "/share/ddpbench");
+  EXPECT_EQ(paths.origin, "installed");
+  EXPECT_THAT(paths.config_directories(), ElementsAre(paths.root + "/configs"));
+}
+
+TEST(InstallPaths, AProgramThatIsNotInstalledUsesTheSourceTree) {
+  const TemporaryDirectory folder;
+  const InstallPaths paths =
+      find_install_paths(folder.write("bin/ddpbench", ""), DDPBENCH_TEST_SOURCE_DIR);
+  EXPECT_EQ(paths.root, DDPBENCH_TEST_SOURCE_DIR);
+  EXPECT_EQ(paths.origin, "source tree");
+  EXPECT_TRUE(std::filesystem::exists(paths.config_schema()));
+  EXPECT_TRUE(std::filesystem::exists(paths.models() + "/simple_cnn.json"));
+  EXPECT_TRUE(std::filesystem::is_directory(paths.report_schemas()));
+}
+
+TEST(InstallPaths, WithoutEitherEveryPlaceIsNamed) {
+  const TemporaryDirectory folder;
+  const InstallPaths paths =
+      find_install_paths(folder.write("bin/ddpbench", ""), folder.path() + "/gone");
+  EXPECT_THAT(paths.root, IsEmpty());
+  EXPECT_THAT(paths.config_directories(), Contains(folder.path() + "/gone/configs"));
+  EXPECT_THAT(paths.config_directories(), Contains(HasSubstr("/share/ddpbench/configs")));
+}
+
+TEST(HostLimits, TheTightestControlGroupCounts) {
+  const TemporaryDirectory groups;
+  // This process's own group below the root, as /proc says it, may be the root itself; the limit of
+  // the root then is the only one.
+  groups.write("cpu.max", "150000 100000\n");
+  groups.write("memory.max", "1073741824\n");
+  const HostLimits limits = read_host_limits(groups.path());
+  EXPECT_EQ(limits.cpu_quota, 1.5);
+  EXPECT_EQ(limits.memory_bytes, 1073741824U);
+}
+
+TEST(HostLimits, AreMissingWhereThereAreNone) {
+  const TemporaryDirectory groups;
+  groups.write("cpu.max", "max 100000\n");
+  groups.write("memory.max", "max\n");
+  const HostLimits limits = read_host_limits(groups.path());
+  EXPECT_EQ(limits.cpu_quota, std::nullopt);
+  EXPECT_EQ(limits.memory_bytes, std::nullopt);
+  EXPECT_GT(limits.threads.value_or(0), 0U);
+}
+
+InfoContents contents() {
+  InfoContents made;
+  made.environment.hosts = {"there"};
+  made.environment.cpu = {.model = "A Processor",
+                          .cores = 4,
+                          .processors = 8,
+                          .l2_bytes = 1 << 20,
+                          .l3_bytes = 0,
+                          .memory_bytes = std::uint64_t{16} << 30,
+                          .features = {"avx2"}};
+  made.environment.libraries = {{"oneDNN", "2.6.3"}};
+  made.limits.open_files = 1024;
+  made.paths = find_install_paths("/nowhere/bin/ddpbench", DDPBENCH_TEST_SOURCE_DIR);
+  made.data_directories = {"/nowhere/data"};
+  made.built_in = {{"communication", "ring"}};
+  return made;
+}
+
+TEST(Info, TellsVersionBuildDevicesLibrariesLimitsAndPlaces) {
+  const std::string text = info_text(contents());
+  for (const char* part :
+       {"ddpbench " DDPBENCH_TEST_VERSION, "there", "compiler", "single, dp, ddp, ps",
+        "communication", "A Processor", "4 cores, 8 hardware threads",
+        "L2 1 MiB a core, L3 unknown, memory 16 GiB", "2.6.3", "open files       1024",
+        "locked memory    unlimited", "mnist", "simple_cnn", "/nowhere/data (not there)"})
+    EXPECT_THAT(text, HasSubstr(part));
+}
+
+TEST(Info, ListsTheGpusThatItIsGiven) {
+  InfoContents made = contents();
+  made.environment.gpus = {
+      {.name = "A GPU", .driver = "1.2", .memory_bytes = std::uint64_t{8} << 30}};
+  EXPECT_THAT(info_text(made), HasSubstr("A GPU, 8 GiB, driver 1.2"));
+}
+
+}  // namespace
+}  // namespace ddpbench::bench

@@ -1,0 +1,123 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which of defaults, configuration file, variables and flags wins, and what they may not say
+// together.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/bench/options_test_support.h"
+
+namespace ddpbench::bench {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+TEST(OptionLayers, WithoutAnythingTheDefaultsHold) {
+  Options expected;
+  expected.batch_size = kDefaultBatchSize;
+  EXPECT_EQ(options_of({}), expected);
+}
+
+TEST(OptionLayers, EachLayerReplacesTheOneBefore) {
+  const TemporaryDirectory folder;
+  folder.write("c.json", R"({"epochs": 2, "seed": 20, "servers": 2, "optimizer": {"lr": 0.2}})");
+  const World world{{{"DDPBENCH_SEED", "30"}, {"DDPBENCH_SERVERS", "3"}, {"DDPBENCH_LR", "0.3"}},
+                    {folder.path()}};
+  const Options options = options_of({"--config=c", "--servers=4"}, world);
+  EXPECT_EQ(options.repetitions, 1);  // default
+  EXPECT_EQ(options.epochs, 2);       // file
+  EXPECT_EQ(options.seed, 30U);       // variable over file
+  EXPECT_EQ(options.lr, 0.3);         // variable over the file's nested key
+  EXPECT_EQ(options.servers, 4);      // flag over variable over file
+}
+
+TEST(OptionLayers, AVariableNamesTheConfigurationUnlessAFlagDoes) {
+  const TemporaryDirectory folder;
+  folder.write("a.json", R"({"epochs": 2})");
+  folder.write("b.json", R"({"epochs": 3})");
+  const World world{{{"DDPBENCH_CONFIG", "a"}}, {folder.path()}};
+  EXPECT_EQ(options_of({}, world).epochs, 2);
+  EXPECT_EQ(options_of({"--config=b"}, world).epochs, 3);
+  EXPECT_EQ(options_of({"--config=b"}, world).config_path, folder.path() + "/b.json");
+}
+
+TEST(OptionLayers, ASwitchCanBeTurnedOffAgain) {
+  const World world{{{"DDPBENCH_QUIET", "on"}, {"DDPBENCH_OVERLAP", "off"}}};
+  EXPECT_TRUE(options_of({}, world).quiet);
+  EXPECT_FALSE(options_of({"--quiet=off"}, world).quiet);
+  EXPECT_TRUE(options_of({"--quiet"}).quiet);
+  EXPECT_FALSE(options_of({}, world).overlap);
+  EXPECT_TRUE(options_of({"--overlap=on"}, world).overlap);
+}
+
+TEST(OptionLayers, AnEmptyVariableCountsAsNotSet) {
+  EXPECT_EQ(options_of({}, {{{"DDPBENCH_EPOCHS", ""}}}).epochs, 1);
+}
+
+TEST(OptionLayers, AWrongValueIsRefusedAlsoWhenAHigherLayerReplacesIt) {
+  EXPECT_THAT(refusal({"--epochs=2"}, {{{"DDPBENCH_EPOCHS", "two"}}}),
+              HasSubstr("DDPBENCH_EPOCHS"));
+}
+
+TEST(OptionLayers, BothBatchSizesInOneLayerExcludeEachOther) {
+  EXPECT_THAT(refusal({"--batch-size=8", "--global-batch-size=8"}),
+              AllOf(HasSubstr("--batch-size"), HasSubstr("--global-batch-size"),
+                    HasSubstr("exclude each other")));
+  EXPECT_THAT(refusal({}, {{{"DDPBENCH_BATCH_SIZE", "8"}, {"DDPBENCH_GLOBAL_BATCH_SIZE", "8"}}}),
+              AllOf(HasSubstr("DDPBENCH_BATCH_SIZE"), HasSubstr("exclude each other")));
+  const TemporaryDirectory folder;
+  folder.write("c.json", R"({"batch_size": 8, "global_batch_size": 8})");
+  EXPECT_THAT(refusal({"--config=c"}, {{}, {folder.path()}}),
+              AllOf(HasSubstr("c.json: /batch_size"), HasSubstr("c.json: /global_batch_size")));
+}
+
+TEST(OptionLayers, ABatchSizeReplacesTheOtherOneOfALowerLayer) {
+  const TemporaryDirectory folder;
+  folder.write("c.json", R"({"batch_size": 8})");
+  const World world{{}, {folder.path()}};
+  const Options strong = options_of({"--config=c", "--global-batch-size=32"}, world);
+  EXPECT_EQ(strong.batch_size, std::nullopt);
+  EXPECT_EQ(strong.global_batch_size, 32);
+  const World variable{{{"DDPBENCH_GLOBAL_BATCH_SIZE", "32"}}, {folder.path()}};
+  EXPECT_EQ(options_of({"--config=c"}, variable).batch_size, std::nullopt);
+  const Options weak = options_of({"--config=c", "--batch-size=16"}, variable);
+  EXPECT_EQ(weak.batch_size, 16);
+  EXPECT_EQ(weak.global_batch_size, std::nullopt);
+}
+
+TEST(OptionLayers, AGlobalBatchMustBeDivisibleByEveryDeviceCount) {
+  EXPECT_THAT(refusal({"--strategy=ddp", "--gpus=1,2,3", "--global-batch-size=100"}),
+              AllOf(HasSubstr("--global-batch-size=100"), HasSubstr("--gpus=3"), HasSubstr("102")));
+  EXPECT_EQ(options_of({"--strategy=ddp", "--gpus=1,2,4", "--global-batch-size=100"}).gpus.size(),
+            3U);
+}
+
+TEST(OptionLayers, SingleTakesAnyGlobalBatchBecauseItRunsOnOneDevice) {
+  EXPECT_EQ(options_of({"--gpus=3", "--global-batch-size=100"}).global_batch_size, 100);
+}
+
+TEST(OptionLayers, TheDeviceCountThatAllStandsForIsCheckedOnceItIsKnown) {
+  Options options = options_of({"--strategy=ddp", "--gpus=all", "--global-batch-size=100"});
+  options.gpus = {3};
+  EXPECT_THAT(message_of([&] { check_options(options); }), HasSubstr("--gpus=3"));
+}
+
+TEST(OptionLayers, WeightsAreSavedByCommandsOfOneRunOnly) {
+  const std::string save = "--save-model=w.safetensors";
+  EXPECT_EQ(options_of({save}).save_model, "w.safetensors");
+  EXPECT_EQ(options_of({save, "--gpus=1,2"}).gpus, (std::vector<int>{1, 2}));  // single runs once
+  for (const std::string several : {"--strategy=single,ddp", "--repetitions=2"})
+    EXPECT_THAT(refusal({save, several}),
+                AllOf(HasSubstr("--save-model=w.safetensors"), HasSubstr("2 runs")));
+  EXPECT_THAT(refusal({save, "--strategy=ddp", "--gpus=1,2,4"}), HasSubstr("3 runs"));
+}
+
+TEST(OptionLayers, RunsAreCountedWithSingleOnlyOnce) {
+  EXPECT_EQ(run_count(options_of({"--strategy=single,dp,ddp,ps", "--gpus=1,2,4"})), 1 + 3 * 3);
+  EXPECT_EQ(run_count(options_of({"--strategy=single,ddp", "--gpus=all", "--repetitions=5"})), 10);
+}
+
+}  // namespace
+}  // namespace ddpbench::bench

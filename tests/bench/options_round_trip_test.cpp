@@ -1,0 +1,112 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Options as JSON and back.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "bench/option_injection.h"
+#include "tests/bench/options_test_support.h"
+
+namespace ddpbench::bench {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Every member differs from its default.
+Options unusual() {
+  Options options;
+  options.strategies = {"ps", "single"};
+  options.gpus = {3, 1};
+  options.config_path = "c.json";
+  options.device = "cpu";
+  options.backend = "ring";
+  options.global_batch_size = 96;
+  options.epochs = 7;
+  options.steps = 123456789012;
+  options.warmup_steps = 0;
+  options.repetitions = 3;
+  options.seed = 18446744073709551615U;
+  options.threads_per_device = 2;
+  options.lr = 0.1;
+  options.momentum = 0.3;
+  options.weight_decay = 1e-300;
+  options.lr_scaling = "linear";
+  options.last_batch = "drop";
+  options.overlap = false;
+  options.bucket_cap_mb = 1.0 / 3;
+  options.first_bucket_mb = 0.125;
+  options.servers = 2;
+  options.ps_update = "worker";
+  options.loader_workers = 0;
+  options.verify_steps = 0;
+  options.observe = false;
+  options.oversubscribe = true;
+  options.timeout_s = 0;
+  options.json_path = "r.json";
+  options.force = true;
+  options.load_model = "l";
+  options.data_dir = "d";
+  options.injections = {parse_injection("kill:rank=1,step=5", ""), parse_injection("sum", "")};
+  options.dry_run = true;
+  options.quiet = true;
+  options.model = "lenet5";
+  options.dataset = "other";
+  options.on_missing = "error";
+  options.dataset_mean = -1;
+  options.dataset_std = 0.7;
+  return options;
+}
+
+Options through_text(const Options& options) {
+  return options_from_json(nlohmann::json::parse(to_json(options).dump()));
+}
+
+TEST(OptionsJson, GivesBackWhatItWasMadeFrom) {
+  const Options defaults;
+  EXPECT_EQ(through_text(defaults), defaults);
+  EXPECT_EQ(through_text(unusual()), unusual());
+  Options saving = unusual();
+  saving.save_model = "s";
+  saving.batch_size = 5;
+  saving.global_batch_size.reset();
+  EXPECT_EQ(through_text(saving), saving);
+}
+
+TEST(OptionsJson, KeepsAllGpusUntilTheyAreCounted) {
+  Options options = options_of({"--gpus=all"});
+  EXPECT_EQ(through_text(options), options);
+  EXPECT_EQ(to_json(options)["gpus"], "all");
+  options.gpus = {2};
+  EXPECT_EQ(to_json(options)["gpus"], nlohmann::json({2}));
+}
+
+TEST(OptionsJson, LeavesOutWhatIsNotSet) {
+  const auto json = to_json(options_of({}));
+  EXPECT_FALSE(json.contains("steps"));
+  EXPECT_FALSE(json.contains("global_batch_size"));
+  EXPECT_FALSE(json.contains("save_model"));
+  EXPECT_EQ(json["batch_size"], kDefaultBatchSize);
+  EXPECT_EQ(json["optimizer"]["lr"], 0.01);
+}
+
+TEST(OptionsJson, IsAConfigurationFileOnceTheConfigurationsPathIsTakenOut) {
+  const TemporaryDirectory folder;
+  Options expected = unusual();
+  auto json = to_json(expected);
+  json.erase("config");
+  expected.config_path = folder.write("again.json", json.dump());
+  EXPECT_EQ(options_of({"--config=again"}, {{}, {folder.path()}}), expected);
+}
+
+TEST(OptionsJson, RefusesWhatItDoesNotKnow) {
+  EXPECT_THAT(message_of([] {
+                options_from_json({{"epoch", 1}});
+              }),
+              HasSubstr("/epoch: unknown key. Did you mean '/epochs'?"));
+}
+
+}  // namespace
+}  // namespace ddpbench::bench

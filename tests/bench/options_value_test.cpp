@@ -1,0 +1,167 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Values of flags: what is taken, and what is refused with which message.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/bench/options_test_support.h"
+
+namespace ddpbench::bench {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+TEST(OptionValues, ListsAreSeparatedByCommasAndKeepTheirOrder) {
+  const Options options = options_of({"--strategy=ps, single,ddp", "--gpus", "4,1, 2"});
+  EXPECT_THAT(options.strategies, ElementsAre("ps", "single", "ddp"));
+  EXPECT_THAT(options.gpus, ElementsAre(4, 1, 2));
+  EXPECT_FALSE(options.all_gpus);
+}
+
+TEST(OptionValues, AllGpusIsLeftForTheSupervisorToCount) {
+  const Options options = options_of({"--gpus=all"});
+  EXPECT_TRUE(options.all_gpus);
+  EXPECT_THAT(options.gpus, IsEmpty());
+  EXPECT_FALSE(options_of({"--gpus=2"}, {{{"DDPBENCH_GPUS", "all"}}}).all_gpus);
+}
+
+TEST(OptionValues, FlagsTakeUnderscoresAndSeparateValues) {
+  const Options options =
+      options_of({"--batch_size=8", "--threads_per-device", "2", "--ps_update=worker"});
+  EXPECT_EQ(options.batch_size, 8);
+  EXPECT_EQ(options.threads_per_device, 2);
+  EXPECT_EQ(options.ps_update, "worker");
+}
+
+TEST(OptionValues, TheLargestSeedIsKept) {
+  EXPECT_EQ(options_of({"--seed=18446744073709551615"}).seed, 18446744073709551615U);
+}
+
+TEST(OptionValues, ATimeoutOfZeroMeansNone) { EXPECT_EQ(options_of({"--timeout=0"}).timeout_s, 0); }
+
+TEST(OptionValues, APathMayHoldEqualsSignsAndBeginWithADash) {
+  EXPECT_EQ(options_of({"--json=a=b.json"}).json_path, "a=b.json");
+  EXPECT_EQ(options_of({"--json", "-x.json"}).json_path, "-x.json");
+}
+
+struct BadValue {
+  std::string name;
+  std::string argument;
+  std::string expected;  // part of the message
+};
+
+void PrintTo(const BadValue& bad, std::ostream* out) { *out << bad.argument; }
+
+class RefusedValue : public ::testing::TestWithParam<BadValue> {};
+
+TEST_P(RefusedValue, IsNamedWithItsFlagAndWhatIsExpected) {
+  const BadValue& bad = GetParam();
+  const std::string flag = bad.argument.substr(0, bad.argument.find('='));
+  EXPECT_THAT(refusal({bad.argument}), AllOf(HasSubstr(flag), HasSubstr(bad.expected)));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    OptionValues, RefusedValue,
+    ::testing::Values(
+        BadValue{"UnknownStrategy", "--strategy=dpp", R"(got "dpp". Did you mean 'dp'?)"},
+        BadValue{"StrategyTwice", "--strategy=ddp,dp,ddp", "ddp is listed twice"},
+        BadValue{"EmptyStrategyEntry", "--strategy=ddp,", "one of single, dp, ddp, ps"},
+        BadValue{"NoDevices", "--gpus=0", "whole numbers from 1"},
+        BadValue{"NegativeDevices", "--gpus=-2", "got -2"},
+        BadValue{"DevicesTwice", "--gpus=2,1,2", "2 is listed twice"},
+        BadValue{"DevicesAmongAll", "--gpus=all,2", R"(got "all")"},
+        BadValue{"EmptyDeviceEntry", "--gpus=1,,2", R"(got "")"},
+        BadValue{"FractionOfDevices", "--gpus=1.5", R"(got "1.5")"},
+        BadValue{"UnknownDevice", "--device=gpu", "one of auto, cpu, cuda"},
+        BadValue{"NearBackend", "--backend=rng", "Did you mean 'ring'?"},
+        BadValue{"UnknownPrecision", "--precision=fp33", "Did you mean 'fp32'?"},
+        BadValue{"NoBatch", "--batch-size=0", "a whole number from 1"},
+        BadValue{"NegativeBatch", "--batch-size=-1", "got -1"},
+        BadValue{"BatchWithUnit", "--batch-size=64k", R"(got "64k")"},
+        BadValue{"NoGlobalBatch", "--global-batch-size=0", "a whole number from 1"},
+        BadValue{"NoEpochs", "--epochs=0", "a whole number from 1"},
+        BadValue{"NoSteps", "--steps=0", "a whole number from 1"},
+        BadValue{"NegativeWarmup", "--warmup-steps=-1", "a whole number from 0"},
+        BadValue{"NoRepetitions", "--repetitions=0", "a whole number from 1"},
+        BadValue{"NegativeSeed", "--seed=-1", R"(got "-1")"},
+        BadValue{"SeedBeyondWords", "--seed=18446744073709551616", "a whole number from 0"},
+        BadValue{"NoThreads", "--threads-per-device=0", "a whole number from 1"},
+        BadValue{"NoRate", "--lr=0", "a number above 0"},
+        BadValue{"RateThatIsNoNumber", "--lr=nan", "a number above 0, got null"},
+        BadValue{"RateInWords", "--lr=small", R"(got "small")"},
+        BadValue{"FullMomentum", "--momentum=1", "a number from 0 below 1"},
+        BadValue{"NegativeDecay", "--weight-decay=-0.1", "a number from 0"},
+        BadValue{"UnknownScaling", "--lr-scaling=liner", "Did you mean 'linear'?"},
+        BadValue{"UnknownLastBatch", "--last-batch=keep", "one of pad, drop"},
+        BadValue{"BooleanInWords", "--overlap=yes", "on or off"},
+        BadValue{"SwitchInWords", "--quiet=maybe", "on or off"},
+        BadValue{"NoBucket", "--bucket-cap-mb=0", "a number above 0"},
+        BadValue{"NegativeFirstBucket", "--first-bucket-mb=-1", "a number above 0"},
+        BadValue{"NoServers", "--servers=0", "a whole number from 1"},
+        BadValue{"UnknownUpdate", "--ps-update=servers", "Did you mean 'server'?"},
+        BadValue{"NegativeWorkers", "--loader-workers=-1", "a whole number from 0"},
+        BadValue{"NegativeVerification", "--verify-steps=-1", "a whole number from 0"},
+        BadValue{"NegativeTimeout", "--timeout=-1", "a number from 0"},
+        BadValue{"NoValueAtAll", "--json=", "--json needs a value: --json=PATH"}),
+    [](const auto& instance) { return instance.param.name; });
+
+TEST(OptionValues, AKnownPrecisionThatIsNotInThisBuildIsUnavailable) {
+  EXPECT_THAT(refusal<UnavailableError>({"--precision=bf16"}),
+              AllOf(HasSubstr("--precision"), HasSubstr("bf16"), HasSubstr("fp32")));
+}
+
+TEST(OptionValues, AFlagIsNotTakenForTheValueOfTheOneBefore) {
+  EXPECT_THAT(refusal({"--json", "--force"}), HasSubstr("--json needs a value"));
+  EXPECT_THAT(refusal({"--gpus"}), HasSubstr("--gpus needs a value: --gpus=LIST|all"));
+}
+
+TEST(OptionValues, AFlagGivenTwiceIsRefused) {
+  EXPECT_THAT(refusal({"--epochs=1", "--epochs=2"}), HasSubstr("--epochs is given 2 times"));
+  EXPECT_THAT(refusal({"--strategy=dp", "--strategy=ddp"}), HasSubstr("with commas"));
+  EXPECT_THAT(refusal({"--quiet", "--quiet"}), HasSubstr("--quiet is given 2 times"));
+}
+
+TEST(OptionValues, AnUnknownFlagNamesTheNearest) {
+  EXPECT_THAT(refusal({"--gpu=2"}), AllOf(HasSubstr("--gpu:"), HasSubstr("'--gpus'")));
+  EXPECT_THAT(refusal({"--batchsize", "8"}), HasSubstr("'--batch-size'"));
+  EXPECT_THAT(refusal({"--frobnicate"}),
+              AllOf(HasSubstr("--frobnicate: unknown option"), Not(HasSubstr("Did you mean"))));
+  EXPECT_THAT(refusal({"-q"}), HasSubstr("-q: unknown option"));
+}
+
+TEST(OptionValues, AStrayArgumentSaysHowListsAreWritten) {
+  EXPECT_THAT(refusal({"--gpus", "1", "2"}),
+              AllOf(HasSubstr("unexpected argument '2'"), HasSubstr("--gpus=1,2,4")));
+}
+
+TEST(OptionValues, AnUnknownVariableNamesTheNearest) {
+  EXPECT_THAT(refusal({}, {{{"DDPBENCH_EPOCH", "2"}}}),
+              AllOf(HasSubstr("DDPBENCH_EPOCH:"), HasSubstr("'DDPBENCH_EPOCHS'")));
+  EXPECT_THAT(refusal({}, {{{"DDPBENCH_XYZ", "2"}}}), Not(HasSubstr("Did you mean")));
+  EXPECT_THAT(refusal({}, {{{"DDPBENCH_HELP", "on"}}}), HasSubstr("unknown variable"));
+}
+
+TEST(OptionValues, AWrongVariableIsNamedWithItsValue) {
+  EXPECT_THAT(refusal({}, {{{"DDPBENCH_GPUS", "0"}}}),
+              AllOf(HasSubstr("DDPBENCH_GPUS"), HasSubstr("got 0")));
+}
+
+TEST(OptionValues, VariablesOfTheJobAndOfOthersAreLeftAlone) {
+  const World world{{{"DDPBENCH_JOB_SECRET", "x"},
+                     {"DDPBENCH_LAUNCHER", "x"},
+                     {"DDPBENCH_RUN_FD", "3"},
+                     {"DDPBENCH_CHANNEL_FD", "4"},
+                     {"DDPBENCH_DATASET_FD", "5"},
+                     {"DDPBENCH_PRESET", "cpu-release"},
+                     {"DDPBENCHMARK", "x"},
+                     {"PATH", "/bin"}}};
+  EXPECT_EQ(options_of({}, world), options_of({}));
+}
+
+}  // namespace
+}  // namespace ddpbench::bench
