@@ -5,8 +5,8 @@
 // that was issued. Words as in MPI and NCCL; the ring sends to rank + 1.
 //
 // Rules. All ranks of a communicator issue collectives in one order, with equal counts, types and
-// operations (a mismatch is a CommError where it is detected). A buffer belongs to the call until its
-// Work is done on this rank: do not write it, and read only results. One thread issues calls.
+// operations (a mismatch is a CommError where it is detected). A buffer belongs to the call until
+// its Work is done on this rank: do not write it, and read only results. One thread issues calls.
 #pragma once
 
 #include <chrono>
@@ -85,6 +85,7 @@ class Work {
   WorkTimes times() const;
 
  private:
+  friend std::size_t wait_any(std::span<const Work> works, Deadline deadline);
   std::shared_ptr<WorkState> state_;
 };
 
@@ -136,8 +137,8 @@ class Communicator {
   virtual void register_buffer(const Buffer& buffer) = 0;
   virtual void deregister_buffer(const Buffer& buffer) = 0;
 
-  // Makes all current and later operations of all ranks fail with CommError(`reason`) soon. Callable
-  // from any thread.
+  // Makes all current and later operations of all ranks fail with CommError(`reason`) soon.
+  // Callable from any thread.
   virtual void abort(const std::string& reason) noexcept = 0;
 };
 

@@ -27,8 +27,8 @@ void store_barrier(Store& store, const std::string& name, int count, double time
 // In-process store, for threads and tests.
 std::shared_ptr<Store> make_local_store();
 
-// Server side of the TCP store: listens on the loopback interface (or `host`), serves on a thread of
-// its own, and refuses clients that do not present `secret` in the handshake.
+// Server side of the TCP store: listens on the loopback interface (or `host`), serves on a thread
+// of its own, and refuses clients that do not present `secret` in the handshake.
 class TcpStoreServer {
  public:
   virtual ~TcpStoreServer() = default;
@@ -37,15 +37,16 @@ class TcpStoreServer {
 
 struct TcpStoreOptions {
   std::string host = "127.0.0.1";
-  int port = 0;         // server: 0 takes a free one. With tries > 1 the next free port from `port` on
-  int tries = 1;        // ports to try: server binds the first free, client asks each in turn and
-                        // tells our store from others by the handshake
-  std::string secret;   // not empty
+  int port = 0;   // server: 0 takes a free one. With tries > 1 the next free port from `port` on
+  int tries = 1;  // ports to try: server binds the first free, client asks each in turn and
+                  // tells our store from others by the handshake
+  std::string secret;  // not empty
   double timeout_s = 30;
 };
 
 std::unique_ptr<TcpStoreServer> make_tcp_store_server(const TcpStoreOptions& options);
-// Connects; retries until the server is up or timeout_s passed (CommTimeout). Wrong secret: CommError.
+// Connects; retries until the server is up or timeout_s passed (CommTimeout). Wrong secret:
+// CommError.
 std::shared_ptr<Store> connect_tcp_store(const TcpStoreOptions& options);
 
 }  // namespace ddpbench::comm

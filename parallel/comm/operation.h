@@ -1,0 +1,45 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// One call of a Communicator as plain data.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "parallel/comm/communicator.h"
+
+namespace ddpbench::comm {
+
+enum class OperationKind : std::uint8_t {
+  all_reduce,
+  reduce,
+  broadcast,
+  all_gather,
+  reduce_scatter,
+  scatter,
+  gather,
+  barrier,
+  send,
+  recv
+};
+std::string_view to_string(OperationKind kind);
+std::string_view to_string(ReduceOp op);
+
+struct Operation {
+  OperationKind kind = OperationKind::barrier;
+  ReduceOp op = ReduceOp::sum;
+  int root = 0;  // root of rooted collectives, peer of send and recv
+  Elements in;   // in-place operations use `in` only; recv, scatter and gather write to `out`
+  Elements out;
+
+  bool is_message() const { return kind == OperationKind::send || kind == OperationKind::recv; }
+  // The count and type that all ranks must agree on: of one rank's part.
+  Elements part() const;
+};
+
+// "all_reduce of 1686568 bytes"
+std::string describe(const Operation& operation);
+
+}  // namespace ddpbench::comm

@@ -1,0 +1,153 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// See rank_runner.h.
+#include "tests/comm/rank_runner.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <stdexcept>
+#include <thread>
+
+#include "kernels/runtime/shared_memory.h"
+#include "parallel/comm/store.h"
+
+namespace ddpbench::comm::testing {
+
+namespace {
+
+template <typename F>
+std::string error_of(F&& function) {
+  try {
+    function();
+    return "";
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+Outcome run_threads(int size, const RankFunction& function, const RingOptions& options) {
+  auto ranks = make_thread_ring(size, options);
+  Outcome outcome{std::vector<std::string>(ranks.size())};
+  std::vector<std::thread> threads;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    threads.emplace_back([&, rank] {
+      // Its end of the communicator goes with the thread, as it goes with a process.
+      const auto own = std::move(ranks[rank]);
+      outcome.errors[rank] = error_of([&] { function(*own); });
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return outcome;
+}
+
+// In the child: reports its error through `out` and ends without running the parent's destructors.
+[[noreturn]] void run_child(const TcpStoreOptions& store_options, int out,
+                            const std::function<void(Store&)>& function) {
+  const std::string error = error_of([&] {
+    const auto store = connect_tcp_store(store_options);
+    function(*store);
+  });
+  [[maybe_unused]] const auto written = ::write(out, error.data(), error.size());
+  ::_exit(error.empty() ? 0 : 1);
+}
+
+std::string read_all(int fd) {
+  std::string text;
+  char buffer[512];
+  ssize_t count = 0;
+  while ((count = ::read(fd, buffer, sizeof buffer)) > 0) {
+    text.append(buffer, static_cast<std::size_t>(count));
+  }
+  return text;
+}
+
+Outcome run_processes(int size, const RankFunction& function, const RingOptions& options) {
+  TcpStoreOptions store_options;
+  store_options.secret = "test";
+  int ports[2];
+  EXPECT_EQ(::pipe(ports), 0);
+  std::vector<pid_t> children;
+  std::vector<int> outputs;
+  // Forked before this process has threads, which the store's server is.
+  for (int rank = 0; rank < size; ++rank) {
+    int ends[2];
+    EXPECT_EQ(::pipe(ends), 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::close(ends[0]);
+      TcpStoreOptions connect = store_options;
+      if (::read(ports[0], &connect.port, sizeof(int)) != sizeof(int)) ::_exit(2);
+      run_child(connect, ends[1], [&](Store& store) {
+        const auto communicator = make_ring(store, rank, size, options);
+        function(*communicator);
+      });
+    }
+    ::close(ends[1]);
+    children.push_back(child);
+    outputs.push_back(ends[0]);
+  }
+  const auto server = make_tcp_store_server(store_options);
+  const std::vector<int> port(static_cast<std::size_t>(size), server->port());
+  EXPECT_GT(::write(ports[1], port.data(), port.size() * sizeof(int)), 0);
+  Outcome outcome;
+  for (std::size_t rank = 0; rank < children.size(); ++rank) {
+    std::string error = read_all(outputs[rank]);
+    int status = 0;
+    ::waitpid(children[rank], &status, 0);
+    if (WIFSIGNALED(status)) error = fmt::format("signal {}", WTERMSIG(status));
+    if (error.empty() && WEXITSTATUS(status) != 0) {
+      error = fmt::format("exit {}", WEXITSTATUS(status));
+    }
+    outcome.errors.push_back(error);
+    ::close(outputs[rank]);
+  }
+  ::close(ports[0]);
+  ::close(ports[1]);
+  return outcome;
+}
+
+class SharedAllocation : public Allocation {
+ public:
+  explicit SharedAllocation(std::size_t bytes)
+      : memory_(SharedMemory::create("comm-test", bytes)) {}
+  BufferView view() const noexcept override { return memory_.view(); }
+  std::string export_handle() const override { return memory_.handle(); }
+
+ private:
+  SharedMemory memory_;
+};
+
+}  // namespace
+
+void Outcome::expect_success() const {
+  for (std::size_t rank = 0; rank < errors.size(); ++rank) {
+    EXPECT_EQ(errors[rank], "") << "rank " << rank << " of " << errors.size();
+  }
+}
+
+RingOptions test_options() {
+  RingOptions options;
+  options.timeout_s = 60;
+  return options;
+}
+
+Outcome run_ranks(RankKind kind, int size, const RankFunction& function,
+                  const RingOptions& options) {
+  return kind == RankKind::threads ? run_threads(size, function, options)
+                                   : run_processes(size, function, options);
+}
+
+void check(bool condition, const std::string& message) {
+  if (!condition) throw std::runtime_error(message);
+}
+
+Buffer mappable_buffer(std::size_t bytes) {
+  return bytes == 0 ? Buffer() : Buffer(std::make_unique<SharedAllocation>(bytes));
+}
+
+}  // namespace ddpbench::comm::testing

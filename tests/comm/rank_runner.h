@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Runs one function on every rank of a communicator, as threads or as forked processes, and brings
+// what failed there back to the test.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/runtime/buffer.h"
+#include "parallel/comm/ring.h"
+
+namespace ddpbench::comm::testing {
+
+enum class RankKind { threads, processes };
+
+// A rank's function: throws (anything derived from std::exception) when its check fails.
+using RankFunction = std::function<void(Communicator&)>;
+
+// What each rank threw; empty: nothing. "signal 9" when a process was killed.
+struct Outcome {
+  std::vector<std::string> errors;  // [rank]
+  // Adds a failure to the test for each rank with an error.
+  void expect_success() const;
+};
+
+RingOptions test_options();
+
+Outcome run_ranks(RankKind kind, int size, const RankFunction& function,
+                  const RingOptions& options = test_options());
+
+// Throws std::runtime_error, which the outcome shows.
+void check(bool condition, const std::string& message);
+
+// Memory that peers may map, without a device.
+Buffer mappable_buffer(std::size_t bytes);
+
+}  // namespace ddpbench::comm::testing
