@@ -58,11 +58,11 @@ bool any_run(const Report& report, bool (*holds)(const Run&)) {
 std::string footnote_lines(const Report& report, const Footnotes& notes, std::size_t width) {
   std::string text;
   if (any_run(report, [](const Run& run) { return run.servers > 0; })) {
-    text += wrap("+n  n parameter servers beside the workers", width, 4);
+    text += wrap("+n: n parameter servers beside the workers", width, 4);
   }
   if (any_run(report, [](const Run& run) { return run.oversubscribed; })) {
-    text += wrap("*   oversubscribed: more compute threads than cores, so no scaling is shown",
-                 width, 4);
+    text +=
+        wrap("*: oversubscribed, more compute threads than cores; no scaling is shown", width, 4);
   }
   for (std::size_t i = 0; i < notes.reasons().size(); ++i) {
     text += wrap(fmt::format("({}) {}", i + 1, printable(notes.reasons()[i])), width, 4);

@@ -156,6 +156,7 @@ struct ColumnSpec {
   const char* top;
   const char* bottom;
   std::string (*cell)(const Run&, Footnotes&);
+  bool joined = false;
 };
 
 constexpr std::size_t kKeys = 2;
@@ -166,15 +167,15 @@ constexpr ColumnSpec kColumns[] = {
     {"batch", "each/all", batch_cell},
     {"step ms", "median (IQR)", step_cell},
     {"samples", "/s", rate_cell},
-    {"/s per", "device", device_rate_cell},
+    {"/s per", "device", device_rate_cell, true},
     {"speed-", "up", speedup_cell},
-    {"effic.", "%", efficiency_cell},
+    {"effic.", "%", efficiency_cell, true},
     {"comm", "ms", comm_cell},
-    {"exposed", "ms", exposed_cell},
+    {"exposed", "ms", exposed_cell, true},
     {"peak MiB", "primary", primary_memory_cell},
-    {"peak MiB", "others", other_memory_cell},
+    {"peak MiB", "others", other_memory_cell, true},
     {"train", "loss", loss_cell},
-    {"test", "acc. %", accuracy_cell},
+    {"test", "acc. %", accuracy_cell, true},
     {"", "verified", verified_cell},
 };
 
@@ -193,7 +194,7 @@ TextTable run_table(const Report& report, Footnotes& notes) {
   TextTable table;
   table.keys = kKeys + (specs.size() - std::size(kColumns));
   for (std::size_t c = 0; c < specs.size(); ++c) {
-    table.columns.push_back({specs[c].top, specs[c].bottom, c < kKeys, {}});
+    table.columns.push_back({specs[c].top, specs[c].bottom, c < kKeys, specs[c].joined, {}});
   }
   for (const Run& run : report.runs) {
     // A run that failed before it was timed has nothing to show but why.

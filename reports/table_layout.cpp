@@ -50,6 +50,15 @@ std::string render_block(const Block& block, const TextTable& table) {
   return text;
 }
 
+// Width of a column and of those after it that are joined to it.
+std::size_t group_width(const TextTable& table, std::size_t first) {
+  std::size_t width = width_of(table.columns[first]);
+  for (std::size_t i = first + 1; i < table.columns.size() && table.columns[i].joined; ++i) {
+    width += kGap + width_of(table.columns[i]);
+  }
+  return width;
+}
+
 // Fills block after block; every block begins with the keys and takes at least one more column.
 std::vector<Block> split(const TextTable& table, std::size_t width) {
   Block keys;
@@ -61,13 +70,13 @@ std::vector<Block> split(const TextTable& table, std::size_t width) {
   std::vector<Block> blocks = {keys};
   std::size_t used = keys_width;
   for (std::size_t i = table.keys; i < table.columns.size(); ++i) {
-    const std::size_t needed = width_of(table.columns[i]);
-    if (width > 0 && used + needed > width && blocks.back().size() > table.keys) {
+    const bool fits = width == 0 || used + group_width(table, i) <= width;
+    if (!fits && blocks.back().size() > table.keys) {
       blocks.push_back(keys);
       used = keys_width;
     }
     blocks.back().push_back(&table.columns[i]);
-    used += needed + kGap;
+    used += width_of(table.columns[i]) + kGap;
   }
   return blocks;
 }

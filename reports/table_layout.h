@@ -14,6 +14,7 @@ namespace ddpbench::report {
 struct TextColumn {
   std::string top, bottom;  // heading; the unit is in one of the lines
   bool left = false;        // alignment
+  bool joined = false;      // belongs beside the column before it, where the width allows
   std::vector<std::string> cells;
 };
 

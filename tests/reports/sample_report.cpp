@@ -136,7 +136,7 @@ Report sample_report() {
   ddp.devices[1].buckets = {{0, 1605632, 0.010, 0.0101, 0.0102, 0.0110}};
   ddp.injected = "slow:rank=1,phase=backward,percent=25";
   Run ps = sample_run("ps", 4, 6000);
-  ps.servers = 2;
+  ps.servers = 1;
   ps.oversubscribed = true;
   ps.scaling_reason = "oversubscribed: more compute threads than cores";
   ps.devices.push_back(sample_device(4, 2 * kMiB));

@@ -8,7 +8,7 @@
 
 namespace ddpbench::report::test {
 
-// Runs, in order: single, dp, ddp (with a planted slowness), ps (two servers, oversubscribed), ddp
+// Runs, in order: single, dp, ddp (with a planted slowness), ps (one server, oversubscribed), ddp
 // (failed before a step), dp (skipped).
 Report sample_report();
 Run sample_run(const char* strategy, int world_size, double samples_per_s);

@@ -109,7 +109,8 @@ TEST(FillScaling, GivesOversubscribedRunsAReasonAndNoEfficiency) {
 }
 
 TEST(FillScaling, GivesUnfinishedAndUnprovenRunsTheirReason) {
-  report::Run skipped = sample_run("ddp", 2, 180), interrupted = skipped, wrong = skipped, silent = skipped;
+  report::Run skipped = sample_run("ddp", 2, 180), interrupted = skipped, wrong = skipped,
+              silent = skipped;
   skipped.status = Status::skipped;
   interrupted.status = Status::interrupted;
   wrong.verification.status = "failed";

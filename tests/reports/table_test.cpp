@@ -1,4 +1,197 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
+//
+// The summary table as people see it.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
-TEST(T, X) {}
+
+#include <limits>
+#include <sstream>
+
+#include "reports/report.h"
+#include "reports/table_layout.h"
+#include "tests/reports/sample_report.h"
+
+namespace ddpbench::report {
+namespace {
+
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+Report one_run(const report::Run& run) {
+  Report report;
+  report.runs = {run};
+  return report;
+}
+
+std::size_t longest_line(const std::string& text) {
+  std::istringstream lines(text);
+  std::size_t longest = 0;
+  for (std::string line; std::getline(lines, line);) {
+    longest = std::max(longest, display_width(line));
+  }
+  return longest;
+}
+
+TEST(SummaryTable, ShowsARowARunInOneBlockWithoutALimit) {
+  EXPECT_EQ(
+      render_table(test::sample_report(), 0),
+      R"(simple_cnn on mnist (files), cpu (Imaginary 9000) / cuda, 1 thread a device, fp32, weak scaling
+
+                      batch       step ms  samples  /s per  speed-  effic.  comm  exposed  peak MiB  peak MiB   train    test
+strategy  devices  each/all  median (IQR)       /s  device      up       %    ms       ms   primary    others    loss  acc. %  verified
+single    1           64/64  20.00 (1.00)     3200    3200    1.00   100.0  -(1)     -(1)      40.0      -(1)  0.2345   98.12      ref.
+dp        2          64/128  20.00 (1.00)     5200    2600    1.62    81.2  1.50     0.30      40.0      30.0  0.2345   98.12       yes
+ddp       2(2)       64/128  20.00 (1.00)     6100    3050    1.91    95.3  1.50     0.30      40.0      30.0  0.2345   98.12       yes
+ps        4+1*       64/256  20.00 (1.00)     6000    1500      -*      -*  1.50     0.30      40.0      30.0  0.2345   98.12       yes
+ddp       4        failed (3)
+dp        8        skipped (4)
+
++n: n parameter servers beside the workers
+*: oversubscribed, more compute threads than cores; no scaling is shown
+(1) one device
+(2) injected: slow:rank=1,phase=backward,percent=25
+(3) failed: rank 2, step 5, signal: killed by SIGKILL
+(4) skipped: no CUDA device is here
+)");
+}
+
+TEST(SummaryTable, StacksTwoBlocksInEightyColumns) {
+  EXPECT_EQ(render_table(test::sample_report(), 80),
+            R"(simple_cnn on mnist (files), cpu (Imaginary 9000) / cuda, 1 thread a device,
+  fp32, weak scaling
+
+                      batch       step ms  samples  /s per  speed-  effic.
+strategy  devices  each/all  median (IQR)       /s  device      up       %
+single    1           64/64  20.00 (1.00)     3200    3200    1.00   100.0
+dp        2          64/128  20.00 (1.00)     5200    2600    1.62    81.2
+ddp       2(2)       64/128  20.00 (1.00)     6100    3050    1.91    95.3
+ps        4+1*       64/256  20.00 (1.00)     6000    1500      -*      -*
+ddp       4        failed (3)
+dp        8        skipped (4)
+
+                   comm  exposed  peak MiB  peak MiB   train    test
+strategy  devices    ms       ms   primary    others    loss  acc. %  verified
+single    1        -(1)     -(1)      40.0      -(1)  0.2345   98.12      ref.
+dp        2        1.50     0.30      40.0      30.0  0.2345   98.12       yes
+ddp       2(2)     1.50     0.30      40.0      30.0  0.2345   98.12       yes
+ps        4+1*     1.50     0.30      40.0      30.0  0.2345   98.12       yes
+ddp       4        failed (3)
+dp        8        skipped (4)
+
++n: n parameter servers beside the workers
+*: oversubscribed, more compute threads than cores; no scaling is shown
+(1) one device
+(2) injected: slow:rank=1,phase=backward,percent=25
+(3) failed: rank 2, step 5, signal: killed by SIGKILL
+(4) skipped: no CUDA device is here
+)");
+}
+
+TEST(SummaryTable, StaysWithinItsWidth) {
+  for (const int width : {48, 60, 80, 100, 132, 160}) {
+    EXPECT_LE(longest_line(render_table(test::sample_report(), width)),
+              static_cast<std::size_t>(width));
+  }
+}
+
+TEST(SummaryTable, KeepsEveryColumnHoweverNarrow) {
+  const std::string table = render_table(test::sample_report(), 1);
+  for (const char* heading : {"each/all", "median", "up", "exposed", "primary", "verified"}) {
+    EXPECT_THAT(table, HasSubstr(heading));
+  }
+}
+
+TEST(SummaryTable, SaysWhenThereAreNoRuns) { EXPECT_EQ(render_table(Report{}, 80), "no runs\n"); }
+
+TEST(SummaryTable, NumbersRepetitionsWhenThereAreSome) {
+  Report report = one_run(test::sample_run("single", 1, 100));
+  EXPECT_THAT(render_table(report, 0), Not(HasSubstr("rep.")));
+  report.runs.push_back(report.runs[0]);
+  report.runs[1].repetition = 1;
+  const std::string table = render_table(report, 0);
+  EXPECT_THAT(table, HasSubstr("rep."));
+  EXPECT_THAT(table, ContainsRegex("single +1 +1 "));
+}
+
+TEST(SummaryTable, ShowsNoEfficiencyForOversubscribedRuns) {
+  const std::string table = render_table(test::sample_report(), 0);
+  EXPECT_THAT(table, ContainsRegex("ps +4\\+1\\* .* -\\* +-\\* "));
+  EXPECT_THAT(table, HasSubstr("*: oversubscribed"));
+}
+
+TEST(SummaryTable, MarksARunThatFailedItsVerification) {
+  report::Run run = test::sample_run("ddp", 2, 100);
+  run.status = Status::failed;
+  run.error = ErrorInfo{"verification", {}, "", {}, {}, "", "", "0.5 is above 0.0006"};
+  run.verification.status = "failed";
+  run.verification.reason = "conv2.weight is 0.5 away";
+  const std::string table = render_table(one_run(run), 0);
+  EXPECT_THAT(table, ContainsRegex("ddp +2\\(1\\) .* NO\\([0-9]\\)"));
+  EXPECT_THAT(table, HasSubstr("(1) failed: verification: 0.5 is above 0.0006\n"));
+  EXPECT_THAT(table, HasSubstr("conv2.weight is 0.5 away\n"));
+}
+
+TEST(SummaryTable, ShowsWhatAnInterruptedRunHasAndSaysSo) {
+  report::Run run = test::sample_run("ddp", 2, 100);
+  run.status = Status::interrupted;
+  run.epochs.clear();
+  const std::string table = render_table(one_run(run), 0);
+  EXPECT_THAT(table, ContainsRegex("ddp +2\\(1\\) .*20.00 \\(1.00\\)"));
+  EXPECT_THAT(table, HasSubstr("(1) interrupted\n"));
+  EXPECT_THAT(table, HasSubstr("no epoch ended\n"));
+}
+
+TEST(SummaryTable, GivesTheReasonOfEveryMissingFigure) {
+  report::Run run = test::sample_run("ddp", 2, 100);
+  run.phases["comm_s"] = Figure::missing("observing is off");
+  run.epochs[0].train_loss = std::numeric_limits<double>::quiet_NaN();
+  run.epochs[0].test_accuracy = Figure::missing("no test data");
+  run.verification.status = "not_applicable";
+  run.verification.reason = "asynchronous";
+  run.devices.clear();
+  const std::string table = render_table(one_run(run), 0);
+  for (const char* reason :
+       {"no single run in this report", "observing is off", "training diverged", "no test data",
+        "asynchronous", "no memory was recorded"}) {
+    EXPECT_THAT(table, HasSubstr(reason));
+  }
+  EXPECT_THAT(table, Not(HasSubstr("nan")));
+}
+
+TEST(SummaryTable, KeepsControlCharactersFromTheTerminal) {
+  report::Run run = test::sample_run("ddp", 2, 100);
+  run.status = Status::skipped;
+  run.step = {};
+  run.reason = "first\nsecond\x1b[31m";
+  EXPECT_THAT(render_table(one_run(run), 0), HasSubstr("(1) skipped: first second [31m\n"));
+}
+
+TEST(SummaryTable, SaysThatTheDataAreSynthetic) {
+  report::Run run = test::sample_run("single", 1, 100);
+  run.dataset_source = "synthetic";
+  EXPECT_THAT(render_table(one_run(run), 80), HasSubstr("simple_cnn on mnist (synthetic)"));
+}
+
+TEST(TextLayout, WrapsWordsAndIndentsWhatFollows) {
+  EXPECT_EQ(wrap("(1) one two three", 11, 4), "(1) one two\n    three\n");
+  EXPECT_EQ(wrap("an unbreakable-word", 5, 2), "an\n  unbreakable-word\n");
+  EXPECT_EQ(wrap("a  b", 0, 4), "a b\n");
+}
+
+TEST(TextLayout, CountsCodePointsNotBytes) { EXPECT_EQ(display_width("µ-ß"), 3u); }
+
+TEST(TextLayout, KeepsJoinedColumnsInOneBlock) {
+  TextTable table;
+  table.keys = 1;
+  table.columns = {{"", "k", true, false, {"x"}},
+                   {"", "aaaa", false, false, {"1"}},
+                   {"", "bbbb", false, false, {"2"}},
+                   {"", "cccc", false, true, {"3"}}};
+  table.instead = {""};
+  EXPECT_EQ(render_blocks(table, 15), "\nk  aaaa\nx     1\n\n\nk  bbbb  cccc\nx     2     3\n");
+}
+
+}  // namespace
+}  // namespace ddpbench::report
