@@ -1,0 +1,126 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Weights leave and enter a graph in PyTorch's names, shapes and order, whatever their layout.
+#include "kernels/nn/checkpoint.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "kernels/runtime/error.h"
+#include "tests/nn/networks.h"
+
+namespace ddpbench::nn {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::vector<std::string> names_of(const std::vector<NamedTensor>& tensors) {
+  std::vector<std::string> names;
+  for (const NamedTensor& tensor : tensors) names.push_back(tensor.name);
+  return names;
+}
+
+// Every weight has a value of its own: its position in PyTorch's flattening.
+std::vector<NamedTensor> numbered(const Graph& graph) {
+  std::vector<NamedTensor> tensors = export_weights(graph);
+  for (NamedTensor& tensor : tensors) {
+    for (std::size_t k = 0; k < tensor.values.size(); ++k) {
+      tensor.values[k] = static_cast<float>(k) * 0x1p-20f;
+    }
+  }
+  return tensors;
+}
+
+void expect_equal(const std::vector<NamedTensor>& a, const std::vector<NamedTensor>& b) {
+  ASSERT_EQ(names_of(a), names_of(b));
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    EXPECT_EQ(a[i].shape, b[i].shape);
+    EXPECT_EQ(a[i].values, b[i].values) << a[i].name;
+  }
+}
+
+TEST(Checkpoint, HasPyTorchsNamesShapesAndOrder) {
+  TestGraph test(simple_cnn(), onednn, {.batch = 8, .micro_batch = 4});
+  const std::vector<NamedTensor> tensors = export_weights(test.graph());
+  EXPECT_EQ(names_of(tensors),
+            (std::vector<std::string>{"conv1.weight", "conv1.bias", "conv2.weight", "conv2.bias",
+                                      "fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"}));
+  EXPECT_EQ(tensors[2].shape, (ops::Shape{64, 32, 3, 3}));
+  EXPECT_EQ(tensors[4].shape, (ops::Shape{128, 3136}));
+  EXPECT_EQ(tensors[7].shape, (ops::Shape{10}));
+}
+
+TEST(Checkpoint, ImportThenExportChangesNothing) {
+  TestGraph test(simple_cnn(), onednn, {.batch = 8, .micro_batch = 0});
+  const std::vector<NamedTensor> tensors = numbered(test.graph());
+  import_weights(test.graph(), tensors, "test");
+  expect_equal(export_weights(test.graph()), tensors);
+}
+
+TEST(Checkpoint, BlockedAndPlainGraphsComputeTheSameFromOneFile) {
+  TestGraph plain(simple_cnn(), reference, {.batch = 3});
+  TestGraph blocked(simple_cnn(), onednn, {.batch = 3});
+  std::vector<NamedTensor> tensors = export_weights(plain.graph());
+  // Other weights than the initial ones, so that the import is what makes the graphs equal.
+  for (NamedTensor& tensor : tensors) {
+    for (float& value : tensor.values) value = -value;
+  }
+  import_weights(plain.graph(), tensors, "test");
+  import_weights(blocked.graph(), tensors, "test");
+  expect_equal(export_weights(blocked.graph()), tensors);
+  const std::vector<float> expected = plain.forward(), actual = blocked.forward();
+  // A logit's value is a sum of 128 sums of 3136 (of 288, of 9) products: 3136 * 2^-24 relative to
+  // the size of the logits covers the rounding of the longest, the others are much smaller.
+  float largest = 0;
+  for (const float value : expected) largest = std::max(largest, std::abs(value));
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_NEAR(actual[i], expected[i], 3136 * 0x1p-24f * largest);
+  }
+}
+
+class WrongTensors : public ::testing::Test {
+ protected:
+  WrongTensors() : test_(simple_cnn(), onednn, {.batch = 1}), tensors_(numbered(test_.graph())) {}
+
+  // Imports tensors_, which must fail and leave the weights alone.
+  std::string error() {
+    const std::vector<NamedTensor> before = export_weights(test_.graph());
+    std::string message;
+    try {
+      import_weights(test_.graph(), tensors_, "w.safetensors");
+    } catch (const ConfigError& e) {
+      message = e.what();
+    }
+    expect_equal(export_weights(test_.graph()), before);
+    return message;
+  }
+
+  TestGraph test_;
+  std::vector<NamedTensor> tensors_;
+};
+
+TEST_F(WrongTensors, MissingOnesAreNamed) {
+  tensors_.erase(tensors_.begin() + 2);
+  EXPECT_THAT(error(), AllOf(HasSubstr("w.safetensors"), HasSubstr("missing \"conv2.weight\"")));
+}
+
+TEST_F(WrongTensors, SurplusOnesAreNamed) {
+  tensors_.push_back({"fc3.bias", {1}, {0}});
+  EXPECT_THAT(error(), HasSubstr("surplus \"fc3.bias\""));
+}
+
+TEST_F(WrongTensors, RenamedOnesAreMissingAndSurplus) {
+  tensors_[0].name = "conv0.weight";
+  EXPECT_THAT(error(),
+              AllOf(HasSubstr("missing \"conv1.weight\""), HasSubstr("surplus \"conv0.weight\"")));
+}
+
+TEST_F(WrongTensors, OtherShapesAreNamedWithBoth) {
+  tensors_[6].shape = {128, 10};
+  EXPECT_THAT(error(), AllOf(HasSubstr("\"fc2.weight\" has the shape [128, 10]"),
+                             HasSubstr("needs [10, 128]")));
+}
+
+}  // namespace
+}  // namespace ddpbench::nn

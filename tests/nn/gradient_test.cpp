@@ -1,0 +1,185 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Gradients: the reference graph against finite differences, oneDNN's against the reference's.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <random>
+
+#include "tests/nn/layout_backend.h"
+#include "tests/nn/networks.h"
+
+namespace ddpbench::nn {
+namespace {
+
+constexpr double kEpsilon = 0x1p-24;  // half a unit in the last place of a float in [1, 2)
+
+ModelSpec lenet() { return load_model_file(model_path("lenet5")); }
+
+// The gradient along one weight from losses at five points.
+//
+// Along one weight, a network of these layers is piecewise linear: between two kinks (a relu that
+// changes sides, another element that becomes a pool's maximum) the central difference is the
+// gradient, up to rounding. A kink among the points shows as one of their second differences.
+struct Difference {
+  double slope = 0;
+  double bend = 0;  // largest second difference
+};
+
+Difference difference(TestGraph& test, std::size_t parameter, std::size_t k, float step) {
+  const std::vector<float> values = test.weight(parameter);
+  std::array<double, 5> losses{};
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    std::vector<float> moved = values;
+    moved[k] += (static_cast<float>(i) - 2) / 2 * step;
+    test.set_weight(parameter, moved);
+    losses[i] = test.loss();
+  }
+  test.set_weight(parameter, values);
+  Difference result{(losses[4] - losses[0]) / (2 * static_cast<double>(step)), 0};
+  for (std::size_t i = 1; i + 1 < losses.size(); ++i) {
+    result.bend = std::max(result.bend, std::abs(losses[i - 1] - 2 * losses[i] + losses[i + 1]));
+  }
+  return result;
+}
+
+// Shifts every other map far to one side of the relu behind it and the others far to the other, so
+// that few steps meet a kink. (A convolution's bias moves a whole map: some pixel would always.)
+void decide_relus(TestGraph& test) {
+  const auto& parameters = test.graph().plan().parameters;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (parameters[i].name != "stem.bias" && parameters[i].name != "left.bias") continue;
+    test.set_weight(i, {3, -3, -3, 3});
+  }
+}
+
+void expect_gradients_match_differences(TestGraph& test) {
+  constexpr float kStep = 0x1p-7F;
+  // The loss sums 6 logits of size 2, each behind 5 layers of sums of at most 36 products: with
+  // independent roundings its error is about sqrt(6) * 2 * 5 * sqrt(36) * 2^-24 = 9e-6.
+  constexpr double kLossError = 9e-6;
+  // Four losses of that error make a second difference. A kink that hides in one of that size moves
+  // the slope by twice the bend divided by the step.
+  constexpr double kLargestBend = 4 * kLossError;
+  constexpr double kTolerance = (2 * kLargestBend + kLossError) / static_cast<double>(kStep);
+  decide_relus(test);
+  test.train();
+  const auto& parameters = test.graph().plan().parameters;
+  std::vector<std::vector<float>> gradients;
+  for (std::size_t i = 0; i < parameters.size(); ++i) gradients.push_back(test.gradient(i));
+  std::mt19937 random(5);
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    int checked = 0;
+    for (int draw = 0; draw < 100 && checked < 6; ++draw) {
+      const std::size_t k = random() % gradients[i].size();
+      const Difference d = difference(test, i, k, kStep);
+      if (d.bend > kLargestBend) continue;
+      EXPECT_NEAR(gradients[i][k], d.slope, kTolerance) << parameters[i].name << " element " << k;
+      if (d.slope != 0) ++checked;
+    }
+    EXPECT_EQ(checked, 6) << "too many kinks or zeros along " << parameters[i].name;
+  }
+}
+
+TEST(ReferenceGradients, OfABranchedNetworkMatchFiniteDifferences) {
+  TestGraph test(residual_network(), reference, {.batch = 2, .micro_batch = 0});
+  expect_gradients_match_differences(test);
+}
+
+TEST(ReferenceGradients, InMicroBatchesMatchFiniteDifferences) {
+  TestGraph test(residual_network(), reference, {.batch = 2, .micro_batch = 1});
+  expect_gradients_match_differences(test);
+}
+
+struct Comparison {
+  std::string name;
+  ModelSpec model;
+  std::int64_t batch;
+  std::int64_t micro_batch;
+  BackendMaker backend;
+  double longest_sum;  // terms of the longest sum behind one gradient
+};
+
+std::vector<Comparison> comparisons() {
+  // conv1's weight gradient sums over every pixel of every sample.
+  const double simple = 8 * 28 * 28, residual = 6 * 6 * 6;
+  return {{"SimpleCnn", simple_cnn(), 8, 0, onednn, simple},
+          {"SimpleCnnInMicroBatches", simple_cnn(), 8, 2, onednn, simple},
+          {"SimpleCnnSampleBySample", simple_cnn(), 8, 1, onednn, simple},
+          {"LeNet", lenet(), 8, 0, onednn, simple},
+          {"LeNetInMicroBatches", lenet(), 8, 4, onednn, simple},
+          {"Branched", residual_network(), 6, 0, onednn, residual},
+          {"BranchedInMicroBatches", residual_network(), 6, 2, onednn, residual},
+          {"ReferenceInMicroBatches", simple_cnn(), 8, 2, reference, simple},
+          {"BranchedReferenceInMicroBatches", residual_network(), 6, 3, reference, residual},
+          {"BranchedWithOddLayouts", residual_network(), 6, 0, odd_layouts, residual},
+          {"BranchedWithOddLayoutsInMicroBatches", residual_network(), 6, 2, odd_layouts, residual},
+          {"SimpleCnnWithOddLayoutsInMicroBatches", simple_cnn(), 8, 2, odd_layouts, simple}};
+}
+
+class EquivalentGraph : public ::testing::TestWithParam<Comparison> {};
+
+double largest(const std::vector<float>& values) {
+  double result = 0;
+  for (const float value : values) result = std::max(result, static_cast<double>(std::abs(value)));
+  return result;
+}
+
+void expect_near(const std::vector<float>& values, const std::vector<float>& expected,
+                 double tolerance, const std::string& what) {
+  ASSERT_EQ(values.size(), expected.size());
+  double worst = 0;
+  for (std::size_t k = 0; k < values.size(); ++k) {
+    worst = std::max(worst, static_cast<double>(std::abs(values[k] - expected[k])));
+  }
+  EXPECT_LE(worst, tolerance) << what;
+}
+
+TEST_P(EquivalentGraph, GivesTheReferencesLogitsAndGradients) {
+  const Comparison& c = GetParam();
+  TestGraph expected(c.model, reference, {.batch = c.batch, .micro_batch = 0});
+  TestGraph actual(c.model, c.backend, {.batch = c.batch, .micro_batch = c.micro_batch});
+  ASSERT_EQ(actual.graph().micro_batch(), c.micro_batch);
+  // Summing n terms of random sign in another order moves the sum by about sqrt(n) * 2^-24 times
+  // the size of the terms' absolute sum, which is sqrt(n) times the result's: n * 2^-24 relative to
+  // the tensor's largest value. Twice that: both sides round.
+  const double relative = 2 * c.longest_sum * kEpsilon;
+  const std::vector<float> logits = expected.forward();
+  expect_near(actual.forward(), logits, relative * largest(logits), "logits");
+  expected.train();
+  actual.train();
+  for (std::size_t i = 0; i < expected.graph().plan().parameters.size(); ++i) {
+    const std::vector<float> gradient = expected.gradient(i);
+    EXPECT_GT(largest(gradient), 0);
+    expect_near(actual.gradient(i), gradient, relative * largest(gradient),
+                expected.graph().plan().parameters[i].name);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Graph, EquivalentGraph, ::testing::ValuesIn(comparisons()),
+                         [](const auto& instance) { return instance.param.name; });
+
+TEST(Segment, EndsAtAnOperationThatCouplesSamples) {
+  TestGraph test(residual_network(), coupled_adds, {.batch = 6, .micro_batch = 2});
+  EXPECT_EQ(test.graph().micro_batch(), 2);
+  const std::string text = test.graph().describe();
+  EXPECT_NE(text.find("right: conv2d 1x1 4->4, plain -> plain, 3 x 2 samples"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("skip_relu+pool: max_pool2d 2x2 +relu, plain -> plain, 1 x 6 samples"),
+            std::string::npos)
+      << text;
+  TestGraph expected(residual_network(), reference, {.batch = 6, .micro_batch = 0});
+  expected.train();
+  test.train();
+  for (std::size_t i = 0; i < expected.graph().plan().parameters.size(); ++i) {
+    const std::vector<float> gradient = expected.gradient(i);
+    expect_near(test.gradient(i), gradient, 2 * 216 * kEpsilon * largest(gradient),
+                expected.graph().plan().parameters[i].name);
+  }
+}
+
+}  // namespace
+}  // namespace ddpbench::nn

@@ -1,0 +1,96 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The counter-based generator and the values that it gives to weights.
+#include "kernels/nn/initializer.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "kernels/nn/philox.h"
+#include "tests/nn/networks.h"
+
+namespace ddpbench::nn {
+namespace {
+
+// kat_vectors of the Random123 distribution, philox4x32 with 10 rounds.
+TEST(Philox, GivesThePublishedVectors) {
+  EXPECT_EQ(philox4x32({0, 0, 0, 0}, {0, 0}),
+            (PhiloxCounter{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  constexpr std::uint32_t kOnes = 0xffffffff;
+  EXPECT_EQ(philox4x32({kOnes, kOnes, kOnes, kOnes}, {kOnes, kOnes}),
+            (PhiloxCounter{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+  // Digits of pi.
+  EXPECT_EQ(philox4x32({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}),
+            (PhiloxCounter{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
+}
+
+std::size_t index_of(const Graph& graph, const std::string& name) {
+  const auto& parameters = graph.plan().parameters;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (parameters[i].name == name) return i;
+  }
+  ADD_FAILURE() << "no parameter " << name;
+  return 0;
+}
+
+TEST(Initializer, DrawsUniformlyWithinPyTorchsBound) {
+  TestGraph test(simple_cnn(), reference, {.batch = 1, .training = false});
+  const std::vector<float> values = test.weight(index_of(test.graph(), "fc1.weight"));
+  ASSERT_EQ(values.size(), 128u * 3136u);
+  const double bound = 1 / std::sqrt(3136.0);
+  double sum = 0, squares = 0;
+  for (const float value : values) {
+    ASSERT_LT(std::abs(value), bound);
+    sum += value;
+    squares += static_cast<double>(value) * value;
+  }
+  const auto n = static_cast<double>(values.size());
+  // Uniform on (-b, b): variance b^2/3, so the mean's standard deviation is b/sqrt(3n), and that of
+  // the mean square is b^2 sqrt(4/45/n). Five of each.
+  EXPECT_NEAR(sum / n, 0, 5 * bound / std::sqrt(3 * n));
+  EXPECT_NEAR(squares / n, bound * bound / 3, 5 * bound * bound * std::sqrt(4.0 / 45 / n));
+}
+
+TEST(Initializer, GivesBiasesTheBoundOfTheirWeights) {
+  TestGraph test(simple_cnn(), reference, {.batch = 1, .training = false});
+  const std::vector<float> bias = test.weight(index_of(test.graph(), "conv1.bias"));
+  float largest = 0;
+  for (const float value : bias) largest = std::max(largest, std::abs(value));
+  EXPECT_LT(largest, 1.0f / 3);  // fan-in 9
+  EXPECT_GT(largest, 0.25f);     // 32 draws: missing the outer quarter has probability 1e-4
+}
+
+TEST(Initializer, IsTheSameForEveryLayoutBatchAndRun) {
+  TestGraph plain(simple_cnn(), reference, {.batch = 1, .training = false});
+  TestGraph blocked(simple_cnn(), onednn, {.batch = 16, .micro_batch = 4});
+  for (std::size_t i = 0; i < plain.graph().plan().parameters.size(); ++i) {
+    EXPECT_EQ(plain.weight(i), blocked.weight(i));
+  }
+}
+
+TEST(Initializer, DependsOnSeedAndNameOnly) {
+  TestGraph test(simple_cnn(), reference, {.batch = 1, .training = false});
+  const std::size_t conv = index_of(test.graph(), "conv1.bias");
+  const std::vector<float> first = test.weight(conv);
+  initialize_parameters(test.graph(), 2);
+  EXPECT_NE(test.weight(conv), first);
+  initialize_parameters(test.graph(), 1);
+  EXPECT_EQ(test.weight(conv), first);
+  // A seed above 32 bits counts in full.
+  initialize_parameters(test.graph(), 1 + (std::uint64_t{1} << 32));
+  EXPECT_NE(test.weight(conv), first);
+}
+
+TEST(Initializer, GivesTensorsOfOneShapeDifferentValues) {
+  TestGraph test(residual_network(), reference, {.batch = 1, .training = false});
+  EXPECT_NE(test.weight(index_of(test.graph(), "hidden.bias")),
+            test.weight(index_of(test.graph(), "again.bias")));
+  const std::vector<float> values = test.weight(index_of(test.graph(), "left.weight"));
+  EXPECT_EQ(std::set<float>(values.begin(), values.end()).size(), values.size());
+}
+
+}  // namespace
+}  // namespace ddpbench::nn

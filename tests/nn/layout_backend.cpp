@@ -1,0 +1,185 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Wraps each reference operation; "reversed" is the order of a sample's values in memory.
+#include "tests/nn/layout_backend.h"
+
+#include <algorithm>
+#include <functional>
+#include <vector>
+
+namespace ddpbench::nn {
+namespace {
+
+using namespace ops;
+
+TensorLayout reversed(TensorLayout layout) {
+  layout.tag = "reversed";
+  return layout;
+}
+
+void reverse_samples(const TensorLayout& layout, const void* from, void* to) {
+  const auto* source = static_cast<const float*>(from);
+  auto* target = static_cast<float*>(to);
+  const std::int64_t batch = layout.shape[0], sample = element_count(layout.shape) / batch;
+  for (std::int64_t i = 0; i < batch; ++i) {
+    std::reverse_copy(source + i * sample, source + (i + 1) * sample, target + i * sample);
+  }
+}
+
+// Answers as another op does; derived classes change some answers.
+class Wrapped : public Op {
+ public:
+  explicit Wrapped(std::unique_ptr<Op> op) : op_(std::move(op)) {}
+  std::string description() const override { return op_->description(); }
+  std::size_t input_count() const override { return op_->input_count(); }
+  const TensorLayout& input_layout(std::size_t i) const override { return op_->input_layout(i); }
+  const TensorLayout& output_layout() const override { return op_->output_layout(); }
+  std::vector<ParameterSpec> parameters() const override { return op_->parameters(); }
+  std::size_t saved_bytes() const override { return op_->saved_bytes(); }
+  std::size_t workspace_bytes() const override { return op_->workspace_bytes(); }
+  bool backward_needs_inputs() const override { return op_->backward_needs_inputs(); }
+  bool backward_needs_output() const override { return op_->backward_needs_output(); }
+  void forward(Stream& s, const ForwardArgs& args) override { op_->forward(s, args); }
+  void backward(Stream& s, const BackwardArgs& args) override { op_->backward(s, args); }
+
+ protected:
+  std::unique_ptr<Op> op_;
+};
+
+class Coupled : public Wrapped {
+ public:
+  using Wrapped::Wrapped;
+  bool couples_samples() const override { return true; }
+};
+
+// Works element by element, so on any order of them.
+class AnyOrder : public Wrapped {
+ public:
+  AnyOrder(std::unique_ptr<Op> op, TensorLayout layout)
+      : Wrapped(std::move(op)), layout_(std::move(layout)) {}
+  const TensorLayout& input_layout(std::size_t) const override { return layout_; }
+  const TensorLayout& output_layout() const override { return layout_; }
+
+ private:
+  TensorLayout layout_;
+};
+
+// One input; converts to plain, runs, converts back.
+class Reversed : public Wrapped {
+ public:
+  explicit Reversed(std::unique_ptr<Op> op)
+      : Wrapped(std::move(op)),
+        input_(reversed(op_->input_layout(0))),
+        output_(reversed(op_->output_layout())) {}
+  const TensorLayout& input_layout(std::size_t) const override { return input_; }
+  const TensorLayout& output_layout() const override { return output_; }
+
+  void forward(Stream& stream, const ForwardArgs& args) override {
+    std::vector<float> x = plain(input_, args.inputs[0]), y(output_.bytes / sizeof(float));
+    const void* const inputs[] = {x.data()};
+    ForwardArgs inner = args;
+    inner.inputs = inputs;
+    inner.output = y.data();
+    op_->forward(stream, inner);
+    reverse_samples(output_, y.data(), args.output);
+  }
+
+  void backward(Stream& stream, const BackwardArgs& args) override {
+    std::vector<float> x = plain(input_, args.inputs[0]), y = plain(output_, args.output);
+    std::vector<float> dy = plain(output_, args.grad_output), dx(input_.bytes / sizeof(float));
+    const void* const inputs[] = {args.inputs[0] ? x.data() : nullptr};
+    void* const grad_inputs[] = {args.grad_inputs[0] ? dx.data() : nullptr};
+    BackwardArgs inner = args;
+    inner.inputs = inputs;
+    inner.output = args.output ? y.data() : nullptr;
+    inner.grad_output = dy.data();
+    inner.grad_inputs = grad_inputs;
+    op_->backward(stream, inner);
+    if (args.grad_inputs[0]) reverse_samples(input_, dx.data(), args.grad_inputs[0]);
+  }
+
+ private:
+  static std::vector<float> plain(const TensorLayout& layout, const void* from) {
+    std::vector<float> values(layout.bytes / sizeof(float));
+    if (from) reverse_samples(layout, from, values.data());
+    return values;
+  }
+  TensorLayout input_, output_;
+};
+
+class ReversingReorder : public Op {
+ public:
+  explicit ReversingReorder(const ReorderDesc& desc) : desc_(desc) {}
+  std::string description() const override { return "reverse"; }
+  const TensorLayout& input_layout(std::size_t) const override { return desc_.from; }
+  const TensorLayout& output_layout() const override { return desc_.to; }
+  bool backward_needs_inputs() const override { return false; }
+  bool backward_needs_output() const override { return false; }
+  void forward(Stream&, const ForwardArgs& args) override {
+    reverse_samples(desc_.from, args.inputs[0], args.output);
+  }
+  void backward(Stream&, const BackwardArgs& args) override {
+    if (args.grad_inputs[0]) reverse_samples(desc_.from, args.grad_output, args.grad_inputs[0]);
+  }
+
+ private:
+  ReorderDesc desc_;
+};
+
+class PeculiarBackend : public OpBackend {
+ public:
+  PeculiarBackend(bool odd_layouts, bool coupled_adds)
+      : plain_(make_reference_backend()), odd_layouts_(odd_layouts), coupled_adds_(coupled_adds) {}
+
+  std::string name() const override { return "peculiar"; }
+  std::unique_ptr<Op> conv2d(const Conv2dDesc& d) override { return odd(plain_->conv2d(d)); }
+  std::unique_ptr<Op> max_pool2d(const MaxPool2dDesc& d) override {
+    return d.plain_output ? plain_->max_pool2d(d) : odd(plain_->max_pool2d(d));
+  }
+  std::unique_ptr<Op> linear(const LinearDesc& d) override { return plain_->linear(d); }
+  std::unique_ptr<Op> relu(const ReluDesc& d) override {
+    return std::make_unique<AnyOrder>(plain_->relu(d), d.input);
+  }
+  std::unique_ptr<Op> add(const AddDesc& d) override {
+    if (coupled_adds_) return std::make_unique<Coupled>(plain_->add(d));
+    return std::make_unique<AnyOrder>(plain_->add(d), d.input);
+  }
+  std::unique_ptr<Op> reorder(const ReorderDesc& d) override {
+    return std::make_unique<ReversingReorder>(d);
+  }
+  std::unique_ptr<SoftmaxCrossEntropy> softmax_cross_entropy(std::int64_t batch,
+                                                             std::int64_t classes) override {
+    return plain_->softmax_cross_entropy(batch, classes);
+  }
+  std::unique_ptr<Sgd> sgd() override { return plain_->sgd(); }
+  std::unique_ptr<Mean> mean() override { return plain_->mean(); }
+  void convert(const TensorLayout& from_layout, const void* from, const TensorLayout& to_layout,
+               void* to) override {
+    plain_->convert(from_layout, from, to_layout, to);
+  }
+  std::int64_t micro_batch_hint(std::size_t bytes) const override {
+    return plain_->micro_batch_hint(bytes);
+  }
+
+ private:
+  std::unique_ptr<Op> odd(std::unique_ptr<Op> op) const {
+    if (!odd_layouts_) return op;
+    return std::make_unique<Reversed>(std::move(op));
+  }
+
+  std::unique_ptr<OpBackend> plain_;
+  bool odd_layouts_, coupled_adds_;
+};
+
+}  // namespace
+
+std::unique_ptr<ops::OpBackend> odd_layouts(Device&) {
+  return std::make_unique<PeculiarBackend>(true, false);
+}
+
+std::unique_ptr<ops::OpBackend> coupled_adds(Device&) {
+  return std::make_unique<PeculiarBackend>(false, true);
+}
+
+}  // namespace ddpbench::nn

@@ -1,0 +1,21 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The reference backend with peculiarities that real ones have, so that planning meets them
+// everywhere.
+#pragma once
+
+#include <memory>
+
+#include "kernels/ops/backend.h"
+
+namespace ddpbench::nn {
+
+// Convolutions and pools read and write samples back to front ("reversed"), linear layers are
+// plain, additions and relus take what comes: reorders at each border.
+std::unique_ptr<ops::OpBackend> odd_layouts(Device& device);
+
+// Additions say that they couple samples: they may not run in micro-batches.
+std::unique_ptr<ops::OpBackend> coupled_adds(Device& device);
+
+}  // namespace ddpbench::nn

@@ -1,0 +1,308 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Model files: what they mean, and every way in which they can be wrong.
+#include "kernels/nn/model_spec.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "kernels/nn/nearest_name.h"
+#include "kernels/runtime/error.h"
+#include "tests/nn/networks.h"
+
+namespace ddpbench::nn {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// The message of the ConfigError that a model text gives; "" when it is accepted.
+std::string error_of(const std::string& text) {
+  try {
+    parse_model(text, "m.json");
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+// A model on [1, 8, 8] with these layers.
+std::string with_layers(const std::string& layers, const std::string& rest = "") {
+  return R"({"name": "m", "input": [1, 8, 8], "layers": [)" + layers + "]" + rest + "}";
+}
+
+const std::string kHead = R"({"name": "head", "type": "linear", "out_features": 3})";
+
+TEST(ModelSpec, SimpleCnnHasTheNotebooksShapesAndParameters) {
+  const ModelSpec model = load_model_file(model_path("simple_cnn"));
+  EXPECT_EQ(model.name, "simple_cnn");
+  EXPECT_EQ(model.parameter_count(), 421642);
+  EXPECT_EQ(model.classes(), 10);
+  ASSERT_EQ(model.layers.size(), 9u);
+  EXPECT_EQ(model.layers[0].output_shape, (ops::Shape{32, 28, 28}));
+  EXPECT_EQ(model.layers[2].output_shape, (ops::Shape{32, 14, 14}));
+  EXPECT_EQ(model.layers[5].output_shape, (ops::Shape{64, 7, 7}));
+  EXPECT_EQ(model.layers[8].output_shape, (ops::Shape{10}));
+}
+
+TEST(ModelSpec, LenetIsReadFromItsFile) {
+  const ModelSpec model = load_model_file(model_path("lenet5"));
+  // 6*25+6 + 16*150+16 + 120*400+120 + 84*120+84 + 10*84+10 (LeCun et al., 1998, on 28x28 padded to
+  // 32x32).
+  EXPECT_EQ(model.parameter_count(), 61706);
+  EXPECT_EQ(model.layers[5].output_shape, (ops::Shape{16, 5, 5}));
+}
+
+TEST(ModelSpec, FillsInTheAttributesThatWereLeftOut) {
+  const ModelSpec model =
+      parse_model(with_layers(R"({"name": "c", "type": "conv2d", "out_channels": 2, "kernel": 3},
+                     {"name": "p", "type": "max_pool2d", "kernel": [2, 3]},)" +
+                              kHead),
+                  "m.json");
+  EXPECT_EQ(model.layers[0].inputs, std::vector<int>{-1});
+  EXPECT_EQ(model.layers[0].stride_h, 1);
+  EXPECT_EQ(model.layers[0].pad_w, 0);
+  EXPECT_TRUE(model.layers[0].bias);
+  EXPECT_EQ(model.layers[1].inputs, std::vector<int>{0});
+  EXPECT_EQ(model.layers[1].stride_h, 2);
+  EXPECT_EQ(model.layers[1].stride_w, 3);
+  EXPECT_EQ(model.layers[1].output_shape, (ops::Shape{2, 3, 2}));
+  EXPECT_EQ(model.output, 2);
+}
+
+TEST(ModelSpec, OrdersLayersSoThatEachFollowsItsInputs) {
+  const ModelSpec model =
+      parse_model(with_layers(R"({"name": "sum", "type": "add", "inputs": ["left", "right"]},
+                     {"name": "left", "type": "relu", "inputs": ["input"]},
+                     {"name": "right", "type": "relu", "inputs": ["left"]},
+                     {"name": "fc", "type": "linear", "inputs": ["sum"], "out_features": 2})"),
+                  "m.json");
+  ASSERT_EQ(model.layers.size(), 4u);
+  EXPECT_EQ(model.layers[0].name, "left");
+  EXPECT_EQ(model.layers[1].name, "right");
+  EXPECT_EQ(model.layers[2].name, "sum");
+  EXPECT_EQ(model.layers[2].inputs, (std::vector<int>{0, 1}));
+  EXPECT_EQ(model.output, 3);
+}
+
+TEST(ModelSpec, WindowsFollowPyTorchsFormula) {
+  // floor((8 + 2*1 - 3) / 2) + 1 = 4 rows, floor((8 + 0 - 5) / 3) + 1 = 2 columns.
+  const ModelSpec model = parse_model(
+      with_layers(
+          R"({"name": "c", "type": "conv2d", "out_channels": 2, "kernel": [3, 5], "stride": [2, 3],
+                      "padding": [1, 0], "bias": false},)" +
+          kHead),
+      "m.json");
+  EXPECT_EQ(model.layers[0].output_shape, (ops::Shape{2, 4, 2}));
+  EXPECT_EQ(model.parameter_count(), 2 * 15 + 3 * 16 + 3);
+}
+
+struct BadModel {
+  std::string name;
+  std::string text;
+  std::string pointer;             // where the message must point
+  std::vector<std::string> words;  // what else it must say
+};
+
+std::vector<BadModel> bad_models() {
+  const auto conv = [](const std::string& more) {
+    return with_layers(R"({"name": "c", "type": "conv2d", "out_channels": 2, "kernel": 3)" + more +
+                       "}," + kHead);
+  };
+  return {
+      {"NotAnObject", "[1]", "m.json at /:", {"must be an object", "[1]"}},
+      {"UnknownTopLevelKey",
+       with_layers(kHead, R"(, "outputs": "head")"),
+       "m.json at /outputs:",
+       {"unknown key", R"(did you mean "output"?)"}},
+      {"MissingName",
+       R"({"input": [1, 8, 8], "layers": []})",
+       "m.json at /:",
+       {R"("name" is missing)"}},
+      {"InputOfTwoExtents",
+       R"({"name": "m", "input": [8, 8], "layers": []})",
+       "m.json at /input:",
+       {"[channels, h, w]", "[8, 8]"}},
+      {"InputExtentZero",
+       R"({"name": "m", "input": [1, 0, 8], "layers": []})",
+       "m.json at /input/1:",
+       {"from 1 to", "found 0"}},
+      {"NoLayers", with_layers(""), "m.json at /layers:", {"layers is empty"}},
+      {"LayersNoArray",
+       R"({"name": "m", "input": [1, 8, 8], "layers": {}})",
+       "m.json at /layers:",
+       {"must be an array"}},
+      {"LayerNoObject", with_layers("7"), "m.json at /layers/0:", {"must be an object, found 7"}},
+      {"UnknownType",
+       with_layers(R"({"name": "c", "type": "conv3d", "out_channels": 1, "kernel": 1})"),
+       "m.json at /layers/0/type:",
+       {R"(unknown layer type "conv3d")", R"(did you mean "conv2d"?)"}},
+      {"TypeNearNothing",
+       with_layers(R"({"name": "c", "type": "transformer"})"),
+       "m.json at /layers/0/type:",
+       {"known are conv2d, relu, max_pool2d, linear, add"}},
+      {"UnknownLayerKey",
+       conv(R"(, "paddding": 1)"),
+       "m.json at /layers/0/paddding:",
+       {"a layer of type conv2d", R"(did you mean "padding"?)"}},
+      {"KeyOfAnotherType",
+       with_layers(R"({"name": "r", "type": "relu", "kernel": 2},)" + kHead),
+       "m.json at /layers/0/kernel:",
+       {"a layer of type relu"}},
+      {"MissingLayerName",
+       with_layers(R"({"type": "relu"})"),
+       "m.json at /layers/0:",
+       {R"("name" is missing)"}},
+      {"NameWithSlash",
+       with_layers(R"({"name": "a/b", "type": "relu"})"),
+       "m.json at /layers/0/name:",
+       {R"("a/b" is no layer name)"}},
+      {"NamedAsTheInput",
+       with_layers(R"({"name": "input", "type": "relu"})"),
+       "m.json at /layers/0/name:",
+       {"the network's input"}},
+      {"DuplicateName",
+       with_layers(kHead + R"(, {"name": "head", "type": "relu"})"),
+       "m.json at /layers/1/name:",
+       {R"("head" is already used at /layers/0)"}},
+      {"MissingOutChannels",
+       with_layers(R"({"name": "c", "type": "conv2d", "kernel": 3})"),
+       "m.json at /layers/0:",
+       {R"("out_channels" is missing)"}},
+      {"MissingKernel",
+       with_layers(R"({"name": "c", "type": "max_pool2d"})"),
+       "m.json at /layers/0:",
+       {R"("kernel" is missing)"}},
+      {"FractionalKernel",
+       conv(R"(, "stride": 1.5)"),
+       "m.json at /layers/0/stride:",
+       {"whole number", "found 1.5"}},
+      {"NegativePadding",
+       conv(R"(, "padding": -1)"),
+       "m.json at /layers/0/padding:",
+       {"from 0 to", "found -1"}},
+      {"HugeNumber",
+       conv(R"(, "padding": 18446744073709551615)"),
+       "m.json at /layers/0/padding:",
+       {"to 1048576, found 18446744073709551615"}},
+      {"ThreeStrides",
+       conv(R"(, "stride": [1, 1, 1])"),
+       "m.json at /layers/0/stride:",
+       {"a number or [h, w], found 3 elements"}},
+      {"BiasNoBoolean",
+       conv(R"(, "bias": 1)"),
+       "m.json at /layers/0/bias:",
+       {"true or false, found 1"}},
+      {"PoolPaddedPastHalf",
+       with_layers(R"({"name": "p", "type": "max_pool2d", "kernel": 2, "padding": 2},)" + kHead),
+       "m.json at /layers/0/padding:",
+       {"[2, 2]", "more than half of the kernel [2, 2]"}},
+      {"MissingInput",
+       with_layers(R"({"name": "conv1", "type": "relu"},
+                                      {"name": "r", "type": "relu", "inputs": ["conv2"]})"),
+       "m.json at /layers/1/inputs/0:",
+       {R"(reads "conv2", which is no layer)", R"(did you mean "conv1"?)"}},
+      {"TwoInputsForRelu",
+       with_layers(R"({"name": "r", "type": "relu", "inputs": ["input", "input"]})"),
+       "m.json at /layers/0/inputs:",
+       {"takes 1 input, found 2"}},
+      {"OneInputForAdd",
+       with_layers(R"({"name": "a", "type": "add"})"),
+       "m.json at /layers/0:",
+       {"takes 2 inputs, found 1"}},
+      {"InputNoString",
+       with_layers(R"({"name": "r", "type": "relu", "inputs": [3]})"),
+       "m.json at /layers/0/inputs/0:",
+       {"must be a string, found 3"}},
+      {"Cycle",
+       with_layers(R"({"name": "a", "type": "add", "inputs": ["input", "c"]},
+                               {"name": "b", "type": "relu"}, {"name": "c", "type": "relu"})"),
+       "m.json at /layers/0:",
+       {R"(cycle: "a" -> "b" -> "c" -> "a")"}},
+      {"ReadsItself",
+       with_layers(R"({"name": "a", "type": "relu", "inputs": ["a"]})"),
+       "m.json at /layers/0:",
+       {R"(cycle: "a" -> "a")"}},
+      {"WrongInChannels",
+       conv(R"(, "in_channels": 3)"),
+       "m.json at /layers/0/in_channels:",
+       {"in_channels is 3", "[1, 8, 8]", "makes 1"}},
+      {"WrongInFeatures",
+       with_layers(R"({"name": "fc", "type": "linear", "in_features": 65, "out_features": 3})"),
+       "m.json at /layers/0/in_features:",
+       {"in_features is 65", "[1, 8, 8]", "makes 64"}},
+      {"KernelTooLarge",
+       with_layers(
+           R"({"name": "c", "type": "conv2d", "out_channels": 1, "kernel": 11, "padding": 1})"),
+       "m.json at /layers/0:",
+       {"[11, 11]", "does not fit", "[1, 8, 8]", "[1, 1]"}},
+      {"ConvAfterLinear",
+       with_layers(kHead + R"(, {"name": "c", "type": "conv2d", "out_channels": 1, "kernel": 1})"),
+       "m.json at /layers/1:",
+       {"[channels, h, w]", R"("head" is [3])"}},
+      {"PoolAfterLinear",
+       with_layers(kHead + R"(, {"name": "p", "type": "max_pool2d", "kernel": 1})"),
+       "m.json at /layers/1:",
+       {"[channels, h, w]", R"("head" is [3])"}},
+      {"AddOfDifferentShapes",
+       with_layers(R"({"name": "p", "type": "max_pool2d", "kernel": 2},
+                                              {"name": "a", "type": "add", "inputs": ["input", "p"]})"),
+       "m.json at /layers/1:",
+       {R"("input" of shape [1, 8, 8])", R"("p" of shape [1, 4, 4])"}},
+      {"TooManyElements",
+       with_layers(R"({"name": "c", "type": "conv2d", "out_channels": 1048576, "kernel": 1,
+                                          "padding": 1048576})"),
+       "m.json at /layers/0:",
+       {"output", "more than 2147483647 elements"}},
+      {"UnknownOutput",
+       with_layers(kHead, R"(, "output": "heat")"),
+       "m.json at /output:",
+       {R"("heat" is no layer)", R"(did you mean "head"?)"}},
+      {"OutputIsAnImage",
+       with_layers(R"({"name": "r", "type": "relu"})", R"(, "output": "r")"),
+       "m.json at /output:",
+       {"shape [features]", R"("r" gives [1, 8, 8])"}},
+      {"UnusedLayer",
+       with_layers(R"({"name": "r", "type": "relu"},
+                                     {"name": "fc", "type": "linear", "inputs": ["input"], "out_features": 2})"),
+       "m.json at /layers/0:",
+       {R"("fc" does not depend on the layer "r")"}},
+      {"NotJson", "{\n  \"name\" 3}", "m.json:", {"not valid JSON at line 2, column 10"}},
+      {"KeyTwice",
+       with_layers(kHead, R"(, "name": "n")"),
+       "m.json:",
+       {R"(the key "name" stands twice)"}},
+  };
+}
+
+class WrongModel : public ::testing::TestWithParam<BadModel> {};
+
+TEST_P(WrongModel, IsRefusedWithPlaceAndValues) {
+  const std::string message = error_of(GetParam().text);
+  EXPECT_THAT(message, HasSubstr(GetParam().pointer));
+  for (const std::string& word : GetParam().words) EXPECT_THAT(message, HasSubstr(word));
+}
+
+INSTANTIATE_TEST_SUITE_P(ModelSpec, WrongModel, ::testing::ValuesIn(bad_models()),
+                         [](const auto& instance) { return instance.param.name; });
+
+TEST(ModelSpec, FileThatIsNotThereIsNamed) {
+  try {
+    load_model_file("no/such/model.json");
+    FAIL() << "accepted";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("no/such/model.json"));
+  }
+}
+
+TEST(NearestName, TakesTheClosestAndOnlyWhenItIsNear) {
+  const std::vector<std::string_view> names = {"linear", "relu", "add"};
+  EXPECT_EQ(nearest_name("liner", names), "linear");
+  EXPECT_EQ(nearest_name("rel", names), "relu");
+  EXPECT_EQ(nearest_name("convolution", names), "");
+  EXPECT_EQ(nearest_name("xyz", names), "");
+}
+
+}  // namespace
+}  // namespace ddpbench::nn

@@ -1,0 +1,105 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+#include "tests/nn/networks.h"
+
+#include <cstring>
+#include <random>
+
+#include "kernels/nn/initializer.h"
+#include "kernels/runtime/cpu_device.h"
+
+namespace ddpbench::nn {
+
+std::string model_path(const std::string& name) {
+  return std::string(DDPBENCH_SOURCE_DIR) + "/configs/models/" + name + ".json";
+}
+
+ModelSpec simple_cnn() { return load_model_file(model_path("simple_cnn")); }
+
+ModelSpec residual_network() {
+  return parse_model(R"({"name": "residual", "input": [2, 6, 6], "layers": [
+    {"name": "stem", "type": "conv2d", "out_channels": 4, "kernel": 3, "padding": 1},
+    {"name": "stem_relu", "type": "relu"},
+    {"name": "left", "type": "conv2d", "inputs": ["stem_relu"], "out_channels": 4, "kernel": 3, "padding": 1},
+    {"name": "left_relu", "type": "relu"},
+    {"name": "right", "type": "conv2d", "inputs": ["stem_relu"], "out_channels": 4, "kernel": 1, "bias": false},
+    {"name": "branches", "type": "add", "inputs": ["left_relu", "right"]},
+    {"name": "skip", "type": "add", "inputs": ["branches", "stem_relu"]},
+    {"name": "skip_relu", "type": "relu"},
+    {"name": "pool", "type": "max_pool2d", "kernel": 2},
+    {"name": "hidden", "type": "linear", "out_features": 7},
+    {"name": "hidden_relu", "type": "relu"},
+    {"name": "again", "type": "linear", "out_features": 7},
+    {"name": "hidden_sum", "type": "add", "inputs": ["hidden_relu", "again"]},
+    {"name": "head", "type": "linear", "out_features": 3}]})",
+                     "residual.json");
+}
+
+std::vector<float> random_values(std::size_t count, std::uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<float> values(count);
+  // The top 24 bits: exact in a float, unlike what std::uniform_real_distribution may give.
+  for (float& value : values) value = static_cast<float>(random() >> 8) * 0x1p-23f - 1.0f;
+  return values;
+}
+
+std::unique_ptr<ops::OpBackend> reference(Device&) { return ops::make_reference_backend(); }
+std::unique_ptr<ops::OpBackend> onednn(Device& device) { return ops::make_onednn_backend(device); }
+
+TestGraph::TestGraph(const ModelSpec& model, const BackendMaker& backend,
+                     const GraphOptions& options)
+    : device_(make_cpu_device({})),
+      backend_(backend(*device_)),
+      stream_(device_->make_stream()),
+      graph_(std::make_unique<Graph>(model, *device_, *backend_, options)) {
+  initialize_parameters(*graph_, 1);
+  const auto samples = static_cast<std::size_t>(options.batch);
+  const auto values =
+      random_values(samples * static_cast<std::size_t>(ops::element_count(model.input_shape)), 2);
+  input_ = device_->allocate(values.size() * sizeof(float), MemoryCategory::input);
+  std::memcpy(input_.data(), values.data(), input_.bytes());
+  coefficients_ = random_values(samples * static_cast<std::size_t>(model.classes()), 3);
+}
+
+std::vector<float> TestGraph::forward() {
+  graph_->forward(*stream_, input());
+  stream_->synchronize();
+  return {graph_->output(), graph_->output() + coefficients_.size()};
+}
+
+void TestGraph::train(bool accumulate, const Graph::GradientReady& ready) {
+  forward();
+  std::memcpy(graph_->output_gradient(), coefficients_.data(),
+              coefficients_.size() * sizeof(float));
+  graph_->backward(*stream_, ready, accumulate);
+  stream_->synchronize();
+}
+
+double TestGraph::loss() {
+  const std::vector<float> logits = forward();
+  double sum = 0;
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    sum += static_cast<double>(logits[i]) * static_cast<double>(coefficients_[i]);
+  }
+  return sum;
+}
+
+std::vector<float> TestGraph::gradient(std::size_t parameter) const {
+  return graph_->export_parameter(parameter, graph_->gradients().view());
+}
+
+std::vector<float> TestGraph::weight(std::size_t parameter) const {
+  return graph_->export_parameter(parameter, graph_->weights().view());
+}
+
+void TestGraph::set_weight(std::size_t parameter, const std::vector<float>& values) {
+  graph_->import_parameter(parameter, values, graph_->weights().view());
+}
+
+std::vector<std::byte> TestGraph::gradient_bytes() const {
+  const BufferView view = graph_->gradients().view();
+  return {view.data, view.data + view.bytes};
+}
+
+}  // namespace ddpbench::nn

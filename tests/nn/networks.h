@@ -1,0 +1,65 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Networks, and a graph with all that it stands on, for the tests of this folder.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/nn/graph.h"
+#include "kernels/nn/model_spec.h"
+#include "kernels/ops/backend.h"
+#include "kernels/runtime/device.h"
+
+namespace ddpbench::nn {
+
+std::string model_path(const std::string& name);  // configs/models/<name>.json
+ModelSpec simple_cnn();
+// Every layer type on [2, 6, 6]; the first map has three readers.
+ModelSpec residual_network();
+
+// Uniform in [-1, 1), the same on every machine.
+std::vector<float> random_values(std::size_t count, std::uint32_t seed);
+
+using BackendMaker = std::function<std::unique_ptr<ops::OpBackend>(Device&)>;
+std::unique_ptr<ops::OpBackend> reference(Device& device);
+std::unique_ptr<ops::OpBackend> onednn(Device& device);
+
+// A graph on a CPU device of its own, with weights from seed 1 and a fixed random batch.
+class TestGraph {
+ public:
+  TestGraph(const ModelSpec& model, const BackendMaker& backend, const GraphOptions& options);
+
+  Graph& graph() { return *graph_; }
+  Stream& stream() { return *stream_; }
+  Device& device() { return *device_; }
+  ops::OpBackend& backend() { return *backend_; }
+  const float* input() const { return reinterpret_cast<const float*>(input_.data()); }
+
+  std::vector<float> forward();  // the logits
+  // Forward, then backward of sum(coefficients * logits) with fixed random coefficients.
+  void train(bool accumulate = false, const Graph::GradientReady& ready = {});
+  // That sum, in double precision.
+  double loss();
+
+  // In PyTorch's layout.
+  std::vector<float> gradient(std::size_t parameter) const;
+  std::vector<float> weight(std::size_t parameter) const;
+  void set_weight(std::size_t parameter, const std::vector<float>& values);
+  // The flat gradient buffer, bit by bit.
+  std::vector<std::byte> gradient_bytes() const;
+
+ private:
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<ops::OpBackend> backend_;
+  std::unique_ptr<Stream> stream_;
+  std::unique_ptr<Graph> graph_;
+  Buffer input_;
+  std::vector<float> coefficients_;
+};
+
+}  // namespace ddpbench::nn

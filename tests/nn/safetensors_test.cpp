@@ -1,0 +1,189 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The file format: what is written is read back, and no damage goes unnoticed.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "kernels/nn/checkpoint.h"
+#include "kernels/runtime/error.h"
+
+namespace ddpbench::nn {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+// A folder that is removed with all it holds.
+class Safetensors : public ::testing::Test {
+ protected:
+  Safetensors()
+      : folder_(fs::temp_directory_path() /
+                ("ddpbench_nn_" +
+                 std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()))) {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  ~Safetensors() override { fs::remove_all(folder_); }
+
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+
+  // Writes a file with this header and as many bytes of data, reads it, returns the error.
+  std::string error_of(const std::string& header, std::size_t data_bytes) {
+    std::string content(8, '\0');
+    const std::uint64_t length = header.size();
+    std::memcpy(content.data(), &length, 8);
+    return error_of_content(content + header + std::string(data_bytes, 'x'));
+  }
+  std::string error_of_content(const std::string& content) {
+    std::ofstream(path("damaged"), std::ios::binary) << content;
+    try {
+      read_safetensors(path("damaged"));
+    } catch (const ConfigError& error) {
+      EXPECT_THAT(error.what(), HasSubstr(path("damaged")));
+      return error.what();
+    }
+    return "";
+  }
+
+  fs::path folder_;
+};
+
+std::vector<NamedTensor> some_tensors() {
+  return {{"a.weight", {2, 3}, {1, 2, 3, 4, 5, -0.0f}},
+          {"a.bias", {1}, {7.5f}},
+          {"empty", {0, 4}, {}},
+          {"scalar", {}, {3}}};
+}
+
+std::string content_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST_F(Safetensors, ReadsBackWhatItWrote) {
+  write_safetensors(path("w.safetensors"), some_tensors());
+  const std::vector<NamedTensor> read = read_safetensors(path("w.safetensors"));
+  ASSERT_EQ(read.size(), 4u);
+  for (const NamedTensor& expected : some_tensors()) {
+    const auto found = std::find_if(read.begin(), read.end(),
+                                    [&](const NamedTensor& t) { return t.name == expected.name; });
+    ASSERT_NE(found, read.end()) << expected.name;
+    EXPECT_EQ(found->shape, expected.shape);
+    EXPECT_EQ(found->values, expected.values);
+  }
+}
+
+TEST_F(Safetensors, WritesTheFormatByteForByte) {
+  write_safetensors(path("w.safetensors"), {{"b", {2}, {1, 2}}});
+  const std::string header =
+      R"({"__metadata__":{"format":"pt"},"b":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
+  const std::string content = content_of(path("w.safetensors"));
+  const std::size_t padded = (header.size() + 7) / 8 * 8;
+  ASSERT_EQ(content.size(), 8 + padded + 8);
+  EXPECT_EQ(static_cast<unsigned char>(content[0]), padded);
+  EXPECT_EQ(content.substr(1, 7), std::string(7, '\0'));
+  EXPECT_EQ(content.substr(8, header.size()), header);
+  EXPECT_EQ(content.substr(8 + header.size(), padded - header.size()),
+            std::string(padded - header.size(), ' '));
+  EXPECT_EQ(content.substr(8 + padded), std::string("\0\0\x80\x3f\0\0\0\x40", 8));
+}
+
+TEST_F(Safetensors, ReplacesAFileAndLeavesNothingElse) {
+  write_safetensors(path("w"), {{"b", {2}, {1, 2}}});
+  write_safetensors(path("w"), {{"c", {1}, {3}}});
+  EXPECT_EQ(read_safetensors(path("w"))[0].name, "c");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1);
+}
+
+TEST_F(Safetensors, NamesThePathThatItCannotWrite) {
+  try {
+    write_safetensors(path("no/such/folder/w"), {});
+    FAIL() << "written";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr(path("no/such/folder/w")));
+    EXPECT_THAT(error.what(), HasSubstr("No such file or directory"));
+  }
+}
+
+TEST_F(Safetensors, NamesAFileThatIsNotThere) {
+  EXPECT_THROW(read_safetensors(path("absent")), ConfigError);
+}
+
+TEST_F(Safetensors, RefusesEveryTruncation) {
+  write_safetensors(path("w"), some_tensors());
+  const std::string whole = content_of(path("w"));
+  EXPECT_EQ(error_of_content(whole), "");
+  for (std::size_t length = 0; length < whole.size(); ++length) {
+    EXPECT_NE(error_of_content(whole.substr(0, length)), "") << "cut at " << length;
+  }
+}
+
+TEST_F(Safetensors, SaysWhereATruncationBegins) {
+  EXPECT_THAT(error_of_content("1234"),
+              HasSubstr("at offset 0, expected 8 bytes of header length, found 4"));
+  EXPECT_THAT(error_of_content(std::string("\x10\0\0\0\0\0\0\0{}", 10)),
+              HasSubstr("at offset 8, expected 16 bytes of header, found 2"));
+  const std::string header = R"({"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}})";
+  EXPECT_THAT(error_of(header, 5),
+              AllOf(HasSubstr("at offset " + std::to_string(8 + header.size())),
+                    HasSubstr("expected 16 bytes of \"a\", found 5")));
+}
+
+TEST_F(Safetensors, RefusesAHugeHeaderLength) {
+  EXPECT_THAT(error_of_content(std::string(8, '\xff') + "{}"),
+              HasSubstr("at offset 0, expected a header length of at most 100000000, found "
+                        "18446744073709551615"));
+}
+
+TEST_F(Safetensors, RefusesAHeaderThatIsNoJsonObject) {
+  EXPECT_THAT(error_of("{]", 0), HasSubstr("at offset 10, the header is not valid JSON"));
+  EXPECT_THAT(error_of("[]", 0), HasSubstr("at offset 8, expected the header to be a JSON object"));
+}
+
+TEST_F(Safetensors, RefusesOtherDataTypes) {
+  EXPECT_THAT(error_of(R"({"a":{"dtype":"BF16","shape":[2],"data_offsets":[0,4]}})", 4),
+              HasSubstr(R"(dtype of "a" to be "F32", found "BF16")"));
+  EXPECT_THAT(error_of(R"({"a":{"shape":[2],"data_offsets":[0,8]}})", 8),
+              HasSubstr("dtype of \"a\""));
+  EXPECT_THAT(error_of(R"({"a":7})", 0), HasSubstr("found 7"));
+}
+
+TEST_F(Safetensors, RefusesBadShapesAndOffsets) {
+  const auto tensor = [](const std::string& shape, const std::string& offsets) {
+    return R"({"a":{"dtype":"F32","shape":)" + shape + R"(,"data_offsets":)" + offsets + "}}";
+  };
+  EXPECT_EQ(error_of(tensor("[1]", "[0,4]"), 4), "");
+  EXPECT_THAT(error_of(tensor("[-1]", "[0,4]"), 4), HasSubstr("shape of \"a\""));
+  EXPECT_THAT(error_of(tensor("3", "[0,12]"), 12), HasSubstr("shape of \"a\""));
+  EXPECT_THAT(error_of(tensor("[65536,65536]", "[0,4]"), 4),
+              HasSubstr("more than 2147483647 elements"));
+  EXPECT_THAT(error_of(tensor("[18446744073709551615,2]", "[0,4]"), 4), HasSubstr("more than"));
+  EXPECT_THAT(error_of(tensor("[1]", "[4,0]"), 4), HasSubstr("[begin, end], found [4,0]"));
+  EXPECT_THAT(error_of(tensor("[1]", "[0]"), 4), HasSubstr("[begin, end]"));
+  EXPECT_THAT(error_of(tensor("[1]", "\"x\""), 4), HasSubstr("data_offsets of \"a\""));
+  EXPECT_THAT(error_of(tensor("[3]", "[0,8]"), 8),
+              HasSubstr("expected 12 bytes of \"a\" for its shape [3], found 8"));
+  EXPECT_THAT(error_of(tensor("[1]", "[8,12]"), 12), HasSubstr("leave a gap"));
+  EXPECT_THAT(error_of(tensor("[1]", "[0,4]"), 9),
+              HasSubstr("expected the end of the file, found 5 more bytes"));
+}
+
+TEST_F(Safetensors, RefusesOverlappingTensors) {
+  EXPECT_THAT(
+      error_of(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
+               R"("b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})",
+               12),
+      AllOf(HasSubstr("expected \"b\" to begin at 8 of the data, found 4"), HasSubstr("overlap")));
+}
+
+TEST_F(Safetensors, RefusesTwoTensorsOfOneNameOnWriting) {
+  EXPECT_THROW(write_safetensors(path("w"), {{"a", {1}, {1}}, {"a", {1}, {2}}}), InternalError);
+}
+
+}  // namespace
+}  // namespace ddpbench::nn

@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Size and extent of the part that runs in micro-batches.
+#include "kernels/nn/segment.h"
+
+#include <gtest/gtest.h>
+
+#include "kernels/runtime/error.h"
+#include "tests/nn/networks.h"
+
+namespace ddpbench::nn {
+namespace {
+
+TEST(MicroBatch, IsTheLargestDivisorWithinTheHint) {
+  EXPECT_EQ(choose_micro_batch(256, 8), 8);
+  EXPECT_EQ(choose_micro_batch(256, 15), 8);
+  EXPECT_EQ(choose_micro_batch(96, 15), 12);
+  EXPECT_EQ(choose_micro_batch(250, 8), 5);
+}
+
+TEST(MicroBatch, IsOffWhenTheDeviceGainsNothing) { EXPECT_EQ(choose_micro_batch(256, 0), 0); }
+
+TEST(MicroBatch, IsOffWhenTheBatchFits) {
+  EXPECT_EQ(choose_micro_batch(8, 8), 0);
+  EXPECT_EQ(choose_micro_batch(1, 8), 0);
+}
+
+TEST(MicroBatch, IsOffWhenOnlyTinyDivisorsFit) {
+  EXPECT_EQ(choose_micro_batch(257, 16), 0);
+  EXPECT_EQ(choose_micro_batch(62, 16), 0);
+}
+
+TEST(Segment, EndsBeforeTheFirstLinearLayer) {
+  const auto backend = ops::make_reference_backend();
+  const ModelSpec model = simple_cnn();
+  const Segment segment = choose_segment(model, fuse_layers(model), *backend, 32, 8);
+  EXPECT_EQ(segment.nodes, 4u);  // two convolutions and two pools
+  EXPECT_EQ(segment.micro_batch, 8);
+}
+
+TEST(Segment, OfTheWholeBatchIsNone) {
+  const auto backend = ops::make_reference_backend();
+  const ModelSpec model = simple_cnn();
+  EXPECT_EQ(choose_segment(model, fuse_layers(model), *backend, 32, 32).nodes, 0u);
+  EXPECT_EQ(choose_segment(model, fuse_layers(model), *backend, 32, 0).nodes, 0u);
+}
+
+TEST(Segment, RefusesAMicroBatchThatDoesNotDivideTheBatch) {
+  const auto backend = ops::make_reference_backend();
+  const ModelSpec model = simple_cnn();
+  try {
+    choose_segment(model, fuse_layers(model), *backend, 32, 7);
+    FAIL() << "accepted";
+  } catch (const ConfigError& error) {
+    EXPECT_STREQ(error.what(),
+                 "the micro-batch 7 does not divide the batch 32; take a divisor, or 0");
+  }
+}
+
+}  // namespace
+}  // namespace ddpbench::nn
