@@ -23,7 +23,10 @@ void relu_backward(Team team, const float* y, const float* dy, float* dx, std::i
   parallel_elements(team.threads, count, [=](std::int64_t begin, std::int64_t end) {
     run_simd(team.simd, [=]() DDPBENCH_SIMD_BODY {
 #pragma GCC ivdep
-      for (std::int64_t i = begin; i < end; ++i) dx[i] = y[i] <= 0 ? 0 : dy[i];
+      for (std::int64_t i = begin; i < end; ++i) {
+        const float grad = dy[i];  // read always: a conditional read would not become a vector loop
+        dx[i] = y[i] <= 0 ? 0 : grad;
+      }
     });
   });
 }

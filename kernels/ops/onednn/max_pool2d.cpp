@@ -51,8 +51,8 @@ class MaxPool2d : public PlannedOp {
       kernel_.forward(geometry_, x + plane * geometry_.input_elements(), pooled,
                       static_cast<std::byte*>(args.saved) + plane * winner_bytes_);
       if (transposed_)
-        cpu::transpose(pixels(), geometry_.inner, pooled, y + plain_offset(plane),
-                       plane_channels(plane));
+        cpu::blocked_to_maps(pixels(), geometry_.inner, pooled, y + plain_offset(plane),
+                             plane_channels(plane));
     });
   }
 
@@ -64,8 +64,8 @@ class MaxPool2d : public PlannedOp {
       const float* grad = dy + plane * geometry_.output_elements();
       if (transposed_) {
         float* const gathered = scratch(args.workspace, thread);
-        cpu::transpose_back(pixels(), geometry_.inner, dy + plain_offset(plane), gathered,
-                            plane_channels(plane));
+        cpu::maps_to_blocked(pixels(), geometry_.inner, dy + plain_offset(plane), gathered,
+                             plane_channels(plane));
         grad = gathered;
       }
       kernel_.backward(geometry_, grad,

@@ -1,0 +1,249 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every operation of the CPU backend at SimpleCNN's sizes, forward and backward apart.
+//
+//   ops_bench --benchmark_filter=conv2/ --benchmark_repetitions=5
+//
+// Arguments: samples a call, threads of the device. Counters: FLOP_per_s (multiply-add = 2, counted
+// as direct convolution whatever the algorithm), bytes_per_s (inputs, outputs, parameters and saved
+// bytes once each) and samples_per_s.
+#include <benchmark/benchmark.h>
+
+#include <random>
+
+#include "kernels/ops/backend.h"
+#include "kernels/runtime/cpu_device.h"
+
+namespace ddpbench::ops {
+namespace {
+
+using benchmark::Counter;
+
+struct Cpu {
+  explicit Cpu(int threads)
+      : device(make_cpu_device({.threads = threads})), stream(device->make_stream()) {
+    device->bind_calling_thread();
+    backend = make_onednn_backend(*device);
+  }
+  // Normally distributed values of device memory.
+  Buffer random(std::size_t bytes) const {
+    Buffer buffer = device->allocate(bytes, MemoryCategory::activations);
+    std::mt19937 generator(1);
+    std::normal_distribution<float> normal;
+    for (float& v : buffer.view().as<float>()) v = normal(generator);
+    return buffer;
+  }
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Stream> stream;
+  std::unique_ptr<OpBackend> backend;
+};
+
+// One operation with all its memory.
+class OpRun {
+ public:
+  OpRun(Cpu& cpu, std::unique_ptr<Op> op) : cpu_(cpu), op_(std::move(op)) {
+    for (std::size_t i = 0; i < op_->input_count(); ++i) {
+      add(inputs_, input_pointers_, op_->input_layout(i).bytes);
+      add(grad_inputs_, grad_input_pointers_, op_->input_layout(i).bytes);
+    }
+    for (const ParameterSpec& spec : op_->parameters()) {
+      add(parameters_, parameter_pointers_, spec.layout.bytes);
+      add(grad_parameters_, grad_parameter_pointers_, spec.layout.bytes);
+    }
+    output_ = cpu.random(op_->output_layout().bytes);
+    grad_output_ = cpu.random(op_->output_layout().bytes);
+    saved_ = cpu.device->allocate(op_->saved_bytes(), MemoryCategory::activations);
+    workspace_ = cpu.device->allocate(op_->workspace_bytes(), MemoryCategory::workspace);
+    forward();
+  }
+
+  void forward() {
+    op_->forward(*cpu_.stream, {.inputs = input_pointers_,
+                                .output = output_.data(),
+                                .parameters = parameter_pointers_,
+                                .saved = saved_.data(),
+                                .workspace = workspace_.data()});
+  }
+  void backward() {
+    op_->backward(*cpu_.stream, {.inputs = input_pointers_,
+                                 .output = output_.data(),
+                                 .grad_output = grad_output_.data(),
+                                 .grad_inputs = grad_input_pointers_,
+                                 .parameters = parameter_pointers_,
+                                 .grad_parameters = grad_parameter_pointers_,
+                                 .saved = saved_.data(),
+                                 .workspace = workspace_.data()});
+  }
+
+  const Op& op() const { return *op_; }
+  double bytes() const {
+    std::size_t sum = output_.bytes() + saved_.bytes();
+    for (const Buffer& buffer : inputs_) sum += buffer.bytes();
+    for (const Buffer& buffer : parameters_) sum += buffer.bytes();
+    return static_cast<double>(sum);
+  }
+
+ private:
+  template <typename Pointer>
+  void add(std::vector<Buffer>& buffers, std::vector<Pointer>& pointers, std::size_t bytes) {
+    buffers.push_back(cpu_.random(bytes));
+    pointers.push_back(buffers.back().data());
+  }
+
+  Cpu& cpu_;
+  std::unique_ptr<Op> op_;
+  std::vector<Buffer> inputs_, grad_inputs_, parameters_, grad_parameters_;
+  std::vector<const void*> input_pointers_, parameter_pointers_;
+  std::vector<void*> grad_input_pointers_, grad_parameter_pointers_;
+  Buffer output_, grad_output_, saved_, workspace_;
+};
+
+TensorLayout image(std::int64_t batch, std::int64_t channels, std::int64_t extent) {
+  return TensorLayout::plain({batch, channels, extent, extent});
+}
+
+std::unique_ptr<Op> conv1(OpBackend& backend, std::int64_t batch) {
+  return backend.conv2d({.input = image(batch, 1, 28),
+                         .out_channels = 32,
+                         .kernel_h = 3,
+                         .kernel_w = 3,
+                         .pad_h = 1,
+                         .pad_w = 1,
+                         .needs_grad_input = false});
+}
+std::unique_ptr<Op> conv2(OpBackend& backend, std::int64_t batch) {
+  return backend.conv2d({.input = image(batch, 32, 14),
+                         .out_channels = 64,
+                         .kernel_h = 3,
+                         .kernel_w = 3,
+                         .pad_h = 1,
+                         .pad_w = 1});
+}
+std::unique_ptr<Op> halve(OpBackend& backend, const TensorLayout& input, bool plain_output) {
+  return backend.max_pool2d({.input = input,
+                             .kernel_h = 2,
+                             .kernel_w = 2,
+                             .stride_h = 2,
+                             .stride_w = 2,
+                             .fuse_relu = true,
+                             .plain_output = plain_output});
+}
+std::unique_ptr<Op> pool1(OpBackend& backend, std::int64_t batch) {
+  return halve(backend, conv1(backend, batch)->output_layout(), false);
+}
+std::unique_ptr<Op> pool2(OpBackend& backend, std::int64_t batch) {
+  return halve(backend, conv2(backend, batch)->output_layout(), false);
+}
+std::unique_ptr<Op> pool2_to_plain(OpBackend& backend, std::int64_t batch) {
+  return halve(backend, conv2(backend, batch)->output_layout(), true);
+}
+std::unique_ptr<Op> fc1(OpBackend& backend, std::int64_t batch) {
+  return backend.linear({.input = image(batch, 64, 7), .out_features = 128, .fuse_relu = true});
+}
+std::unique_ptr<Op> fc1_of_blocks(OpBackend& backend, std::int64_t batch) {
+  return backend.linear(
+      {.input = pool2(backend, batch)->output_layout(), .out_features = 128, .fuse_relu = true});
+}
+std::unique_ptr<Op> fc2(OpBackend& backend, std::int64_t batch) {
+  return backend.linear({.input = TensorLayout::plain({batch, 128}), .out_features = 10});
+}
+std::unique_ptr<Op> relu(OpBackend& backend, std::int64_t batch) {
+  return backend.relu({conv1(backend, batch)->output_layout()});
+}
+
+using MakeOp = std::unique_ptr<Op> (*)(OpBackend&, std::int64_t);
+
+void set_counters(benchmark::State& state, double flops, double bytes) {
+  state.counters["samples_per_s"] =
+      Counter(static_cast<double>(state.range(0)), Counter::kIsIterationInvariantRate);
+  state.counters["bytes_per_s"] = Counter(bytes, Counter::kIsIterationInvariantRate);
+  if (flops > 0) state.counters["FLOP_per_s"] = Counter(flops, Counter::kIsIterationInvariantRate);
+}
+
+void forward(benchmark::State& state, MakeOp make) {
+  Cpu cpu(static_cast<int>(state.range(1)));
+  OpRun run(cpu, make(*cpu.backend, state.range(0)));
+  for (auto _ : state) run.forward();
+  set_counters(state, run.op().forward_flops(), run.bytes());
+  state.SetLabel(run.op().description());
+}
+
+void backward(benchmark::State& state, MakeOp make) {
+  Cpu cpu(static_cast<int>(state.range(1)));
+  OpRun run(cpu, make(*cpu.backend, state.range(0)));
+  for (auto _ : state) run.backward();
+  set_counters(state, run.op().backward_flops(), run.bytes());
+  state.SetLabel(run.op().description());
+}
+
+void loss(benchmark::State& state) {
+  constexpr std::int64_t kClasses = 10;
+  Cpu cpu(static_cast<int>(state.range(1)));
+  const auto count = static_cast<std::size_t>(state.range(0)) * kClasses;
+  const Buffer logits = cpu.random(count * sizeof(float)), grad = cpu.random(count * sizeof(float));
+  std::vector<std::int32_t> labels;
+  for (std::int64_t n = 0; n < state.range(0); ++n)
+    labels.push_back(static_cast<std::int32_t>(n % kClasses));
+  LossTotals totals;
+  const auto op = cpu.backend->softmax_cross_entropy(state.range(0), kClasses);
+  for (auto _ : state)
+    op->run(*cpu.stream, {.logits = logits.view().as<float>().data(),
+                          .labels = labels.data(),
+                          .samples = state.range(0),
+                          .grad_logits = grad.view().as<float>().data(),
+                          .totals = &totals});
+  set_counters(state, 0, static_cast<double>(2 * count * sizeof(float)));
+}
+
+// Argument 0: elements; SimpleCNN has 421642 parameters.
+void sgd(benchmark::State& state) {
+  Cpu cpu(static_cast<int>(state.range(1)));
+  const auto count = static_cast<std::size_t>(state.range(0));
+  const Buffer weights = cpu.random(count * sizeof(float));
+  const Buffer gradients = cpu.random(count * sizeof(float));
+  const Buffer velocity = cpu.random(count * sizeof(float));
+  const auto op = cpu.backend->sgd();
+  for (auto _ : state)
+    op->run(*cpu.stream, {.weights = weights.view().as<float>().data(),
+                          .gradients = gradients.view().as<float>().data(),
+                          .velocity = velocity.view().as<float>().data(),
+                          .count = count,
+                          .options = {.lr = 1e-6}});
+  set_counters(state, 0, static_cast<double>(5 * count * sizeof(float)));
+}
+
+// A micro-batch, and a whole batch, on one and two threads.
+void convolution_sizes(benchmark::internal::Benchmark* b) {
+  b->ArgNames({"samples", "threads"})->ArgsProduct({{16, 256}, {1, 2}});
+  b->Unit(benchmark::kMicrosecond)->UseRealTime();
+}
+void batch_sizes(benchmark::internal::Benchmark* b) {
+  b->ArgNames({"samples", "threads"})->ArgsProduct({{64, 256}, {1, 2}});
+  b->Unit(benchmark::kMicrosecond)->UseRealTime();
+}
+
+#define DDPBENCH_OP(name, sizes)                        \
+  BENCHMARK_CAPTURE(forward, name, name)->Apply(sizes); \
+  BENCHMARK_CAPTURE(backward, name, name)->Apply(sizes)
+
+DDPBENCH_OP(conv1, convolution_sizes);
+DDPBENCH_OP(conv2, convolution_sizes);
+DDPBENCH_OP(pool1, convolution_sizes);
+DDPBENCH_OP(pool2, convolution_sizes);
+DDPBENCH_OP(pool2_to_plain, convolution_sizes);
+DDPBENCH_OP(relu, convolution_sizes);
+DDPBENCH_OP(fc1, batch_sizes);
+DDPBENCH_OP(fc1_of_blocks, batch_sizes);
+DDPBENCH_OP(fc2, batch_sizes);
+BENCHMARK(loss)->Apply(batch_sizes);
+BENCHMARK(sgd)
+    ->ArgNames({"elements", "threads"})
+    ->ArgsProduct({{421642}, {1, 2}})
+    ->Unit(benchmark::kMicrosecond)
+    ->UseRealTime();
+
+}  // namespace
+}  // namespace ddpbench::ops
+
+BENCHMARK_MAIN();
