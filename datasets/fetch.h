@@ -30,7 +30,8 @@ struct FileState {
 // The published files of a data set as found in `directory`, checksums taken.
 std::vector<FileState> inspect_dataset(const std::string& name, const std::string& directory);
 
-// $XDG_CACHE_HOME/ddpbench or ~/.cache/ddpbench, from the values handed in (may be null).
+// $XDG_CACHE_HOME/ddpbench or ~/.cache/ddpbench, from the values handed in (may be null); empty
+// when neither is set.
 std::string default_data_directory(const char* xdg_cache_home, const char* home);
 
 }  // namespace ddpbench::data

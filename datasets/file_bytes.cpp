@@ -17,6 +17,7 @@
 #include <limits>
 #include <new>
 
+#include "datasets/file_descriptor.h"
 #include "kernels/runtime/error.h"
 
 namespace ddpbench::data {
@@ -29,10 +30,9 @@ constexpr int kGzipOnly = 16 + MAX_WBITS;                         // zlib.h, inf
 }  // namespace
 
 struct FileBytes::Impl {
-  explicit Impl(const std::string& file) : path(file) {}
+  explicit Impl(const std::string& where) : path(where) {}
   ~Impl() {
     if (gzip) inflateEnd(&stream);
-    if (descriptor >= 0) close(descriptor);
   }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
@@ -51,7 +51,7 @@ struct FileBytes::Impl {
   std::size_t read_file(std::span<std::uint8_t> out) {
     std::size_t filled = 0;
     while (filled < out.size()) {
-      const ssize_t n = ::read(descriptor, out.data() + filled, out.size() - filled);
+      const ssize_t n = ::read(file.get(), out.data() + filled, out.size() - filled);
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) fail("read");
       if (n == 0) break;
@@ -72,7 +72,7 @@ struct FileBytes::Impl {
   std::size_t unpack(std::span<std::uint8_t> out);
 
   std::string path;
-  int descriptor = -1;
+  FileDescriptor file;
   std::uint64_t size_on_disk = 0;
   std::uint64_t bytes_read = 0;
   bool gzip = false;
@@ -82,7 +82,6 @@ struct FileBytes::Impl {
 };
 
 std::size_t FileBytes::Impl::unpack(std::span<std::uint8_t> out) {
-  // One byte of room more than zlib's counter can tell is never asked for at once.
   constexpr std::size_t kMostAtOnce = std::numeric_limits<uInt>::max();
   std::size_t filled = 0;
   while (filled < out.size()) {
@@ -107,10 +106,10 @@ std::size_t FileBytes::Impl::unpack(std::span<std::uint8_t> out) {
 }
 
 FileBytes::FileBytes(const std::string& path) : impl_(std::make_unique<Impl>(path)) {
-  impl_->descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (impl_->descriptor < 0) impl_->fail("open");
+  impl_->file = FileDescriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!impl_->file.is_open()) impl_->fail("open");
   struct stat status {};
-  if (fstat(impl_->descriptor, &status) != 0) impl_->fail("stat");
+  if (fstat(impl_->file.get(), &status) != 0) impl_->fail("stat");
   if (!S_ISREG(status.st_mode)) {
     throw ConfigError(fmt::format("{}: expected a regular file, found something else", path));
   }
@@ -118,7 +117,7 @@ FileBytes::FileBytes(const std::string& path) : impl_(std::make_unique<Impl>(pat
 
   std::array<std::uint8_t, 2> magic{};
   const bool gzip = impl_->read_file(magic) == magic.size() && magic == kGzipMagic;
-  if (lseek(impl_->descriptor, 0, SEEK_SET) != 0) impl_->fail("seek in");
+  if (lseek(impl_->file.get(), 0, SEEK_SET) != 0) impl_->fail("seek in");
   impl_->bytes_read = 0;
   if (gzip) {
     if (inflateInit2(&impl_->stream, kGzipOnly) != Z_OK) throw std::bad_alloc();

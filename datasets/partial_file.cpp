@@ -26,21 +26,20 @@ namespace {
   throw ConfigError(fmt::format("{}: cannot {}: {}", path, what, std::strerror(error)));
 }
 
-bool same_file(const struct stat& a, const struct stat& b) {
+using Status = struct stat;
+
+bool same_file(const Status& a, const Status& b) {
   return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
 // A rename is durable once the directory is.
 void sync_directory_of(const std::string& path) {
   const std::string directory = std::filesystem::path(path).parent_path().string();
-  const int descriptor = open(directory.empty() ? "." : directory.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) fail(directory, "open");
-  const int status = fsync(descriptor);
-  const int error = errno;
-  close(descriptor);
+  const FileDescriptor opened(
+      open(directory.empty() ? "." : directory.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!opened.is_open()) fail(directory, "open");
   // Some file systems cannot sync directories and say EINVAL; then there is nothing to be done.
-  errno = error;
-  if (status != 0 && error != EINVAL) fail(directory, "sync");
+  if (fsync(opened.get()) != 0 && errno != EINVAL) fail(directory, "sync");
 }
 
 }  // namespace
@@ -52,37 +51,29 @@ PartialFile::PartialFile(std::string path) : path_(std::move(path)), part_path_(
 
 // False when the process that had the lock renamed or removed the file before we got it.
 bool PartialFile::open_and_lock() {
-  descriptor_ = open(part_path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-  if (descriptor_ < 0) fail(part_path_, "create");
-  struct stat ours {
-  }, named{};
-  const bool locked = flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
-  const int error = errno;
-  if (locked && fstat(descriptor_, &ours) == 0 && stat(part_path_.c_str(), &named) == 0 &&
-      same_file(ours, named)) {
-    if (ftruncate(descriptor_, 0) == 0) return true;
-    fail(part_path_, "empty");
-  }
-  close(descriptor_);
-  descriptor_ = -1;
-  if (locked) return false;
-  if (error == EWOULDBLOCK) {
+  FileDescriptor part(open(part_path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
+  if (!part.is_open()) fail(part_path_, "create");
+  if (flock(part.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) fail(part_path_, "lock");
     throw ConfigError(
         fmt::format("{}: another process is downloading it; wait until it is done", part_path_));
   }
-  errno = error;
-  fail(part_path_, "lock");
+  Status ours{}, named{};
+  if (fstat(part.get(), &ours) != 0) fail(part_path_, "stat");
+  if (stat(part_path_.c_str(), &named) != 0 || !same_file(ours, named)) return false;
+  if (ftruncate(part.get(), 0) != 0) fail(part_path_, "empty");
+  file_ = std::move(part);
+  return true;
 }
 
+// While the lock is still held, so that the file of a next process is not removed.
 PartialFile::~PartialFile() {
-  if (descriptor_ < 0) return;
-  unlink(part_path_.c_str());
-  close(descriptor_);
+  if (file_.is_open()) unlink(part_path_.c_str());
 }
 
 void PartialFile::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t n = ::write(descriptor_, bytes.data(), bytes.size());
+    const ssize_t n = ::write(file_.get(), bytes.data(), bytes.size());
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail(part_path_, "write");
     bytes = bytes.subspan(static_cast<std::size_t>(n));
@@ -90,10 +81,9 @@ void PartialFile::write(std::span<const std::byte> bytes) {
 }
 
 void PartialFile::commit() {
-  if (fsync(descriptor_) != 0) fail(part_path_, "sync");
+  if (fsync(file_.get()) != 0) fail(part_path_, "sync");
   if (std::rename(part_path_.c_str(), path_.c_str()) != 0) fail(part_path_, "rename");
-  close(descriptor_);
-  descriptor_ = -1;
+  file_.reset();
   sync_directory_of(path_);
 }
 

@@ -8,6 +8,8 @@
 #include <span>
 #include <string>
 
+#include "datasets/file_descriptor.h"
+
 namespace ddpbench::data {
 
 // Written as <path>.part, which only one process at a time may do (a lock that ends with it): so
@@ -28,7 +30,7 @@ class PartialFile {
   bool open_and_lock();
 
   std::string path_, part_path_;
-  int descriptor_ = -1;
+  FileDescriptor file_;
 };
 
 }  // namespace ddpbench::data

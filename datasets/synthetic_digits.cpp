@@ -86,7 +86,7 @@ void add_piece(DistanceField& field, Point a, Point b, double reach) {
 // around zero: the difference of two bytes, scaled; the sum never goes below black or above white.
 void develop(const DistanceField& field, float pen_radius, SplitMix64& random,
              std::span<std::uint8_t, kDigitPixels> image) {
-  const auto ink = static_cast<float>(random.uniform(200, 275));
+  const auto ink = static_cast<float>(random.uniform(225, 330));
   const auto noise = static_cast<float>(random.uniform(0.02, 0.12));
   for (std::size_t i = 0; i < kDigitPixels; i += 4) {
     std::uint64_t bits = random.next();  // two bytes a pixel
@@ -141,7 +141,7 @@ std::uint8_t draw_digit(std::uint64_t seed, std::uint64_t index,
   const auto label = static_cast<std::uint8_t>(random.below(10));
   const std::vector<Polyline> strokes = digit_strokes(label, random);
   const Placement placement(random);
-  const double pen_radius = random.uniform(0.75, 1.75);
+  const double pen_radius = random.uniform(0.8, 1.7);
 
   DistanceField field;
   field.fill(kFar);

@@ -1,0 +1,199 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Damaged IDX files: every one is refused with its name and place, none crashes, none gives data.
+#include <gmock/gmock.h>
+
+#include <functional>
+
+#include "datasets/random.h"
+#include "kernels/runtime/error.h"
+#include "tests/datasets/test_files.h"
+
+namespace ddpbench::data {
+namespace {
+
+using testing::HasSubstr;
+
+namespace fs = std::filesystem;
+
+struct Damage {
+  std::string name;
+  std::size_t file = 0;                            // 0, 2: images; 1, 3: labels
+  std::function<void(std::string& bytes)> change;  // of the unpacked contents
+  std::string message;                             // part of the error's message
+  // Behind gzip, lengths show only while unpacking: the message then; empty: the same.
+  std::string packed_message = "";
+};
+
+std::vector<Damage> damages() {
+  const auto number = [](std::size_t offset, std::uint32_t value) {
+    return [=](std::string& bytes) { bytes.replace(offset, 4, big_endian(value)); };
+  };
+  const auto length = [](std::ptrdiff_t change) {
+    return [=](std::string& bytes) {
+      bytes.resize(static_cast<std::size_t>(std::ssize(bytes) + change), 1);
+    };
+  };
+  return {
+      {"LabelsMagicInImages", 0, number(0, 2049),
+       "offset 0: expected magic number 2051 (IDX images), found 2049"},
+      {"ImagesMagicInLabels", 1, number(0, 2051),
+       "offset 0: expected magic number 2049 (IDX labels), found 2051"},
+      {"MagicOfFloats", 2, number(0, 0x0d03), "found 3331 (0x00000d03)"},
+      {"Empty", 3, [](std::string& bytes) { bytes.clear(); },
+       "offset 0: expected a header of 8 bytes, found the end"},
+      {"HalfAHeader", 0, [](std::string& bytes) { bytes.resize(10); },
+       "offset 10: expected a header of 16 bytes, found the end"},
+      {"NoImages", 0, number(4, 0), "offset 4: expected a count of at least 1, found 0"},
+      {"NoLabels", 3, number(4, 0), "offset 4: expected a count of at least 1, found 0"},
+      {"OneImageMorePromised", 0, number(4, 6), "truncated", "offset 4: expected 6 labels"},
+      {"OneImageLessPromised", 0, number(4, 4), "offset 3152: expected",
+       "offset 4: expected 4 labels"},
+      {"HugeCount", 2, number(4, 0xffffffff), "4294967295 x 28 x 28", "too short for that"},
+      {"ZeroHeight", 0, number(8, 0), "offset 8: expected an image height of 1 to 4096, found 0"},
+      {"HugeWidth", 0, number(12, 0xffffffff),
+       "offset 12: expected an image width of 1 to 4096, found 4294967295"},
+      {"OtherShape", 0,
+       [](std::string& bytes) { bytes.replace(8, 8, big_endian(14) + big_endian(56)); },
+       "offset 8: expected images of 28 x 28 for mnist, found 14 x 56"},
+      {"OneByteShort", 2, length(-1), "truncated"},
+      {"OneByteMore", 2, length(1), "offset 2368: expected",
+       "expected the end of the file, found more bytes"},
+      {"OneLabelShort", 1, length(-1), "truncated"},
+      {"OneLabelMore", 1, length(1), "offset 13: expected",
+       "expected the end of the file, found more bytes"},
+      {"FewerLabelsThanImages", 1,
+       [](std::string& bytes) {
+         bytes.replace(4, 4, big_endian(4));
+         bytes.pop_back();
+       },
+       "offset 4: expected 5 labels, as many as there are images in"},
+      {"LabelTen", 1, [](std::string& bytes) { bytes[10] = 10; },
+       "offset 10: expected a label of 0 to 9, found 10"},
+      {"LastLabelTooHigh", 3, [](std::string& bytes) { bytes.back() = static_cast<char>(255); },
+       "offset 10: expected a label of 0 to 9, found 255"},
+  };
+}
+
+class DamagedIdx : public testing::TestWithParam<Damage> {
+ protected:
+  void expect_refusal(bool packed) {
+    SmallMnist mnist;
+    GetParam().change(mnist.contents[GetParam().file]);
+    mnist.write(directory_.path(), packed);
+    const std::string message = error_of_decoding(directory_.path());
+    const bool same = !packed || GetParam().packed_message.empty();
+    EXPECT_THAT(message, HasSubstr(same ? GetParam().message : GetParam().packed_message));
+    EXPECT_THAT(message,
+                HasSubstr((directory_.path() / "mnist" / mnist.names[GetParam().file]).string()));
+  }
+
+  TemporaryDirectory directory_;
+};
+
+TEST_P(DamagedIdx, IsRefusedWhenPlain) { expect_refusal(false); }
+
+TEST_P(DamagedIdx, IsRefusedWhenGzip) { expect_refusal(true); }
+
+INSTANTIATE_TEST_SUITE_P(Every, DamagedIdx, testing::ValuesIn(damages()),
+                         [](const auto& test) { return test.param.name; });
+
+// A copy of the small data set in which one file at a time is damaged and put right again.
+class DamagedFile : public testing::Test {
+ protected:
+  void start(bool packed) {
+    mnist_.write(directory_.path(), packed);
+    for (const std::string& name : mnist_.names) {
+      paths_.push_back(directory_.path() / "mnist" / (packed ? name + ".gz" : name));
+    }
+    intact_ = open_and_decode(directory_.path());
+  }
+
+  SmallMnist mnist_;
+  TemporaryDirectory directory_;
+  std::vector<fs::path> paths_;
+  std::vector<std::byte> intact_;
+};
+
+TEST_F(DamagedFile, IsRefusedWhereverAPlainFileIsCut) {
+  start(false);
+  for (const fs::path& path : paths_) {
+    const std::string whole = read_file(path);
+    for (std::size_t size = 0; size < whole.size(); size += size < 32 ? 1 : 97) {
+      write_file(path, whole.substr(0, size));
+      EXPECT_THAT(error_of_decoding(directory_.path()), HasSubstr(path.string())) << size;
+    }
+    write_file(path, whole);
+  }
+}
+
+TEST_F(DamagedFile, IsRefusedWhereverAGzipFileIsCut) {
+  start(true);
+  for (const fs::path& path : paths_) {
+    const std::string whole = read_file(path);
+    for (std::size_t size = 0; size < whole.size(); ++size) {
+      write_file(path, whole.substr(0, size));
+      EXPECT_THAT(error_of_decoding(directory_.path()), HasSubstr(path.string())) << size;
+    }
+    write_file(path, whole);
+  }
+}
+
+TEST_F(DamagedFile, IsRefusedWhenAnythingFollowsTheGzipStream) {
+  start(true);
+  for (const fs::path& path : paths_) {
+    const std::string whole = read_file(path);
+    for (const std::string& tail : {std::string(1, '\0'), std::string("garbage"), whole}) {
+      write_file(path, whole + tail);
+      EXPECT_THAT(error_of_decoding(directory_.path()), HasSubstr(path.string()));
+    }
+    write_file(path, whole);
+  }
+}
+
+TEST_F(DamagedFile, IsRefusedWhenAnyHeaderByteOfAPlainFileChanges) {
+  start(false);
+  for (std::size_t file = 0; file < paths_.size(); ++file) {
+    const std::string whole = read_file(paths_[file]);
+    for (std::size_t offset = 0; offset < (file % 2 == 0 ? 16U : 8U); ++offset) {
+      for (const int bit : {1, 16, 128}) {
+        std::string bytes = whole;
+        bytes[offset] = static_cast<char>(bytes[offset] ^ bit);
+        write_file(paths_[file], bytes);
+        EXPECT_NE(error_of_decoding(directory_.path()), "") << paths_[file] << " " << offset;
+      }
+    }
+    write_file(paths_[file], whole);
+  }
+}
+
+// A flipped byte in gzip's own header (its time stamp, say) may go unnoticed; then the data are
+// intact.
+TEST_F(DamagedFile, IsRefusedOrIntactWhenAGzipByteChanges) {
+  start(true);
+  SplitMix64 random(2051, 0);
+  int refused = 0, changed = 0;
+  for (const fs::path& path : paths_) {
+    const std::string whole = read_file(path);
+    for (int i = 0; i < 250; ++i) {
+      std::string bytes = whole;
+      const auto offset = random.below(static_cast<std::uint32_t>(bytes.size()));
+      bytes[offset] = static_cast<char>(bytes[offset] ^ static_cast<int>(1 + random.below(255)));
+      if (random.below(8) == 0)
+        bytes.resize(random.below(static_cast<std::uint32_t>(bytes.size())));
+      write_file(path, bytes);
+      try {
+        changed += open_and_decode(directory_.path()) == intact_ ? 0 : 1;
+      } catch (const ConfigError&) {
+        ++refused;
+      }
+    }
+    write_file(path, whole);
+  }
+  EXPECT_EQ(changed, 0);
+  EXPECT_GT(refused, 500);
+}
+
+}  // namespace
+}  // namespace ddpbench::data
