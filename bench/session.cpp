@@ -30,6 +30,13 @@ report::ErrorInfo reference_error(const launch::RunFailure& failure) {
   return error;
 }
 
+// A rank that died, threw or stalled is exit 4, unless its own error says that the user's input,
+// something that is not here, or a failed verification was the reason.
+int failure_exit_code(const launch::RunFailure& failure) {
+  const int code = failure.error.exit_code;
+  return code == 2 || code == 3 || code == 5 ? code : 4;
+}
+
 }  // namespace
 
 Session::Session(Options options, std::vector<std::string> arguments)
@@ -91,7 +98,7 @@ report::Run Session::run_cell(const RunCell& cell) {
     run.status = failure ? report::Status::failed : report::Status::interrupted;
     if (failure) {
       run.error = reference_error(*failure);
-      exit_codes_.push_back(failure->error.exit_code);
+      exit_codes_.push_back(failure_exit_code(*failure));
       fmt::print(stderr, "ddpbench: {}\n", run.error->message);
     }
     return run;
@@ -101,7 +108,7 @@ report::Run Session::run_cell(const RunCell& cell) {
   report::Run run = collect_run(spec, channels, result);
   run.time.total_s = seconds_since(begin);
   if (result.failure) {
-    exit_codes_.push_back(result.failure->error.exit_code);
+    exit_codes_.push_back(failure_exit_code(*result.failure));
     fmt::print(stderr, "ddpbench: {}: {}\n", run_title(cell, options_.repetitions),
                result.failure->error.message);
   }

@@ -91,7 +91,7 @@ TEST(ServerShards, CoverTheBufferAtAlignedBoundaries) {
 }
 
 TEST(ServerShards, WaitForAllParametersThatTheyTouch) {
-  const auto plan = plan_of({640, 64, 640});  // cut in two within the first and the last
+  const auto plan = plan_of({640, 128, 640});  // the cut, at 704 bytes, is within the second
   const auto shards = plan_shards(plan.flat_bytes, 2, &plan);
   EXPECT_EQ(shards[0].end_parameter, 2u);
   EXPECT_EQ(shards[1].end_parameter, 3u);

@@ -1,0 +1,130 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ranks that somebody else started, told their place by the variables of torchrun and mpirun.
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "tests/bench/program.h"
+
+namespace ddpbench {
+namespace {
+
+using nlohmann::json;
+using test::Program;
+using testing::HasSubstr;
+using Variables = std::map<std::string, std::string>;
+
+constexpr const char* kConfig = R"({
+  "model": "lenet5", "batch_size": 8, "epochs": 1, "steps": 6, "warmup_steps": 1,
+  "verify_steps": 2, "timeout": 30,
+  "dataset": {"name": "mnist", "on_missing": "synthesize", "mean": 0.1307, "std": 0.3081}})";
+
+// A listener on a free port of the loopback interface, as torchrun's agent is.
+class Listener {
+ public:
+  Listener() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t length = sizeof(address);
+    EXPECT_EQ(::bind(fd_, reinterpret_cast<sockaddr*>(&address), length), 0);
+    EXPECT_EQ(::listen(fd_, 8), 0);
+    ::getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &length);
+    port_ = ntohs(address.sin_port);
+  }
+  ~Listener() { ::close(fd_); }
+  int port() const { return port_; }
+
+ private:
+  int fd_;
+  int port_ = 0;
+};
+
+int free_port() { return Listener().port(); }
+
+std::vector<Variables> world(int size, int port, const Variables& more = {}) {
+  std::vector<Variables> ranks;
+  for (int r = 0; r < size; ++r) {
+    Variables variables{
+        {"RANK", std::to_string(r)},           {"LOCAL_RANK", std::to_string(r)},
+        {"WORLD_SIZE", std::to_string(size)},  {"MASTER_ADDR", "127.0.0.1"},
+        {"MASTER_PORT", std::to_string(port)}, {"DDPBENCH_JOB_SECRET", "0123456789abcdef"}};
+    variables.insert(more.begin(), more.end());
+    ranks.push_back(variables);
+  }
+  return ranks;
+}
+
+class JoinedWorld : public testing::Test {
+ protected:
+  JoinedWorld() { program.write("lenet.json", kConfig); }
+  std::vector<std::string> arguments(const std::string& strategy,
+                                     const std::vector<std::string>& more = {}) {
+    std::vector<std::string> all{"--strategy=" + strategy, "--config=lenet.json",
+                                 "--json=report.json"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  Program program;
+};
+
+TEST_F(JoinedWorld, WritesOneVerifiedReportFromRankZero) {
+  const auto results = program.run_together(arguments("ddp"), world(2, free_port()));
+  for (const auto& result : results) EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(results[0].out, HasSubstr("report: report.json"));
+  EXPECT_EQ(results[1].out, "");
+  const json run = program.report()["runs"][0];
+  EXPECT_EQ(run["world_size"], 2);
+  EXPECT_EQ(run["verification"]["status"], "passed");
+  EXPECT_EQ(run["step"]["count"], 6);
+  EXPECT_EQ(run["devices"].size(), 2u);
+}
+
+TEST_F(JoinedWorld, TakesTheNextPortWhereTorchrunsAgentListens) {
+  const Listener agent;
+  const auto results = program.run_together(
+      arguments("ddp"),
+      world(2, agent.port(),
+            {{"TORCHELASTIC_USE_AGENT_STORE", "True"}, {"TORCHELASTIC_RUN_ID", "job"}}));
+  for (const auto& result : results) EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(program.report()["status"], "ok");
+}
+
+TEST_F(JoinedWorld, CountsServersAsTheLastProcesses) {
+  const auto results =
+      program.run_together(arguments("ps", {"--servers=1"}), world(3, free_port()));
+  for (const auto& result : results) EXPECT_EQ(result.exit_code, 0) << result.err;
+  const json run = program.report()["runs"][0];
+  EXPECT_EQ(run["world_size"], 2);
+  EXPECT_EQ(run["servers"], 1);
+}
+
+TEST_F(JoinedWorld, RefusesLists) {
+  const auto results = program.run_together(arguments("ddp,ps"), world(2, free_port()));
+  for (const auto& result : results) {
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_THAT(result.err, HasSubstr("one"));
+  }
+}
+
+TEST_F(JoinedWorld, RefusesADeviceCountThatIsNotTheWorlds) {
+  const auto results = program.run_together(arguments("ddp", {"--gpus=3"}), world(2, free_port()));
+  for (const auto& result : results) EXPECT_EQ(result.exit_code, 2);
+}
+
+TEST_F(JoinedWorld, NamesTheRankThatFailed) {
+  const auto results = program.run_together(arguments("ddp", {"--inject=throw:rank=1,step=4"}),
+                                            world(2, free_port()));
+  EXPECT_NE(results[0].exit_code, 0);
+  EXPECT_NE(results[1].exit_code, 0);
+  const json report = program.report();
+  EXPECT_EQ(report["status"], "failed");
+  EXPECT_EQ(report["error"]["rank"], 1);
+}
+
+}  // namespace
+}  // namespace ddpbench

@@ -1,0 +1,166 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/bench/program.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "tests/reports/schema_validator.h"
+
+namespace ddpbench::test {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr auto kLimit = std::chrono::seconds(60);
+
+// Variables that change how sanitizers and libraries behave must reach the program.
+constexpr const char* kPassedOn[] = {"PATH", "LD_LIBRARY_PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS",
+                                     "TSAN_OPTIONS"};
+
+void redirect(int target, const std::string& path) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  ::dup2(fd, target);
+}
+
+std::vector<char*> pointers(std::vector<std::string>& strings) {
+  std::vector<char*> result;
+  for (auto& string : strings) result.push_back(string.data());
+  result.push_back(nullptr);
+  return result;
+}
+
+}  // namespace
+
+Program::Program() {
+  std::string pattern = fs::temp_directory_path() / "ddpbench-program-XXXXXX";
+  directory_ = fs::canonical(::mkdtemp(pattern.data()));
+}
+
+Program::~Program() {
+  std::error_code ignored;
+  fs::remove_all(directory_, ignored);
+}
+
+int Program::start(const std::vector<std::string>& arguments,
+                   const std::map<std::string, std::string>& own, const std::string& tag) const {
+  std::vector<std::string> argv{DDPBENCH_BINARY};
+  argv.insert(argv.end(), arguments.begin(), arguments.end());
+  std::map<std::string, std::string> variables{{"HOME", directory_}};
+  for (const char* name : kPassedOn) {
+    if (const char* value = ::getenv(name)) variables[name] = value;
+  }
+  for (const auto* layer : {&environment, &own}) {
+    for (const auto& [name, value] : *layer) variables[name] = value;
+  }
+  std::vector<std::string> envp;
+  for (const auto& [name, value] : variables) envp.push_back(name + "=" + value);
+  const auto argv_pointers = pointers(argv);
+  const auto envp_pointers = pointers(envp);
+  const std::string out = path("stdout" + tag);
+  const std::string err = path("stderr" + tag);
+  const int pid = ::fork();
+  if (pid == 0) {
+    redirect(STDOUT_FILENO, out);
+    redirect(STDERR_FILENO, err);
+    if (::chdir(directory_.c_str()) == 0) {
+      ::execve(argv_pointers[0], argv_pointers.data(), envp_pointers.data());
+    }
+    ::_exit(127);
+  }
+  return pid;
+}
+
+ProgramResult Program::finish(int pid, const std::string& tag) const {
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return {code, read("stdout" + tag), read("stderr" + tag)};
+}
+
+ProgramResult Program::run(const std::vector<std::string>& arguments) {
+  return run(arguments, [](int) {});
+}
+
+ProgramResult Program::run(const std::vector<std::string>& arguments,
+                           const std::function<void(int)>& act) {
+  const int pid = start(arguments, {}, "");
+  act(pid);
+  return finish(pid, "");
+}
+
+std::vector<ProgramResult> Program::run_together(
+    const std::vector<std::string>& arguments,
+    const std::vector<std::map<std::string, std::string>>& environments) {
+  std::vector<int> pids;
+  for (std::size_t i = 0; i < environments.size(); ++i) {
+    pids.push_back(start(arguments, environments[i], "." + std::to_string(i)));
+  }
+  std::vector<ProgramResult> results;
+  for (std::size_t i = 0; i < pids.size(); ++i) {
+    results.push_back(finish(pids[i], "." + std::to_string(i)));
+  }
+  return results;
+}
+
+void Program::write(const std::string& name, const std::string& text) const {
+  fs::create_directories(fs::path(path(name)).parent_path());
+  std::ofstream(path(name), std::ios::binary) << text;
+}
+
+std::string Program::read(const std::string& name) const {
+  std::ifstream file(path(name), std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+nlohmann::json Program::report(const std::string& name) const {
+  const std::string text = read(name);
+  EXPECT_FALSE(text.empty()) << name << " was not written";
+  if (text.empty()) return {};
+  const auto json = nlohmann::json::parse(text);
+  for (const std::string& error : schema_errors(json, DDPBENCH_REPORT_SCHEMA)) {
+    ADD_FAILURE() << error;
+  }
+  return json;
+}
+
+std::vector<int> Program::processes() const {
+  std::vector<int> found;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator("/proc", ignored)) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    if (fs::read_symlink(entry.path() / "cwd", ignored) == directory_) {
+      found.push_back(std::stoi(name));
+    }
+  }
+  return found;
+}
+
+bool Program::wait_until(const std::function<bool()>& condition) {
+  const auto end = std::chrono::steady_clock::now() + kLimit;
+  while (std::chrono::steady_clock::now() < end) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return false;
+}
+
+std::vector<std::string> small_run(const std::string& strategy,
+                                   const std::vector<std::string>& more) {
+  std::vector<std::string> arguments{"--strategy=" + strategy, "--config=lenet.json",
+                                     "--json=report.json"};
+  if (strategy != "single") arguments.push_back("--gpus=2");
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+}  // namespace ddpbench::test

@@ -1,0 +1,64 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Runs the built program as a user would, in a directory of its own.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace ddpbench::test {
+
+struct ProgramResult {
+  int exit_code = -1;  // 128 + signal when a signal ended it
+  std::string out, err;
+};
+
+// A temporary directory and the program in it. No real data set is visible from there.
+class Program {
+ public:
+  Program();
+  ~Program();
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  std::map<std::string, std::string> environment;  // added to a minimal one
+
+  ProgramResult run(const std::vector<std::string>& arguments);
+  // Starts it; `act` gets the process's number, then it is waited for.
+  ProgramResult run(const std::vector<std::string>& arguments,
+                    const std::function<void(int pid)>& act);
+  // Several at once with variables of their own, as a launcher would.
+  std::vector<ProgramResult> run_together(
+      const std::vector<std::string>& arguments,
+      const std::vector<std::map<std::string, std::string>>& environments);
+
+  std::filesystem::path directory() const { return directory_; }
+  std::string path(const std::string& name) const { return directory_ / name; }
+  void write(const std::string& name, const std::string& text) const;
+  std::string read(const std::string& name) const;
+  // Parsed, and checked against the schema (a mismatch fails the test).
+  nlohmann::json report(const std::string& name = "report.json") const;
+
+  // Processes of this program that are still there, by their working directory.
+  std::vector<int> processes() const;
+  // Waits until `condition` or a generous limit; returns whether it came.
+  static bool wait_until(const std::function<bool()>& condition);
+
+ private:
+  int start(const std::vector<std::string>& arguments,
+            const std::map<std::string, std::string>& environment, const std::string& tag) const;
+  ProgramResult finish(int pid, const std::string& tag) const;
+  std::filesystem::path directory_;
+};
+
+// Arguments of a small run: 2 devices, a few steps, report.json.
+std::vector<std::string> small_run(const std::string& strategy,
+                                   const std::vector<std::string>& more = {});
+
+}  // namespace ddpbench::test

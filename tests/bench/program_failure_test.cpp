@@ -1,0 +1,142 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ranks that die, throw, stall or lie, and users who interrupt: named, reported, nothing left
+// behind.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include "tests/bench/program.h"
+
+namespace ddpbench {
+namespace {
+
+using nlohmann::json;
+using test::Program;
+using test::small_run;
+using testing::HasSubstr;
+
+constexpr const char* kConfig = R"({
+  "model": "lenet5", "batch_size": 8, "epochs": 1, "steps": 20, "warmup_steps": 1,
+  "verify_steps": 2, "timeout": 60,
+  "dataset": {"name": "mnist", "on_missing": "synthesize", "mean": 0.1307, "std": 0.3081}})";
+
+class Failure : public testing::TestWithParam<std::string> {
+ protected:
+  Failure() { program.write("lenet.json", kConfig); }
+  // Exit code and the report's first error.
+  json failed_run(const std::vector<std::string>& more, int exit_code) {
+    const auto result = program.run(small_run(GetParam(), more));
+    EXPECT_EQ(result.exit_code, exit_code) << result.err;
+    EXPECT_TRUE(program.processes().empty());
+    const json report = program.report();
+    EXPECT_EQ(report["status"], "failed");
+    return report;
+  }
+  Program program;
+};
+
+using RankFailure = Failure;
+
+TEST_P(RankFailure, AKilledRankIsNamedWithItsSignalAndStep) {
+  const json error = failed_run({"--inject=kill:rank=1,step=5"}, 4)["error"];
+  EXPECT_EQ(error["kind"], "signal");
+  EXPECT_EQ(error["rank"], 1);
+  EXPECT_EQ(error["signal"], SIGKILL);
+  EXPECT_EQ(error["step"], 5);
+}
+
+TEST_P(RankFailure, AStoppedRankIsNamedAfterTheTimeout) {
+  const json error = failed_run({"--inject=stop:rank=1,step=5", "--timeout=2"}, 4)["error"];
+  EXPECT_EQ(error["rank"], 1);
+  EXPECT_EQ(error["step"], 5);
+}
+
+TEST_P(RankFailure, AThrowingRankIsNamedWithItsMessage) {
+  const json error = failed_run({"--inject=throw:rank=1,step=5"}, 4)["error"];
+  EXPECT_EQ(error["rank"], 1);
+  EXPECT_THAT(error["message"].get<std::string>(), HasSubstr("planted"));
+}
+
+TEST_P(RankFailure, TheReportKeepsTheStepsUntilThen) {
+  // Steps 0-1 verify, 2 warms up, 3... are timed.
+  const json run = failed_run({"--inject=kill:rank=0,step=8"}, 4)["runs"][0];
+  EXPECT_GE(run["step"]["count"], 4);
+  EXPECT_LE(run["step"]["count"], 5);
+}
+
+INSTANTIATE_TEST_SUITE_P(, RankFailure, testing::Values("ddp", "ps"),
+                         [](const auto& p) { return p.param; });
+
+using WrongResult = Failure;
+
+TEST_P(WrongResult, AMissingBucketIsExitFive) {
+  const json report = failed_run({"--inject=missing_bucket:bucket=0"}, 5);
+  EXPECT_EQ(report["runs"][0]["verification"]["status"], "failed");
+  EXPECT_EQ(report["error"]["kind"], "verification");
+}
+
+TEST_P(WrongResult, ASumForAnAverageIsExitFive) {
+  const json report = failed_run({"--inject=sum"}, 5);
+  EXPECT_EQ(report["runs"][0]["verification"]["status"], "failed");
+}
+
+TEST_P(WrongResult, OneRanksStaleParameterIsExitFive) {
+  const json report = failed_run({"--inject=stale:rank=1,step=1"}, 5);
+  EXPECT_EQ(report["runs"][0]["verification"]["status"], "failed");
+  EXPECT_THAT(report["runs"][0]["injected"].get<std::string>(), HasSubstr("stale"));
+}
+
+INSTANTIATE_TEST_SUITE_P(, WrongResult, testing::Values("dp", "ddp", "ps"),
+                         [](const auto& p) { return p.param; });
+
+class Interrupt : public testing::TestWithParam<int> {
+ protected:
+  Program program;
+};
+
+TEST_P(Interrupt, InMidEpochLeavesAPartialReportAndNoProcess) {
+  program.write("lenet.json", kConfig);
+  const auto result =
+      program.run(small_run("single,ddp", {"--steps=100000", "--timeout=0"}), [&](int pid) {
+        // The supervisor and a rank that trains.
+        EXPECT_TRUE(Program::wait_until([&] { return program.processes().size() >= 2; }));
+        ::usleep(500'000);
+        ::kill(pid, GetParam());
+      });
+  EXPECT_EQ(result.exit_code, 130) << result.err;
+  EXPECT_TRUE(program.processes().empty());
+  const json report = program.report();
+  EXPECT_EQ(report["status"], "interrupted");
+  EXPECT_EQ(report["runs"].back()["status"], "interrupted");
+}
+
+INSTANTIATE_TEST_SUITE_P(, Interrupt, testing::Values(SIGINT, SIGTERM), [](const auto& p) {
+  return p.param == SIGINT ? "ByCtrlC" : "ByTerminate";
+});
+
+TEST(Supervisor, KilledItselfTakesItsRanksAlong) {
+  Program program;
+  program.write("lenet.json", kConfig);
+  program.run(small_run("ddp", {"--steps=100000"}), [&](int pid) {
+    EXPECT_TRUE(Program::wait_until([&] { return program.processes().size() >= 3; }));
+    ::kill(pid, SIGKILL);
+  });
+  EXPECT_TRUE(Program::wait_until([&] { return program.processes().empty(); }));
+}
+
+TEST(Runs, GoOnAfterOneThatFailed) {
+  Program program;
+  program.write("lenet.json", kConfig);
+  // Step 100 exists in neither run; rank 1 exists in ddp only.
+  const auto result = program.run(small_run("ddp,dp", {"--inject=kill:rank=1,step=4"}));
+  EXPECT_EQ(result.exit_code, 4);
+  const json runs = program.report()["runs"];
+  ASSERT_EQ(runs.size(), 2u);
+  EXPECT_EQ(runs[0]["status"], "failed");
+  EXPECT_EQ(runs[1]["status"], "ok");
+}
+
+}  // namespace
+}  // namespace ddpbench

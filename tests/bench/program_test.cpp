@@ -1,0 +1,278 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The program from outside: what it prints, writes and returns.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <signal.h>
+#include <cmath>
+
+#include <fstream>
+#include <set>
+
+#include "tests/bench/program.h"
+
+namespace ddpbench {
+namespace {
+
+using nlohmann::json;
+using test::Program;
+using test::small_run;
+using testing::HasSubstr;
+
+// LeNet-5 on synthetic digits: small enough for a test to train.
+constexpr const char* kConfig = R"({
+  "model": "lenet5", "batch_size": 8, "epochs": 2, "steps": 6, "warmup_steps": 2,
+  "verify_steps": 2, "timeout": 60,
+  "dataset": {"name": "mnist", "on_missing": "synthesize", "mean": 0.1307, "std": 0.3081}})";
+
+class ProgramTest : public testing::Test {
+ protected:
+  ProgramTest() { program.write("lenet.json", kConfig); }
+  Program program;
+};
+
+using Report = ProgramTest;
+using CommandLine = ProgramTest;
+
+TEST_F(Report, ComparesAllStrategiesInOneVerifiedReport) {
+  const auto result = program.run(small_run("single,dp,ddp,ps"));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("report: report.json"));
+  const json report = program.report();
+  EXPECT_EQ(report["status"], "ok");
+  ASSERT_EQ(report["runs"].size(), 4u);
+  for (const json& run : report["runs"]) {
+    EXPECT_EQ(run["status"], "ok");
+    EXPECT_EQ(run["verification"]["status"], run["strategy"] == "single" ? "reference" : "passed");
+    EXPECT_EQ(run["step"]["count"], 12);
+    EXPECT_EQ(run["epochs"].size(), 2u);
+    EXPECT_EQ(run["dataset"]["source"], "synthetic");
+  }
+}
+
+TEST_F(Report, CountsEveryTestSampleOnce) {
+  ASSERT_EQ(program.run(small_run("ddp", {"--gpus=3", "--epochs=1"})).exit_code, 0);
+  const json run = program.report()["runs"][0];
+  const double accuracy = run["epochs"][0]["test_accuracy"];
+  // A share of exactly 10000 samples.
+  EXPECT_NEAR(accuracy * 10000, std::round(accuracy * 10000), 1e-6);
+  EXPECT_EQ(run["epochs"][0]["samples"], 6 * 8 * 3);
+}
+
+TEST_F(Report, GivesEqualLossesForEqualGlobalBatchesOnAllStrategies) {
+  ASSERT_EQ(program.run(small_run("single,dp,ddp,ps", {"--global-batch-size=24", "--gpus=1,2,3"}))
+                .exit_code,
+            0);
+  const json report = program.report();
+  ASSERT_EQ(report["runs"].size(), 10u);
+  const double expected = report["runs"][0]["epochs"][1]["train_loss"];
+  for (const json& run : report["runs"]) {
+    const double loss = run["epochs"][1]["train_loss"];
+    // fp32 sums in another order, over 12 updates.
+    EXPECT_NEAR(loss, expected, 1e-3 * expected) << run["strategy"] << run["world_size"];
+    EXPECT_EQ(run["scaling_mode"], "strong");
+  }
+}
+
+TEST_F(Report, RepeatsBitIdenticalResults) {
+  ASSERT_EQ(program.run(small_run("ddp", {"--repetitions=2"})).exit_code, 0);
+  const json runs = program.report()["runs"];
+  ASSERT_EQ(runs.size(), 2u);
+  EXPECT_EQ(runs[0]["epochs"][1]["train_loss"], runs[1]["epochs"][1]["train_loss"]);
+  EXPECT_EQ(runs[0]["verification"]["max_relative_error"],
+            runs[1]["verification"]["max_relative_error"]);
+}
+
+TEST_F(Report, MarksOversubscribedRunsAndGivesThemNoEfficiency) {
+  ASSERT_EQ(program
+                .run(small_run("single,ddp",
+                               {"--gpus=64", "--verify-steps=0", "--epochs=1", "--steps=1"}))
+                .exit_code,
+            0);
+  const json run = program.report()["runs"][1];
+  EXPECT_EQ(run["oversubscribed"], true);
+  EXPECT_TRUE(run["scaling"].is_null());
+  EXPECT_FALSE(run["scaling_reason"].get<std::string>().empty());
+}
+
+TEST_F(Report, ShowsTheParameterServersBesideTheWorkers) {
+  ASSERT_EQ(program.run(small_run("ps", {"--servers=2", "--ps-update=worker"})).exit_code, 0);
+  const json run = program.report()["runs"][0];
+  ASSERT_EQ(run["devices"].size(), 4u);
+  EXPECT_EQ(run["devices"][2]["role"], "server");
+  EXPECT_EQ(run["world_size"], 2);
+  EXPECT_EQ(run["servers"], 2);
+}
+
+TEST_F(Report, ShowsThePrimarysExcessMemoryInDataParallel) {
+  ASSERT_EQ(program.run(small_run("dp")).exit_code, 0);
+  const json devices = program.report()["runs"][0]["devices"];
+  ASSERT_EQ(devices.size(), 2u);
+  EXPECT_GT(devices[0]["memory"]["peak_bytes"], devices[1]["memory"]["peak_bytes"]);
+}
+
+TEST_F(Report, RecordsBucketsOfEveryRank) {
+  ASSERT_EQ(
+      program.run(small_run("ddp", {"--first-bucket-mb=0.01", "--bucket-cap-mb=0.05"})).exit_code,
+      0);
+  for (const json& device : program.report()["runs"][0]["devices"]) {
+    ASSERT_GT(device["buckets"].size(), 1u);
+    for (const json& bucket : device["buckets"]) {
+      EXPECT_LE(bucket["ready_s"], bucket["start_s"]);
+      EXPECT_LE(bucket["start_s"], bucket["end_s"]);
+    }
+  }
+}
+
+TEST_F(Report, CarriesTheResolvedConfigurationAndTheArguments) {
+  program.environment["DDPBENCH_LR"] = "0.125";
+  ASSERT_EQ(program.run(small_run("single", {"--epochs=1"})).exit_code, 0);
+  const json report = program.report();
+  EXPECT_EQ(report["config"]["epochs"], 1);
+  EXPECT_EQ(report["config"]["batch_size"], 8);
+  EXPECT_EQ(report["runs"][0]["optimizer"]["lr"], 0.125);
+  EXPECT_THAT(report["argv"][1].get<std::string>(), HasSubstr("single"));
+}
+
+TEST_F(Report, IsNotOverwrittenWithoutForce) {
+  program.write("report.json", "precious");
+  const auto result = program.run(small_run("single"));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("report.json"));
+  EXPECT_EQ(program.read("report.json"), "precious");
+  EXPECT_EQ(program.run(small_run("single", {"--force", "--epochs=1"})).exit_code, 0);
+  EXPECT_EQ(program.report()["status"], "ok");
+}
+
+TEST_F(Report, GoesToTheWorkingDirectoryWithTheTimeInItsName) {
+  ASSERT_EQ(program.run({"--strategy=single", "--config=lenet.json", "--epochs=1"}).exit_code, 0);
+  int reports = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(program.directory())) {
+    const std::string name = entry.path().filename();
+    if (name.starts_with("ddpbench-") && name.ends_with("Z.json")) ++reports;
+  }
+  EXPECT_EQ(reports, 1);
+}
+
+TEST_F(Report, SurvivesObservationTurnedOff) {
+  ASSERT_EQ(program.run(small_run("ddp", {"--observe=off"})).exit_code, 0);
+  const json run = program.report()["runs"][0];
+  EXPECT_TRUE(run["phases"]["forward_s"].is_null());
+  EXPECT_GT(run["step"]["time_s"]["median"], 0);
+}
+
+TEST_F(Report, SaysThatVerificationIsOff) {
+  ASSERT_EQ(program.run(small_run("ddp", {"--verify-steps=0", "--epochs=1"})).exit_code, 0);
+  EXPECT_EQ(program.report()["runs"][0]["verification"]["status"], "off");
+}
+
+TEST_F(Report, SavedWeightsContinueWhereTheyLeftOff) {
+  ASSERT_EQ(program.run(small_run("ddp", {"--save-model=m.safetensors", "--epochs=1"})).exit_code,
+            0);
+  ASSERT_EQ(program
+                .run({"--strategy=single", "--config=lenet.json", "--json=second.json",
+                      "--load-model=m.safetensors", "--epochs=1"})
+                .exit_code,
+            0);
+  const double first = program.report()["runs"][0]["epochs"][0]["train_loss"];
+  EXPECT_LT(program.report("second.json")["runs"][0]["epochs"][0]["train_loss"], first);
+}
+
+struct BadCommand {
+  std::string name;
+  std::vector<std::string> arguments;
+  int exit_code;
+  std::string message;  // part of it
+};
+
+class BadCommands : public ProgramTest, public testing::WithParamInterface<BadCommand> {};
+
+TEST_P(BadCommands, AreRefusedWithAClearError) {
+  program.write("truncated.json", R"({"model": "lenet5", )");
+  program.write("typo.json", R"({"modle": "lenet5"})");
+  program.write("model.json", R"({"name": "m", "input": [1, 28, 28], "layers": [
+      {"name": "fc1", "type": "linear", "in_features": 5, "out_features": 10}]})");
+  program.write("data/mnist/train-images-idx3-ubyte", std::string("\0\0\x08\x03\0\0", 6));
+  const auto result = program.run(GetParam().arguments);
+  EXPECT_EQ(result.exit_code, GetParam().exit_code) << result.out << result.err;
+  EXPECT_THAT(result.err, HasSubstr(GetParam().message));
+  EXPECT_TRUE(program.processes().empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    , BadCommands,
+    testing::Values(
+        BadCommand{"UnknownOption", {"--strategi=ddp"}, 2, "--strategy"},
+        BadCommand{"UnknownStrategy", {"--strategy=dpd"}, 2, "dpd"},
+        BadCommand{"TruncatedConfiguration", {"--config=truncated.json"}, 2, "truncated.json"},
+        BadCommand{"MisspeltKey", {"--config=typo.json"}, 2, "/modle"},
+        BadCommand{"AbsentConfiguration", {"--config=mnits"}, 2, "mnist"},
+        BadCommand{"AbsentModel",
+                   {"--strategy=single", "--config=lenet.json", "--json=no/such/r.json"},
+                   2,
+                   "no/such"},
+        BadCommand{"NoCudaModule", {"--device=cuda", "--strategy=single"}, 3, "cuda"},
+        BadCommand{"NoNcclForCpu", {"--backend=nccl", "--device=cpu"}, 3, "nccl"},
+        BadCommand{
+            "IndivisibleBatch", {"--strategy=ddp", "--gpus=3", "--global-batch-size=64"}, 2, "64"},
+        BadCommand{"DamagedData",
+                   {"--config=lenet.json", "--data-dir=data", "--strategy=single"},
+                   2,
+                   "train-images"},
+        BadCommand{"ZeroDevices", {"--gpus=0"}, 2, "gpus"},
+        BadCommand{"SeveralSavedModels",
+                   {"--strategy=single,ddp", "--save-model=m.safetensors"},
+                   2,
+                   "save-model"},
+        BadCommand{"AbsentWeights",
+                   {"--config=lenet.json", "--strategy=single", "--load-model=none.safetensors"},
+                   2,
+                   "none.safetensors"}),
+    [](const auto& p) { return p.param.name; });
+
+TEST_F(CommandLine, ShowsInfoHelpAndVersion) {
+  const auto info = program.run({"info"});
+  EXPECT_EQ(info.exit_code, 0);
+  EXPECT_THAT(info.out, HasSubstr("onednn"));
+  EXPECT_EQ(program.run({"--help"}).exit_code, 0);
+  EXPECT_EQ(program.run({"--version"}).exit_code, 0);
+}
+
+TEST_F(CommandLine, DryRunPrintsThePlanAndTrainsNothing) {
+  const auto result = program.run(small_run("single,ddp", {"--dry-run"}));
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.out, HasSubstr("ddp on 2 devices"));
+  EXPECT_FALSE(std::filesystem::exists(program.path("report.json")));
+}
+
+TEST_F(CommandLine, ListsWhatDataIsThere) {
+  const auto result = program.run({"data", "list"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.out, HasSubstr("train-images-idx3-ubyte"));
+}
+
+// Libraries of other backends cost start-up time and memory; a CPU run maps none of them.
+TEST_F(CommandLine, CpuRunsMapNoCudaLibraries) {
+  std::set<std::string> mapped;
+  program.run(small_run("ddp", {"--steps=100000"}), [&](int pid) {
+    Program::wait_until([&] { return program.processes().size() >= 3; });
+    for (const int process : program.processes()) {
+      std::ifstream maps("/proc/" + std::to_string(process) + "/maps");
+      for (std::string line; std::getline(maps, line);) {
+        if (line.find(".so") != std::string::npos) mapped.insert(line.substr(line.rfind('/') + 1));
+      }
+    }
+    ::kill(pid, SIGTERM);
+  });
+  EXPECT_FALSE(mapped.empty());
+  for (const std::string& library : mapped) {
+    for (const char* unwanted : {"libcuda", "libcudart", "libcudnn", "libcublas", "libnccl"}) {
+      EXPECT_FALSE(library.starts_with(unwanted)) << library;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ddpbench

@@ -1,0 +1,188 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The harness measures a device of known time and noise; what it says must be what the device did.
+#include "bench/step_recorder.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "kernels/runtime/error.h"
+#include "tests/bench/fake_device.h"
+
+namespace ddpbench::bench {
+namespace {
+
+constexpr double kRounding = 1e-9;  // of seconds as doubles around 100
+
+class Recorder : public testing::Test {
+ protected:
+  Recorder()
+      : channels(launch::RankChannels::create(
+            {.ranks = 1, .step_capacity = 1000, .bucket_capacity = 1000})),
+        writer(channels.writer(0)),
+        stream(device.make_stream()) {}
+
+  StepRecorder make(RecorderOptions options = {}) {
+    return StepRecorder(device, *stream, writer, std::move(options));
+  }
+  void phase(StepRecorder& recorder, Phase which, double seconds) {
+    const ScopedPhase scope(&recorder, which, *stream);
+    device.pass(seconds);
+  }
+
+  test::FakeDevice device;
+  launch::RankChannels channels;
+  launch::RankWriter writer;
+  std::unique_ptr<Stream> stream;
+};
+
+TEST_F(Recorder, TimesAStepFromAskingForTheBatchToTheEndOfTheUpdate) {
+  auto recorder = make();
+  recorder.begin_step(3, true);
+  phase(recorder, Phase::data_wait, 0.25);
+  phase(recorder, Phase::forward, 0.5);
+  phase(recorder, Phase::backward, 1.0);
+  phase(recorder, Phase::optimizer, 0.125);
+  recorder.end_step();
+  const auto steps = channels.steps(0);
+  ASSERT_EQ(steps.size(), 1u);
+  EXPECT_EQ(steps[0].epoch, 3u);
+  EXPECT_NEAR(steps[0].end_s - steps[0].begin_s, 1.875, kRounding);
+  EXPECT_NEAR(steps[0].phase_s[static_cast<std::size_t>(Phase::data_wait)], 0.25, kRounding);
+  EXPECT_NEAR(steps[0].phase_s[static_cast<std::size_t>(Phase::backward)], 1.0, kRounding);
+}
+
+TEST_F(Recorder, LeavesUntimedStepsOut) {
+  auto recorder = make();
+  recorder.begin_step(0, false);
+  device.pass(1);
+  recorder.end_step();
+  EXPECT_TRUE(channels.steps(0).empty());
+  EXPECT_NEAR(recorder.last_step_s(), 1, kRounding);
+}
+
+TEST_F(Recorder, SplitsCommunicationIntoHiddenExposedAndWaiting) {
+  auto recorder = make();
+  recorder.begin_step(0, true);
+  const double begin = device.clock_s;
+  phase(recorder, Phase::backward, 1.0);   // 0 .. 1
+  phase(recorder, Phase::comm_wait, 0.5);  // 1 .. 1.5
+  // Ready at 0.4, entered at 0.5, the peer came at 0.6, done at 1.3: 0.4 hidden, 0.3 exposed.
+  recorder.bucket({.bucket = 0,
+                   .bytes = 64,
+                   .ready_s = begin + 0.4,
+                   .start_s = begin + 0.5,
+                   .arrived_s = begin + 0.6,
+                   .end_s = begin + 1.3});
+  recorder.end_step();
+  const auto& step = channels.steps(0)[0];
+  EXPECT_NEAR(step.comm_s, 0.7, kRounding);
+  EXPECT_NEAR(step.comm_overlapped_s, 0.4, kRounding);
+  EXPECT_NEAR(step.comm_wait_s, 0.1, kRounding);
+  ASSERT_EQ(channels.buckets(0).size(), 1u);
+  EXPECT_EQ(channels.buckets(0)[0].times.bytes, 64u);
+}
+
+TEST_F(Recorder, CountsTransfersOfDataParallelAsExposedCommunication) {
+  auto recorder = make();
+  recorder.begin_step(0, true);
+  phase(recorder, Phase::scatter, 0.25);
+  phase(recorder, Phase::forward, 1.0);
+  phase(recorder, Phase::gather, 0.5);
+  recorder.end_step();
+  const auto& step = channels.steps(0)[0];
+  EXPECT_NEAR(step.comm_s, 0.75, kRounding);
+  EXPECT_NEAR(step.comm_overlapped_s, 0, kRounding);
+}
+
+TEST_F(Recorder, RecoversTheMedianOfNoisySteps) {
+  auto recorder = make();
+  std::mt19937 random(1);
+  std::vector<double> truth;
+  for (int i = 0; i < 500; ++i) {
+    truth.push_back(0.02 * std::lognormal_distribution<double>(0, 0.1)(random));
+    recorder.begin_step(0, true);
+    phase(recorder, Phase::forward, truth.back());
+    recorder.end_step();
+    device.pass(0.5);  // between steps: not theirs
+  }
+  std::vector<double> measured;
+  for (const auto& step : channels.steps(0)) measured.push_back(step.end_s - step.begin_s);
+  const auto expected = report::summarize(truth);
+  const auto found = report::summarize(measured);
+  EXPECT_NEAR(found.median, expected.median, kRounding);
+  EXPECT_NEAR(found.iqr, expected.iqr, kRounding);
+  EXPECT_NEAR(found.p99, expected.p99, kRounding);
+}
+
+TEST_F(Recorder, ObservesPhasesRarelyEnoughToStayBelowHalfAPercent) {
+  device.record_cost_s = 1e-6;
+  auto recorder = make();
+  const auto one_step = [&](bool timed) {
+    recorder.begin_step(0, timed);
+    for (int i = 0; i < 5; ++i) phase(recorder, Phase::forward, 20e-6);
+    recorder.end_step();
+  };
+  one_step(false);  // 5 phases cost 10 us in a step of 100 us: every 20th step is 0.5 %
+  recorder.choose_interval(recorder.last_step_s());
+  EXPECT_GE(recorder.interval(), 15u);
+  EXPECT_LE(recorder.interval(), 25u);
+  for (int i = 0; i < 100; ++i) one_step(true);
+  int observed = 0;
+  for (const auto& step : channels.steps(0)) observed += static_cast<int>(step.phases_observed);
+  EXPECT_EQ(observed, static_cast<int>((100 + recorder.interval() - 1) / recorder.interval()));
+}
+
+TEST_F(Recorder, RecordsStepsAloneWhenObservationIsOff) {
+  auto recorder = make({.observe = false});
+  recorder.begin_step(0, true);
+  phase(recorder, Phase::forward, 0.5);
+  recorder.bucket({.bucket = 0});
+  recorder.end_step();
+  EXPECT_EQ(channels.steps(0)[0].phases_observed, 0u);
+  EXPECT_NEAR(channels.steps(0)[0].end_s - channels.steps(0)[0].begin_s, 0.5, kRounding);
+  EXPECT_TRUE(channels.buckets(0).empty());
+}
+
+TEST_F(Recorder, ThrowsInThePlantedStep) {
+  Injection injection;
+  injection.kind = "throw";
+  injection.step = 1;
+  injection.text = "throw:step=1";
+  auto recorder = make({.injections = {injection}});
+  recorder.begin_step(0, false);
+  recorder.end_step();
+  EXPECT_THROW(recorder.begin_step(0, true), InternalError);
+}
+
+// The clock moves only when it is read here, so that the planted slowness ends.
+class TickingDevice : public test::FakeDevice {
+ public:
+  double now_s() const override { return const_cast<TickingDevice*>(this)->clock_s += 1e-3; }
+};
+
+TEST_F(Recorder, StretchesThePlantedPhaseByThePlantedShare) {
+  TickingDevice ticking;
+  const auto ticking_stream = ticking.make_stream();
+  Injection injection;
+  injection.kind = "slow";
+  injection.phase = "backward";
+  injection.percent = 25;
+  StepRecorder recorder(ticking, *ticking_stream, writer, {.injections = {injection}});
+  recorder.begin_step(0, true);
+  recorder.begin(Phase::forward, *ticking_stream);
+  ticking.pass(1);
+  recorder.end(Phase::forward, *ticking_stream);
+  recorder.begin(Phase::backward, *ticking_stream);
+  ticking.pass(2);
+  recorder.end(Phase::backward, *ticking_stream);
+  recorder.end_step();
+  const auto& step = channels.steps(0)[0];
+  EXPECT_NEAR(step.phase_s[static_cast<std::size_t>(Phase::forward)], 1, 0.01);
+  EXPECT_NEAR(step.phase_s[static_cast<std::size_t>(Phase::backward)], 2.5, 0.01);
+}
+
+}  // namespace
+}  // namespace ddpbench::bench
