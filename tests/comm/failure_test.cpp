@@ -1,0 +1,292 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What ranks see when others do not come, die, leave, abort, or call something else. No test waits
+// for a long deadline: where one would pass, the error that is expected says something else.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "kernels/runtime/error.h"
+#include "parallel/comm/store.h"
+#include "tests/comm/rank_runner.h"
+
+namespace ddpbench::comm::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
+
+constexpr CallOptions kNow{.after = nullptr, .start = Start::now};
+constexpr CallOptions kDeferred{.after = nullptr, .start = Start::deferred};
+
+void sleep_s(double seconds) {
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+}
+
+// Runs `function` and returns its CommError's message, marked when it is a CommTimeout.
+template <typename F>
+std::string comm_error_of(F&& function) {
+  try {
+    function();
+    return "no error";
+  } catch (const CommTimeout& error) {
+    return fmt::format("timeout: {}", error.what());
+  } catch (const CommError& error) {
+    return fmt::format("error: {}", error.what());
+  }
+}
+
+void check_has(const std::string& text, const std::string& part) {
+  check(text.find(part) != std::string::npos, fmt::format("'{}' is not in '{}'", part, text));
+}
+
+class FailureTest : public ::testing::TestWithParam<RankKind> {
+ protected:
+  static Outcome on_all_ranks(int size, const RankFunction& function,
+                              const RingOptions& options = test_options()) {
+    return run_ranks(GetParam(), size, function, options);
+  }
+};
+
+TEST_P(FailureTest, ARankThatDoesNotComeIsNamedWhenTheDeadlinePasses) {
+  on_all_ranks(3, [](Communicator& c) {
+    std::vector<float> data(50'000);
+    const std::string error = comm_error_of([&] {
+      if (c.rank() == 2) {  // does not call; sees that the others gave up
+        while (true) {
+          c.send({data.data(), 1}, 2, kDeferred);
+          sleep_s(0.001);
+        }
+      }
+      c.all_reduce({data.data(), data.size()}, ReduceOp::sum, kDeferred)
+          .synchronize(deadline_after(0.2));
+    });
+    if (c.rank() == 2) return check_has(error, "aborted by rank");
+    // The second of the two may see the first one's abort before its own deadline.
+    check_has(error, "all_reduce of 200000 bytes");
+    check_has(error, "rank 2, which did not come");
+  }).expect_success();
+}
+
+TEST_P(FailureTest, TheCommunicationThreadHasTheDefaultDeadline) {
+  RingOptions options = test_options();
+  options.timeout_s = 0.2;
+  on_all_ranks(
+      2,
+      [](Communicator& c) {
+        float value = 0;
+        if (c.rank() == 1) {
+          check_has(comm_error_of([&] {
+                      while (true) {
+                        c.send({&value, 1}, 1, kDeferred);
+                        sleep_s(0.001);
+                      }
+                    }),
+                    "rank 1, which did not come");
+          return;
+        }
+        const Work work = c.barrier(kNow);
+        const std::string error = comm_error_of([&] { work.synchronize(deadline_after(60)); });
+        check_has(error, "timeout: rank 0 of 2: barrier");
+      },
+      options)
+      .expect_success();
+}
+
+TEST_P(FailureTest, APassedDeadlineOfAMessageLeavesItUnderWay) {
+  on_all_ranks(2, [](Communicator& c) {
+    float value = 5;
+    if (c.rank() == 0) {
+      const Work recv = c.recv({&value, 1}, 1, kDeferred);
+      check_has(comm_error_of([&] { recv.synchronize(deadline_after(0)); }), "timeout: ");
+      check_has(comm_error_of([&] { recv.synchronize(deadline_after(0.02)); }),
+                "recv of 4 bytes from rank 1");
+      c.barrier(kDeferred).synchronize();
+      recv.synchronize();
+      check(value == 7, "wrong value");
+    } else {
+      c.barrier(kDeferred).synchronize();
+      value = 7;
+      c.send({&value, 1}, 0, kDeferred).synchronize();
+    }
+  }).expect_success();
+}
+
+TEST_P(FailureTest, RanksThatCallDifferentOperationsAreToldSo) {
+  using Call = std::function<void(Communicator&, float*)>;
+  const std::vector<std::pair<Call, Call>> pairs = {
+      {[](Communicator& c, float* d) {
+         c.all_reduce({d, 100}, ReduceOp::sum).synchronize();
+       },
+       [](Communicator& c, float* d) {
+         c.all_reduce({d, 101}, ReduceOp::sum).synchronize();
+       }},
+      {[](Communicator& c, float* d) {
+         c.all_reduce({d, 9000}, ReduceOp::sum).synchronize();
+       },
+       [](Communicator& c, float* d) {
+         c.all_reduce({d, 9001}, ReduceOp::sum).synchronize();
+       }},
+      {[](Communicator& c, float* d) {
+         c.all_reduce({d, 9000}, ReduceOp::sum).synchronize();
+       },
+       [](Communicator& c, float* d) {
+         c.all_reduce({d, 100}, ReduceOp::sum).synchronize();
+       }},
+      {[](Communicator& c, float* d) {
+         c.all_reduce({d, 9000}, ReduceOp::sum).synchronize();
+       },
+       [](Communicator& c, float* d) {
+         c.all_reduce({d, 9000}, ReduceOp::average).synchronize();
+       }},
+      {[](Communicator& c, float* d) {
+         c.all_reduce({d, 9000}, ReduceOp::sum).synchronize();
+       },
+       [](Communicator& c, float* d) {
+         c.all_reduce({d, 9000, DataType::int32}, ReduceOp::sum).synchronize();
+       }},
+      {[](Communicator& c, float* d) {
+         c.all_reduce({d, 9000}, ReduceOp::sum).synchronize();
+       },
+       [](Communicator& c, float*) { c.barrier().synchronize(); }},
+      {[](Communicator& c, float* d) {
+         c.broadcast({d, 9000}, 0).synchronize();
+       },
+       [](Communicator& c, float* d) {
+         c.broadcast({d, 9000}, 1).synchronize();
+       }},
+      {[](Communicator& c, float* d) {
+         c.broadcast({d, 9000}, 0).synchronize();
+       },
+       [](Communicator& c, float* d) {
+         c.all_reduce({d, 9000}, ReduceOp::sum).synchronize();
+       }},
+  };
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    const Outcome outcome = on_all_ranks(2, [&](Communicator& c) {
+      std::vector<float> data(20'000);
+      (c.rank() == 0 ? pairs[i].first : pairs[i].second)(c, data.data());
+      c.barrier().synchronize();  // an eager one may have passed
+    });
+    EXPECT_THAT(outcome.errors, Each(HasSubstr("ranks disagree"))) << "pair " << i;
+  }
+}
+
+TEST_P(FailureTest, AMessageOfAnotherSizeIsAnErrorOnBothSides) {
+  const Outcome outcome = on_all_ranks(2, [](Communicator& c) {
+    std::vector<float> data(10);
+    if (c.rank() == 0) c.send({data.data(), 10}, 1).synchronize();
+    if (c.rank() == 1) c.recv({data.data(), 9}, 0).synchronize();
+  });
+  EXPECT_THAT(outcome.errors, Each(HasSubstr("the message has 10 fp32, but 9 fp32 are expected")));
+}
+
+TEST_P(FailureTest, AbortFromAnotherThreadReachesAllRanksWithItsReason) {
+  const Outcome outcome = on_all_ranks(3, [](Communicator& c) {
+    std::vector<float> data(50'000);
+    if (c.rank() == 0) {
+      std::thread aborter([&] {
+        sleep_s(0.02);
+        c.abort("the user changed his mind");
+      });
+      float value = 0;
+      const std::string error = comm_error_of([&] {
+        c.recv({&value, 1}, 1, kDeferred).synchronize();
+      });
+      aborter.join();
+      throw CommError(error);
+    }
+    // One waits itself, one leaves it to its communication thread.
+    const Work work =
+        c.all_reduce({data.data(), data.size()}, ReduceOp::sum, c.rank() == 1 ? kDeferred : kNow);
+    work.synchronize();
+  });
+  EXPECT_THAT(outcome.errors, Each(HasSubstr("aborted by rank 0: the user changed his mind")));
+}
+
+TEST_P(FailureTest, CallsAfterAnAbortFail) {
+  auto ranks = make_thread_ring(2, test_options());
+  const Work before = ranks[1]->barrier(kDeferred);
+  ranks[0]->abort("over");
+  EXPECT_THROW(before.synchronize(), CommError);
+  EXPECT_THROW(ranks[1]->barrier(), CommError);
+  EXPECT_THROW(ranks[0]->barrier(), CommError);
+}
+
+TEST_P(FailureTest, ARankThatLeavesIsNamed) {
+  const Outcome outcome = on_all_ranks(2, [](Communicator& c) {
+    c.barrier().synchronize();
+    if (c.rank() == 1) return;
+    std::vector<float> data(50'000);
+    c.all_reduce({data.data(), data.size()}, ReduceOp::sum).synchronize();
+  });
+  EXPECT_THAT(outcome.errors[0], AllOf(HasSubstr("rank 1"), HasSubstr("has left")));
+  EXPECT_EQ(outcome.errors[1], "");
+}
+
+TEST_P(FailureTest, ASenderThatLeavesIsNamed) {
+  const Outcome outcome = on_all_ranks(2, [](Communicator& c) {
+    float value = 0;
+    if (c.rank() == 0) c.recv({&value, 1}, 1, kNow).synchronize();
+  });
+  EXPECT_THAT(outcome.errors[0], AllOf(HasSubstr("rank 1"), HasSubstr("has left")));
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, FailureTest,
+                         ::testing::Values(RankKind::threads, RankKind::processes),
+                         [](const auto& tested) {
+                           return tested.param == RankKind::threads ? "Threads" : "Processes";
+                         });
+
+class KilledRank : public ::testing::TestWithParam<bool> {};
+
+TEST_P(KilledRank, IsNamedByItsSurvivorsLongBeforeTheDeadline) {
+  const bool in_message = GetParam();
+  const Outcome outcome = run_ranks(RankKind::processes, 3, [&](Communicator& c) {
+    std::vector<float> data(50'000);
+    c.barrier().synchronize();
+    if (c.rank() == 1) {
+      sleep_s(0.02);
+      ::kill(::getpid(), SIGKILL);
+    }
+    if (in_message) c.recv({data.data(), data.size()}, 1, kNow).synchronize();
+    c.all_reduce({data.data(), data.size()}, ReduceOp::sum).synchronize();
+  });
+  EXPECT_EQ(outcome.errors[1], "signal 9");
+  for (const int survivor : {0, 2}) {
+    EXPECT_THAT(outcome.errors[static_cast<std::size_t>(survivor)],
+                AllOf(HasSubstr("rank 1"), HasSubstr("has died")));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(While, KilledRank, ::testing::Bool(), [](const auto& tested) {
+  return tested.param ? "OthersReceiveFromIt" : "OthersWaitInACollective";
+});
+
+TEST(Rendezvous, TimesOutNamingTheRankThatDoesNotJoin) {
+  const auto store = make_local_store();
+  RingOptions options = test_options();
+  options.timeout_s = 0.05;
+  EXPECT_THAT(comm_error_of([&] { make_ring(*store, 0, 2, options); }),
+              AllOf(HasSubstr("timeout"), HasSubstr("rank 1 did not join")));
+  EXPECT_THAT(comm_error_of([&] { make_ring(*make_local_store(), 1, 2, options); }),
+              HasSubstr("timeout"));
+}
+
+TEST(Rendezvous, RefusesAPeerOnAnotherHost) {
+  const auto store = make_local_store();
+  store->set("world/control", "another boot pid:[1]\nmemfd:1:1:4096");
+  EXPECT_THAT(comm_error_of([&] { make_ring(*store, 1, 2, test_options()); }),
+              HasSubstr("another host"));
+}
+
+}  // namespace
+}  // namespace ddpbench::comm::testing

@@ -1,0 +1,199 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Works: order, who executes them, their times, and that they cost no allocation.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <deque>
+#include <mutex>
+#include <new>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "kernels/runtime/cpu_device.h"
+#include "kernels/runtime/error.h"
+#include "tests/comm/rank_runner.h"
+
+namespace {
+
+// Allocations of the whole program, counted while a test wants it.
+std::atomic<bool> counting = false;
+std::atomic<int> allocations = 0;
+
+}  // namespace
+
+void* operator new(std::size_t bytes) {
+  if (counting.load(std::memory_order_relaxed)) allocations.fetch_add(1);
+  if (void* memory = std::malloc(bytes)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace ddpbench::comm::testing {
+namespace {
+
+constexpr CallOptions kNow{.after = nullptr, .start = Start::now};
+constexpr CallOptions kDeferred{.after = nullptr, .start = Start::deferred};
+
+class WorkTest : public ::testing::TestWithParam<RankKind> {
+ protected:
+  static void on_all_ranks(int size, const RankFunction& function,
+                           const RingOptions& options = test_options()) {
+    run_ranks(GetParam(), size, function, options).expect_success();
+  }
+};
+
+TEST_P(WorkTest, ManyInFlightKeepTheirOrderWhoeverExecutesThem) {
+  on_all_ranks(3, [](Communicator& c) {
+    for (int round = 0; round < 20; ++round) {
+      // Each one sums the result of the one before, in the same memory.
+      std::vector<float> data(1 + static_cast<std::size_t>(round) * 997, 1.0F);
+      std::vector<Work> works;
+      for (int i = 0; i < 8; ++i) {
+        const bool now = (i + round) % 3 != 0;
+        works.push_back(
+            c.all_reduce({data.data(), data.size()}, ReduceOp::sum, now ? kNow : kDeferred));
+      }
+      works[static_cast<std::size_t>(c.rank() + round) % works.size()].synchronize();
+      works.back().synchronize();
+      for (const Work& work : works) check(work.test(), "a work before a finished one is not done");
+      check(data.front() == 6561.0F && data.back() == 6561.0F, "not 3^8");
+    }
+  });
+}
+
+TEST_P(WorkTest, TestGetsADeferredCollectiveDone) {
+  on_all_ranks(2, [](Communicator& c) {
+    std::vector<float> data(50'000, 1.0F);
+    const Work work = c.all_reduce({data.data(), data.size()}, ReduceOp::sum, kDeferred);
+    while (!work.test()) std::this_thread::yield();
+    check(data.back() == 2.0F, "wrong sum");
+  });
+}
+
+TEST_P(WorkTest, WaitAnyWaitsForCollectivesToo) {
+  on_all_ranks(2, [](Communicator& c) {
+    std::vector<float> data(50'000, 1.0F);
+    const std::vector<Work> works = {c.all_reduce({data.data(), data.size()}, ReduceOp::sum, kNow)};
+    check(wait_any(works, deadline_after(60)) == 0, "not the only one");
+    check(data.back() == 2.0F, "wrong sum");
+    check(wait_any(std::vector<Work>{Work()}, deadline_after(0)) == 0, "an empty work is done");
+  });
+}
+
+TEST_P(WorkTest, DeferredRunsOnTheWaitingThreadAndNowWithoutAnyWaiting) {
+  // The callback runs on the executing thread, in each rank's process or on each rank's threads.
+  struct Seen {
+    std::mutex mutex;
+    std::set<std::thread::id> threads;
+    int count = 0;
+  } seen;
+  RingOptions options = test_options();
+  options.progress = [&seen] {
+    const std::lock_guard lock(seen.mutex);
+    seen.threads.insert(std::this_thread::get_id());
+    ++seen.count;
+  };
+  on_all_ranks(
+      1,
+      [&seen](Communicator& c) {
+        float value = 1;
+        c.all_reduce({&value, 1}, ReduceOp::sum, kDeferred).synchronize();
+        check(seen.threads == std::set{std::this_thread::get_id()}, "not on this thread");
+        c.all_reduce({&value, 1}, ReduceOp::sum, kNow);
+        while (true) {
+          const std::lock_guard lock(seen.mutex);
+          if (seen.count == 2) break;
+        }
+        check(seen.threads.size() == 2, "not on the communication thread");
+      },
+      options);
+}
+
+TEST_P(WorkTest, TimesTellWhenThePeersArrived) {
+  on_all_ranks(2, [](Communicator& c) {
+    const auto device = make_cpu_device({});
+    const auto stream = device->make_stream();
+    std::vector<float> data(20'000, 1.0F);
+    c.barrier().synchronize();
+    if (c.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    const double issued_s = device->now_s();
+    const Work work = c.all_reduce({data.data(), data.size()}, ReduceOp::sum,
+                                   {.after = stream.get(), .start = Start::deferred});
+    work.wait(*stream);
+    const WorkTimes times = work.times();
+    check(issued_s <= times.start_s && times.start_s <= times.arrived_s &&
+              times.arrived_s <= times.end_s && times.end_s <= device->now_s(),
+          fmt::format("{} {} {} {}", issued_s, times.start_s, times.arrived_s, times.end_s));
+    // Rank 1 sleeps after a barrier that both have passed: rank 0 can only be later than rank 1 by
+    // what scheduling costs, so the half of it is a safe bound on an idle or a busy machine.
+    std::vector<double> begun(2);
+    double own = times.start_s;
+    c.all_gather({&own, 1, DataType::fp64}, {begun.data(), 2, DataType::fp64}).synchronize();
+    check(times.arrived_s >= std::max(begun[0], begun[1]), "arrived before the last one entered");
+  });
+}
+
+TEST_P(WorkTest, CallsAllocateNothingAfterWarmUp) {
+  on_all_ranks(2, [](Communicator& c) {
+    std::vector<float> data(50'000, 1.0F), part(25'000);
+    float message = 1;
+    std::vector<Work> works(6);
+    const auto step = [&] {
+      works[0] = c.all_reduce({data.data(), data.size()}, ReduceOp::maximum, kNow);
+      works[1] = c.all_reduce({data.data(), 10}, ReduceOp::maximum, kDeferred);
+      works[2] = c.broadcast({data.data(), data.size()}, 0, kNow);
+      works[3] = c.reduce_scatter({data.data(), data.size()}, {part.data(), part.size()},
+                                  ReduceOp::maximum, kDeferred);
+      works[4] = c.rank() == 0 ? c.send({&message, 1}, 1, kNow) : c.recv({&message, 1}, 0, kNow);
+      works[5] = c.barrier(kDeferred);
+      for (const Work& work : works) work.synchronize();
+    };
+    for (int i = 0; i < 20; ++i) step();
+    c.barrier().synchronize();
+    if (c.rank() == 0) counting = true;
+    if (GetParam() == RankKind::processes) counting = true;
+    c.barrier().synchronize();
+    for (int i = 0; i < 20; ++i) step();
+    c.barrier().synchronize();
+    const int counted = allocations.load();
+    c.barrier().synchronize();
+    counting = false;
+    check(counted == 0, fmt::format("{} allocations", counted));
+  });
+}
+
+TEST_P(WorkTest, OutlivesItsCommunicator) {
+  Work finished, abandoned;
+  {
+    auto ranks = make_thread_ring(2, test_options());
+    float value = 0;
+    finished = ranks[0]->broadcast({&value, 1}, 0);
+    finished.synchronize();
+    abandoned = ranks[0]->barrier(kNow);
+  }
+  EXPECT_TRUE(finished.test());
+  EXPECT_THROW(abandoned.synchronize(), CommError);
+}
+
+TEST_P(WorkTest, OfAnOpenGroupCannotBeAwaited) {
+  auto ranks = make_thread_ring(1, test_options());
+  ranks[0]->group_start();
+  const Work work = ranks[0]->barrier(kDeferred);
+  EXPECT_THROW(work.synchronize(), InternalError);
+  ranks[0]->group_end();
+  work.synchronize();
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, WorkTest, ::testing::Values(RankKind::threads, RankKind::processes),
+                         [](const auto& tested) {
+                           return tested.param == RankKind::threads ? "Threads" : "Processes";
+                         });
+
+}  // namespace
+}  // namespace ddpbench::comm::testing
