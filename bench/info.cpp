@@ -9,7 +9,6 @@
 
 #include "bench/build_info.h"
 #include "bench/config_file.h"
-#include "bench/option_table.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -61,7 +60,6 @@ void add_built_in(Text& text, const InfoContents& contents) {
   text.line("build type", build.build_type.empty() ? "none" : build.build_type);
   if (!build.sanitizers.empty()) text.line("sanitizers", build.sanitizers);
   text.line("devices", build.cuda_module ? "cpu, cuda" : "cpu (DDPBENCH_ENABLE_CUDA=OFF)");
-  text.line("strategies", fmt::format("{}", fmt::join(known_strategies(), ", ")));
   for (const auto& [name, value] : contents.built_in) text.line(name, value);
 }
 

@@ -19,7 +19,7 @@ struct InfoContents {
   HostLimits limits;
   InstallPaths paths;
   std::vector<std::string> data_directories;  // in the order in which they are searched
-  // More lines of "Built in": {"communication", "ring"}, {"data sets", "mnist"}.
+  // More lines of "Built in": {"strategies", "single, dp"}, {"data sets", "mnist"}.
   std::vector<std::pair<std::string, std::string>> built_in;
 };
 

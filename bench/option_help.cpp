@@ -153,7 +153,8 @@ std::string cli_document() {
   std::string text =
       "<!-- SPDX-FileCopyrightText: The ddpbench authors -->\n"
       "<!-- SPDX-License-Identifier: Apache-2.0 -->\n"
-      "<!-- Made from bench/option_table.cpp; a test compares both and says how to renew this. "
+      "<!-- Made from bench/option_definitions.cpp; a test compares both and says how to renew "
+      "this. "
       "-->\n\n"
       "# Command line\n\n";
   text += fmt::format("{}\n\n| command | does |\n|---|---|\n", kPurpose);

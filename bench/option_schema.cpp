@@ -77,7 +77,7 @@ Json empty_object() {
 Json config_schema() {
   Json schema = {{"$schema", "http://json-schema.org/draft-07/schema#"},
                  {"title", "ddpbench configuration"},
-                 {"description", "Made from bench/option_table.cpp; a test compares both."}};
+                 {"description", "Made from bench/option_definitions.cpp; a test compares both."}};
   schema.update(empty_object());
   Json& properties = schema["properties"];
   properties["$schema"] = {{"type", "string"}};

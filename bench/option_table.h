@@ -61,14 +61,14 @@ struct OptionDefinition {
 };
 
 const std::vector<OptionDefinition>& option_table();
+// The same, made anew (option_definitions.cpp).
+std::vector<OptionDefinition> option_definitions();
 
 // Null when there is none. `name` without dashes in front; '_' and '-' are the same.
 const OptionDefinition* find_flag(const std::string& name);
 
 // DDPBENCH_ variables that are no options: the job's and the build's.
 const std::vector<std::string>& reserved_variables();
-
-const std::vector<std::string>& known_strategies();
 
 // "batch_size" <-> "batch-size".
 std::string with_underscores(std::string name);

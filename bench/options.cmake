@@ -9,6 +9,7 @@ set(DDPBENCH_BENCH_OPTION_SOURCES
   host_limits.cpp
   info.cpp
   install_paths.cpp
+  option_definitions.cpp
   option_help.cpp
   option_injection.cpp
   option_layer.cpp

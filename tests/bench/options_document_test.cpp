@@ -143,7 +143,7 @@ TEST_P(RefusedByBoth, SchemaAndParserAgree) {
 INSTANTIATE_TEST_SUITE_P(
     ConfigurationSchema, RefusedByBoth,
     ::testing::Values(std::pair("UnknownKey", R"({"epoch": 1})"),
-                      std::pair("UnknownNestedKey", R"({"dataset": {"nam": "mnist"}})"),
+                      std::pair("UnknownNestedKey", R"({"dataset": {"names": "mnist"}})"),
                       std::pair("WrongType", R"({"epochs": "1"})"),
                       std::pair("WrongChoice", R"({"last_batch": "keep"})"),
                       std::pair("BelowTheLeast", R"({"epochs": 0})"),

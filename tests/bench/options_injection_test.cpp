@@ -74,7 +74,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadInjection{"TrailingColon", "sum:", "expected key=value"},
         BadInjection{"NegativeRank", "kill:rank=-1,step=5", "whole number from 0, got \"-1\""},
         BadInjection{"StepInWords", "kill:rank=1,step=five", "whole number from 0"},
-        BadInjection{"UnknownPhase", "slow:phase=bakward,percent=5", "Did you mean 'backward'?"},
+        BadInjection{"UnknownPhase", "slow:phase=backwards,percent=5", "Did you mean 'backward'?"},
         BadInjection{"NoPercent", "slow:phase=forward,percent=0",
                      "percent must be a number above 0"},
         BadInjection{"EndlessPercent", "slow:phase=forward,percent=inf", "above 0, got \"inf\""}),
