@@ -26,7 +26,7 @@ RunSpec make_run_spec(const Options& options, const RunCell& cell, const data::D
 RunSpec reference_spec(const RunSpec& spec);
 
 // The verification's tolerance for this run: metrics' bound for fp32 with the longest sum behind a
-// gradient element, global batch x output positions.
+// gradient element, global batch x output positions; 0 when verification is off.
 double tolerance_for(const RunSpec& spec, const nn::ModelSpec& model);
 
 // --device=auto|cpu|cuda resolved: "cpu" or "cuda", with the sentence that says why for auto.

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 #include <thread>
@@ -158,7 +159,10 @@ std::vector<std::string> small_run(const std::string& strategy,
                                    const std::vector<std::string>& more) {
   std::vector<std::string> arguments{"--strategy=" + strategy, "--config=lenet.json",
                                      "--json=report.json"};
-  if (strategy != "single") arguments.push_back("--gpus=2");
+  const bool own_devices = std::any_of(more.begin(), more.end(), [](const auto& argument) {
+    return argument.starts_with("--gpus=");
+  });
+  if (strategy != "single" && !own_devices) arguments.push_back("--gpus=2");
   arguments.insert(arguments.end(), more.begin(), more.end());
   return arguments;
 }

@@ -57,7 +57,7 @@ class Program {
   std::filesystem::path directory_;
 };
 
-// Arguments of a small run: 2 devices, a few steps, report.json.
+// Arguments of a small run: 2 devices unless `more` says, a few steps, report.json.
 std::vector<std::string> small_run(const std::string& strategy,
                                    const std::vector<std::string>& more = {});
 
