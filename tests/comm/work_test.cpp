@@ -5,34 +5,15 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <deque>
 #include <mutex>
-#include <new>
 #include <set>
 #include <thread>
 #include <vector>
 
 #include "kernels/runtime/cpu_device.h"
 #include "kernels/runtime/error.h"
+#include "tests/comm/allocation_counter.h"
 #include "tests/comm/rank_runner.h"
-
-namespace {
-
-// Allocations of the whole program, counted while a test wants it.
-std::atomic<bool> counting = false;
-std::atomic<int> allocations = 0;
-
-}  // namespace
-
-void* operator new(std::size_t bytes) {
-  if (counting.load(std::memory_order_relaxed)) allocations.fetch_add(1);
-  if (void* memory = std::malloc(bytes)) return memory;
-  throw std::bad_alloc();
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace ddpbench::comm::testing {
 namespace {
@@ -130,12 +111,11 @@ TEST_P(WorkTest, TimesTellWhenThePeersArrived) {
     check(issued_s <= times.start_s && times.start_s <= times.arrived_s &&
               times.arrived_s <= times.end_s && times.end_s <= device->now_s(),
           fmt::format("{} {} {} {}", issued_s, times.start_s, times.arrived_s, times.end_s));
-    // Rank 1 sleeps after a barrier that both have passed: rank 0 can only be later than rank 1 by
-    // what scheduling costs, so the half of it is a safe bound on an idle or a busy machine.
     std::vector<double> begun(2);
     double own = times.start_s;
     c.all_gather({&own, 1, DataType::fp64}, {begun.data(), 2, DataType::fp64}).synchronize();
-    check(times.arrived_s >= std::max(begun[0], begun[1]), "arrived before the last one entered");
+    check(times.arrived_s >= std::max(begun[0], begun[1]),
+          "the peers arrived before the last one entered");
   });
 }
 
@@ -156,14 +136,14 @@ TEST_P(WorkTest, CallsAllocateNothingAfterWarmUp) {
     };
     for (int i = 0; i < 20; ++i) step();
     c.barrier().synchronize();
-    if (c.rank() == 0) counting = true;
-    if (GetParam() == RankKind::processes) counting = true;
+    // Of threads, rank 0 counts for all.
+    const bool counts = c.rank() == 0 || GetParam() == RankKind::processes;
+    if (counts) start_counting_allocations();
     c.barrier().synchronize();
     for (int i = 0; i < 20; ++i) step();
     c.barrier().synchronize();
-    const int counted = allocations.load();
+    const int counted = counts ? stop_counting_allocations() : 0;
     c.barrier().synchronize();
-    counting = false;
     check(counted == 0, fmt::format("{} allocations", counted));
   });
 }
