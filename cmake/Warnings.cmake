@@ -4,11 +4,9 @@
 # Warnings and sanitizers, as one interface target that every room links.
 
 add_library(ddpbench_flags INTERFACE)
-# -Wrestrict: GCC 12 sees overlaps in inlined std::string operations that are not there (GCC bug 105651).
 # Designated initialisers name what differs and leave the rest to its defaults: GCC 12 warns of that.
 target_compile_options(ddpbench_flags INTERFACE -Wall -Wextra -Wconversion -Wshadow
                                                 -Wno-missing-field-initializers
-                                                $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
                                                 $<$<BOOL:${DDPBENCH_WERROR}>:-Werror>)
 if(DDPBENCH_SANITIZE)
   target_compile_options(ddpbench_flags INTERFACE -fsanitize=${DDPBENCH_SANITIZE}
