@@ -47,8 +47,8 @@ Options unusual() {
   options.timeout_s = 0;
   options.json_path = "r.json";
   options.force = true;
-  options.load_model = "l";
-  options.data_dir = "d";
+  options.load_model = "loaded.safetensors";
+  options.data_dir = "data";
   options.injections = {parse_injection("kill:rank=1,step=5", ""), parse_injection("sum", "")};
   options.dry_run = true;
   options.quiet = true;
@@ -69,7 +69,7 @@ TEST(OptionsJson, GivesBackWhatItWasMadeFrom) {
   EXPECT_EQ(through_text(defaults), defaults);
   EXPECT_EQ(through_text(unusual()), unusual());
   Options saving = unusual();
-  saving.save_model = "s";
+  saving.save_model = "saved.safetensors";
   saving.batch_size = 5;
   saving.global_batch_size.reset();
   EXPECT_EQ(through_text(saving), saving);
