@@ -115,8 +115,7 @@ void set(CURL* curl, CURLoption option, Value value) {
 void configure(CURL* curl, const Download& download, Receiver& receiver, char* error_text) {
   const long timeout_s = std::max(1L, std::lround(std::ceil(download.timeout_s)));
   set(curl, CURLOPT_URL, download.url.c_str());
-  set(curl, CURLOPT_PROTOCOLS_STR, "http,https");
-  set(curl, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
+  set(curl, CURLOPT_PROTOCOLS_STR, "http,https");  // redirects are bound to it too
   set(curl, CURLOPT_FOLLOWLOCATION, 1L);
   set(curl, CURLOPT_MAXREDIRS, kMostRedirects);
   set(curl, CURLOPT_FAILONERROR, 1L);
