@@ -17,9 +17,8 @@
 namespace ddpbench::data {
 namespace {
 
-// All files were fetched from more than one mirror and agree with the MD5 sums that their authors
-// and torchvision publish. LeCun's own server has been refusing downloads since 2021; the mirror of
-// the PyTorch project holds the same bytes.
+// Sizes and SHA-256 were taken from files whose MD5 sums are those of the originals. MNIST comes from
+// the PyTorch project's mirror, which torchvision uses; Fashion-MNIST from its authors' server.
 constexpr std::array<CatalogEntry, 2> kCatalog = {{
     {.name = "mnist",
      .base_url = "https://ossci-datasets.s3.amazonaws.com/mnist/",
