@@ -17,8 +17,9 @@
 namespace ddpbench::data {
 namespace {
 
-// Sizes and SHA-256 were taken from files whose MD5 sums are those of the originals. MNIST comes from
-// the PyTorch project's mirror, which torchvision uses; Fashion-MNIST from its authors' server.
+// Sizes and SHA-256 were taken from files whose MD5 sums are those of the originals. MNIST comes
+// from the PyTorch project's mirror, which torchvision uses; Fashion-MNIST from its authors'
+// server.
 constexpr std::array<CatalogEntry, 2> kCatalog = {{
     {.name = "mnist",
      .base_url = "https://ossci-datasets.s3.amazonaws.com/mnist/",
