@@ -51,7 +51,9 @@ class Lowering {
 
  private:
   // Where a node's tensor stands in versions_ and trained_; the network's input comes first.
-  static std::size_t slot(int node) { return static_cast<std::size_t>(node + 1); }
+  static std::size_t slot(int node) {
+    return node == kNetworkInput ? 0 : static_cast<std::size_t>(node) + 1;
+  }
 
   std::vector<Step>& steps(bool micro) { return micro ? segment_steps_ : rest_steps_; }
 

@@ -31,7 +31,8 @@ class Program::Binder {
     for (std::size_t k = 0; k < calls; ++k) bind(forward.first(leading), k, program_.forward_);
     bind(forward.subspan(leading), 0, program_.forward_);
     bind(backward.first(trailing), 0, program_.backward_);
-    // From last to first: the last micro-batch's maps are what forward left in the cache.
+    // From last to first: the last micro-batch's maps are what forward left in the cache (0 to 2 %
+    // of a SimpleCNN step of 256 samples faster than from first to last; Zen 4, 1 thread).
     for (std::size_t k = calls; k-- > 0;) bind(backward.subspan(trailing), k, program_.backward_);
   }
 
