@@ -143,7 +143,7 @@ TEST(RankChannels, CountRecordsBeyondTheCapacityAsDropped) {
   EXPECT_EQ(channels.steps(0)[1].step, 1U);
   EXPECT_EQ(channels.dropped_steps(0), 3U);
   ASSERT_EQ(channels.buckets(0).size(), 1U);
-  EXPECT_EQ(channels.buckets(0)[0].step, 0U);
+  EXPECT_EQ(channels.buckets(0)[0].times.bucket, 1U) << "a dropped step was written over it";
 }
 
 TEST(RankChannels, TakeResultsUpToTheCapacityAndRefuseLongerOnes) {
@@ -164,6 +164,18 @@ TEST(RankChannels, ReplaceResultsAsOftenAsWanted) {
     writer.result(std::string(static_cast<std::size_t>(i), 'x'));
     EXPECT_EQ(channels.result(0).size(), static_cast<std::size_t>(i));
   }
+}
+
+// A rank that is killed while it writes a result must leave the one before it.
+TEST(RankChannels, WriteANewResultBesideTheLastOne) {
+  RankChannels channels = RankChannels::create({.result_capacity = 64});
+  RankWriter writer = channels.writer(0);
+  writer.result("the first");
+  writer.result("the second");
+  const std::span<std::byte> area = channels.area(0);
+  const std::string_view bytes(reinterpret_cast<const char*>(area.data()), area.size());
+  EXPECT_THAT(bytes, testing::HasSubstr("the first"));
+  EXPECT_EQ(channels.result(0), "the second");
 }
 
 TEST(RankChannels, KeepTheFirstError) {
