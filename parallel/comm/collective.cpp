@@ -16,7 +16,14 @@ double now_s() {
 
 Collective::Collective(PeerGroup& peers, const PeerMemory& memory, const Operation& operation,
                        const Run& run)
-    : peers_(peers), memory_(memory), operation_(operation), run_(run), started_s_(now_s()) {}
+    : peers_(peers),
+      memory_(memory),
+      operation_(operation),
+      run_(run),
+      reduces_{&run.tuners->of(operation.part().bytes()).reduce},
+      copies_{&run.tuners->of(operation.part().bytes()).copy},
+      started_s_(now_s()),
+      arrived_s_(started_s_) {}
 
 ReduceSpec Collective::reduce_spec() const { return {operation_.in.type, operation_.op, size()}; }
 
@@ -40,11 +47,16 @@ void Collective::await_entered(int peer) {
   const std::size_t slot = run_.number % kHistory;
   peers_.ensure_same_operation(peers_.own().descriptors[slot],
                                peers_.block().slot(peer).descriptors[slot], peer);
+}
+
+void Collective::await_root() {
+  await_entered(operation_.root);
   arrived_s_ = now_s();
 }
 
 void Collective::await_all_entered() {
-  for (int i = 1; i <= size(); ++i) await_entered((rank() + i) % size());
+  for (int i = 1; i < size(); ++i) await_entered((rank() + i) % size());
+  arrived_s_ = now_s();
 }
 
 bool Collective::staged(int peer) const {
@@ -55,6 +67,36 @@ bool Collective::staged(int peer) const {
 std::byte* Collective::exposed(int peer, std::size_t bytes) const {
   const Descriptor& d = peers_.block().slot(peer).descriptors[run_.number % kHistory];
   return memory_.resolve(peer, d.memory, bytes);
+}
+
+// Small stores go through the cache. Of the large ones of a run, the first kilobytes are measured.
+template <typename Store>
+void Collective::store(Stores& stores, std::size_t bytes, Store&& function) {
+  constexpr std::size_t kLeastBytes = 16 << 10;
+  constexpr std::size_t kMeasuredBytes = 256 << 10;
+  if (bytes < kLeastBytes) return function(StoreMode::cached);
+  if (!stores.begun) {
+    stores.begun = true;
+    stores.mode = stores.tuner->begin_operation();
+  }
+  if (stores.measured_bytes >= kMeasuredBytes || !stores.tuner->wants_record()) {
+    return function(stores.mode);
+  }
+  const double before_s = now_s();
+  function(stores.mode);
+  stores.tuner->record(bytes, now_s() - before_s);
+  stores.measured_bytes += bytes;
+}
+
+void Collective::reduce_to(std::byte* target, std::span<const std::byte* const> sources,
+                           std::size_t bytes, const ReduceSpec& spec) {
+  store(reduces_, bytes, [&](StoreMode mode) {
+    reduce_sources(target, sources, bytes / size_of(spec.type), spec, mode);
+  });
+}
+
+void Collective::copy(std::byte* target, const std::byte* source, std::size_t bytes) {
+  store(copies_, bytes, [&](StoreMode mode) { copy_bytes(target, source, bytes, mode); });
 }
 
 void Collective::await(int peer, std::uint64_t step) {

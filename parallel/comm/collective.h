@@ -5,6 +5,8 @@
 // algorithms (all_reduce.cpp, ...) are written in these words.
 #pragma once
 
+#include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -16,6 +18,23 @@
 
 namespace ddpbench::comm {
 
+// How this rank stores the results of large operations; kept from one to the next. Memory that fits
+// into a cache behaves otherwise than memory that does not, so each magnitude has its own.
+class StoreTuners {
+ public:
+  struct Pair {
+    StoreTuner reduce;
+    StoreTuner copy;
+  };
+  // For operations of this size: a pair for each power of 4.
+  Pair& of(std::size_t bytes) {
+    return pairs_[static_cast<std::size_t>(std::bit_width(bytes)) / 2];
+  }
+
+ private:
+  std::array<Pair, 33> pairs_;
+};
+
 class Collective {
  public:
   // The number of a collective and the conditions under which it runs.
@@ -25,6 +44,7 @@ class Collective {
     WaitPolicy policy;
     AllReduceAlgorithm algorithm = AllReduceAlgorithm::automatic;
     std::span<const std::byte*> sources;  // scratch, [size]
+    StoreTuners* tuners = nullptr;
   };
 
   Collective(PeerGroup& peers, const PeerMemory& memory, const Operation& operation,
@@ -36,6 +56,7 @@ class Collective {
   const Run& run() const noexcept { return run_; }
   ReduceSpec reduce_spec() const;
   double started_s() const noexcept { return started_s_; }
+  // When all that this rank waited for had entered; it may have waited for nobody.
   double arrived_s() const noexcept { return arrived_s_; }
 
   // Waits until this rank's mailbox and descriptor of kHistory collectives ago may be overwritten.
@@ -44,14 +65,19 @@ class Collective {
   void enter(const MemoryLocation& exposed);
   // Where `elements` are for the peers: kStaged when they cannot map them.
   MemoryLocation locate(const Elements& elements) const { return memory_.locate(elements); }
-  // Waits until the peer has entered, and checks that it called the same operation.
-  void await_entered(int peer);
+  // Waits until the root, or all, have entered, and checks that they called the same operation.
+  void await_root();
   void await_all_entered();
   // What a peer (or this rank) exposed. REQUIRES: it has entered.
   bool staged(int peer) const;
   std::byte* exposed(int peer, std::size_t bytes) const;  // REQUIRES: not staged
   std::byte* staging(int peer) const { return peers_.block().staging(peer); }
   std::byte* mailbox(int peer) const { return peers_.block().mailbox(peer, run_.number); }
+
+  // Writes results: reduces `sources`, or copies, storing as it has proved fastest.
+  void reduce_to(std::byte* target, std::span<const std::byte* const> sources, std::size_t bytes,
+                 const ReduceSpec& spec);
+  void copy(std::byte* target, const std::byte* source, std::size_t bytes);
 
   // Step s of this rank is reached; waits until a peer has reached it.
   void publish(std::uint64_t step) { peers_.publish(peers_.own().progress, at(step)); }
@@ -65,6 +91,17 @@ class Collective {
   void await_all_finished();
 
  private:
+  // The stores of one kind within this run.
+  struct Stores {
+    StoreTuner* tuner;
+    std::size_t measured_bytes = 0;
+    StoreMode mode = StoreMode::cached;
+    bool begun = false;
+  };
+
+  void await_entered(int peer);
+  template <typename Store>
+  void store(Stores& stores, std::size_t bytes, Store&& function);
   std::uint64_t at(std::uint64_t step) const { return position(run_.number, step); }
   void await_counter(int peer, const std::atomic<std::uint64_t>& counter, std::uint64_t value);
 
@@ -72,8 +109,9 @@ class Collective {
   const PeerMemory& memory_;
   const Operation& operation_;
   const Run run_;
+  Stores reduces_, copies_;
   double started_s_;
-  double arrived_s_ = 0;
+  double arrived_s_;
 };
 
 // The algorithms. Each opens with begin and ends when this rank's result is complete and nobody

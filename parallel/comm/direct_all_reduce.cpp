@@ -26,7 +26,6 @@ class DirectRound {
   // `ready` is the step at which the round's input is readable; segment s is done at ready + 1 + s.
   void reduce_own_chunk(std::uint64_t ready) {
     const int n = c_.size();
-    const std::size_t element = size_of(c_.operation().in.type);
     const std::span<const std::byte*> sources = c_.run().sources;
     for (std::size_t s = 0; s < chunks_.segments(); ++s) {
       const Segment segment = chunks_.segment(c_.rank(), s);
@@ -35,7 +34,7 @@ class DirectRound {
             window_.at((c_.rank() + i) % n, 0, round_) + segment.offset;
       }
       std::byte* const target = window_.at(c_.rank(), 0, round_) + segment.offset;
-      reduce_sources(target, sources, segment.bytes / element, c_.reduce_spec());
+      c_.reduce_to(target, sources, segment.bytes, c_.reduce_spec());
       c_.publish(ready + 1 + s);
     }
   }
@@ -51,7 +50,7 @@ class DirectRound {
       for (std::size_t s = 0; s < chunks_.segments(); ++s) {
         const Segment segment = chunks_.segment(owner, s);
         c_.await(owner, ready + 1 + s);
-        copy_bytes(target + segment.offset, source + segment.offset, segment.bytes);
+        c_.copy(target + segment.offset, source + segment.offset, segment.bytes);
       }
     }
   }

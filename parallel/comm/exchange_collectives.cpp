@@ -41,8 +41,8 @@ void run_reduce_scatter(Collective& c) {
     for (int i = 0; i < n; ++i) {
       sources[static_cast<std::size_t>(i)] = window.at((c.rank() + i) % n, part, round);
     }
-    reduce_sources(bytes_of(o.out) + window.offset(round), sources,
-                   window.bytes(round) / size_of(o.in.type), c.reduce_spec());
+    c.reduce_to(bytes_of(o.out) + window.offset(round), sources, window.bytes(round),
+                c.reduce_spec());
   });
 }
 
@@ -57,7 +57,7 @@ void run_all_gather(Collective& c) {
           bytes_of(o.out) + static_cast<std::size_t>(owner) * o.in.bytes() + window.offset(round);
       const std::byte* const source =
           i == 0 ? bytes_of(o.in) + window.offset(round) : window.at(owner, 0, round);
-      if (source != target) copy_bytes(target, source, window.bytes(round));
+      if (source != target) c.copy(target, source, window.bytes(round));
     }
   });
 }

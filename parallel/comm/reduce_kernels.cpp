@@ -9,6 +9,7 @@
 #include "parallel/comm/reduce_kernels.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -171,33 +172,73 @@ Kernels kernels_for(DataType type) {
   throw InternalError(fmt::format("no reduction for data type {}", static_cast<int>(type)));
 }
 
+// Reduces one block into `target`, which may be the first source.
+void reduce_block(const Kernels& kernels, std::byte* target,
+                  std::span<const std::byte* const> sources, std::size_t offset, std::size_t length,
+                  const ReduceSpec& spec) {
+  const std::byte* partial = sources[0] + offset;
+  for (const std::byte* source : sources.subspan(1)) {
+    kernels.combine(target, partial, source + offset, length);
+    partial = target;
+  }
+  if (partial != target) std::memcpy(target, partial, length * size_of(spec.type));
+  if (spec.op == ReduceOp::average && spec.divisor != 1) {
+    kernels.divide(target, length, spec.divisor);
+  }
+}
+
+// Whole cache lines past the cache; the rest as usual.
+void stream_copy(std::byte* target, const std::byte* source, std::size_t bytes) {
+#if defined(__x86_64__)
+  const std::size_t to_line = (64 - reinterpret_cast<std::uintptr_t>(target) % 64) % 64;
+  const std::size_t head = std::min(to_line, bytes);
+  std::memcpy(target, source, head);
+  std::size_t at = head;
+  for (; at + 64 <= bytes; at += 64) {
+    const auto* from = reinterpret_cast<const __m128i*>(source + at);
+    auto* to = reinterpret_cast<__m128i*>(target + at);
+    const __m128i a = _mm_loadu_si128(from), b = _mm_loadu_si128(from + 1);
+    const __m128i c = _mm_loadu_si128(from + 2), d = _mm_loadu_si128(from + 3);
+    _mm_stream_si128(to, a);
+    _mm_stream_si128(to + 1, b);
+    _mm_stream_si128(to + 2, c);
+    _mm_stream_si128(to + 3, d);
+  }
+  std::memcpy(target + at, source + at, bytes - at);
+  _mm_sfence();
+#else
+  std::memcpy(target, source, bytes);
+#endif
+}
+
 }  // namespace
 
 void reduce_sources(void* target, std::span<const std::byte* const> sources, std::size_t count,
-                    const ReduceSpec& spec) {
+                    const ReduceSpec& spec, StoreMode mode) {
   const Kernels kernels =
       spec.op == ReduceOp::maximum ? kernels_for<Maximum>(spec.type) : kernels_for<Sum>(spec.type);
   const std::size_t element = size_of(spec.type);
   const std::size_t block = kBlockBytes / element;
-  const bool divides = spec.op == ReduceOp::average && spec.divisor != 1;
+  alignas(64) std::array<std::byte, kBlockBytes> result;  // of a block that is streamed
   for (std::size_t at = 0; at < count; at += block) {
     const std::size_t length = std::min(block, count - at);
     const std::size_t offset = at * element;
     std::byte* const part = static_cast<std::byte*>(target) + offset;
-    if (sources.size() == 1 && part != sources[0] + offset) {
-      std::memcpy(part, sources[0] + offset, length * element);
+    if (mode == StoreMode::cached) {
+      reduce_block(kernels, part, sources, offset, length, spec);
+    } else {
+      reduce_block(kernels, result.data(), sources, offset, length, spec);
+      stream_copy(part, result.data(), length * element);
     }
-    const std::byte* partial = sources[0] + offset;
-    for (const std::byte* source : sources.subspan(1)) {
-      kernels.combine(part, partial, source + offset, length);
-      partial = part;
-    }
-    if (divides) kernels.divide(part, length, spec.divisor);
   }
 }
 
-void copy_bytes(void* target, const void* source, std::size_t bytes) {
-  std::memcpy(target, source, bytes);
+void copy_bytes(void* target, const void* source, std::size_t bytes, StoreMode mode) {
+  if (mode == StoreMode::cached) {
+    std::memcpy(target, source, bytes);
+  } else {
+    stream_copy(static_cast<std::byte*>(target), static_cast<const std::byte*>(source), bytes);
+  }
 }
 
 }  // namespace ddpbench::comm

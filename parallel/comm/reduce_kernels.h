@@ -9,6 +9,7 @@
 #include <span>
 
 #include "parallel/comm/communicator.h"
+#include "parallel/comm/store_tuner.h"
 
 namespace ddpbench::comm {
 
@@ -23,9 +24,10 @@ struct ReduceSpec {
 // each addition; integers wrap, and their average is truncated; the maximum of a NaN is a NaN.
 // REQUIRES: at least one source.
 void reduce_sources(void* target, std::span<const std::byte* const> sources, std::size_t count,
-                    const ReduceSpec& spec);
+                    const ReduceSpec& spec, StoreMode mode = StoreMode::cached);
 
-// memcpy, without moving the target through the cache when it is too large to stay there.
-void copy_bytes(void* target, const void* source, std::size_t bytes);
+// memcpy with a choice of stores. After streaming ones it fences, so that publishing is in order.
+void copy_bytes(void* target, const void* source, std::size_t bytes,
+                StoreMode mode = StoreMode::cached);
 
 }  // namespace ddpbench::comm

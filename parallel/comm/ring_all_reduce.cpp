@@ -53,7 +53,6 @@ struct Ring {
 void all_reduce_ring(Collective& c, const ExchangeWindow& window) {
   const int n = c.size();
   const int left = (c.rank() + n - 1) % n;
-  const std::size_t element = size_of(c.operation().in.type);
   Ring ring{c, Chunks(window.bytes(0), n), window.at(c.rank(), 0, 0), window.at(left, 0, 0), left};
   for (int t = 0; t < n - 1; ++t) {
     ReduceSpec spec = c.reduce_spec();
@@ -61,12 +60,12 @@ void all_reduce_ring(Collective& c, const ExchangeWindow& window) {
     ring.step(t, c.rank() - t - 1, [&](const Segment& s) {
       std::byte* const target = ring.own + s.offset;
       const std::byte* const sources[] = {target, ring.left_memory + s.offset};
-      reduce_sources(target, sources, s.bytes / element, spec);
+      c.reduce_to(target, sources, s.bytes, spec);
     });
   }
   for (int t = 0; t < n - 1; ++t) {
     ring.step(n - 1 + t, c.rank() - t, [&](const Segment& s) {
-      copy_bytes(ring.own + s.offset, ring.left_memory + s.offset, s.bytes);
+      c.copy(ring.own + s.offset, ring.left_memory + s.offset, s.bytes);
     });
   }
   c.finish_reading();

@@ -75,10 +75,10 @@ void take(Collective& c, const Lanes& lanes, std::size_t part, std::byte* target
   const int root = c.operation().root;
   c.begin();
   c.enter({});
-  c.await_entered(root);
+  c.await_root();
   if (!c.staged(root)) {
     const std::byte* const source = c.exposed(root, lanes.parts * lanes.part_bytes);
-    copy_bytes(target, source + part * lanes.part_bytes, lanes.part_bytes);
+    c.copy(target, source + part * lanes.part_bytes, lanes.part_bytes);
   } else {
     for (std::uint64_t round = 0; round < lanes.rounds(); ++round) {
       c.await(root, filled(round));
@@ -100,7 +100,7 @@ void hand_in(Collective& c, const Lanes& lanes) {
     if (round >= kLanes) c.await_consumed(root, round - kLanes + 1);
     fill(c, lanes, round);
   }
-  c.await_entered(root);
+  c.await_root();
   c.finish_reading();
   c.await_finished(root);
 }
@@ -121,7 +121,7 @@ void collect(Collective& c, const Lanes& lanes) {
       std::byte* const target = bytes_of(c.operation().out) +
                                 static_cast<std::size_t>(peer) * lanes.part_bytes +
                                 lanes.offset(round);
-      copy_bytes(target, source, lanes.bytes(round));
+      c.copy(target, source, lanes.bytes(round));
     }
     c.consume(round + 1);
   }

@@ -83,7 +83,7 @@ void run_small(Collective& c) {
       break;
     case OperationKind::broadcast:
     case OperationKind::scatter:
-      c.await_entered(o.root);
+      c.await_root();
       break;
   }
   switch (o.kind) {

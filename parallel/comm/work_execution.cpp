@@ -83,7 +83,9 @@ void WorkQueue::finished(RingWork& work) {
 }
 
 void WorkQueue::run_queue(std::uint64_t last, Deadline deadline, const WaitPolicy& policy) {
-  while (const std::shared_ptr<RingWork> work = pop(last)) {
+  while (started_.load(std::memory_order_seq_cst) < issued_.load(std::memory_order_seq_cst)) {
+    const std::shared_ptr<RingWork> work = pop(last);
+    if (!work) return;
     if (!work->operation().is_message()) {
       run_collective(*work, deadline, policy);
       continue;
@@ -97,7 +99,7 @@ void WorkQueue::run_collective(RingWork& work, Deadline deadline, const WaitPoli
   try {
     const Operation& o = work.operation();
     Collective c(peers_, memory_, o,
-                 {++collectives_, deadline, policy, options_.all_reduce, sources_});
+                 {++collectives_, deadline, policy, options_.all_reduce, sources_, &tuners_});
     if (c.size() == 1) {
       run_alone(o);
     } else if (is_small(o, c.size())) {

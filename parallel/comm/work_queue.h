@@ -90,6 +90,7 @@ class WorkQueue : public std::enable_shared_from_this<WorkQueue> {
   const WaitPolicy caller_policy_, thread_policy_;
   const std::shared_ptr<BlockPool> pool_ = std::make_shared<BlockPool>();
   std::vector<const std::byte*> sources_;  // scratch of collectives, [size]
+  StoreTuners tuners_;
 
   int group_depth_ = 0;  // of the issuing thread
   std::vector<std::shared_ptr<RingWork>> group_;
