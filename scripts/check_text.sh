@@ -12,7 +12,7 @@ scripts/install_packages.sh check
 mapfile -d '' -t scripts < <(git ls-files -z -- '*.sh' .ci/run)
 shellcheck "${scripts[@]}"
 mapfile -d '' -t texts < <(git ls-files -z -- ':!LICENSE' ':!tests')
-codespell --ignore-words-list nam "${texts[@]}"
-# Tests misspell names on purpose, in string literals ("nam" in a raw one, where quotes do not pair).
+codespell "${texts[@]}"
+# Tests misspell names on purpose: lines with string literals are left out.
 mapfile -d '' -t tests < <(git ls-files -z -- tests)
-codespell --ignore-words-list nam --ignore-regex '"([^"\\]|\\.)*"' "${tests[@]}"
+codespell --ignore-regex '.*".*' "${tests[@]}"
