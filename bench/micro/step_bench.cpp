@@ -85,7 +85,7 @@ void simple_cnn(benchmark::State& state) {
   TrainingStep step(state.range(0),
                     micro_batch < 0 ? std::nullopt : std::optional<std::int64_t>(micro_batch));
   step.run();
-  for (auto _ : state) step.run();
+  for ([[maybe_unused]] auto _ : state) step.run();
   const auto count = static_cast<double>(state.iterations());
   using benchmark::Counter;
   state.counters["samples_per_s"] =

@@ -43,6 +43,7 @@ std::vector<std::size_t> match(const Graph& graph, const std::vector<NamedTensor
   }
   if (missing.empty() && index.empty()) return matches;
   std::vector<std::string> surplus;
+  surplus.reserve(index.size());
   for (const auto& [name, i] : index) surplus.push_back(name);
   throw ConfigError(fmt::format("{}: the tensors are not those of the model {}:{}{}", origin,
                                 graph.model().name,

@@ -122,14 +122,19 @@ bool JsonReader::boolean(std::string_view what) const {
 }
 
 std::int64_t JsonReader::integer(std::string_view what, std::int64_t least) const {
-  const bool fits = value_->is_number_integer() &&
-                    !(value_->is_number_unsigned() &&
-                      value_->get<std::uint64_t>() > static_cast<std::uint64_t>(kMaxInteger));
-  if (!fits || value_->get<std::int64_t>() < least || value_->get<std::int64_t>() > kMaxInteger) {
+  std::int64_t number = least - 1;
+  // Numbers that only fit 64 bits without a sign are stored as such; all are too large here.
+  if (value_->is_number_unsigned()) {
+    number = static_cast<std::int64_t>(std::min<std::uint64_t>(
+        value_->get<std::uint64_t>(), static_cast<std::uint64_t>(kMaxInteger) + 1));
+  } else if (value_->is_number_integer()) {
+    number = value_->get<std::int64_t>();
+  }
+  if (number < least || number > kMaxInteger) {
     fail(fmt::format("{} must be a whole number from {} to {}, found {}", what, least, kMaxInteger,
                      excerpt(*value_)));
   }
-  return value_->get<std::int64_t>();
+  return number;
 }
 
 }  // namespace ddpbench::nn

@@ -54,7 +54,7 @@ LayerType read_type(const JsonReader& json) {
 
 // Names become part of tensor names in checkpoints and of messages.
 std::string read_name(const JsonReader& json) {
-  const std::string name = json.string("a layer's name");
+  std::string name = json.string("a layer's name");
   const bool legal = !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
            c == '.' || c == '-';

@@ -56,6 +56,7 @@ class Reader {
     });
     expect_seamless(entries);
     std::vector<NamedTensor> tensors;
+    tensors.reserve(entries.size());
     for (const Entry& entry : entries) tensors.push_back(read_values(entry));
     return tensors;
   }
