@@ -20,8 +20,8 @@ Collective::Collective(PeerGroup& peers, const PeerMemory& memory, const Operati
       memory_(memory),
       operation_(operation),
       run_(run),
-      reduces_{&run.tuners->of(operation.part().bytes()).reduce},
-      copies_{&run.tuners->of(operation.part().bytes()).copy},
+      tuner_(run.tuners->of(operation.kind, operation.part().bytes())),
+      store_mode_(tuner_.begin_operation()),
       started_s_(now_s()),
       arrived_s_(started_s_) {}
 
@@ -69,34 +69,23 @@ std::byte* Collective::exposed(int peer, std::size_t bytes) const {
   return memory_.resolve(peer, d.memory, bytes);
 }
 
-// Small stores go through the cache. Of the large ones of a run, the first kilobytes are measured.
 template <typename Store>
-void Collective::store(Stores& stores, std::size_t bytes, Store&& function) {
-  constexpr std::size_t kLeastBytes = 16 << 10;
-  constexpr std::size_t kMeasuredBytes = 256 << 10;
-  if (bytes < kLeastBytes) return function(StoreMode::cached);
-  if (!stores.begun) {
-    stores.begun = true;
-    stores.mode = stores.tuner->begin_operation();
-  }
-  if (stores.measured_bytes >= kMeasuredBytes || !stores.tuner->wants_record()) {
-    return function(stores.mode);
-  }
+void Collective::store(std::size_t bytes, Store&& function) {
+  if (!tuner_.wants_record()) return function();
   const double before_s = now_s();
-  function(stores.mode);
-  stores.tuner->record(bytes, now_s() - before_s);
-  stores.measured_bytes += bytes;
+  function();
+  stored_s_ += now_s() - before_s;
+  stored_bytes_ += bytes;
 }
 
 void Collective::reduce_to(std::byte* target, std::span<const std::byte* const> sources,
                            std::size_t bytes, const ReduceSpec& spec) {
-  store(reduces_, bytes, [&](StoreMode mode) {
-    reduce_sources(target, sources, bytes / size_of(spec.type), spec, mode);
-  });
+  store(bytes,
+        [&] { reduce_sources(target, sources, bytes / size_of(spec.type), spec, store_mode_); });
 }
 
 void Collective::copy(std::byte* target, const std::byte* source, std::size_t bytes) {
-  store(copies_, bytes, [&](StoreMode mode) { copy_bytes(target, source, bytes, mode); });
+  store(bytes, [&] { copy_bytes(target, source, bytes, store_mode_); });
 }
 
 void Collective::await(int peer, std::uint64_t step) {
@@ -108,6 +97,7 @@ void Collective::await_consumed(int peer, std::uint64_t rounds) {
 }
 
 void Collective::finish_reading() {
+  if (stored_bytes_ > 0) tuner_.record(stored_bytes_, stored_s_);
   peers_.publish(peers_.own().consumed, position(run_.number + 1, 0));
 }
 

@@ -22,17 +22,13 @@ namespace ddpbench::comm {
 // into a cache behaves otherwise than memory that does not, so each magnitude has its own.
 class StoreTuners {
  public:
-  struct Pair {
-    StoreTuner reduce;
-    StoreTuner copy;
-  };
-  // For operations of this size: a pair for each power of 4.
-  Pair& of(std::size_t bytes) {
-    return pairs_[static_cast<std::size_t>(std::bit_width(bytes)) / 2];
+  StoreTuner& of(OperationKind kind, std::size_t bytes) {
+    const auto power_of_4 = static_cast<std::size_t>(std::bit_width(bytes)) / 2;
+    return tuners_[static_cast<std::size_t>(kind)][power_of_4];
   }
 
  private:
-  std::array<Pair, 33> pairs_;
+  std::array<std::array<StoreTuner, 33>, 10> tuners_;
 };
 
 class Collective {
@@ -91,17 +87,9 @@ class Collective {
   void await_all_finished();
 
  private:
-  // The stores of one kind within this run.
-  struct Stores {
-    StoreTuner* tuner;
-    std::size_t measured_bytes = 0;
-    StoreMode mode = StoreMode::cached;
-    bool begun = false;
-  };
-
   void await_entered(int peer);
   template <typename Store>
-  void store(Stores& stores, std::size_t bytes, Store&& function);
+  void store(std::size_t bytes, Store&& function);
   std::uint64_t at(std::uint64_t step) const { return position(run_.number, step); }
   void await_counter(int peer, const std::atomic<std::uint64_t>& counter, std::uint64_t value);
 
@@ -109,7 +97,10 @@ class Collective {
   const PeerMemory& memory_;
   const Operation& operation_;
   const Run run_;
-  Stores reduces_, copies_;
+  StoreTuner& tuner_;
+  const StoreMode store_mode_;
+  double stored_s_ = 0;  // and bytes, where they are measured
+  std::size_t stored_bytes_ = 0;
   double started_s_;
   double arrived_s_;
 };

@@ -16,9 +16,9 @@ StoreMode StoreTuner::begin_operation() noexcept {
 }
 
 void StoreTuner::record(std::size_t bytes, double seconds) noexcept {
-  // What streams past the cache is read from memory afterwards, by this rank and its peers, which
-  // is not in these times: streaming must be faster by this much to be chosen.
-  constexpr double kAdvantage = 1.5;
+  // What streams past the cache is read from memory by whoever uses the result, which is not in
+  // these times: streaming must be faster by this much to be chosen.
+  constexpr double kAdvantage = 1.25;
   const double now = seconds / static_cast<double>(bytes);
   double& known = current_ == StoreMode::cached ? cached_s_per_byte_ : streaming_s_per_byte_;
   known = known == 0 ? now : 0.5 * (known + now);

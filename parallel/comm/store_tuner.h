@@ -20,16 +20,18 @@ enum class StoreMode : std::uint8_t { cached, streaming };
 class StoreTuner {
  public:
   // The mode of the next operation. Of every kPeriod operations two try the other one; only the
-  // second is believed, because the first still finds the memory as the other mode left it.
+  // second is believed, because the first still finds the memory as the other mode left it. Ranks
+  // count alike, so all try at the same time, and what one's stores cost another is measured, too.
   StoreMode begin_operation() noexcept;
-  // How long storing took, in the mode that begin_operation returned.
+  // Whether record is to be told of this operation.
+  bool wants_record() const noexcept { return operation_ % kSampling == kProbe % kSampling + 1; }
+  // How long its stores took, without waiting for peers.
   void record(std::size_t bytes, double seconds) noexcept;
-  // False while what is measured would not be representative.
-  bool wants_record() const noexcept { return operation_ % kPeriod != kProbe; }
 
  private:
   static constexpr std::uint64_t kPeriod = 64;
-  static constexpr std::uint64_t kProbe = 4;  // and the next
+  static constexpr std::uint64_t kProbe = 4;     // place of the first trial in a period
+  static constexpr std::uint64_t kSampling = 8;  // of this many operations one is measured
 
   std::uint64_t operation_ = 0;
   StoreMode chosen_ = StoreMode::cached;
