@@ -24,7 +24,8 @@
 namespace ddpbench::bench {
 namespace {
 
-constexpr int kStoreTries = 16;  // ports after MASTER_PORT, which torchrun's agent holds itself
+// Ports from MASTER_PORT on: torchrun's agent holds the first itself, jobs of others the next ones.
+constexpr int kStoreTries = 16;
 constexpr double kFirstErrorWaitS = 2;  // for the guilty rank's word, after this rank noticed
 
 // Keys of the store.
@@ -146,7 +147,7 @@ void JoinedWorld::connect() {
   comm::TcpStoreOptions options{
       .host = environment_.master_address,
       .port = environment_.master_port + (environment_.agent_store ? 1 : 0),
-      .tries = environment_.agent_store ? kStoreTries : 1,
+      .tries = kStoreTries,
       .secret = environment_.secret,
       .timeout_s = options_.timeout_s};
   if (is_first()) server_ = comm::make_tcp_store_server(options);

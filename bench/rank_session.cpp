@@ -85,17 +85,18 @@ void RankSession::make_devices() {
   }
   for (Device* device : devices) backends_.push_back(ops::make_onednn_backend(*device));
 
-  const auto ring_options = [&](std::size_t i) {
-    return comm::RingOptions{.timeout_s = spec_.options.timeout_s,
-                             .thread_cores = spec_.cores.at(static_cast<std::size_t>(indices[i]))};
-  };
+  comm::RingOptions ring;
+  ring.timeout_s = spec_.options.timeout_s;
+  ring.thread_cores = spec_.cores.at(static_cast<std::size_t>(indices[0]));
   const auto processes = plan_strategy(config_).processes.size();
   if (processes > 1) {
-    world_ =
-        comm::make_ring(*inputs_.store, inputs_.rank, static_cast<int>(processes), ring_options(0));
+    // Marks from two threads may swallow each other: a heartbeat needs to grow, not to count.
+    ring.progress = [this] { writer_.collective(); };
+    world_ = comm::make_ring(*inputs_.store, inputs_.rank, static_cast<int>(processes), ring);
   }
   if (devices.size() > 1) {
-    local_ = comm::make_thread_ring(static_cast<int>(devices.size()), ring_options(0));
+    ring.progress = nullptr;
+    local_ = comm::make_thread_ring(static_cast<int>(devices.size()), ring);
   }
 }
 

@@ -44,7 +44,10 @@ Session::Session(Options options, std::vector<std::string> arguments)
       topology_(read_cpu_topology()),
       progress_(Progress::style_for_stdout(options_.quiet)) {
   const DeviceChoice choice = choose_device(options_);
-  if (options_.all_gpus) options_.gpus = {static_cast<int>(topology_.cores.size())};
+  if (options_.all_gpus) {
+    options_.gpus = {static_cast<int>(topology_.cores.size())};
+    check_options(options_);  // what depends on the number of devices is known only now
+  }
   if (!options_.dry_run) report_path_ = choose_report_path(options_);
   report_ = begin_report(options_, std::move(arguments));
   model_path_ = find_model(options_.model);

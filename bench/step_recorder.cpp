@@ -88,6 +88,7 @@ void StepRecorder::begin(Phase phase, Stream& stream) {
 }
 
 void StepRecorder::end(Phase phase, Stream& stream) {
+  writer_.phase(kPhaseCount);
   std::size_t& open = open_[static_cast<std::size_t>(phase)];
   if (open == 0) return;
   Mark& mark = marks_[open - 1];

@@ -23,8 +23,8 @@ struct LossArgs {
   const std::int32_t* labels = nullptr;  // [batch], each in [0, classes)
   std::int64_t samples = 0;              // the first `samples` rows count; at most the batch
   float grad_scale = 1;                  // gradient of (grad_scale * sum of losses)
-  float* grad_logits = nullptr;          // [batch, classes]; null: evaluation; rows past `samples` are 0
-  LossTotals* totals = nullptr;          // in device memory; added to
+  float* grad_logits = nullptr;  // [batch, classes]; null: evaluation; rows past `samples` are 0
+  LossTotals* totals = nullptr;  // in device memory; added to
 };
 
 // loss_i = log(sum_j exp(x_ij)) - x_i,label, computed after subtracting the row maximum.

@@ -22,9 +22,9 @@ namespace ddpbench::ops {
 
 // A trainable tensor of an operation.
 struct ParameterSpec {
-  std::string name;       // "weight", "bias"; the graph puts the layer's name before it
-  Shape shape;            // as PyTorch stores it: conv [out, in, kh, kw], linear [out, in], bias [out]
-  TensorLayout layout;    // how this backend stores weight and gradient (one layout for both)
+  std::string name;  // "weight", "bias"; the graph puts the layer's name before it
+  Shape shape;       // as PyTorch stores it: conv [out, in, kh, kw], linear [out, in], bias [out]
+  TensorLayout layout;      // how this backend stores weight and gradient (one layout for both)
   std::int64_t fan_in = 0;  // inputs of one output unit; PyTorch's default initialisation needs it
 };
 
@@ -37,13 +37,13 @@ struct ForwardArgs {
 };
 
 struct BackwardArgs {
-  std::span<const void* const> inputs;      // null entries unless backward_needs_inputs()
-  const void* output = nullptr;             // null unless backward_needs_output()
-  const void* grad_output = nullptr;        // in output_layout(); may be overwritten by the op: no
-  std::span<void* const> grad_inputs;       // in input_layout(i); null entry: not wanted
+  std::span<const void* const> inputs;  // null entries unless backward_needs_inputs()
+  const void* output = nullptr;         // null unless backward_needs_output()
+  const void* grad_output = nullptr;    // in output_layout(); may be overwritten by the op: no
+  std::span<void* const> grad_inputs;   // in input_layout(i); null entry: not wanted
   std::span<const void* const> parameters;
-  std::span<void* const> grad_parameters;   // in parameters()[i].layout
-  bool accumulate = false;                  // add to grad_parameters instead of overwriting them
+  std::span<void* const> grad_parameters;  // in parameters()[i].layout
+  bool accumulate = false;                 // add to grad_parameters instead of overwriting them
   const void* saved = nullptr;
   void* workspace = nullptr;
 };
@@ -58,8 +58,10 @@ class Op {
   virtual const TensorLayout& input_layout(std::size_t i) const = 0;  // what it wants to read
   virtual const TensorLayout& output_layout() const = 0;
   virtual std::vector<ParameterSpec> parameters() const { return {}; }
-  virtual std::size_t saved_bytes() const { return 0; }      // for its whole (micro-)batch
-  virtual std::size_t workspace_bytes() const { return 0; }  // the larger of forward's and backward's
+  virtual std::size_t saved_bytes() const { return 0; }  // for its whole (micro-)batch
+  virtual std::size_t workspace_bytes() const {
+    return 0;
+  }  // the larger of forward's and backward's
   virtual bool backward_needs_inputs() const = 0;
   virtual bool backward_needs_output() const = 0;
 
@@ -80,27 +82,27 @@ class Op {
 // ---- descriptions of the operations; input layouts are hints, input_layout() is what counts ----
 
 struct Conv2dDesc {
-  TensorLayout input;                 // [batch, in, h, w]
+  TensorLayout input;  // [batch, in, h, w]
   std::int64_t out_channels = 0;
   std::int64_t kernel_h = 0, kernel_w = 0;
   std::int64_t stride_h = 1, stride_w = 1;
   std::int64_t pad_h = 0, pad_w = 0;  // on both sides
   bool bias = true;
-  bool fuse_relu = false;             // output = relu(conv(x) + bias)
-  bool needs_grad_input = true;       // false for the first layer: backward never computes it
+  bool fuse_relu = false;        // output = relu(conv(x) + bias)
+  bool needs_grad_input = true;  // false for the first layer: backward never computes it
 };
 
 struct MaxPool2dDesc {
-  TensorLayout input;                 // [batch, channels, h, w]
+  TensorLayout input;  // [batch, channels, h, w]
   std::int64_t kernel_h = 0, kernel_w = 0;
   std::int64_t stride_h = 0, stride_w = 0;
   std::int64_t pad_h = 0, pad_w = 0;
-  bool fuse_relu = false;             // output = relu(maxpool(x)) = maxpool(relu(x)): they commute
-  bool plain_output = false;          // write the output plain (its consumer is a linear layer)
+  bool fuse_relu = false;     // output = relu(maxpool(x)) = maxpool(relu(x)): they commute
+  bool plain_output = false;  // write the output plain (its consumer is a linear layer)
 };
 
 struct LinearDesc {
-  TensorLayout input;                 // [batch, ...]; flattened over its plain (NCHW) order
+  TensorLayout input;  // [batch, ...]; flattened over its plain (NCHW) order
   std::int64_t out_features = 0;
   bool bias = true;
   bool fuse_relu = false;

@@ -16,7 +16,13 @@ namespace ddpbench {
 
 // What a piece of device memory is for. Reports show live and peak bytes of each.
 enum class MemoryCategory : std::uint8_t {
-  weights, gradients, optimizer, activations, workspace, communication, input
+  weights,
+  gradients,
+  optimizer,
+  activations,
+  workspace,
+  communication,
+  input
 };
 inline constexpr std::size_t kMemoryCategoryCount = 7;
 // "weights", "gradients", ...: the keys of by_category_bytes.

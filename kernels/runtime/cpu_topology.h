@@ -11,14 +11,14 @@
 namespace ddpbench {
 
 struct CpuTopology {
-  std::string model;                 // "AMD EPYC ..."; "unknown" when the system does not say
-  std::vector<int> cores;            // one OS processor number per physical core that this process
-                                     // may use (its affinity mask), in locality order
-  int processors = 0;                // hardware threads this process may use
-  std::size_t l2_bytes = 0;          // per core; 0 when unknown
-  std::size_t l3_bytes = 0;          // shared; 0 when unknown
+  std::string model;         // "AMD EPYC ..."; "unknown" when the system does not say
+  std::vector<int> cores;    // one OS processor number per physical core that this process
+                             // may use (its affinity mask), in locality order
+  int processors = 0;        // hardware threads this process may use
+  std::size_t l2_bytes = 0;  // per core; 0 when unknown
+  std::size_t l3_bytes = 0;  // shared; 0 when unknown
   std::size_t memory_bytes = 0;
-  std::vector<std::string> features; // of avx2, fma, avx512f, avx512bw, avx512_bf16, amx_bf16, ...
+  std::vector<std::string> features;  // of avx2, fma, avx512f, avx512bw, avx512_bf16, amx_bf16, ...
 };
 
 // Reads the topology of this host. Thread-safe; every call reads anew.

@@ -15,12 +15,16 @@ enum class DataType : std::uint8_t { fp32, fp64, bf16, fp16, int32, int64, uint8
 constexpr std::size_t size_of(DataType type) {
   switch (type) {
     case DataType::fp64:
-    case DataType::int64: return 8;
+    case DataType::int64:
+      return 8;
     case DataType::fp32:
-    case DataType::int32: return 4;
+    case DataType::int32:
+      return 4;
     case DataType::bf16:
-    case DataType::fp16: return 2;
-    case DataType::uint8: return 1;
+    case DataType::fp16:
+      return 2;
+    case DataType::uint8:
+      return 1;
   }
   return 0;
 }

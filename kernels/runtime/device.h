@@ -51,10 +51,10 @@ class Device {
   virtual ~Device() = default;
 
   virtual DeviceKind kind() const noexcept = 0;
-  virtual int index() const noexcept = 0;          // within the job's device list
-  virtual std::string name() const = 0;            // "cpu:0"
-  virtual std::string model() const = 0;           // marketing name of the processor
-  virtual int thread_count() const noexcept = 0;   // compute threads (1 on CUDA)
+  virtual int index() const noexcept = 0;         // within the job's device list
+  virtual std::string name() const = 0;           // "cpu:0"
+  virtual std::string model() const = 0;          // marketing name of the processor
+  virtual int thread_count() const noexcept = 0;  // compute threads (1 on CUDA)
 
   // Makes the calling thread the device's leading thread: pins it (and on CPU its OpenMP team) to
   // the device's cores, or makes the device current on CUDA. Call once per thread that drives it.

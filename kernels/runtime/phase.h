@@ -3,8 +3,9 @@
 //
 // Phases of a training step and the observer that strategies mark them on.
 //
-// Strategies know nothing of reports: they say "forward begins on this stream" and the observer that
-// they were handed decides what to do with it (bench/ records, tests count, the default ignores).
+// Strategies know nothing of reports: they say "forward begins on this stream" and the observer
+// that they were handed decides what to do with it (bench/ records, tests count, the default
+// ignores).
 #pragma once
 
 #include <cstddef>
@@ -16,18 +17,18 @@ namespace ddpbench {
 class Stream;
 
 enum class Phase : std::uint8_t {
-  data_wait,   // asking the loader until the batch is there
-  scatter,     // dp: global batch from the primary device to the others
-  replicate,   // dp: parameters broadcast from the primary device
+  data_wait,  // asking the loader until the batch is there
+  scatter,    // dp: global batch from the primary device to the others
+  replicate,  // dp: parameters broadcast from the primary device
   forward,
-  gather,      // dp: outputs to the primary device
-  loss,        // dp: loss and its gradient on the primary device, gradient scattered back
+  gather,  // dp: outputs to the primary device
+  loss,    // dp: loss and its gradient on the primary device, gradient scattered back
   backward,
-  reduce,      // dp: gradients reduced to the primary device
-  comm_wait,   // ddp: after backward, waiting for the collectives that are still running
-  push,        // ps: sending gradients to the servers
-  pull,        // ps: waiting for and receiving parameters or averaged gradients
-  optimizer,   // update of the parameters
+  reduce,     // dp: gradients reduced to the primary device
+  comm_wait,  // ddp: after backward, waiting for the collectives that are still running
+  push,       // ps: sending gradients to the servers
+  pull,       // ps: waiting for and receiving parameters or averaged gradients
+  optimizer,  // update of the parameters
 };
 inline constexpr std::size_t kPhaseCount = 12;
 std::string_view to_string(Phase phase);  // "data_wait", "scatter", ...

@@ -28,8 +28,8 @@ class SharedMemory {
   ~SharedMemory();
 
   BufferView view() const noexcept { return view_; }
-  int fd() const noexcept { return fd_; }          // -1 after open(): the mapping needs none
-  std::string handle() const;                      // "memfd:<pid>:<fd>:<bytes>"; REQUIRES: fd() >= 0
+  int fd() const noexcept { return fd_; }  // -1 after open(): the mapping needs none
+  std::string handle() const;              // "memfd:<pid>:<fd>:<bytes>"; REQUIRES: fd() >= 0
   explicit operator bool() const noexcept { return view_.data != nullptr; }
 
  private:

@@ -4,9 +4,9 @@
 // RankChannels: the memory through which ranks tell their supervisor how they are doing.
 //
 // One shared mapping made by the supervisor (or, in a joined world, private memory that rank 0
-// collects). Per rank: a status slot, appended step and bucket records, and a result text. It outlives
-// its rank, so a killed or interrupted run still gives a partial report. One writer a rank; readers
-// may look at any time (counts are published after the records, release/acquire).
+// collects). Per rank: a status slot, appended step and bucket records, and a result text. It
+// outlives its rank, so a killed or interrupted run still gives a partial report. One writer a
+// rank; readers may look at any time (counts are published after the records, release/acquire).
 #pragma once
 
 #include <array>
@@ -24,21 +24,28 @@
 namespace ddpbench::launch {
 
 enum class RankState : std::uint32_t {
-  starting, setup, verifying, warming_up, training, evaluating, finished, failed
+  starting,
+  setup,
+  verifying,
+  warming_up,
+  training,
+  evaluating,
+  finished,
+  failed
 };
 std::string_view to_string(RankState state);
 
 // Times of one timed step on one rank. Plain data; device-clock seconds.
 struct StepRecord {
   std::uint32_t epoch = 0;
-  std::uint32_t step = 0;        // counts timed steps from 0 over all epochs
-  double begin_s = 0;            // asking for the batch
-  double end_s = 0;              // end of the update
+  std::uint32_t step = 0;                     // counts timed steps from 0 over all epochs
+  double begin_s = 0;                         // asking for the batch
+  double end_s = 0;                           // end of the update
   std::array<double, kPhaseCount> phase_s{};  // time spent in each Phase; all 0 when not observed
-  double comm_s = 0;             // length of the union of the communication intervals
-  double comm_overlapped_s = 0;  // part of it during which compute ran
-  double comm_wait_s = 0;        // part of it spent waiting for peers to arrive
-  std::uint32_t phases_observed = 0;  // 1 when phase_s was taken in this step
+  double comm_s = 0;                          // length of the union of the communication intervals
+  double comm_overlapped_s = 0;               // part of it during which compute ran
+  double comm_wait_s = 0;                     // part of it spent waiting for peers to arrive
+  std::uint32_t phases_observed = 0;          // 1 when phase_s was taken in this step
   std::uint32_t reserved = 0;
 };
 
@@ -50,7 +57,7 @@ struct BucketRecord {
 
 // What failed first on a rank. Strings are cut to their fields.
 struct RankError {
-  std::string kind;       // Error::kind()
+  std::string kind;  // Error::kind()
   std::string message;
   std::string operation;  // "all_reduce", ...; may be empty
   int exit_code = 1;
@@ -60,20 +67,20 @@ struct RankError {
 struct RankStatus {
   RankState state = RankState::starting;
   std::uint32_t epoch = 0;
-  std::uint64_t step = 0;        // steps begun, over verification, warm-up and training
-  std::uint32_t phase = 0;       // current Phase, kPhaseCount when none
-  std::uint64_t phase_marks = 0; // changes of phase since the step began
-  std::uint64_t bucket = 0;      // buckets finished
-  std::uint64_t collective = 0;  // collectives issued
-  std::uint64_t heartbeat = 0;   // grows with every sign of progress
-  double ready_s = 0;            // CLOCK_MONOTONIC when the rank left setup; 0: not yet
-  double error_s = 0;            // and when it reported its error
+  std::uint64_t step = 0;         // steps begun, over verification, warm-up and training
+  std::uint32_t phase = 0;        // current Phase, kPhaseCount when none
+  std::uint64_t phase_marks = 0;  // changes of phase since the step began
+  std::uint64_t bucket = 0;       // buckets finished
+  std::uint64_t collective = 0;   // collectives issued
+  std::uint64_t heartbeat = 0;    // grows with every sign of progress
+  double ready_s = 0;             // CLOCK_MONOTONIC when the rank left setup; 0: not yet
+  double error_s = 0;             // and when it reported its error
   std::optional<RankError> error;
 };
 
 struct ChannelLayout {
   int ranks = 1;
-  std::size_t step_capacity = 0;     // records a rank; further ones are counted but dropped
+  std::size_t step_capacity = 0;  // records a rank; further ones are counted but dropped
   std::size_t bucket_capacity = 0;
   std::size_t result_capacity = 1 << 20;  // bytes of a rank's result text
 };
@@ -89,8 +96,8 @@ class RankWriter {
   void collective();
   void append(const StepRecord& record);
   void append(const BucketRecord& record);
-  // Replaces the result text (JSON to the owner of the words, bytes here). Throws InternalError when
-  // it is longer than result_capacity.
+  // Replaces the result text (JSON to the owner of the words, bytes here). Throws InternalError
+  // when it is longer than result_capacity.
   void result(std::string_view text);
   void error(const RankError& error);  // the first call wins
 

@@ -19,18 +19,18 @@ namespace ddpbench::launch {
 
 struct LaunchSpec {
   std::string executable = "/proc/self/exe";
-  std::vector<std::string> arguments;              // argv[1...]
+  std::vector<std::string> arguments;  // argv[1...]
   int ranks = 1;
   int threads_per_device = 1;                      // OMP_NUM_THREADS; OMP_WAIT_POLICY=PASSIVE, and
                                                    // OMP_PROC_BIND=false: devices pin themselves
   std::map<std::string, std::string> environment;  // added to the inherited one
   std::vector<int> inherited_fds;                  // stay open in the children, same numbers
-  std::string output_path;                         // children's stdout/stderr; empty: stderr of ours
+  std::string output_path;  // children's stdout/stderr; empty: stderr of ours
 };
 
 struct SuperviseOptions {
-  double timeout_s = 300;      // without progress of any rank; <= 0: none
-  double grace_s = 2;          // between SIGTERM and SIGKILL
+  double timeout_s = 300;  // without progress of any rank; <= 0: none
+  double grace_s = 2;      // between SIGTERM and SIGKILL
   // Polled often; true ends the run as interrupted.
   std::function<bool()> interrupted;
   // Called about ten times a second with the channels, for the progress line.
@@ -41,16 +41,16 @@ struct SuperviseOptions {
 // noticed a deadline, the one with the least progress.
 struct RunFailure {
   int rank = -1;
-  int signal = 0;              // that ended it; 0 when it exited
-  RankError error;             // kind "signal", "exit", "stalled", or the rank's own error
-  RankStatus last;             // where it was
+  int signal = 0;   // that ended it; 0 when it exited
+  RankError error;  // kind "signal", "exit", "stalled", or the rank's own error
+  RankStatus last;  // where it was
 };
 
 struct SuperviseResult {
   bool interrupted = false;
   std::optional<RunFailure> failure;
   std::vector<std::size_t> peak_rss_bytes;  // a rank (ru_maxrss); 0 when it could not be taken
-  double startup_s = 0;        // from spawn until all ranks were past setup (0 if never)
+  double startup_s = 0;  // from spawn until all ranks were past setup (0 if never)
 };
 
 // Spawns `spec.ranks` processes with RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and

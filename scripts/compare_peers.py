@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: The ddpbench authors
+# SPDX-License-Identifier: Apache-2.0
+"""Compares ddpbench with PyTorch and Open MPI on this machine, in turn, and prints ratios.
+
+Every comparison alternates A B A B ..., because machines drift: a ratio of two medians from one
+interleaved run means something, an absolute time from another day does not. What is not installed
+(PyTorch, mpicc) is named and left out.
+
+  scripts/compare_peers.py --build build/cpu-release [--rounds 3] [--only step,ddp,...]
+"""
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PARAMETERS = 421642  # of simple_cnn
+UNTIMED = ["--verify-steps=0", "--warmup-steps=10", "--epochs=1", "--steps=60", "--quiet", "--force",
+           "--loader-workers=1"]
+
+
+def run(command, **options):
+    return subprocess.run(command, check=True, capture_output=True, text=True, **options).stdout
+
+
+class Ours:
+    def __init__(self, build, folder):
+        self.program = str(pathlib.Path(build).resolve() / "bin" / "ddpbench")
+        self.folder = folder
+
+    def command(self, name, *arguments):
+        report = os.path.join(self.folder, name + ".json")
+        return [self.program, "--device=cpu", *UNTIMED, f"--json={report}", *arguments], report
+
+    def run(self, *arguments, name="ours"):
+        command, report = self.command(name, *arguments)
+        run(command, cwd=self.folder)
+        with open(report, encoding="utf-8") as file:
+            return json.load(file)["runs"][0]
+
+    def step(self, *arguments):
+        return self.run(*arguments)["step"]["time_s"]["median"]
+
+
+def python_with_torch():
+    for python in ("/usr/bin/python3", sys.executable):
+        probe = subprocess.run([python, "-c", "import torch"], capture_output=True, check=False)
+        if probe.returncode == 0:
+            return python
+    return None
+
+
+def torch_run(*arguments):
+    peer = str(ROOT / "bench" / "peers" / "pytorch_step.py")
+    environment = {**os.environ, "OMP_WAIT_POLICY": "PASSIVE"}
+    return json.loads(run([python_with_torch(), peer, *arguments], env=environment))
+
+
+def two_singles(ours):
+    """Two `single` runs at once, one a core; per step the slower one. They start together and run the
+    same number of steps, so step k of both falls together up to their drift."""
+    cores = sorted(os.sched_getaffinity(0))[:2]
+    processes = []
+    for core in cores:
+        command, report = ours.command(f"single{core}", "--strategy=single", "--batch-size=128")
+        processes.append((subprocess.Popen(["taskset", "-c", str(core), *command], cwd=ours.folder,
+                                           stdout=subprocess.DEVNULL), report))
+    samples = []
+    for process, report in processes:
+        if process.wait() != 0:
+            raise RuntimeError("a single run failed")
+        with open(report, encoding="utf-8") as file:
+            samples.append(json.load(file)["runs"][0]["step"]["samples_s"])
+    return statistics.median(max(pair) for pair in zip(*samples))
+
+
+def all_reduce_ours(build, ranks, times):
+    program = str(pathlib.Path(build).resolve() / "bin" / "all_reduce_latency")
+    return float(run([program, str(ranks), str(PARAMETERS), str(times)]).split()[1]) * 1e-6
+
+
+def all_reduce_mpi(program, ranks, times):
+    output = run(["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", str(ranks), program,
+                  str(PARAMETERS), str(times)])
+    return float(output.split()[1]) * 1e-6
+
+
+def compare(title, ours, peer, rounds, unit=1e3, suffix="ms"):
+    """Alternates both, prints medians and the median of the rounds' ratios."""
+    pairs = [(ours(), peer()) for _ in range(rounds)]
+    ratio = statistics.median(a / b for a, b in pairs)
+    spread = f"{min(a / b for a, b in pairs):.3f}-{max(a / b for a, b in pairs):.3f}"
+    mine, theirs = (statistics.median(column) * unit for column in zip(*pairs))
+    print(f"| {title} | {theirs:.2f} {suffix} | {mine:.2f} {suffix} | {ratio:.3f} | {spread} |",
+          flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default=str(ROOT / "build" / "cpu-release"))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", default="step,ddp,overhead,allreduce2,allreduce4,startup,memory")
+    arguments = parser.parse_args()
+    wanted = arguments.only.split(",")
+    torch = python_with_torch()
+    mpi = shutil.which("mpicc")
+    print("| what | peer | ours | ours / peer | rounds |\n|---|---|---|---|---|", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        ours = Ours(arguments.build, folder)
+        rounds = arguments.rounds
+        if torch is None:
+            print("PyTorch is not installed: step, ddp, startup and memory are left out",
+                  file=sys.stderr)
+        else:
+            if "step" in wanted:
+                compare("training step, batch 256, 1 device (PyTorch)",
+                        lambda: ours.step("--strategy=single", "--batch-size=256"),
+                        lambda: torch_run("--batch-size=256")["median_s"], rounds)
+            if "ddp" in wanted:
+                compare("training step, global batch 256, ddp on 2 devices (PyTorch DDP, Gloo)",
+                        lambda: ours.step("--strategy=ddp", "--gpus=2", "--global-batch-size=256"),
+                        lambda: torch_run("--ranks=2", "--batch-size=128")["median_s"], rounds)
+            if "memory" in wanted:
+                compare("peak memory of a single process (PyTorch)",
+                        lambda: ours.run("--strategy=single", "--batch-size=256")["devices"][0]
+                        ["memory"]["process_peak_rss_bytes"],
+                        lambda: torch_run("--batch-size=256")["process_peak_rss_bytes"], 1, 1e-6, "MB")
+        if "overhead" in wanted:
+            compare("ddp step on 2 devices (two simultaneous single runs, batch 128)",
+                    lambda: ours.step("--strategy=ddp", "--gpus=2", "--global-batch-size=256"),
+                    lambda: two_singles(ours), max(rounds, 5))
+        if mpi is None:
+            print("mpicc is not installed: all-reduce is left out", file=sys.stderr)
+        else:
+            program = os.path.join(folder, "mpi_all_reduce")
+            run([mpi, "-O2", str(ROOT / "bench" / "peers" / "mpi_all_reduce.c"), "-o", program])
+            for ranks in (2, 4):
+                if f"allreduce{ranks}" in wanted:
+                    compare(f"all-reduce of 1.69 MB, {ranks} ranks (Open MPI)",
+                            lambda n=ranks: all_reduce_ours(arguments.build, n, 300),
+                            lambda n=ranks: all_reduce_mpi(program, n, 300), max(rounds, 5), 1e6, "us")
+        if "startup" in wanted:
+            startup = [ours.run("--strategy=ddp", "--gpus=2", "--steps=1")["time"]["startup_s"]
+                       for _ in range(5)]
+            print(f"| start of 2 ranks until the first step | - | {statistics.median(startup)*1e3:.0f}"
+                  " ms | - | - |")
+
+
+if __name__ == "__main__":
+    main()
