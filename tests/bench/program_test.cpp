@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include <fstream>
+#include <ostream>
 #include <set>
 
 #include "tests/bench/program.h"
@@ -186,6 +187,8 @@ struct BadCommand {
   int exit_code;
   std::string message;  // part of it
 };
+
+void PrintTo(const BadCommand& command, std::ostream* out) { *out << command.name; }
 
 class BadCommands : public ProgramTest, public testing::WithParamInterface<BadCommand> {};
 

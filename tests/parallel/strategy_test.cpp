@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <ostream>
 
 #include "kernels/runtime/error.h"
 #include "tests/parallel/strategy_harness.h"
@@ -57,6 +58,8 @@ struct Case {
   bool overlap = true;
   PsUpdate update = PsUpdate::server;
 };
+
+void PrintTo(const Case& c, std::ostream* out) { *out << c.strategy << " on " << c.replicas; }
 
 std::string case_name(const testing::TestParamInfo<Case>& info) {
   const Case& c = info.param;
@@ -148,6 +151,14 @@ TEST_P(PlantedFault, OneRanksStaleParameterIsFarOutsideTheTolerance) {
   faulty.faults.stale_step = 1;
   EXPECT_GT(error_of(faulty), 10 * tolerance());
 }
+
+// One replica reduces nothing and cannot fall behind, so these have several.
+INSTANTIATE_TEST_SUITE_P(, PlantedFault,
+                         testing::Values(Case{"dp", 2}, Case{"dp", 4}, Case{"ddp", 2},
+                                         Case{"ddp", 3}, Case{"ddp", 4}, Case{"ddp", 2, false},
+                                         Case{"ps", 2}, Case{"ps", 4},
+                                         Case{"ps", 2, true, PsUpdate::worker}),
+                         case_name);
 
 INSTANTIATE_TEST_SUITE_P(, StrategyEquivalence,
                          testing::Values(Case{"single", 1}, Case{"dp", 1}, Case{"dp", 2},
