@@ -72,20 +72,9 @@ void PeerGroup::await_attached(double timeout_s) {
   }
 }
 
-void PeerGroup::yield(const WaitPolicy& policy) {
-  constexpr double kForeign_s = 0.3e-3;
-  constexpr double kWhile_s = 0.1;
-  const auto before = Clock::now();
-  ::sched_yield();
-  const auto now = Clock::now();
-  if (policy.core_each && now - before > std::chrono::duration<double>(kForeign_s)) {
-    no_yield_until_ = deadline_after(kWhile_s);
-  }
-}
-
-void PeerGroup::wait_slowly(int peer, const WaitReason& reason, const WaitPolicy& policy,
+void PeerGroup::wait_slowly(int peer, const WaitReason& reason, double yield_s,
                             PredicateRef ready) {
-  const auto yield_until = Clock::now() + std::chrono::duration<double>(policy.yield_s);
+  const auto yield_until = Clock::now() + std::chrono::duration<double>(yield_s);
   Deadline next_check = std::min(reason.deadline, deadline_after(kLifeCheck_s));
   while (!ready()) {
     const bool progressed = background_ && background_->advance();
@@ -95,8 +84,8 @@ void PeerGroup::wait_slowly(int peer, const WaitReason& reason, const WaitPolicy
       next_check = std::min(reason.deadline, deadline_after(kLifeCheck_s));
     } else if (progressed) {
       continue;
-    } else if (now < yield_until && now >= no_yield_until_) {
-      yield(policy);
+    } else if (now < yield_until) {
+      ::sched_yield();
     } else {
       const bool anybody = background_ && background_->active();
       sleep(anybody ? kAnybody : peer, next_check, ready);

@@ -43,9 +43,6 @@ class PredicateRef {
 struct WaitPolicy {
   int spins = 0;
   double yield_s = 0;
-  // Each rank has a core to itself: then whoever runs when this rank yields is no peer, and keeps
-  // the core for a time slice of milliseconds. After such a yield there are none for a while.
-  bool core_each = false;
 };
 
 // What a wait is for: in messages, and to notice peers that call something else.
@@ -91,7 +88,7 @@ class PeerGroup {
       if (ready()) return;
       __builtin_ia32_pause();
     }
-    wait_slowly(peer, reason, policy, ready);
+    wait_slowly(peer, reason, policy.yield_s, ready);
   }
 
   // Stores a counter that peers wait for, and wakes those that sleep for it.
@@ -127,9 +124,7 @@ class PeerGroup {
  private:
   class Announced;
 
-  void wait_slowly(int peer, const WaitReason& reason, const WaitPolicy& policy,
-                   PredicateRef ready);
-  void yield(const WaitPolicy& policy);
+  void wait_slowly(int peer, const WaitReason& reason, double yield_s, PredicateRef ready);
   void sleep(int peer, Deadline until, PredicateRef ready);
   void check(int peer, const WaitReason& reason, PredicateRef ready);
   void check_peer_lives(int peer, const WaitReason& reason, PredicateRef ready);
@@ -143,7 +138,6 @@ class PeerGroup {
   const int rank_;
   std::vector<UniqueFd> processes_;  // [rank] pidfds; empty for threads
   Background* background_ = nullptr;
-  Deadline no_yield_until_;
   std::atomic<bool> stopped_ = false;
 };
 

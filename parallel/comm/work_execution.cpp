@@ -20,18 +20,18 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double kForEver_s = 1e9;
 
-bool core_each(int ranks) { return ranks <= ::sysconf(_SC_NPROCESSORS_ONLN); }
-
 // Measured (bench/micro, comm_bench): with a core a rank, spinning some microseconds beats
 // yielding; with more ranks than cores whoever spins only delays the peer that it waits for.
 WaitPolicy caller_policy(int ranks) {
-  return {.spins = core_each(ranks) ? 2000 : 20, .yield_s = 2e-3, .core_each = core_each(ranks)};
+  const bool core_each = ranks <= ::sysconf(_SC_NPROCESSORS_ONLN);
+  return {core_each ? 2000 : 20, 2e-3};
 }
 
 // The communication thread usually shares its core with the rank's computing thread: it gives it
 // back at once, and is woken faster than a yielding thread would get its next turn.
 WaitPolicy thread_policy(int ranks) {
-  return {.spins = core_each(ranks) ? 500 : 20, .yield_s = 0, .core_each = core_each(ranks)};
+  const bool core_each = ranks <= ::sysconf(_SC_NPROCESSORS_ONLN);
+  return {core_each ? 500 : 20, 0};
 }
 
 void pin_to(const std::vector<int>& cores) {
