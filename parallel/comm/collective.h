@@ -5,8 +5,6 @@
 // algorithms (all_reduce.cpp, ...) are written in these words.
 #pragma once
 
-#include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -17,19 +15,6 @@
 #include "parallel/comm/ring.h"
 
 namespace ddpbench::comm {
-
-// How this rank stores the results of large operations; kept from one to the next. Memory that fits
-// into a cache behaves otherwise than memory that does not, so each magnitude has its own.
-class StoreTuners {
- public:
-  StoreTuner& of(OperationKind kind, std::size_t bytes) {
-    const auto power_of_4 = static_cast<std::size_t>(std::bit_width(bytes)) / 2;
-    return tuners_[static_cast<std::size_t>(kind)][power_of_4];
-  }
-
- private:
-  std::array<std::array<StoreTuner, 33>, 10> tuners_;
-};
 
 class Collective {
  public:

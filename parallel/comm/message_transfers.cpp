@@ -21,10 +21,11 @@ std::uint64_t read(const std::atomic<std::uint64_t>& counter) {
 
 }  // namespace
 
-MessageTransfers::MessageTransfers(PeerGroup& peers, const PeerMemory& memory,
+MessageTransfers::MessageTransfers(PeerGroup& peers, const PeerMemory& memory, StoreTuners& tuners,
                                    std::function<void(RingWork&)> on_done)
     : peers_(peers),
       memory_(memory),
+      tuners_(tuners),
       on_done_(std::move(on_done)),
       sent_(static_cast<std::size_t>(peers.size())),
       received_(sent_) {}
@@ -116,12 +117,23 @@ bool MessageTransfers::advance_recv(Transfer& transfer, Channel& channel) {
     progressed = drain_segments(transfer, channel) || progressed;
     if (transfer.moved_bytes < o.out.bytes()) return progressed;
   } else if (o.out.bytes() > 0) {
-    copy_bytes(o.out.data, memory_.resolve(o.root, channel.message.memory, o.out.bytes()),
-               o.out.bytes());
+    copy_message(o, channel);
   }
   peers_.publish(channel.taken, transfer.number);
   on_done_(*transfer.work);
   return true;
+}
+
+void MessageTransfers::copy_message(const Operation& recv, const Channel& channel) {
+  const std::size_t bytes = recv.out.bytes();
+  const std::byte* const source = memory_.resolve(recv.root, channel.message.memory, bytes);
+  StoreTuner& tuner = tuners_.of(recv.kind, bytes);
+  const StoreMode mode = tuner.begin_operation();
+  const auto begin = std::chrono::steady_clock::now();
+  copy_bytes(recv.out.data, source, bytes, mode);
+  if (!tuner.wants_record()) return;
+  tuner.record(bytes,
+               std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
 }
 
 bool MessageTransfers::fill_segments(Transfer& transfer, Channel& channel) {

@@ -14,13 +14,14 @@
 #include "parallel/comm/peer_group.h"
 #include "parallel/comm/peer_memory.h"
 #include "parallel/comm/ring_work.h"
+#include "parallel/comm/store_tuner.h"
 
 namespace ddpbench::comm {
 
 class MessageTransfers : public Background {
  public:
   // `on_done` is told each completed work.
-  MessageTransfers(PeerGroup& peers, const PeerMemory& memory,
+  MessageTransfers(PeerGroup& peers, const PeerMemory& memory, StoreTuners& tuners,
                    std::function<void(RingWork&)> on_done);
 
   // Messages between two ranks match in the order of these calls.
@@ -47,12 +48,14 @@ class MessageTransfers : public Background {
   bool advance(Transfer& transfer);
   bool advance_send(Transfer& transfer, Channel& channel);
   bool advance_recv(Transfer& transfer, Channel& channel);
+  void copy_message(const Operation& recv, const Channel& channel);
   bool fill_segments(Transfer& transfer, Channel& channel);
   bool drain_segments(Transfer& transfer, Channel& channel);
   void check_matches(const Operation& recv, const Descriptor& message) const;
 
   PeerGroup& peers_;
   const PeerMemory& memory_;
+  StoreTuners& tuners_;
   const std::function<void(RingWork&)> on_done_;
   std::vector<Transfer> transfers_;
   std::vector<std::uint64_t> sent_, received_;  // [peer] messages begun

@@ -10,8 +10,12 @@
 // cannot be asked inside a virtual machine, and changes while a program runs: so it is measured.
 #pragma once
 
+#include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+
+#include "parallel/comm/operation.h"
 
 namespace ddpbench::comm {
 
@@ -30,7 +34,7 @@ class StoreTuner {
 
  private:
   static constexpr std::uint64_t kPeriod = 64;
-  static constexpr std::uint64_t kProbe = 4;     // place of the first trial in a period
+  static constexpr std::uint64_t kProbe = 12;    // place of the first trial in a period
   static constexpr std::uint64_t kSampling = 8;  // of this many operations one is measured
 
   std::uint64_t operation_ = 0;
@@ -38,6 +42,19 @@ class StoreTuner {
   StoreMode current_ = StoreMode::cached;
   double cached_s_per_byte_ = 0;  // 0: not known yet
   double streaming_s_per_byte_ = 0;
+};
+
+// How this rank stores the results of large operations; kept from one to the next. Memory that fits
+// into a cache behaves otherwise than memory that does not, so each magnitude has its own.
+class StoreTuners {
+ public:
+  StoreTuner& of(OperationKind kind, std::size_t bytes) {
+    const auto power_of_4 = static_cast<std::size_t>(std::bit_width(bytes)) / 2;
+    return tuners_[static_cast<std::size_t>(kind)][power_of_4];
+  }
+
+ private:
+  std::array<std::array<StoreTuner, 33>, 10> tuners_;
 };
 
 }  // namespace ddpbench::comm

@@ -49,7 +49,7 @@ WorkQueue::WorkQueue(std::shared_ptr<ControlBlock> block, int rank, const RingOp
     : options_(options),
       peers_(block, rank),
       memory_(rank, block->scope()),
-      transfers_(peers_, memory_,
+      transfers_(peers_, memory_, tuners_,
                  [this](RingWork& work) {
                    work.complete();
                    finished(work);

@@ -86,11 +86,11 @@ class WorkQueue : public std::enable_shared_from_this<WorkQueue> {
   const RingOptions options_;
   PeerGroup peers_;
   PeerMemory memory_;
+  StoreTuners tuners_;
   MessageTransfers transfers_;
   const WaitPolicy caller_policy_, thread_policy_;
   const std::shared_ptr<BlockPool> pool_ = std::make_shared<BlockPool>();
   std::vector<const std::byte*> sources_;  // scratch of collectives, [size]
-  StoreTuners tuners_;
 
   int group_depth_ = 0;  // of the issuing thread
   std::vector<std::shared_ptr<RingWork>> group_;

@@ -1,0 +1,178 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// See comm_world.h.
+#include "bench/micro/comm_world.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <exception>
+
+#include "kernels/runtime/cpu_device.h"
+#include "kernels/runtime/error.h"
+#include "parallel/comm/ring.h"
+
+namespace ddpbench::bench {
+
+namespace {
+
+constexpr comm::CallOptions kBlocking{.after = nullptr, .start = comm::Start::deferred};
+enum Command : std::int32_t { kEnd, kRun, kVerify };
+
+std::unique_ptr<Device> device_of(int rank, const CpuPlacement& placement) {
+  return make_cpu_device({rank, 1, placement.device_cores[static_cast<std::size_t>(rank)]});
+}
+
+}  // namespace
+
+float input_value(int rank, std::size_t index) {
+  return static_cast<float>(static_cast<std::size_t>(rank + 1) * (1 + index % 1009) + index % 7);
+}
+
+// What one rank has and does; the same on all.
+class CommWorld::Rank {
+ public:
+  Rank(const CollectiveCase& collective, std::unique_ptr<comm::Communicator> communicator,
+       std::unique_ptr<Device> device, std::size_t count)
+      : collective_(collective),
+        device_(std::move(device)),
+        communicator_(std::move(communicator)) {
+    device_->bind_calling_thread();
+    const std::size_t bytes = std::max<std::size_t>(64, count * sizeof(float));
+    in_ = device_->allocate(bytes, MemoryCategory::communication, Sharing::mappable);
+    out_ = device_->allocate(bytes, MemoryCategory::communication, Sharing::mappable);
+    words_ = device_->allocate(64, MemoryCategory::communication, Sharing::mappable);
+    for (const Buffer* buffer : {&in_, &out_, &words_}) communicator_->register_buffer(*buffer);
+    memory_ = {in_.view().as<float>().data(), out_.view().as<float>().data(), count};
+  }
+
+  // Rank 0 says what is next and the others hear it.
+  Command next(Command command) {
+    auto* word = words_.view().as<std::int32_t>().data();
+    *word = command;
+    communicator_->broadcast({word, 1, DataType::int32}, 0, kBlocking).synchronize();
+    return static_cast<Command>(*word);
+  }
+
+  double run() {
+    communicator_->barrier(kBlocking).synchronize();
+    const double begin_s = device_->now_s();
+    collective_.run(*communicator_, memory_);
+    return combined(device_->now_s() - begin_s, comm::ReduceOp::maximum);
+  }
+
+  std::size_t count_wrong() {
+    const Place place{communicator_->rank(), communicator_->size(), memory_.count};
+    for (std::size_t i = 0; i < memory_.count; ++i) memory_.in[i] = input_value(place.rank, i);
+    communicator_->barrier(kBlocking).synchronize();
+    collective_.run(*communicator_, memory_);
+    const float* result = collective_.result_in_out ? memory_.out : memory_.in;
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i < collective_.results(place); ++i) {
+      wrong += result[i] != collective_.expected(place, i);
+    }
+    // What is timed afterwards sums zeros, which stay zeros.
+    std::fill_n(memory_.in, memory_.count, 0.0F);
+    std::fill_n(memory_.out, memory_.count, 0.0F);
+    return static_cast<std::size_t>(combined(static_cast<double>(wrong), comm::ReduceOp::sum));
+  }
+
+  void serve() {
+    for (Command command = next(kEnd); command != kEnd; command = next(kEnd)) {
+      command == kRun ? static_cast<void>(run()) : static_cast<void>(count_wrong());
+    }
+  }
+
+ private:
+  double combined(double value, comm::ReduceOp op) {
+    auto* word = words_.view().as<double>().data();
+    *word = value;
+    communicator_->all_reduce({word, 1, DataType::fp64}, op, kBlocking).synchronize();
+    return *word;
+  }
+
+  const CollectiveCase& collective_;
+  const std::unique_ptr<Device> device_;
+  Buffer in_, out_, words_;  // outlive the communicator
+  const std::unique_ptr<comm::Communicator> communicator_;
+  RankMemory memory_;
+};
+
+CommWorld::CommWorld(RankKind kind, const CpuPlacement& placement, const CollectiveCase& collective,
+                     std::size_t count)
+    : collective_(collective), count_(count) {
+  kind == RankKind::processes ? start_processes(placement) : start_threads(placement);
+}
+
+CommWorld::~CommWorld() {
+  own_->next(kEnd);
+  own_.reset();
+  for (const int process : processes_) ::waitpid(process, nullptr, 0);
+  for (std::thread& thread : threads_) thread.join();
+}
+
+double CommWorld::run() {
+  own_->next(kRun);
+  return own_->run();
+}
+
+std::size_t CommWorld::count_wrong() {
+  own_->next(kVerify);
+  return own_->count_wrong();
+}
+
+void CommWorld::start_processes(const CpuPlacement& placement) {
+  const int size = static_cast<int>(placement.device_cores.size());
+  comm::TcpStoreOptions options;
+  options.secret = "comm_bench";
+  std::array<int, 2> pipe_ends{};
+  ensure(::pipe(pipe_ends.data()) == 0, "no pipe");
+  const auto join = [&](int rank) {
+    return comm::make_ring(*comm::connect_tcp_store(options), rank, size, {});
+  };
+  // Forked before the store's server makes a thread; its port follows through the pipe.
+  for (int rank = 1; rank < size; ++rank) {
+    const pid_t child = ::fork();
+    if (child != 0) {
+      processes_.push_back(child);
+      continue;
+    }
+    int status = 1;
+    try {
+      if (::read(pipe_ends[0], &options.port, sizeof options.port) == sizeof options.port) {
+        Rank(collective_, join(rank), device_of(rank, placement), count_).serve();
+        status = 0;
+      }
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "%s\n", error.what());
+    }
+    ::_exit(status);
+  }
+  const auto server = comm::make_tcp_store_server(options);
+  options.port = server->port();
+  for (int rank = 1; rank < size; ++rank) {
+    const bool told = ::write(pipe_ends[1], &options.port, sizeof options.port) > 0;
+    ensure(told, "rank {} cannot be told the port", rank);
+  }
+  own_ = std::make_unique<Rank>(collective_, join(0), device_of(0, placement), count_);
+  ::close(pipe_ends[0]);
+  ::close(pipe_ends[1]);
+}
+
+void CommWorld::start_threads(const CpuPlacement& placement) {
+  auto ranks = comm::make_thread_ring(static_cast<int>(placement.device_cores.size()), {});
+  for (int rank = 1; rank < static_cast<int>(ranks.size()); ++rank) {
+    threads_.emplace_back([this, rank, device = device_of(rank, placement),
+                           own = std::move(ranks[static_cast<std::size_t>(rank)])]() mutable {
+      Rank(collective_, std::move(own), std::move(device), count_).serve();
+    });
+  }
+  own_ = std::make_unique<Rank>(collective_, std::move(ranks[0]), device_of(0, placement), count_);
+}
+
+}  // namespace ddpbench::bench
