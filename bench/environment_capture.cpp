@@ -88,6 +88,11 @@ ParseContext parse_context(const Variables& variables,
   return context;
 }
 
+std::string host_name() {
+  utsname system{};
+  return uname(&system) == 0 ? system.nodename : "unknown";
+}
+
 report::Environment capture_environment(const Variables& variables, const Variables& libraries) {
   report::Environment environment;
   utsname system{};

@@ -24,6 +24,9 @@ Variables recorded_variables(const Variables& all);
 // Names and look-up for the parser. `variables` must outlive the context.
 ParseContext parse_context(const Variables& variables, std::vector<std::string> config_directories);
 
+// This host's name; "unknown" when the system does not say.
+std::string host_name();
+
 // Reads this host. `libraries`: what only runs of other rooms know (oneDNN's version, ...), added
 // to what the build knows. GPUs are left empty: the CUDA device's to fill.
 report::Environment capture_environment(const Variables& variables, const Variables& libraries);

@@ -6,9 +6,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <memory>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <thread>
 
 #include "bench/data_places.h"
 #include "bench/interrupt.h"
@@ -58,15 +62,57 @@ RunCell joined_cell(const Options& options, int processes) {
     throw ConfigError(fmt::format("{} processes cannot be {} servers and at least 1 worker",
                                   processes, cell.servers));
   }
+  if (options.all_gpus) {
+    cell.world_size = one_process ? static_cast<int>(read_cpu_topology().cores.size()) : workers;
+    return cell;
+  }
   const int asked = options.gpus.at(0);
   cell.world_size = one_process ? asked : workers;
   // 1 is the default: then the launcher alone decides.
-  if (!one_process && !options.all_gpus && asked != 1 && asked != workers) {
+  if (!one_process && asked != 1 && asked != workers) {
     throw ConfigError(
         fmt::format("--gpus={}, but the launcher started {} workers", asked, workers));
   }
   return cell;
 }
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// While it lives, an interrupt ends what this rank waits for in `world` (which may be null).
+class InterruptWatch {
+ public:
+  explicit InterruptWatch(comm::Communicator* world) {
+    if (world != nullptr) thread_ = std::thread([this, world] { watch(*world); });
+  }
+  ~InterruptWatch() {
+    {
+      const std::lock_guard lock(mutex_);
+      ending_ = true;
+    }
+    changed_.notify_one();
+    if (thread_.joinable()) thread_.join();
+  }
+  InterruptWatch(const InterruptWatch&) = delete;
+  InterruptWatch& operator=(const InterruptWatch&) = delete;
+
+ private:
+  void watch(comm::Communicator& world) {
+    constexpr auto kLook = std::chrono::milliseconds(50);
+    std::unique_lock lock(mutex_);
+    while (!changed_.wait_for(lock, kLook, [this] { return ending_; })) {
+      if (!interrupt_requested()) continue;
+      world.abort("interrupted");
+      return;
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool ending_ = false;
+  std::thread thread_;
+};
 
 class JoinedWorld {
  public:
@@ -99,6 +145,8 @@ class JoinedWorld {
   std::optional<ReferenceWeights> reference_;
   launch::RankChannels channels_;  // of all ranks; before collect() only this rank's area is filled
   launch::RankWriter writer_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  double startup_s_ = 0;  // from this object's making to the first step
 };
 
 JoinedWorld::JoinedWorld(Options options, const launch::RankEnvironment& environment,
@@ -109,8 +157,9 @@ JoinedWorld::JoinedWorld(Options options, const launch::RankEnvironment& environ
       channels_(launch::RankChannels::create({.ranks = 1, .result_capacity = 64})) {
   refuse_lists(options_);
   const RunCell cell = joined_cell(options_, environment_.world_size);
-  choose_device(options_);
-  if (is_first()) {
+  options_.device = choose_device(options_).device;
+  if (options_.backend == "auto") options_.backend = "ring";
+  if (is_first() && !options_.dry_run) {
     report_path_ = choose_report_path(options_);
     report_ = begin_report(options_, arguments);
   }
@@ -124,6 +173,7 @@ JoinedWorld::JoinedWorld(Options options, const launch::RankEnvironment& environ
   const auto layout = channel_layout(spec_, model_);
   channels_ = launch::RankChannels::create(layout);
   writer_ = channels_.writer(environment_.rank);
+  if (options_.dry_run) return;
   connect();
   share_dataset(*source);
 }
@@ -149,7 +199,7 @@ void JoinedWorld::connect() {
       .port = environment_.master_port + (environment_.agent_store ? 1 : 0),
       .tries = kStoreTries,
       .secret = environment_.secret,
-      .timeout_s = options_.timeout_s};
+      .timeout_s = wait_limit_s(options_)};
   if (is_first()) server_ = comm::make_tcp_store_server(options);
   store_ = comm::connect_tcp_store(options);
 }
@@ -160,7 +210,7 @@ void JoinedWorld::share_dataset(data::DatasetSource& source) {
     source.decode(dataset_.view().as<std::byte>());
     if (store_) store_->set(kDatasetKey, dataset_.handle());
   } else {
-    dataset_ = SharedMemory::open(store_->get(kDatasetKey, options_.timeout_s));
+    dataset_ = SharedMemory::open(store_->get(kDatasetKey, wait_limit_s(options_)));
   }
 }
 
@@ -169,7 +219,7 @@ void JoinedWorld::share_reference() {
   if (options_.verify_steps == 0 || spec_.cell.strategy == "single") return;
   spec_.reference_fd = 0;  // there is one; each rank maps it as it came by it
   if (!is_first()) {
-    reference_ = ReferenceWeights::open(store_->get(kReferenceKey, options_.timeout_s));
+    reference_ = ReferenceWeights::open(store_->get(kReferenceKey, wait_limit_s(options_)));
     return;
   }
   reference_ = ReferenceWeights::create(model_.parameter_count());
@@ -186,7 +236,16 @@ void JoinedWorld::share_reference() {
 }
 
 int JoinedWorld::run() {
-  catch_interrupts();
+  if (options_.dry_run) {
+    if (is_first()) {
+      fmt::print("{}: batch {} per device, {} global, {} epochs of {} steps\n",
+                 run_title(spec_.cell, 1), spec_.per_device_batch, spec_.global_batch(),
+                 options_.epochs, spec_.steps_per_epoch);
+    }
+    return 0;
+  }
+  // Rank 0 has a report to write; on the others a signal simply ends the process.
+  if (is_first()) catch_interrupts();
   try {
     share_reference();
     train();
@@ -203,16 +262,20 @@ void JoinedWorld::train() {
   inputs.decoded = dataset_.view().as<const std::byte>();
   inputs.reference = reference_ ? &*reference_ : nullptr;
   inputs.interrupted = interrupt_requested;
-  if (is_first() && !options_.quiet) {
+  if (is_first()) {
     fmt::print("{}\n{}\n", data_note(spec_.dataset, options_), run_title(spec_.cell, 1));
   }
   RankSession session(spec_, inputs, writer_);
-  session.run();
+  startup_s_ = seconds_since(begin_);
+  {
+    const InterruptWatch watch(session.world());
+    session.run();
+  }
   collect(session);
   if (is_first()) write({});
   // Rank 0 serves the store: nobody leaves before all are done with it.
   if (store_) {
-    comm::store_barrier(*store_, kDoneKey, environment_.world_size, options_.timeout_s);
+    comm::store_barrier(*store_, kDoneKey, environment_.world_size, wait_limit_s(options_));
   }
 }
 
@@ -231,14 +294,14 @@ void JoinedWorld::collect(RankSession& session) {
 }
 
 int JoinedWorld::fail(const std::exception& error) {
-  const int code = report_error(writer_, error);
+  report_error(writer_, error);
   const launch::RankError own = *channels_.status(environment_.rank).error;
   launch::SuperviseResult result;
   result.interrupted = own.kind == "interrupted" || interrupt_requested();
   if (!result.interrupted) result.failure = first_failure(own);
   fmt::print(stderr, "ddpbench: rank {}: {}\n", environment_.rank, error.what());
   if (is_first()) write(result);
-  return result.interrupted ? 130 : code;
+  return result.interrupted ? 130 : failure_exit_code(own);
 }
 
 // The first rank to fail says so in the store; ranks that only noticed name that one.
@@ -247,7 +310,8 @@ launch::RunFailure JoinedWorld::first_failure(const launch::RankError& own) {
       .rank = environment_.rank, .error = own, .last = channels_.status(environment_.rank)};
   if (!store_) return failure;
   try {
-    if (store_->add(kErrorCountKey, 1) == 1 && own.kind != "comm" && own.kind != "timeout") {
+    const bool noticed = own.kind == "comm" || own.kind == "timeout";
+    if (!noticed && store_->add(kErrorCountKey, 1) == 1) {
       store_->set(
           kErrorKey,
           nlohmann::json{{"rank", environment_.rank}, {"kind", own.kind}, {"message", own.message}}
@@ -265,6 +329,8 @@ launch::RunFailure JoinedWorld::first_failure(const launch::RankError& own) {
 
 void JoinedWorld::write(const launch::SuperviseResult& result) {
   report::Run run = collect_run(spec_, channels_, result);
+  run.time.startup_s = startup_s_;
+  run.time.total_s = seconds_since(begin_);
   report_.status = run.status;
   report_.error = run.error;
   report_.runs.push_back(std::move(run));

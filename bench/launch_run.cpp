@@ -37,6 +37,11 @@ std::string run_title(const RunCell& cell, int repetitions) {
   return title;
 }
 
+int failure_exit_code(const launch::RankError& error) {
+  const int code = error.exit_code;
+  return code == 2 || code == 3 || code == 5 ? code : 4;
+}
+
 launch::ChannelLayout channel_layout(const RunSpec& spec, const nn::ModelSpec& model) {
   launch::ChannelLayout layout;
   layout.ranks = static_cast<int>(plan_strategy(strategy_config(spec)).processes.size());
@@ -45,7 +50,7 @@ launch::ChannelLayout channel_layout(const RunSpec& spec, const nn::ModelSpec& m
   // ddp has at most a bucket a parameter tensor, two of which a layer may have; ps a shard a
   // server.
   const std::size_t buckets =
-      std::max(2 * model.layers.size(), static_cast<std::size_t>(spec.cell.servers));
+      std::max(2 * model.layers.size(), 2 * static_cast<std::size_t>(spec.cell.servers));
   layout.bucket_capacity = spec.options.observe ? layout.step_capacity * buckets : 0;
   return layout;
 }

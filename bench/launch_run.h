@@ -17,6 +17,10 @@ namespace ddpbench::bench {
 // "ddp on 2 devices", for people.
 std::string run_title(const RunCell& cell, int repetitions);
 
+// A rank that died, threw or stalled is exit 4, unless its own error says that the user's input,
+// something that is not here, or a failed verification was the reason.
+int failure_exit_code(const launch::RankError& error);
+
 // Room for the records of all processes of the run.
 launch::ChannelLayout channel_layout(const RunSpec& spec, const nn::ModelSpec& model);
 

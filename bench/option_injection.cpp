@@ -30,8 +30,8 @@ const std::vector<Kind>& kinds() {
       {"kill", {"rank", "step"}, {}},
       {"stop", {"rank", "step"}, {}},
       {"throw", {"rank", "step"}, {}},
-      {"missing_bucket", {"bucket"}, {"rank", "step"}},
-      {"sum", {}, {"rank", "step"}},
+      {"missing_bucket", {"bucket"}, {}},
+      {"sum", {}, {}},
       {"stale", {"rank", "step"}, {}},
   };
   return known;

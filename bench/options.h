@@ -21,7 +21,8 @@ namespace ddpbench::bench {
 struct Injection {
   std::string kind;
   int rank = -1;           // process rank; -1: all
-  std::int64_t step = -1;  // counted over verification, warm-up and training; -1: every step
+  std::int64_t step = -1;  // counted over verification, warm-up and training (stale: since the last
+                           // return to step 0); -1: every step
   std::string phase;
   double percent = 0;
   int bucket = 0;

@@ -43,7 +43,7 @@ void run_rank(const RunSpec& spec, const launch::RankEnvironment& environment,
     store = comm::connect_tcp_store({.host = environment.master_address,
                                      .port = environment.master_port,
                                      .secret = environment.secret,
-                                     .timeout_s = spec.options.timeout_s});
+                                     .timeout_s = wait_limit_s(spec.options)});
   }
   RankInputs inputs;
   inputs.rank = environment.rank;

@@ -2,10 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/rank_session.h"
 
-#include <unistd.h>
+#include <algorithm>
 
-#include <array>
-
+#include "bench/environment_capture.h"
 #include "bench/interrupt.h"
 #include "kernels/nn/initializer.h"
 #include "kernels/ops/backend.h"
@@ -18,12 +17,6 @@ namespace {
 
 // One batch in use, one ready, one being assembled.
 constexpr int kBatchesInFlight = 3;
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  ::gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
 
 DeviceResult describe(const Device& device, int replica, bool server, std::vector<int> cores) {
   DeviceResult result{.replica = replica,
@@ -61,8 +54,14 @@ RankSession::RankSession(const RunSpec& spec, const RankInputs& inputs, launch::
   result_.host = host_name();
   result_.parameters = model_.parameter_count();
   make_devices();
-  make_strategy();
-  if (!is_server()) make_loader();
+  try {
+    make_strategy();
+    if (!is_server()) make_loader();
+  } catch (const std::exception& error) {
+    if (world_) world_->abort(error.what());
+    throw;
+  }
+  publish();  // what a run that ends early can say of its devices
 }
 
 RankSession::~RankSession() = default;
@@ -86,7 +85,7 @@ void RankSession::make_devices() {
   for (Device* device : devices) backends_.push_back(ops::make_onednn_backend(*device));
 
   comm::RingOptions ring;
-  ring.timeout_s = spec_.options.timeout_s;
+  ring.timeout_s = wait_limit_s(spec_.options);
   ring.thread_cores = spec_.cores.at(static_cast<std::size_t>(indices[0]));
   const auto processes = plan_strategy(config_).processes.size();
   if (processes > 1) {
@@ -165,6 +164,16 @@ void RankSession::make_loader() {
 }
 
 void RankSession::run() {
+  try {
+    run_role();
+  } catch (const std::exception& error) {
+    // Peers and this rank's own communication thread stop before anything that they use goes away.
+    if (world_) world_->abort(error.what());
+    throw;
+  }
+}
+
+void RankSession::run_role() {
   if (is_server()) {
     writer_.state(launch::RankState::training);
     strategy_->serve();
@@ -226,7 +235,7 @@ void RankSession::check_replicas_equal() {
   if (inputs_.store != nullptr && world_ != nullptr) {
     if (inputs_.rank == 0) inputs_.store->set("verification/weights_hash", std::to_string(own));
     expected =
-        std::stoull(inputs_.store->get("verification/weights_hash", spec_.options.timeout_s));
+        std::stoull(inputs_.store->get("verification/weights_hash", wait_limit_s(spec_.options)));
   }
   for (const VerificationResult& result : result_.verification) {
     if (result.weights_hash != expected) {
@@ -240,9 +249,8 @@ void RankSession::check_replicas_equal() {
 void RankSession::warm_up() {
   writer_.state(launch::RankState::warming_up);
   const double begin = devices_[0]->now_s();
-  std::vector<double> times;
   steps(spec_.options.warmup_steps, false, 0);
-  if (spec_.options.warmup_steps > 0) recorder_->choose_interval(recorder_->last_step_s());
+  if (recorder_->last_step_s() > 0) recorder_->choose_interval(recorder_->last_step_s());
   strategy_->reset();
   result_.warmup_s = devices_[0]->now_s() - begin;
 }
@@ -256,6 +264,7 @@ void RankSession::train() {
 }
 
 void RankSession::train_epoch(int epoch) {
+  publish();
   writer_.state(launch::RankState::training);
   EpochResult row{.epoch = epoch};
   row.begin_s = devices_[0]->now_s();
@@ -329,6 +338,7 @@ void RankSession::evaluate(EpochResult& epoch) {
       const std::int64_t count = std::min(spec_.per_device_batch, end - first);
       data::assemble_range(dataset_.test, {spec_.options.dataset_mean, spec_.options.dataset_std},
                            first, count, buffer);
+      if (i == 0) writer_.state(launch::RankState::evaluating);  // a sign of life a batch
       const auto part = replicas[i]->evaluate(buffer.images, buffer.labels, count);
       totals[i].correct += part.correct;
       totals[i].samples += part.samples;

@@ -47,6 +47,7 @@ class RankSession {
   comm::Communicator* world() { return world_.get(); }
 
  private:
+  void run_role();
   void make_devices();
   void make_strategy();
   void make_loader();

@@ -9,11 +9,13 @@
 #include <array>
 #include <cstdio>
 #include <ctime>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "bench/build_info.h"
 #include "bench/environment_capture.h"
 #include "kernels/ops/backend.h"
+#include "kernels/runtime/error.h"
 #include "reports/metrics.h"
 
 namespace ddpbench::bench {
@@ -35,13 +37,37 @@ int terminal_width() {
   return known ? size.ws_col : 0;
 }
 
+// ddpbench-<UTC time>.json, numbered on when another run of the same second took it.
+std::string default_report_path() {
+  const std::string stem = "ddpbench-" + utc_now("%Y%m%dT%H%M%SZ");
+  std::string path = stem + ".json";
+  for (int i = 2; std::filesystem::exists(path); ++i) path = fmt::format("{}-{}.json", stem, i);
+  return path;
+}
+
+void check_output_file(const std::string& path, const char* option, bool force) {
+  namespace fs = std::filesystem;
+  const fs::path parent = fs::absolute(path).parent_path();
+  if (!fs::is_directory(parent)) {
+    throw ConfigError(fmt::format("{}={}: there is no folder {}", option, path, parent.string()));
+  }
+  if (::access(parent.c_str(), W_OK) != 0) {
+    throw ConfigError(
+        fmt::format("{}={}: the folder {} cannot be written", option, path, parent.string()));
+  }
+  if (fs::exists(path) && !force) {
+    throw ConfigError(fmt::format("{}={}: it exists already; --force overwrites it", option, path));
+  }
+}
+
 }  // namespace
 
 std::string choose_report_path(const Options& options) {
-  const std::string path = options.json_path.empty()
-                               ? "ddpbench-" + utc_now("%Y%m%dT%H%M%SZ") + ".json"
-                               : options.json_path;
+  const std::string path = options.json_path.empty() ? default_report_path() : options.json_path;
   report::check_report_path(path, options.force);
+  if (!options.save_model.empty()) {
+    check_output_file(options.save_model, "--save-model", options.force);
+  }
   return path;
 }
 
@@ -58,9 +84,13 @@ void finish_report(report::Report& report, const Options& options, const std::st
   report.environment = capture_environment(process_variables(), ops::library_versions());
   report.finished_at = utc_now("%Y-%m-%dT%H:%M:%SZ");
   report::fill_scaling(report);
-  report::write_report(report, path, options.force);
-  if (!options.quiet) fmt::print("\n{}\n", report::render_table(report, terminal_width()));
-  fmt::print("report: {}\n", path);
+  // The table first: whatever happens to the file, the results were seen.
+  fmt::print("\n{}\n", report::render_table(report, terminal_width()));
+  std::fflush(stdout);
+  const bool taken = options.json_path.empty() && std::filesystem::exists(path);
+  const std::string target = taken ? default_report_path() : path;
+  report::write_report(report, target, options.force);
+  fmt::print("report: {}\n", target);
 }
 
 }  // namespace ddpbench::bench

@@ -12,8 +12,8 @@
 
 namespace ddpbench::bench {
 
-// --json, or ddpbench-<UTC time>.json in the working directory. Throws ConfigError when it could
-// not be written, so that nobody trains for a report that is lost.
+// --json, or ddpbench-<UTC time>.json in the working directory. Throws ConfigError when it, or the
+// file of --save-model, could not be written, so that nobody trains for something that is lost.
 std::string choose_report_path(const Options& options);
 
 report::Report begin_report(const Options& options, std::vector<std::string> arguments);

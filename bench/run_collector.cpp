@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "bench/environment_capture.h"
 #include "bench/rank_result.h"
 #include "reports/metrics.h"
 
@@ -34,6 +35,12 @@ Collected collect(const RunSpec& spec, const launch::RankChannels& channels) {
       all.steps.resize(r);
       all.buckets.resize(r);
     }
+  }
+  // Of a joined world that failed, rank 0 has its own records alone: better than none.
+  while (all.steps.size() > 1 && all.steps.back().empty() &&
+         all.results[all.steps.size() - 1].host.empty()) {
+    all.steps.pop_back();
+    all.buckets.pop_back();
   }
   return all;
 }
@@ -65,14 +72,20 @@ void fill_steps(const Collected& all, report::Run& run) {
 // The median over steps of the maximum over ranks of a figure; only steps in which it was observed.
 template <typename Value>
 report::Figure median_of_slowest(const Collected& all, Value value) {
-  std::vector<std::vector<double>> ranks;
+  // Ranks may observe at different intervals: only steps that all observed are compared.
+  std::map<std::uint32_t, std::pair<std::size_t, double>> by_step;  // ranks, their maximum
   for (const auto& steps : all.steps) {
-    ranks.emplace_back();
     for (const auto& step : steps) {
-      if (step.phases_observed != 0) ranks.back().push_back(value(step));
+      if (step.phases_observed == 0) continue;
+      auto& [ranks, maximum] = by_step[step.step];
+      maximum = ranks == 0 ? value(step) : std::max(maximum, value(step));
+      ++ranks;
     }
   }
-  const auto slowest = report::slowest_rank_per_step(ranks);
+  std::vector<double> slowest;
+  for (const auto& [step, entry] : by_step) {
+    if (entry.first == all.steps.size()) slowest.push_back(entry.second);
+  }
   if (slowest.empty()) return report::Figure::missing("phases were not observed");
   return report::Figure::of(report::median(slowest));
 }
@@ -88,6 +101,10 @@ void fill_phases(const Collected& all, report::Run& run) {
                         phase == Phase::optimizer;
     if (!common && (!figure.value || *figure.value == 0)) continue;
     run.phases[std::string(to_string(phase)) + "_s"] = figure;
+  }
+  if (run.strategy == "ps" && all.spec.options.ps_update == "server") {
+    run.phases["optimizer_s"] =
+        report::Figure::missing("the parameters are updated on the servers, within pull");
   }
   const auto comm = median_of_slowest(all, [](const auto& step) { return step.comm_s; });
   const auto exposed =
@@ -207,7 +224,7 @@ void fill_verification(const Collected& all, report::Run& run) {
     found.insert(found.end(), rank.verification.begin(), rank.verification.end());
   }
   if (found.empty()) {
-    verification.status = run.status == report::Status::ok ? "off" : "failed";
+    verification.status = "not_applicable";
     verification.reason = "the run ended before the verification did";
     verification.max_relative_error = report::Figure::missing(verification.reason);
     return;
@@ -269,7 +286,7 @@ report::ErrorInfo error_info(const launch::RunFailure& failure, const Collected&
   error.kind = failure.error.kind;
   error.message = failure.error.message;
   error.operation = failure.error.operation;
-  error.step = failure.last.step;
+  if (failure.last.state >= launch::RankState::verifying) error.step = failure.last.step;
   if (failure.last.phase < kPhaseCount) {
     error.phase = std::string(to_string(static_cast<Phase>(failure.last.phase)));
   }
@@ -278,6 +295,7 @@ report::ErrorInfo error_info(const launch::RunFailure& failure, const Collected&
     error.rank = failure.rank;
     const auto rank = static_cast<std::size_t>(failure.rank);
     if (rank < all.results.size()) error.host = all.results[rank].host;
+    if (error.host.empty()) error.host = host_name();
   }
   return error;
 }
@@ -315,7 +333,10 @@ report::Run planned_run(const RunSpec& spec) {
     run.strategy_options = {{"overlap", spec.options.overlap ? "on" : "off"},
                             {"ps_update", spec.options.ps_update}};
   }
+  const auto processes = static_cast<int>(plan_strategy(strategy_config(spec)).processes.size());
   for (const Injection& injection : spec.options.injections) {
+    // stale names a replica, the others a process; a run without it is not concerned.
+    if (injection.rank >= (injection.kind == "stale" ? spec.cell.world_size : processes)) continue;
     run.injected += (run.injected.empty() ? "" : " ") + injection.text;
   }
   return run;

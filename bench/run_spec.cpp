@@ -110,6 +110,11 @@ RunSpec run_spec_from_json(const nlohmann::json& json) {
   return spec;
 }
 
+double wait_limit_s(const Options& options) {
+  constexpr double kNever = 1e6;  // 11 days, which every clock and poll can hold
+  return options.timeout_s > 0 ? options.timeout_s : kNever;
+}
+
 std::int64_t total_steps(const RunSpec& spec) {
   if (spec.is_reference()) return spec.options.verify_steps;
   return spec.verify_steps() + spec.options.warmup_steps +

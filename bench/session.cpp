@@ -30,13 +30,6 @@ report::ErrorInfo reference_error(const launch::RunFailure& failure) {
   return error;
 }
 
-// A rank that died, threw or stalled is exit 4, unless its own error says that the user's input,
-// something that is not here, or a failed verification was the reason.
-int failure_exit_code(const launch::RunFailure& failure) {
-  const int code = failure.error.exit_code;
-  return code == 2 || code == 3 || code == 5 ? code : 4;
-}
-
 }  // namespace
 
 Session::Session(Options options, std::vector<std::string> arguments)
@@ -48,6 +41,8 @@ Session::Session(Options options, std::vector<std::string> arguments)
     options_.gpus = {static_cast<int>(topology_.cores.size())};
     check_options(options_);  // what depends on the number of devices is known only now
   }
+  options_.device = choice.device;
+  if (options_.backend == "auto") options_.backend = "ring";
   if (!options_.dry_run) report_path_ = choose_report_path(options_);
   report_ = begin_report(options_, std::move(arguments));
   model_path_ = find_model(options_.model);
@@ -58,10 +53,8 @@ Session::Session(Options options, std::vector<std::string> arguments)
   for (const RunCell& cell : plan_cells(options_)) {  // every cell, before the first is started
     make_run_spec(options_, cell, dataset_info_, model_path_, topology_);
   }
-  if (!options_.quiet) {
-    if (!choice.note.empty()) fmt::print("{}\n", choice.note);
-    fmt::print("{}\n", data_note(dataset_info_, options_));
-  }
+  if (!choice.note.empty()) fmt::print("{}\n", choice.note);
+  fmt::print("{}\n", data_note(dataset_info_, options_));
   if (options_.dry_run) return;
   dataset_ = SharedMemory::create("ddpbench-dataset", dataset_info_.decoded_bytes());
   source->decode(dataset_.view().as<std::byte>());
@@ -89,9 +82,25 @@ int Session::run() {
   return exit_code();
 }
 
+// A run that cannot even be started is a failed run among the others.
 report::Run Session::run_cell(const RunCell& cell) {
-  const auto begin = std::chrono::steady_clock::now();
   RunSpec spec = make_run_spec(options_, cell, dataset_info_, model_path_, topology_);
+  try {
+    return run_spec(spec);
+  } catch (const Error& error) {
+    report::Run run = planned_run(spec);
+    run.status = report::Status::failed;
+    run.error.emplace();
+    run.error->kind = error.kind();
+    run.error->message = error.what();
+    exit_codes_.push_back(error.exit_code());
+    fmt::print(stderr, "ddpbench: {}: {}\n", run_title(cell, options_.repetitions), error.what());
+    return run;
+  }
+}
+
+report::Run Session::run_spec(RunSpec& spec) {
+  const auto begin = std::chrono::steady_clock::now();
   spec.verification_tolerance = tolerance_for(spec, model_);
   spec.dataset_fd = dataset_.fd();
   std::optional<launch::RunFailure> failure;
@@ -99,9 +108,10 @@ report::Run Session::run_cell(const RunCell& cell) {
   if (failure || interrupt_requested()) {
     report::Run run = planned_run(spec);
     run.status = failure ? report::Status::failed : report::Status::interrupted;
+    run.time.total_s = seconds_since(begin);
     if (failure) {
       run.error = reference_error(*failure);
-      exit_codes_.push_back(failure_exit_code(*failure));
+      exit_codes_.push_back(failure_exit_code(failure->error));
       fmt::print(stderr, "ddpbench: {}\n", run.error->message);
     }
     return run;
@@ -111,8 +121,8 @@ report::Run Session::run_cell(const RunCell& cell) {
   report::Run run = collect_run(spec, channels, result);
   run.time.total_s = seconds_since(begin);
   if (result.failure) {
-    exit_codes_.push_back(failure_exit_code(*result.failure));
-    fmt::print(stderr, "ddpbench: {}: {}\n", run_title(cell, options_.repetitions),
+    exit_codes_.push_back(failure_exit_code(result.failure->error));
+    fmt::print(stderr, "ddpbench: {}: {}\n", run_title(spec.cell, options_.repetitions),
                result.failure->error.message);
   }
   return run;

@@ -32,6 +32,7 @@ class Session {
 
  private:
   report::Run run_cell(const RunCell& cell);
+  report::Run run_spec(RunSpec& spec);
   // The reference that `spec` is verified against, computed once for all runs that share it; -1
   // when the run needs none or it was interrupted. `failure` is set when it could not be computed.
   int reference_for(const RunSpec& spec, std::optional<launch::RunFailure>& failure);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "kernels/runtime/error.h"
@@ -58,7 +59,10 @@ void StepRecorder::choose_interval(double step_s) {
   const double mark_s = (device_.now_s() - begin) / kProbes;
   const double observing_s = mark_s * static_cast<double>(std::max<std::size_t>(used_, 1));
   const double allowed_s = kObservationShare * std::max(step_s, 1e-9);
-  interval_ = static_cast<std::uint32_t>(std::clamp(std::ceil(observing_s / allowed_s), 1.0, 1e6));
+  // A power of two, so that the steps that ranks with other intervals observe are among each
+  // other's.
+  const double wanted = std::clamp(std::ceil(observing_s / allowed_s), 1.0, 1e6);
+  interval_ = std::bit_ceil(static_cast<std::uint32_t>(wanted));
 }
 
 void StepRecorder::begin_step(std::uint32_t epoch, bool timed) {

@@ -9,7 +9,7 @@ namespace ddpbench {
 
 DistributedDataParallel::~DistributedDataParallel() {
   if (context_.world != nullptr && replica_) {
-    context_.world->deregister_buffer(replica_->graph().gradients());
+    deregister_quietly(*context_.world, replica_->graph().gradients());
   }
 }
 

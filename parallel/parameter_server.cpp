@@ -11,7 +11,7 @@ namespace ddpbench {
 ParameterServer::~ParameterServer() {
   // Collective, in the order in which the servers give up theirs.
   if (!replica_) return;
-  for (const Buffer* buffer : registered()) context_.world->deregister_buffer(*buffer);
+  for (const Buffer* buffer : registered()) deregister_quietly(*context_.world, *buffer);
 }
 
 void ParameterServer::setup(const StrategyContext& context) {
@@ -176,16 +176,26 @@ void ParameterServer::pull() {
   for (const comm::Work& pull : pulls_) pull.wait(stream);
 }
 
+// Pushes first, then pulls, numbered on: two transfers a shard, between which the server works.
 void ParameterServer::report_shards() {
-  for (std::size_t s = 0; s < pulls_.size(); ++s) {
-    const comm::WorkTimes push = pushes_[2 * s + 1].times();
-    context_.observer->bucket({.bucket = static_cast<std::uint32_t>(s),
-                               .bytes = shards_->buckets()[s].bytes,
-                               .ready_s = ready_events_[s]->time_s(),
-                               .start_s = push.start_s,
-                               .arrived_s = push.arrived_s,
-                               .end_s = pulls_[s].times().end_s});
+  const std::size_t servers = pulls_.size();
+  for (std::size_t s = 0; s < servers; ++s) {
+    report_transfer(s, ready_events_[s]->time_s(), s, pushes_[2 * s + 1].times());
   }
+  for (std::size_t s = 0; s < servers; ++s) {
+    const comm::WorkTimes pull = pulls_[s].times();
+    report_transfer(servers + s, pull.start_s, s, pull);
+  }
+}
+
+void ParameterServer::report_transfer(std::size_t bucket, double ready_s, std::size_t shard,
+                                      const comm::WorkTimes& times) {
+  context_.observer->bucket({.bucket = static_cast<std::uint32_t>(bucket),
+                             .bytes = shards_->buckets()[shard].bytes,
+                             .ready_s = ready_s,
+                             .start_s = times.start_s,
+                             .arrived_s = times.arrived_s,
+                             .end_s = times.end_s});
 }
 
 }  // namespace ddpbench

@@ -46,6 +46,8 @@ class ParameterServer final : public Strategy {
   void push_shard(std::size_t shard);
   void pull();
   void report_shards();
+  void report_transfer(std::size_t bucket, double ready_s, std::size_t shard,
+                       const comm::WorkTimes& times);
   comm::Elements pulled(std::size_t shard) const;
   comm::Elements elements_of(const Buffer& flat, std::size_t shard) const;
 

@@ -69,7 +69,7 @@ ServerShard::ServerShard(const StrategyConfig& config, const StrategyContext& co
 }
 
 ServerShard::~ServerShard() {
-  for (const Buffer* buffer : registered()) context_.world->deregister_buffer(*buffer);
+  for (const Buffer* buffer : registered()) deregister_quietly(*context_.world, *buffer);
 }
 
 comm::Elements ServerShard::shard_of(const Buffer& buffer, std::size_t slot) const {

@@ -29,4 +29,12 @@ PlanSummary agree_on_plan(comm::Communicator& world, Device& device, const PlanS
   return summary;
 }
 
+void deregister_quietly(comm::Communicator& world, const Buffer& buffer) noexcept {
+  try {
+    world.deregister_buffer(buffer);
+  } catch (const Error&) {
+    // A failed communicator cannot agree on anything any more; its own end unmaps the buffer.
+  }
+}
+
 }  // namespace ddpbench

@@ -37,6 +37,10 @@ struct PlanSummary {
 // the memory for the exchange.
 PlanSummary agree_on_plan(comm::Communicator& world, Device& device, const PlanSummary* own);
 
+// For destructors: gives `buffer` up, and is content when the communicator has failed already,
+// since its mappings end with it.
+void deregister_quietly(comm::Communicator& world, const Buffer& buffer) noexcept;
+
 // A whole flat buffer, or a range of it, as fp32 elements.
 inline comm::Elements flat_elements(const BufferView& view) {
   return {view.data, view.bytes / sizeof(float), DataType::fp32};

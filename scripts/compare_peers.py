@@ -21,8 +21,8 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PARAMETERS = 421642  # of simple_cnn
-UNTIMED = ["--verify-steps=0", "--warmup-steps=10", "--epochs=1", "--steps=60", "--quiet", "--force",
-           "--loader-workers=1"]
+UNTIMED = ["--verify-steps=0", "--warmup-steps=10", "--epochs=1", "--quiet", "--force"]
+STEPS = 60
 
 
 def run(command, **options):
@@ -34,12 +34,13 @@ class Ours:
         self.program = str(pathlib.Path(build).resolve() / "bin" / "ddpbench")
         self.folder = folder
 
-    def command(self, name, *arguments):
+    def command(self, name, *arguments, steps=STEPS):
         report = os.path.join(self.folder, name + ".json")
-        return [self.program, "--device=cpu", *UNTIMED, f"--json={report}", *arguments], report
+        return [self.program, "--device=cpu", *UNTIMED, f"--steps={steps}", f"--json={report}",
+                *arguments], report
 
-    def run(self, *arguments, name="ours"):
-        command, report = self.command(name, *arguments)
+    def run(self, *arguments, steps=STEPS):
+        command, report = self.command("ours", *arguments, steps=steps)
         run(command, cwd=self.folder)
         with open(report, encoding="utf-8") as file:
             return json.load(file)["runs"][0]
@@ -147,7 +148,7 @@ def main():
                             lambda n=ranks: all_reduce_ours(arguments.build, n, 300),
                             lambda n=ranks: all_reduce_mpi(program, n, 300), max(rounds, 5), 1e6, "us")
         if "startup" in wanted:
-            startup = [ours.run("--strategy=ddp", "--gpus=2", "--steps=1")["time"]["startup_s"]
+            startup = [ours.run("--strategy=ddp", "--gpus=2", steps=1)["time"]["startup_s"]
                        for _ in range(5)]
             print(f"| start of 2 ranks until the first step | - | {statistics.median(startup)*1e3:.0f}"
                   " ms | - | - |")

@@ -116,11 +116,19 @@ TEST_F(JoinedWorld, RefusesADeviceCountThatIsNotTheWorlds) {
   for (const auto& result : results) EXPECT_EQ(result.exit_code, 2);
 }
 
+TEST_F(JoinedWorld, TakesAllDevicesToBeTheWorldsAndPlansWithoutTraining) {
+  const auto results =
+      program.run_together(arguments("ddp", {"--gpus=all", "--dry-run"}), world(2, free_port()));
+  for (const auto& result : results) EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(results[0].out, HasSubstr("ddp on 2 devices"));
+  EXPECT_EQ(program.read("report.json"), "");
+}
+
 TEST_F(JoinedWorld, NamesTheRankThatFailed) {
   const auto results = program.run_together(arguments("ddp", {"--inject=throw:rank=1,step=4"}),
                                             world(2, free_port()));
-  EXPECT_NE(results[0].exit_code, 0);
-  EXPECT_NE(results[1].exit_code, 0);
+  EXPECT_EQ(results[0].exit_code, 4);
+  EXPECT_EQ(results[1].exit_code, 4);
   const json report = program.report();
   EXPECT_EQ(report["status"], "failed");
   EXPECT_EQ(report["error"]["rank"], 1);

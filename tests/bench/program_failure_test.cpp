@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <ostream>
+
 #include "tests/bench/program.h"
 
 namespace ddpbench {
@@ -91,30 +93,47 @@ TEST_P(WrongResult, OneRanksStaleParameterIsExitFive) {
 INSTANTIATE_TEST_SUITE_P(, WrongResult, testing::Values("dp", "ddp", "ps"),
                          [](const auto& p) { return p.param; });
 
-class Interrupt : public testing::TestWithParam<int> {
+struct Interruption {
+  std::string strategy;
+  int signal;
+  std::size_t processes;  // supervisor and ranks
+};
+
+void PrintTo(const Interruption& i, std::ostream* out) { *out << i.strategy << " by " << i.signal; }
+
+class Interrupt : public testing::TestWithParam<Interruption> {
  protected:
   Program program;
 };
 
 TEST_P(Interrupt, InMidEpochLeavesAPartialReportAndNoProcess) {
   program.write("lenet.json", kConfig);
-  const auto result =
-      program.run(small_run("single,ddp", {"--steps=100000", "--timeout=0"}), [&](int pid) {
-        // The supervisor and a rank that trains.
-        EXPECT_TRUE(Program::wait_until([&] { return program.processes().size() >= 2; }));
-        ::usleep(500'000);
-        ::kill(pid, GetParam());
+  const auto result = program.run(
+      small_run(GetParam().strategy, {"--steps=100000", "--timeout=0", "--verify-steps=0"}),
+      [&](int pid) {
+        EXPECT_TRUE(Program::wait_until(
+            [&] { return program.processes().size() >= GetParam().processes; }));
+        ::usleep(1'000'000);  // past set-up, into the epoch
+        ::kill(pid, GetParam().signal);
       });
   EXPECT_EQ(result.exit_code, 130) << result.err;
   EXPECT_TRUE(program.processes().empty());
   const json report = program.report();
   EXPECT_EQ(report["status"], "interrupted");
-  EXPECT_EQ(report["runs"].back()["status"], "interrupted");
+  const json run = report["runs"].back();
+  EXPECT_EQ(run["status"], "interrupted");
+  EXPECT_EQ(run["strategy"], GetParam().strategy);
+  EXPECT_FALSE(run["devices"].empty());
 }
 
-INSTANTIATE_TEST_SUITE_P(, Interrupt, testing::Values(SIGINT, SIGTERM), [](const auto& p) {
-  return p.param == SIGINT ? "ByCtrlC" : "ByTerminate";
-});
+INSTANTIATE_TEST_SUITE_P(
+    , Interrupt,
+    testing::Values(Interruption{"single", SIGINT, 2}, Interruption{"dp", SIGTERM, 2},
+                    Interruption{"ddp", SIGINT, 3}, Interruption{"ddp", SIGTERM, 3},
+                    Interruption{"ps", SIGINT, 4}),
+    [](const auto& p) {
+      return p.param.strategy + (p.param.signal == SIGINT ? "ByCtrlC" : "ByTerminate");
+    });
 
 TEST(Supervisor, KilledItselfTakesItsRanksAlong) {
   Program program;

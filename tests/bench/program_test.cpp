@@ -164,6 +164,11 @@ TEST_F(Report, SurvivesObservationTurnedOff) {
   EXPECT_GT(run["step"]["time_s"]["median"], 0);
 }
 
+TEST_F(Report, WaitsForEverWithATimeoutOfZero) {
+  ASSERT_EQ(program.run(small_run("ddp,ps", {"--timeout=0", "--epochs=1"})).exit_code, 0);
+  EXPECT_EQ(program.report()["status"], "ok");
+}
+
 TEST_F(Report, SaysThatVerificationIsOff) {
   ASSERT_EQ(program.run(small_run("ddp", {"--verify-steps=0", "--epochs=1"})).exit_code, 0);
   EXPECT_EQ(program.report()["runs"][0]["verification"]["status"], "off");
@@ -197,6 +202,8 @@ TEST_P(BadCommands, AreRefusedWithAClearError) {
   program.write("typo.json", R"({"modle": "lenet5"})");
   program.write("model.json", R"({"name": "m", "input": [1, 28, 28], "layers": [
       {"name": "fc1", "type": "linear", "in_features": 5, "out_features": 10}]})");
+  program.write("absent_model.json", R"({"model": "lenet"})");
+  program.write("wrong_model.json", R"({"model": "model.json"})");
   program.write("data/mnist/train-images-idx3-ubyte", std::string("\0\0\x08\x03\0\0", 6));
   const auto result = program.run(GetParam().arguments);
   EXPECT_EQ(result.exit_code, GetParam().exit_code) << result.out << result.err;
@@ -212,7 +219,13 @@ INSTANTIATE_TEST_SUITE_P(
         BadCommand{"TruncatedConfiguration", {"--config=truncated.json"}, 2, "truncated.json"},
         BadCommand{"MisspeltKey", {"--config=typo.json"}, 2, "/modle"},
         BadCommand{"AbsentConfiguration", {"--config=mnits"}, 2, "mnist"},
-        BadCommand{"AbsentModel",
+        BadCommand{"AbsentModel", {"--config=absent_model.json"}, 2, "lenet5"},
+        BadCommand{"WrongModelShape", {"--config=wrong_model.json"}, 2, "/layers/0"},
+        BadCommand{"ExistingWeights",
+                   {"--config=lenet.json", "--strategy=single", "--save-model=lenet.json"},
+                   2,
+                   "save-model"},
+        BadCommand{"AbsentReportFolder",
                    {"--strategy=single", "--config=lenet.json", "--json=no/such/r.json"},
                    2,
                    "no/such"},

@@ -108,6 +108,7 @@ TEST_F(Collector, NamesTheGuiltyRankOfAFailedRun) {
   launch::SuperviseResult result;
   result.failure = launch::RunFailure{.rank = 1, .signal = 9};
   result.failure->error.kind = "signal";
+  result.failure->last.state = launch::RankState::training;
   result.failure->last.step = 7;
   result.failure->last.phase = static_cast<std::uint32_t>(Phase::backward);
   const auto run = collect_run(ddp_spec(), channels, result);

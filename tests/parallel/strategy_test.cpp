@@ -217,7 +217,16 @@ TEST(Phases, ParameterServerMarksPushAndPull) {
   EXPECT_EQ(observer.begun[static_cast<std::size_t>(Phase::push)], 1);
   EXPECT_EQ(observer.begun[static_cast<std::size_t>(Phase::pull)], 1);
   EXPECT_EQ(observer.begun[static_cast<std::size_t>(Phase::optimizer)], 0);  // on the servers
-  EXPECT_EQ(observer.buckets.size(), 2u);
+  // A push and a pull for each of the two servers; pulls wait for the server between.
+  ASSERT_EQ(observer.buckets.size(), 4u);
+  for (std::size_t s = 0; s < 2; ++s) {
+    const BucketTimes& push = observer.buckets[s];
+    const BucketTimes& pull = observer.buckets[2 + s];
+    EXPECT_EQ(pull.bytes, push.bytes);
+    EXPECT_LE(push.arrived_s, push.end_s);
+    EXPECT_LE(push.start_s, pull.end_s);
+    EXPECT_LE(pull.start_s, pull.arrived_s);
+  }
 }
 
 TEST(StrategyPlan, FeedsOneProcessTheGlobalBatchInDataParallel) {
