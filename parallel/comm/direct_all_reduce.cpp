@@ -80,7 +80,6 @@ void all_reduce_direct(Collective& c, ExchangeWindow& window) {
     DirectRound step(c, window, round);
     step.reduce_own_chunk(ready);
     if (gets_result(c)) step.gather_chunks(ready);
-    c.consume(round + 1);
   }
   c.finish_reading();
   c.await_all_finished();

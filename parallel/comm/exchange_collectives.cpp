@@ -22,7 +22,6 @@ void in_rounds(Collective& c, ExchangeWindow& window, Work&& work) {
       for (int i = 1; i < c.size(); ++i) c.await((c.rank() + i) % c.size(), 1 + round);
     }
     work(round);
-    c.consume(round + 1);
   }
   c.finish_reading();
   c.await_all_finished();

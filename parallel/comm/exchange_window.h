@@ -18,9 +18,8 @@ namespace ddpbench::comm {
 
 class ExchangeWindow {
  public:
-  // Exposes this rank's `parts` parts of `part_bytes` each, which lie one behind the other in
-  // `memory`: enters the collective with the first round ready. `unit_bytes` is what pieces must be
-  // multiples of. Waits for all ranks.
+  // Exposes `memory`, which is `parts` equal parts one behind the other: enters the collective with
+  // the first round ready, and waits for all ranks.
   ExchangeWindow(Collective& c, const Elements& memory, std::size_t parts);
 
   std::uint64_t rounds() const noexcept { return rounds_; }
@@ -32,7 +31,7 @@ class ExchangeWindow {
   // Address here of a rank's piece of a part. REQUIRES: that rank has published filled(round).
   std::byte* at(int rank, std::size_t part, std::uint64_t round) const;
 
-  // Copies this rank's pieces of a round in, if it is staged; waits for the half to be free.
+  // Copies this rank's pieces of a round in, if it is staged. REQUIRES: the round before is done.
   void fill(std::uint64_t round);
   bool all_direct() const noexcept { return all_direct_; }
 
