@@ -81,9 +81,15 @@ def two_singles(ours):
     return statistics.median(max(pair) for pair in zip(*samples))
 
 
-def all_reduce_ours(build, ranks, times):
-    program = str(pathlib.Path(build).resolve() / "bin" / "all_reduce_latency")
-    return float(run([program, str(ranks), str(PARAMETERS), str(times)]).split()[1]) * 1e-6
+def all_reduce_ours(build, ranks):
+    """Blocking calls on registered memory between processes; mean of the slowest rank's times."""
+    program = str(pathlib.Path(build).resolve() / "bin" / "comm_bench")
+    name = f"all_reduce/processes/ranks:{ranks}/bytes:{4 * PARAMETERS}/manual_time"
+    report = json.loads(run([program, f"--benchmark_filter={name}", "--benchmark_format=json",
+                             "--benchmark_min_time=0.3"]))["benchmarks"][0]
+    if report["wrong"] != 0:
+        raise RuntimeError("the all-reduce computed wrong sums")
+    return report["real_time"] * {"ns": 1e-9, "us": 1e-6, "ms": 1e-3}[report["time_unit"]]
 
 
 def all_reduce_mpi(program, ranks, times):
@@ -145,7 +151,7 @@ def main():
             for ranks in (2, 4):
                 if f"allreduce{ranks}" in wanted:
                     compare(f"all-reduce of 1.69 MB, {ranks} ranks (Open MPI)",
-                            lambda n=ranks: all_reduce_ours(arguments.build, n, 300),
+                            lambda n=ranks: all_reduce_ours(arguments.build, n),
                             lambda n=ranks: all_reduce_mpi(program, n, 300), max(rounds, 5), 1e6, "us")
         if "startup" in wanted:
             startup = [ours.run("--strategy=ddp", "--gpus=2", steps=1)["time"]["startup_s"]
