@@ -153,14 +153,7 @@ void RankSession::make_loader() {
     batch_memory_.push_back(allocate(*devices_[0], batch));
     options.buffers.push_back(split(batch_memory_.back(), batch));
   }
-  const data::ShardedSampler sampler({.samples = spec_.dataset.train_samples,
-                                      .global_batch = spec_.global_batch(),
-                                      .shards = spec_.cell.world_size,
-                                      .seed = spec_.options.seed,
-                                      .last_batch = spec_.options.last_batch == "drop"
-                                                        ? data::LastBatch::drop
-                                                        : data::LastBatch::pad});
-  loader_ = std::make_unique<data::Loader>(dataset_.train, sampler, options);
+  loader_ = std::make_unique<data::Loader>(dataset_.train, make_sampler(spec_), options);
 }
 
 void RankSession::run() {

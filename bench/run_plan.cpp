@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "datasets/sharded_sampler.h"
 #include "kernels/runtime/error.h"
 #include "reports/metrics.h"
 
@@ -24,14 +23,7 @@ std::int64_t per_device_batch(const Options& options, int devices) {
 }
 
 std::int64_t steps_per_epoch(const RunSpec& spec) {
-  const data::ShardedSampler sampler({.samples = spec.dataset.train_samples,
-                                      .global_batch = spec.global_batch(),
-                                      .shards = spec.cell.world_size,
-                                      .seed = spec.options.seed,
-                                      .last_batch = spec.options.last_batch == "drop"
-                                                        ? data::LastBatch::drop
-                                                        : data::LastBatch::pad});
-  const std::int64_t all = sampler.steps_per_epoch();
+  const std::int64_t all = make_sampler(spec).steps_per_epoch();
   return spec.options.steps ? std::min(all, *spec.options.steps) : all;
 }
 

@@ -52,6 +52,16 @@ data::DatasetInfo dataset_from_json(const nlohmann::json& json) {
 
 }  // namespace
 
+data::ShardedSampler make_sampler(const RunSpec& spec) {
+  return data::ShardedSampler({.samples = spec.dataset.train_samples,
+                               .global_batch = spec.global_batch(),
+                               .shards = spec.cell.world_size,
+                               .seed = spec.options.seed,
+                               .last_batch = spec.options.last_batch == "drop"
+                                                 ? data::LastBatch::drop
+                                                 : data::LastBatch::pad});
+}
+
 StrategyConfig strategy_config(const RunSpec& spec) {
   StrategyConfig config;
   config.strategy = spec.cell.strategy;

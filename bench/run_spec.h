@@ -11,6 +11,7 @@
 
 #include "bench/options.h"
 #include "datasets/dataset.h"
+#include "datasets/sharded_sampler.h"
 #include "parallel/strategy.h"
 
 namespace ddpbench::bench {
@@ -45,6 +46,9 @@ struct RunSpec {
   int verify_steps() const { return reference_fd < 0 ? 0 : options.verify_steps; }
   std::int64_t global_batch() const { return per_device_batch * cell.world_size; }
 };
+
+// Which samples the run's shards see; the same on all its processes.
+data::ShardedSampler make_sampler(const RunSpec& spec);
 
 // The strategy's part of the specification.
 StrategyConfig strategy_config(const RunSpec& spec);

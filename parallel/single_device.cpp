@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "parallel/single_device.h"
 
+#include "kernels/ops/tensor_layout.h"
 #include "parallel/step_parts.h"
 
 namespace ddpbench {
@@ -16,11 +17,14 @@ void SingleDevice::setup(const StrategyContext& context) {
 }
 
 void SingleDevice::step(const StepInput& input) {
-  const float scale = 1.0f / static_cast<float>(config_.per_device_batch);
-  forward_and_loss(*replica_, input, scale, context_.observer);
-  {
+  const std::int64_t batch = config_.per_device_batch;
+  const std::int64_t sample = ops::element_count(context_.model->input_shape);
+  const float scale = 1.0f / static_cast<float>(batch * config_.replicas);
+  for (int slice = 0; slice < config_.replicas; ++slice) {
+    const StepInput part{input.images + slice * batch * sample, input.labels + slice * batch};
+    forward_and_loss(*replica_, part, scale, context_.observer);
     const ScopedPhase phase(context_.observer, Phase::backward, replica_->stream());
-    replica_->backward();
+    replica_->backward({}, slice > 0);
   }
   update(*replica_, context_.observer);
 }

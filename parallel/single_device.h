@@ -1,7 +1,12 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// `single`: one device, no communication. The baseline of every comparison.
+// One device, no communication.
+//
+// `single`, the baseline of every comparison, is this with one replica's batch a step. `reference`,
+// what strategies are verified against, computes the global batch of `replicas` slices in rank
+// order and accumulates their gradients: so it needs one device's memory, and per-replica
+// statistics stay those of the replica.
 #pragma once
 
 #include <memory>

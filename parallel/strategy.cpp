@@ -5,7 +5,6 @@
 #include <numeric>
 
 #include "kernels/runtime/error.h"
-#include "parallel/accumulated_reference.h"
 #include "parallel/data_parallel.h"
 #include "parallel/distributed_data_parallel.h"
 #include "parallel/parameter_server.h"
@@ -77,8 +76,9 @@ StrategyPlan plan_strategy(const StrategyConfig& config) {
 }
 
 std::unique_ptr<Strategy> make_strategy(const StrategyConfig& config) {
-  if (config.strategy == "single") return std::make_unique<SingleDevice>(config);
-  if (config.strategy == "reference") return std::make_unique<AccumulatedReference>(config);
+  if (config.strategy == "single" || config.strategy == "reference") {
+    return std::make_unique<SingleDevice>(config);
+  }
   if (config.strategy == "dp") return std::make_unique<DataParallel>(config);
   if (config.strategy == "ddp") return std::make_unique<DistributedDataParallel>(config);
   if (config.strategy == "ps") return std::make_unique<ParameterServer>(config);
