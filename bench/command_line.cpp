@@ -60,7 +60,9 @@ int fetch_data(const ParsedCommand& command) {
   data::FetchOptions options;
   options.directory = data_directories(command.options.data_dir).front();
   options.force = command.options.force;
-  options.progress = [](const std::string& line) { fmt::print("{}\n", line); };
+  if (!command.options.quiet) {
+    options.progress = [](const std::string& line) { fmt::print("{}\n", line); };
+  }
   for (const std::string& name : command.names) data::fetch_dataset(name, options);
   return 0;
 }

@@ -263,7 +263,8 @@ void JoinedWorld::train() {
   inputs.reference = reference_ ? &*reference_ : nullptr;
   inputs.interrupted = interrupt_requested;
   if (is_first()) {
-    fmt::print("{}\n{}\n", data_note(spec_.dataset, options_), run_title(spec_.cell, 1));
+    fmt::print("{}\n", data_note(spec_.dataset, options_));
+    if (!options_.quiet) fmt::print("{}\n", run_title(spec_.cell, 1));
   }
   RankSession session(spec_, inputs, writer_);
   startup_s_ = seconds_since(begin_);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Options: the fully resolved configuration of one command (DESIGN.md section 5). Plain data;
+// Options: the fully resolved configuration of one command (docs/cli.md). Plain data;
 // filled by option_parser from defaults, configuration file, DDPBENCH_ variables and flags, in that
 // order, and handed to worker processes as JSON.
 #pragma once
@@ -31,7 +31,7 @@ struct Injection {
   bool operator==(const Injection&) const = default;
 };
 
-inline constexpr std::int64_t kDefaultBatchSize = 64;  // the notebook's
+inline constexpr std::int64_t kDefaultBatchSize = 64;  // as configs/mnist.json
 
 struct Options {
   std::vector<std::string> strategies = {"single"};

@@ -100,9 +100,7 @@ double tolerance_for(const RunSpec& spec, const nn::ModelSpec& model) {
 
 DeviceChoice choose_device(const Options& options) {
   if (options.device == "cuda") {
-    throw UnavailableError(
-        "--device=cuda: this build has no CUDA module; configure with -DDDPBENCH_ENABLE_CUDA=ON or "
-        "use --device=cpu");
+    throw UnavailableError("--device=cuda: this version has no CUDA module; use --device=cpu");
   }
   if (options.backend != "auto" && options.backend != "ring") {
     throw UnavailableError(

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kMarksReserved = 32;
 constexpr std::size_t kBucketsReserved = 1024;
-constexpr double kObservationShare = 0.005;  // of the step, at most (DESIGN.md section 4)
+constexpr double kObservationShare = 0.005;  // of the step, at most (docs/metrics.md)
 
 bool is_compute(Phase phase) {
   return phase == Phase::forward || phase == Phase::loss || phase == Phase::backward ||

@@ -65,8 +65,6 @@ struct StrategyPlan {
   std::vector<ProcessPlan> processes;  // by process rank: workers, then servers
   int sampler_shards = 1;              // = replicas
   std::int64_t global_batch = 0;
-  bool exact = true;               // computes what `single` computes, up to rounding
-  std::string approximate_reason;  // when not exact
 };
 
 // Throws ConfigError for impossible configurations (single with several replicas, no server for

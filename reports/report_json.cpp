@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The whole report as JSON (DESIGN.md section 6).
+// The whole report as JSON (schema/report-1.schema.json).
 #include <cmath>
 
 #include "kernels/runtime/error.h"

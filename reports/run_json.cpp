@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One run as JSON, in the order of DESIGN.md section 6.
+// One run as JSON, in the order of schema/report-1.schema.json.
 #include <algorithm>
 #include <cmath>
 

@@ -16,7 +16,7 @@
 namespace ddpbench::launch {
 namespace {
 
-constexpr int kRankLostExitCode = 4;  // DESIGN.md section 5: a rank died or a deadline passed
+constexpr int kRankLostExitCode = 4;  // a rank died or a deadline passed (docs/cli.md)
 
 using Ranks = std::span<const RankSight>;
 

@@ -202,6 +202,7 @@ TEST_P(BadCommands, AreRefusedWithAClearError) {
   program.write("typo.json", R"({"modle": "lenet5"})");
   program.write("model.json", R"({"name": "m", "input": [1, 28, 28], "layers": [
       {"name": "fc1", "type": "linear", "in_features": 5, "out_features": 10}]})");
+  program.write("no_data.json", R"({"dataset": {"name": "mnist", "on_missing": "error"}})");
   program.write("absent_model.json", R"({"model": "lenet"})");
   program.write("wrong_model.json", R"({"model": "model.json"})");
   program.write("data/mnist/train-images-idx3-ubyte", std::string("\0\0\x08\x03\0\0", 6));
@@ -219,6 +220,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadCommand{"TruncatedConfiguration", {"--config=truncated.json"}, 2, "truncated.json"},
         BadCommand{"MisspeltKey", {"--config=typo.json"}, 2, "/modle"},
         BadCommand{"AbsentConfiguration", {"--config=mnits"}, 2, "mnist"},
+        BadCommand{"AbsentData", {"--config=no_data.json", "--strategy=single"}, 2, "data fetch"},
+        BadCommand{"UnknownDataSet", {"data", "fetch", "mnits"}, 2, "mnist"},
         BadCommand{"AbsentModel", {"--config=absent_model.json"}, 2, "lenet5"},
         BadCommand{"WrongModelShape", {"--config=wrong_model.json"}, 2, "/layers/0"},
         BadCommand{"ExistingWeights",
