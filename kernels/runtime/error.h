@@ -22,7 +22,7 @@ class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
   virtual const char* kind() const noexcept = 0;
-  // Exit code of a process that ends because of this error (DESIGN.md section 5).
+  // Exit code of a process that ends because of this error (docs/cli.md).
   virtual int exit_code() const noexcept = 0;
 };
 
