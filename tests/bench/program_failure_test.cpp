@@ -113,7 +113,7 @@ TEST_P(Interrupt, InMidEpochLeavesAPartialReportAndNoProcess) {
       [&](int pid) {
         EXPECT_TRUE(Program::wait_until(
             [&] { return program.processes().size() >= GetParam().processes; }));
-        ::usleep(1'000'000);  // past set-up, into the epoch
+        ::usleep(3'000'000);  // well past set-up, into the epoch
         ::kill(pid, GetParam().signal);
       });
   EXPECT_EQ(result.exit_code, 130) << result.err;
