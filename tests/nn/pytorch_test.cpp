@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A PyTorch user loads our weights and gets our outputs. Skips where PyTorch is not installed.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <sys/wait.h>
@@ -32,7 +33,8 @@ TEST(PyTorch, ComputesOurLogitsFromOurFile) {
   write_safetensors((folder / "batch.safetensors").string(),
                     {{"input", {16, 1, 28, 28}, samples}, {"logits", {16, 10}, logits}});
   const std::string script = std::string(DDPBENCH_SOURCE_DIR) + "/tests/nn/check_safetensors.py";
-  const int status = std::system((python() + " " + script + " " + folder.string()).c_str());
+  const int status =
+      std::system(fmt::format("\"{}\" \"{}\" \"{}\"", python(), script, folder.string()).c_str());
   fs::remove_all(folder);
   ASSERT_TRUE(WIFEXITED(status)) << python() << " was ended by a signal";
   if (WEXITSTATUS(status) == kNoTorch) {
