@@ -319,7 +319,6 @@ void RankSession::evaluate(EpochResult& epoch) {
   const std::size_t image_bytes = dataset_.info.sample_bytes() * sizeof(float);
   const auto batch = static_cast<std::size_t>(spec_.per_device_batch);
   const auto work = [&](std::size_t i) {
-    if (evaluation_memory_.size() <= i) return;
     const Buffer& memory = evaluation_memory_[i];
     const data::BatchBuffer buffer{
         reinterpret_cast<float*>(memory.data()),

@@ -2,9 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "parallel/replica.h"
 
-#include <vector>
-
 #include "kernels/runtime/error.h"
+#include "parallel/step_parts.h"
 
 namespace ddpbench {
 namespace {
@@ -42,12 +41,7 @@ Replica::Replica(const nn::ModelSpec& model, Device& device, ops::OpBackend& bac
 
 void Replica::reset() {
   options_.initialize(graph_);
-  if (velocity_) {
-    // Zeroes through the device's copy, because the memory need not be the host's.
-    const std::vector<std::byte> zeros(velocity_.bytes());
-    device_.copy(*stream_, velocity_.view(), {const_cast<std::byte*>(zeros.data()), zeros.size()});
-    stream_->synchronize();
-  }
+  if (velocity_) fill_with_zeros(device_, *stream_, velocity_);
   take_totals();
 }
 

@@ -156,10 +156,7 @@ void ServerShard::handle_push() {
 void ServerShard::handle_reset() {
   if (config_.ps_update == PsUpdate::worker) return;
   context_.world->recv(shard_of(weights_), 0, {.start = kStart}).wait(*stream_);
-  const std::vector<std::byte> zeros(velocity_.bytes());
-  context_.devices[0]->copy(*stream_, velocity_.view(),
-                            {const_cast<std::byte*>(zeros.data()), zeros.size()});
-  stream_->synchronize();
+  fill_with_zeros(*context_.devices[0], *stream_, velocity_);
 }
 
 }  // namespace ddpbench

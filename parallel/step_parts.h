@@ -41,6 +41,10 @@ PlanSummary agree_on_plan(comm::Communicator& world, Device& device, const PlanS
 // since its mappings end with it.
 void deregister_quietly(comm::Communicator& world, const Buffer& buffer) noexcept;
 
+// Zeroes memory of `device` (through its own copy: the memory need not be the host's) and waits for
+// it.
+void fill_with_zeros(Device& device, Stream& stream, const Buffer& buffer);
+
 // A whole flat buffer, or a range of it, as fp32 elements.
 inline comm::Elements flat_elements(const BufferView& view) {
   return {view.data, view.bytes / sizeof(float), DataType::fp32};
