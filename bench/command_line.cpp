@@ -8,6 +8,7 @@
 #include <exception>
 
 #include "bench/build_info.h"
+#include "bench/commands/subcommand.h"
 #include "bench/data_places.h"
 #include "bench/environment_capture.h"
 #include "bench/info.h"
@@ -93,6 +94,10 @@ int execute(const ParsedCommand& command, const InstallPaths& paths,
 
 int command_line_main(const std::vector<std::string>& arguments) {
   try {
+    const std::string first = arguments.size() > 1 ? arguments[1] : "";
+    if (const SubcommandEntry* subcommand = find_subcommand(first)) {
+      return run_subcommand(*subcommand, {arguments.begin() + 2, arguments.end()});
+    }
     const Variables variables = process_variables();
     const InstallPaths paths = find_install_paths("/proc/self/exe", build_info().source_directory);
     const ParseContext context = parse_context(variables, paths.config_directories());

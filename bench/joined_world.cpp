@@ -330,8 +330,8 @@ launch::RunFailure JoinedWorld::first_failure(const launch::RankError& own) {
 
 void JoinedWorld::write(const launch::SuperviseResult& result) {
   report::Run run = collect_run(spec_, channels_, result);
-  run.time.startup_s = startup_s_;
-  run.time.total_s = seconds_since(begin_);
+  if (startup_s_ > 0) run.time.startup_s = report::Figure::of(startup_s_);
+  run.time.total_s = report::Figure::of(seconds_since(begin_));
   report_.status = run.status;
   report_.error = run.error;
   report_.runs.push_back(std::move(run));

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/commands/subcommand.h"
 #include "bench/option_table.h"
 #include "bench/option_value.h"
 
@@ -51,6 +52,8 @@ constexpr ExitCode kExitCodes[] = {
     {3, "something asked for is not here (device, backend, library)"},
     {4, "a rank died or a deadline passed"},
     {5, "strategies disagree: verification failed"},
+    {6, "regression (check)"},
+    {7, "inconclusive (check)"},
     {130, "interrupted; a partial report was written"},
 };
 
@@ -80,18 +83,24 @@ std::string flag_with_hint(const OptionDefinition& definition) {
   return definition.is_switch() ? flag : flag + "=" + definition.hint;
 }
 
-std::string option_lines(const OptionDefinition& definition) {
-  const bool key_only = (definition.sources & kFlag) == 0;
-  std::string line = key_only ? fmt::format("  {}: {}", definition.name, definition.hint)
-                              : fmt::format("  {}", flag_with_hint(definition));
+// `name` at the left, its explanation at the right, below it when `name` is long.
+std::string two_columns(std::string_view name, std::string_view help) {
+  std::string line = fmt::format("  {}", name);
   if (line.size() >= kHelpColumn)
     line.append("\n").append(kHelpColumn, ' ');
   else
     line.resize(kHelpColumn, ' ');
+  return line + wrapped(help, kHelpColumn, kHelpColumn);
+}
+
+std::string option_lines(const OptionDefinition& definition) {
+  const bool key_only = (definition.sources & kFlag) == 0;
   std::string help = definition.help;
   const std::string value = default_text(definition);
   if (!value.empty() && !definition.is_switch()) help += fmt::format(" [{}]", value);
-  return line + wrapped(help, kHelpColumn, kHelpColumn);
+  return two_columns(key_only ? fmt::format("{}: {}", definition.name, definition.hint)
+                              : flag_with_hint(definition),
+                     help);
 }
 
 std::vector<std::string> groups() {
@@ -134,9 +143,9 @@ std::string option_row(const OptionDefinition& definition) {
 
 std::string help_text() {
   std::string text = "Usage:\n";
-  for (const Usage& usage : kUsages)
-    text += fmt::format("  {:<{}}{}", usage.line, kHelpColumn - 2,
-                        wrapped(usage.help, kHelpColumn, kHelpColumn));
+  for (const Usage& usage : kUsages) text += two_columns(usage.line, usage.help);
+  for (const SubcommandEntry& entry : subcommands())
+    text += two_columns(entry.usage, entry.summary);
   text += fmt::format("\n{}", wrapped(kPurpose, 0, 0));
   for (const std::string& group : groups()) {
     text += fmt::format("\n{}:\n", group);
@@ -159,6 +168,8 @@ std::string cli_document() {
       "# Command line\n\n";
   text += fmt::format("{}\n\n| command | does |\n|---|---|\n", kPurpose);
   for (const Usage& usage : kUsages) text += fmt::format("| `{}` | {} |\n", usage.line, usage.help);
+  for (const SubcommandEntry& entry : subcommands())
+    text += fmt::format("| `{}` | {} |\n", cell(entry.usage), entry.summary);
   text += fmt::format("\n{}\n", kPrecedence);
   for (const std::string& group : groups()) {
     text += fmt::format(
@@ -168,6 +179,8 @@ std::string cli_document() {
     for (const OptionDefinition& definition : option_table())
       if (definition.group == group) text += option_row(definition);
   }
+  for (const SubcommandEntry& entry : subcommands())
+    text += fmt::format("\n## ddpbench {}\n\n```\n{}```\n", entry.name, subcommand_help(entry));
   text += "\n## Exit codes\n\n| exit | meaning |\n|---|---|\n";
   for (const ExitCode& exit : kExitCodes)
     text += fmt::format("| {} | {} |\n", exit.code, exit.meaning);

@@ -11,6 +11,7 @@
 #include <map>
 
 #include "bench/build_info.h"
+#include "bench/commands/subcommand.h"
 #include "bench/config_file.h"
 #include "bench/option_help.h"
 #include "bench/option_layer.h"
@@ -50,6 +51,11 @@ const char* words_of(Command command) {
 
 [[noreturn]] void refuse_argument(const std::string& argument) {
   std::vector<std::string> known = {"info", "data", "data list", "data fetch"};
+  for (const SubcommandEntry& entry : subcommands()) known.push_back(entry.name);
+  if (find_subcommand(argument) != nullptr) {
+    throw ConfigError(
+        fmt::format("'{0}' must be the first word: ddpbench {0}, then its own options.", argument));
+  }
   if (!argument.starts_with("-"))
     throw ConfigError(fmt::format(
         "unexpected argument '{}'.{} Lists are written with commas (--gpus=1,2,4); `ddpbench "

@@ -4,6 +4,7 @@
 # Command line, configuration files, environment and build information.
 set(DDPBENCH_BENCH_OPTION_SOURCES
   build_info.cpp
+  commands/subcommand.cpp
   config_file.cpp
   environment_capture.cpp
   host_limits.cpp

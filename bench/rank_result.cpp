@@ -16,6 +16,13 @@ double number(const json& value) {
   return value.is_null() ? std::numeric_limits<double>::infinity() : value.get<double>();
 }
 
+json optional_number(const std::optional<double>& value) {
+  return value ? json(*value) : json(nullptr);
+}
+std::optional<double> optional_number(const json& value) {
+  return value.is_null() ? std::nullopt : std::optional(value.get<double>());
+}
+
 json to_json(const EpochResult& epoch) {
   return {{"epoch", epoch.epoch},
           {"begin_s", epoch.begin_s},
@@ -85,10 +92,10 @@ std::string to_json_text(const RankResult& result) {
                   {"devices", list(result.devices)},
                   {"parameters", result.parameters},
                   {"verification", list(result.verification)},
-                  {"verify_s", result.verify_s},
-                  {"warmup_s", result.warmup_s},
-                  {"train_s", result.train_s},
-                  {"evaluate_s", result.evaluate_s},
+                  {"verify_s", optional_number(result.verify_s)},
+                  {"warmup_s", optional_number(result.warmup_s)},
+                  {"train_s", optional_number(result.train_s)},
+                  {"evaluate_s", optional_number(result.evaluate_s)},
                   {"epochs", list(result.epochs)}};
   return j.dump();
 }
@@ -101,10 +108,10 @@ RankResult rank_result_from_text(const std::string& text) {
   for (const json& device : j.at("devices")) result.devices.push_back(device_from(device));
   j.at("parameters").get_to(result.parameters);
   for (const json& v : j.at("verification")) result.verification.push_back(verification_from(v));
-  j.at("verify_s").get_to(result.verify_s);
-  j.at("warmup_s").get_to(result.warmup_s);
-  j.at("train_s").get_to(result.train_s);
-  j.at("evaluate_s").get_to(result.evaluate_s);
+  result.verify_s = optional_number(j.at("verify_s"));
+  result.warmup_s = optional_number(j.at("warmup_s"));
+  result.train_s = optional_number(j.at("train_s"));
+  result.evaluate_s = optional_number(j.at("evaluate_s"));
   for (const json& epoch : j.at("epochs")) result.epochs.push_back(epoch_from(epoch));
   return result;
 }

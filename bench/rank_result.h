@@ -40,7 +40,8 @@ struct RankResult {
   std::vector<DeviceResult> devices;
   std::int64_t parameters = 0;
   std::vector<VerificationResult> verification;  // one a local replica; empty: not done
-  double verify_s = 0, warmup_s = 0, train_s = 0, evaluate_s = 0;
+  // Seconds; empty until that part is done, train_s and evaluate_s until one epoch is.
+  std::optional<double> verify_s, warmup_s, train_s, evaluate_s;
   std::vector<EpochResult> epochs;
 };
 

@@ -267,11 +267,11 @@ void RankSession::train_epoch(int epoch) {
   row.samples = static_cast<std::int64_t>(totals.samples);
   row.loss_sum = totals.loss_sum;
   row.correct = totals.correct;
-  result_.train_s += row.end_s - row.begin_s;
+  result_.train_s = result_.train_s.value_or(0) + row.end_s - row.begin_s;
 
   writer_.state(launch::RankState::evaluating);
   evaluate(row);
-  result_.evaluate_s += devices_[0]->now_s() - row.end_s;
+  result_.evaluate_s = result_.evaluate_s.value_or(0) + devices_[0]->now_s() - row.end_s;
   result_.epochs.push_back(row);
   publish();
 }

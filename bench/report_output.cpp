@@ -3,7 +3,6 @@
 #include "bench/report_output.h"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <array>
@@ -14,6 +13,7 @@
 
 #include "bench/build_info.h"
 #include "bench/environment_capture.h"
+#include "bench/terminal.h"
 #include "kernels/ops/backend.h"
 #include "kernels/runtime/error.h"
 #include "reports/metrics.h"
@@ -28,13 +28,6 @@ std::string utc_now(const char* format) {
   std::array<char, 64> text{};
   std::strftime(text.data(), text.size(), format, &utc);
   return text.data();
-}
-
-// 0 (no limit) when stdout is no terminal.
-int terminal_width() {
-  winsize size{};
-  const bool known = ::isatty(STDOUT_FILENO) != 0 && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0;
-  return known ? size.ws_col : 0;
 }
 
 // ddpbench-<UTC time>.json, numbered on when another run of the same second took it.

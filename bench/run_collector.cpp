@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "bench/environment_capture.h"
+#include "bench/phase_figures.h"
 #include "bench/rank_result.h"
 #include "reports/metrics.h"
 
@@ -69,61 +70,16 @@ void fill_steps(const Collected& all, report::Run& run) {
   run.samples_per_s_per_device = report::Figure::of(rate / run.world_size);
 }
 
-// The median over steps of the maximum over ranks of a figure; only steps in which it was observed.
-template <typename Value>
-report::Figure median_of_slowest(const Collected& all, Value value) {
-  // Ranks may observe at different intervals: only steps that all observed are compared.
-  std::map<std::uint32_t, std::pair<std::size_t, double>> by_step;  // ranks, their maximum
-  for (const auto& steps : all.steps) {
-    for (const auto& step : steps) {
-      if (step.phases_observed == 0) continue;
-      auto& [ranks, maximum] = by_step[step.step];
-      maximum = ranks == 0 ? value(step) : std::max(maximum, value(step));
-      ++ranks;
-    }
-  }
-  std::vector<double> slowest;
-  for (const auto& [step, entry] : by_step) {
-    if (entry.first == all.steps.size()) slowest.push_back(entry.second);
-  }
-  if (slowest.empty()) return report::Figure::missing("phases were not observed");
-  return report::Figure::of(report::median(slowest));
+// ps that updates on the servers has no optimizer phase of its own.
+void note_server_update(const RunSpec& spec, std::map<std::string, report::Figure>& phases) {
+  if (spec.cell.strategy != "ps" || spec.options.ps_update != "server") return;
+  phases["optimizer_s"] =
+      report::Figure::missing("the parameters are updated on the servers, within pull");
 }
 
 void fill_phases(const Collected& all, report::Run& run) {
-  for (std::size_t p = 0; p < kPhaseCount; ++p) {
-    const auto phase = static_cast<Phase>(p);
-    const auto figure =
-        median_of_slowest(all, [p](const launch::StepRecord& step) { return step.phase_s[p]; });
-    // A strategy adds its own phases; the common ones are there for all.
-    const bool common = phase == Phase::data_wait || phase == Phase::forward ||
-                        phase == Phase::loss || phase == Phase::backward ||
-                        phase == Phase::optimizer;
-    if (!common && (!figure.value || *figure.value == 0)) continue;
-    run.phases[std::string(to_string(phase)) + "_s"] = figure;
-  }
-  if (run.strategy == "ps" && all.spec.options.ps_update == "server") {
-    run.phases["optimizer_s"] =
-        report::Figure::missing("the parameters are updated on the servers, within pull");
-  }
-  const auto comm = median_of_slowest(all, [](const auto& step) { return step.comm_s; });
-  const auto exposed =
-      median_of_slowest(all, [](const auto& step) { return step.comm_s - step.comm_overlapped_s; });
-  run.phases["comm_s"] = comm;
-  run.phases["comm_exposed_s"] = exposed;
-  run.phases["comm_wait_s"] =
-      median_of_slowest(all, [](const auto& step) { return step.comm_wait_s; });
-  // Over all observed steps and ranks: a median of ratios would hide how much time they stand for.
-  double total = 0;
-  double overlapped = 0;
-  for (const auto& steps : all.steps) {
-    for (const auto& step : steps) {
-      total += step.comm_s;
-      overlapped += step.comm_overlapped_s;
-    }
-  }
-  run.phases["overlap_ratio"] =
-      comm.value ? report::overlap_ratio(total, overlapped) : report::Figure::missing(comm.reason);
+  run.phases = phase_figures(all.steps);
+  note_server_update(all.spec, run.phases);
 }
 
 // Sums over processes; time from the first begin to the last end.
@@ -208,7 +164,11 @@ void fill_devices(const Collected& all, const launch::SuperviseResult& result, r
           timed ? report::Figure::of(report::median(step_times(all.steps[r])))
                 : report::Figure::missing(device.role == "server" ? "servers take no steps"
                                                                   : "no timed step was finished");
-      if (timed) row.buckets = bucket_rows(all.buckets[r], all.steps[r]);
+      if (timed) {
+        row.phases = phase_figures({&all.steps[r], 1});
+        note_server_update(all.spec, row.phases);
+        row.buckets = bucket_rows(all.buckets[r], all.steps[r]);
+      }
       if (!run.devices.empty() || r == 0) run.device_model = device.model;
       run.devices.push_back(std::move(row));
     }
@@ -271,14 +231,29 @@ void fill_verification_status(const Collected& all, report::Run& run) {
   run.verification.tolerance = report::Figure::missing(reason);
 }
 
-void fill_times(const Collected& all, const launch::SuperviseResult& result, report::Run& run) {
-  run.time.startup_s = result.startup_s;
+// The longest of the ranks.
+report::Figure longest(const Collected& all, std::optional<double> RankResult::*part,
+                       const std::string& reason) {
+  std::optional<double> most;
   for (const RankResult& rank : all.results) {
-    run.time.verify_s = std::max(run.time.verify_s, rank.verify_s);
-    run.time.warmup_s = std::max(run.time.warmup_s, rank.warmup_s);
-    run.time.train_s = std::max(run.time.train_s, rank.train_s);
-    run.time.evaluate_s = std::max(run.time.evaluate_s, rank.evaluate_s);
+    const std::optional<double>& seconds = rank.*part;
+    if (seconds) most = std::max(most.value_or(0), *seconds);
   }
+  return most ? report::Figure::of(*most) : report::Figure::missing(reason);
+}
+
+void fill_times(const Collected& all, const launch::SuperviseResult& result, report::Run& run) {
+  const auto reached = [&](const char* otherwise) {
+    return run.status == report::Status::ok ? otherwise : "the run ended before it was done";
+  };
+  run.time.startup_s = result.startup_s > 0 ? report::Figure::of(result.startup_s)
+                                            : report::Figure::missing(reached("not recorded"));
+  run.time.verify_s =
+      longest(all, &RankResult::verify_s,
+              all.spec.verify_steps() == 0 ? "nothing was verified" : reached("not recorded"));
+  run.time.warmup_s = longest(all, &RankResult::warmup_s, reached("not recorded"));
+  run.time.train_s = longest(all, &RankResult::train_s, reached("not recorded"));
+  run.time.evaluate_s = longest(all, &RankResult::evaluate_s, reached("not recorded"));
 }
 
 report::ErrorInfo error_info(const launch::RunFailure& failure, const Collected& all) {

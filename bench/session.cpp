@@ -108,7 +108,7 @@ report::Run Session::run_spec(RunSpec& spec) {
   if (failure || interrupt_requested()) {
     report::Run run = planned_run(spec);
     run.status = failure ? report::Status::failed : report::Status::interrupted;
-    run.time.total_s = seconds_since(begin);
+    run.time.total_s = report::Figure::of(seconds_since(begin));
     if (failure) {
       run.error = reference_error(*failure);
       exit_codes_.push_back(failure_exit_code(failure->error));
@@ -119,7 +119,7 @@ report::Run Session::run_spec(RunSpec& spec) {
   launch::RankChannels channels = launch::RankChannels::create(channel_layout(spec, model_));
   const launch::SuperviseResult result = launch_run(spec, channels, progress_);
   report::Run run = collect_run(spec, channels, result);
-  run.time.total_s = seconds_since(begin);
+  run.time.total_s = report::Figure::of(seconds_since(begin));
   if (result.failure) {
     exit_codes_.push_back(failure_exit_code(result.failure->error));
     fmt::print(stderr, "ddpbench: {}: {}\n", run_title(spec.cell, options_.repetitions),

@@ -79,6 +79,9 @@ struct DeviceRow {
   std::uint64_t peak_bytes = 0;
   std::map<std::string, std::uint64_t> by_category_bytes;  // peak by category
   Figure process_peak_rss_bytes;
+  // "forward_s", ..., "comm_wait_s": medians over the observed steps of this rank alone
+  // (Run::phases has those of the slowest rank). Empty for servers.
+  std::map<std::string, Figure> phases;
   std::vector<BucketRow> buckets;
 };
 
@@ -98,8 +101,9 @@ struct Scaling {
   double efficiency = 0;
 };
 
-struct Times {  // seconds
-  double startup_s = 0, verify_s = 0, warmup_s = 0, train_s = 0, evaluate_s = 0, total_s = 0;
+// Parts of a run, seconds; missing where the run ended before them.
+struct Times {
+  Figure startup_s, verify_s, warmup_s, train_s, evaluate_s, total_s;
 };
 
 struct Run {

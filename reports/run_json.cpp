@@ -43,10 +43,16 @@ Json dataset_json(const Run& run) {
   return json;
 }
 
-Json time_json(const Times& time) {
-  return {{"startup_s", time.startup_s},   {"verify_s", time.verify_s},
-          {"warmup_s", time.warmup_s},     {"train_s", time.train_s},
-          {"evaluate_s", time.evaluate_s}, {"total_s", time.total_s}};
+Json time_json(const Run& run) {
+  const std::string reason = missing_reason(run);
+  Json json;
+  put_figure(json, "startup_s", run.time.startup_s, reason);
+  put_figure(json, "verify_s", run.time.verify_s, reason);
+  put_figure(json, "warmup_s", run.time.warmup_s, reason);
+  put_figure(json, "train_s", run.time.train_s, reason);
+  put_figure(json, "evaluate_s", run.time.evaluate_s, reason);
+  put_figure(json, "total_s", run.time.total_s, reason);
+  return json;
 }
 
 Json epoch_json(const EpochRow& epoch) {
@@ -110,6 +116,8 @@ Json device_json(const DeviceRow& device, const std::string& reason) {
   }
   put_figure(memory, "process_peak_rss_bytes", device.process_peak_rss_bytes, reason);
   json["memory"] = std::move(memory);
+  json["phases"] = Json::object();
+  for (const auto& [name, figure] : device.phases) put_figure(json["phases"], name, figure, reason);
   json["buckets"] = Json::array();
   for (const BucketRow& bucket : device.buckets) json["buckets"].push_back(bucket_json(bucket));
   return json;
@@ -183,7 +191,7 @@ Json run_json(const Run& run) {
   Json json;
   put_status(json, run);
   put_setting(json, run);
-  json["time"] = time_json(run.time);
+  json["time"] = time_json(run);
   json["epochs"] = Json::array();
   for (const EpochRow& epoch : run.epochs) json["epochs"].push_back(epoch_json(epoch));
   json["step"] = step_json(run);

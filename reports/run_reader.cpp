@@ -47,9 +47,8 @@ void read_dataset(const JsonCursor& value, Run& run) {
 }
 
 Times read_time(const JsonCursor& value) {
-  return {value.at("startup_s").number(),  value.at("verify_s").number(),
-          value.at("warmup_s").number(),   value.at("train_s").number(),
-          value.at("evaluate_s").number(), value.at("total_s").number()};
+  return {value.figure("startup_s"), value.figure("verify_s"),   value.figure("warmup_s"),
+          value.figure("train_s"),   value.figure("evaluate_s"), value.figure("total_s")};
 }
 
 EpochRow read_epoch(const JsonCursor& value) {
@@ -89,12 +88,17 @@ StepSection read_step(const JsonCursor& value) {
   return step;
 }
 
-std::map<std::string, Figure> read_phases(const JsonCursor& value) {
-  std::map<std::string, Figure> phases;
-  for (const char* name : kCommonPhases) phases[name] = value.figure(name);
+std::map<std::string, Figure> read_figures(const JsonCursor& value) {
+  std::map<std::string, Figure> figures;
   for (const auto& [name, figure] : value.members()) {
-    if (!name.ends_with(kReasonSuffix)) phases[name] = value.figure(name);
+    if (!name.ends_with(kReasonSuffix)) figures[name] = value.figure(name);
   }
+  return figures;
+}
+
+std::map<std::string, Figure> read_phases(const JsonCursor& value) {
+  std::map<std::string, Figure> phases = read_figures(value);
+  for (const char* name : kCommonPhases) phases[name] = value.figure(name);
   return phases;
 }
 
@@ -129,6 +133,7 @@ DeviceRow read_device(const JsonCursor& value) {
   }
   device.step_time_median_s = value.figure("step_time_median_s");
   read_memory(value.at("memory"), device);
+  if (const auto phases = value.find("phases")) device.phases = read_figures(*phases);
   for (const JsonCursor& bucket : value.at("buckets").elements()) {
     device.buckets.push_back(read_bucket(bucket));
   }

@@ -108,14 +108,15 @@ class Interrupt : public testing::TestWithParam<Interruption> {
 
 TEST_P(Interrupt, InMidEpochLeavesAPartialReportAndNoProcess) {
   program.write("lenet.json", kConfig);
-  const auto result = program.run(
-      small_run(GetParam().strategy, {"--steps=100000", "--timeout=0", "--verify-steps=0"}),
-      [&](int pid) {
-        EXPECT_TRUE(Program::wait_until(
-            [&] { return program.processes().size() >= GetParam().processes; }));
-        ::usleep(3'000'000);  // well past set-up, into the epoch
-        ::kill(pid, GetParam().signal);
-      });
+  const auto result =
+      program.run(small_run(GetParam().strategy,
+                            {"--epochs=50", "--steps=100000", "--timeout=0", "--verify-steps=0"}),
+                  [&](int pid) {
+                    EXPECT_TRUE(Program::wait_until(
+                        [&] { return program.processes().size() >= GetParam().processes; }));
+                    ::usleep(3'000'000);  // well past set-up, into the epoch
+                    ::kill(pid, GetParam().signal);
+                  });
   EXPECT_EQ(result.exit_code, 130) << result.err;
   EXPECT_TRUE(program.processes().empty());
   const json report = program.report();

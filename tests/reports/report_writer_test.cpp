@@ -182,7 +182,7 @@ TEST_F(ReportWriter, LeavesTheOldFileAndNoTemporaryOneWhenWritingFails) {
 
 TEST_F(ReportWriter, LeavesNothingWhenTheReportItselfIsWrong) {
   Report report = test::sample_report();
-  report.runs[0].time.total_s = std::numeric_limits<double>::infinity();
+  report.runs[0].time.total_s = Figure::of(std::numeric_limits<double>::infinity());
   EXPECT_THROW(write_report(report, path_, false), InternalError);
   EXPECT_EQ(files(), 0u);
 }

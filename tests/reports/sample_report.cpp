@@ -17,6 +17,7 @@ DeviceRow sample_device(int rank, std::uint64_t peak_bytes) {
   device.device = "cpu:" + std::to_string(rank);
   device.cores = {rank};
   device.step_time_median_s = Figure::of(0.02);
+  device.phases = {{"forward_s", Figure::of(0.008)}, {"comm_wait_s", Figure::of(0.001)}};
   device.peak_bytes = peak_bytes;
   device.by_category_bytes = {{"weights", 1686568}, {"activations", 20 * kMiB}};
   device.process_peak_rss_bytes = Figure::of(123456789);
@@ -82,7 +83,8 @@ Run sample_run(const char* strategy, int world_size, double samples_per_s) {
   run.dataset_source = "files";
   run.train_samples = 60000;
   run.test_samples = 10000;
-  run.time = {0.1, 0.2, 0.3, 10, 1.5, 12.1};
+  run.time = {Figure::of(0.1), Figure::of(0.2), Figure::of(0.3),
+              Figure::of(10),  Figure::of(1.5), Figure::of(12.1)};
   run.epochs = {{0, 10, 60032, 6003.2, 0.2345, 0.93, Figure::of(0.9812)}};
   run.step.warmup = 10;
   run.step.count = 3;

@@ -1,0 +1,48 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Subcommands with options of their own (show, ...), beside the comparison and its option table. To
+// add one: a class in a file of its own here, and a line in subcommands() (subcommand.cpp).
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace ddpbench::bench {
+
+class Subcommand {
+ public:
+  virtual ~Subcommand() = default;
+  // Adds options and positional arguments, bound to members of this object. Long options are
+  // written with '-'; users may write '_' too.
+  virtual void define(CLI::App& app) = 0;
+  // After a successful parse; returns the exit code. Errors are thrown (kernels/runtime/error.h).
+  virtual int run() = 0;
+};
+
+struct SubcommandEntry {
+  std::string name;     // "show"
+  std::string usage;    // "ddpbench show REPORT..."
+  std::string summary;  // a line for the list of commands
+  std::function<std::unique_ptr<Subcommand>()> make;
+};
+
+// In the order in which help and documents name them.
+const std::vector<SubcommandEntry>& subcommands();
+// Null when there is none.
+const SubcommandEntry* find_subcommand(const std::string& name);
+
+// Parses `arguments` (after the subcommand's name) and runs. Throws ConfigError for unknown options
+// (naming the nearest one), missing values and missing arguments.
+int run_subcommand(const SubcommandEntry& entry, const std::vector<std::string>& arguments);
+
+// What `ddpbench NAME --help` prints; docs/cli.md shows the same.
+std::string subcommand_help(const SubcommandEntry& entry);
+
+}  // namespace ddpbench::bench
