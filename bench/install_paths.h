@@ -20,7 +20,6 @@ struct InstallPaths {
   std::vector<std::string> config_directories() const;
   std::string models() const { return root + "/configs/models"; }
   std::string config_schema() const { return root + "/configs/schema/config.schema.json"; }
-  std::string report_schemas() const { return root + "/reports/schema"; }
 };
 
 // `executable` may be a link ("/proc/self/exe"). A place counts when it has a configs folder.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "bench/options.h"
+#include "kernels/runtime/nearest_name.h"
 
 namespace ddpbench::bench {
 
@@ -39,9 +40,6 @@ struct ParseContext {
 // layer, global batch that a device count does not divide, negative numbers and the like.
 ParsedCommand parse_command(const std::vector<std::string>& arguments, const ParseContext& context);
 
-// Nearest of `known` by edit distance, if near enough to suggest. Case, '-' and '_' do not matter.
-std::optional<std::string> nearest_name(const std::string& name,
-                                        const std::vector<std::string>& known);
 // " Did you mean 'x'?" with the nearest name, else nothing.
 std::string suggestion(const std::string& name, const std::vector<std::string>& known);
 

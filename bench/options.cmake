@@ -14,7 +14,6 @@ set(DDPBENCH_BENCH_OPTION_SOURCES
   option_help.cpp
   option_injection.cpp
   option_layer.cpp
-  option_names.cpp
   option_parser.cpp
   option_schema.cpp
   option_table.cpp

@@ -224,10 +224,6 @@ Loader::Loader(const Split& split, const ShardedSampler& sampler, const LoaderOp
 
 Loader::~Loader() = default;
 
-std::int64_t Loader::batch_samples() const {
-  return samples_per_shard(impl_->sampler) * std::ssize(impl_->options.shards);
-}
-
 void Loader::begin_epoch(std::int64_t epoch, std::int64_t max_steps) {
   impl_->begin_epoch(epoch, max_steps);
 }

@@ -45,8 +45,6 @@ class Loader {
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  std::int64_t batch_samples() const;  // of all its shards together
-
   // Starts assembling epoch `epoch` from step 0, at most `max_steps` steps; abandons what was
   // ahead.
   void begin_epoch(std::int64_t epoch, std::int64_t max_steps);

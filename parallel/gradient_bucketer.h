@@ -40,7 +40,6 @@ class GradientBucketer {
   // A parameter's gradient is ready; starts what can be started. Throws InternalError when it was
   // ready already.
   void ready(std::size_t parameter);
-  bool all_started() const { return next_ == buckets_.size(); }
 
  private:
   std::vector<Bucket> buckets_;

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <set>
 
-#include "kernels/nn/nearest_name.h"
 #include "kernels/runtime/error.h"
+#include "kernels/runtime/nearest_name.h"
 
 namespace ddpbench::nn {
 namespace {
@@ -70,6 +70,13 @@ json parse_json(const std::string& text, const std::string& origin) {
 
 void fail_at(const std::string& origin, const std::string& pointer, const std::string& message) {
   throw ConfigError(fmt::format("{} at {}: {}", origin, pointer.empty() ? "/" : pointer, message));
+}
+
+std::string suggestion(std::string_view name, std::span<const std::string_view> known) {
+  if (known.empty()) return "";
+  const auto nearest = nearest_name(std::string(name), {known.begin(), known.end()});
+  if (nearest) return fmt::format("; did you mean \"{}\"?", *nearest);
+  return fmt::format("; known are {}", fmt::join(known, ", "));
 }
 
 JsonReader::JsonReader(const json& value, const std::string& origin, std::string pointer)

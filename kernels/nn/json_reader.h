@@ -22,6 +22,10 @@ nlohmann::json parse_json(const std::string& text, const std::string& origin);
 [[noreturn]] void fail_at(const std::string& origin, const std::string& pointer,
                           const std::string& message);
 
+// "; did you mean \"conv2d\"?" or, when none of `known` is near, "; known are conv2d, relu". ""
+// when nothing is known.
+std::string suggestion(std::string_view name, std::span<const std::string_view> known);
+
 // One value of a document and where it stands. Does not own the document.
 class JsonReader {
  public:

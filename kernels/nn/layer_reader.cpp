@@ -9,7 +9,6 @@
 #include <span>
 #include <utility>
 
-#include "kernels/nn/nearest_name.h"
 #include "kernels/runtime/error.h"
 
 namespace ddpbench::nn {

@@ -12,7 +12,6 @@
 
 #include "kernels/nn/json_reader.h"
 #include "kernels/nn/layer_reader.h"
-#include "kernels/nn/nearest_name.h"
 #include "kernels/nn/shape_inference.h"
 #include "kernels/runtime/error.h"
 

@@ -8,7 +8,6 @@ ddpbench_add_tests(bench_options_tests
     options_environment_test.cpp
     options_injection_test.cpp
     options_layer_test.cpp
-    options_name_test.cpp
     options_round_trip_test.cpp
     options_value_test.cpp
   LIBRARIES ddpbench::bench ddpbench_schema_validator)

@@ -79,7 +79,6 @@ TEST(InstallPaths, AProgramThatIsNotInstalledUsesTheSourceTree) {
   EXPECT_EQ(paths.origin, "source tree");
   EXPECT_TRUE(std::filesystem::exists(paths.config_schema()));
   EXPECT_TRUE(std::filesystem::exists(paths.models() + "/simple_cnn.json"));
-  EXPECT_TRUE(std::filesystem::is_directory(paths.report_schemas()));
 }
 
 TEST(InstallPaths, WithoutEitherEveryPlaceIsNamed) {

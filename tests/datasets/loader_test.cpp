@@ -133,7 +133,6 @@ TEST_P(LoaderOfWorkers, DeliversEveryBatchInOrderAndNormalised) {
 
 TEST_P(LoaderOfWorkers, PutsTheShardsOfABatchOneBehindTheOther) {
   LoaderUnderTest loader(GetParam(), 2, {0, 1, 2});
-  EXPECT_EQ(loader->batch_samples(), 12);
   loader.begin_and_take(0, loader.steps_per_epoch());
 }
 

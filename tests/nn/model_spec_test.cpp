@@ -7,7 +7,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "kernels/nn/nearest_name.h"
 #include "kernels/runtime/error.h"
 #include "tests/nn/networks.h"
 
@@ -294,14 +293,6 @@ TEST(ModelSpec, FileThatIsNotThereIsNamed) {
   } catch (const ConfigError& error) {
     EXPECT_THAT(error.what(), HasSubstr("no/such/model.json"));
   }
-}
-
-TEST(NearestName, TakesTheClosestAndOnlyWhenItIsNear) {
-  const std::vector<std::string_view> names = {"linear", "relu", "add"};
-  EXPECT_EQ(nearest_name("liner", names), "linear");
-  EXPECT_EQ(nearest_name("rel", names), "relu");
-  EXPECT_EQ(nearest_name("convolution", names), "");
-  EXPECT_EQ(nearest_name("xyz", names), "");
 }
 
 }  // namespace

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "bench/option_parser.h"
+#include "kernels/runtime/nearest_name.h"
 
-namespace ddpbench::bench {
+namespace ddpbench {
 namespace {
 
 const std::vector<std::string> kKnown = {"batch-size", "global-batch-size", "gpus", "servers",
@@ -39,4 +39,4 @@ TEST(NearestName, PrefersTheSmallerDistance) {
 }
 
 }  // namespace
-}  // namespace ddpbench::bench
+}  // namespace ddpbench

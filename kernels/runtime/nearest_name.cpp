@@ -1,16 +1,12 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// Which known name somebody may have meant.
-#include <fmt/format.h>
+#include "kernels/runtime/nearest_name.h"
 
 #include <algorithm>
 #include <cctype>
 #include <numeric>
 
-#include "bench/option_parser.h"
-
-namespace ddpbench::bench {
+namespace ddpbench {
 namespace {
 
 std::string plain(std::string name) {
@@ -67,9 +63,4 @@ std::optional<std::string> nearest_name(const std::string& name,
   return nearest;
 }
 
-std::string suggestion(const std::string& name, const std::vector<std::string>& known) {
-  const auto nearest = nearest_name(name, known);
-  return nearest ? fmt::format(" Did you mean '{}'?", *nearest) : "";
-}
-
-}  // namespace ddpbench::bench
+}  // namespace ddpbench

@@ -1,0 +1,18 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The known name that a misspelt one most likely means, for error messages.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ddpbench {
+
+// Nearest of `known` by edit distance, if near enough to suggest; the first one wins a tie. Case,
+// '-' and '_' do not matter.
+std::optional<std::string> nearest_name(const std::string& name,
+                                        const std::vector<std::string>& known);
+
+}  // namespace ddpbench
