@@ -49,8 +49,7 @@ JsonDocument::JsonDocument(const std::string& text, const std::string& name) : n
   simdjson::error_code code = parser.allocate(text.size(), kDeepest);
   if (code == simdjson::SUCCESS) {
     const bool copy = text.capacity() - text.size() < kJsonPadding;
-    code = parser
-               .parse_into_document(document_, text.data() + skipped, text.size() - skipped, copy)
+    code = parser.parse_into_document(document_, text.data() + skipped, text.size() - skipped, copy)
                .error();
   }
   if (code == simdjson::MEMALLOC) {

@@ -18,7 +18,7 @@ inline constexpr std::size_t kMostMarks = 50'000'000;
 // A report nests eight deep; its configuration is the only free part. Recursion over the document
 // (writing it again) must not depend on what a file holds.
 inline constexpr std::size_t kDeepest = 64;
-inline constexpr std::size_t kMostMembers = 1000;       // of one object: looking up is linear
+inline constexpr std::size_t kMostMembers = 1000;        // of one object: looking up is linear
 inline constexpr std::size_t kMostElements = 1'000'000;  // of one array, step samples apart
 inline constexpr std::size_t kLongestText = kMebibyteBytes;
 

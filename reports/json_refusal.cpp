@@ -18,8 +18,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Where nlohmann's parser must stop: it keeps whole tokens, quotes them in its messages, and takes a
-// NUL byte for the end.
+// Where nlohmann's parser must stop: it keeps whole tokens, quotes them in its messages, and takes
+// a NUL byte for the end.
 struct Stop {
   std::size_t position;
   const char* why;
@@ -93,7 +93,8 @@ class Listener {
     position_ = position == 0 ? 0 : position - 1;  // it counts the byte that it did not like
     const std::string_view what = error.what();
     const std::size_t column = what.find(", column ");
-    std::size_t begin = column == std::string_view::npos ? what.find("] ") : what.find(": ", column);
+    std::size_t begin =
+        column == std::string_view::npos ? what.find("] ") : what.find(": ", column);
     begin = begin == std::string_view::npos ? 0 : begin + 2;
     why_ = cut(what.substr(begin));
     return false;
@@ -171,8 +172,7 @@ void refuse_json(const std::string& text, const std::string& name, const std::st
     throw ConfigError(fmt::format("report {}: not valid JSON: {}", name, why));
   }
   if (!position) {
-    throw ConfigError(
-        fmt::format("report {}: {}: {}", name, listener.pointer(), listener.why()));
+    throw ConfigError(fmt::format("report {}: {}: {}", name, listener.pointer(), listener.why()));
   }
   throw ConfigError(fmt::format("report {}: not valid JSON: {}, in {}: {}", name,
                                 line_and_column(text, *position), listener.pointer(),

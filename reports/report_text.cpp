@@ -20,8 +20,8 @@ namespace {
 
 [[noreturn]] void fail_read(const std::string& path, int code) {
   if (code == ENOENT) throw ConfigError(fmt::format("report {}: no such file", path));
-  throw ConfigError(fmt::format("report {}: cannot be read: {}", path,
-                                std::generic_category().message(code)));
+  throw ConfigError(
+      fmt::format("report {}: cannot be read: {}", path, std::generic_category().message(code)));
 }
 
 class OpenFile {

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "reports/report.h"
 #include "reports/table_cells.h"
@@ -17,11 +18,10 @@ namespace {
 template <typename Describe>
 std::string each_once(const Report& report, Describe describe) {
   std::vector<std::string> words;
+  std::unordered_set<std::string> known;
   for (const Run& run : report.runs) {
     std::string word = describe(run);
-    if (!word.empty() && std::ranges::find(words, word) == words.end()) {
-      words.push_back(std::move(word));
-    }
+    if (!word.empty() && known.insert(word).second) words.push_back(std::move(word));
   }
   return fmt::format("{}", fmt::join(words, " / "));
 }
