@@ -2,12 +2,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // JsonCursor: a JSON value that knows where it stands, so that every error names file and JSON
-// pointer. Private to reports/. A cursor must not outlive its document and file name.
+// pointer. Private to reports/. Cheap to copy; must not outlive its JsonDocument.
+//
+// What it hands out is fit for arithmetic: text is UTF-8 of at most kLongestText bytes, integers
+// fit their type and a double exactly, numbers are 0 or of a magnitude whose square is finite.
 #pragma once
 
+#include <simdjson.h>
+
+#include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <nlohmann/json.hpp>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -21,59 +27,140 @@ namespace ddpbench::report {
 
 class JsonCursor {
  public:
-  using Json = nlohmann::ordered_json;
+  class Elements;
+  class Members;
 
-  JsonCursor(const Json& value, const std::string& file) : value_(&value), file_(&file) {}
+  // The value of a whole document; `file` names it in messages and must live as long.
+  JsonCursor(simdjson::dom::element value, const std::string& file) : value_(value), file_(&file) {}
 
-  const Json& value() const { return *value_; }
-  bool is_null() const { return value_->is_null(); }
+  bool is_null() const { return value_.is_null(); }
+  bool is_boolean() const { return value_.is_bool(); }
+  bool is_number() const { return value_.is_number(); }
 
   // Member of an object. Throws when this is no object or has no such key.
   JsonCursor at(const std::string& key) const;
   // The same, or nothing when it is not there.
   std::optional<JsonCursor> find(const std::string& key) const;
-  // Elements of an array; members of an object with their keys.
-  std::vector<JsonCursor> elements() const;
-  std::vector<std::pair<std::string, JsonCursor>> members() const;
+  // For range-based for: JsonCursors; pairs of key and JsonCursor.
+  Elements elements() const;
+  Members members() const;
 
   std::string text() const;
   std::string text_or_empty() const;  // null gives ""
+  std::string text_not_empty() const;
   std::string word(std::span<const std::string_view> allowed) const;
   double number() const;
+  double amount() const;                // a number that is not negative
+  std::vector<double> amounts() const;  // of an array; made for many
   bool boolean() const;
+  // Counts are not negative: the smallest is 0 unless the caller says otherwise.
   template <typename T>
-  T integer() const;
+  T integer(T least = 0, T most = std::numeric_limits<T>::max()) const {
+    return static_cast<T>(integer_between(static_cast<std::int64_t>(least), widened(most)));
+  }
   template <typename T>
   T integer_or_zero() const {
     return is_null() ? T{} : integer<T>();
   }
-  // Member `key` with "<key>_reason" when it is null.
+  // Member `key`, with "<key>_reason" when it is null.
   Figure figure(const std::string& key) const;
+  Figure amount_figure(const std::string& key) const;  // not negative
+  // The value as compact JSON.
+  std::string dump() const;
+
+  // Of this value and all below it. Throws ConfigError for a key that is twice in one object
+  // (readers of JSON differ in which they take), for too many members, and for text that is no
+  // UTF-8 once its escapes are resolved. Recursive: the document's depth is bounded.
+  void check() const;
 
   [[noreturn]] void fail(const std::string& what) const;
 
  private:
-  JsonCursor(const Json& value, const std::string& file, Json::json_pointer pointer)
-      : value_(&value), file_(&file), pointer_(std::move(pointer)) {}
-  void expect(bool holds, const char* type) const;
+  struct Place;
 
-  const Json* value_;
+  JsonCursor(simdjson::dom::element value, const std::string& file,
+             std::shared_ptr<const Place> parent, std::string_view key, std::size_t index)
+      : value_(value), file_(&file), parent_(std::move(parent)), key_(key), index_(index) {}
+
+  template <typename T>
+  static std::int64_t widened(T value) {
+    constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
+    return std::in_range<std::int64_t>(value) ? static_cast<std::int64_t>(value) : kMost;
+  }
+  std::int64_t integer_between(std::int64_t least, std::int64_t most) const;
+  // Why `number` is none that a report may have; null when it may.
+  static const char* unfit(double number, bool negative_too);
+  double number_that(bool negative_too) const;
+  Figure figure_that(const std::string& key, bool negative_too) const;
+  const char* type_name() const;
+  void expect(bool holds, const char* type) const;
+  JsonCursor element(simdjson::dom::element value, std::size_t index) const;
+  const std::shared_ptr<const Place>& place() const;
+  std::string pointer() const;
+
+  simdjson::dom::element value_;
   const std::string* file_;
-  Json::json_pointer pointer_;
+  // The pointer is put together only when something fails: this is a step of it.
+  std::shared_ptr<const Place> parent_;         // of the container; null at the root
+  std::string_view key_;                        // in an object; without data() in an array
+  std::size_t index_ = 0;                       // in an array
+  mutable std::shared_ptr<const Place> place_;  // this value's own, made for the first child
 };
 
-template <typename T>
-T JsonCursor::integer() const {
-  expect(value_->is_number_integer(), "an integer");
-  // Both checks are needed: numbers above 2^63 are unsigned, negative ones signed.
-  if (value_->is_number_unsigned()) {
-    const auto number = value_->get<std::uint64_t>();
-    if (std::in_range<T>(number)) return static_cast<T>(number);
-  } else {
-    const auto number = value_->get<std::int64_t>();
-    if (std::in_range<T>(number)) return static_cast<T>(number);
-  }
-  fail(value_->dump() + " is out of range");
-}
+class JsonCursor::Elements {
+ public:
+  class Iterator {
+   public:
+    Iterator(const Elements& range, simdjson::dom::array::iterator at) : range_(&range), at_(at) {}
+    JsonCursor operator*() const { return range_->parent_.element(*at_, index_); }
+    Iterator& operator++() {
+      ++at_;
+      ++index_;
+      return *this;
+    }
+    bool operator!=(const Iterator& other) const { return at_ != other.at_; }
+
+   private:
+    const Elements* range_;
+    simdjson::dom::array::iterator at_;
+    std::size_t index_ = 0;
+  };
+
+  explicit Elements(JsonCursor parent) : parent_(std::move(parent)), array_(parent_.value_) {}
+  Iterator begin() const { return {*this, array_.begin()}; }
+  Iterator end() const { return {*this, array_.end()}; }
+  std::size_t size() const { return array_.size(); }
+
+ private:
+  JsonCursor parent_;
+  simdjson::dom::array array_;
+};
+
+class JsonCursor::Members {
+ public:
+  class Iterator {
+   public:
+    Iterator(const Members& range, simdjson::dom::object::iterator at) : range_(&range), at_(at) {}
+    std::pair<std::string, JsonCursor> operator*() const;
+    Iterator& operator++() {
+      ++at_;
+      return *this;
+    }
+    bool operator!=(const Iterator& other) const { return at_ != other.at_; }
+
+   private:
+    const Members* range_;
+    simdjson::dom::object::iterator at_;
+  };
+
+  explicit Members(JsonCursor parent) : parent_(std::move(parent)), object_(parent_.value_) {}
+  Iterator begin() const { return {*this, object_.begin()}; }
+  Iterator end() const { return {*this, object_.end()}; }
+  std::size_t size() const { return object_.size(); }
+
+ private:
+  JsonCursor parent_;
+  simdjson::dom::object object_;
+};
 
 }  // namespace ddpbench::report

@@ -68,17 +68,21 @@ Json config_json(const std::string& text) {
   return config;
 }
 
-// One place for the rule that numbers are finite, so that no field can be forgotten.
-void require_finite(const Json& value, const std::string& pointer) {
+// One place for the rule that numbers are finite, so that no field can be forgotten. `pointer` is
+// the value's own and is as before on return: millions of samples share one string.
+void require_finite(const Json& value, std::string& pointer) {
   if (value.is_number_float()) {
     ensure(std::isfinite(value.get<double>()), "the report's {} is {}, not a finite number",
            pointer, value.get<double>());
-  } else if (value.is_object()) {
-    for (const auto& [key, child] : value.items()) require_finite(child, pointer + "/" + key);
-  } else if (value.is_array()) {
-    for (std::size_t i = 0; i < value.size(); ++i) {
-      require_finite(value[i], fmt::format("{}/{}", pointer, i));
-    }
+  }
+  if (!value.is_structured()) return;
+  const std::size_t length = pointer.size();
+  std::size_t index = 0;
+  for (auto child = value.begin(); child != value.end(); ++child, ++index) {
+    pointer += '/';
+    pointer += value.is_object() ? child.key() : std::to_string(index);
+    require_finite(*child, pointer);
+    pointer.resize(length);
   }
 }
 
@@ -123,7 +127,8 @@ nlohmann::ordered_json to_json(const Report& report) {
                {"config", config_json(report.config_json)},
                {"runs", Json::array()}};
   for (const Run& run : report.runs) json["runs"].push_back(run_json(run));
-  require_finite(json, "");
+  std::string pointer;
+  require_finite(json, pointer);
   return json;
 }
 

@@ -2,40 +2,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reports/report_reader.h"
 
-#include <array>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <nlohmann/json.hpp>
+#include <fmt/format.h>
 
-#include "kernels/runtime/error.h"
+#include <array>
+
+#include "reports/json_document.h"
+#include "reports/report_text.h"
 #include "reports/run_reader.h"
 
 namespace ddpbench::report {
 namespace {
 
-using Json = JsonCursor::Json;
-
-// A report nests eight deep; its configuration is the only free part. Recursion over the document
-// (writing it again) must not depend on what a file holds.
-constexpr int kDeepest = 64;
-
 constexpr std::array<std::string_view, 4> kStatusWords = {"ok", "failed", "skipped", "interrupted"};
 constexpr std::array<Status, 4> kStatuses = {Status::ok, Status::failed, Status::skipped,
                                              Status::interrupted};
-
-Json parse_json(const std::string& text, const std::string& name) {
-  const auto refuse_depth = [&name](int depth, Json::parse_event_t, Json&) {
-    if (depth <= kDeepest) return true;
-    throw ConfigError(
-        fmt::format("report {}: nested deeper than {} levels; no report is", name, kDeepest));
-  };
-  try {
-    return Json::parse(text, refuse_depth);
-  } catch (const nlohmann::json::exception& error) {
-    throw ConfigError(fmt::format("report {}: not valid JSON: {}", name, error.what()));
-  }
-}
 
 void check_version(const JsonCursor& root) {
   const JsonCursor version = root.at("schema_version");
@@ -102,11 +82,14 @@ Environment read_environment(const JsonCursor& value) {
 
 std::string read_config(const JsonCursor& value) {
   value.members();  // throws unless it is an object
-  return value.value().dump();
+  return value.dump();
 }
 
-Report read_document(const JsonCursor& root) {
+Report read_document(const JsonDocument& document) {
+  const JsonCursor root = document.root();
+  // Of another version nothing else is known.
   check_version(root);
+  root.check();
   Report report;
   report.generator = read_generator(root.at("generator"));
   report.status = read_status(root.at("status"));
@@ -133,7 +116,7 @@ Status read_status(const JsonCursor& value) {
 
 ErrorInfo read_error(const JsonCursor& value) {
   ErrorInfo error;
-  error.kind = value.at("kind").text();
+  error.kind = value.at("kind").text_not_empty();
   const JsonCursor rank = value.at("rank"), signal = value.at("signal"), step = value.at("step");
   if (!rank.is_null()) error.rank = rank.integer<int>();
   error.host = value.at("host").text_or_empty();
@@ -141,31 +124,19 @@ ErrorInfo read_error(const JsonCursor& value) {
   if (!step.is_null()) error.step = step.integer<std::uint64_t>();
   error.phase = value.at("phase").text_or_empty();
   error.operation = value.at("operation").text_or_empty();
-  error.message = value.at("message").text();
+  error.message = value.at("message").text_not_empty();
   return error;
 }
 
 Report parse_report(const std::string& text, const std::string& name) {
-  const Json document = parse_json(text, name);
-  return read_document(JsonCursor(document, name));
+  return read_document(JsonDocument(text, name));
 }
 
 Report read_report(const std::string& path) {
-  std::error_code code;
-  const auto type = std::filesystem::status(path, code).type();
-  if (type == std::filesystem::file_type::not_found) {
-    throw ConfigError(fmt::format("report {}: no such file", path));
-  }
-  // A directory would read as empty, a device might never end.
-  if (type != std::filesystem::file_type::regular) {
-    throw ConfigError(fmt::format("report {}: not a regular file", path));
-  }
-  std::ifstream file(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file.is_open() || file.bad()) {
-    throw ConfigError(fmt::format("report {}: cannot be read; check its permissions", path));
-  }
-  return parse_report(text, path);
+  std::string text = read_report_text(path);
+  const JsonDocument document(text, path);
+  std::string().swap(text);  // the document has its own copy of what is needed
+  return read_document(document);
 }
 
 }  // namespace ddpbench::report

@@ -4,8 +4,10 @@
 // Reads reports back, for everything that looks at a finished one (show, check, charts).
 //
 // Stricter than trusting, laxer than the schema: every key that Report holds must be there with its
-// type, unknown keys are ignored (they may be added within a schema version), ranges are not
-// checked.
+// type, unknown keys are ignored (they may be added within a schema version). Values are such that
+// arithmetic on them is safe: counts and times are not negative, numbers have finite squares, a
+// world has a rank (json_cursor.h, run_reader.cpp). Files are bounded (json_limits.h), so that
+// reading any file ends soon.
 #pragma once
 
 #include <string>

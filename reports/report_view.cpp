@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_set>
 #include <filesystem>
 #include <set>
 
@@ -36,11 +37,10 @@ void append_runs(const Report& report, const std::string& name, std::vector<RunR
 template <typename Describe>
 std::vector<std::string> each_once(std::span<const RunRow> rows, Describe describe) {
   std::vector<std::string> words;
+  std::unordered_set<std::string> known;
   for (const RunRow& row : rows) {
     std::string word = describe(row);
-    if (!word.empty() && std::ranges::find(words, word) == words.end()) {
-      words.push_back(std::move(word));
-    }
+    if (!word.empty() && known.insert(word).second) words.push_back(std::move(word));
   }
   return words;
 }

@@ -20,9 +20,17 @@ constexpr std::array<string_view, 5> kVerificationWords = {"passed", "failed", "
 constexpr std::array<string_view, 2> kRoles = {"worker", "server"};
 constexpr std::array<string_view, 2> kScalingModes = {"weak", "strong"};
 
+// Generous, and small enough that their product, the largest global batch, fits 64 bits.
+constexpr int kMostDevices = 100'000, kMostAccumulationSteps = 10'000;
+constexpr std::int64_t kLargestBatch = 1'000'000'000;
+
+std::int64_t read_batch(const JsonCursor& value, std::int64_t most) {
+  return value.is_null() ? 0 : value.integer<std::int64_t>(1, most);
+}
+
 std::string option_text(const JsonCursor& value) {
-  if (value.value().is_boolean()) return value.boolean() ? "on" : "off";
-  if (value.value().is_number()) return value.value().dump();
+  if (value.is_boolean()) return value.boolean() ? "on" : "off";
+  if (value.is_number()) return value.dump();
   return value.text();
 }
 
@@ -47,32 +55,33 @@ void read_dataset(const JsonCursor& value, Run& run) {
 }
 
 Times read_time(const JsonCursor& value) {
-  return {value.figure("startup_s"), value.figure("verify_s"),   value.figure("warmup_s"),
-          value.figure("train_s"),   value.figure("evaluate_s"), value.figure("total_s")};
+  return {value.amount_figure("startup_s"),  value.amount_figure("verify_s"),
+          value.amount_figure("warmup_s"),   value.amount_figure("train_s"),
+          value.amount_figure("evaluate_s"), value.amount_figure("total_s")};
 }
 
 EpochRow read_epoch(const JsonCursor& value) {
   EpochRow epoch;
   epoch.epoch = value.at("epoch").integer<int>();
-  epoch.time_s = value.at("time_s").number();
+  epoch.time_s = value.at("time_s").amount();
   epoch.samples = value.at("samples").integer<std::int64_t>();
-  epoch.samples_per_s = value.at("samples_per_s").number();
+  epoch.samples_per_s = value.at("samples_per_s").amount();
   const Figure loss = value.figure("train_loss");
   epoch.train_loss = loss.value.value_or(std::numeric_limits<double>::quiet_NaN());
-  epoch.train_accuracy = value.at("train_accuracy").number();
-  epoch.test_accuracy = value.figure("test_accuracy");
+  epoch.train_accuracy = value.at("train_accuracy").amount();
+  epoch.test_accuracy = value.amount_figure("test_accuracy");
   return epoch;
 }
 
 StepStatistics read_statistics(const JsonCursor& value) {
   StepStatistics statistics;
-  statistics.median = value.at("median").number();
-  statistics.iqr = value.at("iqr").number();
-  statistics.p5 = value.at("p5").number();
-  statistics.p95 = value.at("p95").number();
-  statistics.p99 = value.at("p99").number();
-  statistics.min = value.at("min").number();
-  statistics.max = value.at("max").number();
+  statistics.median = value.at("median").amount();
+  statistics.iqr = value.at("iqr").amount();
+  statistics.p5 = value.at("p5").amount();
+  statistics.p95 = value.at("p95").amount();
+  statistics.p99 = value.at("p99").amount();
+  statistics.min = value.at("min").amount();
+  statistics.max = value.at("max").amount();
   return statistics;
 }
 
@@ -82,23 +91,21 @@ StepSection read_step(const JsonCursor& value) {
   step.count = value.at("count").integer<std::int64_t>();
   const JsonCursor time = value.at("time_s");
   if (!time.is_null()) step.time_s = read_statistics(time);
-  for (const JsonCursor& sample : value.at("samples_s").elements()) {
-    step.samples_s.push_back(sample.number());
-  }
+  step.samples_s = value.at("samples_s").amounts();
   return step;
 }
 
 std::map<std::string, Figure> read_figures(const JsonCursor& value) {
   std::map<std::string, Figure> figures;
   for (const auto& [name, figure] : value.members()) {
-    if (!name.ends_with(kReasonSuffix)) figures[name] = value.figure(name);
+    if (!name.ends_with(kReasonSuffix)) figures[name] = value.amount_figure(name);
   }
   return figures;
 }
 
 std::map<std::string, Figure> read_phases(const JsonCursor& value) {
   std::map<std::string, Figure> phases = read_figures(value);
-  for (const char* name : kCommonPhases) phases[name] = value.figure(name);
+  for (const char* name : kCommonPhases) phases[name] = value.amount_figure(name);
   return phases;
 }
 
@@ -106,10 +113,10 @@ BucketRow read_bucket(const JsonCursor& value) {
   BucketRow bucket;
   bucket.bucket = value.at("bucket").integer<int>();
   bucket.bytes = value.at("bytes").integer<std::uint64_t>();
-  bucket.ready_s = value.at("ready_s").number();
-  bucket.start_s = value.at("start_s").number();
-  bucket.arrived_s = value.at("arrived_s").number();
-  bucket.end_s = value.at("end_s").number();
+  bucket.ready_s = value.at("ready_s").amount();
+  bucket.start_s = value.at("start_s").amount();
+  bucket.arrived_s = value.at("arrived_s").amount();
+  bucket.end_s = value.at("end_s").amount();
   return bucket;
 }
 
@@ -118,7 +125,7 @@ void read_memory(const JsonCursor& value, DeviceRow& device) {
   for (const auto& [category, bytes] : value.at("by_category_bytes").members()) {
     device.by_category_bytes[category] = bytes.integer<std::uint64_t>();
   }
-  device.process_peak_rss_bytes = value.figure("process_peak_rss_bytes");
+  device.process_peak_rss_bytes = value.amount_figure("process_peak_rss_bytes");
 }
 
 DeviceRow read_device(const JsonCursor& value) {
@@ -131,7 +138,7 @@ DeviceRow read_device(const JsonCursor& value) {
   for (const JsonCursor& core : value.at("cores").elements()) {
     device.cores.push_back(core.integer<int>());
   }
-  device.step_time_median_s = value.figure("step_time_median_s");
+  device.step_time_median_s = value.amount_figure("step_time_median_s");
   read_memory(value.at("memory"), device);
   if (const auto phases = value.find("phases")) device.phases = read_figures(*phases);
   for (const JsonCursor& bucket : value.at("buckets").elements()) {
@@ -145,9 +152,9 @@ Verification read_verification(const JsonCursor& value) {
   verification.status = value.at("status").word(kVerificationWords);
   verification.reason = value.at("reason").text_or_empty();
   verification.steps = value.at("steps").integer<int>();
-  verification.max_relative_error = value.figure("max_relative_error");
+  verification.max_relative_error = value.amount_figure("max_relative_error");
   verification.worst_tensor = value.at("worst_tensor").text_or_empty();
-  verification.tolerance = value.figure("tolerance");
+  verification.tolerance = value.amount_figure("tolerance");
   const JsonCursor equal = value.at("replicas_bit_equal");
   if (!equal.is_null()) verification.replicas_bit_equal = equal.boolean();
   return verification;
@@ -159,35 +166,35 @@ void read_scaling(const JsonCursor& value, Run& run) {
     run.scaling_reason = value.at("scaling_reason").text();
     return;
   }
-  run.scaling = Scaling{scaling.at("baseline").text(), scaling.at("speedup").number(),
-                        scaling.at("efficiency").number()};
+  run.scaling = Scaling{scaling.at("baseline").text(), scaling.at("speedup").amount(),
+                        scaling.at("efficiency").amount()};
 }
 
 void read_outcome(const JsonCursor& value, Run& run) {
   run.status = read_status(value.at("status"));
   if (const auto error = value.find("error")) run.error = read_error(*error);
-  if (const auto reason = value.find("reason")) run.reason = reason->text();
+  if (const auto reason = value.find("reason")) run.reason = reason->text_not_empty();
   // The error and the reason say why; without them the report could not be written again.
   if (run.status == Status::failed) value.at("error");
   if (run.status == Status::skipped) value.at("reason");
 }
 
 void read_setting(const JsonCursor& value, Run& run) {
-  run.strategy = value.at("strategy").text();
-  run.world_size = value.at("world_size").integer<int>();
-  run.servers = value.at("servers").integer<int>();
+  run.strategy = value.at("strategy").text_not_empty();
+  run.world_size = value.at("world_size").integer<int>(1, kMostDevices);
+  run.servers = value.at("servers").integer<int>(0, kMostDevices);
   run.repetition = value.at("repetition").integer<int>();
   run.device = value.at("device").text();
   run.device_model = value.at("device_model").text_or_empty();
-  run.threads_per_device = value.at("threads_per_device").integer<int>();
+  run.threads_per_device = value.at("threads_per_device").integer<int>(1, kMostDevices);
   run.backend = value.at("backend").text_or_empty();
   run.precision = value.at("precision").text();
   run.model = value.at("model").text();
   run.parameters = value.at("parameters").integer_or_zero<std::int64_t>();
   read_optimizer(value.at("optimizer"), run);
-  run.per_device_batch_size = value.at("per_device_batch_size").integer_or_zero<std::int64_t>();
+  run.per_device_batch_size = read_batch(value.at("per_device_batch_size"), kLargestBatch);
   run.global_batch_size = value.at("global_batch_size").integer_or_zero<std::int64_t>();
-  run.accumulation_steps = value.at("accumulation_steps").integer<int>();
+  run.accumulation_steps = value.at("accumulation_steps").integer<int>(1, kMostAccumulationSteps);
   run.scaling_mode = value.at("scaling_mode").word(kScalingModes);
   run.oversubscribed = value.at("oversubscribed").boolean();
   run.strategy_options = read_options(value.at("strategy_options"));
@@ -213,8 +220,8 @@ Run read_run(const JsonCursor& value) {
   run.verification = read_verification(value.at("verification"));
   read_scaling(value, run);
   const JsonCursor throughput = value.at("throughput");
-  run.samples_per_s = throughput.figure("samples_per_s");
-  run.samples_per_s_per_device = throughput.figure("samples_per_s_per_device");
+  run.samples_per_s = throughput.amount_figure("samples_per_s");
+  run.samples_per_s_per_device = throughput.amount_figure("samples_per_s_per_device");
   return run;
 }
 

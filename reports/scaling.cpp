@@ -3,7 +3,9 @@
 //
 // Speed-up and efficiency against the `single` run of the same report, or of another one.
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <tuple>
 
 #include "kernels/runtime/error.h"
 #include "reports/metrics.h"
@@ -12,16 +14,20 @@
 namespace ddpbench::report {
 namespace {
 
-bool same_batch(const Run& run, const Run& single) {
-  if (run.scaling_mode == "strong") return run.global_batch_size == single.global_batch_size;
-  return run.per_device_batch_size == single.per_device_batch_size &&
-         run.accumulation_steps == single.accumulation_steps;
-}
+// What must be equal for two runs to be compared; of the batch, the one that the scaling keeps.
+using Work = std::tuple<std::string, std::string, int, std::string, std::string, std::string, bool,
+                        std::int64_t, int>;
 
-bool same_work(const Run& run, const Run& single) {
-  return run.device == single.device && run.device_model == single.device_model &&
-         run.threads_per_device == single.threads_per_device && run.model == single.model &&
-         run.precision == single.precision && run.dataset_name == single.dataset_name;
+Work work_of(const Run& run, bool strong) {
+  return {run.device,
+          run.device_model,
+          run.threads_per_device,
+          run.model,
+          run.precision,
+          run.dataset_name,
+          strong,
+          strong ? run.global_batch_size : run.per_device_batch_size,
+          strong ? 0 : run.accumulation_steps};
 }
 
 // Why `run` has no throughput that means anything; empty when it has.
@@ -31,7 +37,7 @@ std::string unusable(const Run& run) {
   if (run.status == Status::interrupted) return "the run was interrupted";
   if (run.verification.status == "failed") return "the verification failed";
   if (run.oversubscribed) return "oversubscribed: more compute threads than cores";
-  if (!run.samples_per_s.value) return "no throughput was measured";
+  if (run.samples_per_s.value.value_or(0) <= 0) return "no throughput was measured";
   return {};
 }
 
@@ -40,31 +46,44 @@ bool is_baseline(const Run& run) {
   return run.strategy == kBaseline && unusable(run).empty() && run.injected.empty();
 }
 
-std::string no_baseline_reason(const Report& report, const Run& run) {
-  bool any = false, usable = false;
-  for (const Run& other : report.runs) {
-    any = any || other.strategy == kBaseline;
-    usable = usable || is_baseline(other);
-  }
-  if (!any) return "no single run in this report";
-  if (!usable) return "no usable single run in this report";
-  const bool strong = run.scaling_mode == "strong";
-  return fmt::format("no single run with the same device, network and {} batch size ({})",
-                     strong ? "global" : "per-device",
-                     strong ? run.global_batch_size : run.per_device_batch_size);
-}
-
-// Median throughput over the repetitions of the `single` run that does the same work as `run`.
-std::optional<double> baseline_throughput(const Report& report, const Run& run) {
-  std::vector<double> throughputs;
-  for (const Run& other : report.runs) {
-    if (is_baseline(other) && same_work(run, other) && same_batch(run, other)) {
-      throughputs.push_back(*other.samples_per_s.value);
+// The throughputs of all `single` runs, by the work that they do. One pass, because a report may
+// hold thousands of runs.
+class Baselines {
+ public:
+  explicit Baselines(const Report& report) {
+    std::map<Work, std::vector<double>> throughputs;
+    for (const Run& run : report.runs) {
+      any_ = any_ || run.strategy == kBaseline;
+      if (!is_baseline(run)) continue;
+      for (const bool strong : {false, true}) {
+        throughputs[work_of(run, strong)].push_back(*run.samples_per_s.value);
+      }
     }
+    for (auto& [work, values] : throughputs) medians_[work] = median(std::move(values));
   }
-  if (throughputs.empty()) return std::nullopt;
-  return median(std::move(throughputs));
-}
+
+  // Median over the repetitions of the `single` run that does the same work as `run`.
+  std::optional<double> throughput(const Run& run) const {
+    const auto found = medians_.find(work_of(run, run.scaling_mode == "strong"));
+    return found == medians_.end() ? std::nullopt : std::optional(found->second);
+  }
+
+  // Whether there is a `single` run at all, usable or not.
+  bool any() const { return any_; }
+
+  std::string why_none(const Run& run) const {
+    if (!any_) return "no single run in this report";
+    if (medians_.empty()) return "no usable single run in this report";
+    const bool strong = run.scaling_mode == "strong";
+    return fmt::format("no single run with the same device, network and {} batch size ({})",
+                       strong ? "global" : "per-device",
+                       strong ? run.global_batch_size : run.per_device_batch_size);
+  }
+
+ private:
+  bool any_ = false;
+  std::map<Work, double> medians_;
+};
 
 }  // namespace
 
@@ -76,23 +95,20 @@ Scaling scaling(double samples_per_s, double single_samples_per_s, int world_siz
 }
 
 void fill_scaling(Report& report) {
+  const Baselines baselines(report);
   for (Run& run : report.runs) {
     run.scaling.reset();
     run.scaling_reason = unusable(run);
     if (!run.scaling_reason.empty()) continue;
-    if (const auto single = baseline_throughput(report, run)) {
+    if (const auto single = baselines.throughput(run)) {
       run.scaling = scaling(*run.samples_per_s.value, *single, run.world_size);
     } else {
-      run.scaling_reason = no_baseline_reason(report, run);
+      run.scaling_reason = baselines.why_none(run);
     }
   }
 }
 
 namespace {
-
-bool has_single(const Report& report) {
-  return std::ranges::any_of(report.runs, [](const Run& run) { return run.strategy == kBaseline; });
-}
 
 bool same_gpu(const GpuInfo& a, const GpuInfo& b) {
   return a.name == b.name && a.driver == b.driver && a.memory_bytes == b.memory_bytes;
@@ -108,14 +124,15 @@ bool comparable(const Report& a, const Report& b) {
          std::ranges::equal(x.gpus, y.gpus, same_gpu);
 }
 
-// The first other file that has the `single` run for `run`.
-void measure_against_others(std::span<const ReportFile> files, const Report& own, Run& run) {
-  for (const ReportFile& file : files) {
-    if (!has_single(file.report) || !comparable(own, file.report)) continue;
-    const auto single = baseline_throughput(file.report, run);
+// The first other file that has the `single` run for `run`; `baselines` are those of `files`.
+void measure_against_others(std::span<const ReportFile> files, std::span<const Baselines> baselines,
+                            const Report& own, Run& run) {
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (!baselines[i].any() || !comparable(own, files[i].report)) continue;
+    const auto single = baselines[i].throughput(run);
     if (!single) continue;
     run.scaling = scaling(*run.samples_per_s.value, *single, run.world_size);
-    run.scaling->baseline = fmt::format("{} of {}", kBaseline, file.name);
+    run.scaling->baseline = fmt::format("{} of {}", kBaseline, files[i].name);
     run.scaling_reason.clear();
     return;
   }
@@ -124,10 +141,14 @@ void measure_against_others(std::span<const ReportFile> files, const Report& own
 }  // namespace
 
 void complete_scaling(std::span<ReportFile> files) {
-  for (ReportFile& file : files) {
-    if (has_single(file.report)) continue;  // measured, or with a reason that stands
-    for (Run& run : file.report.runs) {
-      if (!run.scaling && unusable(run).empty()) measure_against_others(files, file.report, run);
+  std::vector<Baselines> baselines;
+  for (const ReportFile& file : files) baselines.emplace_back(file.report);
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (baselines[i].any()) continue;  // measured, or with a reason that stands
+    Report& own = files[i].report;
+    for (Run& run : own.runs) {
+      if (run.scaling || !unusable(run).empty()) continue;
+      measure_against_others(files, baselines, own, run);
     }
   }
 }

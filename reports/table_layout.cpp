@@ -18,9 +18,15 @@ std::size_t width_of(const TextColumn& column) {
   return width;
 }
 
-std::string aligned(const std::string& text, const TextColumn& column) {
-  const std::string fill(width_of(column) - display_width(text), ' ');
-  return column.left ? text + fill : fill + text;
+// A column with its width, which looking at all cells gives.
+struct Measured {
+  const TextColumn* column;
+  std::size_t width;
+};
+
+std::string aligned(const std::string& text, const Measured& measured) {
+  const std::string fill(measured.width - display_width(text), ' ');
+  return measured.column->left ? text + fill : fill + text;
 }
 
 std::string join_cells(const std::vector<std::string>& cells) {
@@ -29,20 +35,20 @@ std::string join_cells(const std::vector<std::string>& cells) {
   return line + '\n';
 }
 
-using Block = std::vector<const TextColumn*>;
+using Block = std::vector<Measured>;
 
 std::string render_block(const Block& block, const TextTable& table) {
   std::vector<std::string> top, bottom;
-  for (const TextColumn* column : block) {
-    top.push_back(aligned(column->top, *column));
-    bottom.push_back(aligned(column->bottom, *column));
+  for (const Measured& measured : block) {
+    top.push_back(aligned(measured.column->top, measured));
+    bottom.push_back(aligned(measured.column->bottom, measured));
   }
   std::string text = join_cells(top) + join_cells(bottom);
   for (std::size_t row = 0; row < table.instead.size(); ++row) {
     const bool replaced = !table.instead[row].empty();
     std::vector<std::string> cells;
     for (std::size_t c = 0; c < (replaced ? table.keys : block.size()); ++c) {
-      cells.push_back(aligned(block[c]->cells[row], *block[c]));
+      cells.push_back(aligned(block[c].column->cells[row], block[c]));
     }
     if (replaced) cells.push_back(table.instead[row]);
     text += join_cells(cells);
@@ -51,32 +57,31 @@ std::string render_block(const Block& block, const TextTable& table) {
 }
 
 // Width of a column and of those after it that are joined to it.
-std::size_t group_width(const TextTable& table, std::size_t first) {
-  std::size_t width = width_of(table.columns[first]);
-  for (std::size_t i = first + 1; i < table.columns.size() && table.columns[i].joined; ++i) {
-    width += kGap + width_of(table.columns[i]);
+std::size_t group_width(const Block& columns, std::size_t first) {
+  std::size_t width = columns[first].width;
+  for (std::size_t i = first + 1; i < columns.size() && columns[i].column->joined; ++i) {
+    width += kGap + columns[i].width;
   }
   return width;
 }
 
 // Fills block after block; every block begins with the keys and takes at least one more column.
 std::vector<Block> split(const TextTable& table, std::size_t width) {
-  Block keys;
+  Block columns;
+  for (const TextColumn& column : table.columns) columns.push_back({&column, width_of(column)});
+  const Block keys(columns.begin(), columns.begin() + static_cast<std::ptrdiff_t>(table.keys));
   std::size_t keys_width = 0;
-  for (std::size_t i = 0; i < table.keys; ++i) {
-    keys.push_back(&table.columns[i]);
-    keys_width += width_of(table.columns[i]) + kGap;
-  }
+  for (const Measured& key : keys) keys_width += key.width + kGap;
   std::vector<Block> blocks = {keys};
   std::size_t used = keys_width;
-  for (std::size_t i = table.keys; i < table.columns.size(); ++i) {
-    const bool fits = width == 0 || used + group_width(table, i) <= width;
+  for (std::size_t i = table.keys; i < columns.size(); ++i) {
+    const bool fits = width == 0 || used + group_width(columns, i) <= width;
     if (!fits && blocks.back().size() > table.keys) {
       blocks.push_back(keys);
       used = keys_width;
     }
-    blocks.back().push_back(&table.columns[i]);
-    used += width_of(table.columns[i]) + kGap;
+    blocks.back().push_back(columns[i]);
+    used += columns[i].width + kGap;
   }
   return blocks;
 }
@@ -93,9 +98,9 @@ std::string render_blocks(const TextTable& table, std::size_t width) {
 }
 
 std::string Footnotes::mark(const std::string& reason) {
-  auto found = std::ranges::find(reasons_, reason);
-  if (found == reasons_.end()) found = reasons_.insert(found, reason);
-  return fmt::format("({})", found - reasons_.begin() + 1);
+  const auto [found, fresh] = numbers_.emplace(reason, reasons_.size() + 1);
+  if (fresh) reasons_.push_back(reason);
+  return fmt::format("({})", found->second);
 }
 
 std::size_t display_width(const std::string& text) {

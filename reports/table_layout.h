@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace ddpbench::report {
@@ -38,6 +39,7 @@ class Footnotes {
 
  private:
   std::vector<std::string> reasons_;
+  std::unordered_map<std::string, std::size_t> numbers_;  // reports may hold thousands of reasons
 };
 
 // Characters on a terminal, counting each code point of UTF-8 as one.

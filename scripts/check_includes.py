@@ -46,6 +46,7 @@ class Library(NamedTuple):
 LIBRARIES = [
     Library(r"fmt/.*", r".*"),
     Library(r"nlohmann/.*", r"(kernels/nn|datasets|reports|bench)/.*"),
+    Library(r"simdjson\.h", r"reports/.*"),
     Library(r"dnnl.*|oneapi/.*", r"kernels/ops/.*onednn.*"),
     Library(r"hwloc.*", r"kernels/runtime/.*\.cpp"),
     Library(r"omp\.h", r"kernels/(runtime|ops)/.*"),

@@ -145,9 +145,10 @@ TEST(ReportReader, NamesThePointerOfAWrongType) {
 
 TEST(ReportReader, NamesThePointerOfAnIntegerOutOfRange) {
   EXPECT_EQ(refusal_with("/runs/2/world_size", 1LL << 40),
-            "report some.json: /runs/2/world_size: 1099511627776 is out of range");
+            "report some.json: /runs/2/world_size: 1099511627776 is out of range, 1 to 100000");
   EXPECT_EQ(refusal_with("/runs/1/devices/0/memory/peak_bytes", -1),
-            "report some.json: /runs/1/devices/0/memory/peak_bytes: -1 is out of range");
+            "report some.json: /runs/1/devices/0/memory/peak_bytes: -1 is out of range, 0 to "
+            "9007199254740992");
   EXPECT_THAT(refusal_with("/runs/2/parameters", 1ULL << 63), HasSubstr("is out of range"));
 }
 

@@ -1,0 +1,25 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a report may hold at most, so that reading any file is bounded in time and memory. A report
+// of 1,000 runs and 10 million samples has 220 MB and 10 million values. Private to reports/.
+#pragma once
+
+#include <cstddef>
+
+namespace ddpbench::report {
+
+inline constexpr std::size_t kMebibyteBytes = std::size_t{1} << 20;
+
+// Reading the largest file takes up to about six times its size, whatever it holds.
+inline constexpr std::size_t kLargestReport = 512 * kMebibyteBytes;
+// Commas, colons, brackets and braces: those of values, and those within strings.
+inline constexpr std::size_t kMostMarks = 50'000'000;
+// A report nests eight deep; its configuration is the only free part. Recursion over the document
+// (writing it again) must not depend on what a file holds.
+inline constexpr std::size_t kDeepest = 64;
+inline constexpr std::size_t kMostMembers = 1000;        // of one object: looking up is linear
+inline constexpr std::size_t kMostElements = 1'000'000;  // of one array, step samples apart
+inline constexpr std::size_t kLongestText = kMebibyteBytes;
+
+}  // namespace ddpbench::report

@@ -1,0 +1,40 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/message_text.h"
+
+#include <fmt/format.h>
+
+#include "reports/table_layout.h"
+
+namespace ddpbench::report {
+namespace {
+
+constexpr std::size_t kLongest = 100;
+
+bool continues_character(char c) { return (c & 0xC0) == 0x80; }
+
+}  // namespace
+
+std::string message_text(std::string_view text) {
+  if (text.size() <= kLongest) return printable(std::string(text));
+  std::size_t length = kLongest;
+  while (length > 0 && continues_character(text[length])) --length;
+  return fmt::format("{}... ({} bytes)", printable(std::string(text.substr(0, length))),
+                     text.size());
+}
+
+std::string pointer_step(std::string_view key) {
+  std::string step;
+  for (const char c : message_text(key)) {
+    if (c == '~') {
+      step += "~0";
+    } else if (c == '/') {
+      step += "~1";
+    } else {
+      step += c;
+    }
+  }
+  return step;
+}
+
+}  // namespace ddpbench::report
