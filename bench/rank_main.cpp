@@ -58,10 +58,12 @@ void run_rank(const RunSpec& spec, const launch::RankEnvironment& environment,
 
 int report_error(launch::RankWriter& writer, const std::exception& error) {
   const auto* known = dynamic_cast<const Error*>(&error);
-  const launch::RankError record{.kind = known != nullptr ? known->kind() : "internal",
-                                 .message = error.what(),
-                                 .operation = {},
-                                 .exit_code = known != nullptr ? known->exit_code() : 1};
+  const auto* of_peers = dynamic_cast<const CommError*>(&error);
+  const launch::RankError record{
+      .kind = known != nullptr ? known->kind() : "internal",
+      .message = error.what(),
+      .operation = of_peers != nullptr ? std::string(of_peers->operation()) : std::string(),
+      .exit_code = known != nullptr ? known->exit_code() : 1};
   writer.error(record);
   writer.state(launch::RankState::failed);
   return record.exit_code;
