@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/runtime/error.h"
+#include "reports/collective_reader.h"
 #include "reports/run_reader.h"
 
 namespace ddpbench::report {
@@ -119,6 +120,7 @@ Report read_document(const JsonCursor& root) {
   report.environment = read_environment(root.at("environment"));
   report.config_json = read_config(root.at("config"));
   for (const JsonCursor& run : root.at("runs").elements()) report.runs.push_back(read_run(run));
+  read_collectives(root, report);
   return report;
 }
 

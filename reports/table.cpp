@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "reports/collective_table.h"
 #include "reports/report.h"
 #include "reports/table_cells.h"
 #include "reports/table_layout.h"
@@ -73,6 +74,7 @@ std::string footnote_lines(const Report& report, const Footnotes& notes, std::si
 }  // namespace
 
 std::string render_table(const Report& report, int width) {
+  if (!report.collectives.empty()) return render_collectives(report, width);
   if (report.runs.empty()) return "no runs\n";
   const std::size_t columns = width > 0 ? static_cast<std::size_t>(width) : 0;
   Footnotes notes;
