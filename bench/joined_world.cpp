@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -31,6 +32,8 @@ namespace {
 // Ports from MASTER_PORT on: torchrun's agent holds the first itself, jobs of others the next ones.
 constexpr int kStoreTries = 16;
 constexpr double kFirstErrorWaitS = 2;  // for the guilty rank's word, after this rank noticed
+constexpr double kAreasWaitS = 2;       // for what the other ranks of a failed run still can say
+constexpr double kLastLookS = 0.05;     // what came already is taken even after that
 
 // Keys of the store.
 constexpr const char* kDatasetKey = "joined/dataset";
@@ -38,6 +41,7 @@ constexpr const char* kReferenceKey = "joined/reference";
 constexpr const char* kErrorCountKey = "joined/errors";
 constexpr const char* kErrorKey = "joined/first_error";
 constexpr const char* kDoneKey = "joined/done";
+std::string area_key(int rank) { return fmt::format("joined/area/{}", rank); }
 
 void refuse_lists(const Options& options) {
   if (options.strategies.size() > 1 || options.gpus.size() > 1 || options.repetitions > 1) {
@@ -126,11 +130,13 @@ class JoinedWorld {
   void share_dataset(data::DatasetSource& source);
   void share_reference();
   void place();
-  void train();
+  int train();
   void collect(RankSession& session);
   int fail(const std::exception& error);
+  void tell(const launch::RankError& own);
   launch::RunFailure first_failure(const launch::RankError& own);
-  void write(const launch::SuperviseResult& result);
+  void collect_what_is_left();
+  int write(const launch::SuperviseResult& result);
 
   Options options_;
   launch::RankEnvironment environment_;
@@ -248,14 +254,13 @@ int JoinedWorld::run() {
   if (is_first()) catch_interrupts();
   try {
     share_reference();
-    train();
-    return 0;
+    return train();
   } catch (const std::exception& error) {
     return fail(error);
   }
 }
 
-void JoinedWorld::train() {
+int JoinedWorld::train() {
   RankInputs inputs;
   inputs.rank = environment_.rank;
   inputs.store = store_.get();
@@ -273,11 +278,12 @@ void JoinedWorld::train() {
     session.run();
   }
   collect(session);
-  if (is_first()) write({});
+  const int exit_code = is_first() ? write({}) : 0;
   // Rank 0 serves the store: nobody leaves before all are done with it.
   if (store_) {
     comm::store_barrier(*store_, kDoneKey, environment_.world_size, wait_limit_s(options_));
   }
+  return exit_code;
 }
 
 // Every rank's area to rank 0, through the communicator.
@@ -299,36 +305,72 @@ int JoinedWorld::fail(const std::exception& error) {
   const launch::RankError own = *channels_.status(environment_.rank).error;
   launch::SuperviseResult result;
   result.interrupted = own.kind == "interrupted" || interrupt_requested();
-  if (!result.interrupted) result.failure = first_failure(own);
   fmt::print(stderr, "ddpbench: rank {}: {}\n", environment_.rank, error.what());
-  if (is_first()) write(result);
+  tell(own);
+  if (is_first()) {
+    if (!result.interrupted) result.failure = first_failure(own);
+    collect_what_is_left();
+    write(result);
+  }
   return result.interrupted ? 130 : failure_exit_code(own);
 }
 
-// The first rank to fail says so in the store; ranks that only noticed name that one.
+// The first rank to fail says so in the store; the others leave there what they have recorded,
+// since the communicator is gone.
+void JoinedWorld::tell(const launch::RankError& own) {
+  if (!store_) return;
+  try {
+    const bool noticed = own.kind == "comm" || own.kind == "timeout" || own.kind == "interrupted";
+    if (!noticed && store_->add(kErrorCountKey, 1) == 1) {
+      store_->set(kErrorKey, nlohmann::json{{"rank", environment_.rank},
+                                            {"kind", own.kind},
+                                            {"message", own.message},
+                                            {"operation", own.operation}}
+                                 .dump());
+    }
+    const auto area = channels_.area(environment_.rank);
+    if (is_first() || area.size() > comm::kMaxStoreValueBytes) return;
+    store_->set(area_key(environment_.rank),
+                {reinterpret_cast<const char*>(area.data()), area.size()});
+  } catch (const std::exception&) {
+    // The store went with its rank: nobody is left to tell.
+  }
+}
+
+// Ranks that only noticed name the one that failed.
 launch::RunFailure JoinedWorld::first_failure(const launch::RankError& own) {
   launch::RunFailure failure{
       .rank = environment_.rank, .error = own, .last = channels_.status(environment_.rank)};
   if (!store_) return failure;
   try {
-    const bool noticed = own.kind == "comm" || own.kind == "timeout";
-    if (!noticed && store_->add(kErrorCountKey, 1) == 1) {
-      store_->set(
-          kErrorKey,
-          nlohmann::json{{"rank", environment_.rank}, {"kind", own.kind}, {"message", own.message}}
-              .dump());
-    }
     const auto first = nlohmann::json::parse(store_->get(kErrorKey, kFirstErrorWaitS));
     failure.rank = first.at("rank");
     failure.error.kind = first.at("kind");
     failure.error.message = first.at("message");
+    failure.error.operation = first.at("operation");
   } catch (const std::exception&) {
     // The store went with its rank, or nobody said more: what this rank saw is what is known.
   }
   return failure;
 }
 
-void JoinedWorld::write(const launch::SuperviseResult& result) {
+// A rank that was killed says nothing, and is missing in the report.
+void JoinedWorld::collect_what_is_left() {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(kAreasWaitS);
+  for (int rank = 1; store_ && rank < environment_.world_size; ++rank) {
+    try {
+      const std::chrono::duration<double> left = until - std::chrono::steady_clock::now();
+      const std::string area = store_->get(area_key(rank), std::max(left.count(), kLastLookS));
+      const auto own = channels_.area(rank);
+      if (area.size() == own.size()) std::memcpy(own.data(), area.data(), own.size());
+    } catch (const std::exception&) {
+      continue;
+    }
+  }
+}
+
+// Returns the exit code that the run itself gives.
+int JoinedWorld::write(const launch::SuperviseResult& result) {
   report::Run run = collect_run(spec_, channels_, result);
   if (startup_s_ > 0) run.time.startup_s = report::Figure::of(startup_s_);
   run.time.total_s = report::Figure::of(seconds_since(begin_));
@@ -336,6 +378,9 @@ void JoinedWorld::write(const launch::SuperviseResult& result) {
   report_.error = run.error;
   report_.runs.push_back(std::move(run));
   finish_report(report_, options_, report_path_);
+  if (report_.status != report::Status::failed || result.failure) return 0;
+  fmt::print(stderr, "ddpbench: {}\n", report_.error->message);
+  return 1;  // what the ranks left is not what it should be
 }
 
 }  // namespace

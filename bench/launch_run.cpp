@@ -15,9 +15,9 @@
 namespace ddpbench::bench {
 namespace {
 
-// The specification as text in memory that a child inherits.
-SharedMemory spec_memory(const RunSpec& spec) {
-  const std::string text = to_json(spec).dump();
+// The job's description as text in memory that a child inherits.
+SharedMemory job_memory(const nlohmann::json& job) {
+  const std::string text = job.dump();
   SharedMemory memory = SharedMemory::create("ddpbench-run", text.size() + 1);
   std::memcpy(memory.view().data, text.data(), text.size());
   return memory;
@@ -55,22 +55,33 @@ launch::ChannelLayout channel_layout(const RunSpec& spec, const nn::ModelSpec& m
   return layout;
 }
 
+launch::SuperviseResult launch_job(const nlohmann::json& job, int processes, int threads_per_device,
+                                   const std::vector<int>& inherited_fds,
+                                   launch::RankChannels& channels,
+                                   const launch::SuperviseOptions& supervise) {
+  const SharedMemory text = job_memory(job);
+  launch::LaunchSpec launch;
+  launch.ranks = processes;
+  launch.threads_per_device = threads_per_device;
+  launch.environment[kRunFdVariable] = std::to_string(text.fd());
+  launch.inherited_fds = {text.fd(), channels.fd()};
+  launch.inherited_fds.insert(launch.inherited_fds.end(), inherited_fds.begin(),
+                              inherited_fds.end());
+  return launch::run_ranks(launch, channels, supervise);
+}
+
 launch::SuperviseResult launch_run(RunSpec spec, launch::RankChannels& channels,
                                    Progress& progress) {
   spec.channel_fd = channels.fd();
-  const SharedMemory text = spec_memory(spec);
-  launch::LaunchSpec launch;
-  launch.ranks = channels.layout().ranks;
-  launch.threads_per_device = spec.options.threads_per_device;
-  launch.environment[kRunFdVariable] = std::to_string(text.fd());
-  launch.inherited_fds = {text.fd(), spec.channel_fd, spec.dataset_fd};
-  if (spec.reference_fd >= 0) launch.inherited_fds.push_back(spec.reference_fd);
+  std::vector<int> fds = {spec.dataset_fd};
+  if (spec.reference_fd >= 0) fds.push_back(spec.reference_fd);
   launch::SuperviseOptions supervise;
   supervise.timeout_s = spec.options.timeout_s;
   supervise.interrupted = interrupt_requested;
   supervise.progress = [&](const launch::RankChannels& all) { progress.update(all); };
   progress.begin(spec, run_title(spec.cell, spec.options.repetitions));
-  auto result = launch::run_ranks(launch, channels, supervise);
+  auto result = launch_job(to_json(spec), channels.layout().ranks, spec.options.threads_per_device,
+                           fds, channels, supervise);
   progress.end();
   return result;
 }

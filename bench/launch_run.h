@@ -4,7 +4,9 @@
 // One run in fresh processes: what they inherit, and how they are watched.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "bench/progress.h"
 #include "bench/run_spec.h"
@@ -23,6 +25,13 @@ int failure_exit_code(const launch::RankError& error);
 
 // Room for the records of all processes of the run.
 launch::ChannelLayout channel_layout(const RunSpec& spec, const nn::ModelSpec& model);
+
+// Runs a job, of which its processes get the description and the descriptors, and returns when all
+// are gone. `job` names channels.fd() as rank_main expects it.
+launch::SuperviseResult launch_job(const nlohmann::json& job, int processes, int threads_per_device,
+                                   const std::vector<int>& inherited_fds,
+                                   launch::RankChannels& channels,
+                                   const launch::SuperviseOptions& supervise);
 
 // Runs `spec` (its dataset_fd and reference_fd are inherited) and returns when all processes are
 // gone.

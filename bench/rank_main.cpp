@@ -8,7 +8,10 @@
 #include <cstdio>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "bench/comm/comm_rank.h"
+#include "bench/comm/comm_spec.h"
 #include "bench/rank_session.h"
 #include "kernels/runtime/error.h"
 #include "parallel/comm/store.h"
@@ -26,12 +29,27 @@ int descriptor(const char* text) {
   return fd;
 }
 
-RunSpec read_spec(int fd) {
+nlohmann::json read_spec(int fd) {
   const SharedMemory memory = SharedMemory::adopt(fd);
   const auto* text = reinterpret_cast<const char*>(memory.view().data);
   const std::size_t length = ::strnlen(text, memory.view().bytes);
-  return run_spec_from_json(nlohmann::json::parse(text, text + length));
+  return nlohmann::json::parse(text, text + length);
 }
+
+// What the process was started for: one rank of a training run, or of `ddpbench comm`.
+struct Job {
+  explicit Job(const nlohmann::json& json) {
+    if (is_comm_spec(json)) {
+      comm = comm_spec_from_json(json);
+    } else {
+      training = run_spec_from_json(json);
+    }
+  }
+  int channel_fd() const { return comm ? comm->channel_fd : training.channel_fd; }
+
+  RunSpec training;
+  std::optional<CommSpec> comm;
+};
 
 void run_rank(const RunSpec& spec, const launch::RankEnvironment& environment,
               launch::RankWriter& writer) {
@@ -58,10 +76,12 @@ void run_rank(const RunSpec& spec, const launch::RankEnvironment& environment,
 
 int report_error(launch::RankWriter& writer, const std::exception& error) {
   const auto* known = dynamic_cast<const Error*>(&error);
-  const launch::RankError record{.kind = known != nullptr ? known->kind() : "internal",
-                                 .message = error.what(),
-                                 .operation = {},
-                                 .exit_code = known != nullptr ? known->exit_code() : 1};
+  const auto* of_peers = dynamic_cast<const CommError*>(&error);
+  const launch::RankError record{
+      .kind = known != nullptr ? known->kind() : "internal",
+      .message = error.what(),
+      .operation = of_peers != nullptr ? std::string(of_peers->operation()) : std::string(),
+      .exit_code = known != nullptr ? known->exit_code() : 1};
   writer.error(record);
   writer.state(launch::RankState::failed);
   return record.exit_code;
@@ -72,11 +92,15 @@ int rank_main(const GetVariable& get_variable) {
   try {
     const auto environment = launch::read_rank_environment(get_variable);
     if (!environment) throw ConfigError("a rank was started without RANK and WORLD_SIZE");
-    const RunSpec spec = read_spec(descriptor(get_variable(kRunFdVariable)));
-    launch::RankChannels channels = launch::RankChannels::adopt(spec.channel_fd);
+    const Job job(read_spec(descriptor(get_variable(kRunFdVariable))));
+    launch::RankChannels channels = launch::RankChannels::adopt(job.channel_fd());
     writer = channels.writer(environment->rank);
     try {
-      run_rank(spec, *environment, writer);
+      if (job.comm) {
+        run_comm_ranks(*job.comm, *environment, channels);
+      } else {
+        run_rank(job.training, *environment, writer);
+      }
       return 0;
     } catch (const std::exception& error) {
       return report_error(writer, error);

@@ -21,10 +21,19 @@ struct Collected {
   std::vector<RankResult> results;                         // [rank]
   std::vector<std::span<const launch::StepRecord>> steps;  // [worker rank]
   std::vector<std::span<const launch::BucketRecord>> buckets;
+  // Workers that left anything. Of a joined world that failed some may be missing: figures of the
+  // others are better than none.
+  std::vector<std::size_t> heard;
+
+  std::vector<std::span<const launch::StepRecord>> heard_steps() const {
+    std::vector<std::span<const launch::StepRecord>> found;
+    for (const std::size_t r : heard) found.push_back(steps[r]);
+    return found;
+  }
 };
 
 Collected collect(const RunSpec& spec, const launch::RankChannels& channels) {
-  Collected all{spec, {}, {}, {}};
+  Collected all{spec, {}, {}, {}, {}};
   for (int r = 0; r < channels.layout().ranks; ++r) {
     all.results.push_back(rank_result_from_text(channels.result(r)));
     all.steps.push_back(channels.steps(r));
@@ -37,11 +46,8 @@ Collected collect(const RunSpec& spec, const launch::RankChannels& channels) {
       all.buckets.resize(r);
     }
   }
-  // Of a joined world that failed, rank 0 has its own records alone: better than none.
-  while (all.steps.size() > 1 && all.steps.back().empty() &&
-         all.results[all.steps.size() - 1].host.empty()) {
-    all.steps.pop_back();
-    all.buckets.pop_back();
+  for (std::size_t r = 0; r < all.steps.size(); ++r) {
+    if (!all.steps[r].empty() || !all.results[r].host.empty()) all.heard.push_back(r);
   }
   return all;
 }
@@ -55,7 +61,7 @@ std::vector<double> step_times(std::span<const launch::StepRecord> steps) {
 
 void fill_steps(const Collected& all, report::Run& run) {
   std::vector<std::vector<double>> ranks;
-  for (const auto& steps : all.steps) ranks.push_back(step_times(steps));
+  for (const auto& steps : all.heard_steps()) ranks.push_back(step_times(steps));
   run.step.warmup = all.spec.options.warmup_steps;
   run.step.samples_s = report::slowest_rank_per_step(ranks);
   run.step.count = static_cast<std::int64_t>(run.step.samples_s.size());
@@ -78,20 +84,20 @@ void note_server_update(const RunSpec& spec, std::map<std::string, report::Figur
 }
 
 void fill_phases(const Collected& all, report::Run& run) {
-  run.phases = phase_figures(all.steps);
+  run.phases = phase_figures(all.heard_steps());
   note_server_update(all.spec, run.phases);
 }
 
 // Sums over processes; time from the first begin to the last end.
 void fill_epochs(const Collected& all, report::Run& run) {
   std::size_t complete = SIZE_MAX;
-  for (std::size_t r = 0; r < all.steps.size(); ++r) {
+  for (const std::size_t r : all.heard) {
     complete = std::min(complete, all.results[r].epochs.size());
   }
   for (std::size_t e = 0; e < complete && complete != SIZE_MAX; ++e) {
-    EpochResult sum = all.results[0].epochs[e];
-    for (std::size_t r = 1; r < all.steps.size(); ++r) {
-      const EpochResult& part = all.results[r].epochs[e];
+    EpochResult sum = all.results[all.heard[0]].epochs[e];
+    for (std::size_t i = 1; i < all.heard.size(); ++i) {
+      const EpochResult& part = all.results[all.heard[i]].epochs[e];
       sum.begin_s = std::min(sum.begin_s, part.begin_s);
       sum.end_s = std::max(sum.end_s, part.end_s);
       sum.samples += part.samples;
@@ -256,6 +262,23 @@ void fill_times(const Collected& all, const launch::SuperviseResult& result, rep
   run.time.evaluate_s = longest(all, &RankResult::evaluate_s, reached("not recorded"));
 }
 
+// Records that did not fit would make every statistic one of a part only.
+std::optional<report::ErrorInfo> lost_records(const launch::RankChannels& channels) {
+  for (int r = 0; r < channels.layout().ranks; ++r) {
+    const std::uint64_t dropped = channels.dropped_steps(r);
+    if (dropped == 0) continue;
+    report::ErrorInfo error;
+    error.kind = "internal";
+    error.rank = r;
+    error.message = fmt::format(
+        "rank {}: {} timed steps were not recorded, there was room for {} only; the figures are "
+        "those of the others",
+        r, dropped, channels.steps(r).size());
+    return error;
+  }
+  return std::nullopt;
+}
+
 report::ErrorInfo error_info(const launch::RunFailure& failure, const Collected& all) {
   report::ErrorInfo error;
   error.kind = failure.error.kind;
@@ -326,6 +349,9 @@ report::Run collect_run(const RunSpec& spec, const launch::RankChannels& channel
   } else if (result.failure) {
     run.status = report::Status::failed;
     run.error = error_info(*result.failure, all);
+  } else if (auto lost = lost_records(channels)) {
+    run.status = report::Status::failed;
+    run.error = std::move(lost);
   }
   for (const RankResult& rank : all.results) {
     run.parameters = std::max(run.parameters, rank.parameters);

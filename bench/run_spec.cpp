@@ -120,10 +120,12 @@ RunSpec run_spec_from_json(const nlohmann::json& json) {
   return spec;
 }
 
-double wait_limit_s(const Options& options) {
+double wait_limit_s(double timeout_s) {
   constexpr double kNever = 1e6;  // 11 days, which every clock and poll can hold
-  return options.timeout_s > 0 ? options.timeout_s : kNever;
+  return timeout_s > 0 ? timeout_s : kNever;
 }
+
+double wait_limit_s(const Options& options) { return wait_limit_s(options.timeout_s); }
 
 std::int64_t total_steps(const RunSpec& spec) {
   if (spec.is_reference()) return spec.options.verify_steps;

@@ -57,6 +57,7 @@ nlohmann::json to_json(const RunSpec& spec);
 RunSpec run_spec_from_json(const nlohmann::json& json);
 
 // Seconds that a wait for peers may last: --timeout, or for 0 (never) longer than any run.
+double wait_limit_s(double timeout_s);
 double wait_limit_s(const Options& options);
 
 // All steps that a worker of this run takes: verification, warm-up, training.

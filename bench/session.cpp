@@ -124,6 +124,10 @@ report::Run Session::run_spec(RunSpec& spec) {
     exit_codes_.push_back(failure_exit_code(result.failure->error));
     fmt::print(stderr, "ddpbench: {}: {}\n", run_title(spec.cell, options_.repetitions),
                result.failure->error.message);
+  } else if (run.status == report::Status::failed) {
+    exit_codes_.push_back(1);  // what the ranks left is not what it should be
+    fmt::print(stderr, "ddpbench: {}: {}\n", run_title(spec.cell, options_.repetitions),
+               run.error->message);
   }
   return run;
 }

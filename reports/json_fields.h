@@ -51,5 +51,7 @@ Json or_null(const std::string& value);
 
 Json error_json(const ErrorInfo& error);
 Json run_json(const Run& run);
+// "collectives" and "memory_bandwidth", where there are any.
+void put_collectives(Json& report_json, const Report& report);
 
 }  // namespace ddpbench::report

@@ -69,7 +69,7 @@ double bus_bandwidth_factor(const std::string& collective, int ranks) {
   for (const char* name : {"all_gather", "reduce_scatter", "gather", "scatter"}) {
     if (collective == name) return foreign;
   }
-  for (const char* name : {"broadcast", "reduce", "send", "recv"}) {
+  for (const char* name : {"broadcast", "reduce", "send", "recv", "send_recv"}) {
     if (collective == name) return 1;
   }
   throw InternalError(fmt::format("no bus bandwidth factor for the collective '{}'", collective));

@@ -56,8 +56,8 @@ void fill_scaling(Report& report);
 // Bandwidths as nccl-tests (GB = 1e9 bytes): algbw = bytes / time.
 double algorithm_bandwidth_gb_per_s(double bytes, double seconds);
 // busbw = algbw * factor: all_reduce 2(n-1)/n; all_gather, reduce_scatter, gather, scatter (n-1)/n
-// with bytes of the whole; broadcast, reduce, send, recv 1. Throws InternalError for an unknown
-// collective.
+// with bytes of the whole; broadcast, reduce, send, recv, send_recv 1. Throws InternalError for an
+// unknown collective.
 double bus_bandwidth_factor(const std::string& collective, int ranks);
 
 // Bound on the relative error between two computations of the same K = `steps` updates that differ

@@ -141,6 +141,37 @@ struct Run {
   Figure samples_per_s, samples_per_s_per_device;
 };
 
+// One collective, size and world of `ddpbench comm`.
+struct CollectiveRow {
+  std::string operation;  // "all_reduce", ...; "send_recv": to the next rank, from the one before
+  std::string backend;    // "ring"
+  std::string mode;       // process | thread: what ranks are
+  int ranks = 0;
+  std::uint64_t bytes = 0;  // of the whole buffer, as nccl-tests counts it
+  std::uint64_t count = 0;  // elements; where each rank has a part of the whole, of a part
+  std::string data_type;    // "fp32", ...
+  std::string reduction;    // sum | average | max; empty: the operation does not reduce
+  bool in_place = false;
+  bool oversubscribed = false;
+  int warmup = 0;
+  std::int64_t iterations = 0;           // timed ones that were finished
+  std::optional<StepStatistics> time_s;  // over the iterations, of the slowest rank's time
+  Figure algbw_gb_per_s, busbw_gb_per_s;
+  std::optional<std::uint64_t> wrong;  // elements of all ranks that are not exactly right
+  std::string wrong_reason;            // without `wrong`
+  // What memory alone would allow (collective_metrics.h), what of it sets the bound (memory_copy,
+  // memory_reduce; empty: nothing was measured), and busbw over bound.
+  Figure bound_busbw_gb_per_s, share_of_bound;
+  std::string bound;
+};
+
+// Bytes read and written a second by the cores of the ranks, each in memory of its own.
+struct BandwidthRow {
+  std::uint64_t working_set_bytes = 0;            // of a core
+  int cores = 0;                                  // at once
+  double copy_gb_per_s = 0, reduce_gb_per_s = 0;  // of all of them together
+};
+
 struct Generator {
   std::string version;
   std::optional<std::string> git_commit;
@@ -178,6 +209,8 @@ struct Report {
   Environment environment;
   std::string config_json;  // fully resolved configuration, as JSON text
   std::vector<Run> runs;
+  std::vector<CollectiveRow> collectives;      // of `ddpbench comm`, which makes no runs
+  std::vector<BandwidthRow> memory_bandwidth;  // likewise
 };
 
 std::string_view to_string(Status status);

@@ -127,6 +127,7 @@ nlohmann::ordered_json to_json(const Report& report) {
                {"config", config_json(report.config_json)},
                {"runs", Json::array()}};
   for (const Run& run : report.runs) json["runs"].push_back(run_json(run));
+  put_collectives(json, report);
   std::string pointer;
   require_finite(json, pointer);
   return json;

@@ -6,6 +6,7 @@
 
 #include <array>
 
+#include "reports/collective_reader.h"
 #include "reports/json_document.h"
 #include "reports/report_text.h"
 #include "reports/run_reader.h"
@@ -102,6 +103,7 @@ Report read_document(const JsonDocument& document) {
   report.environment = read_environment(root.at("environment"));
   report.config_json = read_config(root.at("config"));
   for (const JsonCursor& run : root.at("runs").elements()) report.runs.push_back(read_run(run));
+  read_collectives(root, report);
   return report;
 }
 

@@ -5,9 +5,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <unordered_set>
 #include <filesystem>
 #include <set>
+#include <unordered_set>
 
 #include "reports/table_layout.h"
 

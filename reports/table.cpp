@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The summary table: what all runs share above, a row a run, the reasons of missing figures below.
+#include "reports/collective_table.h"
 #include "reports/run_formats.h"
 #include "reports/table_cells.h"
 
@@ -20,6 +21,7 @@ std::string table_text(std::span<const RunRow> rows, const Columns& columns, int
 }
 
 std::string render_table(const Report& report, int width) {
+  if (!report.collectives.empty()) return render_collectives(report, width);
   const std::vector<RunRow> rows = all_runs(report);
   return table_text(rows, table_columns(rows), width);
 }

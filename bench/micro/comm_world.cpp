@@ -7,12 +7,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstdio>
 #include <exception>
 
+#include "bench/comm/collective_rank.h"
 #include "kernels/runtime/cpu_device.h"
 #include "kernels/runtime/error.h"
 #include "parallel/comm/ring.h"
@@ -30,55 +29,29 @@ std::unique_ptr<Device> device_of(int rank, const CpuPlacement& placement) {
 
 }  // namespace
 
-float input_value(int rank, std::size_t index) {
-  return static_cast<float>(static_cast<std::size_t>(rank + 1) * (1 + index % 1009) + index % 7);
-}
-
 // What one rank has and does; the same on all.
 class CommWorld::Rank {
  public:
   Rank(const CollectiveCase& collective, std::unique_ptr<comm::Communicator> communicator,
        std::unique_ptr<Device> device, std::size_t count)
       : collective_(collective),
-        device_(std::move(device)),
-        communicator_(std::move(communicator)) {
-    device_->bind_calling_thread();
-    const std::size_t bytes = std::max<std::size_t>(64, count * sizeof(float));
-    in_ = device_->allocate(bytes, MemoryCategory::communication, Sharing::mappable);
-    out_ = device_->allocate(bytes, MemoryCategory::communication, Sharing::mappable);
-    words_ = device_->allocate(64, MemoryCategory::communication, Sharing::mappable);
-    for (const Buffer* buffer : {&in_, &out_, &words_}) communicator_->register_buffer(*buffer);
-    memory_ = {in_.view().as<float>().data(), out_.view().as<float>().data(), count};
-  }
+        rank_(std::move(communicator), std::move(device), count * sizeof(float)),
+        memory_(rank_.memory(count, DataType::fp32, comm::ReduceOp::sum)) {}
 
   // Rank 0 says what is next and the others hear it.
   Command next(Command command) {
-    auto* word = words_.view().as<std::int32_t>().data();
-    *word = command;
-    communicator_->broadcast({word, 1, DataType::int32}, 0, kBlocking).synchronize();
-    return static_cast<Command>(*word);
+    auto word = static_cast<std::int32_t>(command);
+    rank_.world().broadcast({&word, 1, DataType::int32}, 0, kBlocking).synchronize();
+    return static_cast<Command>(word);
   }
 
   double run() {
-    communicator_->barrier(kBlocking).synchronize();
-    const double begin_s = device_->now_s();
-    collective_.run(*communicator_, memory_);
-    return combined(device_->now_s() - begin_s, comm::ReduceOp::maximum);
+    const CollectiveRank::Span span = rank_.run(collective_, memory_);
+    return combined(span.end_s - span.begin_s, comm::ReduceOp::maximum);
   }
 
   std::size_t count_wrong() {
-    const Place place{communicator_->rank(), communicator_->size(), memory_.count};
-    for (std::size_t i = 0; i < memory_.count; ++i) memory_.in[i] = input_value(place.rank, i);
-    communicator_->barrier(kBlocking).synchronize();
-    collective_.run(*communicator_, memory_);
-    const float* result = collective_.result_in_out ? memory_.out : memory_.in;
-    std::size_t wrong = 0;
-    for (std::size_t i = 0; i < collective_.results(place); ++i) {
-      wrong += result[i] != collective_.expected(place, i);
-    }
-    // What is timed afterwards sums zeros, which stay zeros.
-    std::fill_n(memory_.in, memory_.count, 0.0F);
-    std::fill_n(memory_.out, memory_.count, 0.0F);
+    const std::size_t wrong = rank_.verify(collective_, memory_);
     return static_cast<std::size_t>(combined(static_cast<double>(wrong), comm::ReduceOp::sum));
   }
 
@@ -90,17 +63,13 @@ class CommWorld::Rank {
 
  private:
   double combined(double value, comm::ReduceOp op) {
-    auto* word = words_.view().as<double>().data();
-    *word = value;
-    communicator_->all_reduce({word, 1, DataType::fp64}, op, kBlocking).synchronize();
-    return *word;
+    rank_.world().all_reduce({&value, 1, DataType::fp64}, op, kBlocking).synchronize();
+    return value;
   }
 
   const CollectiveCase& collective_;
-  const std::unique_ptr<Device> device_;
-  Buffer in_, out_, words_;  // outlive the communicator
-  const std::unique_ptr<comm::Communicator> communicator_;
-  RankMemory memory_;
+  CollectiveRank rank_;
+  const CollectiveMemory memory_;
 };
 
 CommWorld::CommWorld(RankKind kind, const CpuPlacement& placement, const CollectiveCase& collective,

@@ -6,42 +6,15 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <memory>
 #include <thread>
 #include <vector>
 
+#include "bench/comm/collective_case.h"
 #include "kernels/runtime/cpu_topology.h"
 #include "parallel/comm/communicator.h"
 
 namespace ddpbench::bench {
-
-// A rank's registered memory: `count` floats to send from, and as many to receive into.
-struct RankMemory {
-  float* in = nullptr;
-  float* out = nullptr;
-  std::size_t count = 0;
-};
-
-// Where in the world an element is.
-struct Place {
-  int rank = 0;
-  int size = 1;
-  std::size_t count = 0;  // of RankMemory
-};
-
-struct CollectiveCase {
-  const char* name = "";
-  double (*bus_factor)(int size) = nullptr;  // busbw = algbw * factor, as in nccl-tests
-  void (*run)(comm::Communicator& c, const RankMemory& memory) = nullptr;
-  // The result: how many elements this rank gets, where, and which.
-  std::size_t (*results)(const Place& place) = nullptr;
-  bool result_in_out = false;
-  float (*expected)(const Place& place, std::size_t index) = nullptr;
-};
-
-// Element `index` that a rank puts in. Sums over 32 ranks are exact in fp32.
-float input_value(int rank, std::size_t index);
 
 enum class RankKind { processes, threads };
 

@@ -12,6 +12,7 @@
 #include <source_location>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -52,12 +53,19 @@ class DeviceError : public Error {
 };
 
 // A peer was lost, a deadline passed, or the protocol was broken (exit 4).
-// The message carries rank, world size, operation and bytes.
+// The message carries rank, world size, operation and bytes; the operation is a field, too, for
+// reports.
 class CommError : public Error {
  public:
-  using Error::Error;
+  // `operation`: the word for it ("all_reduce"), in static storage; empty when there is none.
+  explicit CommError(const std::string& message, std::string_view operation = {})
+      : Error(message), operation_(operation) {}
+  std::string_view operation() const noexcept { return operation_; }
   const char* kind() const noexcept override { return "comm"; }
   int exit_code() const noexcept override { return 4; }
+
+ private:
+  std::string_view operation_;
 };
 
 // A deadline passed while waiting for a peer. The waiting rank is not the guilty one.

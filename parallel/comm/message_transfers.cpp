@@ -172,9 +172,10 @@ bool MessageTransfers::drain_segments(Transfer& transfer, Channel& channel) {
 
 void MessageTransfers::check_matches(const Operation& recv, const Descriptor& message) const {
   if (message.count == recv.out.count && message.type == recv.out.type) return;
-  throw CommError(fmt::format("{}the message has {} {}, but {} {} are expected",
-                              peers_.prefix(&recv), message.count, to_string(message.type),
-                              recv.out.count, to_string(recv.out.type)));
+  throw CommError(
+      fmt::format("{}the message has {} {}, but {} {} are expected", peers_.prefix(&recv),
+                  message.count, to_string(message.type), recv.out.count, to_string(recv.out.type)),
+      operation_name(&recv));
 }
 
 }  // namespace ddpbench::comm

@@ -66,4 +66,8 @@ std::string describe(const Operation& operation) {
                      preposition, preposition.empty() ? "" : std::to_string(operation.root));
 }
 
+std::string_view operation_name(const Operation* operation) {
+  return operation ? to_string(operation->kind) : std::string_view();
+}
+
 }  // namespace ddpbench::comm

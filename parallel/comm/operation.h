@@ -41,5 +41,7 @@ struct Operation {
 
 // "all_reduce of 1686568 bytes"
 std::string describe(const Operation& operation);
+// "all_reduce", for CommError; empty for null.
+std::string_view operation_name(const Operation* operation);
 
 }  // namespace ddpbench::comm

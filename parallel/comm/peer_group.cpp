@@ -126,7 +126,8 @@ void PeerGroup::sleep(int peer, Deadline until, PredicateRef ready) {
 void PeerGroup::check(int peer, const WaitReason& reason, PredicateRef ready) {
   if (aborted()) throw_aborted(reason.operation);
   if (stopped_.load(std::memory_order_seq_cst)) {
-    throw CommError(prefix(reason.operation) + "the communicator was destroyed meanwhile");
+    throw CommError(prefix(reason.operation) + "the communicator was destroyed meanwhile",
+                    operation_name(reason.operation));
   }
   if (reason.collective != 0) check_same_operation(reason);
   for (int other = 0; other < size(); ++other) {
@@ -136,8 +137,9 @@ void PeerGroup::check(int peer, const WaitReason& reason, PredicateRef ready) {
     if (matters && other != rank_) check_peer_lives(other, reason, ready);
   }
   if (Clock::now() >= reason.deadline && !ready()) {
-    throw CommTimeout(prefix(reason.operation) + "deadline passed while waiting for " +
-                      late_peers(peer, reason));
+    throw CommTimeout(
+        prefix(reason.operation) + "deadline passed while waiting for " + late_peers(peer, reason),
+        operation_name(reason.operation));
   }
 }
 
@@ -152,7 +154,8 @@ void PeerGroup::check_peer_lives(int peer, const WaitReason& reason, PredicateRe
                                                   position(reason.collective + 1, 0);
   if (done || ready()) return;
   throw CommError(fmt::format("{}rank {} (pid {}) {}", prefix(reason.operation), peer, slot.pid,
-                              left ? "has left the communicator" : "has died"));
+                              left ? "has left the communicator" : "has died"),
+                  operation_name(reason.operation));
 }
 
 void PeerGroup::check_same_operation(const WaitReason& reason) const {
@@ -180,7 +183,8 @@ void PeerGroup::ensure_same_operation(const Descriptor& mine, const Descriptor& 
     return;
   }
   throw CommError(fmt::format("rank {} of {}: ranks disagree: rank {} calls {}, rank {} calls {}",
-                              rank_, size(), rank_, describe(mine), peer, describe(theirs)));
+                              rank_, size(), rank_, describe(mine), peer, describe(theirs)),
+                  to_string(mine.kind));
 }
 
 std::string PeerGroup::late_peers(int peer, const WaitReason& reason) const {
@@ -244,11 +248,14 @@ void PeerGroup::throw_aborted(const Operation* operation) const {
   // The writer is a few instructions away, unless it was killed just there.
   const Deadline patience = deadline_after(0.1);
   while (notice.state.load(std::memory_order_acquire) != AbortNotice::kReadable) {
-    if (Clock::now() > patience) throw CommError(prefix(operation) + "aborted, reason unknown");
+    if (Clock::now() > patience) {
+      throw CommError(prefix(operation) + "aborted, reason unknown", operation_name(operation));
+    }
     ::sched_yield();
   }
-  throw CommError(fmt::format("{}aborted by rank {}: {}", prefix(operation), notice.rank,
-                              notice.reason.data()));
+  throw CommError(
+      fmt::format("{}aborted by rank {}: {}", prefix(operation), notice.rank, notice.reason.data()),
+      operation_name(operation));
 }
 
 void PeerGroup::stop() noexcept {

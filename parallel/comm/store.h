@@ -5,11 +5,15 @@
 // communicate. Thread-safe.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
 
 namespace ddpbench::comm {
+
+// The longest value that set() takes.
+inline constexpr std::size_t kMaxStoreValueBytes = std::size_t{64} << 20;
 
 class Store {
  public:

@@ -20,12 +20,14 @@
 #include <string>
 #include <string_view>
 
+#include "parallel/comm/store.h"
+
 namespace ddpbench::comm {
 
 inline constexpr std::string_view kGreeting = "DDPBSTR1";
 inline constexpr std::size_t kMaxSecretBytes = 1024;
 inline constexpr std::size_t kMaxKeyBytes = 4096;
-inline constexpr std::size_t kMaxValueBytes = std::size_t{64} << 20;
+inline constexpr std::size_t kMaxValueBytes = kMaxStoreValueBytes;
 inline constexpr std::size_t kMaxFrameBytes = kMaxKeyBytes + kMaxValueBytes + 16;
 
 enum class Request : char { set = 's', get = 'g', add = 'a' };

@@ -145,7 +145,8 @@ void WorkQueue::run_alone(const Operation& operation) {
 // Executes until the work is done. Throws CommTimeout only; all other failures end in the work.
 void WorkQueue::drive(RingWork& work, Deadline deadline) {
   if (Clock::now() >= deadline) {
-    throw CommTimeout(peers_.prefix(&work.operation()) + "deadline passed before it began");
+    throw CommTimeout(peers_.prefix(&work.operation()) + "deadline passed before it began",
+                      operation_name(&work.operation()));
   }
   run_queue(work.sequence(), deadline, caller_policy_);
   if (work.finished()) return;

@@ -115,7 +115,8 @@ void WorkQueue::complete(RingWork& work, Deadline deadline) {
     if (background_wanted()) wake_thread();  // it may have given way to a claim that is gone
     if (!work.finished() && Clock::now() >= deadline) {
       throw CommTimeout(peers_.prefix(&work.operation()) +
-                        "deadline passed while another thread executes it or one before it");
+                            "deadline passed while another thread executes it or one before it",
+                        operation_name(&work.operation()));
     }
   }
   work.rethrow();

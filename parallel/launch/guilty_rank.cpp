@@ -81,14 +81,19 @@ RunFailure own_failure(Ranks ranks, std::size_t rank) {
                                 sight.exit->code, where));
 }
 
-// What `rank` keeps the others from, with what the first of them said about it.
-std::string with_witness(Ranks ranks, std::string message) {
+// The failure of `rank`, which kept others waiting, with what the first of them said about it: also
+// the operation in which it noticed.
+RunFailure noticed_failure_at(Ranks ranks, std::size_t rank, const char* kind,
+                              const std::string& message) {
+  RunFailure failure = failure_at(ranks, rank, kind, message);
   for (std::size_t i = 0; i < ranks.size(); ++i) {
-    if (only_noticed(ranks[i])) {
-      return fmt::format("{}; rank {} noticed: {}", message, i, ranks[i].status.error->message);
-    }
+    if (!only_noticed(ranks[i])) continue;
+    const RankError& witness = *ranks[i].status.error;
+    failure.error.message += fmt::format("; rank {} noticed: {}", i, witness.message);
+    failure.error.operation = witness.operation;
+    break;
   }
-  return message;
+  return failure;
 }
 
 std::optional<std::size_t> find_stopped(Ranks ranks) {
@@ -159,15 +164,14 @@ std::optional<std::size_t> find_deserter(Ranks ranks) {
 std::optional<RunFailure> find_absent(Ranks ranks) {
   if (const auto rank = find_stopped(ranks)) {
     const std::string where = place(ranks[*rank].status);
-    return failure_at(
-        ranks, *rank, "stalled",
-        with_witness(ranks, fmt::format("rank {} is stopped (SIGSTOP) {}", *rank, where)));
+    return noticed_failure_at(ranks, *rank, "stalled",
+                              fmt::format("rank {} is stopped (SIGSTOP) {}", *rank, where));
   }
   if (const auto rank = find_deserter(ranks)) {
     const std::string where = place(ranks[*rank].status);
-    return failure_at(
+    return noticed_failure_at(
         ranks, *rank, "exit",
-        with_witness(ranks, fmt::format("rank {} ended {} though others needed it", *rank, where)));
+        fmt::format("rank {} ended {} though others needed it", *rank, where));
   }
   return std::nullopt;
 }
@@ -203,9 +207,9 @@ RunFailure blame_for_noticed(std::span<const RankSight> ranks) {
     return own_failure(ranks, witness);
   }
   const std::string where = place(ranks[*straggler].status);
-  return failure_at(ranks, *straggler, "stalled",
-                    with_witness(ranks, fmt::format("rank {} stands still {}, behind the others",
-                                                    *straggler, where)));
+  return noticed_failure_at(
+      ranks, *straggler, "stalled",
+      fmt::format("rank {} stands still {}, behind the others", *straggler, where));
 }
 
 RunFailure blame_for_stall(std::span<const RankSight> ranks, double idle_s) {

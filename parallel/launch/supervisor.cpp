@@ -33,6 +33,8 @@ constexpr double kProgressEvery_s = 0.1;
 constexpr double kSettle_s = 0.5;
 constexpr int kSettleLooks =
     6;  // and at least so many looks, for when we are not let run ourselves
+// Ranks have the same limit for their waits, and know what they wait for: they may speak first.
+constexpr double kLetRanksSpeak_s = 1;
 // A longer pause between two looks means that we were suspended ourselves (Ctrl-Z).
 constexpr double kSuspended_s = 2;
 
@@ -178,7 +180,7 @@ class Supervision {
     if (options_.timeout_s <= 0 || !any_alive()) return std::nullopt;
     double latest_s = 0;
     for (const RankSight& sight : sights_) latest_s = std::max(latest_s, sight.last_progress_s);
-    if (looked_s_ - latest_s < options_.timeout_s) return std::nullopt;
+    if (looked_s_ - latest_s < options_.timeout_s + kLetRanksSpeak_s) return std::nullopt;
     see_stopped();
     return blame_for_stall(sights_, looked_s_ - latest_s);
   }

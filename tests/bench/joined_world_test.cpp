@@ -134,5 +134,28 @@ TEST_F(JoinedWorld, NamesTheRankThatFailed) {
   EXPECT_EQ(report["error"]["rank"], 1);
 }
 
+TEST_F(JoinedWorld, ReportsWhatAllRanksHadWhenOneFails) {
+  // Steps 0-1 verify, 2 warms up, 3... are timed.
+  const auto results = program.run_together(arguments("ddp", {"--inject=throw:rank=1,step=6"}),
+                                            world(3, free_port()));
+  for (const auto& result : results) EXPECT_EQ(result.exit_code, 4);
+  const json run = program.report()["runs"][0];
+  EXPECT_EQ(run["devices"].size(), 3u);
+  EXPECT_GE(run["step"]["count"], 1);
+  for (const json& device : run["devices"]) {
+    EXPECT_TRUE(device["step_time_median_s"].is_number()) << device;
+  }
+}
+
+TEST_F(JoinedWorld, ReportsTheOthersWhenOneIsKilled) {
+  const auto results = program.run_together(arguments("ddp", {"--inject=kill:rank=1,step=6"}),
+                                            world(3, free_port()));
+  EXPECT_EQ(results[0].exit_code, 4);
+  const json run = program.report()["runs"][0];
+  EXPECT_GE(run["step"]["count"], 1);
+  EXPECT_EQ(run["devices"].size(), 2u);
+  EXPECT_EQ(run["error"]["operation"], "all_reduce");
+}
+
 }  // namespace
 }  // namespace ddpbench

@@ -53,6 +53,8 @@ TEST_P(RankFailure, AStoppedRankIsNamedAfterTheTimeout) {
   const json error = failed_run({"--inject=stop:rank=1,step=5", "--timeout=2"}, 4)["error"];
   EXPECT_EQ(error["rank"], 1);
   EXPECT_EQ(error["step"], 5);
+  // In which the others waited for it.
+  EXPECT_EQ(error["operation"], GetParam() == "ddp" ? "all_reduce" : "recv");
 }
 
 TEST_P(RankFailure, AThrowingRankIsNamedWithItsMessage) {

@@ -44,6 +44,17 @@ std::string comm_error_of(F&& function) {
   }
 }
 
+// What CommError::operation says.
+template <typename F>
+std::string operation_of(F&& function) {
+  try {
+    function();
+    return "no error";
+  } catch (const CommError& error) {
+    return std::string(error.operation());
+  }
+}
+
 void check_has(const std::string& text, const std::string& part) {
   check(text.find(part) != std::string::npos, fmt::format("'{}' is not in '{}'", part, text));
 }
@@ -253,6 +264,24 @@ TEST_P(FailureTest, ASenderThatLeavesIsNamed) {
     if (c.rank() == 0) c.recv({&value, 1}, 1, kNow).synchronize();
   });
   EXPECT_THAT(outcome.errors[0], AllOf(HasSubstr("rank 1"), HasSubstr("has left")));
+}
+
+TEST_P(FailureTest, ErrorsNameTheOperationApartFromTheirMessage) {
+  on_all_ranks(2, [](Communicator& c) {
+    std::vector<float> data(50'000);
+    float value = 0;
+    const Work recv = c.rank() == 0 ? c.recv({&value, 1}, 1, kDeferred) : Work();
+    if (c.rank() == 0) {
+      check(operation_of([&] { recv.synchronize(deadline_after(0)); }) == "recv",
+            "a message's deadline names another operation");
+    }
+    c.barrier(kDeferred).synchronize();
+    if (c.rank() == 1) return;  // and so leaves
+    check(operation_of([&] {
+            c.all_reduce({data.data(), data.size()}, ReduceOp::sum, kDeferred).synchronize();
+          }) == "all_reduce",
+          "the loss of a peer names another operation");
+  }).expect_success();
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, FailureTest,

@@ -109,6 +109,7 @@ TEST(NoticedFailure, IsBlamedOnAStoppedRank) {
   EXPECT_THAT(failure.error.message,
               HasSubstr("rank 1 is stopped (SIGSTOP) in step 13 (backward)"));
   EXPECT_THAT(failure.error.message, HasSubstr("rank 0 noticed: timeout message"));
+  EXPECT_EQ(failure.error.operation, "all_reduce");  // in which rank 0 noticed
 }
 
 TEST(NoticedFailure, IsBlamedOnARankThatLeftEarly) {

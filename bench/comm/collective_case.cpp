@@ -1,0 +1,234 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/comm/collective_case.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <limits>
+
+#include "kernels/runtime/error.h"
+#include "parallel/comm/operation.h"
+
+namespace ddpbench::bench {
+namespace {
+
+using comm::Communicator;
+using comm::ReduceOp;
+using Memory = CollectiveMemory;
+constexpr comm::CallOptions kBlocking{.after = nullptr, .start = comm::Start::deferred};
+constexpr std::uint64_t kMostValues = 8191;
+
+// Up to here every integer is a value of the type.
+std::int64_t largest_exact(DataType type) {
+  switch (type) {
+    case DataType::uint8:
+      return std::numeric_limits<std::uint8_t>::max();
+    case DataType::bf16:
+      return 1 << 8;
+    case DataType::fp16:
+      return 1 << 11;
+    case DataType::fp32:
+      return 1 << 24;
+    case DataType::int32:
+      return std::numeric_limits<std::int32_t>::max();
+    case DataType::fp64:
+    case DataType::int64:
+      return std::int64_t{1} << 53;
+  }
+  throw InternalError("unknown data type");
+}
+
+// Element `i` of `data`, and what a value looks like there.
+struct BFloat16 {
+  std::uint16_t bits;
+};
+bool operator==(BFloat16 a, BFloat16 b) { return a.bits == b.bits; }
+
+template <typename T>
+T element(std::int64_t value) {
+  return static_cast<T>(value);
+}
+template <>
+BFloat16 element<BFloat16>(std::int64_t value) {  // exact: the lower half is zero
+  return {
+      static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(value)) >> 16)};
+}
+
+// Calls `use` with a null pointer of the C++ type.
+template <typename Use>
+auto with_type(DataType type, Use&& use) {
+  switch (type) {
+    case DataType::uint8:
+      return use(static_cast<std::uint8_t*>(nullptr));
+    case DataType::bf16:
+      return use(static_cast<BFloat16*>(nullptr));
+    case DataType::fp16:
+      return use(static_cast<_Float16*>(nullptr));
+    case DataType::fp32:
+      return use(static_cast<float*>(nullptr));
+    case DataType::int32:
+      return use(static_cast<std::int32_t*>(nullptr));
+    case DataType::fp64:
+      return use(static_cast<double*>(nullptr));
+    case DataType::int64:
+      return use(static_cast<std::int64_t*>(nullptr));
+  }
+  throw InternalError("unknown data type");
+}
+
+std::size_t part(const Place& p) { return p.count / static_cast<std::size_t>(p.size); }
+comm::Elements whole_in(const Memory& m) { return {m.in, m.count, m.type}; }
+comm::Elements whole_out(const Memory& m) { return {m.out, m.count, m.type}; }
+comm::Elements part_in(const Communicator& c, const Memory& m) {
+  return {m.in, part({c.rank(), c.size(), m.count}), m.type};
+}
+comm::Elements part_out(const Communicator& c, const Memory& m) {
+  return {m.out, part({c.rank(), c.size(), m.count}), m.type};
+}
+
+void all_reduce(Communicator& c, const Memory& m) {
+  c.all_reduce(whole_in(m), m.op, kBlocking).synchronize();
+}
+void reduce(Communicator& c, const Memory& m) {
+  c.reduce(whole_in(m), m.op, 0, kBlocking).synchronize();
+}
+void broadcast(Communicator& c, const Memory& m) {
+  c.broadcast(whole_in(m), 0, kBlocking).synchronize();
+}
+void all_gather(Communicator& c, const Memory& m) {
+  c.all_gather(part_in(c, m), whole_out(m), kBlocking).synchronize();
+}
+void reduce_scatter(Communicator& c, const Memory& m) {
+  c.reduce_scatter(whole_in(m), part_out(c, m), m.op, kBlocking).synchronize();
+}
+void scatter(Communicator& c, const Memory& m) {
+  c.scatter(whole_in(m), part_out(c, m), 0, kBlocking).synchronize();
+}
+void gather(Communicator& c, const Memory& m) {
+  c.gather(part_in(c, m), whole_out(m), 0, kBlocking).synchronize();
+}
+void send_recv(Communicator& c, const Memory& m) {
+  const comm::Work sent = c.send(whole_in(m), (c.rank() + 1) % c.size(), kBlocking);
+  c.recv(whole_out(m), (c.rank() + c.size() - 1) % c.size(), kBlocking).synchronize();
+  sent.synchronize();
+}
+void barrier(Communicator& c, const Memory&) { c.barrier(kBlocking).synchronize(); }
+
+std::size_t whole(const Place& p) { return p.count; }
+std::size_t whole_on_root(const Place& p) { return p.rank == 0 ? p.count : 0; }
+std::size_t nothing(const Place&) { return 0; }
+
+using Pattern = TestPattern;
+std::int64_t reduced(const Pattern& pattern, const Place&, std::size_t i) {
+  return pattern.reduced(i);
+}
+std::int64_t of_root(const Pattern& pattern, const Place&, std::size_t i) {
+  return pattern.value(0, i);
+}
+std::int64_t of_left(const Pattern& pattern, const Place& p, std::size_t i) {
+  return pattern.value((p.rank + p.size - 1) % p.size, i);
+}
+std::int64_t parts_in_order(const Pattern& pattern, const Place& p, std::size_t i) {
+  return pattern.value(static_cast<int>(i / part(p)), i % part(p));
+}
+std::size_t own_part(const Place& p, std::size_t i) {
+  return static_cast<std::size_t>(p.rank) * part(p) + i;
+}
+std::int64_t own_part_of_root(const Pattern& pattern, const Place& p, std::size_t i) {
+  return pattern.value(0, own_part(p, i));
+}
+std::int64_t own_part_reduced(const Pattern& pattern, const Place& p, std::size_t i) {
+  return pattern.reduced(own_part(p, i));
+}
+
+//                                        reduces in_parts in_place
+constexpr std::array<CollectiveCase, 9> kCases = {{
+    {"all_reduce", true, false, true, all_reduce, whole, reduced},
+    {"reduce", true, false, true, reduce, whole_on_root, reduced},
+    {"broadcast", false, false, true, broadcast, whole, of_root},
+    {"all_gather", false, true, false, all_gather, whole, parts_in_order},
+    {"reduce_scatter", true, true, false, reduce_scatter, part, own_part_reduced},
+    {"scatter", false, true, false, scatter, part, own_part_of_root},
+    {"gather", false, true, false, gather, whole_on_root, parts_in_order},
+    {"send_recv", false, false, false, send_recv, whole, of_left},
+    {"barrier", false, false, true, barrier, nothing, nullptr},
+}};
+
+}  // namespace
+
+TestPattern::TestPattern(DataType type, ReduceOp op, int ranks) : op_(op), ranks_(ranks) {
+  ensure(ranks >= 1, "a pattern for {} ranks", ranks);
+  std::int64_t room = largest_exact(type);
+  if (op != ReduceOp::maximum) room /= ranks;
+  if (op == ReduceOp::average) {
+    factor_ = ranks;
+    room /= ranks;
+  }
+  if (room < 1) {
+    throw ConfigError(
+        fmt::format("the {} of {} ranks cannot be verified in {}: it is exact up to "
+                    "{} only; take a wider type or fewer ranks",
+                    to_string(op), ranks, to_string(type), largest_exact(type)));
+  }
+  values_ = std::min(static_cast<std::uint64_t>(room), kMostValues);
+}
+
+// Multiplicative hashing: neighbours and ranks differ, and the period is long, so that an element
+// of another place or rank is seen.
+std::int64_t TestPattern::value(int rank, std::size_t index) const {
+  constexpr std::uint64_t kGolden = 0x9e37'79b9'7f4a'7c15;
+  const std::uint64_t mixed =
+      (index + 1) * kGolden + static_cast<std::uint64_t>(rank + 1) * 0xd1b5'4a32'd192'ed03;
+  const std::uint64_t upper = (mixed ^ mixed >> 29) * kGolden >> 32;
+  return factor_ * static_cast<std::int64_t>(1 + (upper * values_ >> 32));
+}
+
+std::int64_t TestPattern::reduced(std::size_t index) const {
+  std::int64_t result = value(0, index);
+  for (int rank = 1; rank < ranks_; ++rank) {
+    const std::int64_t next = value(rank, index);
+    result = op_ == ReduceOp::maximum ? std::max(result, next) : result + next;
+  }
+  return op_ == ReduceOp::average ? result / ranks_ : result;
+}
+
+std::span<const CollectiveCase> collective_cases() { return kCases; }
+
+const CollectiveCase* find_collective(std::string_view name) {
+  const auto found = std::ranges::find(kCases, name, &CollectiveCase::name);
+  return found == kCases.end() ? nullptr : &*found;
+}
+
+std::size_t whole_count(const CollectiveCase& collective, std::size_t bytes, DataType type,
+                        int ranks) {
+  if (!collective.moves_data()) return 0;
+  const std::size_t parts = collective.in_parts ? static_cast<std::size_t>(ranks) : 1;
+  return bytes / size_of(type) / parts * parts;
+}
+
+void fill_input(const CollectiveMemory& memory, int rank, const TestPattern& pattern) {
+  with_type(memory.type, [&]<typename T>(T*) {
+    T* const in = reinterpret_cast<T*>(memory.in);
+    for (std::size_t i = 0; i < memory.count; ++i) in[i] = element<T>(pattern.value(rank, i));
+  });
+}
+
+std::size_t count_wrong(const CollectiveCase& collective, const CollectiveMemory& memory, int rank,
+                        const TestPattern& pattern) {
+  if (!collective.moves_data()) return 0;
+  const Place place{rank, pattern.ranks(), memory.count};
+  const std::size_t results = collective.results(place);
+  return with_type(memory.type, [&]<typename T>(T*) {
+    const T* const result =
+        reinterpret_cast<const T*>(collective.in_place ? memory.in : memory.out);
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i < results; ++i) {
+      const T expected = element<T>(collective.expected(pattern, place, i));
+      wrong += result[i] == expected ? 0 : 1;
+    }
+    return wrong;
+  });
+}
+
+}  // namespace ddpbench::bench

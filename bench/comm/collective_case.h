@@ -1,0 +1,80 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The collectives as measurements call them, with what every rank puts in and must get out.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "parallel/comm/communicator.h"
+
+namespace ddpbench::bench {
+
+// Integers that ranks put in, chosen so that every partial result in any order is exact in the
+// type: a result is right to the last bit or it is wrong.
+class TestPattern {
+ public:
+  // Throws ConfigError when the type is too narrow for the sums of so many ranks.
+  TestPattern(DataType type, comm::ReduceOp op, int ranks);
+  std::int64_t value(int rank, std::size_t index) const;
+  std::int64_t reduced(std::size_t index) const;  // over all ranks
+  int ranks() const { return ranks_; }
+
+ private:
+  comm::ReduceOp op_;
+  int ranks_;
+  std::uint64_t values_ = 1;  // different ones
+  std::int64_t factor_ = 1;   // makes averages whole
+};
+
+// Memory of one rank for one call. `count` elements of the whole, whose bytes are the size that
+// nccl-tests names; `in` and `out` have room for as many.
+struct CollectiveMemory {
+  std::byte* in = nullptr;
+  std::byte* out = nullptr;
+  std::size_t count = 0;
+  DataType type = DataType::fp32;
+  comm::ReduceOp op = comm::ReduceOp::sum;
+};
+
+struct Place {
+  int rank = 0;
+  int size = 1;
+  std::size_t count = 0;  // as CollectiveMemory's
+};
+
+struct CollectiveCase {
+  std::string_view name;
+  bool reduces = false;
+  bool in_parts = false;  // the whole is cut into a part a rank
+  bool in_place = false;  // results are in `in`
+  // Blocks until the call is done on this rank. Rooted ones have root 0.
+  void (*run)(comm::Communicator& c, const CollectiveMemory& memory) = nullptr;
+  // How many elements this rank gets, and which.
+  std::size_t (*results)(const Place& place) = nullptr;
+  std::int64_t (*expected)(const TestPattern& pattern, const Place& place,
+                           std::size_t index) = nullptr;
+
+  bool moves_data() const { return expected != nullptr; }  // barrier does not
+};
+
+// all_reduce, reduce, broadcast, all_gather, reduce_scatter, scatter, gather, send_recv (every rank
+// sends to the next and receives from the one before), barrier.
+std::span<const CollectiveCase> collective_cases();
+// Null when there is none.
+const CollectiveCase* find_collective(std::string_view name);
+
+// Elements that a call may have: `bytes`, rounded down to whole elements, and to equal parts.
+std::size_t whole_count(const CollectiveCase& collective, std::size_t bytes, DataType type,
+                        int ranks);
+
+void fill_input(const CollectiveMemory& memory, int rank, const TestPattern& pattern);
+// Elements of this rank's result that are not what they should be.
+std::size_t count_wrong(const CollectiveCase& collective, const CollectiveMemory& memory, int rank,
+                        const TestPattern& pattern);
+
+}  // namespace ddpbench::bench

@@ -1,0 +1,216 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/comm/comm_options.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "bench/comm/collective_case.h"
+#include "bench/option_parser.h"
+#include "kernels/runtime/error.h"
+#include "parallel/comm/operation.h"
+
+namespace ddpbench::bench {
+namespace {
+
+constexpr int kMostRanks = 1024;
+constexpr int kMostIterations = 100'000;
+constexpr std::uint64_t kLargestSize = std::uint64_t{1} << 40;
+
+constexpr std::array kTypes = {DataType::fp32,  DataType::fp64,  DataType::bf16, DataType::fp16,
+                               DataType::int32, DataType::int64, DataType::uint8};
+constexpr std::array kReductions = {comm::ReduceOp::sum, comm::ReduceOp::average,
+                                    comm::ReduceOp::maximum};
+
+// The whole text as a number; nothing when it is none.
+std::optional<std::uint64_t> number(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+[[noreturn]] void refuse_sizes(const std::string& text, const std::string& why) {
+  throw ConfigError(
+      fmt::format("--sizes={}: {}; write bytes as 4096 or 4K (K, M, G are powers of "
+                  "1024), ranges as 4K..128M or 4K..128M*4, lists as 1K,1M",
+                  text, why));
+}
+
+std::uint64_t parse_size(std::string_view size, const std::string& whole_text) {
+  constexpr std::string_view kUnits = "KMG";
+  std::string_view digits = size;
+  unsigned shift = 0;
+  if (!size.empty()) {
+    const auto upper = static_cast<char>(std::toupper(static_cast<unsigned char>(size.back())));
+    const std::size_t unit = kUnits.find(upper);
+    if (unit != std::string_view::npos) {
+      shift = 10 * (static_cast<unsigned>(unit) + 1);
+      digits.remove_suffix(1);
+    }
+  }
+  const auto value = number(digits);
+  if (!value) refuse_sizes(whole_text, fmt::format("'{}' is no size", size));
+  if (*value == 0) refuse_sizes(whole_text, "a size of 0 bytes moves nothing");
+  if (*value > kLargestSize >> shift) {
+    refuse_sizes(whole_text, fmt::format("'{}' is more than {} GiB", size, kLargestSize >> 30));
+  }
+  return *value << shift;
+}
+
+void add_range(std::string_view part, std::size_t dots, const std::string& text,
+               std::vector<std::uint64_t>& sizes) {
+  std::string_view last = part.substr(dots + 2);
+  std::uint64_t factor = 2;
+  if (const std::size_t star = last.find('*'); star != std::string_view::npos) {
+    const auto value = number(last.substr(star + 1));
+    if (!value || *value < 2 || *value > kLargestSize) {
+      refuse_sizes(text,
+                   fmt::format("'{}' is no step factor; the smallest is 2", last.substr(star + 1)));
+    }
+    factor = *value;
+    last = last.substr(0, star);
+  }
+  const std::uint64_t first = parse_size(part.substr(0, dots), text);
+  const std::uint64_t end = parse_size(last, text);
+  if (first > end) refuse_sizes(text, fmt::format("'{}' begins above its end", part));
+  for (std::uint64_t size = first; size <= end; size *= factor) {
+    sizes.push_back(size);
+    if (size > end / factor) break;
+  }
+}
+
+template <typename Names>
+[[noreturn]] void refuse_word(const char* option, const std::string& value, const Names& names) {
+  const std::vector<std::string> known(names.begin(), names.end());
+  const auto near = nearest_name(value, known);
+  throw ConfigError(fmt::format("{}={}: not known{}; it is one of {}", option, value,
+                                near ? fmt::format(", did you mean '{}'?", *near) : "",
+                                fmt::join(known, ", ")));
+}
+
+std::vector<std::string> operation_names() {
+  std::vector<std::string> names;
+  for (const CollectiveCase& collective : collective_cases()) names.emplace_back(collective.name);
+  return names;
+}
+
+std::vector<std::string> parse_operations(const std::vector<std::string>& words) {
+  std::vector<std::string> operations;
+  for (const std::string& word : words) {
+    if (word == "all") return operation_names();
+    if (find_collective(word) == nullptr) {
+      std::vector<std::string> names = operation_names();
+      names.emplace_back("all");
+      refuse_word("--op", word, names);
+    }
+    if (std::ranges::find(operations, word) == operations.end()) operations.push_back(word);
+  }
+  return operations;
+}
+
+std::vector<int> parse_ranks(const std::vector<std::string>& words, int cores) {
+  std::vector<int> ranks;
+  for (const std::string& word : words) {
+    const auto value = word == "all" ? std::optional<std::uint64_t>(cores) : number(word);
+    if (!value || *value < 2 || *value > kMostRanks) {
+      throw ConfigError(
+          fmt::format("--ranks={}: {} ranks; a collective has 2 to {} ('all': one a core, {} here)",
+                      word, value ? std::to_string(*value) : "not a number of", kMostRanks, cores));
+    }
+    const int count = static_cast<int>(*value);
+    if (std::ranges::find(ranks, count) == ranks.end()) ranks.push_back(count);
+  }
+  return ranks;
+}
+
+template <typename Values, typename Name>
+auto parse_word(const char* option, const std::string& word, const Values& values, Name name) {
+  std::vector<std::string> names;
+  for (const auto value : values) {
+    names.emplace_back(name(value));
+    if (names.back() == word) return value;
+  }
+  refuse_word(option, word, names);
+}
+
+void check_count(const char* option, int value, int least) {
+  if (value >= least && value <= kMostIterations) return;
+  throw ConfigError(
+      fmt::format("{}={}: a whole number from {} to {}", option, value, least, kMostIterations));
+}
+
+}  // namespace
+
+std::vector<std::uint64_t> parse_sizes(const std::string& text) {
+  std::vector<std::uint64_t> sizes;
+  std::string_view rest = text;
+  while (true) {
+    const std::size_t comma = std::min(rest.find(','), rest.size());
+    const std::string_view part = rest.substr(0, comma);
+    if (const std::size_t dots = part.find(".."); dots != std::string_view::npos) {
+      add_range(part, dots, text, sizes);
+    } else {
+      sizes.push_back(parse_size(part, text));
+    }
+    if (comma == rest.size()) return sizes;
+    rest.remove_prefix(comma + 1);
+  }
+}
+
+std::string reduction_word(comm::ReduceOp op) {
+  return op == comm::ReduceOp::maximum ? "max" : std::string(to_string(op));
+}
+
+CommOptions resolve(const CommWords& words, int cores) {
+  CommOptions options;
+  options.operations = parse_operations(words.operations);
+  options.sizes = parse_sizes(words.sizes);
+  options.ranks = parse_ranks(words.ranks, cores);
+  if (words.backend != "ring" && words.backend != "auto") {
+    throw UnavailableError(
+        fmt::format("--backend={}: CPU devices have the backend 'ring' only", words.backend));
+  }
+  options.type =
+      parse_word("--type", words.type, kTypes, [](DataType type) { return to_string(type); });
+  options.reduction = parse_word("--redop", words.reduction, kReductions, reduction_word);
+  options.threads = parse_word("--mode", words.mode, std::array{false, true},
+                               [](bool threads) { return threads ? "thread" : "process"; });
+  check_count("--iterations", words.iterations, 1);
+  check_count("--warmup", words.warmup, 0);
+  options.iterations = words.iterations;
+  options.warmup = words.warmup;
+  if (!(words.timeout_s >= 0)) {
+    throw ConfigError(fmt::format("--timeout={}: seconds from 0 (none)", words.timeout_s));
+  }
+  options.timeout_s = words.timeout_s;
+  if (std::ranges::any_of(options.operations, [](const std::string& operation) {
+        return find_collective(operation)->reduces;
+      })) {
+    for (const int ranks : options.ranks) TestPattern(options.type, options.reduction, ranks);
+  }
+  return options;
+}
+
+nlohmann::ordered_json to_json(const CommOptions& options) {
+  return {{"command", "comm"},
+          {"op", options.operations},
+          {"sizes", options.sizes},
+          {"ranks", options.ranks},
+          {"backend", options.backend},
+          {"type", to_string(options.type)},
+          {"redop", reduction_word(options.reduction)},
+          {"mode", options.threads ? "thread" : "process"},
+          {"iterations", options.iterations},
+          {"warmup", options.warmup},
+          {"timeout", options.timeout_s}};
+}
+
+}  // namespace ddpbench::bench

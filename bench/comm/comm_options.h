@@ -1,0 +1,56 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Options of `ddpbench comm`: from the words of the command line to what is measured.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "parallel/comm/communicator.h"
+
+namespace ddpbench::bench {
+
+// As typed, with the defaults.
+struct CommWords {
+  std::vector<std::string> operations = {"all_reduce"};
+  std::string sizes = "4K..128M";
+  std::vector<std::string> ranks = {"2"};
+  std::string backend = "ring";
+  std::string type = "fp32";
+  std::string reduction = "sum";
+  std::string mode = "process";
+  int iterations = 20;
+  int warmup = 5;
+  double timeout_s = 300;
+};
+
+struct CommOptions {
+  std::vector<std::string> operations;  // names of collective_cases()
+  std::vector<std::uint64_t> sizes;     // bytes of the whole buffer, as asked for
+  std::vector<int> ranks;
+  std::string backend = "ring";
+  DataType type = DataType::fp32;
+  comm::ReduceOp reduction = comm::ReduceOp::sum;
+  bool threads = false;  // ranks are threads of one process
+  int iterations = 20, warmup = 5;
+  double timeout_s = 300;  // 0: none
+};
+
+// `cores`: what "all" ranks are. Throws ConfigError that names option, value and what is allowed;
+// UnavailableError for a backend that is not in this build.
+CommOptions resolve(const CommWords& words, int cores);
+
+// "4K..128M" (each twice the one before), "4K..128M*4", "1K,1M", and mixtures: bytes, with K, M or
+// G for 2^10, 2^20 and 2^30. Throws ConfigError.
+std::vector<std::uint64_t> parse_sizes(const std::string& text);
+
+// "sum" | "average" | "max", as options and reports say it.
+std::string reduction_word(comm::ReduceOp op);
+
+// As the report's `config` shows it.
+nlohmann::ordered_json to_json(const CommOptions& options);
+
+}  // namespace ddpbench::bench

@@ -1,0 +1,101 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/comm/comm_session.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "bench/comm/comm_collector.h"
+#include "bench/interrupt.h"
+#include "bench/launch_run.h"
+#include "bench/report_output.h"
+#include "kernels/runtime/error.h"
+
+namespace ddpbench::bench {
+namespace {
+
+constexpr int kWrongResult = 5;  // as a failed verification of a training run
+
+std::string title(const CommSpec& spec) {
+  return fmt::format("{} ranks ({}), {}, {} rows{}", spec.ranks,
+                     spec.threads ? "threads" : "processes", to_string(spec.type), spec.rows.size(),
+                     spec.oversubscribed ? ", oversubscribed" : "");
+}
+
+// Sizes that are no multiple of the type, or of the ranks that share them, are rounded down.
+void note_rounding(const CommOptions& options, const CommSpec& spec) {
+  for (const CommRow& row : spec.rows) {
+    if (row.count == 0) continue;
+    const bool asked = std::ranges::find(options.sizes, spec.bytes(row)) != options.sizes.end();
+    if (asked) continue;
+    fmt::print("sizes are rounded down to whole elements ({}), the same number for each rank\n",
+               to_string(spec.type));
+    return;
+  }
+}
+
+launch::SuperviseResult launch_world(const CommSpec& spec, launch::RankChannels& channels) {
+  launch::SuperviseOptions supervise;
+  supervise.timeout_s = spec.timeout_s;
+  supervise.interrupted = interrupt_requested;
+  return launch_job(to_json(spec), spec.threads ? 1 : spec.ranks, 1, {}, channels, supervise);
+}
+
+}  // namespace
+
+CommSession::CommSession(const CommOptions& options, const Options& output,
+                         std::vector<std::string> arguments)
+    : output_(output) {
+  const CpuTopology topology = read_cpu_topology();
+  for (const int ranks : options.ranks) worlds_.push_back(make_comm_spec(options, ranks, topology));
+  report_path_ = choose_report_path(output_);
+  report_ = begin_report(output_, std::move(arguments));
+  report_.config_json = to_json(options).dump();
+  if (!output_.quiet) {
+    for (const CommSpec& world : worlds_) note_rounding(options, world);
+  }
+}
+
+int CommSession::run() {
+  catch_interrupts();
+  int exit_code = 0;
+  for (const CommSpec& world : worlds_) {
+    const int code = run_world(world);
+    if (exit_code == 0) exit_code = code;
+    if (interrupted_) break;
+  }
+  report_.status = interrupted_     ? report::Status::interrupted
+                   : exit_code == 0 ? report::Status::ok
+                                    : report::Status::failed;
+  finish_report(report_, output_, report_path_);
+  return interrupted_ ? 130 : exit_code;
+}
+
+int CommSession::run_world(CommSpec spec) {
+  if (!output_.quiet) fmt::print("{}\n", title(spec));
+  std::fflush(stdout);
+  std::optional<report::ErrorInfo> error;
+  int exit_code = 0;
+  try {
+    auto channels = launch::RankChannels::create(channel_layout(spec));
+    spec.channel_fd = channels.fd();
+    const launch::SuperviseResult result = launch_world(spec, channels);
+    const report::Status status = collect_comm(spec, channels, result, report_, error);
+    interrupted_ = status == report::Status::interrupted;
+    if (result.failure) exit_code = failure_exit_code(result.failure->error);
+    if (error && !result.failure) exit_code = kWrongResult;
+  } catch (const Error& failed) {  // a world that cannot be started fails among the others
+    error.emplace();
+    error->kind = failed.kind();
+    error->message = failed.what();
+    exit_code = failed.exit_code();
+  }
+  if (error) {
+    fmt::print(stderr, "ddpbench: {} ranks: {}\n", spec.ranks, error->message);
+    if (!report_.error) report_.error = std::move(error);
+  }
+  return exit_code;
+}
+
+}  // namespace ddpbench::bench

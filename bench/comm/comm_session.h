@@ -1,0 +1,39 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// CommSession: the supervisor of `ddpbench comm`. Starts one world after the other in fresh
+// processes, collects, and writes the report. It opens no device.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bench/comm/comm_spec.h"
+#include "bench/options.h"
+#include "parallel/launch/supervisor.h"
+#include "reports/report.h"
+
+namespace ddpbench::bench {
+
+class CommSession {
+ public:
+  // `output`: json_path, force and quiet count. Throws ConfigError for what cannot work, before
+  // anything is started.
+  CommSession(const CommOptions& options, const Options& output,
+              std::vector<std::string> arguments);
+
+  // Measures; returns the exit code. Prints progress, table and the report's path.
+  int run();
+
+ private:
+  // Exit code of this world.
+  int run_world(CommSpec spec);
+
+  Options output_;
+  std::string report_path_;
+  std::vector<CommSpec> worlds_;
+  report::Report report_;
+  bool interrupted_ = false;
+};
+
+}  // namespace ddpbench::bench

@@ -1,0 +1,72 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// CommSpec: what the processes of one world of `ddpbench comm` need to know; and CommRankResult,
+// what each of its ranks found besides the times (those are in its channel, a step record an
+// iteration, whose epoch is the number of the row). Both travel as JSON.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/comm/comm_options.h"
+#include "kernels/runtime/cpu_topology.h"
+#include "parallel/launch/rank_channel.h"
+
+namespace ddpbench::bench {
+
+// One line of the table.
+struct CommRow {
+  std::string operation;
+  std::size_t count = 0;  // elements of the whole, rounded down (whole_count)
+};
+
+struct CommSpec {
+  int ranks = 2;
+  bool threads = false;
+  DataType type = DataType::fp32;
+  comm::ReduceOp reduction = comm::ReduceOp::sum;
+  int iterations = 0, warmup = 0;
+  double timeout_s = 0;
+  std::vector<CommRow> rows;
+  // Bytes that a core works on, for which the memory's bandwidth is measured; empty: it is not.
+  std::vector<std::size_t> working_sets;
+  std::vector<std::vector<int>> cores;  // [rank]
+  bool oversubscribed = false;
+  int channel_fd = -1;  // inherited
+
+  std::size_t bytes(const CommRow& row) const { return row.count * size_of(type); }
+  std::size_t largest_bytes() const;
+};
+
+// Throws ConfigError when a size has no element a rank, or the machine has not the memory.
+CommSpec make_comm_spec(const CommOptions& options, int ranks, const CpuTopology& topology);
+
+// Room for every rank's iterations, also where ranks are threads of one process.
+launch::ChannelLayout channel_layout(const CommSpec& spec);
+
+nlohmann::json to_json(const CommSpec& spec);
+CommSpec comm_spec_from_json(const nlohmann::json& json);
+// Whether the description that a rank inherited is one of these (or of a training run).
+bool is_comm_spec(const nlohmann::json& json);
+
+// Bandwidth of one core's own memory: bytes read and written, by the loops of the communicator.
+struct BandwidthSample {
+  std::size_t working_set_bytes = 0;
+  bool all_cores = false;  // all ranks at once, or rank 0 alone
+  double copy_gb_per_s = 0, reduce_gb_per_s = 0;
+};
+
+struct CommRankResult {
+  std::string host, model;
+  std::vector<BandwidthSample> bandwidth;
+  std::vector<std::uint64_t> wrong;  // [row] that is done: elements
+};
+
+std::string to_json_text(const CommRankResult& result);
+// An empty text gives an empty result.
+CommRankResult comm_rank_result_from_text(const std::string& text);
+
+}  // namespace ddpbench::bench

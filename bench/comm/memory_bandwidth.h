@@ -1,0 +1,20 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// How fast the ranks' cores move memory of their own: the bound of collectives in shared memory.
+#pragma once
+
+#include "bench/comm/collective_rank.h"
+#include "bench/comm/comm_spec.h"
+
+namespace ddpbench::bench {
+
+// Collective. The bandwidth of this rank's core while all do the same (`all_cores`) or while the
+// others wait (0 on ranks other than 0). Copies half of the working set to the other half, and
+// reduces it into that, with the communicator's own loops, cached and streaming stores; the best
+// of several short windows counts, because it is to be a bound. Overwrites the rank's memory,
+// which REQUIRES: working_set <= twice its bytes.
+BandwidthSample measure_bandwidth(CollectiveRank& rank, std::size_t working_set, bool all_cores,
+                                  DataType type);
+
+}  // namespace ddpbench::bench

@@ -1,0 +1,89 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/commands/comm.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <fstream>
+#include <iterator>
+
+#include "bench/comm/comm_session.h"
+#include "bench/environment_capture.h"
+#include "kernels/runtime/error.h"
+#include "parallel/launch/rank_environment.h"
+
+namespace ddpbench::bench {
+namespace {
+
+// argv, which subcommands are not handed.
+std::vector<std::string> own_arguments() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::vector<std::string> arguments;
+  for (std::string word; std::getline(file, word, '\0');) arguments.push_back(word);
+  return arguments.empty() ? std::vector<std::string>{"ddpbench", "comm"} : arguments;
+}
+
+void refuse_joined_world() {
+  const Variables variables = process_variables();
+  const auto get = [&variables](const char* name) -> const char* {
+    const auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  };
+  if (const auto environment = launch::read_rank_environment(get)) {
+    throw ConfigError(
+        fmt::format("comm: {} started this process as rank {} of {}, but comm starts its ranks "
+                    "itself; run it alone, with --ranks={}",
+                    environment->launcher, environment->rank, environment->world_size,
+                    std::max(2, environment->world_size)));
+  }
+}
+
+class Comm final : public Subcommand {
+ public:
+  void define(CLI::App& app) override {
+    const auto list = [](CLI::Option* option) { option->delimiter(',')->allow_extra_args(false); };
+    list(app.add_option("--op", words_.operations,
+                        "Collectives: all_reduce, reduce, broadcast, all_gather, reduce_scatter, "
+                        "scatter, gather, send_recv, barrier, or all (default: all_reduce)"));
+    app.add_option("--sizes", words_.sizes,
+                   "Bytes of the whole buffer, as nccl-tests counts them: 4K..128M doubles, "
+                   "4K..128M*4 takes larger steps, 1K,1M is a list (default: 4K..128M)");
+    list(app.add_option("--ranks,--gpus", words_.ranks,
+                        "Numbers of ranks, or all: one a core (default: 2)"));
+    app.add_option("--backend", words_.backend, "How ranks talk: ring (default: ring)");
+    app.add_option("--type", words_.type,
+                   "fp32, fp64, bf16, fp16, int32, int64 or uint8 (default: fp32)");
+    app.add_option("--redop", words_.reduction, "sum, average or max (default: sum)");
+    app.add_option("--mode", words_.mode,
+                   "What ranks are: process, or thread of one process (default: process)");
+    app.add_option("--iterations", words_.iterations, "Timed iterations of a row (default: 20)");
+    app.add_option("--warmup", words_.warmup, "Iterations before them (default: 5)");
+    app.add_option("--timeout", words_.timeout_s,
+                   "Seconds without progress until a rank counts as stalled; 0: never "
+                   "(default: 300)");
+    app.add_option("--json", output_.json_path, "The report (default: ddpbench-<UTC time>.json)");
+    app.add_flag("--force", output_.force, "Overwrite the report");
+    app.add_flag("--quiet", output_.quiet, "Print notes, table and the report's path only");
+  }
+
+  int run() override {
+    refuse_joined_world();
+    const CommOptions options = resolve(words_, static_cast<int>(read_cpu_topology().cores.size()));
+    return CommSession(options, output_, own_arguments()).run();
+  }
+
+ private:
+  CommWords words_;
+  Options output_;
+};
+
+}  // namespace
+
+SubcommandEntry comm_entry() {
+  return {"comm", "ddpbench comm [OPTION]...",
+          "measure collectives alone, beside what memory allows",
+          [] { return std::make_unique<Comm>(); }};
+}
+
+}  // namespace ddpbench::bench

@@ -1,0 +1,104 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every collective in every type gives exactly what is expected; what is planted is counted.
+#include "bench/comm/collective_case.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "kernels/runtime/error.h"
+#include "parallel/comm/operation.h"
+#include "parallel/comm/ring.h"
+
+namespace ddpbench::bench {
+namespace {
+
+constexpr std::size_t kBytes = 96 << 10;  // more than a mailbox
+
+struct Setting {
+  DataType type;
+  comm::ReduceOp op;
+};
+
+class AllCollectives : public testing::TestWithParam<Setting> {};
+
+// Runs the collective on three threads; wrong elements, after `spoil` had its way with results.
+template <typename Spoil>
+std::size_t wrong_of(const CollectiveCase& collective, const Setting& setting, Spoil&& spoil) {
+  constexpr int kRanks = 3;
+  const TestPattern pattern(setting.type, collective.reduces ? setting.op : comm::ReduceOp::maximum,
+                            kRanks);
+  auto worlds = comm::make_thread_ring(kRanks, {});
+  std::atomic<std::size_t> wrong = 0;
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    threads.emplace_back([&, rank] {
+      std::vector<std::byte> in(kBytes), out(kBytes);
+      const CollectiveMemory memory{in.data(), out.data(),
+                                    whole_count(collective, kBytes, setting.type, kRanks),
+                                    setting.type, setting.op};
+      fill_input(memory, rank, pattern);
+      collective.run(*worlds[static_cast<std::size_t>(rank)], memory);
+      spoil(rank, collective.in_place ? in : out);
+      wrong += count_wrong(collective, memory, rank, pattern);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return wrong;
+}
+
+TEST_P(AllCollectives, AreExact) {
+  for (const CollectiveCase& collective : collective_cases()) {
+    EXPECT_EQ(wrong_of(collective, GetParam(), [](int, auto&) {}), 0u) << collective.name;
+  }
+}
+
+TEST_P(AllCollectives, ShowAPlantedError) {
+  for (const CollectiveCase& collective : collective_cases()) {
+    if (!collective.moves_data()) continue;
+    const std::size_t wrong = wrong_of(collective, GetParam(), [](int rank, auto& result) {
+      if (rank == 0)
+        result[size_of(GetParam().type) * 5 + size_of(GetParam().type) - 1] ^= std::byte{1};
+    });
+    EXPECT_EQ(wrong, 1u) << collective.name;
+  }
+}
+
+std::vector<Setting> settings() {
+  std::vector<Setting> all;
+  for (const DataType type : {DataType::fp32, DataType::fp64, DataType::bf16, DataType::fp16,
+                              DataType::int32, DataType::int64, DataType::uint8}) {
+    for (const auto op : {comm::ReduceOp::sum, comm::ReduceOp::average, comm::ReduceOp::maximum}) {
+      all.push_back({type, op});
+    }
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(, AllCollectives, testing::ValuesIn(settings()), [](const auto& p) {
+  return std::string(to_string(p.param.type)) + "_" + std::string(to_string(p.param.op));
+});
+
+TEST(TestPattern, DiffersBetweenRanksAndNeighbours) {
+  const TestPattern pattern(DataType::fp32, comm::ReduceOp::sum, 4);
+  int equal_ranks = 0, equal_neighbours = 0;
+  for (std::size_t i = 0; i < 1000; ++i) {
+    equal_ranks += pattern.value(0, i) == pattern.value(1, i);
+    equal_neighbours += pattern.value(0, i) == pattern.value(0, i + 1);
+  }
+  EXPECT_LT(equal_ranks, 5);
+  EXPECT_LT(equal_neighbours, 5);
+}
+
+TEST(TestPattern, RefusesSumsThatAreNotExact) {
+  EXPECT_THROW(TestPattern(DataType::uint8, comm::ReduceOp::sum, 256), ConfigError);
+  EXPECT_THROW(TestPattern(DataType::bf16, comm::ReduceOp::average, 17), ConfigError);
+  EXPECT_NO_THROW(TestPattern(DataType::uint8, comm::ReduceOp::maximum, 256));
+}
+
+}  // namespace
+}  // namespace ddpbench::bench

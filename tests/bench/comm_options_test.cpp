@@ -1,0 +1,163 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/comm/comm_options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "bench/comm/comm_spec.h"
+#include "kernels/runtime/error.h"
+
+namespace ddpbench::bench {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+template <typename F>
+std::string config_error_of(F&& function) {
+  try {
+    function();
+    return "no error";
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+}
+
+TEST(Sizes, AreNumbersWithOrWithoutUnits) {
+  EXPECT_THAT(parse_sizes("1,4K,2m,1G"), ElementsAre(1, 4096, 2 << 20, 1 << 30));
+}
+
+TEST(Sizes, OfARangeDoubleOrTakeTheGivenFactor) {
+  EXPECT_THAT(parse_sizes("1K..8K"), ElementsAre(1024, 2048, 4096, 8192));
+  EXPECT_THAT(parse_sizes("1K..20K*4"), ElementsAre(1024, 4096, 16384));
+  EXPECT_THAT(parse_sizes("3..3"), ElementsAre(3));
+  EXPECT_THAT(parse_sizes("1K..2K,5"), ElementsAre(1024, 2048, 5));
+}
+
+TEST(Sizes, OfARangeEndBelowTheLargestNumber) {
+  const auto sizes = parse_sizes("1..1024G*1099511627776");
+  EXPECT_THAT(sizes, ElementsAre(1, std::uint64_t{1} << 40));
+}
+
+class BadSizes : public testing::TestWithParam<const char*> {};
+
+TEST_P(BadSizes, AreRefusedWithOptionValueAndExample) {
+  EXPECT_THAT(config_error_of([] { parse_sizes(GetParam()); }),
+              AllOf(HasSubstr(std::string("--sizes=") + GetParam()), HasSubstr("4K..128M")));
+}
+
+INSTANTIATE_TEST_SUITE_P(, BadSizes,
+                         testing::Values("", "4X", "K", "-4K", "4.5K", "0", "4K..", "..4K",
+                                         "8K..4K", "4K..8K*1", "4K..8K*", "4K..8K*x", "4K,",
+                                         "4K..8K..16K", "99999999999999999999", "2000G",
+                                         "17179869184G"));
+
+TEST(CommOptions, HaveDefaultsThatWork) {
+  const CommOptions options = resolve({}, 2);
+  EXPECT_THAT(options.operations, ElementsAre("all_reduce"));
+  EXPECT_EQ(options.sizes.front(), 4096u);
+  EXPECT_EQ(options.sizes.back(), std::size_t{128} << 20);
+  EXPECT_THAT(options.ranks, ElementsAre(2));
+}
+
+TEST(CommOptions, TakeAllOperationsAndAllCores) {
+  CommWords words;
+  words.operations = {"all"};
+  words.ranks = {"2", "all", "2"};
+  const CommOptions options = resolve(words, 6);
+  EXPECT_EQ(options.operations.size(), 9u);
+  EXPECT_THAT(options.ranks, ElementsAre(2, 6));
+}
+
+TEST(CommOptions, NameTheNearestKnownWord) {
+  CommWords words;
+  words.operations = {"all_reduse"};
+  EXPECT_THAT(config_error_of([&] { resolve(words, 2); }),
+              AllOf(HasSubstr("--op=all_reduse"), HasSubstr("did you mean 'all_reduce'")));
+  words = {};
+  words.type = "fp33";
+  EXPECT_THAT(config_error_of([&] { resolve(words, 2); }), HasSubstr("--type=fp33"));
+  words = {};
+  words.reduction = "average ";
+  EXPECT_THAT(config_error_of([&] { resolve(words, 2); }), HasSubstr("--redop"));
+  words = {};
+  words.mode = "threads";
+  EXPECT_THAT(config_error_of([&] { resolve(words, 2); }), HasSubstr("'thread'"));
+}
+
+TEST(CommOptions, RefuseNumbersThatMeasureNothing) {
+  for (const char* ranks : {"1", "0", "-2", "two", ""}) {
+    CommWords words;
+    words.ranks = {ranks};
+    EXPECT_THAT(config_error_of([&] { resolve(words, 2); }), HasSubstr("--ranks"));
+  }
+  CommWords words;
+  words.iterations = 0;
+  EXPECT_THAT(config_error_of([&] { resolve(words, 2); }), HasSubstr("--iterations"));
+  words = {};
+  words.warmup = -1;
+  EXPECT_THAT(config_error_of([&] { resolve(words, 2); }), HasSubstr("--warmup"));
+}
+
+TEST(CommOptions, RefuseABackendThatIsNotHere) {
+  CommWords words;
+  words.backend = "nccl";
+  EXPECT_THROW(resolve(words, 2), UnavailableError);
+}
+
+TEST(CommOptions, RefuseSumsThatTheTypeCannotHold) {
+  CommWords words;
+  words.type = "uint8";
+  words.ranks = {"300"};
+  EXPECT_THAT(config_error_of([&] { resolve(words, 2); }), HasSubstr("uint8"));
+  words.operations = {"broadcast"};
+  EXPECT_EQ(resolve(words, 2).ranks.front(), 300);
+}
+
+CpuTopology two_cores() {
+  CpuTopology topology;
+  topology.cores = {0, 1};
+  topology.memory_bytes = std::size_t{1} << 30;
+  return topology;
+}
+
+TEST(CommSpec, RoundsSizesDownToEqualParts) {
+  CommWords words;
+  words.operations = {"all_reduce", "all_gather"};
+  words.sizes = "1003";
+  const CommSpec spec = make_comm_spec(resolve(words, 2), 2, two_cores());
+  ASSERT_EQ(spec.rows.size(), 2u);
+  EXPECT_EQ(spec.rows[0].count, 250u);
+  EXPECT_EQ(spec.rows[1].count, 250u);
+  const CommSpec odd = make_comm_spec(resolve(words, 2), 3, two_cores());
+  EXPECT_EQ(odd.rows[0].count, 250u);
+  EXPECT_EQ(odd.rows[1].count, 249u);
+}
+
+TEST(CommSpec, HasOneRowForABarrier) {
+  CommWords words;
+  words.operations = {"barrier"};
+  EXPECT_EQ(make_comm_spec(resolve(words, 2), 2, two_cores()).rows.size(), 1u);
+}
+
+TEST(CommSpec, RefusesSizesWithoutAnElementAndBeyondTheMemory) {
+  CommWords words;
+  words.operations = {"all_gather"};
+  words.sizes = "4";
+  EXPECT_THAT(config_error_of([&] { make_comm_spec(resolve(words, 2), 2, two_cores()); }),
+              HasSubstr("4 bytes"));
+  words.sizes = "1G";
+  EXPECT_THAT(config_error_of([&] { make_comm_spec(resolve(words, 2), 2, two_cores()); }),
+              HasSubstr("memory"));
+}
+
+TEST(CommSpec, MarksMoreRanksThanCoresAndMeasuresNoBound) {
+  const CommSpec spec = make_comm_spec(resolve({}, 2), 3, two_cores());
+  EXPECT_TRUE(spec.oversubscribed);
+  EXPECT_TRUE(spec.working_sets.empty());
+}
+
+}  // namespace
+}  // namespace ddpbench::bench

@@ -1,0 +1,191 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// `ddpbench comm` as a user runs it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <fstream>
+#include <iterator>
+
+#include "tests/bench/program.h"
+
+namespace ddpbench {
+namespace {
+
+using nlohmann::json;
+using test::Program;
+using test::ProgramResult;
+using testing::AllOf;
+using testing::HasSubstr;
+
+std::vector<std::string> comm(const std::vector<std::string>& more) {
+  std::vector<std::string> arguments{"comm", "--json=report.json", "--iterations=3", "--warmup=1"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+// Longer than anybody waits: it must be ended.
+std::vector<std::string> endless(const std::vector<std::string>& more = {}) {
+  std::vector<std::string> arguments{"comm", "--json=report.json", "--sizes=16M..64M",
+                                     "--iterations=100000"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+class Comm : public testing::TestWithParam<const char*> {
+ protected:
+  Program program;
+};
+
+TEST_P(Comm, MeasuresAndVerifiesEveryCollective) {
+  const ProgramResult result =
+      program.run(comm({"--op=all", "--sizes=4K,256K", std::string("--mode=") + GetParam()}));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, AllOf(HasSubstr("all_reduce"), HasSubstr("report: report.json")));
+  const json report = program.report();
+  EXPECT_EQ(report["status"], "ok");
+  EXPECT_EQ(report["runs"].size(), 0u);
+  ASSERT_EQ(report["collectives"].size(), 8u * 2 + 1);
+  for (const json& row : report["collectives"]) {
+    EXPECT_EQ(row["wrong"], 0) << row;
+    EXPECT_EQ(row["iterations"], 3) << row;
+    EXPECT_EQ(row["mode"], GetParam());
+    EXPECT_EQ(row["busbw_gb_per_s"].is_null(), row["op"] == "barrier") << row;
+  }
+}
+
+TEST_P(Comm, TakesEveryTypeAndOperation) {
+  for (const char* type : {"fp64", "bf16", "fp16", "int32", "int64", "uint8"}) {
+    for (const char* redop : {"average", "max"}) {
+      const ProgramResult result = program.run(
+          comm({"--op=all_reduce,reduce_scatter", "--sizes=20000", std::string("--type=") + type,
+                std::string("--redop=") + redop, std::string("--mode=") + GetParam(), "--force"}));
+      EXPECT_EQ(result.exit_code, 0) << type << " " << redop << ": " << result.err;
+      for (const json& row : program.report()["collectives"]) {
+        EXPECT_EQ(row["wrong"], 0) << row;
+        EXPECT_EQ(row["data_type"], type);
+        EXPECT_EQ(row["redop"], redop);
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, Comm, testing::Values("process", "thread"),
+                         [](const auto& p) { return p.param; });
+
+class CommRun : public testing::Test {
+ protected:
+  Program program;
+};
+
+TEST_F(CommRun, GivesABoundUnlessOversubscribed) {
+  const ProgramResult result = program.run(comm({"--sizes=1M", "--ranks=2,64"}));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const json report = program.report();
+  const json& many = report["collectives"][1];
+  EXPECT_EQ(many["ranks"], 64);
+  EXPECT_EQ(many["oversubscribed"], true);
+  EXPECT_THAT(many["share_of_bound_reason"].get<std::string>(), HasSubstr("oversubscribed"));
+  const json& few = report["collectives"][0];
+  if (few["oversubscribed"] == true) return;  // a machine of one core
+  EXPECT_GT(few["bound_busbw_gb_per_s"], 0);
+  EXPECT_NEAR(few["share_of_bound"].get<double>(),
+              few["busbw_gb_per_s"].get<double>() / few["bound_busbw_gb_per_s"].get<double>(),
+              1e-9);
+  EXPECT_FALSE(report["memory_bandwidth"].empty());
+}
+
+TEST_F(CommRun, RoundsSizesDownAndSaysSo) {
+  const ProgramResult result = program.run(comm({"--sizes=1003", "--op=all_gather"}));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("rounded down"));
+  const json row = program.report()["collectives"][0];
+  EXPECT_EQ(row["bytes"], 1000);
+  EXPECT_EQ(row["count"], 125);
+}
+
+TEST_F(CommRun, IsShownAgainFromItsReport) {
+  program.run(comm({"--sizes=4K"}));
+  const ProgramResult shown = program.run({"show", "report.json"});
+  EXPECT_EQ(shown.exit_code, 0) << shown.err;
+  EXPECT_THAT(shown.out, AllOf(HasSubstr("all_reduce"), HasSubstr("busbw")));
+}
+
+TEST_F(CommRun, KeepsAnExistingReport) {
+  program.write("report.json", "{}");
+  const ProgramResult result = program.run(comm({"--sizes=4K"}));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(program.read("report.json"), "{}");
+  EXPECT_EQ(program.run(comm({"--sizes=4K", "--force"})).exit_code, 0);
+  EXPECT_EQ(program.report()["status"], "ok");
+}
+
+TEST_F(CommRun, RefusesWhatItDoesNotKnow) {
+  for (const char* wrong : {"--op=all_reduse", "--sizes=4X", "--sizes=2", "--ranks=1", "--type=fp8",
+                            "--redop=min", "--mode=fibre", "--iteration=3"}) {
+    const ProgramResult result = program.run({"comm", wrong, "--json=never.json"});
+    EXPECT_EQ(result.exit_code, 2) << wrong;
+    EXPECT_FALSE(result.err.empty()) << wrong;
+  }
+  EXPECT_EQ(program.run({"comm", "--backend=nccl"}).exit_code, 3);
+  EXPECT_EQ(program.read("never.json"), "");
+}
+
+TEST_F(CommRun, RefusesAWorldThatALauncherStarted) {
+  program.environment = {{"RANK", "0"}, {"WORLD_SIZE", "2"}};
+  const ProgramResult result = program.run(comm({"--sizes=4K"}));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("--ranks=2"));
+}
+
+// The process of a rank; 0 while it is not there.
+int process_of_rank(const Program& program, const std::string& rank) {
+  for (const int pid : program.processes()) {
+    std::ifstream file("/proc/" + std::to_string(pid) + "/environ", std::ios::binary);
+    for (std::string variable; std::getline(file, variable, '\0');) {
+      if (variable == "RANK=" + rank) return pid;
+    }
+  }
+  return 0;
+}
+
+void signal_rank(const Program& program, const std::string& rank, int number) {
+  EXPECT_TRUE(Program::wait_until([&] { return process_of_rank(program, rank) != 0; }));
+  ::kill(process_of_rank(program, rank), number);
+}
+
+TEST_F(CommRun, NamesARankThatWasKilled) {
+  const ProgramResult result =
+      program.run(endless(), [&](int) { signal_rank(program, "1", SIGKILL); });
+  EXPECT_EQ(result.exit_code, 4);
+  EXPECT_TRUE(program.processes().empty());
+  const json report = program.report();
+  EXPECT_EQ(report["status"], "failed");
+  EXPECT_EQ(report["error"]["kind"], "signal");
+  EXPECT_EQ(report["error"]["rank"], 1);
+  EXPECT_EQ(report["error"]["signal"], SIGKILL);
+}
+
+TEST_F(CommRun, NamesARankThatStalls) {
+  const ProgramResult result =
+      program.run(endless({"--timeout=2"}), [&](int) { signal_rank(program, "1", SIGSTOP); });
+  EXPECT_EQ(result.exit_code, 4) << result.err;
+  const json report = program.report();
+  EXPECT_EQ(report["error"]["rank"], 1);
+  EXPECT_EQ(report["error"]["kind"], "stalled");
+}
+
+TEST_F(CommRun, LeavesAPartialReportWhenInterrupted) {
+  const ProgramResult result = program.run(endless(), [&](int pid) {
+    EXPECT_TRUE(Program::wait_until([&] { return process_of_rank(program, "1") != 0; }));
+    ::kill(pid, SIGINT);
+  });
+  EXPECT_EQ(result.exit_code, 130) << result.err;
+  EXPECT_TRUE(program.processes().empty());
+  EXPECT_EQ(program.report()["status"], "interrupted");
+}
+
+}  // namespace
+}  // namespace ddpbench

@@ -1,0 +1,156 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Rows of `ddpbench comm`: formulas, written, read, and shown.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "kernels/runtime/error.h"
+#include "reports/collective_metrics.h"
+#include "reports/metrics.h"
+#include "reports/report_reader.h"
+#include "tests/reports/sample_report.h"
+#include "tests/reports/schema_validator.h"
+
+namespace ddpbench::report {
+namespace {
+
+using ddpbench::test::schema_errors;
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr const char* kCollectives[] = {"all_reduce",     "reduce",  "broadcast", "all_gather",
+                                        "reduce_scatter", "scatter", "gather",    "send_recv"};
+
+TEST(CollectiveTraffic, OfAnAllReduceIsOneReadAndOneWriteOfEveryBuffer) {
+  const CollectiveTraffic traffic = collective_traffic("all_reduce", 4, 1000);
+  EXPECT_EQ(traffic.moved_bytes, 8000);
+  EXPECT_EQ(traffic.footprint_bytes, 4000);
+}
+
+TEST(CollectiveTraffic, ReadsWhatContributesAndWritesResults) {
+  EXPECT_EQ(collective_traffic("reduce", 4, 1000).moved_bytes, 5000);
+  EXPECT_EQ(collective_traffic("broadcast", 4, 1000).moved_bytes, 4000);
+  EXPECT_EQ(collective_traffic("all_gather", 4, 1000).moved_bytes, 5000);
+  EXPECT_EQ(collective_traffic("reduce_scatter", 4, 1000).moved_bytes, 5000);
+  EXPECT_EQ(collective_traffic("scatter", 4, 1000).moved_bytes, 2000);
+  EXPECT_EQ(collective_traffic("gather", 4, 1000).moved_bytes, 2000);
+  EXPECT_EQ(collective_traffic("send_recv", 4, 1000).moved_bytes, 8000);
+  EXPECT_EQ(collective_traffic("barrier", 4, 0).moved_bytes, 0);
+  EXPECT_THROW(collective_traffic("all_to_all", 4, 1000), InternalError);
+}
+
+TEST(CollectiveBound, IsTheBusBandwidthInTheTimeThatMemoryNeeds) {
+  // 2 ranks of 1 GB: 4 GB at 8 GB/s are 0.5 s; algbw 2 GB/s, factor 1.
+  EXPECT_DOUBLE_EQ(bound_bus_bandwidth_gb_per_s("all_reduce", 2, 1e9, 8), 2);
+  // 4 ranks: 8 GB at 8 GB/s are 1 s; factor 3/2.
+  EXPECT_DOUBLE_EQ(bound_bus_bandwidth_gb_per_s("all_reduce", 4, 1e9, 8), 1.5);
+}
+
+TEST(CollectiveBound, DoesNotDependOnTheSize) {
+  for (const char* collective : kCollectives) {
+    EXPECT_DOUBLE_EQ(bound_bus_bandwidth_gb_per_s(collective, 3, 3e6, 10),
+                     bound_bus_bandwidth_gb_per_s(collective, 3, 3e9, 10))
+        << collective;
+  }
+}
+
+CollectiveRow finished_row() {
+  CollectiveRow row;
+  row.operation = "all_reduce";
+  row.backend = "ring";
+  row.mode = "process";
+  row.ranks = 2;
+  row.bytes = 4 << 20;
+  row.count = 1 << 20;
+  row.data_type = "fp32";
+  row.reduction = "sum";
+  row.in_place = true;
+  row.warmup = 5;
+  row.iterations = 3;
+  row.time_s = summarize({1e-3, 2e-3, 3e-3});
+  row.algbw_gb_per_s = Figure::of(2.1);
+  row.busbw_gb_per_s = Figure::of(2.1);
+  row.wrong = 0;
+  row.bound_busbw_gb_per_s = Figure::of(4.2);
+  row.share_of_bound = Figure::of(0.5);
+  row.bound = "memory_copy";
+  return row;
+}
+
+CollectiveRow unfinished_row() {
+  CollectiveRow row = finished_row();
+  row.operation = "barrier";
+  row.mode = "thread";
+  row.reduction.clear();
+  row.bytes = row.count = 0;
+  row.oversubscribed = true;
+  row.time_s.reset();
+  row.iterations = 0;
+  row.wrong.reset();
+  row.wrong_reason = "the run ended before the results were checked";
+  row.algbw_gb_per_s = row.busbw_gb_per_s = Figure::missing("a barrier moves no data");
+  row.bound_busbw_gb_per_s = row.share_of_bound = Figure::missing("a barrier moves no data");
+  row.bound.clear();
+  return row;
+}
+
+Report comm_report() {
+  Report report = test::sample_report();
+  report.runs.clear();
+  report.status = Status::ok;
+  report.error.reset();
+  report.collectives = {finished_row(), unfinished_row()};
+  report.memory_bandwidth = {{4096, 1, 20.5, 25.5}, {4096, 2, 40.5, 50.5}};
+  return report;
+}
+
+TEST(CollectiveReport, IsValidAndReadsBackAsWritten) {
+  const auto written = to_json(comm_report());
+  for (const std::string& error : schema_errors(json(written), DDPBENCH_REPORT_SCHEMA)) {
+    ADD_FAILURE() << error;
+  }
+  EXPECT_EQ(to_json(parse_report(written.dump(), "some.json")).dump(2), written.dump(2));
+}
+
+TEST(CollectiveReport, IsNotValidWithoutAReasonForWhatIsMissing) {
+  json document(to_json(comm_report()));
+  document["collectives"][1].erase("wrong_reason");
+  EXPECT_FALSE(schema_errors(document, DDPBENCH_REPORT_SCHEMA).empty());
+  EXPECT_THROW(parse_report(document.dump(), "some.json"), ConfigError);
+}
+
+TEST(CollectiveReport, RefusesWrongTypesWithTheirPlace) {
+  json document(to_json(comm_report()));
+  document["collectives"][0]["mode"] = "fibre";
+  try {
+    parse_report(document.dump(), "some.json");
+    FAIL() << "it was read";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("some.json"), HasSubstr("/collectives/0/mode")));
+  }
+}
+
+TEST(CollectiveReport, OfRunsHasNoCollectives) {
+  EXPECT_FALSE(to_json(test::sample_report()).contains("collectives"));
+}
+
+TEST(CollectiveTable, ShowsARowACollectiveWithReasonsBelow) {
+  const std::string text = render_table(comm_report(), 0);
+  EXPECT_THAT(text, AllOf(HasSubstr("all_reduce"), HasSubstr("4 MiB"), HasSubstr("1048576"),
+                          HasSubstr("2000.00"), HasSubstr("50.0")));
+  EXPECT_THAT(text, AllOf(HasSubstr("2*"), HasSubstr("oversubscribed"),
+                          HasSubstr("(1) a barrier moves no data"), Not(HasSubstr("no runs"))));
+}
+
+TEST(CollectiveTable, KeepsToTheWidth) {
+  std::istringstream lines(render_table(comm_report(), 60));
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 60u) << line;
+}
+
+}  // namespace
+}  // namespace ddpbench::report
