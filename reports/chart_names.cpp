@@ -79,7 +79,10 @@ std::string servers(const ChartRun& run) {
   return run.run->servers > 0 ? plural(run.run->servers, "server") : "";
 }
 
-std::string backend(const ChartRun& run) { return run.run->backend; }
+// One device needs no backend, which makes it no other strategy.
+std::string backend(const ChartRun& run) {
+  return run.run->backend == "none" ? "" : run.run->backend;
+}
 
 std::string injected(const ChartRun& run) {
   return run.run->injected.empty() ? "not injected" : "injected " + run.run->injected;

@@ -69,6 +69,16 @@ TEST(SeriesNames, TellRunsApartByTheOptionsInWhichTheyDiffer) {
   EXPECT_THAT(names_of({&report, 1}), ElementsAre("ddp, overlap=off", "ddp, overlap=on", "ps"));
 }
 
+TEST(SeriesNames, AreNotSplitByTheBackendThatOneDeviceLacks) {
+  report::Run one = sample_run("ddp", 1, 1), gloo = sample_run("ddp", 2, 1);
+  one.backend = "none";
+  const Report report = report_of({one, sample_run("ddp", 2, 1)});
+  EXPECT_THAT(names_of({&report, 1}), ElementsAre("ddp"));
+  gloo.backend = "gloo";
+  const Report both = report_of({one, sample_run("ddp", 2, 1), gloo});
+  EXPECT_THAT(names_of({&both, 1}), ElementsAre("ddp", "ddp, gloo", "ddp, ring"));
+}
+
 TEST(SeriesNames, TellBatchesApart) {
   report::Run large = sample_run("ddp", 2, 1);
   large.per_device_batch_size = 128;
