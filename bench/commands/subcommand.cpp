@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "bench/commands/chart.h"
 #include "bench/commands/comm.h"
 #include "bench/commands/show.h"
 #include "bench/option_parser.h"
@@ -74,6 +75,7 @@ std::string normalized(const std::string& argument, const SubcommandEntry& entry
 const std::vector<SubcommandEntry>& subcommands() {
   static const std::vector<SubcommandEntry> entries = {
       show_entry(),
+      chart_entry(),
       comm_entry(),
   };
   return entries;
