@@ -195,6 +195,11 @@ void read_setting(const JsonCursor& value, Run& run) {
   read_dataset(value.at("dataset"), run);
 }
 
+Why read_why(const JsonCursor& value) {
+  return {value.at("cause").text(), value.at("sentence").text(), value.at("advice").text_or_empty(),
+          read_figures(value.at("parts"))};
+}
+
 }  // namespace
 
 Run read_run(const JsonCursor& value) {
@@ -215,6 +220,7 @@ Run read_run(const JsonCursor& value) {
   const JsonCursor throughput = value.at("throughput");
   run.samples_per_s = throughput.figure("samples_per_s");
   run.samples_per_s_per_device = throughput.figure("samples_per_s_per_device");
+  if (const auto why = value.find("why")) run.why = read_why(*why);
   return run;
 }
 

@@ -40,6 +40,28 @@ bool is_baseline(const Run& run) {
   return run.strategy == kBaseline && unusable(run).empty() && run.injected.empty();
 }
 
+// Median throughput over the repetitions of the `single` run that does the same work as `run`.
+std::optional<double> baseline_throughput(const Report& report, const Run& run) {
+  std::vector<double> throughputs;
+  for (const Run* single : baseline_runs(report, run)) {
+    throughputs.push_back(*single->samples_per_s.value);
+  }
+  if (throughputs.empty()) return std::nullopt;
+  return median(std::move(throughputs));
+}
+
+}  // namespace
+
+std::vector<const Run*> baseline_runs(const Report& report, const Run& run) {
+  std::vector<const Run*> runs;
+  for (const Run& other : report.runs) {
+    if (is_baseline(other) && same_work(run, other) && same_batch(run, other)) {
+      runs.push_back(&other);
+    }
+  }
+  return runs;
+}
+
 std::string no_baseline_reason(const Report& report, const Run& run) {
   bool any = false, usable = false;
   for (const Run& other : report.runs) {
@@ -53,20 +75,6 @@ std::string no_baseline_reason(const Report& report, const Run& run) {
                      strong ? "global" : "per-device",
                      strong ? run.global_batch_size : run.per_device_batch_size);
 }
-
-// Median throughput over the repetitions of the `single` run that does the same work as `run`.
-std::optional<double> baseline_throughput(const Report& report, const Run& run) {
-  std::vector<double> throughputs;
-  for (const Run& other : report.runs) {
-    if (is_baseline(other) && same_work(run, other) && same_batch(run, other)) {
-      throughputs.push_back(*other.samples_per_s.value);
-    }
-  }
-  if (throughputs.empty()) return std::nullopt;
-  return median(std::move(throughputs));
-}
-
-}  // namespace
 
 Scaling scaling(double samples_per_s, double single_samples_per_s, int world_size) {
   ensure(single_samples_per_s > 0, "scaling against {} samples/s", single_samples_per_s);
