@@ -1,0 +1,286 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The numbers behind each kind of chart, from reports with known ones.
+#include "reports/chart_data.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/reports/sample_report.h"
+
+namespace ddpbench::report {
+namespace {
+
+using test::sample_report;
+using test::sample_run;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+Report report_of(std::vector<Run> runs) {
+  Report report = sample_report();
+  report.runs = std::move(runs);
+  return report;
+}
+
+Run repetition(const char* strategy, int world_size, double samples_per_s, int number) {
+  report::Run run = sample_run(strategy, world_size, samples_per_s);
+  run.repetition = number;
+  run.scaling = Scaling{"single", samples_per_s / 100, samples_per_s / 100 / world_size};
+  run.scaling_reason.clear();
+  return run;
+}
+
+ScalingChart scaling_of(std::vector<Run> runs) {
+  const Report report = report_of(std::move(runs));
+  return scaling_chart({&report, 1});
+}
+
+TEST(ChartKinds, AreFoundByTheirWord) {
+  for (const ChartKind kind : kChartKinds) EXPECT_EQ(chart_kind(to_string(kind)), kind);
+  EXPECT_EQ(chart_kind("pie"), std::nullopt);
+}
+
+TEST(ScalingChart, TakesTheMedianOfRepetitionsAndTheirExtremes) {
+  const ScalingChart chart =
+      scaling_of({repetition("single", 1, 100, 0), repetition("ddp", 2, 150, 0),
+                  repetition("ddp", 2, 190, 1), repetition("ddp", 2, 180, 2)});
+  ASSERT_EQ(chart.points.size(), 2U);
+  const ScalingPoint& point = chart.points[1];
+  EXPECT_EQ(chart.series[point.series].name, "ddp");
+  EXPECT_EQ(point.devices, 2);
+  EXPECT_EQ(point.samples_per_s.median, 180);
+  EXPECT_EQ(point.samples_per_s.min, 150);
+  EXPECT_EQ(point.samples_per_s.max, 190);
+  EXPECT_EQ(point.samples_per_s.count, 3);
+  ASSERT_TRUE(point.efficiency);
+  EXPECT_DOUBLE_EQ(point.efficiency->median, 0.9);
+  EXPECT_DOUBLE_EQ(point.efficiency->min, 0.75);
+  EXPECT_DOUBLE_EQ(point.efficiency->max, 0.95);
+}
+
+TEST(ScalingChart, OrdersByStrategyAndDevicesWhateverTheOrderOfRuns) {
+  const ScalingChart chart =
+      scaling_of({repetition("ps", 2, 1, 0), repetition("ddp", 4, 1, 0), repetition("ddp", 2, 1, 0),
+                  repetition("new", 2, 1, 0), repetition("single", 1, 100, 0)});
+  std::vector<std::string> order;
+  std::vector<std::size_t> styles;
+  for (const ScalingPoint& point : chart.points) {
+    order.push_back(chart.series[point.series].name + std::to_string(point.devices));
+    styles.push_back(chart.series[point.series].style);
+  }
+  EXPECT_THAT(order, ElementsAre("single1", "ddp2", "ddp4", "ps2", "new2"));
+  EXPECT_THAT(styles, ElementsAre(0, 2, 2, 3, 4));
+}
+
+TEST(ScalingChart, IdealIsSingleTimesDevices) {
+  const ScalingChart chart =
+      scaling_of({repetition("single", 1, 100, 0), repetition("single", 1, 110, 1),
+                  repetition("ddp", 2, 150, 0)});
+  ASSERT_EQ(chart.ideals.size(), 1U);
+  EXPECT_EQ(chart.ideals[0].name, "ideal");
+  EXPECT_DOUBLE_EQ(chart.ideals[0].samples_per_s_per_device, 105);
+  EXPECT_THAT(scaling_of({repetition("ddp", 2, 150, 0)}).ideals, IsEmpty());
+}
+
+TEST(ScalingChart, OversubscribedPointsHaveNoEfficiency) {
+  report::Run crowded = repetition("ddp", 4, 150, 0);
+  crowded.oversubscribed = true;
+  const ScalingChart chart = scaling_of({repetition("single", 1, 100, 0), crowded});
+  EXPECT_TRUE(chart.points[1].oversubscribed);
+  EXPECT_FALSE(chart.points[1].efficiency);
+  EXPECT_THAT(chart.caption.notes, Contains(HasSubstr("*: oversubscribed")));
+}
+
+TEST(ScalingChart, NamesRunsThatItLeavesOutAndWhy) {
+  const Report report = sample_report();
+  const ScalingChart chart = scaling_chart({&report, 1});
+  EXPECT_EQ(chart.points.size(), 4U);
+  EXPECT_THAT(chart.caption.notes,
+              Contains("left out: ddp on 4 (failed: killed by SIGKILL); dp on 8 (skipped: no CUDA "
+                       "device is here)"));
+}
+
+TEST(ScalingChart, LeavesOutRunsWhoseVerificationFailed) {
+  report::Run wrong = repetition("ddp", 2, 150, 0);
+  wrong.verification.status = "failed";
+  const ScalingChart chart = scaling_of({repetition("single", 1, 100, 0), wrong});
+  EXPECT_EQ(chart.points.size(), 1U);
+  EXPECT_THAT(chart.caption.notes, Contains("left out: ddp on 2 (the verification failed)"));
+}
+
+TEST(ScalingChart, LeavesOutNumbersThatWouldSpoilTheAxes) {
+  report::Run absurd = repetition("ddp", 2, 150, 0);
+  absurd.samples_per_s = Figure::of(1e300);
+  EXPECT_EQ(scaling_of({repetition("single", 1, 100, 0), absurd}).points.size(), 1U);
+}
+
+TEST(ScalingChart, SaysWhyThereIsNothingToDraw) {
+  EXPECT_EQ(scaling_of({}).empty_reason, "there are no runs");
+  report::Run run = sample_run("ddp", 2, 1);
+  run.status = Status::failed;
+  run.error = ErrorInfo{.kind = "signal", .message = "killed"};
+  EXPECT_EQ(scaling_of({run}).empty_reason, "left out: ddp on 2 (failed: killed)");
+}
+
+TEST(ScalingChart, ShowsAsManyLinesAsALegendCanName) {
+  std::vector<report::Run> runs;
+  for (int i = 0; i < 30; ++i) {
+    runs.push_back(repetition("ddp", 2, 100, 0));
+    runs.back().strategy_options = {{"bucket_cap_mb", std::to_string(i)}};
+  }
+  const ScalingChart chart = scaling_of(runs);
+  EXPECT_EQ(chart.series.size(), 16U);
+  EXPECT_EQ(chart.points.size(), 16U);
+  EXPECT_THAT(chart.caption.notes, Contains(HasSubstr("no room for 14 of 30: ddp")));
+}
+
+TEST(BreakdownChart, StacksPhasesAndWhatIsLeftOfTheStep) {
+  const Report report = report_of({sample_run("ddp", 2, 1)});
+  const StackedChart chart = breakdown_chart({&report, 1});
+  EXPECT_THAT(chart.parts, ElementsAre("input wait", "forward", "backward", "exposed communication",
+                                       "update", "other"));
+  ASSERT_EQ(chart.bars.size(), 1U);
+  EXPECT_EQ(chart.bars[0].group, "ddp on 2");
+  EXPECT_DOUBLE_EQ(chart.bars[0].whole, 0.02);
+  EXPECT_DOUBLE_EQ(chart.bars[0].parts[3], 0.0003);
+  EXPECT_NEAR(chart.bars[0].parts[5], 0.02 - 0.0001 - 0.006 - 0.012 - 0.0003 - 0.001, 1e-15);
+}
+
+TEST(BreakdownChart, OtherIsNeverNegative) {
+  report::Run run = sample_run("ddp", 2, 1);
+  run.step.time_s->median = 0.015;
+  const Report report = report_of({run});
+  const StackedChart chart = breakdown_chart({&report, 1});
+  EXPECT_EQ(chart.bars[0].parts[5], 0);
+  EXPECT_THAT(chart.caption.notes, Contains(HasSubstr("they exceed it by up to 29 %")));
+}
+
+TEST(BreakdownChart, CountsAPhaseThatARunHasNotAsNoTime) {
+  report::Run run = sample_run("single", 1, 1);
+  run.phases.erase("optimizer_s");
+  const Report report = report_of({run});
+  const StackedChart chart = breakdown_chart({&report, 1});
+  EXPECT_EQ(chart.bars[0].parts[3], 0);  // "one device"
+  EXPECT_EQ(chart.bars[0].parts[4], 0);
+}
+
+TEST(BreakdownChart, LeavesOutRunsThatWereNotObserved) {
+  report::Run run = sample_run("ddp", 2, 1);
+  run.phases["forward_s"] = Figure::missing("observing is off");
+  const Report report = report_of({run});
+  EXPECT_EQ(breakdown_chart({&report, 1}).empty_reason, "left out: ddp on 2 (observing is off)");
+}
+
+TEST(MemoryChart, SetsThePrimaryBesideTheLargestOtherAndServers) {
+  report::Run run = sample_run("ps", 3, 1);
+  run.devices[2].peak_bytes = 35;
+  run.devices[1].peak_bytes = 30;
+  run.devices[2].by_category_bytes = {{"weights", 20}, {"custom", 7}, {"gradients", 9}};
+  run.devices.push_back(run.devices[0]);
+  run.devices.back().role = "server";
+  const Report report = report_of({run});
+  const StackedChart chart = memory_chart({&report, 1});
+  EXPECT_THAT(chart.parts, ElementsAre("weights", "gradients", "activations", "custom"));
+  ASSERT_EQ(chart.bars.size(), 3U);
+  EXPECT_EQ(chart.bars[0].label, "primary");
+  EXPECT_EQ(chart.bars[1].label, "others (most of 2)");
+  EXPECT_EQ(chart.bars[2].label, "server");
+  EXPECT_EQ(chart.bars[1].whole, 35);
+  EXPECT_THAT(chart.bars[1].parts, ElementsAre(20, 9, 0, 7));
+}
+
+TEST(StepsChart, KeepsOutliersHoweverFewTheBins) {
+  report::Run run = sample_run("ddp", 2, 1);
+  run.step.samples_s.assign(10007, 0.01);
+  run.step.samples_s[4242] = 9;
+  run.step.samples_s[9999] = 0.001;
+  const Report report = report_of({run});
+  const StepsChart chart = steps_chart({&report, 1}, 10);
+  ASSERT_EQ(chart.groups.size(), 1U);
+  const StepGroup& group = chart.groups[0];
+  EXPECT_EQ(group.count, 10007);
+  EXPECT_EQ(group.time_s.max, 9);
+  EXPECT_EQ(group.time_s.min, 0.001);
+  EXPECT_EQ(group.time_s.median, 0.01);
+  ASSERT_EQ(group.bins.size(), 10U);
+  EXPECT_EQ(group.bins[4].max_s, 9);
+  EXPECT_EQ(group.bins[4].median_s, 0.01);
+  EXPECT_EQ(group.bins[9].min_s, 0.001);
+}
+
+TEST(StepsChart, BinsCoverEachStepOnce) {
+  for (const std::size_t steps : {1U, 2U, 7U, 10U, 11U, 101U}) {
+    report::Run run = sample_run("ddp", 2, 1);
+    run.step.samples_s.assign(steps, 0.01);
+    const Report report = report_of({run});
+    const auto bins = steps_chart({&report, 1}, 10).groups[0].bins;
+    double next = 0;
+    for (const StepBin& bin : bins) {
+      EXPECT_EQ(bin.first_step, next);
+      EXPECT_GE(bin.last_step, bin.first_step);
+      next = bin.last_step + 1;
+    }
+    EXPECT_EQ(next, static_cast<double>(steps));
+    EXPECT_LE(bins.size(), 10U);
+  }
+}
+
+TEST(StepsChart, PoolsRepetitionsOfDifferentLength) {
+  report::Run shorter = sample_run("ddp", 2, 1), longer = sample_run("ddp", 2, 1);
+  shorter.step.samples_s = {1};
+  longer.step.samples_s = {3, 5, 7};
+  const Report report = report_of({shorter, longer});
+  const StepGroup group = steps_chart({&report, 1}).groups.at(0);
+  EXPECT_EQ(group.count, 4);
+  EXPECT_EQ(group.time_s.median, 4);
+  EXPECT_EQ(group.q1_s, 2.5);
+  ASSERT_EQ(group.bins.size(), 3U);
+  EXPECT_EQ(group.bins[0].min_s, 1);
+  EXPECT_EQ(group.bins[0].median_s, 2);
+  EXPECT_EQ(group.bins[0].max_s, 3);
+  EXPECT_EQ(group.bins[2].median_s, 7);
+}
+
+TEST(BucketsChart, TakesMediansOverRepetitions) {
+  report::Run first = sample_run("ddp", 2, 1), second = first, third = first;
+  first.devices[1].buckets = {{0, 64, 0.010, 0.011, 0.012, 0.020}};
+  second.devices[1].buckets = {{0, 64, 0.012, 0.014, 0.015, 0.021}};
+  third.devices[1].buckets = {{0, 64, 0.011, 0.013, 0.013, 0.090}};
+  const Report report = report_of({first, second, third});
+  const BucketsChart chart = buckets_chart({&report, 1});
+  ASSERT_EQ(chart.groups.size(), 1U);
+  EXPECT_EQ(chart.groups[0].step_s, 0.02);
+  ASSERT_EQ(chart.groups[0].bars.size(), 1U);
+  const BucketBar& bar = chart.groups[0].bars[0];
+  EXPECT_EQ(bar.label, "rank 1 bucket 0");
+  EXPECT_EQ(bar.bytes, 64U);
+  EXPECT_EQ(bar.ready_s, 0.011);
+  EXPECT_EQ(bar.start_s, 0.013);
+  EXPECT_EQ(bar.arrived_s, 0.013);
+  EXPECT_EQ(bar.end_s, 0.021);
+}
+
+TEST(BucketsChart, TellsPushesFromPulls) {
+  report::Run run = sample_run("ps", 2, 1);
+  run.servers = 2;
+  run.devices[0].buckets = {{0, 1, 0, 0, 0, 0}, {1, 1, 0, 0, 0, 0}, {2, 1, 0, 0, 0, 0},
+                            {3, 1, 0, 0, 0, 0}};
+  const Report report = report_of({run});
+  std::vector<std::string> labels;
+  const BucketsChart chart = buckets_chart({&report, 1});
+  for (const BucketBar& bar : chart.groups.at(0).bars) labels.push_back(bar.label);
+  EXPECT_THAT(labels,
+              ElementsAre("rank 0 push 0", "rank 0 push 1", "rank 0 pull 0", "rank 0 pull 1"));
+}
+
+TEST(BucketsChart, SaysThatNoneWereRecorded) {
+  const Report report = report_of({sample_run("single", 1, 1), sample_run("dp", 2, 1)});
+  EXPECT_EQ(buckets_chart({&report, 1}).empty_reason,
+            "left out: single on 1 (one device sends nothing); dp on 2 (no buckets were recorded)");
+}
+
+}  // namespace
+}  // namespace ddpbench::report

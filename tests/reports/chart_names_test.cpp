@@ -1,0 +1,116 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Titles, and what lines are called when runs differ.
+#include "reports/chart_names.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/reports/sample_report.h"
+
+namespace ddpbench::report {
+namespace {
+
+using test::sample_report;
+using test::sample_run;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+Report report_of(std::vector<Run> runs) {
+  Report report = sample_report();
+  report.runs = std::move(runs);
+  return report;
+}
+
+std::vector<std::string> names_of(std::span<const Report> reports) {
+  std::vector<std::string> names;
+  for (const ChartSeries& series : scaling_chart(reports).series) names.push_back(series.name);
+  return names;
+}
+
+TEST(ChartTitle, StatesNetworkBatchModeAndMachine) {
+  const Report report = report_of({sample_run("ddp", 2, 1)});
+  const ChartCaption caption = scaling_chart({&report, 1}).caption;
+  EXPECT_EQ(caption.title,
+            "Scaling: simple_cnn on mnist (files), weak scaling, batch 64 a device");
+  EXPECT_EQ(caption.subtitle,
+            "Imaginary 9000, 2 cores, Imaginary GPU; cpu, 1 thread a device, fp32");
+}
+
+TEST(ChartTitle, StatesTheGlobalBatchOfStrongScaling) {
+  report::Run run = sample_run("ddp", 2, 1);
+  run.scaling_mode = "strong";
+  const Report report = report_of({run});
+  EXPECT_THAT(scaling_chart({&report, 1}).caption.title,
+              HasSubstr("strong scaling, global batch 128"));
+}
+
+TEST(ChartTitle, CountsValuesThatItHasNoRoomFor) {
+  std::vector<report::Run> runs(5, sample_run("ddp", 2, 1));
+  for (std::size_t i = 0; i < runs.size(); ++i) runs[i].model = "net" + std::to_string(i);
+  const Report report = report_of(runs);
+  EXPECT_THAT(scaling_chart({&report, 1}).caption.title,
+              HasSubstr("net0 / net1 / net2 / 2 more on mnist"));
+}
+
+TEST(SeriesNames, AreTheStrategyWhereNothingElseDiffers) {
+  const Report report = report_of({sample_run("single", 1, 1), sample_run("ddp", 2, 1)});
+  EXPECT_THAT(names_of({&report, 1}), ElementsAre("single", "ddp"));
+}
+
+TEST(SeriesNames, TellRunsApartByTheOptionsInWhichTheyDiffer) {
+  report::Run on = sample_run("ddp", 2, 1), off = on;
+  on.strategy_options = {{"overlap", "on"}, {"bucket_cap_mb", "25"}};
+  off.strategy_options = {{"overlap", "off"}, {"bucket_cap_mb", "25"}};
+  report::Run other = sample_run("ps", 2, 1);
+  other.strategy_options = {{"ps_update", "server"}};
+  const Report report = report_of({on, off, other});
+  EXPECT_THAT(names_of({&report, 1}), ElementsAre("ddp, overlap=off", "ddp, overlap=on", "ps"));
+}
+
+TEST(SeriesNames, AreNotSplitByTheBackendThatOneDeviceLacks) {
+  report::Run one = sample_run("ddp", 1, 1), gloo = sample_run("ddp", 2, 1);
+  one.backend = "none";
+  const Report report = report_of({one, sample_run("ddp", 2, 1)});
+  EXPECT_THAT(names_of({&report, 1}), ElementsAre("ddp"));
+  gloo.backend = "gloo";
+  const Report both = report_of({one, sample_run("ddp", 2, 1), gloo});
+  EXPECT_THAT(names_of({&both, 1}), ElementsAre("ddp", "ddp, gloo", "ddp, ring"));
+}
+
+TEST(SeriesNames, TellBatchesApart) {
+  report::Run large = sample_run("ddp", 2, 1);
+  large.per_device_batch_size = 128;
+  const Report report = report_of({sample_run("ddp", 2, 1), large});
+  EXPECT_THAT(names_of({&report, 1}),
+              ElementsAre("ddp, batch 128 a device", "ddp, batch 64 a device"));
+}
+
+TEST(SeriesNames, TellMachinesApartWithLettersThatTheSubtitleExplains) {
+  std::vector<Report> reports(2, report_of({sample_run("ddp", 2, 1)}));
+  reports[1].environment.cpu.model = "Fabled 1";
+  reports[1].environment.gpus.clear();
+  reports[1].environment.hosts = {"castle"};
+  reports[1].runs[0].device_model = "Fabled 1";
+  EXPECT_THAT(names_of(reports), ElementsAre("ddp, machine A", "ddp, machine B"));
+  EXPECT_EQ(scaling_chart(reports).caption.subtitle,
+            "different machines: A: Imaginary 9000, 2 cores, Imaginary GPU (node); B: Fabled 1, 2 "
+            "cores (castle); cpu, 1 thread a device, fp32");
+}
+
+TEST(SeriesNames, TellVersionsApart) {
+  std::vector<Report> reports(2, report_of({sample_run("ddp", 2, 1)}));
+  reports[1].generator.version = "0.2.0";
+  EXPECT_THAT(names_of(reports), ElementsAre("ddp, version 0.1.0", "ddp, version 0.2.0"));
+}
+
+TEST(SeriesNames, PoolReportsOfTheSameThing) {
+  const std::vector<Report> reports(2, report_of({sample_run("ddp", 2, 1)}));
+  const ScalingChart chart = scaling_chart(reports);
+  EXPECT_EQ(chart.points.size(), 1U);
+  EXPECT_EQ(chart.points[0].samples_per_s.count, 2);
+}
+
+}  // namespace
+}  // namespace ddpbench::report
