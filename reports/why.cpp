@@ -62,6 +62,18 @@ Cell cell_of(const Run& run) {
 
 bool is_explained(const Run& run) { return run.world_size > 1 && run.step.time_s.has_value(); }
 
+std::string parts_line(const Verdict& verdict) {
+  constexpr double kShown = 0.005;
+  std::vector<std::string> parts;
+  for (const VerdictPart& part : verdict.parts) {
+    if (!part.share.value || *part.share.value < kShown) continue;
+    parts.push_back(fmt::format("{} {:.0f} %", part.title, 100 * *part.share.value));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+}  // namespace
+
 std::vector<const Run*> median_repetitions(const Report& report) {
   std::vector<std::pair<Cell, std::vector<const Run*>>> cells;
   std::map<Cell, std::size_t> places;
@@ -78,18 +90,6 @@ std::vector<const Run*> median_repetitions(const Report& report) {
   }
   return chosen;
 }
-
-std::string parts_line(const Verdict& verdict) {
-  constexpr double kShown = 0.005;
-  std::vector<std::string> parts;
-  for (const VerdictPart& part : verdict.parts) {
-    if (!part.share.value || *part.share.value < kShown) continue;
-    parts.push_back(fmt::format("{} {:.0f} %", part.title, 100 * *part.share.value));
-  }
-  return fmt::format("{}", fmt::join(parts, ", "));
-}
-
-}  // namespace
 
 std::string_view to_string(Cause cause) {
   constexpr std::array<std::string_view, 14> kNames = {
