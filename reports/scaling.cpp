@@ -1,16 +1,16 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Speed-up and efficiency against the `single` run of the same report.
+// Speed-up and efficiency against the `single` run of the same report, or of another one.
+#include <algorithm>
 #include <optional>
 
 #include "kernels/runtime/error.h"
 #include "reports/metrics.h"
+#include "reports/report_view.h"
 
 namespace ddpbench::report {
 namespace {
-
-constexpr const char* kBaseline = "single";
 
 bool same_batch(const Run& run, const Run& single) {
   if (run.scaling_mode == "strong") return run.global_batch_size == single.global_batch_size;
@@ -92,6 +92,50 @@ void fill_scaling(Report& report) {
       run.scaling = scaling(*run.samples_per_s.value, *single, run.world_size);
     } else {
       run.scaling_reason = no_baseline_reason(report, run);
+    }
+  }
+}
+
+namespace {
+
+bool has_single(const Report& report) {
+  return std::ranges::any_of(report.runs, [](const Run& run) { return run.strategy == kBaseline; });
+}
+
+bool same_gpu(const GpuInfo& a, const GpuInfo& b) {
+  return a.name == b.name && a.driver == b.driver && a.memory_bytes == b.memory_bytes;
+}
+
+// Same build on the same machine: anything else would compare more than strategies.
+bool comparable(const Report& a, const Report& b) {
+  const Environment &x = a.environment, &y = b.environment;
+  return a.generator.version == b.generator.version &&
+         a.generator.git_commit == b.generator.git_commit &&
+         a.generator.git_dirty == b.generator.git_dirty && x.hosts == y.hosts &&
+         x.cpu.model == y.cpu.model && x.cpu.processors == y.cpu.processors &&
+         std::ranges::equal(x.gpus, y.gpus, same_gpu);
+}
+
+// The first other file that has the `single` run for `run`.
+void measure_against_others(std::span<const ReportFile> files, const Report& own, Run& run) {
+  for (const ReportFile& file : files) {
+    if (!has_single(file.report) || !comparable(own, file.report)) continue;
+    const auto single = baseline_throughput(file.report, run);
+    if (!single) continue;
+    run.scaling = scaling(*run.samples_per_s.value, *single, run.world_size);
+    run.scaling->baseline = fmt::format("{} of {}", kBaseline, file.name);
+    run.scaling_reason.clear();
+    return;
+  }
+}
+
+}  // namespace
+
+void complete_scaling(std::span<ReportFile> files) {
+  for (ReportFile& file : files) {
+    if (has_single(file.report)) continue;  // measured, or with a reason that stands
+    for (Run& run : file.report.runs) {
+      if (!run.scaling && unusable(run).empty()) measure_against_others(files, file.report, run);
     }
   }
 }

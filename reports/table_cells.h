@@ -1,15 +1,22 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the summary table says of each run. Private to reports/.
+// What a table for people says of each run, and what it must say below. Private to reports/.
 #pragma once
 
-#include "reports/report.h"
+#include <span>
+#include <string>
+#include <vector>
+
+#include "reports/run_columns.h"
 #include "reports/table_layout.h"
 
 namespace ddpbench::report {
 
-// A row a run, in the report's order; reasons for missing figures go to `notes`.
-TextTable run_table(const Report& report, Footnotes& notes);
+// A row a run, in the given order; reasons for missing figures go to `notes`.
+TextTable run_table(std::span<const RunRow> rows, const Columns& columns, Footnotes& notes);
+
+// What the marks in the cells mean, a line each, without control characters.
+std::vector<std::string> explanations(std::span<const RunRow> rows, const Footnotes& notes);
 
 }  // namespace ddpbench::report

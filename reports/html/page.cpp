@@ -104,6 +104,7 @@ std::string html_page(const HtmlInput& input) {
   page.trusted("<!DOCTYPE html>\n").open("html", {{"lang", "en"}});
   write_head(page, input);
   page.open("body");
+  write_hatches(page);
   write_top(page, input);
   page.open("main");
   write_summary(page, input, scaling);

@@ -52,6 +52,22 @@ void write_picture(Markup& page, const Picture& picture) {
   page.close().trusted("\n");
 }
 
+void write_hatches(Markup& page) {
+  page.open("svg", {{"class", "hatches"}, {"aria-hidden", "true"}}).open("defs");
+  for (const char* part : {"p3", "p5"}) {
+    page.open("pattern", {{"id", std::string("hatch-") + part},
+                          {"width", "6"},
+                          {"height", "6"},
+                          {"patternUnits", "userSpaceOnUse"}});
+    page.empty("rect", {{"width", "6"}, {"height", "6"}, {"class", part}});
+    // p3 rises, p5 falls; the short strokes continue it over the corners.
+    page.empty("path", {{"d", std::string_view(part) == "p3" ? "M-1 7L7 -1M-1 1L1 -1M5 7L7 5"
+                                                              : "M-1 -1L7 7M5 -1L7 1M-1 5L1 7"}});
+    page.close();
+  }
+  page.close().close();
+}
+
 void write_no_picture(Markup& page, const std::string& heading, const std::string& why) {
   page.open("figure", {{"class", "chart"}}).leaf("h3", heading);
   page.leaf("p", {{"class", "about"}}, "Nothing to draw: " + why).close().trusted("\n");

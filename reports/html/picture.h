@@ -34,6 +34,8 @@ struct Picture {
   Table data;
 };
 void write_picture(Markup& page, const Picture& picture);
+// The patterns that report.css fills some parts with; once a page.
+void write_hatches(Markup& page);
 // For a chart with nothing to draw: the heading, and why.
 void write_no_picture(Markup& page, const std::string& heading, const std::string& why);
 

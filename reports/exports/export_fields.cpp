@@ -1,0 +1,52 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/exports/export_fields.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+#include <type_traits>
+
+namespace ddpbench::report {
+
+std::optional<double> number_of(const FieldValue& value) {
+  return std::visit(
+      [](const auto& held) -> std::optional<double> {
+        if constexpr (std::is_arithmetic_v<std::decay_t<decltype(held)>>) {
+          return static_cast<double>(held);
+        }
+        return std::nullopt;
+      },
+      value.value);
+}
+
+std::string label_of(const FieldValue& value) {
+  return std::visit(
+      [](const auto& held) -> std::string {
+        if constexpr (std::is_same_v<std::decay_t<decltype(held)>, std::monostate>) {
+          return {};
+        } else {
+          return fmt::format("{}", held);
+        }
+      },
+      value.value);
+}
+
+std::optional<std::int64_t> unix_ms(const std::string& utc) {
+  int year = 0;
+  unsigned month = 0, day = 0, hour = 0, minute = 0, second = 0;
+  int end = 0;
+  const int read = std::sscanf(utc.c_str(), "%4d-%2u-%2uT%2u:%2u:%2uZ%n", &year, &month, &day,
+                               &hour, &minute, &second, &end);
+  const std::chrono::year_month_day date{std::chrono::year(year), std::chrono::month(month),
+                                         std::chrono::day(day)};
+  const bool whole = read == 6 && end > 0 && static_cast<std::size_t>(end) == utc.size();
+  if (!whole || !date.ok() || hour > 23 || minute > 59 || second > 60) return std::nullopt;
+  const std::chrono::seconds time = std::chrono::sys_days(date).time_since_epoch() +
+                                    std::chrono::hours(hour) + std::chrono::minutes(minute) +
+                                    std::chrono::seconds(second);
+  return std::chrono::milliseconds(time).count();
+}
+
+}  // namespace ddpbench::report

@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The JSON that https://github.com/benchmark-action/github-action-benchmark reads with the tools
+// customSmallerIsBetter and customBiggerIsBetter. It compares entries of the same name, so a name
+// says all that must be equal, the model of the device included, and nothing that changes from one
+// commit to the next.
+#include <fmt/format.h>
+
+#include <map>
+
+#include "reports/exports/export_fields.h"
+#include "reports/json_fields.h"
+#include "reports/json_text.h"
+#include "reports/metrics.h"
+#include "reports/run_formats.h"
+
+namespace ddpbench::report {
+namespace {
+
+std::string unit_of(const std::string& key) {
+  if (key == "samples_per_s") return "samples/s";
+  if (key.ends_with("_bytes")) return "bytes";
+  if (key.ends_with("_s")) return "s";
+  return "ratio";
+}
+
+std::string run_name(const RunRow& row) {
+  const Run& run = *row.run;
+  std::string devices = std::to_string(run.world_size);
+  if (run.servers > 0) devices += fmt::format("+{}", run.servers);
+  std::string name = fmt::format(
+      "{} {} x {}, {} on {}, batch {}/{} {}, {}, {} threads, {}", run.strategy, devices,
+      run.device_model.empty() ? run.device : run.device_model, run.model, run.dataset_name,
+      run.per_device_batch_size, run.global_batch_size, run.scaling_mode, run.precision,
+      run.threads_per_device, run.backend.empty() ? "no backend" : run.backend);
+  if (run.accumulation_steps > 1) name += fmt::format(", {} steps", run.accumulation_steps);
+  for (const auto& [key, value] : run.strategy_options) name += fmt::format(", {}={}", key, value);
+  if (run.oversubscribed) name += ", oversubscribed";
+  return name;
+}
+
+// Half the interquartile range around the value: over the repetitions; of the steps of a single
+// one; nothing where there is no spread to tell.
+std::string range_of(const Field& field, const std::vector<const RunRow*>& rows,
+                     const std::vector<double>& values) {
+  if (values.size() > 1) return fmt::format("± {:.3g}", summarize(values).iqr / 2);
+  const auto& time = rows.front()->run->step.time_s;
+  if (field.key == "step_time_median_s" && time) return fmt::format("± {:.3g}", time->iqr / 2);
+  return {};
+}
+
+std::string extra_of(const std::vector<const RunRow*>& rows, std::size_t values) {
+  const RunRow& first = *rows.front();
+  std::string extra = fmt::format("repetitions: {}\nsteps: {}\nddpbench {}", values,
+                                  first.run->step.count, first.report->generator.version);
+  const auto& commit = first.report->generator.git_commit;
+  return commit ? extra + " " + *commit : extra;
+}
+
+void append_entry(Json& entries, const std::string& name, const Field& field,
+                  const std::vector<const RunRow*>& rows) {
+  std::vector<double> values;
+  for (const RunRow* row : rows) {
+    if (const auto number = number_of(field.value(*row))) values.push_back(*number);
+  }
+  if (values.empty()) return;
+  Json entry = {{"name", fmt::format("{}: {}", name, field.key)},
+                {"unit", unit_of(field.key)},
+                {"value", median(values)}};
+  const std::string range = range_of(field, rows, values);
+  if (!range.empty()) entry["range"] = range;
+  entry["extra"] = extra_of(rows, values.size());
+  entries.push_back(std::move(entry));
+}
+
+}  // namespace
+
+std::string github_benchmark_text(std::span<const RunRow> rows, Better direction) {
+  std::vector<std::string> order;
+  std::map<std::string, std::vector<const RunRow*>> runs;
+  for (const RunRow& row : rows) {
+    if (row.run->status != Status::ok || !row.run->injected.empty()) continue;
+    auto& same = runs[run_name(row)];
+    if (same.empty()) order.push_back(run_name(row));
+    same.push_back(&row);
+  }
+  Json entries = Json::array();
+  for (const std::string& name : order) {
+    for (const Column& column : run_columns()) {
+      for (const Field& field : column.fields) {
+        if (field.better == direction) append_entry(entries, name, field, runs[name]);
+      }
+    }
+  }
+  return json_text(entries);
+}
+
+}  // namespace ddpbench::report

@@ -1,0 +1,141 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// MLPerf's log lines, keys as in https://github.com/mlcommons/logging (mllog/constants.py). Only
+// what a report knows is said: no cache was cleared, nobody submits.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/runtime/error.h"
+#include "reports/exports/export_fields.h"
+#include "reports/json_fields.h"
+#include "reports/run_formats.h"
+
+namespace ddpbench::report {
+namespace {
+
+constexpr const char* kPoint = "POINT_IN_TIME";
+constexpr const char* kStart = "INTERVAL_START";
+constexpr const char* kEnd = "INTERVAL_END";
+
+// The lines of one run. `now` moves through the run, milliseconds since 1970.
+class RunLog {
+ public:
+  RunLog(const RunRow& row, std::string name_space, double begin_ms)
+      : row_(row), namespace_(std::move(name_space)), now_ms_(begin_ms) {}
+
+  std::string text() {
+    settings();
+    add(kStart, "init_start", nullptr);
+    const Times& time = row_.run->time;
+    for (const Figure* part : {&time.startup_s, &time.verify_s, &time.warmup_s}) pass(*part);
+    add(kEnd, "init_stop", nullptr);
+    add(kStart, "run_start", nullptr);
+    for (const EpochRow& epoch : row_.run->epochs) add_epoch(epoch);
+    const bool ok = row_.run->status == Status::ok;
+    add(kEnd, "run_stop", nullptr, {{"status", ok ? "success" : "aborted"}});
+    return std::move(text_);
+  }
+
+ private:
+  void pass(const Figure& part) { now_ms_ += part.value.value_or(0) * 1000; }
+
+  void add(const char* type, const char* key, Json value, const Json& metadata = Json::object()) {
+    Json line = {
+        {"namespace", namespace_},
+        {"time_ms", static_cast<std::int64_t>(std::llround(now_ms_))},
+        {"event_type", type},
+        {"key", key},
+        {"value", std::move(value)},
+        // There is no line of a program to name; the pointer says where the report has it.
+        {"metadata",
+         {{"file", row_.file}, {"lineno", 0}, {"pointer", fmt::format("/runs/{}", row_.index)}}}};
+    line["metadata"].update(metadata);
+    text_ += ":::MLLOG " + line.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+  }
+
+  void settings() {
+    const Run& run = *row_.run;
+    add(kPoint, "submission_benchmark", run.model);
+    add(kPoint, "submission_org", "none");
+    add(kPoint, "submission_division", "open");
+    add(kPoint, "submission_status", "research");
+    add(kPoint, "submission_platform",
+        fmt::format("{}x{}", run.world_size,
+                    run.device_model.empty() ? run.device : run.device_model),
+        {{"strategy", run.strategy}, {"servers", run.servers}, {"repetition", run.repetition}});
+    const Json config = Json::parse(row_.report->config_json, nullptr, false);
+    if (config.is_object() && config.contains("seed")) add(kPoint, "seed", config["seed"]);
+    add(kPoint, "global_batch_size", run.global_batch_size);
+    add(kPoint, "gradient_accumulation_steps", run.accumulation_steps);
+    add(kPoint, "train_samples", run.train_samples);
+    add(kPoint, "eval_samples", run.test_samples);
+    add(kPoint, "opt_name", run.optimizer_name);
+    add_optimizer("opt_base_learning_rate", "lr");
+    add_optimizer("opt_weight_decay", "weight_decay");
+  }
+
+  void add_optimizer(const char* key, const char* name) {
+    const auto found = row_.run->optimizer.find(name);
+    if (found != row_.run->optimizer.end()) add(kPoint, key, found->second);
+  }
+
+  void add_epoch(const EpochRow& epoch) {
+    const Json number = {{"epoch_num", epoch.epoch + 1}};  // MLPerf counts from 1
+    add(kStart, "epoch_start", nullptr, number);
+    now_ms_ += epoch.time_s * 1000;
+    add(kEnd, "epoch_stop", nullptr, number);
+    add(kPoint, "tracked_stats", {{"throughput", epoch.samples_per_s}}, number);
+    if (!epoch.test_accuracy.value) return;
+    add(kStart, "eval_start", nullptr, number);
+    now_ms_ += evaluation_s() * 1000;
+    add(kPoint, "eval_accuracy", *epoch.test_accuracy.value, number);
+    add(kEnd, "eval_stop", nullptr, number);
+  }
+
+  // The report has the sum over the epochs: each gets the same share.
+  double evaluation_s() const {
+    const auto evaluated = std::ranges::count_if(row_.run->epochs, [](const EpochRow& epoch) {
+      return epoch.test_accuracy.value.has_value();
+    });
+    return row_.run->time.evaluate_s.value.value_or(0) / static_cast<double>(evaluated);
+  }
+
+  const RunRow& row_;
+  std::string namespace_;
+  double now_ms_;
+  std::string text_;
+};
+
+// Runs follow each other from the report's start on; what happened between them is not known.
+double begin_ms(const RunRow& row) {
+  const auto start = unix_ms(row.report->started_at);
+  if (!start) {
+    throw ConfigError(
+        fmt::format("report {}: /started_at: '{}' is no time of the form 2026-01-31T12:00:00Z, "
+                    "which mllog needs",
+                    row.file, row.report->started_at));
+  }
+  double seconds = 0;
+  for (std::size_t i = 0; i < row.index; ++i) {
+    seconds += row.report->runs[i].time.total_s.value.value_or(0);
+  }
+  return static_cast<double>(*start) + seconds * 1000;
+}
+
+}  // namespace
+
+std::string mllog_text(std::span<const RunRow> rows) {
+  std::string text;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const RunRow& row = rows[i];
+    if (row.run->status == Status::skipped) continue;  // nothing ran
+    const std::string name = rows.size() == 1 ? "" : fmt::format("run{}", i);
+    text += RunLog(row, name, begin_ms(row)).text();
+  }
+  return text.empty() ? "\n" : text;
+}
+
+}  // namespace ddpbench::report

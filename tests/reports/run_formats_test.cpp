@@ -1,0 +1,311 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Runs as markdown, csv and json, and several reports in one view.
+#include "reports/run_formats.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "tests/reports/sample_report.h"
+
+namespace ddpbench::report {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+using Json = nlohmann::json;
+
+Columns columns(const std::vector<std::string>& names) {
+  Columns found;
+  for (const std::string& name : names) {
+    found.push_back(find_column(name));
+    EXPECT_NE(found.back(), nullptr) << name;
+  }
+  return found;
+}
+
+std::vector<std::string> strategies(const std::vector<RunRow>& rows) {
+  std::vector<std::string> names;
+  for (const RunRow& row : rows) names.push_back(row.run->strategy);
+  return names;
+}
+
+// A reader of RFC 4180 that accepts nothing else; a record a line, LF at its end.
+std::vector<std::vector<std::string>> parse_csv(const std::string& text) {
+  std::vector<std::vector<std::string>> records(1);
+  std::string cell;
+  bool quoted = false, closed = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quoted && c == '"' && i + 1 < text.size() && text[i + 1] == '"') {
+      cell += text[++i];
+    } else if (quoted && c == '"') {
+      quoted = false;
+      closed = true;
+    } else if (quoted) {
+      cell += c;
+    } else if (c == '"') {
+      EXPECT_TRUE(cell.empty() && !closed) << "a quote within a bare cell at byte " << i;
+      quoted = true;
+    } else if (c == ',' || c == '\n') {
+      records.back().push_back(std::exchange(cell, {}));
+      closed = false;
+      if (c == '\n') records.emplace_back();
+    } else {
+      EXPECT_FALSE(closed) << "text after a closing quote at byte " << i;
+      cell += c;
+    }
+  }
+  EXPECT_FALSE(quoted) << "an open quote at the end";
+  EXPECT_TRUE(cell.empty() && records.back().empty()) << "no newline at the end";
+  records.pop_back();
+  return records;
+}
+
+std::vector<std::map<std::string, std::string>> csv_rows(const std::string& text) {
+  const auto records = parse_csv(text);
+  std::vector<std::map<std::string, std::string>> rows;
+  for (std::size_t i = 1; i < records.size(); ++i) {
+    EXPECT_EQ(records[i].size(), records[0].size());
+    rows.emplace_back();
+    for (std::size_t c = 0; c < records[0].size(); ++c) rows.back()[records[0][c]] = records[i][c];
+  }
+  return rows;
+}
+
+TEST(RunColumns, HaveNamesAndKeysThatDiffer) {
+  std::set<std::string> names, keys;
+  for (const Column& column : run_columns()) {
+    EXPECT_TRUE(names.insert(column.name).second) << column.name;
+    EXPECT_FALSE(column.about.empty()) << column.name;
+    EXPECT_FALSE(column.fields.empty()) << column.name;
+    EXPECT_TRUE(column.cell) << column.name;
+    for (const Field& field : column.fields) {
+      EXPECT_TRUE(keys.insert(field.key).second) << field.key;
+    }
+  }
+  EXPECT_EQ(find_column("stpe"), nullptr);
+}
+
+TEST(RunColumns, GiveAReasonForEveryMissingValue) {
+  const Report report = test::sample_report();
+  for (const RunRow& row : all_runs(report)) {
+    for (const Column& column : run_columns()) {
+      for (const Field& field : column.fields) {
+        const FieldValue value = field.value(row);
+        EXPECT_EQ(value.value.index() == 0, !value.reason.empty()) << field.key;
+      }
+    }
+  }
+}
+
+TEST(RunColumns, SortWithMissingValuesLastInBothDirections) {
+  const Report report = test::sample_report();
+  std::vector<RunRow> rows = all_runs(report);
+  sort_rows(rows, *find_column("rate"), true);
+  EXPECT_THAT(strategies(rows), ElementsAre("ddp", "ps", "dp", "single", "ddp", "dp"));
+  sort_rows(rows, *find_column("rate"), false);
+  EXPECT_THAT(strategies(rows), ElementsAre("single", "dp", "ps", "ddp", "ddp", "dp"));
+}
+
+TEST(TableText, ShowsTheChosenColumnsInTheirOrder) {
+  const Report report = test::sample_report();
+  const std::string text =
+      table_text(all_runs(report), columns({"strategy", "devices", "forward", "status"}), 0);
+  EXPECT_THAT(text, HasSubstr("                   forward\n"
+                              "strategy  devices       ms  status\n"
+                              "single    1           6.00  ok\n"));
+  EXPECT_THAT(text, HasSubstr("\nddp       4        failed ("));
+}
+
+TEST(TableText, SaysOfEveryRowWhichRunItIsWhereverItsNameStands) {
+  const Report report = test::sample_report();
+  const std::string text = table_text(all_runs(report), columns({"rate", "strategy"}), 0);
+  EXPECT_THAT(text, HasSubstr("\n   3200  single\n"));
+  EXPECT_THAT(text, HasSubstr("the run was skipped"));
+  EXPECT_THAT(text, testing::ContainsRegex("\n +-\\([0-9]\\)  ddp\n"));
+}
+
+TEST(MarkdownText, IsATableWithReasonsBelow) {
+  const Report report = test::sample_report();
+  const std::string text =
+      markdown_text(all_runs(report), columns({"strategy", "devices", "speedup", "comm"}));
+  EXPECT_EQ(text.substr(text.find("| ")),
+            "| strategy | devices | speed-up | comm ms |\n"
+            "| :-- | :-- | --: | --: |\n"
+            "| single | 1 | 1.00 | -(1) |\n"
+            "| dp | 2 | 1.62 | 1.50 |\n"
+            "| ddp | 2(2) | 1.91 | 1.50 |\n"
+            "| ps | 4+1\\* | -\\* | 1.50 |\n"
+            "| ddp | 4 | failed (3) |  |\n"
+            "| dp | 8 | skipped (4) |  |\n"
+            "\n"
+            "- +n: n parameter servers beside the workers\n"
+            "- \\*: oversubscribed, more compute threads than cores; no scaling is shown\n"
+            "- (1) one device\n"
+            "- (2) injected: slow:rank=1,phase=backward,percent=25\n"
+            "- (3) failed: rank 2, step 5, signal: killed by SIGKILL\n"
+            "- (4) skipped: no CUDA device is here\n");
+}
+
+TEST(MarkdownText, LetsNoTextBreakTheTable) {
+  Report report = test::sample_report();
+  report.runs = {report.runs[5]};
+  report.runs[0].strategy = "a|b\\|c\n<b>";
+  const std::string text =
+      markdown_text(all_runs(report), columns({"strategy", "devices", "rate"}));
+  EXPECT_THAT(text, HasSubstr("\n| a\\|b\\\\\\|c \\<b\\> | 8 | skipped (1) |\n"));
+}
+
+TEST(CsvText, ReadsBackWithFullPrecision) {
+  Report report = test::sample_report();
+  report.runs[0].step.time_s->median = 0.1 + 0.2;  // 0.30000000000000004
+  const auto rows = csv_rows(csv_text(all_runs(report), all_columns()));
+  ASSERT_EQ(rows.size(), report.runs.size());
+  EXPECT_EQ(std::stod(rows[0].at("step_time_median_s")), 0.1 + 0.2);
+  EXPECT_EQ(rows[0].at("strategy"), "single");
+  EXPECT_EQ(rows[2].at("samples_per_s"), "6100.5");
+  EXPECT_EQ(rows[1].at("primary_peak_bytes"), "41943040");
+  EXPECT_EQ(rows[3].at("oversubscribed"), "true");
+  EXPECT_EQ(rows[2].at("strategy_options"), "bucket_cap_mb=25,note=plain,overlap=on");
+}
+
+TEST(CsvText, LeavesMissingFiguresEmptyAndSaysWhy) {
+  const Report report = test::sample_report();
+  const auto rows = csv_rows(csv_text(all_runs(report), columns({"strategy", "comm", "rate"})));
+  EXPECT_EQ(rows[0].at("comm_s"), "");
+  EXPECT_EQ(rows[0].at("missing"), "comm_s: one device");
+  EXPECT_EQ(rows[1].at("missing"), "");
+  EXPECT_EQ(rows[4].at("missing"), "comm_s: the run failed; samples_per_s: the run failed");
+}
+
+TEST(CsvText, QuotesWhatWouldBreakALine) {
+  Report report = test::sample_report();
+  report.runs[0].model = "a \"quoted\", long\r\nname";
+  const std::string text = csv_text(all_runs(report), columns({"model", "devices"}));
+  EXPECT_THAT(text, HasSubstr("\n\"a \"\"quoted\"\", long\r\nname\",1,0,false,\n"));
+  EXPECT_EQ(csv_rows(text)[0].at("model"), report.runs[0].model);
+}
+
+TEST(JsonRunsText, IsAnArrayOfFlatObjectsWithReasons) {
+  const Report report = test::sample_report();
+  const Json runs = Json::parse(json_runs_text(all_runs(report), all_columns()));
+  ASSERT_EQ(runs.size(), report.runs.size());
+  EXPECT_EQ(runs[0]["comm_s"], nullptr);
+  EXPECT_EQ(runs[0]["comm_s_reason"], "one device");
+  EXPECT_EQ(runs[1]["comm_s"], 0.0015);
+  EXPECT_FALSE(runs[1].contains("comm_s_reason"));
+  EXPECT_EQ(runs[1]["world_size"], 2);
+  EXPECT_TRUE(runs[1]["primary_peak_bytes"].is_number_integer());
+  EXPECT_EQ(runs[3]["oversubscribed"], true);
+  EXPECT_EQ(runs[3]["efficiency_reason"], "oversubscribed: more compute threads than cores");
+}
+
+TEST(SeveralReports, AreOneTableThatNamesThem) {
+  std::vector<ReportFile> files = {{"x/a.json", test::sample_report()},
+                                   {"x/b.json", test::sample_report()}};
+  const auto rows = all_runs(files);
+  const std::string text = table_text(rows, table_columns(rows), 0);
+  EXPECT_THAT(text, HasSubstr("\na.json  single    1"));
+  EXPECT_THAT(text, HasSubstr("\nb.json  single    1"));
+  EXPECT_THAT(text, Not(HasSubstr("different")));
+}
+
+TEST(SeveralReports, AreToldApartByWholePathsWhereNamesAreEqual) {
+  const std::vector<ReportFile> files = {{"x/a.json", test::sample_report()},
+                                         {"y/a.json", test::sample_report()}};
+  EXPECT_EQ(all_runs(files).back().file, "y/a.json");
+  const std::vector<ReportFile> twice = {{"x/a.json", test::sample_report()},
+                                         {"x/a.json", test::sample_report()}};
+  EXPECT_EQ(all_runs(twice).back().file, "a.json");
+}
+
+TEST(SeveralReports, SayThatMachinesAndVersionsDiffer) {
+  std::vector<ReportFile> files = {{"a.json", test::sample_report()},
+                                   {"b.json", test::sample_report()}};
+  files[1].report.environment.hosts = {"other"};
+  files[1].report.generator.git_commit = "0123456789abcdef";
+  files[1].report.generator.git_dirty = true;
+  EXPECT_THAT(caption(all_runs(files)),
+              AllOf(HasSubstr("; different machines: node (Imaginary 9000, Imaginary GPU) / other"),
+                    HasSubstr("; different versions: 0.1.0 / 0.1.0 (0123456789ab with changes)")));
+}
+
+// single in one file, ddp in another.
+std::vector<ReportFile> two_parts() {
+  std::vector<ReportFile> files = {{"single.json", test::sample_report()},
+                                   {"ddp.json", test::sample_report()}};
+  files[0].report.runs = {test::sample_run("single", 1, 100)};
+  files[1].report.runs = {test::sample_run("ddp", 2, 180)};
+  return files;
+}
+
+TEST(CompleteScaling, MeasuresAgainstSingleOfAnotherFileAndSaysSo) {
+  std::vector<ReportFile> files = two_parts();
+  complete_scaling(files);
+  const report::Run& run = files[1].report.runs[0];
+  ASSERT_TRUE(run.scaling);
+  EXPECT_DOUBLE_EQ(run.scaling->speedup, 1.8);
+  EXPECT_DOUBLE_EQ(run.scaling->efficiency, 0.9);
+  EXPECT_EQ(run.scaling->baseline, "single of single.json");
+  const auto rows = all_runs(files);
+  EXPECT_THAT(table_text(rows, table_columns(rows), 0),
+              HasSubstr("against single of single.json\n"));
+}
+
+TEST(CompleteScaling, NeverAcrossMachinesBuildsOrDevices) {
+  const std::vector<void (*)(Report&)> differences = {
+      [](Report& report) { report.environment.hosts = {"other"}; },
+      [](Report& report) { report.environment.cpu.model = "Other"; },
+      [](Report& report) { report.environment.gpus.clear(); },
+      [](Report& report) { report.generator.version = "0.2.0"; },
+      [](Report& report) { report.generator.git_commit = "abc"; },
+      [](Report& report) { report.runs[0].device_model = "Other"; },
+      [](Report& report) { report.runs[0].threads_per_device = 2; },
+      [](Report& report) { report.runs[0].model = "lenet5"; }};
+  for (const auto differ : differences) {
+    std::vector<ReportFile> files = two_parts();
+    differ(files[0].report);
+    complete_scaling(files);
+    EXPECT_FALSE(files[1].report.runs[0].scaling);
+  }
+}
+
+TEST(CompleteScaling, KeepsWhatAReportStates) {
+  std::vector<ReportFile> files = two_parts();
+  files[1].report.runs[0].scaling = Scaling{"single", 1.5, 0.75};
+  complete_scaling(files);
+  EXPECT_EQ(files[1].report.runs[0].scaling->speedup, 1.5);
+  // Its own single run failed: that reason stands.
+  files = two_parts();
+  files[1].report.runs.push_back(test::sample_run("single", 1, 90));
+  complete_scaling(files);
+  EXPECT_FALSE(files[1].report.runs[0].scaling);
+  // No figures, no scaling.
+  files = two_parts();
+  files[1].report.runs[0].oversubscribed = true;
+  complete_scaling(files);
+  EXPECT_FALSE(files[1].report.runs[0].scaling);
+}
+
+TEST(RunFormats, AreComplete) {
+  const Report report = test::sample_report();
+  const auto rows = all_runs(report);
+  for (const RunFormat& format : run_formats()) {
+    const Columns shown = format.all_columns ? all_columns() : table_columns(rows);
+    EXPECT_THAT(format.write(rows, shown, 0), testing::EndsWith("\n")) << format.name;
+    // Nothing to show is no reason to fail.
+    EXPECT_THAT(format.write({}, shown, 0), testing::EndsWith("\n")) << format.name;
+  }
+}
+
+}  // namespace
+}  // namespace ddpbench::report
