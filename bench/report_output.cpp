@@ -17,6 +17,7 @@
 #include "kernels/runtime/error.h"
 #include "reports/atomic_file.h"
 #include "reports/metrics.h"
+#include "reports/why.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -70,8 +71,11 @@ void finish_report(report::Report& report, const Options& options, const std::st
   report.environment = capture_environment(process_variables(), ops::library_versions());
   report.finished_at = utc_now("%Y-%m-%dT%H:%M:%SZ");
   report::fill_scaling(report);
+  report::fill_why(report);
   // The table first: whatever happens to the file, the results were seen.
   fmt::print("\n{}\n", report::render_table(report, terminal_width()));
+  const std::string why = report::render_why(report, terminal_width());
+  if (!why.empty()) fmt::print("{}\n", why);
   std::fflush(stdout);
   const bool taken = options.json_path.empty() && std::filesystem::exists(path);
   const std::string target = taken ? default_report_path() : path;

@@ -12,7 +12,7 @@ namespace ddpbench::report {
 namespace {
 
 constexpr double kFont = 13, kTitleFont = 17, kNoteFont = 11.5;  // pixels
-constexpr double kLeading = 1.35;                               // line height over font size
+constexpr double kLeading = 1.35;                                // line height over font size
 constexpr double kEdge = 16;
 // Widest usual letters of DejaVu Sans, which a plain Debian has, are 0.6 em on average.
 constexpr double kEm = 0.6;
@@ -116,8 +116,9 @@ std::string terminal(const PictureOptions& options, double width, double height)
     case PictureFormat::pdf:
       break;
   }
-  return fmt::format("pdfcairo noenhanced size {:.3f}in,{:.3f}in font 'Sans,{:.2f}' linewidth 1.4{}",
-                     width / 96, height / 96, kFont * 0.75, white);
+  return fmt::format(
+      "pdfcairo noenhanced size {:.3f}in,{:.3f}in font 'Sans,{:.2f}' linewidth 1.4{}", width / 96,
+      height / 96, kFont * 0.75, white);
 }
 
 }  // namespace
@@ -175,7 +176,8 @@ double GnuplotPicture::caption_line(const Line& text, double y) {
 }
 
 void GnuplotPicture::panel(const Box& box) {
-  if (panels_++ > 0) line("unset label; unset arrow; unset logscale; set xtics auto; set ytics auto");
+  if (panels_++ > 0)
+    line("unset label; unset arrow; unset logscale; set xtics auto; set ytics auto");
   line("set lmargin at screen {:.5f}; set rmargin at screen {:.5f}", screen_x(box.left),
        screen_x(box.right));
   line("set tmargin at screen {:.5f}; set bmargin at screen {:.5f}", screen_y(box.top),

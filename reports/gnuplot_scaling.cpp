@@ -51,8 +51,9 @@ void add_series(GnuplotPicture& picture, const ScalingChart& chart, std::size_t 
   }
   if (all.empty()) return;
   const LineLook look = line_look(chart.series[series].style);
-  elements.push_back(fmt::format("{} using 1:2 with lines linewidth 1.6 dashtype {} linecolor rgb '{}'",
-                                 picture.data(all), look.dash, look.color));
+  elements.push_back(
+      fmt::format("{} using 1:2 with lines linewidth 1.6 dashtype {} linecolor rgb '{}'",
+                  picture.data(all), look.dash, look.color));
   const auto markers = [&](const Rows& rows, int marker) {
     if (rows.empty()) return;
     elements.push_back(
@@ -131,9 +132,9 @@ void throughput_panel(GnuplotPicture& picture, const ScalingChart& chart, const 
   std::vector<std::string> elements;
   add_ideals(chart, axis, elements, picture);
   for (std::size_t s = 0; s < chart.series.size(); ++s) {
-    add_series(picture, chart, s, axis,
-               [](const ScalingPoint& point) { return std::optional(point.samples_per_s); },
-               elements);
+    add_series(
+        picture, chart, s, axis,
+        [](const ScalingPoint& point) { return std::optional(point.samples_per_s); }, elements);
   }
   picture.plot(elements);
 }
@@ -165,7 +166,8 @@ void efficiency_panel(GnuplotPicture& picture, const ScalingChart& chart, const 
   for (std::size_t s = 0; s < chart.series.size(); ++s) {
     add_series(picture, chart, s, axis, percent, elements);
   }
-  if (!any) picture.label("no efficiency: see below", left + kPanel / 2, kHeight / 2, kFont, "center");
+  if (!any)
+    picture.label("no efficiency: see below", left + kPanel / 2, kHeight / 2, kFont, "center");
   add_key(chart, elements);
   picture.plot(elements);
 }

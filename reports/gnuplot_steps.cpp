@@ -47,17 +47,21 @@ void box_plots(GnuplotPicture& picture, const StepsChart& chart, double left, do
     const StepStatistics& time = group.time_s;
     const double y = static_cast<double>(i), unit = kMillisecond;
     const std::string color = line_look(chart.series[group.series].style).color;
-    elements.push_back(fmt::format("{} using 1:2:3:4 with vectors nohead linewidth 1.2 linecolor rgb '{}'",
-                                   picture.data({{time.p5 / unit, y, (time.p95 - time.p5) / unit, 0}}),
-                                   color));
+    elements.push_back(
+        fmt::format("{} using 1:2:3:4 with vectors nohead linewidth 1.2 linecolor rgb '{}'",
+                    picture.data({{time.p5 / unit, y, (time.p95 - time.p5) / unit, 0}}), color));
     elements.push_back(fmt::format(
-        "{} using 1:2:3:4:5:6 with boxxyerror fillstyle solid border rgb '{}' linecolor rgb '#FFFFFF'",
-        picture.data({{group.q1_s / unit, y, group.q1_s / unit, group.q3_s / unit, y - 0.3, y + 0.3}}),
+        "{} using 1:2:3:4:5:6 with boxxyerror fillstyle solid border rgb '{}' linecolor rgb "
+        "'#FFFFFF'",
+        picture.data(
+            {{group.q1_s / unit, y, group.q1_s / unit, group.q3_s / unit, y - 0.3, y + 0.3}}),
         color));
-    elements.push_back(fmt::format("{} using 1:2:3:4 with vectors nohead linewidth 3 linecolor rgb '{}'",
-                                   picture.data({{time.median / unit, y - 0.3, 0, 0.6}}), color));
-    elements.push_back(fmt::format("{} using 1:2 with points pointtype 2 pointsize 0.7 linecolor rgb '{}'",
-                                   picture.data({{time.min / unit, y}, {time.max / unit, y}}), color));
+    elements.push_back(
+        fmt::format("{} using 1:2:3:4 with vectors nohead linewidth 3 linecolor rgb '{}'",
+                    picture.data({{time.median / unit, y - 0.3, 0, 0.6}}), color));
+    elements.push_back(
+        fmt::format("{} using 1:2 with points pointtype 2 pointsize 0.7 linecolor rgb '{}'",
+                    picture.data({{time.min / unit, y}, {time.max / unit, y}}), color));
   }
   picture.plot(elements);
 }
@@ -78,9 +82,9 @@ void course(GnuplotPicture& picture, const StepsChart& chart, const StepGroup& g
   picture.line("set xtics autofreq; set ytics autofreq");
   picture.line("{}", far_out(group) ? "set logscale y" : "set yrange [0:*]");
   const std::string data = picture.data(rows);
-  picture.plot({data + " using 1:2:4 with filledcurves fillstyle solid noborder linecolor rgb '#CCCCCC'",
-                fmt::format("{} using 1:3 with lines linewidth 1.2 linecolor rgb '{}'", data,
-                            look.color)});
+  picture.plot(
+      {data + " using 1:2:4 with filledcurves fillstyle solid noborder linecolor rgb '#CCCCCC'",
+       fmt::format("{} using 1:3 with lines linewidth 1.2 linecolor rgb '{}'", data, look.color)});
 }
 
 }  // namespace

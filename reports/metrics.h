@@ -53,6 +53,12 @@ Scaling scaling(double samples_per_s, double single_samples_per_s, int world_siz
 // scaling the same per-device batch, in strong scaling the same global batch).
 void fill_scaling(Report& report);
 
+// The repetitions of the `single` run that `run` is measured against, as fill_scaling pairs them;
+// usable ones only, and pointers into `report`.
+std::vector<const Run*> baseline_runs(const Report& report, const Run& run);
+// Why there are none.
+std::string no_baseline_reason(const Report& report, const Run& run);
+
 // Bandwidths as nccl-tests (GB = 1e9 bytes): algbw = bytes / time.
 double algorithm_bandwidth_gb_per_s(double bytes, double seconds);
 // busbw = algbw * factor: all_reduce 2(n-1)/n; all_gather, reduce_scatter, gather, scatter (n-1)/n

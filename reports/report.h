@@ -101,6 +101,14 @@ struct Scaling {
   double efficiency = 0;
 };
 
+// Why the run is not faster, as it was found when the report was written (reports/why.h).
+struct Why {
+  std::string cause;                    // a word of Cause
+  std::string sentence;                 // with the largest loss and its figure
+  std::string advice;                   // empty: none
+  std::map<std::string, Figure> parts;  // "compute_s", ...; they add up to the step's median time
+};
+
 // Parts of a run, seconds; missing where the run ended before them.
 struct Times {
   Figure startup_s, verify_s, warmup_s, train_s, evaluate_s, total_s;
@@ -139,6 +147,7 @@ struct Run {
   std::optional<Scaling> scaling;
   std::string scaling_reason;
   Figure samples_per_s, samples_per_s_per_device;
+  std::optional<Why> why;  // of runs on several devices
 };
 
 // One collective, size and world of `ddpbench comm`.

@@ -184,6 +184,17 @@ void put_scaling(Json& json, const Run& run) {
   }
 }
 
+Json why_json(const Why& why) {
+  Json json = {{"cause", why.cause},
+               {"sentence", why.sentence},
+               {"advice", or_null(why.advice)},
+               {"parts", Json::object()}};
+  for (const auto& [name, figure] : why.parts) {
+    put_figure(json["parts"], name, figure, "not recorded");
+  }
+  return json;
+}
+
 }  // namespace
 
 Json run_json(const Run& run) {
@@ -206,6 +217,7 @@ Json run_json(const Run& run) {
   put_figure(throughput, "samples_per_s", run.samples_per_s, reason);
   put_figure(throughput, "samples_per_s_per_device", run.samples_per_s_per_device, reason);
   json["throughput"] = std::move(throughput);
+  if (run.why) json["why"] = why_json(*run.why);
   return json;
 }
 

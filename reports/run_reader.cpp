@@ -202,6 +202,11 @@ void read_setting(const JsonCursor& value, Run& run) {
   read_dataset(value.at("dataset"), run);
 }
 
+Why read_why(const JsonCursor& value) {
+  return {value.at("cause").text(), value.at("sentence").text(), value.at("advice").text_or_empty(),
+          read_figures(value.at("parts"))};
+}
+
 }  // namespace
 
 Run read_run(const JsonCursor& value) {
@@ -222,6 +227,7 @@ Run read_run(const JsonCursor& value) {
   const JsonCursor throughput = value.at("throughput");
   run.samples_per_s = throughput.amount_figure("samples_per_s");
   run.samples_per_s_per_device = throughput.amount_figure("samples_per_s_per_device");
+  if (const auto why = value.find("why")) run.why = read_why(*why);
   return run;
 }
 

@@ -87,6 +87,20 @@ class Baselines {
 
 }  // namespace
 
+std::vector<const Run*> baseline_runs(const Report& report, const Run& run) {
+  const bool strong = run.scaling_mode == "strong";
+  const Work work = work_of(run, strong);
+  std::vector<const Run*> runs;
+  for (const Run& other : report.runs) {
+    if (is_baseline(other) && work_of(other, strong) == work) runs.push_back(&other);
+  }
+  return runs;
+}
+
+std::string no_baseline_reason(const Report& report, const Run& run) {
+  return Baselines(report).why_none(run);
+}
+
 Scaling scaling(double samples_per_s, double single_samples_per_s, int world_size) {
   ensure(single_samples_per_s > 0, "scaling against {} samples/s", single_samples_per_s);
   ensure(world_size >= 1, "scaling of a world of {}", world_size);

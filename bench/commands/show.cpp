@@ -8,6 +8,7 @@
 
 #include "bench/terminal.h"
 #include "reports/report_reader.h"
+#include "reports/why.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -20,7 +21,10 @@ class Show final : public Subcommand {
 
   int run() override {
     for (const std::string& path : paths_) {
-      fmt::print("{}", report::render_table(report::read_report(path), terminal_width()));
+      const report::Report report = report::read_report(path);
+      fmt::print("{}", report::render_table(report, terminal_width()));
+      const std::string why = report::render_why(report, terminal_width());
+      if (!why.empty()) fmt::print("\n{}", why);
     }
     return 0;
   }

@@ -1,0 +1,94 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/html/numbers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace ddpbench::report::html {
+namespace {
+
+constexpr const char* kNarrowGap = "\u202F";  // keeps a number on one line
+
+std::string with_gaps(std::string digits) {
+  const std::size_t sign = digits.starts_with('-') ? 1 : 0;
+  const std::size_t point = std::min(digits.find('.'), digits.size());
+  if (point - sign <= 4) return digits;
+  for (std::size_t at = point; at > sign + 3;) {
+    at -= 3;
+    digits.insert(at, kNarrowGap);
+  }
+  return digits;
+}
+
+// 1, 2, 2.5 or 5 times a power of ten, the least that is not below `least`.
+double round_step(double least) {
+  const double power = std::pow(10.0, std::floor(std::log10(least)));
+  for (const double factor : {1.0, 2.0, 2.5, 5.0}) {
+    // A hair more, so that rounding does not skip a step that fits exactly.
+    if (factor * power >= least * (1 - 1e-9)) return factor * power;
+  }
+  return 10 * power;
+}
+
+int decimals_of(double step) {
+  for (int decimals = 0; decimals < 9; ++decimals) {
+    const double scaled = step * std::pow(10.0, decimals);
+    if (std::abs(scaled - std::round(scaled)) < 1e-6 * scaled) return decimals;
+  }
+  return 9;
+}
+
+}  // namespace
+
+Unit time_unit(double largest_s) {
+  if (largest_s >= 10) return {"s", 1};
+  if (largest_s >= 1e-3) return {"ms", 1e-3};
+  return {"\u00B5s", 1e-6};
+}
+
+Unit memory_unit(double largest_bytes) {
+  constexpr double kKibibyte = 1024;
+  if (largest_bytes >= 10 * kKibibyte * kKibibyte * kKibibyte) {
+    return {"GiB", kKibibyte * kKibibyte * kKibibyte};
+  }
+  if (largest_bytes >= kKibibyte * kKibibyte) return {"MiB", kKibibyte * kKibibyte};
+  return {"KiB", kKibibyte};
+}
+
+Unit rate_unit() { return {"samples/s", 1}; }
+
+std::string fixed(double value, int decimals) {
+  if (!std::isfinite(value) || std::abs(value) >= 1e15) return fmt::format("{:.3g}", value);
+  return with_gaps(fmt::format("{:.{}f}", value, decimals));
+}
+
+std::string number(double value) {
+  const double size = std::abs(value);
+  if (size == 0) return "0";
+  if (size < 1e-4) return fmt::format("{:.2e}", value);
+  return fixed(value, size >= 100 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : size >= 0.1 ? 3 : 4);
+}
+
+std::string with_unit(double value, const Unit& unit) {
+  return number(value / unit.size) + "\u00A0" + unit.name;
+}
+
+Axis axis_to(double largest, const Unit& unit, int most_ticks) {
+  const double top = largest > 0 && std::isfinite(largest) ? largest / unit.size : 1;
+  const double step = round_step(top / most_ticks);
+  const auto count = static_cast<int>(std::ceil(top / step - 1e-9));
+  Axis axis;
+  axis.end = step * count * unit.size;
+  const int decimals = decimals_of(step);
+  for (int i = 0; i <= count; ++i) {
+    axis.ticks.push_back(step * i * unit.size);
+    axis.labels.push_back(step >= 1e15 || step < 1e-9 ? fmt::format("{:.3g}", step * i)
+                                                      : fixed(step * i, decimals));
+  }
+  return axis;
+}
+
+}  // namespace ddpbench::report::html

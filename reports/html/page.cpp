@@ -1,0 +1,125 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/html/page.h"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+
+#include "reports/html/assets.h"
+#include "reports/html/picture.h"
+#include "reports/html/sections.h"
+
+namespace ddpbench::report {
+namespace html {
+namespace {
+
+// Nothing may be loaded from anywhere, nothing may be sent; of styles and scripts only the two that
+// the page holds itself, by their hashes, so that text which got through as markup would do
+// nothing.
+std::string security_policy() {
+  return fmt::format(
+      "default-src 'none'; style-src '{}'; script-src '{}'; base-uri 'none'; form-action 'none'",
+      kStyle.hash, kScript.hash);
+}
+
+void write_head(Markup& page, const HtmlInput& input) {
+  page.open("head").empty("meta", {{"charset", "utf-8"}});
+  page.empty("meta", {{"http-equiv", "Content-Security-Policy"}, {"content", security_policy()}});
+  page.empty("meta", {{"name", "viewport"}, {"content", "width=device-width, initial-scale=1"}});
+  page.empty("meta", {{"name", "color-scheme"}, {"content", "light dark"}});
+  page.empty("meta", {{"name", "referrer"}, {"content", "no-referrer"}});
+  // Without one, browsers ask the server of the page for favicon.ico.
+  page.empty("link", {{"rel", "icon"}, {"href", "data:,"}});
+  page.leaf("title", "ddpbench: " + subject_of(input));
+  page.open("style").trusted(kStyle.text).close();
+  page.close().trusted("\n");
+}
+
+void write_theme_switch(Markup& page) {
+  page.open("div", {{"class", "theme"}, {"role", "group"}, {"aria-label", "Colours"}});
+  for (const char* theme : {"auto", "light", "dark"}) {
+    const bool chosen = std::string_view(theme) == "auto";
+    page.leaf(
+        "button",
+        {{"type", "button"}, {"data-theme", theme}, {"aria-pressed", chosen ? "true" : "false"}},
+        theme);
+  }
+  page.close();
+}
+
+struct Link {
+  const char* id;
+  const char* words;
+};
+constexpr Link kLinks[] = {{"summary", "Summary"},           {"runs", "Runs"},
+                           {"pictures", "Pictures"},         {"verdicts", "Verdicts"},
+                           {"verification", "Verification"}, {"details", "Details"}};
+
+void write_top(Markup& page, const HtmlInput& input) {
+  page.leaf("a", {{"class", "skip"}, {"href", "#summary"}}, "Skip to the summary");
+  page.open("header").open("div", {{"class", "top"}});
+  page.leaf("p", {{"class", "program"}}, "ddpbench report");
+  write_theme_switch(page);
+  page.close().leaf("h1", subject_of(input));
+  page.open("nav", {{"aria-label", "Sections"}}).open("ul");
+  for (const Link& link : kLinks) {
+    page.open("li").leaf("a", {{"href", std::string("#") + link.id}}, link.words).close();
+  }
+  page.close().close().close().trusted("\n");
+}
+
+void write_pictures(Markup& page, const HtmlInput& input, const ScalingChart& scaling) {
+  open_section(page, "pictures", "Pictures");
+  write_scaling(page, scaling);
+  write_breakdown(page, breakdown_chart(input.reports));
+  write_memory(page, memory_chart(input.reports));
+  write_steps(page, steps_chart(input.reports));
+  write_buckets(page, buckets_chart(input.reports));
+  page.close();
+}
+
+void write_foot(Markup& page, const HtmlInput& input) {
+  const Generator& generator = input.reports.front().generator;
+  std::string text = "Made by ddpbench " + generator.version;
+  if (generator.git_commit) text += " (" + generator.git_commit->substr(0, 12) + ")";
+  page.open("footer").leaf("p", text + " from " +
+                                    fmt::format("{} report{}.", input.reports.size(),
+                                                input.reports.size() == 1 ? "" : "s"));
+  page.close();
+}
+
+}  // namespace
+
+void open_section(Markup& page, const std::string& id, const std::string& heading) {
+  page.open("section", {{"id", id}, {"aria-labelledby", id + "-heading"}});
+  page.leaf("h2", {{"id", id + "-heading"}}, heading);
+}
+
+}  // namespace html
+
+std::string html_page(const HtmlInput& input) {
+  using namespace html;
+  const ScalingChart scaling = scaling_chart(input.reports);
+  Markup page;
+  page.trusted("<!DOCTYPE html>\n").open("html", {{"lang", "en"}});
+  write_head(page, input);
+  page.open("body");
+  write_hatches(page);
+  write_top(page, input);
+  page.open("main");
+  write_summary(page, input, scaling);
+  write_runs(page, input);
+  write_pictures(page, input, scaling);
+  write_verdicts(page, input);
+  write_verification(page, input);
+  write_details(page, input);
+  page.close();
+  write_foot(page, input);
+  page.leaf("div", {{"id", "tip"}, {"role", "status"}, {"hidden", "hidden"}}, "");
+  page.open("script").trusted(kScript.text).close();
+  page.close().close().trusted("\n");
+  return page.take();
+}
+
+}  // namespace ddpbench::report

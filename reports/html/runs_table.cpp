@@ -1,0 +1,75 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The summary table (run_columns.h) as part of a page: the same columns, cells and notes.
+#include <fmt/format.h>
+
+#include "reports/column_makers.h"
+#include "reports/html/sections.h"
+#include "reports/run_columns.h"
+#include "reports/table_cells.h"
+
+namespace ddpbench::report::html {
+namespace {
+
+std::vector<RunRow> rows_of(const HtmlInput& input) {
+  std::vector<RunRow> rows;
+  for (std::size_t i = 0; i < input.reports.size(); ++i) {
+    const Report& report = input.reports[i];
+    for (std::size_t r = 0; r < report.runs.size(); ++r) {
+      rows.push_back({&report, &report.runs[r], r, input.reports.size() > 1 ? input.names[i] : ""});
+    }
+  }
+  return rows;
+}
+
+std::string heading_of(const Column& column) {
+  return column.top.empty() ? column.bottom : column.top + " " + column.bottom;
+}
+
+// What a cell is sorted by: the column's first figure.
+Cell ordered_cell(const Column& column, const RunRow& row, Footnotes& notes) {
+  Cell result = cell(column.cell(row, notes));
+  const Scalar value = column.fields.front().value(row).value;
+  if (const auto* real = std::get_if<double>(&value)) result.order = *real;
+  if (const auto* whole = std::get_if<std::int64_t>(&value)) {
+    result.order = static_cast<double>(*whole);
+  }
+  result.missing = std::holds_alternative<std::monostate>(value);
+  return result;
+}
+
+std::vector<Cell> row_of(const Columns& columns, const RunRow& row, Footnotes& notes) {
+  std::vector<Cell> cells;
+  bool told = false;
+  for (const Column* column : columns) {
+    if (!is_bare(*row.run) || column->key) {
+      cells.push_back(ordered_cell(*column, row, notes));
+      continue;
+    }
+    const std::string why =
+        fmt::format("{} {}", to_string(row.run->status), notes.mark(status_note(*row.run)));
+    cells.push_back(missing_cell(told ? "" : why));
+    told = true;
+  }
+  return cells;
+}
+
+}  // namespace
+
+void write_runs(Markup& page, const HtmlInput& input) {
+  open_section(page, "runs", "Runs");
+  const std::vector<RunRow> rows = rows_of(input);
+  const Columns columns = table_columns(rows);
+  Footnotes notes;
+  Table table{"All runs", {}, {}, {}};
+  for (const Column* column : columns) {
+    table.columns.push_back({heading_of(*column), column->left, column->about});
+  }
+  for (const RunRow& row : rows) table.rows.push_back(row_of(columns, row, notes));
+  table.notes = explanations(rows, notes);
+  write_table(page, table);
+  page.close().trusted("\n");
+}
+
+}  // namespace ddpbench::report::html

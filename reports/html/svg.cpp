@@ -1,0 +1,132 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/html/svg.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "reports/table_layout.h"
+
+namespace ddpbench::report::html {
+namespace {
+
+constexpr double kCharacter = 6.9;  // of the pictures' type, 12 high
+constexpr std::size_t kStyles = 8;  // as in report.css
+
+const char* word(Anchor anchor) {
+  if (anchor == Anchor::start) return "start";
+  return anchor == Anchor::middle ? "middle" : "end";
+}
+
+}  // namespace
+
+void open_svg(Markup& page, const SvgName& name, double height) {
+  const std::string title = name.id + "-title", description = name.id + "-desc";
+  page.open("svg", {{"viewBox", fmt::format("0 0 {} {}", decimal(kWidth), decimal(height))},
+                    {"role", "img"},
+                    {"aria-labelledby", title + " " + description}});
+  page.leaf("title", {{"id", title}}, name.title);
+  page.leaf("desc", {{"id", description}}, name.description);
+}
+
+std::string decimal(double length) {
+  std::string text = fmt::format("{:.1f}", length);
+  if (text.ends_with(".0")) text.resize(text.size() - 2);
+  return text == "-0" ? "0" : text;
+}
+
+void svg_text(Markup& page, Point at, Anchor anchor, std::string_view classes,
+              std::string_view text) {
+  page.leaf("text",
+            {{"x", decimal(at.x)},
+             {"y", decimal(at.y)},
+             {anchor == Anchor::start ? "" : "text-anchor", word(anchor)},
+             {classes.empty() ? "" : "class", std::string(classes)}},
+            text);
+}
+
+void svg_line(Markup& page, Point from, Point to, std::string_view classes) {
+  page.empty("line", {{"x1", decimal(from.x)},
+                      {"y1", decimal(from.y)},
+                      {"x2", decimal(to.x)},
+                      {"y2", decimal(to.y)},
+                      {"class", std::string(classes)}});
+}
+
+void svg_rect(Markup& page, Point corner, double width, double height, const std::string& classes,
+              const std::string& tip) {
+  page.open("rect", {{"x", decimal(corner.x)},
+                     {"y", decimal(corner.y)},
+                     {"width", decimal(std::max(width, 0.0))},
+                     {"height", decimal(std::max(height, 0.0))},
+                     {"class", classes}});
+  if (!tip.empty()) page.leaf("title", tip);
+  page.close();
+}
+
+void svg_path(Markup& page, const std::string& path, const std::string& classes,
+              const std::string& tip) {
+  page.open("path", {{"d", path}, {"class", classes}});
+  if (!tip.empty()) page.leaf("title", tip);
+  page.close();
+}
+
+double text_width(std::string_view text) {
+  return kCharacter * static_cast<double>(display_width(std::string(text)));
+}
+
+std::string fitted(const std::string& text, double width) {
+  const auto most = static_cast<std::size_t>(std::max(width / kCharacter, 1.0));
+  if (display_width(text) <= most) return text;
+  std::size_t end = 0;
+  for (std::size_t characters = 0; end < text.size(); ++end) {
+    if ((text[end] & 0xC0) != 0x80 && characters++ == most - 1) break;
+  }
+  return text.substr(0, end) + "\u2026";
+}
+
+std::string marker_path(std::size_t style, Point at) {
+  const auto from = fmt::format("M{} {}", decimal(at.x), decimal(at.y));
+  switch (style % 4) {
+    case 0:
+      return from + "m-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z";
+    case 1:
+      return from + "m-4 -4h8v8h-8z";
+    case 2:
+      return from + "m0 -5l5 9h-10z";
+    default:
+      return from + "m0 -5.5l5.5 5.5l-5.5 5.5l-5.5 -5.5z";
+  }
+}
+
+std::string style_class(std::size_t style) { return fmt::format("s{}", style % kStyles); }
+
+void draw_x_axis(Markup& page, const Area& area, const Axis& axis, const std::string& title) {
+  for (std::size_t i = 0; i < axis.ticks.size(); ++i) {
+    const double x = area.left + area.width() * axis.position(axis.ticks[i]);
+    svg_line(page, {x, area.top}, {x, area.bottom}, i == 0 ? "axis" : "grid");
+    const Anchor anchor = i == 0                       ? Anchor::start
+                          : i + 1 == axis.ticks.size() ? Anchor::end
+                                                       : Anchor::middle;
+    svg_text(page, {x, area.bottom + 14}, anchor, "tick", axis.labels[i]);
+  }
+  svg_text(page, {area.left + area.width() / 2, area.bottom + 31}, Anchor::middle, "tick", title);
+}
+
+void draw_y_axis(Markup& page, const Area& area, const Axis& axis, const std::string& title) {
+  for (std::size_t i = 0; i < axis.ticks.size(); ++i) {
+    const double y = area.bottom - area.height() * axis.position(axis.ticks[i]);
+    svg_line(page, {area.left, y}, {area.right, y}, i == 0 ? "axis" : "grid");
+    svg_text(page, {area.left - 6, y + 4}, Anchor::end, "tick", axis.labels[i]);
+  }
+  svg_text(page, {0, area.top - 12}, Anchor::start, "tick", title);
+}
+
+double label_room(const Axis& axis) {
+  double most = 0;
+  for (const std::string& label : axis.labels) most = std::max(most, text_width(label));
+  return most + 8;
+}
+
+}  // namespace ddpbench::report::html

@@ -1,0 +1,127 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Why runs are not faster, and whether they computed the right thing.
+#include <fmt/format.h>
+
+#include "reports/html/numbers.h"
+#include "reports/html/sections.h"
+#include "reports/why.h"
+
+namespace ddpbench::report::html {
+namespace {
+
+constexpr std::size_t kMostVerdicts = 60;  // a page of a thousand runs is read by nobody
+
+Cell part_cell(const Figure& figure, double unit, int decimals) {
+  return figure.value ? cell(*figure.value, fixed(*figure.value / unit, decimals)) : missing_cell();
+}
+
+Table parts_table(const Verdict& verdict) {
+  Table table{
+      "Parts of a step", {{"part", true}, {"ms"}, {"share, %"}, {"beyond single, ms"}}, {}, {}};
+  for (const VerdictPart& part : verdict.parts) {
+    table.rows.push_back({cell(part.title), part_cell(part.seconds, 1e-3, 2),
+                          part_cell(part.share, 0.01, 1), part_cell(part.lost_s, 1e-3, 2)});
+  }
+  return table;
+}
+
+std::string sentence(std::string text) {
+  if (!text.empty() && text[0] >= 'a' && text[0] <= 'z') text[0] -= 'a' - 'A';
+  return text + ".";
+}
+
+void write_verdict(Markup& page, const std::string& name, const Verdict& verdict) {
+  page.open("article", {{"class", "verdict"}}).leaf("h3", name);
+  page.leaf("p", sentence(verdict.sentence));
+  if (!verdict.advice.empty()) {
+    page.open("p", {{"class", "advice"}}).leaf("strong", "What would help: ");
+    page.text(sentence(verdict.advice)).close();
+  }
+  if (!verdict.parts.empty()) write_folded_table(page, "Parts of a step", parts_table(verdict));
+  page.close().trusted("\n");
+}
+
+std::vector<Cell> verification_row(const std::string& name, const Verification& verification) {
+  Cell status = cell(verification.status);
+  if (verification.status == "passed") status.kind = "good";
+  if (verification.status == "failed") status.kind = "bad";
+  const auto small = [](const Figure& figure) {
+    return figure.value ? cell(*figure.value, fmt::format("{:.2g}", *figure.value))
+                        : missing_cell();
+  };
+  const auto& equal = verification.replicas_bit_equal;
+  return {cell(name),
+          std::move(status),
+          small(verification.max_relative_error),
+          small(verification.tolerance),
+          equal ? cell(*equal ? "yes" : "no") : missing_cell(),
+          verification.worst_tensor.empty() ? missing_cell() : cell(verification.worst_tensor),
+          verification.reason.empty() ? missing_cell() : cell(verification.reason)};
+}
+
+}  // namespace
+
+std::string run_name(const HtmlInput& input, std::size_t report, const Run& run) {
+  std::string name = fmt::format("{} on {} device{}", run.strategy, run.world_size,
+                                 run.world_size == 1 ? "" : "s");
+  if (run.servers > 0) {
+    name += fmt::format(" and {} server{}", run.servers, run.servers == 1 ? "" : "s");
+  }
+  if (run.repetition > 0) name += fmt::format(", repetition {}", run.repetition);
+  if (input.reports.size() > 1) name += fmt::format(" ({})", input.names[report]);
+  return name;
+}
+
+void write_verdicts(Markup& page, const HtmlInput& input) {
+  open_section(page, "verdicts", "Why not faster");
+  page.leaf("p", {{"class", "about"}},
+            "Each run on several devices against one device; of repetitions, the one with the "
+            "median step time.");
+  std::size_t shown = 0, left_out = 0;
+  page.open("div", {{"class", "verdicts"}});
+  for (std::size_t i = 0; i < input.reports.size(); ++i) {
+    for (const Run* run : median_repetitions(input.reports[i])) {
+      if (shown == kMostVerdicts) {
+        ++left_out;
+        continue;
+      }
+      ++shown;
+      write_verdict(page, run_name(input, i, *run), explain(input.reports[i], *run));
+    }
+  }
+  page.close();
+  if (shown == 0) page.leaf("p", "No run on several devices timed a step.");
+  if (left_out > 0) {
+    page.leaf("p", fmt::format("{} more are left out; show fewer reports on a page to see them.",
+                               left_out));
+  }
+  page.close().trusted("\n");
+}
+
+void write_verification(Markup& page, const HtmlInput& input) {
+  open_section(page, "verification", "Verification");
+  page.leaf("p", {{"class", "about"}},
+            "Before anything is timed, each run takes a few steps beside one device that computes "
+            "the same batches; the updates of every tensor are compared.");
+  Table table{"Verification of each run",
+              {{"run", true},
+               {"status", true},
+               {"max relative error"},
+               {"tolerance"},
+               {"replicas equal", true, "bit for bit"},
+               {"worst tensor", true},
+               {"reason", true}},
+              {},
+              {}};
+  for (std::size_t i = 0; i < input.reports.size(); ++i) {
+    for (const Run& run : input.reports[i].runs) {
+      table.rows.push_back(verification_row(run_name(input, i, run), run.verification));
+    }
+  }
+  write_table(page, table);
+  page.close().trusted("\n");
+}
+
+}  // namespace ddpbench::report::html

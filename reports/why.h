@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Why a run on several devices is not faster: its step split into parts that add up to the step
+// time, the largest loss against `single` named in a sentence, and what would help. Works on a
+// report alone; docs/metrics.md ("Why") has the formulas.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "reports/report.h"
+
+namespace ddpbench::report {
+
+enum class Cause : std::uint8_t {
+  scales,                 // nothing large to gain
+  oversubscription,       // more compute threads than cores
+  slow_rank,              // the others wait for the same ranks in most steps
+  imbalance,              // ranks wait for each other, none of them always
+  starved_input,          // waiting for the loader
+  tiny_network,           // latency and launch overhead, for want of work and bytes
+  slow_link,              // communication takes longer than what it could hide behind
+  exposed_communication,  // it could be hidden, but runs after backward
+  primary_device,         // dp: transfers and loss through device 0, one after the other
+  servers,                // ps: the workers' gradients go through too few servers
+  slowed_by_overlap,      // compute slower while communication runs beside it
+  slowed_compute,         // compute slower than on one device, communication apart
+  host_overhead,          // between the phases
+  unknown                 // not enough was recorded; the sentence says what is missing
+};
+std::string_view to_string(Cause cause);  // "scales", "slow_rank", ...
+
+struct VerdictPart {
+  std::string key;    // "comm_exposed_s"
+  std::string title;  // "exposed communication"
+  Figure seconds;     // of the step; missing with its reason
+  Figure share;       // seconds / step time
+  // What the same part takes beyond `single` (in strong scaling beyond single's / world size); may
+  // be below 0. Missing without a baseline.
+  Figure lost_s;
+};
+
+struct Verdict {
+  Cause cause = Cause::unknown;
+  std::string sentence;  // "exposed all-reduce is 41 % of the step: ..."; no full stop
+  std::string advice;    // what would help, or empty
+  double step_s = 0;     // median step time; 0 when no step was timed
+  // In the order of the step; those that are there add up to step_s. Empty when no step was timed
+  // or no phase observed.
+  std::vector<VerdictPart> parts;
+};
+
+// REQUIRES: `run` is one of `report`'s, on any number of devices. A run on one device is `scales`
+// with a sentence that says so.
+Verdict explain(const Report& report, const Run& run);
+
+// The runs on several devices that timed steps, each cell once: of its repetitions, the one with
+// the median step time. In the report's order; points into `report`.
+std::vector<const Run*> median_repetitions(const Report& report);
+
+// Fills `why` of every run on several devices that timed steps; clears it elsewhere.
+void fill_why(Report& report);
+
+// A block a run on several devices ("Why: ddp on 2 devices: ..."), each wrapped to `width` columns
+// (0: not wrapped); of repetitions, the one with the median step time. Empty without such runs.
+std::string render_why(const Report& report, int width);
+
+}  // namespace ddpbench::report
