@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -43,6 +44,7 @@ struct FigureVerdict {
   std::optional<double> change_low, change_high;  // two-sided interval of confidence 1 - 2 alpha
   std::optional<double> p_worse, p_better;        // one-sided, Holm-adjusted over the check
   std::optional<double> noise;       // a repetition's standard deviation, on the scale of `change`
+  int outliers = 0;                  // repetitions far off, which were drawn in
   std::optional<int> repetitions_needed;  // with INCONCLUSIVE: a side, when it can be said
   std::string note;                       // why, where the numbers do not say it
 };
@@ -94,12 +96,15 @@ GateResult check_reports(std::span<const Report> fresh, std::span<const Report> 
 std::vector<std::string> gate_setting_keys(std::span<const Report> fresh,
                                            std::span<const Report> base);
 
+// One line: the verdict and how many pairs have which.
+std::string gate_summary(const GateResult& result);
 // Everything a person needs, at most `width` columns when width > 0.
 std::string render_gate_table(const GateResult& result, int width);
 // For a pull-request comment.
 std::string render_gate_markdown(const GateResult& result);
-// schema/check-1.schema.json.
+// As schema/check-1.schema.json says.
 nlohmann::ordered_json gate_json(const GateResult& result);
+std::string render_gate_json(const GateResult& result);
 // JUnit XML: a suite a pair, a case a figure; REGRESSED is a failure, INCONCLUSIVE an error.
 std::string render_gate_junit(const GateResult& result);
 // Workflow commands of GitHub Actions: an ::error a regression, a ::warning for what is

@@ -135,6 +135,7 @@ FigureVerdict judge(const FigureSamples& samples, const FigureTest& test,
   verdict.base = mean_value(figure, samples.base);
   verdict.fresh = mean_value(figure, samples.fresh);
   verdict.change = change_of(figure, test.difference);
+  verdict.outliers = test.outliers;
   if (test.known) {
     const double margin =
         test.dof > 0 ? student_t_quantile(1 - options.alpha, test.dof) * test.error : 0;
@@ -192,6 +193,11 @@ PairVerdict open_pair(const ComparablePair& work) {
 void add_figure(PairVerdict& pair, FigureVerdict verdict) {
   const bool counts = gate_figure(verdict.name).decisive || verdict.verdict != Verdict::inconclusive;
   if (counts) pair.verdict = std::max(pair.verdict, verdict.verdict);
+  if (verdict.outliers > 0 && verdict.name != "samples_per_s") {
+    pair.notes.push_back(fmt::format("{}: {} repetition{} far from the others, drawn in",
+                                     gate_figure(verdict.name).heading, verdict.outliers,
+                                     verdict.outliers == 1 ? "" : "s"));
+  }
   pair.figures.push_back(std::move(verdict));
 }
 

@@ -99,10 +99,14 @@ Draw draw_model(const NoiseModel& model, double noise, int repetitions, double s
   static const report::Run plain = plain_run();
   Draw draw;
   const double phi = model.autocorrelation;
+  // The drift is part of the noise: what is left of its variance is random.
+  const double runs = 2.0 * repetitions;
+  const double drift_variance = model.drift * model.drift * (runs + 1) / (12 * (runs - 1));
+  const double random_part = std::sqrt(std::max(0.0, 1 - drift_variance));
   double state = random();
   for (int k = 0, base_left = repetitions; k < 2 * repetitions; ++k) {
     const double place = static_cast<double>(k) / (2 * repetitions - 1) - 0.5;
-    double log_time = noise * (state + model.drift * place);
+    double log_time = noise * (random_part * state + model.drift * place);
     if (random.uniform() < model.disturbed) log_time += std::log1p(kDisturbance);
     state = phi * state + std::sqrt(1 - phi * phi) * random();
     report::Run run = plain;

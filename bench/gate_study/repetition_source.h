@@ -29,7 +29,8 @@ class Normal {
 };
 
 // How the logarithm of the step time differs from repetition to repetition. `noise` is the standard
-// deviation of one repetition; what the drift adds comes on top.
+// deviation over all repetitions of a program, drift and autocorrelation included; disturbances come
+// on top. The 95th percentile varies by as much again.
 struct NoiseModel {
   std::string name;
   double autocorrelation = 0;  // of consecutive runs
