@@ -60,6 +60,10 @@ void append(std::string& text, const Json& value, std::size_t indent) {
 
 }  // namespace
 
+std::string valid_utf8(const std::string& text) {
+  return Json::parse(scalar_text(text)).get<std::string>();
+}
+
 std::string json_text(const Json& value) {
   std::string text;
   append(text, value, 0);

@@ -13,4 +13,7 @@ namespace ddpbench::report {
 // Ends with a newline. Text that is not UTF-8 gets replacement characters.
 std::string json_text(const nlohmann::ordered_json& value);
 
+// The text with replacement characters for what is not UTF-8.
+std::string valid_utf8(const std::string& text);
+
 }  // namespace ddpbench::report

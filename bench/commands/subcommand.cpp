@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "bench/commands/chart.h"
+#include "bench/commands/check.h"
 #include "bench/commands/comm.h"
 #include "bench/commands/show.h"
 #include "bench/option_parser.h"
@@ -76,6 +77,7 @@ const std::vector<SubcommandEntry>& subcommands() {
   static const std::vector<SubcommandEntry> entries = {
       show_entry(),
       chart_entry(),
+      check_entry(),
       comm_entry(),
   };
   return entries;

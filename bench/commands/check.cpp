@@ -1,0 +1,203 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/commands/check.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+
+#include "bench/option_parser.h"
+#include "bench/terminal.h"
+#include "kernels/runtime/error.h"
+#include "reports/atomic_file.h"
+#include "reports/gate.h"
+#include "reports/report_reader.h"
+
+namespace ddpbench::bench {
+namespace {
+
+using report::GateOptions;
+using report::GateResult;
+using report::Verdict;
+
+struct Format {
+  const char* name;
+  std::string (*render)(const GateResult&, int width);
+};
+
+constexpr Format kFormats[] = {
+    {"table", report::render_gate_table},
+    {"markdown", [](const GateResult& r, int) { return report::render_gate_markdown(r); }},
+    {"json", [](const GateResult& r, int) { return report::render_gate_json(r); }},
+    {"junit", [](const GateResult& r, int) { return report::render_gate_junit(r); }},
+    {"github", [](const GateResult& r, int) { return report::render_gate_github(r); }},
+};
+
+struct Limit {
+  const char* option;
+  double GateOptions::*member;
+  const char* help;
+};
+
+constexpr Limit kLimits[] = {
+    {"max-slowdown", &GateOptions::max_slowdown,
+     "Slowdown of the median step (and of the throughput) that is no regression"},
+    {"max-p95-slowdown", &GateOptions::max_tail_slowdown, "The same of the 95th percentile"},
+    {"max-memory-growth", &GateOptions::max_memory_growth,
+     "The same of the peak memory, the largest of all devices"},
+    {"max-loss-increase", &GateOptions::max_loss_increase, "The same of the final training loss"},
+    {"max-accuracy-drop", &GateOptions::max_accuracy_drop,
+     "The same of the final test accuracy, in points"},
+};
+
+constexpr double kMaxAlpha = 0.5;
+
+// Exit codes of DESIGN.md section 5.
+int exit_code(Verdict verdict) {
+  if (verdict == Verdict::regressed) return 6;
+  return verdict == Verdict::inconclusive ? 7 : 0;
+}
+
+// A report given twice would pass for two repetitions.
+void refuse_duplicates(const std::vector<std::string>& paths) {
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      std::error_code ignored;
+      if (paths[i] != paths[j] && !std::filesystem::equivalent(paths[i], paths[j], ignored)) {
+        continue;
+      }
+      throw ConfigError(fmt::format(
+          "check: {} is given twice on one side; its runs would count as repetitions that were "
+          "never made",
+          paths[i]));
+    }
+  }
+}
+
+std::vector<report::Report> read_all(const std::vector<std::string>& paths) {
+  refuse_duplicates(paths);
+  std::vector<report::Report> reports;
+  for (const std::string& path : paths) reports.push_back(report::read_report(path));
+  return reports;
+}
+
+class Check final : public Subcommand {
+ public:
+  void define(CLI::App& app) override {
+    app.add_option("NEW", fresh_, "Reports of what is to be checked")->required();
+    app.add_option("--baseline", base_, "Reports to hold them against")
+        ->required()
+        ->type_name("BASE ...");
+    app.add_option("--alpha", alpha_, "Probability of any false alarm, at most")
+        ->type_name("P")
+        ->default_str("0.05");
+    for (std::size_t i = 0; i < std::size(kLimits); ++i) {
+      app.add_option(std::string("--") + kLimits[i].option, limits_[i], kLimits[i].help)
+          ->type_name("SHARE")
+          ->default_str(fmt::format("{}%", 100 * (GateOptions{}.*kLimits[i].member)));
+    }
+    app.add_option("--allow-mismatch", allowed_,
+                   "Settings that may differ in a pair (device_model, optimizer/lr, ...)")
+        ->delimiter(',')
+        ->expected(1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+        ->type_name("KEY,...");
+    app.add_option("--format", format_, "table, markdown, json, junit or github")
+        ->default_str("table");
+    app.add_option("-o,--output", output_, "Write to this file instead of standard output")
+        ->type_name("FILE");
+    app.add_flag("--force", force_, "Overwrite FILE");
+    app.footer(
+        "SHARE is 5% or 0.05. Several files, and repetitions within a file, are repetitions. Exit "
+        "code: 0 passed or improved, 6 a regression, 7 inconclusive, 2 not comparable.");
+  }
+
+  int run() override {
+    const Format& format = chosen_format();
+    GateOptions options = gate_options();
+    if (!output_.empty()) report::check_output_path(output_, force_);
+    const std::vector<report::Report> fresh = read_all(fresh_);
+    const std::vector<report::Report> base = read_all(base_);
+    check_keys(options.allow_mismatch, report::gate_setting_keys(fresh, base));
+    const GateResult result = report::check_reports(fresh, base, options);
+    if (output_.empty()) {
+      fmt::print("{}", format.render(result, terminal_width()));
+    } else {
+      report::write_file_atomically(output_, format.render(result, 0), force_);
+      fmt::print("{}\ncheck: {}\n", report::gate_summary(result), output_);
+    }
+    return exit_code(result.verdict);
+  }
+
+ private:
+  const Format& chosen_format() const {
+    const auto* const found = std::ranges::find(
+        kFormats, format_, [](const Format& format) { return std::string(format.name); });
+    if (found != std::end(kFormats)) return *found;
+    std::vector<std::string> names;
+    for (const Format& format : kFormats) names.emplace_back(format.name);
+    throw ConfigError(fmt::format("check: --format={}: expected one of {}.{}", format_,
+                                  fmt::join(names, ", "), suggestion(format_, names)));
+  }
+
+  GateOptions gate_options() const {
+    GateOptions options;
+    if (!alpha_.empty()) {
+      options.alpha = fraction_from_text("--alpha", alpha_);
+      if (options.alpha >= kMaxAlpha) {
+        throw ConfigError(fmt::format("check: --alpha={}: expected a number below {}", alpha_,
+                                      kMaxAlpha));
+      }
+    }
+    for (std::size_t i = 0; i < std::size(kLimits); ++i) {
+      if (limits_[i].empty()) continue;
+      options.*kLimits[i].member =
+          fraction_from_text(std::string("--") + kLimits[i].option, limits_[i]);
+    }
+    options.allow_mismatch = allowed_;
+    return options;
+  }
+
+  static void check_keys(const std::vector<std::string>& keys,
+                         const std::vector<std::string>& known) {
+    for (const std::string& key : keys) {
+      if (std::ranges::find(known, key) != known.end()) continue;
+      throw ConfigError(fmt::format(
+          "check: --allow-mismatch={}: no run has such a setting.{} There are {}.", key,
+          suggestion(key, known), fmt::join(known, ", ")));
+    }
+  }
+
+  std::vector<std::string> fresh_, base_, allowed_;
+  std::string alpha_, format_ = "table", output_;
+  std::string limits_[std::size(kLimits)];
+  bool force_ = false;
+};
+
+}  // namespace
+
+double fraction_from_text(const std::string& option, const std::string& text) {
+  const bool percent = text.ends_with('%');
+  const char* end = text.data() + text.size() - (percent ? 1 : 0);
+  double value = 0;
+  const auto result = std::from_chars(text.data(), end, value);
+  const bool number = result.ec == std::errc{} && result.ptr == end && std::isfinite(value);
+  if (!number || value <= 0 || (!percent && value > 1)) {
+    throw ConfigError(fmt::format("check: {}={}: expected a share above 0, as 5% or 0.05", option,
+                                  text));
+  }
+  return percent ? value / 100 : value;
+}
+
+SubcommandEntry check_entry() {
+  return {"check", "ddpbench check NEW... --baseline BASE... [OPTION]...",
+          "hold new reports against a baseline: has anything become worse?",
+          [] { return std::make_unique<Check>(); }};
+}
+
+}  // namespace ddpbench::bench

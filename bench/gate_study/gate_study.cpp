@@ -1,0 +1,198 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// How often the gate errs, measured with the gate's own code on drawn repetitions.
+//
+//   gate_study [--trials=N] [--seed=S] [REPORT...]     prints the tables of docs/gate.md
+//
+// Of the reports, all good runs of one strategy, number of devices and backend are a pool to draw
+// from.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <tuple>
+
+#include "bench/gate_study/repetition_source.h"
+#include "kernels/runtime/error.h"
+#include "reports/gate.h"
+#include "reports/report_reader.h"
+
+namespace ddpbench::bench {
+namespace {
+
+using report::Verdict;
+
+constexpr std::array<int, 5> kRepetitions = {2, 3, 5, 8, 12};
+constexpr std::array<double, 4> kNoises = {0.01, 0.03, 0.05, 0.10};
+constexpr std::array<int, 4> kPairs = {1, 2, 4, 8};
+constexpr double kSlowdown = 1.10;
+constexpr double kTargetNoise = 0.03;
+
+using DrawPair = std::function<Draw(double slowdown)>;
+
+struct Rates {
+  double trials = 0;
+  std::map<Verdict, double> first;  // of the first pair, the one that is slowed down
+  double any_alarm = 0;             // any pair REGRESSED
+  double share(Verdict verdict) const {
+    const auto found = first.find(verdict);
+    return found == first.end() ? 0 : found->second / trials;
+  }
+};
+
+// One check of `pairs` pairs, told apart by their number of devices; the first is slowed down.
+report::GateResult check_once(int pairs, double slowdown, const DrawPair& draw_pair) {
+  std::vector<report::Report> base(1), fresh(1);
+  for (int pair = 0; pair < pairs; ++pair) {
+    Draw draw = draw_pair(pair == 0 ? slowdown : 1.0);
+    for (auto [runs, report] : {std::tie(draw.base, base[0]), std::tie(draw.fresh, fresh[0])}) {
+      for (report::Run& run : runs) {
+        run.world_size = pair + 1;
+        report.runs.push_back(std::move(run));
+      }
+    }
+  }
+  return report::check_reports(fresh, base, {});
+}
+
+Rates measure(int trials, int pairs, double slowdown, const DrawPair& draw_pair) {
+  Rates rates;
+  for (int trial = 0; trial < trials; ++trial) {
+    const report::GateResult result = check_once(pairs, slowdown, draw_pair);
+    rates.trials += 1;
+    rates.first[result.pairs.front().verdict] += 1;
+    rates.any_alarm += result.verdict == Verdict::regressed ? 1 : 0;
+  }
+  return rates;
+}
+
+constexpr const char* kHeader =
+    "false alarm | PASS | INCONCLUSIVE | 10 % slower found | of those PASS |\n";
+
+// Columns of an identical and of a slowed-down program.
+std::string row(int trials, int pairs, const DrawPair& draw_pair) {
+  const Rates same = measure(trials, pairs, 1, draw_pair);
+  const Rates slow = measure(trials, pairs, kSlowdown, draw_pair);
+  return fmt::format("{:.1f} % | {:.1f} % | {:.1f} % | {:.1f} % | {:.1f} % |\n",
+                     100 * same.share(Verdict::regressed),
+                     100 * (same.share(Verdict::pass) + same.share(Verdict::improved)),
+                     100 * same.share(Verdict::inconclusive), 100 * slow.share(Verdict::regressed),
+                     100 * (slow.share(Verdict::pass) + slow.share(Verdict::improved)));
+}
+
+class Study {
+ public:
+  Study(int trials, std::uint64_t seed) : trials_(trials), random_(seed) {}
+
+  void by_repetitions() {
+    fmt::print("\n### Repetitions and noise\n\nOne pair, noise independent.\n\n"
+               "| noise | repetitions | {}|---|---|---|---|---|---|---|\n", kHeader);
+    for (const double noise : kNoises) {
+      print_row(fmt::format("{:.0f} % | 1", 100 * noise), 1, model(0, noise, 1));
+      for (const int repetitions : kRepetitions) {
+        print_row(fmt::format("{:.0f} % | {}", 100 * noise, repetitions), 1,
+                  model(0, noise, repetitions));
+      }
+    }
+  }
+
+  void by_model() {
+    fmt::print("\n### Kinds of noise\n\nOne pair, 5 repetitions a side.\n\n"
+               "| kind | noise | {}|---|---|---|---|---|---|---|\n", kHeader);
+    for (std::size_t i = 0; i < noise_models().size(); ++i) {
+      for (const double noise : {0.03, 0.05}) {
+        print_row(fmt::format("{} | {:.0f} %", noise_models()[i].name, 100 * noise), 1,
+                  model(i, noise, 5));
+      }
+    }
+  }
+
+  void by_pairs() {
+    fmt::print("\n### Number of pairs\n\n5 repetitions a side, noise 3 %; one pair is slower.\n\n"
+               "| pairs | kind | {}|---|---|---|---|---|---|---|\n", kHeader);
+    for (const int pairs : kPairs) {
+      for (const std::size_t i : {std::size_t{0}, std::size_t{3}}) {
+        print_row(fmt::format("{} | {}", pairs, noise_models()[i].name), pairs,
+                  model(i, kTargetNoise, 5));
+      }
+    }
+  }
+
+  void recorded(const std::map<report::PairKey, std::vector<report::Run>>& pools) {
+    fmt::print("\n### Recorded runs\n\n| runs | recorded | repetitions | {}"
+               "|---|---|---|---|---|---|---|---|\n", kHeader);
+    for (const auto& [key, pool] : pools) {
+      for (const int repetitions : kRepetitions) {
+        if (static_cast<std::size_t>(2 * repetitions) > pool.size()) continue;
+        print_row(fmt::format("{} | {} | {}", report::to_string(key), pool.size(), repetitions), 1,
+                  [&pool = pool, repetitions, this](double slowdown) {
+                    return draw_recorded(pool, repetitions, slowdown, random_);
+                  });
+      }
+    }
+  }
+
+ private:
+  DrawPair model(std::size_t index, double noise, int repetitions) {
+    return [=, this](double slowdown) {
+      return draw_model(noise_models()[index], noise, repetitions, slowdown, random_);
+    };
+  }
+
+    void print_row(const std::string& label, int pairs, const DrawPair& draw_pair) {
+    fmt::print("| {} | {}", label, row(trials_, pairs, draw_pair));
+    std::fflush(stdout);
+  }
+
+  int trials_;
+  Normal random_;
+};
+
+std::map<report::PairKey, std::vector<report::Run>> read_pools(
+    const std::vector<std::string>& paths) {
+  std::map<report::PairKey, std::vector<report::Run>> pools;
+  for (const std::string& path : paths) {
+    for (report::Run& run : report::read_report(path).runs) {
+      if (run.status != report::Status::ok || !run.step.time_s) continue;
+      const report::PairKey key{run.strategy, run.world_size, run.servers, run.backend};
+      pools[key].push_back(std::move(run));
+    }
+  }
+  return pools;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Measures how often the gate errs.", "gate_study");
+  int trials = 10000;
+  std::uint64_t seed = 1;
+  std::vector<std::string> reports;
+  app.add_option("--trials", trials, "Checks a cell")->check(CLI::PositiveNumber);
+  app.add_option("--seed", seed, "Of all draws");
+  app.add_option("REPORT", reports, "Reports to draw repetitions from");
+  CLI11_PARSE(app, argc, argv);
+  const auto pools = read_pools(reports);
+  fmt::print("{} checks a row, seed {}; the standard error of a share p is {:.2f} % at p = 2 %.\n",
+             trials, seed, 100 * std::sqrt(0.02 * 0.98 / trials));
+  Study study(trials, seed);
+  study.by_repetitions();
+  study.by_model();
+  study.by_pairs();
+  if (!pools.empty()) study.recorded(pools);
+  return 0;
+}
+
+}  // namespace
+}  // namespace ddpbench::bench
+
+int main(int argc, char** argv) {
+  try {
+    return ddpbench::bench::run(argc, argv);
+  } catch (const ddpbench::ConfigError& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return 2;
+  }
+}
