@@ -89,10 +89,10 @@ std::string repetitions_text(const PairVerdict& pair) {
 std::string figure_sentence(const FigureVerdict& figure, const GateOptions& options) {
   std::string text = figure_heading(figure);
   if (figure.change) {
-    text += fmt::format(" {} {}{}: {} -> {}", amount(figure.name, std::abs(*figure.change)),
-                        *figure.change > 0 ? "worse" : "better", evidence(figure, options),
-                        figure_text(figure.name, figure.base),
-                        figure_text(figure.name, figure.fresh));
+    text +=
+        fmt::format(" {} {}{}: {} -> {}", amount(figure.name, std::abs(*figure.change)),
+                    *figure.change > 0 ? "worse" : "better", evidence(figure, options),
+                    figure_text(figure.name, figure.base), figure_text(figure.name, figure.fresh));
     text += fmt::format(", allowed {}", amount(figure.name, figure.minimum_effect));
   }
   if (!figure.note.empty()) text += (figure.change ? "; " : " ") + figure.note;

@@ -150,11 +150,14 @@ void measure_against_others(std::span<const ReportFile> files, std::span<const B
     run.scaling_reason.clear();
     return;
   }
+  run.scaling_reason =
+      "no single run in this report, and none of the same build, machine and work in the others";
 }
 
 }  // namespace
 
 void complete_scaling(std::span<ReportFile> files) {
+  if (files.size() < 2) return;
   std::vector<Baselines> baselines;
   for (const ReportFile& file : files) baselines.emplace_back(file.report);
   for (std::size_t i = 0; i < files.size(); ++i) {

@@ -20,7 +20,7 @@ constexpr std::size_t kFewestToModerate = 3;
 constexpr std::size_t kFewestForOutliers = 4;
 constexpr double kMadToDeviation = 1.4826;  // 1 / normal_quantile(0.75)
 constexpr double kFar = 3;                  // deviations
-constexpr double kPower = 0.9;  // with which repetitions_to_decide decides
+constexpr double kPower = 0.9;              // with which repetitions_to_decide decides
 
 double normal_cdf(double z) { return 0.5 * std::erfc(-z / std::numbers::sqrt2); }
 

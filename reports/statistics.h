@@ -56,9 +56,9 @@ int draw_in_outliers(std::vector<double>& a, std::vector<double>& b);
 // Estimates without degrees of freedom or of variance 0 take no part.
 std::vector<VarianceEstimate> moderated_variances(std::vector<VarianceEstimate> own);
 
-// Repetitions a side after which a difference of nothing passes and one of 2 `effect` is found, each
-// with a probability of 90 %, when a repetition's standard deviation is `deviation` (same scale as
-// `effect` > 0). Empty above `limit`.
+// Repetitions a side after which a difference of nothing passes and one of 2 `effect` is found,
+// each with a probability of 90 %, when a repetition's standard deviation is `deviation` (same
+// scale as `effect` > 0). Empty above `limit`.
 std::optional<int> repetitions_to_decide(double deviation, double effect, double alpha, int limit);
 
 }  // namespace ddpbench::report
