@@ -18,8 +18,11 @@ std::string find_config(const std::string& name, const std::vector<std::string>&
 std::vector<std::string> config_names(const std::vector<std::string>& directories);
 
 // Throws ConfigError that names the file and, for what is not JSON, line and column; for a key that
-// is there twice, the key (JSON itself would silently take the last).
+// is there twice, the key (JSON itself would silently take the last); for what is larger (1 MiB) or
+// deeper (16 levels) than any configuration.
 nlohmann::json read_config(const std::string& path);
+// The same from text; `path` stands for the file in messages.
+nlohmann::json parse_config(const std::string& text, const std::string& path);
 
 // A nested object as JSON pointers ("/optimizer/lr") with their values. Values that are no object
 // are leaves; so is an empty object. "$schema" and "comment" at the top, which are for people and

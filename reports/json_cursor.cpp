@@ -41,13 +41,13 @@ std::string JsonCursor::pointer() const {
   const auto add = [&steps](std::string_view key, std::size_t index) {
     steps.push_back(key.data() == nullptr ? std::to_string(index) : pointer_step(key));
   };
-  if (!parent_) return "(the whole document)";
+  if (!parent_) return pointer_text({});
   add(key_, index_);
   for (const Place* at = parent_.get(); at->parent; at = at->parent.get()) {
     add(at->key, at->index);
   }
   std::ranges::reverse(steps);
-  return fmt::format("/{}", fmt::join(steps, "/"));
+  return pointer_text(steps);
 }
 
 void JsonCursor::fail(const std::string& what) const {

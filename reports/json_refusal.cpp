@@ -105,12 +105,12 @@ class Listener {
   // Of the byte that was wrong; nothing when a whole value was.
   std::optional<std::size_t> position() const { return position_; }
   std::string pointer() const {
-    std::string result;
+    std::vector<std::string> steps;
     for (const Level& level : levels_) {
-      if (level.array && level.index >= 0) result += fmt::format("/{}", level.index);
-      if (!level.array && level.key) result += '/' + pointer_step(*level.key);
+      if (level.array && level.index >= 0) steps.push_back(std::to_string(level.index));
+      if (!level.array && level.key) steps.push_back(pointer_step(*level.key));
     }
-    return result.empty() ? "(the whole document)" : result;
+    return pointer_text(steps);
   }
 
  private:

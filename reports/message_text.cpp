@@ -37,4 +37,13 @@ std::string pointer_step(std::string_view key) {
   return step;
 }
 
+std::string pointer_text(const std::vector<std::string>& steps) {
+  constexpr std::size_t kEnds = 6;
+  if (steps.empty()) return "(the whole document)";
+  if (steps.size() <= 2 * kEnds) return fmt::format("/{}", fmt::join(steps, "/"));
+  const auto begin = steps.begin(), end = steps.end();
+  return fmt::format("/{}/... ({} levels) .../{}", fmt::join(begin, begin + kEnds, "/"),
+                     steps.size() - 2 * kEnds, fmt::join(end - kEnds, end, "/"));
+}
+
 }  // namespace ddpbench::report

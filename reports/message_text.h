@@ -7,6 +7,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace ddpbench::report {
 
@@ -14,5 +15,7 @@ namespace ddpbench::report {
 std::string message_text(std::string_view text);
 // A key as one step of a JSON pointer: ~ and / escaped, and as message_text.
 std::string pointer_step(std::string_view key);
+// The pointer of these steps, "(the whole document)" for none. A long one loses its middle.
+std::string pointer_text(const std::vector<std::string>& steps);
 
 }  // namespace ddpbench::report

@@ -5,7 +5,7 @@
 # Installs the packages of the named groups of packages.txt that are missing, and only those.
 # Touches no network and needs no rights when nothing is missing.
 #
-#   scripts/install_packages.sh GROUP...            # run, test, check, tidy
+#   scripts/install_packages.sh GROUP...            # run, test, check, tidy, fuzz
 #   scripts/install_packages.sh --check GROUP...    # only say by exit code whether all are there
 #
 # Exit: 0 all there; 1 --check found one missing; 2 wrong usage; 3 something is missing and cannot be
@@ -28,7 +28,7 @@ packages_of() {
       fi
     done <"$list"
     if [[ $found == no ]]; then
-      say "no group '$wanted' in $list (known: run, test, check, tidy)"
+      say "no group '$wanted' in $list (known: run, test, check, tidy, fuzz)"
       return 2
     fi
   done
@@ -71,7 +71,7 @@ if [[ ${1-} == --check ]]; then
   shift
 fi
 if (($# == 0)); then
-  say "usage: install_packages.sh [--check] GROUP... (run, test, check, tidy)"
+  say "usage: install_packages.sh [--check] GROUP... (run, test, check, tidy, fuzz)"
   exit 2
 fi
 names=$(packages_of "$@")

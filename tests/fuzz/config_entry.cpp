@@ -1,0 +1,84 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <vector>
+
+#include "bench/config_file.h"
+#include "bench/option_layer.h"
+#include "bench/option_parser.h"
+#include "kernels/runtime/error.h"
+#include "tests/fuzz/entries.h"
+
+namespace ddpbench::fuzz {
+namespace {
+
+using bench::Options;
+
+std::vector<std::string> lines_of(const std::string& input) {
+  std::vector<std::string> lines;
+  std::istringstream stream(input);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+// "--config" would read whatever file the input names.
+bool names_a_file(const std::string& line) {
+  return line.starts_with("--conf") || line.starts_with("DDPBENCH_CONFIG");
+}
+
+Options from_file(const std::string& input) {
+  Options options;
+  bench::file_layer(bench::parse_config(input, "input.json"), "input.json").apply(options);
+  bench::check_options(options);
+  return options;
+}
+
+Options from_flags(const std::string& input) {
+  std::vector<std::string> arguments = lines_of(input);
+  std::erase_if(arguments, names_a_file);
+  const auto nothing = [](const char*) -> const char* { return nullptr; };
+  return bench::parse_command(arguments, {nothing, {}, {}}).options;
+}
+
+Options from_variables(const std::string& input) {
+  std::map<std::string, std::string> variables;
+  bench::VariableNames names;
+  for (const std::string& line : lines_of(input)) {
+    const std::size_t equals = line.find('=');
+    if (equals == line.npos || names_a_file(line)) continue;
+    variables[line.substr(0, equals)] = line.substr(equals + 1);
+    names.push_back(line.substr(0, equals));
+  }
+  const auto get = [&variables](const char* name) -> const char* {
+    const auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  };
+  return bench::parse_command({}, {get, names, {}}).options;
+}
+
+Options from(const std::string& input) {
+  if (input.starts_with('-')) return from_flags(input);
+  if (input.starts_with('D')) return from_variables(input);
+  return from_file(input);
+}
+
+}  // namespace
+
+bool config_entry(const std::string& input) {
+  Options options;
+  try {
+    options = from(input);
+  } catch (const ConfigError&) {
+    return false;
+  } catch (const UnavailableError&) {
+    return false;
+  }
+  const nlohmann::ordered_json json = bench::to_json(options);
+  const Options again = bench::options_from_json(nlohmann::json::parse(json.dump()));
+  ensure(again == options, "read again they differ: {}", json.dump());
+  return true;
+}
+
+}  // namespace ddpbench::fuzz

@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "kernels/runtime/error.h"
+#include "reports/metrics.h"
+#include "reports/report.h"
+#include "reports/report_reader.h"
+#include "tests/fuzz/entries.h"
+
+namespace ddpbench::fuzz {
+namespace {
+
+constexpr const char* kName = "input.json";
+constexpr std::size_t kLongestMessage = 2500;
+
+// Short, for a terminal, and with the place: line and column, a pointer or the whole document.
+void check_message(const std::string& message) {
+  ensure(message.starts_with(std::string("report ") + kName + ": "), "no file: {}", message);
+  ensure(message.size() <= kLongestMessage, "a message of {} bytes", message.size());
+  ensure(std::ranges::none_of(message, [](char c) { return c >= 0 && c < ' '; }),
+         "control characters: {}", message);
+  const bool place = message.find(", column ") != message.npos ||
+                     message.find(": /") != message.npos ||
+                     message.find("(the whole document)") != message.npos ||
+                     message.find("million values") != message.npos;
+  ensure(place, "no place: {}", message);
+}
+
+// Everything that a command may do with a report it has read.
+void use(const report::Report& read) {
+  for (const int width : {0, 80}) {
+    ensure(!report::render_table(read, width).empty(), "an empty table");
+  }
+  const std::string written = report::to_json(read).dump();
+  const std::string again = report::to_json(report::parse_report(written, kName)).dump();
+  ensure(written == again, "read again it differs:\n{}\n{}", written, again);
+  report::Report compared = read;
+  report::fill_scaling(compared);
+  report::to_json(compared);
+}
+
+}  // namespace
+
+bool report_entry(const std::string& input) {
+  report::Report read;
+  try {
+    read = report::parse_report(input, kName);
+  } catch (const ConfigError& error) {
+    check_message(error.what());
+    return false;
+  }
+  try {
+    use(read);
+  } catch (const ConfigError& error) {
+    throw InternalError(fmt::format("a report that was read is refused now: {}", error.what()));
+  }
+  return true;
+}
+
+}  // namespace ddpbench::fuzz
