@@ -10,23 +10,17 @@ namespace {
 constexpr const char* kUnknown = "not measured";
 
 Json time_json(const StepStatistics& time) {
-  return {{"median", time.median}, {"iqr", time.iqr}, {"p5", time.p5},   {"p95", time.p95},
+  return {{"median", time.median}, {"iqr", time.iqr}, {"p5", time.p5},  {"p95", time.p95},
           {"p99", time.p99},       {"min", time.min}, {"max", time.max}};
 }
 
 Json row_json(const CollectiveRow& row) {
-  Json json = {{"op", row.operation},
-               {"backend", row.backend},
-               {"ranks", row.ranks},
-               {"mode", row.mode},
-               {"bytes", row.bytes},
-               {"count", row.count},
-               {"data_type", row.data_type},
-               {"redop", or_null(row.reduction)},
-               {"in_place", row.in_place},
-               {"oversubscribed", row.oversubscribed},
-               {"warmup", row.warmup},
-               {"iterations", row.iterations}};
+  Json json = {{"op", row.operation},        {"backend", row.backend},
+               {"ranks", row.ranks},         {"mode", row.mode},
+               {"bytes", row.bytes},         {"count", row.count},
+               {"data_type", row.data_type}, {"redop", or_null(row.reduction)},
+               {"in_place", row.in_place},   {"oversubscribed", row.oversubscribed},
+               {"warmup", row.warmup},       {"iterations", row.iterations}};
   if (row.time_s) {
     json["time_s"] = time_json(*row.time_s);
   } else {

@@ -35,12 +35,18 @@ std::string time_text(const CollectiveRow& row, double StepStatistics::*part) {
 
 TextTable collective_rows(const Report& report, Footnotes& notes) {
   TextTable table;
-  table.columns = {{"", "op", true, false, {}},       {"", "ranks", false, false, {}},
-                   {"", "size", false, false, {}},    {"", "count", false, false, {}},
-                   {"", "type", true, false, {}},     {"", "redop", true, false, {}},
-                   {"time us", "median", false, false, {}}, {"", "(IQR)", false, true, {}},
-                   {"algbw", "GB/s", false, false, {}},     {"busbw", "GB/s", false, false, {}},
-                   {"bound", "GB/s", false, false, {}},     {"share", "%", false, false, {}},
+  table.columns = {{"", "op", true, false, {}},
+                   {"", "ranks", false, false, {}},
+                   {"", "size", false, false, {}},
+                   {"", "count", false, false, {}},
+                   {"", "type", true, false, {}},
+                   {"", "redop", true, false, {}},
+                   {"time us", "median", false, false, {}},
+                   {"", "(IQR)", false, true, {}},
+                   {"algbw", "GB/s", false, false, {}},
+                   {"busbw", "GB/s", false, false, {}},
+                   {"bound", "GB/s", false, false, {}},
+                   {"share", "%", false, false, {}},
                    {"", "wrong", false, false, {}}};
   table.keys = 3;
   for (const CollectiveRow& row : report.collectives) {
@@ -58,8 +64,7 @@ TextTable collective_rows(const Report& report, Footnotes& notes) {
         cell(row.busbw_gb_per_s, 1, 2, notes),
         cell(row.bound_busbw_gb_per_s, 1, 2, notes),
         cell(row.share_of_bound, 100, 1, notes),
-        row.wrong ? std::to_string(*row.wrong)
-                  : fmt::format("-{}", notes.mark(row.wrong_reason))};
+        row.wrong ? std::to_string(*row.wrong) : fmt::format("-{}", notes.mark(row.wrong_reason))};
     for (std::size_t i = 0; i < cells.size(); ++i) table.columns[i].cells.push_back(cells[i]);
     table.instead.emplace_back();
   }
@@ -119,10 +124,12 @@ std::string render_collectives(const Report& report, int width) {
   const std::size_t columns = width > 0 ? static_cast<std::size_t>(width) : 0;
   Footnotes notes;
   const TextTable table = collective_rows(report, notes);
-  std::string text = wrap(caption(report), columns, 2) + '\n' + render_blocks(table, columns) + '\n';
-  text += wrap("time: the slowest rank of each iteration; bound: busbw at which the cores' own "
-               "copies and reductions, measured before, would move the same bytes",
-               columns, 4);
+  std::string text =
+      wrap(caption(report), columns, 2) + '\n' + render_blocks(table, columns) + '\n';
+  text += wrap(
+      "time: the slowest rank of each iteration; bound: busbw at which the cores' own "
+      "copies and reductions, measured before, would move the same bytes",
+      columns, 4);
   if (std::ranges::any_of(report.collectives, &CollectiveRow::oversubscribed)) {
     text += wrap("*: oversubscribed, more ranks than cores", columns, 4);
   }

@@ -51,8 +51,8 @@ T element(std::int64_t value) {
 }
 template <>
 BFloat16 element<BFloat16>(std::int64_t value) {  // exact: the lower half is zero
-  return {static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(value)) >>
-                                     16)};
+  return {
+      static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(value)) >> 16)};
 }
 
 // Calls `use` with a null pointer of the C++ type.
@@ -166,9 +166,10 @@ TestPattern::TestPattern(DataType type, ReduceOp op, int ranks) : op_(op), ranks
     room /= ranks;
   }
   if (room < 1) {
-    throw ConfigError(fmt::format("the {} of {} ranks cannot be verified in {}: it is exact up to "
-                                  "{} only; take a wider type or fewer ranks",
-                                  to_string(op), ranks, to_string(type), largest_exact(type)));
+    throw ConfigError(
+        fmt::format("the {} of {} ranks cannot be verified in {}: it is exact up to "
+                    "{} only; take a wider type or fewer ranks",
+                    to_string(op), ranks, to_string(type), largest_exact(type)));
   }
   values_ = std::min(static_cast<std::uint64_t>(room), kMostValues);
 }
@@ -219,7 +220,8 @@ std::size_t count_wrong(const CollectiveCase& collective, const CollectiveMemory
   const Place place{rank, pattern.ranks(), memory.count};
   const std::size_t results = collective.results(place);
   return with_type(memory.type, [&]<typename T>(T*) {
-    const T* const result = reinterpret_cast<const T*>(collective.in_place ? memory.in : memory.out);
+    const T* const result =
+        reinterpret_cast<const T*>(collective.in_place ? memory.in : memory.out);
     std::size_t wrong = 0;
     for (std::size_t i = 0; i < results; ++i) {
       const T expected = element<T>(collective.expected(pattern, place, i));

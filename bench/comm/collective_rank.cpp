@@ -23,8 +23,7 @@ CollectiveRank::CollectiveRank(std::unique_ptr<comm::Communicator> world,
   world_->register_buffer(out_);
 }
 
-CollectiveMemory CollectiveRank::memory(std::size_t count, DataType type,
-                                        comm::ReduceOp op) const {
+CollectiveMemory CollectiveRank::memory(std::size_t count, DataType type, comm::ReduceOp op) const {
   return {in_.view().data, out_.view().data, count, type, op};
 }
 

@@ -9,6 +9,7 @@
 
 #include "bench/comm/collective_case.h"
 #include "bench/environment_capture.h"
+#include "bench/run_collector.h"
 #include "reports/collective_metrics.h"
 #include "reports/metrics.h"
 
@@ -21,9 +22,9 @@ constexpr const char* kNoData = "a barrier moves no data";
 
 struct Collected {
   const CommSpec& spec;
-  std::vector<CommRankResult> results;                             // [rank]
-  std::vector<std::vector<std::vector<double>>> times;             // [row][rank][iteration]
-  std::vector<report::BandwidthRow> bandwidth;                     // of this world
+  std::vector<CommRankResult> results;                  // [rank]
+  std::vector<std::vector<std::vector<double>>> times;  // [row][rank][iteration]
+  std::vector<report::BandwidthRow> bandwidth;          // of this world
 };
 
 // The ranks' cores together, as far as all have measured.
@@ -76,10 +77,10 @@ const report::BandwidthRow* nearest(const Collected& all, double working_set) {
 
 void set_bound(report::CollectiveRow& row, const Figure& figure) {
   row.bound_busbw_gb_per_s = figure;
-  row.share_of_bound = figure.value && row.busbw_gb_per_s.value
-                           ? Figure::of(*row.busbw_gb_per_s.value / *figure.value)
-                           : Figure::missing(figure.value ? "no bandwidth was measured"
-                                                          : figure.reason);
+  row.share_of_bound =
+      figure.value && row.busbw_gb_per_s.value
+          ? Figure::of(*row.busbw_gb_per_s.value / *figure.value)
+          : Figure::missing(figure.value ? "no bandwidth was measured" : figure.reason);
 }
 
 void fill_bound(const Collected& all, report::CollectiveRow& row) {
@@ -106,11 +107,10 @@ void fill_bandwidths(report::CollectiveRow& row) {
   } else if (!row.time_s) {
     row.algbw_gb_per_s = row.busbw_gb_per_s = Figure::missing("no timed iteration was finished");
   } else {
-    const double algbw = report::algorithm_bandwidth_gb_per_s(static_cast<double>(row.bytes),
-                                                              row.time_s->median);
+    const double algbw =
+        report::algorithm_bandwidth_gb_per_s(static_cast<double>(row.bytes), row.time_s->median);
     row.algbw_gb_per_s = Figure::of(algbw);
-    row.busbw_gb_per_s =
-        Figure::of(algbw * report::bus_bandwidth_factor(row.operation, row.ranks));
+    row.busbw_gb_per_s = Figure::of(algbw * report::bus_bandwidth_factor(row.operation, row.ranks));
   }
 }
 
@@ -152,20 +152,6 @@ report::CollectiveRow make_row(const Collected& all, std::size_t index) {
   return row;
 }
 
-report::ErrorInfo error_of(const launch::RunFailure& failure) {
-  report::ErrorInfo error;
-  error.kind = failure.error.kind;
-  error.message = failure.error.message;
-  error.operation = failure.error.operation;
-  if (failure.signal != 0) error.signal = failure.signal;
-  if (failure.last.state >= launch::RankState::training) error.step = failure.last.step;
-  if (failure.rank >= 0) {
-    error.rank = failure.rank;
-    error.host = host_name();
-  }
-  return error;
-}
-
 }  // namespace
 
 report::Status collect_comm(const CommSpec& spec, const launch::RankChannels& channels,
@@ -182,12 +168,13 @@ report::Status collect_comm(const CommSpec& spec, const launch::RankChannels& ch
   }
   if (result.interrupted) return report::Status::interrupted;
   if (result.failure) {
-    error = error_of(*result.failure);
+    error = failure_info(*result.failure);
+    if (error->rank) error->host = host_name();
   } else if (wrong > 0) {
     error.emplace();
     error->kind = "verification";
-    error->message = fmt::format("{} elements of the results are wrong; column 'wrong' says where",
-                                 wrong);
+    error->message =
+        fmt::format("{} elements of the results are wrong; column 'wrong' says where", wrong);
   }
   return error ? report::Status::failed : report::Status::ok;
 }

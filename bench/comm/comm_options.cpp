@@ -38,9 +38,10 @@ std::optional<std::uint64_t> number(std::string_view text) {
 }
 
 [[noreturn]] void refuse_sizes(const std::string& text, const std::string& why) {
-  throw ConfigError(fmt::format("--sizes={}: {}; write bytes as 4096 or 4K (K, M, G are powers of "
-                                "1024), ranges as 4K..128M or 4K..128M*4, lists as 1K,1M",
-                                text, why));
+  throw ConfigError(
+      fmt::format("--sizes={}: {}; write bytes as 4096 or 4K (K, M, G are powers of "
+                  "1024), ranges as 4K..128M or 4K..128M*4, lists as 1K,1M",
+                  text, why));
 }
 
 std::uint64_t parse_size(std::string_view size, const std::string& whole_text) {
@@ -71,8 +72,8 @@ void add_range(std::string_view part, std::size_t dots, const std::string& text,
   if (const std::size_t star = last.find('*'); star != std::string_view::npos) {
     const auto value = number(last.substr(star + 1));
     if (!value || *value < 2 || *value > kLargestSize) {
-      refuse_sizes(text, fmt::format("'{}' is no step factor; the smallest is 2",
-                                     last.substr(star + 1)));
+      refuse_sizes(text,
+                   fmt::format("'{}' is no step factor; the smallest is 2", last.substr(star + 1)));
     }
     factor = *value;
     last = last.substr(0, star);
@@ -120,9 +121,9 @@ std::vector<int> parse_ranks(const std::vector<std::string>& words, int cores) {
   for (const std::string& word : words) {
     const auto value = word == "all" ? std::optional<std::uint64_t>(cores) : number(word);
     if (!value || *value < 2 || *value > kMostRanks) {
-      throw ConfigError(fmt::format(
-          "--ranks={}: {} ranks; a collective has 2 to {} ('all': one a core, {} here)", word,
-          value ? std::to_string(*value) : "not a number of", kMostRanks, cores));
+      throw ConfigError(
+          fmt::format("--ranks={}: {} ranks; a collective has 2 to {} ('all': one a core, {} here)",
+                      word, value ? std::to_string(*value) : "not a number of", kMostRanks, cores));
     }
     const int count = static_cast<int>(*value);
     if (std::ranges::find(ranks, count) == ranks.end()) ranks.push_back(count);
@@ -177,12 +178,11 @@ CommOptions resolve(const CommWords& words, int cores) {
     throw UnavailableError(
         fmt::format("--backend={}: CPU devices have the backend 'ring' only", words.backend));
   }
-  options.type = parse_word("--type", words.type, kTypes,
-                            [](DataType type) { return to_string(type); });
+  options.type =
+      parse_word("--type", words.type, kTypes, [](DataType type) { return to_string(type); });
   options.reduction = parse_word("--redop", words.reduction, kReductions, reduction_word);
-  options.threads = parse_word("--mode", words.mode, std::array{false, true}, [](bool threads) {
-    return threads ? "thread" : "process";
-  });
+  options.threads = parse_word("--mode", words.mode, std::array{false, true},
+                               [](bool threads) { return threads ? "thread" : "process"; });
   check_count("--iterations", words.iterations, 1);
   check_count("--warmup", words.warmup, 0);
   options.iterations = words.iterations;

@@ -25,7 +25,9 @@ class CommRank {
  public:
   CommRank(const CommSpec& spec, std::unique_ptr<comm::Communicator> world,
            launch::RankWriter& writer)
-      : spec_(spec), writer_(writer), rank_number_(world->rank()),
+      : spec_(spec),
+        writer_(writer),
+        rank_number_(world->rank()),
         rank_(std::move(world), device_of(spec, rank_number_), spec.largest_bytes()) {
     result_.host = host_name();
     result_.model = rank_.device().model();

@@ -4,7 +4,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "bench/comm/comm_collector.h"
 #include "bench/interrupt.h"
@@ -19,8 +22,8 @@ constexpr int kWrongResult = 5;  // as a failed verification of a training run
 
 std::string title(const CommSpec& spec) {
   return fmt::format("{} ranks ({}), {}, {} rows{}", spec.ranks,
-                     spec.threads ? "threads" : "processes", to_string(spec.type),
-                     spec.rows.size(), spec.oversubscribed ? ", oversubscribed" : "");
+                     spec.threads ? "threads" : "processes", to_string(spec.type), spec.rows.size(),
+                     spec.oversubscribed ? ", oversubscribed" : "");
 }
 
 // Sizes that are no multiple of the type, or of the ranks that share them, are rounded down.
@@ -52,9 +55,7 @@ CommSession::CommSession(const CommOptions& options, const Options& output,
   report_path_ = choose_report_path(output_);
   report_ = begin_report(output_, std::move(arguments));
   report_.config_json = to_json(options).dump();
-  if (!output_.quiet) {
-    for (const CommSpec& world : worlds_) note_rounding(options, world);
-  }
+  for (const CommSpec& world : worlds_) note_rounding(options, world);
 }
 
 int CommSession::run() {

@@ -26,9 +26,10 @@ std::vector<CommRow> make_rows(const CommOptions& options, int ranks) {
     for (const std::uint64_t bytes : options.sizes) {
       const std::size_t count = whole_count(collective, bytes, options.type, ranks);
       if (count == 0) {
-        throw ConfigError(fmt::format("--sizes: {} bytes are less than one {} for each of {} ranks "
-                                      "({})",
-                                      bytes, to_string(options.type), ranks, operation));
+        throw ConfigError(
+            fmt::format("--sizes: {} bytes are less than one {} for each of {} ranks "
+                        "({})",
+                        bytes, to_string(options.type), ranks, operation));
       }
       rows.push_back({operation, count});
     }
@@ -85,9 +86,10 @@ CommSpec make_comm_spec(const CommOptions& options, int ranks, const CpuTopology
   spec.rows = make_rows(options, ranks);
   const std::size_t needed = 2 * spec.largest_bytes() * static_cast<std::size_t>(ranks);
   if (topology.memory_bytes > 0 && needed > topology.memory_bytes) {
-    throw ConfigError(fmt::format("--sizes: {} bytes in {} ranks need {} bytes of memory (to send "
-                                  "and to receive), but there are {}",
-                                  spec.largest_bytes(), ranks, needed, topology.memory_bytes));
+    throw ConfigError(
+        fmt::format("--sizes: {} bytes in {} ranks need {} bytes of memory (to send "
+                    "and to receive), but there are {}",
+                    spec.largest_bytes(), ranks, needed, topology.memory_bytes));
   }
   const CpuPlacement placement = place_cpu_devices(topology, ranks, 1);
   spec.cores = placement.device_cores;
@@ -107,7 +109,8 @@ launch::ChannelLayout channel_layout(const CommSpec& spec) {
 
 nlohmann::json to_json(const CommSpec& spec) {
   nlohmann::json rows = nlohmann::json::array();
-  for (const CommRow& row : spec.rows) rows.push_back({{"op", row.operation}, {"count", row.count}});
+  for (const CommRow& row : spec.rows)
+    rows.push_back({{"op", row.operation}, {"count", row.count}});
   return {{"job", kJob},
           {"ranks", spec.ranks},
           {"threads", spec.threads},

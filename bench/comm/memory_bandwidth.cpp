@@ -53,10 +53,9 @@ BandwidthSample measure_bandwidth(CollectiveRank& rank, std::size_t working_set,
   BandwidthSample sample{working_set, all_cores, 0, 0};
   for (const comm::StoreMode mode : {comm::StoreMode::cached, comm::StoreMode::streaming}) {
     if (mode == comm::StoreMode::streaming && working_set < kLeastStreaming) continue;
-    sample.copy_gb_per_s =
-        std::max(sample.copy_gb_per_s, best_window(rank, active, 2 * half, [&] {
-                   comm::copy_bytes(memory.out, memory.in, half, mode);
-                 }));
+    sample.copy_gb_per_s = std::max(sample.copy_gb_per_s, best_window(rank, active, 2 * half, [&] {
+                                      comm::copy_bytes(memory.out, memory.in, half, mode);
+                                    }));
     sample.reduce_gb_per_s =
         std::max(sample.reduce_gb_per_s, best_window(rank, active, 3 * half, [&] {
                    comm::reduce_sources(memory.out, sources, count, {.type = type}, mode);

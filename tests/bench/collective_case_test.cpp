@@ -30,8 +30,8 @@ class AllCollectives : public testing::TestWithParam<Setting> {};
 template <typename Spoil>
 std::size_t wrong_of(const CollectiveCase& collective, const Setting& setting, Spoil&& spoil) {
   constexpr int kRanks = 3;
-  const TestPattern pattern(setting.type,
-                            collective.reduces ? setting.op : comm::ReduceOp::maximum, kRanks);
+  const TestPattern pattern(setting.type, collective.reduces ? setting.op : comm::ReduceOp::maximum,
+                            kRanks);
   auto worlds = comm::make_thread_ring(kRanks, {});
   std::atomic<std::size_t> wrong = 0;
   std::vector<std::thread> threads;
@@ -61,8 +61,8 @@ TEST_P(AllCollectives, ShowAPlantedError) {
   for (const CollectiveCase& collective : collective_cases()) {
     if (!collective.moves_data()) continue;
     const std::size_t wrong = wrong_of(collective, GetParam(), [](int rank, auto& result) {
-      if (rank == 0) result[size_of(GetParam().type) * 5 + size_of(GetParam().type) - 1] ^=
-          std::byte{1};
+      if (rank == 0)
+        result[size_of(GetParam().type) * 5 + size_of(GetParam().type) - 1] ^= std::byte{1};
     });
     EXPECT_EQ(wrong, 1u) << collective.name;
   }

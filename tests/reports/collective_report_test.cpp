@@ -23,8 +23,8 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr const char* kCollectives[] = {"all_reduce", "reduce",  "broadcast", "all_gather",
-                                        "reduce_scatter", "scatter", "gather", "send_recv"};
+constexpr const char* kCollectives[] = {"all_reduce",     "reduce",  "broadcast", "all_gather",
+                                        "reduce_scatter", "scatter", "gather",    "send_recv"};
 
 TEST(CollectiveTraffic, OfAnAllReduceIsOneReadAndOneWriteOfEveryBuffer) {
   const CollectiveTraffic traffic = collective_traffic("all_reduce", 4, 1000);
