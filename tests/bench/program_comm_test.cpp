@@ -141,7 +141,8 @@ TEST_F(CommRun, RefusesAWorldThatALauncherStarted) {
                          {"LOCAL_RANK", "0"},
                          {"WORLD_SIZE", "2"},
                          {"MASTER_ADDR", "127.0.0.1"},
-                         {"MASTER_PORT", "29500"}};
+                         {"MASTER_PORT", "29500"},
+                         {"DDPBENCH_JOB_SECRET", "0123456789abcdef"}};
   const ProgramResult result = program.run(comm({"--sizes=4K"}));
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, HasSubstr("--ranks=2"));
