@@ -280,6 +280,18 @@ std::optional<report::ErrorInfo> lost_records(const launch::RankChannels& channe
 }
 
 report::ErrorInfo error_info(const launch::RunFailure& failure, const Collected& all) {
+  report::ErrorInfo error = failure_info(failure);
+  if (failure.rank >= 0) {
+    const auto rank = static_cast<std::size_t>(failure.rank);
+    if (rank < all.results.size()) error.host = all.results[rank].host;
+    if (error.host.empty()) error.host = host_name();
+  }
+  return error;
+}
+
+}  // namespace
+
+report::ErrorInfo failure_info(const launch::RunFailure& failure) {
   report::ErrorInfo error;
   error.kind = failure.error.kind;
   error.message = failure.error.message;
@@ -289,16 +301,9 @@ report::ErrorInfo error_info(const launch::RunFailure& failure, const Collected&
     error.phase = std::string(to_string(static_cast<Phase>(failure.last.phase)));
   }
   if (failure.signal != 0) error.signal = failure.signal;
-  if (failure.rank >= 0) {
-    error.rank = failure.rank;
-    const auto rank = static_cast<std::size_t>(failure.rank);
-    if (rank < all.results.size()) error.host = all.results[rank].host;
-    if (error.host.empty()) error.host = host_name();
-  }
+  if (failure.rank >= 0) error.rank = failure.rank;
   return error;
 }
-
-}  // namespace
 
 report::Run planned_run(const RunSpec& spec) {
   report::Run run;

@@ -17,6 +17,9 @@ namespace ddpbench::bench {
 report::Run collect_run(const RunSpec& spec, const launch::RankChannels& channels,
                         const launch::SuperviseResult& result);
 
+// What the report says of a failure; without a host, which the ranks know.
+report::ErrorInfo failure_info(const launch::RunFailure& failure);
+
 // The run as planned, without results: for runs that were skipped or could not start.
 report::Run planned_run(const RunSpec& spec);
 

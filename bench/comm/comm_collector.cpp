@@ -9,6 +9,7 @@
 
 #include "bench/comm/collective_case.h"
 #include "bench/environment_capture.h"
+#include "bench/run_collector.h"
 #include "reports/collective_metrics.h"
 #include "reports/metrics.h"
 
@@ -151,20 +152,6 @@ report::CollectiveRow make_row(const Collected& all, std::size_t index) {
   return row;
 }
 
-report::ErrorInfo error_of(const launch::RunFailure& failure) {
-  report::ErrorInfo error;
-  error.kind = failure.error.kind;
-  error.message = failure.error.message;
-  error.operation = failure.error.operation;
-  if (failure.signal != 0) error.signal = failure.signal;
-  if (failure.last.state >= launch::RankState::training) error.step = failure.last.step;
-  if (failure.rank >= 0) {
-    error.rank = failure.rank;
-    error.host = host_name();
-  }
-  return error;
-}
-
 }  // namespace
 
 report::Status collect_comm(const CommSpec& spec, const launch::RankChannels& channels,
@@ -181,7 +168,8 @@ report::Status collect_comm(const CommSpec& spec, const launch::RankChannels& ch
   }
   if (result.interrupted) return report::Status::interrupted;
   if (result.failure) {
-    error = error_of(*result.failure);
+    error = failure_info(*result.failure);
+    if (error->rank) error->host = host_name();
   } else if (wrong > 0) {
     error.emplace();
     error->kind = "verification";

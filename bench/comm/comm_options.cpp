@@ -9,6 +9,7 @@
 #include <array>
 #include <cctype>
 #include <charconv>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -187,7 +188,7 @@ CommOptions resolve(const CommWords& words, int cores) {
   check_count("--warmup", words.warmup, 0);
   options.iterations = words.iterations;
   options.warmup = words.warmup;
-  if (!(words.timeout_s >= 0)) {
+  if (!(words.timeout_s >= 0 && std::isfinite(words.timeout_s))) {
     throw ConfigError(fmt::format("--timeout={}: seconds from 0 (none)", words.timeout_s));
   }
   options.timeout_s = words.timeout_s;

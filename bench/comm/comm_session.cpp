@@ -4,11 +4,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "bench/comm/comm_collector.h"
 #include "bench/interrupt.h"
 #include "bench/launch_run.h"
+#include "bench/progress.h"
 #include "bench/report_output.h"
 #include "kernels/runtime/error.h"
 
@@ -35,11 +39,44 @@ void note_rounding(const CommOptions& options, const CommSpec& spec) {
   }
 }
 
-launch::SuperviseResult launch_world(const CommSpec& spec, launch::RankChannels& channels) {
+// Which row is measured, on a line that redraws where stdout is a terminal.
+class RowLine {
+ public:
+  RowLine(const CommSpec& spec, bool quiet)
+      : spec_(spec), drawn_(Progress::style_for_stdout(quiet) == Progress::Style::redraw) {}
+  void update(const launch::RankChannels& channels) const {
+    const launch::RankStatus status = channels.status(0);
+    if (!drawn_ || status.epoch >= spec_.rows.size()) return;
+    const CommRow& row = spec_.rows[status.epoch];
+    const bool measuring = status.state == launch::RankState::training;
+    fmt::print("\r{:<{}}",
+               measuring ? fmt::format("row {} of {}: {} of {} bytes", status.epoch + 1,
+                                       spec_.rows.size(), row.operation, spec_.bytes(row))
+                         : "measuring the memory's bandwidth",
+               kWidth);
+    std::fflush(stdout);
+  }
+  void end() const {
+    if (drawn_) fmt::print("\r{:<{}}\r", "", kWidth);
+  }
+
+ private:
+  static constexpr int kWidth = 70;
+  const CommSpec& spec_;
+  const bool drawn_;
+};
+
+launch::SuperviseResult launch_world(const CommSpec& spec, launch::RankChannels& channels,
+                                     bool quiet) {
+  const RowLine line(spec, quiet);
   launch::SuperviseOptions supervise;
   supervise.timeout_s = spec.timeout_s;
   supervise.interrupted = interrupt_requested;
-  return launch_job(to_json(spec), spec.threads ? 1 : spec.ranks, 1, {}, channels, supervise);
+  supervise.progress = [&line](const launch::RankChannels& all) { line.update(all); };
+  auto result =
+      launch_job(to_json(spec), spec.threads ? 1 : spec.ranks, 1, {}, channels, supervise);
+  line.end();
+  return result;
 }
 
 }  // namespace
@@ -52,9 +89,7 @@ CommSession::CommSession(const CommOptions& options, const Options& output,
   report_path_ = choose_report_path(output_);
   report_ = begin_report(output_, std::move(arguments));
   report_.config_json = to_json(options).dump();
-  if (!output_.quiet) {
-    for (const CommSpec& world : worlds_) note_rounding(options, world);
-  }
+  for (const CommSpec& world : worlds_) note_rounding(options, world);
 }
 
 int CommSession::run() {
@@ -80,7 +115,7 @@ int CommSession::run_world(CommSpec spec) {
   try {
     auto channels = launch::RankChannels::create(channel_layout(spec));
     spec.channel_fd = channels.fd();
-    const launch::SuperviseResult result = launch_world(spec, channels);
+    const launch::SuperviseResult result = launch_world(spec, channels, output_.quiet);
     const report::Status status = collect_comm(spec, channels, result, report_, error);
     interrupted_ = status == report::Status::interrupted;
     if (result.failure) exit_code = failure_exit_code(result.failure->error);

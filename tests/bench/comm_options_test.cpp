@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "bench/comm/comm_spec.h"
 #include "kernels/runtime/error.h"
 
@@ -99,6 +101,14 @@ TEST(CommOptions, RefuseNumbersThatMeasureNothing) {
   words = {};
   words.warmup = -1;
   EXPECT_THAT(config_error_of([&] { resolve(words, 2); }), HasSubstr("--warmup"));
+}
+
+TEST(CommOptions, RefuseATimeoutThatIsNoTime) {
+  for (const double timeout_s : {-1.0, HUGE_VAL, std::nan("")}) {
+    CommWords words;
+    words.timeout_s = timeout_s;
+    EXPECT_THAT(config_error_of([&] { resolve(words, 2); }), HasSubstr("--timeout"));
+  }
 }
 
 TEST(CommOptions, RefuseABackendThatIsNotHere) {

@@ -6,8 +6,9 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <fstream>
-#include <iterator>
+#include <thread>
 
 #include "tests/bench/program.h"
 
@@ -81,11 +82,13 @@ class CommRun : public testing::Test {
 };
 
 TEST_F(CommRun, GivesABoundUnlessOversubscribed) {
-  const ProgramResult result = program.run(comm({"--sizes=1M", "--ranks=2,64"}));
+  const unsigned too_many = 1 + std::max(2U, std::thread::hardware_concurrency());
+  const ProgramResult result =
+      program.run(comm({"--sizes=1M", "--ranks=2," + std::to_string(too_many)}));
   EXPECT_EQ(result.exit_code, 0) << result.err;
   const json report = program.report();
   const json& many = report["collectives"][1];
-  EXPECT_EQ(many["ranks"], 64);
+  EXPECT_EQ(many["ranks"], too_many);
   EXPECT_EQ(many["oversubscribed"], true);
   EXPECT_THAT(many["share_of_bound_reason"].get<std::string>(), HasSubstr("oversubscribed"));
   const json& few = report["collectives"][0];
@@ -134,7 +137,12 @@ TEST_F(CommRun, RefusesWhatItDoesNotKnow) {
 }
 
 TEST_F(CommRun, RefusesAWorldThatALauncherStarted) {
-  program.environment = {{"RANK", "0"}, {"WORLD_SIZE", "2"}};
+  program.environment = {{"RANK", "0"},
+                         {"LOCAL_RANK", "0"},
+                         {"WORLD_SIZE", "2"},
+                         {"MASTER_ADDR", "127.0.0.1"},
+                         {"MASTER_PORT", "29500"},
+                         {"DDPBENCH_JOB_SECRET", "0123456789abcdef"}};
   const ProgramResult result = program.run(comm({"--sizes=4K"}));
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, HasSubstr("--ranks=2"));

@@ -54,7 +54,9 @@ TEST_P(RankFailure, AStoppedRankIsNamedAfterTheTimeout) {
   EXPECT_EQ(error["rank"], 1);
   EXPECT_EQ(error["step"], 5);
   // In which the others waited for it.
-  EXPECT_EQ(error["operation"], GetParam() == "ddp" ? "all_reduce" : "recv");
+  EXPECT_THAT(error["operation"].get<std::string>(), GetParam() == "ddp"
+                                                         ? testing::MatchesRegex("all_reduce")
+                                                         : testing::MatchesRegex("send|recv"));
 }
 
 TEST_P(RankFailure, AThrowingRankIsNamedWithItsMessage) {
