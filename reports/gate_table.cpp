@@ -42,7 +42,7 @@ std::string pair_text(const PairVerdict& pair, const GateOptions& options, std::
                           width, 4);
   text += figure_rows(pair, options, width);
   for (const FigureVerdict& figure : pair.figures) {
-    if (figure.verdict == Verdict::pass) continue;
+    if (!needs_words(figure, pair)) continue;
     text += wrap(printable(fmt::format("* {}: {}", to_string(figure.verdict),
                                        figure_sentence(figure, options))),
                  width, 4);
