@@ -26,10 +26,9 @@ UncomparedRuns alone(const Cell& cell, bool fresh) {
 UncomparedRuns without_baseline(const PairedCells& cells, std::size_t fresh_usable) {
   std::string reason = fmt::format("no run of the baseline has figures ({})",
                                    unusable_reason(*cells.base.runs.front()));
-  reason += fresh_usable > 0
-                ? "; the new runs have"
-                : fmt::format("; nor has a new one ({})",
-                              unusable_reason(*cells.fresh.runs.front()));
+  reason += fresh_usable > 0 ? "; the new runs have"
+                             : fmt::format("; nor has a new one ({})",
+                                           unusable_reason(*cells.fresh.runs.front()));
   return {false, cells.base.key, cells.base.setting, cells.base.runs.size(), std::move(reason)};
 }
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The regression gate: runs of new reports against those of a baseline. docs/gate.md explains how it
-// decides and how often it errs. Start reading at check_reports().
+// The regression gate: runs of new reports against those of a baseline. docs/gate.md explains how
+// it decides and how often it errs. Start reading at check_reports().
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@
 namespace ddpbench::report {
 
 enum class Verdict : std::uint8_t { pass, improved, inconclusive, regressed };  // rising severity
-std::string_view to_string(Verdict verdict);  // "PASS"
+std::string_view to_string(Verdict verdict);                                    // "PASS"
 
 struct GateOptions {
   double alpha = 0.05;  // probability of any false alarm among all tests of one check, in (0, 0.5)
@@ -28,8 +28,8 @@ struct GateOptions {
   double max_slowdown = 0.05;       // of the median step and of the throughput
   double max_tail_slowdown = 0.10;  // of the 95th percentile of the step
   double max_memory_growth = 0.05;
-  double max_loss_increase = 0.05;    // of the baseline's final training loss
-  double max_accuracy_drop = 0.005;   // of all test samples: half a percentage point
+  double max_loss_increase = 0.05;          // of the baseline's final training loss
+  double max_accuracy_drop = 0.005;         // of all test samples: half a percentage point
   std::vector<std::string> allow_mismatch;  // from gate_setting_keys()
 };
 
@@ -43,8 +43,8 @@ struct FigureVerdict {
   std::optional<double> change;
   std::optional<double> change_low, change_high;  // two-sided interval of confidence 1 - 2 alpha
   std::optional<double> p_worse, p_better;        // one-sided, Holm-adjusted over the check
-  std::optional<double> noise;       // a repetition's standard deviation, on the scale of `change`
-  int outliers = 0;                  // repetitions far off, which were drawn in
+  std::optional<double> noise;  // a repetition's standard deviation, on the scale of `change`
+  int outliers = 0;             // repetitions far off, which were drawn in
   std::optional<int> repetitions_needed;  // with INCONCLUSIVE: a side, when it can be said
   std::string note;                       // why, where the numbers do not say it
 };

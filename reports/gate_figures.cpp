@@ -13,7 +13,7 @@
 namespace ddpbench::report {
 namespace {
 
-constexpr std::size_t kParts = 10;       // of a run, for variance_within
+constexpr std::size_t kParts = 10;        // of a run, for variance_within
 constexpr std::size_t kFewestSteps = 20;  // two a part
 // Smaller losses are as good as nothing, and their ratios mean nothing.
 constexpr double kLeastLoss = 1e-6;

@@ -39,10 +39,10 @@ double value_of_badness(const GateFigure& figure, double badness);
 double change_of(const GateFigure& figure, double difference);
 double difference_of(const GateFigure& figure, double change);
 
-// How much the figure varies within one run: variance, over ten consecutive parts of the run, of the
-// figure of a part. Stands in for the variance between repetitions when there is only one, and is
-// no good substitute: docs/gate.md. Without degrees of freedom for figures that are no quantile of the steps
-// and below 20 steps.
+// How much the figure varies within one run: variance, over ten consecutive parts of the run, of
+// the figure of a part. Stands in for the variance between repetitions when there is only one, and
+// is no good substitute: docs/gate.md. Without degrees of freedom for figures that are no quantile
+// of the steps and below 20 steps.
 VarianceEstimate variance_within(const GateFigure& figure, const Run& run);
 
 }  // namespace ddpbench::report

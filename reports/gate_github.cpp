@@ -14,8 +14,7 @@ namespace {
 std::string escaped(const std::string& text, bool property) {
   std::string result;
   for (const char c : text) {
-    const bool special =
-        c == '%' || c == '\r' || c == '\n' || (property && (c == ':' || c == ','));
+    const bool special = c == '%' || c == '\r' || c == '\n' || (property && (c == ':' || c == ','));
     if (special) {
       result += fmt::format("%{:02X}", static_cast<unsigned>(c));
     } else {
@@ -31,8 +30,7 @@ std::string command(const char* name, const std::string& title, const std::strin
 
 std::string pair_commands(const PairVerdict& pair, const GateOptions& options) {
   if (pair.verdict == Verdict::pass || pair.verdict == Verdict::improved) return "";
-  std::string message =
-      fmt::format("{} ({})", to_string(pair.verdict), repetitions_text(pair));
+  std::string message = fmt::format("{} ({})", to_string(pair.verdict), repetitions_text(pair));
   for (const FigureVerdict& figure : pair.figures) {
     if (!needs_words(figure, pair)) continue;
     message += fmt::format("\n{}: {}", to_string(figure.verdict), figure_sentence(figure, options));

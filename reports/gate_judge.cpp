@@ -191,7 +191,8 @@ PairVerdict open_pair(const ComparablePair& work) {
 }
 
 void add_figure(PairVerdict& pair, FigureVerdict verdict) {
-  const bool counts = gate_figure(verdict.name).decisive || verdict.verdict != Verdict::inconclusive;
+  const bool counts =
+      gate_figure(verdict.name).decisive || verdict.verdict != Verdict::inconclusive;
   if (counts) pair.verdict = std::max(pair.verdict, verdict.verdict);
   if (verdict.outliers > 0 && verdict.name != "samples_per_s") {
     pair.notes.push_back(fmt::format("{}: {} repetition{} far from the others, drawn in",

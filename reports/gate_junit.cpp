@@ -44,8 +44,7 @@ std::string outcome(Verdict verdict, const std::string& message) {
     return fmt::format("<system-out>{}</system-out>", xml(message));
   }
   const char* element = verdict == Verdict::regressed ? "failure" : "error";
-  return fmt::format("<{} type=\"{}\" message=\"{}\"/>", element, to_string(verdict),
-                     xml(message));
+  return fmt::format("<{} type=\"{}\" message=\"{}\"/>", element, to_string(verdict), xml(message));
 }
 
 std::string testcase(const std::string& suite, const std::string& name,
@@ -89,8 +88,8 @@ std::string pair_suite(const PairVerdict& pair, const GateOptions& options, Coun
     const Verdict verdict = shown(figure, pair);
     if (verdict >= pair.verdict) rest = Verdict::pass;
     counts.add(verdict);
-    cases += testcase(title, figure_heading(figure),
-                      outcome(verdict, figure_sentence(figure, options)));
+    cases +=
+        testcase(title, figure_heading(figure), outcome(verdict, figure_sentence(figure, options)));
   }
   counts.add(rest);
   cases = testcase(title, "runs", outcome(rest, message)) + cases;

@@ -64,16 +64,17 @@ std::string pair_row(const PairVerdict& pair) {
 }
 
 std::string details(const PairVerdict& pair) {
-  std::string text = fmt::format("\n**{}**\n\n| figure | baseline | new | worse by | interval | p "
-                                 "| verdict |\n|---|--:|--:|--:|--:|--:|---|\n",
-                                 plain(pair_title(pair)));
+  std::string text = fmt::format(
+      "\n**{}**\n\n| figure | baseline | new | worse by | interval | p "
+      "| verdict |\n|---|--:|--:|--:|--:|--:|---|\n",
+      plain(pair_title(pair)));
   for (const FigureVerdict& figure : pair.figures) {
-    text += fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n", figure_heading(figure),
-                        figure_text(figure.name, figure.base),
-                        figure_text(figure.name, figure.fresh),
-                        change_text(figure.name, figure.change), interval_text(figure),
-                        interval_text(figure).empty() ? "" : plain(p_text(figure.p_worse)),
-                        verdict_cell(figure.verdict));
+    text +=
+        fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n", figure_heading(figure),
+                    figure_text(figure.name, figure.base), figure_text(figure.name, figure.fresh),
+                    change_text(figure.name, figure.change), interval_text(figure),
+                    interval_text(figure).empty() ? "" : plain(p_text(figure.p_worse)),
+                    verdict_cell(figure.verdict));
   }
   return text;
 }
@@ -103,9 +104,10 @@ std::string findings(const GateResult& result) {
 std::string render_gate_markdown(const GateResult& result) {
   std::string text =
       fmt::format("### {} ddpbench check\n\n{}\n\n", sign(result.verdict), gate_summary(result));
-  text += fmt::format("| pair | baseline | new | step worse by | {:.0f} % interval | repetitions "
-                      "| verdict |\n|---|--:|--:|--:|--:|--:|---|\n",
-                      100 * (1 - 2 * result.options.alpha));
+  text += fmt::format(
+      "| pair | baseline | new | step worse by | {:.0f} % interval | repetitions "
+      "| verdict |\n|---|--:|--:|--:|--:|--:|---|\n",
+      100 * (1 - 2 * result.options.alpha));
   for (const PairVerdict& pair : result.pairs) text += pair_row(pair);
   const std::string lines = findings(result);
   if (!lines.empty()) text += '\n' + lines;

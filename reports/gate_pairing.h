@@ -33,8 +33,8 @@ struct Pairing {
   std::vector<Cell> fresh_alone, base_alone;
 };
 
-// A sweep may hold several cells of one key: equal settings find each other first. Throws ConfigError
-// when settings differ that `allowed` does not name. Points into the reports.
+// A sweep may hold several cells of one key: equal settings find each other first. Throws
+// ConfigError when settings differ that `allowed` does not name. Points into the reports.
 Pairing pair_runs(std::span<const Report> fresh, std::span<const Report> base,
                   std::span<const std::string> allowed);
 

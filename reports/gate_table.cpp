@@ -16,9 +16,9 @@ std::string figure_rows(const PairVerdict& pair, const GateOptions& options, std
   TextTable table;
   table.keys = 1;
   const std::string interval = fmt::format("{:.0f} % interval", 100 * (1 - 2 * options.alpha));
-  table.columns = {{"", "figure", true, false, {}},    {"", "baseline", false, false, {}},
-                   {"", "new", false, false, {}},      {"", "worse by", false, false, {}},
-                   {"", interval, false, false, {}},   {"", "p", false, false, {}},
+  table.columns = {{"", "figure", true, false, {}},  {"", "baseline", false, false, {}},
+                   {"", "new", false, false, {}},    {"", "worse by", false, false, {}},
+                   {"", interval, false, false, {}}, {"", "p", false, false, {}},
                    {"", "verdict", true, false, {}}};
   for (const FigureVerdict& figure : pair.figures) {
     const std::string cells[] = {figure_heading(figure),
@@ -37,7 +37,7 @@ std::string figure_rows(const PairVerdict& pair, const GateOptions& options, std
 }
 
 std::string pair_text(const PairVerdict& pair, const GateOptions& options, std::size_t width) {
-  std::string text = wrap(printable(fmt::format("{}  {} ({})", to_string(pair.verdict),
+  std::string text = wrap(printable(fmt::format("{} {} ({})", to_string(pair.verdict),
                                                 pair_title(pair), repetitions_text(pair))),
                           width, 4);
   text += figure_rows(pair, options, width);

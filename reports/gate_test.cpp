@@ -27,8 +27,8 @@ double mean(const std::vector<double>& values) {
 bool varies(const FigureTest& test) { return test.dof > 0 && test.error > 0; }
 
 // Where each side has one value, the noise within the runs; a figure that has none of that (memory,
-// loss) is taken for what it is in every repetition, which docs/gate.md says. Times that are equal to
-// the last bit are one and the same run.
+// loss) is taken for what it is in every repetition, which docs/gate.md says. Times that are equal
+// to the last bit are one and the same run.
 VarianceEstimate own_variance(const FigureSamples& samples, FigureTest& test) {
   const std::vector<double> sides[] = {samples.base, samples.fresh};
   if (samples.base == samples.fresh && samples.base.size() == 1) return {};
@@ -139,8 +139,7 @@ Verdict decide(const FigureTest& test, double effect, double alpha) {
   if (!test.known) return Verdict::inconclusive;
   if (test.p_worse <= alpha && test.difference > effect) return Verdict::regressed;
   if (test.p_better <= alpha && -test.difference > effect) return Verdict::improved;
-  const double margin =
-      test.dof > 0 ? student_t_quantile(1 - alpha, test.dof) * test.error : 0;
+  const double margin = test.dof > 0 ? student_t_quantile(1 - alpha, test.dof) * test.error : 0;
   const bool excluded = test.difference + margin < 2 * effect;
   return test.difference <= effect && excluded ? Verdict::pass : Verdict::inconclusive;
 }

@@ -23,13 +23,13 @@ struct FigureSamples {
 };
 
 struct FigureTest {
-  double difference = 0;  // of the means; positive is worse
-  double deviation = 0;   // of a repetition
-  double error = 0;       // standard error of the difference
-  int dof = 0;            // 0: nothing varies (error 0), or nothing is known of how it varies
-  int outliers = 0;  // repetitions that draw_in_outliers moved
+  double difference = 0;     // of the means; positive is worse
+  double deviation = 0;      // of a repetition
+  double error = 0;          // standard error of the difference
+  int dof = 0;               // 0: nothing varies (error 0), or nothing is known of how it varies
+  int outliers = 0;          // repetitions that draw_in_outliers moved
   bool from_within = false;  // deviation and dof come from within single runs
-  bool known = true;      // false: one repetition a side of a figure that varies, too few steps
+  bool known = true;         // false: one repetition a side of a figure that varies, too few steps
   double p_worse = 1, p_better = 1;  // one-sided, adjusted
 };
 
@@ -38,9 +38,9 @@ struct FigureTests {
   std::size_t family = 0;           // hypotheses that the correction counts, for each direction
 };
 
-// Outliers drawn in, then Student's t with pooled variances (over both sides; drawn together over pairs by
-// moderated_variances), Holm over every figure that varies. The throughput counts with the median
-// step where it only restates it.
+// Outliers drawn in, then Student's t with pooled variances (over both sides; drawn together over
+// pairs by moderated_variances), Holm over every figure that varies. The throughput counts with the
+// median step where it only restates it.
 FigureTests test_figures(std::span<const FigureSamples> samples);
 
 // By the rule of docs/gate.md; `effect` is the minimum effect as a difference of badness.

@@ -42,8 +42,9 @@ std::string direction(const FigureVerdict& figure) {
 std::string evidence(const FigureVerdict& figure, const GateOptions& options) {
   const std::string interval = interval_text(figure);
   if (interval.empty()) return "";
-  return fmt::format(" ({:.0f} % interval {}, p = {})", 100 * (1 - 2 * options.alpha), interval,
-                     p_text(*figure.change > 0 ? figure.p_worse : figure.p_better));
+  const std::string p = p_text(*figure.change > 0 ? figure.p_worse : figure.p_better);
+  return fmt::format(" ({:.0f} % interval {}, p {}{})", 100 * (1 - 2 * options.alpha), interval,
+                     p.starts_with('<') ? "" : "= ", p);
 }
 
 }  // namespace
@@ -96,10 +97,10 @@ std::string repetitions_text(const PairVerdict& pair) {
 std::string figure_sentence(const FigureVerdict& figure, const GateOptions& options) {
   std::string text = figure_heading(figure);
   if (figure.change) {
-    text += fmt::format(" {}{}: {} -> {}, allowed {}", direction(figure),
-                        evidence(figure, options), figure_text(figure.name, figure.base),
-                        figure_text(figure.name, figure.fresh),
-                        amount(figure.name, figure.minimum_effect));
+    text +=
+        fmt::format(" {}{}: {} -> {}, allowed {}", direction(figure), evidence(figure, options),
+                    figure_text(figure.name, figure.base), figure_text(figure.name, figure.fresh),
+                    amount(figure.name, figure.minimum_effect));
   }
   if (!figure.note.empty()) text += (figure.change ? "; " : " ") + figure.note;
   if (figure.repetitions_needed) {

@@ -150,8 +150,8 @@ class Check final : public Subcommand {
     if (!alpha_.empty()) {
       options.alpha = fraction_from_text("--alpha", alpha_);
       if (options.alpha >= kMaxAlpha) {
-        throw ConfigError(fmt::format("check: --alpha={}: expected a number below {}", alpha_,
-                                      kMaxAlpha));
+        throw ConfigError(
+            fmt::format("check: --alpha={}: expected a number below {}", alpha_, kMaxAlpha));
       }
     }
     for (std::size_t i = 0; i < std::size(kLimits); ++i) {
@@ -167,9 +167,9 @@ class Check final : public Subcommand {
                          const std::vector<std::string>& known) {
     for (const std::string& key : keys) {
       if (std::ranges::find(known, key) != known.end()) continue;
-      throw ConfigError(fmt::format(
-          "check: --allow-mismatch={}: no run has such a setting.{} There are {}.", key,
-          suggestion(key, known), fmt::join(known, ", ")));
+      throw ConfigError(
+          fmt::format("check: --allow-mismatch={}: no run has such a setting.{} There are {}.", key,
+                      suggestion(key, known), fmt::join(known, ", ")));
     }
   }
 
@@ -188,8 +188,8 @@ double fraction_from_text(const std::string& option, const std::string& text) {
   const auto result = std::from_chars(text.data(), end, value);
   const bool number = result.ec == std::errc{} && result.ptr == end && std::isfinite(value);
   if (!number || value <= 0 || (!percent && value > 1)) {
-    throw ConfigError(fmt::format("check: {}={}: expected a share above 0, as 5% or 0.05", option,
-                                  text));
+    throw ConfigError(
+        fmt::format("check: {}={}: expected a share above 0, as 5% or 0.05", option, text));
   }
   return percent ? value / 100 : value;
 }

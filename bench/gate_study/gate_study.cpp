@@ -89,8 +89,10 @@ class Study {
   Study(int trials, std::uint64_t seed) : trials_(trials), random_(seed) {}
 
   void by_repetitions() {
-    fmt::print("\n### Repetitions and noise\n\nOne pair, noise independent.\n\n"
-               "| noise | repetitions | {}|---|---|---|---|---|---|---|\n", kHeader);
+    fmt::print(
+        "\n### Repetitions and noise\n\nOne pair, noise independent.\n\n"
+        "| noise | repetitions | {}|---|---|---|---|---|---|---|\n",
+        kHeader);
     for (const double noise : kNoises) {
       print_row(fmt::format("{:.0f} % | 1", 100 * noise), 1, model(0, noise, 1));
       for (const int repetitions : kRepetitions) {
@@ -101,8 +103,10 @@ class Study {
   }
 
   void by_model() {
-    fmt::print("\n### Kinds of noise\n\nOne pair, 5 repetitions a side.\n\n"
-               "| kind | noise | {}|---|---|---|---|---|---|---|\n", kHeader);
+    fmt::print(
+        "\n### Kinds of noise\n\nOne pair, 5 repetitions a side.\n\n"
+        "| kind | noise | {}|---|---|---|---|---|---|---|\n",
+        kHeader);
     for (std::size_t i = 0; i < noise_models().size(); ++i) {
       for (const double noise : {0.03, 0.05}) {
         print_row(fmt::format("{} | {:.0f} %", noise_models()[i].name, 100 * noise), 1,
@@ -112,8 +116,10 @@ class Study {
   }
 
   void by_pairs() {
-    fmt::print("\n### Number of pairs\n\n5 repetitions a side, noise 3 %; one pair is slower.\n\n"
-               "| pairs | kind | {}|---|---|---|---|---|---|---|\n", kHeader);
+    fmt::print(
+        "\n### Number of pairs\n\n5 repetitions a side, noise 3 %; one pair is slower.\n\n"
+        "| pairs | kind | {}|---|---|---|---|---|---|---|\n",
+        kHeader);
     for (const int pairs : kPairs) {
       for (const std::size_t i : {std::size_t{0}, std::size_t{3}}) {
         print_row(fmt::format("{} | {}", pairs, noise_models()[i].name), pairs,
@@ -123,8 +129,10 @@ class Study {
   }
 
   void recorded(const std::map<report::PairKey, std::vector<report::Run>>& pools) {
-    fmt::print("\n### Recorded runs\n\n| runs | recorded | repetitions | {}"
-               "|---|---|---|---|---|---|---|---|\n", kHeader);
+    fmt::print(
+        "\n### Recorded runs\n\n| runs | recorded | repetitions | {}"
+        "|---|---|---|---|---|---|---|---|\n",
+        kHeader);
     for (const auto& [key, pool] : pools) {
       for (const int repetitions : kRepetitions) {
         if (static_cast<std::size_t>(2 * repetitions) > pool.size()) continue;
@@ -143,7 +151,7 @@ class Study {
     };
   }
 
-    void print_row(const std::string& label, int pairs, const DrawPair& draw_pair) {
+  void print_row(const std::string& label, int pairs, const DrawPair& draw_pair) {
     fmt::print("| {} | {}", label, row(trials_, pairs, draw_pair));
     std::fflush(stdout);
   }

@@ -29,7 +29,8 @@ const std::array<NoiseModel, 6> kModels = {{
     {.name = "drift, base first", .drift = 2, .in_turn = false},
 }};
 
-// Whether the k-th of all runs is one of the base: A B B A A B B A ..., which cancels a steady drift.
+// Whether the k-th of all runs is one of the base: A B B A A B B A ..., which cancels a steady
+// drift.
 bool is_base(int k, int repetitions, bool in_turn) {
   return in_turn ? k % 4 == 0 || k % 4 == 3 : k < repetitions;
 }
@@ -66,8 +67,8 @@ void set_steps(report::Run& run, double median, Normal& random) {
   run.step.samples_s.clear();
   for (int step = 0; step < kSteps; ++step) {
     run.step.samples_s.push_back(median * std::exp(kStepNoise * state));
-    state = kStepCorrelation * state +
-            std::sqrt(1 - kStepCorrelation * kStepCorrelation) * random();
+    state =
+        kStepCorrelation * state + std::sqrt(1 - kStepCorrelation * kStepCorrelation) * random();
   }
   const report::StepStatistics statistics = report::summarize(run.step.samples_s);
   set_times(run, statistics.median, statistics.p95);
@@ -117,7 +118,8 @@ Draw draw_model(const NoiseModel& model, double noise, int repetitions, double s
       set_times(run, median, median * std::exp(kTail + noise * random()));
     }
     const int left = 2 * repetitions - k;
-    const bool base = base_left == left || (base_left > 0 && is_base(k, repetitions, model.in_turn));
+    const bool base =
+        base_left == left || (base_left > 0 && is_base(k, repetitions, model.in_turn));
     if (base) {
       --base_left;
       draw.base.push_back(std::move(run));

@@ -21,7 +21,7 @@ class Normal {
  public:
   explicit Normal(std::uint64_t seed) : engine_(seed) {}
   double operator()();
-  double uniform();  // in [0, 1)
+  double uniform();                  // in [0, 1)
   std::size_t below(std::size_t n);  // in [0, n)
 
  private:
@@ -29,14 +29,15 @@ class Normal {
 };
 
 // How the logarithm of the step time differs from repetition to repetition. `noise` is the standard
-// deviation over all repetitions of a program, drift and autocorrelation included; disturbances come
-// on top. The 95th percentile varies by as much again.
+// deviation over all repetitions of a program, drift and autocorrelation included; disturbances
+// come on top. The 95th percentile varies by as much again.
 struct NoiseModel {
   std::string name;
   double autocorrelation = 0;  // of consecutive runs
   double drift = 0;            // from the first run to the last, in units of `noise`
-  double disturbed = 0;        // share of the repetitions that something else on the machine slows by 25 %
-  bool in_turn = true;         // base new new base ...; else all of the base first
+  double disturbed =
+      0;                // share of the repetitions that something else on the machine slows by 25 %
+  bool in_turn = true;  // base new new base ...; else all of the base first
 };
 std::span<const NoiseModel> noise_models();
 

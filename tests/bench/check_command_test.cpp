@@ -125,7 +125,7 @@ TEST_F(CheckCommand, RefusesSettingsThatDifferUnlessAllowed) {
   EXPECT_THAT(refusal("other.json", {"--allow-mismatch=lr"}), HasSubstr("device_model"));
   EXPECT_EQ(check("other.json", {"--allow-mismatch=lr,device_model"}), 0);
   EXPECT_EQ(check("other.json", {"--allow-mismatch=lr", "--allow-mismatch=device_model"}), 0);
-  EXPECT_THAT(refusal("other.json", {"--allow-mismatch=device_modl"}),
+  EXPECT_THAT(refusal("other.json", {"--allow-mismatch=divice_model"}),
               HasSubstr("Did you mean 'device_model'?"));
 }
 
@@ -152,7 +152,7 @@ TEST_F(CheckCommand, RefusesReportsThatCannotBeRead) {
 }
 
 TEST_F(CheckCommand, WritesEveryFormat) {
-  const std::pair<const char*, const char*> formats[] = {{"table", "REGRESSED  ddp"},
+  const std::pair<const char*, const char*> formats[] = {{"table", "REGRESSED ddp"},
                                                          {"markdown", "### "},
                                                          {"json", "{\n  \"check_schema_version\""},
                                                          {"junit", "<?xml"},

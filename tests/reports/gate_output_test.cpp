@@ -66,8 +66,8 @@ std::string xml_error(const std::string& text) {
     }
     if (end >= text.size()) return "tag without end";
     const std::string tag = text.substr(begin + 1, end - begin - 1);
-    const std::string name = tag.substr(tag.starts_with('/') ? 1 : 0, tag.find_first_of(" /", 1) -
-                                                                         (tag.starts_with('/') ? 1 : 0));
+    const std::string name = tag.substr(
+        tag.starts_with('/') ? 1 : 0, tag.find_first_of(" /", 1) - (tag.starts_with('/') ? 1 : 0));
     if (tag.starts_with('/')) {
       if (open.empty() || open.back() != tag.substr(1)) return "wrong end of " + tag;
       open.pop_back();
@@ -89,7 +89,7 @@ std::size_t count_of(const std::string& text, const std::string& what) {
 
 TEST(GateTable, ShowsVerdictsFiguresAndWhatWasNotCompared) {
   const std::string text = render_gate_table(mixed_result(), 100);
-  EXPECT_THAT(text, HasSubstr("REGRESSED  ddp, 2 devices, ring"));
+  EXPECT_THAT(text, HasSubstr("REGRESSED ddp, 2 devices, ring"));
   EXPECT_THAT(text, HasSubstr("median step"));
   EXPECT_THAT(text, HasSubstr("20.0 % worse"));
   EXPECT_THAT(text, HasSubstr("repetitions a side would decide"));

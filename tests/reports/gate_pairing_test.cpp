@@ -79,7 +79,8 @@ INSTANTIATE_TEST_SUITE_P(
         Mismatch{"steps", [](report::Run& run) { run.step.count = 9; }},
         Mismatch{"strategy_options/overlap",
                  [](report::Run& run) { run.strategy_options["overlap"] = "off"; }},
-        Mismatch{"bucket_cap_mb", [](report::Run& run) { run.strategy_options["bucket_cap_mb"] = "1"; }}),
+        Mismatch{"bucket_cap_mb",
+                 [](report::Run& run) { run.strategy_options["bucket_cap_mb"] = "1"; }}),
     [](const auto& setting) {
       std::string name = setting.param.key;
       std::ranges::replace(name, '/', '_');
@@ -105,8 +106,8 @@ TEST(GatePairing, DoesNotCompareLossesOfDifferentAmountsOfTraining) {
 }
 
 TEST(GatePairing, TakesASettingThatOneSideDidNotRecordForEqual) {
-  const Report fresh = with_runs(gate_report(steady()),
-                                 [](report::Run& run) { run.strategy_options["new_option"] = "1"; });
+  const Report fresh = with_runs(
+      gate_report(steady()), [](report::Run& run) { run.strategy_options["new_option"] = "1"; });
   EXPECT_EQ(check_one(fresh, gate_report(steady())).verdict, Verdict::pass);
 }
 
@@ -271,8 +272,9 @@ TEST(GateHealth, MarksPlantedFaults) {
 }
 
 TEST(GateSettings, KnowsWholeKeysTheirGroupsAndTheirLastParts) {
-  const Report report = with_runs(gate_report(steady()),
-                                  [](report::Run& run) { run.strategy_options = {{"overlap", "on"}}; });
+  const Report report = with_runs(gate_report(steady()), [](report::Run& run) {
+    run.strategy_options = {{"overlap", "on"}};
+  });
   const auto keys = gate_setting_keys(std::span(&report, 1), {});
   for (const char* key : {"device_model", "optimizer", "optimizer/lr", "lr", "overlap"}) {
     EXPECT_THAT(keys, Contains(key));

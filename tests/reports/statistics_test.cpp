@@ -83,6 +83,9 @@ TEST(Outliers, AreLeftWhereTooFewOrEqualValuesTellNothing) {
   std::vector<double> equal = {1, 1, 1, 1, 9}, same = {1, 1, 1, 1, 1};
   EXPECT_EQ(draw_in_outliers(equal, same), 0);
   EXPECT_EQ(equal.back(), 9);
+  std::vector<double> noisy = {-30, -10, 0, 20, 40}, quiet = {0, 1, 2, -1, -2};
+  EXPECT_EQ(draw_in_outliers(noisy, quiet), 0);
+  EXPECT_EQ(noisy.back(), 40);
 }
 
 TEST(ModeratedVariances, AgreeWhereNothingButChanceTellsThemApart) {
