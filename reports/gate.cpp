@@ -15,6 +15,8 @@
 namespace ddpbench::report {
 namespace {
 
+constexpr const char* kNoBackend = "none";  // of runs on one device
+
 UncomparedRuns alone(const Cell& cell, bool fresh) {
   return {fresh, cell.key, cell.setting, cell.runs.size(),
           fresh ? "not in the baseline" : "not in the new reports"};
@@ -119,7 +121,7 @@ std::string to_string(const PairKey& key) {
   if (key.servers > 0) {
     text += fmt::format(", {} server{}", key.servers, key.servers == 1 ? "" : "s");
   }
-  if (!key.backend.empty()) text += ", " + key.backend;
+  if (!key.backend.empty() && key.backend != kNoBackend) text += ", " + key.backend;
   return text;
 }
 

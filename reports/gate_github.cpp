@@ -32,7 +32,7 @@ std::string pair_commands(const PairVerdict& pair, const GateOptions& options) {
   if (pair.verdict == Verdict::pass || pair.verdict == Verdict::improved) return "";
   std::string message = fmt::format("{} ({})", to_string(pair.verdict), repetitions_text(pair));
   for (const FigureVerdict& figure : pair.figures) {
-    if (figure.verdict != Verdict::regressed && figure.verdict != Verdict::inconclusive) continue;
+    if (!needs_words(figure, pair)) continue;
     message += fmt::format("\n{}: {}", to_string(figure.verdict), figure_sentence(figure, options));
   }
   for (const std::string& note : pair.notes) message += '\n' + note;

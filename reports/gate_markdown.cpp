@@ -84,7 +84,7 @@ std::string findings(const GateResult& result) {
   std::string text;
   for (const PairVerdict& pair : result.pairs) {
     for (const FigureVerdict& figure : pair.figures) {
-      if (figure.verdict == Verdict::pass) continue;
+      if (!needs_words(figure, pair)) continue;
       text += fmt::format("- {} {}: {}\n", verdict_cell(figure.verdict), plain(pair_title(pair)),
                           plain(figure_sentence(figure, result.options)));
     }

@@ -37,12 +37,12 @@ std::string figure_rows(const PairVerdict& pair, const GateOptions& options, std
 }
 
 std::string pair_text(const PairVerdict& pair, const GateOptions& options, std::size_t width) {
-  std::string text = wrap(printable(fmt::format("{}  {} ({})", to_string(pair.verdict),
+  std::string text = wrap(printable(fmt::format("{} {} ({})", to_string(pair.verdict),
                                                 pair_title(pair), repetitions_text(pair))),
                           width, 4);
   text += figure_rows(pair, options, width);
   for (const FigureVerdict& figure : pair.figures) {
-    if (figure.verdict == Verdict::pass) continue;
+    if (!needs_words(figure, pair)) continue;
     text += wrap(printable(fmt::format("* {}: {}", to_string(figure.verdict),
                                        figure_sentence(figure, options))),
                  width, 4);

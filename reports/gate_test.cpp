@@ -27,9 +27,11 @@ double mean(const std::vector<double>& values) {
 bool varies(const FigureTest& test) { return test.dof > 0 && test.error > 0; }
 
 // Where each side has one value, the noise within the runs; a figure that has none of that (memory,
-// loss) is taken for what it is in every repetition, which docs/gate.md says.
+// loss) is taken for what it is in every repetition, which docs/gate.md says. Times that are equal
+// to the last bit are one and the same run.
 VarianceEstimate own_variance(const FigureSamples& samples, FigureTest& test) {
   const std::vector<double> sides[] = {samples.base, samples.fresh};
+  if (samples.base == samples.fresh && samples.base.size() == 1) return {};
   VarianceEstimate estimate = pooled_variance(sides);
   if (estimate.dof == 0 && samples.figure->step_quantile) {
     test.from_within = true;

@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "reports/gate_figures.h"
 
@@ -32,11 +33,18 @@ std::string counted(std::size_t count, const char* noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
+std::string direction(const FigureVerdict& figure) {
+  if (*figure.change == 0) return "unchanged";
+  return fmt::format("{} {}", amount(figure.name, std::abs(*figure.change)),
+                     *figure.change > 0 ? "worse" : "better");
+}
+
 std::string evidence(const FigureVerdict& figure, const GateOptions& options) {
   const std::string interval = interval_text(figure);
   if (interval.empty()) return "";
-  return fmt::format(" ({:.0f} % interval {}, p = {})", 100 * (1 - 2 * options.alpha), interval,
-                     p_text(*figure.change > 0 ? figure.p_worse : figure.p_better));
+  const std::string p = p_text(*figure.change > 0 ? figure.p_worse : figure.p_better);
+  return fmt::format(" ({:.0f} % interval {}, p {}{})", 100 * (1 - 2 * options.alpha), interval,
+                     p.starts_with('<') ? "" : "= ", p);
 }
 
 }  // namespace
@@ -90,16 +98,23 @@ std::string figure_sentence(const FigureVerdict& figure, const GateOptions& opti
   std::string text = figure_heading(figure);
   if (figure.change) {
     text +=
-        fmt::format(" {} {}{}: {} -> {}", amount(figure.name, std::abs(*figure.change)),
-                    *figure.change > 0 ? "worse" : "better", evidence(figure, options),
-                    figure_text(figure.name, figure.base), figure_text(figure.name, figure.fresh));
-    text += fmt::format(", allowed {}", amount(figure.name, figure.minimum_effect));
+        fmt::format(" {}{}: {} -> {}, allowed {}", direction(figure), evidence(figure, options),
+                    figure_text(figure.name, figure.base), figure_text(figure.name, figure.fresh),
+                    amount(figure.name, figure.minimum_effect));
   }
   if (!figure.note.empty()) text += (figure.change ? "; " : " ") + figure.note;
   if (figure.repetitions_needed) {
     text += fmt::format("; about {} repetitions a side would decide", *figure.repetitions_needed);
   }
   return text;
+}
+
+bool needs_words(const FigureVerdict& figure, const PairVerdict& pair) {
+  if (figure.verdict == Verdict::pass) return false;
+  if (figure.name != "samples_per_s") return true;
+  return std::ranges::none_of(pair.figures, [&figure](const FigureVerdict& other) {
+    return other.name == "median_step_s" && other.verdict == figure.verdict;
+  });
 }
 
 std::string uncompared_text(const UncomparedRuns& runs) {

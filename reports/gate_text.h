@@ -25,6 +25,8 @@ std::string pair_title(const PairVerdict& pair);
 std::string repetitions_text(const PairVerdict& pair);
 // One sentence: what was found and why that is the verdict.
 std::string figure_sentence(const FigureVerdict& figure, const GateOptions& options);
+// Whether the figure needs that sentence: it did not pass, and no other figure says the same.
+bool needs_words(const FigureVerdict& figure, const PairVerdict& pair);
 // "new ddp, 4 devices, ring (1 run): not in the baseline"
 std::string uncompared_text(const UncomparedRuns& runs);
 // "alpha 0.05 over 4 tests; allowed: step +5 %, ..."

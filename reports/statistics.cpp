@@ -20,6 +20,7 @@ constexpr std::size_t kFewestToModerate = 3;
 constexpr std::size_t kFewestForOutliers = 4;
 constexpr double kMadToDeviation = 1.4826;  // 1 / normal_quantile(0.75)
 constexpr double kFar = 3;                  // deviations
+constexpr std::size_t kMostOutliers = 4;    // one in so many of a side
 constexpr double kPower = 0.9;              // with which repetitions_to_decide decides
 
 double normal_cdf(double z) { return 0.5 * std::erfc(-z / std::numbers::sqrt2); }
@@ -153,12 +154,19 @@ int draw_in_outliers(std::vector<double>& a, std::vector<double>& b) {
   const double deviation =
       kMadToDeviation * median(std::move(distances)) * std::sqrt(count / (count - 2));
   if (deviation == 0) return 0;  // most values are equal: nothing tells what is far
+  const std::pair<std::vector<double>*, double> sides[] = {{&a, middles[0]}, {&b, middles[1]}};
   int outliers = 0;
-  for (auto [side, middle] : {std::pair{&a, middles[0]}, std::pair{&b, middles[1]}}) {
+  for (const auto& [side, middle] : sides) {
+    const auto far = std::ranges::count_if(*side, [&, middle = middle](double value) {
+      return std::abs(value - middle) > kFar * deviation;
+    });
+    // A side of which much is far is not disturbed but noisier than the other.
+    if (static_cast<std::size_t>(far) > side->size() / kMostOutliers) return 0;
+    outliers += static_cast<int>(far);
+  }
+  for (const auto& [side, middle] : sides) {
     for (double& value : *side) {
-      const double near = std::clamp(value, middle - kFar * deviation, middle + kFar * deviation);
-      if (near != value) ++outliers;
-      value = near;
+      value = std::clamp(value, middle - kFar * deviation, middle + kFar * deviation);
     }
   }
   return outliers;

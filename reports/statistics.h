@@ -45,7 +45,8 @@ VarianceEstimate pooled_variance(std::span<const std::vector<double>> groups);
 // counts as far off, not as how far. The deviation is 1.4826 x the median of all distances from
 // their side's median (Rousseeuw and Croux, Alternatives to the median absolute deviation, J. Am.
 // Stat. Assoc. 88, 1993), times sqrt(n / (n - 2)) for the two medians. Sides of fewer than four
-// values are left as they are.
+// values are left as they are, and both are when more than a quarter of one is far off: that is
+// noise.
 int draw_in_outliers(std::vector<double>& a, std::vector<double>& b);
 
 // Each variance drawn towards what all have in common, as far as they have something in common:

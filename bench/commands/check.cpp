@@ -196,7 +196,7 @@ double fraction_from_text(const std::string& option, const std::string& text) {
 
 SubcommandEntry check_entry() {
   return {"check", "ddpbench check NEW... --baseline BASE... [OPTION]...",
-          "hold new reports against a baseline: has anything become worse?",
+          "hold new reports against a baseline and judge whether anything is worse",
           [] { return std::make_unique<Check>(); }};
 }
 

@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: The ddpbench authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# Has NEW become worse than BASE on this machine? Runs both programs in turn (base new new base ...),
+# so that what drifts on the machine does not look like a change, and holds the reports against each
+# other with `NEW check`.
+#
+#   scripts/ci_gate.sh --base=build/base/bin/ddpbench --new=build/new/bin/ddpbench \
+#       [--repetitions=5] [--out=DIR] [--new-only=OPTION]... [--check=OPTION]... -- OPTION...
+#
+#   --out=DIR          where the reports and the result go; made, must not hold reports yet
+#   --new-only=OPTION  an option that only the new program's runs get (--inject=... to try the gate)
+#   --check=OPTION     an option of `ddpbench check` (--max-slowdown=3%)
+#   OPTION...          what to run: --strategy=single,ddp --gpus=2 --config=mnist --steps=100
+#
+# Writes DIR/check.json, check.md, check.xml and annotations to DIR/check.github; prints the table.
+# Exit code: that of `ddpbench check` (0 passed, 6 a regression, 7 inconclusive, 2 not comparable). A run
+# that fails is in its report, and check judges it.
+set -euo pipefail
+
+base='' new='' repetitions=5 out=ddpbench-gate
+new_only=() check=() run=()
+fail() {
+  echo "ci_gate.sh: $1" >&2
+  exit 2
+}
+while [[ $# -gt 0 ]]; do
+  case "$1" in
+    --base=*) base=${1#*=} ;;
+    --new=*) new=${1#*=} ;;
+    --repetitions=*) repetitions=${1#*=} ;;
+    --out=*) out=${1#*=} ;;
+    --new-only=*) new_only+=("${1#*=}") ;;
+    --check=*) check+=("${1#*=}") ;;
+    --)
+      shift
+      run=("$@")
+      break
+      ;;
+    *) fail "unknown argument '$1'; the options of the runs follow after --" ;;
+  esac
+  shift
+done
+[[ -x $base ]] || fail "--base=$base is no program"
+[[ -x $new ]] || fail "--new=$new is no program"
+[[ $repetitions =~ ^[1-9][0-9]*$ ]] || fail "--repetitions=$repetitions is no number from 1"
+mkdir -p "$out"
+compgen -G "$out/*.json" >/dev/null && fail "$out holds reports already; choose another --out"
+
+# measure NAME PROGRAM OPTION...: a failed run has written its report; without one there is nothing
+# to judge.
+measure() {
+  local report=$out/$1.json code=0
+  shift
+  "$@" --repetitions=1 --quiet --json="$report" >"$out/log" 2>&1 || code=$?
+  [[ $code -ne 130 ]] || exit 130
+  [[ -e $report ]] || { cat "$out/log" >&2; exit "$code"; }
+}
+measure_base() { measure "base-$1" "$base" "${run[@]}"; }
+measure_new() { measure "new-$1" "$new" "${run[@]}" "${new_only[@]}"; }
+
+for ((i = 1; i <= repetitions; ++i)); do
+  echo "repetition $i of $repetitions" >&2
+  if ((i % 2)); then
+    measure_base "$i"
+    measure_new "$i"
+  else
+    measure_new "$i"
+    measure_base "$i"
+  fi
+done
+
+judge() { "$new" check "$out"/new-*.json --baseline "$out"/base-*.json "${check[@]}" "$@"; }
+code=0
+judge || code=$?
+if [[ $code -eq 0 || $code -eq 6 || $code -eq 7 ]]; then
+  for format in json:json markdown:md junit:xml github:github; do
+    judge --format="${format%:*}" -o "$out/check.${format#*:}" --force >/dev/null || true
+  done
+fi
+rm -f "$out/log"
+exit "$code"

@@ -1,0 +1,188 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// `ddpbench check`: its options, exit codes and files.
+#include "bench/commands/check.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "kernels/runtime/error.h"
+#include "tests/reports/gate_support.h"
+
+namespace ddpbench::bench {
+namespace {
+
+using report::test::gate_report;
+using report::test::steady;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+// Reports in a folder of their own, and the command on them.
+class CheckCommand : public testing::Test {
+ protected:
+  CheckCommand() {
+    std::string name = (std::filesystem::temp_directory_path() / "check-XXXXXX").string();
+    folder_ = ::mkdtemp(name.data());
+    write("base.json", gate_report(steady()));
+    write("same.json", gate_report(steady()));
+    write("slow.json", gate_report(steady(1.2)));
+    write("noisy.json", gate_report({0.01, 0.03, 0.02, 0.015, 0.028}));
+  }
+  ~CheckCommand() override { std::filesystem::remove_all(folder_); }
+
+  std::string path(const std::string& name) const { return folder_ / name; }
+  void write(const std::string& name, const report::Report& report) const {
+    report::write_report(report, path(name), true);
+  }
+  std::string read(const std::string& name) const {
+    std::ostringstream text;
+    text << std::ifstream(path(name)).rdbuf();
+    return text.str();
+  }
+
+  // The exit code; out_ is what was printed.
+  int check(const std::string& fresh, std::vector<std::string> more = {},
+            const std::string& base = "base.json") {
+    std::vector<std::string> words = {path(fresh), "--baseline", path(base)};
+    words.insert(words.end(), more.begin(), more.end());
+    testing::internal::CaptureStdout();
+    int code = -1;
+    try {
+      code = run_subcommand(*find_subcommand("check"), words);
+    } catch (...) {
+      out_ = testing::internal::GetCapturedStdout();
+      throw;
+    }
+    out_ = testing::internal::GetCapturedStdout();
+    return code;
+  }
+  std::string refusal(const std::string& fresh, const std::vector<std::string>& more) {
+    try {
+      check(fresh, more);
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "nothing was thrown";
+  }
+
+  std::filesystem::path folder_;
+  std::string out_;
+};
+
+TEST_F(CheckCommand, EndsWithTheExitCodeOfTheVerdict) {
+  EXPECT_EQ(check("same.json"), 0);
+  EXPECT_THAT(out_, HasSubstr("PASS: 1 pair compared"));
+  EXPECT_EQ(check("slow.json"), 6);
+  EXPECT_EQ(check("base.json", {}, "slow.json"), 0);
+  EXPECT_THAT(out_, HasSubstr("IMPROVED"));
+  EXPECT_EQ(check("noisy.json"), 7);
+}
+
+TEST_F(CheckCommand, PutsARegressionBeforeWhatIsInconclusive) {
+  report::Report fresh = gate_report(steady(1.2)), base = gate_report(steady());
+  for (const double median_s : {0.01, 0.03, 0.02}) {
+    report::Run run = report::test::gate_run(median_s);
+    run.world_size = 4;
+    fresh.runs.push_back(run);
+    base.runs.push_back(run);
+  }
+  write("both.json", fresh);
+  write("both_base.json", base);
+  EXPECT_EQ(check("both.json", {}, "both_base.json"), 6);
+  EXPECT_THAT(out_, HasSubstr("1 REGRESSED, 1 INCONCLUSIVE"));
+}
+
+TEST_F(CheckCommand, TakesSharesInPerCentAndAsFractions) {
+  EXPECT_EQ(check("slow.json", {"--max-slowdown=25%", "--max-p95-slowdown=0.25"}), 0);
+  EXPECT_EQ(check("slow.json", {"--max_slowdown=0.25", "--max-p95-slowdown=25%"}), 0);
+  EXPECT_DOUBLE_EQ(fraction_from_text("--x", "5%"), 0.05);
+  EXPECT_DOUBLE_EQ(fraction_from_text("--x", "0.05"), 0.05);
+  EXPECT_DOUBLE_EQ(fraction_from_text("--x", "150%"), 1.5);
+  for (const char* wrong : {"", "%", "0", "0%", "-1%", "5", "nan", "inf", "1e999", "5%%", "five"}) {
+    EXPECT_THROW(fraction_from_text("--x", wrong), ConfigError) << wrong;
+  }
+  EXPECT_THAT(refusal("same.json", {"--max-slowdown=5"}),
+              AllOf(HasSubstr("--max-slowdown=5"), HasSubstr("5% or 0.05")));
+  EXPECT_THAT(refusal("same.json", {"--alpha=0.5"}), HasSubstr("--alpha=0.5"));
+}
+
+TEST_F(CheckCommand, RefusesSettingsThatDifferUnlessAllowed) {
+  report::Report fresh = gate_report(steady());
+  for (report::Run& run : fresh.runs) {
+    run.device_model = "Other";
+    run.optimizer["lr"] = 0.5;
+  }
+  write("other.json", fresh);
+  EXPECT_THAT(refusal("other.json", {}),
+              AllOf(HasSubstr("device_model: new Other, baseline Imaginary 9000"),
+                    HasSubstr("--allow-mismatch=device_model,optimizer/lr")));
+  EXPECT_THAT(refusal("other.json", {"--allow-mismatch=lr"}), HasSubstr("device_model"));
+  EXPECT_EQ(check("other.json", {"--allow-mismatch=lr,device_model"}), 0);
+  EXPECT_EQ(check("other.json", {"--allow-mismatch=lr", "--allow-mismatch=device_model"}), 0);
+  EXPECT_THAT(refusal("other.json", {"--allow-mismatch=divice_model"}),
+              HasSubstr("Did you mean 'device_model'?"));
+}
+
+TEST_F(CheckCommand, RefusesWhenNothingIsPaired) {
+  report::Report fresh = gate_report(steady());
+  for (report::Run& run : fresh.runs) run.world_size = 8;
+  write("eight.json", fresh);
+  EXPECT_THAT(refusal("eight.json", {}), HasSubstr("nothing to compare"));
+}
+
+TEST_F(CheckCommand, RefusesTheSameFileTwiceOnOneSide) {
+  std::filesystem::create_symlink(path("same.json"), path("link.json"));
+  EXPECT_THAT(refusal("same.json", {path("base.json")}), HasSubstr("given twice"));
+  EXPECT_THAT(refusal("same.json", {path("same.json"), path("link.json")}),
+              HasSubstr("given twice"));
+  // On both sides it is a comparison of something with itself.
+  EXPECT_EQ(check("base.json"), 0);
+}
+
+TEST_F(CheckCommand, RefusesReportsThatCannotBeRead) {
+  EXPECT_THAT(refusal("absent.json", {}), HasSubstr("absent.json"));
+  std::ofstream(path("cut.json")) << read("base.json").substr(0, 300);
+  EXPECT_THAT(refusal("cut.json", {}), HasSubstr("cut.json"));
+}
+
+TEST_F(CheckCommand, WritesEveryFormat) {
+  const std::pair<const char*, const char*> formats[] = {{"table", "REGRESSED ddp"},
+                                                         {"markdown", "### "},
+                                                         {"json", "{\n  \"check_schema_version\""},
+                                                         {"junit", "<?xml"},
+                                                         {"github", "::error title=ddpbench ddp"}};
+  for (const auto& [format, begin] : formats) {
+    EXPECT_EQ(check("slow.json", {std::string("--format=") + format}), 6);
+    EXPECT_THAT(out_, StartsWith(begin));
+  }
+  EXPECT_THAT(refusal("slow.json", {"--format=jnit"}), HasSubstr("Did you mean 'junit'?"));
+}
+
+TEST_F(CheckCommand, WritesAFileOnceUnlessForced) {
+  const std::vector<std::string> to_file = {"--format=junit", "-o", path("result.xml")};
+  EXPECT_EQ(check("slow.json", to_file), 6);
+  EXPECT_THAT(read("result.xml"), StartsWith("<?xml"));
+  EXPECT_THAT(out_, AllOf(StartsWith("REGRESSED: 1 pair"), HasSubstr("result.xml")));
+  EXPECT_THAT(refusal("same.json", to_file), HasSubstr("exists"));
+  EXPECT_THAT(read("result.xml"), HasSubstr("<failure"));
+  auto forced = to_file;
+  forced.emplace_back("--force");
+  EXPECT_EQ(check("same.json", forced), 0);
+  EXPECT_THAT(read("result.xml"), testing::Not(HasSubstr("<failure")));
+}
+
+TEST_F(CheckCommand, NeedsNewReportsAndABaseline) {
+  const SubcommandEntry& entry = *find_subcommand("check");
+  EXPECT_THROW(run_subcommand(entry, {path("base.json")}), ConfigError);
+  EXPECT_THROW(run_subcommand(entry, {"--baseline", path("base.json")}), ConfigError);
+  EXPECT_THROW(run_subcommand(entry, {path("base.json"), "--basline", "x"}), ConfigError);
+}
+
+}  // namespace
+}  // namespace ddpbench::bench

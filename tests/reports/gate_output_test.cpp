@@ -1,0 +1,176 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the gate writes for people and for programs.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/reports/gate_support.h"
+#include "tests/reports/schema_validator.h"
+
+namespace ddpbench::report {
+namespace {
+
+using test::check_one;
+using test::gate_report;
+using test::steady;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::StartsWith;
+
+// A regression with hostile text in it, an inconclusive pair, one that passes, and one alone.
+GateResult mixed_result() {
+  Report fresh = gate_report(steady(1.2)), base = gate_report(steady());
+  for (report::Run& run : fresh.runs) run.injected = "slow: 100%, <b>&\"|\n::error::\x01\xff";
+  const double noisy[] = {0.01, 0.03, 0.02, 0.015, 0.028};
+  for (const int world_size : {3, 4, 5}) {
+    for (std::size_t i = 0; i < 5; ++i) {
+      report::Run run = test::gate_run(world_size == 3 ? noisy[i] : steady()[i]);
+      run.world_size = world_size;
+      fresh.runs.push_back(run);
+      if (world_size < 5) base.runs.push_back(run);
+    }
+  }
+  return check_one(fresh, base);
+}
+
+// Whether every element is closed where it must be and every attribute quoted: enough of XML for
+// what is written here, which has no comments, no CDATA and no processing but the first line.
+std::string xml_error(const std::string& text) {
+  std::vector<std::string> open;
+  std::size_t at = text.find("?>");
+  if (!text.starts_with("<?xml ") || at == std::string::npos) return "no declaration";
+  at += 2;
+  while (at < text.size()) {
+    const std::size_t begin = text.find('<', at);
+    const std::string between = text.substr(at, begin - at);
+    for (std::size_t i = 0; i < between.size(); ++i) {
+      const auto byte = static_cast<unsigned char>(between[i]);
+      if (byte < 0x20 && byte != '\n') return "control character";
+      if (byte == '&' && between.find(';', i) == std::string::npos) return "bare &";
+    }
+    if (begin == std::string::npos) break;
+    bool quoted = false;
+    std::size_t end = begin + 1;
+    for (; end < text.size() && (quoted || text[end] != '>'); ++end) {
+      if (text[end] == '"') quoted = !quoted;
+      if (text[end] == '<') return "< in a tag";
+      if (static_cast<unsigned char>(text[end]) < 0x20) return "control character in a tag";
+    }
+    if (end >= text.size()) return "tag without end";
+    const std::string tag = text.substr(begin + 1, end - begin - 1);
+    const std::string name = tag.substr(
+        tag.starts_with('/') ? 1 : 0, tag.find_first_of(" /", 1) - (tag.starts_with('/') ? 1 : 0));
+    if (tag.starts_with('/')) {
+      if (open.empty() || open.back() != tag.substr(1)) return "wrong end of " + tag;
+      open.pop_back();
+    } else if (!tag.ends_with('/')) {
+      open.push_back(name);
+    }
+    at = end + 1;
+  }
+  return open.empty() ? "" : "no end of " + open.back();
+}
+
+std::size_t count_of(const std::string& text, const std::string& what) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) {
+    ++count;
+  }
+  return count;
+}
+
+TEST(GateTable, ShowsVerdictsFiguresAndWhatWasNotCompared) {
+  const std::string text = render_gate_table(mixed_result(), 100);
+  EXPECT_THAT(text, HasSubstr("REGRESSED ddp, 2 devices, ring"));
+  EXPECT_THAT(text, HasSubstr("median step"));
+  EXPECT_THAT(text, HasSubstr("20.0 % worse"));
+  EXPECT_THAT(text, HasSubstr("repetitions a side would decide"));
+  EXPECT_THAT(text, AllOf(HasSubstr("not compared:"), HasSubstr("ddp, 5 devices, ring")));
+  EXPECT_THAT(text, HasSubstr("3 pairs compared (1 REGRESSED, 1 INCONCLUSIVE, 1 PASS), 1 group"));
+  EXPECT_THAT(text, Not(HasSubstr("\x01")));
+}
+
+TEST(GateMarkdown, IsATableThatHostileTextCannotBreak) {
+  const std::string text = render_gate_markdown(mixed_result());
+  EXPECT_THAT(text, HasSubstr("| pair |"));
+  EXPECT_THAT(text, HasSubstr("&lt;b>&amp;"));
+  EXPECT_THAT(text, HasSubstr("\\|"));
+  EXPECT_THAT(text, AllOf(HasSubstr("<details>"), HasSubstr("</details>")));
+  // Every row of the first table has its seven cells.
+  std::istringstream lines(text);
+  int rows = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("| ddp")) continue;
+    ++rows;
+    EXPECT_EQ(count_of(line, "|") - count_of(line, "\\|"), 8u) << line;
+  }
+  EXPECT_EQ(rows, 3);
+}
+
+TEST(GateJson, IsValidAgainstItsSchema) {
+  Report failed = gate_report(steady());
+  failed.runs[0].status = Status::failed;
+  Report diverged = gate_report(steady());
+  diverged.runs[0].epochs.back().train_loss = std::numeric_limits<double>::infinity();
+  for (const GateResult& result :
+       {mixed_result(), check_one(gate_report({0.02}), gate_report({0.03})),
+        check_one(failed, gate_report(steady())), check_one(diverged, gate_report(steady()))}) {
+    const auto json = nlohmann::json::parse(render_gate_json(result));
+    EXPECT_THAT(ddpbench::test::schema_errors(json, DDPBENCH_CHECK_SCHEMA), IsEmpty());
+    EXPECT_EQ(json["verdict"], to_string(result.verdict));
+    EXPECT_EQ(json["pairs"].size(), result.pairs.size());
+  }
+}
+
+TEST(GateJunit, IsWellFormedWithOneCaseAFigure) {
+  const std::string text = render_gate_junit(mixed_result());
+  EXPECT_EQ(xml_error(text), "") << text;
+  // Three pairs of six figures and one for the runs; one group alone.
+  EXPECT_THAT(text, HasSubstr("<testsuites name=\"ddpbench check\" tests=\"22\" "));
+  EXPECT_EQ(count_of(text, "<testcase "), 22u);
+  EXPECT_EQ(count_of(text, "<failure "), 3u);  // median, p95, throughput
+  EXPECT_EQ(count_of(text, "<skipped "), 1u);
+  EXPECT_GE(count_of(text, "<error "), 1u);
+  EXPECT_THAT(text, HasSubstr("&lt;b&gt;&amp;&quot;"));
+}
+
+TEST(GateJunit, ShowsARunThatFailedWhereNoFigureDoes) {
+  Report fresh = gate_report(steady());
+  fresh.runs[0].status = Status::failed;
+  const std::string text = render_gate_junit(check_one(fresh, gate_report(steady())));
+  EXPECT_EQ(count_of(text, "<failure "), 1u);
+  EXPECT_THAT(text, HasSubstr("name=\"runs\"><failure"));
+}
+
+TEST(GateGithub, EscapesWhatWouldEndAnAnnotation) {
+  const std::string text = render_gate_github(mixed_result());
+  std::vector<std::string> kinds;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    kinds.push_back(line.substr(0, line.find(' ')));
+    EXPECT_THAT(line, StartsWith("::"));
+    // Of the title only what is escaped may be in there.
+    const std::string title = line.substr(line.find("title=") + 6);
+    EXPECT_THAT(title.substr(0, title.find("::")), Not(HasSubstr(",")));
+  }
+  EXPECT_THAT(kinds, ElementsAre("::error", "::warning", "::warning", "::notice"));
+  EXPECT_THAT(text, HasSubstr("slow%3A 100%25%2C <b>&\"|%0A%3A%3Aerror"));
+  EXPECT_THAT(text, HasSubstr("%0AREGRESSED: median step 20.0 %25 worse"));
+}
+
+TEST(GateGithub, HasNoErrorWhereAllPasses) {
+  const std::string text =
+      render_gate_github(check_one(gate_report(steady()), gate_report(steady())));
+  EXPECT_THAT(text, StartsWith("::notice title=ddpbench check::PASS: 1 pair compared"));
+}
+
+}  // namespace
+}  // namespace ddpbench::report

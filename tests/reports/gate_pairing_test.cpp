@@ -1,0 +1,286 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the gate compares with what, and what it makes of runs that did not end well.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "kernels/runtime/error.h"
+#include "tests/reports/gate_support.h"
+
+namespace ddpbench::report {
+namespace {
+
+using test::check_one;
+using test::gate_report;
+using test::steady;
+using testing::AllOf;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+// The message of the ConfigError that checking these ends with.
+std::string refusal(const Report& fresh, const Report& base, const GateOptions& options = {}) {
+  try {
+    check_one(fresh, base, options);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+Report with_runs(Report report, void (*change)(report::Run&)) {
+  for (report::Run& run : report.runs) change(run);
+  return report;
+}
+
+struct Mismatch {
+  const char* key;
+  void (*change)(report::Run&);
+};
+
+class GateMismatch : public testing::TestWithParam<Mismatch> {};
+
+TEST_P(GateMismatch, IsRefusedWithBothValuesUnlessAllowed) {
+  const Report base = with_runs(gate_report(steady()), [](report::Run& run) {
+    run.strategy_options = {{"overlap", "on"}, {"bucket_cap_mb", "25"}};
+  });
+  const Report fresh = with_runs(base, GetParam().change);
+  EXPECT_THAT(refusal(fresh, base), AllOf(HasSubstr(GetParam().key), HasSubstr("baseline"),
+                                          HasSubstr("--allow-mismatch")));
+  GateOptions options;
+  options.allow_mismatch = {GetParam().key};
+  const GateResult result = check_one(fresh, base, options);
+  EXPECT_EQ(result.verdict, Verdict::pass);
+  EXPECT_THAT(result.pairs.at(0).notes, Contains(HasSubstr("differs, as allowed")));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    OfEachSetting, GateMismatch,
+    testing::Values(
+        Mismatch{"device", [](report::Run& run) { run.device = "cuda"; }},
+        Mismatch{"device_model", [](report::Run& run) { run.device_model = "Other"; }},
+        Mismatch{"threads_per_device", [](report::Run& run) { run.threads_per_device = 2; }},
+        Mismatch{"model", [](report::Run& run) { run.model = "lenet5"; }},
+        Mismatch{"parameters", [](report::Run& run) { run.parameters = 7; }},
+        Mismatch{"precision", [](report::Run& run) { run.precision = "bf16"; }},
+        Mismatch{"optimizer/name", [](report::Run& run) { run.optimizer_name = "adam"; }},
+        Mismatch{"optimizer/lr", [](report::Run& run) { run.optimizer["lr"] = 0.1; }},
+        Mismatch{"per_device_batch_size", [](report::Run& run) { run.per_device_batch_size = 32; }},
+        Mismatch{"global_batch_size", [](report::Run& run) { run.global_batch_size = 32; }},
+        Mismatch{"accumulation_steps", [](report::Run& run) { run.accumulation_steps = 2; }},
+        Mismatch{"scaling_mode", [](report::Run& run) { run.scaling_mode = "strong"; }},
+        Mismatch{"dataset/name", [](report::Run& run) { run.dataset_name = "cifar"; }},
+        Mismatch{"dataset/source", [](report::Run& run) { run.dataset_source = "synthetic"; }},
+        Mismatch{"dataset/train_samples", [](report::Run& run) { run.train_samples = 9; }},
+        Mismatch{"oversubscribed", [](report::Run& run) { run.oversubscribed = true; }},
+        Mismatch{"steps", [](report::Run& run) { run.step.count = 9; }},
+        Mismatch{"strategy_options/overlap",
+                 [](report::Run& run) { run.strategy_options["overlap"] = "off"; }},
+        Mismatch{"bucket_cap_mb",
+                 [](report::Run& run) { run.strategy_options["bucket_cap_mb"] = "1"; }}),
+    [](const auto& setting) {
+      std::string name = setting.param.key;
+      std::ranges::replace(name, '/', '_');
+      return name;
+    });
+
+TEST(GatePairing, NamesBothValuesOfAMismatch) {
+  const Report fresh =
+      with_runs(gate_report(steady()), [](report::Run& run) { run.global_batch_size = 256; });
+  EXPECT_THAT(refusal(fresh, gate_report(steady())),
+              AllOf(HasSubstr("global_batch_size: new 256, baseline 128"),
+                    HasSubstr("--allow-mismatch=global_batch_size")));
+}
+
+TEST(GatePairing, DoesNotCompareLossesOfDifferentAmountsOfTraining) {
+  GateOptions options;
+  options.allow_mismatch = {"steps"};
+  const Report fresh = with_runs(gate_report(steady()), [](report::Run& run) {
+    run.step.count = 9;
+    run.epochs.back().train_loss *= 3;
+  });
+  EXPECT_EQ(check_one(fresh, gate_report(steady()), options).verdict, Verdict::pass);
+}
+
+TEST(GatePairing, TakesASettingThatOneSideDidNotRecordForEqual) {
+  const Report fresh = with_runs(
+      gate_report(steady()), [](report::Run& run) { run.strategy_options["new_option"] = "1"; });
+  EXPECT_EQ(check_one(fresh, gate_report(steady())).verdict, Verdict::pass);
+}
+
+TEST(GatePairing, ListsWhatHasNoCounterpart) {
+  Report fresh = gate_report(steady()), base = gate_report(steady());
+  fresh.runs.push_back(test::gate_run(0.02));
+  fresh.runs.back().world_size = 4;
+  base.runs.push_back(test::gate_run(0.02));
+  base.runs.back().backend = "nccl";
+  base.runs.push_back(base.runs.back());
+  const GateResult result = check_one(fresh, base);
+  EXPECT_EQ(result.pairs.size(), 1u);
+  ASSERT_EQ(result.uncompared.size(), 2u);
+  EXPECT_TRUE(result.uncompared[0].fresh);
+  EXPECT_EQ(result.uncompared[0].key.world_size, 4);
+  EXPECT_FALSE(result.uncompared[1].fresh);
+  EXPECT_EQ(result.uncompared[1].repetitions, 2u);
+}
+
+TEST(GatePairing, RefusesWhenNothingIsPaired) {
+  const Report base = with_runs(gate_report(steady()), [](report::Run& run) { run.servers = 1; });
+  EXPECT_THAT(refusal(gate_report(steady()), base), HasSubstr("nothing to compare"));
+  EXPECT_THAT(refusal(gate_report({}), gate_report({})), HasSubstr("there are no runs"));
+}
+
+TEST(GatePairing, TakesSeveralFilesForRepetitions) {
+  std::vector<Report> fresh, base;
+  for (const double median_s : steady()) {
+    fresh.push_back(gate_report({1.1 * median_s}));
+    base.push_back(gate_report({median_s}));
+  }
+  const GateResult result = check_reports(fresh, base, {});
+  EXPECT_EQ(result.pairs.at(0).fresh_repetitions, 5u);
+  EXPECT_EQ(result.verdict, Verdict::regressed);
+}
+
+// A sweep over batch sizes: cells of equal settings find each other and never mix.
+TEST(GatePairing, KeepsTheCellsOfASweepApart) {
+  const Report small = gate_report(steady());
+  const Report large = with_runs(gate_report(steady(3)), [](report::Run& run) {
+    run.per_device_batch_size = 128;
+    run.global_batch_size = 256;
+  });
+  const Report fresh[] = {large, small}, base[] = {small, large};
+  const GateResult result = check_reports(fresh, base, {});
+  EXPECT_EQ(result.verdict, Verdict::pass);
+  ASSERT_EQ(result.pairs.size(), 2u);
+  EXPECT_EQ(result.pairs[0].setting, "global_batch_size=256, per_device_batch_size=128");
+  EXPECT_EQ(result.pairs[0].fresh_repetitions, 5u);
+  const Report only_small[] = {small};
+  EXPECT_EQ(check_reports(only_small, base, {}).uncompared.size(), 1u);
+}
+
+TEST(GatePairing, WarnsWhenOneSideWasMeasuredBeforeTheOther) {
+  Report fresh = gate_report(steady());
+  const Report base = gate_report(steady());
+  EXPECT_THAT(check_one(fresh, base).notes, IsEmpty());
+  fresh.started_at = "2026-02-01T12:00:00Z";
+  fresh.finished_at = "2026-02-01T12:01:00Z";
+  EXPECT_THAT(check_one(fresh, base).notes, ElementsAre(HasSubstr("in turn")));
+  fresh.environment.hosts = {"other"};
+  EXPECT_THAT(check_one(fresh, base).notes, Contains(HasSubstr("different hosts")));
+}
+
+void fail(report::Run& run) {
+  run.status = Status::failed;
+  run.error = ErrorInfo{"signal", 1, "node", 9, 5, "backward", "", "killed by SIGKILL"};
+  run.step = {};
+  run.epochs.clear();
+  run.parameters = 0;
+}
+
+TEST(GateHealth, FlagsARunThatFailsNow) {
+  Report fresh = gate_report(steady());
+  fail(fresh.runs[2]);
+  const GateResult result = check_one(fresh, gate_report(steady()));
+  EXPECT_EQ(result.verdict, Verdict::regressed);
+  EXPECT_EQ(result.pairs[0].fresh_repetitions, 4u);
+  EXPECT_THAT(result.pairs[0].notes,
+              Contains(AllOf(HasSubstr("1 of 5"), HasSubstr("killed by SIGKILL"))));
+  // All of them: no figures, the same verdict.
+  for (report::Run& run : fresh.runs) fail(run);
+  const GateResult all = check_one(fresh, gate_report(steady()));
+  EXPECT_EQ(all.verdict, Verdict::regressed);
+  EXPECT_THAT(all.pairs[0].figures, IsEmpty());
+}
+
+TEST(GateHealth, IsInconclusiveWhereTheBaselineFailedAtTimesToo) {
+  Report fresh = gate_report(steady()), base = gate_report(steady());
+  fail(fresh.runs[2]);
+  fail(base.runs[0]);
+  EXPECT_EQ(check_one(fresh, base).verdict, Verdict::inconclusive);
+}
+
+TEST(GateHealth, FlagsAVerificationThatFailsNow) {
+  Report fresh = gate_report(steady());
+  fresh.runs[0].verification.status = "failed";
+  fresh.runs[0].verification.reason = "fc1 differs";
+  const GateResult result = check_one(fresh, gate_report(steady()));
+  EXPECT_EQ(result.verdict, Verdict::regressed);
+  EXPECT_THAT(result.pairs[0].notes, Contains(HasSubstr("fc1 differs")));
+}
+
+TEST(GateHealth, NeverPassesWhatWasSkippedInterruptedOrNotVerified) {
+  const Report base = gate_report(steady());
+  for (const Status status : {Status::skipped, Status::interrupted}) {
+    Report fresh = base;
+    fresh.runs[4].status = status;
+    fresh.runs[4].reason = "no device";
+    EXPECT_EQ(check_one(fresh, base).verdict, Verdict::inconclusive);
+  }
+  Report fresh = base;
+  for (report::Run& run : fresh.runs) run.verification.status = "off";
+  EXPECT_EQ(check_one(fresh, base).verdict, Verdict::inconclusive);
+  EXPECT_EQ(check_one(fresh, fresh).verdict, Verdict::pass);
+  EXPECT_EQ(check_one(base, fresh).verdict, Verdict::pass);
+}
+
+TEST(GateHealth, StillFlagsWhatIsSlowerAmongRunsThatWereInterrupted) {
+  Report fresh = gate_report(steady(1.2));
+  fresh.runs[4].status = Status::interrupted;
+  EXPECT_EQ(check_one(fresh, gate_report(steady())).verdict, Verdict::regressed);
+}
+
+// Nothing to hold a new run against is no verdict, but is not silent either.
+TEST(GateHealth, ListsPairsWhoseBaselineFailed) {
+  Report fresh = gate_report(steady()), base = gate_report(steady());
+  base.runs.push_back(test::gate_run(0.02));
+  base.runs.back().world_size = 4;
+  fail(base.runs.back());
+  fresh.runs.push_back(test::gate_run(0.02));
+  fresh.runs.back().world_size = 4;
+  const GateResult result = check_one(fresh, base);
+  EXPECT_EQ(result.verdict, Verdict::pass);
+  ASSERT_EQ(result.uncompared.size(), 1u);
+  EXPECT_THAT(result.uncompared[0].reason,
+              AllOf(HasSubstr("killed by SIGKILL"), HasSubstr("the new runs have")));
+}
+
+// A run that was skipped knows neither its backend nor its batch.
+TEST(GateHealth, FindsTheCounterpartOfASkippedRun) {
+  Report fresh = gate_report({});
+  report::Run skipped;
+  skipped.status = Status::skipped;
+  skipped.reason = "no CUDA device is here";
+  skipped.strategy = "ddp";
+  skipped.world_size = 2;
+  skipped.device = "cpu";
+  fresh.runs = {skipped};
+  const GateResult result = check_one(fresh, gate_report(steady()));
+  EXPECT_EQ(result.verdict, Verdict::inconclusive);
+  EXPECT_EQ(result.pairs.at(0).key.backend, "ring");
+  EXPECT_THAT(result.pairs[0].notes, Contains(HasSubstr("no CUDA device is here")));
+}
+
+TEST(GateHealth, MarksPlantedFaults) {
+  Report fresh = gate_report(steady(1.2));
+  for (report::Run& run : fresh.runs) run.injected = "slow:rank=1,phase=backward,percent=25";
+  const GateResult result = check_one(fresh, gate_report(steady()));
+  EXPECT_EQ(result.pairs[0].fresh_injected, "slow:rank=1,phase=backward,percent=25");
+  EXPECT_THAT(result.pairs[0].base_injected, IsEmpty());
+}
+
+TEST(GateSettings, KnowsWholeKeysTheirGroupsAndTheirLastParts) {
+  const Report report = with_runs(gate_report(steady()), [](report::Run& run) {
+    run.strategy_options = {{"overlap", "on"}};
+  });
+  const auto keys = gate_setting_keys(std::span(&report, 1), {});
+  for (const char* key : {"device_model", "optimizer", "optimizer/lr", "lr", "overlap"}) {
+    EXPECT_THAT(keys, Contains(key));
+  }
+  EXPECT_THAT(keys, Not(Contains("strategy")));
+}
+
+}  // namespace
+}  // namespace ddpbench::report

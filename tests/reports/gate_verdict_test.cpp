@@ -1,0 +1,215 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the gate decides of which repetitions.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tests/reports/gate_support.h"
+
+namespace ddpbench::report {
+namespace {
+
+using test::check_one;
+using test::figure_of;
+using test::gate_report;
+using test::steady;
+using testing::Contains;
+using testing::HasSubstr;
+
+TEST(Gate, PassesRepetitionsThatDifferByNoiseOnly) {
+  const GateResult result =
+      check_one(gate_report({0.0201, 0.0199, 0.0200, 0.0203, 0.0198}), gate_report(steady()));
+  EXPECT_EQ(result.verdict, Verdict::pass);
+  EXPECT_EQ(result.pairs.at(0).base_repetitions, 5u);
+  EXPECT_EQ(result.pairs.at(0).figures.size(), 6u);
+}
+
+TEST(Gate, FlagsASlowdownBeyondTheMinimumEffect) {
+  const GateResult result = check_one(gate_report(steady(1.10)), gate_report(steady()));
+  EXPECT_EQ(result.verdict, Verdict::regressed);
+  const FigureVerdict& step = figure_of(result, "median_step_s");
+  EXPECT_EQ(step.verdict, Verdict::regressed);
+  EXPECT_NEAR(*step.change, 0.10, 1e-9);
+  EXPECT_LT(*step.change_low, 0.10);
+  EXPECT_GT(*step.change_high, 0.10);
+  EXPECT_LT(*step.p_worse, 0.001);
+  EXPECT_NEAR(*step.noise, 0.0114, 0.0002);
+  EXPECT_EQ(figure_of(result, "samples_per_s").verdict, Verdict::regressed);
+  EXPECT_EQ(figure_of(result, "peak_bytes").verdict, Verdict::pass);
+}
+
+TEST(Gate, PassesASignificantSlowdownBelowTheMinimumEffect) {
+  const GateResult result = check_one(gate_report(steady(1.03)), gate_report(steady()));
+  EXPECT_LT(*figure_of(result, "median_step_s").p_worse, 0.05);
+  EXPECT_EQ(result.verdict, Verdict::pass);
+}
+
+TEST(Gate, FlagsItWhenLessIsAllowed) {
+  GateOptions options;
+  options.max_slowdown = 0.02;
+  const GateResult result = check_one(gate_report(steady(1.03)), gate_report(steady()), options);
+  EXPECT_EQ(result.verdict, Verdict::regressed);
+}
+
+TEST(Gate, CallsASpeedUpAnImprovement) {
+  const GateResult result = check_one(gate_report(steady(0.9)), gate_report(steady()));
+  EXPECT_EQ(result.verdict, Verdict::improved);
+  EXPECT_LT(*figure_of(result, "median_step_s").change, 0);
+}
+
+TEST(Gate, IsInconclusiveWhenNoiseHidesTwiceTheMinimumEffect) {
+  const GateResult result = check_one(gate_report({0.018, 0.022, 0.020, 0.024, 0.0165}),
+                                      gate_report({0.017, 0.0215, 0.0205, 0.023, 0.018}));
+  EXPECT_EQ(result.verdict, Verdict::inconclusive);
+  const FigureVerdict& step = figure_of(result, "median_step_s");
+  ASSERT_TRUE(step.repetitions_needed);
+  EXPECT_GT(*step.repetitions_needed, 20);
+  EXPECT_LT(*step.repetitions_needed, 200);
+}
+
+TEST(Gate, SaysWhenNoReasonableNumberOfRepetitionsWouldDecide) {
+  const GateResult result =
+      check_one(gate_report({0.002, 2, 0.02, 40}), gate_report({0.003, 3, 0.01, 60}));
+  EXPECT_EQ(result.verdict, Verdict::inconclusive);
+  EXPECT_FALSE(figure_of(result, "median_step_s").repetitions_needed);
+  EXPECT_THAT(figure_of(result, "median_step_s").note, HasSubstr("1000"));
+}
+
+TEST(Gate, PassesEqualValuesWithoutVariance) {
+  for (const std::size_t repetitions : {1u, 2u, 5u}) {
+    const Report report = gate_report(std::vector<double>(repetitions, 0.02));
+    EXPECT_EQ(check_one(report, report).verdict, Verdict::pass) << repetitions;
+  }
+}
+
+TEST(Gate, DecidesWithoutATestWhereNothingVaries) {
+  const Report base = gate_report({0.02, 0.02, 0.02});
+  EXPECT_EQ(check_one(gate_report({0.022, 0.022, 0.022}), base).verdict, Verdict::regressed);
+  EXPECT_EQ(check_one(gate_report({0.0208, 0.0208, 0.0208}), base).verdict, Verdict::pass);
+  EXPECT_EQ(check_one(gate_report({0.0208, 0.0208, 0.0208}), base).tests, 0u);
+}
+
+TEST(Gate, DoesNotLetOneDisturbedRepetitionHideASlowdown) {
+  std::vector<double> disturbed = steady();
+  disturbed[2] *= 1.6;
+  const GateResult result = check_one(gate_report(steady(1.12)), gate_report(disturbed));
+  EXPECT_EQ(result.verdict, Verdict::regressed);
+  EXPECT_EQ(figure_of(result, "median_step_s").outliers, 1);
+  EXPECT_THAT(result.pairs[0].notes, Contains(HasSubstr("far from the others")));
+}
+
+TEST(Gate, FlagsMemoryOfTheLargestDevice) {
+  Report fresh = gate_report(steady());
+  for (report::Run& run : fresh.runs)
+    run.devices[1].peak_bytes = run.devices[0].peak_bytes * 11 / 10;
+  const GateResult result = check_one(fresh, gate_report(steady()));
+  EXPECT_EQ(figure_of(result, "peak_bytes").verdict, Verdict::regressed);
+  EXPECT_EQ(result.verdict, Verdict::regressed);
+  fresh = gate_report(steady());
+  for (report::Run& run : fresh.runs) run.devices[1].peak_bytes = run.devices[0].peak_bytes;
+  EXPECT_EQ(check_one(fresh, gate_report(steady())).verdict, Verdict::pass);
+}
+
+TEST(Gate, FlagsALossThatRoseAndAnAccuracyThatFell) {
+  Report fresh = gate_report(steady());
+  for (report::Run& run : fresh.runs) {
+    run.epochs.back().train_loss *= 1.2;
+    run.epochs.back().test_accuracy = Figure::of(0.97);
+  }
+  const GateResult result = check_one(fresh, gate_report(steady()));
+  EXPECT_EQ(figure_of(result, "final_train_loss").verdict, Verdict::regressed);
+  EXPECT_EQ(figure_of(result, "final_test_accuracy").verdict, Verdict::regressed);
+  EXPECT_NEAR(*figure_of(result, "final_test_accuracy").change, 0.0112, 1e-9);
+}
+
+TEST(Gate, FlagsTrainingThatDiverges) {
+  Report fresh = gate_report(steady());
+  fresh.runs[3].epochs.back().train_loss = std::numeric_limits<double>::quiet_NaN();
+  const GateResult result = check_one(fresh, gate_report(steady()));
+  EXPECT_EQ(figure_of(result, "final_train_loss").verdict, Verdict::regressed);
+  EXPECT_THAT(figure_of(result, "final_train_loss").note, HasSubstr("1 of 5"));
+  // The other way round there is nothing to hold the loss against.
+  const GateResult back = check_one(gate_report(steady()), fresh);
+  EXPECT_EQ(back.verdict, Verdict::pass);
+  EXPECT_THAT(back.pairs[0].notes, Contains(HasSubstr("final loss not compared")));
+}
+
+TEST(Gate, DoesNotLetANoisyTailAloneMakeAPairInconclusive) {
+  Report fresh = gate_report(steady()), base = gate_report(steady());
+  const double tails[] = {1.1, 1.9, 1.2, 2.4, 1.3};
+  for (std::size_t i = 0; i < 5; ++i) {
+    fresh.runs[i].step.time_s->p95 = 0.02 * tails[i];
+    base.runs[i].step.time_s->p95 = 0.02 * tails[4 - i] * 0.95;
+  }
+  const GateResult result = check_one(fresh, base);
+  EXPECT_EQ(figure_of(result, "p95_step_s").verdict, Verdict::inconclusive);
+  EXPECT_EQ(result.verdict, Verdict::pass);
+}
+
+// Two repetitions a side of a noisy machine: one alone is significant, among many pairs it is not.
+TEST(Gate, CorrectsForTheNumberOfPairs) {
+  const std::vector<double> slow = {0.0215, 0.0225, 0.0220};
+  const std::vector<double> base = {0.0195, 0.0205, 0.0200};
+  const GateResult one = check_one(gate_report(slow), gate_report(base));
+  Report many_fresh, many_base;
+  for (int pair = 0; pair < 20; ++pair) {
+    for (std::size_t i = 0; i < base.size(); ++i) {
+      // Noise that differs from pair to pair, so that variances lend each other nothing.
+      const double scale = std::pow(10, -pair);
+      many_fresh.runs.push_back(
+          test::gate_run(pair == 0 ? slow[i] : 0.02 + scale * (base[i] - 0.02)));
+      many_base.runs.push_back(
+          test::gate_run(pair == 0 ? base[i] : 0.02 + scale * (base[i] - 0.02)));
+      many_fresh.runs.back().world_size = many_base.runs.back().world_size = pair + 2;
+    }
+  }
+  const GateResult many = check_one(many_fresh, many_base);
+  EXPECT_GT(many.tests, one.tests);
+  EXPECT_GT(*figure_of(many, "median_step_s").p_worse,
+            2 * *figure_of(one, "median_step_s").p_worse);
+}
+
+TEST(GateWithOneRepetition, SaysSoAndJudgesByTheNoiseWithinTheRuns) {
+  Report base = gate_report({0.02}), fresh = gate_report({0.024});
+  for (Report* report : {&base, &fresh}) {
+    report::Run& run = report->runs[0];
+    const double median_s = run.step.time_s->median;
+    run.step.samples_s.clear();
+    for (int i = 0; i < 200; ++i) {
+      run.step.samples_s.push_back(median_s * (1 + 0.01 * std::sin(i)));
+    }
+    run.step.count = 200;
+  }
+  const GateResult result = check_one(fresh, base);
+  EXPECT_EQ(result.verdict, Verdict::regressed);
+  EXPECT_THAT(result.pairs[0].notes, Contains(HasSubstr("one repetition a side")));
+  // The same difference within runs as restless as that.
+  for (Report* report : {&base, &fresh}) {
+    report::Run& run = report->runs[0];
+    for (std::size_t i = 0; i < 200; ++i) {
+      run.step.samples_s[i] *= 1 + 0.2 * std::sin(static_cast<double>(i) / 20);
+    }
+  }
+  EXPECT_EQ(check_one(fresh, base).verdict, Verdict::inconclusive);
+}
+
+TEST(GateWithOneRepetition, IsInconclusiveWithTooFewStepsToKnowTheNoise) {
+  const GateResult result = check_one(gate_report({0.024}), gate_report({0.02}));
+  EXPECT_EQ(result.verdict, Verdict::inconclusive);
+  EXPECT_FALSE(figure_of(result, "median_step_s").p_worse);
+  EXPECT_THAT(figure_of(result, "median_step_s").note, HasSubstr("too few steps"));
+  EXPECT_TRUE(figure_of(result, "median_step_s").repetitions_needed);
+}
+
+TEST(GateWithOneRepetition, OfOneSideUsesTheNoiseOfTheOther) {
+  const GateResult result = check_one(gate_report({0.026}), gate_report(steady()));
+  EXPECT_EQ(result.verdict, Verdict::regressed);
+  EXPECT_THAT(result.pairs[0].notes, Contains(HasSubstr("only one repetition of the new runs")));
+}
+
+}  // namespace
+}  // namespace ddpbench::report
