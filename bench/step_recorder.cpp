@@ -142,6 +142,9 @@ void StepRecorder::finish_record() {
   record_.comm_s = times.comm_s;
   record_.comm_overlapped_s = times.overlapped_s;
   record_.comm_wait_s = report::total_length(report::merge_intervals(waiting_));
+  // Waiting costs nothing while something else goes on.
+  compute_.insert(compute_.end(), communication_.begin(), communication_.end());
+  record_.comm_wait_exposed_s = report::communication_times(waiting_, compute_).exposed_s;
 }
 
 void StepRecorder::strike() {

@@ -62,9 +62,8 @@ struct Rank {
 std::vector<Rank> observed_ranks(const Run& run) {
   std::vector<Rank> ranks;
   for (const DeviceRow& device : run.devices) {
-    const bool known = std::ranges::any_of(ranks, [&](const Rank& rank) {
-      return rank.device->process_rank == device.process_rank;
-    });
+    const bool known = std::ranges::any_of(
+        ranks, [&](const Rank& rank) { return rank.device->process_rank == device.process_rank; });
     if (device.role == "server" || known || !unobserved(device.phases).empty()) continue;
     const double step_s = device.step_time_median_s.value.value_or(run.step.time_s->median);
     ranks.push_back({&device, rank_times(device.phases, step_s)});
@@ -74,9 +73,9 @@ std::vector<Rank> observed_ranks(const Run& run) {
 
 // Median over the repetitions of `single`, each member for itself.
 RankTimes baseline_times(const std::vector<const Run*>& runs, double divisor) {
-  constexpr std::array kMembers = {&RankTimes::step_s,      &RankTimes::input_s,
-                                   &RankTimes::forward_s,   &RankTimes::loss_s,
-                                   &RankTimes::backward_s,  &RankTimes::optimizer_s};
+  constexpr std::array kMembers = {&RankTimes::step_s,     &RankTimes::input_s,
+                                   &RankTimes::forward_s,  &RankTimes::loss_s,
+                                   &RankTimes::backward_s, &RankTimes::optimizer_s};
   RankTimes ideal;
   for (double RankTimes::*member : kMembers) {
     std::vector<double> values;
@@ -159,9 +158,8 @@ void split_compute(const Decomposition& result, StepParts& parts) {
   parts.compute_s = std::min(compute, result.ideal->compute_s());
   const double excess = compute - parts.compute_s;
   // Nothing runs beside forward: as much as it is slower, backward would be without communication.
-  const double slower = result.ideal->forward_s > 0
-                            ? std::max(1.0, rank.forward_s / result.ideal->forward_s)
-                            : 1.0;
+  const double slower =
+      result.ideal->forward_s > 0 ? std::max(1.0, rank.forward_s / result.ideal->forward_s) : 1.0;
   const double beyond = std::max(0.0, rank.backward_s - slower * result.ideal->backward_s);
   const double overlapped = std::max(0.0, rank.comm_s - rank.comm_exposed_s);
   parts.overlap_slowed_s = std::min({beyond, overlapped, excess});

@@ -44,7 +44,8 @@ struct StepRecord {
   std::array<double, kPhaseCount> phase_s{};  // time spent in each Phase; all 0 when not observed
   double comm_s = 0;                          // length of the union of the communication intervals
   double comm_overlapped_s = 0;               // part of it during which compute ran
-  double comm_wait_s = 0;                     // part of it spent waiting for peers to arrive
+  double comm_wait_s = 0;                     // time in which a collective waited for peers
+  double comm_wait_exposed_s = 0;             // part of it without compute or transfer beside it
   std::uint32_t phases_observed = 0;          // 1 when phase_s was taken in this step
   std::uint32_t reserved = 0;
 };
