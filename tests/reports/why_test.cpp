@@ -56,7 +56,7 @@ Run make_run(const char* strategy, const std::vector<Step>& ranks) {
 }
 
 BucketRow bucket(int index, double bytes, double ready, double start, double arrived, double end) {
-  return {index,       static_cast<std::uint64_t>(bytes), ready * kMs, start * kMs, arrived * kMs,
+  return {index,    static_cast<std::uint64_t>(bytes), ready * kMs, start * kMs, arrived * kMs,
           end * kMs};
 }
 
@@ -123,7 +123,8 @@ TEST(Why, BlamesTheLastBucketForWhatCouldBeHidden) {
 TEST(Why, AdvisesASmallerCapWhenALargeBucketComesLast) {
   const Step step = {.comm = 10, .exposed = 8};
   report::Run run = make_run("ddp", {step, step});
-  run.devices[0].buckets = {bucket(0, 1e6, 8, 8, 8, 10), bucket(1, 8 * 1048576, 18.2, 18.2, 18.3, 26.3)};
+  run.devices[0].buckets = {bucket(0, 1e6, 8, 8, 8, 10),
+                            bucket(1, 8 * 1048576, 18.2, 18.2, 18.3, 26.3)};
   EXPECT_EQ(verdict_of(run).advice, "try --bucket-cap-mb=2");
 }
 
@@ -190,7 +191,12 @@ TEST(Why, DoesNotBlameInputThatSingleWaitsForToo) {
 }
 
 TEST(Why, FindsATinyNetwork) {
-  const Step single = {.input = 0.005, .forward = 0.04, .backward = 0.08, .loss = 0.002, .update = 0.01, .gap = 0.02};
+  const Step single = {.input = 0.005,
+                       .forward = 0.04,
+                       .backward = 0.08,
+                       .loss = 0.002,
+                       .update = 0.01,
+                       .gap = 0.02};
   Step step = single;
   step.comm = step.exposed = 0.06;
   step.wait = step.wait_exposed = 0.05;
@@ -228,7 +234,8 @@ TEST(Why, FindsThePrimaryDevicesBottleneck) {
   }
   const Verdict verdict = verdict_of(run);
   EXPECT_EQ(verdict.cause, Cause::primary_device);
-  EXPECT_SAYS(verdict.sentence, "scatter 2.25 ms, replicate 2.25 ms, gather 2.25 ms, reduce 2.25 ms");
+  EXPECT_SAYS(verdict.sentence,
+              "scatter 2.25 ms, replicate 2.25 ms, gather 2.25 ms, reduce 2.25 ms");
   EXPECT_EQ(verdict.advice, "try --strategy=ddp");
 }
 
@@ -238,7 +245,8 @@ TEST(Why, FindsTooFewServers) {
   run.servers = 1;
   const Verdict verdict = verdict_of(run);
   EXPECT_EQ(verdict.cause, Cause::servers);
-  EXPECT_SAYS(verdict.sentence, "is 42 % of the step (14.0 ms of 33.2 ms): 4 workers share 1 server");
+  EXPECT_SAYS(verdict.sentence,
+              "is 42 % of the step (14.0 ms of 33.2 ms): 4 workers share 1 server");
   EXPECT_SAYS(verdict.advice, "--servers=4");
   EXPECT_NEAR(*part_of(verdict, "server_wait_s").seconds.value, 10 * kMs, kRounding);
 }
@@ -320,6 +328,14 @@ TEST(Why, ClaimsNothingWithoutABaselineWhenComputeIsTheStep) {
   EXPECT_EQ(verdict.advice, "add single to --strategy");
 }
 
+TEST(Why, SaysThatABusyMachineBlursTheVerdict) {
+  const Step step = {.comm = 40, .exposed = 30};
+  report::Run run = make_run("ddp", {step, step});
+  EXPECT_FALSE(says(verdict_of(run).sentence, "scatter"));
+  run.step.time_s->iqr = 0.31 * run.step.time_s->median;
+  EXPECT_SAYS(verdict_of(run).sentence, "step times scatter by 31 %");
+}
+
 TEST(Why, SaysThatPhasesWereNotObserved) {
   report::Run run = make_run("ddp", {Step{}, Step{}});
   for (auto* phases : {&run.phases, &run.devices[0].phases, &run.devices[1].phases}) {
@@ -344,7 +360,8 @@ TEST(Why, CutsPartsThatExceedTheStepAlike) {
   report::Run run = make_run("ddp", {step, step});
   run.step.time_s->median = 0.5 * step.total() * kMs;
   const Verdict verdict = verdict_of(run);  // adds them up
-  EXPECT_NEAR(*part_of(verdict, "comm_exposed_s").share.value, 30 / (step.total() - step.gap), 1e-9);
+  EXPECT_NEAR(*part_of(verdict, "comm_exposed_s").share.value, 30 / (step.total() - step.gap),
+              1e-9);
 }
 
 TEST(Why, SurvivesEveryRunOfTheSampleReport) {
