@@ -3,7 +3,6 @@
 #include "bench/report_output.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <array>
 #include <cstdio>
@@ -16,6 +15,7 @@
 #include "bench/terminal.h"
 #include "kernels/ops/backend.h"
 #include "kernels/runtime/error.h"
+#include "reports/atomic_file.h"
 #include "reports/metrics.h"
 #include "reports/why.h"
 
@@ -40,17 +40,10 @@ std::string default_report_path() {
 }
 
 void check_output_file(const std::string& path, const char* option, bool force) {
-  namespace fs = std::filesystem;
-  const fs::path parent = fs::absolute(path).parent_path();
-  if (!fs::is_directory(parent)) {
-    throw ConfigError(fmt::format("{}={}: there is no folder {}", option, path, parent.string()));
-  }
-  if (::access(parent.c_str(), W_OK) != 0) {
-    throw ConfigError(
-        fmt::format("{}={}: the folder {} cannot be written", option, path, parent.string()));
-  }
-  if (fs::exists(path) && !force) {
-    throw ConfigError(fmt::format("{}={}: it exists already; --force overwrites it", option, path));
+  try {
+    report::check_output_path(path, force);
+  } catch (const ConfigError& error) {
+    throw ConfigError(fmt::format("{}: {}", option, error.what()));
   }
 }
 
@@ -58,7 +51,7 @@ void check_output_file(const std::string& path, const char* option, bool force) 
 
 std::string choose_report_path(const Options& options) {
   const std::string path = options.json_path.empty() ? default_report_path() : options.json_path;
-  report::check_report_path(path, options.force);
+  check_output_file(path, "--json", options.force);
   if (!options.save_model.empty()) {
     check_output_file(options.save_model, "--save-model", options.force);
   }

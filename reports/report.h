@@ -197,12 +197,8 @@ std::string_view to_string(Status status);
 // reason.
 nlohmann::ordered_json to_json(const Report& report);
 
-// Writes to a temporary file in the same directory, syncs, renames. Without `force` an existing
-// file is a ConfigError, also when it appears meanwhile.
+// To a file, whole or not at all, and without `force` only to a new one (atomic_file.h).
 void write_report(const Report& report, const std::string& path, bool force);
-// What write_report would refuse, before any training starts: existing file, absent or unwritable
-// directory. Throws ConfigError.
-void check_report_path(const std::string& path, bool force);
 
 // The summary table for people, a row a run (no colour, at most `width` columns when width > 0).
 std::string render_table(const Report& report, int width);
