@@ -163,6 +163,36 @@ TEST_F(Recorder, RecordsStepsAloneWhenObservationIsOff) {
   EXPECT_TRUE(channels.buckets(0).empty());
 }
 
+TEST_F(Recorder, TracesPhasesAndCallsOfTheFirstTimedSteps) {
+  auto traced = launch::RankChannels::create({.step_capacity = 10, .trace_capacity = 100});
+  auto traced_writer = traced.writer(0);
+  StepRecorder recorder(device, *stream, traced_writer, {.trace_steps = 2});
+  const auto one_step = [&](bool timed) {
+    recorder.begin_step(0, timed);
+    recorder.begin(Phase::forward, *stream);
+    recorder.layers()->begin_call(7, *stream);
+    device.pass(0.25);
+    recorder.layers()->end_call(7, *stream);
+    device.pass(0.25);
+    recorder.end(Phase::forward, *stream);
+    recorder.end_step();
+  };
+  one_step(false);
+  const double begin = device.clock_s;
+  for (int i = 0; i < 5; ++i) one_step(true);
+  const auto records = traced.trace(0);
+  ASSERT_EQ(records.size(), 4u);
+  EXPECT_EQ(records[0].kind, launch::TraceRecord::Kind::phase);
+  EXPECT_EQ(records[0].which, static_cast<std::uint32_t>(Phase::forward));
+  EXPECT_NEAR(records[0].end_s - begin, 0.5, kRounding);
+  EXPECT_EQ(records[1].kind, launch::TraceRecord::Kind::layer);
+  EXPECT_EQ(records[1].which, 7u);
+  EXPECT_NEAR(records[1].end_s - begin, 0.25, kRounding);
+  EXPECT_EQ(records[3].step, 1u);
+}
+
+TEST_F(Recorder, HasNobodyToTellOfCallsWithoutATrace) { EXPECT_EQ(make().layers(), nullptr); }
+
 TEST_F(Recorder, ThrowsInThePlantedStep) {
   Injection injection;
   injection.kind = "throw";
