@@ -23,6 +23,7 @@
 #include "bench/report_output.h"
 #include "bench/run_collector.h"
 #include "bench/run_plan.h"
+#include "bench/run_trace.h"
 #include "kernels/runtime/error.h"
 #include "parallel/comm/store.h"
 
@@ -143,6 +144,7 @@ class JoinedWorld {
   Progress progress_;
   std::string report_path_;
   report::Report report_;
+  report::Trace trace_;
   RunSpec spec_;
   nn::ModelSpec model_;
   std::unique_ptr<comm::TcpStoreServer> server_;
@@ -372,12 +374,13 @@ void JoinedWorld::collect_what_is_left() {
 // Returns the exit code that the run itself gives.
 int JoinedWorld::write(const launch::SuperviseResult& result) {
   report::Run run = collect_run(spec_, channels_, result);
+  if (!options_.trace_path.empty()) add_run(trace_, spec_, channels_);
   if (startup_s_ > 0) run.time.startup_s = report::Figure::of(startup_s_);
   run.time.total_s = report::Figure::of(seconds_since(begin_));
   report_.status = run.status;
   report_.error = run.error;
   report_.runs.push_back(std::move(run));
-  finish_report(report_, options_, report_path_);
+  finish_report(report_, trace_, options_, report_path_);
   if (report_.status != report::Status::failed || result.failure) return 0;
   fmt::print(stderr, "ddpbench: {}\n", report_.error->message);
   return 1;  // what the ranks left is not what it should be

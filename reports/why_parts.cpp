@@ -87,6 +87,10 @@ RankTimes baseline_times(const std::vector<const Run*>& runs, double divisor) {
   return ideal;
 }
 
+double scatter_of(const Run& run) {
+  return run.step.time_s->median > 0 ? run.step.time_s->iqr / run.step.time_s->median : 0;
+}
+
 void find_baseline(const Report& report, const Run& run, Decomposition& result) {
   std::vector<const Run*> runs = baseline_runs(report, run);
   if (runs.empty()) {
@@ -100,6 +104,7 @@ void find_baseline(const Report& report, const Run& run, Decomposition& result) 
     result.no_baseline = "the phases of the single run were not observed";
     return;
   }
+  for (const Run* single : runs) result.scatter = std::max(result.scatter, scatter_of(*single));
   const bool strong = run.scaling_mode == "strong";
   result.ideal = baseline_times(runs, strong ? run.world_size : 1);
 }
@@ -127,18 +132,18 @@ void explain_stragglers(const std::vector<Rank>& ranks, double waited_s, Straggl
 }
 
 // A straggler arrives last, so it hardly waits while the others do. Waiting for servers, the same
-// for all, is taken off before.
+// for all, is taken off before; waiting that compute hides costs nothing.
 Stragglers find_stragglers(const std::vector<Rank>& ranks, bool servers) {
-  double least = ranks.front().times.wait_s;
+  double least = ranks.front().times.wait_exposed_s;
   double most = least;
   for (const Rank& rank : ranks) {
-    least = std::min(least, rank.times.wait_s);
-    most = std::max(most, rank.times.wait_s);
+    least = std::min(least, rank.times.wait_exposed_s);
+    most = std::max(most, rank.times.wait_exposed_s);
   }
   const double floor = servers ? least : 0;
   Stragglers found;
   for (const Rank& rank : ranks) {
-    if (rank.times.wait_s - floor <= kStragglerShare * (most - floor)) {
+    if (rank.times.wait_exposed_s - floor <= kStragglerShare * (most - floor)) {
       found.ranks.push_back(rank.device);
     }
   }
@@ -215,6 +220,7 @@ Decomposition decompose(const Report& report, const Run& run) {
     result.missing = "no step was timed";
     return result;
   }
+  result.scatter = scatter_of(run);
   find_baseline(report, run, result);
   const std::vector<Rank> ranks = observed_ranks(run);
   double least_wait_s = 0;

@@ -13,6 +13,9 @@
 namespace ddpbench::report {
 namespace {
 
+// Steady steps scatter by a few percent. Medians of parts say less the more they scatter.
+constexpr double kMuchScatter = 0.2;
+
 std::string milliseconds(double seconds) {
   const double ms = seconds * 1e3;
   return fmt::format("{:.{}f} ms", ms, ms < 0.1 ? 3 : ms < 10 ? 2 : 1);
@@ -236,6 +239,10 @@ std::string cause_sentence(Cause cause, const Report& report, const Run& run,
   std::string text = plain_sentence(cause, report, run, split);
   if (!split.no_baseline.empty()) {
     text += fmt::format(" (compared with nothing: {})", split.no_baseline);
+  }
+  if (split.scatter > kMuchScatter && split.missing.empty()) {
+    text += fmt::format(" (step times scatter by {:.0f} %: other load may blur this)",
+                        100 * split.scatter);
   }
   return text;
 }

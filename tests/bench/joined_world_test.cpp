@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "tests/bench/program.h"
+#include "tests/bench/trace_checker.h"
 
 namespace ddpbench {
 namespace {
@@ -82,6 +83,19 @@ TEST_F(JoinedWorld, WritesOneVerifiedReportFromRankZero) {
   EXPECT_EQ(run["verification"]["status"], "passed");
   EXPECT_EQ(run["step"]["count"], 6);
   EXPECT_EQ(run["devices"].size(), 2u);
+}
+
+TEST_F(JoinedWorld, TracesEveryRankInOneFile) {
+  const auto results =
+      program.run_together(arguments("ddp", {"--trace=trace.json"}), world(2, free_port()));
+  for (const auto& result : results) EXPECT_EQ(result.exit_code, 0) << result.err;
+  const json trace = json::parse(program.read("trace.json"));
+  EXPECT_THAT(test::trace_problems(trace), testing::IsEmpty());
+  for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(test::count_events(trace, rank, "step"), 6);
+    EXPECT_GT(test::count_events(trace, rank, "layer"), 0);
+    EXPECT_GT(test::count_events(trace, rank, "bucket"), 0);
+  }
 }
 
 TEST_F(JoinedWorld, TakesTheNextPortWhereTorchrunsAgentListens) {

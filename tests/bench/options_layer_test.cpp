@@ -104,6 +104,12 @@ TEST(OptionLayers, TheDeviceCountThatAllStandsForIsCheckedOnceItIsKnown) {
   EXPECT_THAT(message_of([&] { check_options(options); }), HasSubstr("--gpus=3"));
 }
 
+TEST(OptionLayers, ATraceNeedsObservationAndAFileOfItsOwn) {
+  EXPECT_EQ(options_of({"--trace=t.json"}).trace_steps, 20);
+  EXPECT_THAT(refusal({"--trace=t.json", "--observe=off"}), HasSubstr("--observe=off"));
+  EXPECT_THAT(refusal({"--trace=t.json", "--json=t.json"}), HasSubstr("t.json"));
+}
+
 TEST(OptionLayers, WeightsAreSavedByCommandsOfOneRunOnly) {
   const std::string save = "--save-model=w.safetensors";
   EXPECT_EQ(options_of({save}).save_model, "w.safetensors");

@@ -46,6 +46,7 @@ Options unusual() {
   options.oversubscribe = true;
   options.timeout_s = 0;
   options.json_path = "r.json";
+  options.trace_steps = 7;
   options.force = true;
   options.load_model = "loaded.safetensors";
   options.data_dir = "data";

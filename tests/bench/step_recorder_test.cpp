@@ -85,6 +85,23 @@ TEST_F(Recorder, SplitsCommunicationIntoHiddenExposedAndWaiting) {
   EXPECT_EQ(channels.buckets(0)[0].times.bytes, 64u);
 }
 
+TEST_F(Recorder, CountsWaitingAsExposedOnlyWhereNothingElseGoesOn) {
+  auto recorder = make();
+  recorder.begin_step(0, true);
+  const double begin = device.clock_s;
+  phase(recorder, Phase::backward, 1.0);   // 0 .. 1
+  phase(recorder, Phase::comm_wait, 1.0);  // 1 .. 2
+  const auto bucket = [&](double start, double arrived, double end) {
+    recorder.bucket({.start_s = begin + start, .arrived_s = begin + arrived, .end_s = begin + end});
+  };
+  bucket(0.8, 1.2, 1.4);  // waits behind backward until 1, exposed until 1.2
+  bucket(1.3, 1.7, 2.0);  // until 1.4 the first one moves, exposed until 1.7
+  recorder.end_step();
+  const auto& step = channels.steps(0)[0];
+  EXPECT_NEAR(step.comm_wait_s, 0.8, kRounding);
+  EXPECT_NEAR(step.comm_wait_exposed_s, 0.2 + 0.3, kRounding);
+}
+
 TEST_F(Recorder, CountsTransfersOfDataParallelAsExposedCommunication) {
   auto recorder = make();
   recorder.begin_step(0, true);
@@ -145,6 +162,36 @@ TEST_F(Recorder, RecordsStepsAloneWhenObservationIsOff) {
   EXPECT_NEAR(channels.steps(0)[0].end_s - channels.steps(0)[0].begin_s, 0.5, kRounding);
   EXPECT_TRUE(channels.buckets(0).empty());
 }
+
+TEST_F(Recorder, TracesPhasesAndCallsOfTheFirstTimedSteps) {
+  auto traced = launch::RankChannels::create({.step_capacity = 10, .trace_capacity = 100});
+  auto traced_writer = traced.writer(0);
+  StepRecorder recorder(device, *stream, traced_writer, {.trace_steps = 2});
+  const auto one_step = [&](bool timed) {
+    recorder.begin_step(0, timed);
+    recorder.begin(Phase::forward, *stream);
+    recorder.layers()->begin_call(7, *stream);
+    device.pass(0.25);
+    recorder.layers()->end_call(7, *stream);
+    device.pass(0.25);
+    recorder.end(Phase::forward, *stream);
+    recorder.end_step();
+  };
+  one_step(false);
+  const double begin = device.clock_s;
+  for (int i = 0; i < 5; ++i) one_step(true);
+  const auto records = traced.trace(0);
+  ASSERT_EQ(records.size(), 4u);
+  EXPECT_EQ(records[0].kind, launch::TraceRecord::Kind::phase);
+  EXPECT_EQ(records[0].which, static_cast<std::uint32_t>(Phase::forward));
+  EXPECT_NEAR(records[0].end_s - begin, 0.5, kRounding);
+  EXPECT_EQ(records[1].kind, launch::TraceRecord::Kind::layer);
+  EXPECT_EQ(records[1].which, 7u);
+  EXPECT_NEAR(records[1].end_s - begin, 0.25, kRounding);
+  EXPECT_EQ(records[3].step, 1u);
+}
+
+TEST_F(Recorder, HasNobodyToTellOfCallsWithoutATrace) { EXPECT_EQ(make().layers(), nullptr); }
 
 TEST_F(Recorder, ThrowsInThePlantedStep) {
   Injection injection;

@@ -146,6 +146,25 @@ TEST(RankChannels, CountRecordsBeyondTheCapacityAsDropped) {
   EXPECT_EQ(channels.buckets(0)[0].times.bucket, 1U) << "a dropped step was written over it";
 }
 
+TEST(RankChannels, KeepTraceRecordsApartFromBucketsAndResults) {
+  RankChannels channels = RankChannels::create(
+      {.ranks = 2, .bucket_capacity = 3, .trace_capacity = 2, .result_capacity = 8});
+  for (const int rank : {0, 1}) {
+    RankWriter writer = channels.writer(rank);
+    writer.result("result");
+    for (std::uint32_t i = 0; i < 3; ++i) {
+      writer.append(bucket_record(i));
+      writer.append(TraceRecord{.step = i, .which = 7 + i, .end_s = 1});
+    }
+  }
+  ASSERT_EQ(channels.trace(0).size(), 2U);
+  EXPECT_EQ(channels.trace(0)[1].which, 8U);
+  EXPECT_EQ(channels.dropped_trace(0), 1U);
+  EXPECT_EQ(channels.buckets(0)[2].times.bucket, 3U);
+  EXPECT_EQ(channels.result(0), "result");
+  EXPECT_EQ(channels.result(1), "result");
+}
+
 TEST(RankChannels, TakeResultsUpToTheCapacityAndRefuseLongerOnes) {
   RankChannels channels = RankChannels::create({.result_capacity = 5});
   RankWriter writer = channels.writer(0);

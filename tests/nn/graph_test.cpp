@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 
@@ -197,6 +198,34 @@ TEST(Graph, OfTheNotebooksBatchNeedsLittleMemory) {
   // Kept for backward: pooled maps 6.4 + 3.2 MB and one byte a pooled element 1.6 + 0.8 MB; the
   // pooled gradient 3.2 MB and one micro-batch's maps. All maps of the batch would take 103 MB.
   EXPECT_LT(peak_bytes(test.device(), MemoryCategory::activations), 20'000'000u);
+}
+
+// Writes down what runs, "+" at its begin and "-" at its end.
+class CallLog final : public LayerObserver {
+ public:
+  std::vector<std::string> lines;
+  void begin_call(std::size_t call, Stream&) override {
+    lines.push_back("+" + std::to_string(call));
+  }
+  void end_call(std::size_t call, Stream&) override { lines.push_back("-" + std::to_string(call)); }
+};
+
+TEST(Graph, TellsItsObserverOfEveryCallInTheOrderOfTheirNames) {
+  TestGraph test(simple_cnn(), onednn, {.batch = 16, .micro_batch = 4});
+  const auto& names = test.graph().call_names();
+  CallLog log;
+  test.graph().observe_layers(&log);
+  test.train();
+  test.graph().observe_layers(nullptr);
+  test.train();
+  ASSERT_EQ(log.lines.size(), 2 * names.size());
+  for (std::size_t call = 0; call < names.size(); ++call) {
+    EXPECT_EQ(log.lines[2 * call], "+" + std::to_string(call));
+    EXPECT_EQ(log.lines[2 * call + 1], "-" + std::to_string(call));
+  }
+  EXPECT_EQ(names.front(), "conv1 forward, micro-batch 1 of 4");
+  EXPECT_EQ(names.back(), "conv1 backward, micro-batch 1 of 4");
+  EXPECT_NE(std::find(names.begin(), names.end(), "fc1+relu3 backward"), names.end());
 }
 
 TEST(Graph, AllocatesNothingInAStep) {

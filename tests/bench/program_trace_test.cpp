@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Traces and verdicts of real runs.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "tests/bench/program.h"
+#include "tests/bench/trace_checker.h"
+
+namespace ddpbench {
+namespace {
+
+using nlohmann::json;
+using test::count_events;
+using test::Program;
+using test::small_run;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr const char* kConfig = R"({
+  "model": "lenet5", "batch_size": 8, "epochs": 1, "steps": 6, "warmup_steps": 2,
+  "verify_steps": 0, "timeout": 60,
+  "dataset": {"name": "mnist", "on_missing": "synthesize", "mean": 0.1307, "std": 0.3081}})";
+
+json trace_of(const Program& program) { return json::parse(program.read("trace.json")); }
+
+TEST(Trace, HasEveryRankPhaseAndBucketOfTheFirstSteps) {
+  Program program;
+  program.write("lenet.json", kConfig);
+  const auto result =
+      program.run(small_run("ddp", {"--trace=trace.json", "--trace-steps=4", "--steps=6",
+                                    "--first-bucket-mb=0.1", "--bucket-cap-mb=0.1"}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("trace: trace.json\nreport: "));
+  const json trace = trace_of(program);
+  EXPECT_THAT(test::trace_problems(trace), IsEmpty());
+  EXPECT_THAT(test::process_names(trace), ElementsAre("ddp x2 rank 0", "ddp x2 rank 1"));
+  const json devices = program.report()["runs"][0]["devices"];
+  for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(count_events(trace, rank, "step"), 4);
+    for (const char* phase : {"data_wait", "forward", "loss", "backward", "optimizer"}) {
+      EXPECT_EQ(count_events(trace, rank, "phase", phase), 4) << phase;
+    }
+    EXPECT_GE(count_events(trace, rank, "layer", "conv1"), 8);
+    const json buckets = devices[rank]["buckets"];
+    EXPECT_GE(buckets.size(), 2u);
+    for (const json& bucket : buckets) {
+      const std::string name = "bucket " + std::to_string(bucket["bucket"].get<int>());
+      EXPECT_EQ(count_events(trace, rank, "bucket", name), 4) << name;
+    }
+  }
+}
+
+TEST(Trace, OfAnInterruptedRunHasWhatWasDone) {
+  Program program;
+  program.write("lenet.json", kConfig);
+  const auto result = program.run(
+      small_run("ddp", {"--trace=trace.json", "--epochs=50", "--steps=100000", "--timeout=0"}),
+      [&](int pid) {
+        EXPECT_TRUE(Program::wait_until([&] { return program.processes().size() >= 3; }));
+        ::usleep(3'000'000);  // well past set-up, into the epoch
+        ::kill(pid, SIGINT);
+      });
+  EXPECT_EQ(result.exit_code, 130) << result.err;
+  const json trace = trace_of(program);
+  EXPECT_THAT(test::trace_problems(trace), IsEmpty());
+  EXPECT_GT(count_events(trace, 0, "step"), 0);
+}
+
+TEST(Trace, IsRefusedBeforeTheTrainingWhereItCouldNotBeWritten) {
+  Program program;
+  program.write("lenet.json", kConfig);
+  program.write("trace.json", "mine");
+  const auto result = program.run(small_run("ddp", {"--trace=trace.json"}));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("--trace"));
+  EXPECT_EQ(program.read("trace.json"), "mine");
+}
+
+// The wait is by far the longest part of the step, so that no load on the machine hides it.
+TEST(Verdict, NamesTheRankThatWasMadeSlow) {
+  Program program;
+  program.write("lenet.json", kConfig);
+  const auto result = program.run(small_run(
+      "single,ddp", {"--steps=20", "--inject=slow:rank=1,phase=backward,percent=2000"}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const json why = program.report()["runs"][1]["why"];
+  EXPECT_EQ(why["cause"], "slow_rank") << why;
+  EXPECT_THAT(why["sentence"].get<std::string>(), HasSubstr("waiting for rank 1"));
+  EXPECT_THAT(result.out, HasSubstr("Why: ddp on 2 devices: "));
+  EXPECT_THAT(program.run({"show", "report.json"}).out, HasSubstr("Why: ddp on 2 devices: "));
+}
+
+}  // namespace
+}  // namespace ddpbench

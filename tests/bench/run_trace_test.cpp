@@ -1,0 +1,172 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// From records of known times to Chrome trace events.
+#include "bench/run_trace.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "bench/rank_result.h"
+#include "tests/bench/trace_checker.h"
+
+namespace ddpbench::bench {
+namespace {
+
+using launch::TraceRecord;
+using nlohmann::json;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+RunSpec spec_of(const std::string& strategy, int traced_steps) {
+  RunSpec spec;
+  spec.cell = {.strategy = strategy, .world_size = 2, .servers = strategy == "ps" ? 1 : 0};
+  spec.options.trace_path = "trace.json";
+  spec.options.trace_steps = traced_steps;
+  return spec;
+}
+
+launch::RankChannels make_channels(std::size_t trace_capacity = 100) {
+  return launch::RankChannels::create({.ranks = 2,
+                                       .step_capacity = 10,
+                                       .bucket_capacity = 10,
+                                       .trace_capacity = trace_capacity});
+}
+
+void write_result(launch::RankWriter& writer, const std::string& host) {
+  RankResult result;
+  result.host = host;
+  result.calls = {"conv1 forward, micro-batch 1 of 2", "conv1 backward"};
+  writer.result(to_json_text(result));
+}
+
+// A step from `begin` on that lasts 10: forward 1 to 3 with a call, backward 3 to 7, two buckets
+// that are on their way at the same time.
+void write_step(launch::RankWriter& writer, std::uint32_t number, double begin) {
+  writer.append(launch::StepRecord{.step = number, .begin_s = begin, .end_s = begin + 10});
+  const auto trace = [&](TraceRecord::Kind kind, std::uint32_t which, double from, double to) {
+    writer.append(TraceRecord{
+        .step = number, .kind = kind, .which = which, .begin_s = begin + from, .end_s = begin + to});
+  };
+  const auto phase = [](Phase which) { return static_cast<std::uint32_t>(which); };
+  trace(TraceRecord::Kind::phase, phase(Phase::data_wait), 0, 1);
+  trace(TraceRecord::Kind::phase, phase(Phase::forward), 1, 3);
+  trace(TraceRecord::Kind::phase, phase(Phase::backward), 3, 7);
+  trace(TraceRecord::Kind::layer, 0, 1.25, 2.5);
+  const auto bucket = [&](std::uint32_t index, double ready, double start, double arrived,
+                          double end) {
+    writer.append(launch::BucketRecord{
+        .step = number,
+        .times = {index, 64, begin + ready, begin + start, begin + arrived, begin + end}});
+  };
+  bucket(0, 4, 4.5, 6, 9);
+  bucket(1, 7, 7, 8, 9.5);
+}
+
+json trace_of(const RunSpec& spec, const launch::RankChannels& channels) {
+  report::Trace trace;
+  add_run(trace, spec, channels);
+  return json::parse(report::to_chrome_json(trace));
+}
+
+const json& event_named(const json& trace, int process, const std::string& name) {
+  for (const json& event : trace["traceEvents"]) {
+    if (event["pid"] == process && event["name"] == name) return event;
+  }
+  ADD_FAILURE() << "no event " << name;
+  return trace;
+}
+
+TEST(RunTrace, PlacesStepsPhasesCallsAndBucketsOfEveryRank) {
+  auto channels = make_channels();
+  for (int rank = 0; rank < 2; ++rank) {
+    auto writer = channels.writer(rank);
+    write_result(writer, "node");
+    write_step(writer, 0, 100 + rank);
+    write_step(writer, 1, 110 + rank);
+  }
+  const json trace = trace_of(spec_of("ddp", 5), channels);
+  EXPECT_THAT(test::trace_problems(trace), IsEmpty());
+  EXPECT_THAT(test::process_names(trace), ElementsAre("ddp x2 rank 0", "ddp x2 rank 1"));
+  for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(test::count_events(trace, rank, "step"), 2);
+    EXPECT_EQ(test::count_events(trace, rank, "epoch"), 1);
+    EXPECT_EQ(test::count_events(trace, rank, "phase", "backward"), 2);
+    EXPECT_EQ(test::count_events(trace, rank, "layer", "conv1 forward, micro-batch 1 of 2"), 2);
+    EXPECT_EQ(test::count_events(trace, rank, "bucket", "bucket 0"), 2);
+    EXPECT_EQ(test::count_events(trace, rank, "bucket", "bucket 1"), 2);
+    EXPECT_EQ(test::count_events(trace, rank, "waiting"), 4);
+  }
+  // Rank 1 began a second after rank 0, on the same clock.
+  EXPECT_EQ(event_named(trace, 0, "step 0")["ts"], 0.0);
+  EXPECT_EQ(event_named(trace, 1, "step 0")["ts"], 1e6);
+  EXPECT_EQ(event_named(trace, 0, "forward")["dur"], 2e6);
+  EXPECT_EQ(event_named(trace, 0, "bucket 0")["args"]["bytes"], 64);
+  EXPECT_EQ(event_named(trace, 0, "bucket 0 ready")["ts"], 4e6);
+  EXPECT_NE(event_named(trace, 0, "bucket 0")["tid"], event_named(trace, 0, "bucket 1")["tid"]);
+}
+
+TEST(RunTrace, LeavesStepsBeyondTheTracedOnesOut) {
+  auto channels = make_channels();
+  auto writer = channels.writer(0);
+  write_result(writer, "node");
+  for (std::uint32_t step = 0; step < 3; ++step) write_step(writer, step, 100 + 10 * step);
+  const json trace = trace_of(spec_of("ddp", 2), channels);
+  EXPECT_THAT(test::trace_problems(trace), IsEmpty());
+  EXPECT_EQ(test::count_events(trace, 0, "step"), 2);
+  EXPECT_EQ(test::count_events(trace, 0, "bucket"), 4);
+  // The epoch went on: its event says so.
+  EXPECT_EQ(event_named(trace, 0, "epoch 0")["dur"], 30e6);
+}
+
+TEST(RunTrace, NumbersTheProcessesOfFurtherRunsOnAndBeginsEachAtZero) {
+  auto first = make_channels(), second = make_channels();
+  for (int rank = 0; rank < 2; ++rank) {
+    auto a = first.writer(rank), b = second.writer(rank);
+    write_result(a, "node");
+    write_step(a, 0, 100);
+    write_result(b, "node");
+    write_step(b, 0, 500);
+  }
+  report::Trace trace;
+  add_run(trace, spec_of("ddp", 5), first);
+  add_run(trace, spec_of("ps", 5), second);
+  const json document = json::parse(report::to_chrome_json(trace));
+  EXPECT_THAT(test::trace_problems(document), IsEmpty());
+  EXPECT_THAT(test::process_names(document), ElementsAre("ddp x2 rank 0", "ddp x2 rank 1",
+                                                         "ps x2 rank 0", "ps x2 rank 1"));
+  EXPECT_EQ(event_named(document, 2, "step 0")["ts"], 0.0);
+  EXPECT_EQ(test::count_events(document, 2, "bucket", "push shard 0"), 1);
+  EXPECT_EQ(test::count_events(document, 2, "bucket", "pull shard 0"), 1);
+}
+
+TEST(RunTrace, LaysTheClocksOfHostsTogether) {
+  auto channels = make_channels();
+  for (int rank = 0; rank < 2; ++rank) {
+    auto writer = channels.writer(rank);
+    write_result(writer, rank == 0 ? "one" : "two");
+    write_step(writer, 0, rank == 0 ? 100 : 7e6);
+  }
+  const json trace = trace_of(spec_of("ddp", 5), channels);
+  EXPECT_EQ(event_named(trace, 1, "step 0")["ts"], 0.0);
+}
+
+TEST(RunTrace, SaysWhatDidNotFit) {
+  auto channels = make_channels(3);
+  auto writer = channels.writer(0);
+  write_result(writer, "node");
+  write_step(writer, 0, 100);
+  const json trace = trace_of(spec_of("ddp", 5), channels);
+  EXPECT_EQ(trace["otherData"]["dropped_of_ddp_x2"], "1 phases and layers");
+}
+
+TEST(RunTrace, OfARunWithoutAStepHasNoProcess) {
+  const json trace = trace_of(spec_of("ddp", 5), make_channels());
+  EXPECT_THAT(trace["traceEvents"], IsEmpty());
+}
+
+}  // namespace
+}  // namespace ddpbench::bench
