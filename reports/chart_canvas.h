@@ -60,7 +60,8 @@ class TextCanvas {
 // `text` in `columns`, shortened with "..." or filled with blanks, at the left or right.
 std::string fitted(const std::string& text, std::size_t columns, bool right = false);
 
-// Every heading (series) is shown once, above the rows; this is its text without control characters.
+// Every heading (series) is shown once, above the rows; this is its text without control
+// characters.
 std::string heading_of(const Chart& chart, std::size_t series);
 
 // "4*" where oversubscribed.

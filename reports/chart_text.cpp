@@ -120,10 +120,10 @@ std::string draw_text(const ScalingChart& chart, const TextOptions& options) {
   const char* mark = options.unicode ? "│" : "|";
   const bool repeated = std::ranges::any_of(
       chart.points, [](const ScalingPoint& point) { return point.samples_per_s.count > 1; });
-  canvas.line(fmt::format("devices, samples/s{}, efficiency{}",
-                          repeated ? " (of all repetitions)" : "",
-                          chart.ideals.size() == 1 ? fmt::format("; {}: ideal", mark) : ""),
-              2);
+  canvas.line(
+      fmt::format("devices, samples/s{}, efficiency{}", repeated ? " (of all repetitions)" : "",
+                  chart.ideals.size() == 1 ? fmt::format("; {}: ideal", mark) : ""),
+      2);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const ScalingPoint& point = chart.points[i];
     TextBar bar(canvas.cells(), most);

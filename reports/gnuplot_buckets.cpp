@@ -50,8 +50,10 @@ void panel(GnuplotPicture& picture, const BucketGroup& group, const Box& box, do
     tics.push_back(fmt::format("{} {}", gnuplot_tic(group.bars[i].label), i));
   }
   const double span = static_cast<double>(group.bars.size());
-  picture.line("set ytics ({}) scale 0; unset grid; set grid xtics linecolor rgb '#D0D0D0'",
-               fmt::join(tics, ", "));
+  picture.line(
+      "set ytics ({}) scale 0; unset grid; set grid xtics linetype 1 linewidth 0.6 linecolor rgb "
+      "'#D8D8D8'",
+      fmt::join(tics, ", "));
   picture.line("set yrange [{}:-0.5]; set xrange [0:{:.9g}]; set xlabel 'ms since the step began'",
                span - 0.5, most_s / kMillisecond * 1.02);
   if (keyed) picture.key_at(box.right + kKeyGap, box.top);

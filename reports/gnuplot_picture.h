@@ -36,8 +36,8 @@ struct LineLook {
 };
 LineLook line_look(std::size_t style);
 
-// "fillstyle pattern 4 ... linecolor rgb '...'" of a bar's part: colour and pattern, and brightness,
-// differ between neighbours.
+// "fillstyle pattern 4 ... linecolor rgb '...'" of a bar's part: colour and pattern, and
+// brightness, differ between neighbours.
 std::string part_look(std::size_t style);
 
 // Edges in pixels from the left and from the top of the body, below the captions.

@@ -10,7 +10,7 @@
 namespace ddpbench::report {
 namespace {
 
-constexpr double kPanel = 440, kHeight = 430, kLeft = 78, kGap = 70, kKeyGap = 24, kFont = 13;
+constexpr double kPanel = 440, kHeight = 440, kLeft = 92, kGap = 88, kKeyGap = 24, kFont = 13;
 constexpr int kLinearDevices = 8;  // beyond, powers of two are evenly spaced
 constexpr double kDodge = 0.012;   // of the axis: lines in one place stay apart
 constexpr double kPercent = 100;
@@ -51,12 +51,13 @@ void add_series(GnuplotPicture& picture, const ScalingChart& chart, std::size_t 
   }
   if (all.empty()) return;
   const LineLook look = line_look(chart.series[series].style);
-  elements.push_back(fmt::format("{} using 1:2 with lines linewidth 1.6 dashtype {} linecolor rgb '{}'",
-                                 picture.data(all), look.dash, look.color));
+  elements.push_back(
+      fmt::format("{} using 1:2 with lines linewidth 1.6 dashtype {} linecolor rgb '{}'",
+                  picture.data(all), look.dash, look.color));
   const auto markers = [&](const Rows& rows, int marker) {
     if (rows.empty()) return;
     elements.push_back(
-        fmt::format("{} using 1:2:3:4 with yerrorbars linewidth 1.4 pointsize 1 pointtype {} "
+        fmt::format("{} using 1:2:3:4 with yerrorbars linewidth 1.4 pointsize 0.8 pointtype {} "
                     "linecolor rgb '{}'",
                     picture.data(rows), marker, look.color));
   };
@@ -98,7 +99,7 @@ void add_key(const ScalingChart& chart, std::vector<std::string>& elements) {
   for (const ChartSeries& series : chart.series) {
     const LineLook look = line_look(series.style);
     elements.push_back(fmt::format(
-        "NaN with linespoints linewidth 1.6 dashtype {} pointtype {} pointsize 1 linecolor rgb "
+        "NaN with linespoints linewidth 1.6 dashtype {} pointtype {} pointsize 0.8 linecolor rgb "
         "'{}' title {}",
         look.dash, look.marker, look.color, gnuplot_quote(series.name)));
   }
@@ -109,7 +110,7 @@ void add_key(const ScalingChart& chart, std::vector<std::string>& elements) {
   }
   if (std::ranges::any_of(chart.points, &ScalingPoint::oversubscribed)) {
     elements.emplace_back(
-        "NaN with points pointtype 6 pointsize 1 linecolor rgb '#000000' title 'hollow: "
+        "NaN with points pointtype 6 pointsize 0.8 linecolor rgb '#000000' title 'hollow: "
         "oversubscribed'");
   }
 }
@@ -124,16 +125,16 @@ double key_width(const ScalingChart& chart) {
 }
 
 void throughput_panel(GnuplotPicture& picture, const ScalingChart& chart, const Axis& axis) {
-  picture.panel({kLeft, kLeft + kPanel, 20, kHeight - 60});
+  picture.panel({kLeft, kLeft + kPanel, 20, kHeight - 68});
   set_devices_axis(picture, chart, axis);
   picture.line("set ylabel 'samples / s'");
   picture.line("{}", axis.logarithmic() ? "set logscale y" : "set yrange [0:*]");
   std::vector<std::string> elements;
   add_ideals(chart, axis, elements, picture);
   for (std::size_t s = 0; s < chart.series.size(); ++s) {
-    add_series(picture, chart, s, axis,
-               [](const ScalingPoint& point) { return std::optional(point.samples_per_s); },
-               elements);
+    add_series(
+        picture, chart, s, axis,
+        [](const ScalingPoint& point) { return std::optional(point.samples_per_s); }, elements);
   }
   picture.plot(elements);
 }
@@ -147,7 +148,7 @@ std::optional<Spread> percent(const ScalingPoint& point) {
 
 void efficiency_panel(GnuplotPicture& picture, const ScalingChart& chart, const Axis& axis) {
   const double left = kLeft + kPanel + kGap;
-  picture.panel({left, left + kPanel, 20, kHeight - 60});
+  picture.panel({left, left + kPanel, 20, kHeight - 68});
   set_devices_axis(picture, chart, axis);
   picture.line("set ylabel 'efficiency / %'");
   double most = kPercent;
@@ -165,7 +166,8 @@ void efficiency_panel(GnuplotPicture& picture, const ScalingChart& chart, const 
   for (std::size_t s = 0; s < chart.series.size(); ++s) {
     add_series(picture, chart, s, axis, percent, elements);
   }
-  if (!any) picture.label("no efficiency: see below", left + kPanel / 2, kHeight / 2, kFont, "center");
+  if (!any)
+    picture.label("no efficiency: see below", left + kPanel / 2, kHeight / 2, kFont, "center");
   add_key(chart, elements);
   picture.plot(elements);
 }

@@ -86,8 +86,10 @@ std::string script(const StackedChart& chart, const PictureOptions& options, con
   GnuplotPicture picture(chart.caption, options, left + kPanel + kKeyGap + widest(keys) + 60,
                          kTop + body + kAxis);
   picture.panel({left, left + kPanel, kTop, kTop + body});
-  picture.line("set ytics ({}) scale 0; unset grid; set grid xtics linecolor rgb '#D0D0D0'",
-               fmt::join(tics, ", "));
+  picture.line(
+      "set ytics ({}) scale 0; unset grid; set grid xtics linetype 1 linewidth 0.6 linecolor rgb "
+      "'#D8D8D8'",
+      fmt::join(tics, ", "));
   picture.line("set yrange [{:.4f}:0]; set xrange [0:*]; set xlabel '{}'", span, unit.axis);
   picture.key_at(left + kPanel + kKeyGap, kTop);
   std::vector<std::string> elements;
