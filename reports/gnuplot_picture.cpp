@@ -14,6 +14,7 @@ namespace {
 constexpr double kFont = 13, kTitleFont = 17, kNoteFont = 11.5;  // pixels
 constexpr double kLeading = 1.35;                                // line height over font size
 constexpr double kEdge = 16;
+constexpr double kSample = 40;  // of a key's entry
 // Widest usual letters of DejaVu Sans, which a plain Debian has, are 0.6 em on average.
 constexpr double kEm = 0.6;
 constexpr std::size_t kLongestText = 200;  // code points
@@ -128,7 +129,7 @@ std::string terminal(const PictureOptions& options, double width, double height)
       break;
   }
   return fmt::format(
-      "pdfcairo noenhanced size {:.3f}in,{:.3f}in font 'Sans,{:.2f}' fontscale 1 linewidth 1{}",
+      "pdfcairo noenhanced size {:.3f}in,{:.3f}in font 'Sans,{:.2f}' fontscale 0.75 linewidth 1{}",
       width / kPixelsAnInch, height / kPixelsAnInch, kFont * font_scale(options.format), white);
 }
 
@@ -157,6 +158,12 @@ LineLook line_look(std::size_t style) {
 
 std::string part_look(std::size_t style) { return kParts[style % std::size(kParts)]; }
 
+double key_width(const std::vector<KeyEntry>& entries) {
+  double widest = 0;
+  for (const KeyEntry& entry : entries) widest = std::max(widest, text_width(entry.text, kFont));
+  return kSample + 10 + widest + kEdge;
+}
+
 GnuplotPicture::GnuplotPicture(const ChartCaption& caption, const PictureOptions& options,
                                double width, double height)
     : width_(width), font_scale_(font_scale(options.format)) {
@@ -178,7 +185,7 @@ GnuplotPicture::GnuplotPicture(const ChartCaption& caption, const PictureOptions
   line(
       "set border 3 linecolor rgb '#000000'; set tics nomirror; set grid linetype 1 linewidth 0.6 "
       "linecolor rgb '#D8D8D8'");
-  line("set key noautotitle Left reverse samplen 3 spacing 1.15 width 0");
+  line("unset key");
 }
 
 double GnuplotPicture::caption_line(const Line& text, double y) {
@@ -194,12 +201,30 @@ void GnuplotPicture::panel(const Box& box) {
        screen_x(box.right));
   line("set tmargin at screen {:.5f}; set bmargin at screen {:.5f}", screen_y(box.top),
        screen_y(box.bottom));
-  line("unset key; unset xlabel; unset ylabel; unset title; set xrange [*:*]; set yrange [*:*]");
+  line("unset xlabel; unset ylabel; unset title; set xrange [*:*]; set yrange [*:*]");
 }
 
-void GnuplotPicture::key_at(double left, double top) {
-  line("set key at screen {:.5f}, screen {:.5f} left top vertical maxcols 1", screen_x(left),
-       screen_y(top));
+void GnuplotPicture::key(double left, double top, const std::vector<KeyEntry>& entries) {
+  const double height = kKeyLine * static_cast<double>(entries.size());
+  panel({left, left + kSample, top, top + height});
+  line("unset border; unset tics; unset grid; set xrange [0:1]; set yrange [{}:0]", entries.size());
+  std::vector<std::string> elements;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const KeyEntry& entry = entries[i];
+    const double y = static_cast<double>(i) + 0.5;
+    if (!entry.line.empty()) {
+      elements.push_back(data({{0, y}, {1, y}}) + " using 1:2 with lines " + entry.line);
+    }
+    if (!entry.point.empty()) {
+      elements.push_back(data({{0.5, y}}) + " using 1:2 with points " + entry.point);
+    }
+    if (!entry.box.empty()) {
+      elements.push_back(data({{0, y, 0, 1, y - 0.32, y + 0.32}}) +
+                         " using 1:2:3:4:5:6 with boxxyerror " + entry.box);
+    }
+    label(entry.text, left + kSample + 10, top + y * kKeyLine, kFont, "left");
+  }
+  plot(elements);
 }
 
 void GnuplotPicture::label(std::string_view text, double x, double y, double font_px,

@@ -29,6 +29,13 @@ double tic_step(double most) {
   return 10 * power;
 }
 
+// What an axis must hold, with a little room.
+double slowest_ms(std::span<const StepGroup> groups) {
+  double most = 0;
+  for (const StepGroup& group : groups) most = std::max(most, group.time_s.max);
+  return most > 0 ? 1.04 * most / kMillisecond : 1;
+}
+
 bool far_out(const StepGroup& group) {
   return group.time_s.min > 0 && group.time_s.max > kFarOut * group.time_s.p95;
 }
@@ -48,7 +55,7 @@ void set_boxes(GnuplotPicture& picture, const StepsChart& chart, double left, do
   if (std::ranges::any_of(chart.groups, far_out)) {
     picture.line("set logscale x");
   } else {
-    picture.line("set xrange [0:*]");
+    picture.line("set xrange [0:{:.9g}]", slowest_ms(chart.groups));
   }
 }
 
@@ -96,7 +103,8 @@ void course(GnuplotPicture& picture, const StepsChart& chart, const StepGroup& g
   if (far_out(group)) {
     picture.line("set logscale y; set ytics autofreq");
   } else {
-    picture.line("set yrange [0:*]; set ytics {:.9g}", tic_step(group.time_s.max / kMillisecond));
+    const double most = slowest_ms({&group, 1});
+    picture.line("set yrange [0:{:.9g}]; set ytics {:.9g}", most, tic_step(most));
   }
   const std::string data = picture.data(rows);
   picture.plot(
