@@ -68,7 +68,7 @@ class Gnuplot {
       pid_ = -1;
       throw UnavailableError(fmt::format(
           "pictures need gnuplot, which cannot be started: {}; install it (Debian: apt install "
-          "gnuplot-nox), or leave out -o to draw in the terminal",
+          "gnuplot-nox)",
           std::strerror(code)));
     }
     input_.close_theirs();

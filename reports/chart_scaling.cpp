@@ -93,8 +93,8 @@ void note_spread(ScalingChart& chart) {
   }
   const std::string count =
       least == most ? std::to_string(most) : fmt::format("{} to {}", least, most);
-  chart.caption.notes.push_back(
-      fmt::format("points: median of {} repetitions; bars: their minimum and maximum", count));
+  chart.caption.notes.push_back(fmt::format(
+      "median of {} repetitions; error bars, or in brackets: their minimum and maximum", count));
 }
 
 }  // namespace

@@ -10,9 +10,10 @@ namespace ddpbench::report {
 namespace {
 
 constexpr double kPanel = 720, kRow = 20, kFont = 13, kKeyGap = 24;
-constexpr double kTitle = 30, kAxis = 62;
+constexpr double kTitle = 30, kAxis = 66;
 constexpr double kMillisecond = 1e-3;
 constexpr double kHalf = 0.36;
+constexpr const char* kStepLook = "linewidth 1.6 dashtype 2 linecolor rgb '#000000'";
 
 struct Phase {
   const char* name;
@@ -26,6 +27,7 @@ constexpr Phase kPhases[] = {
     {"transfer (all there)", &BucketBar::arrived_s, &BucketBar::end_s, 2},
 };
 
+// Empty where no bucket has the phase.
 std::string bars_of(GnuplotPicture& picture, const BucketGroup& group, const Phase& phase) {
   std::vector<std::vector<double>> rows;
   for (std::size_t i = 0; i < group.bars.size(); ++i) {
@@ -35,14 +37,12 @@ std::string bars_of(GnuplotPicture& picture, const BucketGroup& group, const Pha
     // Medians of its ends: a phase of no length may come out negative by a little.
     if (end > begin) rows.push_back({begin, y, begin, end, y - kHalf, y + kHalf});
   }
-  const std::string look = part_look(phase.style);
-  if (rows.empty()) return fmt::format("NaN with boxes {} title '{}'", look, phase.name);
-  return fmt::format("{} using 1:2:3:4:5:6 with boxxyerror {} title '{}'", picture.data(rows), look,
-                     phase.name);
+  if (rows.empty()) return {};
+  return fmt::format("{} using 1:2:3:4:5:6 with boxxyerror {}", picture.data(rows),
+                     part_look(phase.style));
 }
 
-void panel(GnuplotPicture& picture, const BucketGroup& group, const Box& box, double most_s,
-           bool keyed) {
+void panel(GnuplotPicture& picture, const BucketGroup& group, const Box& box, double most_s) {
   picture.panel(box);
   picture.label(group.name, box.left, box.top - 12, kFont, "left");
   std::vector<std::string> tics;
@@ -50,17 +50,20 @@ void panel(GnuplotPicture& picture, const BucketGroup& group, const Box& box, do
     tics.push_back(fmt::format("{} {}", gnuplot_tic(group.bars[i].label), i));
   }
   const double span = static_cast<double>(group.bars.size());
-  picture.line("set ytics ({}) scale 0; unset grid; set grid xtics linecolor rgb '#D0D0D0'",
-               fmt::join(tics, ", "));
+  picture.line(
+      "set ytics ({}) scale 0; unset grid; set grid xtics linetype 1 linewidth 0.6 linecolor rgb "
+      "'#D8D8D8'",
+      fmt::join(tics, ", "));
   picture.line("set yrange [{}:-0.5]; set xrange [0:{:.9g}]; set xlabel 'ms since the step began'",
                span - 0.5, most_s / kMillisecond * 1.02);
-  if (keyed) picture.key_at(box.right + kKeyGap, box.top);
   std::vector<std::string> elements;
-  for (const Phase& phase : kPhases) elements.push_back(bars_of(picture, group, phase));
+  for (const Phase& phase : kPhases) {
+    std::string bars = bars_of(picture, group, phase);
+    if (!bars.empty()) elements.push_back(std::move(bars));
+  }
   const double step = group.step_s / kMillisecond;
-  elements.push_back(picture.data({{step, -0.5}, {step, span - 0.5}}) +
-                     " using 1:2 with lines linewidth 1.6 dashtype 2 linecolor rgb '#000000' "
-                     "title 'median step'");
+  elements.push_back(picture.data({{step, -0.5}, {step, span - 0.5}}) + " using 1:2 with lines " +
+                     kStepLook);
   picture.plot(elements);
 }
 
@@ -80,14 +83,21 @@ std::string gnuplot_script(const BucketsChart& chart, const PictureOptions& opti
     }
     height += kTitle + kRow * static_cast<double>(group.bars.size()) + kAxis;
   }
-  const double width = left + kPanel + kKeyGap + text_width("transfer (all there)", kFont) + 60;
-  GnuplotPicture picture(chart.caption, options, width, std::max(height, 160.0));
+  std::vector<KeyEntry> entries;
+  for (const Phase& phase : kPhases) {
+    entries.push_back({{}, {}, part_look(phase.style), phase.name});
+  }
+  entries.push_back({kStepLook, {}, {}, "median step"});
+  const double key = kTitle + kKeyLine * static_cast<double>(entries.size());
+  GnuplotPicture picture(chart.caption, options, left + kPanel + kKeyGap + key_width(entries),
+                         std::max(height, key));
   double y = 0;
   for (const BucketGroup& group : chart.groups) {
     const double top = y + kTitle, bottom = top + kRow * static_cast<double>(group.bars.size());
-    panel(picture, group, {left, left + kPanel, top, bottom}, last_s(group), y == 0);
+    panel(picture, group, {left, left + kPanel, top, bottom}, last_s(group));
     y = bottom + kAxis;
   }
+  picture.key(left + kPanel + kKeyGap, kTitle, entries);
   return picture.finish();
 }
 

@@ -14,22 +14,27 @@ namespace {
 constexpr double kFont = 13, kTitleFont = 17, kNoteFont = 11.5;  // pixels
 constexpr double kLeading = 1.35;                                // line height over font size
 constexpr double kEdge = 16;
+constexpr double kSample = 40;  // of a key's entry
 // Widest usual letters of DejaVu Sans, which a plain Debian has, are 0.6 em on average.
 constexpr double kEm = 0.6;
 constexpr std::size_t kLongestText = 200;  // code points
-constexpr int kPngScale = 2;               // for screens with fine pixels
+constexpr double kPixelsAnInch = 96;
+constexpr int kPngScale = 2;  // for screens with fine pixels
 
 constexpr const char* kColors[] = {"#000000", "#D55E00", "#0072B2", "#009E73",
                                    "#CC79A7", "#E69F00", "#56B4E9", "#666666"};
+// 3, dots, is the ideal's. Four dashes, six shapes, eight colours: 24 styles before one comes
+// again.
+constexpr int kDashes[] = {1, 2, 1, 4, 5, 2, 1, 4};
 constexpr std::pair<int, int> kMarkers[] = {{13, 12}, {5, 4}, {7, 6}, {9, 8}, {11, 10}, {15, 14}};
 constexpr const char* kParts[] = {
-    "fillstyle pattern 2 border rgb '#000000' linecolor rgb '#CC79A7'",
+    "fillstyle pattern 5 border rgb '#000000' linecolor rgb '#CC79A7'",
     "fillstyle solid border rgb '#000000' linecolor rgb '#56B4E9'",
     "fillstyle solid border rgb '#000000' linecolor rgb '#0072B2'",
     "fillstyle pattern 4 border rgb '#000000' linecolor rgb '#D55E00'",
     "fillstyle pattern 1 border rgb '#000000' linecolor rgb '#009E73'",
     "fillstyle solid border rgb '#000000' linecolor rgb '#FFFFFF'",
-    "fillstyle pattern 5 border rgb '#000000' linecolor rgb '#A06A00'",
+    "fillstyle pattern 2 border rgb '#000000' linecolor rgb '#A06A00'",
     "fillstyle solid border rgb '#000000' linecolor rgb '#F0E442'",
 };
 
@@ -101,6 +106,13 @@ double height_of(const std::vector<GnuplotPicture::Line>& lines) {
   return height;
 }
 
+// Of pixels to what the terminal counts fonts in: svg pixels, the others points of 1/72 inch.
+double font_scale(PictureFormat format) {
+  constexpr double kPoints = 72 / kPixelsAnInch;
+  if (format == PictureFormat::svg) return 1;
+  return format == PictureFormat::png ? kPngScale * kPoints : kPoints;
+}
+
 std::string terminal(const PictureOptions& options, double width, double height) {
   const char* white = options.transparent ? "" : " background rgb '#FFFFFF'";
   switch (options.format) {
@@ -109,16 +121,16 @@ std::string terminal(const PictureOptions& options, double width, double height)
           "svg noenhanced size {:.0f},{:.0f} dynamic font 'sans-serif,{:.0f}' name {}{}", width,
           height, kFont, gnuplot_quote(options.id), white);
     case PictureFormat::png:
-      // Font sizes are points, 72 an inch; the terminal has 96 pixels an inch... of its own scale.
-      return fmt::format("pngcairo noenhanced size {:.0f},{:.0f} font 'Sans,{:.2f}' linewidth {}{}",
-                         kPngScale * width, kPngScale * height, kPngScale * kFont * 0.75, kPngScale,
-                         options.transparent ? " transparent" : white);
+      return fmt::format(
+          "pngcairo noenhanced size {:.0f},{:.0f} font 'Sans,{:.2f}' linewidth {} pointscale {}{}",
+          kPngScale * width, kPngScale * height, kFont * font_scale(options.format), kPngScale,
+          kPngScale, options.transparent ? " transparent" : white);
     case PictureFormat::pdf:
       break;
   }
   return fmt::format(
-      "pdfcairo noenhanced size {:.3f}in,{:.3f}in font 'Sans,{:.2f}' linewidth 1.4{}", width / 96,
-      height / 96, kFont * 0.75, white);
+      "pdfcairo noenhanced size {:.3f}in,{:.3f}in font 'Sans,{:.2f}' fontscale 0.75 linewidth 1{}",
+      width / kPixelsAnInch, height / kPixelsAnInch, kFont * font_scale(options.format), white);
 }
 
 }  // namespace
@@ -139,17 +151,22 @@ double text_width(std::string_view text, double font_px) {
 LineLook line_look(std::size_t style) {
   LineLook look;
   look.color = kColors[style % std::size(kColors)];
-  // Five dashes, six shapes, eight colours: 120 styles before one comes again.
-  look.dash = 1 + static_cast<int>(style % 5);
+  look.dash = kDashes[style % std::size(kDashes)];
   std::tie(look.marker, look.hollow) = kMarkers[style % std::size(kMarkers)];
   return look;
 }
 
 std::string part_look(std::size_t style) { return kParts[style % std::size(kParts)]; }
 
+double key_width(const std::vector<KeyEntry>& entries) {
+  double widest = 0;
+  for (const KeyEntry& entry : entries) widest = std::max(widest, text_width(entry.text, kFont));
+  return kSample + 10 + widest + kEdge;
+}
+
 GnuplotPicture::GnuplotPicture(const ChartCaption& caption, const PictureOptions& options,
                                double width, double height)
-    : width_(width), height_(height) {
+    : width_(width), font_scale_(font_scale(options.format)) {
   std::vector<Line> above, below;
   if (options.captions) {
     append_lines(above, caption.title, width, kTitleFont);
@@ -165,8 +182,10 @@ GnuplotPicture::GnuplotPicture(const ChartCaption& caption, const PictureOptions
   for (const Line& text : above) y = caption_line(text, y);
   y = height;
   for (const Line& text : below) y = caption_line(text, y);
-  line("set border 3 linecolor rgb '#000000'; set tics nomirror; set grid linecolor rgb '#D0D0D0'");
-  line("set key noautotitle Left reverse samplen 3 spacing 1.15 width 0");
+  line(
+      "set border 3 linecolor rgb '#000000'; set tics nomirror; set grid linetype 1 linewidth 0.6 "
+      "linecolor rgb '#D8D8D8'");
+  line("unset key");
 }
 
 double GnuplotPicture::caption_line(const Line& text, double y) {
@@ -182,12 +201,30 @@ void GnuplotPicture::panel(const Box& box) {
        screen_x(box.right));
   line("set tmargin at screen {:.5f}; set bmargin at screen {:.5f}", screen_y(box.top),
        screen_y(box.bottom));
-  line("unset key; unset xlabel; unset ylabel; unset title; set xrange [*:*]; set yrange [*:*]");
+  line("unset xlabel; unset ylabel; unset title; set xrange [*:*]; set yrange [*:*]");
 }
 
-void GnuplotPicture::key_at(double left, double top) {
-  line("set key at screen {:.5f}, screen {:.5f} left top vertical maxcols 1", screen_x(left),
-       screen_y(top));
+void GnuplotPicture::key(double left, double top, const std::vector<KeyEntry>& entries) {
+  const double height = kKeyLine * static_cast<double>(entries.size());
+  panel({left, left + kSample, top, top + height});
+  line("unset border; unset tics; unset grid; set xrange [0:1]; set yrange [{}:0]", entries.size());
+  std::vector<std::string> elements;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const KeyEntry& entry = entries[i];
+    const double y = static_cast<double>(i) + 0.5;
+    if (!entry.line.empty()) {
+      elements.push_back(data({{0, y}, {1, y}}) + " using 1:2 with lines " + entry.line);
+    }
+    if (!entry.point.empty()) {
+      elements.push_back(data({{0.5, y}}) + " using 1:2 with points " + entry.point);
+    }
+    if (!entry.box.empty()) {
+      elements.push_back(data({{0, y, 0, 1, y - 0.32, y + 0.32}}) +
+                         " using 1:2:3:4:5:6 with boxxyerror " + entry.box);
+    }
+    label(entry.text, left + kSample + 10, top + y * kKeyLine, kFont, "left");
+  }
+  plot(elements);
 }
 
 void GnuplotPicture::label(std::string_view text, double x, double y, double font_px,

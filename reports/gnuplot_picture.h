@@ -45,6 +45,16 @@ struct Box {
   double left = 0, right = 0, top = 0, bottom = 0;
 };
 
+inline constexpr double kKeyLine = 22;
+// What stands before the text: how a line, its marker or a box looks; empty ones are not there.
+struct KeyEntry {
+  std::string line;   // "dashtype 2 linecolor rgb '#000000'"
+  std::string point;  // "pointtype 7 linecolor rgb '#000000'"
+  std::string box;    // as part_look
+  std::string text;
+};
+double key_width(const std::vector<KeyEntry>& entries);
+
 class GnuplotPicture {
  public:
   struct Line {
@@ -57,8 +67,9 @@ class GnuplotPicture {
 
   // Places the next plot's axes. Labels and keys of the one before are gone.
   void panel(const Box& box);
-  // Where the next plot's key begins: its upper left corner.
-  void key_at(double left, double top);
+  // A key, from the upper left corner on, kKeyLine pixels an entry. It comes after all panels.
+  // (gnuplot's own is as high as its fonts want, and drops entries that do not fit its plot.)
+  void key(double left, double top, const std::vector<KeyEntry>& entries);
   // Text at a point of the body. `place`: left, center or right.
   void label(std::string_view text, double x, double y, double font_px, const char* place);
 

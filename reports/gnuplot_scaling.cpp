@@ -10,7 +10,8 @@
 namespace ddpbench::report {
 namespace {
 
-constexpr double kPanel = 440, kHeight = 430, kLeft = 78, kGap = 70, kKeyGap = 24, kFont = 13;
+constexpr double kPanel = 440, kHeight = 440, kLeft = 92, kGap = 88, kKeyGap = 24, kFont = 13;
+constexpr double kTop = 20;
 constexpr int kLinearDevices = 8;  // beyond, powers of two are evenly spaced
 constexpr double kDodge = 0.012;   // of the axis: lines in one place stay apart
 constexpr double kPercent = 100;
@@ -57,7 +58,7 @@ void add_series(GnuplotPicture& picture, const ScalingChart& chart, std::size_t 
   const auto markers = [&](const Rows& rows, int marker) {
     if (rows.empty()) return;
     elements.push_back(
-        fmt::format("{} using 1:2:3:4 with yerrorbars linewidth 1.4 pointsize 1 pointtype {} "
+        fmt::format("{} using 1:2:3:4 with yerrorbars linewidth 1.4 pointsize 0.8 pointtype {} "
                     "linecolor rgb '{}'",
                     picture.data(rows), marker, look.color));
   };
@@ -94,41 +95,48 @@ void set_devices_axis(GnuplotPicture& picture, const ScalingChart& chart, const 
   if (devices.size() <= 12) picture.line("set xtics ({})", fmt::join(tics, ", "));
 }
 
-// A key of its own, so that both panels share it: a line with its marker for every series.
-void add_key(const ScalingChart& chart, std::vector<std::string>& elements) {
+std::vector<KeyEntry> key_entries(const ScalingChart& chart) {
+  std::vector<KeyEntry> entries;
   for (const ChartSeries& series : chart.series) {
     const LineLook look = line_look(series.style);
-    elements.push_back(fmt::format(
-        "NaN with linespoints linewidth 1.6 dashtype {} pointtype {} pointsize 1 linecolor rgb "
-        "'{}' title {}",
-        look.dash, look.marker, look.color, gnuplot_quote(series.name)));
+    entries.push_back(
+        {fmt::format("linewidth 1.6 dashtype {} linecolor rgb '{}'", look.dash, look.color),
+         fmt::format("pointtype {} pointsize 0.8 linecolor rgb '{}'", look.marker, look.color),
+         {},
+         series.name});
   }
   for (const auto& ideal : chart.ideals) {
-    elements.push_back(
-        fmt::format("NaN with lines linewidth 1.2 dashtype 3 linecolor rgb '#666666' title {}",
-                    gnuplot_quote(ideal.name)));
+    entries.push_back({"linewidth 1.2 dashtype 3 linecolor rgb '#666666'", {}, {}, ideal.name});
   }
   if (std::ranges::any_of(chart.points, &ScalingPoint::oversubscribed)) {
-    elements.emplace_back(
-        "NaN with points pointtype 6 pointsize 1 linecolor rgb '#000000' title 'hollow: "
-        "oversubscribed'");
+    entries.push_back(
+        {{}, "pointtype 6 pointsize 0.8 linecolor rgb '#000000'", {}, "hollow: oversubscribed"});
   }
+  return entries;
 }
 
-double key_width(const ScalingChart& chart) {
-  double widest = text_width("hollow: oversubscribed", kFont);
-  for (const ChartSeries& series : chart.series) {
-    widest = std::max(widest, text_width(series.name, kFont));
+// From a little below the smallest rate (0 where linear) to a little above the largest.
+void set_rate_axis(GnuplotPicture& picture, const ScalingChart& chart, const Axis& axis) {
+  double least = chart.points.front().samples_per_s.min, most = 0;
+  for (const ScalingPoint& point : chart.points) {
+    least = std::min(least, point.samples_per_s.min);
+    most = std::max(most, point.samples_per_s.max);
   }
-  for (const auto& ideal : chart.ideals) widest = std::max(widest, text_width(ideal.name, kFont));
-  return widest + 60;  // and the sample of the line
+  for (const auto& ideal : chart.ideals) {
+    most = std::max(most, ideal.samples_per_s_per_device * axis.most);
+  }
+  if (axis.logarithmic() && least > 0) {
+    picture.line("set logscale y; set yrange [{:.9g}:{:.9g}]", 0.8 * least, 1.25 * most);
+  } else {
+    picture.line("set yrange [0:{:.9g}]", most > 0 ? 1.06 * most : 1);
+  }
 }
 
 void throughput_panel(GnuplotPicture& picture, const ScalingChart& chart, const Axis& axis) {
-  picture.panel({kLeft, kLeft + kPanel, 20, kHeight - 60});
+  picture.panel({kLeft, kLeft + kPanel, kTop, kHeight - 68});
   set_devices_axis(picture, chart, axis);
   picture.line("set ylabel 'samples / s'");
-  picture.line("{}", axis.logarithmic() ? "set logscale y" : "set yrange [0:*]");
+  set_rate_axis(picture, chart, axis);
   std::vector<std::string> elements;
   add_ideals(chart, axis, elements, picture);
   for (std::size_t s = 0; s < chart.series.size(); ++s) {
@@ -148,7 +156,7 @@ std::optional<Spread> percent(const ScalingPoint& point) {
 
 void efficiency_panel(GnuplotPicture& picture, const ScalingChart& chart, const Axis& axis) {
   const double left = kLeft + kPanel + kGap;
-  picture.panel({left, left + kPanel, 20, kHeight - 60});
+  picture.panel({left, left + kPanel, kTop, kHeight - 68});
   set_devices_axis(picture, chart, axis);
   picture.line("set ylabel 'efficiency / %'");
   double most = kPercent;
@@ -160,7 +168,6 @@ void efficiency_panel(GnuplotPicture& picture, const ScalingChart& chart, const 
     }
   }
   picture.line("set yrange [0:{:.6g}]", 1.1 * most);
-  picture.key_at(left + kPanel + kKeyGap, 20);
   std::vector<std::string> elements = {
       fmt::format("{} with lines linewidth 1.2 dashtype 3 linecolor rgb '#666666'", kPercent)};
   for (std::size_t s = 0; s < chart.series.size(); ++s) {
@@ -168,18 +175,20 @@ void efficiency_panel(GnuplotPicture& picture, const ScalingChart& chart, const 
   }
   if (!any)
     picture.label("no efficiency: see below", left + kPanel / 2, kHeight / 2, kFont, "center");
-  add_key(chart, elements);
   picture.plot(elements);
 }
 
 }  // namespace
 
 std::string gnuplot_script(const ScalingChart& chart, const PictureOptions& options) {
-  const double width = kLeft + kPanel + kGap + kPanel + kKeyGap + key_width(chart);
-  GnuplotPicture picture(chart.caption, options, width, kHeight);
+  const std::vector<KeyEntry> entries = key_entries(chart);
+  const double key_left = kLeft + kPanel + kGap + kPanel + kKeyGap;
+  GnuplotPicture picture(chart.caption, options, key_left + key_width(entries),
+                         std::max(kHeight, kTop + kKeyLine * static_cast<double>(entries.size())));
   const Axis axis = axis_of(chart);
   throughput_panel(picture, chart, axis);
   efficiency_panel(picture, chart, axis);
+  picture.key(key_left, kTop, entries);
   return picture.finish();
 }
 

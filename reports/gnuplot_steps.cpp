@@ -3,6 +3,7 @@
 //
 // Step times: a row of box plots above, below a panel a group with the course over the run.
 #include <algorithm>
+#include <cmath>
 
 #include "reports/gnuplot_picture.h"
 
@@ -11,12 +12,29 @@ namespace {
 
 constexpr double kWidth = 1080, kRow = 26, kFont = 13;
 constexpr double kAxis = 62, kTop = 12;
-constexpr double kPanelHeight = 120, kPanelTop = 30, kPanelAxis = 44, kPanelLeft = 72, kRight = 16;
+constexpr double kPanelHeight = 120, kPanelTop = 30, kPanelAxis = 58, kPanelLeft = 72, kRight = 34;
 constexpr std::size_t kColumns = 2;
 constexpr double kMillisecond = 1e-3;
 constexpr double kFarOut = 5;  // times the 95th percentile: then outliers would flatten the rest
 
 using Rows = std::vector<std::vector<double>>;
+
+// 1, 2 or 5 times a power of ten: at most five of it up to `most`, which is what a low panel holds.
+double tic_step(double most) {
+  if (!(most > 0)) return 1;
+  const double power = std::pow(10, std::floor(std::log10(most / 5)));
+  for (const double factor : {1, 2, 5}) {
+    if (most / (factor * power) <= 5) return factor * power;
+  }
+  return 10 * power;
+}
+
+// What an axis must hold, with a little room.
+double slowest_ms(std::span<const StepGroup> groups) {
+  double most = 0;
+  for (const StepGroup& group : groups) most = std::max(most, group.time_s.max);
+  return most > 0 ? 1.04 * most / kMillisecond : 1;
+}
 
 bool far_out(const StepGroup& group) {
   return group.time_s.min > 0 && group.time_s.max > kFarOut * group.time_s.p95;
@@ -28,14 +46,16 @@ void set_boxes(GnuplotPicture& picture, const StepsChart& chart, double left, do
   for (std::size_t i = 0; i < chart.groups.size(); ++i) {
     tics.push_back(fmt::format("{} {}", gnuplot_tic(chart.groups[i].name), i));
   }
-  picture.line("set ytics ({}) scale 0; unset grid; set grid xtics linecolor rgb '#D0D0D0'",
-               fmt::join(tics, ", "));
+  picture.line(
+      "set ytics ({}) scale 0; unset grid; set grid xtics linetype 1 linewidth 0.6 linecolor rgb "
+      "'#D8D8D8'",
+      fmt::join(tics, ", "));
   picture.line("set yrange [{}:-0.5]; set xlabel 'time of a step / ms'",
                static_cast<double>(chart.groups.size()) - 0.5);
   if (std::ranges::any_of(chart.groups, far_out)) {
     picture.line("set logscale x");
   } else {
-    picture.line("set xrange [0:*]");
+    picture.line("set xrange [0:{:.9g}]", slowest_ms(chart.groups));
   }
 }
 
@@ -77,10 +97,15 @@ void course(GnuplotPicture& picture, const StepsChart& chart, const StepGroup& g
                     bin.median_s / kMillisecond, bin.max_s / kMillisecond});
   }
   const LineLook look = line_look(chart.series[group.series].style);
-  picture.line("set ylabel 'ms' offset 1; set xrange [{}:{}]; set grid noxtics",
+  picture.line("set ylabel 'ms' offset 1; set xrange [{}:{}]; set grid noxtics ytics",
                group.bins.front().first_step - 0.5, group.bins.back().last_step + 0.5);
-  picture.line("set xtics autofreq; set ytics autofreq");
-  picture.line("{}", far_out(group) ? "set logscale y" : "set yrange [0:*]");
+  picture.line("set xlabel 'step' offset 0,0.4; set xtics autofreq");
+  if (far_out(group)) {
+    picture.line("set logscale y; set ytics autofreq");
+  } else {
+    const double most = slowest_ms({&group, 1});
+    picture.line("set yrange [0:{:.9g}]; set ytics {:.9g}", most, tic_step(most));
+  }
   const std::string data = picture.data(rows);
   picture.plot(
       {data + " using 1:2:4 with filledcurves fillstyle solid noborder linecolor rgb '#CCCCCC'",

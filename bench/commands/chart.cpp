@@ -144,12 +144,21 @@ class Chart final : public Subcommand {
     }
     report::PictureOptions options;
     options.format = *format;
-    report::write_file_atomically(*output_, run_gnuplot(drawing.script(options)), force_);
+    report::write_file_atomically(*output_, picture(drawing.script(options)), force_);
     fmt::print("chart: {}\n", *output_);
     return 0;
   }
 
  private:
+  static std::string picture(const std::string& script) {
+    try {
+      return run_gnuplot(script);
+    } catch (const UnavailableError& error) {
+      throw UnavailableError(
+          fmt::format("chart: {}; without -o the chart is drawn in the terminal", error.what()));
+    }
+  }
+
   std::vector<std::string> paths_;
   std::string kind_ = "scaling";
   std::optional<std::string> output_;

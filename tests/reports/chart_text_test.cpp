@@ -1,0 +1,234 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Charts in the terminal, as people see them.
+#include "reports/chart_text.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "reports/table_layout.h"
+#include "tests/reports/sample_report.h"
+
+namespace ddpbench::report {
+namespace {
+
+std::string draw(const Report& report, ChartKind kind, const TextOptions& options) {
+  const std::span<const Report> reports(&report, 1);
+  switch (kind) {
+    case ChartKind::scaling:
+      return draw_text(scaling_chart(reports), options);
+    case ChartKind::breakdown:
+      return draw_breakdown(breakdown_chart(reports), options);
+    case ChartKind::memory:
+      return draw_memory(memory_chart(reports), options);
+    case ChartKind::steps:
+      return draw_text(steps_chart(reports), options);
+    case ChartKind::buckets:
+      break;
+  }
+  return draw_text(buckets_chart(reports), options);
+}
+
+std::size_t longest_line(const std::string& text) {
+  std::istringstream lines(text);
+  std::size_t longest = 0;
+  for (std::string line; std::getline(lines, line);) {
+    longest = std::max(longest, display_width(line));
+  }
+  return longest;
+}
+
+TEST(TextChart, ScalingShowsRatesBesideIdeals) {
+  EXPECT_EQ(draw(test::sample_report(), ChartKind::scaling, {80, true}),
+            R"(Scaling: simple_cnn on mnist (files), weak scaling, batch 64 a device
+Imaginary 9000, 2 cores, Imaginary GPU; cpu, 1 thread a device, fp32
+devices, samples/s, efficiency; │: ideal
+
+single
+   1   █████████████████████████████│                              3200  100.0 %
+
+dp
+   2   ███████████████████████████████████████████████          │  5200   81.2 %
+
+ddp
+   2   ███████████████████████████████████████████████████████  │  6100   95.3 %
+
+ps
+   4*  ▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒      6000        -
+
+one repetition: no error bars
+*: oversubscribed, more compute threads than cores: says nothing about scaling
+left out: ddp on 4 (failed: killed by SIGKILL); dp on 8 (skipped: no CUDA device
+  is here)
+)");
+}
+
+TEST(TextChart, ScalingInAscii) {
+  EXPECT_EQ(draw(test::sample_report(), ChartKind::scaling, {60, false}),
+            R"(Scaling: simple_cnn on mnist (files), weak scaling, batch 64
+  a device
+Imaginary 9000, 2 cores, Imaginary GPU; cpu, 1 thread a
+  device, fp32
+devices, samples/s, efficiency; |: ideal
+
+single
+   1   ###################|                    3200  100.0 %
+
+dp
+   2   ###############################      |  5200   81.2 %
+
+ddp
+   2   #################################### |  6100   95.3 %
+
+ps
+   4*  ::::::::::::::::::::::::::::::::::::    6000        -
+
+one repetition: no error bars
+*: oversubscribed, more compute threads than cores: says
+  nothing about scaling
+left out: ddp on 4 (failed: killed by SIGKILL); dp on 8
+  (skipped: no CUDA device is here)
+)");
+}
+
+TEST(TextChart, BreakdownShowsPartsAsLetters) {
+  EXPECT_EQ(draw(test::sample_report(), ChartKind::breakdown, {80, true}),
+            R"(Step time: simple_cnn on mnist (files), weak scaling, batch 64 a device
+Imaginary 9000, 2 cores, Imaginary GPU; cpu, 1 thread a device, fp32
+i: input wait, f: forward, b: backward, e: exposed communication, u: update, o:
+  other, │: median step
+
+single
+   1   fffffffffffffffffffbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbuuuoo│  20.00 ms
+
+dp
+   2   fffffffffffffffffffbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbeuuuo│  20.00 ms
+
+ddp
+   2   fffffffffffffffffffbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbeuuuo│  20.00 ms
+
+ps
+   4*  fffffffffffffffffffbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbeuuuo│  20.00 ms
+
+parts are medians of the slowest rank and do not add up exactly to the median
+  step
+other: loss, waiting for other ranks, launching, and what no phase covers
+*: oversubscribed, more compute threads than cores: says nothing about scaling
+left out: ddp on 4 (failed: killed by SIGKILL); dp on 8 (skipped: no CUDA device
+  is here)
+)");
+}
+
+TEST(TextChart, MemoryShowsCategoriesAsLetters) {
+  EXPECT_EQ(draw(test::sample_report(), ChartKind::memory, {80, true}),
+            R"(Device memory: simple_cnn on mnist (files), weak scaling, batch 64 a device
+Imaginary 9000, 2 cores, Imaginary GPU; cpu, 1 thread a device, fp32
+w: weights, a: activations, │: peak of the sum
+
+single
+   1  primary             wwaaaaaaaaaaaaaaaaaaaaaa                   │  40.0 MiB
+
+dp
+   2  primary             wwaaaaaaaaaaaaaaaaaaaaaa                   │  40.0 MiB
+   2  other               wwaaaaaaaaaaaaaaaaaaaaaa         │            30.0 MiB
+
+ddp
+   2  primary             wwaaaaaaaaaaaaaaaaaaaaaa                   │  40.0 MiB
+   2  other               wwaaaaaaaaaaaaaaaaaaaaaa         │            30.0 MiB
+
+ps
+   4* primary             wwaaaaaaaaaaaaaaaaaaaaaa                   │  40.0 MiB
+   4* others (most of 3)  wwaaaaaaaaaaaaaaaaaaaaaa         │            30.0 MiB
+   4* server              ww│aaaaaaaaaaaaaaaaaaaaa                       2.0 MiB
+
+each category at its own peak; they peak at different moments, so the peak of
+  their sum may be lower
+*: oversubscribed, more compute threads than cores: says nothing about scaling
+left out: ddp on 4 (failed: killed by SIGKILL); dp on 8 (skipped: no CUDA device
+  is here)
+)");
+}
+
+TEST(TextChart, StepsShowDistributionAndCourse) {
+  EXPECT_EQ(draw(test::sample_report(), ChartKind::steps, {80, true}),
+            R"(Step times: simple_cnn on mnist (files), weak scaling, batch 64 a device
+Imaginary 9000, 2 cores, Imaginary GPU; cpu, 1 thread a device, fp32
+devices; 0 to 21.00 ms; below each: the slowest steps along the run
+
+single
+   1                                                      x█┃█x  median 20.00 ms
+       ▇██                                                          max 21.00 ms
+
+dp
+   2                                                      x█┃█x  median 20.00 ms
+       ▇██                                                          max 21.00 ms
+
+ddp
+   2                                                      x█┃█x  median 20.00 ms
+       ▇██                                                          max 21.00 ms
+
+ps
+   4*                                                     x█┃█x  median 20.00 ms
+       ▇██                                                          max 21.00 ms
+
+box: quartiles and median; whiskers: 5th and 95th percentile; crosses: minimum
+  and maximum
+along the run: median, minimum and maximum of neighbouring steps; none is left
+  out
+*: oversubscribed, more compute threads than cores: says nothing about scaling
+left out: ddp on 4 (failed: killed by SIGKILL); dp on 8 (skipped: no CUDA device
+  is here)
+)");
+}
+
+TEST(TextChart, BucketsShowATimeline) {
+  EXPECT_EQ(draw(test::sample_report(), ChartKind::buckets, {80, false}),
+            R"(Gradient buckets: simple_cnn on mnist (files), weak scaling, batch 64 a device
+Imaginary 9000, 2 cores, Imaginary GPU; cpu, 1 thread a device, fp32
+.: queueing, -: waiting, #: transfer, |: median step
+
+ddp on 2
+  rank 1 bucket 0                       ##                  |  10.00 to 11.00 ms
+
+queueing: ready, held up by earlier buckets; waiting: for other ranks; transfer:
+  the collective itself; medians, from the step's begin
+left out: single on 1 (one device sends nothing); dp on 2, ps on 4 (no buckets
+  were recorded); ddp on 4 (failed: killed by SIGKILL); dp on 8 (skipped: no
+  CUDA device is here)
+)");
+}
+
+TEST(TextChart, KeepsToTheWidth) {
+  Report report = test::sample_report();
+  for (const std::size_t width : {60U, 80U, 81U, 200U}) {
+    for (const ChartKind kind : kChartKinds) {
+      const std::string text = draw(report, kind, {static_cast<int>(width), true});
+      EXPECT_LE(longest_line(text), width) << text;
+    }
+  }
+}
+
+TEST(TextChart, IsAsciiWhereAskedFor) {
+  for (const ChartKind kind : kChartKinds) {
+    const std::string text = draw(test::sample_report(), kind, {80, false});
+    EXPECT_TRUE(std::ranges::all_of(text, [](char c) { return c > 0; })) << text;
+  }
+}
+
+TEST(TextChart, SendsNoControlCharacterToTheTerminal) {
+  Report report = test::hostile_report();
+  for (report::Run& run : report.runs) run.strategy += "\x1b[31m\a";
+  for (const ChartKind kind : kChartKinds) {
+    const std::string text = draw(report, kind, {80, true});
+    EXPECT_TRUE(std::ranges::none_of(text, [](char c) {
+      return (c >= 0 && c < ' ' && c != '\n') || c == '\x7f';
+    })) << text;
+  }
+}
+
+}  // namespace
+}  // namespace ddpbench::report
