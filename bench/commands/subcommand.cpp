@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "bench/commands/html.h"
 #include "bench/commands/show.h"
 #include "bench/option_parser.h"
 #include "bench/option_table.h"
@@ -73,6 +74,7 @@ std::string normalized(const std::string& argument, const SubcommandEntry& entry
 const std::vector<SubcommandEntry>& subcommands() {
   static const std::vector<SubcommandEntry> entries = {
       show_entry(),
+      html_entry(),
   };
   return entries;
 }

@@ -18,7 +18,7 @@ namespace {
 // the page holds itself, by their hashes, so that text which got through as markup would do nothing.
 std::string security_policy() {
   return fmt::format(
-      "default-src 'none'; style-src '{}'; script-src '{}'; base-uri 'none'; form-action 'none'",
+      "default-src 'none'; style-src '{}'; script-src '{}'; img-src data:; base-uri 'none'; form-action 'none'",
       kStyle.hash, kScript.hash);
 }
 
