@@ -82,6 +82,7 @@ StackedChart breakdown_chart(std::span<const Report> reports) {
   if (!chart.empty_reason.empty()) return chart;
   for (const Part& part : kParts) chart.parts.emplace_back(part.name);
   chart.parts.emplace_back("other");
+  for (std::size_t i = 0; i < chart.parts.size(); ++i) chart.part_styles.push_back(i);
   chart.whole = "median step";
   for (const RunGroup& group : runs.groups) chart.bars.push_back(bar_of(group));
   note_excess(chart);

@@ -63,8 +63,8 @@ std::vector<BucketBar> bars_of(const RunGroup& group) {
 }
 
 BucketGroup bucket_group(const RunGroup& group, ChartCaption& caption) {
-  BucketGroup result{group.series, group.devices, group.name, 0, bars_of(group),
-                     group.oversubscribed};
+  BucketGroup result{group.series,   group.devices,       group.name, 0,
+                     bars_of(group), group.oversubscribed};
   std::vector<double> steps;
   for (const Run* run : group.runs) {
     if (run->step.time_s && plausible(run->step.time_s->median)) {

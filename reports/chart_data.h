@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the pictures of reports show, as numbers: `ddpbench chart` draws it through gnuplot or in the
-// terminal, `ddpbench html` in its pages. docs/charts.md says what each kind means.
+// What the pictures of reports show, as numbers: `ddpbench chart` draws it through gnuplot or in
+// the terminal, `ddpbench html` in its pages. docs/charts.md says what each kind means.
 //
-// All runs of all reports go into one chart. Repetitions of the same thing (same series, same number
-// of devices) become one point, bar or line. A run that did not end well, or failed its verification,
-// is left out and named in the notes; so is what a picture has no room for.
+// All runs of all reports go into one chart. Repetitions of the same thing (same series, same
+// number of devices) become one point, bar or line. A run that did not end well, or failed its
+// verification, is left out and named in the notes; so is what a picture has no room for.
 //
 // Text in these structures comes from report files and is not escaped for anything.
 #pragma once
@@ -32,8 +32,8 @@ std::optional<ChartKind> chart_kind(std::string_view word);
 
 // What stands around a picture.
 struct ChartCaption {
-  std::string title;     // "Scaling: simple_cnn on mnist (files), weak scaling, 64 samples a device"
-  std::string subtitle;  // "Imaginary 9000, 2 cores; cpu, 1 thread a device, fp32"
+  std::string title;  // "Scaling: simple_cnn on mnist (files), weak scaling, 64 samples a device"
+  std::string subtitle;            // "Imaginary 9000, 2 cores; cpu, 1 thread a device, fp32"
   std::vector<std::string> notes;  // what error bars mean, which runs are left out and why, ...
 };
 
@@ -46,8 +46,8 @@ struct Spread {
 // A line of a chart: a strategy, and what else tells its runs from others ("ddp, overlap=off").
 struct ChartSeries {
   std::string name;
-  // Which colour, dash and marker: 0-3 single, dp, ddp, ps in every chart, from 4 on what else there
-  // is, in order of appearance. May be larger than a palette: take the remainder.
+  // Which colour, dash and marker: 0-3 single, dp, ddp, ps in every chart, from 4 on what else
+  // there is, in order of appearance. May be larger than a palette: take the remainder.
   std::size_t style = 0;
 };
 
@@ -93,7 +93,9 @@ struct StackedBar {
   bool oversubscribed = false;
 };
 struct StackedChart : Chart {
-  std::vector<std::string> parts;  // names, from the bottom up
+  std::vector<std::string> parts;  // names, from the beginning of the bar
+  // Which colour and pattern, below kPartStyles or not: the same for a name in every chart.
+  std::vector<std::size_t> part_styles;
   std::vector<StackedBar> bars;
   std::string whole;  // what `whole` of the bars is: "median step", "peak of the sum"
 };

@@ -15,6 +15,8 @@ constexpr std::size_t kMostGroups = 20;
 // kernels/runtime has no say here: these are words of the report. Others follow by name.
 constexpr std::string_view kKnown[] = {"weights",   "gradients",     "optimizer", "activations",
                                        "workspace", "communication", "input"};
+// Neighbours differ in brightness; what else a report names is white.
+constexpr std::size_t kStyles[] = {2, 1, 4, 7, 0, 3, 6};
 
 std::string unfit(const Run& run) {
   const bool any = std::ranges::any_of(
@@ -32,7 +34,10 @@ Place place_of(const DeviceRow& device) {
 std::string label_of(Place place, int count) {
   const std::string of = count > 1 ? fmt::format(" (most of {})", count) : "";
   if (place == Place::primary) return "primary";
-  return (place == Place::others ? count > 1 ? "others" : "other" : count > 1 ? "servers" : "server") + of;
+  return (place == Place::others ? count > 1 ? "others" : "other"
+          : count > 1            ? "servers"
+                                 : "server") +
+         of;
 }
 
 // The device at `place` with the largest peak over all repetitions, and how many there are in one.
@@ -76,7 +81,7 @@ std::vector<std::string> categories(const ChartRuns& runs) {
 
 StackedBar bar_of(const RunGroup& group, const StackedChart& chart, const DeviceRow& device,
                   std::string label) {
-  StackedBar bar{group.series, group.devices, group.name, std::move(label), {}, 0,
+  StackedBar bar{group.series,        group.devices, group.name, std::move(label), {}, 0,
                  group.oversubscribed};
   for (const std::string& name : chart.parts) {
     const auto found = device.by_category_bytes.find(name);
@@ -96,11 +101,16 @@ StackedChart memory_chart(std::span<const Report> reports) {
   begin_chart(chart, runs);
   if (!chart.empty_reason.empty()) return chart;
   chart.parts = categories(runs);
+  for (const std::string& name : chart.parts) {
+    const auto known = std::ranges::find(kKnown, name) - std::begin(kKnown);
+    chart.part_styles.push_back(is_known(name) ? kStyles[known] : 5);
+  }
   chart.whole = "peak of the sum";
   for (const RunGroup& group : runs.groups) {
     for (const Place place : {Place::primary, Place::others, Place::servers}) {
       const auto [device, count] = largest(group, place);
-      if (device != nullptr) chart.bars.push_back(bar_of(group, chart, *device, label_of(place, count)));
+      if (device != nullptr)
+        chart.bars.push_back(bar_of(group, chart, *device, label_of(place, count)));
     }
   }
   chart.caption.notes.emplace_back(

@@ -156,8 +156,7 @@ void append_common(std::span<const ChartRun> runs, std::vector<std::string>& nam
     const std::vector<std::string> values = distinct(runs, attribute);
     if (values.size() < 2) continue;
     for (std::size_t i = 0; i < runs.size(); ++i) {
-      append(names[i],
-             attribute == machine ? machine_letter(values, runs[i]) : attribute(runs[i]));
+      append(names[i], attribute == machine ? machine_letter(values, runs[i]) : attribute(runs[i]));
     }
   }
 }

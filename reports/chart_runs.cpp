@@ -165,8 +165,8 @@ void limit_groups(ChartRuns& runs, std::size_t most) {
   for (std::size_t i = most; i < runs.groups.size(); ++i) {
     dropped.emplace_back(runs.groups[i].name, 1);
   }
-  runs.no_room.push_back(fmt::format("no room for {} of {}: {}", dropped.size(),
-                                     runs.groups.size(), places_text(dropped)));
+  runs.no_room.push_back(fmt::format("no room for {} of {}: {}", dropped.size(), runs.groups.size(),
+                                     places_text(dropped)));
   runs.groups.resize(most);
   runs.series.resize(runs.groups.back().series + 1);
 }

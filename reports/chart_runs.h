@@ -39,7 +39,7 @@ struct ChartRuns {
   std::vector<ChartSeries> series;
   std::vector<RunGroup> groups;  // by series, then devices
   LeftOut left_out;
-  ChartCaption caption;  // without the notes on runs that are left out
+  ChartCaption caption;              // without the notes on runs that are left out
   std::vector<std::string> no_room;  // notes on groups that are not shown
   std::string empty_reason;
 };

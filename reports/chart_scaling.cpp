@@ -58,8 +58,8 @@ void add_ideals(const ChartRuns& runs, ScalingChart& chart) {
     const bool usable = group.runs.front()->strategy == kBaseline && point.devices == 1 &&
                         !point.oversubscribed && group.runs.front()->injected.empty();
     if (usable) {
-      chart.ideals.push_back({"ideal: " + runs.series[point.series].name,
-                              point.samples_per_s.median});
+      chart.ideals.push_back(
+          {"ideal: " + runs.series[point.series].name, point.samples_per_s.median});
     }
   }
   if (chart.ideals.size() == 1) chart.ideals.front().name = "ideal";
@@ -93,8 +93,8 @@ void note_spread(ScalingChart& chart) {
   }
   const std::string count =
       least == most ? std::to_string(most) : fmt::format("{} to {}", least, most);
-  chart.caption.notes.push_back(
-      fmt::format("points: median of {} repetitions; bars: their minimum and maximum", count));
+  chart.caption.notes.push_back(fmt::format(
+      "median of {} repetitions; error bars, or in brackets: their minimum and maximum", count));
 }
 
 }  // namespace

@@ -87,7 +87,7 @@ StepsChart steps_chart(std::span<const Report> reports, std::size_t max_bins) {
   chart.caption.notes.emplace_back(
       "box: quartiles and median; whiskers: 5th and 95th percentile; crosses: minimum and maximum");
   chart.caption.notes.push_back(fmt::format(
-      "line: median of neighbouring steps{}; band: their minimum and maximum, no step is left out",
+      "along the run: median, minimum and maximum of neighbouring steps{}; none is left out",
       repeated ? " of all repetitions" : ""));
   end_chart(chart, runs);
   return chart;

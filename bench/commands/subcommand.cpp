@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "bench/commands/html.h"
+#include "bench/commands/chart.h"
 #include "bench/commands/show.h"
 #include "bench/option_parser.h"
 #include "bench/option_table.h"
@@ -75,6 +76,7 @@ const std::vector<SubcommandEntry>& subcommands() {
   static const std::vector<SubcommandEntry> entries = {
       show_entry(),
       html_entry(),
+      chart_entry(),
   };
   return entries;
 }

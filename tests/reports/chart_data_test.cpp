@@ -266,8 +266,8 @@ TEST(BucketsChart, TakesMediansOverRepetitions) {
 TEST(BucketsChart, TellsPushesFromPulls) {
   report::Run run = sample_run("ps", 2, 1);
   run.servers = 2;
-  run.devices[0].buckets = {{0, 1, 0, 0, 0, 0}, {1, 1, 0, 0, 0, 0}, {2, 1, 0, 0, 0, 0},
-                            {3, 1, 0, 0, 0, 0}};
+  run.devices[0].buckets = {
+      {0, 1, 0, 0, 0, 0}, {1, 1, 0, 0, 0, 0}, {2, 1, 0, 0, 0, 0}, {3, 1, 0, 0, 0, 0}};
   const Report report = report_of({run});
   std::vector<std::string> labels;
   const BucketsChart chart = buckets_chart({&report, 1});

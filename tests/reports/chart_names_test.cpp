@@ -32,8 +32,7 @@ std::vector<std::string> names_of(std::span<const Report> reports) {
 TEST(ChartTitle, StatesNetworkBatchModeAndMachine) {
   const Report report = report_of({sample_run("ddp", 2, 1)});
   const ChartCaption caption = scaling_chart({&report, 1}).caption;
-  EXPECT_EQ(caption.title,
-            "Scaling: simple_cnn on mnist (files), weak scaling, batch 64 a device");
+  EXPECT_EQ(caption.title, "Scaling: simple_cnn on mnist (files), weak scaling, batch 64 a device");
   EXPECT_EQ(caption.subtitle,
             "Imaginary 9000, 2 cores, Imaginary GPU; cpu, 1 thread a device, fp32");
 }

@@ -149,4 +149,27 @@ Report sample_report() {
   return report;
 }
 
+Report hostile_report() {
+  const std::string evil =
+      "EVIL'; system('touch EVIL'); print `touch EVIL` \"$EVIL\" @EVIL %s %n {/Symbol EVIL} "
+      "<script>EVIL()</script> &EVIL; \nsystem('touch EVIL')\nEND\n!touch EVIL\n\\";
+  Report report = sample_report();
+  report.environment.cpu.model = evil + " CPU";
+  report.environment.hosts = {evil};
+  for (Run& run : report.runs) {
+    run.strategy = evil + run.strategy;
+    run.model = evil + " model";
+    run.dataset_name = evil + " data";
+    run.device_model = evil + " device";
+    run.precision = evil;
+    run.scaling_mode = evil;
+    run.scaling_reason = evil + " reason";
+    run.strategy_options = {{evil, std::to_string(run.world_size) + evil}};
+    if (run.error) run.error->message = evil + " message";
+    if (!run.reason.empty()) run.reason = evil + " reason";
+    for (DeviceRow& device : run.devices) device.by_category_bytes[evil] = 5 * kMiB;
+  }
+  return report;
+}
+
 }  // namespace ddpbench::report::test

@@ -1,0 +1,167 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// `ddpbench chart`: what reports say, drawn: as a picture through gnuplot, or in the terminal.
+#include "bench/commands/chart.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <optional>
+
+#include "bench/gnuplot.h"
+#include "bench/option_parser.h"
+#include "bench/terminal.h"
+#include "kernels/runtime/error.h"
+#include "reports/atomic_file.h"
+#include "reports/chart_data.h"
+#include "reports/chart_text.h"
+#include "reports/gnuplot_script.h"
+#include "reports/report_reader.h"
+
+namespace ddpbench::bench {
+namespace {
+
+using report::ChartKind;
+using report::PictureFormat;
+
+constexpr int kUsualWidth = 80;  // where stdout is no terminal
+
+std::string kind_words() {
+  std::string text;
+  for (const ChartKind kind : report::kChartKinds) {
+    text += (text.empty() ? "" : ", ") + std::string(to_string(kind));
+  }
+  return text;
+}
+
+ChartKind kind_of(const std::string& word) {
+  if (const auto kind = report::chart_kind(word)) return *kind;
+  std::vector<std::string> known;
+  for (const ChartKind kind : report::kChartKinds) known.emplace_back(to_string(kind));
+  const auto near = nearest_name(word, known);
+  throw ConfigError(fmt::format("chart: --kind={}: there is no such chart.{} Kinds: {}", word,
+                                near ? fmt::format(" Did you mean '{}'?", *near) : "",
+                                kind_words()));
+}
+
+PictureFormat format_of(const std::string& path) {
+  const std::string extension = std::filesystem::path(path).extension();
+  if (extension == ".svg") return PictureFormat::svg;
+  if (extension == ".png") return PictureFormat::png;
+  if (extension == ".pdf") return PictureFormat::pdf;
+  throw ConfigError(fmt::format(
+      "chart: -o {}: the name must end in .svg, .png or .pdf, which says what to draw", path));
+}
+
+// Whether people's terminal shows more than ASCII, by the usual variables in their usual order.
+bool is_utf8_locale() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const char* value = std::getenv(name);
+    if (value == nullptr || *value == '\0') continue;
+    std::string word(value);
+    std::ranges::transform(word, word.begin(),
+                           [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    return word.find("utf-8") != std::string::npos || word.find("utf8") != std::string::npos;
+  }
+  return false;
+}
+
+// One chart, drawn either way.
+struct Drawing {
+  std::string empty_reason;
+  std::function<std::string(const report::PictureOptions&)> script;
+  std::function<std::string(const report::TextOptions&)> text;
+};
+
+template <typename Data>
+Drawing drawing(Data chart, std::string (*script)(const Data&, const report::PictureOptions&),
+                std::string (*text)(const Data&, const report::TextOptions&)) {
+  std::string reason = chart.empty_reason;
+  const auto shared = std::make_shared<const Data>(std::move(chart));
+  return {std::move(reason), [=](const auto& options) { return script(*shared, options); },
+          [=](const auto& options) { return text(*shared, options); }};
+}
+
+Drawing draw(ChartKind kind, const std::vector<report::Report>& reports) {
+  switch (kind) {
+    case ChartKind::scaling:
+      return drawing<report::ScalingChart>(scaling_chart(reports), report::gnuplot_script,
+                                           report::draw_text);
+    case ChartKind::breakdown:
+      return drawing<report::StackedChart>(breakdown_chart(reports), report::breakdown_script,
+                                           report::draw_breakdown);
+    case ChartKind::memory:
+      return drawing<report::StackedChart>(memory_chart(reports), report::memory_script,
+                                           report::draw_memory);
+    case ChartKind::steps:
+      return drawing<report::StepsChart>(steps_chart(reports), report::gnuplot_script,
+                                         report::draw_text);
+    case ChartKind::buckets:
+      break;
+  }
+  return drawing<report::BucketsChart>(buckets_chart(reports), report::gnuplot_script,
+                                       report::draw_text);
+}
+
+class Chart final : public Subcommand {
+ public:
+  void define(CLI::App& app) override {
+    app.add_option("REPORT", paths_, "Reports; all runs of all of them go into one chart")
+        ->required();
+    app.add_option("--kind", kind_, "What to draw: " + kind_words())
+        ->type_name("KIND")
+        ->capture_default_str();
+    app.add_option("-o,--output", output_,
+                   "Picture to write: .svg, .png or .pdf, through gnuplot; without it the chart is "
+                   "drawn in the terminal")
+        ->type_name("FILE");
+    app.add_flag("--force", force_, "Replace FILE where it exists");
+  }
+
+  int run() override {
+    const ChartKind kind = kind_of(kind_);
+    std::optional<PictureFormat> format;
+    if (output_) {
+      format = format_of(*output_);
+      report::check_output_path(*output_, force_);
+    }
+    std::vector<report::Report> reports;
+    for (const std::string& path : paths_) reports.push_back(report::read_report(path));
+    const Drawing drawing = draw(kind, reports);
+    if (!drawing.empty_reason.empty()) {
+      throw ConfigError(fmt::format("chart: nothing to draw of kind {} in {}: {}", to_string(kind),
+                                    fmt::join(paths_, ", "), drawing.empty_reason));
+    }
+    if (!format) {
+      const int width = terminal_width();
+      fmt::print("{}", drawing.text({width > 0 ? width : kUsualWidth, is_utf8_locale()}));
+      return 0;
+    }
+    report::PictureOptions options;
+    options.format = *format;
+    report::write_file_atomically(*output_, run_gnuplot(drawing.script(options)), force_);
+    fmt::print("chart: {}\n", *output_);
+    return 0;
+  }
+
+ private:
+  std::vector<std::string> paths_;
+  std::string kind_ = "scaling";
+  std::optional<std::string> output_;
+  bool force_ = false;
+};
+
+}  // namespace
+
+SubcommandEntry chart_entry() {
+  return {"chart", "ddpbench chart REPORT... [OPTION]...",
+          "draw scaling, step time, memory or buckets of reports",
+          [] { return std::make_unique<Chart>(); }};
+}
+
+}  // namespace ddpbench::bench
