@@ -22,6 +22,7 @@
 #include "bench/report_output.h"
 #include "bench/run_collector.h"
 #include "bench/run_plan.h"
+#include "bench/run_trace.h"
 #include "kernels/runtime/error.h"
 #include "parallel/comm/store.h"
 
@@ -137,6 +138,7 @@ class JoinedWorld {
   Progress progress_;
   std::string report_path_;
   report::Report report_;
+  report::Trace trace_;
   RunSpec spec_;
   nn::ModelSpec model_;
   std::unique_ptr<comm::TcpStoreServer> server_;
@@ -330,12 +332,13 @@ launch::RunFailure JoinedWorld::first_failure(const launch::RankError& own) {
 
 void JoinedWorld::write(const launch::SuperviseResult& result) {
   report::Run run = collect_run(spec_, channels_, result);
+  if (!options_.trace_path.empty()) add_run(trace_, spec_, channels_);
   if (startup_s_ > 0) run.time.startup_s = report::Figure::of(startup_s_);
   run.time.total_s = report::Figure::of(seconds_since(begin_));
   report_.status = run.status;
   report_.error = run.error;
   report_.runs.push_back(std::move(run));
-  finish_report(report_, options_, report_path_);
+  finish_report(report_, trace_, options_, report_path_);
 }
 
 }  // namespace

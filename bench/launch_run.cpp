@@ -23,6 +23,15 @@ SharedMemory spec_memory(const RunSpec& spec) {
   return memory;
 }
 
+// Phases and calls of the traced steps. A layer runs at most twice a micro-batch forward (with a
+// reorder) and three times backward (with a sum too), and micro-batches have at least 4 samples.
+std::size_t trace_capacity(const RunSpec& spec, const nn::ModelSpec& model) {
+  const std::size_t most_calls = 5 * model.layers.size();
+  const std::size_t micro_batches = 1 + static_cast<std::size_t>(spec.per_device_batch) / 4;
+  return static_cast<std::size_t>(spec.options.trace_steps) *
+         (2 * kPhaseCount + most_calls * micro_batches);
+}
+
 }  // namespace
 
 std::string run_title(const RunCell& cell, int repetitions) {
@@ -52,6 +61,9 @@ launch::ChannelLayout channel_layout(const RunSpec& spec, const nn::ModelSpec& m
   const std::size_t buckets =
       std::max(2 * model.layers.size(), 2 * static_cast<std::size_t>(spec.cell.servers));
   layout.bucket_capacity = spec.options.observe ? layout.step_capacity * buckets : 0;
+  if (!spec.options.trace_path.empty() && !spec.is_reference()) {
+    layout.trace_capacity = trace_capacity(spec, model);
+  }
   return layout;
 }
 

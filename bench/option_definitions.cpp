@@ -14,7 +14,7 @@ namespace {
 
 // More than any machine has; catches slipped digits before they become allocations.
 constexpr double kMostDevices = 65536, kMostThreads = 4096, kMostSteps = 1e12, kMostTimes = 1e6;
-constexpr double kMostSamples = 1 << 24;
+constexpr double kMostSamples = 1 << 24, kMostTracedSteps = 1e4;
 
 ValueRule one_of(std::vector<std::string> choices, std::vector<std::string> absent = {}) {
   return {.choices = std::move(choices), .absent = std::move(absent)};
@@ -255,9 +255,22 @@ Definitions file_options() {
       {.name = "force",
        .group = group,
        .hint = "",
-       .help = "Overwrite existing reports and weights; data fetch: download again.",
+       .help = "Overwrite existing reports, traces and weights; data fetch: download again.",
        .member = &Options::force,
        .commands = {Command::run, Command::data_fetch}},
+      {.name = "trace",
+       .group = group,
+       .hint = "FILE",
+       .help = "Write the first timed steps of every run as Chrome trace events: steps, phases, "
+               "layers, buckets and waiting of every rank, for Perfetto or chrome://tracing.",
+       .member = &Options::trace_path,
+       .default_text = "none"},
+      {.name = "trace-steps",
+       .group = group,
+       .hint = "N",
+       .help = "With --trace: timed steps of a run that are traced.",
+       .member = &Options::trace_steps,
+       .rule = between(1, kMostTracedSteps)},
       {.name = "save-model",
        .group = group,
        .hint = "FILE",

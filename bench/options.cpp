@@ -22,6 +22,11 @@ std::int64_t run_count(const Options& options) {
 }
 
 void check_options(const Options& options) {
+  if (!options.trace_path.empty() && !options.observe)
+    throw ConfigError(
+        fmt::format("--trace={}: --observe=off leaves nothing to trace", options.trace_path));
+  if (!options.trace_path.empty() && options.trace_path == options.json_path)
+    throw ConfigError(fmt::format("--trace and --json both name {}", options.trace_path));
   if (!options.save_model.empty() && run_count(options) > 1)
     throw ConfigError(fmt::format(
         "--save-model={}: this command makes {} runs, which would overwrite each other's weights. "

@@ -65,6 +65,8 @@ struct Options {
   double timeout_s = 300;
   std::string json_path;  // empty: ddpbench-<UTC time>.json
   bool force = false;
+  std::string trace_path;  // empty: none
+  int trace_steps = 20;
   std::string save_model, load_model;
   std::string data_dir;  // empty: the default places
   std::vector<Injection> injections;

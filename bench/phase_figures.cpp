@@ -68,6 +68,8 @@ std::map<std::string, report::Figure> phase_figures(Ranks ranks) {
       ranks, [](const auto& step) { return step.comm_s - step.comm_overlapped_s; });
   figures["comm_wait_s"] =
       median_of_slowest(ranks, [](const auto& step) { return step.comm_wait_s; });
+  figures["comm_wait_exposed_s"] =
+      median_of_slowest(ranks, [](const auto& step) { return step.comm_wait_exposed_s; });
   figures["overlap_ratio"] = comm.value ? overlap(ranks) : report::Figure::missing(comm.reason);
   return figures;
 }

@@ -96,7 +96,8 @@ std::string to_json_text(const RankResult& result) {
                   {"warmup_s", optional_number(result.warmup_s)},
                   {"train_s", optional_number(result.train_s)},
                   {"evaluate_s", optional_number(result.evaluate_s)},
-                  {"epochs", list(result.epochs)}};
+                  {"epochs", list(result.epochs)},
+                  {"calls", result.calls}};
   return j.dump();
 }
 
@@ -113,6 +114,7 @@ RankResult rank_result_from_text(const std::string& text) {
   result.train_s = optional_number(j.at("train_s"));
   result.evaluate_s = optional_number(j.at("evaluate_s"));
   for (const json& epoch : j.at("epochs")) result.epochs.push_back(epoch_from(epoch));
+  j.at("calls").get_to(result.calls);
   return result;
 }
 

@@ -43,6 +43,7 @@ struct RankResult {
   // Seconds; empty until that part is done, train_s and evaluate_s until one epoch is.
   std::optional<double> verify_s, warmup_s, train_s, evaluate_s;
   std::vector<EpochResult> epochs;
+  std::vector<std::string> calls;  // with --trace: what the numbers of layer records stand for
 };
 
 std::string to_json_text(const RankResult& result);

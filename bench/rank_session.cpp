@@ -104,7 +104,10 @@ void RankSession::make_strategy() {
     loaded_weights_ = nn::read_safetensors(spec_.options.load_model);
   }
   recorder_stream_ = devices_[0]->make_stream();
-  RecorderOptions recorder{.observe = spec_.options.observe, .injections = {}};
+  RecorderOptions recorder{.observe = spec_.options.observe, .trace_steps = 0, .injections = {}};
+  if (!spec_.options.trace_path.empty() && !spec_.is_reference()) {
+    recorder.trace_steps = static_cast<std::uint32_t>(spec_.options.trace_steps);
+  }
   for (const Injection& injection : spec_.options.injections) {
     if (!spec_.is_reference() && concerns_rank(injection, inputs_.rank)) {
       recorder.injections.push_back(injection);
@@ -131,6 +134,15 @@ void RankSession::make_strategy() {
   };
   strategy_ = ddpbench::make_strategy(config_);
   strategy_->setup(context);
+  observe_layers();
+}
+
+// dp: the primary's, as its phases.
+void RankSession::observe_layers() {
+  if (recorder_->layers() == nullptr || is_server()) return;
+  nn::Graph& graph = strategy_->replicas()[0]->graph();
+  graph.observe_layers(recorder_->layers());
+  result_.calls = graph.call_names();
 }
 
 void RankSession::make_loader() {

@@ -50,6 +50,7 @@ class RankSession {
   void run_role();
   void make_devices();
   void make_strategy();
+  void observe_layers();
   void make_loader();
   void verify();
   void check_replicas_equal();

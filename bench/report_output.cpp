@@ -12,6 +12,7 @@
 
 #include "bench/build_info.h"
 #include "bench/environment_capture.h"
+#include "bench/run_trace.h"
 #include "bench/terminal.h"
 #include "kernels/ops/backend.h"
 #include "kernels/runtime/error.h"
@@ -55,6 +56,7 @@ std::string choose_report_path(const Options& options) {
   if (!options.save_model.empty()) {
     check_output_file(options.save_model, "--save-model", options.force);
   }
+  if (!options.trace_path.empty()) check_output_file(options.trace_path, "--trace", options.force);
   return path;
 }
 
@@ -67,7 +69,8 @@ report::Report begin_report(const Options& options, std::vector<std::string> arg
   return report;
 }
 
-void finish_report(report::Report& report, const Options& options, const std::string& path) {
+void finish_report(report::Report& report, const report::Trace& trace, const Options& options,
+                   const std::string& path) {
   report.environment = capture_environment(process_variables(), ops::library_versions());
   report.finished_at = utc_now("%Y-%m-%dT%H:%M:%SZ");
   report::fill_scaling(report);
@@ -80,6 +83,11 @@ void finish_report(report::Report& report, const Options& options, const std::st
   const bool taken = options.json_path.empty() && std::filesystem::exists(path);
   const std::string target = taken ? default_report_path() : path;
   report::write_report(report, target, options.force);
+  // The report is there already when the trace cannot be written.
+  if (!options.trace_path.empty()) {
+    write_trace(trace, options);
+    fmt::print("trace: {}\n", options.trace_path);
+  }
   fmt::print("report: {}\n", target);
 }
 

@@ -12,6 +12,7 @@
 #include "bench/launch_run.h"
 #include "bench/report_output.h"
 #include "bench/run_collector.h"
+#include "bench/run_trace.h"
 #include "kernels/nn/model_spec.h"
 #include "kernels/runtime/error.h"
 
@@ -78,7 +79,7 @@ int Session::run() {
   report_.status = interrupted_          ? report::Status::interrupted
                    : exit_codes_.empty() ? report::Status::ok
                                          : report::Status::failed;
-  finish_report(report_, options_, report_path_);
+  finish_report(report_, trace_, options_, report_path_);
   return exit_code();
 }
 
@@ -119,6 +120,7 @@ report::Run Session::run_spec(RunSpec& spec) {
   launch::RankChannels channels = launch::RankChannels::create(channel_layout(spec, model_));
   const launch::SuperviseResult result = launch_run(spec, channels, progress_);
   report::Run run = collect_run(spec, channels, result);
+  if (!options_.trace_path.empty()) add_run(trace_, spec, channels);
   run.time.total_s = report::Figure::of(seconds_since(begin));
   if (result.failure) {
     exit_codes_.push_back(failure_exit_code(result.failure->error));

@@ -19,6 +19,7 @@
 #include "kernels/runtime/shared_memory.h"
 #include "parallel/launch/supervisor.h"
 #include "reports/report.h"
+#include "reports/trace.h"
 
 namespace ddpbench::bench {
 
@@ -49,6 +50,7 @@ class Session {
   Progress progress_;
   std::map<int, ReferenceWeights> references_;  // by world size
   report::Report report_;
+  report::Trace trace_;
   std::vector<int> exit_codes_;  // of failed runs, in order
   bool interrupted_ = false;
 };

@@ -38,7 +38,8 @@ StepRecorder::StepRecorder(Device& device, Stream& stream, launch::RankWriter& w
       writer_(writer),
       options_(std::move(options)),
       step_begin_(device.make_event()),
-      step_end_(device.make_event()) {
+      step_end_(device.make_event()),
+      layers_(device) {
   for (std::size_t i = 0; i < kMarksReserved; ++i) {
     marks_.push_back({Phase::forward, device.make_event(), device.make_event()});
   }
@@ -67,7 +68,9 @@ void StepRecorder::choose_interval(double step_s) {
 
 void StepRecorder::begin_step(std::uint32_t epoch, bool timed) {
   timed_ = timed;
-  observing_ = options_.observe && (!timed || timed_step_ % interval_ == 0);
+  tracing_ = options_.observe && timed && timed_step_ < options_.trace_steps;
+  observing_ = options_.observe && (!timed || tracing_ || timed_step_ % interval_ == 0);
+  layers_.begin_step(tracing_);
   used_ = 0;
   buckets_.clear();
   open_.fill(0);
@@ -115,8 +118,10 @@ void StepRecorder::end_step() {
     for (const BucketTimes& times : buckets_) {
       writer_.append(launch::BucketRecord{.step = timed_step_, .times = times});
     }
+    if (tracing_) append_trace();
     ++timed_step_;
   }
+  layers_.begin_step(false);
   ++total_step_;
 }
 
@@ -142,6 +147,20 @@ void StepRecorder::finish_record() {
   record_.comm_s = times.comm_s;
   record_.comm_overlapped_s = times.overlapped_s;
   record_.comm_wait_s = report::total_length(report::merge_intervals(waiting_));
+  // Waiting costs nothing while something else goes on.
+  compute_.insert(compute_.end(), communication_.begin(), communication_.end());
+  record_.comm_wait_exposed_s = report::communication_times(waiting_, compute_).exposed_s;
+}
+
+void StepRecorder::append_trace() {
+  for (std::size_t i = 0; i < used_; ++i) {
+    writer_.append(launch::TraceRecord{.step = timed_step_,
+                                       .kind = launch::TraceRecord::Kind::phase,
+                                       .which = static_cast<std::uint32_t>(marks_[i].phase),
+                                       .begin_s = marks_[i].begin->time_s(),
+                                       .end_s = marks_[i].end->time_s()});
+  }
+  layers_.append_to(writer_, timed_step_);
 }
 
 void StepRecorder::strike() {

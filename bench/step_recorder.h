@@ -13,6 +13,7 @@
 #include <memory>
 #include <vector>
 
+#include "bench/layer_recorder.h"
 #include "bench/options.h"
 #include "kernels/runtime/device.h"
 #include "kernels/runtime/phase.h"
@@ -23,6 +24,7 @@ namespace ddpbench::bench {
 
 struct RecorderOptions {
   bool observe = true;                // phases and buckets; steps are always recorded
+  std::uint32_t trace_steps = 0;      // timed steps that are traced; observed all
   std::vector<Injection> injections;  // of this rank: slow, kill, stop, throw
 };
 
@@ -41,6 +43,9 @@ class StepRecorder final : public PhaseObserver {
   void end(Phase phase, Stream& stream) override;
   void bucket(const BucketTimes& times) override;
 
+  // Who is to be told of a graph's calls; null when nothing is traced.
+  nn::LayerObserver* layers() { return options_.trace_steps > 0 ? &layers_ : nullptr; }
+
   std::uint32_t interval() const { return interval_; }
   double last_step_s() const { return record_.end_s - record_.begin_s; }
 
@@ -52,6 +57,7 @@ class StepRecorder final : public PhaseObserver {
   void strike();
   void slow_down(Phase phase, double begin_s);
   void finish_record();
+  void append_trace();
 
   Device& device_;
   Stream& stream_;
@@ -61,6 +67,7 @@ class StepRecorder final : public PhaseObserver {
   std::vector<Mark> marks_;  // pool; the first used_ belong to this step
   std::size_t used_ = 0;
   std::array<std::size_t, kPhaseCount> open_{};  // index of the open mark + 1; 0: none
+  LayerRecorder layers_;
   std::vector<BucketTimes> buckets_;
   std::vector<report::Interval> compute_, communication_, waiting_;
   launch::StepRecord record_;
@@ -69,6 +76,7 @@ class StepRecorder final : public PhaseObserver {
   std::uint32_t interval_ = 1;
   bool timed_ = false;
   bool observing_ = false;  // phases of this step
+  bool tracing_ = false;    // and its layers
 };
 
 }  // namespace ddpbench::bench

@@ -93,9 +93,10 @@ std::vector<const Run*> median_repetitions(const Report& report) {
 
 std::string_view to_string(Cause cause) {
   constexpr std::array<std::string_view, 14> kNames = {
-      "scales",       "oversubscription",      "slow_rank",      "imbalance", "starved_input",
-      "tiny_network", "slow_link",             "exposed_communication", "primary_device", "servers",
-      "slowed_by_overlap", "slowed_compute", "host_overhead", "unknown"};
+      "scales",         "oversubscription", "slow_rank",         "imbalance",
+      "starved_input",  "tiny_network",     "slow_link",         "exposed_communication",
+      "primary_device", "servers",          "slowed_by_overlap", "slowed_compute",
+      "host_overhead",  "unknown"};
   return kNames.at(static_cast<std::size_t>(cause));
 }
 

@@ -21,9 +21,7 @@ bool is_off(const Run& run, const char* option) {
   return found != run.strategy_options.end() && found->second == "off";
 }
 
-const char* more_work() {
-  return "a larger --batch-size puts more compute beside the same bytes";
-}
+const char* more_work() { return "a larger --batch-size puts more compute beside the same bytes"; }
 
 // A quarter of `bytes`, in quarters of a MiB.
 double smaller_mb(double bytes) { return std::max(0.25, std::round(bytes / kMiB) / 4); }

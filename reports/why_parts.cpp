@@ -62,9 +62,8 @@ struct Rank {
 std::vector<Rank> observed_ranks(const Run& run) {
   std::vector<Rank> ranks;
   for (const DeviceRow& device : run.devices) {
-    const bool known = std::ranges::any_of(ranks, [&](const Rank& rank) {
-      return rank.device->process_rank == device.process_rank;
-    });
+    const bool known = std::ranges::any_of(
+        ranks, [&](const Rank& rank) { return rank.device->process_rank == device.process_rank; });
     if (device.role == "server" || known || !unobserved(device.phases).empty()) continue;
     const double step_s = device.step_time_median_s.value.value_or(run.step.time_s->median);
     ranks.push_back({&device, rank_times(device.phases, step_s)});
@@ -74,9 +73,9 @@ std::vector<Rank> observed_ranks(const Run& run) {
 
 // Median over the repetitions of `single`, each member for itself.
 RankTimes baseline_times(const std::vector<const Run*>& runs, double divisor) {
-  constexpr std::array kMembers = {&RankTimes::step_s,      &RankTimes::input_s,
-                                   &RankTimes::forward_s,   &RankTimes::loss_s,
-                                   &RankTimes::backward_s,  &RankTimes::optimizer_s};
+  constexpr std::array kMembers = {&RankTimes::step_s,     &RankTimes::input_s,
+                                   &RankTimes::forward_s,  &RankTimes::loss_s,
+                                   &RankTimes::backward_s, &RankTimes::optimizer_s};
   RankTimes ideal;
   for (double RankTimes::*member : kMembers) {
     std::vector<double> values;
@@ -86,6 +85,10 @@ RankTimes baseline_times(const std::vector<const Run*>& runs, double divisor) {
     ideal.*member = median(std::move(values)) / divisor;
   }
   return ideal;
+}
+
+double scatter_of(const Run& run) {
+  return run.step.time_s->median > 0 ? run.step.time_s->iqr / run.step.time_s->median : 0;
 }
 
 void find_baseline(const Report& report, const Run& run, Decomposition& result) {
@@ -101,6 +104,7 @@ void find_baseline(const Report& report, const Run& run, Decomposition& result) 
     result.no_baseline = "the phases of the single run were not observed";
     return;
   }
+  for (const Run* single : runs) result.scatter = std::max(result.scatter, scatter_of(*single));
   const bool strong = run.scaling_mode == "strong";
   result.ideal = baseline_times(runs, strong ? run.world_size : 1);
 }
@@ -128,18 +132,18 @@ void explain_stragglers(const std::vector<Rank>& ranks, double waited_s, Straggl
 }
 
 // A straggler arrives last, so it hardly waits while the others do. Waiting for servers, the same
-// for all, is taken off before.
+// for all, is taken off before; waiting that compute hides costs nothing.
 Stragglers find_stragglers(const std::vector<Rank>& ranks, bool servers) {
-  double least = ranks.front().times.wait_s;
+  double least = ranks.front().times.wait_exposed_s;
   double most = least;
   for (const Rank& rank : ranks) {
-    least = std::min(least, rank.times.wait_s);
-    most = std::max(most, rank.times.wait_s);
+    least = std::min(least, rank.times.wait_exposed_s);
+    most = std::max(most, rank.times.wait_exposed_s);
   }
   const double floor = servers ? least : 0;
   Stragglers found;
   for (const Rank& rank : ranks) {
-    if (rank.times.wait_s - floor <= kStragglerShare * (most - floor)) {
+    if (rank.times.wait_exposed_s - floor <= kStragglerShare * (most - floor)) {
       found.ranks.push_back(rank.device);
     }
   }
@@ -159,9 +163,8 @@ void split_compute(const Decomposition& result, StepParts& parts) {
   parts.compute_s = std::min(compute, result.ideal->compute_s());
   const double excess = compute - parts.compute_s;
   // Nothing runs beside forward: as much as it is slower, backward would be without communication.
-  const double slower = result.ideal->forward_s > 0
-                            ? std::max(1.0, rank.forward_s / result.ideal->forward_s)
-                            : 1.0;
+  const double slower =
+      result.ideal->forward_s > 0 ? std::max(1.0, rank.forward_s / result.ideal->forward_s) : 1.0;
   const double beyond = std::max(0.0, rank.backward_s - slower * result.ideal->backward_s);
   const double overlapped = std::max(0.0, rank.comm_s - rank.comm_exposed_s);
   parts.overlap_slowed_s = std::min({beyond, overlapped, excess});
@@ -217,6 +220,7 @@ Decomposition decompose(const Report& report, const Run& run) {
     result.missing = "no step was timed";
     return result;
   }
+  result.scatter = scatter_of(run);
   find_baseline(report, run, result);
   const std::vector<Rank> ranks = observed_ranks(run);
   double least_wait_s = 0;

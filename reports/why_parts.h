@@ -46,6 +46,7 @@ struct Decomposition {
   StepParts parts;
   StepParts lost;  // beyond the ideal; only with it
   Stragglers stragglers;
+  double scatter = 0;  // IQR / median of the step times, the larger of the run's and single's
 };
 
 Decomposition decompose(const Report& report, const Run& run);

@@ -13,6 +13,9 @@
 namespace ddpbench::report {
 namespace {
 
+// Steady steps scatter by a few percent. Medians of parts say less the more they scatter.
+constexpr double kMuchScatter = 0.2;
+
 std::string milliseconds(double seconds) {
   const double ms = seconds * 1e3;
   return fmt::format("{:.{}f} ms", ms, ms < 0.1 ? 3 : ms < 10 ? 2 : 1);
@@ -40,8 +43,7 @@ std::string rank_names(const Stragglers& stragglers) {
   for (const DeviceRow* device : stragglers.ranks) {
     names.push_back(fmt::format("{} ({} on {})", device->rank, device->device, device->host));
   }
-  return fmt::format("{} {}", names.size() == 1 ? "rank" : "ranks",
-                     fmt::join(names, ", "));
+  return fmt::format("{} {}", names.size() == 1 ? "rank" : "ranks", fmt::join(names, ", "));
 }
 
 std::string slow_rank(const Decomposition& split) {
@@ -64,8 +66,8 @@ std::string imbalance(const Decomposition& split) {
 // "1.7 MB take 24.1 ms (busbw 0.12 GB/s)"
 std::string transfer(const Run& run, const Decomposition& split) {
   const double bytes = gradient_bytes(run);
-  std::string text = fmt::format("{} of gradients take {}", size_text(bytes),
-                                 milliseconds(split.rank.comm_s));
+  std::string text =
+      fmt::format("{} of gradients take {}", size_text(bytes), milliseconds(split.rank.comm_s));
   if (run.strategy == "ddp" && split.rank.comm_s > 0) {
     const double busbw = algorithm_bandwidth_gb_per_s(bytes, split.rank.comm_s) *
                          bus_bandwidth_factor("all_reduce", run.world_size);
@@ -75,10 +77,10 @@ std::string transfer(const Run& run, const Decomposition& split) {
 }
 
 std::string slow_link(const Run& run, const Decomposition& split) {
-  return fmt::format("{}: {}, longer than the {} of backward that could hide it",
-                     share_of_step("exposed " + collective_name(run), split.parts.comm_exposed_s,
-                                   split),
-                     transfer(run, split), milliseconds(split.rank.backward_s));
+  return fmt::format(
+      "{}: {}, longer than the {} of backward that could hide it",
+      share_of_step("exposed " + collective_name(run), split.parts.comm_exposed_s, split),
+      transfer(run, split), milliseconds(split.rank.backward_s));
 }
 
 std::string exposed_communication(const Run& run, const Decomposition& split) {
@@ -88,13 +90,13 @@ std::string exposed_communication(const Run& run, const Decomposition& split) {
   if (late.row == nullptr) return first + ": it runs while nothing is computed";
   const bool last = late.row == &split.device->buckets.back();
   const bool after = late.row->start_s >= 0.99 * split.rank.backward_end_s();
-  return fmt::format("{}: {} of {} {}", first,
-                     split.device->buckets.size() == 1 ? "the only bucket"
-                     : last ? std::string("the last bucket")
-                            : fmt::format("bucket {}", late.row->bucket),
-                     size_text(static_cast<double>(late.row->bytes)),
-                     after ? "starts after backward ends"
-                           : "is still on its way when backward ends");
+  return fmt::format(
+      "{}: {} of {} {}", first,
+      split.device->buckets.size() == 1 ? "the only bucket"
+      : last                            ? std::string("the last bucket")
+                                        : fmt::format("bucket {}", late.row->bucket),
+      size_text(static_cast<double>(late.row->bytes)),
+      after ? "starts after backward ends" : "is still on its way when backward ends");
 }
 
 std::string primary_device(const Run& run, const Decomposition& split) {
@@ -104,10 +106,10 @@ std::string primary_device(const Run& run, const Decomposition& split) {
     if (found == run.phases.end() || !found->second.value) continue;
     phases.push_back(fmt::format("{} {}", name, milliseconds(*found->second.value)));
   }
-  return fmt::format("{}: {} run one after the other through device 0, nothing is computed meanwhile",
-                     share_of_step("moving batch, parameters and gradients",
-                                   split.parts.comm_exposed_s, split),
-                     fmt::join(phases, ", "));
+  return fmt::format(
+      "{}: {} run one after the other through device 0, nothing is computed meanwhile",
+      share_of_step("moving batch, parameters and gradients", split.parts.comm_exposed_s, split),
+      fmt::join(phases, ", "));
 }
 
 std::string servers(const Run& run, const Decomposition& split) {
@@ -125,34 +127,37 @@ std::string ratio(double slow, double fast) {
 std::string slowed_compute(const Run& run, const Decomposition& split) {
   const std::string first =
       share_of_step("compute beyond single's", split.parts.compute_slowed_s, split);
-  const std::string figures =
-      fmt::format("forward takes {} times single's, backward {} times",
-                  ratio(split.rank.forward_s, split.ideal->forward_s),
-                  ratio(split.rank.backward_s, split.ideal->backward_s));
+  const std::string figures = fmt::format("forward takes {} times single's, backward {} times",
+                                          ratio(split.rank.forward_s, split.ideal->forward_s),
+                                          ratio(split.rank.backward_s, split.ideal->backward_s));
   if (run.scaling_mode == "strong") {
-    return fmt::format("{}: {} (of its share), as a batch of {} a device computes less efficiently "
-                       "than one of {}, or the devices slow each other down",
-                       first, figures, run.per_device_batch_size, run.global_batch_size);
+    return fmt::format(
+        "{}: {} (of its share), as a batch of {} a device computes less efficiently "
+        "than one of {}, or the devices slow each other down",
+        first, figures, run.per_device_batch_size, run.global_batch_size);
   }
-  return fmt::format("{}: {} with the same batch, so the devices share something: memory bandwidth, "
-                     "caches, clock, or cores with other programs",
-                     first, figures);
+  return fmt::format(
+      "{}: {} with the same batch, so the devices share something: memory bandwidth, "
+      "caches, clock, or cores with other programs",
+      first, figures);
 }
 
 std::string slowed_by_overlap(const Decomposition& split) {
-  return fmt::format("{}: backward takes {} times single's, forward only {}, while {} of "
-                     "communication run beside it",
-                     share_of_step("compute slowed by overlapped communication",
-                                   split.parts.overlap_slowed_s, split),
-                     ratio(split.rank.backward_s, split.ideal->backward_s),
-                     ratio(split.rank.forward_s, split.ideal->forward_s),
-                     milliseconds(split.rank.comm_s - split.rank.comm_exposed_s));
+  return fmt::format(
+      "{}: backward takes {} times single's, forward only {}, while {} of "
+      "communication run beside it",
+      share_of_step("compute slowed by overlapped communication", split.parts.overlap_slowed_s,
+                    split),
+      ratio(split.rank.backward_s, split.ideal->backward_s),
+      ratio(split.rank.forward_s, split.ideal->forward_s),
+      milliseconds(split.rank.comm_s - split.rank.comm_exposed_s));
 }
 
 std::string tiny_network(const Run& run, const Decomposition& split) {
   const double compute = split.parts.compute_s;
   return fmt::format(
-      "the network is too small: {} of compute a step meet {} of latency and launch overhead (moving "
+      "the network is too small: {} of compute a step meet {} of latency and launch overhead "
+      "(moving "
       "{}, waiting and host work), {:.0f} % of the step",
       milliseconds(compute), milliseconds(split.parts.step_s - compute),
       size_text(gradient_bytes(run)), 100 * (1 - compute / split.parts.step_s));
@@ -160,14 +165,15 @@ std::string tiny_network(const Run& run, const Decomposition& split) {
 
 std::string oversubscription(const Report& report, const Run& run) {
   const int cores = report.environment.cpu.cores;
-  return fmt::format("oversubscribed: {} worker{}{} of {} thread{} share {} cores and take turns, so "
-                     "this measures the scheduler",
-                     run.world_size, run.world_size == 1 ? "" : "s",
-                     run.servers == 0   ? ""
-                     : run.servers == 1 ? " and 1 server"
-                                        : fmt::format(" and {} servers", run.servers),
-                     run.threads_per_device, run.threads_per_device == 1 ? "" : "s",
-                     cores > 0 ? std::to_string(cores) : "fewer");
+  return fmt::format(
+      "oversubscribed: {} worker{}{} of {} thread{} share {} cores and take turns, so "
+      "this measures the scheduler",
+      run.world_size, run.world_size == 1 ? "" : "s",
+      run.servers == 0   ? ""
+      : run.servers == 1 ? " and 1 server"
+                         : fmt::format(" and {} servers", run.servers),
+      run.threads_per_device, run.threads_per_device == 1 ? "" : "s",
+      cores > 0 ? std::to_string(cores) : "fewer");
 }
 
 std::string scales(const Decomposition& split) {
@@ -233,6 +239,10 @@ std::string cause_sentence(Cause cause, const Report& report, const Run& run,
   std::string text = plain_sentence(cause, report, run, split);
   if (!split.no_baseline.empty()) {
     text += fmt::format(" (compared with nothing: {})", split.no_baseline);
+  }
+  if (split.scatter > kMuchScatter && split.missing.empty()) {
+    text += fmt::format(" (step times scatter by {:.0f} %: other load may blur this)",
+                        100 * split.scatter);
   }
   return text;
 }

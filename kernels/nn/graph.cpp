@@ -134,6 +134,10 @@ std::string Graph::describe() const {
   return text;
 }
 
+const std::vector<std::string>& Graph::call_names() const { return impl_->program.call_names(); }
+
+void Graph::observe_layers(LayerObserver* observer) { impl_->program.observe(observer); }
+
 double Graph::step_flops() const {
   const Plan& plan = impl_->plan;
   double flops = 0;

@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/nn/layer_observer.h"
 #include "kernels/nn/model_spec.h"
 #include "kernels/ops/backend.h"
 #include "kernels/runtime/device.h"
@@ -71,11 +72,17 @@ class Graph {
   std::int64_t micro_batch() const;  // samples of a micro-batch of the segment; 0: none
   // One line a planned operation: name, description, layouts, bytes.
   std::string describe() const;
+  // Calls of one forward and one backward pass in their order: "conv1+relu1 forward, micro-batch 3
+  // of 8".
+  const std::vector<std::string>& call_names() const;
   // Floating-point operations of one forward + backward pass.
   double step_flops() const;
 
   const Buffer& weights() const;    // flat, plan().flat_bytes
   const Buffer& gradients() const;  // flat, same order; REQUIRES: training
+
+  // Tells `observer`, which must outlive its use, of every call from now on; null: nobody.
+  void observe_layers(LayerObserver* observer);
 
   // Runs the network on `input` ([batch, c, h, w] plain fp32, device memory; it must stay valid and
   // unchanged until backward is done).

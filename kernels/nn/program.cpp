@@ -4,6 +4,8 @@
 // Unrolls the micro-batches once, so that a step does nothing but call operations.
 #include "kernels/nn/program.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <span>
 
@@ -51,7 +53,23 @@ class Program::Binder {
   }
 
   void bind(std::span<const Step> steps, std::size_t k, std::vector<Call>& calls) {
-    for (const Step& step : steps) calls.push_back(make_call(step, k));
+    for (const Step& step : steps) {
+      calls.push_back(make_call(step, k));
+      calls.back().number = program_.call_names_.size();
+      program_.call_names_.push_back(call_name(step, k, &calls == &program_.forward_));
+    }
+  }
+
+  // Backward may run forward operations: it undoes a layout, or adds gradients up.
+  std::string call_name(const Step& step, std::size_t k, bool forward_pass) const {
+    std::string name = step.name;
+    if (step.direction == Direction::backward) {
+      name += " backward";
+    } else if (forward_pass) {
+      name += " forward";
+    }
+    if (step.micro) name += fmt::format(", micro-batch {} of {}", k + 1, plan_.calls(true));
+    return name;
   }
 
   std::byte* at(int value, bool micro, std::size_t k) const {
@@ -146,17 +164,23 @@ Program::Program(const Plan& plan, const ParameterPlan& parameters, const Progra
 void Program::forward(Stream& stream, const float* input) {
   const auto* bytes = reinterpret_cast<const std::byte*>(input);
   for (const auto& [pointer, offset] : input_pointers_) read_pointers_[pointer] = bytes + offset;
-  for (Call& call : forward_) call.op->forward(stream, call.forward);
+  for (Call& call : forward_) run(call, stream);
+}
+
+void Program::run(Call& call, Stream& stream) {
+  if (observer_ != nullptr) observer_->begin_call(call.number, stream);
+  if (call.direction == Direction::forward) {
+    call.op->forward(stream, call.forward);
+  } else {
+    call.op->backward(stream, call.backward);
+  }
+  if (observer_ != nullptr) observer_->end_call(call.number, stream);
 }
 
 void Program::backward(Stream& stream, const Graph::GradientReady& ready, bool accumulate) {
   for (Call& call : backward_) {
-    if (call.direction == Direction::forward) {
-      call.op->forward(stream, call.forward);
-      continue;
-    }
     call.backward.accumulate = accumulate || call.adds;
-    call.op->backward(stream, call.backward);
+    run(call, stream);
     if (!ready) continue;
     for (std::size_t i = 0; i < call.ready_count; ++i) ready(ready_[call.ready_begin + i]);
   }

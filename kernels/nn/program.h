@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -26,6 +27,10 @@ class Program {
   // `plan` is read during construction only; its operations must outlive the program.
   Program(const Plan& plan, const ParameterPlan& parameters, const ProgramMemory& memory);
 
+  // Forward's calls, then backward's (Graph::call_names).
+  const std::vector<std::string>& call_names() const { return call_names_; }
+  void observe(LayerObserver* observer) { observer_ = observer; }
+
   void forward(Stream& stream, const float* input);
   void backward(Stream& stream, const Graph::GradientReady& ready, bool accumulate);
 
@@ -38,12 +43,17 @@ class Program {
     ops::BackwardArgs backward = {};
     std::size_t ready_begin = 0;  // parameters whose gradients are final after the call, in ready_
     std::size_t ready_count = 0;
+    std::size_t number = 0;  // in call_names_
   };
   class Binder;
+
+  void run(Call& call, Stream& stream);
 
   std::vector<Call> forward_;
   std::vector<Call> backward_;
   std::vector<std::size_t> ready_;
+  std::vector<std::string> call_names_;
+  LayerObserver* observer_ = nullptr;
   // What the calls' spans point into; never resized after construction.
   std::vector<const void*> read_pointers_;
   std::vector<void*> write_pointers_;

@@ -40,6 +40,7 @@ RankChannels::RankChannels(SharedMemory memory) : memory_(std::move(memory)) {}
 std::size_t RankChannels::bytes_per_rank(const ChannelLayout& layout) {
   return steps_offset() + aligned(layout.step_capacity * sizeof(StepRecord)) +
          aligned(layout.bucket_capacity * sizeof(BucketRecord)) +
+         aligned(layout.trace_capacity * sizeof(TraceRecord)) +
          kResultCopies * aligned(layout.result_capacity);
 }
 
@@ -54,6 +55,7 @@ RankChannels RankChannels::create(const ChannelLayout& layout) {
     auto* const slot = new (channels.area(rank).data()) RankSlot;
     slot->step_capacity = layout.step_capacity;
     slot->bucket_capacity = layout.bucket_capacity;
+    slot->trace_capacity = layout.trace_capacity;
     slot->result_capacity = layout.result_capacity;
   }
   header->magic = kMagic;
@@ -125,6 +127,19 @@ std::span<const BucketRecord> RankChannels::buckets(int rank) const {
   const RankSlot& slot = slot_of(area);
   return {buckets_of(area),
           std::min(slot.bucket_count.load(std::memory_order_acquire), slot.bucket_capacity)};
+}
+
+std::span<const TraceRecord> RankChannels::trace(int rank) const {
+  std::byte* const area = area_of(rank);
+  const RankSlot& slot = slot_of(area);
+  return {trace_of(area),
+          std::min(slot.trace_count.load(std::memory_order_acquire), slot.trace_capacity)};
+}
+
+std::uint64_t RankChannels::dropped_trace(int rank) const {
+  const RankSlot& slot = slot_of(area_of(rank));
+  const std::uint64_t count = slot.trace_count.load(std::memory_order_acquire);
+  return count - std::min(count, slot.trace_capacity);
 }
 
 std::uint64_t RankChannels::dropped_steps(int rank) const {

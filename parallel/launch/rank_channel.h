@@ -44,7 +44,8 @@ struct StepRecord {
   std::array<double, kPhaseCount> phase_s{};  // time spent in each Phase; all 0 when not observed
   double comm_s = 0;                          // length of the union of the communication intervals
   double comm_overlapped_s = 0;               // part of it during which compute ran
-  double comm_wait_s = 0;                     // part of it spent waiting for peers to arrive
+  double comm_wait_s = 0;                     // time in which a collective waited for peers
+  double comm_wait_exposed_s = 0;             // part of it without compute or transfer beside it
   std::uint32_t phases_observed = 0;          // 1 when phase_s was taken in this step
   std::uint32_t reserved = 0;
 };
@@ -53,6 +54,16 @@ struct BucketRecord {
   std::uint32_t step = 0;
   std::uint32_t reserved = 0;
   BucketTimes times;
+};
+
+// An interval of a traced step; device-clock seconds. Steps and buckets have records of their own.
+struct TraceRecord {
+  enum class Kind : std::uint32_t { phase, layer };
+  std::uint32_t step = 0;
+  Kind kind = Kind::phase;
+  std::uint32_t which = 0;  // the Phase, or the number of the graph's call
+  std::uint32_t reserved = 0;
+  double begin_s = 0, end_s = 0;
 };
 
 // What failed first on a rank. Strings are cut to their fields.
@@ -82,6 +93,7 @@ struct ChannelLayout {
   int ranks = 1;
   std::size_t step_capacity = 0;  // records a rank; further ones are counted but dropped
   std::size_t bucket_capacity = 0;
+  std::size_t trace_capacity = 0;         // likewise; 0: nothing is traced
   std::size_t result_capacity = 1 << 20;  // bytes of a rank's result text
 };
 
@@ -96,6 +108,7 @@ class RankWriter {
   void collective();
   void append(const StepRecord& record);
   void append(const BucketRecord& record);
+  void append(const TraceRecord& record);
   // Replaces the result text (JSON to the owner of the words, bytes here). Throws InternalError
   // when it is longer than result_capacity.
   void result(std::string_view text);
@@ -119,7 +132,9 @@ class RankChannels {
   RankStatus status(int rank) const;
   std::span<const StepRecord> steps(int rank) const;
   std::span<const BucketRecord> buckets(int rank) const;
+  std::span<const TraceRecord> trace(int rank) const;
   std::uint64_t dropped_steps(int rank) const;
+  std::uint64_t dropped_trace(int rank) const;
   std::string result(int rank) const;
   // The whole area of one rank, to gather it over a communicator (joined world).
   std::span<std::byte> area(int rank);

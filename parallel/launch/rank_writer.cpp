@@ -100,6 +100,12 @@ void RankWriter::append(const BucketRecord& record) {
   append_record(slot.bucket_count, slot.bucket_capacity, buckets_of(area_), record);
 }
 
+void RankWriter::append(const TraceRecord& record) {
+  if (!area_) return;
+  RankSlot& slot = slot_of(area_);
+  append_record(slot.trace_count, slot.trace_capacity, trace_of(area_), record);
+}
+
 void RankWriter::result(std::string_view text) {
   if (!area_) return;
   RankSlot& slot = slot_of(area_);

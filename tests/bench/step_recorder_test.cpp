@@ -85,6 +85,23 @@ TEST_F(Recorder, SplitsCommunicationIntoHiddenExposedAndWaiting) {
   EXPECT_EQ(channels.buckets(0)[0].times.bytes, 64u);
 }
 
+TEST_F(Recorder, CountsWaitingAsExposedOnlyWhereNothingElseGoesOn) {
+  auto recorder = make();
+  recorder.begin_step(0, true);
+  const double begin = device.clock_s;
+  phase(recorder, Phase::backward, 1.0);   // 0 .. 1
+  phase(recorder, Phase::comm_wait, 1.0);  // 1 .. 2
+  const auto bucket = [&](double start, double arrived, double end) {
+    recorder.bucket({.start_s = begin + start, .arrived_s = begin + arrived, .end_s = begin + end});
+  };
+  bucket(0.8, 1.2, 1.4);  // waits behind backward until 1, exposed until 1.2
+  bucket(1.3, 1.7, 2.0);  // until 1.4 the first one moves, exposed until 1.7
+  recorder.end_step();
+  const auto& step = channels.steps(0)[0];
+  EXPECT_NEAR(step.comm_wait_s, 0.8, kRounding);
+  EXPECT_NEAR(step.comm_wait_exposed_s, 0.2 + 0.3, kRounding);
+}
+
 TEST_F(Recorder, CountsTransfersOfDataParallelAsExposedCommunication) {
   auto recorder = make();
   recorder.begin_step(0, true);

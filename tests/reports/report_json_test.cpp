@@ -53,7 +53,7 @@ TEST(ReportJson, HasTheKeysOfTheDesignInOrder) {
                           "parameters", "optimizer", "per_device_batch_size", "global_batch_size",
                           "accumulation_steps", "scaling_mode", "oversubscribed",
                           "strategy_options", "injected", "dataset", "time", "epochs", "step",
-                          "phases", "devices", "verification", "scaling", "throughput"));
+                          "phases", "devices", "verification", "scaling", "throughput", "why"));
 }
 
 TEST(ReportJson, KeepsTheResolvedConfigurationAsItIs) {

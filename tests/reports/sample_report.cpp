@@ -137,6 +137,12 @@ Report sample_report() {
   ddp.strategy_options = {{"overlap", "on"}, {"bucket_cap_mb", "25"}, {"note", "plain"}};
   ddp.devices[1].buckets = {{0, 1605632, 0.010, 0.0101, 0.0102, 0.0110}};
   ddp.injected = "slow:rank=1,phase=backward,percent=25";
+  ddp.why = Why{"exposed_communication",
+                "exposed all-reduce is 41 % of the step",
+                "try --overlap=on",
+                {{"compute_s", Figure::of(0.0118)},
+                 {"comm_exposed_s", Figure::of(0.0082)},
+                 {"overlap_slowed_s", Figure::missing("no single run in this report")}}};
   Run ps = sample_run("ps", 4, 6000);
   ps.servers = 1;
   ps.oversubscribed = true;

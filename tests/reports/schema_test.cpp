@@ -59,7 +59,8 @@ bool has_free_keys(const Pointer& pointer) {
 
 // Keys that were added within the version: reports from before them are valid too.
 bool is_newer(const Pointer& pointer) {
-  return contains(pointer, "/devices/") && contains(pointer, "/phases");
+  const bool why = pointer.back() == "why" || contains(pointer, "/why/parts/");
+  return why || (contains(pointer, "/devices/") && contains(pointer, "/phases"));
 }
 
 // One run of each outcome is enough for mutations, and quicker than all.
