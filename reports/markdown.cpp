@@ -54,7 +54,7 @@ std::string markdown_text(std::span<const RunRow> rows, const Columns& columns) 
   Footnotes notes;
   const TextTable table = run_table(rows, columns, notes);
   std::string text = escaped(caption(rows)) + "\n\n" + table_lines(table);
-  const std::vector<std::string> below = explanations(rows, notes);
+  const std::vector<std::string> below = explanations(rows, columns, notes);
   if (!below.empty()) text += '\n';
   for (const std::string& line : below) text += fmt::format("- {}\n", escaped(line));
   return text;

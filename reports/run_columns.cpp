@@ -31,8 +31,13 @@ const std::vector<Column>& run_columns() {
 }
 
 const Column* find_column(const std::string& name) {
-  const auto found = std::ranges::find(run_columns(), name, &Column::name);
-  return found == run_columns().end() ? nullptr : &*found;
+  for (const Column& column : run_columns()) {
+    if (column.name == name) return &column;
+  }
+  for (const Column& column : run_columns()) {
+    if (std::ranges::find(column.fields, name, &Field::key) != column.fields.end()) return &column;
+  }
+  return nullptr;
 }
 
 Columns table_columns(std::span<const RunRow> rows) {

@@ -56,7 +56,7 @@ using Columns = std::vector<const Column*>;
 
 // Every column, those of the table in its order, then the others.
 const std::vector<Column>& run_columns();
-// Null when there is none of that name.
+// By its name, else by a key of its fields; null when there is none.
 const Column* find_column(const std::string& name);
 
 // What the table shows when nobody chose: `in_table`, the repetition where there are several, the

@@ -127,11 +127,14 @@ void measure_against_others(std::span<const ReportFile> files, const Report& own
     run.scaling_reason.clear();
     return;
   }
+  run.scaling_reason =
+      "no single run in this report, and none of the same build, machine and work in the others";
 }
 
 }  // namespace
 
 void complete_scaling(std::span<ReportFile> files) {
+  if (files.size() < 2) return;
   for (ReportFile& file : files) {
     if (has_single(file.report)) continue;  // measured, or with a reason that stands
     for (Run& run : file.report.runs) {

@@ -13,7 +13,7 @@ std::string table_text(std::span<const RunRow> rows, const Columns& columns, int
   Footnotes notes;
   const TextTable table = run_table(rows, columns, notes);
   std::string text = wrap(caption(rows), limit, 2) + '\n' + render_blocks(table, limit);
-  const std::vector<std::string> below = explanations(rows, notes);
+  const std::vector<std::string> below = explanations(rows, columns, notes);
   if (!below.empty()) text += '\n';
   for (const std::string& line : below) text += wrap(line, limit, 4);
   return text;

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <initializer_list>
+#include <string_view>
 
 #include "reports/column_makers.h"
 
@@ -22,6 +24,12 @@ std::size_t leading_keys(const Columns& columns) {
 
 bool any_run(std::span<const RunRow> rows, bool (*holds)(const Run&)) {
   return std::ranges::any_of(rows, [holds](const RunRow& row) { return holds(*row.run); });
+}
+
+bool any_column(const Columns& columns, std::initializer_list<std::string_view> names) {
+  return std::ranges::any_of(columns, [names](const Column* column) {
+    return std::ranges::find(names, column->name) != names.end();
+  });
 }
 
 }  // namespace
@@ -45,12 +53,15 @@ TextTable run_table(std::span<const RunRow> rows, const Columns& columns, Footno
   return table;
 }
 
-std::vector<std::string> explanations(std::span<const RunRow> rows, const Footnotes& notes) {
+std::vector<std::string> explanations(std::span<const RunRow> rows, const Columns& columns,
+                                      const Footnotes& notes) {
   std::vector<std::string> lines;
-  if (any_run(rows, [](const Run& run) { return run.servers > 0; })) {
+  if (any_column(columns, {"devices"}) &&
+      any_run(rows, [](const Run& run) { return run.servers > 0; })) {
     lines.emplace_back("+n: n parameter servers beside the workers");
   }
-  if (any_run(rows, [](const Run& run) { return run.oversubscribed; })) {
+  if (any_column(columns, {"devices", "speedup", "efficiency"}) &&
+      any_run(rows, [](const Run& run) { return run.oversubscribed; })) {
     lines.emplace_back("*: oversubscribed, more compute threads than cores; no scaling is shown");
   }
   for (std::size_t i = 0; i < notes.reasons().size(); ++i) {

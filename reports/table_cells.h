@@ -16,7 +16,8 @@ namespace ddpbench::report {
 // A row a run, in the given order; reasons for missing figures go to `notes`.
 TextTable run_table(std::span<const RunRow> rows, const Columns& columns, Footnotes& notes);
 
-// What the marks in the cells mean, a line each, without control characters.
-std::vector<std::string> explanations(std::span<const RunRow> rows, const Footnotes& notes);
+// What the marks in the cells of these columns mean, a line each, without control characters.
+std::vector<std::string> explanations(std::span<const RunRow> rows, const Columns& columns,
+                                      const Footnotes& notes);
 
 }  // namespace ddpbench::report

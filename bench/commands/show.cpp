@@ -5,18 +5,99 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <optional>
 
+#include "bench/option_parser.h"
+#include "bench/option_table.h"
 #include "bench/terminal.h"
+#include "kernels/runtime/error.h"
+#include "reports/atomic_file.h"
 #include "reports/report_reader.h"
 #include "reports/why.h"
+#include "reports/run_formats.h"
 
 namespace ddpbench::bench {
 namespace {
 
+using Names = std::vector<std::string>;
+
+Names format_names() {
+  Names names;
+  for (const report::RunFormat& format : report::run_formats()) names.push_back(format.name);
+  return names;
+}
+
+Names column_names() {
+  Names names;
+  for (const report::Column& column : report::run_columns()) names.push_back(column.name);
+  return names;
+}
+
+// "show: --sort: 'stpe' is no column. Did you mean 'step'? Known: ..."
+[[noreturn]] void refuse(const std::string& option, const std::string& name, const char* what,
+                         const Names& known) {
+  throw ConfigError(fmt::format("show: {}: '{}' is no {}.{} Known: {}", option, name, what,
+                                suggestion(name, known), fmt::join(known, ", ")));
+}
+
+void check_names(const Names& names, const std::string& option, const char* what,
+                 const Names& known) {
+  for (const std::string& name : names) {
+    if (std::ranges::find(known, name) == known.end()) refuse(option, name, what, known);
+  }
+}
+
+const report::Column* column_of(const std::string& option, const std::string& name) {
+  const report::Column* column = report::find_column(with_dashes(name));
+  if (column == nullptr) column = report::find_column(with_underscores(name));
+  if (column == nullptr) refuse(option, name, "column", column_names());
+  return column;
+}
+
+// A line a column: its name, what it is, and the keys under which csv and json have it.
+std::string columns_help() {
+  std::string text =
+      "Columns of `ddpbench show`, with their keys in csv and json; * in the table\n"
+      "without --columns:\n";
+  for (const report::Column& column : report::run_columns()) {
+    Names keys;
+    for (const report::Field& field : column.fields) keys.push_back(field.key);
+    text += fmt::format("{} {:<13} {} [{}]\n", column.in_table ? '*' : ' ', column.name,
+                        column.about, fmt::join(keys, ", "));
+  }
+  return text;
+}
+
 class Show final : public Subcommand {
  public:
   void define(CLI::App& app) override {
-    app.add_option("REPORT", paths_, "Reports to show")->required();
+    app.add_option("REPORT", paths_, "Reports to show; several are shown in one table");
+    app.add_option("--format", format_,
+                   fmt::format("How: {}; docs/exports.md says who reads which",
+                               fmt::join(format_names(), ", ")))
+        ->option_text("FORMAT [table]");
+    app.add_flag("--mllog", mllog_, "The same as --format=mllog");
+    app.add_option("--columns", columns_,
+                   "Only these columns of table, markdown, csv and json, in this order; "
+                   "--columns=help lists them")
+        ->delimiter(',')
+        ->allow_extra_args(false)
+        ->option_text("NAME,...");
+    app.add_option("--sort", sort_, "Order by a column; -NAME for descending")
+        ->option_text("[-]NAME");
+    app.add_option("--strategy", strategies_, "Only runs of these strategies")
+        ->delimiter(',')
+        ->allow_extra_args(false)
+        ->option_text("NAME,...");
+    app.add_option("--status", statuses_, "Only runs that are ok, failed, skipped or interrupted")
+        ->delimiter(',')
+        ->allow_extra_args(false)
+        ->option_text("WORD,...");
+    app.add_option("-o,--output", output_, "Write to this file instead of standard output")
+        ->option_text("FILE");
+    app.add_flag("--force", force_, "Let --output replace an existing file");
   }
 
   int run() override {
@@ -25,18 +106,113 @@ class Show final : public Subcommand {
       fmt::print("{}", report::render_table(report, terminal_width()));
       const std::string why = report::render_why(report, terminal_width());
       if (!why.empty()) fmt::print("\n{}", why);
+    if (columns_ == Names{"help"}) {
+      fmt::print("{}", columns_help());
+      return 0;
     }
+    if (paths_.empty()) throw ConfigError("show: REPORT is missing; name at least one report file");
+    const report::RunFormat& format = chosen_format();
+    if (!columns_.empty() && !format.columns) {
+      throw ConfigError(
+          fmt::format("show: --columns does not apply to --format={}: what it holds "
+                      "is fixed",
+                      format.name));
+    }
+    const report::Columns named = named_columns();
+    if (output_) check_output();
+    write(format, named);
     return 0;
   }
 
  private:
-  std::vector<std::string> paths_;
+  const report::RunFormat& chosen_format() const {
+    const std::string name = format_.value_or(mllog_ ? "mllog" : "table");
+    if (mllog_ && name != "mllog") {
+      throw ConfigError(fmt::format("show: --mllog and --format={} exclude each other", name));
+    }
+    const auto& formats = report::run_formats();
+    const auto found = std::ranges::find(formats, name, &report::RunFormat::name);
+    if (found == formats.end()) refuse("--format", name, "format", format_names());
+    return *found;
+  }
+
+  void check_output() const {
+    report::check_output_path(*output_, force_);
+    std::error_code code;
+    for (const std::string& path : paths_) {
+      if (std::filesystem::equivalent(path, *output_, code)) {
+        throw ConfigError(
+            fmt::format("show: --output={}: that is a report to show; choose another name", path));
+      }
+    }
+  }
+
+  report::Columns named_columns() const {
+    report::Columns columns;
+    for (const std::string& name : columns_) {
+      const report::Column* column = column_of("--columns", name);
+      if (std::ranges::find(columns, column) != columns.end()) {
+        throw ConfigError(fmt::format("show: --columns: '{}' is named twice", name));
+      }
+      columns.push_back(column);
+    }
+    return columns;
+  }
+
+  void write(const report::RunFormat& format, report::Columns columns) const {
+    const auto [sort_column, descending] = sorting();
+    std::vector<report::ReportFile> files;
+    for (const std::string& path : paths_) files.push_back({path, report::read_report(path)});
+    report::complete_scaling(files);
+    std::vector<report::RunRow> rows = selected(report::all_runs(files));
+    if (sort_column != nullptr) report::sort_rows(rows, *sort_column, descending);
+    if (columns.empty()) {
+      columns = format.all_columns ? report::all_columns() : report::table_columns(rows);
+    }
+    const int width = output_ ? 0 : terminal_width();
+    const std::string text = format.write(rows, columns, width);
+    if (output_) {
+      report::write_file_atomically(*output_, text, force_);
+    } else {
+      fmt::print("{}", text);
+    }
+  }
+
+  std::pair<const report::Column*, bool> sorting() const {
+    if (!sort_) return {nullptr, false};
+    const bool descending = sort_->starts_with('-');
+    return {column_of("--sort", sort_->substr(descending ? 1 : 0)), descending};
+  }
+
+  std::vector<report::RunRow> selected(std::vector<report::RunRow> rows) const {
+    const Names words = {"ok", "failed", "skipped", "interrupted"};
+    check_names(statuses_, "--status", "status", words);
+    Names present;
+    for (const report::RunRow& row : rows) {
+      const std::string& name = row.run->strategy;
+      if (std::ranges::find(present, name) == present.end()) present.push_back(name);
+    }
+    check_names(strategies_, "--strategy", "strategy of these reports", present);
+    const auto holds = [](const Names& names, std::string_view name) {
+      return names.empty() || std::ranges::find(names, name) != names.end();
+    };
+    std::erase_if(rows, [&](const report::RunRow& row) {
+      return !holds(strategies_, row.run->strategy) ||
+             !holds(statuses_, report::to_string(row.run->status));
+    });
+    return rows;
+  }
+
+  Names paths_, columns_, strategies_, statuses_;
+  std::optional<std::string> format_, sort_, output_;
+  bool mllog_ = false, force_ = false;
 };
 
 }  // namespace
 
 SubcommandEntry show_entry() {
-  return {"show", "ddpbench show REPORT... [OPTION]...", "show the table of reports again",
+  return {"show", "ddpbench show REPORT... [OPTION]...",
+          "show runs of one or several reports, or export them",
           [] { return std::make_unique<Show>(); }};
 }
 

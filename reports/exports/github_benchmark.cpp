@@ -30,7 +30,7 @@ std::string run_name(const RunRow& row) {
   std::string devices = std::to_string(run.world_size);
   if (run.servers > 0) devices += fmt::format("+{}", run.servers);
   std::string name = fmt::format(
-      "{} {} x {}, {} on {}, batch {}/{} {}, {}, {} threads, {}", run.strategy, devices,
+      "{} {} x {}, {} on {}, batch {}/{} {}, {}, threads {}, {}", run.strategy, devices,
       run.device_model.empty() ? run.device : run.device_model, run.model, run.dataset_name,
       run.per_device_batch_size, run.global_batch_size, run.scaling_mode, run.precision,
       run.threads_per_device, run.backend.empty() ? "no backend" : run.backend);

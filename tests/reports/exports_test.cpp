@@ -53,7 +53,7 @@ std::map<std::string, Json> entries(const std::vector<RunRow>& rows, Better dire
 }
 
 constexpr const char* kDpName =
-    "dp 2 x Imaginary 9000, simple_cnn on mnist, batch 64/128 weak, fp32, 1 threads, ring";
+    "dp 2 x Imaginary 9000, simple_cnn on mnist, batch 64/128 weak, fp32, threads 1, ring";
 
 TEST(GithubBenchmark, HasWhatIsBetterWhenSmaller) {
   const Report report = test::sample_report();
@@ -172,6 +172,7 @@ TEST(Prometheus, UsesBaseUnitsAndLabels) {
 TEST(Prometheus, HasNoSampleForAMissingFigure) {
   const Report report = test::sample_report();
   const PrometheusParser parsed(prometheus_text(all_runs(report)));
+  EXPECT_THAT(prometheus_text(all_runs(report)), Not(HasSubstr("=\"\"")));
   EXPECT_EQ(parsed.find("ddpbench_comm_seconds", "strategy=\"single\""), nullptr);
   EXPECT_EQ(parsed.find("ddpbench_speedup_ratio", "strategy=\"ps\""), nullptr);
 }
@@ -235,6 +236,8 @@ TEST(MlLog, SaysWhatMlPerfsReadersExpect) {
       EXPECT_EQ(type, "POINT_IN_TIME");
     }
   }
+  EXPECT_EQ(open.size(), 4u);  // init, run, epoch, eval
+  for (const auto& [interval, count] : open) EXPECT_EQ(count, 0) << interval << " is not ended";
   EXPECT_EQ(line_with(lines, "submission_benchmark")["value"], "simple_cnn");
   EXPECT_EQ(line_with(lines, "global_batch_size")["value"], 64);
   EXPECT_EQ(line_with(lines, "train_samples")["value"], 60000);

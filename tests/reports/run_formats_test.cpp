@@ -134,6 +134,14 @@ TEST(TableText, SaysOfEveryRowWhichRunItIsWhereverItsNameStands) {
   EXPECT_THAT(text, testing::ContainsRegex("\n +-\\([0-9]\\)  ddp\n"));
 }
 
+TEST(TableText, ExplainsOnlyTheMarksThatItShows) {
+  const Report report = test::sample_report();
+  EXPECT_THAT(table_text(all_runs(report), columns({"strategy", "rate"}), 0),
+              AllOf(Not(HasSubstr("+n")), Not(HasSubstr("*:"))));
+  EXPECT_THAT(table_text(all_runs(report), columns({"strategy", "speedup"}), 0),
+              AllOf(Not(HasSubstr("+n")), HasSubstr("\n*: oversubscribed")));
+}
+
 TEST(MarkdownText, IsATableWithReasonsBelow) {
   const Report report = test::sample_report();
   const std::string text =
@@ -276,6 +284,7 @@ TEST(CompleteScaling, NeverAcrossMachinesBuildsOrDevices) {
     differ(files[0].report);
     complete_scaling(files);
     EXPECT_FALSE(files[1].report.runs[0].scaling);
+    EXPECT_THAT(files[1].report.runs[0].scaling_reason, HasSubstr("none of the same build"));
   }
 }
 

@@ -1,0 +1,121 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// `ddpbench show` from outside.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <ostream>
+
+#include "reports/report.h"
+#include "tests/bench/program.h"
+#include "tests/reports/sample_report.h"
+
+namespace ddpbench {
+namespace {
+
+using test::Program;
+using test::ProgramResult;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+class Show : public testing::Test {
+ protected:
+  Show() { report::write_report(report::test::sample_report(), program.path("a.json"), false); }
+
+  // Of `show a.json` and these.
+  ProgramResult show(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"show", "a.json"});
+    return program.run(arguments);
+  }
+  void expect_refusal(const std::vector<std::string>& arguments, const std::string& message) {
+    const ProgramResult result = show(arguments);
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_THAT(result.err, AllOf(StartsWith("ddpbench: show: "), HasSubstr(message)));
+    EXPECT_EQ(result.out, "");
+  }
+
+  Program program;
+};
+
+TEST_F(Show, PrintsTheTableAgain) {
+  const ProgramResult result = show({});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, StartsWith("simple_cnn on mnist (files)"));
+}
+
+TEST_F(Show, MergesReportsIntoOneTable) {
+  report::write_report(report::test::sample_report(), program.path("b.json"), false);
+  const ProgramResult result = show({"b.json"});
+  EXPECT_THAT(result.out, AllOf(HasSubstr("\na.json  single"), HasSubstr("\nb.json  single")));
+}
+
+TEST_F(Show, ShowsChosenColumnsAndRuns) {
+  EXPECT_EQ(show({"--columns=strategy,devices,device_model", "--strategy=dp", "--status=ok",
+                  "--format=csv"})
+                .out,
+            "strategy,world_size,servers,oversubscribed,device_model,missing\n"
+            "dp,2,0,false,Imaginary 9000,\n");
+}
+
+TEST_F(Show, KnowsColumnsByTheirKeysToo) {
+  EXPECT_EQ(show({"--columns=step-time-p95-s", "--format=csv", "--strategy=single"}).out,
+            "step_time_p95_s,missing\n0.0209,\n");
+}
+
+TEST_F(Show, Sorts) {
+  EXPECT_EQ(show({"--columns=rate", "--format=csv", "--sort=-rate", "--status=ok"}).out,
+            "samples_per_s,missing\n6100.5,\n6000,\n5200,\n3200,\n");
+}
+
+TEST_F(Show, RefusesUnknownNamesWithTheNearest) {
+  expect_refusal({"--columns=strategy,stpe"}, "'stpe' is no column. Did you mean 'step'?");
+  expect_refusal({"--sort=comn"}, "Did you mean 'comm'?");
+  expect_refusal({"--format=markdwn"}, "Did you mean 'markdown'?");
+  expect_refusal({"--status=fialed"}, "Did you mean 'failed'?");
+  expect_refusal({"--strategy=pss"}, "is no strategy of these reports. Did you mean 'ps'?");
+  expect_refusal({"--column=step"}, "Did you mean '--columns'?");
+  expect_refusal({"--columns=step,step"}, "named twice");
+  expect_refusal({"--columns=step", "--format=prometheus"}, "--columns does not apply");
+  expect_refusal({"--mllog", "--format=csv"}, "exclude each other");
+  expect_refusal({"--format="}, "--format: 1 required");
+  expect_refusal({"--sort=-"}, "'' is no column");
+}
+
+TEST_F(Show, ListsItsColumnsWithoutAReport) {
+  const ProgramResult result = program.run({"show", "--columns=help"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("* step "));
+  EXPECT_THAT(result.out, HasSubstr("[step_time_median_s, step_time_iqr_s]\n"));
+  EXPECT_THAT(program.run({"show"}).err, HasSubstr("REPORT is missing"));
+}
+
+TEST_F(Show, WritesAFileAndNeverOverOne) {
+  ASSERT_EQ(show({"--format=json", "-o", "out.json"}).exit_code, 0);
+  EXPECT_EQ(nlohmann::json::parse(program.read("out.json")).size(), 6u);
+  const std::string before = program.read("out.json");
+  const ProgramResult again = show({"-o", "out.json"});
+  EXPECT_EQ(again.exit_code, 2);
+  EXPECT_THAT(again.err, HasSubstr("out.json exists already"));
+  EXPECT_EQ(program.read("out.json"), before);
+  EXPECT_EQ(show({"--mllog", "--output=out.json", "--force"}).exit_code, 0);
+  EXPECT_THAT(program.read("out.json"), StartsWith(":::MLLOG {"));
+  EXPECT_EQ(show({"-o", "nowhere/out.json"}).exit_code, 2);
+  EXPECT_EQ(show({"--output="}).exit_code, 2);
+  expect_refusal({"-o", "./a.json", "--force"}, "that is a report to show");
+}
+
+TEST_F(Show, NamesTheFileThatItCannotRead) {
+  program.write("broken.json", program.read("a.json").substr(0, 500));
+  for (const char* name : {"broken.json", "absent.json"}) {
+    const ProgramResult result = show({name});
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_THAT(result.err, HasSubstr(name));
+    EXPECT_EQ(result.out, "");
+  }
+}
+
+}  // namespace
+}  // namespace ddpbench
