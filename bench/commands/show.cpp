@@ -15,7 +15,6 @@
 #include "kernels/runtime/error.h"
 #include "reports/atomic_file.h"
 #include "reports/report_reader.h"
-#include "reports/why.h"
 #include "reports/run_formats.h"
 
 namespace ddpbench::bench {
@@ -101,11 +100,6 @@ class Show final : public Subcommand {
   }
 
   int run() override {
-    for (const std::string& path : paths_) {
-      const report::Report report = report::read_report(path);
-      fmt::print("{}", report::render_table(report, terminal_width()));
-      const std::string why = report::render_why(report, terminal_width());
-      if (!why.empty()) fmt::print("\n{}", why);
     if (columns_ == Names{"help"}) {
       fmt::print("{}", columns_help());
       return 0;

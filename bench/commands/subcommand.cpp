@@ -7,8 +7,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
-#include "bench/commands/html.h"
 #include "bench/commands/chart.h"
+#include "bench/commands/html.h"
 #include "bench/commands/show.h"
 #include "bench/option_parser.h"
 #include "bench/option_table.h"
