@@ -10,6 +10,7 @@
 #include "bench/commands/chart.h"
 #include "bench/commands/check.h"
 #include "bench/commands/comm.h"
+#include "bench/commands/html.h"
 #include "bench/commands/show.h"
 #include "bench/option_parser.h"
 #include "bench/option_table.h"
@@ -75,10 +76,7 @@ std::string normalized(const std::string& argument, const SubcommandEntry& entry
 
 const std::vector<SubcommandEntry>& subcommands() {
   static const std::vector<SubcommandEntry> entries = {
-      show_entry(),
-      chart_entry(),
-      check_entry(),
-      comm_entry(),
+      show_entry(), html_entry(), chart_entry(), check_entry(), comm_entry(),
   };
   return entries;
 }

@@ -19,7 +19,8 @@ namespace {
 // nothing.
 std::string security_policy() {
   return fmt::format(
-      "default-src 'none'; style-src '{}'; script-src '{}'; base-uri 'none'; form-action 'none'",
+      "default-src 'none'; style-src '{}'; script-src '{}'; img-src data:; base-uri 'none'; "
+      "form-action 'none'",
       kStyle.hash, kScript.hash);
 }
 

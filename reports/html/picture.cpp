@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace ddpbench::report::html {
 namespace {
 
@@ -37,7 +39,9 @@ void write_legend(Markup& page, const Picture& picture) {
 void write_picture(Markup& page, const Picture& picture) {
   page.open("figure", {{"id", picture.id}, {"class", "chart"}});
   page.leaf("h3", picture.heading);
-  page.leaf("p", {{"class", "about"}}, picture.caption.title);
+  // "Scaling: simple_cnn on mnist, ...": the heading has said the first words.
+  const std::string& title = picture.caption.title;
+  page.leaf("p", {{"class", "about"}}, title.substr(std::min(title.find(": ") + 2, title.size())));
   write_legend(page, picture);
   page.open("div", {{"class", "panels"}});
   picture.panels(page);

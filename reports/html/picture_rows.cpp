@@ -28,12 +28,12 @@ void RowPicture::axis(const Axis& axis, const std::string& title) {
 
 Area RowPicture::row(const std::string& name, const std::string& figure, std::size_t style) {
   const double top = static_cast<double>(next_++) * (kWords + row_height_ + kGap);
-  const double room = kWidth - text_width(figure) - 24;
+  const double room = kWidth - text_width(figure) - 28;
   page_.open("g", {{"class", style_class(style)}});
-  svg_path(page_, marker_path(style, {6, top + 9}), "marker");
+  svg_path(page_, marker_path(style, {9, top + 9}), "marker");
   page_.close();
   // Grid lines must not strike words through: words have a border in the background's colour.
-  svg_text(page_, {16, top + 13}, Anchor::start, "row", fitted(name, room));
+  svg_text(page_, {20, top + 13}, Anchor::start, "row", fitted(name, room));
   svg_text(page_, {kWidth - kSide, top + 13}, Anchor::end, "row figure", figure);
   return {kSide, top + kWords, kWidth - kSide, top + kWords + row_height_};
 }

@@ -14,6 +14,7 @@ namespace ddpbench::report::html {
 namespace {
 
 constexpr double kBarHeight = 16;
+constexpr std::size_t kMostInPanel = 6;  // bars; more go to two panels, with the same axis
 constexpr std::size_t kPartClasses = 8;  // as in report.css
 constexpr double kShown = 0.15;          // units of length; a part below that is not there
 
@@ -23,7 +24,9 @@ struct StackedWords {
   Unit unit;
 };
 
-std::string part_class(std::size_t part) { return fmt::format("p{}", part % kPartClasses); }
+std::string part_class(const StackedChart& chart, std::size_t part) {
+  return fmt::format("p{}", chart.part_styles[part] % kPartClasses);
+}
 
 double sum_of(const StackedBar& bar) {
   return std::accumulate(bar.parts.begin(), bar.parts.end(), 0.0);
@@ -55,12 +58,32 @@ void draw_bar(Markup& page, const StackedChart& chart, const StackedBar& bar, co
     const double from = rows.x_of(before), to = rows.x_of(before + bar.parts[i]);
     before += bar.parts[i];
     if (to - from < kShown) continue;
-    open_entry(page, i, part_class(i));
+    open_entry(page, i, part_class(chart, i));
     svg_rect(page, {from, area.top}, to - from, area.height(), "part", tip_of(chart, bar, i, unit));
     page.close();
   }
   const double whole = rows.x_of(bar.whole);
   svg_line(page, {whole, area.top - 2}, {whole, area.bottom + 2}, "whole");
+}
+
+// Bars of the first panel: about half, not ending within a group.
+std::size_t first_panel(const std::vector<StackedBar>& bars) {
+  if (bars.size() <= kMostInPanel) return bars.size();
+  std::size_t end = (bars.size() + 1) / 2;
+  while (end < bars.size() && bars[end].group == bars[end - 1].group) ++end;
+  return end;
+}
+
+void draw_panel(Markup& page, const StackedChart& chart, const StackedWords& words,
+                std::size_t begin, std::size_t end) {
+  if (begin == end) return;
+  RowPicture rows(page,
+                  {fmt::format("svg-{}-{}", words.id, begin), words.heading,
+                   words.description + " " + chart.caption.title},
+                  end - begin, kBarHeight);
+  rows.axis(axis_to(largest_of(chart), words.unit, 5), words.unit.name);
+  for (std::size_t i = begin; i < end; ++i) draw_bar(page, chart, chart.bars[i], words.unit, rows);
+  rows.finish();
 }
 
 Table data_of(const StackedChart& chart, const StackedWords& words) {
@@ -80,17 +103,14 @@ void write_stacked(Markup& page, const StackedChart& chart, const StackedWords& 
   if (!chart.empty_reason.empty()) return write_no_picture(page, words.heading, chart.empty_reason);
   std::vector<LegendEntry> legend;
   for (std::size_t i = 0; i < chart.parts.size(); ++i) {
-    legend.push_back({chart.parts[i], part_class(i)});
+    legend.push_back({chart.parts[i], part_class(chart, i)});
   }
   ChartCaption caption = chart.caption;
   caption.notes.push_back("vertical stroke, and the figure beside each name: " + chart.whole);
   const auto draw = [&](Markup& to) {
-    RowPicture rows(
-        to, {"svg-" + words.id, words.heading, words.description + " " + chart.caption.title},
-        chart.bars.size(), kBarHeight);
-    rows.axis(axis_to(largest_of(chart), words.unit, 6), words.unit.name);
-    for (const StackedBar& bar : chart.bars) draw_bar(to, chart, bar, words.unit, rows);
-    rows.finish();
+    const std::size_t middle = first_panel(chart.bars);
+    draw_panel(to, chart, words, 0, middle);
+    draw_panel(to, chart, words, middle, chart.bars.size());
   };
   write_picture(page, {words.id, words.heading, caption, legend, draw, data_of(chart, words)});
 }

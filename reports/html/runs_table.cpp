@@ -24,7 +24,10 @@ std::vector<RunRow> rows_of(const HtmlInput& input) {
 }
 
 std::string heading_of(const Column& column) {
-  return column.top.empty() ? column.bottom : column.top + " " + column.bottom;
+  if (column.top.empty()) return column.bottom;
+  // "speed-" over "up" is one word.
+  if (column.top.ends_with('-')) return column.top.substr(0, column.top.size() - 1) + column.bottom;
+  return column.top + " " + column.bottom;
 }
 
 // What a cell is sorted by: the column's first figure.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 
 #include "reports/html/numbers.h"
@@ -98,9 +99,16 @@ std::vector<Cell> best_row(const ScalingChart& chart, int devices, const Points&
           cell(remark_on(chart, points))};
 }
 
+// They compete only where all are.
+void drop_oversubscribed(Points& points) {
+  const bool all = std::ranges::all_of(points, &ScalingPoint::oversubscribed);
+  if (!all) std::erase_if(points, [](const ScalingPoint* point) { return point->oversubscribed; });
+}
+
 void write_best(Markup& page, const ScalingChart& chart) {
   std::map<int, Points> by_devices;
   for (const ScalingPoint& point : chart.points) by_devices[point.devices].push_back(&point);
+  for (auto& [devices, points] : by_devices) drop_oversubscribed(points);
   Table table{"The fastest strategy on each number of devices",
               {{"devices"}, {"fastest", true}, {"samples/s"}, {"efficiency, %"}, {"remark", true}},
               {},

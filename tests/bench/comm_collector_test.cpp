@@ -38,9 +38,8 @@ class CommCollector : public testing::Test {
     CommRankResult result;
     result.host = "host";
     result.wrong = wrong;
-    result.bandwidth = {{4096, false, rank == 0 ? 10.0 : 0.0, 1},
-                        {4096, true, gb_per_s, 1},
-                        {1 << 20, true, 1, 1}};
+    result.bandwidth = {
+        {4096, false, rank == 0 ? 10.0 : 0.0, 1}, {4096, true, gb_per_s, 1}, {1 << 20, true, 1, 1}};
     channels.writer(rank).result(to_json_text(result));
   }
   report::Status collect(const launch::SuperviseResult& result = {}) {

@@ -19,13 +19,9 @@ struct Span {
   long long begin_ns = 0, end_ns = 0;
 };
 
-long long ns(const json& microseconds) {
-  return std::llround(microseconds.get<double>() * 1000);
-}
+long long ns(const json& microseconds) { return std::llround(microseconds.get<double>() * 1000); }
 
-Span span_of(const json& event) {
-  return {ns(event["ts"]), ns(event["ts"]) + ns(event["dur"])};
-}
+Span span_of(const json& event) { return {ns(event["ts"]), ns(event["ts"]) + ns(event["dur"])}; }
 
 std::string category_of(const json& event) { return event.value("cat", ""); }
 

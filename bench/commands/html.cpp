@@ -1,0 +1,82 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/commands/html.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+
+#include "kernels/runtime/error.h"
+#include "reports/atomic_file.h"
+#include "reports/html/page.h"
+#include "reports/report_reader.h"
+#include "reports/report_view.h"
+
+namespace ddpbench::bench {
+namespace {
+
+// In the working directory, after the first report: "runs/monday.json" becomes "monday.html".
+std::string default_output(const std::string& report) {
+  return std::filesystem::path(report).filename().replace_extension(".html").string();
+}
+
+// What the page calls each file: short where that tells them apart (report_view.h).
+std::vector<std::string> names_of(std::span<const report::ReportFile> files) {
+  std::vector<std::string> names;
+  for (const report::ReportFile& file : files) names.push_back(file.name);
+  for (const report::RunRow& row : report::all_runs(files)) {
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      if (row.index == 0 && row.report == &files[i].report) names[i] = row.file;
+    }
+  }
+  return names;
+}
+
+class Html final : public Subcommand {
+ public:
+  void define(CLI::App& app) override {
+    app.add_option("REPORT", paths_, "Reports that the page shows side by side")->required();
+    app.add_option("-o,--output", output_,
+                   "Page to write; the first report's name with .html in the working directory "
+                   "when not given");
+    app.add_flag("--force", force_, "Overwrite a page that exists");
+  }
+
+  int run() override {
+    const std::string output = output_.empty() ? default_output(paths_.front()) : output_;
+    report::check_output_path(output, force_);
+    refuse_inputs(output);
+    std::vector<report::ReportFile> files;
+    for (const std::string& path : paths_) files.push_back({path, report::read_report(path)});
+    report::complete_scaling(files);
+    report::HtmlInput input{names_of(files), {}};
+    for (report::ReportFile& file : files) input.reports.push_back(std::move(file.report));
+    report::write_file_atomically(output, report::html_page(input), force_);
+    fmt::print("page: {}\n", output);
+    return 0;
+  }
+
+ private:
+  // --force replaces a page, never a report that the page is made of.
+  void refuse_inputs(const std::string& output) const {
+    std::error_code code;
+    for (const std::string& path : paths_) {
+      if (!std::filesystem::equivalent(path, output, code)) continue;
+      throw ConfigError(fmt::format("html: {} is one of the reports; choose another -o", output));
+    }
+  }
+
+  std::vector<std::string> paths_;
+  std::string output_;
+  bool force_ = false;
+};
+
+}  // namespace
+
+SubcommandEntry html_entry() {
+  return {"html", "ddpbench html REPORT... [-o FILE.html] [OPTION]...",
+          "make a page for the browser from reports", [] { return std::make_unique<Html>(); }};
+}
+
+}  // namespace ddpbench::bench
