@@ -94,7 +94,7 @@ struct StackedBar {
 };
 struct StackedChart : Chart {
   std::vector<std::string> parts;  // names, from the beginning of the bar
-  // Which colour and pattern, below kPartStyles or not: the same for a name in every chart.
+  // Which colour and pattern, 0-7: the same for a name in every chart of its kind.
   std::vector<std::size_t> part_styles;
   std::vector<StackedBar> bars;
   std::string whole;  // what `whole` of the bars is: "median step", "peak of the sum"

@@ -65,7 +65,7 @@ class GnuplotPicture {
   GnuplotPicture(const ChartCaption& caption, const PictureOptions& options, double width,
                  double height);
 
-  // Places the next plot's axes. Labels and keys of the one before are gone.
+  // Places the next plot's axes. Labels, tics and ranges of the one before are gone.
   void panel(const Box& box);
   // A key, from the upper left corner on, kKeyLine pixels an entry. It comes after all panels.
   // (gnuplot's own is as high as its fonts want, and drops entries that do not fit its plot.)

@@ -7,6 +7,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
+
+#include "reports/metrics.h"
 #include "tests/reports/sample_report.h"
 
 namespace ddpbench::report {
@@ -209,6 +212,29 @@ TEST(StepsChart, KeepsOutliersHoweverFewTheBins) {
   EXPECT_EQ(group.bins[4].max_s, 9);
   EXPECT_EQ(group.bins[4].median_s, 0.01);
   EXPECT_EQ(group.bins[9].min_s, 0.001);
+}
+
+TEST(StepsChart, StatisticsAreThoseOfTheReport) {
+  std::mt19937 random(7);
+  for (const std::size_t count : {1U, 2U, 3U, 4U, 5U, 20U, 21U, 100U, 1009U}) {
+    report::Run run = sample_run("ddp", 2, 1);
+    run.step.samples_s.clear();
+    for (std::size_t i = 0; i < count; ++i) {
+      run.step.samples_s.push_back(static_cast<double>(random() % 500));  // some are equal
+    }
+    const StepStatistics expected = summarize(run.step.samples_s);
+    const Report report = report_of({run});
+    const StepsChart chart = steps_chart({&report, 1}, 1);
+    const StepStatistics& time = chart.groups.at(0).time_s;
+    EXPECT_EQ(time.median, expected.median);
+    EXPECT_EQ(time.iqr, expected.iqr);
+    EXPECT_EQ(time.p5, expected.p5);
+    EXPECT_EQ(time.p95, expected.p95);
+    EXPECT_EQ(time.p99, expected.p99);
+    EXPECT_EQ(time.min, expected.min);
+    EXPECT_EQ(time.max, expected.max);
+    EXPECT_EQ(chart.groups[0].bins.at(0).median_s, expected.median);
+  }
 }
 
 TEST(StepsChart, BinsCoverEachStepOnce) {
