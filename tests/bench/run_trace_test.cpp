@@ -30,10 +30,8 @@ RunSpec spec_of(const std::string& strategy, int traced_steps) {
 }
 
 launch::RankChannels make_channels(std::size_t trace_capacity = 100) {
-  return launch::RankChannels::create({.ranks = 2,
-                                       .step_capacity = 10,
-                                       .bucket_capacity = 10,
-                                       .trace_capacity = trace_capacity});
+  return launch::RankChannels::create(
+      {.ranks = 2, .step_capacity = 10, .bucket_capacity = 10, .trace_capacity = trace_capacity});
 }
 
 void write_result(launch::RankWriter& writer, const std::string& host) {
@@ -48,8 +46,11 @@ void write_result(launch::RankWriter& writer, const std::string& host) {
 void write_step(launch::RankWriter& writer, std::uint32_t number, double begin) {
   writer.append(launch::StepRecord{.step = number, .begin_s = begin, .end_s = begin + 10});
   const auto trace = [&](TraceRecord::Kind kind, std::uint32_t which, double from, double to) {
-    writer.append(TraceRecord{
-        .step = number, .kind = kind, .which = which, .begin_s = begin + from, .end_s = begin + to});
+    writer.append(TraceRecord{.step = number,
+                              .kind = kind,
+                              .which = which,
+                              .begin_s = begin + from,
+                              .end_s = begin + to});
   };
   const auto phase = [](Phase which) { return static_cast<std::uint32_t>(which); };
   trace(TraceRecord::Kind::phase, phase(Phase::data_wait), 0, 1);
@@ -136,8 +137,8 @@ TEST(RunTrace, NumbersTheProcessesOfFurtherRunsOnAndBeginsEachAtZero) {
   add_run(trace, spec_of("ps", 5), second);
   const json document = json::parse(report::to_chrome_json(trace));
   EXPECT_THAT(test::trace_problems(document), IsEmpty());
-  EXPECT_THAT(test::process_names(document), ElementsAre("ddp x2 rank 0", "ddp x2 rank 1",
-                                                         "ps x2 rank 0", "ps x2 rank 1"));
+  EXPECT_THAT(test::process_names(document),
+              ElementsAre("ddp x2 rank 0", "ddp x2 rank 1", "ps x2 rank 0", "ps x2 rank 1"));
   EXPECT_EQ(event_named(document, 2, "step 0")["ts"], 0.0);
   EXPECT_EQ(test::count_events(document, 2, "bucket", "push shard 0"), 1);
   EXPECT_EQ(test::count_events(document, 2, "bucket", "pull shard 0"), 1);

@@ -19,17 +19,11 @@ struct Span {
   long long begin_ns = 0, end_ns = 0;
 };
 
-long long ns(const json& microseconds) {
-  return std::llround(microseconds.get<double>() * 1000);
-}
+long long ns(const json& microseconds) { return std::llround(microseconds.get<double>() * 1000); }
 
-Span span_of(const json& event) {
-  return {ns(event["ts"]), ns(event["ts"]) + ns(event["dur"])};
-}
+Span span_of(const json& event) { return {ns(event["ts"]), ns(event["ts"]) + ns(event["dur"])}; }
 
-Thread thread_of(const json& event) {
-  return {event["pid"].get<int>(), event["tid"].get<int>()};
-}
+Thread thread_of(const json& event) { return {event["pid"].get<int>(), event["tid"].get<int>()}; }
 
 std::string category_of(const json& event) { return event.value("cat", ""); }
 
@@ -68,7 +62,8 @@ void check_names(const json& events, std::vector<std::string>& problems) {
     if (event["name"] == "process_name") processes.insert(event["pid"].get<int>());
     if (event["name"] == "thread_name") threads.insert(thread_of(event));
     if (event["ph"] == "M") continue;
-    if (!processes.contains(event["pid"].get<int>())) problems.push_back("no process: " + event.dump());
+    if (!processes.contains(event["pid"].get<int>()))
+      problems.push_back("no process: " + event.dump());
     if (!threads.contains(thread_of(event))) {
       problems.push_back("no thread: " + event.dump());
     }
