@@ -107,7 +107,8 @@ std::string primary_device(const Run& run, const Decomposition& split) {
     phases.push_back(fmt::format("{} {}", name, milliseconds(*found->second.value)));
   }
   return fmt::format(
-      "{}: {} run one after the other through device 0, nothing is computed meanwhile",
+      "{}: {} run one after the other through device 0 (waiting for the slowest replica included), "
+      "with nothing computed meanwhile",
       share_of_step("moving batch, parameters and gradients", split.parts.comm_exposed_s, split),
       fmt::join(phases, ", "));
 }

@@ -23,6 +23,8 @@ long long ns(const json& microseconds) { return std::llround(microseconds.get<do
 
 Span span_of(const json& event) { return {ns(event["ts"]), ns(event["ts"]) + ns(event["dur"])}; }
 
+Thread thread_of(const json& event) { return {event["pid"].get<int>(), event["tid"].get<int>()}; }
+
 std::string category_of(const json& event) { return event.value("cat", ""); }
 
 std::map<int, std::vector<Span>> steps_by_process(const json& events) {
@@ -44,7 +46,7 @@ void check_nesting(const json& events, std::vector<std::string>& problems) {
   for (const json& event : events) {
     if (event["ph"] != "X") continue;
     const Span span = span_of(event);
-    auto& stack = open[{event["pid"], event["tid"]}];
+    auto& stack = open[thread_of(event)];
     while (!stack.empty() && stack.back().end_ns <= span.begin_ns) stack.pop_back();
     if (!stack.empty() && span.end_ns > stack.back().end_ns) {
       problems.push_back("overlaps another event: " + event.dump());
@@ -58,10 +60,11 @@ void check_names(const json& events, std::vector<std::string>& problems) {
   std::set<Thread> threads;
   for (const json& event : events) {
     if (event["name"] == "process_name") processes.insert(event["pid"].get<int>());
-    if (event["name"] == "thread_name") threads.insert({event["pid"], event["tid"]});
+    if (event["name"] == "thread_name") threads.insert(thread_of(event));
     if (event["ph"] == "M") continue;
-    if (!processes.contains(event["pid"])) problems.push_back("no process: " + event.dump());
-    if (!threads.contains({event["pid"], event["tid"]})) {
+    if (!processes.contains(event["pid"].get<int>()))
+      problems.push_back("no process: " + event.dump());
+    if (!threads.contains(thread_of(event))) {
       problems.push_back("no thread: " + event.dump());
     }
   }
