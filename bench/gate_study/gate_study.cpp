@@ -5,8 +5,8 @@
 //
 //   gate_study [--trials=N] [--seed=S] [--recorded-only] [REPORT...]
 //
-// prints the tables of docs/gate.md. Of the reports, all good runs of one strategy, number of devices
-// and backend are a pool to draw from; their settings must be equal.
+// prints the tables of docs/gate.md. Of the reports, all good runs of one strategy, number of
+// devices and backend are a pool to draw from; their settings must be equal.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -71,7 +71,7 @@ Rates measure(int trials, int pairs, double slowdown, const DrawPair& draw_pair)
 }
 
 constexpr const char* kHeader =
-    "false alarm | PASS | INCONCLUSIVE | 10 % slower found | of those PASS |\n";
+    "false alarm | PASS | INCONCLUSIVE | 10 % slower found | 10 % slower passed |\n";
 
 // Columns of an identical and of a slowed-down program.
 std::string row(int trials, int pairs, const DrawPair& draw_pair) {
