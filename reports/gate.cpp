@@ -60,6 +60,11 @@ bool all_before(std::span<const Report> first, std::span<const Report> then) {
          last_end->finished_at <= first_begin->started_at;
 }
 
+bool any_interrupted(std::span<const Report> reports) {
+  return std::ranges::any_of(
+      reports, [](const Report& report) { return report.status == Status::interrupted; });
+}
+
 std::vector<std::string> notes_on_measuring(std::span<const Report> fresh,
                                             std::span<const Report> base) {
   std::vector<std::string> notes;
@@ -98,6 +103,10 @@ GateResult check_reports(std::span<const Report> fresh, std::span<const Report> 
     result.verdict = std::max(result.verdict, pair.verdict);
   }
   result.notes = notes_on_measuring(fresh, base);
+  if (!pairing.base_alone.empty() && any_interrupted(fresh)) {
+    result.verdict = std::max(result.verdict, Verdict::inconclusive);
+    result.notes.push_back("a new report was interrupted before all that the baseline has had run");
+  }
   return result;
 }
 

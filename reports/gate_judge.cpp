@@ -106,7 +106,9 @@ double mean_value(const GateFigure& figure, const std::vector<double>& badnesses
   return value_of_badness(figure, sum / static_cast<double>(badnesses.size()));
 }
 
-// At least half as many again as there are: a verdict that is open was unlucky at best.
+// Repetitions that tell nothing from what was found here, or from twice the minimum effect where
+// that is more; at least half as many again as there are, since a verdict that is open was unlucky
+// at best. `alpha` is what the correction leaves for one test.
 void advise(const FigureSamples& samples, const FigureTest& test, double effect, double alpha,
             FigureVerdict& verdict) {
   if (!test.known) {
@@ -116,7 +118,8 @@ void advise(const FigureSamples& samples, const FigureTest& test, double effect,
   }
   const std::size_t made = std::min(samples.base.size(), samples.fresh.size());
   const auto least = static_cast<int>(made + (made + 1) / 2);
-  const auto needed = repetitions_to_decide(test.deviation, effect, alpha, kMostRepetitions);
+  const auto needed = repetitions_to_decide(test.deviation, std::max(effect, test.difference / 2),
+                                            alpha, kMostRepetitions);
   if (needed) {
     verdict.repetitions_needed = std::max(*needed, least);
   } else {
@@ -124,7 +127,7 @@ void advise(const FigureSamples& samples, const FigureTest& test, double effect,
   }
 }
 
-FigureVerdict judge(const FigureSamples& samples, const FigureTest& test,
+FigureVerdict judge(const FigureSamples& samples, const FigureTest& test, std::size_t family,
                     const GateOptions& options) {
   const GateFigure& figure = *samples.figure;
   FigureVerdict verdict;
@@ -146,7 +149,8 @@ FigureVerdict judge(const FigureSamples& samples, const FigureTest& test,
     verdict.p_better = test.p_better;
   }
   if (verdict.verdict == Verdict::inconclusive) {
-    advise(samples, test, effect, options.alpha, verdict);
+    advise(samples, test, effect,
+           options.alpha / static_cast<double>(std::max<std::size_t>(family, 1)), verdict);
   }
   return verdict;
 }
@@ -212,7 +216,8 @@ std::vector<PairVerdict> judge_pairs(std::span<const ComparablePair> works,
   std::vector<PairVerdict> pairs;
   for (const ComparablePair& work : works) pairs.push_back(open_pair(work));
   for (std::size_t i = 0; i < all.samples.size(); ++i) {
-    add_figure(pairs[all.samples[i].pair], judge(all.samples[i], tests.results[i], options));
+    add_figure(pairs[all.samples[i].pair],
+               judge(all.samples[i], tests.results[i], family, options));
   }
   for (std::size_t pair = 0; pair < works.size(); ++pair) {
     for (const FigureVerdict& lost : all.lost[pair]) add_figure(pairs[pair], lost);

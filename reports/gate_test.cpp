@@ -16,8 +16,9 @@ constexpr double kNoVariance = 1e-20;
 // Throughputs that are the batch over the median step agree with it to rounding.
 constexpr double kSame = 1e-9;
 
-// The correction counts at least so many, also where fewer vary: that keeps false alarms at 2 % of
-// the pairs however noisy a machine is (docs/gate.md), which alpha = 5 % of the checks would not.
+// The correction counts at least so many, also where fewer vary: that keeps false alarms near 2 %
+// of the pairs however noisy a machine is (docs/gate.md), which alpha = 5 % of the checks would
+// not.
 constexpr std::size_t kFewestCounted = 5;
 
 double mean(const std::vector<double>& values) {

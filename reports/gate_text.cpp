@@ -133,7 +133,7 @@ std::string gate_summary(const GateResult& result) {
   std::string text = fmt::format("{}: {} compared ({})", to_string(result.verdict),
                                  counted(result.pairs.size(), "pair"), fmt::join(parts, ", "));
   if (!result.uncompared.empty()) {
-    text += fmt::format(", {} not", counted(result.uncompared.size(), "group"));
+    text += fmt::format(", {} not compared", counted(result.uncompared.size(), "group"));
   }
   return text;
 }

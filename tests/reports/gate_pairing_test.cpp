@@ -263,6 +263,16 @@ TEST(GateHealth, FindsTheCounterpartOfASkippedRun) {
   EXPECT_THAT(result.pairs[0].notes, Contains(HasSubstr("no CUDA device is here")));
 }
 
+TEST(GateHealth, DoesNotPassAReportThatWasInterruptedBeforeItWasThrough) {
+  Report fresh = gate_report(steady()), base = gate_report(steady());
+  base.runs.push_back(test::gate_run(0.02));
+  base.runs.back().world_size = 4;
+  EXPECT_EQ(check_one(fresh, base).verdict, Verdict::pass);
+  fresh.status = Status::interrupted;
+  EXPECT_EQ(check_one(fresh, base).verdict, Verdict::inconclusive);
+  EXPECT_EQ(check_one(fresh, gate_report(steady())).verdict, Verdict::pass);
+}
+
 TEST(GateHealth, MarksPlantedFaults) {
   Report fresh = gate_report(steady(1.2));
   for (report::Run& run : fresh.runs) run.injected = "slow:rank=1,phase=backward,percent=25";
