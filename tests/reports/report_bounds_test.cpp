@@ -92,7 +92,8 @@ TEST(ReportBounds, AFileThatMayNotBeReadIsNamedWithTheReason) {
 }
 
 TEST(ReportBounds, AByteOrderMarkIsPassedOver) {
-  EXPECT_EQ(refusal(fmt::format("\xef\xbb\xbf{}", to_json(test::sample_report()).dump())), kNothing);
+  EXPECT_EQ(refusal(fmt::format("\xef\xbb\xbf{}", to_json(test::sample_report()).dump())),
+            kNothing);
 }
 
 TEST(ReportBounds, SyntaxErrorsHaveLineColumnAndPointer) {
@@ -117,15 +118,17 @@ TEST(ReportBounds, AKeyThatIsThereTwiceIsRefused) {
 
 TEST(ReportBounds, NestingIsFollowedTo64Levels) {
   const auto nested = [](std::size_t levels) {
-    return refusal(with_config(fmt::format(R"("a": {}{})", std::string(levels, '['), std::string(levels, ']'))));
+    return refusal(with_config(
+        fmt::format(R"("a": {}{})", std::string(levels, '['), std::string(levels, ']'))));
   };
   EXPECT_EQ(nested(62), kNothing);
   EXPECT_THAT(nested(63), HasSubstr("nested deeper than 64 levels"));
 }
 
 TEST(ReportBounds, LongTextsManyMembersAndManyElementsAreRefused) {
-  EXPECT_THAT(refusal_with("/runs/0/model", std::string((1 << 20) + 1, 'm')),
-              AllOf(HasSubstr("/runs/0/model: a string of 1048577 bytes"), SizeIs(testing::Lt(150u))));
+  EXPECT_THAT(
+      refusal_with("/runs/0/model", std::string((1 << 20) + 1, 'm')),
+      AllOf(HasSubstr("/runs/0/model: a string of 1048577 bytes"), SizeIs(testing::Lt(150u))));
   ordered_json members = ordered_json::object();
   for (int i = 0; i < 1001; ++i) members[std::to_string(i)] = i;
   EXPECT_THAT(refusal_with("/environment/libraries", members),
@@ -159,7 +162,8 @@ TEST(ReportBounds, ValuesThatWouldBreakArithmeticAreRefused) {
   EXPECT_THAT(refusal_with("/runs/1/step/time_s/median", -1), HasSubstr("is negative"));
   EXPECT_THAT(refusal_with("/runs/1/step/samples_s/2", 1e200), HasSubstr("too large"));
   EXPECT_THAT(refusal_with("/runs/1/step/samples_s/2", 1e-200), HasSubstr("too close to 0"));
-  EXPECT_THAT(refusal_with("/runs/1/phases/comm_s", -1), HasSubstr("/phases/comm_s: -1 is negative"));
+  EXPECT_THAT(refusal_with("/runs/1/phases/comm_s", -1),
+              HasSubstr("/phases/comm_s: -1 is negative"));
   EXPECT_EQ(refusal_with("/runs/1/optimizer/momentum", -0.5), kNothing);
 }
 
