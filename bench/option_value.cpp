@@ -36,6 +36,16 @@ std::string shown(const json& value) {
                                 shown(value), hint));
 }
 
+// Options travel to the ranks and into the report as JSON, which holds nothing else.
+bool is_utf8(const json& value) {
+  try {
+    value.dump();
+    return true;
+  } catch (const json::type_error&) {
+    return false;
+  }
+}
+
 std::string trimmed(const std::string& text) {
   const auto first = text.find_first_not_of(" \t");
   if (first == std::string::npos) return "";
@@ -191,6 +201,7 @@ json value_from_text(const OptionDefinition& definition, const std::string& text
 
 void set_value(Options& options, const OptionDefinition& definition, const json& value,
                const std::string& where) {
+  if (!is_utf8(value)) refuse(definition, value, where, " It must be UTF-8.");
   std::visit(
       Overloaded{
           [&](NoMember) {},

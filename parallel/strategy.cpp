@@ -43,8 +43,6 @@ StrategyPlan process_per_replica(const StrategyConfig& config) {
 
 void Strategy::serve() { throw InternalError("this strategy has no servers"); }
 
-std::vector<std::string> known_strategies() { return {"single", "dp", "ddp", "ps"}; }
-
 StrategyPlan plan_strategy(const StrategyConfig& config) {
   if (config.replicas < 1 || config.per_device_batch < 1) {
     throw ConfigError(fmt::format("{}: {} devices with a batch of {} each cannot train",

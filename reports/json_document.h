@@ -4,8 +4,8 @@
 // A JSON text in memory, parsed and bounded (json_limits.h). Private to reports/.
 //
 // simdjson's DOM, because a report of 10 million samples (216 MB) is to be read in a second or two.
-// Processor time and peak memory of parsing one and copying the samples out, one core at 2.0-2.7
-// GHz (docs/performance.md measures the whole reader):
+// Processor time and peak memory of parsing one and copying the samples out, on the machine of
+// docs/performance.md, which has the whole command's figures:
 //   nlohmann DOM   2.9 s  366 MiB      nlohmann SAX   2.6 s  337 MiB
 //   RapidJSON SAX  1.3 s  337 MiB      simdjson DOM   0.6 s  438 MiB     simdjson on-demand 0.5 s
 // On-demand walks forward only, while a report is looked up by key. Both SAX would turn the reader,

@@ -14,5 +14,5 @@ shellcheck "${scripts[@]}"
 mapfile -d '' -t texts < <(git ls-files -z -- ':!LICENSE' ':!tests')
 codespell "${texts[@]}"
 # Tests misspell names on purpose: lines with string literals are left out.
-mapfile -d '' -t tests < <(git ls-files -z -- tests)
+mapfile -d '' -t tests < <(git ls-files -z -- tests ':!tests/fuzz/corpus')
 codespell --ignore-regex '.*".*' "${tests[@]}"

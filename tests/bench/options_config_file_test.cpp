@@ -146,6 +146,16 @@ TEST_F(ConfigFile, IsNoFolder) {
   EXPECT_THAT(refusal({"--config=" + folder_.path()}, {}), HasSubstr("there is no configuration"));
 }
 
+TEST_F(ConfigFile, IsBoundedInSizeAndDepthAndNumbers) {
+  EXPECT_THAT(refused("{\"model\": \"" + std::string(1 << 20, 'm') + "\"}"),
+              AllOf(HasSubstr("c.json: larger than 1048576 bytes"), Not(HasSubstr("mmm"))));
+  std::string nested;
+  for (int i = 0; i < 100000; ++i) nested += "{\"a\":";
+  EXPECT_THAT(refused(nested), HasSubstr("c.json: nested deeper than 16 levels"));
+  EXPECT_THAT(refused(R"({"lr": 1e999})"), AllOf(HasSubstr("is not JSON"), HasSubstr("1e999")));
+  EXPECT_THAT(refused(std::string("{}\0{", 4)), HasSubstr("byte 2 is NUL"));
+}
+
 TEST_F(ConfigFile, SuggestsNothingFarAway) {
   EXPECT_THAT(refused(R"({"frobnicate": 1})"), Not(HasSubstr("Did you mean")));
 }

@@ -163,5 +163,9 @@ TEST(OptionValues, VariablesOfTheJobAndOfOthersAreLeftAlone) {
   EXPECT_EQ(options_of({}, world), options_of({}));
 }
 
+TEST(OptionValues, ThatAreNotUtf8AreRefused) {
+  EXPECT_THAT(refusal({"--json=\x97.json"}), AllOf(HasSubstr("--json"), HasSubstr("UTF-8")));
+}
+
 }  // namespace
 }  // namespace ddpbench::bench

@@ -8,6 +8,8 @@
 #include "bench/config_file.h"
 #include "bench/option_layer.h"
 #include "bench/option_parser.h"
+#include "bench/option_table.h"
+#include "bench/option_value.h"
 #include "kernels/runtime/error.h"
 #include "tests/fuzz/entries.h"
 
@@ -23,11 +25,6 @@ std::vector<std::string> lines_of(const std::string& input) {
   return lines;
 }
 
-// "--config" would read whatever file the input names.
-bool names_a_file(const std::string& line) {
-  return line.starts_with("--conf") || line.starts_with("DDPBENCH_CONFIG");
-}
-
 Options from_file(const std::string& input) {
   Options options;
   bench::file_layer(bench::parse_config(input, "input.json"), "input.json").apply(options);
@@ -35,11 +32,20 @@ Options from_file(const std::string& input) {
   return options;
 }
 
+// As the command line does it, without the files that --config names.
 Options from_flags(const std::string& input) {
-  std::vector<std::string> arguments = lines_of(input);
-  std::erase_if(arguments, names_a_file);
-  const auto nothing = [](const char*) -> const char* { return nullptr; };
-  return bench::parse_command(arguments, {nothing, {}, {}}).options;
+  bench::Layer layer;
+  for (const std::string& line : lines_of(input)) {
+    const std::size_t equals = line.find('=');
+    if (!line.starts_with("--") || equals == line.npos) continue;
+    const bench::OptionDefinition* option = bench::find_flag(line.substr(2, equals - 2));
+    if (option == nullptr || std::holds_alternative<bench::NoMember>(option->member)) continue;
+    layer.add(*option, {bench::value_from_text(*option, line.substr(equals + 1)), option->flag()});
+  }
+  Options options;
+  layer.apply(options);
+  bench::check_options(options);
+  return options;
 }
 
 Options from_variables(const std::string& input) {
@@ -47,7 +53,7 @@ Options from_variables(const std::string& input) {
   bench::VariableNames names;
   for (const std::string& line : lines_of(input)) {
     const std::size_t equals = line.find('=');
-    if (equals == line.npos || names_a_file(line)) continue;
+    if (equals == line.npos) continue;
     variables[line.substr(0, equals)] = line.substr(equals + 1);
     names.push_back(line.substr(0, equals));
   }
@@ -55,7 +61,10 @@ Options from_variables(const std::string& input) {
     const auto found = variables.find(name);
     return found == variables.end() ? nullptr : found->second.c_str();
   };
-  return bench::parse_command({}, {get, names, {}}).options;
+  Options options;
+  bench::variable_layer({get, names, {}}, bench::Command::run).apply(options);
+  bench::check_options(options);
+  return options;
 }
 
 Options from(const std::string& input) {

@@ -53,6 +53,12 @@ TEST(FillScaling, TakesTheMedianOverRepetitionsOfSingle) {
   EXPECT_DOUBLE_EQ(report.runs[3].scaling->speedup, 1.5);
 }
 
+TEST(FillScaling, ASingleRunWithoutThroughputIsNoBaseline) {
+  const Report report = report_of({sample_run("single", 1, 0), sample_run("ddp", 2, 150)});
+  EXPECT_EQ(report.runs[0].scaling_reason, "no throughput was measured");
+  EXPECT_EQ(report.runs[1].scaling_reason, "no usable single run in this report");
+}
+
 TEST(FillScaling, WeakNeedsTheSamePerDeviceBatch) {
   report::Run single = sample_run("single", 1, 100);
   single.per_device_batch_size = single.global_batch_size = 128;  // the ddp run's global batch
