@@ -70,7 +70,7 @@ void write_runs(Markup& page, const HtmlInput& input) {
     table.columns.push_back({heading_of(*column), column->left, column->about});
   }
   for (const RunRow& row : rows) table.rows.push_back(row_of(columns, row, notes));
-  table.notes = explanations(rows, notes);
+  table.notes = explanations(rows, columns, notes);
   write_table(page, table);
   page.close().trusted("\n");
 }
