@@ -190,8 +190,8 @@ void add_run(report::Trace& trace, const RunSpec& spec, const launch::RankChanne
   for (RankTrace& rank : ranks) {
     if (!rank.empty()) rank.append(process++, origins.at(rank.host()));
   }
-  trace.metadata["traced_steps"] = fmt::format("the first {} timed ones of every run",
-                                               spec.options.trace_steps);
+  trace.metadata["traced_steps"] =
+      fmt::format("the first {} timed ones of every run", spec.options.trace_steps);
   trace.metadata["time_0"] = "of every run and host: the begin of its first timed step";
   if (dropped > 0) {
     trace.metadata[fmt::format("dropped_of_{}_x{}", spec.cell.strategy, spec.cell.world_size)] =

@@ -41,9 +41,8 @@ void append_names(const TraceProcess& process, Json& events) {
 Timed interval(const TraceEvent& event) {
   const std::int64_t begin = nanoseconds(event.begin_s);
   const std::int64_t length = std::max<std::int64_t>(0, nanoseconds(event.end_s) - begin);
-  Json json = {{"name", event.name},     {"cat", event.category},
-               {"ph", "X"},              {"ts", microseconds(begin)},
-               {"dur", microseconds(length)}, {"pid", event.process},
+  Json json = {{"name", event.name},        {"cat", event.category},       {"ph", "X"},
+               {"ts", microseconds(begin)}, {"dur", microseconds(length)}, {"pid", event.process},
                {"tid", event.thread}};
   for (const auto& [name, value] : event.arguments) json["args"][name] = value;
   return {begin, length, std::move(json)};
@@ -83,9 +82,8 @@ std::string to_chrome_json(const Trace& trace) {
     return a.begin_ns != b.begin_ns ? a.begin_ns < b.begin_ns : a.length_ns > b.length_ns;
   });
   for (Timed& event : timed) events.push_back(std::move(event.json));
-  const Json document = {{"displayTimeUnit", "ms"},
-                         {"otherData", trace.metadata},
-                         {"traceEvents", std::move(events)}};
+  const Json document = {
+      {"displayTimeUnit", "ms"}, {"otherData", trace.metadata}, {"traceEvents", std::move(events)}};
   return document.dump() + "\n";
 }
 

@@ -57,8 +57,8 @@ struct Verdict {
 // with a sentence that says so.
 Verdict explain(const Report& report, const Run& run);
 
-// The runs on several devices that timed steps, each cell once: of its repetitions, the one with the
-// median step time. In the report's order; points into `report`.
+// The runs on several devices that timed steps, each cell once: of its repetitions, the one with
+// the median step time. In the report's order; points into `report`.
 std::vector<const Run*> median_repetitions(const Report& report);
 
 // Fills `why` of every run on several devices that timed steps; clears it elsewhere.

@@ -54,8 +54,8 @@ void write_environment(Markup& page, const Report& report) {
   facts.add("memory", bytes(cpu.memory_bytes));
   facts.add("instructions", fmt::format("{}", fmt::join(cpu.features, " ")));
   for (const GpuInfo& gpu : environment.gpus) {
-    facts.add("GPU", fmt::format("{}, {}, driver {}", gpu.name, bytes(gpu.memory_bytes),
-                                 gpu.driver));
+    facts.add("GPU",
+              fmt::format("{}, {}, driver {}", gpu.name, bytes(gpu.memory_bytes), gpu.driver));
   }
   for (const auto& [name, version] : environment.libraries) facts.add(name, version);
   for (const auto& [name, value] : environment.variables) facts.add("$" + name, value);

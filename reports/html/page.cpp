@@ -15,10 +15,12 @@ namespace html {
 namespace {
 
 // Nothing may be loaded from anywhere, nothing may be sent; of styles and scripts only the two that
-// the page holds itself, by their hashes, so that text which got through as markup would do nothing.
+// the page holds itself, by their hashes, so that text which got through as markup would do
+// nothing.
 std::string security_policy() {
   return fmt::format(
-      "default-src 'none'; style-src '{}'; script-src '{}'; img-src data:; base-uri 'none'; form-action 'none'",
+      "default-src 'none'; style-src '{}'; script-src '{}'; img-src data:; base-uri 'none'; "
+      "form-action 'none'",
       kStyle.hash, kScript.hash);
 }
 
@@ -39,11 +41,10 @@ void write_theme_switch(Markup& page) {
   page.open("div", {{"class", "theme"}, {"role", "group"}, {"aria-label", "Colours"}});
   for (const char* theme : {"auto", "light", "dark"}) {
     const bool chosen = std::string_view(theme) == "auto";
-    page.leaf("button",
-              {{"type", "button"},
-               {"data-theme", theme},
-               {"aria-pressed", chosen ? "true" : "false"}},
-              theme);
+    page.leaf(
+        "button",
+        {{"type", "button"}, {"data-theme", theme}, {"aria-pressed", chosen ? "true" : "false"}},
+        theme);
   }
   page.close();
 }
@@ -52,8 +53,8 @@ struct Link {
   const char* id;
   const char* words;
 };
-constexpr Link kLinks[] = {{"summary", "Summary"},         {"runs", "Runs"},
-                           {"pictures", "Pictures"},       {"verdicts", "Verdicts"},
+constexpr Link kLinks[] = {{"summary", "Summary"},           {"runs", "Runs"},
+                           {"pictures", "Pictures"},         {"verdicts", "Verdicts"},
                            {"verification", "Verification"}, {"details", "Details"}};
 
 void write_top(Markup& page, const HtmlInput& input) {
@@ -83,8 +84,9 @@ void write_foot(Markup& page, const HtmlInput& input) {
   const Generator& generator = input.reports.front().generator;
   std::string text = "Made by ddpbench " + generator.version;
   if (generator.git_commit) text += " (" + generator.git_commit->substr(0, 12) + ")";
-  page.open("footer").leaf("p", text + " from " + fmt::format("{} report{}.", input.reports.size(),
-                                                             input.reports.size() == 1 ? "" : "s"));
+  page.open("footer").leaf("p", text + " from " +
+                                    fmt::format("{} report{}.", input.reports.size(),
+                                                input.reports.size() == 1 ? "" : "s"));
   page.close();
 }
 

@@ -25,9 +25,9 @@ void write_legend(Markup& page, const Picture& picture) {
   if (picture.legend.empty()) return;
   page.open("ul", {{"class", "legend"}, {"aria-label", "Legend"}});
   for (std::size_t i = 0; i < picture.legend.size(); ++i) {
-    page.open("li").open("button", {{"type", "button"},
-                                    {"aria-pressed", "true"},
-                                    {"data-toggle", std::to_string(i)}});
+    page.open("li").open(
+        "button",
+        {{"type", "button"}, {"aria-pressed", "true"}, {"data-toggle", std::to_string(i)}});
     write_swatch(page, picture.legend[i]);
     page.leaf("span", picture.legend[i].name).close().close();
   }
@@ -66,7 +66,7 @@ void write_hatches(Markup& page) {
     page.empty("rect", {{"width", "6"}, {"height", "6"}, {"class", part}});
     // p3 rises, p5 falls; the short strokes continue it over the corners.
     page.empty("path", {{"d", std::string_view(part) == "p3" ? "M-1 7L7 -1M-1 1L1 -1M5 7L7 5"
-                                                              : "M-1 -1L7 7M5 -1L7 1M-1 5L1 7"}});
+                                                             : "M-1 -1L7 7M5 -1L7 1M-1 5L1 7"}});
     page.close();
   }
   page.close().close();

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The pictures of a page: each a <figure> with a legend that switches its lines on and off, one or
-// more <svg> panels, notes, and the same data as a table. What they show is reports/chart_data.h's to
-// say. Private to reports/.
+// more <svg> panels, notes, and the same data as a table. What they show is reports/chart_data.h's
+// to say. Private to reports/.
 #pragma once
 
 #include <cstddef>
@@ -21,9 +21,9 @@ namespace ddpbench::report::html {
 // Entry i switches everything in the figure that stands in open_entry(page, i, ...).
 struct LegendEntry {
   std::string name;
-  std::string classes;      // "s2" of a line, "p0" of a filled part
-  bool line = false;        // drawn as a line with a marker
-  std::size_t marker = 0;   // style of that marker
+  std::string classes;     // "s2" of a line, "p0" of a filled part
+  bool line = false;       // drawn as a line with a marker
+  std::size_t marker = 0;  // style of that marker
 };
 
 struct Picture {

@@ -34,10 +34,10 @@ double largest_of(const BucketGroup& group) {
 }
 
 std::string tip_of(const BucketGroup& group, const BucketBar& bar, const Unit& unit) {
-  std::string tip = fmt::format("{}\n{}\n{}\nready {}", group.name, bar.label,
-                                with_unit(static_cast<double>(bar.bytes),
-                                          memory_unit(static_cast<double>(bar.bytes))),
-                                with_unit(bar.ready_s, unit));
+  std::string tip = fmt::format(
+      "{}\n{}\n{}\nready {}", group.name, bar.label,
+      with_unit(static_cast<double>(bar.bytes), memory_unit(static_cast<double>(bar.bytes))),
+      with_unit(bar.ready_s, unit));
   for (const Span& span : kSpans) {
     tip += fmt::format("\n{} {}", span.name, with_unit(bar.*span.end - bar.*span.begin, unit));
   }
@@ -73,11 +73,12 @@ void draw_group(Markup& page, const BucketsChart& chart, std::size_t index) {
   open_svg(page,
            {fmt::format("svg-buckets-{}", index), "Gradient buckets of " + group.name,
             "A row for each rank and bucket: when its gradients were ready, how long it waited and "
-            "travelled. " + chart.caption.title},
+            "travelled. " +
+                chart.caption.title},
            kTop + height + kBelow);
-  svg_text(page, {0, 13}, Anchor::start, "row",
-           fitted(fmt::format("{}, median step {}", group.name, with_unit(group.step_s, unit)),
-                  kWidth));
+  svg_text(
+      page, {0, 13}, Anchor::start, "row",
+      fitted(fmt::format("{}, median step {}", group.name, with_unit(group.step_s, unit)), kWidth));
   const Axis axis = axis_to(largest_of(group), unit, 5);
   draw_x_axis(page, area, axis, unit.name + " since the step's begin");
   for (std::size_t i = 0; i < group.bars.size(); ++i) {
@@ -89,11 +90,11 @@ void draw_group(Markup& page, const BucketsChart& chart, std::size_t index) {
 }
 
 Table data_of(const BucketsChart& chart) {
-  Table table{"Gradient buckets, in ms since the step's begin",
-              {{"run", true}, {"bucket", true}, {"bytes"}, {"ready"}, {"start"}, {"all arrived"},
-               {"end"}},
-              {},
-              {}};
+  Table table{
+      "Gradient buckets, in ms since the step's begin",
+      {{"run", true}, {"bucket", true}, {"bytes"}, {"ready"}, {"start"}, {"all arrived"}, {"end"}},
+      {},
+      {}};
   for (const BucketGroup& group : chart.groups) {
     for (const BucketBar& bar : group.bars) {
       const auto bytes = static_cast<double>(bar.bytes);

@@ -12,14 +12,14 @@ namespace ddpbench::report::html {
 namespace {
 
 constexpr double kHeight = 300;
-constexpr double kMargin = 0.07;       // of the range of devices, left and right of the points
-constexpr double kTickGap = 26;        // between labels of devices, at least
-constexpr double kDodge = 3;           // so that error bars at one place do not cover each other
-constexpr double kMostOverData = 4;    // the ideal line leaves the picture above this
+constexpr double kMargin = 0.07;     // of the range of devices, left and right of the points
+constexpr double kTickGap = 26;      // between labels of devices, at least
+constexpr double kDodge = 3;         // so that error bars at one place do not cover each other
+constexpr double kMostOverData = 4;  // the ideal line leaves the picture above this
 
 // One panel: which value it shows.
 struct Quantity {
-  std::string name;   // above its axis
+  std::string name;  // above its axis
   Unit unit;
   std::optional<Spread> (*of)(const ScalingPoint& point);
 };
@@ -193,9 +193,9 @@ Table data_of(const ScalingChart& chart) {
     for (const double value : {rate.median, rate.min, rate.max}) {
       row.push_back(cell(value, number(value)));
     }
-    row.push_back(point.efficiency ? cell(point.efficiency->median,
-                                          fixed(100 * point.efficiency->median, 1))
-                                   : missing_cell());
+    row.push_back(point.efficiency
+                      ? cell(point.efficiency->median, fixed(100 * point.efficiency->median, 1))
+                      : missing_cell());
     row.push_back(cell(rate.count, std::to_string(rate.count)));
     table.rows.push_back(std::move(row));
   }

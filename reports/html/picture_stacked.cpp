@@ -118,10 +118,10 @@ void write_stacked(Markup& page, const StackedChart& chart, const StackedWords& 
 }  // namespace
 
 void write_breakdown(Markup& page, const StackedChart& chart) {
-  write_stacked(page, chart,
-                {"breakdown", "Where a step goes",
-                 "A bar for each run, made of the phases of a training step.",
-                 time_unit(largest_of(chart))});
+  write_stacked(
+      page, chart,
+      {"breakdown", "Where a step goes",
+       "A bar for each run, made of the phases of a training step.", time_unit(largest_of(chart))});
 }
 
 void write_memory(Markup& page, const StackedChart& chart) {

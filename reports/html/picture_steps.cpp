@@ -56,9 +56,10 @@ void draw_box(Markup& page, const StepsChart& chart, const StepGroup& group, con
   svg_path(page, cross(rows.x_of(group.time_s.min), y), "extreme");
   const double most = rows.x_of(group.time_s.max);
   const bool beyond = group.time_s.max > axis.end;
-  svg_path(page, beyond ? fmt::format("M{} {}l7 5l-7 5", decimal(most - 8), decimal(y - 5))
-                        : cross(most, y),
-           "extreme");
+  svg_path(
+      page,
+      beyond ? fmt::format("M{} {}l7 5l-7 5", decimal(most - 8), decimal(y - 5)) : cross(most, y),
+      "extreme");
   // Thin shapes are hard to hit: the whole row answers.
   svg_rect(page, {0, area.top - 2}, kWidth, area.height() + 4, "hit",
            distribution_tip(group, unit));
@@ -66,11 +67,11 @@ void draw_box(Markup& page, const StepsChart& chart, const StepGroup& group, con
 }
 
 void draw_distribution(Markup& page, const StepsChart& chart, const Unit& unit) {
-  RowPicture rows(page,
-                  {"svg-distribution", "Distribution of step times",
-                   "A box for each run, with median, quartiles and percentiles. " +
-                       chart.caption.title},
-                  chart.groups.size(), kBoxHeight);
+  RowPicture rows(
+      page,
+      {"svg-distribution", "Distribution of step times",
+       "A box for each run, with median, quartiles and percentiles. " + chart.caption.title},
+      chart.groups.size(), kBoxHeight);
   const Axis axis = axis_to(largest_of(chart), unit, 6);
   rows.axis(axis, "step time, " + unit.name);
   for (const StepGroup& group : chart.groups) draw_box(page, chart, group, unit, axis, rows);
@@ -116,11 +117,11 @@ void draw_course(Markup& page, const StepsChart& chart, const Unit& unit) {
   for (const StepGroup& group : chart.groups) {
     for (const StepBin& bin : group.bins) last_step = std::max(last_step, bin.last_step);
   }
-  RowPicture rows(page,
-                  {"svg-course", "Step times along the run",
-                   "A strip for each run: median and range of neighbouring steps. " +
-                       chart.caption.title},
-                  chart.groups.size(), kStripHeight);
+  RowPicture rows(
+      page,
+      {"svg-course", "Step times along the run",
+       "A strip for each run: median and range of neighbouring steps. " + chart.caption.title},
+      chart.groups.size(), kStripHeight);
   rows.axis(axis_to(last_step + 1, {"", 1}, 6), "step");
   for (const StepGroup& group : chart.groups) {
     const std::size_t style = chart.series[group.series].style;
@@ -136,14 +137,22 @@ void draw_course(Markup& page, const StepsChart& chart, const Unit& unit) {
 
 Table data_of(const StepsChart& chart, const Unit& unit) {
   Table table{"Step times, in " + unit.name,
-              {{"run", true}, {"steps"}, {"least"}, {"p5"}, {"quartile 1"}, {"median"},
-               {"quartile 3"}, {"p95"}, {"p99"}, {"most"}},
+              {{"run", true},
+               {"steps"},
+               {"least"},
+               {"p5"},
+               {"quartile 1"},
+               {"median"},
+               {"quartile 3"},
+               {"p95"},
+               {"p99"},
+               {"most"}},
               {},
               {}};
   for (const StepGroup& group : chart.groups) {
     const StepStatistics& t = group.time_s;
-    std::vector<Cell> row = {
-        cell(group.name), cell(static_cast<double>(group.count), std::to_string(group.count))};
+    std::vector<Cell> row = {cell(group.name),
+                             cell(static_cast<double>(group.count), std::to_string(group.count))};
     for (const double value :
          {t.min, t.p5, group.q1_s, t.median, group.q3_s, t.p95, t.p99, t.max}) {
       row.push_back(cell(value, fixed(value / unit.size, 2)));

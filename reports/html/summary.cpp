@@ -83,8 +83,8 @@ std::string remark_on(const ScalingChart& chart, const Points& points) {
   if (!equal.empty()) return "not clearly faster than " + equal + ": their repetitions overlap";
   const ScalingPoint& second = *points[1];
   const double ahead = points[0]->samples_per_s.median / second.samples_per_s.median - 1;
-  std::string text = fmt::format("{:.0f} % ahead of {}", 100 * ahead,
-                                 chart.series[second.series].name);
+  std::string text =
+      fmt::format("{:.0f} % ahead of {}", 100 * ahead, chart.series[second.series].name);
   if (points[0]->samples_per_s.count == 1) text += "; one repetition, so noise is not known";
   return text;
 }
@@ -115,9 +115,8 @@ void write_best(Markup& page, const ScalingChart& chart) {
               {}};
   bool starred = false;
   for (auto& [devices, points] : by_devices) {
-    std::ranges::stable_sort(points, std::greater(), [](const ScalingPoint* point) {
-      return point->samples_per_s.median;
-    });
+    std::ranges::stable_sort(points, std::greater(),
+                             [](const ScalingPoint* point) { return point->samples_per_s.median; });
     starred = starred || points[0]->oversubscribed;
     table.rows.push_back(best_row(chart, devices, points));
   }
@@ -159,8 +158,8 @@ void write_summary(Markup& page, const HtmlInput& input, const ScalingChart& sca
   }
   if (scaling.empty_reason.empty()) {
     const std::string& title = scaling.caption.title;
-    page.leaf("p", {{"class", "lead"}}, title.substr(title.find(": ") + 2) + ". " +
-                                            scaling.caption.subtitle + ".");
+    page.leaf("p", {{"class", "lead"}},
+              title.substr(title.find(": ") + 2) + ". " + scaling.caption.subtitle + ".");
   }
   write_counts(page, counts);
   if (scaling.empty_reason.empty()) {

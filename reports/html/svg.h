@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Drawing into the page as <svg>: shapes carry classes that report.css colours for light and dark,
-// and a <title> that says their values (report.js shows it beside the pointer). Lengths are units of
-// the picture's own grid, kWidth wide at any size on the screen. Private to reports/.
+// and a <title> that says their values (report.js shows it beside the pointer). Lengths are units
+// of the picture's own grid, kWidth wide at any size on the screen. Private to reports/.
 #pragma once
 
 #include <cstddef>

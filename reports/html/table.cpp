@@ -43,10 +43,9 @@ Cell missing_cell(std::string text) { return {std::move(text), std::nullopt, tru
 
 void write_table(Markup& page, const Table& table) {
   // A region that scrolls must be reachable by keyboard, and then needs a name.
-  page.open("div", {{"class", "scroll"},
-                    {"tabindex", "0"},
-                    {"role", "region"},
-                    {"aria-label", table.caption}});
+  page.open(
+      "div",
+      {{"class", "scroll"}, {"tabindex", "0"}, {"role", "region"}, {"aria-label", table.caption}});
   page.open("table", {{"class", "sortable"}}).leaf("caption", table.caption);
   write_head(page, table);
   page.open("tbody");

@@ -14,15 +14,12 @@ namespace {
 constexpr std::size_t kMostVerdicts = 60;  // a page of a thousand runs is read by nobody
 
 Cell part_cell(const Figure& figure, double unit, int decimals) {
-  return figure.value ? cell(*figure.value, fixed(*figure.value / unit, decimals))
-                      : missing_cell();
+  return figure.value ? cell(*figure.value, fixed(*figure.value / unit, decimals)) : missing_cell();
 }
 
 Table parts_table(const Verdict& verdict) {
-  Table table{"Parts of a step",
-              {{"part", true}, {"ms"}, {"share, %"}, {"beyond single, ms"}},
-              {},
-              {}};
+  Table table{
+      "Parts of a step", {{"part", true}, {"ms"}, {"share, %"}, {"beyond single, ms"}}, {}, {}};
   for (const VerdictPart& part : verdict.parts) {
     table.rows.push_back({cell(part.title), part_cell(part.seconds, 1e-3, 2),
                           part_cell(part.share, 0.01, 1), part_cell(part.lost_s, 1e-3, 2)});

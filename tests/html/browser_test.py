@@ -66,7 +66,7 @@ LOW_CONTRAST = """(() => {
         return 'rgb(255, 255, 255)';
     };
     const faults = new Set();
-    for (const one of document.querySelectorAll('body *:not(script)')) {
+    for (const one of document.querySelectorAll('body *:not(script, title, desc)')) {
         const words = [...one.childNodes].some(node => node.nodeType === 3 && node.data.trim());
         if (!words || one.closest('#tip')) continue;
         const style = getComputedStyle(one);

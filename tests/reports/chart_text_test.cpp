@@ -16,7 +16,6 @@
 namespace ddpbench::report {
 namespace {
 
-
 std::string draw(const Report& report, ChartKind kind, const TextOptions& options) {
   const std::span<const Report> reports(&report, 1);
   switch (kind) {
@@ -70,7 +69,6 @@ TEST(TextChart, SendsNoControlCharacterToTheTerminal) {
     })) << text;
   }
 }
-
 
 }  // namespace
 }  // namespace ddpbench::report

@@ -7,7 +7,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-
 #include "reports/gnuplot_picture.h"
 #include "tests/reports/sample_report.h"
 
@@ -34,9 +33,11 @@ TEST(GnuplotQuote, LeavesNoControlCharacter) {
 TEST(GnuplotQuote, LeavesNothingThatXmlRefuses) {
   EXPECT_EQ(gnuplot_quote("µ €"), "'µ €'");
   EXPECT_EQ(gnuplot_quote("a\xFFz\xC3"), "'a?z?'");
-  EXPECT_EQ(gnuplot_quote("\xEF\xBF\xBF"), "' '");   // U+FFFF
-  EXPECT_EQ(gnuplot_quote("\xED\xA0\x80"), "' '");   // a surrogate
-  EXPECT_EQ(gnuplot_quote("\xC0\xA7"), "'?" "?'");      // ' in too many bytes
+  EXPECT_EQ(gnuplot_quote("\xEF\xBF\xBF"), "' '");  // U+FFFF
+  EXPECT_EQ(gnuplot_quote("\xED\xA0\x80"), "' '");  // a surrogate
+  EXPECT_EQ(gnuplot_quote("\xC0\xA7"),
+            "'?"
+            "?'");  // ' in too many bytes
 }
 
 TEST(GnuplotQuote, ShortensEndlessNames) {
@@ -86,9 +87,9 @@ TEST(GnuplotScript, HoldsNoWordOfTheReportOutsideOfStrings) {
 }
 
 TEST(GnuplotScript, SetsEveryTerminalToNoenhanced) {
-  for (const auto& [format, word] : {std::pair(PictureFormat::svg, "svg"),
-                                     std::pair(PictureFormat::png, "pngcairo"),
-                                     std::pair(PictureFormat::pdf, "pdfcairo")}) {
+  for (const auto& [format, word] :
+       {std::pair(PictureFormat::svg, "svg"), std::pair(PictureFormat::png, "pngcairo"),
+        std::pair(PictureFormat::pdf, "pdfcairo")}) {
     PictureOptions options;
     options.format = format;
     for (const std::string& script : scripts_of(test::sample_report(), options)) {
