@@ -85,8 +85,9 @@ Axis axis_to(double largest, const Unit& unit, int most_ticks) {
   const int decimals = decimals_of(step);
   for (int i = 0; i <= count; ++i) {
     axis.ticks.push_back(step * i * unit.size);
-    axis.labels.push_back(step >= 1e15 || step < 1e-9 ? fmt::format("{:.3g}", step * i)
-                                                      : fixed(step * i, decimals));
+    axis.labels.push_back(i == 0                        ? "0"
+                          : step >= 1e15 || step < 1e-9 ? fmt::format("{:.3g}", step * i)
+                                                        : fixed(step * i, decimals));
   }
   return axis;
 }

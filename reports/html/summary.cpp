@@ -131,20 +131,20 @@ void write_best(Markup& page, const ScalingChart& chart) {
 
 std::string subject_of(const HtmlInput& input) {
   std::vector<std::string> subjects;
-  std::size_t more = 0;
   for (const Report& report : input.reports) {
     for (const Run& run : report.runs) {
+      if (run.model.empty() || run.dataset_name.empty()) continue;  // skipped before it was known
       std::string subject = run.model + " on " + run.dataset_name;
-      if (std::ranges::find(subjects, subject) != subjects.end()) continue;
-      if (subjects.size() < kNamed) {
+      if (std::ranges::find(subjects, subject) == subjects.end()) {
         subjects.push_back(std::move(subject));
-      } else {
-        ++more;
       }
     }
   }
-  if (subjects.empty()) return "no runs";
-  return fmt::format("{}{}", fmt::join(subjects, ", "), more > 0 ? " and others" : "");
+  if (subjects.empty()) return "Training strategies";
+  const std::size_t named = std::min(subjects.size(), kNamed);
+  const auto end = subjects.begin() + static_cast<std::ptrdiff_t>(named);
+  return fmt::format("{}{}", fmt::join(subjects.begin(), end, ", "),
+                     subjects.size() > named ? " and others" : "");
 }
 
 void write_summary(Markup& page, const HtmlInput& input, const ScalingChart& scaling) {

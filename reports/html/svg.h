@@ -15,7 +15,7 @@
 
 namespace ddpbench::report::html {
 
-inline constexpr double kWidth = 460;
+inline constexpr double kWidth = 420;
 
 // What a picture is called, and what it shows in a sentence, for readers who do not see it.
 struct SvgName {

@@ -6,8 +6,12 @@
 
 #include <cmath>
 
+#include "reports/table_layout.h"
+
 namespace ddpbench::report::html {
 namespace {
+
+constexpr std::size_t kMostOnOneLine = 22;  // characters
 
 void write_head(Markup& page, const Table& table) {
   page.open("thead").open("tr");
@@ -23,6 +27,8 @@ void write_head(Markup& page, const Table& table) {
 
 void write_cell(Markup& page, const Cell& cell, const TableColumn& column, bool heads_row) {
   std::string classes = column.left ? "words" : "";
+  // Sentences may take several lines, names and figures stay on one.
+  if (column.left && display_width(cell.text) > kMostOnOneLine) classes += " long";
   if (cell.missing) classes += " missing";
   if (!cell.kind.empty()) classes += " " + cell.kind;
   const bool ordered = cell.order && std::isfinite(*cell.order);

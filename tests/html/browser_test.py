@@ -1,0 +1,286 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: The ddpbench authors
+# SPDX-License-Identifier: Apache-2.0
+"""Pages of reports in headless Chromium: FOLDER holds those that html_pages wrote.
+
+    browser_test.py FOLDER [unittest arguments]
+
+Exits with 77, which ctest shows as skipped, where Chromium is not installed."""
+
+import pathlib
+import sys
+import unittest
+
+from browser import Browser, find_chromium
+
+FOLDER = None
+WIDTHS = (1280, 400)
+PAGES = ("rich", "several", "hostile", "barren")
+
+# Selector of a column of the table of runs, by the heading's words.
+COLUMN = """(() => {
+    const heads = [...document.querySelectorAll('#runs thead th')];
+    return heads.findIndex(head => head.textContent.trim() === %r) + 1;
+})()"""
+
+# Texts of pictures that cover each other, or that the picture's edge cuts.
+TEXT_FAULTS = """(() => {
+    const faults = [];
+    for (const svg of document.querySelectorAll('.panels svg')) {
+        const edge = svg.getBoundingClientRect();
+        const texts = [...svg.querySelectorAll('text')]
+            .map(text => ({words: text.textContent, box: text.getBoundingClientRect()}));
+        for (const [i, {words, box}] of texts.entries()) {
+            if (box.left < edge.left - 1 || box.right > edge.right + 1 ||
+                box.top < edge.top - 1 || box.bottom > edge.bottom + 1) faults.push(`cut: ${words}`);
+            for (const other of texts.slice(i + 1)) {
+                const wide = Math.min(box.right, other.box.right) - Math.max(box.left, other.box.left);
+                const high = Math.min(box.bottom, other.box.bottom) - Math.max(box.top, other.box.top);
+                // A line's box is higher than its letters.
+                if (wide > 1 && high > 0.25 * box.height) faults.push(`${words} | ${other.words}`);
+            }
+        }
+    }
+    return faults;
+})()"""
+
+# Elements that reach beyond the page although nothing around them scrolls.
+TOO_WIDE = """[...document.querySelectorAll('body *')].filter(one => {
+    const box = one.getBoundingClientRect();
+    return box.width > 1 && box.right > innerWidth + 1 && !one.closest('.scroll, pre, .skip, svg');
+}).map(one => one.tagName + '.' + one.getAttribute('class') + ': ' + one.textContent.slice(0, 60))"""
+
+# Words whose contrast to what is behind them is below 4.5 (WCAG 2, AA).
+LOW_CONTRAST = """(() => {
+    const numbers = colour => colour.match(/[\\d.]+/g).map(Number);
+    const light = colour => {
+        const [r, g, b] = numbers(colour).map(v => v / 255)
+            .map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const behind = one => {
+        for (; one; one = one.parentElement) {
+            const colour = getComputedStyle(one).backgroundColor;
+            if (numbers(colour).length === 3) return colour;
+        }
+        return 'rgb(255, 255, 255)';
+    };
+    const faults = new Set();
+    for (const one of document.querySelectorAll('body *:not(script, title, desc)')) {
+        const words = [...one.childNodes].some(node => node.nodeType === 3 && node.data.trim());
+        if (!words || one.closest('#tip')) continue;
+        const style = getComputedStyle(one);
+        const [a, b] = [light(one.closest('svg') ? style.fill : style.color), light(behind(one))];
+        const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+        if (contrast < 4.5) faults.add(`${one.tagName}.${one.getAttribute('class')} ${contrast}`);
+    }
+    return [...faults];
+})()"""
+
+
+class PageInBrowser(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.browser = Browser(find_chromium())
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.browser.close()
+
+    def open(self, name="rich", width=1280, scheme="light"):
+        self.browser.size(width)
+        self.browser.media(scheme=scheme)
+        self.browser.open(FOLDER / f"{name}.html")
+
+    def column(self, heading):
+        """Texts of a column of the table of runs, in the order shown."""
+        number = self.browser.run(COLUMN % heading)
+        self.assertGreater(number, 0, heading)
+        return number, self.browser.run(
+            "[...document.querySelectorAll('#runs tbody tr')]"
+            f".map(row => row.cells[{number - 1}].textContent)")
+
+    def assert_order(self, heading, state, direction):
+        number, texts = self.column(heading)
+        self.assertEqual(state, self.browser.run(
+            f"document.querySelector('#runs th:nth-child({number})').getAttribute('aria-sort')"))
+        missing = [not text[:1].isdigit() for text in texts]
+        self.assertEqual(missing, sorted(missing), "missing values stand last")
+        self.assertEqual(sum(missing), 2)
+        values = [float(text.split()[0]) for text in texts if text[:1].isdigit()]
+        self.assertEqual(values, sorted(values, reverse=direction < 0))
+        self.assertGreater(len(set(values)), 5)
+
+    def test_loads_quietly_and_asks_the_network_for_nothing(self):
+        for name in PAGES:
+            self.open(name)
+            self.browser.run("new Promise(done => setTimeout(done, 100))")
+            self.assertEqual([], self.browser.complaints(), name)
+            requests = [url for url in self.browser.requests() if url != "data:,"]
+            self.assertEqual([f"file://{FOLDER}/{name}.html"], requests)
+            self.assertTrue(self.browser.run("document.documentElement.classList.contains('js')"))
+
+    def test_policy_stops_scripts_and_requests_that_are_not_the_page_s(self):
+        self.open()
+        stopped = self.browser.run("""new Promise(done => {
+            const found = [];
+            document.addEventListener('securitypolicyviolation', event => {
+                found.push(event.effectiveDirective);
+                if (found.length === 3) done(found.sort());
+            });
+            const script = document.createElement('script');
+            script.textContent = 'window.broken = 1';
+            document.body.append(script);
+            new Image().src = 'http://127.0.0.1:9/image';
+            fetch('http://127.0.0.1:9/data').catch(() => {});
+        })""")
+        self.assertEqual(["connect-src", "img-src", "script-src-elem"], stopped)
+        self.assertFalse(self.browser.run("'broken' in window"))
+
+    def test_hostile_text_stays_text(self):
+        self.open("hostile")
+        self.assertFalse(self.browser.run("'broken' in window"))
+        self.assertEqual(0, self.browser.run("document.querySelectorAll('img').length"))
+        self.assertIn("<script>window.broken=1</script>",
+                      self.browser.run("document.body.innerText"))
+
+    def test_a_click_sorts_by_number_and_the_next_one_turns_it_around(self):
+        self.open()
+        number, _ = self.column("samples /s")
+        for state, direction in (("ascending", 1), ("descending", -1), ("ascending", 1)):
+            self.browser.click(f"#runs th:nth-child({number}) button")
+            self.assert_order("samples /s", state, direction)
+
+    def test_keys_sort_too(self):
+        self.open()
+        number, _ = self.column("samples /s")
+        self.browser.run(f"document.querySelector('#runs th:nth-child({number}) button').focus()")
+        self.browser.press("Enter", "\r")
+        self.assert_order("samples /s", "ascending", 1)
+        self.browser.press(" ", " ")
+        self.assert_order("samples /s", "descending", -1)
+
+    def test_words_sort_as_words_and_one_column_at_a_time(self):
+        self.open()
+        number, before = self.column("strategy")
+        rate, _ = self.column("samples /s")
+        self.browser.click(f"#runs th:nth-child({rate}) button")
+        self.browser.click(f"#runs th:nth-child({number}) button")
+        self.assertEqual(sorted(before), self.column("strategy")[1])
+        self.assertEqual(1, self.browser.run(
+            "document.querySelectorAll('#runs th:not([aria-sort=none])[aria-sort]').length"))
+
+    def test_tab_leads_to_the_summary_first(self):
+        self.open()
+        self.browser.press("Tab")
+        self.assertEqual("#summary",
+                         self.browser.run("document.activeElement.getAttribute('href')"))
+
+    def test_values_show_beside_the_pointer(self):
+        self.open()
+        self.assertTrue(self.browser.run("document.getElementById('tip').hidden"))
+        for shape, words in (("#scaling .panels .marker", "samples/s"),
+                             ("#breakdown .panels .part", "of all parts"),
+                             ("#steps .panels .hit", "median"),
+                             ("#buckets .panels .hit", "transfer")):
+            self.browser.move_to(shape)
+            self.browser.wait("!document.getElementById('tip').hidden")
+            self.assertIn(words, self.browser.run("document.getElementById('tip').textContent"))
+            inside = self.browser.run("""(() => {
+                const box = document.getElementById('tip').getBoundingClientRect();
+                return box.left >= 0 && box.top >= 0 && box.right <= innerWidth &&
+                    box.bottom <= innerHeight;
+            })()""")
+            self.assertTrue(inside, shape)
+        self.browser.press("Escape")
+        self.assertTrue(self.browser.run("document.getElementById('tip').hidden"))
+
+    def test_legends_switch_lines_off_and_on(self):
+        self.open()
+        shown = ("[...document.querySelectorAll('#scaling .panels [data-s=\"2\"]')]"
+                 ".map(one => getComputedStyle(one).display !== 'none')")
+        others = shown.replace('"2"', '"1"')
+        entry = "#scaling [data-toggle='2']"
+        self.assertEqual([True, True], self.browser.run(shown))
+        self.browser.click(entry)
+        self.assertEqual([False, False], self.browser.run(shown))
+        self.assertEqual([True, True], self.browser.run(others))
+        self.assertEqual("false", self.browser.run(
+            f"document.querySelector(\"{entry}\").getAttribute('aria-pressed')"))
+        self.browser.click(entry)
+        self.assertEqual([True, True], self.browser.run(shown))
+
+    def background(self):
+        return self.browser.run("getComputedStyle(document.body).backgroundColor")
+
+    def test_colours_follow_the_system_and_the_switch(self):
+        self.open()
+        light = self.background()
+        self.open(scheme="dark")
+        dark = self.background()
+        self.assertNotEqual(light, dark)
+        self.browser.click("[data-theme=light]")
+        self.assertEqual(light, self.background())
+        self.browser.click("[data-theme=auto]")
+        self.assertEqual(dark, self.background())
+        self.open()
+        self.browser.click("[data-theme=dark]")
+        self.assertEqual(dark, self.background())
+
+    def test_nothing_is_cut_or_covers_something_else(self):
+        for name in PAGES:
+            for width in WIDTHS:
+                with self.subTest(page=name, width=width):
+                    self.open(name, width)
+                    self.browser.run("document.querySelectorAll('details')"
+                                     ".forEach(one => { one.open = true; })")
+                    self.assertEqual([], self.browser.run(TOO_WIDE))
+                    self.assertLessEqual(
+                        self.browser.run("document.documentElement.scrollWidth"), width)
+                    self.assertEqual([], self.browser.run(TEXT_FAULTS))
+
+    def test_wide_tables_scroll_in_their_own_box(self):
+        self.open(width=400)
+        wide, room = self.browser.run("""(() => {
+            const box = document.querySelector('#runs .scroll');
+            return [box.scrollWidth, box.clientWidth];
+        })()""")
+        self.assertGreater(wide, room)
+        self.assertLess(room, 400)
+
+    def test_words_can_be_read_in_both_colours(self):
+        for scheme in ("light", "dark"):
+            self.open(scheme=scheme)
+            self.browser.run("document.querySelectorAll('details')"
+                             ".forEach(one => { one.open = true; })")
+            self.assertEqual([], self.browser.run(LOW_CONTRAST), scheme)
+
+    def test_paper_has_no_switches(self):
+        self.open()
+        self.browser.media("print", "dark")
+        for selector in ("nav", ".theme"):
+            self.assertEqual("none", self.browser.run(
+                f"getComputedStyle(document.querySelector('{selector}')).display"))
+        self.assertEqual("rgb(255, 255, 255)", self.background())
+
+    def test_reads_without_scripts(self):
+        self.browser.send("Emulation.setScriptExecutionDisabled", value=True)
+        try:
+            self.browser.size(1280)
+            self.browser.events.clear()
+            self.browser.send("Page.navigate", url=f"file://{FOLDER}/rich.html")
+            root = self.browser.send("DOM.getDocument", depth=-1)["root"]["nodeId"]
+            picture = self.browser.send("DOM.querySelector", nodeId=root,
+                                        selector="#scaling svg .marker title")
+            self.assertGreater(picture["nodeId"], 0, "values are the browser's own tooltips")
+        finally:
+            self.browser.send("Emulation.setScriptExecutionDisabled", value=False)
+
+
+if __name__ == "__main__":
+    if find_chromium() is None:
+        print("SKIPPED: Chromium is not installed (Debian: apt-get install chromium), so nothing "
+              "was looked at in a browser.")
+        sys.exit(77)
+    FOLDER = pathlib.Path(sys.argv.pop(1)).resolve()
+    unittest.main()

@@ -1,0 +1,139 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "kernels/runtime/error.h"
+#include "reports/html/markup.h"
+#include "reports/html/numbers.h"
+#include "tests/html/sample_pages.h"
+
+namespace ddpbench::report {
+namespace {
+
+using html::Markup;
+using test::all_inputs;
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::size_t occurrences(const std::string& text, const std::string& word) {
+  std::size_t count = 0;
+  for (auto at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++count;
+  return count;
+}
+
+TEST(MarkupTest, EscapesTextAndValues) {
+  Markup page;
+  page.leaf("a", {{"title", "1 < \"2\" & '3'"}}, "<b>&");
+  EXPECT_EQ(page.take(), "<a title=\"1 &lt; &quot;2&quot; &amp; &#39;3&#39;\">&lt;b&gt;&amp;</a>");
+}
+
+TEST(MarkupTest, ReplacesWhatXmlDoesNotAllow) {
+  const std::string replaced = "\xEF\xBF\xBD";
+  EXPECT_EQ(html::escaped(std::string("a\0b", 3)), "a" + replaced + "b");
+  EXPECT_EQ(html::escaped("\x1b\x7f"), replaced + replaced);
+  EXPECT_EQ(html::escaped("line\n\tnext"), "line\n\tnext");
+  EXPECT_EQ(html::escaped("\xff"), replaced);
+  EXPECT_EQ(html::escaped("\xc0\xaf"), replaced + replaced) << "a slash in two bytes";
+  EXPECT_EQ(html::escaped("\xed\xa0\x80"), replaced) << "half of a UTF-16 pair";
+  EXPECT_EQ(html::escaped("\xef\xbf\xbf"), replaced) << "no character";
+  EXPECT_EQ(html::escaped("\xe2\x80\xaex"), replaced + "x") << "turns the direction around";
+  EXPECT_EQ(html::escaped("\xe2\x82"), replaced + replaced) << "cut off";
+  EXPECT_EQ(html::escaped("\u00e9\u20ac\U0001F600"), "\u00e9\u20ac\U0001F600");
+}
+
+TEST(MarkupTest, EveryElementIsClosed) {
+  Markup page;
+  page.open("p");
+  EXPECT_THROW(page.take(), InternalError);
+  page.close();
+  EXPECT_EQ(page.take(), "<p></p>");
+  EXPECT_THROW(page.close(), InternalError);
+}
+
+TEST(NumbersTest, ThreeDigitsAndGaps) {
+  EXPECT_EQ(html::number(0), "0");
+  EXPECT_EQ(html::number(0.02134), "0.0213");
+  EXPECT_EQ(html::number(46.56), "46.6");
+  EXPECT_EQ(html::number(1103.4), "1103");
+  EXPECT_EQ(html::number(1234567), "1\u202F234\u202F567");
+  EXPECT_EQ(html::number(-12345), "-12\u202F345");
+  EXPECT_EQ(html::number(1e300), "1e+300");
+}
+
+TEST(NumbersTest, AxesHaveRoundTicksAndHoldTheLargestValue) {
+  const html::Axis axis = html::axis_to(0.0476, {"ms", 1e-3}, 5);
+  EXPECT_THAT(axis.labels, ElementsAre("0", "10", "20", "30", "40", "50"));
+  EXPECT_DOUBLE_EQ(axis.end, 0.05);
+  EXPECT_THAT(html::axis_to(1, {"%", 0.01}, 5).labels,
+              ElementsAre("0", "20", "40", "60", "80", "100"));
+  EXPECT_THAT(html::axis_to(0.4, {"", 1}, 4).labels, ElementsAre("0", "0.1", "0.2", "0.3", "0.4"));
+}
+
+TEST(NumbersTest, AxesOfOddValuesStillEnd) {
+  for (const double value : {0.0, -1.0, 1e-300, 1e300, std::numeric_limits<double>::infinity(),
+                             std::numeric_limits<double>::quiet_NaN()}) {
+    const html::Axis axis = html::axis_to(value, {"", 1}, 5);
+    EXPECT_GT(axis.end, 0) << value;
+    EXPECT_LE(axis.ticks.size(), 7U) << value;
+  }
+}
+
+TEST(HtmlPageTest, ForbidsTheNetworkAndNamesItsOwnStyleAndScriptOnly) {
+  const std::string page = html_page(test::rich_input());
+  EXPECT_THAT(page, HasSubstr("http-equiv=\"Content-Security-Policy\""));
+  EXPECT_THAT(page, HasSubstr("default-src &#39;none&#39;"));
+  EXPECT_THAT(page, Not(HasSubstr("unsafe-inline")));
+  EXPECT_THAT(page, Not(HasSubstr("http://")));
+  EXPECT_THAT(page, Not(HasSubstr("https://")));
+  EXPECT_EQ(occurrences(page, "<script"), 1U);
+  EXPECT_EQ(occurrences(page, "<style"), 1U);
+}
+
+TEST(HtmlPageTest, SaysWhatTheReportSays) {
+  const std::string page = html_page(test::rich_input());
+  for (const char* text :
+       {"<h1>simple_cnn on mnist</h1>", "killed by SIGKILL", "no CUDA device is here",
+        "Imaginary 9000", "conv2.weight", "What would help", "avx512f", "OMP_NUM_THREADS",
+        "&quot;strategy&quot;", "svg-throughput", "svg-efficiency", "svg-breakdown-0",
+        "svg-memory-0", "svg-distribution", "svg-course", "svg-buckets-0"}) {
+    EXPECT_THAT(page, HasSubstr(text));
+  }
+}
+
+TEST(HtmlPageTest, TheSameReportGivesTheSamePage) {
+  EXPECT_EQ(html_page(test::rich_input()), html_page(test::rich_input()));
+}
+
+TEST(HtmlPageTest, NothingInAReportIsMarkup) {
+  const std::string page = html_page(test::hostile_input());
+  EXPECT_THAT(page, HasSubstr("&lt;script&gt;window.broken=1&lt;/script&gt;"));
+  EXPECT_EQ(occurrences(page, "<script"), 1U);
+  EXPECT_EQ(occurrences(page, "</script"), 1U);
+  EXPECT_EQ(occurrences(page, "<img"), 0U);
+  EXPECT_EQ(occurrences(page, "<!--"), 0U);
+  const auto forbidden = [](char c) { return c >= 0 && c < ' ' && c != '\n' && c != '\t'; };
+  EXPECT_EQ(std::ranges::count_if(page, forbidden), 0);
+}
+
+TEST(HtmlPageTest, RunsThatAllFailedAreAPageToo) {
+  const std::string page = html_page(test::barren_input());
+  EXPECT_THAT(page, HasSubstr("Nothing to draw: "));
+  EXPECT_THAT(page, HasSubstr("No strategy can be named: "));
+}
+
+TEST(HtmlPageTest, SamplesDoNotMakeThePageLarge) {
+  const HtmlInput input = test::large_input();
+  std::size_t samples = 0;
+  for (const auto& run : input.reports.front().runs) samples += run.step.samples_s.size();
+  ASSERT_EQ(samples, 10'000'000U);
+  EXPECT_LT(html_page(input).size(), 2'500'000U);
+}
+
+}  // namespace
+}  // namespace ddpbench::report
