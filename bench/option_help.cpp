@@ -83,16 +83,6 @@ std::string flag_with_hint(const OptionDefinition& definition) {
   return definition.is_switch() ? flag : flag + "=" + definition.hint;
 }
 
-// `name` at the left, its explanation at the right, below it when `name` is long.
-std::string two_columns(std::string_view name, std::string_view help) {
-  std::string line = fmt::format("  {}", name);
-  if (line.size() >= kHelpColumn)
-    line.append("\n").append(kHelpColumn, ' ');
-  else
-    line.resize(kHelpColumn, ' ');
-  return line + wrapped(help, kHelpColumn, kHelpColumn);
-}
-
 std::string option_lines(const OptionDefinition& definition) {
   const bool key_only = (definition.sources & kFlag) == 0;
   std::string help = definition.help;
@@ -140,6 +130,15 @@ std::string option_row(const OptionDefinition& definition) {
 }
 
 }  // namespace
+
+std::string two_columns(std::string_view name, std::string_view help) {
+  std::string line = fmt::format("  {}", name);
+  if (line.size() >= kHelpColumn)
+    line.append("\n").append(kHelpColumn, ' ');
+  else
+    line.resize(kHelpColumn, ' ');
+  return line + wrapped(help, kHelpColumn, kHelpColumn);
+}
 
 std::string help_text() {
   std::string text = "Usage:\n";

@@ -6,11 +6,16 @@
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 
 namespace ddpbench::bench {
 
 // What --help prints; lines of at most 80 columns.
 std::string help_text();
+
+// A line of help: `name` at the left, its explanation at the right and wrapped, below it when
+// `name` is long.
+std::string two_columns(std::string_view name, std::string_view help);
 
 // What docs/cli.md holds.
 std::string cli_document();

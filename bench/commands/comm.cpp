@@ -44,25 +44,25 @@ class Comm final : public Subcommand {
   void define(CLI::App& app) override {
     const auto list = [](CLI::Option* option) { option->delimiter(',')->allow_extra_args(false); };
     list(app.add_option("--op", words_.operations,
-                        "Collectives: all_reduce, reduce, broadcast,\n"
-                        "all_gather, reduce_scatter, scatter, gather,\n"
+                        "Collectives: all_reduce, reduce, broadcast, "
+                        "all_gather, reduce_scatter, scatter, gather, "
                         "send_recv, barrier, or all (default: all_reduce)"));
     app.add_option("--sizes", words_.sizes,
-                   "Bytes of the whole buffer, as nccl-tests counts\n"
-                   "them: 4K..128M doubles, 4K..128M*4 takes larger\n"
+                   "Bytes of the whole buffer, as nccl-tests counts "
+                   "them: 4K..128M doubles, 4K..128M*4 takes larger "
                    "steps, 1K,1M is a list (default: 4K..128M)");
     list(app.add_option("--ranks,--gpus", words_.ranks,
-                        "Numbers of ranks, or all: one a core\n(default: 2)"));
+                        "Numbers of ranks, or all: one a core (default: 2)"));
     app.add_option("--backend", words_.backend, "How ranks talk: ring (default: ring)");
     app.add_option("--type", words_.type,
-                   "fp32, fp64, bf16, fp16, int32, int64 or uint8\n(default: fp32)");
+                   "fp32, fp64, bf16, fp16, int32, int64 or uint8 (default: fp32)");
     app.add_option("--redop", words_.reduction, "sum, average or max (default: sum)");
     app.add_option("--mode", words_.mode,
-                   "What ranks are: process, or thread of one\nprocess (default: process)");
+                   "What ranks are: process, or thread of one process (default: process)");
     app.add_option("--iterations", words_.iterations, "Timed iterations of a row (default: 50)");
     app.add_option("--warmup", words_.warmup, "Iterations before them (default: 20)");
     app.add_option("--timeout", words_.timeout_s,
-                   "Seconds without progress until a rank counts\n"
+                   "Seconds without progress until a rank counts "
                    "as stalled; 0: never (default: 300)");
     app.add_option("--json", output_.json_path, "The report (default: ddpbench-<UTC time>.json)");
     app.add_flag("--force", output_.force, "Overwrite the report");

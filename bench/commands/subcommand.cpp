@@ -12,6 +12,7 @@
 #include "bench/commands/comm.h"
 #include "bench/commands/html.h"
 #include "bench/commands/show.h"
+#include "bench/option_help.h"
 #include "bench/option_parser.h"
 #include "bench/option_table.h"
 #include "kernels/runtime/error.h"
@@ -19,16 +20,16 @@
 namespace ddpbench::bench {
 namespace {
 
-constexpr int kHelpColumn = 31;  // as ddpbench --help
-
-// CLI11's layout, with our line of usage.
+// CLI11's layout, with our line of usage and options laid out as in ddpbench --help.
 class UsageFormatter final : public CLI::Formatter {
  public:
-  explicit UsageFormatter(std::string usage) : usage_(std::move(usage)) {
-    column_width(kHelpColumn);
-  }
+  explicit UsageFormatter(std::string usage) : usage_(std::move(usage)) {}
   std::string make_usage(const CLI::App* /*app*/, std::string /*name*/) const override {
     return "Usage: " + usage_ + "\n";
+  }
+  std::string make_option(const CLI::Option* option, bool is_positional) const override {
+    return two_columns(make_option_name(option, is_positional) + make_option_opts(option),
+                       option->get_description());
   }
 
  private:
