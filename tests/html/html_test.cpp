@@ -100,7 +100,7 @@ TEST(HtmlPageTest, SaysWhatTheReportSays) {
   for (const char* text :
        {"<h1>simple_cnn on mnist</h1>", "killed by SIGKILL", "no CUDA device is here",
         "Imaginary 9000", "conv2.weight", "What would help", "avx512f", "OMP_NUM_THREADS",
-        "&quot;strategy&quot;", "svg-throughput", "svg-efficiency", "svg-breakdown-0",
+        "&quot;strategies&quot;: [", "svg-throughput", "svg-efficiency", "svg-breakdown-0",
         "svg-memory-0", "svg-distribution", "svg-course", "svg-buckets-0"}) {
     EXPECT_THAT(page, HasSubstr(text));
   }
