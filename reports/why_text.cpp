@@ -195,7 +195,9 @@ std::string starved_input(const Decomposition& split) {
 
 std::string host_overhead(const Decomposition& split) {
   return share_of_step("host and launch overhead", split.parts.host_s, split) +
-         ": it passes between the phases, on no device and on no link";
+         (split.scatter > kMuchScatter
+              ? ": time between the phases, or phases that are long in some steps only"
+              : ": it passes between the phases, on no device and on no link");
 }
 
 std::string plain_sentence(Cause cause, const Report& report, const Run& run,
@@ -238,7 +240,7 @@ std::string plain_sentence(Cause cause, const Report& report, const Run& run,
 std::string cause_sentence(Cause cause, const Report& report, const Run& run,
                            const Decomposition& split) {
   std::string text = plain_sentence(cause, report, run, split);
-  if (!split.no_baseline.empty()) {
+  if (!split.no_baseline.empty() && split.missing.empty()) {
     text += fmt::format(" (compared with nothing: {})", split.no_baseline);
   }
   if (split.scatter > kMuchScatter && split.missing.empty()) {
