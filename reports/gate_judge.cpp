@@ -1,6 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
 #include "reports/gate_judge.h"
 
 #include <fmt/format.h>

@@ -205,6 +205,13 @@ TEST(GateWithOneRepetition, IsInconclusiveWithTooFewStepsToKnowTheNoise) {
   EXPECT_TRUE(figure_of(result, "median_step_s").repetitions_needed);
 }
 
+TEST(GateWithOneRepetition, IsInconclusiveWhereStepsTakeNoTime) {
+  report::Report fresh = gate_report({0.024}), base = gate_report({0.02});
+  fresh.runs[0].step.samples_s.assign(100, 0.0);
+  base.runs[0].step.samples_s.assign(100, 0.02);
+  EXPECT_EQ(check_one(fresh, base).verdict, Verdict::inconclusive);
+}
+
 TEST(GateWithOneRepetition, OfOneSideUsesTheNoiseOfTheOther) {
   const GateResult result = check_one(gate_report({0.026}), gate_report(steady()));
   EXPECT_EQ(result.verdict, Verdict::regressed);
