@@ -102,8 +102,8 @@ void Layer::apply(Options& options) const {
   for (const OptionDefinition& definition : option_table())
     if (const Given* given = find(definition.name))
       set_value(options, definition, given->value, given->where);
-  if (batch != nullptr) options.global_batch_size.reset();
-  if (global != nullptr) options.batch_size.reset();
+  if (batch != nullptr) options.global_batch_sizes.clear();
+  if (global != nullptr) options.batch_sizes.clear();
 }
 
 Layer file_layer(const json& content, const std::string& origin, unsigned sources) {

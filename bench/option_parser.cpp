@@ -176,7 +176,7 @@ std::string only_value(const OptionDefinition& definition, const std::vector<std
   if (values.size() > 1 && !repeatable)
     throw ConfigError(fmt::format("{} is given {} times; give it once{}.", definition.flag(),
                                   values.size(),
-                                  definition.hint.starts_with("LIST") ? ", with commas" : ""));
+                                  definition.is_list() ? ", with commas" : ""));
   return fmt::format("{}", fmt::join(values, ";"));
 }
 
@@ -220,8 +220,8 @@ ParsedCommand parse_command(const std::vector<std::string>& arguments,
   variables.apply(parsed.options);
   given.apply(parsed.options);
   parsed.options.config_path = config_path;
-  if (!parsed.options.batch_size && !parsed.options.global_batch_size)
-    parsed.options.batch_size = kDefaultBatchSize;
+  if (parsed.options.batch_sizes.empty() && parsed.options.global_batch_sizes.empty())
+    parsed.options.batch_sizes = {kDefaultBatchSize};
   check_options(parsed.options);
   return parsed;
 }

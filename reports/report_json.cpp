@@ -68,6 +68,18 @@ Json config_json(const std::string& text) {
   return config;
 }
 
+Json cell_json(const CellSummary& cell) {
+  const std::string reason = "no repetition was timed";
+  Json json = {{"runs", cell.runs}};
+  put_figure(json, "step_median_s", cell.step_median_s, reason);
+  put_figure(json, "ci_low_s", cell.ci_low_s, reason);
+  put_figure(json, "ci_high_s", cell.ci_high_s, reason);
+  put_figure(json, "ci_width_ratio", cell.ci_width_ratio, reason);
+  json["wanted_width_ratio"] = or_null(cell.wanted_width_ratio);
+  json["noisy"] = cell.noisy;
+  return json;
+}
+
 // One place for the rule that numbers are finite, so that no field can be forgotten.
 void require_finite(const Json& value, const std::string& pointer) {
   if (value.is_number_float()) {
@@ -123,6 +135,8 @@ nlohmann::ordered_json to_json(const Report& report) {
                {"config", config_json(report.config_json)},
                {"runs", Json::array()}};
   for (const Run& run : report.runs) json["runs"].push_back(run_json(run));
+  if (!report.cells.empty()) json["cells"] = Json::array();
+  for (const CellSummary& cell : report.cells) json["cells"].push_back(cell_json(cell));
   require_finite(json, "");
   return json;
 }

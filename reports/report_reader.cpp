@@ -105,6 +105,22 @@ std::string read_config(const JsonCursor& value) {
   return value.value().dump();
 }
 
+CellSummary read_cell(const JsonCursor& value, std::size_t runs) {
+  CellSummary cell;
+  for (const JsonCursor& index : value.at("runs").elements()) {
+    cell.runs.push_back(index.integer<std::size_t>());
+    if (cell.runs.back() >= runs) index.fail(fmt::format("there are {} runs", runs));
+  }
+  cell.step_median_s = value.figure("step_median_s");
+  cell.ci_low_s = value.figure("ci_low_s");
+  cell.ci_high_s = value.figure("ci_high_s");
+  cell.ci_width_ratio = value.figure("ci_width_ratio");
+  const JsonCursor wanted = value.at("wanted_width_ratio");
+  if (!wanted.is_null()) cell.wanted_width_ratio = wanted.number();
+  cell.noisy = value.at("noisy").boolean();
+  return cell;
+}
+
 Report read_document(const JsonCursor& root) {
   check_version(root);
   Report report;
@@ -119,6 +135,11 @@ Report read_document(const JsonCursor& root) {
   report.environment = read_environment(root.at("environment"));
   report.config_json = read_config(root.at("config"));
   for (const JsonCursor& run : root.at("runs").elements()) report.runs.push_back(read_run(run));
+  if (const auto cells = root.find("cells")) {
+    for (const JsonCursor& cell : cells->elements()) {
+      report.cells.push_back(read_cell(cell, report.runs.size()));
+    }
+  }
   return report;
 }
 
