@@ -240,9 +240,9 @@ void JoinedWorld::share_reference() {
 int JoinedWorld::run() {
   if (options_.dry_run) {
     if (is_first()) {
-      fmt::print("{}: batch {} per device, {} global, {} epochs of {} steps\n",
-                 spec_.title, spec_.per_device_batch, spec_.global_batch(),
-                 options_.epochs, spec_.steps_per_epoch);
+      fmt::print("{}: batch {} per device, {} global, {} epochs of {} steps\n", spec_.title,
+                 spec_.per_device_batch, spec_.global_batch(), options_.epochs,
+                 spec_.steps_per_epoch);
     }
     return 0;
   }

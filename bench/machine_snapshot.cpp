@@ -61,9 +61,8 @@ std::vector<fs::path> processors(const std::string& root) {
   std::error_code absent;
   for (const auto& entry : fs::directory_iterator(root + "/sys/devices/system/cpu", absent)) {
     const std::string name = entry.path().filename();
-    const bool numbered =
-        name.size() > 3 && name.starts_with("cpu") &&
-        name.find_first_not_of("0123456789", 3) == std::string::npos;
+    const bool numbered = name.size() > 3 && name.starts_with("cpu") &&
+                          name.find_first_not_of("0123456789", 3) == std::string::npos;
     if (numbered) found.push_back(entry.path());
   }
   return found;
@@ -103,9 +102,8 @@ MachineSnapshot read_machine_counters(const std::string& root) {
 
 MachineSnapshot take_machine_snapshot() {
   MachineSnapshot snapshot = read_machine_counters("");
-  snapshot.wall_s = std::chrono::duration<double>(
-                        std::chrono::steady_clock::now().time_since_epoch())
-                        .count();
+  snapshot.wall_s =
+      std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
   double busy_s = 0;
   std::uint64_t faults = 0, switches = 0;
   for (const auto who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {

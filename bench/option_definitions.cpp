@@ -8,6 +8,7 @@
 
 #include "bench/option_table.h"
 #include "parallel/strategy.h"
+#include "reports/repetitions.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -260,6 +261,20 @@ Definitions measuring_options() {
                "none.",
        .member = &Options::max_minutes,
        .rule = between(0, 1e6)},
+      {.name = "confirm-repetitions",
+       .group = group,
+       .hint = "N",
+       .help = "tune: fresh runs each of the best setting and of the default, after the screening.",
+       .member = &Options::confirm_repetitions,
+       .rule = between(report::kFewestForInterval, kMostTimes),
+       .commands = {Command::tune}},
+      {.name = "least-gain",
+       .group = group,
+       .hint = "PERCENT%",
+       .help = "tune: recommend a setting only when its steps are at least so much shorter.",
+       .member = &Options::least_gain,
+       .rule = {.maximum = 100},
+       .commands = {Command::tune}},
       {.name = "verify-steps",
        .group = group,
        .hint = "N",

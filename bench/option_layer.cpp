@@ -129,8 +129,7 @@ Layer variable_layer(const ParseContext& context, Command command) {
     const std::string name = definition.variable();
     known.push_back(without_prefix(name));
     const char* text = context.get_variable(name.c_str());
-    if (text == nullptr || *text == '\0' || std::ranges::count(definition.commands, command) == 0)
-      continue;
+    if (text == nullptr || *text == '\0' || !definition.applies_to(command)) continue;
     layer.add(definition, {value_from_text(definition, text), name});
   }
   for (const std::string& name : context.variable_names) refuse_unknown_variable(name, known);

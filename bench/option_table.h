@@ -22,13 +22,13 @@ struct GpuList {};
 struct NoMember {};
 
 // The member that an option sets; its type says how values are read.
-using Member = std::variant<NoMember, GpuList, std::string Options::*,
-                            std::vector<std::string> Options::*, std::vector<Injection> Options::*,
-                            std::vector<bool> Options::*, std::vector<int> Options::*,
-                            std::vector<std::int64_t> Options::*, std::vector<double> Options::*,
-                            bool Options::*, int Options::*, std::uint64_t Options::*,
-                            std::optional<std::int64_t> Options::*,
-                            std::optional<Percent> Options::*, double Options::*>;
+using Member =
+    std::variant<NoMember, GpuList, std::string Options::*, std::vector<std::string> Options::*,
+                 std::vector<Injection> Options::*, std::vector<bool> Options::*,
+                 std::vector<int> Options::*, std::vector<std::int64_t> Options::*,
+                 std::vector<double> Options::*, bool Options::*, int Options::*,
+                 std::uint64_t Options::*, std::optional<std::int64_t> Options::*,
+                 std::optional<Percent> Options::*, double Options::*>;
 
 // What a value must be, beyond its type.
 struct ValueRule {
@@ -48,7 +48,7 @@ struct OptionDefinition {
   std::string group;  // heading in --help
   // What its value looks like, "N", "N,..." for a list; empty: a switch, on when named.
   std::string hint;
-  std::string help;   // a sentence or two
+  std::string help;  // a sentence or two
   Member member = NoMember{};
   ValueRule rule = {};
   std::string default_text = {};  // when the member's default does not say it
@@ -65,6 +65,8 @@ struct OptionDefinition {
   // JSON pointers of the configuration keys that set it, the canonical one last.
   std::vector<std::string> file_keys() const;
   std::string canonical_key() const;
+  // tune takes what run takes, but for what it decides itself (strategy, resume, ...).
+  bool applies_to(Command command) const;
 };
 
 const std::vector<OptionDefinition>& option_table();

@@ -54,13 +54,16 @@ struct Options {
   std::vector<std::int64_t> global_batch_sizes;  // strong scaling
   int epochs = 1;
   std::optional<std::int64_t> steps;  // an epoch, at most
-  int warmup_steps = 10;  // at least; the warm-up goes on until step times are steady
+  int warmup_steps = 10;              // at least; the warm-up goes on until step times are steady
   std::optional<std::int64_t> warmup_max_steps;  // not set: kWarmupLimitFactor x warmup_steps
   int repetitions = 1;
   std::string order = "interleaved";  // interleaved | sequential
   std::optional<Percent> until_ci;    // width of the interval that repetitions go on for
   int max_repetitions = 30;           // with until_ci
   double max_minutes = 0;             // with until_ci; 0: no limit
+  // Of tune: pairs of fresh runs that judge its candidate; the gain that is worth a recommendation.
+  int confirm_repetitions = 8;
+  std::optional<Percent> least_gain = Percent{1};
   std::uint64_t seed = 1;
   int threads_per_device = 1;
   std::string precision = "fp32";
@@ -98,8 +101,8 @@ struct Options {
 std::int64_t warmup_limit(const Options& options);
 
 // What holds between options: global batches that every device count divides, one run when weights
-// are saved, limits that are not below what they limit. Throws ConfigError. The parser calls it; call it again once --gpus=all has become a
-// number.
+// are saved, limits that are not below what they limit. Throws ConfigError. The parser calls it;
+// call it again once --gpus=all has become a number.
 void check_options(const Options& options);
 
 // The resolved configuration as reports show it and workers read it, with the keys of a

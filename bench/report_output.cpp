@@ -56,8 +56,7 @@ void check_output_file(const std::string& path, const char* option, bool force) 
 
 }  // namespace
 
-ReportFile::ReportFile(const Options& options)
-    : path_(options.json_path), replace_(options.force) {
+ReportFile::ReportFile(const Options& options) : path_(options.json_path), replace_(options.force) {
   if (path_.empty() && !options.resume_path.empty()) {
     path_ = options.resume_path;
     replace_ = true;  // what is written holds what was read

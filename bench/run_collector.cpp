@@ -61,9 +61,8 @@ void fill_warmup(const Collected& all, report::Run& run) {
   run.step.warmup_steady = first.warmup_steady;
   if (first.warmup_steady) return;
   run.step.warmup_reason =
-      first.warmup_steps
-          ? fmt::format("fewer than {} warm-up steps", report::kFewestForSteady)
-          : "the run ended before the warm-up did";
+      first.warmup_steps ? fmt::format("fewer than {} warm-up steps", report::kFewestForSteady)
+                         : "the run ended before the warm-up did";
 }
 
 void fill_steps(const Collected& all, report::Run& run) {

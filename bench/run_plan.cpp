@@ -65,8 +65,8 @@ RunSpec reference_spec(const RunSpec& spec) {
   reference.cell.servers = 0;
   reference.options.injections.clear();
   reference.backend = "none";
-  reference.title = fmt::format("reference of {} slices of {}", spec.cell.world_size,
-                                spec.per_device_batch);
+  reference.title =
+      fmt::format("reference of {} slices of {}", spec.cell.world_size, spec.per_device_batch);
   return reference;
 }
 

@@ -51,10 +51,14 @@ data::DatasetInfo dataset_from_json(const nlohmann::json& json) {
 }
 
 nlohmann::json cell_json(const RunCell& cell) {
-  return {{"strategy", cell.strategy},           {"world_size", cell.world_size},
-          {"servers", cell.servers},             {"repetition", cell.repetition},
-          {"batch_size", cell.batch_size},       {"overlap", cell.overlap},
-          {"bucket_cap_mb", cell.bucket_cap_mb}, {"first_bucket_mb", cell.first_bucket_mb},
+  return {{"strategy", cell.strategy},
+          {"world_size", cell.world_size},
+          {"servers", cell.servers},
+          {"repetition", cell.repetition},
+          {"batch_size", cell.batch_size},
+          {"overlap", cell.overlap},
+          {"bucket_cap_mb", cell.bucket_cap_mb},
+          {"first_bucket_mb", cell.first_bucket_mb},
           {"ps_update", cell.ps_update}};
 }
 

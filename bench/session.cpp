@@ -41,7 +41,8 @@ Session::Session(Options options, std::vector<std::string> arguments)
   report_ = begin_report(options_, std::move(arguments));
   executor_.emplace(options_, topology_);
   cells_ = plan_matrix(options_);
-  for (const RunCell& cell : cells_) executor_->plan(cell);  // every one, before the first is started
+  for (const RunCell& cell : cells_)
+    executor_->plan(cell);  // every one, before the first is started
   if (earlier) adopt(std::move(*earlier));
   if (!device_note_.empty()) fmt::print("{}\n", device_note_);
   fmt::print("{}\n", data_note(executor_->dataset(), options_));
@@ -94,7 +95,8 @@ bool Session::sweep(SweepSchedule& schedule) {
 
 const report::Run* Session::find(Slot slot) const {
   const auto at = std::ranges::find(slots_, slot);
-  return at == slots_.end() ? nullptr : &report_.runs[static_cast<std::size_t>(at - slots_.begin())];
+  return at == slots_.end() ? nullptr
+                            : &report_.runs[static_cast<std::size_t>(at - slots_.begin())];
 }
 
 // Keeps the runs of `earlier`; those that are not ok stay until they are made again.
@@ -140,7 +142,8 @@ void Session::place(Slot slot, report::Run run) {
 void Session::settle(bool ended) {
   const report::Run* first = nullptr;
   for (const report::Run& run : report_.runs) {
-    if (run.status == report::Status::failed && (first == nullptr || run.sequence < first->sequence)) {
+    if (run.status == report::Status::failed &&
+        (first == nullptr || run.sequence < first->sequence)) {
       first = &run;
     }
   }

@@ -40,9 +40,9 @@ class Session {
   const report::Run* find(Slot slot) const;
   report::Report& report() { return report_; }
   int finish();
-  void print_plan() const;
 
  private:
+  void print_plan() const;
   void resolve_options();
   void adopt(report::Report earlier);
   // The index of the cell that `run` is of. Throws ConfigError when there is none.

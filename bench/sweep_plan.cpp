@@ -78,7 +78,8 @@ void append_strategy(const std::string& strategy, const Options& options, Cells&
     all = times(all, batch_sizes(options),
                 [](RunCell& c, std::int64_t batch) { c.batch_size = batch; });
   }
-  for (const RunCell& cell : all) std::ranges::copy(variants(cell, options), std::back_inserter(cells));
+  for (const RunCell& cell : all)
+    std::ranges::copy(variants(cell, options), std::back_inserter(cells));
 }
 
 std::string setting(const RunCell& cell, const Options& options) {

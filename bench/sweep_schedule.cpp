@@ -65,9 +65,8 @@ bool SweepSchedule::wanted(std::size_t cell, int repetition, double elapsed_s) c
   if (made < policy_.repetitions) return true;
   if (!policy_.wanted_width || made >= policy_.max_repetitions) return false;
   if (policy_.max_seconds > 0 && elapsed_s >= policy_.max_seconds) return false;
-  const bool failed = std::ranges::any_of(results_, [&](const auto& result) {
-    return result.first.cell == cell && !result.second;
-  });
+  const bool failed = std::ranges::any_of(
+      results_, [&](const auto& result) { return result.first.cell == cell && !result.second; });
   return !failed && !precise(cell);
 }
 

@@ -46,11 +46,17 @@ class Tuning {
     }
   }
 
+  void print() const {
+    fmt::print("{} settings, {} rounds of all, then the best against the default {} times:\n",
+               settings_.size(), tune_.screening_rounds, confirmations());
+    for (const report::TuneSetting& setting : tune_.settings) {
+      fmt::print("  {} ({} bucket{})\n", report::describe(setting), setting.buckets,
+                 setting.buckets == 1 ? "" : "s");
+    }
+  }
+
   // False when interrupted.
   bool run() {
-    fmt::print("{} settings of buckets and overlap, {} rounds, then the best against the default "
-               "{} times\n",
-               settings_.size(), tune_.screening_rounds, confirmations());
     if (!sweep(settings_, 0, tune_.screening_rounds)) return false;
     choose();
     if (tune_.candidate) {
@@ -64,8 +70,6 @@ class Tuning {
     session_.report().tune = tune_;
     return true;
   }
-
-  const std::string& conclusion() const { return tune_.conclusion; }
 
  private:
   int confirmations() const { return session_.options().confirm_repetitions; }
@@ -128,15 +132,11 @@ int run_tune(Options options, std::vector<std::string> arguments) {
   if (session.options().gpus.front() < 2) {
     throw ConfigError("--gpus=all is one device here; tune needs at least two");
   }
-  if (session.options().dry_run) {
-    session.print_plan();
-    return 0;
-  }
   Tuning tuning(session);
+  tuning.print();
+  if (session.options().dry_run) return 0;
   tuning.run();
-  const int code = session.finish();
-  if (!tuning.conclusion().empty()) fmt::print("{}\n", tuning.conclusion());
-  return code;
+  return session.finish();
 }
 
 }  // namespace ddpbench::bench

@@ -36,8 +36,8 @@ nn::ParameterPlan parameter_plan(const nn::ModelSpec& model) {
     const nn::LayerSpec& layer = model.layers[i];
     const int from = layer.inputs.at(0);
     const auto bytes = parameter_bytes(
-        layer, from < 0 ? model.input_shape
-                        : model.layers[static_cast<std::size_t>(from)].output_shape);
+        layer,
+        from < 0 ? model.input_shape : model.layers[static_cast<std::size_t>(from)].output_shape);
     for (std::size_t k = bytes.size(); k-- > 0;) {
       plan.parameters.push_back({.offset_bytes = plan.flat_bytes, .bytes = bytes[k]});
       plan.flat_bytes += (bytes[k] + nn::kParameterAlignment - 1) / nn::kParameterAlignment *
@@ -64,9 +64,9 @@ void put_first(std::vector<T>& list, T value) {
 std::vector<std::size_t> bucket_bytes(const nn::ModelSpec& model, double first_bucket_mb,
                                       double bucket_cap_mb) {
   std::vector<std::size_t> sizes;
-  const auto buckets = plan_buckets(parameter_plan(model),
-                                    static_cast<std::size_t>(first_bucket_mb * kMiB),
-                                    static_cast<std::size_t>(bucket_cap_mb * kMiB));
+  const auto buckets =
+      plan_buckets(parameter_plan(model), static_cast<std::size_t>(first_bucket_mb * kMiB),
+                   static_cast<std::size_t>(bucket_cap_mb * kMiB));
   for (const Bucket& bucket : buckets) sizes.push_back(bucket.bytes);
   return sizes;
 }

@@ -23,8 +23,8 @@ std::vector<std::size_t> bucket_bytes(const nn::ModelSpec& model, double first_b
 void fill_tune_lists(Options& options, const nn::ModelSpec& model);
 
 // Of the cells of one ddp world, those worth a run: the first, which is the default, and one for
-// every other way to cut the gradients; without overlap, where buckets only cost, only the default's
-// buckets and the fewest.
+// every other way to cut the gradients; without overlap, where buckets only cost, only the
+// default's buckets and the fewest.
 std::vector<std::size_t> distinct_settings(const std::vector<RunCell>& cells,
                                            const nn::ModelSpec& model);
 

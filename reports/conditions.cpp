@@ -84,9 +84,8 @@ constexpr Check kChecks[] = {
 Conditions conditions_between(const MachineSnapshot& before, const MachineSnapshot& after) {
   Conditions c;
   const Figure all = grown(before.all_s, after.all_s);
-  c.other_load_ratio = share(minus(grown(before.busy_s, after.busy_s),
-                                   grown(before.own_busy_s, after.own_busy_s)),
-                             all);
+  c.other_load_ratio = share(
+      minus(grown(before.busy_s, after.busy_s), grown(before.own_busy_s, after.own_busy_s)), all);
   c.stolen_ratio = share(grown(before.stolen_s, after.stolen_s), all);
   c.quota_throttled_ratio = share(grown(before.quota_throttled_s, after.quota_throttled_s),
                                   grown(before.wall_s, after.wall_s));

@@ -27,7 +27,7 @@ inline constexpr std::array<const char*, 7> kCommonPhases = {
 
 struct ConditionFigure {
   const char* key;
-  Figure Conditions::* figure;
+  Figure Conditions::*figure;
 };
 inline constexpr std::array<ConditionFigure, 10> kConditionFigures = {{
     {"cpu_frequency_begin_mhz", &Conditions::cpu_frequency_begin_mhz},

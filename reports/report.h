@@ -163,9 +163,30 @@ struct Run {
 struct CellSummary {
   std::vector<std::size_t> runs;  // indices
   Figure step_median_s, ci_low_s, ci_high_s;
-  Figure ci_width_ratio;  // (high - low) / median
+  Figure ci_width_ratio;                     // (high - low) / median
   std::optional<double> wanted_width_ratio;  // of --until-ci
   bool noisy = false;                        // less precise than wanted
+};
+
+// A way to cut gradients into buckets that `ddpbench tune` tried.
+struct TuneSetting {
+  double first_bucket_mb = 0, bucket_cap_mb = 0;  // MiB
+  bool overlap = true;
+  int buckets = 0;         // that these sizes make
+  Figure screening_ratio;  // median over rounds of its step time / the default's
+};
+
+// What `ddpbench tune` found (reports/tuning.h).
+struct Tune {
+  std::vector<TuneSetting> settings;  // the first is the default
+  int screening_rounds = 0;
+  std::optional<std::size_t> candidate;  // of settings: the best of the screening; not set: none
+  int confirmation_pairs = 0;            // fresh runs of default and candidate
+  // One minus the median ratio of the candidate's step time to the default's, 95 % interval.
+  Figure gain_ratio, gain_low_ratio, gain_high_ratio;
+  double least_gain_ratio = 0;  // from which on a gain is worth a recommendation
+  bool recommended = false;     // the candidate
+  std::string conclusion;
 };
 
 struct Generator {
@@ -206,6 +227,7 @@ struct Report {
   std::string config_json;  // fully resolved configuration, as JSON text
   std::vector<Run> runs;
   std::vector<CellSummary> cells;  // when something was repeated
+  std::optional<Tune> tune;        // of `ddpbench tune`
 };
 
 std::string_view to_string(Status status);

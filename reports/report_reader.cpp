@@ -121,6 +121,33 @@ CellSummary read_cell(const JsonCursor& value, std::size_t runs) {
   return cell;
 }
 
+TuneSetting read_tune_setting(const JsonCursor& value) {
+  return {value.at("first_bucket_mb").number(), value.at("bucket_cap_mb").number(),
+          value.at("overlap").boolean(), value.at("buckets").integer<int>(),
+          value.figure("screening_ratio")};
+}
+
+Tune read_tune(const JsonCursor& value) {
+  Tune tune;
+  for (const JsonCursor& setting : value.at("settings").elements()) {
+    tune.settings.push_back(read_tune_setting(setting));
+  }
+  tune.screening_rounds = value.at("screening_rounds").integer<int>();
+  const JsonCursor candidate = value.at("candidate");
+  if (!candidate.is_null()) tune.candidate = candidate.integer<std::size_t>();
+  if (tune.candidate && *tune.candidate >= tune.settings.size()) {
+    candidate.fail(fmt::format("there are {} settings", tune.settings.size()));
+  }
+  tune.confirmation_pairs = value.at("confirmation_pairs").integer<int>();
+  tune.gain_ratio = value.figure("gain_ratio");
+  tune.gain_low_ratio = value.figure("gain_low_ratio");
+  tune.gain_high_ratio = value.figure("gain_high_ratio");
+  tune.least_gain_ratio = value.at("least_gain_ratio").number();
+  tune.recommended = value.at("recommended").boolean();
+  tune.conclusion = value.at("conclusion").text();
+  return tune;
+}
+
 Report read_document(const JsonCursor& root) {
   check_version(root);
   Report report;
@@ -135,6 +162,7 @@ Report read_document(const JsonCursor& root) {
   report.environment = read_environment(root.at("environment"));
   report.config_json = read_config(root.at("config"));
   for (const JsonCursor& run : root.at("runs").elements()) report.runs.push_back(read_run(run));
+  if (const auto tune = root.find("tune")) report.tune = read_tune(*tune);
   if (const auto cells = root.find("cells")) {
     for (const JsonCursor& cell : cells->elements()) {
       report.cells.push_back(read_cell(cell, report.runs.size()));

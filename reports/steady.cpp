@@ -54,8 +54,8 @@ bool is_steady(std::span<const double> step_s) {
 
 Figure step_drift(std::span<const double> step_s) {
   if (step_s.size() < kFewestForDrift) {
-    return Figure::missing(fmt::format("drift needs {} timed steps, there are {}", kFewestForDrift,
-                                       step_s.size()));
+    return Figure::missing(
+        fmt::format("drift needs {} timed steps, there are {}", kFewestForDrift, step_s.size()));
   }
   const std::size_t third = step_s.size() / 3;
   const LevelChange change = level_change(step_s.first(third), step_s.last(third));

@@ -72,7 +72,8 @@ std::string warning_lines(const Report& report, std::size_t width) {
   const bool restless = any_run(
       report, [](const Run& run) { return run.step.warmup_steady == std::optional(false); });
   if (restless) {
-    text += wrap("warning: step times were not steady when the warm-up ended at its limit", width, 4);
+    text +=
+        wrap("warning: step times were not steady when the warm-up ended at its limit", width, 4);
   }
   return text;
 }
@@ -89,7 +90,9 @@ std::string footnote_lines(const Report& report, const Footnotes& notes, std::si
   for (std::size_t i = 0; i < notes.reasons().size(); ++i) {
     text += wrap(fmt::format("({}) {}", i + 1, printable(notes.reasons()[i])), width, 4);
   }
-  return text + warning_lines(report, width);
+  text += warning_lines(report, width);
+  if (report.tune) text += wrap(printable(report.tune->conclusion), width, 2);
+  return text;
 }
 
 }  // namespace

@@ -45,9 +45,10 @@ std::string describe(const TuneSetting& setting) {
 
 std::string conclude(const Tune& tune) {
   if (!tune.candidate) {
-    return fmt::format("Bucket sizes make no difference here: none of {} settings was faster than "
-                       "the default in {} rounds.",
-                       tune.settings.size(), tune.screening_rounds);
+    return fmt::format(
+        "Bucket sizes make no difference here: none of {} settings was faster than "
+        "the default in {} rounds.",
+        tune.settings.size(), tune.screening_rounds);
   }
   const std::string name = describe(tune.settings.at(*tune.candidate));
   if (!tune.gain_ratio.value) {
@@ -67,15 +68,15 @@ std::string conclude(const Tune& tune) {
                        percent(*tune.gain_ratio.value), interval_text(tune));
   }
   if (*tune.gain_high_ratio.value < 0) {
-    return fmt::format("Keep the default: {} looked best of {} settings, but was {} slower when "
-                       "measured again ({}).",
-                       name, tune.settings.size(), percent(-*tune.gain_ratio.value),
-                       interval_text(tune));
+    return fmt::format(
+        "Keep the default: {} looked best of {} settings, but was {} slower when "
+        "measured again ({}).",
+        name, tune.settings.size(), percent(-*tune.gain_ratio.value), interval_text(tune));
   }
-  return fmt::format("Keep the default: it makes no difference that could be told from noise. {} "
-                     "looked best of {} settings, but measured again its gain was {} ({}).",
-                     name, tune.settings.size(), percent(*tune.gain_ratio.value),
-                     interval_text(tune));
+  return fmt::format(
+      "Keep the default: it makes no difference that could be told from noise. {} "
+      "looked best of {} settings, but measured again its gain was {} ({}).",
+      name, tune.settings.size(), percent(*tune.gain_ratio.value), interval_text(tune));
 }
 
 }  // namespace ddpbench::report

@@ -28,10 +28,10 @@ TEST(OptionLayers, EachLayerReplacesTheOneBefore) {
   const World world{{{"DDPBENCH_SEED", "30"}, {"DDPBENCH_SERVERS", "3"}, {"DDPBENCH_LR", "0.3"}},
                     {folder.path()}};
   const Options options = options_of({"--config=c", "--servers=4"}, world);
-  EXPECT_EQ(options.repetitions, 1);  // default
-  EXPECT_EQ(options.epochs, 2);       // file
-  EXPECT_EQ(options.seed, 30U);       // variable over file
-  EXPECT_EQ(options.lr, 0.3);         // variable over the file's nested key
+  EXPECT_EQ(options.repetitions, 1);                   // default
+  EXPECT_EQ(options.epochs, 2);                        // file
+  EXPECT_EQ(options.seed, 30U);                        // variable over file
+  EXPECT_EQ(options.lr, 0.3);                          // variable over the file's nested key
   EXPECT_THAT(options.server_counts, ElementsAre(4));  // flag over variable over file
 }
 

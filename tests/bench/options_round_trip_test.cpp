@@ -45,6 +45,8 @@ Options unusual() {
   options.until_ci = Percent{2.5};
   options.max_repetitions = 12;
   options.max_minutes = 1.5;
+  options.confirm_repetitions = 20;
+  options.least_gain = Percent{3};
   options.loader_workers = 0;
   options.verify_steps = 0;
   options.observe = false;

@@ -58,11 +58,11 @@ TEST(Resume, NamesWhatDiffersInTheEnvironment) {
 }
 
 TEST(Resume, RefusesWithTheFileAndEverythingThatDiffers) {
-  EXPECT_THAT(message_of([] {
-                check_resumable(report_of({"--seed=1"}), report_of({"--seed=2", "--epochs=3"}),
-                                "old.json");
-              }),
-              AllOf(HasSubstr("old.json"), HasSubstr("/seed"), HasSubstr("/epochs")));
+  EXPECT_THAT(
+      message_of([] {
+        check_resumable(report_of({"--seed=1"}), report_of({"--seed=2", "--epochs=3"}), "old.json");
+      }),
+      AllOf(HasSubstr("old.json"), HasSubstr("/seed"), HasSubstr("/epochs")));
 }
 
 }  // namespace

@@ -27,9 +27,9 @@ std::vector<std::string> titles(const std::vector<std::string>& arguments) {
 }
 
 TEST(Matrix, IsEveryStrategyWithEveryDeviceCount) {
-  EXPECT_THAT(titles({"--strategy=ddp,dp", "--gpus=1,2"}),
-              ElementsAre("ddp on 1 device", "ddp on 2 devices", "dp on 1 device",
-                          "dp on 2 devices"));
+  EXPECT_THAT(
+      titles({"--strategy=ddp,dp", "--gpus=1,2"}),
+      ElementsAre("ddp on 1 device", "ddp on 2 devices", "dp on 1 device", "dp on 2 devices"));
 }
 
 TEST(Matrix, HasSingleFirstAndOncePerBatchSize) {
@@ -42,8 +42,7 @@ TEST(Matrix, BucketSizesMultiplyDdpAlone) {
   EXPECT_THAT(titles({"--strategy=single,dp,ddp,ps", "--gpus=2", "--first-bucket-mb=0.25,1"}),
               ElementsAre("single on 1 device", "dp on 2 devices",
                           "ddp on 2 devices, first bucket 0.25 MiB",
-                          "ddp on 2 devices, first bucket 1 MiB",
-                          "ps on 2 devices and 1 server"));
+                          "ddp on 2 devices, first bucket 1 MiB", "ps on 2 devices and 1 server"));
 }
 
 TEST(Matrix, OneDeviceHasNoBuckets) {
@@ -53,26 +52,26 @@ TEST(Matrix, OneDeviceHasNoBuckets) {
 }
 
 TEST(Matrix, OverlapMultipliesDdpAndPs) {
-  EXPECT_THAT(titles({"--strategy=dp,ddp,ps", "--gpus=2", "--overlap=on,off"}),
-              ElementsAre("dp on 2 devices", "ddp on 2 devices, overlap on",
-                          "ddp on 2 devices, overlap off",
-                          "ps on 2 devices and 1 server, overlap on",
-                          "ps on 2 devices and 1 server, overlap off"));
+  EXPECT_THAT(
+      titles({"--strategy=dp,ddp,ps", "--gpus=2", "--overlap=on,off"}),
+      ElementsAre("dp on 2 devices", "ddp on 2 devices, overlap on",
+                  "ddp on 2 devices, overlap off", "ps on 2 devices and 1 server, overlap on",
+                  "ps on 2 devices and 1 server, overlap off"));
 }
 
 TEST(Matrix, ServersAndUpdateMultiplyPsAlone) {
-  EXPECT_THAT(titles({"--strategy=ddp,ps", "--gpus=2", "--servers=1,2", "--ps-update=server,worker"}),
-              ElementsAre("ddp on 2 devices",
-                          "ps on 2 devices and 1 server, update on the server",
-                          "ps on 2 devices and 1 server, update on the worker",
-                          "ps on 2 devices and 2 servers, update on the server",
-                          "ps on 2 devices and 2 servers, update on the worker"));
+  EXPECT_THAT(
+      titles({"--strategy=ddp,ps", "--gpus=2", "--servers=1,2", "--ps-update=server,worker"}),
+      ElementsAre("ddp on 2 devices", "ps on 2 devices and 1 server, update on the server",
+                  "ps on 2 devices and 1 server, update on the worker",
+                  "ps on 2 devices and 2 servers, update on the server",
+                  "ps on 2 devices and 2 servers, update on the worker"));
 }
 
 TEST(Matrix, CellsHoldTheirValues) {
-  const auto cells = plan_matrix(options_of(
-      {"--strategy=ddp", "--gpus=4", "--global-batch-size=64,128", "--first-bucket-mb=0.5",
-       "--bucket-cap-mb=2,3", "--overlap=off"}));
+  const auto cells =
+      plan_matrix(options_of({"--strategy=ddp", "--gpus=4", "--global-batch-size=64,128",
+                              "--first-bucket-mb=0.5", "--bucket-cap-mb=2,3", "--overlap=off"}));
   ASSERT_EQ(cells.size(), 4u);
   EXPECT_EQ(cells[3].world_size, 4);
   EXPECT_EQ(cells[3].batch_size, 128);
@@ -83,15 +82,15 @@ TEST(Matrix, CellsHoldTheirValues) {
 }
 
 TEST(Matrix, AllGpusIsOneCountUntilItIsKnown) {
-  EXPECT_EQ(plan_matrix(options_of({"--strategy=ddp,ps", "--gpus=all", "--bucket-cap-mb=1,2"})).size(),
-            3u);
+  EXPECT_EQ(
+      plan_matrix(options_of({"--strategy=ddp,ps", "--gpus=all", "--bucket-cap-mb=1,2"})).size(),
+      3u);
 }
 
 TEST(CellOptions, HoldNoLists) {
-  const Options options =
-      options_of({"--strategy=single,ps", "--gpus=1,2", "--batch-size=8,16", "--servers=2,3",
-                  "--overlap=on,off", "--first-bucket-mb=1,2", "--bucket-cap-mb=1,2",
-                  "--ps-update=server,worker"});
+  const Options options = options_of({"--strategy=single,ps", "--gpus=1,2", "--batch-size=8,16",
+                                      "--servers=2,3", "--overlap=on,off", "--first-bucket-mb=1,2",
+                                      "--bucket-cap-mb=1,2", "--ps-update=server,worker"});
   EXPECT_THAT(listed_options(options),
               ElementsAre("--strategy", "--gpus", "--batch-size", "--overlap", "--bucket-cap-mb",
                           "--first-bucket-mb", "--servers", "--ps-update"));
@@ -119,8 +118,8 @@ RunSpec spec_of(const Options& options, const RunCell& cell) {
 }
 
 TEST(Reference, IsSharedByRunsOfOneWorldAndBatchAlone) {
-  const Options options = options_of(
-      {"--strategy=dp,ddp", "--gpus=2,4", "--batch-size=8,16", "--lr-scaling=linear"});
+  const Options options =
+      options_of({"--strategy=dp,ddp", "--gpus=2,4", "--batch-size=8,16", "--lr-scaling=linear"});
   std::map<ReferenceKey, int> shares;
   for (const RunCell& cell : plan_matrix(options)) ++shares[reference_key(spec_of(options, cell))];
   EXPECT_EQ(shares.size(), 4u);
@@ -128,8 +127,7 @@ TEST(Reference, IsSharedByRunsOfOneWorldAndBatchAlone) {
 }
 
 TEST(Reference, OfAGlobalBatchDependsOnWhatADeviceGets) {
-  const Options options =
-      options_of({"--strategy=ddp", "--gpus=2,4", "--global-batch-size=16,32"});
+  const Options options = options_of({"--strategy=ddp", "--gpus=2,4", "--global-batch-size=16,32"});
   std::map<ReferenceKey, int> shares;
   for (const RunCell& cell : plan_matrix(options)) ++shares[reference_key(spec_of(options, cell))];
   EXPECT_EQ(shares.size(), 4u);

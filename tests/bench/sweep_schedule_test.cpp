@@ -21,7 +21,8 @@ using Slots = std::vector<Slot>;
 using Runner = std::function<std::optional<double>(Slot)>;
 
 // What is made when every run gives what `runner` says and lasts a second.
-Slots made(SweepSchedule schedule, const Runner& runner = [](Slot) { return 1.0; }) {
+Slots made(
+    SweepSchedule schedule, const Runner& runner = [](Slot) { return 1.0; }) {
   Slots slots;
   while (const auto slot = schedule.next(static_cast<double>(slots.size()))) {
     slots.push_back(*slot);
@@ -31,8 +32,9 @@ Slots made(SweepSchedule schedule, const Runner& runner = [](Slot) { return 1.0;
   return slots;
 }
 
-Slots made(std::size_t cells, const SchedulePolicy& policy,
-           const Runner& runner = [](Slot) { return 1.0; }) {
+Slots made(
+    std::size_t cells, const SchedulePolicy& policy,
+    const Runner& runner = [](Slot) { return 1.0; }) {
   std::vector<std::size_t> indices;
   for (std::size_t i = 0; i < cells; ++i) indices.push_back(i);
   return made(SweepSchedule(indices, policy), runner);
@@ -102,23 +104,25 @@ TEST(Precision, KeepsRepeatingOnlyTheNoisyCell) {
 
 TEST(Precision, EndsWhenTheIntervalIsNarrow) {
   // Wild at first, steady afterwards: the interval between order statistics forgets three outliers.
-  const auto slots = made(1, {.wanted_width = 0.02, .max_repetitions = 100},
-                          [](Slot slot) { return slot.repetition < 2 ? 2.0 + slot.repetition : 1.0; });
+  const auto slots = made(1, {.wanted_width = 0.02, .max_repetitions = 100}, [](Slot slot) {
+    return slot.repetition < 2 ? 2.0 + slot.repetition : 1.0;
+  });
   EXPECT_GT(slots.size(), 6u);
   EXPECT_LT(slots.size(), 20u);
 }
 
 TEST(Precision, AddsNothingAfterTheTimeLimit) {
   EXPECT_EQ(made(1, {.repetitions = 2, .wanted_width = 0.02, .max_seconds = 9}, noisy).size(), 9u);
-  EXPECT_EQ(made(1, {.repetitions = 12, .wanted_width = 0.02, .max_seconds = 3}, noisy).size(), 12u);
+  EXPECT_EQ(made(1, {.repetitions = 12, .wanted_width = 0.02, .max_seconds = 3}, noisy).size(),
+            12u);
 }
 
 TEST(Precision, AddsNothingToACellThatFails) {
-  const auto slots = made(2, {.repetitions = 2, .wanted_width = 0.02},
-                          [](Slot slot) -> std::optional<double> {
-                            if (slot.cell == 0) return std::nullopt;
-                            return 1.0;
-                          });
+  const auto slots =
+      made(2, {.repetitions = 2, .wanted_width = 0.02}, [](Slot slot) -> std::optional<double> {
+        if (slot.cell == 0) return std::nullopt;
+        return 1.0;
+      });
   EXPECT_EQ(count_of(slots, 0), 2);
   EXPECT_EQ(count_of(slots, 1), 6);
 }

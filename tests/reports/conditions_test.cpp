@@ -85,11 +85,12 @@ TEST(Conditions, EverythingOutOfTheOrdinaryIsNoted) {
   machine.after.thermal_throttles = 5;
   machine.after.swapped_in_pages = 1007;
   machine.after.own_major_page_faults = 5003;
-  EXPECT_THAT(observed(machine).conditions->notes,
-              ElementsAre(HasSubstr("virtual machines took 10 %"), HasSubstr("quota stopped it for 10 %"),
-                          HasSubstr("frequency fell by 20 %"), HasSubstr("throttled the CPU 3 times"),
-                          HasSubstr("1000 pages were swapped in"),
-                          HasSubstr("5000 pages had to come from disk")));
+  EXPECT_THAT(
+      observed(machine).conditions->notes,
+      ElementsAre(HasSubstr("virtual machines took 10 %"), HasSubstr("quota stopped it for 10 %"),
+                  HasSubstr("frequency fell by 20 %"), HasSubstr("throttled the CPU 3 times"),
+                  HasSubstr("1000 pages were swapped in"),
+                  HasSubstr("5000 pages had to come from disk")));
 }
 
 TEST(Conditions, DriftOfTheStepsIsNoted) {
@@ -122,8 +123,9 @@ TEST(Warnings, CountTheRunsAndGiveTheWorst) {
   more.after.busy_s = 80;
   Report report;
   report.runs = {observed({}), observed(some), observed(more)};
-  EXPECT_THAT(condition_warnings(report),
-              ElementsAre(HasSubstr("used 25 % of the machine during the worst of 2 such runs (of 3)")));
+  EXPECT_THAT(
+      condition_warnings(report),
+      ElementsAre(HasSubstr("used 25 % of the machine during the worst of 2 such runs (of 3)")));
   EXPECT_THAT(render_table(report, 0), HasSubstr("warning: other processes used 25 %"));
   report.runs = {observed({})};
   EXPECT_THAT(condition_warnings(report), IsEmpty());

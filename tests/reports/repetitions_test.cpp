@@ -99,8 +99,7 @@ TEST(Cells, AreThereWhenSomethingWasRepeated) {
 }
 
 TEST(Cells, DifferInAnyOptionOfTheStrategy) {
-  Report report =
-      report_of({repeated("ddp", 0, 1), repeated("ddp", 1, 1), repeated("ddp", 0, 1)});
+  Report report = report_of({repeated("ddp", 0, 1), repeated("ddp", 1, 1), repeated("ddp", 0, 1)});
   report.runs[2].strategy_options["bucket_cap_mb"] = "4";
   fill_cells(report, std::nullopt);
   EXPECT_EQ(report.cells.size(), 2u);
