@@ -53,6 +53,7 @@ void check_limits(const Options& options) {
 }  // namespace
 
 std::int64_t warmup_limit(const Options& options) {
+  if (options.warmup_steps == 0) return 0;  // no warm-up at all
   return options.warmup_max_steps.value_or(kWarmupLimitFactor * options.warmup_steps);
 }
 

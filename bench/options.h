@@ -97,7 +97,7 @@ struct Options {
   bool operator==(const Options&) const = default;
 };
 
-// The warm-up's limit: --warmup-max-steps, or what it is without. At least warmup_steps.
+// The warm-up's limit: --warmup-max-steps, or what it is without; 0 when warmup_steps is.
 std::int64_t warmup_limit(const Options& options);
 
 // What holds between options: global batches that every device count divides, one run when weights

@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/tune_plan.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <cmath>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "kernels/nn/parameter_layout.h"
@@ -48,10 +50,7 @@ nn::ParameterPlan parameter_plan(const nn::ModelSpec& model) {
 }
 
 // Three significant digits: a size to type again.
-double rounded(double size) {
-  const double unit = std::pow(10, std::floor(std::log10(size)) - 2);
-  return std::round(size / unit) * unit;
-}
+double rounded(double size) { return std::stod(fmt::format("{:.3g}", size)); }
 
 template <typename T>
 void put_first(std::vector<T>& list, T value) {

@@ -123,8 +123,8 @@ std::vector<std::string> condition_warnings(const Report& report) {
     if (runs == 0) continue;
     warnings.push_back(report.runs.size() == 1
                            ? check.words(most) + " during the run"
-                           : fmt::format("{} during the worst of {} such runs (of {})",
-                                         check.words(most), runs, report.runs.size()));
+                           : fmt::format("in {} of {} runs, at worst: {}", runs, report.runs.size(),
+                                         check.words(most)));
   }
   return warnings;
 }

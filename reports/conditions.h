@@ -37,8 +37,8 @@ Conditions conditions_between(const MachineSnapshot& before, const MachineSnapsh
 // ordinary (docs/metrics.md has the limits).
 void fill_conditions(Run& run, const MachineSnapshot& before, const MachineSnapshot& after);
 
-// What the notes of all runs come to, a line each: "other processes used up to 35 % of the machine
-// (3 of 4 runs)".
+// What the notes of all runs come to, a line each: "in 3 of 4 runs, at worst: other processes used
+// 35 % of the machine".
 std::vector<std::string> condition_warnings(const Report& report);
 
 }  // namespace ddpbench::report

@@ -17,7 +17,7 @@ inline constexpr std::size_t kFewestForSteady = 10;  // steps before a series ca
 // From the level (median) of one window of step times to that of a later one.
 struct LevelChange {
   double ratio = 0;  // later / earlier - 1
-  double noise = 0;  // two standard errors of the ratio, from the spread within the windows
+  double noise = 0;  // two standard errors of the ratio, from the noise within the windows
   // More than `tolerance` and more than chance.
   bool exceeds(double tolerance) const;
 };
@@ -25,7 +25,7 @@ struct LevelChange {
 LevelChange level_change(std::span<const double> earlier, std::span<const double> later);
 
 // Whether the series has come to rest at its end: its last window and the one before have the same
-// level, within 2 % or what their own spread lets expect. A window is a third of the series, 5 to
+// level, within 2 % or what their own noise lets expect. A window is a quarter of the series, 5 to
 // 25 steps. False for fewer than kFewestForSteady steps.
 bool is_steady(std::span<const double> step_s);
 

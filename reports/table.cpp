@@ -6,10 +6,10 @@
 
 #include <algorithm>
 
-#include "reports/conditions.h"
 #include "reports/report.h"
 #include "reports/table_cells.h"
 #include "reports/table_layout.h"
+#include "reports/table_warnings.h"
 
 namespace ddpbench::report {
 namespace {
@@ -56,28 +56,6 @@ bool any_run(const Report& report, bool (*holds)(const Run&)) {
   return std::ranges::any_of(report.runs, holds);
 }
 
-// What makes the figures less certain than they look.
-std::string warning_lines(const Report& report, std::size_t width) {
-  std::string text;
-  for (const std::string& warning : condition_warnings(report)) {
-    text += wrap("warning: " + warning, width, 4);
-  }
-  const auto noisy = std::ranges::count_if(report.cells, &CellSummary::noisy);
-  if (noisy > 0) {
-    text += wrap(fmt::format("warning: {} of {} settings are noisy: their repetitions do not agree "
-                             "as closely as --until-ci asks for",
-                             noisy, report.cells.size()),
-                 width, 4);
-  }
-  const bool restless = any_run(
-      report, [](const Run& run) { return run.step.warmup_steady == std::optional(false); });
-  if (restless) {
-    text +=
-        wrap("warning: step times were not steady when the warm-up ended at its limit", width, 4);
-  }
-  return text;
-}
-
 std::string footnote_lines(const Report& report, const Footnotes& notes, std::size_t width) {
   std::string text;
   if (any_run(report, [](const Run& run) { return run.servers > 0; })) {
@@ -90,9 +68,7 @@ std::string footnote_lines(const Report& report, const Footnotes& notes, std::si
   for (std::size_t i = 0; i < notes.reasons().size(); ++i) {
     text += wrap(fmt::format("({}) {}", i + 1, printable(notes.reasons()[i])), width, 4);
   }
-  text += warning_lines(report, width);
-  if (report.tune) text += wrap(printable(report.tune->conclusion), width, 2);
-  return text;
+  return text + warning_lines(report, width);
 }
 
 }  // namespace

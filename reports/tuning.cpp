@@ -74,9 +74,9 @@ std::string conclude(const Tune& tune) {
         name, tune.settings.size(), percent(-*tune.gain_ratio.value), interval_text(tune));
   }
   return fmt::format(
-      "Keep the default: it makes no difference that could be told from noise. {} "
-      "looked best of {} settings, but measured again its gain was {} ({}).",
-      name, tune.settings.size(), percent(*tune.gain_ratio.value), interval_text(tune));
+      "Keep the default: it makes no difference that could be told from noise. The best of {} "
+      "settings ({}) gained {} when measured again ({}).",
+      tune.settings.size(), name, percent(*tune.gain_ratio.value), interval_text(tune));
 }
 
 }  // namespace ddpbench::report

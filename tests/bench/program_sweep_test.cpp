@@ -77,10 +77,9 @@ TEST_F(Sweep, RecordsTheConditionsOfEveryRun) {
 class WarmUp : public Sweep, public testing::WithParamInterface<std::string> {};
 
 TEST_P(WarmUp, GoesOnUntilStepsAreSteadyOrTheLimit) {
-  ASSERT_EQ(program
-                .run(small_run(GetParam(), {"--warmup-steps=2", "--warmup-max-steps=40"}))
-                .exit_code,
-            0);
+  ASSERT_EQ(
+      program.run(small_run(GetParam(), {"--warmup-steps=2", "--warmup-max-steps=40"})).exit_code,
+      0);
   const json step = program.report()["runs"][0]["step"];
   EXPECT_GE(step["warmup"], 10);
   EXPECT_LE(step["warmup"], 40);
@@ -94,10 +93,10 @@ TEST_P(WarmUp, GoesOnUntilStepsAreSteadyOrTheLimit) {
 TEST_P(WarmUp, LeavesNoTraceInTheTraining) {
   ASSERT_EQ(program.run(small_run(GetParam(), {"--warmup-steps=0"})).exit_code, 0);
   const json cold = program.report()["runs"][0];
-  ASSERT_EQ(program
-                .run(small_run(GetParam(), {"--warmup-steps=12", "--warmup-max-steps=30", "--force"}))
-                .exit_code,
-            0);
+  ASSERT_EQ(
+      program.run(small_run(GetParam(), {"--warmup-steps=12", "--warmup-max-steps=30", "--force"}))
+          .exit_code,
+      0);
   const json warm = program.report()["runs"][0];
   EXPECT_EQ(cold["step"]["warmup"], 0);
   EXPECT_TRUE(cold["step"]["warmup_steady"].is_null());
@@ -151,8 +150,8 @@ TEST_F(Sweep, ResumesAfterAFailureAndKeepsTheEarlierReport) {
   ASSERT_EQ(program.run(small_run("single")).exit_code, 0);
   json failed = program.report();
   failed["status"] = "failed";
-  failed["error"] = {{"kind", "signal"},    {"rank", 0},          {"host", "node"},
-                     {"signal", 9},         {"step", 1},          {"phase", "forward"},
+  failed["error"] = {{"kind", "signal"},     {"rank", 0},          {"host", "node"},
+                     {"signal", 9},          {"step", 1},          {"phase", "forward"},
                      {"operation", nullptr}, {"message", "killed"}};
   failed["runs"][0]["status"] = "failed";
   failed["runs"][0]["error"] = failed["error"];
@@ -168,8 +167,8 @@ TEST_F(Sweep, ResumesAfterAFailureAndKeepsTheEarlierReport) {
 TEST_F(Sweep, RefusesToResumeAnotherExperiment) {
   ASSERT_EQ(program.run(small_run("single")).exit_code, 0);
   const std::string before = program.read("report.json");
-  const auto result = program.run({"--strategy=single", "--config=lenet.json", "--lr=0.5",
-                                   "--resume=report.json"});
+  const auto result =
+      program.run({"--strategy=single", "--config=lenet.json", "--lr=0.5", "--resume=report.json"});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, HasSubstr("/optimizer/lr was 0.01, is 0.5"));
   EXPECT_EQ(program.read("report.json"), before);
@@ -177,10 +176,10 @@ TEST_F(Sweep, RefusesToResumeAnotherExperiment) {
 }
 
 TEST_F(Sweep, TuneTriesBucketsAndConcludes) {
-  const auto result = program.run({"tune", "--config=lenet.json", "--gpus=2", "--steps=3",
-                                   "--repetitions=1", "--confirm-repetitions=6",
-                                   "--bucket-cap-mb=0.05", "--first-bucket-mb=0.01",
-                                   "--overlap=on", "--json=report.json"});
+  const auto result =
+      program.run({"tune", "--config=lenet.json", "--gpus=2", "--steps=3", "--repetitions=1",
+                   "--confirm-repetitions=6", "--bucket-cap-mb=0.05", "--first-bucket-mb=0.01",
+                   "--overlap=on", "--json=report.json"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const json report = program.report();
   const json tune = report["tune"];

@@ -90,7 +90,8 @@ TEST_F(Settings, CutTheGradientsDifferently) {
 
 TEST_F(Settings, WithoutOverlapAreFew) {
   const auto chosen = distinct_settings(cells, model());
-  const auto without = std::ranges::count_if(chosen, [&](std::size_t i) { return !cells[i].overlap; });
+  const auto without =
+      std::ranges::count_if(chosen, [&](std::size_t i) { return !cells[i].overlap; });
   EXPECT_GE(without, 1);
   EXPECT_LE(without, 2);
 }

@@ -7,6 +7,8 @@
 
 #include <random>
 
+#include <nlohmann/json.hpp>
+
 #include "reports/report_reader.h"
 #include "tests/reports/sample_report.h"
 #include "tests/reports/schema_validator.h"
@@ -106,7 +108,7 @@ TEST(Cells, DifferInAnyOptionOfTheStrategy) {
 }
 
 TEST(Cells, AreNoisyWhenLessPreciseThanWanted) {
-  std::vector<Run> runs;
+  std::vector<report::Run> runs;
   for (int r = 0; r < 6; ++r) runs.push_back(repeated("dp", r, 1 + 0.001 * r));
   for (int r = 0; r < 6; ++r) runs.push_back(repeated("ddp", r, 1 + 0.1 * r));
   for (int r = 0; r < 5; ++r) runs.push_back(repeated("ps", r, 1));
@@ -131,8 +133,9 @@ TEST(Cells, AreReadBackAsWritten) {
   Report report = report_of({repeated("ddp", 0, 1), repeated("ddp", 1, 3)});
   fill_cells(report, 0.02);
   const auto json = to_json(report);
-  EXPECT_THAT(test::schema_errors(nlohmann::json::parse(json.dump()), DDPBENCH_REPORT_SCHEMA),
-              IsEmpty());
+  EXPECT_THAT(
+      ddpbench::test::schema_errors(nlohmann::json::parse(json.dump()), DDPBENCH_REPORT_SCHEMA),
+      IsEmpty());
   EXPECT_EQ(to_json(parse_report(json.dump(), "r.json")).dump(), json.dump());
 }
 

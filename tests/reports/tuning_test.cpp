@@ -7,6 +7,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "reports/report_reader.h"
 #include "tests/reports/sample_report.h"
 #include "tests/reports/schema_validator.h"
@@ -81,8 +83,9 @@ TEST(Tuning, IsReadBackAsWritten) {
       report.tune->gain_ratio = report.tune->gain_low_ratio = report.tune->gain_high_ratio = {};
     }
     const auto json = to_json(report);
-    EXPECT_THAT(test::schema_errors(nlohmann::json::parse(json.dump()), DDPBENCH_REPORT_SCHEMA),
-                IsEmpty());
+    EXPECT_THAT(
+        ddpbench::test::schema_errors(nlohmann::json::parse(json.dump()), DDPBENCH_REPORT_SCHEMA),
+        IsEmpty());
     EXPECT_EQ(to_json(parse_report(json.dump(), "r.json")).dump(), json.dump());
     EXPECT_THAT(render_table(report, 0), HasSubstr(report.tune->conclusion));
   }
