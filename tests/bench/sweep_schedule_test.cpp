@@ -82,7 +82,7 @@ TEST(Schedule, RoundsHaveOrdersOfTheirOwnFromTheSeed) {
 
 // Every cell must come at every place about equally often, or drift within rounds has a favourite.
 TEST(Schedule, TheOrderFavoursNoCell) {
-  constexpr int kRounds = 3000;
+  constexpr int kRounds = 2000;
   const Slots slots = made(4, {.repetitions = kRounds});
   std::map<std::pair<std::size_t, std::size_t>, int> places;
   for (std::size_t i = 0; i < slots.size(); ++i) ++places[{slots[i].cell, i % 4}];
