@@ -18,6 +18,7 @@
 #include "kernels/runtime/error.h"
 #include "reports/atomic_file.h"
 #include "reports/metrics.h"
+#include "reports/repetitions.h"
 #include "reports/why.h"
 
 namespace ddpbench::bench {
@@ -50,45 +51,63 @@ void check_output_file(const std::string& path, const char* option, bool force) 
 
 }  // namespace
 
-std::string choose_report_path(const Options& options) {
-  const std::string path = options.json_path.empty() ? default_report_path() : options.json_path;
-  check_output_file(path, "--json", options.force);
+ReportOutput::ReportOutput(const Options& options)
+    : path_(options.json_path), replace_(options.force) {
+  if (path_.empty() && !options.resume_path.empty()) {
+    path_ = options.resume_path;
+    replace_ = true;  // what is written holds what was read
+  }
+  named_by_time_ = path_.empty();
+  if (named_by_time_) path_ = default_report_path();
+  check_output_file(path_, "--json", replace_);
   if (!options.save_model.empty()) {
     check_output_file(options.save_model, "--save-model", options.force);
   }
   if (!options.trace_path.empty()) check_output_file(options.trace_path, "--trace", options.force);
-  return path;
 }
+
+void ReportOutput::save(const report::Report& report) {
+  const bool taken = !replace_ && named_by_time_ && std::filesystem::exists(path_);
+  if (taken) path_ = default_report_path();
+  report::write_report(report, path_, replace_);
+  replace_ = true;
+}
+
+std::string utc_timestamp() { return utc_now("%Y-%m-%dT%H:%M:%SZ"); }
 
 report::Report begin_report(const Options& options, std::vector<std::string> arguments) {
   report::Report report;
   report.argv = std::move(arguments);
-  report.started_at = utc_now("%Y-%m-%dT%H:%M:%SZ");
+  report.started_at = utc_timestamp();
   report.generator = generator();
   report.config_json = to_json(options).dump();
+  report.environment = capture_environment(process_variables(), ops::library_versions());
   return report;
 }
 
-void finish_report(report::Report& report, const report::Trace& trace, const Options& options,
-                   const std::string& path) {
-  report.environment = capture_environment(process_variables(), ops::library_versions());
-  report.finished_at = utc_now("%Y-%m-%dT%H:%M:%SZ");
+void complete_report(report::Report& report, const Options& options) {
+  report.finished_at = utc_timestamp();
   report::fill_scaling(report);
   report::fill_why(report);
+  const bool wanted = options.until_ci.has_value();
+  report::fill_cells(report, wanted ? std::optional(options.until_ci->value / 100) : std::nullopt);
+}
+
+void finish_report(report::Report& report, const report::Trace& trace, const Options& options,
+                   ReportOutput& file) {
+  complete_report(report, options);
   // The table first: whatever happens to the file, the results were seen.
   fmt::print("\n{}\n", report::render_table(report, terminal_width()));
   const std::string why = report::render_why(report, terminal_width());
   if (!why.empty()) fmt::print("{}\n", why);
   std::fflush(stdout);
-  const bool taken = options.json_path.empty() && std::filesystem::exists(path);
-  const std::string target = taken ? default_report_path() : path;
-  report::write_report(report, target, options.force);
+  file.save(report);
   // The report is there already when the trace cannot be written.
   if (!options.trace_path.empty()) {
     write_trace(trace, options);
     fmt::print("trace: {}\n", options.trace_path);
   }
-  fmt::print("report: {}\n", target);
+  fmt::print("report: {}\n", file.path());
 }
 
 }  // namespace ddpbench::bench

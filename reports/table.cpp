@@ -5,6 +5,7 @@
 #include "reports/collective_table.h"
 #include "reports/run_formats.h"
 #include "reports/table_cells.h"
+#include "reports/table_warnings.h"
 
 namespace ddpbench::report {
 
@@ -23,7 +24,8 @@ std::string table_text(std::span<const RunRow> rows, const Columns& columns, int
 std::string render_table(const Report& report, int width) {
   if (!report.collectives.empty()) return render_collectives(report, width);
   const std::vector<RunRow> rows = all_runs(report);
-  return table_text(rows, table_columns(rows), width);
+  const std::size_t limit = width > 0 ? static_cast<std::size_t>(width) : 0;
+  return table_text(rows, table_columns(rows), width) + warning_lines(report, limit);
 }
 
 }  // namespace ddpbench::report

@@ -86,7 +86,7 @@ CommSession::CommSession(const CommOptions& options, const Options& output,
     : output_(output) {
   const CpuTopology topology = read_cpu_topology();
   for (const int ranks : options.ranks) worlds_.push_back(make_comm_spec(options, ranks, topology));
-  report_path_ = choose_report_path(output_);
+  file_ = ReportOutput(output_);
   report_ = begin_report(output_, std::move(arguments));
   report_.config_json = to_json(options).dump();
   for (const CommSpec& world : worlds_) note_rounding(options, world);
@@ -103,7 +103,7 @@ int CommSession::run() {
   report_.status = interrupted_     ? report::Status::interrupted
                    : exit_code == 0 ? report::Status::ok
                                     : report::Status::failed;
-  finish_report(report_, output_, report_path_);
+  finish_report(report_, {}, output_, file_);
   return interrupted_ ? 130 : exit_code;
 }
 

@@ -10,6 +10,7 @@
 
 #include "bench/comm/comm_spec.h"
 #include "bench/options.h"
+#include "bench/report_output.h"
 #include "parallel/launch/supervisor.h"
 #include "reports/report.h"
 
@@ -30,7 +31,7 @@ class CommSession {
   int run_world(CommSpec spec);
 
   Options output_;
-  std::string report_path_;
+  ReportOutput file_;
   std::vector<CommSpec> worlds_;
   report::Report report_;
   bool interrupted_ = false;

@@ -17,6 +17,7 @@
 #include "reports/collective_table.h"
 #include "reports/report_reader.h"
 #include "reports/run_formats.h"
+#include "reports/table_warnings.h"
 #include "reports/why.h"
 
 namespace ddpbench::bench {
@@ -197,6 +198,7 @@ class Show final : public Subcommand {
     std::string text = format.write(rows, columns, width);
     if (format.name != "table") return text;
     for (const report::ReportFile& file : files) {
+      text += report::warning_lines(file.report, static_cast<std::size_t>(width));
       const std::string why = report::render_why(file.report, width);
       if (!why.empty()) text += "\n" + why;
     }
