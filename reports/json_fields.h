@@ -25,6 +25,23 @@ inline constexpr std::array<const char*, 7> kCommonPhases = {
     "data_wait_s", "forward_s",      "backward_s",   "optimizer_s",
     "comm_s",      "comm_exposed_s", "overlap_ratio"};
 
+struct ConditionFigure {
+  const char* key;
+  Figure Conditions::*figure;
+};
+inline constexpr std::array<ConditionFigure, 10> kConditionFigures = {{
+    {"cpu_frequency_begin_mhz", &Conditions::cpu_frequency_begin_mhz},
+    {"cpu_frequency_end_mhz", &Conditions::cpu_frequency_end_mhz},
+    {"other_load_ratio", &Conditions::other_load_ratio},
+    {"stolen_ratio", &Conditions::stolen_ratio},
+    {"quota_throttled_ratio", &Conditions::quota_throttled_ratio},
+    {"major_page_faults", &Conditions::major_page_faults},
+    {"involuntary_context_switches", &Conditions::involuntary_context_switches},
+    {"swapped_in_pages", &Conditions::swapped_in_pages},
+    {"thermal_throttle_count", &Conditions::thermal_throttle_count},
+    {"step_drift_ratio", &Conditions::step_drift_ratio},
+}};
+
 // null and the reason.
 void put_missing(Json& object, const std::string& key, const std::string& reason);
 // The value (an integer when the key ends in "_bytes"), or null and the figure's own reason, or

@@ -45,6 +45,8 @@ struct StepStatistics {  // of one sample of times, seconds
 
 struct StepSection {
   int warmup = 0;
+  std::optional<bool> warmup_steady;  // step times had come to rest; not set: not judged
+  std::string warmup_reason;          // why it was not judged
   std::int64_t count = 0;
   std::optional<StepStatistics> time_s;  // absent when count is 0
   std::vector<double> samples_s;         // one a timed step: the maximum over ranks
@@ -106,12 +108,26 @@ struct Times {
   Figure startup_s, verify_s, warmup_s, train_s, evaluate_s, total_s;
 };
 
+// What the machine did during a run, and whether its step times drifted (reports/conditions.h).
+struct Conditions {
+  Figure cpu_frequency_begin_mhz, cpu_frequency_end_mhz;  // mean over processors
+  // Shares of the machine's processor time: used by others, taken by other virtual machines.
+  Figure other_load_ratio, stolen_ratio;
+  Figure quota_throttled_ratio;  // share of the time in which a CPU quota had stopped the run
+  Figure major_page_faults, involuntary_context_switches;  // of the run's processes
+  Figure swapped_in_pages, thermal_throttle_count;         // of the machine
+  Figure step_drift_ratio;                                 // last third of the steps / first - 1
+  std::vector<std::string> notes;                          // on what is out of the ordinary
+};
+
 struct Run {
   Status status = Status::ok;
   std::optional<ErrorInfo> error;  // with failed
   std::string reason;              // with skipped
   std::string strategy;
   int world_size = 1, servers = 0, repetition = 0;
+  std::optional<int> sequence;  // place in the order in which the runs were made, from 0
+  std::string started_at;       // "2026-01-31T12:00:00Z"; empty: not recorded
   std::string device, device_model;
   int threads_per_device = 1;
   std::string backend, precision;
@@ -139,6 +155,38 @@ struct Run {
   std::optional<Scaling> scaling;
   std::string scaling_reason;
   Figure samples_per_s, samples_per_s_per_device;
+  std::optional<Conditions> conditions;  // not set: not recorded
+};
+
+// Runs that are repetitions of each other, and how well the median of their median step times is
+// known (docs/metrics.md).
+struct CellSummary {
+  std::vector<std::size_t> runs;  // indices
+  Figure step_median_s, ci_low_s, ci_high_s;
+  Figure ci_width_ratio;                     // (high - low) / median
+  std::optional<double> wanted_width_ratio;  // of --until-ci
+  bool noisy = false;                        // less precise than wanted
+};
+
+// A way to cut gradients into buckets that `ddpbench tune` tried.
+struct TuneSetting {
+  double first_bucket_mb = 0, bucket_cap_mb = 0;  // MiB
+  bool overlap = true;
+  int buckets = 0;         // that these sizes make
+  Figure screening_ratio;  // median over rounds of its step time / the default's
+};
+
+// What `ddpbench tune` found (reports/tuning.h).
+struct Tune {
+  std::vector<TuneSetting> settings;  // the first is the default
+  int screening_rounds = 0;
+  std::optional<std::size_t> candidate;  // of settings: the best of the screening; not set: none
+  int confirmation_pairs = 0;            // fresh runs of default and candidate
+  // One minus the median ratio of the candidate's step time to the default's, 95 % interval.
+  Figure gain_ratio, gain_low_ratio, gain_high_ratio;
+  double least_gain_ratio = 0;  // from which on a gain is worth a recommendation
+  bool recommended = false;     // the candidate
+  std::string conclusion;
 };
 
 struct Generator {
@@ -178,6 +226,8 @@ struct Report {
   Environment environment;
   std::string config_json;  // fully resolved configuration, as JSON text
   std::vector<Run> runs;
+  std::vector<CellSummary> cells;  // when something was repeated
+  std::optional<Tune> tune;        // of `ddpbench tune`
 };
 
 std::string_view to_string(Status status);

@@ -68,6 +68,41 @@ Json config_json(const std::string& text) {
   return config;
 }
 
+Json cell_json(const CellSummary& cell) {
+  const std::string reason = "no repetition was timed";
+  Json json = {{"runs", cell.runs}};
+  put_figure(json, "step_median_s", cell.step_median_s, reason);
+  put_figure(json, "ci_low_s", cell.ci_low_s, reason);
+  put_figure(json, "ci_high_s", cell.ci_high_s, reason);
+  put_figure(json, "ci_width_ratio", cell.ci_width_ratio, reason);
+  json["wanted_width_ratio"] = or_null(cell.wanted_width_ratio);
+  json["noisy"] = cell.noisy;
+  return json;
+}
+
+Json tune_json(const Tune& tune) {
+  Json json = {{"settings", Json::array()}};
+  for (const TuneSetting& setting : tune.settings) {
+    Json row = {{"first_bucket_mb", setting.first_bucket_mb},
+                {"bucket_cap_mb", setting.bucket_cap_mb},
+                {"overlap", setting.overlap},
+                {"buckets", setting.buckets}};
+    put_figure(row, "screening_ratio", setting.screening_ratio, "it did not succeed");
+    json["settings"].push_back(std::move(row));
+  }
+  const std::string reason = "nothing was faster than the default, so nothing was confirmed";
+  json["screening_rounds"] = tune.screening_rounds;
+  json["candidate"] = or_null(tune.candidate);
+  json["confirmation_pairs"] = tune.confirmation_pairs;
+  put_figure(json, "gain_ratio", tune.gain_ratio, reason);
+  put_figure(json, "gain_low_ratio", tune.gain_low_ratio, reason);
+  put_figure(json, "gain_high_ratio", tune.gain_high_ratio, reason);
+  json["least_gain_ratio"] = tune.least_gain_ratio;
+  json["recommended"] = tune.recommended;
+  json["conclusion"] = tune.conclusion;
+  return json;
+}
+
 // One place for the rule that numbers are finite, so that no field can be forgotten.
 void require_finite(const Json& value, const std::string& pointer) {
   if (value.is_number_float()) {
@@ -123,6 +158,9 @@ nlohmann::ordered_json to_json(const Report& report) {
                {"config", config_json(report.config_json)},
                {"runs", Json::array()}};
   for (const Run& run : report.runs) json["runs"].push_back(run_json(run));
+  if (!report.cells.empty()) json["cells"] = Json::array();
+  for (const CellSummary& cell : report.cells) json["cells"].push_back(cell_json(cell));
+  if (report.tune) json["tune"] = tune_json(*report.tune);
   require_finite(json, "");
   return json;
 }

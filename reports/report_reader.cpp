@@ -105,6 +105,49 @@ std::string read_config(const JsonCursor& value) {
   return value.value().dump();
 }
 
+CellSummary read_cell(const JsonCursor& value, std::size_t runs) {
+  CellSummary cell;
+  for (const JsonCursor& index : value.at("runs").elements()) {
+    cell.runs.push_back(index.integer<std::size_t>());
+    if (cell.runs.back() >= runs) index.fail(fmt::format("there are {} runs", runs));
+  }
+  cell.step_median_s = value.figure("step_median_s");
+  cell.ci_low_s = value.figure("ci_low_s");
+  cell.ci_high_s = value.figure("ci_high_s");
+  cell.ci_width_ratio = value.figure("ci_width_ratio");
+  const JsonCursor wanted = value.at("wanted_width_ratio");
+  if (!wanted.is_null()) cell.wanted_width_ratio = wanted.number();
+  cell.noisy = value.at("noisy").boolean();
+  return cell;
+}
+
+TuneSetting read_tune_setting(const JsonCursor& value) {
+  return {value.at("first_bucket_mb").number(), value.at("bucket_cap_mb").number(),
+          value.at("overlap").boolean(), value.at("buckets").integer<int>(),
+          value.figure("screening_ratio")};
+}
+
+Tune read_tune(const JsonCursor& value) {
+  Tune tune;
+  for (const JsonCursor& setting : value.at("settings").elements()) {
+    tune.settings.push_back(read_tune_setting(setting));
+  }
+  tune.screening_rounds = value.at("screening_rounds").integer<int>();
+  const JsonCursor candidate = value.at("candidate");
+  if (!candidate.is_null()) tune.candidate = candidate.integer<std::size_t>();
+  if (tune.candidate && *tune.candidate >= tune.settings.size()) {
+    candidate.fail(fmt::format("there are {} settings", tune.settings.size()));
+  }
+  tune.confirmation_pairs = value.at("confirmation_pairs").integer<int>();
+  tune.gain_ratio = value.figure("gain_ratio");
+  tune.gain_low_ratio = value.figure("gain_low_ratio");
+  tune.gain_high_ratio = value.figure("gain_high_ratio");
+  tune.least_gain_ratio = value.at("least_gain_ratio").number();
+  tune.recommended = value.at("recommended").boolean();
+  tune.conclusion = value.at("conclusion").text();
+  return tune;
+}
+
 Report read_document(const JsonCursor& root) {
   check_version(root);
   Report report;
@@ -119,6 +162,12 @@ Report read_document(const JsonCursor& root) {
   report.environment = read_environment(root.at("environment"));
   report.config_json = read_config(root.at("config"));
   for (const JsonCursor& run : root.at("runs").elements()) report.runs.push_back(read_run(run));
+  if (const auto tune = root.find("tune")) report.tune = read_tune(*tune);
+  if (const auto cells = root.find("cells")) {
+    for (const JsonCursor& cell : cells->elements()) {
+      report.cells.push_back(read_cell(cell, report.runs.size()));
+    }
+  }
   return report;
 }
 

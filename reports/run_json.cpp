@@ -73,7 +73,13 @@ Json epoch_json(const EpochRow& epoch) {
 
 Json step_json(const Run& run) {
   const StepSection& step = run.step;
-  Json json = {{"warmup", step.warmup}, {"count", step.count}};
+  Json json = {{"warmup", step.warmup}};
+  if (step.warmup_steady) {
+    json["warmup_steady"] = *step.warmup_steady;
+  } else if (!step.warmup_reason.empty()) {
+    put_missing(json, "warmup_steady", step.warmup_reason);
+  }
+  json["count"] = step.count;
   if (step.time_s) {
     const StepStatistics& s = *step.time_s;
     json["time_s"] = {{"median", s.median}, {"iqr", s.iqr}, {"p5", s.p5},  {"p95", s.p95},
@@ -83,6 +89,16 @@ Json step_json(const Run& run) {
                 run.status == Status::ok ? "no step was timed" : missing_reason(run));
   }
   json["samples_s"] = step.samples_s;
+  return json;
+}
+
+Json conditions_json(const Conditions& conditions) {
+  Json json;
+  const char* reason = "not recorded";
+  for (const auto& [key, figure] : kConditionFigures) {
+    put_figure(json, key, conditions.*figure, reason);
+  }
+  json["notes"] = conditions.notes;
   return json;
 }
 
@@ -155,6 +171,8 @@ void put_setting(Json& json, const Run& run) {
   json["world_size"] = run.world_size;
   json["servers"] = run.servers;
   json["repetition"] = run.repetition;
+  if (run.sequence) json["sequence"] = *run.sequence;
+  if (!run.started_at.empty()) json["started_at"] = run.started_at;
   json["device"] = run.device;
   put_text(json, "device_model", run.device_model, reason);
   json["threads_per_device"] = run.threads_per_device;
@@ -206,6 +224,7 @@ Json run_json(const Run& run) {
   put_figure(throughput, "samples_per_s", run.samples_per_s, reason);
   put_figure(throughput, "samples_per_s_per_device", run.samples_per_s_per_device, reason);
   json["throughput"] = std::move(throughput);
+  if (run.conditions) json["conditions"] = conditions_json(*run.conditions);
   return json;
 }
 

@@ -79,6 +79,13 @@ StepStatistics read_statistics(const JsonCursor& value) {
 StepSection read_step(const JsonCursor& value) {
   StepSection step;
   step.warmup = value.at("warmup").integer<int>();
+  if (const auto steady = value.find("warmup_steady")) {
+    if (steady->is_null()) {
+      step.warmup_reason = value.at("warmup_steady_reason").text();
+    } else {
+      step.warmup_steady = steady->boolean();
+    }
+  }
   step.count = value.at("count").integer<std::int64_t>();
   const JsonCursor time = value.at("time_s");
   if (!time.is_null()) step.time_s = read_statistics(time);
@@ -140,6 +147,15 @@ DeviceRow read_device(const JsonCursor& value) {
   return device;
 }
 
+Conditions read_conditions(const JsonCursor& value) {
+  Conditions conditions;
+  for (const auto& [key, figure] : kConditionFigures) conditions.*figure = value.figure(key);
+  for (const JsonCursor& note : value.at("notes").elements()) {
+    conditions.notes.push_back(note.text());
+  }
+  return conditions;
+}
+
 Verification read_verification(const JsonCursor& value) {
   Verification verification;
   verification.status = value.at("status").word(kVerificationWords);
@@ -177,6 +193,8 @@ void read_setting(const JsonCursor& value, Run& run) {
   run.world_size = value.at("world_size").integer<int>();
   run.servers = value.at("servers").integer<int>();
   run.repetition = value.at("repetition").integer<int>();
+  if (const auto sequence = value.find("sequence")) run.sequence = sequence->integer<int>();
+  if (const auto started = value.find("started_at")) run.started_at = started->text();
   run.device = value.at("device").text();
   run.device_model = value.at("device_model").text_or_empty();
   run.threads_per_device = value.at("threads_per_device").integer<int>();
@@ -215,6 +233,9 @@ Run read_run(const JsonCursor& value) {
   const JsonCursor throughput = value.at("throughput");
   run.samples_per_s = throughput.figure("samples_per_s");
   run.samples_per_s_per_device = throughput.figure("samples_per_s_per_device");
+  if (const auto conditions = value.find("conditions")) {
+    run.conditions = read_conditions(*conditions);
+  }
   return run;
 }
 

@@ -9,6 +9,7 @@
 #include "reports/report.h"
 #include "reports/table_cells.h"
 #include "reports/table_layout.h"
+#include "reports/table_warnings.h"
 
 namespace ddpbench::report {
 namespace {
@@ -67,7 +68,7 @@ std::string footnote_lines(const Report& report, const Footnotes& notes, std::si
   for (std::size_t i = 0; i < notes.reasons().size(); ++i) {
     text += wrap(fmt::format("({}) {}", i + 1, printable(notes.reasons()[i])), width, 4);
   }
-  return text;
+  return text + warning_lines(report, width);
 }
 
 }  // namespace

@@ -1,0 +1,158 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What two made-up snapshots of a machine say about the run between them.
+#include "reports/conditions.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "reports/report_reader.h"
+#include "tests/reports/sample_report.h"
+#include "tests/reports/schema_validator.h"
+
+namespace ddpbench::report {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+// Ten seconds of a machine of four processors on which the run alone used two.
+struct Quiet {
+  MachineSnapshot before{.wall_s = 100,
+                         .busy_s = 50,
+                         .stolen_s = 0,
+                         .all_s = 400,
+                         .own_busy_s = 5,
+                         .own_major_page_faults = 3,
+                         .own_involuntary_switches = 10,
+                         .quota_throttled_s = 1,
+                         .cpu_frequency_mhz = 3000,
+                         .swapped_in_pages = 7,
+                         .thermal_throttles = 2};
+  MachineSnapshot after{.wall_s = 110,
+                        .busy_s = 70,
+                        .stolen_s = 0,
+                        .all_s = 440,
+                        .own_busy_s = 25,
+                        .own_major_page_faults = 5,
+                        .own_involuntary_switches = 40,
+                        .quota_throttled_s = 1,
+                        .cpu_frequency_mhz = 2990,
+                        .swapped_in_pages = 7,
+                        .thermal_throttles = 2};
+};
+
+Run observed(const Quiet& machine) {
+  report::Run run = test::sample_run("ddp", 2, 100);
+  fill_conditions(run, machine.before, machine.after);
+  return run;
+}
+
+TEST(Conditions, AQuietMachineHasFiguresAndNoNotes) {
+  const Conditions c = *observed({}).conditions;
+  EXPECT_EQ(c.other_load_ratio.value, 0);
+  EXPECT_EQ(c.stolen_ratio.value, 0);
+  EXPECT_EQ(c.quota_throttled_ratio.value, 0);
+  EXPECT_EQ(c.major_page_faults.value, 2);
+  EXPECT_EQ(c.involuntary_context_switches.value, 30);
+  EXPECT_EQ(c.cpu_frequency_begin_mhz.value, 3000);
+  EXPECT_EQ(c.cpu_frequency_end_mhz.value, 2990);
+  EXPECT_THAT(c.notes, IsEmpty());
+}
+
+TEST(Conditions, OtherLoadIsWhatTheRunDidNotUse) {
+  Quiet machine;
+  machine.after.busy_s = 84;  // 34 of 40 processor seconds, 20 of them ours
+  const Conditions c = *observed(machine).conditions;
+  EXPECT_DOUBLE_EQ(c.other_load_ratio.value.value(), 0.35);
+  EXPECT_THAT(c.notes, ElementsAre("other processes used 35 % of the machine during this run"));
+}
+
+TEST(Conditions, ClocksThatTickApartGiveNoNegativeLoad) {
+  Quiet machine;
+  machine.after.own_busy_s = 26;  // more than the machine says was busy
+  EXPECT_EQ(observed(machine).conditions->other_load_ratio.value, 0);
+}
+
+TEST(Conditions, EverythingOutOfTheOrdinaryIsNoted) {
+  Quiet machine;
+  machine.after.stolen_s = 4;
+  machine.after.quota_throttled_s = 2;
+  machine.after.cpu_frequency_mhz = 2400;
+  machine.after.thermal_throttles = 5;
+  machine.after.swapped_in_pages = 1007;
+  machine.after.own_major_page_faults = 5003;
+  EXPECT_THAT(
+      observed(machine).conditions->notes,
+      ElementsAre(HasSubstr("virtual machines took 10 %"), HasSubstr("quota stopped it for 10 %"),
+                  HasSubstr("frequency fell by 20 %"), HasSubstr("throttled the CPU 3 times"),
+                  HasSubstr("1000 pages were swapped in"),
+                  HasSubstr("5000 pages had to come from disk")));
+}
+
+TEST(Conditions, DriftOfTheStepsIsNoted) {
+  Quiet machine;
+  report::Run run = test::sample_run("ddp", 2, 100);
+  run.step.samples_s.clear();
+  for (int i = 0; i < 120; ++i) run.step.samples_s.push_back(1 + i / 500.0);
+  fill_conditions(run, machine.before, machine.after);
+  EXPECT_THAT(run.conditions->notes,
+              ElementsAre(HasSubstr("the last third took 15 % longer than of the first")));
+}
+
+TEST(Conditions, WhatTheSystemDoesNotTellIsMissingWithAReason) {
+  report::Run run = test::sample_run("ddp", 2, 100);
+  fill_conditions(run, {}, {});
+  EXPECT_FALSE(run.conditions->other_load_ratio.value);
+  EXPECT_THAT(run.conditions->other_load_ratio.reason, Not(IsEmpty()));
+  EXPECT_THAT(run.conditions->notes, IsEmpty());
+}
+
+TEST(Conditions, CountersThatWereResetCountAsNothing) {
+  Quiet machine;
+  machine.after.swapped_in_pages = 0;
+  EXPECT_EQ(observed(machine).conditions->swapped_in_pages.value, 0);
+}
+
+TEST(Warnings, CountTheRunsAndGiveTheWorst) {
+  Quiet some, more;
+  some.after.busy_s = 75;
+  more.after.busy_s = 80;
+  Report report;
+  report.runs = {observed({}), observed(some), observed(more)};
+  EXPECT_THAT(condition_warnings(report),
+              ElementsAre("in 2 of 3 runs, at worst: other processes used 25 % of the machine"));
+  EXPECT_THAT(render_table(report, 0), HasSubstr("warning: in 2 of 3 runs"));
+  report.runs = {observed({})};
+  EXPECT_THAT(condition_warnings(report), IsEmpty());
+  EXPECT_THAT(render_table(report, 0), Not(HasSubstr("warning")));
+}
+
+TEST(Conditions, AreReadBackAsWritten) {
+  Quiet machine;
+  machine.after.busy_s = 84;
+  machine.after.thermal_throttles.reset();
+  Report report = test::sample_report();
+  fill_conditions(report.runs[2], machine.before, machine.after);
+  report.runs[2].sequence = 4;
+  report.runs[2].started_at = "2026-01-31T12:00:05Z";
+  report.runs[1].step.warmup_steady = false;
+  report.runs[2].step.warmup_reason = "fewer than 10 warm-up steps";
+  const auto json = to_json(report);
+  EXPECT_THAT(
+      ddpbench::test::schema_errors(nlohmann::json::parse(json.dump()), DDPBENCH_REPORT_SCHEMA),
+      IsEmpty());
+  const Report read = parse_report(json.dump(), "r.json");
+  EXPECT_EQ(to_json(read).dump(), json.dump());
+  ASSERT_TRUE(read.runs[2].conditions);
+  EXPECT_EQ(read.runs[2].conditions->notes, report.runs[2].conditions->notes);
+  EXPECT_EQ(read.runs[1].step.warmup_steady, false);
+}
+
+}  // namespace
+}  // namespace ddpbench::report

@@ -1,0 +1,160 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/repetitions.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include <nlohmann/json.hpp>
+
+#include "reports/report_reader.h"
+#include "tests/reports/sample_report.h"
+#include "tests/reports/schema_validator.h"
+
+namespace ddpbench::report {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::vector<double> counted(int n) {
+  std::vector<double> values;
+  for (int i = 1; i <= n; ++i) values.push_back(i);
+  return values;
+}
+
+TEST(MedianInterval, NeedsSixValues) {
+  EXPECT_FALSE(median_interval(counted(5)));
+  EXPECT_TRUE(median_interval(counted(6)));
+}
+
+// Ranks as in the tables of the sign test at 95 %.
+TEST(MedianInterval, TakesTheRanksOfTheSignTest) {
+  const auto ranks = [](int n) {
+    const auto interval = median_interval(counted(n)).value();
+    return std::pair(interval.low, interval.high);
+  };
+  EXPECT_EQ(ranks(6), std::pair(1.0, 6.0));
+  EXPECT_EQ(ranks(8), std::pair(1.0, 8.0));
+  EXPECT_EQ(ranks(9), std::pair(2.0, 8.0));
+  EXPECT_EQ(ranks(12), std::pair(3.0, 10.0));
+  EXPECT_EQ(ranks(20), std::pair(6.0, 15.0));
+  EXPECT_EQ(ranks(30), std::pair(10.0, 21.0));
+  EXPECT_EQ(ranks(100), std::pair(40.0, 61.0));
+}
+
+TEST(MedianInterval, DoesNotDependOnTheOrder) {
+  const auto interval = median_interval({5, 1, 4, 2, 6, 3}).value();
+  EXPECT_EQ(interval.median, 3.5);
+  EXPECT_EQ(interval.low, 1);
+  EXPECT_DOUBLE_EQ(interval.relative_width(), 5 / 3.5);
+}
+
+// Also for a skewed distribution, of which an interval from mean and deviation would be wrong.
+TEST(MedianInterval, CoversTheMedianAsOftenAsItSays) {
+  std::mt19937 engine(1);
+  constexpr int kTrials = 4000;
+  for (const int n : {6, 10, 25}) {
+    int covered = 0;
+    for (int t = 0; t < kTrials; ++t) {
+      std::vector<double> values;
+      for (int i = 0; i < n; ++i) {
+        const double u = (static_cast<double>(engine()) + 0.5) / 4294967296.0;
+        values.push_back(1 / u);  // median 2, no mean
+      }
+      const auto interval = median_interval(values).value();
+      covered += interval.low <= 2 && 2 <= interval.high ? 1 : 0;
+    }
+    EXPECT_GE(covered, kTrials * 0.94) << n;
+  }
+}
+
+Run repeated(const char* strategy, int repetition, double step_s) {
+  Run run = test::sample_run(strategy, 2, 100);
+  run.repetition = repetition;
+  run.step.time_s->median = step_s;
+  return run;
+}
+
+Report report_of(std::vector<Run> runs) {
+  Report report = test::sample_report();
+  report.runs = std::move(runs);
+  report.status = Status::ok;
+  report.error.reset();
+  return report;
+}
+
+TEST(Cells, AreThereWhenSomethingWasRepeated) {
+  Report report = report_of({repeated("dp", 0, 1), repeated("ddp", 0, 1)});
+  fill_cells(report, std::nullopt);
+  EXPECT_THAT(report.cells, IsEmpty());
+  report.runs.push_back(repeated("ddp", 1, 3));
+  fill_cells(report, std::nullopt);
+  ASSERT_EQ(report.cells.size(), 2u);
+  EXPECT_THAT(report.cells[1].runs, ElementsAre(1, 2));
+  EXPECT_EQ(report.cells[1].step_median_s.value, 2);
+  EXPECT_THAT(report.cells[1].ci_width_ratio.reason, HasSubstr("there are 2"));
+  EXPECT_FALSE(report.cells[1].noisy);
+}
+
+TEST(Cells, DifferInAnyOptionOfTheStrategy) {
+  Report report = report_of({repeated("ddp", 0, 1), repeated("ddp", 1, 1), repeated("ddp", 0, 1)});
+  report.runs[2].strategy_options["bucket_cap_mb"] = "4";
+  fill_cells(report, std::nullopt);
+  EXPECT_EQ(report.cells.size(), 2u);
+}
+
+TEST(Cells, AreNoisyWhenLessPreciseThanWanted) {
+  std::vector<report::Run> runs;
+  for (int r = 0; r < 6; ++r) runs.push_back(repeated("dp", r, 1 + 0.001 * r));
+  for (int r = 0; r < 6; ++r) runs.push_back(repeated("ddp", r, 1 + 0.1 * r));
+  for (int r = 0; r < 5; ++r) runs.push_back(repeated("ps", r, 1));
+  Report report = report_of(runs);
+  fill_cells(report, 0.02);
+  ASSERT_EQ(report.cells.size(), 3u);
+  EXPECT_FALSE(report.cells[0].noisy);
+  EXPECT_TRUE(report.cells[1].noisy);
+  EXPECT_DOUBLE_EQ(report.cells[1].ci_width_ratio.value.value(), 0.5 / 1.25);
+  EXPECT_TRUE(report.cells[2].noisy);  // too few to say
+  EXPECT_THAT(render_table(report, 0), HasSubstr("2 of 3 settings are noisy"));
+}
+
+TEST(Cells, LeaveFailedRepetitionsOut) {
+  Report report = report_of({repeated("ddp", 0, 1), repeated("ddp", 1, 5)});
+  report.runs[1].status = Status::failed;
+  fill_cells(report, std::nullopt);
+  EXPECT_EQ(report.cells[0].step_median_s.value, 1);
+}
+
+TEST(Cells, AreReadBackAsWritten) {
+  Report report = report_of({repeated("ddp", 0, 1), repeated("ddp", 1, 3)});
+  fill_cells(report, 0.02);
+  const auto json = to_json(report);
+  EXPECT_THAT(
+      ddpbench::test::schema_errors(nlohmann::json::parse(json.dump()), DDPBENCH_REPORT_SCHEMA),
+      IsEmpty());
+  EXPECT_EQ(to_json(parse_report(json.dump(), "r.json")).dump(), json.dump());
+}
+
+TEST(Cells, WithRunsThatAreNotThereAreRefused) {
+  Report report = report_of({repeated("ddp", 0, 1), repeated("ddp", 1, 3)});
+  fill_cells(report, 0.02);
+  auto json = to_json(report);
+  json["cells"][0]["runs"][1] = 7;
+  EXPECT_THROW(
+      {
+        try {
+          parse_report(json.dump(), "r.json");
+        } catch (const std::exception& error) {
+          EXPECT_THAT(error.what(), HasSubstr("/cells/0/runs/1"));
+          throw;
+        }
+      },
+      std::exception);
+}
+
+}  // namespace
+}  // namespace ddpbench::report
