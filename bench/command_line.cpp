@@ -16,6 +16,7 @@
 #include "bench/joined_world.h"
 #include "bench/option_parser.h"
 #include "bench/session.h"
+#include "bench/tune.h"
 #include "datasets/fetch.h"
 #include "kernels/ops/backend.h"
 #include "kernels/runtime/error.h"
@@ -81,6 +82,11 @@ int execute(const ParsedCommand& command, const InstallPaths& paths,
       return list_data(command.options);
     case Command::data_fetch:
       return fetch_data(command);
+    case Command::tune:
+      if (launch::read_rank_environment(get_variable)) {
+        throw ConfigError("tune starts its runs itself; do not start it with a launcher");
+      }
+      return run_tune(command.options, arguments);
     case Command::run:
       if (const auto environment = launch::read_rank_environment(get_variable)) {
         return join_world(command.options, *environment, arguments);

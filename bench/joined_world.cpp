@@ -40,18 +40,20 @@ constexpr const char* kErrorKey = "joined/first_error";
 constexpr const char* kDoneKey = "joined/done";
 
 void refuse_lists(const Options& options) {
-  if (options.strategies.size() > 1 || options.gpus.size() > 1 || options.repetitions > 1) {
-    throw ConfigError(
-        "a world that torchrun, mpirun or srun started makes one run: --strategy and --gpus take "
-        "one "
-        "value there and --repetitions is 1; start ddpbench itself for a comparison");
-  }
+  std::vector<std::string> refused = listed_options(options);
+  if (options.repetitions > 1) refused.emplace_back("--repetitions");
+  if (options.until_ci) refused.emplace_back("--until-ci");
+  if (!options.resume_path.empty()) refused.emplace_back("--resume");
+  if (refused.empty()) return;
+  throw ConfigError(
+      fmt::format("{}: a world that torchrun, mpirun or srun started makes one run, so lists, "
+                  "repetitions and resuming are not for it; start ddpbench itself for a comparison",
+                  fmt::join(refused, ", ")));
 }
 
 // The one run that this world makes.
 RunCell joined_cell(const Options& options, int processes) {
-  RunCell cell{.strategy = options.strategies.at(0)};
-  cell.servers = cell.strategy == "ps" ? options.servers : 0;
+  RunCell cell = plan_matrix(options).at(0);
   const bool one_process = cell.strategy == "single" || cell.strategy == "dp";
   if (one_process && processes != 1) {
     throw ConfigError(fmt::format("--strategy={} is one process, but the launcher started {}",
@@ -135,7 +137,7 @@ class JoinedWorld {
   Options options_;
   launch::RankEnvironment environment_;
   Progress progress_;
-  std::string report_path_;
+  ReportFile file_;
   report::Report report_;
   RunSpec spec_;
   nn::ModelSpec model_;
@@ -160,7 +162,7 @@ JoinedWorld::JoinedWorld(Options options, const launch::RankEnvironment& environ
   options_.device = choose_device(options_).device;
   if (options_.backend == "auto") options_.backend = "ring";
   if (is_first() && !options_.dry_run) {
-    report_path_ = choose_report_path(options_);
+    file_ = ReportFile(options_);
     report_ = begin_report(options_, arguments);
   }
   const std::string model_path = find_model(options_.model);
@@ -238,9 +240,9 @@ void JoinedWorld::share_reference() {
 int JoinedWorld::run() {
   if (options_.dry_run) {
     if (is_first()) {
-      fmt::print("{}: batch {} per device, {} global, {} epochs of {} steps\n",
-                 run_title(spec_.cell, 1), spec_.per_device_batch, spec_.global_batch(),
-                 options_.epochs, spec_.steps_per_epoch);
+      fmt::print("{}: batch {} per device, {} global, {} epochs of {} steps\n", spec_.title,
+                 spec_.per_device_batch, spec_.global_batch(), options_.epochs,
+                 spec_.steps_per_epoch);
     }
     return 0;
   }
@@ -264,7 +266,7 @@ void JoinedWorld::train() {
   inputs.interrupted = interrupt_requested;
   if (is_first()) {
     fmt::print("{}\n", data_note(spec_.dataset, options_));
-    if (!options_.quiet) fmt::print("{}\n", run_title(spec_.cell, 1));
+    if (!options_.quiet) fmt::print("{}\n", spec_.title);
   }
   RankSession session(spec_, inputs, writer_);
   startup_s_ = seconds_since(begin_);
@@ -335,7 +337,7 @@ void JoinedWorld::write(const launch::SuperviseResult& result) {
   report_.status = run.status;
   report_.error = run.error;
   report_.runs.push_back(std::move(run));
-  finish_report(report_, options_, report_path_);
+  finish_report(report_, options_, file_);
 }
 
 }  // namespace

@@ -25,18 +25,6 @@ SharedMemory spec_memory(const RunSpec& spec) {
 
 }  // namespace
 
-std::string run_title(const RunCell& cell, int repetitions) {
-  std::string title = cell.strategy == "reference"
-                          ? fmt::format("reference of {} slices", cell.world_size)
-                          : fmt::format("{} on {} device{}", cell.strategy, cell.world_size,
-                                        cell.world_size == 1 ? "" : "s");
-  if (cell.servers > 0) {
-    title += fmt::format(" and {} server{}", cell.servers, cell.servers == 1 ? "" : "s");
-  }
-  if (repetitions > 1) title += fmt::format(", repetition {}", cell.repetition + 1);
-  return title;
-}
-
 int failure_exit_code(const launch::RankError& error) {
   const int code = error.exit_code;
   return code == 2 || code == 3 || code == 5 ? code : 4;
@@ -69,7 +57,7 @@ launch::SuperviseResult launch_run(RunSpec spec, launch::RankChannels& channels,
   supervise.timeout_s = spec.options.timeout_s;
   supervise.interrupted = interrupt_requested;
   supervise.progress = [&](const launch::RankChannels& all) { progress.update(all); };
-  progress.begin(spec, run_title(spec.cell, spec.options.repetitions));
+  progress.begin(spec, spec.title);
   auto result = launch::run_ranks(launch, channels, supervise);
   progress.end();
   return result;

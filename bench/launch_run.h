@@ -14,9 +14,6 @@
 
 namespace ddpbench::bench {
 
-// "ddp on 2 devices", for people.
-std::string run_title(const RunCell& cell, int repetitions);
-
 // A rank that died, threw or stalled is exit 4, unless its own error says that the user's input,
 // something that is not here, or a failed verification was the reason.
 int failure_exit_code(const launch::RankError& error);

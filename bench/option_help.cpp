@@ -24,7 +24,10 @@ constexpr std::string_view kPurpose =
     "thing, times them, and writes one report.";
 
 constexpr std::string_view kPrecedence =
-    "Later wins: defaults, the configuration file, DDPBENCH_ variables, flags. Every option has a "
+    "LIST, and \",...\" in what a value looks like: several with commas, of which every "
+    "combination "
+    "that a strategy heeds is run. Later wins: defaults, the configuration file, DDPBENCH_ "
+    "variables, flags. Every option has a "
     "variable (--batch-size: DDPBENCH_BATCH_SIZE; on or off for switches; an empty one counts as "
     "not "
     "set) and, except --config, --help and --version, a key in configuration files (batch_size). "
@@ -36,6 +39,7 @@ struct Usage {
 };
 constexpr Usage kUsages[] = {
     {"ddpbench [OPTION]...", "compare strategies"},
+    {"ddpbench tune [OPTION]...", "find ddp's best bucket sizes for this network and machine"},
     {"ddpbench info", "version, what was built in, devices, libraries, limits"},
     {"ddpbench data list", "which data sets are there"},
     {"ddpbench data fetch NAME...", "download data sets"},

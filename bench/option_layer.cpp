@@ -102,8 +102,8 @@ void Layer::apply(Options& options) const {
   for (const OptionDefinition& definition : option_table())
     if (const Given* given = find(definition.name))
       set_value(options, definition, given->value, given->where);
-  if (batch != nullptr) options.global_batch_size.reset();
-  if (global != nullptr) options.batch_size.reset();
+  if (batch != nullptr) options.global_batch_sizes.clear();
+  if (global != nullptr) options.batch_sizes.clear();
 }
 
 Layer file_layer(const json& content, const std::string& origin, unsigned sources) {
@@ -129,8 +129,7 @@ Layer variable_layer(const ParseContext& context, Command command) {
     const std::string name = definition.variable();
     known.push_back(without_prefix(name));
     const char* text = context.get_variable(name.c_str());
-    if (text == nullptr || *text == '\0' || std::ranges::count(definition.commands, command) == 0)
-      continue;
+    if (text == nullptr || *text == '\0' || !definition.applies_to(command)) continue;
     layer.add(definition, {value_from_text(definition, text), name});
   }
   for (const std::string& name : context.variable_names) refuse_unknown_variable(name, known);

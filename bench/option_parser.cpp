@@ -33,6 +33,8 @@ struct Flags {
 
 const char* words_of(Command command) {
   switch (command) {
+    case Command::tune:
+      return "tune";
     case Command::info:
       return "info";
     case Command::data_list:
@@ -50,7 +52,7 @@ const char* words_of(Command command) {
 }
 
 [[noreturn]] void refuse_argument(const std::string& argument) {
-  std::vector<std::string> known = {"info", "data", "data list", "data fetch"};
+  std::vector<std::string> known = {"tune", "info", "data", "data list", "data fetch"};
   for (const SubcommandEntry& entry : subcommands()) known.push_back(entry.name);
   if (find_subcommand(argument) != nullptr) {
     throw ConfigError(
@@ -99,12 +101,13 @@ std::vector<std::string> normalized(const std::vector<std::string>& arguments) {
 class CommandLine {
  public:
   CommandLine() {
-    for (CLI::App* app : {&app_, info_, data_, list_, fetch_})
+    for (CLI::App* app : {&app_, tune_, info_, data_, list_, fetch_})
       app->set_help_flag();  // ours is an option
     app_.allow_extras();
     app_.require_subcommand(0, 1);
     for (const OptionDefinition& definition : option_table())
       if ((definition.sources & kFlag) != 0) add(definition);
+    tune_->fallthrough();
     info_->fallthrough();
     data_->fallthrough()->require_subcommand(0, 1);
     list_->fallthrough();
@@ -141,6 +144,7 @@ class CommandLine {
   }
 
   Command command() const {
+    if (tune_->parsed()) return Command::tune;
     if (info_->parsed()) return Command::info;
     if (list_->parsed()) return Command::data_list;
     if (fetch_->parsed()) return Command::data_fetch;
@@ -160,6 +164,7 @@ class CommandLine {
   }
 
   CLI::App app_;
+  CLI::App* tune_ = app_.add_subcommand("tune");
   CLI::App* info_ = app_.add_subcommand("info");
   CLI::App* data_ = app_.add_subcommand("data");
   CLI::App* list_ = data_->add_subcommand("list");
@@ -175,8 +180,7 @@ std::string only_value(const OptionDefinition& definition, const std::vector<std
       std::holds_alternative<std::vector<Injection> Options::*>(definition.member);
   if (values.size() > 1 && !repeatable)
     throw ConfigError(fmt::format("{} is given {} times; give it once{}.", definition.flag(),
-                                  values.size(),
-                                  definition.hint.starts_with("LIST") ? ", with commas" : ""));
+                                  values.size(), definition.is_list() ? ", with commas" : ""));
   return fmt::format("{}", fmt::join(values, ";"));
 }
 
@@ -185,13 +189,28 @@ Layer flag_layer(const Flags& flags) {
   for (const OptionDefinition& definition : option_table()) {
     const auto given = flags.values.find(definition.name);
     if (given == flags.values.end()) continue;
-    if (std::ranges::count(definition.commands, flags.command) == 0)
+    if (!definition.applies_to(flags.command))
       throw ConfigError(fmt::format("{} does not apply to `ddpbench {}`.", definition.flag(),
                                     words_of(flags.command)));
     layer.add(definition, {value_from_text(definition, only_value(definition, given->second)),
                            definition.flag()});
   }
   return layer;
+}
+
+// What tune takes in place of the configuration file's and the usual defaults: many short runs, and
+// lists that it fills itself where nobody gives them.
+void set_tune_defaults(Options& options) {
+  options.strategies = {"ddp"};
+  options.until_ci.reset();
+  options.save_model.clear();
+  options.order = "interleaved";
+  options.epochs = 1;
+  options.steps = 100;
+  options.repetitions = 3;
+  options.first_buckets_mb.clear();
+  options.bucket_caps_mb.clear();
+  options.overlaps.clear();
 }
 
 // The configuration file, from the highest layer that names one; an empty layer without.
@@ -217,11 +236,12 @@ ParsedCommand parse_command(const std::vector<std::string>& arguments,
   const Layer variables = variable_layer(context, flags.command);
   std::string config_path;
   config_layer(given, variables, context, config_path).apply(parsed.options);
+  if (flags.command == Command::tune) set_tune_defaults(parsed.options);
   variables.apply(parsed.options);
   given.apply(parsed.options);
   parsed.options.config_path = config_path;
-  if (!parsed.options.batch_size && !parsed.options.global_batch_size)
-    parsed.options.batch_size = kDefaultBatchSize;
+  if (parsed.options.batch_sizes.empty() && parsed.options.global_batch_sizes.empty())
+    parsed.options.batch_sizes = {kDefaultBatchSize};
   check_options(parsed.options);
   return parsed;
 }

@@ -19,11 +19,11 @@ using GetVariable = std::function<const char*(const char*)>;
 // Empty variables count as not set.
 using VariableNames = std::vector<std::string>;
 
-enum class Command : std::uint8_t { run, info, data_list, data_fetch, help, version };
+enum class Command : std::uint8_t { run, tune, info, data_list, data_fetch, help, version };
 
 struct ParsedCommand {
   Command command = Command::run;
-  Options options = {};                 // of run; data_dir also of data_*
+  Options options = {};                 // of run and tune; data_dir also of data_*
   std::vector<std::string> names = {};  // data fetch NAME...
   std::string text = {};                // help, version
 };

@@ -58,7 +58,22 @@ struct ValueSchema {
   Json operator()(std::vector<Injection> Options::*) const {
     return one_or_list(text_schema(rule), false);
   }
+  Json operator()(std::vector<bool> Options::*) const {
+    return one_or_list({{"type", "boolean"}}, true);
+  }
+  Json operator()(std::vector<int> Options::*) const {
+    return one_or_list(bounded("integer", rule), true);
+  }
+  Json operator()(std::vector<std::int64_t> Options::*) const {
+    return one_or_list(bounded("integer", rule), true);
+  }
+  Json operator()(std::vector<double> Options::*) const {
+    return one_or_list(bounded("number", rule), true);
+  }
   Json operator()(bool Options::*) const { return {{"type", "boolean"}}; }
+  Json operator()(std::optional<Percent> Options::*) const {
+    return {{"type", "string"}, {"pattern", "^[0-9.]+%$"}};
+  }
   Json operator()(double Options::*) const { return bounded("number", rule); }
   Json operator()(auto) const { return bounded("integer", rule); }
 };

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <string_view>
 
 namespace ddpbench::bench {
 
@@ -30,6 +31,14 @@ std::string OptionDefinition::variable() const {
 
 std::string OptionDefinition::canonical_key() const {
   return json_key.empty() ? fmt::format("/{}", with_underscores(name)) : json_key;
+}
+
+bool OptionDefinition::applies_to(Command command) const {
+  static constexpr std::string_view kDecidedByTune[] = {
+      "strategy", "resume", "until-ci", "max-repetitions", "max-minutes", "order", "save-model"};
+  if (std::ranges::count(commands, command) != 0) return true;
+  return command == Command::tune && std::ranges::count(commands, Command::run) != 0 &&
+         std::ranges::count(kDecidedByTune, name) == 0;
 }
 
 std::vector<std::string> OptionDefinition::file_keys() const {

@@ -22,10 +22,13 @@ struct GpuList {};
 struct NoMember {};
 
 // The member that an option sets; its type says how values are read.
-using Member = std::variant<NoMember, GpuList, std::string Options::*,
-                            std::vector<std::string> Options::*, std::vector<Injection> Options::*,
-                            bool Options::*, int Options::*, std::uint64_t Options::*,
-                            std::optional<std::int64_t> Options::*, double Options::*>;
+using Member =
+    std::variant<NoMember, GpuList, std::string Options::*, std::vector<std::string> Options::*,
+                 std::vector<Injection> Options::*, std::vector<bool> Options::*,
+                 std::vector<int> Options::*, std::vector<std::int64_t> Options::*,
+                 std::vector<double> Options::*, bool Options::*, int Options::*,
+                 std::uint64_t Options::*, std::optional<std::int64_t> Options::*,
+                 std::optional<Percent> Options::*, double Options::*>;
 
 // What a value must be, beyond its type.
 struct ValueRule {
@@ -43,21 +46,27 @@ enum Source : unsigned { kFlag = 1, kVariable = 2, kFile = 4, kAnywhere = 7 };
 struct OptionDefinition {
   std::string name;   // "batch-size"; of keys that only a file has "dataset.name"
   std::string group;  // heading in --help
-  std::string hint;   // what its value looks like, "N"; empty: a switch, on when named
-  std::string help;   // a sentence or two
+  // What its value looks like, "N", "N,..." for a list; empty: a switch, on when named.
+  std::string hint;
+  std::string help;  // a sentence or two
   Member member = NoMember{};
   ValueRule rule = {};
   std::string default_text = {};  // when the member's default does not say it
   std::string json_key = {};      // canonical JSON pointer, "/optimizer/lr"; empty: name with '_'
   unsigned sources = kAnywhere;
   std::vector<Command> commands = {Command::run};
+  // A list of one is shown and written as its value, without brackets.
+  bool bare_when_single = false;
 
   bool is_switch() const { return hint.empty(); }
+  bool is_list() const { return hint.starts_with("LIST") || hint.ends_with(",..."); }
   std::string flag() const;      // "--batch-size"
   std::string variable() const;  // "DDPBENCH_BATCH_SIZE"
   // JSON pointers of the configuration keys that set it, the canonical one last.
   std::vector<std::string> file_keys() const;
   std::string canonical_key() const;
+  // tune takes what run takes, but for what it decides itself (strategy, resume, ...).
+  bool applies_to(Command command) const;
 };
 
 const std::vector<OptionDefinition>& option_table();

@@ -26,6 +26,8 @@ struct Overloaded : Functions... {
 template <typename... Functions>
 Overloaded(Functions...) -> Overloaded<Functions...>;
 
+constexpr const char* kOrList = " (or a list of them)";
+
 std::string shown(const json& value) {
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
 }
@@ -63,11 +65,26 @@ json number_from_text(const std::string& text) {
   return text;
 }
 
+template <typename T>
+json numbers_from_text(const std::string& text) {
+  json list = json::array();
+  for (const std::string& part : split(text, ',')) list.push_back(number_from_text<T>(part));
+  return list;
+}
+
 json gpus_from_text(const std::string& text) {
   if (text == "all") return text;
+  return numbers_from_text<std::int64_t>(text);
+}
+
+json switch_from_text(const std::string& text) {
+  if (text == "on" || text == "off") return text == "on";
+  return text;
+}
+
+json switches_from_text(const std::string& text) {
   json list = json::array();
-  for (const std::string& part : split(text, ','))
-    list.push_back(number_from_text<std::int64_t>(part));
+  for (const std::string& part : split(text, ',')) list.push_back(switch_from_text(part));
   return list;
 }
 
@@ -127,6 +144,23 @@ std::vector<json> entries(const OptionDefinition& definition, const json& value,
   return {value.begin(), value.end()};
 }
 
+bool truth(const OptionDefinition& definition, const json& value, const std::string& where) {
+  if (!value.is_boolean()) refuse(definition, value, where);
+  return value.get<bool>();
+}
+
+// "2%".
+Percent percent(const OptionDefinition& definition, const json& value, const std::string& where) {
+  const auto text = value.is_string() ? value.get<std::string>() : std::string();
+  if (!text.ends_with('%')) refuse(definition, value, where);
+  const json number = number_from_text<double>(text.substr(0, text.size() - 1));
+  if (!number.is_number() || !within(definition.rule, number.get<double>()))
+    refuse(definition, value, where);
+  return {number.get<double>()};
+}
+
+std::string percent_text(const Percent& percent) { return fmt::format("{}%", percent.value); }
+
 template <typename T>
 void refuse_duplicates(const std::vector<T>& list, const std::string& where) {
   std::set<T> seen;
@@ -146,11 +180,13 @@ void set_gpus(Options& options, const OptionDefinition& definition, const json& 
   refuse_duplicates(options.gpus, where);
 }
 
-std::vector<std::string> names(const OptionDefinition& definition, const json& value,
-                               const std::string& where) {
-  std::vector<std::string> list;
+// Every entry as `read` takes it; no two the same.
+template <typename T, typename Read>
+std::vector<T> list_of(Read read, const OptionDefinition& definition, const json& value,
+                       const std::string& where) {
+  std::vector<T> list;
   for (const json& entry : entries(definition, value, where))
-    list.push_back(name_or_text(definition, entry, where));
+    list.push_back(read(definition, entry, where));
   refuse_duplicates(list, where);
   return list;
 }
@@ -165,6 +201,34 @@ std::vector<Injection> injections(const OptionDefinition& definition, const json
   return list;
 }
 
+// As get_value, but a list is always an array; an empty one is not set.
+json member_value(const Options& options, const OptionDefinition& definition) {
+  return std::visit(
+      Overloaded{
+          [&](NoMember) -> json { return nullptr; },
+          [&](GpuList) -> json { return options.gpus.empty() ? json("all") : json(options.gpus); },
+          [&](std::string Options::*member) -> json {
+            return (options.*member).empty() ? json(nullptr) : json(options.*member);
+          },
+          [&](std::vector<Injection> Options::*member) -> json {
+            json list = json::array();
+            for (const Injection& injection : options.*member) list.push_back(injection.text);
+            return list.empty() ? json(nullptr) : list;
+          },
+          [&](std::optional<std::int64_t> Options::*member) -> json {
+            return options.*member ? json(*(options.*member)) : json(nullptr);
+          },
+          [&](std::optional<Percent> Options::*member) -> json {
+            return options.*member ? json(percent_text(*(options.*member))) : json(nullptr);
+          },
+          [&](std::vector<std::int64_t> Options::*member) -> json {
+            return (options.*member).empty() ? json(nullptr) : json(options.*member);
+          },
+          [&](auto member) -> json { return options.*member; },
+      },
+      definition.member);
+}
+
 }  // namespace
 
 json value_from_text(const OptionDefinition& definition, const std::string& text) {
@@ -175,10 +239,14 @@ json value_from_text(const OptionDefinition& definition, const std::string& text
           [&](std::string Options::*) -> json { return text; },
           [&](std::vector<std::string> Options::*) -> json { return split(text, ','); },
           [&](std::vector<Injection> Options::*) -> json { return split(text, ';'); },
-          [&](bool Options::*) -> json {
-            if (text == "on" || text == "off") return text == "on";
-            return text;
+          [&](std::vector<bool> Options::*) { return switches_from_text(text); },
+          [&](std::vector<int> Options::*) { return numbers_from_text<std::int64_t>(text); },
+          [&](std::vector<std::int64_t> Options::*) {
+            return numbers_from_text<std::int64_t>(text);
           },
+          [&](std::vector<double> Options::*) { return numbers_from_text<double>(text); },
+          [&](bool Options::*) { return switch_from_text(text); },
+          [&](std::optional<Percent> Options::*) -> json { return text; },
           [&](int Options::*) { return number_from_text<std::int64_t>(text); },
           [&](std::uint64_t Options::*) { return number_from_text<std::uint64_t>(text); },
           [&](std::optional<std::int64_t> Options::*) {
@@ -199,14 +267,27 @@ void set_value(Options& options, const OptionDefinition& definition, const json&
             options.*member = name_or_text(definition, value, where);
           },
           [&](std::vector<std::string> Options::*member) {
-            options.*member = names(definition, value, where);
+            options.*member = list_of<std::string>(name_or_text, definition, value, where);
           },
           [&](std::vector<Injection> Options::*member) {
             options.*member = injections(definition, value, where);
           },
-          [&](bool Options::*member) {
-            if (!value.is_boolean()) refuse(definition, value, where);
-            options.*member = value.get<bool>();
+          [&](std::vector<bool> Options::*member) {
+            options.*member = list_of<bool>(truth, definition, value, where);
+          },
+          [&](std::vector<int> Options::*member) {
+            options.*member = list_of<int>(whole_number<int>, definition, value, where);
+          },
+          [&](std::vector<std::int64_t> Options::*member) {
+            options.*member =
+                list_of<std::int64_t>(whole_number<std::int64_t>, definition, value, where);
+          },
+          [&](std::vector<double> Options::*member) {
+            options.*member = list_of<double>(real_number, definition, value, where);
+          },
+          [&](bool Options::*member) { options.*member = truth(definition, value, where); },
+          [&](std::optional<Percent> Options::*member) {
+            options.*member = percent(definition, value, where);
           },
           [&](int Options::*member) {
             options.*member = whole_number<int>(definition, value, where);
@@ -223,24 +304,8 @@ void set_value(Options& options, const OptionDefinition& definition, const json&
 }
 
 json get_value(const Options& options, const OptionDefinition& definition) {
-  return std::visit(
-      Overloaded{
-          [&](NoMember) -> json { return nullptr; },
-          [&](GpuList) -> json { return options.gpus.empty() ? json("all") : json(options.gpus); },
-          [&](std::string Options::*member) -> json {
-            return (options.*member).empty() ? json(nullptr) : json(options.*member);
-          },
-          [&](std::vector<Injection> Options::*member) -> json {
-            json list = json::array();
-            for (const Injection& injection : options.*member) list.push_back(injection.text);
-            return list.empty() ? json(nullptr) : list;
-          },
-          [&](std::optional<std::int64_t> Options::*member) -> json {
-            return options.*member ? json(*(options.*member)) : json(nullptr);
-          },
-          [&](auto member) -> json { return options.*member; },
-      },
-      definition.member);
+  const json value = member_value(options, definition);
+  return definition.bare_when_single && value.size() == 1 ? value[0] : value;
 }
 
 std::string expectation(const OptionDefinition& definition) {
@@ -257,8 +322,19 @@ std::string expectation(const OptionDefinition& definition) {
           },
           [&](std::vector<std::string> Options::*) { return choice + " (or a list of them)"; },
           [&](std::vector<Injection> Options::*) -> std::string { return "faults as text"; },
+          [&](std::vector<bool> Options::*) -> std::string {
+            return "on or off (true or false in a configuration file), or both as a list";
+          },
+          [&](std::vector<int> Options::*) { return bounds(rule, "a whole number") + kOrList; },
+          [&](std::vector<std::int64_t> Options::*) {
+            return bounds(rule, "a whole number") + kOrList;
+          },
+          [&](std::vector<double> Options::*) { return bounds(rule, "a number") + kOrList; },
           [&](bool Options::*) -> std::string {
             return "on or off (true or false in a configuration file)";
+          },
+          [&](std::optional<Percent> Options::*) {
+            return bounds(rule, "a share such as 2%,") + "%";
           },
           [&](double Options::*) { return bounds(rule, "a number"); },
           [&](auto) { return bounds(rule, "a whole number"); },

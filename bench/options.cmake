@@ -19,5 +19,6 @@ set(DDPBENCH_BENCH_OPTION_SOURCES
   option_schema.cpp
   option_table.cpp
   option_value.cpp
-  options.cpp)
+  options.cpp
+  sweep_plan.cpp)
 set(DDPBENCH_BENCH_OPTION_LIBRARIES CLI11::CLI11 ddpbench_version)

@@ -9,34 +9,58 @@
 
 #include "bench/option_layer.h"
 #include "bench/option_value.h"
+#include "bench/sweep_plan.h"
 #include "kernels/runtime/error.h"
 
 namespace ddpbench::bench {
 
-std::int64_t run_count(const Options& options) {
-  const auto device_counts = options.all_gpus ? 1 : static_cast<std::int64_t>(options.gpus.size());
-  std::int64_t runs = 0;
-  for (const std::string& strategy : options.strategies)
-    runs += strategy == "single" ? 1 : device_counts;
-  return runs * options.repetitions;
+namespace {
+
+void check_saving(const Options& options) {
+  if (options.save_model.empty()) return;
+  const std::size_t runs =
+      plan_matrix(options).size() * static_cast<std::size_t>(options.repetitions);
+  if (runs > 1 || options.until_ci)
+    throw ConfigError(fmt::format(
+        "--save-model={}: this command makes {} runs, which would overwrite each other's weights. "
+        "Give one strategy, one number of devices, one value where a list could be, and one "
+        "repetition.",
+        options.save_model, options.until_ci ? "several" : std::to_string(runs)));
+}
+
+void check_global_batches(const Options& options) {
+  const bool several = std::ranges::any_of(
+      options.strategies, [](const std::string& name) { return name != "single"; });
+  if (!several) return;
+  for (const std::int64_t global : options.global_batch_sizes)
+    for (const int devices : options.gpus)
+      if (global % devices != 0)
+        throw ConfigError(fmt::format(
+            "--global-batch-size={} cannot be divided by --gpus={}: each of the {} devices must "
+            "get the same number of samples. The next size that can is {}.",
+            global, devices, devices, (global / devices + 1) * devices));
+}
+
+void check_limits(const Options& options) {
+  if (options.warmup_max_steps && *options.warmup_max_steps < options.warmup_steps)
+    throw ConfigError(fmt::format("--warmup-max-steps={} is below --warmup-steps={}.",
+                                  *options.warmup_max_steps, options.warmup_steps));
+  if (options.until_ci && options.max_repetitions < options.repetitions)
+    throw ConfigError(fmt::format("--max-repetitions={} is below --repetitions={}.",
+                                  options.max_repetitions, options.repetitions));
+}
+
+}  // namespace
+
+std::int64_t warmup_limit(const Options& options) {
+  if (options.warmup_steps == 0) return 0;  // no warm-up at all
+  return options.warmup_max_steps.value_or(kWarmupLimitFactor * options.warmup_steps);
 }
 
 void check_options(const Options& options) {
-  if (!options.save_model.empty() && run_count(options) > 1)
-    throw ConfigError(fmt::format(
-        "--save-model={}: this command makes {} runs, which would overwrite each other's weights. "
-        "Give one strategy, one number of devices and one repetition.",
-        options.save_model, run_count(options)));
-  const bool several = std::ranges::any_of(
-      options.strategies, [](const std::string& name) { return name != "single"; });
-  if (!options.global_batch_size || !several) return;
-  const std::int64_t global = *options.global_batch_size;
-  for (const int devices : options.gpus)
-    if (global % devices != 0)
-      throw ConfigError(fmt::format(
-          "--global-batch-size={} cannot be divided by --gpus={}: each of the {} devices must get "
-          "the same number of samples. The next size that can is {}.",
-          global, devices, devices, (global / devices + 1) * devices));
+  check_saving(options);
+  check_global_batches(options);
+  check_limits(options);
 }
 
 nlohmann::ordered_json to_json(const Options& options) {

@@ -31,7 +31,16 @@ struct Injection {
   bool operator==(const Injection&) const = default;
 };
 
+// A share, as people write it: "2%" is 2.
+struct Percent {
+  double value = 0;
+  bool operator==(const Percent&) const = default;
+};
+
 inline constexpr std::int64_t kDefaultBatchSize = 64;  // as configs/mnist.json
+inline constexpr std::int64_t kWarmupLimitFactor = 10;
+
+// Lists make a matrix of runs (bench/sweep_plan.h); a run's own Options hold one value each.
 
 struct Options {
   std::vector<std::string> strategies = {"single"};
@@ -40,13 +49,21 @@ struct Options {
   std::string config_path;       // as resolved; empty: none
   std::string device = "auto";   // auto | cpu | cuda
   std::string backend = "auto";  // auto | ring | nccl
-  // After parsing exactly one is set (kDefaultBatchSize per device when none was given).
-  std::optional<std::int64_t> batch_size;         // per device; weak scaling
-  std::optional<std::int64_t> global_batch_size;  // strong scaling
+  // After parsing exactly one is not empty (kDefaultBatchSize per device when none was given).
+  std::vector<std::int64_t> batch_sizes;         // per device; weak scaling
+  std::vector<std::int64_t> global_batch_sizes;  // strong scaling
   int epochs = 1;
   std::optional<std::int64_t> steps;  // an epoch, at most
-  int warmup_steps = 10;
+  int warmup_steps = 10;              // at least; the warm-up goes on until step times are steady
+  std::optional<std::int64_t> warmup_max_steps;  // not set: kWarmupLimitFactor x warmup_steps
   int repetitions = 1;
+  std::string order = "interleaved";  // interleaved | sequential
+  std::optional<Percent> until_ci;    // width of the interval that repetitions go on for
+  int max_repetitions = 30;           // with until_ci
+  double max_minutes = 0;             // with until_ci; 0: no limit
+  // Of tune: pairs of fresh runs that judge its candidate; the gain that is worth a recommendation.
+  int confirm_repetitions = 8;
+  std::optional<Percent> least_gain = Percent{1};
   std::uint64_t seed = 1;
   int threads_per_device = 1;
   std::string precision = "fp32";
@@ -54,16 +71,17 @@ struct Options {
   std::string optimizer = "sgd";
   std::string lr_scaling = "none";  // none | linear
   std::string last_batch = "pad";   // pad | drop
-  bool overlap = true;
-  double bucket_cap_mb = 25, first_bucket_mb = 1;  // MiB
-  int servers = 1;
-  std::string ps_update = "server";  // server | worker
+  std::vector<bool> overlaps = {true};
+  std::vector<double> bucket_caps_mb = {25}, first_buckets_mb = {1};  // MiB
+  std::vector<int> server_counts = {1};
+  std::vector<std::string> ps_updates = {"server"};  // server | worker
   int loader_workers = 1;
   int verify_steps = 3;
   bool observe = true;
   bool oversubscribe = false;
   double timeout_s = 300;
-  std::string json_path;  // empty: ddpbench-<UTC time>.json
+  std::string json_path;    // empty: ddpbench-<UTC time>.json
+  std::string resume_path;  // a report to complete; empty: none
   bool force = false;
   std::string save_model, load_model;
   std::string data_dir;  // empty: the default places
@@ -79,13 +97,12 @@ struct Options {
   bool operator==(const Options&) const = default;
 };
 
-// How many runs these options ask for: strategies x device counts x repetitions, where `single` has
-// one device count, and so has --gpus=all.
-std::int64_t run_count(const Options& options);
+// The warm-up's limit: --warmup-max-steps, or what it is without; 0 when warmup_steps is.
+std::int64_t warmup_limit(const Options& options);
 
-// What holds between options: a global batch that every device count divides, one run when weights
-// are saved. Throws ConfigError. The parser calls it; call it again once --gpus=all has become a
-// number.
+// What holds between options: global batches that every device count divides, one run when weights
+// are saved, limits that are not below what they limit. Throws ConfigError. The parser calls it;
+// call it again once --gpus=all has become a number.
 void check_options(const Options& options);
 
 // The resolved configuration as reports show it and workers read it, with the keys of a

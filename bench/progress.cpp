@@ -26,7 +26,7 @@ Progress::Style Progress::style_for_stdout(bool quiet) {
 void Progress::begin(const RunSpec& spec, const std::string& title) {
   title_ = title;
   total_ = total_steps(spec);
-  untimed_ = spec.is_reference() ? total_ : spec.verify_steps() + spec.options.warmup_steps;
+  timed_ = spec.is_reference() ? 0 : spec.options.epochs * spec.steps_per_epoch;
   steps_per_epoch_ = spec.steps_per_epoch;
   epochs_ = spec.options.epochs;
   global_batch_ = spec.global_batch();
@@ -40,11 +40,11 @@ void Progress::begin(const RunSpec& spec, const std::string& title) {
   }
 }
 
-std::string Progress::line(const launch::RankStatus& status) const {
+std::string Progress::line(const launch::RankStatus& status, std::int64_t timed) const {
   const auto step = static_cast<std::int64_t>(status.step);
+  const std::int64_t left = timed > 0 ? timed_ - timed : std::max(timed_, total_ - step);
   std::string text = fmt::format("{}: {}", title_, to_string(status.state));
   if (status.state == launch::RankState::training) {
-    const std::int64_t timed = std::max<std::int64_t>(0, step - untimed_);
     text += fmt::format(" epoch {}/{} step {}/{}", status.epoch + 1, epochs_,
                         std::min(timed - status.epoch * steps_per_epoch_ + 1, steps_per_epoch_),
                         steps_per_epoch_);
@@ -52,7 +52,7 @@ std::string Progress::line(const launch::RankStatus& status) const {
   if (rate_ > 0) {
     text +=
         fmt::format(", {:.0f} samples/s, ETA {:.0f} s", rate_ * static_cast<double>(global_batch_),
-                    static_cast<double>(std::max<std::int64_t>(0, total_ - step)) / rate_);
+                    static_cast<double>(left) / rate_);
   }
   return text;
 }
@@ -70,7 +70,7 @@ void Progress::update(const launch::RankChannels& channels) {
   }
   last_step_ = status.step;
   last_time_ = now;
-  const std::string text = line(status);
+  const std::string text = line(status, std::ssize(channels.steps(0)));
   if (style_ == Style::lines) {
     fmt::print("  {}\n", text);
   } else {

@@ -25,12 +25,12 @@ class Progress {
   void end();
 
  private:
-  std::string line(const launch::RankStatus& status) const;
+  std::string line(const launch::RankStatus& status, std::int64_t timed) const;
 
   Style style_;
   std::string title_;
-  std::int64_t total_ = 0;    // steps of the run
-  std::int64_t untimed_ = 0;  // verification and warm-up steps
+  std::int64_t total_ = 0;  // steps of the run, if the warm-up takes no more than it must
+  std::int64_t timed_ = 0;  // of them
   std::int64_t steps_per_epoch_ = 1;
   int epochs_ = 1;
   std::int64_t global_batch_ = 0;

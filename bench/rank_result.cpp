@@ -16,11 +16,13 @@ double number(const json& value) {
   return value.is_null() ? std::numeric_limits<double>::infinity() : value.get<double>();
 }
 
-json optional_number(const std::optional<double>& value) {
+template <typename T>
+json optional_value(const std::optional<T>& value) {
   return value ? json(*value) : json(nullptr);
 }
-std::optional<double> optional_number(const json& value) {
-  return value.is_null() ? std::nullopt : std::optional(value.get<double>());
+template <typename T>
+std::optional<T> optional_value(const json& value) {
+  return value.is_null() ? std::nullopt : std::optional(value.get<T>());
 }
 
 json to_json(const EpochResult& epoch) {
@@ -92,10 +94,12 @@ std::string to_json_text(const RankResult& result) {
                   {"devices", list(result.devices)},
                   {"parameters", result.parameters},
                   {"verification", list(result.verification)},
-                  {"verify_s", optional_number(result.verify_s)},
-                  {"warmup_s", optional_number(result.warmup_s)},
-                  {"train_s", optional_number(result.train_s)},
-                  {"evaluate_s", optional_number(result.evaluate_s)},
+                  {"verify_s", optional_value(result.verify_s)},
+                  {"warmup_s", optional_value(result.warmup_s)},
+                  {"train_s", optional_value(result.train_s)},
+                  {"evaluate_s", optional_value(result.evaluate_s)},
+                  {"warmup_steps", optional_value(result.warmup_steps)},
+                  {"warmup_steady", optional_value(result.warmup_steady)},
                   {"epochs", list(result.epochs)}};
   return j.dump();
 }
@@ -108,10 +112,12 @@ RankResult rank_result_from_text(const std::string& text) {
   for (const json& device : j.at("devices")) result.devices.push_back(device_from(device));
   j.at("parameters").get_to(result.parameters);
   for (const json& v : j.at("verification")) result.verification.push_back(verification_from(v));
-  result.verify_s = optional_number(j.at("verify_s"));
-  result.warmup_s = optional_number(j.at("warmup_s"));
-  result.train_s = optional_number(j.at("train_s"));
-  result.evaluate_s = optional_number(j.at("evaluate_s"));
+  result.verify_s = optional_value<double>(j.at("verify_s"));
+  result.warmup_s = optional_value<double>(j.at("warmup_s"));
+  result.train_s = optional_value<double>(j.at("train_s"));
+  result.evaluate_s = optional_value<double>(j.at("evaluate_s"));
+  result.warmup_steps = optional_value<std::int64_t>(j.at("warmup_steps"));
+  result.warmup_steady = optional_value<bool>(j.at("warmup_steady"));
   for (const json& epoch : j.at("epochs")) result.epochs.push_back(epoch_from(epoch));
   return result;
 }

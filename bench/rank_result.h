@@ -42,6 +42,8 @@ struct RankResult {
   std::vector<VerificationResult> verification;  // one a local replica; empty: not done
   // Seconds; empty until that part is done, train_s and evaluate_s until one epoch is.
   std::optional<double> verify_s, warmup_s, train_s, evaluate_s;
+  std::optional<std::int64_t> warmup_steps;  // taken; empty until they are
+  std::optional<bool> warmup_steady;         // empty: too few to say
   std::vector<EpochResult> epochs;
 };
 

@@ -11,6 +11,7 @@
 #include "kernels/runtime/cpu_device.h"
 #include "kernels/runtime/error.h"
 #include "parallel/comm/ring.h"
+#include "reports/steady.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -242,10 +243,45 @@ void RankSession::check_replicas_equal() {
 void RankSession::warm_up() {
   writer_.state(launch::RankState::warming_up);
   const double begin = devices_[0]->now_s();
-  steps(spec_.options.warmup_steps, false, 0);
+  result_.warmup_steps = warm_up_steps();
+  if (result_.warmup_steps >= static_cast<std::int64_t>(report::kFewestForSteady)) {
+    result_.warmup_steady = report::is_steady(warmup_step_s_);
+  }
   if (recorder_->last_step_s() > 0) recorder_->choose_interval(recorder_->last_step_s());
   strategy_->reset();
   result_.warmup_s = devices_[0]->now_s() - begin;
+}
+
+// Epochs follow each other when the warm-up is longer than one. Returns how many steps it took, the
+// same on all ranks.
+std::int64_t RankSession::warm_up_steps() {
+  const std::int64_t limit = warmup_limit(spec_.options);
+  warmup_step_s_.reserve(static_cast<std::size_t>(std::min<std::int64_t>(limit, 4096)));
+  std::int64_t done = 0;
+  for (int epoch = 0; done < limit; ++epoch) {
+    loader_->begin_epoch(epoch, std::min(limit - done, spec_.steps_per_epoch));
+    const std::int64_t end = std::min(limit, done + spec_.steps_per_epoch);
+    while (done < end) {
+      one_step(false, epoch);
+      warmup_step_s_.push_back(recorder_->last_step_s());
+      if (!warm_up_goes_on(++done)) return done;
+    }
+  }
+  return done;
+}
+
+// After `done` steps. Rank 0 looks every few steps whether its step times are steady, and tells the
+// others through the store: its steps wait for the slowest rank, as everyone's do, and ranks that
+// decided for themselves would wait for each other for ever. When nobody needs to look, all know.
+bool RankSession::warm_up_goes_on(std::int64_t done) {
+  constexpr std::int64_t kLookInterval = 5;
+  const auto first = std::max<std::int64_t>(spec_.options.warmup_steps, report::kFewestForSteady);
+  if (done >= warmup_limit(spec_.options)) return false;
+  if (done < first || (done - first) % kLookInterval != 0) return true;
+  if (world_ == nullptr) return !report::is_steady(warmup_step_s_);
+  const std::string key = fmt::format("warm_up/{}", done);
+  if (inputs_.rank == 0) inputs_.store->set(key, report::is_steady(warmup_step_s_) ? "end" : "go");
+  return inputs_.store->get(key, wait_limit_s(spec_.options)) == "go";
 }
 
 void RankSession::train() {
@@ -276,7 +312,7 @@ void RankSession::train_epoch(int epoch) {
   publish();
 }
 
-// Runs `count` steps; epochs follow each other when there are more than one has (warm-up).
+// Runs `count` steps; epochs follow each other when there are more than one has.
 void RankSession::steps(std::int64_t count, bool timed, int epoch) {
   for (std::int64_t done = 0; done < count; ++epoch) {
     const std::int64_t now = std::min(count - done, spec_.steps_per_epoch);

@@ -55,6 +55,8 @@ class RankSession {
   void check_replicas_equal();
   void compute_reference();
   void warm_up();
+  std::int64_t warm_up_steps();
+  bool warm_up_goes_on(std::int64_t done);
   void train();
   void train_epoch(int epoch);
   void evaluate(EpochResult& epoch);
@@ -79,6 +81,7 @@ class RankSession {
   std::unique_ptr<comm::Communicator> world_;
   std::vector<std::unique_ptr<comm::Communicator>> local_;
   std::vector<nn::NamedTensor> loaded_weights_;  // of --load-model
+  std::vector<double> warmup_step_s_;            // of this rank
   std::unique_ptr<StepRecorder> recorder_;
   std::unique_ptr<Stream> recorder_stream_;
   std::unique_ptr<Strategy> strategy_;

@@ -17,6 +17,7 @@
 #include "kernels/ops/backend.h"
 #include "kernels/runtime/error.h"
 #include "reports/metrics.h"
+#include "reports/repetitions.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -55,35 +56,52 @@ void check_output_file(const std::string& path, const char* option, bool force) 
 
 }  // namespace
 
-std::string choose_report_path(const Options& options) {
-  const std::string path = options.json_path.empty() ? default_report_path() : options.json_path;
-  report::check_report_path(path, options.force);
+ReportFile::ReportFile(const Options& options) : path_(options.json_path), replace_(options.force) {
+  if (path_.empty() && !options.resume_path.empty()) {
+    path_ = options.resume_path;
+    replace_ = true;  // what is written holds what was read
+  }
+  named_by_time_ = path_.empty();
+  if (named_by_time_) path_ = default_report_path();
+  report::check_report_path(path_, replace_);
   if (!options.save_model.empty()) {
     check_output_file(options.save_model, "--save-model", options.force);
   }
-  return path;
 }
+
+void ReportFile::save(const report::Report& report) {
+  const bool taken = !replace_ && named_by_time_ && std::filesystem::exists(path_);
+  if (taken) path_ = default_report_path();
+  report::write_report(report, path_, replace_);
+  replace_ = true;
+}
+
+std::string utc_timestamp() { return utc_now("%Y-%m-%dT%H:%M:%SZ"); }
 
 report::Report begin_report(const Options& options, std::vector<std::string> arguments) {
   report::Report report;
   report.argv = std::move(arguments);
-  report.started_at = utc_now("%Y-%m-%dT%H:%M:%SZ");
+  report.started_at = utc_timestamp();
   report.generator = generator();
   report.config_json = to_json(options).dump();
+  report.environment = capture_environment(process_variables(), ops::library_versions());
   return report;
 }
 
-void finish_report(report::Report& report, const Options& options, const std::string& path) {
-  report.environment = capture_environment(process_variables(), ops::library_versions());
-  report.finished_at = utc_now("%Y-%m-%dT%H:%M:%SZ");
+void complete_report(report::Report& report, const Options& options) {
+  report.finished_at = utc_timestamp();
   report::fill_scaling(report);
+  const bool wanted = options.until_ci.has_value();
+  report::fill_cells(report, wanted ? std::optional(options.until_ci->value / 100) : std::nullopt);
+}
+
+void finish_report(report::Report& report, const Options& options, ReportFile& file) {
+  complete_report(report, options);
   // The table first: whatever happens to the file, the results were seen.
   fmt::print("\n{}\n", report::render_table(report, terminal_width()));
   std::fflush(stdout);
-  const bool taken = options.json_path.empty() && std::filesystem::exists(path);
-  const std::string target = taken ? default_report_path() : path;
-  report::write_report(report, target, options.force);
-  fmt::print("report: {}\n", target);
+  file.save(report);
+  fmt::print("report: {}\n", file.path());
 }
 
 }  // namespace ddpbench::bench

@@ -11,6 +11,7 @@
 #include "bench/phase_figures.h"
 #include "bench/rank_result.h"
 #include "reports/metrics.h"
+#include "reports/steady.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -53,10 +54,21 @@ std::vector<double> step_times(std::span<const launch::StepRecord> steps) {
   return times;
 }
 
+// All workers took the same number of steps; rank 0 judged them.
+void fill_warmup(const Collected& all, report::Run& run) {
+  const RankResult& first = all.results.at(0);
+  run.step.warmup = static_cast<int>(first.warmup_steps.value_or(all.spec.options.warmup_steps));
+  run.step.warmup_steady = first.warmup_steady;
+  if (first.warmup_steady) return;
+  run.step.warmup_reason =
+      first.warmup_steps ? fmt::format("fewer than {} warm-up steps", report::kFewestForSteady)
+                         : "the run ended before the warm-up did";
+}
+
 void fill_steps(const Collected& all, report::Run& run) {
   std::vector<std::vector<double>> ranks;
   for (const auto& steps : all.steps) ranks.push_back(step_times(steps));
-  run.step.warmup = all.spec.options.warmup_steps;
+  fill_warmup(all, run);
   run.step.samples_s = report::slowest_rank_per_step(ranks);
   run.step.count = static_cast<std::int64_t>(run.step.samples_s.size());
   if (run.step.count == 0) {
@@ -72,7 +84,7 @@ void fill_steps(const Collected& all, report::Run& run) {
 
 // ps that updates on the servers has no optimizer phase of its own.
 void note_server_update(const RunSpec& spec, std::map<std::string, report::Figure>& phases) {
-  if (spec.cell.strategy != "ps" || spec.options.ps_update != "server") return;
+  if (spec.cell.strategy != "ps" || spec.cell.ps_update != "server") return;
   phases["optimizer_s"] =
       report::Figure::missing("the parameters are updated on the servers, within pull");
 }
@@ -294,19 +306,19 @@ report::Run planned_run(const RunSpec& spec) {
                    {"weight_decay", spec.options.weight_decay}};
   run.per_device_batch_size = spec.per_device_batch;
   run.global_batch_size = spec.global_batch();
-  run.scaling_mode = spec.options.global_batch_size ? "strong" : "weak";
+  run.scaling_mode = spec.options.global_batch_sizes.empty() ? "weak" : "strong";
   run.oversubscribed = spec.oversubscribed;
   run.dataset_name = spec.dataset.name;
   run.dataset_source = spec.dataset.source;
   run.train_samples = spec.dataset.train_samples;
   run.test_samples = spec.dataset.test_samples;
   if (run.strategy == "ddp") {
-    run.strategy_options = {{"overlap", spec.options.overlap ? "on" : "off"},
-                            {"first_bucket_mb", fmt::format("{}", spec.options.first_bucket_mb)},
-                            {"bucket_cap_mb", fmt::format("{}", spec.options.bucket_cap_mb)}};
+    run.strategy_options = {{"overlap", spec.cell.overlap ? "on" : "off"},
+                            {"first_bucket_mb", fmt::format("{}", spec.cell.first_bucket_mb)},
+                            {"bucket_cap_mb", fmt::format("{}", spec.cell.bucket_cap_mb)}};
   } else if (run.strategy == "ps") {
-    run.strategy_options = {{"overlap", spec.options.overlap ? "on" : "off"},
-                            {"ps_update", spec.options.ps_update}};
+    run.strategy_options = {{"overlap", spec.cell.overlap ? "on" : "off"},
+                            {"ps_update", spec.cell.ps_update}};
   }
   const auto processes = static_cast<int>(plan_strategy(strategy_config(spec)).processes.size());
   for (const Injection& injection : spec.options.injections) {

@@ -11,15 +11,14 @@ namespace ddpbench::bench {
 namespace {
 
 constexpr double kUnitRoundoffFp32 = 0x1p-24;
-constexpr std::int64_t kDefaultBatch = 64;  // per device
 
-std::int64_t per_device_batch(const Options& options, int devices) {
-  if (!options.global_batch_size) return options.batch_size.value_or(kDefaultBatch);
-  if (*options.global_batch_size % devices != 0) {
+std::int64_t per_device_batch(const Options& options, const RunCell& cell) {
+  if (options.global_batch_sizes.empty()) return cell.batch_size;
+  if (cell.batch_size % cell.world_size != 0) {
     throw ConfigError(fmt::format("--global-batch-size={} is not a multiple of {} devices",
-                                  *options.global_batch_size, devices));
+                                  cell.batch_size, cell.world_size));
   }
-  return *options.global_batch_size / devices;
+  return cell.batch_size / cell.world_size;
 }
 
 std::int64_t steps_per_epoch(const RunSpec& spec) {
@@ -33,30 +32,13 @@ bool is_multi_process(const RunCell& cell) {
 
 }  // namespace
 
-std::vector<RunCell> plan_cells(const Options& options) {
-  std::vector<RunCell> cells;
-  const auto add = [&](const std::string& strategy, int world_size) {
-    for (int r = 0; r < options.repetitions; ++r) {
-      cells.push_back({strategy, world_size, strategy == "ps" ? options.servers : 0, r});
-    }
-  };
-  const auto& strategies = options.strategies;
-  if (std::find(strategies.begin(), strategies.end(), "single") != strategies.end()) {
-    add("single", 1);
-  }
-  for (const std::string& strategy : strategies) {
-    if (strategy == "single") continue;
-    for (const int gpus : options.gpus) add(strategy, gpus);
-  }
-  return cells;
-}
-
 RunSpec make_run_spec(const Options& options, const RunCell& cell, const data::DatasetInfo& dataset,
                       const std::string& model_path, const CpuTopology& topology) {
   RunSpec spec;
-  spec.options = options;
+  spec.options = options_of_cell(options, cell);
   spec.cell = cell;
-  spec.per_device_batch = per_device_batch(options, cell.world_size);
+  spec.title = run_title(cell, options);
+  spec.per_device_batch = per_device_batch(options, cell);
   // Goyal et al. 2017: the learning rate grows with the global batch.
   spec.lr = options.lr_scaling == "linear" ? options.lr * cell.world_size : options.lr;
   spec.backend =
@@ -83,7 +65,13 @@ RunSpec reference_spec(const RunSpec& spec) {
   reference.cell.servers = 0;
   reference.options.injections.clear();
   reference.backend = "none";
+  reference.title =
+      fmt::format("reference of {} slices of {}", spec.cell.world_size, spec.per_device_batch);
   return reference;
+}
+
+ReferenceKey reference_key(const RunSpec& spec) {
+  return {spec.cell.world_size, spec.per_device_batch, spec.lr};
 }
 
 double tolerance_for(const RunSpec& spec, const nn::ModelSpec& model) {

@@ -4,6 +4,7 @@
 // From options to the runs of a report: which cells there are, and what each is made of.
 #pragma once
 
+#include <compare>
 #include <string>
 #include <vector>
 
@@ -13,10 +14,6 @@
 
 namespace ddpbench::bench {
 
-// Every strategy with every device count, repeated; `single` once, whatever --gpus lists, and
-// first, because it is the baseline.
-std::vector<RunCell> plan_cells(const Options& options);
-
 // Batches, learning rate, placement. Throws ConfigError: a global batch that the devices do not
 // divide, a data set smaller than a batch with --last-batch=drop. Descriptors are left at -1.
 RunSpec make_run_spec(const Options& options, const RunCell& cell, const data::DatasetInfo& dataset,
@@ -24,6 +21,16 @@ RunSpec make_run_spec(const Options& options, const RunCell& cell, const data::D
 
 // The reference that `spec` is verified against: one process, the same slices.
 RunSpec reference_spec(const RunSpec& spec);
+
+// What the reference of a run depends on, of all that differs between the runs of a sweep: runs of
+// equal keys share one.
+struct ReferenceKey {
+  int world_size = 1;  // slices
+  std::int64_t per_device_batch = 0;
+  double lr = 0;
+  auto operator<=>(const ReferenceKey&) const = default;
+};
+ReferenceKey reference_key(const RunSpec& spec);
 
 // The verification's tolerance for this run: metrics' bound for fp32 with the longest sum behind a
 // gradient element, global batch x output positions; 0 when verification is off.

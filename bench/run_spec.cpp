@@ -50,6 +50,30 @@ data::DatasetInfo dataset_from_json(const nlohmann::json& json) {
   return info;
 }
 
+nlohmann::json cell_json(const RunCell& cell) {
+  return {{"strategy", cell.strategy},
+          {"world_size", cell.world_size},
+          {"servers", cell.servers},
+          {"repetition", cell.repetition},
+          {"batch_size", cell.batch_size},
+          {"overlap", cell.overlap},
+          {"bucket_cap_mb", cell.bucket_cap_mb},
+          {"first_bucket_mb", cell.first_bucket_mb},
+          {"ps_update", cell.ps_update}};
+}
+
+RunCell cell_from_json(const nlohmann::json& json) {
+  return {.strategy = json.at("strategy"),
+          .world_size = json.at("world_size"),
+          .servers = json.at("servers"),
+          .repetition = json.at("repetition"),
+          .batch_size = json.at("batch_size"),
+          .overlap = json.at("overlap"),
+          .bucket_cap_mb = json.at("bucket_cap_mb"),
+          .first_bucket_mb = json.at("first_bucket_mb"),
+          .ps_update = json.at("ps_update")};
+}
+
 }  // namespace
 
 data::ShardedSampler make_sampler(const RunSpec& spec) {
@@ -70,20 +94,17 @@ StrategyConfig strategy_config(const RunSpec& spec) {
   config.per_device_batch = spec.per_device_batch;
   config.optimizer = {
       .lr = spec.lr, .momentum = spec.options.momentum, .weight_decay = spec.options.weight_decay};
-  config.overlap = spec.options.overlap;
-  config.first_bucket_bytes = mebibytes(spec.options.first_bucket_mb);
-  config.bucket_cap_bytes = mebibytes(spec.options.bucket_cap_mb);
-  config.ps_update = spec.options.ps_update == "worker" ? PsUpdate::worker : PsUpdate::server;
+  config.overlap = spec.cell.overlap;
+  config.first_bucket_bytes = mebibytes(spec.cell.first_bucket_mb);
+  config.bucket_cap_bytes = mebibytes(spec.cell.bucket_cap_mb);
+  config.ps_update = spec.cell.ps_update == "worker" ? PsUpdate::worker : PsUpdate::server;
   if (!spec.is_reference()) config.faults = planted_faults(spec.options.injections);
   return config;
 }
 
 nlohmann::json to_json(const RunSpec& spec) {
   return {{"options", to_json(spec.options)},
-          {"strategy", spec.cell.strategy},
-          {"world_size", spec.cell.world_size},
-          {"servers", spec.cell.servers},
-          {"repetition", spec.cell.repetition},
+          {"cell", cell_json(spec.cell)},
           {"per_device_batch", spec.per_device_batch},
           {"lr", spec.lr},
           {"backend", spec.backend},
@@ -101,10 +122,7 @@ nlohmann::json to_json(const RunSpec& spec) {
 RunSpec run_spec_from_json(const nlohmann::json& json) {
   RunSpec spec;
   spec.options = options_from_json(json.at("options"));
-  json.at("strategy").get_to(spec.cell.strategy);
-  json.at("world_size").get_to(spec.cell.world_size);
-  json.at("servers").get_to(spec.cell.servers);
-  json.at("repetition").get_to(spec.cell.repetition);
+  spec.cell = cell_from_json(json.at("cell"));
   json.at("per_device_batch").get_to(spec.per_device_batch);
   json.at("lr").get_to(spec.lr);
   json.at("backend").get_to(spec.backend);

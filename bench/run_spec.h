@@ -10,23 +10,17 @@
 #include <vector>
 
 #include "bench/options.h"
+#include "bench/sweep_plan.h"
 #include "datasets/dataset.h"
 #include "datasets/sharded_sampler.h"
 #include "parallel/strategy.h"
 
 namespace ddpbench::bench {
 
-// One cell of the comparison.
-struct RunCell {
-  std::string strategy;  // "reference" for the run that others are verified against
-  int world_size = 1;    // training replicas
-  int servers = 0;
-  int repetition = 0;
-};
-
 struct RunSpec {
-  Options options;
+  Options options;  // of this cell: no list has more than one entry
   RunCell cell;
+  std::string title;  // for people; stays with the supervisor
   std::int64_t per_device_batch = 0;
   double lr = 0;           // after --lr-scaling
   std::string backend;     // resolved: "ring"; "none" for one process

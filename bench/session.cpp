@@ -4,60 +4,60 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "bench/data_places.h"
 #include "bench/interrupt.h"
-#include "bench/launch_run.h"
-#include "bench/report_output.h"
+#include "bench/resume.h"
 #include "bench/run_collector.h"
-#include "kernels/nn/model_spec.h"
 #include "kernels/runtime/error.h"
+#include "reports/repetitions.h"
+#include "reports/report_reader.h"
 
 namespace ddpbench::bench {
 namespace {
 
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+std::optional<double> step_time(const report::Run& run) {
+  if (run.status != report::Status::ok || !run.step.time_s) return std::nullopt;
+  return run.step.time_s->median;
 }
 
-report::ErrorInfo reference_error(const launch::RunFailure& failure) {
-  report::ErrorInfo error;
-  error.kind = failure.error.kind;
-  error.message = "the reference to verify against failed: " + failure.error.message;
-  if (failure.signal != 0) error.signal = failure.signal;
-  return error;
+std::vector<std::size_t> all_of(std::size_t count) {
+  std::vector<std::size_t> indices(count);
+  std::iota(indices.begin(), indices.end(), std::size_t{0});
+  return indices;
 }
 
 }  // namespace
 
 Session::Session(Options options, std::vector<std::string> arguments)
-    : options_(std::move(options)),
-      topology_(read_cpu_topology()),
-      progress_(Progress::style_for_stdout(options_.quiet)) {
+    : options_(std::move(options)), topology_(read_cpu_topology()) {
+  resolve_options();
+  std::optional<report::Report> earlier;
+  if (!options_.resume_path.empty()) earlier = report::read_report(options_.resume_path);
+  if (!options_.dry_run) file_ = ReportFile(options_);
+  report_ = begin_report(options_, std::move(arguments));
+  executor_.emplace(options_, topology_);
+  cells_ = plan_matrix(options_);
+  for (const RunCell& cell : cells_)
+    executor_->plan(cell);  // every one, before the first is started
+  if (earlier) adopt(std::move(*earlier));
+  if (!device_note_.empty()) fmt::print("{}\n", device_note_);
+  fmt::print("{}\n", data_note(executor_->dataset(), options_));
+  if (!options_.dry_run) executor_->decode();
+}
+
+void Session::resolve_options() {
   const DeviceChoice choice = choose_device(options_);
   if (options_.all_gpus) {
     options_.gpus = {static_cast<int>(topology_.cores.size())};
     check_options(options_);  // what depends on the number of devices is known only now
   }
   options_.device = choice.device;
+  device_note_ = choice.note;
   if (options_.backend == "auto") options_.backend = "ring";
-  if (!options_.dry_run) report_path_ = choose_report_path(options_);
-  report_ = begin_report(options_, std::move(arguments));
-  model_path_ = find_model(options_.model);
-  model_ = nn::load_model_file(model_path_);
-  const auto source = open_data(options_);
-  dataset_info_ = source->info();
-  check_dataset_fits(model_, dataset_info_, model_path_);
-  for (const RunCell& cell : plan_cells(options_)) {  // every cell, before the first is started
-    make_run_spec(options_, cell, dataset_info_, model_path_, topology_);
-  }
-  if (!choice.note.empty()) fmt::print("{}\n", choice.note);
-  fmt::print("{}\n", data_note(dataset_info_, options_));
-  if (options_.dry_run) return;
-  dataset_ = SharedMemory::create("ddpbench-dataset", dataset_info_.decoded_bytes());
-  source->decode(dataset_.view().as<std::byte>());
 }
 
 int Session::run() {
@@ -65,100 +65,125 @@ int Session::run() {
     print_plan();
     return 0;
   }
+  SweepSchedule schedule(all_of(cells_.size()), schedule_policy(options_));
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    if (const auto step_s = step_time(report_.runs[i])) schedule.record(slots_[i], step_s);
+  }
+  sweep(schedule);
+  return finish();
+}
+
+bool Session::sweep(SweepSchedule& schedule) {
   catch_interrupts();
-  for (const RunCell& cell : plan_cells(options_)) {
-    report_.runs.push_back(run_cell(cell));
-    const report::Run& run = report_.runs.back();
-    if (run.status == report::Status::failed && !report_.error) report_.error = run.error;
-    if (run.status == report::Status::interrupted) {
-      interrupted_ = true;
-      break;
-    }
-  }
-  report_.status = interrupted_          ? report::Status::interrupted
-                   : exit_codes_.empty() ? report::Status::ok
-                                         : report::Status::failed;
-  finish_report(report_, options_, report_path_);
-  return exit_code();
-}
-
-// A run that cannot even be started is a failed run among the others.
-report::Run Session::run_cell(const RunCell& cell) {
-  RunSpec spec = make_run_spec(options_, cell, dataset_info_, model_path_, topology_);
-  try {
-    return run_spec(spec);
-  } catch (const Error& error) {
-    report::Run run = planned_run(spec);
-    run.status = report::Status::failed;
-    run.error.emplace();
-    run.error->kind = error.kind();
-    run.error->message = error.what();
-    exit_codes_.push_back(error.exit_code());
-    fmt::print(stderr, "ddpbench: {}: {}\n", run_title(cell, options_.repetitions), error.what());
-    return run;
-  }
-}
-
-report::Run Session::run_spec(RunSpec& spec) {
   const auto begin = std::chrono::steady_clock::now();
-  spec.verification_tolerance = tolerance_for(spec, model_);
-  spec.dataset_fd = dataset_.fd();
-  std::optional<launch::RunFailure> failure;
-  spec.reference_fd = reference_for(spec, failure);
-  if (failure || interrupt_requested()) {
-    report::Run run = planned_run(spec);
-    run.status = failure ? report::Status::failed : report::Status::interrupted;
-    run.time.total_s = report::Figure::of(seconds_since(begin));
-    if (failure) {
-      run.error = reference_error(*failure);
-      exit_codes_.push_back(failure_exit_code(failure->error));
-      fmt::print(stderr, "ddpbench: {}\n", run.error->message);
-    }
-    return run;
+  const auto elapsed_s = [begin] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
+  while (const auto slot = schedule.next(elapsed_s())) {
+    RunCell cell = cells_[slot->cell];
+    cell.repetition = slot->repetition;
+    report::Run run = executor_->run(cell);
+    run.sequence = next_sequence_++;
+    schedule.record(*slot, step_time(run));
+    interrupted_ = run.status == report::Status::interrupted;
+    place(*slot, std::move(run));
+    if (interrupted_) return false;
+    save_partial();
   }
-  launch::RankChannels channels = launch::RankChannels::create(channel_layout(spec, model_));
-  const launch::SuperviseResult result = launch_run(spec, channels, progress_);
-  report::Run run = collect_run(spec, channels, result);
-  run.time.total_s = report::Figure::of(seconds_since(begin));
-  if (result.failure) {
-    exit_codes_.push_back(failure_exit_code(result.failure->error));
-    fmt::print(stderr, "ddpbench: {}: {}\n", run_title(spec.cell, options_.repetitions),
-               result.failure->error.message);
-  }
-  return run;
+  return true;
 }
 
-int Session::reference_for(const RunSpec& spec, std::optional<launch::RunFailure>& failure) {
-  if (options_.verify_steps == 0 || spec.cell.strategy == "single") return -1;
-  const auto known = references_.find(spec.cell.world_size);
-  if (known != references_.end()) return known->second.fd();
-  auto weights = ReferenceWeights::create(model_.parameter_count());
-  RunSpec reference = reference_spec(spec);
-  reference.reference_fd = weights.fd();
-  launch::RankChannels channels = launch::RankChannels::create(channel_layout(reference, model_));
-  const auto result = launch_run(reference, channels, progress_);
-  if (result.failure) failure = result.failure;
-  if (result.interrupted || result.failure) return -1;
-  const int fd = weights.fd();
-  references_.emplace(spec.cell.world_size, std::move(weights));
-  return fd;
+const report::Run* Session::find(Slot slot) const {
+  const auto at = std::ranges::find(slots_, slot);
+  return at == slots_.end() ? nullptr
+                            : &report_.runs[static_cast<std::size_t>(at - slots_.begin())];
+}
+
+// Keeps the runs of `earlier`; those that are not ok stay until they are made again.
+void Session::adopt(report::Report earlier) {
+  check_resumable(earlier, report_, options_.resume_path);
+  for (std::size_t i = 0; i < earlier.runs.size(); ++i) {
+    report::Run& run = earlier.runs[i];
+    if (run.dataset_source != executor_->dataset().source) {
+      throw ConfigError(fmt::format("--resume={}: the data set was {}, is {}", options_.resume_path,
+                                    run.dataset_source, executor_->dataset().source));
+    }
+    next_sequence_ = std::max(next_sequence_, run.sequence.value_or(static_cast<int>(i)) + 1);
+    const Slot slot{cell_of(run, i), run.repetition};
+    place(slot, std::move(run));
+  }
+  report_.started_at = earlier.started_at;
+  const auto kept = std::ranges::count_if(
+      report_.runs, [](const report::Run& run) { return step_time(run).has_value(); });
+  fmt::print("resuming {}: {} of its {} runs are kept\n", options_.resume_path, kept,
+             report_.runs.size());
+}
+
+std::size_t Session::cell_of(const report::Run& run, std::size_t index) const {
+  for (std::size_t c = 0; c < cells_.size(); ++c) {
+    if (report::same_cell(planned_run(executor_->plan(cells_[c])), run)) return c;
+  }
+  throw ConfigError(fmt::format("--resume={}: /runs/{} is none of the runs of this command",
+                                options_.resume_path, index));
+}
+
+void Session::place(Slot slot, report::Run run) {
+  const auto at = std::ranges::lower_bound(slots_, slot);
+  const auto index = at - slots_.begin();
+  if (at != slots_.end() && *at == slot) {
+    report_.runs[static_cast<std::size_t>(index)] = std::move(run);
+  } else {
+    slots_.insert(at, slot);
+    report_.runs.insert(report_.runs.begin() + index, std::move(run));
+  }
+}
+
+// The report's status from its runs; one that has not ended counts as interrupted.
+void Session::settle(bool ended) {
+  const report::Run* first = nullptr;
+  for (const report::Run& run : report_.runs) {
+    if (run.status == report::Status::failed &&
+        (first == nullptr || run.sequence < first->sequence)) {
+      first = &run;
+    }
+  }
+  report_.error = first != nullptr ? first->error : std::nullopt;
+  report_.status = !ended || interrupted_ ? report::Status::interrupted
+                   : first != nullptr     ? report::Status::failed
+                                          : report::Status::ok;
+}
+
+// A disk that is full now may not be at the end: the sweep goes on.
+void Session::save_partial() {
+  settle(false);
+  complete_report(report_, options_);
+  try {
+    file_.save(report_);
+  } catch (const Error& error) {
+    if (!warned_) fmt::print(stderr, "ddpbench: {}; going on\n", error.what());
+    warned_ = true;
+  }
+}
+
+int Session::finish() {
+  settle(true);
+  finish_report(report_, options_, file_);
+  if (interrupted_) return 130;
+  return executor_->exit_codes().empty() ? 0 : executor_->exit_codes().front();
 }
 
 void Session::print_plan() const {
-  fmt::print("model: {} ({} parameters), {}\n", model_.name, model_.parameter_count(), model_path_);
-  for (const RunCell& cell : plan_cells(options_)) {
-    const RunSpec spec = make_run_spec(options_, cell, dataset_info_, model_path_, topology_);
-    fmt::print("{}: batch {} per device, {} global, {} epochs of {} steps{}\n",
-               run_title(cell, options_.repetitions), spec.per_device_batch, spec.global_batch(),
-               options_.epochs, spec.steps_per_epoch,
-               spec.oversubscribed ? ", oversubscribed" : "");
+  fmt::print("model: {} ({} parameters), {}\n", model().name, model().parameter_count(),
+             executor_->model_path());
+  for (RunCell cell : cells_) {
+    for (cell.repetition = 0; cell.repetition < options_.repetitions; ++cell.repetition) {
+      const RunSpec spec = executor_->plan(cell);
+      fmt::print("{}: batch {} per device, {} global, {} epochs of {} steps{}\n", spec.title,
+                 spec.per_device_batch, spec.global_batch(), options_.epochs, spec.steps_per_epoch,
+                 spec.oversubscribed ? ", oversubscribed" : "");
+    }
   }
   fmt::print("configuration: {}\n", to_json(options_).dump(2));
-}
-
-int Session::exit_code() const {
-  if (interrupted_) return 130;
-  return exit_codes_.empty() ? 0 : exit_codes_.front();
 }
 
 }  // namespace ddpbench::bench

@@ -2,22 +2,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Session: the supervisor of one command. Checks everything that can be checked before training,
-// decodes the data set, starts every run in fresh processes, collects, and writes the report. It
-// never opens a device.
+// makes the runs of a sweep in the order of its schedule, and writes the report, also after every
+// run, so that whatever ends this process loses at most one.
 #pragma once
 
-#include <map>
+#include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "bench/options.h"
-#include "bench/progress.h"
-#include "bench/reference_weights.h"
-#include "bench/run_plan.h"
+#include "bench/report_output.h"
+#include "bench/run_executor.h"
+#include "bench/sweep_schedule.h"
 #include "kernels/runtime/cpu_topology.h"
-#include "kernels/runtime/shared_memory.h"
-#include "parallel/launch/supervisor.h"
 #include "reports/report.h"
 
 namespace ddpbench::bench {
@@ -26,31 +24,44 @@ class Session {
  public:
   // Throws ConfigError or UnavailableError for what cannot work, before anything is started.
   Session(Options options, std::vector<std::string> arguments);
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
 
   // Runs everything; returns the command's exit code. Prints progress, table and the report's path.
   int run();
 
+  // run() in parts, for commands that sweep more than once.
+  const Options& options() const { return options_; }
+  const nn::ModelSpec& model() const { return executor_->model(); }
+  const std::vector<RunCell>& cells() const { return cells_; }
+  // Makes the runs that `schedule`, over indices into cells(), asks for; false when interrupted.
+  bool sweep(SweepSchedule& schedule);
+  // The run of a slot; null when it was not made.
+  const report::Run* find(Slot slot) const;
+  report::Report& report() { return report_; }
+  int finish();
+
  private:
-  report::Run run_cell(const RunCell& cell);
-  report::Run run_spec(RunSpec& spec);
-  // The reference that `spec` is verified against, computed once for all runs that share it; -1
-  // when the run needs none or it was interrupted. `failure` is set when it could not be computed.
-  int reference_for(const RunSpec& spec, std::optional<launch::RunFailure>& failure);
   void print_plan() const;
-  int exit_code() const;
+  void resolve_options();
+  void adopt(report::Report earlier);
+  // The index of the cell that `run` is of. Throws ConfigError when there is none.
+  std::size_t cell_of(const report::Run& run, std::size_t index) const;
+  void place(Slot slot, report::Run run);
+  void settle(bool ended);
+  void save_partial();
 
   Options options_;
   CpuTopology topology_;
-  std::string report_path_;
-  std::string model_path_;
-  nn::ModelSpec model_;
-  data::DatasetInfo dataset_info_;
-  SharedMemory dataset_;
-  Progress progress_;
-  std::map<int, ReferenceWeights> references_;  // by world size
+  std::string device_note_;
+  ReportFile file_;
+  std::optional<RunExecutor> executor_;
+  std::vector<RunCell> cells_;
   report::Report report_;
-  std::vector<int> exit_codes_;  // of failed runs, in order
+  std::vector<Slot> slots_;  // of the report's runs, which are sorted by them
+  int next_sequence_ = 0;
   bool interrupted_ = false;
+  bool warned_ = false;  // that the report cannot be saved
 };
 
 }  // namespace ddpbench::bench

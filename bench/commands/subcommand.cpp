@@ -60,10 +60,10 @@ std::string normalized(const std::string& argument, const SubcommandEntry& entry
   const std::string name = with_dashes(argument.substr(2, equals - 2));
   if (std::ranges::find(known, name) == known.end()) {
     const auto near = nearest_name(name, known);
-    throw ConfigError(fmt::format("{0}: --{1}: unknown option.{2} `ddpbench {0} --help` "
-                                  "lists them all.",
-                                  entry.name, name,
-                                  near ? fmt::format(" Did you mean '--{}'?", *near) : ""));
+    throw ConfigError(
+        fmt::format("{0}: --{1}: unknown option.{2} `ddpbench {0} --help` "
+                    "lists them all.",
+                    entry.name, name, near ? fmt::format(" Did you mean '--{}'?", *near) : ""));
   }
   return "--" + name + argument.substr(equals);
 }
@@ -96,8 +96,8 @@ int run_subcommand(const SubcommandEntry& entry, const std::vector<std::string>&
     fmt::print("{}", subcommand_help(entry));
     return 0;
   } catch (const CLI::ParseError& error) {
-    throw ConfigError(fmt::format("{0}: {1}. `ddpbench {0} --help` shows the usage.",
-                                  entry.name, error.what()));
+    throw ConfigError(
+        fmt::format("{0}: {1}. `ddpbench {0} --help` shows the usage.", entry.name, error.what()));
   }
   return application.command->run();
 }

@@ -19,7 +19,7 @@ using testing::HasSubstr;
 using Variables = std::map<std::string, std::string>;
 
 constexpr const char* kConfig = R"({
-  "model": "lenet5", "batch_size": 8, "epochs": 1, "steps": 6, "warmup_steps": 1,
+  "model": "lenet5", "batch_size": 8, "epochs": 1, "steps": 6, "warmup_steps": 1, "warmup_max_steps": 1,
   "verify_steps": 2, "timeout": 30,
   "dataset": {"name": "mnist", "on_missing": "synthesize", "mean": 0.1307, "std": 0.3081}})";
 

@@ -11,6 +11,9 @@ ddpbench_add_tests(bench_options_tests
     options_name_test.cpp
     options_round_trip_test.cpp
     options_value_test.cpp
+    sweep_plan_test.cpp
+    sweep_schedule_test.cpp
+    resume_test.cpp
   LIBRARIES ddpbench::bench ddpbench_schema_validator)
 target_compile_definitions(bench_options_tests PRIVATE
   DDPBENCH_TEST_SOURCE_DIR="${PROJECT_SOURCE_DIR}"

@@ -63,7 +63,7 @@ TEST_F(ConfigFile, SetsOptionsAndItsOwnKeys) {
   EXPECT_THAT(read.strategies, ElementsAre("ddp", "ps"));
   EXPECT_THAT(read.gpus, ElementsAre(1, 2));
   EXPECT_EQ(read.model, "lenet5");
-  EXPECT_EQ(read.bucket_cap_mb, 2.5);
+  EXPECT_THAT(read.bucket_caps_mb, ElementsAre(2.5));
   EXPECT_EQ(read.dataset, "fashion");
   EXPECT_EQ(read.on_missing, "error");
   EXPECT_EQ(read.dataset_mean, -0.5);
@@ -71,7 +71,7 @@ TEST_F(ConfigFile, SetsOptionsAndItsOwnKeys) {
   EXPECT_EQ(read.lr, 0.5);
   EXPECT_EQ(read.momentum, 0);
   EXPECT_EQ(read.weight_decay, 0.1);
-  EXPECT_FALSE(read.overlap);
+  EXPECT_THAT(read.overlaps, ElementsAre(false));
   EXPECT_TRUE(read.force);
   EXPECT_EQ(read.injections.size(), 1U);
 }

@@ -102,7 +102,7 @@ TEST(ShippedConfigurations, MnistIsTheNotebooksTraining) {
   Options expected;
   expected.config_path = kConfigs + "/mnist.json";
   expected.model = "simple_cnn";
-  expected.batch_size = 64;
+  expected.batch_sizes = {64};
   expected.epochs = 5;
   expected.lr = 0.01;
   expected.momentum = 0.9;

@@ -12,11 +12,13 @@ namespace ddpbench::bench {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 TEST(OptionLayers, WithoutAnythingTheDefaultsHold) {
   Options expected;
-  expected.batch_size = kDefaultBatchSize;
+  expected.batch_sizes = {kDefaultBatchSize};
   EXPECT_EQ(options_of({}), expected);
 }
 
@@ -26,11 +28,11 @@ TEST(OptionLayers, EachLayerReplacesTheOneBefore) {
   const World world{{{"DDPBENCH_SEED", "30"}, {"DDPBENCH_SERVERS", "3"}, {"DDPBENCH_LR", "0.3"}},
                     {folder.path()}};
   const Options options = options_of({"--config=c", "--servers=4"}, world);
-  EXPECT_EQ(options.repetitions, 1);  // default
-  EXPECT_EQ(options.epochs, 2);       // file
-  EXPECT_EQ(options.seed, 30U);       // variable over file
-  EXPECT_EQ(options.lr, 0.3);         // variable over the file's nested key
-  EXPECT_EQ(options.servers, 4);      // flag over variable over file
+  EXPECT_EQ(options.repetitions, 1);                   // default
+  EXPECT_EQ(options.epochs, 2);                        // file
+  EXPECT_EQ(options.seed, 30U);                        // variable over file
+  EXPECT_EQ(options.lr, 0.3);                          // variable over the file's nested key
+  EXPECT_THAT(options.server_counts, ElementsAre(4));  // flag over variable over file
 }
 
 TEST(OptionLayers, AVariableNamesTheConfigurationUnlessAFlagDoes) {
@@ -48,8 +50,8 @@ TEST(OptionLayers, ASwitchCanBeTurnedOffAgain) {
   EXPECT_TRUE(options_of({}, world).quiet);
   EXPECT_FALSE(options_of({"--quiet=off"}, world).quiet);
   EXPECT_TRUE(options_of({"--quiet"}).quiet);
-  EXPECT_FALSE(options_of({}, world).overlap);
-  EXPECT_TRUE(options_of({"--overlap=on"}, world).overlap);
+  EXPECT_THAT(options_of({}, world).overlaps, ElementsAre(false));
+  EXPECT_THAT(options_of({"--overlap=on"}, world).overlaps, ElementsAre(true));
 }
 
 TEST(OptionLayers, AnEmptyVariableCountsAsNotSet) {
@@ -78,13 +80,13 @@ TEST(OptionLayers, ABatchSizeReplacesTheOtherOneOfALowerLayer) {
   folder.write("c.json", R"({"batch_size": 8})");
   const World world{{}, {folder.path()}};
   const Options strong = options_of({"--config=c", "--global-batch-size=32"}, world);
-  EXPECT_EQ(strong.batch_size, std::nullopt);
-  EXPECT_EQ(strong.global_batch_size, 32);
+  EXPECT_THAT(strong.batch_sizes, IsEmpty());
+  EXPECT_THAT(strong.global_batch_sizes, ElementsAre(32));
   const World variable{{{"DDPBENCH_GLOBAL_BATCH_SIZE", "32"}}, {folder.path()}};
-  EXPECT_EQ(options_of({"--config=c"}, variable).batch_size, std::nullopt);
+  EXPECT_THAT(options_of({"--config=c"}, variable).batch_sizes, IsEmpty());
   const Options weak = options_of({"--config=c", "--batch-size=16"}, variable);
-  EXPECT_EQ(weak.batch_size, 16);
-  EXPECT_EQ(weak.global_batch_size, std::nullopt);
+  EXPECT_THAT(weak.batch_sizes, ElementsAre(16));
+  EXPECT_THAT(weak.global_batch_sizes, IsEmpty());
 }
 
 TEST(OptionLayers, AGlobalBatchMustBeDivisibleByEveryDeviceCount) {
@@ -94,8 +96,29 @@ TEST(OptionLayers, AGlobalBatchMustBeDivisibleByEveryDeviceCount) {
             3U);
 }
 
+TEST(OptionLayers, EveryGlobalBatchOfAListMustBeDivisible) {
+  EXPECT_THAT(refusal({"--strategy=ddp", "--gpus=2", "--global-batch-size=64,65"}),
+              HasSubstr("--global-batch-size=65"));
+}
+
+TEST(OptionLayers, LimitsMustNotBeBelowWhatTheyLimit) {
+  EXPECT_THAT(refusal({"--warmup-steps=5", "--warmup-max-steps=4"}),
+              HasSubstr("--warmup-max-steps=4"));
+  EXPECT_THAT(refusal({"--until-ci=2%", "--repetitions=8", "--max-repetitions=7"}),
+              HasSubstr("--max-repetitions=7"));
+  EXPECT_EQ(options_of({"--repetitions=100"}).repetitions, 100);  // no limit without --until-ci
+}
+
+TEST(OptionLayers, SavedWeightsNeedOneRun) {
+  EXPECT_THAT(refusal({"--save-model=m.safetensors", "--batch-size=8,16"}), HasSubstr("2 runs"));
+  EXPECT_THAT(refusal({"--save-model=m.safetensors", "--until-ci=2%"}), HasSubstr("several runs"));
+  // The list makes no second run of single.
+  EXPECT_EQ(options_of({"--save-model=m.safetensors", "--gpus=1,2"}).save_model, "m.safetensors");
+}
+
 TEST(OptionLayers, SingleTakesAnyGlobalBatchBecauseItRunsOnOneDevice) {
-  EXPECT_EQ(options_of({"--gpus=3", "--global-batch-size=100"}).global_batch_size, 100);
+  EXPECT_THAT(options_of({"--gpus=3", "--global-batch-size=100"}).global_batch_sizes,
+              ElementsAre(100));
 }
 
 TEST(OptionLayers, TheDeviceCountThatAllStandsForIsCheckedOnceItIsKnown) {
@@ -112,11 +135,6 @@ TEST(OptionLayers, WeightsAreSavedByCommandsOfOneRunOnly) {
     EXPECT_THAT(refusal({save, several}),
                 AllOf(HasSubstr("--save-model=w.safetensors"), HasSubstr("2 runs")));
   EXPECT_THAT(refusal({save, "--strategy=ddp", "--gpus=1,2,4"}), HasSubstr("3 runs"));
-}
-
-TEST(OptionLayers, RunsAreCountedWithSingleOnlyOnce) {
-  EXPECT_EQ(run_count(options_of({"--strategy=single,dp,ddp,ps", "--gpus=1,2,4"})), 1 + 3 * 3);
-  EXPECT_EQ(run_count(options_of({"--strategy=single,ddp", "--gpus=all", "--repetitions=5"})), 10);
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ Options unusual() {
   options.config_path = "c.json";
   options.device = "cpu";
   options.backend = "ring";
-  options.global_batch_size = 96;
+  options.global_batch_sizes = {96, 192};
   options.epochs = 7;
   options.steps = 123456789012;
   options.warmup_steps = 0;
@@ -35,17 +35,25 @@ Options unusual() {
   options.weight_decay = 1e-300;
   options.lr_scaling = "linear";
   options.last_batch = "drop";
-  options.overlap = false;
-  options.bucket_cap_mb = 1.0 / 3;
-  options.first_bucket_mb = 0.125;
-  options.servers = 2;
-  options.ps_update = "worker";
+  options.overlaps = {false, true};
+  options.bucket_caps_mb = {1.0 / 3};
+  options.first_buckets_mb = {0.125, 4};
+  options.server_counts = {2};
+  options.ps_updates = {"worker"};
+  options.warmup_max_steps = 50;
+  options.order = "sequential";
+  options.until_ci = Percent{2.5};
+  options.max_repetitions = 12;
+  options.max_minutes = 1.5;
+  options.confirm_repetitions = 20;
+  options.least_gain = Percent{3};
   options.loader_workers = 0;
   options.verify_steps = 0;
   options.observe = false;
   options.oversubscribe = true;
   options.timeout_s = 0;
   options.json_path = "r.json";
+  options.resume_path = "old.json";
   options.force = true;
   options.load_model = "loaded.safetensors";
   options.data_dir = "data";
@@ -70,8 +78,8 @@ TEST(OptionsJson, GivesBackWhatItWasMadeFrom) {
   EXPECT_EQ(through_text(unusual()), unusual());
   Options saving = unusual();
   saving.save_model = "saved.safetensors";
-  saving.batch_size = 5;
-  saving.global_batch_size.reset();
+  saving.batch_sizes = {5};
+  saving.global_batch_sizes.clear();
   EXPECT_EQ(through_text(saving), saving);
 }
 
@@ -97,6 +105,8 @@ TEST(OptionsJson, IsAConfigurationFileOnceTheConfigurationsPathIsTakenOut) {
   Options expected = unusual();
   auto json = to_json(expected);
   json.erase("config");
+  json.erase("resume");
+  expected.resume_path.clear();
   expected.config_path = folder.write("again.json", json.dump());
   EXPECT_EQ(options_of({"--config=again"}, {{}, {folder.path()}}), expected);
 }

@@ -23,6 +23,25 @@ TEST(OptionValues, ListsAreSeparatedByCommasAndKeepTheirOrder) {
   EXPECT_FALSE(options.all_gpus);
 }
 
+TEST(OptionValues, WhatMakesAMatrixTakesLists) {
+  const Options options =
+      options_of({"--batch-size=8,16", "--overlap=on,off", "--bucket-cap-mb=0.5,25",
+                  "--first-bucket-mb=1,4", "--servers=1, 2", "--ps-update=worker,server"});
+  EXPECT_THAT(options.batch_sizes, ElementsAre(8, 16));
+  EXPECT_THAT(options.overlaps, ElementsAre(true, false));
+  EXPECT_THAT(options.bucket_caps_mb, ElementsAre(0.5, 25));
+  EXPECT_THAT(options.first_buckets_mb, ElementsAre(1, 4));
+  EXPECT_THAT(options.server_counts, ElementsAre(1, 2));
+  EXPECT_THAT(options.ps_updates, ElementsAre("worker", "server"));
+  EXPECT_THAT(options_of({"--global-batch-size=8,16"}).global_batch_sizes, ElementsAre(8, 16));
+}
+
+TEST(OptionValues, SharesAreWrittenWithPercentSigns) {
+  EXPECT_EQ(options_of({"--until-ci=2%"}).until_ci, Percent{2});
+  EXPECT_EQ(options_of({"--until-ci=0.5%"}).until_ci, Percent{0.5});
+  EXPECT_EQ(options_of({}).until_ci, std::nullopt);
+}
+
 TEST(OptionValues, AllGpusIsLeftForTheSupervisorToCount) {
   const Options options = options_of({"--gpus=all"});
   EXPECT_TRUE(options.all_gpus);
@@ -33,9 +52,9 @@ TEST(OptionValues, AllGpusIsLeftForTheSupervisorToCount) {
 TEST(OptionValues, FlagsTakeUnderscoresAndSeparateValues) {
   const Options options =
       options_of({"--batch_size=8", "--threads_per-device", "2", "--ps_update=worker"});
-  EXPECT_EQ(options.batch_size, 8);
+  EXPECT_THAT(options.batch_sizes, ElementsAre(8));
   EXPECT_EQ(options.threads_per_device, 2);
-  EXPECT_EQ(options.ps_update, "worker");
+  EXPECT_THAT(options.ps_updates, ElementsAre("worker"));
 }
 
 TEST(OptionValues, TheLargestSeedIsKept) {
@@ -77,6 +96,12 @@ INSTANTIATE_TEST_SUITE_P(
         BadValue{"DevicesAmongAll", "--gpus=all,2", R"(got "all")"},
         BadValue{"EmptyDeviceEntry", "--gpus=1,,2", R"(got "")"},
         BadValue{"FractionOfDevices", "--gpus=1.5", R"(got "1.5")"},
+        BadValue{"BatchTwice", "--batch-size=8,8", "8 is listed twice"},
+        BadValue{"HalfABatch", "--batch-size=8,1.5", "a whole number from 1"},
+        BadValue{"OverlapWord", "--overlap=on,yes", "as a list"},
+        BadValue{"WidthWithoutPercent", "--until-ci=2", "a share such as 2%"},
+        BadValue{"NoWidth", "--until-ci=0%", "above 0"},
+        BadValue{"UnknownOrder", "--order=random", "one of interleaved, sequential"},
         BadValue{"UnknownDevice", "--device=gpu", "one of auto, cpu, cuda"},
         BadValue{"NearBackend", "--backend=rng", "Did you mean 'ring'?"},
         BadValue{"UnknownPrecision", "--precision=fp33", "Did you mean 'fp32'?"},

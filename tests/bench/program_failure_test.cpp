@@ -20,7 +20,7 @@ using test::small_run;
 using testing::HasSubstr;
 
 constexpr const char* kConfig = R"({
-  "model": "lenet5", "batch_size": 8, "epochs": 1, "steps": 20, "warmup_steps": 1,
+  "model": "lenet5", "batch_size": 8, "epochs": 1, "steps": 20, "warmup_steps": 1, "warmup_max_steps": 1,
   "verify_steps": 2, "timeout": 60,
   "dataset": {"name": "mnist", "on_missing": "synthesize", "mean": 0.1307, "std": 0.3081}})";
 

@@ -24,7 +24,7 @@ using testing::HasSubstr;
 
 // LeNet-5 on synthetic digits: small enough for a test to train.
 constexpr const char* kConfig = R"({
-  "model": "lenet5", "batch_size": 8, "epochs": 2, "steps": 6, "warmup_steps": 2,
+  "model": "lenet5", "batch_size": 8, "epochs": 2, "steps": 6, "warmup_steps": 2, "warmup_max_steps": 2,
   "verify_steps": 2, "timeout": 60,
   "dataset": {"name": "mnist", "on_missing": "synthesize", "mean": 0.1307, "std": 0.3081}})";
 

@@ -1,0 +1,69 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/resume.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/bench/options_test_support.h"
+
+namespace ddpbench::bench {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+report::Report report_of(const std::vector<std::string>& arguments) {
+  report::Report report;
+  report.generator.version = "1.0";
+  report.environment.hosts = {"node"};
+  report.environment.cpu.model = "Imaginary 9000";
+  report.environment.libraries = {{"oneDNN", "2.6"}};
+  report.config_json = to_json(options_of(arguments)).dump();
+  return report;
+}
+
+TEST(Resume, AllowsTheSameExperiment) {
+  EXPECT_THAT(resume_differences(report_of({"--gpus=2"}), report_of({"--gpus=2"})), IsEmpty());
+}
+
+TEST(Resume, AllowsWhatChangesNoRun) {
+  EXPECT_THAT(resume_differences(report_of({"--json=a.json"}),
+                                 report_of({"--resume=a.json", "--repetitions=5", "--quiet",
+                                            "--until-ci=2%", "--order=sequential"})),
+              IsEmpty());
+}
+
+TEST(Resume, NamesWhatDiffersInTheConfiguration) {
+  EXPECT_THAT(resume_differences(report_of({"--lr=0.1", "--steps=5"}), report_of({"--lr=0.2"})),
+              ElementsAre("configuration /optimizer/lr was 0.1, is 0.2",
+                          "configuration /steps was 5, is not set"));
+}
+
+TEST(Resume, NamesWhatDiffersInTheEnvironment) {
+  report::Report other = report_of({});
+  other.environment.cpu.model = "Imaginary 10000";
+  other.environment.libraries["oneDNN"] = "3.0";
+  other.environment.variables["OMP_NUM_THREADS"] = "4";
+  other.environment.variables["DDPBENCH_EPOCHS"] = "1";  // in the configuration already
+  other.generator.version = "1.1";
+  EXPECT_THAT(resume_differences(report_of({}), other),
+              ElementsAre(HasSubstr("CPU was Imaginary 9000, is Imaginary 10000"),
+                          HasSubstr("ddpbench version"), HasSubstr("oneDNN"),
+                          HasSubstr("OMP_NUM_THREADS was not set, is 4")));
+}
+
+TEST(Resume, RefusesWithTheFileAndEverythingThatDiffers) {
+  EXPECT_THAT(
+      message_of([] {
+        check_resumable(report_of({"--seed=1"}), report_of({"--seed=2", "--epochs=3"}), "old.json");
+      }),
+      AllOf(HasSubstr("old.json"), HasSubstr("/seed"), HasSubstr("/epochs")));
+}
+
+}  // namespace
+}  // namespace ddpbench::bench

@@ -1,0 +1,137 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The matrix that lists of options make.
+#include "bench/sweep_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "bench/run_plan.h"
+#include "tests/bench/options_test_support.h"
+
+namespace ddpbench::bench {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+// "ddp on 2 devices, batch 8, ..." of every cell.
+std::vector<std::string> titles(const std::vector<std::string>& arguments) {
+  const Options options = options_of(arguments);
+  std::vector<std::string> result;
+  for (const RunCell& cell : plan_matrix(options)) result.push_back(run_title(cell, options));
+  return result;
+}
+
+TEST(Matrix, IsEveryStrategyWithEveryDeviceCount) {
+  EXPECT_THAT(
+      titles({"--strategy=ddp,dp", "--gpus=1,2"}),
+      ElementsAre("ddp on 1 device", "ddp on 2 devices", "dp on 1 device", "dp on 2 devices"));
+}
+
+TEST(Matrix, HasSingleFirstAndOncePerBatchSize) {
+  EXPECT_THAT(titles({"--strategy=ddp,single", "--gpus=2", "--batch-size=8,16"}),
+              ElementsAre("single on 1 device, batch 8", "single on 1 device, batch 16",
+                          "ddp on 2 devices, batch 8", "ddp on 2 devices, batch 16"));
+}
+
+TEST(Matrix, BucketSizesMultiplyDdpAlone) {
+  EXPECT_THAT(titles({"--strategy=single,dp,ddp,ps", "--gpus=2", "--first-bucket-mb=0.25,1"}),
+              ElementsAre("single on 1 device", "dp on 2 devices",
+                          "ddp on 2 devices, first bucket 0.25 MiB",
+                          "ddp on 2 devices, first bucket 1 MiB", "ps on 2 devices and 1 server"));
+}
+
+TEST(Matrix, OneDeviceHasNoBuckets) {
+  EXPECT_THAT(titles({"--strategy=ddp", "--gpus=1,2", "--bucket-cap-mb=1,4", "--overlap=on"}),
+              ElementsAre("ddp on 1 device", "ddp on 2 devices, bucket cap 1 MiB",
+                          "ddp on 2 devices, bucket cap 4 MiB"));
+}
+
+TEST(Matrix, OverlapMultipliesDdpAndPs) {
+  EXPECT_THAT(
+      titles({"--strategy=dp,ddp,ps", "--gpus=2", "--overlap=on,off"}),
+      ElementsAre("dp on 2 devices", "ddp on 2 devices, overlap on",
+                  "ddp on 2 devices, overlap off", "ps on 2 devices and 1 server, overlap on",
+                  "ps on 2 devices and 1 server, overlap off"));
+}
+
+TEST(Matrix, ServersAndUpdateMultiplyPsAlone) {
+  EXPECT_THAT(
+      titles({"--strategy=ddp,ps", "--gpus=2", "--servers=1,2", "--ps-update=server,worker"}),
+      ElementsAre("ddp on 2 devices", "ps on 2 devices and 1 server, update on the server",
+                  "ps on 2 devices and 1 server, update on the worker",
+                  "ps on 2 devices and 2 servers, update on the server",
+                  "ps on 2 devices and 2 servers, update on the worker"));
+}
+
+TEST(Matrix, CellsHoldTheirValues) {
+  const auto cells =
+      plan_matrix(options_of({"--strategy=ddp", "--gpus=4", "--global-batch-size=64,128",
+                              "--first-bucket-mb=0.5", "--bucket-cap-mb=2,3", "--overlap=off"}));
+  ASSERT_EQ(cells.size(), 4u);
+  EXPECT_EQ(cells[3].world_size, 4);
+  EXPECT_EQ(cells[3].batch_size, 128);
+  EXPECT_EQ(cells[3].first_bucket_mb, 0.5);
+  EXPECT_EQ(cells[3].bucket_cap_mb, 3);
+  EXPECT_FALSE(cells[3].overlap);
+  EXPECT_EQ(cells[3].servers, 0);
+}
+
+TEST(Matrix, AllGpusIsOneCountUntilItIsKnown) {
+  EXPECT_EQ(
+      plan_matrix(options_of({"--strategy=ddp,ps", "--gpus=all", "--bucket-cap-mb=1,2"})).size(),
+      3u);
+}
+
+TEST(CellOptions, HoldNoLists) {
+  const Options options = options_of({"--strategy=single,ps", "--gpus=1,2", "--batch-size=8,16",
+                                      "--servers=2,3", "--overlap=on,off", "--first-bucket-mb=1,2",
+                                      "--bucket-cap-mb=1,2", "--ps-update=server,worker"});
+  EXPECT_THAT(listed_options(options),
+              ElementsAre("--strategy", "--gpus", "--batch-size", "--overlap", "--bucket-cap-mb",
+                          "--first-bucket-mb", "--servers", "--ps-update"));
+  for (const RunCell& cell : plan_matrix(options)) {
+    const Options one = options_of_cell(options, cell);
+    EXPECT_THAT(listed_options(one), IsEmpty());
+    EXPECT_THAT(one.strategies, ElementsAre(cell.strategy));
+    EXPECT_THAT(one.batch_sizes, ElementsAre(cell.batch_size));
+  }
+}
+
+TEST(CellOptions, KeepTheScalingMode) {
+  const Options options = options_of({"--strategy=ddp", "--gpus=2", "--global-batch-size=8,16"});
+  const Options one = options_of_cell(options, plan_matrix(options)[1]);
+  EXPECT_THAT(one.global_batch_sizes, ElementsAre(16));
+  EXPECT_THAT(one.batch_sizes, IsEmpty());
+}
+
+RunSpec spec_of(const Options& options, const RunCell& cell) {
+  data::DatasetInfo dataset;
+  dataset.train_samples = 1000;
+  CpuTopology topology;
+  topology.cores = {0, 1};
+  return make_run_spec(options, cell, dataset, "model.json", topology);
+}
+
+TEST(Reference, IsSharedByRunsOfOneWorldAndBatchAlone) {
+  const Options options =
+      options_of({"--strategy=dp,ddp", "--gpus=2,4", "--batch-size=8,16", "--lr-scaling=linear"});
+  std::map<ReferenceKey, int> shares;
+  for (const RunCell& cell : plan_matrix(options)) ++shares[reference_key(spec_of(options, cell))];
+  EXPECT_EQ(shares.size(), 4u);
+  for (const auto& [key, runs] : shares) EXPECT_EQ(runs, 2);
+}
+
+TEST(Reference, OfAGlobalBatchDependsOnWhatADeviceGets) {
+  const Options options = options_of({"--strategy=ddp", "--gpus=2,4", "--global-batch-size=16,32"});
+  std::map<ReferenceKey, int> shares;
+  for (const RunCell& cell : plan_matrix(options)) ++shares[reference_key(spec_of(options, cell))];
+  EXPECT_EQ(shares.size(), 4u);
+}
+
+}  // namespace
+}  // namespace ddpbench::bench
