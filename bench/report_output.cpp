@@ -19,7 +19,7 @@
 #include "reports/atomic_file.h"
 #include "reports/metrics.h"
 #include "reports/repetitions.h"
-#include "reports/why.h"
+#include "reports/why/why.h"
 
 namespace ddpbench::bench {
 namespace {

@@ -103,7 +103,7 @@ struct Scaling {
   double efficiency = 0;
 };
 
-// Why the run is not faster, as it was found when the report was written (reports/why.h).
+// Why the run is not faster, as it was found when the report was written (reports/why/why.h).
 struct Why {
   std::string cause;                    // a word of Cause
   std::string sentence;                 // with the largest loss and its figure

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "kernels/runtime/error.h"
-#include "reports/json_fields.h"
+#include "reports/json/json_fields.h"
 
 namespace ddpbench::report {
 namespace {

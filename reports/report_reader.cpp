@@ -6,9 +6,9 @@
 
 #include <array>
 
-#include "reports/collective_reader.h"
-#include "reports/json_document.h"
-#include "reports/report_text.h"
+#include "reports/collectives/collective_reader.h"
+#include "reports/json/json_document.h"
+#include "reports/json/report_text.h"
 #include "reports/run_reader.h"
 
 namespace ddpbench::report {

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "reports/atomic_file.h"
-#include "reports/json_text.h"
+#include "reports/json/json_text.h"
 #include "reports/report.h"
 
 namespace ddpbench::report {

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "kernels/runtime/error.h"
-#include "reports/json_fields.h"
+#include "reports/json/json_fields.h"
 #include "reports/missing_reason.h"
 
 namespace ddpbench::report {

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <limits>
 
-#include "reports/json_fields.h"
+#include "reports/json/json_fields.h"
 
 namespace ddpbench::report {
 namespace {

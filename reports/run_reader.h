@@ -6,7 +6,7 @@
 
 #include <optional>
 
-#include "reports/json_cursor.h"
+#include "reports/json/json_cursor.h"
 #include "reports/report.h"
 
 namespace ddpbench::report {

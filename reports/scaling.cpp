@@ -9,7 +9,7 @@
 
 #include "kernels/runtime/error.h"
 #include "reports/metrics.h"
-#include "reports/report_view.h"
+#include "reports/table/report_view.h"
 
 namespace ddpbench::report {
 namespace {

@@ -10,7 +10,7 @@
 #include "bench/comm/collective_case.h"
 #include "bench/environment_capture.h"
 #include "bench/run_collector.h"
-#include "reports/collective_metrics.h"
+#include "reports/collectives/collective_metrics.h"
 #include "reports/metrics.h"
 
 namespace ddpbench::bench {

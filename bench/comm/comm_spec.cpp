@@ -8,7 +8,7 @@
 
 #include "bench/comm/collective_case.h"
 #include "kernels/runtime/error.h"
-#include "reports/collective_metrics.h"
+#include "reports/collectives/collective_metrics.h"
 
 namespace ddpbench::bench {
 namespace {

@@ -18,9 +18,9 @@
 #include "bench/terminal.h"
 #include "kernels/runtime/error.h"
 #include "reports/atomic_file.h"
-#include "reports/chart_data.h"
-#include "reports/chart_text.h"
-#include "reports/gnuplot_script.h"
+#include "reports/charts/chart_data.h"
+#include "reports/charts/chart_text.h"
+#include "reports/charts/gnuplot_script.h"
 #include "reports/report_reader.h"
 
 namespace ddpbench::bench {

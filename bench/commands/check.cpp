@@ -15,7 +15,7 @@
 #include "bench/terminal.h"
 #include "kernels/runtime/error.h"
 #include "reports/atomic_file.h"
-#include "reports/gate.h"
+#include "reports/gate/gate.h"
 #include "reports/report_reader.h"
 
 namespace ddpbench::bench {

@@ -11,7 +11,7 @@
 #include "reports/atomic_file.h"
 #include "reports/html/page.h"
 #include "reports/report_reader.h"
-#include "reports/report_view.h"
+#include "reports/table/report_view.h"
 
 namespace ddpbench::bench {
 namespace {

@@ -14,11 +14,11 @@
 #include "bench/terminal.h"
 #include "kernels/runtime/error.h"
 #include "reports/atomic_file.h"
-#include "reports/collective_table.h"
+#include "reports/collectives/collective_table.h"
 #include "reports/report_reader.h"
-#include "reports/run_formats.h"
-#include "reports/table_warnings.h"
-#include "reports/why.h"
+#include "reports/table/run_formats.h"
+#include "reports/table/table_warnings.h"
+#include "reports/why/why.h"
 
 namespace ddpbench::bench {
 namespace {

@@ -18,7 +18,7 @@
 
 #include "bench/gate_study/repetition_source.h"
 #include "kernels/runtime/error.h"
-#include "reports/gate.h"
+#include "reports/gate/gate.h"
 #include "reports/report_reader.h"
 
 namespace ddpbench::bench {

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "reports/run_columns.h"
+#include "reports/table/run_columns.h"
 
 namespace ddpbench::report {
 

@@ -10,10 +10,10 @@
 #include <map>
 
 #include "reports/exports/export_fields.h"
-#include "reports/json_fields.h"
-#include "reports/json_text.h"
+#include "reports/json/json_fields.h"
+#include "reports/json/json_text.h"
 #include "reports/metrics.h"
-#include "reports/run_formats.h"
+#include "reports/table/run_formats.h"
 
 namespace ddpbench::report {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "kernels/runtime/error.h"
 #include "reports/exports/export_fields.h"
-#include "reports/json_fields.h"
-#include "reports/run_formats.h"
+#include "reports/json/json_fields.h"
+#include "reports/table/run_formats.h"
 
 namespace ddpbench::report {
 namespace {

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "reports/exports/export_fields.h"
-#include "reports/run_formats.h"
+#include "reports/table/run_formats.h"
 
 namespace ddpbench::report {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "reports/html/numbers.h"
 #include "reports/html/sections.h"
-#include "reports/json_text.h"
+#include "reports/json/json_text.h"
 
 namespace ddpbench::report::html {
 namespace {

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The pictures of a page: each a <figure> with a legend that switches its lines on and off, one or
-// more <svg> panels, notes, and the same data as a table. What they show is reports/chart_data.h's
-// to say. Private to reports/.
+// more <svg> panels, notes, and the same data as a table. What they show is
+// reports/charts/chart_data.h's to say. Private to reports/.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "reports/chart_data.h"
+#include "reports/charts/chart_data.h"
 #include "reports/html/markup.h"
 #include "reports/html/svg.h"
 #include "reports/html/table.h"

@@ -4,10 +4,10 @@
 // The summary table (run_columns.h) as part of a page: the same columns, cells and notes.
 #include <fmt/format.h>
 
-#include "reports/column_makers.h"
 #include "reports/html/sections.h"
-#include "reports/run_columns.h"
-#include "reports/table_cells.h"
+#include "reports/table/column_makers.h"
+#include "reports/table/run_columns.h"
+#include "reports/table/table_cells.h"
 
 namespace ddpbench::report::html {
 namespace {

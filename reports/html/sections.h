@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "reports/chart_data.h"
+#include "reports/charts/chart_data.h"
 #include "reports/html/markup.h"
 #include "reports/html/page.h"
 #include "reports/html/table.h"

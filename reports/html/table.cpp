@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-#include "reports/table_layout.h"
+#include "reports/table/table_layout.h"
 
 namespace ddpbench::report::html {
 namespace {

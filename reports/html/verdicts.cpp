@@ -6,7 +6,7 @@
 
 #include "reports/html/numbers.h"
 #include "reports/html/sections.h"
-#include "reports/why.h"
+#include "reports/why/why.h"
 
 namespace ddpbench::report::html {
 namespace {

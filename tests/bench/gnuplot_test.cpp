@@ -14,7 +14,7 @@
 #include <functional>
 
 #include "kernels/runtime/error.h"
-#include "reports/gnuplot_script.h"
+#include "reports/charts/gnuplot_script.h"
 #include "tests/bench/options_test_support.h"
 #include "tests/reports/sample_report.h"
 

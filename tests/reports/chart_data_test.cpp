@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The numbers behind each kind of chart, from reports with known ones.
-#include "reports/chart_data.h"
+#include "reports/charts/chart_data.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

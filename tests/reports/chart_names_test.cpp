@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Titles, and what lines are called when runs differ.
-#include "reports/chart_names.h"
+#include "reports/charts/chart_names.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Charts in the terminal, as people see them.
-#include "reports/chart_text.h"
+#include "reports/charts/chart_text.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "reports/table_layout.h"
+#include "reports/table/table_layout.h"
 #include "tests/reports/sample_report.h"
 
 namespace ddpbench::report {

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/runtime/error.h"
-#include "reports/collective_metrics.h"
+#include "reports/collectives/collective_metrics.h"
 #include "reports/metrics.h"
 #include "reports/report_reader.h"
 #include "tests/reports/sample_report.h"

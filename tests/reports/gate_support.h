@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "reports/gate.h"
+#include "reports/gate/gate.h"
 #include "reports/report.h"
 
 namespace ddpbench::report::test {

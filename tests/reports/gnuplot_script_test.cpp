@@ -2,12 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Scripts for gnuplot: nothing that a report says becomes code. bench's tests run them.
-#include "reports/gnuplot_script.h"
+#include "reports/charts/gnuplot_script.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "reports/gnuplot_picture.h"
+#include "reports/charts/gnuplot_picture.h"
 #include "tests/reports/sample_report.h"
 
 namespace ddpbench::report {

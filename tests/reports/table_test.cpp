@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "reports/report.h"
-#include "reports/table_layout.h"
+#include "reports/table/table_layout.h"
 #include "tests/reports/sample_report.h"
 
 namespace ddpbench::report {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reports of a known cause: the verdict must find it. All times of a step in milliseconds.
-#include "reports/why.h"
+#include "reports/why/why.h"
 
 #include <gtest/gtest.h>
 

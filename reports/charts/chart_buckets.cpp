@@ -1,0 +1,101 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// When each gradient bucket was ready, started, met its peers and ended, on each rank.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "reports/charts/chart_runs.h"
+#include "reports/metrics.h"
+
+namespace ddpbench::report {
+namespace {
+
+constexpr std::size_t kMostGroups = 6;
+constexpr std::size_t kMostBars = 96;  // of one group
+
+bool sane(const BucketRow& row) {
+  return plausible(row.ready_s) && plausible(row.start_s) && plausible(row.arrived_s) &&
+         plausible(row.end_s);
+}
+
+std::string unfit(const Run& run) {
+  bool any = false;
+  for (const DeviceRow& device : run.devices) {
+    if (!std::ranges::all_of(device.buckets, sane)) return "its bucket times are not plausible";
+    any = any || !device.buckets.empty();
+  }
+  if (any) return {};
+  return run.world_size == 1 ? "one device sends nothing" : "no buckets were recorded";
+}
+
+// ps with M servers: 0 ... M-1 are pushes of shards, M ... 2M-1 pulls.
+std::string label_of(int rank, int bucket, int servers) {
+  if (servers == 0) return fmt::format("rank {} bucket {}", rank, bucket);
+  const bool push = bucket < servers;
+  return fmt::format("rank {} {} {}", rank, push ? "push" : "pull",
+                     push ? bucket : bucket - servers);
+}
+
+double median_of(const std::vector<const BucketRow*>& rows, double BucketRow::*member) {
+  std::vector<double> values;
+  for (const BucketRow* row : rows) values.push_back(row->*member);
+  return median(std::move(values));
+}
+
+std::vector<BucketBar> bars_of(const RunGroup& group) {
+  std::map<std::pair<int, int>, std::vector<const BucketRow*>> rows;
+  for (const Run* run : group.runs) {
+    for (const DeviceRow& device : run->devices) {
+      for (const BucketRow& row : device.buckets) rows[{device.rank, row.bucket}].push_back(&row);
+    }
+  }
+  std::vector<BucketBar> bars;
+  for (const auto& [key, found] : rows) {
+    bars.push_back({key.first, label_of(key.first, key.second, group.runs.front()->servers),
+                    median_of(found, &BucketRow::ready_s), median_of(found, &BucketRow::start_s),
+                    median_of(found, &BucketRow::arrived_s), median_of(found, &BucketRow::end_s),
+                    found.front()->bytes});
+  }
+  return bars;
+}
+
+BucketGroup bucket_group(const RunGroup& group, ChartCaption& caption) {
+  BucketGroup result{group.series,   group.devices,       group.name, 0,
+                     bars_of(group), group.oversubscribed};
+  std::vector<double> steps;
+  for (const Run* run : group.runs) {
+    if (run->step.time_s && plausible(run->step.time_s->median)) {
+      steps.push_back(run->step.time_s->median);
+    }
+  }
+  if (!steps.empty()) result.step_s = median(std::move(steps));
+  if (result.bars.size() > kMostBars) {
+    caption.notes.push_back(fmt::format("{}: the first {} of {} rows are shown", group.name,
+                                        kMostBars, result.bars.size()));
+    result.bars.resize(kMostBars);
+  }
+  return result;
+}
+
+}  // namespace
+
+BucketsChart buckets_chart(std::span<const Report> reports) {
+  ChartRuns runs = chart_runs(reports, "Gradient buckets", unfit);
+  limit_groups(runs, kMostGroups);
+  BucketsChart chart;
+  begin_chart(chart, runs);
+  if (!chart.empty_reason.empty()) return chart;
+  chart.caption.notes.emplace_back(
+      "queueing: ready, held up by earlier buckets; waiting: for other ranks; transfer: the "
+      "collective itself; medians, from the step's begin");
+  for (const RunGroup& group : runs.groups) {
+    chart.groups.push_back(bucket_group(group, chart.caption));
+  }
+  end_chart(chart, runs);
+  return chart;
+}
+
+}  // namespace ddpbench::report

@@ -1,0 +1,181 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/charts/chart_runs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+#include "reports/charts/chart_names.h"
+#include "reports/metrics.h"
+
+namespace ddpbench::report {
+namespace {
+
+constexpr std::size_t kNamedReasons = 4;  // in a note; the others are counted
+constexpr std::size_t kNamedRuns = 6;     // of each reason
+constexpr std::size_t kFirstFreeStyle = 4;
+
+std::string place(const Run& run) { return fmt::format("{} on {}", run.strategy, run.world_size); }
+
+// Why a run has nothing to draw in any chart; empty when it may have.
+std::string ended_badly(const Run& run) {
+  if (run.status != Status::ok) {
+    const std::string why = run.error ? run.error->message : run.reason;
+    return fmt::format("{}{}{}", to_string(run.status), why.empty() ? "" : ": ", why);
+  }
+  return run.verification.status == "failed" ? "the verification failed" : "";
+}
+
+struct Named {
+  ChartRun from;
+  std::string series;
+};
+
+std::vector<ChartSeries> series_of(std::vector<Named>& runs) {
+  const auto key = [](const Named& named) {
+    return std::make_tuple(strategy_rank(named.from.run->strategy), named.series,
+                           named.from.run->world_size);
+  };
+  std::ranges::stable_sort(runs, {}, key);
+  std::vector<ChartSeries> series;
+  std::vector<bool> taken(kFirstFreeStyle, false);
+  std::size_t free = kFirstFreeStyle;
+  for (const Named& named : runs) {
+    if (!series.empty() && series.back().name == named.series) continue;
+    const std::size_t rank = strategy_rank(named.from.run->strategy);
+    const bool own = rank < kFirstFreeStyle && !taken[rank];
+    if (own) taken[rank] = true;
+    series.push_back({named.series, own ? rank : free++});
+  }
+  return series;
+}
+
+std::string group_name(const ChartSeries& series, const Run& run, bool oversubscribed) {
+  return fmt::format("{} on {}{}", series.name, run.world_size, oversubscribed ? "*" : "");
+}
+
+// REQUIRES: `runs` as series_of left them.
+std::vector<RunGroup> groups_of(const std::vector<Named>& runs,
+                                const std::vector<ChartSeries>& series) {
+  std::vector<RunGroup> groups;
+  std::size_t current = 0;
+  for (const Named& named : runs) {
+    while (series[current].name != named.series) ++current;
+    const Run& run = *named.from.run;
+    const bool same = !groups.empty() && groups.back().series == current &&
+                      groups.back().devices == run.world_size;
+    if (!same) groups.push_back({current, run.world_size, {}, false, {}});
+    groups.back().runs.push_back(&run);
+    groups.back().oversubscribed |= run.oversubscribed;
+  }
+  for (RunGroup& group : groups) {
+    group.name = group_name(series[group.series], *group.runs.front(), group.oversubscribed);
+  }
+  return groups;
+}
+
+// "ddp on 4 (x3), dp on 2 and 5 more".
+std::string places_text(const std::vector<std::pair<std::string, int>>& places) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(places.size(), kNamedRuns); ++i) {
+    text += fmt::format("{}{}", i == 0 ? "" : ", ", places[i].first);
+    if (places[i].second > 1) text += fmt::format(" (x{})", places[i].second);
+  }
+  if (places.size() > kNamedRuns) text += fmt::format(" and {} more", places.size() - kNamedRuns);
+  return text;
+}
+
+}  // namespace
+
+void LeftOut::add(const Run& run, const std::string& reason) {
+  auto found = std::ranges::find(reasons_, reason, [](const auto& entry) { return entry.first; });
+  if (found == reasons_.end()) found = reasons_.insert(found, {reason, {}});
+  auto& places = found->second;
+  const std::string name = place(run);
+  const auto known = std::ranges::find(places, name, [](const auto& entry) { return entry.first; });
+  if (known == places.end()) {
+    places.emplace_back(name, 1);
+  } else {
+    ++known->second;
+  }
+}
+
+std::string LeftOut::note() const {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(reasons_.size(), kNamedReasons); ++i) {
+    const auto& [reason, places] = reasons_[i];
+    text += fmt::format("{}{} ({})", i == 0 ? "left out: " : "; ", places_text(places), reason);
+  }
+  if (reasons_.size() > kNamedReasons) {
+    text += fmt::format("; {} further reasons", reasons_.size() - kNamedReasons);
+  }
+  return text;
+}
+
+ChartRuns chart_runs(std::span<const Report> reports, const std::string& what, Unfit unfit) {
+  ChartRuns result;
+  std::vector<ChartRun> drawn;
+  for (const Report& report : reports) {
+    for (const Run& run : report.runs) {
+      std::string reason = ended_badly(run);
+      if (reason.empty()) reason = unfit(run);
+      if (reason.empty()) {
+        drawn.push_back({&report, &run});
+      } else {
+        result.left_out.add(run, reason);
+      }
+    }
+  }
+  if (drawn.empty()) {
+    result.empty_reason = result.left_out.empty() ? "there are no runs" : result.left_out.note();
+    return result;
+  }
+  result.caption = caption_of(drawn, what);
+  const std::vector<std::string> names = series_names(drawn);
+  std::vector<Named> named;
+  for (std::size_t i = 0; i < drawn.size(); ++i) named.push_back({drawn[i], names[i]});
+  result.series = series_of(named);
+  result.groups = groups_of(named, result.series);
+  return result;
+}
+
+void begin_chart(Chart& chart, const ChartRuns& runs) {
+  chart.caption = runs.caption;
+  chart.series = runs.series;
+  chart.empty_reason = runs.empty_reason;
+}
+
+void end_chart(Chart& chart, const ChartRuns& runs) {
+  const bool any = std::ranges::any_of(runs.groups, &RunGroup::oversubscribed);
+  if (any) {
+    chart.caption.notes.emplace_back(
+        "*: oversubscribed, more compute threads than cores: says nothing about scaling");
+  }
+  for (const std::string& note : runs.no_room) chart.caption.notes.push_back(note);
+  if (!runs.empty_reason.empty()) return;
+  if (!runs.left_out.empty()) chart.caption.notes.push_back(runs.left_out.note());
+}
+
+void limit_groups(ChartRuns& runs, std::size_t most) {
+  if (runs.groups.size() <= most) return;
+  std::vector<std::pair<std::string, int>> dropped;
+  for (std::size_t i = most; i < runs.groups.size(); ++i) {
+    dropped.emplace_back(runs.groups[i].name, 1);
+  }
+  runs.no_room.push_back(fmt::format("no room for {} of {}: {}", dropped.size(), runs.groups.size(),
+                                     places_text(dropped)));
+  runs.groups.resize(most);
+  runs.series.resize(runs.groups.back().series + 1);
+}
+
+bool plausible(double value) { return std::isfinite(value) && value >= 0 && value < 1e18; }
+
+Spread spread(const std::vector<double>& values) {
+  const auto [least, most] = std::ranges::minmax(values);
+  return {median(values), least, most, static_cast<int>(values.size())};
+}
+
+}  // namespace ddpbench::report

@@ -1,0 +1,68 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which runs of which reports a chart draws, under which names. Private to reports/.
+#pragma once
+
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "reports/charts/chart_data.h"
+
+namespace ddpbench::report {
+
+// Repetitions of one thing: points into the reports, which must outlive it.
+struct RunGroup {
+  std::size_t series = 0;
+  int devices = 1;
+  std::string name;  // "ddp, overlap=off on 4*"
+  bool oversubscribed = false;
+  std::vector<const Run*> runs;  // not empty
+};
+
+// Runs that a chart leaves out, told in its notes: equal reasons together.
+class LeftOut {
+ public:
+  void add(const Run& run, const std::string& reason);
+  // "left out: ddp on 4 (no step was timed); ..."; empty when nothing is.
+  std::string note() const;
+  bool empty() const { return reasons_.empty(); }
+
+ private:
+  // By reason, in the order of their first use: what it holds for, and how often.
+  std::vector<std::pair<std::string, std::vector<std::pair<std::string, int>>>> reasons_;
+};
+
+struct ChartRuns {
+  std::vector<ChartSeries> series;
+  std::vector<RunGroup> groups;  // by series, then devices
+  LeftOut left_out;
+  ChartCaption caption;              // without the notes on runs that are left out
+  std::vector<std::string> no_room;  // notes on groups that are not shown
+  std::string empty_reason;
+};
+
+// Why a chart of `kind` cannot use `run`, which ended well; empty when it can.
+using Unfit = std::string (*)(const Run& run);
+
+// Groups the runs of all reports that ended well and that `unfit` lets through.
+// `what`: "Scaling", begins the title.
+ChartRuns chart_runs(std::span<const Report> reports, const std::string& what, Unfit unfit);
+
+// Caption, series and empty_reason of `chart`.
+void begin_chart(Chart& chart, const ChartRuns& runs);
+// Adds the notes that every kind has: oversubscribed runs, and what is not shown.
+void end_chart(Chart& chart, const ChartRuns& runs);
+
+// Keeps the first `most` groups; the others get a note.
+void limit_groups(ChartRuns& runs, std::size_t most);
+
+// A file may hold any number; one that is negative or astronomic would only spoil the axes.
+bool plausible(double value);
+
+// REQUIRES: not empty.
+Spread spread(const std::vector<double>& values);
+
+}  // namespace ddpbench::report

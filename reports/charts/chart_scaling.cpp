@@ -1,0 +1,116 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Throughput and efficiency over devices.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "reports/charts/chart_runs.h"
+
+namespace ddpbench::report {
+namespace {
+
+constexpr std::size_t kMostSeries = 16;  // lines that a legend can name
+constexpr std::string_view kBaseline = "single";
+
+std::string unfit(const Run& run) {
+  if (!run.samples_per_s.value) {
+    return run.samples_per_s.reason.empty() ? "no throughput was measured"
+                                            : run.samples_per_s.reason;
+  }
+  return plausible(*run.samples_per_s.value) ? "" : "its throughput is not plausible";
+}
+
+ScalingPoint point_of(const RunGroup& group) {
+  std::vector<double> rates, efficiencies;
+  ScalingPoint point;
+  for (const Run* run : group.runs) {
+    rates.push_back(*run->samples_per_s.value);
+    if (run->scaling && plausible(run->scaling->efficiency)) {
+      efficiencies.push_back(run->scaling->efficiency);
+    } else if (point.efficiency_reason.empty()) {
+      point.efficiency_reason = run->scaling_reason;
+    }
+  }
+  point.series = group.series;
+  point.devices = group.devices;
+  point.samples_per_s = spread(rates);
+  point.oversubscribed = group.oversubscribed;
+  if (!efficiencies.empty() && !group.oversubscribed) {
+    point.efficiency = spread(efficiencies);
+    point.efficiency_reason.clear();
+  } else if (point.efficiency_reason.empty()) {
+    point.efficiency_reason = "no efficiency was recorded";
+  }
+  return point;
+}
+
+void limit_series(ChartRuns& runs) {
+  const auto beyond = std::ranges::find_if(
+      runs.groups, [](const RunGroup& group) { return group.series >= kMostSeries; });
+  limit_groups(runs, static_cast<std::size_t>(beyond - runs.groups.begin()));
+}
+
+void add_ideals(const ChartRuns& runs, ScalingChart& chart) {
+  for (const ScalingPoint& point : chart.points) {
+    const RunGroup& group = runs.groups[static_cast<std::size_t>(&point - chart.points.data())];
+    const bool usable = group.runs.front()->strategy == kBaseline && point.devices == 1 &&
+                        !point.oversubscribed && group.runs.front()->injected.empty();
+    if (usable) {
+      chart.ideals.push_back(
+          {"ideal: " + runs.series[point.series].name, point.samples_per_s.median});
+    }
+  }
+  if (chart.ideals.size() == 1) chart.ideals.front().name = "ideal";
+}
+
+// Of points without efficiency, why: each reason once. The mark of oversubscribed ones says it.
+void note_missing_efficiency(ScalingChart& chart) {
+  std::vector<std::string> reasons;
+  for (const ScalingPoint& point : chart.points) {
+    if (point.efficiency || point.oversubscribed) continue;
+    if (std::ranges::find(reasons, point.efficiency_reason) == reasons.end()) {
+      reasons.push_back(point.efficiency_reason);
+    }
+  }
+  if (reasons.size() > 2) reasons.resize(2);
+  if (!reasons.empty()) {
+    chart.caption.notes.push_back(
+        fmt::format("without efficiency where: {}", fmt::join(reasons, "; ")));
+  }
+}
+
+void note_spread(ScalingChart& chart) {
+  int least = chart.points.front().samples_per_s.count, most = 0;
+  for (const ScalingPoint& point : chart.points) {
+    least = std::min(least, point.samples_per_s.count);
+    most = std::max(most, point.samples_per_s.count);
+  }
+  if (most == 1) {
+    chart.caption.notes.emplace_back("one repetition: no error bars");
+    return;
+  }
+  const std::string count =
+      least == most ? std::to_string(most) : fmt::format("{} to {}", least, most);
+  chart.caption.notes.push_back(fmt::format(
+      "median of {} repetitions; error bars, or in brackets: their minimum and maximum", count));
+}
+
+}  // namespace
+
+ScalingChart scaling_chart(std::span<const Report> reports) {
+  ChartRuns runs = chart_runs(reports, "Scaling", unfit);
+  limit_series(runs);
+  ScalingChart chart;
+  begin_chart(chart, runs);
+  if (!chart.empty_reason.empty()) return chart;
+  for (const RunGroup& group : runs.groups) chart.points.push_back(point_of(group));
+  add_ideals(runs, chart);
+  note_spread(chart);
+  note_missing_efficiency(chart);
+  end_chart(chart, runs);
+  return chart;
+}
+
+}  // namespace ddpbench::report

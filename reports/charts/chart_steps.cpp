@@ -1,0 +1,126 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Distribution of step times, and their course. Millions of samples: each is looked at a few times,
+// none is dropped.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <initializer_list>
+
+#include "reports/charts/chart_runs.h"
+#include "reports/metrics.h"
+
+namespace ddpbench::report {
+namespace {
+
+constexpr std::size_t kMostGroups = 12;  // panels that one picture has room for
+
+std::string unfit(const Run& run) {
+  if (run.step.samples_s.empty()) return "no step was timed";
+  return std::ranges::all_of(run.step.samples_s, plausible) ? ""
+                                                            : "its step times are not plausible";
+}
+
+// Brings the values between which the quantiles `qs` (ascending) lie to where sorting would put
+// them: all that quantile() looks at, for a fraction of the work.
+void order_for(std::vector<double>& values, std::initializer_list<double> qs) {
+  auto first = values.begin();  // all before it is in place
+  for (const double q : qs) {
+    const auto index = static_cast<std::ptrdiff_t>(q * static_cast<double>(values.size() - 1));
+    for (auto nth = values.begin() + index; nth <= values.begin() + index + 1; ++nth) {
+      if (nth < first || nth == values.end()) continue;
+      std::nth_element(first, nth, values.end());
+      first = nth + 1;
+    }
+  }
+}
+
+// As summarize() of metrics.h, with the quartiles. REQUIRES: not empty.
+void fill_statistics(std::vector<double>& samples, StepGroup& group) {
+  order_for(samples, {0.05, 0.25, 0.5, 0.75, 0.95, 0.99});
+  StepStatistics& time = group.time_s;
+  const auto [least, most] = std::ranges::minmax(samples);
+  time.min = least;
+  time.max = most;
+  time.p5 = quantile(samples, 0.05);
+  group.q1_s = quantile(samples, 0.25);
+  time.median = quantile(samples, 0.5);
+  group.q3_s = quantile(samples, 0.75);
+  time.p95 = quantile(samples, 0.95);
+  time.p99 = quantile(samples, 0.99);
+  time.iqr = group.q3_s - group.q1_s;
+}
+
+std::size_t longest(const RunGroup& group) {
+  std::size_t most = 0;
+  for (const Run* run : group.runs) most = std::max(most, run->step.samples_s.size());
+  return most;
+}
+
+StepBin bin_of(const RunGroup& group, std::size_t first, std::size_t last) {
+  std::vector<double> values;
+  for (const Run* run : group.runs) {
+    const std::vector<double>& samples = run->step.samples_s;
+    const auto at = [&](std::size_t i) {
+      return samples.begin() + static_cast<std::ptrdiff_t>(std::min(i, samples.size()));
+    };
+    values.insert(values.end(), at(first), at(last + 1));
+  }
+  const auto [least, most] = std::ranges::minmax(values);
+  order_for(values, {0.5});
+  return {static_cast<double>(first), static_cast<double>(last), least, quantile(values, 0.5),
+          most};
+}
+
+std::vector<StepBin> bins_of(const RunGroup& group, std::size_t max_bins) {
+  const std::size_t steps = longest(group);
+  const std::size_t count = std::min(steps, std::max<std::size_t>(max_bins, 1));
+  std::vector<StepBin> bins;
+  for (std::size_t i = 0; i < count; ++i) {
+    // Rounded so that bins differ by one step at most.
+    const std::size_t first = i * steps / count;
+    bins.push_back(bin_of(group, first, (i + 1) * steps / count - 1));
+  }
+  return bins;
+}
+
+StepGroup step_group(const RunGroup& group, std::size_t max_bins) {
+  std::vector<double> samples;
+  for (const Run* run : group.runs) {
+    samples.insert(samples.end(), run->step.samples_s.begin(), run->step.samples_s.end());
+  }
+  StepGroup result;
+  result.series = group.series;
+  result.devices = group.devices;
+  result.name = group.name;
+  result.oversubscribed = group.oversubscribed;
+  result.count = static_cast<std::int64_t>(samples.size());
+  fill_statistics(samples, result);
+  result.bins = bins_of(group, max_bins);
+  return result;
+}
+
+}  // namespace
+
+StepsChart steps_chart(std::span<const Report> reports, std::size_t max_bins) {
+  ChartRuns runs = chart_runs(reports, "Step times", unfit);
+  limit_groups(runs, kMostGroups);
+  StepsChart chart;
+  begin_chart(chart, runs);
+  if (!chart.empty_reason.empty()) return chart;
+  bool repeated = false;
+  for (const RunGroup& group : runs.groups) {
+    chart.groups.push_back(step_group(group, max_bins));
+    repeated = repeated || group.runs.size() > 1;
+  }
+  chart.caption.notes.emplace_back(
+      "box: quartiles and median; whiskers: 5th and 95th percentile; crosses: minimum and maximum");
+  chart.caption.notes.push_back(fmt::format(
+      "along the run: median, minimum and maximum of neighbouring steps{}; none is left out",
+      repeated ? " of all repetitions" : ""));
+  end_chart(chart, runs);
+  return chart;
+}
+
+}  // namespace ddpbench::report

@@ -1,0 +1,147 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Scaling, and stacked bars, with characters.
+#include "reports/charts/chart_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "reports/charts/chart_canvas.h"
+
+namespace ddpbench::report {
+namespace {
+
+constexpr double kMebibyte = 1024.0 * 1024.0;
+
+// ---- scaling ----
+
+std::string rate_text(const Spread& rate) {
+  if (rate.count == 1) return fmt::format("{:.0f}", rate.median);
+  return fmt::format("{:.0f} ({:.0f}..{:.0f})", rate.median, rate.min, rate.max);
+}
+
+std::string efficiency_text(const ScalingPoint& point) {
+  return point.efficiency ? fmt::format("{:.1f} %", 100 * point.efficiency->median) : "-";
+}
+
+std::vector<TextRow> scaling_rows(const ScalingChart& chart) {
+  std::size_t rate = 0;
+  for (const ScalingPoint& point : chart.points) {
+    rate = std::max(rate, rate_text(point.samples_per_s).size());
+  }
+  std::vector<TextRow> rows;
+  for (const ScalingPoint& point : chart.points) {
+    rows.push_back({heading_of(chart, point.series),
+                    devices_text(point.devices, point.oversubscribed),
+                    fmt::format("{:>{}}  {:>7}", rate_text(point.samples_per_s), rate,
+                                efficiency_text(point))});
+  }
+  return rows;
+}
+
+// What perfect scaling would give at this point, where that can be said.
+std::optional<double> ideal_of(const ScalingChart& chart, const ScalingPoint& point) {
+  if (chart.ideals.size() != 1 || point.oversubscribed) return std::nullopt;
+  return chart.ideals.front().samples_per_s_per_device * point.devices;
+}
+
+// ---- stacked bars ----
+
+struct Unit {
+  const char* name;
+  double scale;
+  int decimals;
+};
+
+// A letter for each part: its first one that is not taken.
+std::string letters_of(const std::vector<std::string>& parts) {
+  std::string letters;
+  for (const std::string& part : parts) {
+    std::string from = part + "abcdefghijklmnopqrstuvwxyz0123456789";
+    std::erase_if(from, [&](char c) {
+      return std::isalnum(static_cast<unsigned char>(c)) == 0 ||
+             letters.find(c) != std::string::npos;
+    });
+    letters += from.empty() ? '#' : from.front();
+  }
+  return letters;
+}
+
+std::string legend(const StackedChart& chart, const std::string& letters, const char* mark) {
+  std::string text;
+  for (std::size_t i = 0; i < chart.parts.size(); ++i) {
+    text += fmt::format("{}: {}, ", letters[i], chart.parts[i]);
+  }
+  return fmt::format("{}{}: {}", text, mark, chart.whole);
+}
+
+std::string draw_stacked(const StackedChart& chart, const TextOptions& options, const Unit& unit) {
+  const char* mark = options.unicode ? "│" : "|";
+  const std::string letters = letters_of(chart.parts);
+  std::vector<TextRow> rows;
+  double most = 0;
+  for (const StackedBar& bar : chart.bars) {
+    std::string label = devices_text(bar.devices, bar.oversubscribed);
+    if (!bar.label.empty()) label += ' ' + bar.label;
+    rows.push_back({heading_of(chart, bar.series), label,
+                    fmt::format("{:.{}f} {}", bar.whole / unit.scale, unit.decimals, unit.name)});
+    double sum = 0;
+    for (const double part : bar.parts) sum += part;
+    most = std::max({most, sum, bar.whole});
+  }
+  TextCanvas canvas(chart, options, rows);
+  canvas.line(legend(chart, letters, mark), 2);
+  for (std::size_t i = 0; i < chart.bars.size(); ++i) {
+    TextBar bar(canvas.cells(), most);
+    double begin = 0;
+    for (std::size_t part = 0; part < chart.parts.size(); ++part) {
+      const double end = begin + chart.bars[i].parts[part];
+      bar.fill(begin, end, std::string_view(letters).substr(part, 1));
+      begin = end;
+    }
+    bar.set(chart.bars[i].whole, mark);
+    canvas.row(rows[i], bar.text());
+  }
+  return canvas.finish(chart);
+}
+
+}  // namespace
+
+std::string draw_text(const ScalingChart& chart, const TextOptions& options) {
+  const std::vector<TextRow> rows = scaling_rows(chart);
+  double most = 0;
+  for (const ScalingPoint& point : chart.points) {
+    most = std::max({most, point.samples_per_s.max, ideal_of(chart, point).value_or(0)});
+  }
+  TextCanvas canvas(chart, options, rows);
+  const char* mark = options.unicode ? "│" : "|";
+  const bool repeated = std::ranges::any_of(
+      chart.points, [](const ScalingPoint& point) { return point.samples_per_s.count > 1; });
+  canvas.line(
+      fmt::format("devices, samples/s{}, efficiency{}", repeated ? " (of all repetitions)" : "",
+                  chart.ideals.size() == 1 ? fmt::format("; {}: ideal", mark) : ""),
+      2);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const ScalingPoint& point = chart.points[i];
+    TextBar bar(canvas.cells(), most);
+    const char* full = options.unicode ? "█" : "#";
+    const char* half = options.unicode ? "▒" : ":";
+    bar.fill(0, point.samples_per_s.median, point.oversubscribed ? half : full);
+    if (const auto ideal = ideal_of(chart, point)) bar.set(*ideal, mark);
+    canvas.row(rows[i], bar.text());
+  }
+  return canvas.finish(chart);
+}
+
+std::string draw_breakdown(const StackedChart& chart, const TextOptions& options) {
+  return draw_stacked(chart, options, {"ms", 1e-3, 2});
+}
+
+std::string draw_memory(const StackedChart& chart, const TextOptions& options) {
+  return draw_stacked(chart, options, {"MiB", kMebibyte, 1});
+}
+
+}  // namespace ddpbench::report

@@ -1,0 +1,26 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Charts drawn with characters, for a terminal or a log. A line a point, bar or bucket, so that the
+// numbers stand beside what is drawn and no colour is needed.
+#pragma once
+
+#include <string>
+
+#include "reports/charts/chart_data.h"
+
+namespace ddpbench::report {
+
+struct TextOptions {
+  int width = 80;       // columns at most; below 40 is drawn as 40
+  bool unicode = true;  // block characters; else ASCII
+};
+
+// End with a newline. REQUIRES: chart.empty_reason is empty.
+std::string draw_text(const ScalingChart& chart, const TextOptions& options);
+std::string draw_text(const StepsChart& chart, const TextOptions& options);
+std::string draw_text(const BucketsChart& chart, const TextOptions& options);
+std::string draw_breakdown(const StackedChart& chart, const TextOptions& options);
+std::string draw_memory(const StackedChart& chart, const TextOptions& options);
+
+}  // namespace ddpbench::report

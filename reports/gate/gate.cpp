@@ -1,0 +1,137 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/gate/gate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "kernels/runtime/error.h"
+#include "reports/gate/gate_health.h"
+#include "reports/gate/gate_judge.h"
+#include "reports/gate/gate_pairing.h"
+
+namespace ddpbench::report {
+namespace {
+
+constexpr const char* kNoBackend = "none";  // of runs on one device
+
+UncomparedRuns alone(const Cell& cell, bool fresh) {
+  return {fresh, cell.key, cell.setting, cell.runs.size(),
+          fresh ? "not in the baseline" : "not in the new reports"};
+}
+
+// Nothing to hold the new runs against; whether they ended well does not make it better.
+UncomparedRuns without_baseline(const PairedCells& cells, std::size_t fresh_usable) {
+  std::string reason = fmt::format("no run of the baseline has figures ({})",
+                                   unusable_reason(*cells.base.runs.front()));
+  reason += fresh_usable > 0 ? "; the new runs have"
+                             : fmt::format("; nor has a new one ({})",
+                                           unusable_reason(*cells.fresh.runs.front()));
+  return {false, cells.base.key, cells.base.setting, cells.base.runs.size(), std::move(reason)};
+}
+
+[[noreturn]] void fail_nothing_compared(std::span<const UncomparedRuns> uncompared) {
+  std::string lines;
+  for (const UncomparedRuns& runs : uncompared) {
+    lines += fmt::format("\n  {} {}: {}", runs.fresh ? "new" : "baseline", to_string(runs.key),
+                         runs.reason);
+  }
+  throw ConfigError(fmt::format(
+      "nothing to compare: no new run has a counterpart in the baseline with the same strategy, "
+      "devices, servers and backend that ended well{}",
+      lines.empty() ? "; there are no runs" : lines));
+}
+
+std::set<std::string> hosts_of(std::span<const Report> reports) {
+  std::set<std::string> hosts;
+  for (const Report& report : reports) {
+    hosts.insert(report.environment.hosts.begin(), report.environment.hosts.end());
+  }
+  return hosts;
+}
+
+// Times are of one format and zone, so that text order is time order.
+bool all_before(std::span<const Report> first, std::span<const Report> then) {
+  const auto last_end = std::ranges::max_element(first, {}, &Report::finished_at);
+  const auto first_begin = std::ranges::min_element(then, {}, &Report::started_at);
+  return last_end != first.end() && first_begin != then.end() &&
+         last_end->finished_at <= first_begin->started_at;
+}
+
+bool any_interrupted(std::span<const Report> reports) {
+  return std::ranges::any_of(
+      reports, [](const Report& report) { return report.status == Status::interrupted; });
+}
+
+std::vector<std::string> notes_on_measuring(std::span<const Report> fresh,
+                                            std::span<const Report> base) {
+  std::vector<std::string> notes;
+  if (hosts_of(fresh) != hosts_of(base)) {
+    notes.push_back("the new reports and the baseline are from different hosts");
+  }
+  if (all_before(base, fresh) || all_before(fresh, base)) {
+    notes.push_back(
+        "one side was measured before the other: whatever changed on the machine in between "
+        "counts as a change of the program; run both in turn (docs/ci.md)");
+  }
+  return notes;
+}
+
+}  // namespace
+
+GateResult check_reports(std::span<const Report> fresh, std::span<const Report> base,
+                         const GateOptions& options) {
+  const Pairing pairing = pair_runs(fresh, base, options.allow_mismatch);
+  GateResult result;
+  result.options = options;
+  std::vector<ComparablePair> pairs;
+  for (const PairedCells& cells : pairing.pairs) {
+    ComparablePair pair{&cells, usable_runs(cells.fresh.runs), usable_runs(cells.base.runs)};
+    if (pair.base.empty()) {
+      result.uncompared.push_back(without_baseline(cells, pair.fresh.size()));
+    } else {
+      pairs.push_back(std::move(pair));
+    }
+  }
+  for (const Cell& cell : pairing.fresh_alone) result.uncompared.push_back(alone(cell, true));
+  for (const Cell& cell : pairing.base_alone) result.uncompared.push_back(alone(cell, false));
+  if (pairs.empty()) fail_nothing_compared(result.uncompared);
+  result.pairs = judge_pairs(pairs, options, result.tests);
+  for (const PairVerdict& pair : result.pairs) {
+    result.verdict = std::max(result.verdict, pair.verdict);
+  }
+  result.notes = notes_on_measuring(fresh, base);
+  if (!pairing.base_alone.empty() && any_interrupted(fresh)) {
+    result.verdict = std::max(result.verdict, Verdict::inconclusive);
+    result.notes.push_back("a new report was interrupted before all that the baseline has had run");
+  }
+  return result;
+}
+
+std::string_view to_string(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::pass:
+      return "PASS";
+    case Verdict::improved:
+      return "IMPROVED";
+    case Verdict::inconclusive:
+      return "INCONCLUSIVE";
+    case Verdict::regressed:
+      return "REGRESSED";
+  }
+  throw InternalError("unknown verdict");
+}
+
+std::string to_string(const PairKey& key) {
+  std::string text =
+      fmt::format("{}, {} device{}", key.strategy, key.world_size, key.world_size == 1 ? "" : "s");
+  if (key.servers > 0) {
+    text += fmt::format(", {} server{}", key.servers, key.servers == 1 ? "" : "s");
+  }
+  if (!key.backend.empty() && key.backend != kNoBackend) text += ", " + key.backend;
+  return text;
+}
+
+}  // namespace ddpbench::report

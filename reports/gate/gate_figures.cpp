@@ -1,0 +1,140 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/gate/gate_figures.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "kernels/runtime/error.h"
+#include "reports/metrics.h"
+#include "reports/missing_reason.h"
+
+namespace ddpbench::report {
+namespace {
+
+constexpr std::size_t kParts = 10;        // of a run, for variance_within
+constexpr std::size_t kFewestSteps = 20;  // two a part
+// Smaller losses are as good as nothing, and their ratios mean nothing.
+constexpr double kLeastLoss = 1e-6;
+
+Figure median_step(const Run& run) {
+  return run.step.time_s ? Figure::of(run.step.time_s->median) : Figure::missing("no step timed");
+}
+
+Figure tail_step(const Run& run) {
+  return run.step.time_s ? Figure::of(run.step.time_s->p95) : Figure::missing("no step timed");
+}
+
+Figure throughput(const Run& run) { return run.samples_per_s; }
+
+Figure peak_memory(const Run& run) {
+  if (run.devices.empty()) return Figure::missing("no memory was recorded");
+  const auto most = std::ranges::max_element(run.devices, {}, &DeviceRow::peak_bytes);
+  if (most->peak_bytes == 0) return Figure::missing("no memory was recorded");
+  return Figure::of(static_cast<double>(most->peak_bytes));
+}
+
+Figure final_loss(const Run& run) {
+  if (run.epochs.empty()) return Figure::missing("no epoch ended");
+  const double loss = run.epochs.back().train_loss;
+  if (!std::isfinite(loss)) return Figure::missing(kDivergedReason);
+  return Figure::of(std::max(loss, kLeastLoss));
+}
+
+Figure final_accuracy(const Run& run) {
+  if (run.epochs.empty()) return Figure::missing("no epoch ended");
+  return run.epochs.back().test_accuracy;
+}
+
+const std::array<GateFigure, 6> kFigures = {{
+    {.name = "median_step_s",
+     .heading = "median step",
+     .limit = &GateOptions::max_slowdown,
+     .value = median_step,
+     .step_quantile = 0.5},
+    {.name = "p95_step_s",
+     .heading = "p95 step",
+     .limit = &GateOptions::max_tail_slowdown,
+     .value = tail_step,
+     .decisive = false,
+     .step_quantile = 0.95},
+    {.name = "samples_per_s",
+     .heading = "throughput",
+     .limit = &GateOptions::max_slowdown,
+     .value = throughput,
+     .higher_is_better = true,
+     .step_quantile = 0.5},
+    {.name = "peak_bytes",
+     .heading = "peak memory",
+     .limit = &GateOptions::max_memory_growth,
+     .value = peak_memory},
+    {.name = "final_train_loss",
+     .heading = "final loss",
+     .limit = &GateOptions::max_loss_increase,
+     .value = final_loss,
+     .needs_equal_steps = true},
+    {.name = "final_test_accuracy",
+     .heading = "accuracy",
+     .limit = &GateOptions::max_accuracy_drop,
+     .value = final_accuracy,
+     .logarithmic = false,
+     .higher_is_better = true,
+     .needs_equal_steps = true},
+}};
+
+// Puts only those two values in their places that quantile() looks at: reports may hold millions.
+double quantile_of_unsorted(std::vector<double>& values, double q) {
+  const auto below = static_cast<std::ptrdiff_t>(q * static_cast<double>(values.size() - 1));
+  std::nth_element(values.begin(), values.begin() + below, values.end());
+  const auto above = values.begin() + below + 1;
+  if (above < values.end()) std::iter_swap(above, std::min_element(above, values.end()));
+  return quantile(values, q);
+}
+
+double sign(const GateFigure& figure) { return figure.higher_is_better ? -1 : 1; }
+
+}  // namespace
+
+std::span<const GateFigure> gate_figures() { return kFigures; }
+
+const GateFigure& gate_figure(std::string_view name) {
+  const auto found = std::ranges::find(kFigures, name, &GateFigure::name);
+  ensure(found != kFigures.end(), "the gate has no figure {}", name);
+  return *found;
+}
+
+double badness(const GateFigure& figure, double value) {
+  return sign(figure) * (figure.logarithmic ? std::log(value) : value);
+}
+
+double value_of_badness(const GateFigure& figure, double badness) {
+  const double value = sign(figure) * badness;
+  return figure.logarithmic ? std::exp(value) : value;
+}
+
+double change_of(const GateFigure& figure, double difference) {
+  return figure.logarithmic ? std::expm1(difference) : difference;
+}
+
+double difference_of(const GateFigure& figure, double change) {
+  return figure.logarithmic ? std::log1p(change) : change;
+}
+
+VarianceEstimate variance_within(const GateFigure& figure, const Run& run) {
+  const std::span<const double> steps = run.step.samples_s;
+  if (!figure.step_quantile || steps.size() < kFewestSteps) return {};
+  std::vector<double> parts;
+  for (std::size_t part = 0; part < kParts; ++part) {
+    const std::size_t begin = steps.size() * part / kParts;
+    const std::size_t end = steps.size() * (part + 1) / kParts;
+    std::vector<double> values(steps.begin() + static_cast<std::ptrdiff_t>(begin),
+                               steps.begin() + static_cast<std::ptrdiff_t>(end));
+    const double value = quantile_of_unsorted(values, *figure.step_quantile);
+    if (!(value > 0)) return {};  // no time that a step can take
+    parts.push_back(badness(figure, value));
+  }
+  return pooled_variance(std::span(&parts, 1));
+}
+
+}  // namespace ddpbench::report

@@ -1,0 +1,29 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What runs that did not end well mean for a verdict. Private to reports/.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "reports/gate/gate.h"
+#include "reports/report.h"
+
+namespace ddpbench::report {
+
+// Why the run's figures are not compared; empty when they are.
+std::string unusable_reason(const Run& run);
+std::vector<const Run*> usable_runs(std::span<const Run* const> runs);
+
+// The least severe verdict that the new runs allow, and why. A failure where the baseline had none
+// is REGRESSED; what was skipped, interrupted or not verified, where the baseline was, is
+// INCONCLUSIVE.
+struct Health {
+  Verdict floor = Verdict::pass;
+  std::vector<std::string> notes;
+};
+Health health_of(std::span<const Run* const> fresh, std::span<const Run* const> base);
+
+}  // namespace ddpbench::report

@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The gate's result for programs: schema/check-1.schema.json.
+#include <nlohmann/json.hpp>
+
+#include "reports/gate/gate.h"
+#include "reports/json/json_text.h"
+
+namespace ddpbench::report {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kCheckSchemaVersion = 1;
+
+template <typename T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+
+Json options_json(const GateOptions& options) {
+  return {{"alpha", options.alpha},
+          {"max_slowdown", options.max_slowdown},
+          {"max_p95_slowdown", options.max_tail_slowdown},
+          {"max_memory_growth", options.max_memory_growth},
+          {"max_loss_increase", options.max_loss_increase},
+          {"max_accuracy_drop", options.max_accuracy_drop},
+          {"allow_mismatch", options.allow_mismatch}};
+}
+
+Json key_json(const PairKey& key, const std::string& setting) {
+  return {{"strategy", key.strategy},
+          {"world_size", key.world_size},
+          {"servers", key.servers},
+          {"backend", text_or_null(key.backend)},
+          {"setting", text_or_null(setting)}};
+}
+
+Json figure_json(const FigureVerdict& figure) {
+  return {{"figure", figure.name},
+          {"verdict", to_string(figure.verdict)},
+          {"baseline", or_null(figure.base)},
+          {"new", or_null(figure.fresh)},
+          {"minimum_effect", figure.minimum_effect},
+          {"change", or_null(figure.change)},
+          {"change_low", or_null(figure.change_low)},
+          {"change_high", or_null(figure.change_high)},
+          {"p_worse", or_null(figure.p_worse)},
+          {"p_better", or_null(figure.p_better)},
+          {"noise", or_null(figure.noise)},
+          {"outliers", figure.outliers},
+          {"repetitions_needed", or_null(figure.repetitions_needed)},
+          {"note", text_or_null(figure.note)}};
+}
+
+Json pair_json(const PairVerdict& pair) {
+  Json json = key_json(pair.key, pair.setting);
+  json["verdict"] = to_string(pair.verdict);
+  json["baseline_repetitions"] = pair.base_repetitions;
+  json["new_repetitions"] = pair.fresh_repetitions;
+  json["baseline_injected"] = text_or_null(pair.base_injected);
+  json["new_injected"] = text_or_null(pair.fresh_injected);
+  json["figures"] = Json::array();
+  for (const FigureVerdict& figure : pair.figures) json["figures"].push_back(figure_json(figure));
+  json["notes"] = pair.notes;
+  return json;
+}
+
+Json uncompared_json(const UncomparedRuns& runs) {
+  Json json = key_json(runs.key, runs.setting);
+  json["side"] = runs.fresh ? "new" : "baseline";
+  json["runs"] = runs.repetitions;
+  json["reason"] = runs.reason;
+  return json;
+}
+
+}  // namespace
+
+nlohmann::ordered_json gate_json(const GateResult& result) {
+  Json json = {{"check_schema_version", kCheckSchemaVersion},
+               {"verdict", to_string(result.verdict)},
+               {"options", options_json(result.options)},
+               {"tests", result.tests}};
+  json["pairs"] = Json::array();
+  for (const PairVerdict& pair : result.pairs) json["pairs"].push_back(pair_json(pair));
+  json["not_compared"] = Json::array();
+  for (const UncomparedRuns& runs : result.uncompared) {
+    json["not_compared"].push_back(uncompared_json(runs));
+  }
+  json["notes"] = result.notes;
+  return json;
+}
+
+std::string render_gate_json(const GateResult& result) { return json_text(gate_json(result)); }
+
+}  // namespace ddpbench::report

@@ -1,0 +1,229 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/gate/gate_judge.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "reports/gate/gate_figures.h"
+#include "reports/gate/gate_health.h"
+#include "reports/gate/gate_test.h"
+
+namespace ddpbench::report {
+namespace {
+
+constexpr int kMostRepetitions = 1000;  // that anybody is advised to make
+
+struct Side {
+  std::vector<double> values;  // badness
+  std::size_t missing = 0;
+  std::string reason;  // of the first that is missing
+};
+
+Side side_of(const GateFigure& figure, std::span<const Run* const> runs) {
+  Side side;
+  for (const Run* run : runs) {
+    const Figure value = figure.value(*run);
+    if (value.value && (!figure.logarithmic || *value.value > 0)) {
+      side.values.push_back(badness(figure, *value.value));
+    } else if (side.missing++ == 0) {
+      side.reason = value.value ? "it is not positive" : value.reason;
+    }
+  }
+  return side;
+}
+
+bool trained_differently(const PairedCells& cells) {
+  return std::ranges::any_of(cells.differing, [](const std::string& key) {
+    return key == "steps" || key == "epochs" || key == "global_batch_size";
+  });
+}
+
+// A figure that the new runs lost: of the loss, because training diverged.
+FigureVerdict lost_figure(const GateFigure& figure, const Side& fresh, std::size_t repetitions,
+                          const GateOptions& options) {
+  FigureVerdict verdict;
+  verdict.name = figure.name;
+  verdict.minimum_effect = options.*figure.limit;
+  const bool loss = std::string_view(figure.name) == "final_train_loss";
+  verdict.verdict = loss ? Verdict::regressed : Verdict::inconclusive;
+  verdict.note = fmt::format("missing in {} of {} new repetitions ({}), in none of the baseline",
+                             fresh.missing, repetitions, fresh.reason);
+  return verdict;
+}
+
+struct Gathered {
+  std::vector<FigureSamples> samples;
+  std::vector<std::vector<FigureVerdict>> lost;  // one a pair
+  std::vector<std::vector<std::string>> notes;   // one a pair
+};
+
+VarianceEstimate noise_within(const GateFigure& figure, const ComparablePair& work) {
+  if (work.base.size() != 1 || work.fresh.size() != 1) return {};
+  const VarianceEstimate base = variance_within(figure, *work.base.front());
+  const VarianceEstimate fresh = variance_within(figure, *work.fresh.front());
+  if (base.dof == 0 || fresh.dof == 0) return {};
+  return {(base.variance * base.dof + fresh.variance * fresh.dof) / (base.dof + fresh.dof),
+          base.dof + fresh.dof};
+}
+
+void gather_figure(const GateFigure& figure, std::size_t pair, const ComparablePair& work,
+                   const GateOptions& options, Gathered& all) {
+  const Side base = side_of(figure, work.base);
+  const Side fresh = side_of(figure, work.fresh);
+  const auto note = [&](const std::string& text) {
+    all.notes[pair].push_back(fmt::format("{} not compared: {}", figure.heading, text));
+  };
+  if (base.missing > 0) {
+    note("in the baseline " + base.reason);
+  } else if (figure.needs_equal_steps && trained_differently(*work.cells)) {
+    note("the runs saw different numbers of samples");
+  } else if (fresh.missing > 0) {
+    all.lost[pair].push_back(lost_figure(figure, fresh, work.fresh.size(), options));
+  } else {
+    all.samples.push_back({&figure, pair, base.values, fresh.values, noise_within(figure, work)});
+  }
+}
+
+Gathered gather(std::span<const ComparablePair> works, const GateOptions& options) {
+  Gathered all;
+  all.lost.resize(works.size());
+  all.notes.resize(works.size());
+  for (std::size_t pair = 0; pair < works.size(); ++pair) {
+    if (works[pair].fresh.empty()) continue;
+    for (const GateFigure& figure : gate_figures()) {
+      gather_figure(figure, pair, works[pair], options, all);
+    }
+  }
+  return all;
+}
+
+double mean_value(const GateFigure& figure, const std::vector<double>& badnesses) {
+  double sum = 0;
+  for (const double value : badnesses) sum += value;
+  return value_of_badness(figure, sum / static_cast<double>(badnesses.size()));
+}
+
+// Repetitions that tell nothing from what was found here, or from twice the minimum effect where
+// that is more; at least half as many again as there are, since a verdict that is open was unlucky
+// at best. `alpha` is what the correction leaves for one test.
+void advise(const FigureSamples& samples, const FigureTest& test, double effect, double alpha,
+            FigureVerdict& verdict) {
+  if (!test.known) {
+    verdict.note = "one repetition a side and too few steps to know the noise: repeat the runs";
+    verdict.repetitions_needed = 5;
+    return;
+  }
+  const std::size_t made = std::min(samples.base.size(), samples.fresh.size());
+  const auto least = static_cast<int>(made + (made + 1) / 2);
+  const auto needed = repetitions_to_decide(test.deviation, std::max(effect, test.difference / 2),
+                                            alpha, kMostRepetitions);
+  if (needed) {
+    verdict.repetitions_needed = std::max(*needed, least);
+  } else {
+    verdict.note = fmt::format("too noisy: more than {} repetitions", kMostRepetitions);
+  }
+}
+
+FigureVerdict judge(const FigureSamples& samples, const FigureTest& test, std::size_t family,
+                    const GateOptions& options) {
+  const GateFigure& figure = *samples.figure;
+  FigureVerdict verdict;
+  verdict.name = figure.name;
+  verdict.minimum_effect = options.*figure.limit;
+  const double effect = difference_of(figure, verdict.minimum_effect);
+  verdict.verdict = decide(test, effect, options.alpha);
+  verdict.base = mean_value(figure, samples.base);
+  verdict.fresh = mean_value(figure, samples.fresh);
+  verdict.change = change_of(figure, test.difference);
+  verdict.outliers = test.outliers;
+  if (test.known) {
+    const double margin =
+        test.dof > 0 ? student_t_quantile(1 - options.alpha, test.dof) * test.error : 0;
+    verdict.change_low = change_of(figure, test.difference - margin);
+    verdict.change_high = change_of(figure, test.difference + margin);
+    verdict.noise = change_of(figure, test.deviation);
+    verdict.p_worse = test.p_worse;
+    verdict.p_better = test.p_better;
+  }
+  if (verdict.verdict == Verdict::inconclusive) {
+    advise(samples, test, effect,
+           options.alpha / static_cast<double>(std::max<std::size_t>(family, 1)), verdict);
+  }
+  return verdict;
+}
+
+void note_repetitions(PairVerdict& pair) {
+  if (pair.fresh_repetitions == 0) return;
+  if (pair.base_repetitions == 1 && pair.fresh_repetitions == 1) {
+    pair.notes.push_back(
+        "one repetition a side: times are judged by the noise within each run, which does not "
+        "show how runs differ from each other; repeat the runs for a sound verdict");
+  } else if (pair.base_repetitions == 1 || pair.fresh_repetitions == 1) {
+    pair.notes.push_back(fmt::format("only one repetition of the {}",
+                                     pair.base_repetitions == 1 ? "baseline" : "new runs"));
+  }
+}
+
+std::string first_injected(std::span<const Run* const> runs) {
+  for (const Run* run : runs) {
+    if (!run->injected.empty()) return run->injected;
+  }
+  return {};
+}
+
+PairVerdict open_pair(const ComparablePair& work) {
+  const PairedCells& cells = *work.cells;
+  PairVerdict pair;
+  pair.setting = cells.fresh.setting;
+  pair.key = cells.fresh.key.backend.empty() ? cells.base.key : cells.fresh.key;
+  pair.base_repetitions = work.base.size();
+  pair.fresh_repetitions = work.fresh.size();
+  pair.base_injected = first_injected(cells.base.runs);
+  pair.fresh_injected = first_injected(cells.fresh.runs);
+  for (const std::string& key : cells.differing) {
+    pair.notes.push_back(fmt::format("{} differs, as allowed: new {}, baseline {}", key,
+                                     cells.fresh.settings.at(key), cells.base.settings.at(key)));
+  }
+  Health health = health_of(cells.fresh.runs, cells.base.runs);
+  pair.verdict = health.floor;
+  pair.notes.insert(pair.notes.end(), health.notes.begin(), health.notes.end());
+  note_repetitions(pair);
+  return pair;
+}
+
+void add_figure(PairVerdict& pair, FigureVerdict verdict) {
+  const bool counts =
+      gate_figure(verdict.name).decisive || verdict.verdict != Verdict::inconclusive;
+  if (counts) pair.verdict = std::max(pair.verdict, verdict.verdict);
+  if (verdict.outliers > 0 && verdict.name != "samples_per_s") {
+    pair.notes.push_back(fmt::format("{}: {} repetition{} far from the others, drawn in",
+                                     gate_figure(verdict.name).heading, verdict.outliers,
+                                     verdict.outliers == 1 ? "" : "s"));
+  }
+  pair.figures.push_back(std::move(verdict));
+}
+
+}  // namespace
+
+std::vector<PairVerdict> judge_pairs(std::span<const ComparablePair> works,
+                                     const GateOptions& options, std::size_t& family) {
+  const Gathered all = gather(works, options);
+  const FigureTests tests = test_figures(all.samples);
+  family = tests.family;
+  std::vector<PairVerdict> pairs;
+  for (const ComparablePair& work : works) pairs.push_back(open_pair(work));
+  for (std::size_t i = 0; i < all.samples.size(); ++i) {
+    add_figure(pairs[all.samples[i].pair],
+               judge(all.samples[i], tests.results[i], family, options));
+  }
+  for (std::size_t pair = 0; pair < works.size(); ++pair) {
+    for (const FigureVerdict& lost : all.lost[pair]) add_figure(pairs[pair], lost);
+    pairs[pair].notes.insert(pairs[pair].notes.end(), all.notes[pair].begin(),
+                             all.notes[pair].end());
+  }
+  return pairs;
+}
+
+}  // namespace ddpbench::report

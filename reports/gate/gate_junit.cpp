@@ -1,0 +1,129 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// JUnit XML as CI servers read it: testsuites, a testsuite a pair, a testcase a figure and one for
+// the pair as a whole, which carries what is no single figure's (a run that failed).
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "reports/gate/gate.h"
+#include "reports/gate/gate_text.h"
+#include "reports/json/json_text.h"
+#include "reports/table/table_layout.h"
+
+namespace ddpbench::report {
+namespace {
+
+// printable() takes what XML 1.0 has no way to write (control characters).
+std::string xml(const std::string& text) {
+  std::string result;
+  for (const char c : printable(valid_utf8(text))) {
+    switch (c) {
+      case '&':
+        result += "&amp;";
+        break;
+      case '<':
+        result += "&lt;";
+        break;
+      case '>':
+        result += "&gt;";
+        break;
+      case '"':
+        result += "&quot;";
+        break;
+      default:
+        result += c;
+    }
+  }
+  return result;
+}
+
+std::string outcome(Verdict verdict, const std::string& message) {
+  if (verdict == Verdict::pass || verdict == Verdict::improved) {
+    return fmt::format("<system-out>{}</system-out>", xml(message));
+  }
+  const char* element = verdict == Verdict::regressed ? "failure" : "error";
+  return fmt::format("<{} type=\"{}\" message=\"{}\"/>", element, to_string(verdict), xml(message));
+}
+
+std::string testcase(const std::string& suite, const std::string& name,
+                     const std::string& content) {
+  return fmt::format("    <testcase classname=\"ddpbench.{}\" name=\"{}\">{}</testcase>\n",
+                     xml(suite), xml(name), content);
+}
+
+struct Counts {
+  std::size_t tests = 0, failures = 0, errors = 0, skipped = 0;
+  void add(Verdict verdict) {
+    ++tests;
+    failures += verdict == Verdict::regressed ? 1 : 0;
+    errors += verdict == Verdict::inconclusive ? 1 : 0;
+  }
+  void add(const Counts& other) {
+    tests += other.tests;
+    failures += other.failures;
+    errors += other.errors;
+    skipped += other.skipped;
+  }
+  std::string attributes() const {
+    return fmt::format("tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\"", tests, failures,
+                       errors, skipped);
+  }
+};
+
+// A figure that is too noisy to judge but does not make its pair inconclusive is no error.
+Verdict shown(const FigureVerdict& figure, const PairVerdict& pair) {
+  return std::min(figure.verdict, pair.verdict);
+}
+
+std::string pair_suite(const PairVerdict& pair, const GateOptions& options, Counts& all) {
+  const std::string title = pair_title(pair);
+  Counts counts;
+  std::string message = repetitions_text(pair);
+  for (const std::string& note : pair.notes) message += "; " + note;
+  Verdict rest = pair.verdict;  // what no figure explains
+  std::string cases;
+  for (const FigureVerdict& figure : pair.figures) {
+    const Verdict verdict = shown(figure, pair);
+    if (verdict >= pair.verdict) rest = Verdict::pass;
+    counts.add(verdict);
+    cases +=
+        testcase(title, figure_heading(figure), outcome(verdict, figure_sentence(figure, options)));
+  }
+  counts.add(rest);
+  cases = testcase(title, "runs", outcome(rest, message)) + cases;
+  all.add(counts);
+  return fmt::format("  <testsuite name=\"{}\" {}>\n{}  </testsuite>\n", xml(title),
+                     counts.attributes(), cases);
+}
+
+std::string uncompared_suite(const GateResult& result, Counts& all) {
+  if (result.uncompared.empty()) return "";
+  Counts counts;
+  std::string cases;
+  for (const UncomparedRuns& runs : result.uncompared) {
+    ++counts.tests;
+    ++counts.skipped;
+    cases += testcase("not compared", to_string(runs.key),
+                      fmt::format("<skipped message=\"{}\"/>", xml(uncompared_text(runs))));
+  }
+  all.add(counts);
+  return fmt::format("  <testsuite name=\"not compared\" {}>\n{}  </testsuite>\n",
+                     counts.attributes(), cases);
+}
+
+}  // namespace
+
+std::string render_gate_junit(const GateResult& result) {
+  Counts all;
+  std::string suites;
+  for (const PairVerdict& pair : result.pairs) suites += pair_suite(pair, result.options, all);
+  suites += uncompared_suite(result, all);
+  return fmt::format(
+      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"ddpbench check\" "
+      "{}>\n{}</testsuites>\n",
+      all.attributes(), suites);
+}
+
+}  // namespace ddpbench::report

@@ -1,0 +1,119 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The gate's result for a pull-request comment: the pairs open, the figures folded away.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "reports/gate/gate.h"
+#include "reports/gate/gate_text.h"
+#include "reports/table/table_layout.h"
+
+namespace ddpbench::report {
+namespace {
+
+const char* sign(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::pass:
+      return "✅";
+    case Verdict::improved:
+      return "🚀";
+    case Verdict::inconclusive:
+      return "❔";
+    case Verdict::regressed:
+      return "❌";
+  }
+  return "";
+}
+
+std::string verdict_cell(Verdict verdict) {
+  return fmt::format("{} {}", sign(verdict), to_string(verdict));
+}
+
+// On one line, and nothing in it is taken for markup.
+std::string plain(const std::string& text) {
+  std::string result;
+  for (const char c : printable(text)) {
+    if (c == '<') {
+      result += "&lt;";
+    } else if (c == '&') {
+      result += "&amp;";
+    } else {
+      if (std::string_view("\\`*_{}[]|#@").find(c) != std::string_view::npos) result += '\\';
+      result += c;
+    }
+  }
+  return result;
+}
+
+const FigureVerdict* figure_named(const PairVerdict& pair, std::string_view name) {
+  const auto found = std::ranges::find(pair.figures, name, &FigureVerdict::name);
+  return found == pair.figures.end() ? nullptr : &*found;
+}
+
+std::string pair_row(const PairVerdict& pair) {
+  const FigureVerdict* step = figure_named(pair, "median_step_s");
+  return fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n", plain(pair_title(pair)),
+                     step ? figure_text(step->name, step->base) : "-",
+                     step ? figure_text(step->name, step->fresh) : "-",
+                     step ? change_text(step->name, step->change) : "-",
+                     step ? interval_text(*step) : "",
+                     fmt::format("{} / {}", pair.fresh_repetitions, pair.base_repetitions),
+                     verdict_cell(pair.verdict));
+}
+
+std::string details(const PairVerdict& pair) {
+  std::string text = fmt::format(
+      "\n**{}**\n\n| figure | baseline | new | worse by | interval | p "
+      "| verdict |\n|---|--:|--:|--:|--:|--:|---|\n",
+      plain(pair_title(pair)));
+  for (const FigureVerdict& figure : pair.figures) {
+    text +=
+        fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n", figure_heading(figure),
+                    figure_text(figure.name, figure.base), figure_text(figure.name, figure.fresh),
+                    change_text(figure.name, figure.change), interval_text(figure),
+                    interval_text(figure).empty() ? "" : plain(p_text(figure.p_worse)),
+                    verdict_cell(figure.verdict));
+  }
+  return text;
+}
+
+// What a reader must not miss: everything that is neither a pass nor an improvement.
+std::string findings(const GateResult& result) {
+  std::string text;
+  for (const PairVerdict& pair : result.pairs) {
+    for (const FigureVerdict& figure : pair.figures) {
+      if (!needs_words(figure, pair)) continue;
+      text += fmt::format("- {} {}: {}\n", verdict_cell(figure.verdict), plain(pair_title(pair)),
+                          plain(figure_sentence(figure, result.options)));
+    }
+    for (const std::string& note : pair.notes) {
+      text += fmt::format("- {}: {}\n", plain(pair_title(pair)), plain(note));
+    }
+  }
+  for (const UncomparedRuns& runs : result.uncompared) {
+    text += fmt::format("- not compared: {}\n", plain(uncompared_text(runs)));
+  }
+  for (const std::string& note : result.notes) text += fmt::format("- {}\n", plain(note));
+  return text;
+}
+
+}  // namespace
+
+std::string render_gate_markdown(const GateResult& result) {
+  std::string text =
+      fmt::format("### {} ddpbench check\n\n{}\n\n", sign(result.verdict), gate_summary(result));
+  text += fmt::format(
+      "| pair | baseline | new | step worse by | {:.0f} % interval | repetitions "
+      "| verdict |\n|---|--:|--:|--:|--:|--:|---|\n",
+      100 * (1 - 2 * result.options.alpha));
+  for (const PairVerdict& pair : result.pairs) text += pair_row(pair);
+  const std::string lines = findings(result);
+  if (!lines.empty()) text += '\n' + lines;
+  text += "\n<details><summary>All figures</summary>\n";
+  for (const PairVerdict& pair : result.pairs) text += details(pair);
+  return text + fmt::format("\n{}\n\n</details>\n", plain(rule_sentence(result)));
+}
+
+}  // namespace ddpbench::report

@@ -1,0 +1,173 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/gate/gate_pairing.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <tuple>
+
+#include "kernels/runtime/error.h"
+
+namespace ddpbench::report {
+namespace {
+
+// A run that was skipped does not know its backend.
+bool same_place(const PairKey& a, const PairKey& b) {
+  return std::tie(a.strategy, a.world_size, a.servers) ==
+             std::tie(b.strategy, b.world_size, b.servers) &&
+         (a.backend == b.backend || a.backend.empty() || b.backend.empty());
+}
+
+bool fits(const Cell& a, const Cell& b) {
+  return same_place(a.key, b.key) && differing_keys(a.settings, b.settings).empty();
+}
+
+// "global_batch_size=64": what tells each cell from the others of its key.
+void name_settings(std::vector<Cell>& cells) {
+  std::map<PairKey, std::vector<Cell*>> by_key;
+  for (Cell& cell : cells) by_key[cell.key].push_back(&cell);
+  for (const auto& [key, group] : by_key) {
+    for (Cell* cell : group) {
+      Settings telling;
+      for (const Cell* other : group) {
+        for (const std::string& name : differing_keys(cell->settings, other->settings)) {
+          telling[name] = name + '=' + cell->settings.at(name);
+        }
+      }
+      std::vector<std::string> words;
+      for (const auto& [name, word] : telling) words.push_back(word);
+      cell->setting = fmt::format("{}", fmt::join(words, ", "));
+    }
+  }
+}
+
+std::vector<Cell> cells_of(std::span<const Report> reports) {
+  std::vector<Cell> cells;
+  std::map<std::pair<PairKey, Settings>, std::size_t> index;
+  std::vector<Cell> unwell;
+  for (const Report& report : reports) {
+    for (const Run& run : report.runs) {
+      Cell cell{pair_key(run), settings_of(run), {&run}, {}};
+      if (run.status != Status::ok) {
+        unwell.push_back(std::move(cell));
+        continue;
+      }
+      const auto [found, added] = index.try_emplace({cell.key, cell.settings}, cells.size());
+      if (added) {
+        cells.push_back(std::move(cell));
+      } else {
+        cells[found->second].runs.push_back(&run);
+      }
+    }
+  }
+  for (Cell& cell : unwell) {
+    const auto home = std::ranges::find_if(cells, [&](const Cell& c) { return fits(c, cell); });
+    if (home == cells.end()) {
+      cells.push_back(std::move(cell));
+    } else {
+      home->runs.push_back(cell.runs.front());
+    }
+  }
+  name_settings(cells);
+  return cells;
+}
+
+class Pairer {
+ public:
+  Pairer(std::vector<Cell> fresh, std::vector<Cell> base, std::span<const std::string> allowed)
+      : fresh_(std::move(fresh)),
+        base_(std::move(base)),
+        allowed_(allowed),
+        partner_(fresh_.size()),
+        taken_(base_.size(), false) {}
+
+  Pairing pair() {
+    match([](const std::vector<std::string>& differing) { return differing.empty(); });
+    match([this](const std::vector<std::string>& differing) {
+      return std::ranges::all_of(
+          differing, [this](const std::string& key) { return is_allowed(key, allowed_); });
+    });
+    refuse_mismatches();
+    Pairing pairing;
+    for (std::size_t i = 0; i < fresh_.size(); ++i) {
+      if (!partner_[i]) {
+        pairing.fresh_alone.push_back(std::move(fresh_[i]));
+        continue;
+      }
+      Cell& base = base_[*partner_[i]];
+      auto differing = differing_keys(fresh_[i].settings, base.settings);
+      pairing.pairs.push_back({std::move(fresh_[i]), std::move(base), std::move(differing)});
+    }
+    for (std::size_t j = 0; j < base_.size(); ++j) {
+      if (!taken_[j]) pairing.base_alone.push_back(std::move(base_[j]));
+    }
+    return pairing;
+  }
+
+ private:
+  // Of the baseline's cells that are free, the one with the fewest differing keys.
+  std::optional<std::size_t> nearest(const Cell& cell) const {
+    std::optional<std::size_t> best;
+    std::size_t fewest = 0;
+    for (std::size_t j = 0; j < base_.size(); ++j) {
+      if (taken_[j] || !same_place(cell.key, base_[j].key)) continue;
+      const std::size_t differing = differing_keys(cell.settings, base_[j].settings).size();
+      if (best && differing >= fewest) continue;
+      best = j;
+      fewest = differing;
+    }
+    return best;
+  }
+
+  template <typename Acceptable>
+  void match(Acceptable acceptable) {
+    for (std::size_t i = 0; i < fresh_.size(); ++i) {
+      if (partner_[i]) continue;
+      const auto j = nearest(fresh_[i]);
+      if (!j || !acceptable(differing_keys(fresh_[i].settings, base_[*j].settings))) continue;
+      partner_[i] = j;
+      taken_[*j] = true;
+    }
+  }
+
+  // What is left on both sides under one key cannot be compared as it stands.
+  void refuse_mismatches() const {
+    std::string lines;
+    std::vector<std::string> keys;
+    for (std::size_t i = 0; i < fresh_.size(); ++i) {
+      const auto j = partner_[i] ? std::nullopt : nearest(fresh_[i]);
+      if (!j) continue;
+      lines += fmt::format("\n  {}:", to_string(fresh_[i].key));
+      for (const std::string& key : differing_keys(fresh_[i].settings, base_[*j].settings)) {
+        lines += fmt::format("\n    {}: new {}, baseline {}", key, fresh_[i].settings.at(key),
+                             base_[*j].settings.at(key));
+        if (!is_allowed(key, allowed_) && std::ranges::find(keys, key) == keys.end()) {
+          keys.push_back(key);
+        }
+      }
+    }
+    if (lines.empty()) return;
+    throw ConfigError(fmt::format(
+        "these settings differ between the new runs and the baseline:{}\nCompare like with like, "
+        "or accept it with --allow-mismatch={}",
+        lines, fmt::join(keys, ",")));
+  }
+
+  std::vector<Cell> fresh_, base_;
+  std::span<const std::string> allowed_;
+  std::vector<std::optional<std::size_t>> partner_;
+  std::vector<bool> taken_;
+};
+
+}  // namespace
+
+Pairing pair_runs(std::span<const Report> fresh, std::span<const Report> base,
+                  std::span<const std::string> allowed) {
+  return Pairer(cells_of(fresh), cells_of(base), allowed).pair();
+}
+
+}  // namespace ddpbench::report

@@ -1,0 +1,152 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/gate/gate_text.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "reports/gate/gate_figures.h"
+
+namespace ddpbench::report {
+namespace {
+
+constexpr double kPercent = 0.01;
+constexpr double kMillisecond = 1e-3;
+constexpr double kMebibyte = 1024.0 * 1024.0;
+
+bool is_accuracy(const std::string& name) { return name == "final_test_accuracy"; }
+
+// The accuracy changes by points, everything else by per cent of what it was.
+std::string amount(const std::string& name, double change) {
+  return is_accuracy(name) ? fmt::format("{:.2f} points", change / kPercent)
+                           : fmt::format("{:.1f} %", change / kPercent);
+}
+
+std::string signed_number(const std::string& name, double change) {
+  return fmt::format("{:+.{}f}", change / kPercent, is_accuracy(name) ? 2 : 1);
+}
+
+std::string counted(std::size_t count, const char* noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+std::string direction(const FigureVerdict& figure) {
+  if (*figure.change == 0) return "unchanged";
+  return fmt::format("{} {}", amount(figure.name, std::abs(*figure.change)),
+                     *figure.change > 0 ? "worse" : "better");
+}
+
+std::string evidence(const FigureVerdict& figure, const GateOptions& options) {
+  const std::string interval = interval_text(figure);
+  if (interval.empty()) return "";
+  const std::string p = p_text(*figure.change > 0 ? figure.p_worse : figure.p_better);
+  return fmt::format(" ({:.0f} % interval {}, p {}{})", 100 * (1 - 2 * options.alpha), interval,
+                     p.starts_with('<') ? "" : "= ", p);
+}
+
+}  // namespace
+
+std::string figure_text(const std::string& name, const std::optional<double>& value) {
+  if (!value) return "-";
+  if (name == "samples_per_s") return fmt::format("{:.0f} /s", *value);
+  if (name == "peak_bytes") return fmt::format("{:.1f} MiB", *value / kMebibyte);
+  if (name == "final_train_loss") return fmt::format("{:.4f}", *value);
+  if (is_accuracy(name)) return fmt::format("{:.2f} %", *value / kPercent);
+  return fmt::format("{:.3f} ms", *value / kMillisecond);
+}
+
+std::string change_text(const std::string& name, const std::optional<double>& change) {
+  if (!change) return "-";
+  return signed_number(name, *change) + (is_accuracy(name) ? " pt" : " %");
+}
+
+std::string interval_text(const FigureVerdict& figure) {
+  if (!figure.change_low || !figure.change_high) return "";
+  if (*figure.change_low == *figure.change_high) return "";
+  return fmt::format("{} .. {}", signed_number(figure.name, *figure.change_low),
+                     signed_number(figure.name, *figure.change_high));
+}
+
+std::string p_text(const std::optional<double>& p) {
+  if (!p) return "-";
+  return *p < 0.001 ? "< 0.001" : fmt::format("{:.3f}", *p);
+}
+
+std::string figure_heading(const FigureVerdict& figure) { return gate_figure(figure.name).heading; }
+
+std::string pair_title(const PairVerdict& pair) {
+  std::string title = to_string(pair.key);
+  if (!pair.setting.empty()) title += ", " + pair.setting;
+  if (!pair.fresh_injected.empty()) {
+    title += fmt::format(" [new runs injected: {}]", pair.fresh_injected);
+  }
+  if (!pair.base_injected.empty()) {
+    title += fmt::format(" [baseline injected: {}]", pair.base_injected);
+  }
+  return title;
+}
+
+std::string repetitions_text(const PairVerdict& pair) {
+  return fmt::format("{} against {} of the baseline",
+                     counted(pair.fresh_repetitions, "new repetition"), pair.base_repetitions);
+}
+
+std::string figure_sentence(const FigureVerdict& figure, const GateOptions& options) {
+  std::string text = figure_heading(figure);
+  if (figure.change) {
+    text +=
+        fmt::format(" {}{}: {} -> {}, allowed {}", direction(figure), evidence(figure, options),
+                    figure_text(figure.name, figure.base), figure_text(figure.name, figure.fresh),
+                    amount(figure.name, figure.minimum_effect));
+  }
+  if (!figure.note.empty()) text += (figure.change ? "; " : " ") + figure.note;
+  if (figure.repetitions_needed) {
+    text += fmt::format("; about {} repetitions a side would decide", *figure.repetitions_needed);
+  }
+  return text;
+}
+
+bool needs_words(const FigureVerdict& figure, const PairVerdict& pair) {
+  if (figure.verdict == Verdict::pass) return false;
+  if (figure.name != "samples_per_s") return true;
+  return std::ranges::none_of(pair.figures, [&figure](const FigureVerdict& other) {
+    return other.name == "median_step_s" && other.verdict == figure.verdict;
+  });
+}
+
+std::string uncompared_text(const UncomparedRuns& runs) {
+  return fmt::format("{} {}{} ({}): {}", runs.fresh ? "new" : "baseline", to_string(runs.key),
+                     runs.setting.empty() ? "" : ", " + runs.setting,
+                     counted(runs.repetitions, "run"), runs.reason);
+}
+
+std::string gate_summary(const GateResult& result) {
+  std::vector<std::string> parts;
+  for (const Verdict verdict :
+       {Verdict::regressed, Verdict::inconclusive, Verdict::improved, Verdict::pass}) {
+    const auto count = std::ranges::count(result.pairs, verdict, &PairVerdict::verdict);
+    if (count > 0) parts.push_back(fmt::format("{} {}", count, to_string(verdict)));
+  }
+  std::string text = fmt::format("{}: {} compared ({})", to_string(result.verdict),
+                                 counted(result.pairs.size(), "pair"), fmt::join(parts, ", "));
+  if (!result.uncompared.empty()) {
+    text += fmt::format(", {} not compared", counted(result.uncompared.size(), "group"));
+  }
+  return text;
+}
+
+std::string rule_sentence(const GateResult& result) {
+  const GateOptions& options = result.options;
+  std::vector<std::string> limits;
+  for (const GateFigure& figure : gate_figures()) {
+    limits.push_back(
+        fmt::format("{} {}", figure.heading, amount(figure.name, options.*figure.limit)));
+  }
+  return fmt::format("alpha {}, Holm over {}; allowed: {}", options.alpha,
+                     counted(result.tests, "test"), fmt::join(limits, ", "));
+}
+
+}  // namespace ddpbench::report

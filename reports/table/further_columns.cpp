@@ -1,0 +1,207 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Columns for those who ask for them, and for the formats that programs read.
+#include <fmt/format.h>
+
+#include "reports/missing_reason.h"
+#include "reports/table/column_makers.h"
+
+namespace ddpbench::report {
+namespace {
+
+template <double StepStatistics::*member>
+Column step_quantile(const Heading& heading, const char* key) {
+  return figure_column(heading, key, kMilliseconds, Better::neither, [](const Run& run) {
+    return run.step.time_s ? Figure::of((*run.step.time_s).*member)
+                           : Figure::missing("no step was timed");
+  });
+}
+
+template <Figure Times::*member>
+Column time_column(const Heading& heading, const char* key) {
+  return figure_column(heading, key, kSeconds, Better::neither,
+                       [](const Run& run) { return run.time.*member; });
+}
+
+std::string options_text(const RunRow& row) {
+  std::vector<std::string> words;
+  for (const auto& [name, value] : row.run->strategy_options) words.push_back(name + "=" + value);
+  return fmt::format("{}", fmt::join(words, ","));
+}
+
+// A text that need not be there: "-" in the table. Without a reason its absence says nothing is
+// missing, and programs get "".
+Column optional_text(Column column, const char* reason) {
+  const auto get = column.fields.front().value;
+  column.fields.front().value = [get, reason](const RunRow& row) {
+    FieldValue value = get(row);
+    if (value.value.index() != 0) return value;
+    return reason == nullptr ? FieldValue{std::string()} : FieldValue{{}, reason};
+  };
+  column.cell = [get](const RunRow& row, Footnotes&) -> std::string {
+    const FieldValue value = get(row);
+    return value.value.index() == 0 ? "-" : std::get<std::string>(value.value);
+  };
+  return column;
+}
+
+Column report_column() {
+  Column column =
+      optional_text(identity_column({"report", "", "report", "file that the run is from"}, "report",
+                                    [](const RunRow& row) { return row.file; }),
+                    "not from a file");
+  column.key = true;
+  return column;
+}
+
+Column repetition_column() {
+  Column column =
+      count_column({"repetition", "", "rep.", "number of the repetition, from 0"}, "repetition",
+                   Role::identity, [](const Run& run) -> std::int64_t { return run.repetition; });
+  column.key = true;
+  return column;
+}
+
+Column status_column() {
+  Column column = heading_only({"status", "", "status", "ok, failed, skipped, interrupted"});
+  column.left = true;
+  column.cell = [](const RunRow& row, Footnotes& notes) {
+    const std::string word(to_string(row.run->status));
+    return row.run->status == Status::ok ? word : word + notes.mark(status_note(*row.run));
+  };
+  column.fields = {text_field("status", Role::remark, [](const RunRow& row) {
+    return std::string(to_string(row.run->status));
+  })};
+  return column;
+}
+
+Column baseline_column() {
+  Column column = identity_column(
+      {"baseline", "", "baseline", "what speed-up is measured against"}, "scaling_baseline",
+      [](const RunRow& row) { return row.run->scaling ? row.run->scaling->baseline : ""; });
+  column.fields.front().role = Role::remark;
+  column.cell = [](const RunRow& row, Footnotes& notes) {
+    const Run& run = *row.run;
+    if (run.scaling) return run.scaling->baseline;
+    return missing_cell(missing_reason(Figure::missing(run.scaling_reason), run), notes);
+  };
+  column.fields.front().value = [](const RunRow& row) -> FieldValue {
+    const Run& run = *row.run;
+    if (run.scaling) return {run.scaling->baseline};
+    return {{}, missing_reason(Figure::missing(run.scaling_reason), run)};
+  };
+  return column;
+}
+
+Column remark_column(Column column, const char* reason) {
+  column.fields.front().role = Role::remark;
+  return optional_text(std::move(column), reason);
+}
+
+std::vector<Column> setting_columns() {
+  return {
+      report_column(),
+      repetition_column(),
+      status_column(),
+      identity_column({"device", "", "device", "kind of device"}, "device",
+                      [](const RunRow& row) { return row.run->device; }),
+      optional_text(
+          identity_column({"device-model", "device", "model", "model of the device"},
+                          "device_model", [](const RunRow& row) { return row.run->device_model; }),
+          "not recorded"),
+      count_column({"threads", "", "threads", "compute threads a device"}, "threads_per_device",
+                   Role::identity,
+                   [](const Run& run) -> std::int64_t { return run.threads_per_device; }),
+      optional_text(identity_column({"backend", "", "backend", "how the devices communicate"},
+                                    "backend", [](const RunRow& row) { return row.run->backend; }),
+                    "nothing to communicate, or not recorded"),
+      identity_column({"precision", "", "precision", "number format"}, "precision",
+                      [](const RunRow& row) { return row.run->precision; }),
+      identity_column({"model", "", "model", "network"}, "model",
+                      [](const RunRow& row) { return row.run->model; }),
+      identity_column({"dataset", "", "data set", "data set"}, "dataset",
+                      [](const RunRow& row) { return row.run->dataset_name; }),
+      optional_text(
+          identity_column({"data-source", "data", "source", "files or synthetic"}, "dataset_source",
+                          [](const RunRow& row) { return row.run->dataset_source; }),
+          "not recorded"),
+      count_column({"accumulation", "accum.", "steps", "gradient accumulation steps"},
+                   "accumulation_steps", Role::identity,
+                   [](const Run& run) -> std::int64_t { return run.accumulation_steps; }),
+      identity_column({"scaling", "scaling", "mode", "weak or strong"}, "scaling_mode",
+                      [](const RunRow& row) { return row.run->scaling_mode; }),
+      optional_text(identity_column({"options", "", "options", "options of the strategy"},
+                                    "strategy_options", options_text),
+                    nullptr),
+      optional_text(
+          identity_column({"injected", "", "injected", "planted fault (--inject)"}, "injected",
+                          [](const RunRow& row) { return row.run->injected; }),
+          nullptr)};
+}
+
+std::vector<Column> origin_columns() {
+  return {
+      optional_text(identity_column({"hosts", "", "hosts", "machines of the report"}, "hosts",
+                                    [](const RunRow& row) {
+                                      return fmt::format(
+                                          "{}", fmt::join(row.report->environment.hosts, "+"));
+                                    }),
+                    "not recorded"),
+      remark_column(
+          identity_column({"version", "", "version", "version of ddpbench"}, "ddpbench_version",
+                          [](const RunRow& row) { return row.report->generator.version; }),
+          "not recorded"),
+      remark_column(identity_column({"commit", "", "commit", "commit of ddpbench"}, "git_commit",
+                                    [](const RunRow& row) {
+                                      return row.report->generator.git_commit.value_or("");
+                                    }),
+                    "not built in a git checkout"),
+      remark_column(
+          identity_column({"started", "", "started", "when the report was begun, UTC"},
+                          "started_at", [](const RunRow& row) { return row.report->started_at; }),
+          "not recorded"),
+      baseline_column()};
+}
+
+std::vector<Column> measure_columns() {
+  return {count_column({"steps", "", "steps", "timed steps"}, "step_count", Role::measure,
+                       [](const Run& run) { return run.step.count; }),
+          step_quantile<&StepStatistics::p5>({"step-p5", "step ms", "p5", "step time, 5 %"},
+                                             "step_time_p5_s"),
+          step_quantile<&StepStatistics::p95>({"step-p95", "step ms", "p95", "step time, 95 %"},
+                                              "step_time_p95_s"),
+          step_quantile<&StepStatistics::p99>({"step-p99", "step ms", "p99", "step time, 99 %"},
+                                              "step_time_p99_s"),
+          step_quantile<&StepStatistics::min>({"step-min", "step ms", "min", "shortest step"},
+                                              "step_time_min_s"),
+          step_quantile<&StepStatistics::max>({"step-max", "step ms", "max", "longest step"},
+                                              "step_time_max_s"),
+          phase_column({"wait", "data", "wait ms", "waiting for input in a step"}, "data_wait_s"),
+          phase_column({"forward", "forward", "ms", "forward pass in a step"}, "forward_s"),
+          phase_column({"backward", "backward", "ms", "backward pass in a step"}, "backward_s"),
+          phase_column({"optimizer", "optim.", "ms", "update in a step"}, "optimizer_s"),
+          phase_column({"overlap", "overlap", "%", "share of communication hidden by compute"},
+                       "overlap_ratio"),
+          time_column<&Times::startup_s>({"startup", "startup", "s", "until the first step"},
+                                         "startup_s"),
+          time_column<&Times::train_s>({"train", "train", "s", "training"}, "train_s"),
+          time_column<&Times::evaluate_s>({"evaluate", "eval.", "s", "evaluation"}, "evaluate_s"),
+          time_column<&Times::total_s>({"total", "total", "s", "the whole run"}, "total_s"),
+          count_column({"epochs", "", "epochs", "epochs that ended"}, "epochs", Role::measure,
+                       [](const Run& run) { return static_cast<std::int64_t>(run.epochs.size()); }),
+          count_column({"parameters", "", "parameters", "parameters of the network"}, "parameters",
+                       Role::remark, [](const Run& run) { return run.parameters; })};
+}
+
+}  // namespace
+
+std::vector<Column> further_columns() {
+  std::vector<Column> columns = setting_columns();
+  for (auto make : {origin_columns, measure_columns}) {
+    for (Column& column : make()) columns.push_back(std::move(column));
+  }
+  return columns;
+}
+
+}  // namespace ddpbench::report

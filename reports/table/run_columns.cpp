@@ -1,0 +1,78 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/table/run_columns.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "kernels/runtime/error.h"
+#include "reports/table/column_makers.h"
+
+namespace ddpbench::report {
+namespace {
+
+std::vector<Column> make_columns() {
+  std::vector<Column> columns = default_columns();
+  for (Column& column : further_columns()) columns.push_back(std::move(column));
+  return columns;
+}
+
+const Column* known_column(const std::string& name) {
+  const Column* column = find_column(name);
+  ensure(column != nullptr, "there is no column {}", name);
+  return column;
+}
+
+}  // namespace
+
+const std::vector<Column>& run_columns() {
+  static const std::vector<Column> columns = make_columns();
+  return columns;
+}
+
+const Column* find_column(const std::string& name) {
+  for (const Column& column : run_columns()) {
+    if (column.name == name) return &column;
+  }
+  for (const Column& column : run_columns()) {
+    if (std::ranges::find(column.fields, name, &Field::key) != column.fields.end()) return &column;
+  }
+  return nullptr;
+}
+
+Columns table_columns(std::span<const RunRow> rows) {
+  Columns columns;
+  for (const Column& column : run_columns()) {
+    if (column.in_table) columns.push_back(&column);
+  }
+  const bool repeated =
+      std::ranges::any_of(rows, [](const RunRow& row) { return row.run->repetition > 0; });
+  // After the other columns that say which run it is.
+  const auto end_of_keys =
+      std::ranges::find_if(columns, [](const Column* column) { return !column->key; });
+  if (repeated) columns.insert(end_of_keys, known_column("repetition"));
+  if (from_several_files(rows)) columns.insert(columns.begin(), known_column("report"));
+  return columns;
+}
+
+Columns all_columns() {
+  Columns columns;
+  for (const Column& column : run_columns()) columns.push_back(&column);
+  return columns;
+}
+
+void sort_rows(std::vector<RunRow>& rows, const Column& column, bool descending) {
+  std::vector<std::pair<Scalar, RunRow>> keyed;
+  for (RunRow& row : rows) {
+    Scalar value = column.fields.front().value(row).value;
+    keyed.emplace_back(std::move(value), std::move(row));
+  }
+  std::ranges::stable_sort(keyed, [descending](const auto& a, const auto& b) {
+    const bool a_missing = a.first.index() == 0, b_missing = b.first.index() == 0;
+    if (a_missing || b_missing) return !a_missing && b_missing;
+    return descending ? b.first < a.first : a.first < b.first;
+  });
+  for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = std::move(keyed[i].second);
+}
+
+}  // namespace ddpbench::report

@@ -1,0 +1,31 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The summary table: what all runs share above, a row a run, the reasons of missing figures below.
+#include "reports/collectives/collective_table.h"
+#include "reports/table/run_formats.h"
+#include "reports/table/table_cells.h"
+#include "reports/table/table_warnings.h"
+
+namespace ddpbench::report {
+
+std::string table_text(std::span<const RunRow> rows, const Columns& columns, int width) {
+  if (rows.empty()) return "no runs\n";
+  const std::size_t limit = width > 0 ? static_cast<std::size_t>(width) : 0;
+  Footnotes notes;
+  const TextTable table = run_table(rows, columns, notes);
+  std::string text = wrap(caption(rows), limit, 2) + '\n' + render_blocks(table, limit);
+  const std::vector<std::string> below = explanations(rows, columns, notes);
+  if (!below.empty()) text += '\n';
+  for (const std::string& line : below) text += wrap(line, limit, 4);
+  return text;
+}
+
+std::string render_table(const Report& report, int width) {
+  if (!report.collectives.empty()) return render_collectives(report, width);
+  const std::vector<RunRow> rows = all_runs(report);
+  const std::size_t limit = width > 0 ? static_cast<std::size_t>(width) : 0;
+  return table_text(rows, table_columns(rows), width) + warning_lines(report, limit);
+}
+
+}  // namespace ddpbench::report

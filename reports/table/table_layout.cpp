@@ -1,0 +1,136 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/table/table_layout.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <sstream>
+
+namespace ddpbench::report {
+namespace {
+
+constexpr std::size_t kGap = 2;  // spaces between columns
+
+std::size_t width_of(const TextColumn& column) {
+  std::size_t width = std::max(display_width(column.top), display_width(column.bottom));
+  for (const std::string& cell : column.cells) width = std::max(width, display_width(cell));
+  return width;
+}
+
+// A column with its width, which looking at all cells gives.
+struct Measured {
+  const TextColumn* column;
+  std::size_t width;
+};
+
+std::string aligned(const std::string& text, const Measured& measured) {
+  const std::string fill(measured.width - display_width(text), ' ');
+  return measured.column->left ? text + fill : fill + text;
+}
+
+std::string join_cells(const std::vector<std::string>& cells) {
+  std::string line = fmt::format("{}", fmt::join(cells, std::string(kGap, ' ')));
+  line.erase(line.find_last_not_of(' ') + 1);
+  return line + '\n';
+}
+
+using Block = std::vector<Measured>;
+
+std::string render_block(const Block& block, const TextTable& table) {
+  std::vector<std::string> top, bottom;
+  for (const Measured& measured : block) {
+    top.push_back(aligned(measured.column->top, measured));
+    bottom.push_back(aligned(measured.column->bottom, measured));
+  }
+  std::string text = join_cells(top) + join_cells(bottom);
+  for (std::size_t row = 0; row < table.instead.size(); ++row) {
+    const bool replaced = !table.instead[row].empty();
+    std::vector<std::string> cells;
+    for (std::size_t c = 0; c < (replaced ? table.keys : block.size()); ++c) {
+      cells.push_back(aligned(block[c].column->cells[row], block[c]));
+    }
+    if (replaced) cells.push_back(table.instead[row]);
+    text += join_cells(cells);
+  }
+  return text;
+}
+
+// Width of a column and of those after it that are joined to it.
+std::size_t group_width(const Block& columns, std::size_t first) {
+  std::size_t width = columns[first].width;
+  for (std::size_t i = first + 1; i < columns.size() && columns[i].column->joined; ++i) {
+    width += kGap + columns[i].width;
+  }
+  return width;
+}
+
+// Fills block after block; every block begins with the keys and takes at least one more column.
+std::vector<Block> split(const TextTable& table, std::size_t width) {
+  Block columns;
+  for (const TextColumn& column : table.columns) columns.push_back({&column, width_of(column)});
+  const Block keys(columns.begin(), columns.begin() + static_cast<std::ptrdiff_t>(table.keys));
+  std::size_t keys_width = 0;
+  for (const Measured& key : keys) keys_width += key.width + kGap;
+  std::vector<Block> blocks = {keys};
+  std::size_t used = keys_width;
+  for (std::size_t i = table.keys; i < columns.size(); ++i) {
+    const bool fits = width == 0 || used + group_width(columns, i) <= width;
+    if (!fits && blocks.back().size() > table.keys) {
+      blocks.push_back(keys);
+      used = keys_width;
+    }
+    blocks.back().push_back(columns[i]);
+    used += columns[i].width + kGap;
+  }
+  return blocks;
+}
+
+}  // namespace
+
+std::string render_blocks(const TextTable& table, std::size_t width) {
+  std::string text;
+  for (const Block& block : split(table, width)) {
+    if (!text.empty()) text += '\n';
+    text += render_block(block, table);
+  }
+  return text;
+}
+
+std::string Footnotes::mark(const std::string& reason) {
+  const auto [found, fresh] = numbers_.emplace(reason, reasons_.size() + 1);
+  if (fresh) reasons_.push_back(reason);
+  return fmt::format("({})", found->second);
+}
+
+std::size_t display_width(const std::string& text) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+std::string printable(std::string text) {
+  std::ranges::replace_if(
+      text, [](char c) { return (c >= 0 && c < ' ') || c == '\x7f'; }, ' ');
+  return text;
+}
+
+std::string wrap(const std::string& text, std::size_t width, std::size_t indent) {
+  std::istringstream words(text);
+  std::string result, word;
+  std::size_t used = 0;
+  while (words >> word) {
+    const std::size_t length = display_width(word);
+    if (used > 0 && width > 0 && used + 1 + length > width) {
+      result += '\n' + std::string(indent, ' ');
+      used = indent;
+    } else if (used > 0) {
+      result += ' ';
+      ++used;
+    }
+    result += word;
+    used += length;
+  }
+  return result + '\n';
+}
+
+}  // namespace ddpbench::report

@@ -1,0 +1,89 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/why/why_cause.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace ddpbench::report {
+namespace {
+
+// Below both, a device has too little work, and a collective too few bytes, for their latencies to
+// vanish: a collective or a parallel loop costs 10 to 100 us to start and to end.
+constexpr double kTinyCompute_s = 1e-3;
+constexpr double kTinyBytes = 256 * 1024;
+
+// Parts that a lack of work makes large; a persistent straggler is something else.
+double latency_loss(const StepParts& lost, const Decomposition& split) {
+  const double waiting = split.stragglers.ranks.empty() ? lost.straggler_wait_s : 0;
+  return lost.host_s + lost.comm_exposed_s + lost.server_wait_s + waiting;
+}
+
+bool is_tiny(const Run& run, const StepParts& lost, const Decomposition& split) {
+  const double compute = split.ideal ? split.ideal->compute_s() : split.rank.compute_s();
+  return compute < kTinyCompute_s && gradient_bytes(run) <= kTinyBytes &&
+         2 * latency_loss(lost, split) > lost.step_s;
+}
+
+Cause communication_cause(const Run& run, const Decomposition& split) {
+  if (run.strategy == "dp") return Cause::primary_device;
+  if (run.servers > 0 && run.servers < run.world_size) return Cause::servers;
+  // Longer than the backward that it can run beside: even perfect overlap leaves some exposed.
+  return split.rank.comm_s > split.rank.backward_s ? Cause::slow_link
+                                                   : Cause::exposed_communication;
+}
+
+Cause waiting_cause(const Decomposition& split) {
+  return split.stragglers.ranks.empty() ? Cause::imbalance : Cause::slow_rank;
+}
+
+Cause largest_loss(const Run& run, const StepParts& lost, const Decomposition& split) {
+  const double through_servers = run.servers > 0 ? lost.server_wait_s : 0;
+  const std::array<std::pair<double, Cause>, 6> losses = {
+      std::pair{lost.input_wait_s, Cause::starved_input},
+      {lost.straggler_wait_s, waiting_cause(split)},
+      {lost.comm_exposed_s + through_servers, communication_cause(run, split)},
+      {lost.overlap_slowed_s, Cause::slowed_by_overlap},
+      {lost.compute_slowed_s, Cause::slowed_compute},
+      {lost.host_s, Cause::host_overhead}};
+  return std::ranges::max_element(losses, {}, &std::pair<double, Cause>::first)->second;
+}
+
+}  // namespace
+
+StepParts ranked_losses(const Decomposition& split) {
+  if (split.ideal) return split.lost;
+  StepParts lost = split.parts;
+  lost.step_s -= lost.compute_s;
+  lost.compute_s = 0;
+  return lost;
+}
+
+double gradient_bytes(const Run& run) {
+  return static_cast<double>(run.parameters) * (run.precision == "bf16" ? 2 : 4);
+}
+
+LateBucket latest_bucket(const Decomposition& split) {
+  LateBucket latest;
+  if (split.device == nullptr) return latest;
+  double busy_until = split.rank.backward_end_s();
+  for (const BucketRow& row : split.device->buckets) {
+    const double exposed = row.end_s - std::max(row.arrived_s, busy_until);
+    if (exposed > latest.exposed_s) latest = {&row, exposed};
+    busy_until = std::max(busy_until, row.end_s);
+  }
+  return latest;
+}
+
+Cause find_cause(const Run& run, const Decomposition& split) {
+  const StepParts lost = ranked_losses(split);
+  if (!split.missing.empty()) return run.oversubscribed ? Cause::oversubscription : Cause::unknown;
+  const bool little = lost.step_s <= kNegligibleShare * split.parts.step_s;
+  if (little && split.ideal) return Cause::scales;
+  if (run.oversubscribed) return Cause::oversubscription;
+  if (little) return Cause::unknown;
+  return is_tiny(run, lost, split) ? Cause::tiny_network : largest_loss(run, lost, split);
+}
+
+}  // namespace ddpbench::report

@@ -1,0 +1,245 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/why/why_parts.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "reports/metrics.h"
+
+namespace ddpbench::report {
+namespace {
+
+using Phases = std::map<std::string, Figure>;
+
+// A rank is waited for when it waits itself at most this share of what the others do.
+constexpr double kStragglerShare = 0.35;
+// A phase explains the waiting for a rank when it is longer there by this share of it.
+constexpr double kExplainingShare = 0.3;
+
+double value_or_zero(const Phases& phases, const char* name) {
+  const auto found = phases.find(name);
+  return found == phases.end() ? 0 : found->second.value.value_or(0);
+}
+
+// Why `phases` cannot be split; empty when they can.
+std::string unobserved(const Phases& phases) {
+  for (const char* name : {"forward_s", "backward_s"}) {
+    const auto found = phases.find(name);
+    if (found == phases.end()) return std::string(name) + " was not recorded";
+    if (!found->second.value) return found->second.reason;
+  }
+  return {};
+}
+
+RankTimes rank_times(const Phases& phases, double step_s) {
+  RankTimes times;
+  times.step_s = step_s;
+  times.input_s = value_or_zero(phases, "data_wait_s");
+  times.forward_s = value_or_zero(phases, "forward_s");
+  times.loss_s = value_or_zero(phases, "loss_s");
+  times.backward_s = value_or_zero(phases, "backward_s");
+  times.optimizer_s = value_or_zero(phases, "optimizer_s");
+  times.comm_s = value_or_zero(phases, "comm_s");
+  times.comm_exposed_s = value_or_zero(phases, "comm_exposed_s");
+  times.wait_s = value_or_zero(phases, "comm_wait_s");
+  // Reports from before comm_wait_exposed_s: at most what nothing else takes.
+  const double rest =
+      std::max(0.0, step_s - times.input_s - times.compute_s() - times.comm_exposed_s);
+  times.wait_exposed_s = phases.contains("comm_wait_exposed_s")
+                             ? value_or_zero(phases, "comm_wait_exposed_s")
+                             : std::min(times.wait_s, rest);
+  return times;
+}
+
+struct Rank {
+  const DeviceRow* device = nullptr;
+  RankTimes times;
+};
+
+// One a process: dp's threads share the primary's phases.
+std::vector<Rank> observed_ranks(const Run& run) {
+  std::vector<Rank> ranks;
+  for (const DeviceRow& device : run.devices) {
+    const bool known = std::ranges::any_of(
+        ranks, [&](const Rank& rank) { return rank.device->process_rank == device.process_rank; });
+    if (device.role == "server" || known || !unobserved(device.phases).empty()) continue;
+    const double step_s = device.step_time_median_s.value.value_or(run.step.time_s->median);
+    ranks.push_back({&device, rank_times(device.phases, step_s)});
+  }
+  return ranks;
+}
+
+// Median over the repetitions of `single`, each member for itself.
+RankTimes baseline_times(const std::vector<const Run*>& runs, double divisor) {
+  constexpr std::array kMembers = {&RankTimes::step_s,     &RankTimes::input_s,
+                                   &RankTimes::forward_s,  &RankTimes::loss_s,
+                                   &RankTimes::backward_s, &RankTimes::optimizer_s};
+  RankTimes ideal;
+  for (double RankTimes::*member : kMembers) {
+    std::vector<double> values;
+    for (const Run* run : runs) {
+      values.push_back(rank_times(run->phases, run->step.time_s->median).*member);
+    }
+    ideal.*member = median(std::move(values)) / divisor;
+  }
+  return ideal;
+}
+
+double scatter_of(const Run& run) {
+  return run.step.time_s->median > 0 ? run.step.time_s->iqr / run.step.time_s->median : 0;
+}
+
+void find_baseline(const Report& report, const Run& run, Decomposition& result) {
+  std::vector<const Run*> runs = baseline_runs(report, run);
+  if (runs.empty()) {
+    result.no_baseline = no_baseline_reason(report, run);
+    return;
+  }
+  std::erase_if(runs, [](const Run* single) {
+    return !single->step.time_s || !unobserved(single->phases).empty();
+  });
+  if (runs.empty()) {
+    result.no_baseline = "the phases of the single run were not observed";
+    return;
+  }
+  for (const Run* single : runs) result.scatter = std::max(result.scatter, scatter_of(*single));
+  const bool strong = run.scaling_mode == "strong";
+  result.ideal = baseline_times(runs, strong ? run.world_size : 1);
+}
+
+void explain_stragglers(const std::vector<Rank>& ranks, double waited_s, Stragglers& found) {
+  using Named = std::pair<double RankTimes::*, const char*>;
+  constexpr std::array kPhases = {
+      Named{&RankTimes::input_s, "input wait"}, Named{&RankTimes::forward_s, "forward"},
+      Named{&RankTimes::loss_s, "loss"}, Named{&RankTimes::backward_s, "backward"},
+      Named{&RankTimes::optimizer_s, "update"}};
+  const auto is_straggler = [&](const Rank& rank) {
+    return std::ranges::find(found.ranks, rank.device) != found.ranks.end();
+  };
+  for (const auto& [member, name] : kPhases) {
+    std::vector<double> theirs, others;
+    for (const Rank& rank : ranks) {
+      (is_straggler(rank) ? theirs : others).push_back(rank.times.*member);
+    }
+    const double longer = median(std::move(theirs)) - median(std::move(others));
+    if (longer > kExplainingShare * waited_s && longer > found.longer_s) {
+      found.phase = name;
+      found.longer_s = longer;
+    }
+  }
+}
+
+// A straggler arrives last, so it hardly waits while the others do. Waiting for servers, the same
+// for all, is taken off before; waiting that compute hides costs nothing.
+Stragglers find_stragglers(const std::vector<Rank>& ranks, bool servers) {
+  double least = ranks.front().times.wait_exposed_s;
+  double most = least;
+  for (const Rank& rank : ranks) {
+    least = std::min(least, rank.times.wait_exposed_s);
+    most = std::max(most, rank.times.wait_exposed_s);
+  }
+  const double floor = servers ? least : 0;
+  Stragglers found;
+  for (const Rank& rank : ranks) {
+    if (rank.times.wait_exposed_s - floor <= kStragglerShare * (most - floor)) {
+      found.ranks.push_back(rank.device);
+    }
+  }
+  // As many that are waited for as that wait is no exception any more, but the state of affairs.
+  if (most <= floor || 2 * found.ranks.size() > ranks.size()) found.ranks.clear();
+  if (!found.ranks.empty()) explain_stragglers(ranks, most - floor, found);
+  return found;
+}
+
+void split_compute(const Decomposition& result, StepParts& parts) {
+  const RankTimes& rank = result.rank;
+  const double compute = rank.compute_s();
+  if (!result.ideal) {
+    parts.compute_s = compute;
+    return;
+  }
+  parts.compute_s = std::min(compute, result.ideal->compute_s());
+  const double excess = compute - parts.compute_s;
+  // Nothing runs beside forward: as much as it is slower, backward would be without communication.
+  const double slower =
+      result.ideal->forward_s > 0 ? std::max(1.0, rank.forward_s / result.ideal->forward_s) : 1.0;
+  const double beyond = std::max(0.0, rank.backward_s - slower * result.ideal->backward_s);
+  const double overlapped = std::max(0.0, rank.comm_s - rank.comm_exposed_s);
+  parts.overlap_slowed_s = std::min({beyond, overlapped, excess});
+  parts.compute_slowed_s = excess - parts.overlap_slowed_s;
+}
+
+constexpr std::array kAllParts = {&StepParts::compute_s,        &StepParts::compute_slowed_s,
+                                  &StepParts::overlap_slowed_s, &StepParts::comm_exposed_s,
+                                  &StepParts::input_wait_s,     &StepParts::straggler_wait_s,
+                                  &StepParts::server_wait_s,    &StepParts::host_s};
+
+// What nothing else takes is the host's. Medians need not add up: parts that exceed the step are
+// cut alike.
+void close_sum(StepParts& parts) {
+  double sum = 0;
+  for (double StepParts::*part : kAllParts) sum += parts.*part;
+  if (sum <= parts.step_s) {
+    parts.host_s += parts.step_s - sum;
+    return;
+  }
+  for (double StepParts::*part : kAllParts) parts.*part *= parts.step_s / sum;
+}
+
+StepParts split_step(const Run& run, const Decomposition& result, double least_wait_s) {
+  const RankTimes& rank = result.rank;
+  StepParts parts;
+  parts.step_s = run.step.time_s->median;
+  split_compute(result, parts);
+  parts.comm_exposed_s = rank.comm_exposed_s;
+  parts.input_wait_s = rank.input_s;
+  if (run.servers > 0) parts.server_wait_s = std::min(rank.wait_exposed_s, least_wait_s);
+  // The step ends with the slowest rank's: what that takes beyond this rank's is waiting too.
+  parts.straggler_wait_s = rank.wait_exposed_s - parts.server_wait_s;
+  if (run.world_size > 1) parts.straggler_wait_s += std::max(0.0, parts.step_s - rank.step_s);
+  close_sum(parts);
+  return parts;
+}
+
+StepParts losses(const StepParts& parts, const RankTimes& ideal) {
+  StepParts lost = parts;
+  lost.step_s -= ideal.step_s;
+  lost.compute_s -= ideal.compute_s();
+  lost.input_wait_s -= ideal.input_s;
+  lost.host_s -= std::max(0.0, ideal.step_s - ideal.compute_s() - ideal.input_s);
+  return lost;
+}
+
+}  // namespace
+
+Decomposition decompose(const Report& report, const Run& run) {
+  Decomposition result;
+  if (!run.step.time_s) {
+    result.missing = "no step was timed";
+    return result;
+  }
+  result.scatter = scatter_of(run);
+  find_baseline(report, run, result);
+  const std::vector<Rank> ranks = observed_ranks(run);
+  double least_wait_s = 0;
+  if (!ranks.empty()) {
+    const auto waiting = [](const Rank& rank) { return rank.times.wait_exposed_s; };
+    const Rank& longest = *std::ranges::max_element(ranks, {}, waiting);
+    least_wait_s = std::ranges::min(ranks, {}, waiting).times.wait_exposed_s;
+    result.rank = longest.times;
+    result.device = longest.device;
+    if (ranks.size() > 1) result.stragglers = find_stragglers(ranks, run.servers > 0);
+  } else {
+    result.missing = unobserved(run.phases);
+    if (!result.missing.empty()) return result;
+    result.rank = rank_times(run.phases, run.step.time_s->median);
+    least_wait_s = result.rank.wait_exposed_s;
+  }
+  result.parts = split_step(run, result, least_wait_s);
+  if (result.ideal) result.lost = losses(result.parts, *result.ideal);
+  return result;
+}
+
+}  // namespace ddpbench::report

@@ -1,0 +1,253 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The sentences. Each names the loss with its figure and what in the report shows the cause.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "reports/metrics.h"
+#include "reports/why/why_cause.h"
+
+namespace ddpbench::report {
+namespace {
+
+// Steady steps scatter by a few percent. Medians of parts say less the more they scatter.
+constexpr double kMuchScatter = 0.2;
+
+std::string milliseconds(double seconds) {
+  const double ms = seconds * 1e3;
+  return fmt::format("{:.{}f} ms", ms, ms < 0.1 ? 3 : ms < 10 ? 2 : 1);
+}
+
+std::string size_text(double bytes) {
+  if (bytes < 1e3) return fmt::format("{:.0f} bytes", bytes);
+  return bytes < 1e6 ? fmt::format("{:.0f} kB", bytes / 1e3)
+                     : fmt::format("{:.1f} MB", bytes / 1e6);
+}
+
+// "exposed all-reduce is 41 % of the step (12.3 of 30.0 ms)"
+std::string share_of_step(const std::string& what, double seconds, const Decomposition& split) {
+  const double step_s = split.parts.step_s;
+  return fmt::format("{} is {:.0f} % of the step ({} of {})", what, 100 * seconds / step_s,
+                     milliseconds(seconds), milliseconds(step_s));
+}
+
+std::string collective_name(const Run& run) {
+  return run.strategy == "ddp" ? "all-reduce" : "communication";
+}
+
+std::string rank_names(const Stragglers& stragglers) {
+  std::vector<std::string> names;
+  for (const DeviceRow* device : stragglers.ranks) {
+    names.push_back(fmt::format("{} ({} on {})", device->rank, device->device, device->host));
+  }
+  return fmt::format("{} {}", names.size() == 1 ? "rank" : "ranks", fmt::join(names, ", "));
+}
+
+std::string slow_rank(const Decomposition& split) {
+  const Stragglers& stragglers = split.stragglers;
+  const std::string first = share_of_step(fmt::format("waiting for {}", rank_names(stragglers)),
+                                          split.parts.straggler_wait_s, split);
+  if (stragglers.phase.empty()) {
+    return first +
+           ": its gradients arrive last in most steps, though none of its phases takes longer";
+  }
+  return fmt::format("{}: {} takes {} longer there than on the others", first, stragglers.phase,
+                     milliseconds(stragglers.longer_s));
+}
+
+std::string imbalance(const Decomposition& split) {
+  return share_of_step("waiting for the slowest rank", split.parts.straggler_wait_s, split) +
+         ": no rank is always the last one, their times change from step to step";
+}
+
+// "1.7 MB take 24.1 ms (busbw 0.12 GB/s)"
+std::string transfer(const Run& run, const Decomposition& split) {
+  const double bytes = gradient_bytes(run);
+  std::string text =
+      fmt::format("{} of gradients take {}", size_text(bytes), milliseconds(split.rank.comm_s));
+  if (run.strategy == "ddp" && split.rank.comm_s > 0) {
+    const double busbw = algorithm_bandwidth_gb_per_s(bytes, split.rank.comm_s) *
+                         bus_bandwidth_factor("all_reduce", run.world_size);
+    text += fmt::format(" (busbw {:.2g} GB/s)", busbw);
+  }
+  return text;
+}
+
+std::string slow_link(const Run& run, const Decomposition& split) {
+  return fmt::format(
+      "{}: {}, longer than the {} of backward that could hide it",
+      share_of_step("exposed " + collective_name(run), split.parts.comm_exposed_s, split),
+      transfer(run, split), milliseconds(split.rank.backward_s));
+}
+
+std::string exposed_communication(const Run& run, const Decomposition& split) {
+  const std::string first =
+      share_of_step("exposed " + collective_name(run), split.parts.comm_exposed_s, split);
+  const LateBucket late = latest_bucket(split);
+  if (late.row == nullptr) return first + ": it runs while nothing is computed";
+  const bool last = late.row == &split.device->buckets.back();
+  const bool after = late.row->start_s >= 0.99 * split.rank.backward_end_s();
+  return fmt::format(
+      "{}: {} of {} {}", first,
+      split.device->buckets.size() == 1 ? "the only bucket"
+      : last                            ? std::string("the last bucket")
+                                        : fmt::format("bucket {}", late.row->bucket),
+      size_text(static_cast<double>(late.row->bytes)),
+      after ? "starts after backward ends" : "is still on its way when backward ends");
+}
+
+std::string primary_device(const Run& run, const Decomposition& split) {
+  std::vector<std::string> phases;
+  for (const char* name : {"scatter", "replicate", "gather", "reduce"}) {
+    const auto found = run.phases.find(std::string(name) + "_s");
+    if (found == run.phases.end() || !found->second.value) continue;
+    phases.push_back(fmt::format("{} {}", name, milliseconds(*found->second.value)));
+  }
+  return fmt::format(
+      "{}: {} run one after the other through device 0 (waiting for the slowest replica included), "
+      "with nothing computed meanwhile",
+      share_of_step("moving batch, parameters and gradients", split.parts.comm_exposed_s, split),
+      fmt::join(phases, ", "));
+}
+
+std::string servers(const Run& run, const Decomposition& split) {
+  return fmt::format("{}: {} workers share {} server{}, which takes {} from each in turn",
+                     share_of_step("pushing to and waiting for the server",
+                                   split.parts.server_wait_s + split.parts.comm_exposed_s, split),
+                     run.world_size, run.servers, run.servers == 1 ? "" : "s",
+                     size_text(gradient_bytes(run) / std::max(1, run.servers)));
+}
+
+std::string ratio(double slow, double fast) {
+  return fast > 0 ? fmt::format("{:.2f}", slow / fast) : "?";
+}
+
+std::string slowed_compute(const Run& run, const Decomposition& split) {
+  const std::string first =
+      share_of_step("compute beyond single's", split.parts.compute_slowed_s, split);
+  const std::string figures = fmt::format("forward takes {} times single's, backward {} times",
+                                          ratio(split.rank.forward_s, split.ideal->forward_s),
+                                          ratio(split.rank.backward_s, split.ideal->backward_s));
+  if (run.scaling_mode == "strong") {
+    return fmt::format(
+        "{}: {} (of its share), as a batch of {} a device computes less efficiently "
+        "than one of {}, or the devices slow each other down",
+        first, figures, run.per_device_batch_size, run.global_batch_size);
+  }
+  return fmt::format(
+      "{}: {} with the same batch, so the devices share something: memory bandwidth, "
+      "caches, clock, or cores with other programs",
+      first, figures);
+}
+
+std::string slowed_by_overlap(const Decomposition& split) {
+  return fmt::format(
+      "{}: backward takes {} times single's, forward only {}, while {} of "
+      "communication run beside it",
+      share_of_step("compute slowed by overlapped communication", split.parts.overlap_slowed_s,
+                    split),
+      ratio(split.rank.backward_s, split.ideal->backward_s),
+      ratio(split.rank.forward_s, split.ideal->forward_s),
+      milliseconds(split.rank.comm_s - split.rank.comm_exposed_s));
+}
+
+std::string tiny_network(const Run& run, const Decomposition& split) {
+  const double compute = split.parts.compute_s;
+  return fmt::format(
+      "the network is too small: {} of compute a step meet {} of latency and launch overhead "
+      "(moving "
+      "{}, waiting and host work), {:.0f} % of the step",
+      milliseconds(compute), milliseconds(split.parts.step_s - compute),
+      size_text(gradient_bytes(run)), 100 * (1 - compute / split.parts.step_s));
+}
+
+std::string oversubscription(const Report& report, const Run& run) {
+  const int cores = report.environment.cpu.cores;
+  return fmt::format(
+      "oversubscribed: {} worker{}{} of {} thread{} share {} cores and take turns, so "
+      "this measures the scheduler",
+      run.world_size, run.world_size == 1 ? "" : "s",
+      run.servers == 0   ? ""
+      : run.servers == 1 ? " and 1 server"
+                         : fmt::format(" and {} servers", run.servers),
+      run.threads_per_device, run.threads_per_device == 1 ? "" : "s",
+      cores > 0 ? std::to_string(cores) : "fewer");
+}
+
+std::string scales(const Decomposition& split) {
+  const double efficiency = split.ideal->step_s / split.parts.step_s;
+  return fmt::format("scales: {:.0f} % efficiency; nothing large to gain", 100 * efficiency);
+}
+
+std::string unknown(const Decomposition& split) {
+  if (!split.missing.empty()) return "cannot be told: " + split.missing;
+  return fmt::format("{}; whether a single device computes faster cannot be told",
+                     share_of_step("compute", split.parts.compute_s, split));
+}
+
+std::string starved_input(const Decomposition& split) {
+  return share_of_step("waiting for input", split.parts.input_wait_s, split) +
+         ": the loader assembles batches slower than the devices take them";
+}
+
+std::string host_overhead(const Decomposition& split) {
+  return share_of_step("host and launch overhead", split.parts.host_s, split) +
+         (split.scatter > kMuchScatter
+              ? ": time between the phases, or phases that are long in some steps only"
+              : ": it passes between the phases, on no device and on no link");
+}
+
+std::string plain_sentence(Cause cause, const Report& report, const Run& run,
+                           const Decomposition& split) {
+  switch (cause) {
+    case Cause::scales:
+      return scales(split);
+    case Cause::oversubscription:
+      return oversubscription(report, run);
+    case Cause::slow_rank:
+      return slow_rank(split);
+    case Cause::imbalance:
+      return imbalance(split);
+    case Cause::starved_input:
+      return starved_input(split);
+    case Cause::tiny_network:
+      return tiny_network(run, split);
+    case Cause::slow_link:
+      return slow_link(run, split);
+    case Cause::exposed_communication:
+      return exposed_communication(run, split);
+    case Cause::primary_device:
+      return primary_device(run, split);
+    case Cause::servers:
+      return servers(run, split);
+    case Cause::slowed_by_overlap:
+      return slowed_by_overlap(split);
+    case Cause::slowed_compute:
+      return slowed_compute(run, split);
+    case Cause::host_overhead:
+      return host_overhead(split);
+    case Cause::unknown:
+      break;
+  }
+  return unknown(split);
+}
+
+}  // namespace
+
+std::string cause_sentence(Cause cause, const Report& report, const Run& run,
+                           const Decomposition& split) {
+  std::string text = plain_sentence(cause, report, run, split);
+  if (!split.no_baseline.empty() && split.missing.empty()) {
+    text += fmt::format(" (compared with nothing: {})", split.no_baseline);
+  }
+  if (split.scatter > kMuchScatter && split.missing.empty()) {
+    text += fmt::format(" (step times scatter by {:.0f} %: other load may blur this)",
+                        100 * split.scatter);
+  }
+  return text;
+}
+
+}  // namespace ddpbench::report
