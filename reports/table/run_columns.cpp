@@ -3,6 +3,7 @@
 #include "reports/table/run_columns.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "kernels/runtime/error.h"
@@ -21,6 +22,18 @@ const Column* known_column(const std::string& name) {
   const Column* column = find_column(name);
   ensure(column != nullptr, "there is no column {}", name);
   return column;
+}
+
+// Whether runs of one strategy differ in its options, so that rows would look alike without them.
+bool options_vary(std::span<const RunRow> rows) {
+  std::map<std::pair<std::string, std::string>, std::string> known;  // strategy, option -> value
+  for (const RunRow& row : rows) {
+    for (const auto& [name, value] : row.run->strategy_options) {
+      const auto [first, added] = known.try_emplace({row.run->strategy, name}, value);
+      if (!added && first->second != value) return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace
@@ -50,7 +63,9 @@ Columns table_columns(std::span<const RunRow> rows) {
   // After the other columns that say which run it is.
   const auto end_of_keys =
       std::ranges::find_if(columns, [](const Column* column) { return !column->key; });
+  const auto place = end_of_keys - columns.begin();
   if (repeated) columns.insert(end_of_keys, known_column("repetition"));
+  if (options_vary(rows)) columns.insert(columns.begin() + place, known_column("options"));
   if (from_several_files(rows)) columns.insert(columns.begin(), known_column("report"));
   return columns;
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <tuple>
 
 #include "reports/missing_reason.h"
@@ -129,15 +130,44 @@ void fill_why(Report& report) {
   }
 }
 
+namespace {
+
+// "ddp on 2 devices", and what tells it from `others` of the same strategy and number of devices.
+std::string title_of(const Run& run, std::span<const Run* const> others) {
+  std::vector<std::string> details;
+  const auto add = [&details](std::string detail) {
+    if (std::ranges::find(details, detail) == details.end()) details.push_back(std::move(detail));
+  };
+  for (const Run* other : others) {
+    if (other->strategy != run.strategy || other->world_size != run.world_size) continue;
+    if (other->per_device_batch_size != run.per_device_batch_size) {
+      add(fmt::format("batch {}", run.per_device_batch_size));
+    }
+    if (other->servers != run.servers) add(fmt::format("{} servers", run.servers));
+    for (const auto& [name, value] : run.strategy_options) {
+      const auto theirs = other->strategy_options.find(name);
+      if (theirs == other->strategy_options.end() || theirs->second != value) {
+        add(fmt::format("{}={}", name, value));
+      }
+    }
+  }
+  return fmt::format("{} on {} devices{}{}{}", run.strategy, run.world_size,
+                     details.empty() ? "" : " (", fmt::join(details, ", "),
+                     details.empty() ? "" : ")");
+}
+
+}  // namespace
+
 std::string render_why(const Report& report, int width) {
   const std::size_t columns = width > 0 ? static_cast<std::size_t>(width) : 0;
   std::string text;
-  for (const Run* run : median_repetitions(report)) {
+  const std::vector<const Run*> runs = median_repetitions(report);
+  for (const Run* run : runs) {
     const Verdict verdict = explain(report, *run);
     const std::string advice = verdict.advice.empty() ? "" : "; " + verdict.advice;
-    text += wrap(printable(fmt::format("Why: {} on {} devices: {}{}.", run->strategy,
-                                       run->world_size, verdict.sentence, advice)),
-                 columns, 4);
+    text += wrap(
+        printable(fmt::format("Why: {}: {}{}.", title_of(*run, runs), verdict.sentence, advice)),
+        columns, 4);
     const std::string parts = parts_line(verdict);
     if (!parts.empty()) text += "    " + wrap(parts, columns > 4 ? columns - 4 : columns, 4);
   }

@@ -115,6 +115,17 @@ TEST(SummaryTable, NumbersRepetitionsWhenThereAreSome) {
   EXPECT_THAT(table, ContainsRegex("single +1 +1 "));
 }
 
+TEST(SummaryTable, TellsSettingsOfOneStrategyApart) {
+  Report report = test::sample_report();
+  report.runs = {test::sample_run("ddp", 2, 100), test::sample_run("ddp", 2, 110)};
+  EXPECT_EQ(render_table(report, 0).find("bucket_cap_mb"), std::string::npos);
+  report.runs[0].strategy_options["bucket_cap_mb"] = "1";
+  report.runs[1].strategy_options["bucket_cap_mb"] = "25";
+  const std::string table = render_table(report, 0);
+  EXPECT_NE(table.find("bucket_cap_mb=1"), std::string::npos) << table;
+  EXPECT_NE(table.find("bucket_cap_mb=25"), std::string::npos) << table;
+}
+
 TEST(SummaryTable, ShowsNoEfficiencyForOversubscribedRuns) {
   const std::string table = render_table(test::sample_report(), 0);
   EXPECT_THAT(table, ContainsRegex("ps +4\\+1\\* .* -\\* +-\\* "));

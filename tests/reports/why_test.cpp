@@ -405,5 +405,17 @@ TEST(RenderWhy, ExplainsTheMedianRepetitionWithinTheWidth) {
   }
 }
 
+TEST(RenderWhy, TellsSettingsOfOneStrategyApart) {
+  const Step step = {.comm = 95, .exposed = 30};
+  const report::Run run = make_run("ddp", {step, step});
+  Report report = report_of(run);
+  report.runs.push_back(run);
+  report.runs[report.runs.size() - 2].strategy_options["bucket_cap_mb"] = "1";
+  report.runs.back().strategy_options["bucket_cap_mb"] = "25";
+  const std::string text = render_why(report, 0);
+  EXPECT_SAYS(text, "ddp on 2 devices (bucket_cap_mb=1):");
+  EXPECT_SAYS(text, "ddp on 2 devices (bucket_cap_mb=25):");
+}
+
 }  // namespace
 }  // namespace ddpbench::report
