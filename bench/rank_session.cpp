@@ -304,8 +304,23 @@ void RankSession::train() {
   }
 }
 
+// Ranks evaluate shards of their own: without this, whoever is done first would wait for the others
+// in the next epoch's first step, and that step would be timed with their evaluation in it. The
+// servers of ps serve steps alone, so its workers meet at the store.
+void RankSession::wait_for_workers(int epoch) {
+  const int workers = spec_.cell.world_size;
+  if (world_ == nullptr || workers == 1) return;
+  if (spec_.cell.servers == 0) {
+    world_->barrier({.start = comm::Start::deferred}).synchronize();
+  } else {
+    comm::store_barrier(*inputs_.store, fmt::format("epoch/{}", epoch), workers,
+                        wait_limit_s(spec_.options));
+  }
+}
+
 void RankSession::train_epoch(int epoch) {
   publish();
+  wait_for_workers(epoch);
   writer_.state(launch::RankState::training);
   EpochResult row{.epoch = epoch};
   row.begin_s = devices_[0]->now_s();

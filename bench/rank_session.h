@@ -60,6 +60,7 @@ class RankSession {
   bool warm_up_goes_on(std::int64_t done);
   void train();
   void train_epoch(int epoch);
+  void wait_for_workers(int epoch);
   void evaluate(EpochResult& epoch);
   void steps(std::int64_t count, bool timed, int epoch);
   void one_step(bool timed, int epoch);

@@ -128,7 +128,7 @@ class Chart final : public Subcommand {
     std::optional<PictureFormat> format;
     if (output_) {
       format = format_of(*output_);
-      report::check_output_path(*output_, force_);
+      check_output("chart", *output_, paths_, force_);
     }
     std::vector<report::Report> reports;
     for (const std::string& path : paths_) reports.push_back(report::read_report(path));

@@ -120,7 +120,10 @@ class Check final : public Subcommand {
   int run() override {
     const Format& format = chosen_format();
     GateOptions options = gate_options();
-    if (!output_.empty()) report::check_output_path(output_, force_);
+    if (!output_.empty()) {
+      check_output("check", output_, fresh_, force_);
+      check_output("check", output_, base_, force_);
+    }
     const std::vector<report::Report> fresh = read_all(fresh_);
     const std::vector<report::Report> base = read_all(base_);
     check_keys(options.allow_mismatch, report::gate_setting_keys(fresh, base));

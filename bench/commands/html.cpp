@@ -45,8 +45,7 @@ class Html final : public Subcommand {
 
   int run() override {
     const std::string output = output_.empty() ? default_output(paths_.front()) : output_;
-    report::check_output_path(output, force_);
-    refuse_inputs(output);
+    check_output("html", output, paths_, force_);
     std::vector<report::ReportFile> files;
     for (const std::string& path : paths_) files.push_back({path, report::read_report(path)});
     report::complete_scaling(files);
@@ -58,15 +57,6 @@ class Html final : public Subcommand {
   }
 
  private:
-  // --force replaces a page, never a report that the page is made of.
-  void refuse_inputs(const std::string& output) const {
-    std::error_code code;
-    for (const std::string& path : paths_) {
-      if (!std::filesystem::equivalent(path, output, code)) continue;
-      throw ConfigError(fmt::format("html: {} is one of the reports; choose another -o", output));
-    }
-  }
-
   std::vector<std::string> paths_;
   std::string output_;
   bool force_ = false;

@@ -6,7 +6,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <filesystem>
 #include <optional>
 
 #include "bench/option_parser.h"
@@ -116,7 +115,7 @@ class Show final : public Subcommand {
                       format.name));
     }
     const report::Columns named = named_columns();
-    if (output_) check_output();
+    if (output_) check_output("show", *output_, paths_, force_);
     write(format, named);
     return 0;
   }
@@ -131,17 +130,6 @@ class Show final : public Subcommand {
     const auto found = std::ranges::find(formats, name, &report::RunFormat::name);
     if (found == formats.end()) refuse("--format", name, "format", format_names());
     return *found;
-  }
-
-  void check_output() const {
-    report::check_output_path(*output_, force_);
-    std::error_code code;
-    for (const std::string& path : paths_) {
-      if (std::filesystem::equivalent(path, *output_, code)) {
-        throw ConfigError(
-            fmt::format("show: --output={}: that is a report to show; choose another name", path));
-      }
-    }
   }
 
   report::Columns named_columns() const {

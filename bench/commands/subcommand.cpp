@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 
 #include "bench/commands/chart.h"
 #include "bench/commands/check.h"
@@ -16,6 +17,7 @@
 #include "bench/option_parser.h"
 #include "bench/option_table.h"
 #include "kernels/runtime/error.h"
+#include "reports/atomic_file.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -105,6 +107,18 @@ int run_subcommand(const SubcommandEntry& entry, const std::vector<std::string>&
         fmt::format("{0}: {1}. `ddpbench {0} --help` shows the usage.", entry.name, error.what()));
   }
   return application.command->run();
+}
+
+void check_output(const std::string& command, const std::string& output,
+                  const std::vector<std::string>& inputs, bool force) {
+  report::check_output_path(output, force);
+  for (const std::string& input : inputs) {
+    std::error_code code;
+    if (!std::filesystem::equivalent(input, output, code)) continue;
+    throw ConfigError(
+        fmt::format("{}: --output={}: that is one of the reports to read; choose another name",
+                    command, output));
+  }
 }
 
 std::string subcommand_help(const SubcommandEntry& entry) {

@@ -42,6 +42,11 @@ const SubcommandEntry* find_subcommand(const std::string& name);
 // (naming the nearest one), missing values and missing arguments.
 int run_subcommand(const SubcommandEntry& entry, const std::vector<std::string>& arguments);
 
+// Before any work: throws ConfigError when `output` exists without `force`, cannot be written, or
+// is one of `inputs`, which not even `force` replaces.
+void check_output(const std::string& command, const std::string& output,
+                  const std::vector<std::string>& inputs, bool force);
+
 // What `ddpbench NAME --help` prints; docs/cli.md shows the same.
 std::string subcommand_help(const SubcommandEntry& entry);
 

@@ -70,7 +70,8 @@ TEST_F(HtmlCommand, OverwritesWithForceOnly) {
 
 TEST_F(HtmlCommand, NeverReplacesAReport) {
   const std::string before = program.read("b.json");
-  expect_refusal({"a.json", "b.json", "-o", "b.json", "--force"}, "b.json is one of the reports");
+  expect_refusal({"a.json", "b.json", "-o", "b.json", "--force"},
+                 "--output=b.json: that is one of the reports");
   EXPECT_EQ(program.read("b.json"), before);
 }
 

@@ -104,7 +104,7 @@ TEST_F(Show, WritesAFileAndNeverOverOne) {
   EXPECT_THAT(program.read("out.json"), StartsWith(":::MLLOG {"));
   EXPECT_EQ(show({"-o", "nowhere/out.json"}).exit_code, 2);
   EXPECT_EQ(show({"--output="}).exit_code, 2);
-  expect_refusal({"-o", "./a.json", "--force"}, "that is a report to show");
+  expect_refusal({"-o", "./a.json", "--force"}, "that is one of the reports to read");
 }
 
 TEST_F(Show, NamesTheFileThatItCannotRead) {
