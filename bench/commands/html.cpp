@@ -39,7 +39,8 @@ class Html final : public Subcommand {
     app.add_option("REPORT", paths_, "Reports that the page shows side by side")->required();
     app.add_option("-o,--output", output_,
                    "Page to write; the first report's name with .html in the working directory "
-                   "when not given");
+                   "when not given")
+        ->option_text("FILE");
     app.add_flag("--force", force_, "Overwrite a page that exists");
   }
 

@@ -21,6 +21,10 @@ std::string subject_of(const HtmlInput& input);
 
 // What a reader wants to know first: what failed, which strategy is fastest on how many devices.
 void write_summary(Markup& page, const HtmlInput& input, const ScalingChart& scaling);
+// Parts of the summary: an alert for everything that makes figures less certain than they look, and
+// what `ddpbench tune` concluded and tried. Nothing where a report has neither.
+void write_warnings(Markup& page, const HtmlInput& input);
+void write_tuning(Markup& page, const HtmlInput& input);
 // A row a run, and why figures are missing.
 void write_runs(Markup& page, const HtmlInput& input);
 // Why each run on several devices is not faster.

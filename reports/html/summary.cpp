@@ -57,7 +57,7 @@ void write_counts(Markup& page, const Counts& counts) {
   item(counts.verified, "verified against one device");
   if (counts.disagree > 0) item(counts.disagree, "disagree with it");
   if (counts.oversubscribed > 0) item(counts.oversubscribed, "oversubscribed");
-  if (counts.injected > 0) item(counts.injected, "with a planted slowness");
+  if (counts.injected > 0) item(counts.injected, "with a planted fault");
   page.close();
 }
 
@@ -150,6 +150,7 @@ std::string subject_of(const HtmlInput& input) {
 void write_summary(Markup& page, const HtmlInput& input, const ScalingChart& scaling) {
   open_section(page, "summary", "Summary");
   write_report_errors(page, input);
+  write_warnings(page, input);
   const Counts counts = count(input);
   if (counts.disagree > 0) {
     write_alert(page, "bad",
@@ -162,6 +163,7 @@ void write_summary(Markup& page, const HtmlInput& input, const ScalingChart& sca
               title.substr(title.find(": ") + 2) + ". " + scaling.caption.subtitle + ".");
   }
   write_counts(page, counts);
+  write_tuning(page, input);
   if (scaling.empty_reason.empty()) {
     write_best(page, scaling);
   } else {

@@ -127,6 +127,32 @@ TEST(HtmlPageTest, RunsThatAllFailedAreAPageToo) {
   EXPECT_THAT(page, HasSubstr("No strategy can be named: "));
 }
 
+TEST(HtmlPageTest, SaysWhatMakesFiguresUncertain) {
+  const std::string page = html_page(test::tuned_input());
+  EXPECT_EQ(occurrences(page, "class=\"alert warning\""), 3U);
+  for (const char* text : {"other processes used 35 % of the machine", "1 of 1 settings are noisy",
+                           "not steady when the warm-up ended"}) {
+    EXPECT_THAT(page, HasSubstr(text));
+  }
+  EXPECT_THAT(html_page(test::rich_input()), Not(HasSubstr("alert warning")));
+}
+
+TEST(HtmlPageTest, WarningsNameTheirReportAmongSeveral) {
+  HtmlInput input = test::several_input();
+  input.reports[1].cells = {{.noisy = true}};
+  EXPECT_THAT(html_page(input), HasSubstr("Warning: second.json: 1 of 1 settings"));
+}
+
+TEST(HtmlPageTest, ShowsWhatTuneTried) {
+  const HtmlInput input = test::tuned_input();
+  const std::string page = html_page(input);
+  EXPECT_THAT(page, HasSubstr(input.reports.front().tune->conclusion));
+  EXPECT_THAT(page, HasSubstr("Settings that tune tried"));
+  EXPECT_THAT(page, HasSubstr(">0.900</td>")) << "screening";
+  EXPECT_THAT(page, HasSubstr(">10.0 (8.0 to 12.0)</td>")) << "gain";
+  EXPECT_EQ(occurrences(page, "best of the screening"), 1U);
+}
+
 TEST(HtmlPageTest, SamplesDoNotMakeThePageLarge) {
   const HtmlInput input = test::large_input();
   std::size_t samples = 0;

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "reports/metrics.h"
+#include "reports/tuning.h"
 #include "tests/reports/sample_report.h"
 
 namespace ddpbench::report::test {
@@ -125,6 +126,26 @@ HtmlInput barren_input() {
   return {{"barren.json"}, {report}};
 }
 
+HtmlInput tuned_input() {
+  Report report = rich_input().reports.front();
+  for (Run& run : report.runs) run.step.warmup_steady = false;
+  Conditions conditions;
+  conditions.other_load_ratio = Figure::of(0.35);
+  conditions.notes = {"other processes used 35 % of the machine"};
+  report.runs[0].conditions = conditions;
+  report.cells = {{.runs = {0, 1}, .noisy = true}};
+  report.tune.emplace();
+  Tune& tune = *report.tune;
+  tune.settings = {{1, 25, true, 1, Figure::of(1)},
+                   {0.25, 0.5, true, 4, Figure::of(0.9)},
+                   {0.25, 0.5, false, 4, Figure::missing("it did not succeed")}};
+  tune.screening_rounds = 3;
+  tune.candidate = 1;
+  judge_gain(tune, {0.9, 0.91, 0.89, 0.9, 0.92, 0.88});
+  tune.conclusion = conclude(tune);
+  return {{"tuned.json"}, {report}};
+}
+
 HtmlInput large_input() {
   Report report = sample_report();
   report.runs.clear();
@@ -136,7 +157,8 @@ std::map<std::string, HtmlInput> all_inputs() {
   return {{"rich", rich_input()},
           {"several", several_input()},
           {"hostile", hostile_input()},
-          {"barren", barren_input()}};
+          {"barren", barren_input()},
+          {"tuned", tuned_input()}};
 }
 
 }  // namespace ddpbench::report::test
