@@ -140,7 +140,7 @@ std::string subject_of(const HtmlInput& input) {
       }
     }
   }
-  if (subjects.empty()) return "Training strategies";
+  if (subjects.empty()) return has_runs(input) ? "Training strategies" : "Collectives";
   const std::size_t named = std::min(subjects.size(), kNamed);
   const auto end = subjects.begin() + static_cast<std::ptrdiff_t>(named);
   return fmt::format("{}{}", fmt::join(subjects.begin(), end, ", "),
@@ -162,11 +162,11 @@ void write_summary(Markup& page, const HtmlInput& input, const ScalingChart& sca
     page.leaf("p", {{"class", "lead"}},
               title.substr(title.find(": ") + 2) + ". " + scaling.caption.subtitle + ".");
   }
-  write_counts(page, counts);
+  if (has_runs(input)) write_counts(page, counts);
   write_tuning(page, input);
   if (scaling.empty_reason.empty()) {
     write_best(page, scaling);
-  } else {
+  } else if (has_runs(input)) {
     page.leaf("p", "No strategy can be named: " + scaling.empty_reason + ".");
   }
   page.close().trusted("\n");

@@ -153,6 +153,38 @@ TEST(HtmlPageTest, ShowsWhatTuneTried) {
   EXPECT_EQ(occurrences(page, "best of the screening"), 1U);
 }
 
+TEST(HtmlPageTest, SaysWhatTheGateFound) {
+  const std::string page = html_page(test::gated_input());
+  for (const char* text :
+       {"href=\"#gate\"", "the baseline is base.json", "REGRESSED: 1 pair compared",
+        "Not compared: new ps, 2 devices", "<h3>ddp, 2 devices", ">median step</th>",
+        "5 new repetitions against 5 of the baseline", "<li>median step "}) {
+    EXPECT_THAT(page, HasSubstr(text));
+  }
+  EXPECT_LT(page.find("id=\"verdicts\""), page.find("id=\"gate\""));
+  EXPECT_LT(page.find("id=\"gate\""), page.find("id=\"verification\""));
+  EXPECT_THAT(html_page(test::rich_input()), Not(HasSubstr("id=\"gate\"")));
+}
+
+TEST(HtmlPageTest, SaysWhyTheGateComparedNothing) {
+  HtmlInput input = test::rich_input();
+  input.gate = HtmlGate{{"base.json"}, {}, "nothing <b>alike</b>"};
+  EXPECT_THAT(html_page(input), HasSubstr("Not compared: nothing &lt;b&gt;alike&lt;/b&gt;"));
+}
+
+TEST(HtmlPageTest, ShowsCollectivesInPlaceOfRuns) {
+  const std::string page = html_page(test::comm_input());
+  for (const char* text :
+       {"<h1>Collectives</h1>", "href=\"#collectives\"", "all_reduce", "data-v=\"1000\">1000 B<",
+        "data-v=\"4096\">4 KiB<", "time us median", "time us (IQR)", "data-v=\"1.25\">1.25<",
+        "(1) nobody asked", "Memory bandwidth of the cores", ">50.50<"}) {
+    EXPECT_THAT(page, HasSubstr(text));
+  }
+  for (const char* text : {"id=\"runs\"", "id=\"pictures\"", "href=\"#runs\"", "No strategy"}) {
+    EXPECT_THAT(page, Not(HasSubstr(text)));
+  }
+}
+
 TEST(HtmlPageTest, SamplesDoNotMakeThePageLarge) {
   const HtmlInput input = test::large_input();
   std::size_t samples = 0;
