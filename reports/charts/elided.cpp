@@ -28,8 +28,8 @@ std::string elided(const std::string& text, double width,
   std::string best = "\u2026";
   for (std::size_t kept = 1; kept < characters; ++kept) {
     const std::size_t before = kept / 3, after = kept - before;
-    std::string candidate = text.substr(0, places[before]) + "\u2026" +
-                            text.substr(places[characters - after]);
+    std::string candidate =
+        text.substr(0, places[before]) + "\u2026" + text.substr(places[characters - after]);
     if (measure(candidate) > width) break;
     best = std::move(candidate);
   }

@@ -36,7 +36,8 @@ Table figures_table(const PairVerdict& pair, const GateOptions& options) {
   for (const FigureVerdict& figure : pair.figures) {
     const std::string interval = interval_text(figure);
     table.rows.push_back(
-        {cell(figure_heading(figure)), known_cell(figure.base, figure_text(figure.name, figure.base)),
+        {cell(figure_heading(figure)),
+         known_cell(figure.base, figure_text(figure.name, figure.base)),
          known_cell(figure.fresh, figure_text(figure.name, figure.fresh)),
          known_cell(figure.change, change_text(figure.name, figure.change)),
          interval.empty() ? missing_cell() : cell(interval),
