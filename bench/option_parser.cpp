@@ -51,6 +51,12 @@ const char* words_of(Command command) {
   return "";
 }
 
+// As in a sentence.
+std::string spoken(Command command) {
+  return command == Command::run ? "a run (`ddpbench` without a command)"
+                                 : fmt::format("`ddpbench {}`", words_of(command));
+}
+
 [[noreturn]] void refuse_argument(const std::string& argument) {
   std::vector<std::string> known = {"tune", "info", "data", "data list", "data fetch"};
   for (const SubcommandEntry& entry : subcommands()) known.push_back(entry.name);
@@ -58,6 +64,10 @@ const char* words_of(Command command) {
     throw ConfigError(
         fmt::format("'{0}' must be the first word: ddpbench {0}, then its own options.", argument));
   }
+  if (argument == "help")
+    throw ConfigError(
+        "there is no command 'help'. `ddpbench --help` shows the usage, `ddpbench COMMAND --help` "
+        "that of show, chart and the like.");
   if (!argument.starts_with("-"))
     throw ConfigError(fmt::format(
         "unexpected argument '{}'.{} Lists are written with commas (--gpus=1,2,4); `ddpbench "
@@ -184,14 +194,25 @@ std::string only_value(const OptionDefinition& definition, const std::vector<std
   return fmt::format("{}", fmt::join(values, ";"));
 }
 
+// A flag of other commands.
+[[noreturn]] void refuse_flag(const OptionDefinition& definition, Command command) {
+  std::vector<std::string> others;
+  for (const Command other :
+       {Command::run, Command::tune, Command::info, Command::data_list, Command::data_fetch}) {
+    if (other == command || !definition.applies_to(other)) continue;
+    others.push_back(spoken(other));
+  }
+  throw ConfigError(
+      fmt::format("{} does not apply to {}{}.", definition.flag(), spoken(command),
+                  others.empty() ? "" : fmt::format(", but to {}", fmt::join(others, ", "))));
+}
+
 Layer flag_layer(const Flags& flags) {
   Layer layer;
   for (const OptionDefinition& definition : option_table()) {
     const auto given = flags.values.find(definition.name);
     if (given == flags.values.end()) continue;
-    if (!definition.applies_to(flags.command))
-      throw ConfigError(fmt::format("{} does not apply to `ddpbench {}`.", definition.flag(),
-                                    words_of(flags.command)));
+    if (!definition.applies_to(flags.command)) refuse_flag(definition, flags.command);
     layer.add(definition, {value_from_text(definition, only_value(definition, given->second)),
                            definition.flag()});
   }

@@ -41,7 +41,7 @@ std::string unusable(const Run& run) {
   return {};
 }
 
-// A planted slowness makes a run unfit to measure others against.
+// A planted fault makes a run unfit to measure others against.
 bool is_baseline(const Run& run) {
   return run.strategy == kBaseline && unusable(run).empty() && run.injected.empty();
 }

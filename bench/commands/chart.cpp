@@ -50,7 +50,9 @@ ChartKind kind_of(const std::string& word) {
 }
 
 PictureFormat format_of(const std::string& path) {
-  const std::string extension = std::filesystem::path(path).extension();
+  std::string extension = std::filesystem::path(path).extension();
+  std::ranges::transform(extension, extension.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   if (extension == ".svg") return PictureFormat::svg;
   if (extension == ".png") return PictureFormat::png;
   if (extension == ".pdf") return PictureFormat::pdf;
@@ -108,6 +110,14 @@ Drawing draw(ChartKind kind, const std::vector<report::Report>& reports) {
                                        report::draw_text);
 }
 
+// Throws where there is nothing that any kind of chart shows.
+report::Report runs_of(const std::string& path) {
+  report::Report report = report::read_report(path);
+  if (report.collectives.empty()) return report;
+  throw ConfigError(fmt::format(
+      "chart: {} holds collectives (ddpbench comm); `ddpbench show` displays them", path));
+}
+
 class Chart final : public Subcommand {
  public:
   void define(CLI::App& app) override {
@@ -131,7 +141,7 @@ class Chart final : public Subcommand {
       check_output("chart", *output_, paths_, force_);
     }
     std::vector<report::Report> reports;
-    for (const std::string& path : paths_) reports.push_back(report::read_report(path));
+    for (const std::string& path : paths_) reports.push_back(runs_of(path));
     const Drawing drawing = draw(kind, reports);
     if (!drawing.empty_reason.empty()) {
       throw ConfigError(fmt::format("chart: nothing to draw of kind {} in {}: {}", to_string(kind),

@@ -9,6 +9,7 @@
 
 #include "kernels/runtime/error.h"
 #include "reports/atomic_file.h"
+#include "reports/gate/gate.h"
 #include "reports/html/page.h"
 #include "reports/report_reader.h"
 #include "reports/table/report_view.h"
@@ -37,27 +38,66 @@ class Html final : public Subcommand {
  public:
   void define(CLI::App& app) override {
     app.add_option("REPORT", paths_, "Reports that the page shows side by side")->required();
+    app.add_option("--baseline", baseline_,
+                   "Reports to hold these against: the page says what `ddpbench check` says")
+        ->option_text("BASE...");
     app.add_option("-o,--output", output_,
                    "Page to write; the first report's name with .html in the working directory "
-                   "when not given");
+                   "when not given")
+        ->option_text("FILE");
     app.add_flag("--force", force_, "Overwrite a page that exists");
   }
 
   int run() override {
     const std::string output = output_.empty() ? default_output(paths_.front()) : output_;
     check_output("html", output, paths_, force_);
+    check_output("html", output, baseline_, force_);
+    if (!baseline_.empty()) {
+      refuse_duplicates(paths_);
+      refuse_duplicates(baseline_);
+    }
     std::vector<report::ReportFile> files;
     for (const std::string& path : paths_) files.push_back({path, report::read_report(path)});
+    std::vector<report::Report> base;
+    for (const std::string& path : baseline_) base.push_back(report::read_report(path));
     report::complete_scaling(files);
-    report::HtmlInput input{names_of(files), {}};
+    report::HtmlInput input{names_of(files), {}, {}};
     for (report::ReportFile& file : files) input.reports.push_back(std::move(file.report));
+    if (!base.empty()) input.gate = gate(input.reports, base);
     report::write_file_atomically(output, report::html_page(input), force_);
     fmt::print("page: {}\n", output);
     return 0;
   }
 
  private:
-  std::vector<std::string> paths_;
+  // A report given twice would pass for two repetitions.
+  static void refuse_duplicates(const std::vector<std::string>& paths) {
+    std::error_code code;
+    for (std::size_t i = 0; i < paths.size(); ++i) {
+      for (std::size_t j = 0; j < i; ++j) {
+        if (!std::filesystem::equivalent(paths[i], paths[j], code)) continue;
+        throw ConfigError(fmt::format(
+            "html: {} is given twice beside --baseline; its runs would count as repetitions that "
+            "were never made",
+            paths[i]));
+      }
+    }
+  }
+
+  // The page only tells: what cannot be compared is a sentence of it and no failure.
+  report::HtmlGate gate(const std::vector<report::Report>& fresh,
+                        const std::vector<report::Report>& base) const {
+    report::HtmlGate result{baseline_, {}, {}};
+    try {
+      result.result =
+          std::make_shared<const report::GateResult>(report::check_reports(fresh, base, {}));
+    } catch (const ConfigError& error) {
+      result.refusal = error.what();
+    }
+    return result;
+  }
+
+  std::vector<std::string> paths_, baseline_;
   std::string output_;
   bool force_ = false;
 };
@@ -65,7 +105,7 @@ class Html final : public Subcommand {
 }  // namespace
 
 SubcommandEntry html_entry() {
-  return {"html", "ddpbench html REPORT... [-o FILE.html] [OPTION]...",
+  return {"html", "ddpbench html REPORT... [--baseline BASE...] [OPTION]...",
           "make a page for the browser from reports", [] { return std::make_unique<Html>(); }};
 }
 

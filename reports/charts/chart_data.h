@@ -43,7 +43,7 @@ struct Spread {
   int count = 0;
 };
 
-// A line of a chart: a strategy, and what else tells its runs from others ("ddp, overlap=off").
+// A line of a chart: a strategy, and what else tells its runs from others ("ddp, overlap off").
 struct ChartSeries {
   std::string name;
   // Which colour, dash and marker: 0-3 single, dp, ddp, ps in every chart, from 4 on what else

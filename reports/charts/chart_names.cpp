@@ -75,6 +75,16 @@ std::string batch(const ChartRun& run) {
 
 std::string optimizer(const ChartRun& run) { return run.run->optimizer_name; }
 
+// One number of the optimizer; "lr 0.01".
+template <std::size_t kIndex>
+std::string optimizer_number(const ChartRun& run) {
+  constexpr const char* kKeys[] = {"lr", "momentum", "weight_decay"};
+  constexpr const char* kWords[] = {"lr", "momentum", "weight decay"};
+  const auto found = run.run->optimizer.find(kKeys[kIndex]);
+  if (found == run.run->optimizer.end()) return "";
+  return fmt::format("{} {}", kWords[kIndex], found->second);
+}
+
 std::string servers(const ChartRun& run) {
   return run.run->servers > 0 ? plural(run.run->servers, "server") : "";
 }
@@ -88,8 +98,19 @@ std::string injected(const ChartRun& run) {
   return run.run->injected.empty() ? "not injected" : "injected " + run.run->injected;
 }
 
-constexpr Attribute kOfAll[] = {machine, build,     model, dataset, device,
-                                threads, precision, mode,  batch,   optimizer};
+constexpr Attribute kOfAll[] = {machine,
+                                build,
+                                model,
+                                dataset,
+                                device,
+                                threads,
+                                precision,
+                                mode,
+                                batch,
+                                optimizer,
+                                optimizer_number<0>,
+                                optimizer_number<1>,
+                                optimizer_number<2>};
 constexpr Attribute kOfStrategy[] = {servers, backend, injected};
 
 // Distinct values in the order of their first appearance; empty ones do not count.
@@ -128,6 +149,15 @@ void append(std::string& name, const std::string& value) {
   if (!value.empty()) name += ", " + value;
 }
 
+// "cap 0.5" of bucket_cap_mb=0.5: legends and panels have little room.
+std::string option_text(const std::string& key, const std::string& value) {
+  if (key == "bucket_cap_mb") return "cap " + value;
+  if (key == "first_bucket_mb") return "first " + value;
+  std::string words = key + " " + value;
+  std::ranges::replace(words, '_', ' ');
+  return words;
+}
+
 // Adds to the names of runs[i], i in `members`, what tells these runs apart.
 void append_options(std::span<const ChartRun> runs, const std::vector<std::size_t>& members,
                     std::vector<std::string>& names) {
@@ -146,7 +176,7 @@ void append_options(std::span<const ChartRun> runs, const std::vector<std::size_
     for (const std::size_t i : members) {
       const auto option = runs[i].run->strategy_options.find(key);
       if (option == runs[i].run->strategy_options.end()) continue;
-      append(names[i], fmt::format("{}={}", key, option->second));
+      append(names[i], option_text(key, option->second));
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "reports/charts/elided.h"
 #include "reports/charts/gnuplot_picture.h"
 
 namespace ddpbench::report {
@@ -13,6 +14,7 @@ namespace {
 constexpr double kWidth = 1080, kRow = 26, kFont = 13;
 constexpr double kAxis = 62, kTop = 12;
 constexpr double kPanelHeight = 120, kPanelTop = 30, kPanelAxis = 58, kPanelLeft = 72, kRight = 34;
+constexpr double kTicRoom = 24;  // beside the names of the boxes
 constexpr std::size_t kColumns = 2;
 constexpr double kMillisecond = 1e-3;
 constexpr double kFarOut = 5;  // times the 95th percentile: then outliers would flatten the rest
@@ -44,7 +46,11 @@ void set_boxes(GnuplotPicture& picture, const StepsChart& chart, double left, do
   picture.panel({left, kWidth - kRight, kTop, bottom});
   std::vector<std::string> tics;
   for (std::size_t i = 0; i < chart.groups.size(); ++i) {
-    tics.push_back(fmt::format("{} {}", gnuplot_tic(chart.groups[i].name), i));
+    tics.push_back(fmt::format(
+        "{} {}",
+        gnuplot_tic(elided(chart.groups[i].name, left - kTicRoom,
+                           [](std::string_view text) { return text_width(text, kFont); })),
+        i));
   }
   picture.line(
       "set ytics ({}) scale 0; unset grid; set grid xtics linetype 1 linewidth 0.6 linecolor rgb "
@@ -89,8 +95,10 @@ void box_plots(GnuplotPicture& picture, const StepsChart& chart, double left, do
 void course(GnuplotPicture& picture, const StepsChart& chart, const StepGroup& group,
             const Box& box) {
   picture.panel(box);
-  picture.label(fmt::format("{}: {} steps", group.name, group.count), box.left, box.top - 12, kFont,
-                "left");
+  const std::string steps = fmt::format(": {} steps", group.count);
+  const auto measure = [](std::string_view text) { return text_width(text, kFont); };
+  const double room = box.right - box.left - text_width(steps, kFont);
+  picture.label(elided(group.name, room, measure) + steps, box.left, box.top - 12, kFont, "left");
   Rows rows;
   for (const StepBin& bin : group.bins) {
     rows.push_back({(bin.first_step + bin.last_step) / 2, bin.min_s / kMillisecond,
@@ -117,7 +125,7 @@ void course(GnuplotPicture& picture, const StepsChart& chart, const StepGroup& g
 std::string gnuplot_script(const StepsChart& chart, const PictureOptions& options) {
   double left = 0;
   for (const StepGroup& group : chart.groups) {
-    left = std::max(left, text_width(group.name, kFont) + 24);
+    left = std::max(left, text_width(group.name, kFont) + kTicRoom);
   }
   left = std::min(left, kWidth / 2);
   const double boxes = kTop + kRow * static_cast<double>(chart.groups.size());

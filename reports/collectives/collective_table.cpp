@@ -120,25 +120,29 @@ std::string caption(const Report& report) {
 
 }  // namespace
 
-std::string render_collectives(const Report& report, int width) {
-  const std::size_t columns = width > 0 ? static_cast<std::size_t>(width) : 0;
+CollectiveTables collective_tables(const Report& report) {
   Footnotes notes;
-  const TextTable table = collective_rows(report, notes);
-  std::string text =
-      wrap(caption(report), columns, 2) + '\n' + render_blocks(table, columns) + '\n';
-  text += wrap(
-      "time: the slowest rank of each iteration; bound: busbw at which the cores' own "
-      "copies and reductions, measured before, would move the same bytes",
-      columns, 4);
+  CollectiveTables tables{caption(report), collective_rows(report, notes), {}, {}};
+  tables.notes.emplace_back(
+      "time: the slowest rank of each iteration; bound: busbw at which the cores' own copies and "
+      "reductions, measured before, would move the same bytes");
   if (std::ranges::any_of(report.collectives, &CollectiveRow::oversubscribed)) {
-    text += wrap("*: oversubscribed, more ranks than cores", columns, 4);
+    tables.notes.emplace_back("*: oversubscribed, more ranks than cores");
   }
   for (std::size_t i = 0; i < notes.reasons().size(); ++i) {
-    text += wrap(fmt::format("({}) {}", i + 1, printable(notes.reasons()[i])), columns, 4);
+    tables.notes.push_back(fmt::format("({}) {}", i + 1, printable(notes.reasons()[i])));
   }
-  if (!report.memory_bandwidth.empty()) {
-    text += '\n' + render_blocks(bandwidth_rows(report), columns);
-  }
+  if (!report.memory_bandwidth.empty()) tables.bandwidth = bandwidth_rows(report);
+  return tables;
+}
+
+std::string render_collectives(const Report& report, int width) {
+  const std::size_t columns = width > 0 ? static_cast<std::size_t>(width) : 0;
+  const CollectiveTables tables = collective_tables(report);
+  std::string text =
+      wrap(tables.caption, columns, 2) + '\n' + render_blocks(tables.collectives, columns) + '\n';
+  for (const std::string& note : tables.notes) text += wrap(note, columns, 4);
+  if (!tables.bandwidth.columns.empty()) text += '\n' + render_blocks(tables.bandwidth, columns);
   return text;
 }
 

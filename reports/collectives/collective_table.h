@@ -5,10 +5,21 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "reports/report.h"
+#include "reports/table/table_layout.h"
 
 namespace ddpbench::report {
+
+struct CollectiveTables {
+  std::string caption;
+  TextTable collectives;           // a row a collective, in the report's order
+  std::vector<std::string> notes;  // below it
+  TextTable bandwidth;             // without columns when none was measured
+};
+// REQUIRES: the report has collectives. No text has control characters.
+CollectiveTables collective_tables(const Report& report);
 
 // As render_table. REQUIRES: the report has collectives.
 std::string render_collectives(const Report& report, int width);

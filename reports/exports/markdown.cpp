@@ -4,8 +4,15 @@
 // GitHub's flavour of Markdown (https://github.github.com/gfm/#tables-extension-).
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <sstream>
+
 #include "reports/table/run_formats.h"
 #include "reports/table/table_cells.h"
+#include "reports/table/table_warnings.h"
+#include "reports/why/why.h"
 
 namespace ddpbench::report {
 namespace {
@@ -47,6 +54,27 @@ std::string table_lines(const TextTable& table) {
   return text;
 }
 
+// What the reports of these rows say beside their runs, each report once.
+std::vector<std::string> remarks(std::span<const RunRow> rows) {
+  std::vector<std::string> lines;
+  std::set<const Report*> told;
+  const bool several = from_several_files(rows);
+  for (const RunRow& row : rows) {
+    if (!told.insert(row.report).second) continue;
+    const std::string file = several ? row.file + ": " : "";
+    for (const std::string& warning : warnings(*row.report)) {
+      lines.push_back("warning: " + file + warning);
+    }
+    if (row.report->tune) lines.push_back(file + row.report->tune->conclusion);
+    // A line a verdict; the lines between, indented, are the parts of its step.
+    std::istringstream why(render_why(*row.report, 0));
+    for (std::string line; std::getline(why, line);) {
+      if (!line.starts_with(' ')) lines.push_back(file + line);
+    }
+  }
+  return lines;
+}
+
 }  // namespace
 
 std::string markdown_text(std::span<const RunRow> rows, const Columns& columns) {
@@ -54,7 +82,8 @@ std::string markdown_text(std::span<const RunRow> rows, const Columns& columns) 
   Footnotes notes;
   const TextTable table = run_table(rows, columns, notes);
   std::string text = escaped(caption(rows)) + "\n\n" + table_lines(table);
-  const std::vector<std::string> below = explanations(rows, columns, notes);
+  std::vector<std::string> below = explanations(rows, columns, notes);
+  std::ranges::move(remarks(rows), std::back_inserter(below));
   if (!below.empty()) text += '\n';
   for (const std::string& line : below) text += fmt::format("- {}\n", escaped(line));
   return text;

@@ -65,7 +65,11 @@ class RunLog {
     add(kPoint, "submission_platform",
         fmt::format("{}x{}", run.world_size,
                     run.device_model.empty() ? run.device : run.device_model),
-        {{"strategy", run.strategy}, {"servers", run.servers}, {"repetition", run.repetition}});
+        {{"strategy", run.strategy},
+         {"strategy_options", run.strategy_options},
+         {"servers", run.servers},
+         {"per_device_batch_size", run.per_device_batch_size},
+         {"repetition", run.repetition}});
     const Json config = Json::parse(row_.report->config_json, nullptr, false);
     if (config.is_object() && config.contains("seed")) add(kPoint, "seed", config["seed"]);
     add(kPoint, "global_batch_size", run.global_batch_size);
@@ -109,20 +113,28 @@ class RunLog {
   std::string text_;
 };
 
-// Runs follow each other from the report's start on; what happened between them is not known.
+// Throws ConfigError, naming the place, where it is no time.
+double time_ms(const RunRow& row, const std::string& pointer, const std::string& text) {
+  const auto time = unix_ms(text);
+  if (time) return static_cast<double>(*time);
+  throw ConfigError(
+      fmt::format("report {}: {}: '{}' is no time of the form 2026-01-31T12:00:00Z, "
+                  "which mllog needs",
+                  row.file, pointer, text));
+}
+
+// When the run began. Older reports do not say: there runs follow each other from the report's
+// start on.
 double begin_ms(const RunRow& row) {
-  const auto start = unix_ms(row.report->started_at);
-  if (!start) {
-    throw ConfigError(
-        fmt::format("report {}: /started_at: '{}' is no time of the form 2026-01-31T12:00:00Z, "
-                    "which mllog needs",
-                    row.file, row.report->started_at));
+  const std::string& recorded = row.run->started_at;
+  if (!recorded.empty()) {
+    return time_ms(row, fmt::format("/runs/{}/started_at", row.index), recorded);
   }
   double seconds = 0;
   for (std::size_t i = 0; i < row.index; ++i) {
     seconds += row.report->runs[i].time.total_s.value.value_or(0);
   }
-  return static_cast<double>(*start) + seconds * 1000;
+  return time_ms(row, "/started_at", row.report->started_at) + seconds * 1000;
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 
 #include "reports/html/assets.h"
@@ -53,9 +54,19 @@ struct Link {
   const char* id;
   const char* words;
 };
-constexpr Link kLinks[] = {{"summary", "Summary"},           {"runs", "Runs"},
-                           {"pictures", "Pictures"},         {"verdicts", "Verdicts"},
-                           {"verification", "Verification"}, {"details", "Details"}};
+
+std::vector<Link> links_of(const HtmlInput& input) {
+  std::vector<Link> links = {{"summary", "Summary"}};
+  if (has_collectives(input)) links.push_back({"collectives", "Collectives"});
+  if (has_runs(input)) {
+    links.insert(links.end(),
+                 {{"runs", "Runs"}, {"pictures", "Pictures"}, {"verdicts", "Verdicts"}});
+  }
+  if (input.gate) links.push_back({"gate", "Baseline"});
+  if (has_runs(input)) links.push_back({"verification", "Verification"});
+  links.push_back({"details", "Details"});
+  return links;
+}
 
 void write_top(Markup& page, const HtmlInput& input) {
   page.leaf("a", {{"class", "skip"}, {"href", "#summary"}}, "Skip to the summary");
@@ -64,7 +75,7 @@ void write_top(Markup& page, const HtmlInput& input) {
   write_theme_switch(page);
   page.close().leaf("h1", subject_of(input));
   page.open("nav", {{"aria-label", "Sections"}}).open("ul");
-  for (const Link& link : kLinks) {
+  for (const Link& link : links_of(input)) {
     page.open("li").leaf("a", {{"href", std::string("#") + link.id}}, link.words).close();
   }
   page.close().close().close().trusted("\n");
@@ -92,6 +103,17 @@ void write_foot(Markup& page, const HtmlInput& input) {
 
 }  // namespace
 
+bool has_collectives(const HtmlInput& input) {
+  return std::ranges::any_of(input.reports,
+                             [](const Report& report) { return !report.collectives.empty(); });
+}
+
+bool has_runs(const HtmlInput& input) {
+  return !std::ranges::all_of(input.reports, [](const Report& report) {
+    return report.runs.empty() && !report.collectives.empty();
+  });
+}
+
 void open_section(Markup& page, const std::string& id, const std::string& heading) {
   page.open("section", {{"id", id}, {"aria-labelledby", id + "-heading"}});
   page.leaf("h2", {{"id", id + "-heading"}}, heading);
@@ -110,10 +132,14 @@ std::string html_page(const HtmlInput& input) {
   write_top(page, input);
   page.open("main");
   write_summary(page, input, scaling);
-  write_runs(page, input);
-  write_pictures(page, input, scaling);
-  write_verdicts(page, input);
-  write_verification(page, input);
+  if (has_collectives(input)) write_collectives(page, input);
+  if (has_runs(input)) {
+    write_runs(page, input);
+    write_pictures(page, input, scaling);
+    write_verdicts(page, input);
+  }
+  if (input.gate) write_gate(page, *input.gate);
+  if (has_runs(input)) write_verification(page, input);
   write_details(page, input);
   page.close();
   write_foot(page, input);

@@ -57,7 +57,7 @@ void write_counts(Markup& page, const Counts& counts) {
   item(counts.verified, "verified against one device");
   if (counts.disagree > 0) item(counts.disagree, "disagree with it");
   if (counts.oversubscribed > 0) item(counts.oversubscribed, "oversubscribed");
-  if (counts.injected > 0) item(counts.injected, "with a planted slowness");
+  if (counts.injected > 0) item(counts.injected, "with a planted fault");
   page.close();
 }
 
@@ -140,7 +140,7 @@ std::string subject_of(const HtmlInput& input) {
       }
     }
   }
-  if (subjects.empty()) return "Training strategies";
+  if (subjects.empty()) return has_runs(input) ? "Training strategies" : "Collectives";
   const std::size_t named = std::min(subjects.size(), kNamed);
   const auto end = subjects.begin() + static_cast<std::ptrdiff_t>(named);
   return fmt::format("{}{}", fmt::join(subjects.begin(), end, ", "),
@@ -150,6 +150,7 @@ std::string subject_of(const HtmlInput& input) {
 void write_summary(Markup& page, const HtmlInput& input, const ScalingChart& scaling) {
   open_section(page, "summary", "Summary");
   write_report_errors(page, input);
+  write_warnings(page, input);
   const Counts counts = count(input);
   if (counts.disagree > 0) {
     write_alert(page, "bad",
@@ -161,10 +162,11 @@ void write_summary(Markup& page, const HtmlInput& input, const ScalingChart& sca
     page.leaf("p", {{"class", "lead"}},
               title.substr(title.find(": ") + 2) + ". " + scaling.caption.subtitle + ".");
   }
-  write_counts(page, counts);
+  if (has_runs(input)) write_counts(page, counts);
+  write_tuning(page, input);
   if (scaling.empty_reason.empty()) {
     write_best(page, scaling);
-  } else {
+  } else if (has_runs(input)) {
     page.leaf("p", "No strategy can be named: " + scaling.empty_reason + ".");
   }
   page.close().trusted("\n");

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "reports/charts/elided.h"
+
 namespace ddpbench::report::html {
 namespace {
 
@@ -88,16 +90,7 @@ double text_width(std::string_view text) {
 }
 
 std::string fitted(const std::string& text, double width) {
-  if (text_width(text) <= width) return text;
-  constexpr double kEllipsis = 12.2;
-  std::size_t end = 0;
-  double used = kEllipsis;
-  for (; end < text.size(); ++end) {
-    if ((text[end] & 0xC0) == 0x80) continue;
-    used += character_width(static_cast<unsigned char>(text[end]));
-    if (used > width) break;
-  }
-  return text.substr(0, end) + "\u2026";
+  return elided(text, width, text_width);
 }
 
 std::string marker_path(std::size_t style, Point at) {

@@ -69,7 +69,7 @@ std::string run_name(const HtmlInput& input, std::size_t report, const Run& run)
   if (run.servers > 0) {
     name += fmt::format(" and {} server{}", run.servers, run.servers == 1 ? "" : "s");
   }
-  if (run.repetition > 0) name += fmt::format(", repetition {}", run.repetition);
+  if (run.repetition > 0) name += fmt::format(", repetition {}", run.repetition + 1);
   if (input.reports.size() > 1) name += fmt::format(" ({})", input.names[report]);
   return name;
 }

@@ -56,9 +56,13 @@ Column report_column() {
 }
 
 Column repetition_column() {
-  Column column =
-      count_column({"repetition", "", "rep.", "number of the repetition, from 0"}, "repetition",
-                   Role::identity, [](const Run& run) -> std::int64_t { return run.repetition; });
+  Column column = count_column(
+      {"repetition", "", "rep.", "number of the repetition, from 1 (key: from 0)"}, "repetition",
+      Role::identity, [](const Run& run) -> std::int64_t { return run.repetition; });
+  // As the progress lines count.
+  column.cell = [](const RunRow& row, Footnotes&) {
+    return std::to_string(row.run->repetition + 1);
+  };
   column.key = true;
   return column;
 }

@@ -32,8 +32,8 @@ std::string github_benchmark_text(std::span<const RunRow> rows, Better direction
 // Prometheus' text format, for the node exporter's textfile collector: base units, a sample for
 // every label set once.
 std::string prometheus_text(std::span<const RunRow> rows);
-// MLPerf's log lines (":::MLLOG {...}"), a namespace a run when there are several. Reports hold
-// durations only: times of day are computed from the report's start on.
+// MLPerf's log lines (":::MLLOG {...}"), a namespace a run when there are several. Times of day are
+// computed from the run's start, where that is not recorded from the report's, and durations.
 std::string mllog_text(std::span<const RunRow> rows);
 
 // The same by name.

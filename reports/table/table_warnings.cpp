@@ -11,11 +11,11 @@
 
 namespace ddpbench::report {
 
-std::string warning_lines(const Report& report, std::size_t width) {
-  std::vector<std::string> warnings = condition_warnings(report);
+std::vector<std::string> warnings(const Report& report) {
+  std::vector<std::string> found = condition_warnings(report);
   const auto noisy = std::ranges::count_if(report.cells, &CellSummary::noisy);
   if (noisy > 0) {
-    warnings.push_back(
+    found.push_back(
         fmt::format("{} of {} settings are noisy: their repetitions do not agree as closely as "
                     "--until-ci asks for",
                     noisy, report.cells.size()));
@@ -23,12 +23,17 @@ std::string warning_lines(const Report& report, std::size_t width) {
   const auto restless = std::ranges::count_if(
       report.runs, [](const Run& run) { return run.step.warmup_steady == std::optional(false); });
   if (restless > 0) {
-    warnings.push_back(fmt::format(
+    found.push_back(fmt::format(
         "in {} of {} runs step times were not steady when the warm-up ended at its limit", restless,
         report.runs.size()));
   }
+  for (std::string& warning : found) warning = printable(std::move(warning));
+  return found;
+}
+
+std::string warning_lines(const Report& report, std::size_t width) {
   std::string text;
-  for (const std::string& warning : warnings) text += wrap("warning: " + warning, width, 4);
+  for (const std::string& warning : warnings(report)) text += wrap("warning: " + warning, width, 4);
   if (report.tune) text += wrap(printable(report.tune->conclusion), width, 2);
   return text;
 }

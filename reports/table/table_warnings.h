@@ -1,18 +1,23 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What stands below the table beside its footnotes. Private to reports/.
+// What makes figures less certain than they look. Private to reports/ but for warning_lines.
 #pragma once
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include "reports/report.h"
 
 namespace ddpbench::report {
 
-// What makes the figures less certain than they look (conditions, noisy cells, restless warm-ups),
-// a line each, and the conclusion of `ddpbench tune`. At most `width` columns when width > 0.
+// Conditions of the machine, noisy cells, restless warm-ups: a sentence each, without control
+// characters and without "warning:".
+std::vector<std::string> warnings(const Report& report);
+
+// These, a line each, and the conclusion of `ddpbench tune`, for below the table. At most `width`
+// columns when width > 0.
 std::string warning_lines(const Report& report, std::size_t width);
 
 }  // namespace ddpbench::report

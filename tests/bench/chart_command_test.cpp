@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "reports/report.h"
@@ -92,6 +93,24 @@ TEST_F(ChartCommand, LeavesNoFileWhenThereIsNothingToDraw) {
   report.runs.clear();
   refused({write("none.json", report), "-o", directory_.path() + "/none.svg"});
   EXPECT_FALSE(fs::exists(directory_.path() + "/none.svg"));
+}
+
+TEST_F(ChartCommand, SendsCollectivesToShow) {
+  Report report = report::test::sample_report();
+  report.runs.clear();
+  report.collectives.emplace_back();
+  report.collectives[0].wrong_reason = "not checked";
+  report.collectives[0].mode = "process";
+  const std::string path = directory_.path() + "/comm.json";
+  write_report(report, path, false);
+  EXPECT_THAT(refused({path}), AllOf(HasSubstr("comm.json holds collectives"),
+                                     HasSubstr("`ddpbench show` displays them")));
+}
+
+TEST_F(ChartCommand, TakesExtensionsInCapitals) {
+  const std::string present = directory_.path() + "/A.SVG";
+  std::ofstream(present) << "mine";
+  EXPECT_THAT(refused({sample_, "-o", present}), AllOf(HasSubstr("A.SVG"), HasSubstr("--force")));
 }
 
 }  // namespace

@@ -84,5 +84,17 @@ TEST_F(HtmlCommand, RefusesWhatItCannotRead) {
   expect_refusal({"a.json", "--outptu=x.html"}, "Did you mean '--output'?");
 }
 
+TEST_F(HtmlCommand, TellsWhatTheGateSaysAndStillEndsWell) {
+  const ProgramResult result = program.run({"html", "a.json", "--baseline", "b.json"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(program.read("a.html"), HasSubstr("Against the baseline"));
+}
+
+TEST_F(HtmlCommand, CountsNoReportTwiceAgainstABaseline) {
+  expect_refusal({"a.json", "a.json", "--baseline", "b.json"}, "a.json is given twice");
+  expect_refusal({"a.json", "--baseline", "b.json", "-o", "b.json", "--force"},
+                 "b.json is one of the reports");
+}
+
 }  // namespace
 }  // namespace ddpbench

@@ -43,6 +43,16 @@ TEST(Commands, OptionsThatDoNotApplyAreRefused) {
   EXPECT_THAT(refusal({"data", "list", "--force"}), HasSubstr("`ddpbench data list`"));
 }
 
+TEST(Commands, OptionsOfOtherCommandsNameThem) {
+  EXPECT_THAT(refusal({"--confirm-repetitions=9"}),
+              HasSubstr("--confirm-repetitions does not apply to a run (`ddpbench` without a "
+                        "command), but to `ddpbench tune`."));
+}
+
+TEST(Commands, HelpIsNoCommand) {
+  EXPECT_THAT(refusal({"help"}), AllOf(HasSubstr("'help'"), HasSubstr("`ddpbench --help`")));
+}
+
 TEST(Commands, VariablesOfTheOtherCommandsAreNoObstacle) {
   EXPECT_EQ(parse({"info"}, {{{"DDPBENCH_GPUS", "nonsense"}}}).command, Command::info);
 }

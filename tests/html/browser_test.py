@@ -9,6 +9,7 @@ Exits with 77, which ctest shows as skipped, where Chromium is not installed."""
 
 import pathlib
 import sys
+import time
 import unittest
 
 from browser import Browser, find_chromium
@@ -263,16 +264,29 @@ class PageInBrowser(unittest.TestCase):
                 f"getComputedStyle(document.querySelector('{selector}')).display"))
         self.assertEqual("rgb(255, 255, 255)", self.background())
 
+    def has_node(self, selector):
+        """Whether the page has such a node, asked without running scripts. While the page loads its
+        document is replaced, and what was found in the old one is no node any more: ask again."""
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            try:
+                root = self.browser.send("DOM.getDocument", depth=-1)["root"]["nodeId"]
+                found = self.browser.send("DOM.querySelector", nodeId=root, selector=selector)
+                if found["nodeId"] > 0:
+                    return True
+            except RuntimeError:
+                pass
+            time.sleep(0.05)
+        return False
+
     def test_reads_without_scripts(self):
         self.browser.send("Emulation.setScriptExecutionDisabled", value=True)
         try:
             self.browser.size(1280)
             self.browser.events.clear()
             self.browser.send("Page.navigate", url=f"file://{FOLDER}/rich.html")
-            root = self.browser.send("DOM.getDocument", depth=-1)["root"]["nodeId"]
-            picture = self.browser.send("DOM.querySelector", nodeId=root,
-                                        selector="#scaling svg .marker title")
-            self.assertGreater(picture["nodeId"], 0, "values are the browser's own tooltips")
+            self.assertTrue(self.has_node("#scaling svg .marker title"),
+                            "values are the browser's own tooltips")
         finally:
             self.browser.send("Emulation.setScriptExecutionDisabled", value=False)
 

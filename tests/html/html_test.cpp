@@ -127,6 +127,64 @@ TEST(HtmlPageTest, RunsThatAllFailedAreAPageToo) {
   EXPECT_THAT(page, HasSubstr("No strategy can be named: "));
 }
 
+TEST(HtmlPageTest, SaysWhatMakesFiguresUncertain) {
+  const std::string page = html_page(test::tuned_input());
+  EXPECT_EQ(occurrences(page, "class=\"alert warning\""), 3U);
+  for (const char* text : {"other processes used 35 % of the machine", "1 of 1 settings are noisy",
+                           "not steady when the warm-up ended"}) {
+    EXPECT_THAT(page, HasSubstr(text));
+  }
+  EXPECT_THAT(html_page(test::rich_input()), Not(HasSubstr("alert warning")));
+}
+
+TEST(HtmlPageTest, WarningsNameTheirReportAmongSeveral) {
+  HtmlInput input = test::several_input();
+  input.reports[1].cells = {{.noisy = true}};
+  EXPECT_THAT(html_page(input), HasSubstr("Warning: second.json: 1 of 1 settings"));
+}
+
+TEST(HtmlPageTest, ShowsWhatTuneTried) {
+  const HtmlInput input = test::tuned_input();
+  const std::string page = html_page(input);
+  EXPECT_THAT(page, HasSubstr(input.reports.front().tune->conclusion));
+  EXPECT_THAT(page, HasSubstr("Settings that tune tried"));
+  EXPECT_THAT(page, HasSubstr(">0.900</td>")) << "screening";
+  EXPECT_THAT(page, HasSubstr(">10.0 (8.0 to 12.0)</td>")) << "gain";
+  EXPECT_EQ(occurrences(page, "best of the screening"), 1U);
+}
+
+TEST(HtmlPageTest, SaysWhatTheGateFound) {
+  const std::string page = html_page(test::gated_input());
+  for (const char* text :
+       {"href=\"#gate\"", "the baseline is base.json", "REGRESSED: 1 pair compared",
+        "Not compared: new ps, 2 devices", "<h3>ddp, 2 devices", ">median step</th>",
+        "5 new repetitions against 5 of the baseline", "<li>median step "}) {
+    EXPECT_THAT(page, HasSubstr(text));
+  }
+  EXPECT_LT(page.find("id=\"verdicts\""), page.find("id=\"gate\""));
+  EXPECT_LT(page.find("id=\"gate\""), page.find("id=\"verification\""));
+  EXPECT_THAT(html_page(test::rich_input()), Not(HasSubstr("id=\"gate\"")));
+}
+
+TEST(HtmlPageTest, SaysWhyTheGateComparedNothing) {
+  HtmlInput input = test::rich_input();
+  input.gate = HtmlGate{{"base.json"}, {}, "nothing <b>alike</b>"};
+  EXPECT_THAT(html_page(input), HasSubstr("Not compared: nothing &lt;b&gt;alike&lt;/b&gt;"));
+}
+
+TEST(HtmlPageTest, ShowsCollectivesInPlaceOfRuns) {
+  const std::string page = html_page(test::comm_input());
+  for (const char* text :
+       {"<h1>Collectives</h1>", "href=\"#collectives\"", "all_reduce", "data-v=\"1000\">1000 B<",
+        "data-v=\"4096\">4 KiB<", "time us median", "time us (IQR)", "data-v=\"1.25\">1.25<",
+        "(1) nobody asked", "Memory bandwidth of the cores", ">50.50<"}) {
+    EXPECT_THAT(page, HasSubstr(text));
+  }
+  for (const char* text : {"id=\"runs\"", "id=\"pictures\"", "href=\"#runs\"", "No strategy"}) {
+    EXPECT_THAT(page, Not(HasSubstr(text)));
+  }
+}
+
 TEST(HtmlPageTest, SamplesDoNotMakeThePageLarge) {
   const HtmlInput input = test::large_input();
   std::size_t samples = 0;

@@ -4,7 +4,10 @@
 
 #include <cmath>
 
+#include "reports/gate/gate.h"
 #include "reports/metrics.h"
+#include "reports/tuning.h"
+#include "tests/reports/gate_support.h"
 #include "tests/reports/sample_report.h"
 
 namespace ddpbench::report::test {
@@ -125,6 +128,60 @@ HtmlInput barren_input() {
   return {{"barren.json"}, {report}};
 }
 
+HtmlInput tuned_input() {
+  Report report = rich_input().reports.front();
+  for (Run& run : report.runs) run.step.warmup_steady = false;
+  Conditions conditions;
+  conditions.other_load_ratio = Figure::of(0.35);
+  conditions.notes = {"other processes used 35 % of the machine"};
+  report.runs[0].conditions = conditions;
+  report.cells = {{.runs = {0, 1}, .noisy = true}};
+  report.tune.emplace();
+  Tune& tune = *report.tune;
+  tune.settings = {{1, 25, true, 1, Figure::of(1)},
+                   {0.25, 0.5, true, 4, Figure::of(0.9)},
+                   {0.25, 0.5, false, 4, Figure::missing("it did not succeed")}};
+  tune.screening_rounds = 3;
+  tune.candidate = 1;
+  judge_gain(tune, {0.9, 0.91, 0.89, 0.9, 0.92, 0.88});
+  tune.conclusion = conclude(tune);
+  return {{"tuned.json"}, {report}};
+}
+
+HtmlInput gated_input() {
+  const Report base = gate_report(steady()), slower = gate_report(steady(1.2));
+  HtmlInput input{{"new.json"}, {slower}};
+  input.reports.front().runs.push_back(sample_run("ps", 2, 3000));
+  input.gate = HtmlGate{{"base.json"}, {}, {}};
+  input.gate->result =
+      std::make_shared<const GateResult>(check_reports(input.reports, {&base, 1}, {}));
+  return input;
+}
+
+HtmlInput comm_input() {
+  Report report = sample_report();
+  report.runs.clear();
+  report.status = Status::ok;
+  report.error.reset();
+  for (const std::uint64_t bytes : {1000U, 4096U}) {
+    CollectiveRow row;
+    row.operation = "all_reduce";
+    row.backend = "ring";
+    row.mode = "process";
+    row.ranks = 2;
+    row.bytes = bytes;
+    row.data_type = "fp32";
+    row.reduction = "sum";
+    row.time_s = summarize(std::vector<double>{1e-5, 2e-5, 3e-5});
+    row.busbw_gb_per_s = Figure::of(1.25);
+    row.algbw_gb_per_s = row.bound_busbw_gb_per_s = Figure::missing("nobody asked");
+    row.wrong = 0;
+    report.collectives.push_back(row);
+  }
+  report.memory_bandwidth = {{4096, 1, 20.5, 25.5}, {4096, 2, 40.5, 50.5}};
+  return {{"comm.json"}, {report}};
+}
+
 HtmlInput large_input() {
   Report report = sample_report();
   report.runs.clear();
@@ -133,10 +190,9 @@ HtmlInput large_input() {
 }
 
 std::map<std::string, HtmlInput> all_inputs() {
-  return {{"rich", rich_input()},
-          {"several", several_input()},
-          {"hostile", hostile_input()},
-          {"barren", barren_input()}};
+  return {{"rich", rich_input()},     {"several", several_input()}, {"hostile", hostile_input()},
+          {"barren", barren_input()}, {"tuned", tuned_input()},     {"gated", gated_input()},
+          {"comm", comm_input()}};
 }
 
 }  // namespace ddpbench::report::test

@@ -21,6 +21,12 @@ HtmlInput several_input();
 HtmlInput hostile_input();
 // Nothing ended well.
 HtmlInput barren_input();
+// A report of `ddpbench tune` whose figures are to be taken with caution.
+HtmlInput tuned_input();
+// Slower than its baseline, which lacks some of its runs.
+HtmlInput gated_input();
+// Of `ddpbench comm`: no runs.
+HtmlInput comm_input();
 // A thousand runs of ten thousand steps.
 HtmlInput large_input();
 

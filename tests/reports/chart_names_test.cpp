@@ -7,6 +7,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "reports/charts/elided.h"
 #include "tests/reports/sample_report.h"
 
 namespace ddpbench::report {
@@ -65,7 +68,7 @@ TEST(SeriesNames, TellRunsApartByTheOptionsInWhichTheyDiffer) {
   report::Run other = sample_run("ps", 2, 1);
   other.strategy_options = {{"ps_update", "server"}};
   const Report report = report_of({on, off, other});
-  EXPECT_THAT(names_of({&report, 1}), ElementsAre("ddp, overlap=off", "ddp, overlap=on", "ps"));
+  EXPECT_THAT(names_of({&report, 1}), ElementsAre("ddp, overlap off", "ddp, overlap on", "ps"));
 }
 
 TEST(SeriesNames, AreNotSplitByTheBackendThatOneDeviceLacks) {
@@ -76,6 +79,34 @@ TEST(SeriesNames, AreNotSplitByTheBackendThatOneDeviceLacks) {
   gloo.backend = "gloo";
   const Report both = report_of({one, sample_run("ddp", 2, 1), gloo});
   EXPECT_THAT(names_of({&both, 1}), ElementsAre("ddp", "ddp, gloo", "ddp, ring"));
+}
+
+TEST(SeriesNames, ShortenTheSizesOfBuckets) {
+  report::Run one = sample_run("ddp", 2, 1), other = one;
+  one.strategy_options = {{"bucket_cap_mb", "0.5"}, {"first_bucket_mb", "0.25"}};
+  other.strategy_options = {{"bucket_cap_mb", "25"}, {"first_bucket_mb", "1"}};
+  const Report report = report_of({one, other});
+  EXPECT_THAT(names_of({&report, 1}),
+              ElementsAre("ddp, cap 0.5, first 0.25", "ddp, cap 25, first 1"));
+}
+
+TEST(SeriesNames, TellOptimizersApart) {
+  report::Run slow = sample_run("ddp", 2, 1), fast = slow;
+  slow.optimizer = {{"lr", 0.01}, {"momentum", 0.9}, {"weight_decay", 0}};
+  fast.optimizer = {{"lr", 0.1}, {"momentum", 0.9}, {"weight_decay", 0}};
+  const Report report = report_of({slow, fast});
+  EXPECT_THAT(names_of({&report, 1}), ElementsAre("ddp, lr 0.01", "ddp, lr 0.1"));
+}
+
+TEST(Elided, KeepsTheBeginningAndTheEndWhole) {
+  const auto count = [](std::string_view text) {
+    return static_cast<double>(
+        std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
+  };
+  EXPECT_EQ(elided("ddp, overlap off", 16, count), "ddp, overlap off");
+  EXPECT_EQ(elided("ddp, cap 0.5, overlap off", 16, count), "ddp, \u2026verlap off");
+  EXPECT_EQ(elided("\u00e4\u00f6\u00fc\u00e4\u00f6\u00fc", 4, count), "\u00e4\u2026\u00f6\u00fc");
+  EXPECT_EQ(elided("abc", 0, count), "\u2026");
 }
 
 TEST(SeriesNames, TellBatchesApart) {

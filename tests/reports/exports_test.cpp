@@ -291,5 +291,27 @@ TEST(MlLog, RefusesAReportWithoutATime) {
   }
 }
 
+TEST(MlLog, BeginsWhenTheRunBegan) {
+  Report report = test::sample_report();
+  report.runs[1].started_at = "2026-01-31T12:34:56Z";
+  EXPECT_EQ(log_lines(only(report, 1)).front().at("time_ms"), *unix_ms("2026-01-31T12:34:56Z"));
+  report.runs[1].started_at = "at noon";
+  try {
+    mllog_text(only(report, 1));
+    FAIL() << "nothing was thrown";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("/runs/1/started_at: 'at noon'"));
+  }
+}
+
+TEST(MlLog, SaysWhichRunItIs) {
+  Report report = test::sample_report();
+  report.runs[1].strategy_options = {{"overlap", "off"}};
+  const auto lines = log_lines(only(report, 1));
+  const Json& metadata = line_with(lines, "submission_platform").at("metadata");
+  EXPECT_EQ(metadata.at("strategy_options"), Json({{"overlap", "off"}}));
+  EXPECT_EQ(metadata.at("per_device_batch_size"), 64);
+}
+
 }  // namespace
 }  // namespace ddpbench::report

@@ -161,7 +161,33 @@ TEST(MarkdownText, IsATableWithReasonsBelow) {
             "- (1) one device\n"
             "- (2) injected: slow:rank=1,phase=backward,percent=25\n"
             "- (3) failed: rank 2, step 5, signal: killed by SIGKILL\n"
-            "- (4) skipped: no CUDA device is here\n");
+            "- (4) skipped: no CUDA device is here\n"
+            "- Why: dp on 2 devices: scales: 100 % efficiency; nothing large to gain.\n"
+            "- Why: ddp on 2 devices: scales: 100 % efficiency; nothing large to gain.\n"
+            "- Why: ps on 4 devices: scales: 100 % efficiency; nothing large to gain.\n");
+}
+
+TEST(MarkdownText, HasTheWarningsOfEachReportOnce) {
+  Report report = test::sample_report();
+  report.cells = {{.noisy = true}};
+  report.tune.emplace().conclusion = "Keep the default.";
+  const std::vector<ReportFile> files = {{"a.json", report}, {"b.json", test::sample_report()}};
+  const std::string text = markdown_text(all_runs(files), columns({"strategy"}));
+  const std::string warning = "- warning: a.json: 1 of 1 settings are noisy";
+  EXPECT_THAT(text, HasSubstr(warning));
+  EXPECT_EQ(text.find(warning), text.rfind(warning));
+  EXPECT_THAT(text, Not(HasSubstr("b.json: 1 of 1")));
+  EXPECT_THAT(text, HasSubstr("- a.json: Keep the default."));
+}
+
+TEST(Repetitions, CountFromOneForPeopleAndFromZeroForPrograms) {
+  Report report = test::sample_report();
+  report.runs = {report.runs[0]};
+  report.runs[0].repetition = 2;
+  const Columns chosen = columns({"strategy", "repetition"});
+  EXPECT_THAT(table_text(all_runs(report), chosen, 0), HasSubstr("single       3"));
+  EXPECT_THAT(markdown_text(all_runs(report), chosen), HasSubstr("| single | 3 |"));
+  EXPECT_THAT(csv_text(all_runs(report), chosen), HasSubstr("\nsingle,2,"));
 }
 
 TEST(MarkdownText, LetsNoTextBreakTheTable) {

@@ -1,0 +1,68 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reports of `ddpbench comm`: the tables of the terminal as tables of a page.
+#include <cstdlib>
+
+#include "reports/collectives/collective_table.h"
+#include "reports/html/sections.h"
+
+namespace ddpbench::report::html {
+namespace {
+
+// "12.5", "(0.3)" and "3*" are sorted as numbers, "-(1)" is missing, anything else is words.
+Cell cell_of(const std::string& text) {
+  if (text.starts_with('-')) return missing_cell(text);
+  const std::size_t skipped = text.starts_with('(') ? 1 : 0;
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str() + skipped, &end);
+  return end == text.c_str() + skipped ? cell(text) : cell(value, text);
+}
+
+Table page_table(const TextTable& text, const std::string& caption) {
+  Table table{caption, {}, {}, {}};
+  std::string top;
+  for (const TextColumn& column : text.columns) {
+    if (!column.joined) top = column.top;  // else one heading spans both
+    table.columns.push_back({top.empty() ? column.bottom : top + " " + column.bottom, column.left});
+  }
+  for (std::size_t row = 0; row < text.instead.size(); ++row) {
+    std::vector<Cell> cells;
+    for (const TextColumn& column : text.columns) cells.push_back(cell_of(column.cells[row]));
+    table.rows.push_back(std::move(cells));
+  }
+  return table;
+}
+
+void write_report(Markup& page, const std::string& name, const Report& report) {
+  page.open("article").leaf("h3", name);
+  const CollectiveTables tables = collective_tables(report);
+  Table table = page_table(tables.collectives, tables.caption);
+  for (std::size_t i = 0; i < table.rows.size(); ++i) {
+    for (std::size_t c = 0; c < table.columns.size(); ++c) {
+      // In several units.
+      if (table.columns[c].head == "size") {
+        table.rows[i][c].order = static_cast<double>(report.collectives[i].bytes);
+      }
+    }
+  }
+  table.notes = tables.notes;
+  write_table(page, table);
+  if (!tables.bandwidth.columns.empty()) {
+    write_table(page, page_table(tables.bandwidth, "Memory bandwidth of the cores"));
+  }
+  page.close().trusted("\n");
+}
+
+}  // namespace
+
+void write_collectives(Markup& page, const HtmlInput& input) {
+  open_section(page, "collectives", "Collectives");
+  for (std::size_t i = 0; i < input.reports.size(); ++i) {
+    if (input.reports[i].collectives.empty()) continue;
+    write_report(page, input.names[i], input.reports[i]);
+  }
+  page.close().trusted("\n");
+}
+
+}  // namespace ddpbench::report::html
