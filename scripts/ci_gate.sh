@@ -49,13 +49,12 @@ mkdir -p "$out"
 compgen -G "$out/*.json" >/dev/null && fail "$out holds reports already; choose another --out"
 
 # measure NAME PROGRAM OPTION...: a failed run has written its report; without one there is nothing
-# to judge.
+# to judge, and one of a program that a signal ended (128 and above) is cut short.
 measure() {
   local report=$out/$1.json code=0
   shift
   "$@" --repetitions=1 --quiet --json="$report" >"$out/log" 2>&1 || code=$?
-  [[ $code -ne 130 ]] || exit 130
-  [[ -e $report ]] || { cat "$out/log" >&2; exit "$code"; }
+  [[ $code -lt 128 && -e $report ]] || { cat "$out/log" >&2; exit "$code"; }
 }
 measure_base() { measure "base-$1" "$base" "${run[@]}"; }
 measure_new() { measure "new-$1" "$new" "${run[@]}" "${new_only[@]}"; }

@@ -44,11 +44,14 @@ done
 [[ -x $program ]] || fail "--program=$program is no program"
 mkdir -p "$out"
 
-# measure FILE OPTION...: one run, unless an earlier call of this script made it.
+# measure FILE OPTION...: one run, unless an earlier call of this script made it. A run that is killed
+# leaves a report too; only a finished one gets the name that the next call goes by.
 measure() {
   local file=$1
   shift
-  [[ -e $file ]] || "$program" "$@" --repetitions=1 --quiet --json="$file" >/dev/null
+  [[ ! -e $file ]] || return 0
+  "$program" "$@" --repetitions=1 --quiet --json="$file.part" --force >/dev/null
+  mv "$file.part" "$file"
 }
 measure_base() { measure "$1/base-$2.json" "${run[@]}"; }
 measure_same() { measure "$1/same-$2.json" "${run[@]}"; }

@@ -63,19 +63,33 @@ int exit_code(Verdict verdict) {
   return verdict == Verdict::inconclusive ? 7 : 0;
 }
 
+bool same_file(const std::string& a, const std::string& b) {
+  std::error_code ignored;
+  return a == b || std::filesystem::equivalent(a, b, ignored);
+}
+
 // A report given twice would pass for two repetitions.
 void refuse_duplicates(const std::vector<std::string>& paths) {
   for (std::size_t i = 0; i < paths.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {
-      std::error_code ignored;
-      if (paths[i] != paths[j] && !std::filesystem::equivalent(paths[i], paths[j], ignored)) {
-        continue;
-      }
+      if (!same_file(paths[i], paths[j])) continue;
       throw ConfigError(fmt::format(
           "check: {} is given twice on one side; its runs would count as repetitions that were "
           "never made",
           paths[i]));
     }
+  }
+}
+
+// A report never differs from itself: such a check could not fail.
+void refuse_same(const std::vector<std::string>& fresh, const std::vector<std::string>& base) {
+  for (const std::string& path : fresh) {
+    const auto same = [&path](const std::string& other) { return same_file(path, other); };
+    if (std::ranges::none_of(base, same)) continue;
+    throw ConfigError(
+        fmt::format("check: {} is given as new and as baseline; a report never differs from "
+                    "itself, give one of another measurement",
+                    path));
   }
 }
 
@@ -124,6 +138,7 @@ class Check final : public Subcommand {
       check_output("check", output_, fresh_, force_);
       check_output("check", output_, base_, force_);
     }
+    refuse_same(fresh_, base_);
     const std::vector<report::Report> fresh = read_all(fresh_);
     const std::vector<report::Report> base = read_all(base_);
     check_keys(options.allow_mismatch, report::gate_setting_keys(fresh, base));

@@ -94,6 +94,14 @@ class Gate(unittest.TestCase):
         self.assertEqual(self.gate("--repetitions=1")[0], 2)
         self.assertEqual(len(self.log()), 1)
 
+    def test_stops_where_a_signal_ended_a_run_although_it_left_a_report(self):
+        for code in (130, 134, 143):
+            self.codes(run=code)
+            self.assertEqual(self.gate("--repetitions=2")[0], code)
+            self.assertEqual(len(self.log()), 1)
+            shutil.rmtree(self.stage / "out")
+            (self.stage / "log").unlink()
+
     def test_gives_only_the_new_program_what_is_for_it(self):
         self.gate("--repetitions=1", "--new-only=--inject=sum")
         self.assertNotIn("--inject", self.log()[0])
@@ -122,6 +130,18 @@ class Gate(unittest.TestCase):
         self.assertIn("--strategy=ddp ", next(line for line in runs if "--inject" in line))
         self.real()
         self.assertEqual(len([line for line in self.log() if " check " not in line]), 12)
+
+    def test_makes_a_run_again_that_was_stopped(self):
+        self.codes(run=143)
+        self.assertEqual(self.real()[0], 143)
+        self.assertEqual(len(self.log()), 1)
+        self.assertFalse(list((self.stage / "real").glob("*/*.json")))
+        self.codes()
+        code, out = self.real()
+        self.assertEqual(code, 0, out)
+        self.assertEqual(len([line for line in self.log() if " check " not in line]), 1 + 12)
+        self.assertEqual(len(list((self.stage / "real").glob("*/*.json"))), 12)
+        self.assertFalse(list((self.stage / "real").glob("*/*.part")))
 
     def test_fails_where_the_promise_is_missed(self):
         self.codes(check=6)
