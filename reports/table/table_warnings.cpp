@@ -11,7 +11,7 @@
 
 namespace ddpbench::report {
 
-std::string warning_lines(const Report& report, std::size_t width) {
+std::string warning_lines(const Report& report, std::size_t width, const std::string& file) {
   std::vector<std::string> warnings = condition_warnings(report);
   const auto noisy = std::ranges::count_if(report.cells, &CellSummary::noisy);
   if (noisy > 0) {
@@ -27,9 +27,12 @@ std::string warning_lines(const Report& report, std::size_t width) {
         "in {} of {} runs step times were not steady when the warm-up ended at its limit", restless,
         report.runs.size()));
   }
+  const std::string where = file.empty() ? "" : printable(file) + ": ";
   std::string text;
-  for (const std::string& warning : warnings) text += wrap("warning: " + warning, width, 4);
-  if (report.tune) text += wrap(printable(report.tune->conclusion), width, 2);
+  for (const std::string& warning : warnings) {
+    text += wrap("warning: " + where + warning, width, 4);
+  }
+  if (report.tune) text += wrap(where + printable(report.tune->conclusion), width, 2);
   return text;
 }
 

@@ -10,6 +10,7 @@
 
 #include "reports/metrics.h"
 #include "reports/report_reader.h"
+#include "reports/table/table_warnings.h"
 #include "tests/reports/sample_report.h"
 #include "tests/reports/schema_validator.h"
 
@@ -128,6 +129,31 @@ TEST(Why, AdvisesASmallerCapWhenALargeBucketComesLast) {
   EXPECT_EQ(verdict_of(run).advice, "try --bucket-cap-mb=2");
 }
 
+TEST(Why, DoesNotAdviseTheCapThatIsInUse) {
+  const Step step = {.comm = 10, .exposed = 8};
+  report::Run run = make_run("ddp", {step, step});
+  run.devices[0].buckets = {bucket(0, 1e6, 8, 8, 8, 10),
+                            bucket(1, 8 * 1048576, 18.2, 18.2, 18.3, 26.3)};
+  run.strategy_options["bucket_cap_mb"] = "2.5";
+  EXPECT_EQ(verdict_of(run).advice, "try --bucket-cap-mb=2");
+  for (const char* used : {"2", "0.5"}) {
+    run.strategy_options["bucket_cap_mb"] = used;
+    EXPECT_SAYS(verdict_of(run).advice, "a larger --batch-size") << used;
+  }
+  run.devices[0].buckets = {bucket(0, 1.2e6, 18.1, 18.2, 18.3, 28.3)};
+  run.strategy_options["first_bucket_mb"] = "0.25";
+  EXPECT_SAYS(verdict_of(run).advice, "a larger --batch-size");
+}
+
+TEST(Why, AdvisesTheBatchOptionOfTheScalingMode) {
+  const Step step = {.comm = 40, .exposed = 30, .wait = 0.2, .wait_exposed = 0.2};
+  report::Run run = make_run("ddp", {step, step});
+  EXPECT_SAYS(verdict_of(run).advice, "a larger --batch-size");
+  run.scaling_mode = "strong";
+  const Report report = report_of(run);
+  EXPECT_SAYS(explain(report, report.runs[1]).advice, "a larger --global-batch-size");
+}
+
 TEST(Why, AdvisesOverlapWhereItIsOff) {
   const Step step = {.comm = 10, .exposed = 10};
   report::Run run = make_run("ddp", {step, step});
@@ -170,6 +196,40 @@ TEST(Why, BlamesNobodyWhenAllWaitInTurn) {
   EXPECT_SAYS(verdict.sentence, "no rank is always the last");
 }
 
+TEST(Why, BlamesNoRankForLittleWaiting) {
+  const Step waiting = {.comm = 3, .exposed = 3, .wait = 1, .wait_exposed = 1};
+  const Step late = {.comm = 3, .exposed = 3, .wait = 0.1, .wait_exposed = 0.1, .gap = 1.1};
+  // 0.9 of 20.5 ms, though all that this rank waits at the end of the step makes it 6 %.
+  const Step only_waiting = {.wait = 0.9, .wait_exposed = 0.9};
+  const Step only_late = {.gap = 1.6};
+  EXPECT_EQ(verdict_of(make_run("ddp", {waiting, late})).cause, Cause::exposed_communication);
+  const Verdict verdict = verdict_of(make_run("ddp", {only_waiting, only_late}), {.gap = 0.1});
+  EXPECT_EQ(verdict.cause, Cause::imbalance) << verdict.sentence;
+}
+
+TEST(Why, BlamesNoRankForWhatScatterExplains) {
+  const Step waiting = {.wait = 6, .wait_exposed = 6};
+  const Step late = {.wait = 1, .wait_exposed = 1, .gap = 5.2};
+  report::Run run = make_run("ddp", {waiting, late});
+  run.step.samples_s.resize(9, 0.025);
+  run.step.time_s->iqr = 1 * kMs;  // 3 / sqrt(9) of it are 1 ms
+  EXPECT_EQ(verdict_of(run).cause, Cause::slow_rank);
+  run.step.time_s->iqr = 7 * kMs;
+  EXPECT_EQ(verdict_of(run).cause, Cause::imbalance);
+  run.step.samples_s.resize(900, 0.025);  // more steps, more certain
+  EXPECT_EQ(verdict_of(run).cause, Cause::slow_rank);
+}
+
+TEST(Why, GivesNoAdviceForSeveralSmallLosses) {
+  const Step step = {.input = 0.8, .forward = 6.5, .comm = 2, .exposed = 0.9, .gap = 0.9};
+  const Verdict verdict = verdict_of(make_run("ddp", {step, step}));
+  EXPECT_EQ(verdict.cause, Cause::small_losses);
+  // 0.7 + 0.5 + 0.9 + 0.7 more than 19.2 ms.
+  EXPECT_EQ(verdict.sentence,
+            "13 % is lost in several small parts; the largest is exposed communication, 4 %");
+  EXPECT_EQ(verdict.advice, "");
+}
+
 TEST(Why, IgnoresWaitingThatBackwardHides) {
   const Step waiting = {.comm = 2, .wait = 9, .wait_exposed = 0};
   const Step late = {.comm = 2};
@@ -207,6 +267,9 @@ TEST(Why, FindsATinyNetwork) {
   EXPECT_EQ(verdict.cause, Cause::tiny_network);
   EXPECT_SAYS(verdict.sentence, "the network is too small: 0.13 ms of compute");
   EXPECT_SAYS(verdict.sentence, "8 kB");
+  // 0.06 + 0.05 + 0.06 of 0.307 ms; waiting for input is none of it.
+  EXPECT_SAYS(verdict.sentence, "meet 0.17 ms of latency and launch overhead");
+  EXPECT_SAYS(verdict.sentence, "55 % of the step");
 }
 
 TEST(Why, DoesNotCallALargeStepTiny) {
@@ -224,6 +287,25 @@ TEST(Why, FindsOversubscription) {
   EXPECT_EQ(verdict.cause, Cause::oversubscription);
   EXPECT_SAYS(verdict.sentence, "4 workers of 1 thread share 2 cores");
   EXPECT_EQ(verdict.advice, "at most --gpus=2 fit here");
+}
+
+TEST(Why, CallsOversubscriptionBeforeGoodScaling) {
+  const Step step = {.comm = 5, .exposed = 0.5};
+  report::Run run = make_run("ddp", {step, step});
+  EXPECT_EQ(verdict_of(run).cause, Cause::scales);
+  run.oversubscribed = true;
+  EXPECT_EQ(verdict_of(run).cause, Cause::oversubscription);
+}
+
+TEST(Why, CountsTheGpusThatRanksShare) {
+  const Step step = {.forward = 12, .backward = 24};
+  report::Run run = make_run("ddp", {step, step, step, step});
+  run.oversubscribed = true;
+  run.device = "cuda";
+  const Report report = report_of(run);
+  const Verdict verdict = explain(report, report.runs[1]);
+  EXPECT_SAYS(verdict.sentence, "4 workers share 1 GPU and take turns");
+  EXPECT_EQ(verdict.advice, "at most --gpus=1 fit here");
 }
 
 TEST(Why, FindsThePrimaryDevicesBottleneck) {
@@ -415,6 +497,64 @@ TEST(RenderWhy, TellsSettingsOfOneStrategyApart) {
   const std::string text = render_why(report, 0);
   EXPECT_SAYS(text, "ddp on 2 devices (bucket_cap_mb=1):");
   EXPECT_SAYS(text, "ddp on 2 devices (bucket_cap_mb=25):");
+}
+
+TEST(RenderWhy, TellsTheServersApart) {
+  const Step step = {.comm = 95, .exposed = 30};
+  report::Run run = make_run("ps", {step, step});
+  run.servers = 1;
+  Report report = report_of(run);
+  report.runs.push_back(run);
+  report.runs.back().servers = 2;
+  const std::string text = render_why(report, 0);
+  EXPECT_SAYS(text, "Why: ps on 2 devices and 1 server: ");
+  EXPECT_SAYS(text, "Why: ps on 2 devices and 2 servers: ");
+}
+
+TEST(RenderWhy, SaysNothingOfTuning) {
+  const Step step = {.comm = 95, .exposed = 30};
+  Report report = report_of(make_run("ddp", {step, step}));
+  EXPECT_NE(render_why(report, 0), "");
+  report.tune.emplace();
+  EXPECT_EQ(render_why(report, 0), "");
+  fill_why(report);
+  EXPECT_FALSE(report.runs[1].why);
+}
+
+TEST(RenderWhy, ExplainsTheRowsThatAreShownAlone) {
+  const Step step = {.comm = 95, .exposed = 30};
+  const Report report = report_of(make_run("ddp", {step, step}));
+  std::vector<RunRow> rows = all_runs(report);
+  std::erase_if(rows, [](const RunRow& row) { return row.run->strategy != "single"; });
+  EXPECT_EQ(render_why(rows, {}, 0), "");
+  rows = all_runs(report);
+  rows.erase(rows.begin());  // the baseline is not shown, but there
+  const std::string text = render_why(rows, {}, 0);
+  EXPECT_EQ(text.find("Why: ddp on 2 devices:"), 0u) << text;
+  EXPECT_FALSE(says(text, "compared with nothing")) << text;
+}
+
+TEST(RenderWhy, NamesTheFileAndComparesWithTheBorrowedBaseline) {
+  const Step step = {.comm = 95, .exposed = 30};
+  const Report whole = report_of(make_run("ddp", {step, step}));
+  Report part = whole;
+  part.runs.erase(part.runs.begin());
+  fill_scaling(part);
+  std::vector<ReportFile> files = {{"part.json", part}, {"runs/whole.json", whole}};
+  EXPECT_SAYS(render_why(files[0].report, 0), "compared with nothing");
+  complete_scaling(files);
+  ASSERT_EQ(files[0].report.runs[0].scaling->baseline, "single of runs/whole.json");
+  const std::string text = render_why(all_runs(files), files, 0);
+  EXPECT_SAYS(text, "Why: part.json: ddp on 2 devices: exposed all-reduce");
+  EXPECT_SAYS(text, "Why: whole.json: ddp on 2 devices: exposed all-reduce");
+  EXPECT_FALSE(says(text, "compared with nothing")) << text;
+}
+
+TEST(WarningLines, NameTheFileOfSeveral) {
+  Report report = test::sample_report();
+  report.runs[0].step.warmup_steady = false;
+  EXPECT_SAYS(warning_lines(report, 0), "warning: in 1 of 6 runs");
+  EXPECT_SAYS(warning_lines(report, 0, "a.json"), "warning: a.json: in 1 of 6 runs");
 }
 
 }  // namespace
