@@ -19,8 +19,9 @@ constexpr double kStragglerShare = 0.35;
 // Of two ranks that wait in turn, one always waits less. That rank is waited for only when the
 // difference is more than this many IQR / sqrt(n) of the step times. IQR / sqrt(n) is about the
 // standard error of a median (1.25 sigma / sqrt(n), with IQR = 1.35 sigma), that of a difference of
-// two is 1.4 times as large, and 3 of these units are about two of those.
-constexpr double kScatterUnits = 3;
+// two is 1.3 of these units, and 2 of them are one and a half of those: steps of the whole run
+// scatter more than the waiting of two ranks in the same step does.
+constexpr double kScatterUnits = 2;
 // A phase explains the waiting for a rank when it is longer there by this share of it.
 constexpr double kExplainingShare = 0.3;
 

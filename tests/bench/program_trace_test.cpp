@@ -87,7 +87,7 @@ TEST(Verdict, NamesTheRankThatWasMadeSlow) {
   Program program;
   program.write("lenet.json", kConfig);
   const auto result = program.run(
-      small_run("single,ddp", {"--steps=20", "--inject=slow:rank=1,phase=backward,percent=2000"}));
+      small_run("single,ddp", {"--steps=60", "--inject=slow:rank=1,phase=backward,percent=2000"}));
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const json why = program.report()["runs"][1]["why"];
   EXPECT_EQ(why["cause"], "slow_rank") << why;

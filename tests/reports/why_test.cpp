@@ -212,9 +212,9 @@ TEST(Why, BlamesNoRankForWhatScatterExplains) {
   const Step late = {.wait = 1, .wait_exposed = 1, .gap = 5.2};
   report::Run run = make_run("ddp", {waiting, late});
   run.step.samples_s.resize(9, 0.025);
-  run.step.time_s->iqr = 1 * kMs;  // 3 / sqrt(9) of it are 1 ms
+  run.step.time_s->iqr = 1 * kMs;  // 2 / sqrt(9) of it are 0.7 ms
   EXPECT_EQ(verdict_of(run).cause, Cause::slow_rank);
-  run.step.time_s->iqr = 7 * kMs;
+  run.step.time_s->iqr = 10 * kMs;
   EXPECT_EQ(verdict_of(run).cause, Cause::imbalance);
   run.step.samples_s.resize(900, 0.025);  // more steps, more certain
   EXPECT_EQ(verdict_of(run).cause, Cause::slow_rank);
