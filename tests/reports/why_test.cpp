@@ -6,69 +6,10 @@
 
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-
-#include "reports/metrics.h"
-#include "reports/report_reader.h"
-#include "reports/table/table_warnings.h"
-#include "tests/reports/sample_report.h"
-#include "tests/reports/schema_validator.h"
+#include "tests/reports/why_support.h"
 
 namespace ddpbench::report {
 namespace {
-
-constexpr double kMs = 1e-3;
-constexpr double kRounding = 1e-12;
-
-// What a rank measured; `gap` is host time between the phases.
-struct Step {
-  double input = 0.1, forward = 6, backward = 12, loss = 0.1, update = 0.8;
-  double comm = 0, exposed = 0, wait = 0, wait_exposed = 0, gap = 0.2;
-  double total() const {
-    return input + forward + backward + loss + update + exposed + wait_exposed + gap;
-  }
-};
-
-std::map<std::string, Figure> phases_of(const Step& step) {
-  return {{"data_wait_s", Figure::of(step.input * kMs)},
-          {"forward_s", Figure::of(step.forward * kMs)},
-          {"backward_s", Figure::of(step.backward * kMs)},
-          {"loss_s", Figure::of(step.loss * kMs)},
-          {"optimizer_s", Figure::of(step.update * kMs)},
-          {"comm_s", Figure::of(step.comm * kMs)},
-          {"comm_exposed_s", Figure::of(step.exposed * kMs)},
-          {"comm_wait_s", Figure::of(step.wait * kMs)},
-          {"comm_wait_exposed_s", Figure::of(step.wait_exposed * kMs)}};
-}
-
-Run make_run(const char* strategy, const std::vector<Step>& ranks) {
-  const auto world = static_cast<int>(ranks.size());
-  double slowest = 0;
-  for (const Step& step : ranks) slowest = std::max(slowest, step.total() * kMs);
-  Run run = test::sample_run(strategy, world, 64.0 * world / slowest);
-  run.step.time_s = StepStatistics{slowest, 0, slowest, slowest, slowest, slowest, slowest};
-  run.step.samples_s = {slowest, slowest, slowest};
-  run.phases = phases_of(ranks[0]);
-  for (std::size_t r = 0; r < ranks.size(); ++r) {
-    run.devices[r].phases = phases_of(ranks[r]);
-    run.devices[r].step_time_median_s = Figure::of(ranks[r].total() * kMs);
-  }
-  return run;
-}
-
-BucketRow bucket(int index, double bytes, double ready, double start, double arrived, double end) {
-  return {index,    static_cast<std::uint64_t>(bytes), ready * kMs, start * kMs, arrived * kMs,
-          end * kMs};
-}
-
-Report report_of(const Run& run, const Step& single = {}) {
-  Report report = test::sample_report();
-  report.status = Status::ok;
-  report.error.reset();
-  report.runs = {make_run("single", {single}), run};
-  fill_scaling(report);
-  return report;
-}
 
 Verdict verdict_of(const Run& run, const Step& single = {}) {
   const Report report = report_of(run, single);
@@ -91,12 +32,6 @@ const VerdictPart& part_of(const Verdict& verdict, const std::string& key) {
   static const VerdictPart none;
   return none;
 }
-
-bool says(const std::string& text, const std::string& words) {
-  return text.find(words) != std::string::npos;
-}
-
-#define EXPECT_SAYS(text, words) EXPECT_TRUE(says(text, words)) << (text)
 
 TEST(Why, FindsASlowLinkWhereRanksArriveTogether) {
   const Step step = {.comm = 40, .exposed = 30, .wait = 0.2, .wait_exposed = 0.2};
@@ -449,112 +384,6 @@ TEST(Why, CutsPartsThatExceedTheStepAlike) {
 TEST(Why, SurvivesEveryRunOfTheSampleReport) {
   const Report report = test::sample_report();
   for (const report::Run& run : report.runs) EXPECT_NE(explain(report, run).sentence, "");
-}
-
-TEST(FillWhy, IsWrittenReadAndValid) {
-  const Step step = {.comm = 40, .exposed = 30};
-  Report report = report_of(make_run("ddp", {step, step}));
-  fill_why(report);
-  EXPECT_FALSE(report.runs[0].why);
-  ASSERT_TRUE(report.runs[1].why);
-  EXPECT_EQ(report.runs[1].why->cause, "slow_link");
-  const nlohmann::ordered_json document = to_json(report);
-  const auto errors =
-      ddpbench::test::schema_errors(nlohmann::json(document), DDPBENCH_REPORT_SCHEMA);
-  EXPECT_TRUE(errors.empty()) << errors.front();
-  const Report again = parse_report(document.dump(), "memory");
-  ASSERT_TRUE(again.runs[1].why);
-  EXPECT_EQ(again.runs[1].why->sentence, report.runs[1].why->sentence);
-  EXPECT_EQ(to_json(again), document);
-}
-
-TEST(RenderWhy, ExplainsTheMedianRepetitionWithinTheWidth) {
-  std::vector<report::Run> runs;
-  for (const double exposed : {30.0, 20.0, 90.0}) {
-    const Step step = {.comm = 95, .exposed = exposed};
-    runs.push_back(make_run("ddp", {step, step}));
-    runs.back().repetition = static_cast<int>(runs.size()) - 1;
-  }
-  Report report = report_of(runs[0]);
-  report.runs.insert(report.runs.end(), runs.begin() + 1, runs.end());
-  const std::string text = render_why(report, 60);
-  EXPECT_EQ(text.find("Why: ddp on 2 devices:"), 0u) << text;
-  EXPECT_EQ(text.find("Why:", 1), std::string::npos) << text;
-  EXPECT_SAYS(render_why(report, 0), "(30.0 ms of 49.2 ms)");
-  std::size_t begin = 0;
-  for (std::size_t end = 0; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
-    EXPECT_LE(end - begin, 60u) << text;
-  }
-}
-
-TEST(RenderWhy, TellsSettingsOfOneStrategyApart) {
-  const Step step = {.comm = 95, .exposed = 30};
-  const report::Run run = make_run("ddp", {step, step});
-  Report report = report_of(run);
-  report.runs.push_back(run);
-  report.runs[report.runs.size() - 2].strategy_options["bucket_cap_mb"] = "1";
-  report.runs.back().strategy_options["bucket_cap_mb"] = "25";
-  const std::string text = render_why(report, 0);
-  EXPECT_SAYS(text, "ddp on 2 devices (bucket_cap_mb=1):");
-  EXPECT_SAYS(text, "ddp on 2 devices (bucket_cap_mb=25):");
-}
-
-TEST(RenderWhy, TellsTheServersApart) {
-  const Step step = {.comm = 95, .exposed = 30};
-  report::Run run = make_run("ps", {step, step});
-  run.servers = 1;
-  Report report = report_of(run);
-  report.runs.push_back(run);
-  report.runs.back().servers = 2;
-  const std::string text = render_why(report, 0);
-  EXPECT_SAYS(text, "Why: ps on 2 devices and 1 server: ");
-  EXPECT_SAYS(text, "Why: ps on 2 devices and 2 servers: ");
-}
-
-TEST(RenderWhy, SaysNothingOfTuning) {
-  const Step step = {.comm = 95, .exposed = 30};
-  Report report = report_of(make_run("ddp", {step, step}));
-  EXPECT_NE(render_why(report, 0), "");
-  report.tune.emplace();
-  EXPECT_EQ(render_why(report, 0), "");
-  fill_why(report);
-  EXPECT_FALSE(report.runs[1].why);
-}
-
-TEST(RenderWhy, ExplainsTheRowsThatAreShownAlone) {
-  const Step step = {.comm = 95, .exposed = 30};
-  const Report report = report_of(make_run("ddp", {step, step}));
-  std::vector<RunRow> rows = all_runs(report);
-  std::erase_if(rows, [](const RunRow& row) { return row.run->strategy != "single"; });
-  EXPECT_EQ(render_why(rows, {}, 0), "");
-  rows = all_runs(report);
-  rows.erase(rows.begin());  // the baseline is not shown, but there
-  const std::string text = render_why(rows, {}, 0);
-  EXPECT_EQ(text.find("Why: ddp on 2 devices:"), 0u) << text;
-  EXPECT_FALSE(says(text, "compared with nothing")) << text;
-}
-
-TEST(RenderWhy, NamesTheFileAndComparesWithTheBorrowedBaseline) {
-  const Step step = {.comm = 95, .exposed = 30};
-  const Report whole = report_of(make_run("ddp", {step, step}));
-  Report part = whole;
-  part.runs.erase(part.runs.begin());
-  fill_scaling(part);
-  std::vector<ReportFile> files = {{"part.json", part}, {"runs/whole.json", whole}};
-  EXPECT_SAYS(render_why(files[0].report, 0), "compared with nothing");
-  complete_scaling(files);
-  ASSERT_EQ(files[0].report.runs[0].scaling->baseline, "single of runs/whole.json");
-  const std::string text = render_why(all_runs(files), files, 0);
-  EXPECT_SAYS(text, "Why: part.json: ddp on 2 devices: exposed all-reduce");
-  EXPECT_SAYS(text, "Why: whole.json: ddp on 2 devices: exposed all-reduce");
-  EXPECT_FALSE(says(text, "compared with nothing")) << text;
-}
-
-TEST(WarningLines, NameTheFileOfSeveral) {
-  Report report = test::sample_report();
-  report.runs[0].step.warmup_steady = false;
-  EXPECT_SAYS(warning_lines(report, 0), "warning: in 1 of 6 runs");
-  EXPECT_SAYS(warning_lines(report, 0, "a.json"), "warning: a.json: in 1 of 6 runs");
 }
 
 }  // namespace
