@@ -49,16 +49,16 @@ class RankTrace {
 
   bool empty() const { return traced_ == 0; }
   const std::string& host() const { return result_.host; }
-  double begin_s() const { return steps_[0].begin_s; }
+  // Nothing of the trace is earlier: an epoch begins before its first step.
+  double begin_s() const {
+    const auto& epochs = result_.epochs;
+    return epochs.empty() ? steps_[0].begin_s : std::min(steps_[0].begin_s, epochs[0].begin_s);
+  }
 
-  void append(int process, double origin_s) {
+  void append(int process, const std::string& title, double origin_s) {
     origin_s_ = origin_s;
     process_.id = process;
-    process_.name = fmt::format("{} x{}{} rank {}", spec_.cell.strategy, spec_.cell.world_size,
-                                spec_.options.repetitions > 1
-                                    ? fmt::format(" repetition {}", spec_.cell.repetition + 1)
-                                    : "",
-                                rank_);
+    process_.name = fmt::format("{}, rank {}", title, rank_);
     process_.threads = {{kSteps, "steps"}, {kInput, "input"}, {kCompute, "compute"}};
     append_steps();
     append_phases_and_layers();
@@ -171,6 +171,19 @@ class RankTrace {
   std::vector<double> busy_until_s_;
 };
 
+// What its processes are called: the run's title, which names what the lists of one command vary,
+// and a number where that is taken (`ddpbench tune` varies more).
+std::string title_in(const report::Trace& trace, const RunSpec& spec) {
+  const auto taken = [&trace](const std::string& title) {
+    return std::ranges::any_of(trace.processes, [&](const report::TraceProcess& process) {
+      return process.name.starts_with(title + ", rank ");
+    });
+  };
+  std::string title = spec.title;
+  for (int number = 2; taken(title); ++number) title = fmt::format("{} ({})", spec.title, number);
+  return title;
+}
+
 }  // namespace
 
 void add_run(report::Trace& trace, const RunSpec& spec, const launch::RankChannels& channels) {
@@ -180,23 +193,24 @@ void add_run(report::Trace& trace, const RunSpec& spec, const launch::RankChanne
     ranks.emplace_back(trace, spec, channels, r);
     dropped += channels.dropped_trace(r);
   }
-  // Clocks of one host are one clock; hosts are laid together at their first traced step.
+  // Clocks of one host are one clock; hosts are laid together at their begin.
   std::map<std::string, double> origins;
   for (const RankTrace& rank : ranks) {
     if (rank.empty()) continue;
     const auto [origin, added] = origins.try_emplace(rank.host(), rank.begin_s());
     origin->second = std::min(origin->second, rank.begin_s());
   }
+  const std::string title = title_in(trace, spec);
   int process = trace.processes.empty() ? 0 : trace.processes.back().id + 1;
   for (RankTrace& rank : ranks) {
-    if (!rank.empty()) rank.append(process++, origins.at(rank.host()));
+    if (!rank.empty()) rank.append(process++, title, origins.at(rank.host()));
   }
   trace.metadata["traced_steps"] =
       fmt::format("the first {} timed ones of every run", spec.options.trace_steps);
-  trace.metadata["time_0"] = "of every run and host: the begin of its first timed step";
+  trace.metadata["time_0"] =
+      "of every run and host: the begin of its first epoch, or of its first timed step";
   if (dropped > 0) {
-    trace.metadata[fmt::format("dropped_of_{}_x{}", spec.cell.strategy, spec.cell.world_size)] =
-        fmt::format("{} phases and layers", dropped);
+    trace.metadata["dropped of " + title] = fmt::format("{} phases and layers", dropped);
   }
 }
 

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // From the records of ranks to a trace. All runs of a command share one file: every rank of every
-// run is a process of it, numbered on, and every run begins at time 0, so that runs lie below each
-// other.
+// run is a process of it, numbered on and called by the run's title, and every run begins at time
+// 0, so that runs lie below each other. No time is below 0, which viewers drop.
 #pragma once
 
 #include <string>

@@ -122,6 +122,10 @@ void fill_scaling(Report& report) {
   }
 }
 
+std::string borrowed_baseline(const ReportFile& file) {
+  return fmt::format("{} of {}", kBaseline, file.name);
+}
+
 namespace {
 
 bool same_gpu(const GpuInfo& a, const GpuInfo& b) {
@@ -146,7 +150,7 @@ void measure_against_others(std::span<const ReportFile> files, std::span<const B
     const auto single = baselines[i].throughput(run);
     if (!single) continue;
     run.scaling = scaling(*run.samples_per_s.value, *single, run.world_size);
-    run.scaling->baseline = fmt::format("{} of {}", kBaseline, files[i].name);
+    run.scaling->baseline = borrowed_baseline(files[i]);
     run.scaling_reason.clear();
     return;
   }

@@ -23,7 +23,7 @@ namespace {
 
 using report::GateOptions;
 using report::GateResult;
-using report::Verdict;
+using report::GateVerdict;
 
 struct Format {
   const char* name;
@@ -58,9 +58,9 @@ constexpr Limit kLimits[] = {
 constexpr double kMaxAlpha = 0.5;
 
 // Exit codes of DESIGN.md section 5.
-int exit_code(Verdict verdict) {
-  if (verdict == Verdict::regressed) return 6;
-  return verdict == Verdict::inconclusive ? 7 : 0;
+int exit_code(GateVerdict verdict) {
+  if (verdict == GateVerdict::regressed) return 6;
+  return verdict == GateVerdict::inconclusive ? 7 : 0;
 }
 
 bool same_file(const std::string& a, const std::string& b) {

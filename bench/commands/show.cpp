@@ -186,11 +186,11 @@ class Show final : public Subcommand {
     std::string text = format.write(rows, columns, width);
     if (format.name != "table") return text;
     for (const report::ReportFile& file : files) {
-      text += report::warning_lines(file.report, static_cast<std::size_t>(width));
-      const std::string why = report::render_why(file.report, width);
-      if (!why.empty()) text += "\n" + why;
+      text += report::warning_lines(file.report, static_cast<std::size_t>(width),
+                                    files.size() > 1 ? file.name : "");
     }
-    return text;
+    const std::string why = report::render_why(rows, files, width);
+    return why.empty() ? text : text + "\n" + why;
   }
 
   std::pair<const report::Column*, bool> sorting() const {

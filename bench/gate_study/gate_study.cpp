@@ -24,7 +24,7 @@
 namespace ddpbench::bench {
 namespace {
 
-using report::Verdict;
+using report::GateVerdict;
 
 constexpr std::array<int, 5> kRepetitions = {2, 3, 5, 8, 12};
 constexpr std::array<double, 4> kNoises = {0.01, 0.03, 0.05, 0.10};
@@ -36,9 +36,9 @@ using DrawPair = std::function<Draw(double slowdown)>;
 
 struct Rates {
   double trials = 0;
-  std::map<Verdict, double> first;  // of the first pair, the one that is slowed down
-  double any_alarm = 0;             // any pair REGRESSED
-  double share(Verdict verdict) const {
+  std::map<GateVerdict, double> first;  // of the first pair, the one that is slowed down
+  double any_alarm = 0;                 // any pair REGRESSED
+  double share(GateVerdict verdict) const {
     const auto found = first.find(verdict);
     return found == first.end() ? 0 : found->second / trials;
   }
@@ -65,7 +65,7 @@ Rates measure(int trials, int pairs, double slowdown, const DrawPair& draw_pair)
     const report::GateResult result = check_once(pairs, slowdown, draw_pair);
     rates.trials += 1;
     rates.first[result.pairs.front().verdict] += 1;
-    rates.any_alarm += result.verdict == Verdict::regressed ? 1 : 0;
+    rates.any_alarm += result.verdict == GateVerdict::regressed ? 1 : 0;
   }
   return rates;
 }
@@ -78,10 +78,11 @@ std::string row(int trials, int pairs, const DrawPair& draw_pair) {
   const Rates same = measure(trials, pairs, 1, draw_pair);
   const Rates slow = measure(trials, pairs, kSlowdown, draw_pair);
   return fmt::format("{:.1f} % | {:.1f} % | {:.1f} % | {:.1f} % | {:.1f} % |\n",
-                     100 * same.share(Verdict::regressed),
-                     100 * (same.share(Verdict::pass) + same.share(Verdict::improved)),
-                     100 * same.share(Verdict::inconclusive), 100 * slow.share(Verdict::regressed),
-                     100 * (slow.share(Verdict::pass) + slow.share(Verdict::improved)));
+                     100 * same.share(GateVerdict::regressed),
+                     100 * (same.share(GateVerdict::pass) + same.share(GateVerdict::improved)),
+                     100 * same.share(GateVerdict::inconclusive),
+                     100 * slow.share(GateVerdict::regressed),
+                     100 * (slow.share(GateVerdict::pass) + slow.share(GateVerdict::improved)));
 }
 
 class Study {

@@ -104,21 +104,21 @@ GateResult check_reports(std::span<const Report> fresh, std::span<const Report> 
   }
   result.notes = notes_on_measuring(fresh, base);
   if (!pairing.base_alone.empty() && any_interrupted(fresh)) {
-    result.verdict = std::max(result.verdict, Verdict::inconclusive);
+    result.verdict = std::max(result.verdict, GateVerdict::inconclusive);
     result.notes.push_back("a new report was interrupted before all that the baseline has had run");
   }
   return result;
 }
 
-std::string_view to_string(Verdict verdict) {
+std::string_view to_string(GateVerdict verdict) {
   switch (verdict) {
-    case Verdict::pass:
+    case GateVerdict::pass:
       return "PASS";
-    case Verdict::improved:
+    case GateVerdict::improved:
       return "IMPROVED";
-    case Verdict::inconclusive:
+    case GateVerdict::inconclusive:
       return "INCONCLUSIVE";
-    case Verdict::regressed:
+    case GateVerdict::regressed:
       return "REGRESSED";
   }
   throw InternalError("unknown verdict");

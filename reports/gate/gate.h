@@ -18,8 +18,13 @@
 
 namespace ddpbench::report {
 
-enum class Verdict : std::uint8_t { pass, improved, inconclusive, regressed };  // rising severity
-std::string_view to_string(Verdict verdict);                                    // "PASS"
+enum class GateVerdict : std::uint8_t {
+  pass,
+  improved,
+  inconclusive,
+  regressed
+};                                                // rising severity
+std::string_view to_string(GateVerdict verdict);  // "PASS"
 
 struct GateOptions {
   double alpha = 0.05;  // probability of any false alarm among all tests of one check, in (0, 0.5)
@@ -37,7 +42,7 @@ struct GateOptions {
 // (negative: better); of the accuracy as a fraction of all samples.
 struct FigureVerdict {
   std::string name;  // "median_step_s"
-  Verdict verdict = Verdict::pass;
+  GateVerdict verdict = GateVerdict::pass;
   std::optional<double> base, fresh;  // mean over repetitions (geometric but for the accuracy)
   double minimum_effect = 0;
   std::optional<double> change;
@@ -61,7 +66,7 @@ std::string to_string(const PairKey& key);  // "ddp, 2 devices, ring"
 struct PairVerdict {
   PairKey key;
   std::string setting;  // what tells it from other pairs of this key ("global_batch_size=128")
-  Verdict verdict = Verdict::pass;
+  GateVerdict verdict = GateVerdict::pass;
   std::size_t base_repetitions = 0, fresh_repetitions = 0;  // that ended well
   std::string base_injected, fresh_injected;                // planted faults; empty: none
   std::vector<FigureVerdict> figures;
@@ -79,7 +84,7 @@ struct UncomparedRuns {
 
 struct GateResult {
   GateOptions options;
-  Verdict verdict = Verdict::pass;  // the worst of all pairs
+  GateVerdict verdict = GateVerdict::pass;  // the worst of all pairs
   std::vector<PairVerdict> pairs;
   std::vector<UncomparedRuns> uncompared;
   std::size_t tests = 0;  // that the correction counts

@@ -29,14 +29,14 @@ std::string command(const char* name, const std::string& title, const std::strin
 }
 
 std::string pair_commands(const PairVerdict& pair, const GateOptions& options) {
-  if (pair.verdict == Verdict::pass || pair.verdict == Verdict::improved) return "";
+  if (pair.verdict == GateVerdict::pass || pair.verdict == GateVerdict::improved) return "";
   std::string message = fmt::format("{} ({})", to_string(pair.verdict), repetitions_text(pair));
   for (const FigureVerdict& figure : pair.figures) {
     if (!needs_words(figure, pair)) continue;
     message += fmt::format("\n{}: {}", to_string(figure.verdict), figure_sentence(figure, options));
   }
   for (const std::string& note : pair.notes) message += '\n' + note;
-  return command(pair.verdict == Verdict::regressed ? "error" : "warning",
+  return command(pair.verdict == GateVerdict::regressed ? "error" : "warning",
                  "ddpbench " + pair_title(pair), message);
 }
 

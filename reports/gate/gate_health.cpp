@@ -27,7 +27,7 @@ std::ptrdiff_t count(std::span<const Run* const> runs, auto holds) {
   return std::ranges::count_if(runs, [&](const Run* run) { return holds(*run); });
 }
 
-void raise(Health& health, Verdict floor, std::string note) {
+void raise(Health& health, GateVerdict floor, std::string note) {
   health.floor = std::max(health.floor, floor);
   health.notes.push_back(std::move(note));
 }
@@ -57,12 +57,12 @@ Health health_of(std::span<const Run* const> fresh, std::span<const Run* const> 
   const auto unwell = [](const Run& run) { return !unusable_reason(run).empty() && !failed(run); };
   if (const auto failures = count(fresh, failed); failures > 0) {
     const auto before = count(base, failed);
-    raise(health, before == 0 ? Verdict::regressed : Verdict::inconclusive,
+    raise(health, before == 0 ? GateVerdict::regressed : GateVerdict::inconclusive,
           fmt::format("{} of {} new repetitions failed ({}), {} of {} of the baseline", failures,
                       fresh.size(), first_reason(fresh, failed), before, base.size()));
   }
   if (const auto missing = count(fresh, unwell); missing > 0) {
-    raise(health, Verdict::inconclusive,
+    raise(health, GateVerdict::inconclusive,
           fmt::format("{} of {} new repetitions have no figures ({})", missing, fresh.size(),
                       first_reason(fresh, unwell)));
   }
@@ -77,7 +77,7 @@ Health health_of(std::span<const Run* const> fresh, std::span<const Run* const> 
   };
   if (count(fresh, unverified) > 0) {
     const bool worse = count(base, unverified) == 0;
-    raise(health, worse ? Verdict::inconclusive : Verdict::pass,
+    raise(health, worse ? GateVerdict::inconclusive : GateVerdict::pass,
           worse ? "the new runs are not verified, the baseline is" : "not verified on either side");
   }
   return health;

@@ -21,7 +21,7 @@ std::vector<const Run*> usable_runs(std::span<const Run* const> runs);
 // is REGRESSED; what was skipped, interrupted or not verified, where the baseline was, is
 // INCONCLUSIVE.
 struct Health {
-  Verdict floor = Verdict::pass;
+  GateVerdict floor = GateVerdict::pass;
   std::vector<std::string> notes;
 };
 Health health_of(std::span<const Run* const> fresh, std::span<const Run* const> base);

@@ -47,7 +47,7 @@ FigureVerdict lost_figure(const GateFigure& figure, const Side& fresh, std::size
   verdict.name = figure.name;
   verdict.minimum_effect = options.*figure.limit;
   const bool loss = std::string_view(figure.name) == "final_train_loss";
-  verdict.verdict = loss ? Verdict::regressed : Verdict::inconclusive;
+  verdict.verdict = loss ? GateVerdict::regressed : GateVerdict::inconclusive;
   verdict.note = fmt::format("missing in {} of {} new repetitions ({}), in none of the baseline",
                              fresh.missing, repetitions, fresh.reason);
   return verdict;
@@ -147,7 +147,7 @@ FigureVerdict judge(const FigureSamples& samples, const FigureTest& test, std::s
     verdict.p_worse = test.p_worse;
     verdict.p_better = test.p_better;
   }
-  if (verdict.verdict == Verdict::inconclusive) {
+  if (verdict.verdict == GateVerdict::inconclusive) {
     advise(samples, test, effect,
            options.alpha / static_cast<double>(std::max<std::size_t>(family, 1)), verdict);
   }
@@ -195,7 +195,7 @@ PairVerdict open_pair(const ComparablePair& work) {
 
 void add_figure(PairVerdict& pair, FigureVerdict verdict) {
   const bool counts =
-      gate_figure(verdict.name).decisive || verdict.verdict != Verdict::inconclusive;
+      gate_figure(verdict.name).decisive || verdict.verdict != GateVerdict::inconclusive;
   if (counts) pair.verdict = std::max(pair.verdict, verdict.verdict);
   if (verdict.outliers > 0 && verdict.name != "samples_per_s") {
     pair.notes.push_back(fmt::format("{}: {} repetition{} far from the others, drawn in",

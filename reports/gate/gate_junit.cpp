@@ -39,11 +39,11 @@ std::string xml(const std::string& text) {
   return result;
 }
 
-std::string outcome(Verdict verdict, const std::string& message) {
-  if (verdict == Verdict::pass || verdict == Verdict::improved) {
+std::string outcome(GateVerdict verdict, const std::string& message) {
+  if (verdict == GateVerdict::pass || verdict == GateVerdict::improved) {
     return fmt::format("<system-out>{}</system-out>", xml(message));
   }
-  const char* element = verdict == Verdict::regressed ? "failure" : "error";
+  const char* element = verdict == GateVerdict::regressed ? "failure" : "error";
   return fmt::format("<{} type=\"{}\" message=\"{}\"/>", element, to_string(verdict), xml(message));
 }
 
@@ -55,10 +55,10 @@ std::string testcase(const std::string& suite, const std::string& name,
 
 struct Counts {
   std::size_t tests = 0, failures = 0, errors = 0, skipped = 0;
-  void add(Verdict verdict) {
+  void add(GateVerdict verdict) {
     ++tests;
-    failures += verdict == Verdict::regressed ? 1 : 0;
-    errors += verdict == Verdict::inconclusive ? 1 : 0;
+    failures += verdict == GateVerdict::regressed ? 1 : 0;
+    errors += verdict == GateVerdict::inconclusive ? 1 : 0;
   }
   void add(const Counts& other) {
     tests += other.tests;
@@ -73,7 +73,7 @@ struct Counts {
 };
 
 // A figure that is too noisy to judge but does not make its pair inconclusive is no error.
-Verdict shown(const FigureVerdict& figure, const PairVerdict& pair) {
+GateVerdict shown(const FigureVerdict& figure, const PairVerdict& pair) {
   return std::min(figure.verdict, pair.verdict);
 }
 
@@ -82,11 +82,11 @@ std::string pair_suite(const PairVerdict& pair, const GateOptions& options, Coun
   Counts counts;
   std::string message = repetitions_text(pair);
   for (const std::string& note : pair.notes) message += "; " + note;
-  Verdict rest = pair.verdict;  // what no figure explains
+  GateVerdict rest = pair.verdict;  // what no figure explains
   std::string cases;
   for (const FigureVerdict& figure : pair.figures) {
-    const Verdict verdict = shown(figure, pair);
-    if (verdict >= pair.verdict) rest = Verdict::pass;
+    const GateVerdict verdict = shown(figure, pair);
+    if (verdict >= pair.verdict) rest = GateVerdict::pass;
     counts.add(verdict);
     cases +=
         testcase(title, figure_heading(figure), outcome(verdict, figure_sentence(figure, options)));

@@ -13,21 +13,21 @@
 namespace ddpbench::report {
 namespace {
 
-const char* sign(Verdict verdict) {
+const char* sign(GateVerdict verdict) {
   switch (verdict) {
-    case Verdict::pass:
+    case GateVerdict::pass:
       return "✅";
-    case Verdict::improved:
+    case GateVerdict::improved:
       return "🚀";
-    case Verdict::inconclusive:
+    case GateVerdict::inconclusive:
       return "❔";
-    case Verdict::regressed:
+    case GateVerdict::regressed:
       return "❌";
   }
   return "";
 }
 
-std::string verdict_cell(Verdict verdict) {
+std::string verdict_cell(GateVerdict verdict) {
   return fmt::format("{} {}", sign(verdict), to_string(verdict));
 }
 

@@ -136,13 +136,13 @@ FigureTests test_figures(std::span<const FigureSamples> given) {
   return {std::move(tests), family};
 }
 
-Verdict decide(const FigureTest& test, double effect, double alpha) {
-  if (!test.known) return Verdict::inconclusive;
-  if (test.p_worse <= alpha && test.difference > effect) return Verdict::regressed;
-  if (test.p_better <= alpha && -test.difference > effect) return Verdict::improved;
+GateVerdict decide(const FigureTest& test, double effect, double alpha) {
+  if (!test.known) return GateVerdict::inconclusive;
+  if (test.p_worse <= alpha && test.difference > effect) return GateVerdict::regressed;
+  if (test.p_better <= alpha && -test.difference > effect) return GateVerdict::improved;
   const double margin = test.dof > 0 ? student_t_quantile(1 - alpha, test.dof) * test.error : 0;
   const bool excluded = test.difference + margin < 2 * effect;
-  return test.difference <= effect && excluded ? Verdict::pass : Verdict::inconclusive;
+  return test.difference <= effect && excluded ? GateVerdict::pass : GateVerdict::inconclusive;
 }
 
 }  // namespace ddpbench::report

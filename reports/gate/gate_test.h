@@ -44,6 +44,6 @@ struct FigureTests {
 FigureTests test_figures(std::span<const FigureSamples> samples);
 
 // By the rule of docs/gate.md; `effect` is the minimum effect as a difference of badness.
-Verdict decide(const FigureTest& test, double effect, double alpha);
+GateVerdict decide(const FigureTest& test, double effect, double alpha);
 
 }  // namespace ddpbench::report

@@ -110,7 +110,7 @@ std::string figure_sentence(const FigureVerdict& figure, const GateOptions& opti
 }
 
 bool needs_words(const FigureVerdict& figure, const PairVerdict& pair) {
-  if (figure.verdict == Verdict::pass) return false;
+  if (figure.verdict == GateVerdict::pass) return false;
   if (figure.name != "samples_per_s") return true;
   return std::ranges::none_of(pair.figures, [&figure](const FigureVerdict& other) {
     return other.name == "median_step_s" && other.verdict == figure.verdict;
@@ -125,8 +125,8 @@ std::string uncompared_text(const UncomparedRuns& runs) {
 
 std::string gate_summary(const GateResult& result) {
   std::vector<std::string> parts;
-  for (const Verdict verdict :
-       {Verdict::regressed, Verdict::inconclusive, Verdict::improved, Verdict::pass}) {
+  for (const GateVerdict verdict : {GateVerdict::regressed, GateVerdict::inconclusive,
+                                    GateVerdict::improved, GateVerdict::pass}) {
     const auto count = std::ranges::count(result.pairs, verdict, &PairVerdict::verdict);
     if (count > 0) parts.push_back(fmt::format("{} {}", count, to_string(verdict)));
   }

@@ -10,10 +10,10 @@
 namespace ddpbench::report::html {
 namespace {
 
-Cell verdict_cell(Verdict verdict) {
+Cell verdict_cell(GateVerdict verdict) {
   Cell result = cell(static_cast<double>(verdict), std::string(to_string(verdict)));
-  if (verdict == Verdict::regressed) result.kind = "bad";
-  if (verdict == Verdict::improved || verdict == Verdict::pass) result.kind = "good";
+  if (verdict == GateVerdict::regressed) result.kind = "bad";
+  if (verdict == GateVerdict::improved || verdict == GateVerdict::pass) result.kind = "good";
   return result;
 }
 
@@ -63,7 +63,7 @@ void write_pair(Markup& page, const PairVerdict& pair, const GateOptions& option
 }
 
 void write_result(Markup& page, const GateResult& result) {
-  page.leaf("p", {{"class", result.verdict == Verdict::regressed ? "alert bad" : "lead"}},
+  page.leaf("p", {{"class", result.verdict == GateVerdict::regressed ? "alert bad" : "lead"}},
             gate_summary(result) + ".");
   page.open("ul", {{"class", "notes"}});
   for (const UncomparedRuns& runs : result.uncompared) {

@@ -41,7 +41,4 @@ void write_verification(Markup& page, const HtmlInput& input);
 // Folded away: machine, software, command and configuration of each report.
 void write_details(Markup& page, const HtmlInput& input);
 
-// "ddp on 2 devices, repetition 1"; with the report's name where there are several.
-std::string run_name(const HtmlInput& input, std::size_t report, const Run& run);
-
 }  // namespace ddpbench::report::html

@@ -6,6 +6,7 @@
 
 #include "reports/html/numbers.h"
 #include "reports/html/sections.h"
+#include "reports/run_names.h"
 #include "reports/why/why.h"
 
 namespace ddpbench::report::html {
@@ -61,18 +62,14 @@ std::vector<Cell> verification_row(const std::string& name, const Verification& 
           verification.reason.empty() ? missing_cell() : cell(verification.reason)};
 }
 
-}  // namespace
-
-std::string run_name(const HtmlInput& input, std::size_t report, const Run& run) {
-  std::string name = fmt::format("{} on {} device{}", run.strategy, run.world_size,
-                                 run.world_size == 1 ? "" : "s");
-  if (run.servers > 0) {
-    name += fmt::format(" and {} server{}", run.servers, run.servers == 1 ? "" : "s");
-  }
-  if (run.repetition > 0) name += fmt::format(", repetition {}", run.repetition + 1);
-  if (input.reports.size() > 1) name += fmt::format(" ({})", input.names[report]);
-  return name;
+// "ddp on 2 devices (batch 32), repetition 1", with the report's name where there are several.
+std::string heading(const HtmlInput& input, std::size_t report, const RunNames& names,
+                    const Run& run) {
+  const std::string name = names.with_repetition(run);
+  return input.reports.size() > 1 ? fmt::format("{} ({})", name, input.names[report]) : name;
 }
+
+}  // namespace
 
 void write_verdicts(Markup& page, const HtmlInput& input) {
   open_section(page, "verdicts", "Why not faster");
@@ -82,17 +79,19 @@ void write_verdicts(Markup& page, const HtmlInput& input) {
   std::size_t shown = 0, left_out = 0;
   page.open("div", {{"class", "verdicts"}});
   for (std::size_t i = 0; i < input.reports.size(); ++i) {
+    const RunNames names(input.reports[i]);
     for (const Run* run : median_repetitions(input.reports[i])) {
       if (shown == kMostVerdicts) {
         ++left_out;
         continue;
       }
       ++shown;
-      write_verdict(page, run_name(input, i, *run), explain(input.reports[i], *run));
+      write_verdict(page, heading(input, i, names, *run), explain(input.reports[i], *run));
     }
   }
   page.close();
-  if (shown == 0) page.leaf("p", "No run on several devices timed a step.");
+  if (shown == 0)
+    page.leaf("p", "No run on several devices timed a step to be compared with one device.");
   if (left_out > 0) {
     page.leaf("p", fmt::format("{} more are left out; show fewer reports on a page to see them.",
                                left_out));
@@ -116,8 +115,9 @@ void write_verification(Markup& page, const HtmlInput& input) {
               {},
               {}};
   for (std::size_t i = 0; i < input.reports.size(); ++i) {
+    const RunNames names(input.reports[i]);
     for (const Run& run : input.reports[i].runs) {
-      table.rows.push_back(verification_row(run_name(input, i, run), run.verification));
+      table.rows.push_back(verification_row(heading(input, i, names, run), run.verification));
     }
   }
   write_table(page, table);

@@ -37,6 +37,9 @@ bool from_several_files(std::span<const RunRow> rows);
 // several files, that their machines or versions differ. No control characters.
 std::string caption(std::span<const RunRow> rows);
 
+// "single of FILE": what Scaling::baseline says of runs measured against those of `file`.
+std::string borrowed_baseline(const ReportFile& file);
+
 // Gives runs whose own report has no `single` run the speed-up against those of other files, where
 // these were taken by the same build on the same machine and do the same work (metrics.h,
 // fill_scaling). `baseline` then names the file. Scaling that a report states stays as it is.

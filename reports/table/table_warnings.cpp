@@ -31,10 +31,13 @@ std::vector<std::string> warnings(const Report& report) {
   return found;
 }
 
-std::string warning_lines(const Report& report, std::size_t width) {
+std::string warning_lines(const Report& report, std::size_t width, const std::string& file) {
+  const std::string where = file.empty() ? "" : printable(file) + ": ";
   std::string text;
-  for (const std::string& warning : warnings(report)) text += wrap("warning: " + warning, width, 4);
-  if (report.tune) text += wrap(printable(report.tune->conclusion), width, 2);
+  for (const std::string& warning : warnings(report)) {
+    text += wrap("warning: " + where + warning, width, 4);
+  }
+  if (report.tune) text += wrap(where + printable(report.tune->conclusion), width, 2);
   return text;
 }
 

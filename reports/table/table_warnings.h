@@ -17,7 +17,8 @@ namespace ddpbench::report {
 std::vector<std::string> warnings(const Report& report);
 
 // These, a line each, and the conclusion of `ddpbench tune`, for below the table. At most `width`
-// columns when width > 0.
-std::string warning_lines(const Report& report, std::size_t width);
+// columns when width > 0. Each names `file` where that is not empty, which is for several reports
+// side by side.
+std::string warning_lines(const Report& report, std::size_t width, const std::string& file = "");
 
 }  // namespace ddpbench::report

@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "reports/missing_reason.h"
+#include "reports/run_names.h"
 #include "reports/table/table_layout.h"
 #include "reports/why/why_cause.h"
 #include "reports/why/why_parts.h"
@@ -53,15 +54,36 @@ std::vector<VerdictPart> verdict_parts(const Decomposition& split) {
 }
 
 // Of runs that differ in their repetition alone.
-using Cell = std::tuple<std::string, int, int, std::int64_t, std::string, std::string,
-                        std::map<std::string, std::string>>;
+using Cell = std::tuple<const Report*, std::string, int, int, std::int64_t, std::string,
+                        std::string, std::map<std::string, std::string>>;
 
-Cell cell_of(const Run& run) {
-  return {run.strategy, run.world_size, run.servers,         run.per_device_batch_size,
-          run.backend,  run.injected,   run.strategy_options};
+Cell cell_of(const RunRow& row) {
+  const Run& run = *row.run;
+  return {row.report,  run.strategy, run.world_size,      run.servers, run.per_device_batch_size,
+          run.backend, run.injected, run.strategy_options};
 }
 
-bool is_explained(const Run& run) { return run.world_size > 1 && run.step.time_s.has_value(); }
+bool is_explained(const Report& report, const Run& run) {
+  return !report.tune && run.world_size > 1 && run.step.time_s.has_value();
+}
+
+std::vector<RunRow> median_rows(std::span<const RunRow> rows) {
+  std::vector<std::vector<RunRow>> cells;
+  std::map<Cell, std::size_t> places;
+  for (const RunRow& row : rows) {
+    if (!is_explained(*row.report, *row.run)) continue;
+    const auto [place, added] = places.try_emplace(cell_of(row), cells.size());
+    if (added) cells.emplace_back();
+    cells[place->second].push_back(row);
+  }
+  std::vector<RunRow> chosen;
+  for (std::vector<RunRow>& cell : cells) {
+    std::ranges::stable_sort(cell, {},
+                             [](const RunRow& row) { return row.run->step.time_s->median; });
+    chosen.push_back(cell[(cell.size() - 1) / 2]);
+  }
+  return chosen;
+}
 
 std::string parts_line(const Verdict& verdict) {
   constexpr double kShown = 0.005;
@@ -76,34 +98,26 @@ std::string parts_line(const Verdict& verdict) {
 }  // namespace
 
 std::vector<const Run*> median_repetitions(const Report& report) {
-  std::vector<std::pair<Cell, std::vector<const Run*>>> cells;
-  std::map<Cell, std::size_t> places;
-  for (const Run& run : report.runs) {
-    if (!is_explained(run)) continue;
-    const auto [place, added] = places.try_emplace(cell_of(run), cells.size());
-    if (added) cells.push_back({place->first, {}});
-    cells[place->second].second.push_back(&run);
-  }
   std::vector<const Run*> chosen;
-  for (auto& [cell, runs] : cells) {
-    std::ranges::sort(runs, {}, [](const Run* run) { return run->step.time_s->median; });
-    chosen.push_back(runs[(runs.size() - 1) / 2]);
-  }
+  for (const RunRow& row : median_rows(all_runs(report))) chosen.push_back(row.run);
   return chosen;
 }
 
 std::string_view to_string(Cause cause) {
-  constexpr std::array<std::string_view, 14> kNames = {
-      "scales",         "oversubscription", "slow_rank",         "imbalance",
-      "starved_input",  "tiny_network",     "slow_link",         "exposed_communication",
-      "primary_device", "servers",          "slowed_by_overlap", "slowed_compute",
-      "host_overhead",  "unknown"};
+  constexpr std::array<std::string_view, 15> kNames = {
+      "scales",        "oversubscription",      "slow_rank",
+      "imbalance",     "starved_input",         "tiny_network",
+      "slow_link",     "exposed_communication", "primary_device",
+      "servers",       "slowed_by_overlap",     "slowed_compute",
+      "host_overhead", "small_losses",          "unknown"};
   return kNames.at(static_cast<std::size_t>(cause));
 }
 
-Verdict explain(const Report& report, const Run& run) {
+Verdict explain(const Report& report, const Run& run) { return explain(report, run, report); }
+
+Verdict explain(const Report& report, const Run& run, const Report& lender) {
   Verdict verdict;
-  Decomposition split = decompose(report, run);
+  Decomposition split = decompose(lender, run);
   if (run.status != Status::ok && !split.missing.empty()) split.missing = missing_reason(run);
   if (split.missing.empty()) {
     verdict.step_s = split.parts.step_s;
@@ -123,7 +137,7 @@ Verdict explain(const Report& report, const Run& run) {
 void fill_why(Report& report) {
   for (Run& run : report.runs) {
     run.why.reset();
-    if (!is_explained(run)) continue;
+    if (!is_explained(report, run)) continue;
     const Verdict verdict = explain(report, run);
     run.why = Why{std::string(to_string(verdict.cause)), verdict.sentence, verdict.advice, {}};
     for (const VerdictPart& part : verdict.parts) run.why->parts[part.key] = part.seconds;
@@ -132,46 +146,44 @@ void fill_why(Report& report) {
 
 namespace {
 
-// "ddp on 2 devices", and what tells it from `others` of the same strategy and number of devices.
-std::string title_of(const Run& run, std::span<const Run* const> others) {
-  std::vector<std::string> details;
-  const auto add = [&details](std::string detail) {
-    if (std::ranges::find(details, detail) == details.end()) details.push_back(std::move(detail));
-  };
-  for (const Run* other : others) {
-    if (other->strategy != run.strategy || other->world_size != run.world_size) continue;
-    if (other->per_device_batch_size != run.per_device_batch_size) {
-      add(fmt::format("batch {}", run.per_device_batch_size));
-    }
-    if (other->servers != run.servers) add(fmt::format("{} servers", run.servers));
-    for (const auto& [name, value] : run.strategy_options) {
-      const auto theirs = other->strategy_options.find(name);
-      if (theirs == other->strategy_options.end() || theirs->second != value) {
-        add(fmt::format("{}={}", name, value));
-      }
-    }
+// The report whose `single` runs the row's run was measured against: its own where none was lent.
+const Report& lender_of(const RunRow& row, std::span<const ReportFile> files) {
+  if (!row.run->scaling) return *row.report;
+  for (const ReportFile& file : files) {
+    if (row.run->scaling->baseline == borrowed_baseline(file)) return file.report;
   }
-  return fmt::format("{} on {} devices{}{}{}", run.strategy, run.world_size,
-                     details.empty() ? "" : " (", fmt::join(details, ", "),
-                     details.empty() ? "" : ")");
+  return *row.report;
+}
+
+std::vector<const Run*> runs_of(std::span<const RunRow> rows) {
+  std::vector<const Run*> runs;
+  for (const RunRow& row : rows) runs.push_back(row.run);
+  return runs;
 }
 
 }  // namespace
 
-std::string render_why(const Report& report, int width) {
+std::string render_why(std::span<const RunRow> rows, std::span<const ReportFile> files, int width) {
   const std::size_t columns = width > 0 ? static_cast<std::size_t>(width) : 0;
+  const bool several = !rows.empty() && from_several_files(rows);
+  const std::vector<RunRow> chosen = median_rows(rows);
+  const RunNames names(runs_of(chosen));
   std::string text;
-  const std::vector<const Run*> runs = median_repetitions(report);
-  for (const Run* run : runs) {
-    const Verdict verdict = explain(report, *run);
+  for (const RunRow& row : chosen) {
+    const Verdict verdict = explain(*row.report, *row.run, lender_of(row, files));
+    const std::string file = several ? row.file + ": " : "";
     const std::string advice = verdict.advice.empty() ? "" : "; " + verdict.advice;
-    text += wrap(
-        printable(fmt::format("Why: {}: {}{}.", title_of(*run, runs), verdict.sentence, advice)),
-        columns, 4);
+    text += wrap(printable(fmt::format("Why: {}{}: {}{}.", file, names.setting(*row.run),
+                                       verdict.sentence, advice)),
+                 columns, 4);
     const std::string parts = parts_line(verdict);
     if (!parts.empty()) text += "    " + wrap(parts, columns > 4 ? columns - 4 : columns, 4);
   }
   return text;
+}
+
+std::string render_why(const Report& report, int width) {
+  return render_why(all_runs(report), {}, width);
 }
 
 }  // namespace ddpbench::report

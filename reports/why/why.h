@@ -7,11 +7,13 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "reports/report.h"
+#include "reports/table/report_view.h"
 
 namespace ddpbench::report {
 
@@ -29,6 +31,7 @@ enum class Cause : std::uint8_t {
   slowed_by_overlap,      // compute slower while communication runs beside it
   slowed_compute,         // compute slower than on one device, communication apart
   host_overhead,          // between the phases
+  small_losses,           // several, none of them worth an advice
   unknown                 // not enough was recorded; the sentence says what is missing
 };
 std::string_view to_string(Cause cause);  // "scales", "slow_rank", ...
@@ -56,16 +59,22 @@ struct Verdict {
 // REQUIRES: `run` is one of `report`'s, on any number of devices. A run on one device is `scales`
 // with a sentence that says so.
 Verdict explain(const Report& report, const Run& run);
+// The same against the `single` runs of `lender`, another report (report_view.h, complete_scaling).
+Verdict explain(const Report& report, const Run& run, const Report& lender);
 
 // The runs on several devices that timed steps, each cell once: of its repetitions, the one with
-// the median step time. In the report's order; points into `report`.
+// the median step time. In the report's order; points into `report`. Empty for reports of
+// `ddpbench tune`, which compares settings with each other, not with one device.
 std::vector<const Run*> median_repetitions(const Report& report);
 
-// Fills `why` of every run on several devices that timed steps; clears it elsewhere.
+// Fills `why` of the runs that are explained, every repetition of them; clears it elsewhere.
 void fill_why(Report& report);
 
 // A block a run on several devices ("Why: ddp on 2 devices: ..."), each wrapped to `width` columns
 // (0: not wrapped); of repetitions, the one with the median step time. Empty without such runs.
 std::string render_why(const Report& report, int width);
+// Of these rows alone, in their order, after the name of their file where they come from several.
+// A run that was measured against another one of `files` is explained with that.
+std::string render_why(std::span<const RunRow> rows, std::span<const ReportFile> files, int width);
 
 }  // namespace ddpbench::report

@@ -5,7 +5,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <system_error>
 
 #include "reports/why/why_cause.h"
 
@@ -21,28 +23,48 @@ bool is_off(const Run& run, const char* option) {
   return found != run.strategy_options.end() && found->second == "off";
 }
 
-const char* more_work() { return "a larger --batch-size puts more compute beside the same bytes"; }
+// The option that makes a step's batch larger.
+const char* batch_option(const Run& run) {
+  return run.scaling_mode == "strong" ? "--global-batch-size" : "--batch-size";
+}
+
+std::string more_work(const Run& run) {
+  return fmt::format("a larger {} puts more compute beside the same bytes", batch_option(run));
+}
 
 // A quarter of `bytes`, in quarters of a MiB.
 double smaller_mb(double bytes) { return std::max(0.25, std::round(bytes / kMiB) / 4); }
 
+// Whether `option` of the run has a value above `mb`, or one that is not known.
+bool is_larger(const Run& run, const char* option, double mb) {
+  const auto found = run.strategy_options.find(option);
+  if (found == run.strategy_options.end()) return true;
+  const std::string& text = found->second;
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error != std::errc() || end != text.data() + text.size() || value > mb;
+}
+
 std::string bucket_advice(const Run& run, const Decomposition& split) {
   if (is_off(run, "overlap")) return "try --overlap=on";
   const LateBucket late = latest_bucket(split);
-  if (late.row == nullptr || late.row != &split.device->buckets.back()) return more_work();
+  if (late.row == nullptr || late.row != &split.device->buckets.back()) return more_work(run);
   const auto bytes = static_cast<double>(late.row->bytes);
   if (bytes < kSplittableBytes) {
-    return fmt::format("it is too small to be split, its latency remains; {}", more_work());
+    return fmt::format("it is too small to be split, its latency remains; {}", more_work(run));
   }
   const bool first = split.device->buckets.size() == 1;
-  return fmt::format("try --{}-mb={}", first ? "first-bucket" : "bucket-cap", smaller_mb(bytes));
+  const double mb = smaller_mb(bytes);
+  if (!is_larger(run, first ? "first_bucket_mb" : "bucket_cap_mb", mb)) return more_work(run);
+  return fmt::format("try --{}-mb={}", first ? "first-bucket" : "bucket-cap", mb);
 }
 
 std::string oversubscription(const Report& report, const Run& run) {
-  const int cores = report.environment.cpu.cores;
+  const bool cuda = run.device == "cuda";
   const int threads = std::max(1, run.threads_per_device);
-  const int devices = cores / threads - run.servers;
-  if (devices < 1) return "use a machine with more cores";
+  const int devices = cuda ? static_cast<int>(report.environment.gpus.size())
+                           : report.environment.cpu.cores / threads - run.servers;
+  if (devices < 1) return fmt::format("use a machine with more {}", cuda ? "GPUs" : "cores");
   return fmt::format("at most --gpus={} fit here", devices);
 }
 
@@ -72,14 +94,15 @@ std::string cause_advice(Cause cause, const Report& report, const Run& run,
     case Cause::slow_rank:
       return slow_rank(split);
     case Cause::imbalance:
-      return "keep other programs off the machine; a larger --batch-size evens steps out";
+      return fmt::format("keep other programs off the machine; a larger {} evens steps out",
+                         batch_option(run));
     case Cause::starved_input:
       return "try more --loader-workers";
     case Cause::tiny_network:
-      return "one device is the right choice, or a larger --batch-size";
+      return fmt::format("one device is the right choice, or a larger {}", batch_option(run));
     case Cause::slow_link:
-      return is_off(run, "overlap") ? "try --overlap=on; " + std::string(more_work())
-                                    : fmt::format("{}; else a faster link", more_work());
+      return is_off(run, "overlap") ? "try --overlap=on; " + more_work(run)
+                                    : fmt::format("{}; else a faster link", more_work(run));
     case Cause::exposed_communication:
       return bucket_advice(run, split);
     case Cause::primary_device:
@@ -92,7 +115,9 @@ std::string cause_advice(Cause cause, const Report& report, const Run& run,
       return run.scaling_mode == "strong" ? "a larger --global-batch-size"
                                           : "compare with fewer --gpus on an idle machine";
     case Cause::host_overhead:
-      return more_work();
+      return more_work(run);
+    case Cause::small_losses:
+      return {};
     case Cause::unknown:
       break;
   }

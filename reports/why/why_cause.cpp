@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <utility>
 
 namespace ddpbench::report {
 namespace {
@@ -38,18 +37,6 @@ Cause waiting_cause(const Decomposition& split) {
   return split.stragglers.ranks.empty() ? Cause::imbalance : Cause::slow_rank;
 }
 
-Cause largest_loss(const Run& run, const StepParts& lost, const Decomposition& split) {
-  const double through_servers = run.servers > 0 ? lost.server_wait_s : 0;
-  const std::array<std::pair<double, Cause>, 6> losses = {
-      std::pair{lost.input_wait_s, Cause::starved_input},
-      {lost.straggler_wait_s, waiting_cause(split)},
-      {lost.comm_exposed_s + through_servers, communication_cause(run, split)},
-      {lost.overlap_slowed_s, Cause::slowed_by_overlap},
-      {lost.compute_slowed_s, Cause::slowed_compute},
-      {lost.host_s, Cause::host_overhead}};
-  return std::ranges::max_element(losses, {}, &std::pair<double, Cause>::first)->second;
-}
-
 }  // namespace
 
 StepParts ranked_losses(const Decomposition& split) {
@@ -58,6 +45,20 @@ StepParts ranked_losses(const Decomposition& split) {
   lost.step_s -= lost.compute_s;
   lost.compute_s = 0;
   return lost;
+}
+
+Loss largest_loss(const Run& run, const Decomposition& split) {
+  const StepParts lost = ranked_losses(split);
+  const double through_servers = run.servers > 0 ? lost.server_wait_s : 0;
+  const std::array<Loss, 6> losses = {
+      Loss{lost.input_wait_s, Cause::starved_input, "waiting for input"},
+      {lost.straggler_wait_s, waiting_cause(split), "waiting for the slowest rank"},
+      {lost.comm_exposed_s + through_servers, communication_cause(run, split),
+       "exposed communication"},
+      {lost.overlap_slowed_s, Cause::slowed_by_overlap, "compute slowed by overlap"},
+      {lost.compute_slowed_s, Cause::slowed_compute, "compute beyond single's"},
+      {lost.host_s, Cause::host_overhead, "host and launch overhead"}};
+  return *std::ranges::max_element(losses, {}, &Loss::seconds);
 }
 
 double gradient_bytes(const Run& run) {
@@ -77,13 +78,15 @@ LateBucket latest_bucket(const Decomposition& split) {
 }
 
 Cause find_cause(const Run& run, const Decomposition& split) {
-  const StepParts lost = ranked_losses(split);
-  if (!split.missing.empty()) return run.oversubscribed ? Cause::oversubscription : Cause::unknown;
-  const bool little = lost.step_s <= kNegligibleShare * split.parts.step_s;
-  if (little && split.ideal) return Cause::scales;
+  // However well it scales: devices that take turns measure the scheduler.
   if (run.oversubscribed) return Cause::oversubscription;
-  if (little) return Cause::unknown;
-  return is_tiny(run, lost, split) ? Cause::tiny_network : largest_loss(run, lost, split);
+  if (!split.missing.empty()) return Cause::unknown;
+  const StepParts lost = ranked_losses(split);
+  const double negligible_s = kNegligibleShare * split.parts.step_s;
+  if (lost.step_s <= negligible_s) return split.ideal ? Cause::scales : Cause::unknown;
+  if (is_tiny(run, lost, split)) return Cause::tiny_network;
+  const Loss largest = largest_loss(run, split);
+  return largest.seconds < negligible_s ? Cause::small_losses : largest.cause;
 }
 
 }  // namespace ddpbench::report

@@ -12,12 +12,17 @@
 
 namespace ddpbench::report {
 
-// A run loses nothing worth naming while its losses stay below this share of the step.
-inline constexpr double kNegligibleShare = 0.05;
-
 // What the parts are ranked by: the loss against `single`; without a baseline, everything but
 // compute.
 StepParts ranked_losses(const Decomposition& split);
+
+// Parts of the step that have the same cause.
+struct Loss {
+  double seconds = 0;
+  Cause cause = Cause::unknown;
+  const char* title = "";
+};
+Loss largest_loss(const Run& run, const Decomposition& split);
 
 Cause find_cause(const Run& run, const Decomposition& split);
 

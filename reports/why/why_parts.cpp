@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include "reports/metrics.h"
@@ -15,6 +16,12 @@ using Phases = std::map<std::string, Figure>;
 
 // A rank is waited for when it waits itself at most this share of what the others do.
 constexpr double kStragglerShare = 0.35;
+// Of two ranks that wait in turn, one always waits less. That rank is waited for only when the
+// difference is more than this many IQR / sqrt(n) of the step times. IQR / sqrt(n) is about the
+// standard error of a median (1.25 sigma / sqrt(n), with IQR = 1.35 sigma), that of a difference of
+// two is 1.3 of these units, and 2 of them are one and a half of those: steps of the whole run
+// scatter more than the waiting of two ranks in the same step does.
+constexpr double kScatterUnits = 2;
 // A phase explains the waiting for a rank when it is longer there by this share of it.
 constexpr double kExplainingShare = 0.3;
 
@@ -131,24 +138,32 @@ void explain_stragglers(const std::vector<Rank>& ranks, double waited_s, Straggl
   }
 }
 
+// Seconds by which ranks wait differently without any of them being slow.
+double by_chance_s(const Run& run) {
+  const StepStatistics& step = *run.step.time_s;
+  const double steps = std::max<double>(1, static_cast<double>(run.step.samples_s.size()));
+  return std::max(kNegligibleShare * step.median, kScatterUnits * step.iqr / std::sqrt(steps));
+}
+
 // A straggler arrives last, so it hardly waits while the others do. Waiting for servers, the same
 // for all, is taken off before; waiting that compute hides costs nothing.
-Stragglers find_stragglers(const std::vector<Rank>& ranks, bool servers) {
+Stragglers find_stragglers(const Run& run, const std::vector<Rank>& ranks) {
   double least = ranks.front().times.wait_exposed_s;
   double most = least;
   for (const Rank& rank : ranks) {
     least = std::min(least, rank.times.wait_exposed_s);
     most = std::max(most, rank.times.wait_exposed_s);
   }
-  const double floor = servers ? least : 0;
+  const double floor = run.servers > 0 ? least : 0;
   Stragglers found;
+  if (most - floor <= by_chance_s(run)) return found;
   for (const Rank& rank : ranks) {
     if (rank.times.wait_exposed_s - floor <= kStragglerShare * (most - floor)) {
       found.ranks.push_back(rank.device);
     }
   }
   // As many that are waited for as that wait is no exception any more, but the state of affairs.
-  if (most <= floor || 2 * found.ranks.size() > ranks.size()) found.ranks.clear();
+  if (2 * found.ranks.size() > ranks.size()) found.ranks.clear();
   if (!found.ranks.empty()) explain_stragglers(ranks, most - floor, found);
   return found;
 }
@@ -230,7 +245,7 @@ Decomposition decompose(const Report& report, const Run& run) {
     least_wait_s = std::ranges::min(ranks, {}, waiting).times.wait_exposed_s;
     result.rank = longest.times;
     result.device = longest.device;
-    if (ranks.size() > 1) result.stragglers = find_stragglers(ranks, run.servers > 0);
+    if (ranks.size() > 1) result.stragglers = find_stragglers(run, ranks);
   } else {
     result.missing = unobserved(run.phases);
     if (!result.missing.empty()) return result;

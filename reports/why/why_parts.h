@@ -12,6 +12,10 @@
 
 namespace ddpbench::report {
 
+// A run loses nothing worth naming while its losses stay below this share of the step; no advice is
+// given for a single loss below it, and no rank blamed for waiting below it.
+inline constexpr double kNegligibleShare = 0.05;
+
 // Times of one rank (or of `single`) in a step, seconds; medians.
 struct RankTimes {
   double step_s = 0;
@@ -23,7 +27,7 @@ struct RankTimes {
   double backward_end_s() const { return input_s + forward_s + loss_s + backward_s; }
 };
 
-// Ranks that the others wait for, and what they do longer.
+// Ranks that the others wait for beyond what chance explains, and what they do longer.
 struct Stragglers {
   std::vector<const DeviceRow*> ranks;
   std::string phase;  // "backward", "input wait"...; empty: every phase is as long as on the others

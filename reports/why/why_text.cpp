@@ -155,26 +155,37 @@ std::string slowed_by_overlap(const Decomposition& split) {
 }
 
 std::string tiny_network(const Run& run, const Decomposition& split) {
-  const double compute = split.parts.compute_s;
+  const StepParts& parts = split.parts;
+  const double overhead_s =
+      parts.comm_exposed_s + parts.server_wait_s + parts.straggler_wait_s + parts.host_s;
   return fmt::format(
       "the network is too small: {} of compute a step meet {} of latency and launch overhead "
-      "(moving "
-      "{}, waiting and host work), {:.0f} % of the step",
-      milliseconds(compute), milliseconds(split.parts.step_s - compute),
-      size_text(gradient_bytes(run)), 100 * (1 - compute / split.parts.step_s));
+      "(moving {}, waiting and host work), {:.0f} % of the step",
+      milliseconds(split.rank.compute_s()), milliseconds(overhead_s),
+      size_text(gradient_bytes(run)), 100 * overhead_s / parts.step_s);
+}
+
+std::string small_losses(const Run& run, const Decomposition& split) {
+  const Loss largest = largest_loss(run, split);
+  return fmt::format("{:.0f} % is lost in several small parts; the largest is {}, {:.0f} %",
+                     100 * ranked_losses(split).step_s / split.parts.step_s, largest.title,
+                     100 * largest.seconds / split.parts.step_s);
+}
+
+std::string counted(int count, const char* what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
 std::string oversubscription(const Report& report, const Run& run) {
-  const int cores = report.environment.cpu.cores;
-  return fmt::format(
-      "oversubscribed: {} worker{}{} of {} thread{} share {} cores and take turns, so "
-      "this measures the scheduler",
-      run.world_size, run.world_size == 1 ? "" : "s",
-      run.servers == 0   ? ""
-      : run.servers == 1 ? " and 1 server"
-                         : fmt::format(" and {} servers", run.servers),
-      run.threads_per_device, run.threads_per_device == 1 ? "" : "s",
-      cores > 0 ? std::to_string(cores) : "fewer");
+  std::string workers = counted(run.world_size, "worker");
+  if (run.servers > 0) workers += " and " + counted(run.servers, "server");
+  const bool cuda = run.device == "cuda";
+  const int there =
+      cuda ? static_cast<int>(report.environment.gpus.size()) : report.environment.cpu.cores;
+  return fmt::format("oversubscribed: {}{} share {} and take turns, so this measures the scheduler",
+                     workers, cuda ? "" : " of " + counted(run.threads_per_device, "thread"),
+                     there > 0 ? counted(there, cuda ? "GPU" : "core")
+                               : fmt::format("fewer {}s", cuda ? "GPU" : "core"));
 }
 
 std::string scales(const Decomposition& split) {
@@ -229,6 +240,8 @@ std::string plain_sentence(Cause cause, const Report& report, const Run& run,
       return slowed_compute(run, split);
     case Cause::host_overhead:
       return host_overhead(split);
+    case Cause::small_losses:
+      return small_losses(run, split);
     case Cause::unknown:
       break;
   }
@@ -240,7 +253,8 @@ std::string plain_sentence(Cause cause, const Report& report, const Run& run,
 std::string cause_sentence(Cause cause, const Report& report, const Run& run,
                            const Decomposition& split) {
   std::string text = plain_sentence(cause, report, run, split);
-  if (!split.no_baseline.empty() && split.missing.empty()) {
+  const bool compares = cause != Cause::oversubscription && split.missing.empty();
+  if (!split.no_baseline.empty() && compares) {
     text += fmt::format(" (compared with nothing: {})", split.no_baseline);
   }
   if (split.scatter > kMuchScatter && split.missing.empty()) {

@@ -38,7 +38,8 @@ TEST(Trace, HasEveryRankPhaseAndBucketOfTheFirstSteps) {
   EXPECT_THAT(result.out, HasSubstr("trace: trace.json\nreport: "));
   const json trace = trace_of(program);
   EXPECT_THAT(test::trace_problems(trace), IsEmpty());
-  EXPECT_THAT(test::process_names(trace), ElementsAre("ddp x2 rank 0", "ddp x2 rank 1"));
+  EXPECT_THAT(test::process_names(trace),
+              ElementsAre("ddp on 2 devices, rank 0", "ddp on 2 devices, rank 1"));
   const json devices = program.report()["runs"][0]["devices"];
   for (int rank = 0; rank < 2; ++rank) {
     EXPECT_EQ(count_events(trace, rank, "step"), 4);
@@ -86,7 +87,7 @@ TEST(Verdict, NamesTheRankThatWasMadeSlow) {
   Program program;
   program.write("lenet.json", kConfig);
   const auto result = program.run(
-      small_run("single,ddp", {"--steps=20", "--inject=slow:rank=1,phase=backward,percent=2000"}));
+      small_run("single,ddp", {"--steps=60", "--inject=slow:rank=1,phase=backward,percent=2000"}));
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const json why = program.report()["runs"][1]["why"];
   EXPECT_EQ(why["cause"], "slow_rank") << why;

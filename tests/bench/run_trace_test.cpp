@@ -24,6 +24,7 @@ using testing::IsEmpty;
 RunSpec spec_of(const std::string& strategy, int traced_steps) {
   RunSpec spec;
   spec.cell = {.strategy = strategy, .world_size = 2, .servers = strategy == "ps" ? 1 : 0};
+  spec.title = strategy + " on 2 devices";
   spec.options.trace_path = "trace.json";
   spec.options.trace_steps = traced_steps;
   return spec;
@@ -34,8 +35,10 @@ launch::RankChannels make_channels(std::size_t trace_capacity = 100) {
       {.ranks = 2, .step_capacity = 10, .bucket_capacity = 10, .trace_capacity = trace_capacity});
 }
 
-void write_result(launch::RankWriter& writer, const std::string& host) {
+void write_result(launch::RankWriter& writer, const std::string& host,
+                  std::vector<EpochResult> epochs = {}) {
   RankResult result;
+  result.epochs = std::move(epochs);
   result.host = host;
   result.calls = {"conv1 forward, micro-batch 1 of 2", "conv1 backward"};
   writer.result(to_json_text(result));
@@ -91,7 +94,8 @@ TEST(RunTrace, PlacesStepsPhasesCallsAndBucketsOfEveryRank) {
   }
   const json trace = trace_of(spec_of("ddp", 5), channels);
   EXPECT_THAT(test::trace_problems(trace), IsEmpty());
-  EXPECT_THAT(test::process_names(trace), ElementsAre("ddp x2 rank 0", "ddp x2 rank 1"));
+  EXPECT_THAT(test::process_names(trace),
+              ElementsAre("ddp on 2 devices, rank 0", "ddp on 2 devices, rank 1"));
   for (int rank = 0; rank < 2; ++rank) {
     EXPECT_EQ(test::count_events(trace, rank, "step"), 2);
     EXPECT_EQ(test::count_events(trace, rank, "epoch"), 1);
@@ -138,7 +142,8 @@ TEST(RunTrace, NumbersTheProcessesOfFurtherRunsOnAndBeginsEachAtZero) {
   const json document = json::parse(report::to_chrome_json(trace));
   EXPECT_THAT(test::trace_problems(document), IsEmpty());
   EXPECT_THAT(test::process_names(document),
-              ElementsAre("ddp x2 rank 0", "ddp x2 rank 1", "ps x2 rank 0", "ps x2 rank 1"));
+              ElementsAre("ddp on 2 devices, rank 0", "ddp on 2 devices, rank 1",
+                          "ps on 2 devices, rank 0", "ps on 2 devices, rank 1"));
   EXPECT_EQ(event_named(document, 2, "step 0")["ts"], 0.0);
   EXPECT_EQ(test::count_events(document, 2, "bucket", "push shard 0"), 1);
   EXPECT_EQ(test::count_events(document, 2, "bucket", "pull shard 0"), 1);
@@ -155,13 +160,47 @@ TEST(RunTrace, LaysTheClocksOfHostsTogether) {
   EXPECT_EQ(event_named(trace, 1, "step 0")["ts"], 0.0);
 }
 
+TEST(RunTrace, BeginsWithTheEpochWhichIsBeforeItsFirstStep) {
+  auto channels = make_channels();
+  for (int rank = 0; rank < 2; ++rank) {
+    auto writer = channels.writer(rank);
+    write_result(writer, "node", {{.begin_s = 99.5 + rank, .end_s = 112.0 + rank}});
+    write_step(writer, 0, 100 + rank);
+  }
+  const json trace = trace_of(spec_of("ddp", 5), channels);
+  EXPECT_THAT(test::trace_problems(trace), IsEmpty());
+  EXPECT_EQ(event_named(trace, 0, "epoch 0")["ts"], 0.0);
+  EXPECT_EQ(event_named(trace, 0, "step 0")["ts"], 0.5e6);
+  EXPECT_EQ(event_named(trace, 1, "epoch 0")["ts"], 1e6);
+}
+
+TEST(RunTrace, TellsRunsOfEqualStrategyAndDevicesApart) {
+  auto channels = make_channels(3);
+  auto writer = channels.writer(0);
+  write_result(writer, "node");
+  write_step(writer, 0, 100);
+  report::Trace trace;
+  RunSpec spec = spec_of("ddp", 5);
+  for (const char* title : {"ddp, batch 32", "ddp, batch 64", "ddp, batch 64"}) {
+    spec.title = title;
+    add_run(trace, spec, channels);
+  }
+  const json document = json::parse(report::to_chrome_json(trace));
+  EXPECT_THAT(
+      test::process_names(document),
+      ElementsAre("ddp, batch 32, rank 0", "ddp, batch 64, rank 0", "ddp, batch 64 (2), rank 0"));
+  for (const char* title : {"ddp, batch 32", "ddp, batch 64", "ddp, batch 64 (2)"}) {
+    EXPECT_TRUE(document["otherData"].contains(std::string("dropped of ") + title)) << title;
+  }
+}
+
 TEST(RunTrace, SaysWhatDidNotFit) {
   auto channels = make_channels(3);
   auto writer = channels.writer(0);
   write_result(writer, "node");
   write_step(writer, 0, 100);
   const json trace = trace_of(spec_of("ddp", 5), channels);
-  EXPECT_EQ(trace["otherData"]["dropped_of_ddp_x2"], "1 phases and layers");
+  EXPECT_EQ(trace["otherData"]["dropped of ddp on 2 devices"], "1 phases and layers");
 }
 
 TEST(RunTrace, OfARunWithoutAStepHasNoProcess) {

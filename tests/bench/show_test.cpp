@@ -92,6 +92,15 @@ TEST_F(Show, ListsItsColumnsWithoutAReport) {
   EXPECT_THAT(program.run({"show"}).err, HasSubstr("REPORT is missing"));
 }
 
+TEST_F(Show, ExplainsTheRunsThatItShowsAndNamesTheirFile) {
+  EXPECT_THAT(show({}).out, HasSubstr("\nWhy: ddp on 2 devices"));
+  EXPECT_THAT(show({"--strategy=single"}).out, Not(HasSubstr("Why: ")));
+  report::write_report(report::test::sample_report(), program.path("b.json"), false);
+  const ProgramResult both = show({"b.json", "--strategy=ddp"});
+  EXPECT_THAT(both.out, AllOf(HasSubstr("\nWhy: a.json: ddp on 2 devices"),
+                              HasSubstr("\nWhy: b.json: ddp on 2 devices")));
+}
+
 TEST_F(Show, WritesAFileAndNeverOverOne) {
   ASSERT_EQ(show({"--format=json", "-o", "out.json"}).exit_code, 0);
   EXPECT_EQ(nlohmann::json::parse(program.read("out.json")).size(), 6u);

@@ -79,6 +79,7 @@ std::vector<std::string> trace_problems(const json& trace) {
   long long now_ns = std::numeric_limits<long long>::min();
   for (const json& event : events) {
     if (event["ph"] == "M") continue;
+    if (ns(event["ts"]) < 0) problems.push_back("before time 0: " + event.dump());
     if (ns(event["ts"]) < now_ns) problems.push_back("out of order: " + event.dump());
     now_ns = ns(event["ts"]);
     if (event["ph"] != "X" || category_of(event) == "epoch") continue;

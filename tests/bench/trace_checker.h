@@ -10,9 +10,9 @@
 
 namespace ddpbench::test {
 
-// Problems of Chrome trace events: an event out of order, one that overlaps another of its thread
-// without lying within it, one outside every step of its process, a thread or process without a
-// name. Empty: none.
+// Problems of Chrome trace events: an event before time 0 (which Perfetto drops) or out of order,
+// one that overlaps another of its thread without lying within it, one outside every step of its
+// process, a thread or process without a name. Empty: none.
 std::vector<std::string> trace_problems(const nlohmann::json& trace);
 
 // The number of events of `category` in `process` whose name begins with `name`.

@@ -10,6 +10,7 @@
 #include "reports/html/markup.h"
 #include "reports/html/numbers.h"
 #include "tests/html/sample_pages.h"
+#include "tests/reports/sample_report.h"
 
 namespace ddpbench::report {
 namespace {
@@ -119,6 +120,29 @@ TEST(HtmlPageTest, NothingInAReportIsMarkup) {
   EXPECT_EQ(occurrences(page, "<!--"), 0U);
   const auto forbidden = [](char c) { return c >= 0 && c < ' ' && c != '\n' && c != '\t'; };
   EXPECT_EQ(std::ranges::count_if(page, forbidden), 0);
+}
+
+TEST(HtmlPageTest, TellsCellsAndRepetitionsOfASweepApart) {
+  HtmlInput input{{"sweep.json"}, {test::sample_report()}};
+  Report& report = input.reports[0];
+  const report::Run run = report.runs[1];
+  report.runs.clear();
+  for (const int batch : {32, 64}) {
+    for (int repetition = 0; repetition < 3; ++repetition) {
+      report.runs.push_back(run);
+      report.runs.back().repetition = repetition;
+      report.runs.back().per_device_batch_size = batch;
+    }
+  }
+  const std::string page = html_page(input);
+  for (const char* batch : {"32", "64"}) {
+    for (const char* repetition : {"1", "2", "3"}) {
+      EXPECT_THAT(page, HasSubstr(std::string("dp on 2 devices (batch ") + batch +
+                                  "), repetition " + repetition));
+    }
+    EXPECT_THAT(page, HasSubstr(std::string("<h3>dp on 2 devices (batch ") + batch + ")"));
+  }
+  EXPECT_THAT(page, Not(HasSubstr("repetition 0")));
 }
 
 TEST(HtmlPageTest, RunsThatAllFailedAreAPageToo) {

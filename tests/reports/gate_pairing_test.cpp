@@ -53,7 +53,7 @@ TEST_P(GateMismatch, IsRefusedWithBothValuesUnlessAllowed) {
   GateOptions options;
   options.allow_mismatch = {GetParam().key};
   const GateResult result = check_one(fresh, base, options);
-  EXPECT_EQ(result.verdict, Verdict::pass);
+  EXPECT_EQ(result.verdict, GateVerdict::pass);
   EXPECT_THAT(result.pairs.at(0).notes, Contains(HasSubstr("differs, as allowed")));
 }
 
@@ -102,13 +102,13 @@ TEST(GatePairing, DoesNotCompareLossesOfDifferentAmountsOfTraining) {
     run.step.count = 9;
     run.epochs.back().train_loss *= 3;
   });
-  EXPECT_EQ(check_one(fresh, gate_report(steady()), options).verdict, Verdict::pass);
+  EXPECT_EQ(check_one(fresh, gate_report(steady()), options).verdict, GateVerdict::pass);
 }
 
 TEST(GatePairing, TakesASettingThatOneSideDidNotRecordForEqual) {
   const Report fresh = with_runs(
       gate_report(steady()), [](report::Run& run) { run.strategy_options["new_option"] = "1"; });
-  EXPECT_EQ(check_one(fresh, gate_report(steady())).verdict, Verdict::pass);
+  EXPECT_EQ(check_one(fresh, gate_report(steady())).verdict, GateVerdict::pass);
 }
 
 TEST(GatePairing, ListsWhatHasNoCounterpart) {
@@ -141,7 +141,7 @@ TEST(GatePairing, TakesSeveralFilesForRepetitions) {
   }
   const GateResult result = check_reports(fresh, base, {});
   EXPECT_EQ(result.pairs.at(0).fresh_repetitions, 5u);
-  EXPECT_EQ(result.verdict, Verdict::regressed);
+  EXPECT_EQ(result.verdict, GateVerdict::regressed);
 }
 
 // A sweep over batch sizes: cells of equal settings find each other and never mix.
@@ -153,7 +153,7 @@ TEST(GatePairing, KeepsTheCellsOfASweepApart) {
   });
   const Report fresh[] = {large, small}, base[] = {small, large};
   const GateResult result = check_reports(fresh, base, {});
-  EXPECT_EQ(result.verdict, Verdict::pass);
+  EXPECT_EQ(result.verdict, GateVerdict::pass);
   ASSERT_EQ(result.pairs.size(), 2u);
   EXPECT_EQ(result.pairs[0].setting, "global_batch_size=256, per_device_batch_size=128");
   EXPECT_EQ(result.pairs[0].fresh_repetitions, 5u);
@@ -184,14 +184,14 @@ TEST(GateHealth, FlagsARunThatFailsNow) {
   Report fresh = gate_report(steady());
   fail(fresh.runs[2]);
   const GateResult result = check_one(fresh, gate_report(steady()));
-  EXPECT_EQ(result.verdict, Verdict::regressed);
+  EXPECT_EQ(result.verdict, GateVerdict::regressed);
   EXPECT_EQ(result.pairs[0].fresh_repetitions, 4u);
   EXPECT_THAT(result.pairs[0].notes,
               Contains(AllOf(HasSubstr("1 of 5"), HasSubstr("killed by SIGKILL"))));
   // All of them: no figures, the same verdict.
   for (report::Run& run : fresh.runs) fail(run);
   const GateResult all = check_one(fresh, gate_report(steady()));
-  EXPECT_EQ(all.verdict, Verdict::regressed);
+  EXPECT_EQ(all.verdict, GateVerdict::regressed);
   EXPECT_THAT(all.pairs[0].figures, IsEmpty());
 }
 
@@ -199,7 +199,7 @@ TEST(GateHealth, IsInconclusiveWhereTheBaselineFailedAtTimesToo) {
   Report fresh = gate_report(steady()), base = gate_report(steady());
   fail(fresh.runs[2]);
   fail(base.runs[0]);
-  EXPECT_EQ(check_one(fresh, base).verdict, Verdict::inconclusive);
+  EXPECT_EQ(check_one(fresh, base).verdict, GateVerdict::inconclusive);
 }
 
 TEST(GateHealth, FlagsAVerificationThatFailsNow) {
@@ -207,7 +207,7 @@ TEST(GateHealth, FlagsAVerificationThatFailsNow) {
   fresh.runs[0].verification.status = "failed";
   fresh.runs[0].verification.reason = "fc1 differs";
   const GateResult result = check_one(fresh, gate_report(steady()));
-  EXPECT_EQ(result.verdict, Verdict::regressed);
+  EXPECT_EQ(result.verdict, GateVerdict::regressed);
   EXPECT_THAT(result.pairs[0].notes, Contains(HasSubstr("fc1 differs")));
 }
 
@@ -217,19 +217,19 @@ TEST(GateHealth, NeverPassesWhatWasSkippedInterruptedOrNotVerified) {
     Report fresh = base;
     fresh.runs[4].status = status;
     fresh.runs[4].reason = "no device";
-    EXPECT_EQ(check_one(fresh, base).verdict, Verdict::inconclusive);
+    EXPECT_EQ(check_one(fresh, base).verdict, GateVerdict::inconclusive);
   }
   Report fresh = base;
   for (report::Run& run : fresh.runs) run.verification.status = "off";
-  EXPECT_EQ(check_one(fresh, base).verdict, Verdict::inconclusive);
-  EXPECT_EQ(check_one(fresh, fresh).verdict, Verdict::pass);
-  EXPECT_EQ(check_one(base, fresh).verdict, Verdict::pass);
+  EXPECT_EQ(check_one(fresh, base).verdict, GateVerdict::inconclusive);
+  EXPECT_EQ(check_one(fresh, fresh).verdict, GateVerdict::pass);
+  EXPECT_EQ(check_one(base, fresh).verdict, GateVerdict::pass);
 }
 
 TEST(GateHealth, StillFlagsWhatIsSlowerAmongRunsThatWereInterrupted) {
   Report fresh = gate_report(steady(1.2));
   fresh.runs[4].status = Status::interrupted;
-  EXPECT_EQ(check_one(fresh, gate_report(steady())).verdict, Verdict::regressed);
+  EXPECT_EQ(check_one(fresh, gate_report(steady())).verdict, GateVerdict::regressed);
 }
 
 // Nothing to hold a new run against is no verdict, but is not silent either.
@@ -241,7 +241,7 @@ TEST(GateHealth, ListsPairsWhoseBaselineFailed) {
   fresh.runs.push_back(test::gate_run(0.02));
   fresh.runs.back().world_size = 4;
   const GateResult result = check_one(fresh, base);
-  EXPECT_EQ(result.verdict, Verdict::pass);
+  EXPECT_EQ(result.verdict, GateVerdict::pass);
   ASSERT_EQ(result.uncompared.size(), 1u);
   EXPECT_THAT(result.uncompared[0].reason,
               AllOf(HasSubstr("killed by SIGKILL"), HasSubstr("the new runs have")));
@@ -258,7 +258,7 @@ TEST(GateHealth, FindsTheCounterpartOfASkippedRun) {
   skipped.device = "cpu";
   fresh.runs = {skipped};
   const GateResult result = check_one(fresh, gate_report(steady()));
-  EXPECT_EQ(result.verdict, Verdict::inconclusive);
+  EXPECT_EQ(result.verdict, GateVerdict::inconclusive);
   EXPECT_EQ(result.pairs.at(0).key.backend, "ring");
   EXPECT_THAT(result.pairs[0].notes, Contains(HasSubstr("no CUDA device is here")));
 }
@@ -267,10 +267,10 @@ TEST(GateHealth, DoesNotPassAReportThatWasInterruptedBeforeItWasThrough) {
   Report fresh = gate_report(steady()), base = gate_report(steady());
   base.runs.push_back(test::gate_run(0.02));
   base.runs.back().world_size = 4;
-  EXPECT_EQ(check_one(fresh, base).verdict, Verdict::pass);
+  EXPECT_EQ(check_one(fresh, base).verdict, GateVerdict::pass);
   fresh.status = Status::interrupted;
-  EXPECT_EQ(check_one(fresh, base).verdict, Verdict::inconclusive);
-  EXPECT_EQ(check_one(fresh, gate_report(steady())).verdict, Verdict::pass);
+  EXPECT_EQ(check_one(fresh, base).verdict, GateVerdict::inconclusive);
+  EXPECT_EQ(check_one(fresh, gate_report(steady())).verdict, GateVerdict::pass);
 }
 
 TEST(GateHealth, MarksPlantedFaults) {

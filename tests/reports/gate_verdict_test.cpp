@@ -23,48 +23,48 @@ using testing::HasSubstr;
 TEST(Gate, PassesRepetitionsThatDifferByNoiseOnly) {
   const GateResult result =
       check_one(gate_report({0.0201, 0.0199, 0.0200, 0.0203, 0.0198}), gate_report(steady()));
-  EXPECT_EQ(result.verdict, Verdict::pass);
+  EXPECT_EQ(result.verdict, GateVerdict::pass);
   EXPECT_EQ(result.pairs.at(0).base_repetitions, 5u);
   EXPECT_EQ(result.pairs.at(0).figures.size(), 6u);
 }
 
 TEST(Gate, FlagsASlowdownBeyondTheMinimumEffect) {
   const GateResult result = check_one(gate_report(steady(1.10)), gate_report(steady()));
-  EXPECT_EQ(result.verdict, Verdict::regressed);
+  EXPECT_EQ(result.verdict, GateVerdict::regressed);
   const FigureVerdict& step = figure_of(result, "median_step_s");
-  EXPECT_EQ(step.verdict, Verdict::regressed);
+  EXPECT_EQ(step.verdict, GateVerdict::regressed);
   EXPECT_NEAR(*step.change, 0.10, 1e-9);
   EXPECT_LT(*step.change_low, 0.10);
   EXPECT_GT(*step.change_high, 0.10);
   EXPECT_LT(*step.p_worse, 0.001);
   EXPECT_NEAR(*step.noise, 0.0114, 0.0002);
-  EXPECT_EQ(figure_of(result, "samples_per_s").verdict, Verdict::regressed);
-  EXPECT_EQ(figure_of(result, "peak_bytes").verdict, Verdict::pass);
+  EXPECT_EQ(figure_of(result, "samples_per_s").verdict, GateVerdict::regressed);
+  EXPECT_EQ(figure_of(result, "peak_bytes").verdict, GateVerdict::pass);
 }
 
 TEST(Gate, PassesASignificantSlowdownBelowTheMinimumEffect) {
   const GateResult result = check_one(gate_report(steady(1.03)), gate_report(steady()));
   EXPECT_LT(*figure_of(result, "median_step_s").p_worse, 0.05);
-  EXPECT_EQ(result.verdict, Verdict::pass);
+  EXPECT_EQ(result.verdict, GateVerdict::pass);
 }
 
 TEST(Gate, FlagsItWhenLessIsAllowed) {
   GateOptions options;
   options.max_slowdown = 0.02;
   const GateResult result = check_one(gate_report(steady(1.03)), gate_report(steady()), options);
-  EXPECT_EQ(result.verdict, Verdict::regressed);
+  EXPECT_EQ(result.verdict, GateVerdict::regressed);
 }
 
 TEST(Gate, CallsASpeedUpAnImprovement) {
   const GateResult result = check_one(gate_report(steady(0.9)), gate_report(steady()));
-  EXPECT_EQ(result.verdict, Verdict::improved);
+  EXPECT_EQ(result.verdict, GateVerdict::improved);
   EXPECT_LT(*figure_of(result, "median_step_s").change, 0);
 }
 
 TEST(Gate, IsInconclusiveWhenNoiseHidesTwiceTheMinimumEffect) {
   const GateResult result = check_one(gate_report({0.018, 0.022, 0.020, 0.024, 0.0165}),
                                       gate_report({0.017, 0.0215, 0.0205, 0.023, 0.018}));
-  EXPECT_EQ(result.verdict, Verdict::inconclusive);
+  EXPECT_EQ(result.verdict, GateVerdict::inconclusive);
   const FigureVerdict& step = figure_of(result, "median_step_s");
   ASSERT_TRUE(step.repetitions_needed);
   EXPECT_GT(*step.repetitions_needed, 20);
@@ -74,7 +74,7 @@ TEST(Gate, IsInconclusiveWhenNoiseHidesTwiceTheMinimumEffect) {
 TEST(Gate, SaysWhenNoReasonableNumberOfRepetitionsWouldDecide) {
   const GateResult result =
       check_one(gate_report({0.002, 2, 0.02, 40}), gate_report({0.003, 3, 0.01, 60}));
-  EXPECT_EQ(result.verdict, Verdict::inconclusive);
+  EXPECT_EQ(result.verdict, GateVerdict::inconclusive);
   EXPECT_FALSE(figure_of(result, "median_step_s").repetitions_needed);
   EXPECT_THAT(figure_of(result, "median_step_s").note, HasSubstr("1000"));
 }
@@ -82,14 +82,14 @@ TEST(Gate, SaysWhenNoReasonableNumberOfRepetitionsWouldDecide) {
 TEST(Gate, PassesEqualValuesWithoutVariance) {
   for (const std::size_t repetitions : {1u, 2u, 5u}) {
     const Report report = gate_report(std::vector<double>(repetitions, 0.02));
-    EXPECT_EQ(check_one(report, report).verdict, Verdict::pass) << repetitions;
+    EXPECT_EQ(check_one(report, report).verdict, GateVerdict::pass) << repetitions;
   }
 }
 
 TEST(Gate, DecidesWithoutATestWhereNothingVaries) {
   const Report base = gate_report({0.02, 0.02, 0.02});
-  EXPECT_EQ(check_one(gate_report({0.022, 0.022, 0.022}), base).verdict, Verdict::regressed);
-  EXPECT_EQ(check_one(gate_report({0.0208, 0.0208, 0.0208}), base).verdict, Verdict::pass);
+  EXPECT_EQ(check_one(gate_report({0.022, 0.022, 0.022}), base).verdict, GateVerdict::regressed);
+  EXPECT_EQ(check_one(gate_report({0.0208, 0.0208, 0.0208}), base).verdict, GateVerdict::pass);
   EXPECT_EQ(check_one(gate_report({0.0208, 0.0208, 0.0208}), base).tests, 0u);
 }
 
@@ -97,7 +97,7 @@ TEST(Gate, DoesNotLetOneDisturbedRepetitionHideASlowdown) {
   std::vector<double> disturbed = steady();
   disturbed[2] *= 1.6;
   const GateResult result = check_one(gate_report(steady(1.12)), gate_report(disturbed));
-  EXPECT_EQ(result.verdict, Verdict::regressed);
+  EXPECT_EQ(result.verdict, GateVerdict::regressed);
   EXPECT_EQ(figure_of(result, "median_step_s").outliers, 1);
   EXPECT_THAT(result.pairs[0].notes, Contains(HasSubstr("far from the others")));
 }
@@ -107,11 +107,11 @@ TEST(Gate, FlagsMemoryOfTheLargestDevice) {
   for (report::Run& run : fresh.runs)
     run.devices[1].peak_bytes = run.devices[0].peak_bytes * 11 / 10;
   const GateResult result = check_one(fresh, gate_report(steady()));
-  EXPECT_EQ(figure_of(result, "peak_bytes").verdict, Verdict::regressed);
-  EXPECT_EQ(result.verdict, Verdict::regressed);
+  EXPECT_EQ(figure_of(result, "peak_bytes").verdict, GateVerdict::regressed);
+  EXPECT_EQ(result.verdict, GateVerdict::regressed);
   fresh = gate_report(steady());
   for (report::Run& run : fresh.runs) run.devices[1].peak_bytes = run.devices[0].peak_bytes;
-  EXPECT_EQ(check_one(fresh, gate_report(steady())).verdict, Verdict::pass);
+  EXPECT_EQ(check_one(fresh, gate_report(steady())).verdict, GateVerdict::pass);
 }
 
 TEST(Gate, FlagsALossThatRoseAndAnAccuracyThatFell) {
@@ -121,8 +121,8 @@ TEST(Gate, FlagsALossThatRoseAndAnAccuracyThatFell) {
     run.epochs.back().test_accuracy = Figure::of(0.97);
   }
   const GateResult result = check_one(fresh, gate_report(steady()));
-  EXPECT_EQ(figure_of(result, "final_train_loss").verdict, Verdict::regressed);
-  EXPECT_EQ(figure_of(result, "final_test_accuracy").verdict, Verdict::regressed);
+  EXPECT_EQ(figure_of(result, "final_train_loss").verdict, GateVerdict::regressed);
+  EXPECT_EQ(figure_of(result, "final_test_accuracy").verdict, GateVerdict::regressed);
   EXPECT_NEAR(*figure_of(result, "final_test_accuracy").change, 0.0112, 1e-9);
 }
 
@@ -130,11 +130,11 @@ TEST(Gate, FlagsTrainingThatDiverges) {
   Report fresh = gate_report(steady());
   fresh.runs[3].epochs.back().train_loss = std::numeric_limits<double>::quiet_NaN();
   const GateResult result = check_one(fresh, gate_report(steady()));
-  EXPECT_EQ(figure_of(result, "final_train_loss").verdict, Verdict::regressed);
+  EXPECT_EQ(figure_of(result, "final_train_loss").verdict, GateVerdict::regressed);
   EXPECT_THAT(figure_of(result, "final_train_loss").note, HasSubstr("1 of 5"));
   // The other way round there is nothing to hold the loss against.
   const GateResult back = check_one(gate_report(steady()), fresh);
-  EXPECT_EQ(back.verdict, Verdict::pass);
+  EXPECT_EQ(back.verdict, GateVerdict::pass);
   EXPECT_THAT(back.pairs[0].notes, Contains(HasSubstr("final loss not compared")));
 }
 
@@ -146,8 +146,8 @@ TEST(Gate, DoesNotLetANoisyTailAloneMakeAPairInconclusive) {
     base.runs[i].step.time_s->p95 = 0.02 * tails[4 - i] * 0.95;
   }
   const GateResult result = check_one(fresh, base);
-  EXPECT_EQ(figure_of(result, "p95_step_s").verdict, Verdict::inconclusive);
-  EXPECT_EQ(result.verdict, Verdict::pass);
+  EXPECT_EQ(figure_of(result, "p95_step_s").verdict, GateVerdict::inconclusive);
+  EXPECT_EQ(result.verdict, GateVerdict::pass);
 }
 
 // Two repetitions a side of a noisy machine: one alone is significant, among many pairs it is not.
@@ -185,7 +185,7 @@ TEST(GateWithOneRepetition, SaysSoAndJudgesByTheNoiseWithinTheRuns) {
     run.step.count = 200;
   }
   const GateResult result = check_one(fresh, base);
-  EXPECT_EQ(result.verdict, Verdict::regressed);
+  EXPECT_EQ(result.verdict, GateVerdict::regressed);
   EXPECT_THAT(result.pairs[0].notes, Contains(HasSubstr("one repetition a side")));
   // The same difference within runs as restless as that.
   for (Report* report : {&base, &fresh}) {
@@ -194,12 +194,12 @@ TEST(GateWithOneRepetition, SaysSoAndJudgesByTheNoiseWithinTheRuns) {
       run.step.samples_s[i] *= 1 + 0.2 * std::sin(static_cast<double>(i) / 20);
     }
   }
-  EXPECT_EQ(check_one(fresh, base).verdict, Verdict::inconclusive);
+  EXPECT_EQ(check_one(fresh, base).verdict, GateVerdict::inconclusive);
 }
 
 TEST(GateWithOneRepetition, IsInconclusiveWithTooFewStepsToKnowTheNoise) {
   const GateResult result = check_one(gate_report({0.024}), gate_report({0.02}));
-  EXPECT_EQ(result.verdict, Verdict::inconclusive);
+  EXPECT_EQ(result.verdict, GateVerdict::inconclusive);
   EXPECT_FALSE(figure_of(result, "median_step_s").p_worse);
   EXPECT_THAT(figure_of(result, "median_step_s").note, HasSubstr("too few steps"));
   EXPECT_TRUE(figure_of(result, "median_step_s").repetitions_needed);
@@ -209,12 +209,12 @@ TEST(GateWithOneRepetition, IsInconclusiveWhereStepsTakeNoTime) {
   report::Report fresh = gate_report({0.024}), base = gate_report({0.02});
   fresh.runs[0].step.samples_s.assign(100, 0.0);
   base.runs[0].step.samples_s.assign(100, 0.02);
-  EXPECT_EQ(check_one(fresh, base).verdict, Verdict::inconclusive);
+  EXPECT_EQ(check_one(fresh, base).verdict, GateVerdict::inconclusive);
 }
 
 TEST(GateWithOneRepetition, OfOneSideUsesTheNoiseOfTheOther) {
   const GateResult result = check_one(gate_report({0.026}), gate_report(steady()));
-  EXPECT_EQ(result.verdict, Verdict::regressed);
+  EXPECT_EQ(result.verdict, GateVerdict::regressed);
   EXPECT_THAT(result.pairs[0].notes, Contains(HasSubstr("only one repetition of the new runs")));
 }
 

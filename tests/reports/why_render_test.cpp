@@ -1,0 +1,124 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Verdicts in reports and as text.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "reports/report_reader.h"
+#include "reports/table/table_warnings.h"
+#include "tests/reports/schema_validator.h"
+#include "tests/reports/why_support.h"
+
+namespace ddpbench::report {
+namespace {
+
+TEST(FillWhy, IsWrittenReadAndValid) {
+  const Step step = {.comm = 40, .exposed = 30};
+  Report report = report_of(make_run("ddp", {step, step}));
+  fill_why(report);
+  EXPECT_FALSE(report.runs[0].why);
+  ASSERT_TRUE(report.runs[1].why);
+  EXPECT_EQ(report.runs[1].why->cause, "slow_link");
+  const nlohmann::ordered_json document = to_json(report);
+  const auto errors =
+      ddpbench::test::schema_errors(nlohmann::json(document), DDPBENCH_REPORT_SCHEMA);
+  EXPECT_TRUE(errors.empty()) << errors.front();
+  const Report again = parse_report(document.dump(), "memory");
+  ASSERT_TRUE(again.runs[1].why);
+  EXPECT_EQ(again.runs[1].why->sentence, report.runs[1].why->sentence);
+  EXPECT_EQ(to_json(again), document);
+}
+
+TEST(RenderWhy, ExplainsTheMedianRepetitionWithinTheWidth) {
+  std::vector<report::Run> runs;
+  for (const double exposed : {30.0, 20.0, 90.0}) {
+    const Step step = {.comm = 95, .exposed = exposed};
+    runs.push_back(make_run("ddp", {step, step}));
+    runs.back().repetition = static_cast<int>(runs.size()) - 1;
+  }
+  Report report = report_of(runs[0]);
+  report.runs.insert(report.runs.end(), runs.begin() + 1, runs.end());
+  const std::string text = render_why(report, 60);
+  EXPECT_EQ(text.find("Why: ddp on 2 devices:"), 0u) << text;
+  EXPECT_EQ(text.find("Why:", 1), std::string::npos) << text;
+  EXPECT_SAYS(render_why(report, 0), "(30.0 ms of 49.2 ms)");
+  std::size_t begin = 0;
+  for (std::size_t end = 0; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    EXPECT_LE(end - begin, 60u) << text;
+  }
+}
+
+TEST(RenderWhy, TellsSettingsOfOneStrategyApart) {
+  const Step step = {.comm = 95, .exposed = 30};
+  const report::Run run = make_run("ddp", {step, step});
+  Report report = report_of(run);
+  report.runs.push_back(run);
+  report.runs[report.runs.size() - 2].strategy_options["bucket_cap_mb"] = "1";
+  report.runs.back().strategy_options["bucket_cap_mb"] = "25";
+  const std::string text = render_why(report, 0);
+  EXPECT_SAYS(text, "ddp on 2 devices (bucket_cap_mb=1):");
+  EXPECT_SAYS(text, "ddp on 2 devices (bucket_cap_mb=25):");
+}
+
+TEST(RenderWhy, TellsTheServersApart) {
+  const Step step = {.comm = 95, .exposed = 30};
+  report::Run run = make_run("ps", {step, step});
+  run.servers = 1;
+  Report report = report_of(run);
+  report.runs.push_back(run);
+  report.runs.back().servers = 2;
+  const std::string text = render_why(report, 0);
+  EXPECT_SAYS(text, "Why: ps on 2 devices and 1 server: ");
+  EXPECT_SAYS(text, "Why: ps on 2 devices and 2 servers: ");
+}
+
+TEST(RenderWhy, SaysNothingOfTuning) {
+  const Step step = {.comm = 95, .exposed = 30};
+  Report report = report_of(make_run("ddp", {step, step}));
+  EXPECT_NE(render_why(report, 0), "");
+  report.tune.emplace();
+  EXPECT_EQ(render_why(report, 0), "");
+  fill_why(report);
+  EXPECT_FALSE(report.runs[1].why);
+}
+
+TEST(RenderWhy, ExplainsTheRowsThatAreShownAlone) {
+  const Step step = {.comm = 95, .exposed = 30};
+  const Report report = report_of(make_run("ddp", {step, step}));
+  std::vector<RunRow> rows = all_runs(report);
+  std::erase_if(rows, [](const RunRow& row) { return row.run->strategy != "single"; });
+  EXPECT_EQ(render_why(rows, {}, 0), "");
+  rows = all_runs(report);
+  rows.erase(rows.begin());  // the baseline is not shown, but there
+  const std::string text = render_why(rows, {}, 0);
+  EXPECT_EQ(text.find("Why: ddp on 2 devices:"), 0u) << text;
+  EXPECT_FALSE(says(text, "compared with nothing")) << text;
+}
+
+TEST(RenderWhy, NamesTheFileAndComparesWithTheBorrowedBaseline) {
+  const Step step = {.comm = 95, .exposed = 30};
+  const Report whole = report_of(make_run("ddp", {step, step}));
+  Report part = whole;
+  part.runs.erase(part.runs.begin());
+  fill_scaling(part);
+  std::vector<ReportFile> files = {{"part.json", part}, {"runs/whole.json", whole}};
+  EXPECT_SAYS(render_why(files[0].report, 0), "compared with nothing");
+  complete_scaling(files);
+  ASSERT_EQ(files[0].report.runs[0].scaling->baseline, "single of runs/whole.json");
+  const std::string text = render_why(all_runs(files), files, 0);
+  EXPECT_SAYS(text, "Why: part.json: ddp on 2 devices: exposed all-reduce");
+  EXPECT_SAYS(text, "Why: whole.json: ddp on 2 devices: exposed all-reduce");
+  EXPECT_FALSE(says(text, "compared with nothing")) << text;
+}
+
+TEST(WarningLines, NameTheFileOfSeveral) {
+  Report report = test::sample_report();
+  report.runs[0].step.warmup_steady = false;
+  EXPECT_SAYS(warning_lines(report, 0), "warning: in 1 of 6 runs");
+  EXPECT_SAYS(warning_lines(report, 0, "a.json"), "warning: a.json: in 1 of 6 runs");
+}
+
+}  // namespace
+}  // namespace ddpbench::report
