@@ -382,7 +382,7 @@ int JoinedWorld::write(const launch::SuperviseResult& result) {
   report_.status = run.status;
   report_.error = run.error;
   report_.runs.push_back(std::move(run));
-  finish_report(report_, trace_, options_, file_);
+  finish_report(report_, {&trace_, report_.runs.size()}, options_, file_);
   if (report_.status != report::Status::failed || result.failure) return 0;
   fmt::print(stderr, "ddpbench: {}\n", report_.error->message);
   return 1;  // what the ranks left is not what it should be
