@@ -112,6 +112,12 @@ TEST(OptionLayers, LimitsMustNotBeBelowWhatTheyLimit) {
   EXPECT_EQ(options_of({"--repetitions=100"}).repetitions, 100);      // no limit without --until-ci
 }
 
+TEST(OptionLayers, ATraceIsNoReport) {
+  EXPECT_THAT(refusal({"--trace=r.json", "--json=r.json"}), HasSubstr("--json both name r.json"));
+  EXPECT_THAT(refusal({"--trace=r.json", "--resume=r.json"}),
+              HasSubstr("--resume both name r.json"));
+}
+
 TEST(OptionLayers, SavedWeightsNeedOneRun) {
   EXPECT_THAT(refusal({"--save-model=m.safetensors", "--batch-size=8,16"}), HasSubstr("2 runs"));
   EXPECT_THAT(refusal({"--save-model=m.safetensors", "--until-ci=2%"}), HasSubstr("several runs"));
