@@ -64,8 +64,8 @@ std::vector<std::string> cell_names(const Report& report) {
   std::vector<std::string> names = series_names(firsts);
   for (std::size_t i = 0; i < names.size(); ++i) {
     const Run& run = *firsts[i].run;
-    names[i].insert(run.strategy.size(), fmt::format(" on {} device{}", run.world_size,
-                                                     run.world_size == 1 ? "" : "s"));
+    names[i].insert(run.strategy.size(),
+                    fmt::format(" on {} device{}", run.world_size, run.world_size == 1 ? "" : "s"));
     names[i] = printable(names[i]);
   }
   return names;
@@ -81,9 +81,9 @@ std::string cell_lines(const Report& report, std::size_t width) {
   const bool too_few = std::ranges::any_of(
       report.cells, [](const CellSummary& cell) { return !cell.ci_width_ratio.value; });
   if (too_few) {
-    text += wrap(fmt::format("a 95 % interval of the median needs {} timed repetitions",
-                             kFewestForInterval),
-                 width, 4);
+    text += wrap(
+        fmt::format("a 95 % interval of the median needs {} timed repetitions", kFewestForInterval),
+        width, 4);
   }
   return text;
 }
