@@ -18,6 +18,7 @@
 #include "bench/data_places.h"
 #include "bench/interrupt.h"
 #include "bench/launch_run.h"
+#include "bench/machine_snapshot.h"
 #include "bench/rank_main.h"
 #include "bench/rank_session.h"
 #include "bench/report_output.h"
@@ -26,6 +27,7 @@
 #include "bench/run_trace.h"
 #include "kernels/runtime/error.h"
 #include "parallel/comm/store.h"
+#include "reports/conditions.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -85,6 +87,23 @@ RunCell joined_cell(const Options& options, int processes) {
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// Other ranks are no children of this one: what they used is not known here, and must not count as
+// load of somebody else.
+void fill_joined_conditions(report::Run& run, report::MachineSnapshot before, int processes) {
+  if (processes > 1) {
+    before.own_busy_s.reset();
+    before.own_major_page_faults.reset();
+    before.own_involuntary_switches.reset();
+  }
+  report::fill_conditions(run, before, take_machine_snapshot());
+  if (processes == 1) return;
+  const auto unknown =
+      report::Figure::missing("a launcher started the ranks, and only rank 0's own use is known");
+  run.conditions->other_load_ratio = unknown;
+  run.conditions->major_page_faults = unknown;
+  run.conditions->involuntary_context_switches = unknown;
 }
 
 // While it lives, an interrupt ends what this rank waits for in `world` (which may be null).
@@ -147,6 +166,7 @@ class JoinedWorld {
   ReportOutput file_;
   report::Report report_;
   report::Trace trace_;
+  std::optional<report::MachineSnapshot> before_;  // rank 0, when training begins
   RunSpec spec_;
   nn::ModelSpec model_;
   std::unique_ptr<comm::TcpStoreServer> server_;
@@ -272,6 +292,7 @@ int JoinedWorld::train() {
   inputs.reference = reference_ ? &*reference_ : nullptr;
   inputs.interrupted = interrupt_requested;
   if (is_first()) {
+    before_ = take_machine_snapshot();
     fmt::print("{}\n", data_note(spec_.dataset, options_));
     if (!options_.quiet) fmt::print("{}\n", spec_.title);
   }
@@ -379,10 +400,11 @@ int JoinedWorld::write(const launch::SuperviseResult& result) {
   if (!options_.trace_path.empty()) add_run(trace_, spec_, channels_);
   if (startup_s_ > 0) run.time.startup_s = report::Figure::of(startup_s_);
   run.time.total_s = report::Figure::of(seconds_since(begin_));
+  if (before_) fill_joined_conditions(run, *before_, environment_.world_size);
   report_.status = run.status;
   report_.error = run.error;
   report_.runs.push_back(std::move(run));
-  finish_report(report_, trace_, options_, file_);
+  finish_report(report_, {&trace_, report_.runs.size()}, options_, file_);
   if (report_.status != report::Status::failed || result.failure) return 0;
   fmt::print(stderr, "ddpbench: {}\n", report_.error->message);
   return 1;  // what the ranks left is not what it should be

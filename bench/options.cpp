@@ -11,6 +11,7 @@
 #include "bench/option_value.h"
 #include "bench/sweep_plan.h"
 #include "kernels/runtime/error.h"
+#include "reports/repetitions.h"
 
 namespace ddpbench::bench {
 
@@ -23,6 +24,8 @@ void check_trace(const Options& options) {
         fmt::format("--trace={}: --observe=off leaves nothing to trace", options.trace_path));
   if (options.trace_path == options.json_path)
     throw ConfigError(fmt::format("--trace and --json both name {}", options.trace_path));
+  if (options.trace_path == options.resume_path)
+    throw ConfigError(fmt::format("--trace and --resume both name {}", options.trace_path));
 }
 
 void check_saving(const Options& options) {
@@ -57,6 +60,11 @@ void check_limits(const Options& options) {
   if (options.until_ci && options.max_repetitions < options.repetitions)
     throw ConfigError(fmt::format("--max-repetitions={} is below --repetitions={}.",
                                   options.max_repetitions, options.repetitions));
+  if (options.until_ci && options.max_repetitions < report::kFewestForInterval)
+    throw ConfigError(fmt::format(
+        "--max-repetitions={} leaves --until-ci={}% no interval to look at: a 95 % interval of the "
+        "median needs {} repetitions. Allow at least so many, or give --repetitions alone.",
+        options.max_repetitions, options.until_ci->value, report::kFewestForInterval));
 }
 
 }  // namespace

@@ -49,13 +49,34 @@ void check_output_file(const std::string& path, const char* option, bool force) 
   }
 }
 
+void save_trace(const RunsTrace& trace, std::size_t runs, const Options& options) {
+  if (trace.runs == 0) {
+    fmt::print("trace: none of the runs was made now; {} is left as it was\n", options.trace_path);
+    return;
+  }
+  write_trace(*trace.trace, options);
+  std::string part;
+  if (trace.runs < runs) {
+    part = fmt::format(" ({} of {} runs; the others were {})", trace.runs, runs,
+                       options.resume_path.empty() ? "not started" : "made before --resume");
+  }
+  fmt::print("trace: {}{}\n", options.trace_path, part);
+}
+
+// Whether both name the one file, in whatever words.
+bool is_same_file(const std::string& a, const std::string& b) {
+  std::error_code error;
+  return std::filesystem::equivalent(a, b, error);
+}
+
 }  // namespace
 
 ReportOutput::ReportOutput(const Options& options)
     : path_(options.json_path), replace_(options.force) {
-  if (path_.empty() && !options.resume_path.empty()) {
-    path_ = options.resume_path;
-    replace_ = true;  // what is written holds what was read
+  if (!options.resume_path.empty()) {
+    if (path_.empty()) path_ = options.resume_path;
+    // What is written holds what was read.
+    if (is_same_file(path_, options.resume_path)) replace_ = true;
   }
   named_by_time_ = path_.empty();
   if (named_by_time_) path_ = default_report_path();
@@ -93,7 +114,7 @@ void complete_report(report::Report& report, const Options& options) {
   report::fill_cells(report, wanted ? std::optional(options.until_ci->value / 100) : std::nullopt);
 }
 
-void finish_report(report::Report& report, const report::Trace& trace, const Options& options,
+void finish_report(report::Report& report, const RunsTrace& trace, const Options& options,
                    ReportOutput& file) {
   complete_report(report, options);
   // The table first: whatever happens to the file, the results were seen.
@@ -103,10 +124,7 @@ void finish_report(report::Report& report, const report::Trace& trace, const Opt
   std::fflush(stdout);
   file.save(report);
   // The report is there already when the trace cannot be written.
-  if (!options.trace_path.empty()) {
-    write_trace(trace, options);
-    fmt::print("trace: {}\n", options.trace_path);
-  }
+  if (!options.trace_path.empty()) save_trace(trace, report.runs.size(), options);
   fmt::print("report: {}\n", file.path());
 }
 

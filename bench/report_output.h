@@ -4,6 +4,7 @@
 // The frame of a report that every command writes: where it goes, what it starts and ends with.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -38,8 +39,14 @@ report::Report begin_report(const Options& options, std::vector<std::string> arg
 // What is computed over all runs (scaling, cells), and the finishing time: now.
 void complete_report(report::Report& report, const Options& options);
 
-// Completes it, prints the table, writes it, with --trace also `trace`, and prints the paths.
-void finish_report(report::Report& report, const report::Trace& trace, const Options& options,
+struct RunsTrace {
+  const report::Trace* trace = nullptr;  // with runs > 0
+  std::size_t runs = 0;                  // of the report, that are in the trace
+};
+
+// Completes it, prints the table, writes it, with --trace also `trace`, and prints the paths. A
+// trace of no run is not written, so that it replaces none.
+void finish_report(report::Report& report, const RunsTrace& trace, const Options& options,
                    ReportOutput& file);
 
 // "2026-01-31T12:00:00Z", now.

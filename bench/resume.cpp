@@ -18,10 +18,10 @@ namespace {
 using Texts = std::map<std::string, std::string>;
 
 // Configuration keys that change which runs are made, or where files lie, but not what a run does.
-constexpr const char* kFree[] = {"/config",          "/json",        "/resume",  "/force",
-                                 "/quiet",           "/repetitions", "/order",   "/until_ci",
-                                 "/max_repetitions", "/max_minutes", "/dry_run", "/data_dir",
-                                 "/timeout"};
+constexpr const char* kFree[] = {"/config",          "/json",        "/resume",     "/force",
+                                 "/quiet",           "/repetitions", "/order",      "/until_ci",
+                                 "/max_repetitions", "/max_minutes", "/dry_run",    "/data_dir",
+                                 "/timeout",         "/trace",       "/trace_steps"};
 
 Texts config_texts(const report::Report& report) {
   Texts texts;

@@ -94,7 +94,10 @@ report::Run RunExecutor::run_spec(RunSpec& spec) {
   const launch::SuperviseResult result = launch_run(spec, channels, progress_);
   const report::MachineSnapshot after = take_machine_snapshot();
   report::Run run = collect_run(spec, channels, result);
-  if (!options_.trace_path.empty()) add_run(trace_, spec, channels);
+  if (!options_.trace_path.empty()) {
+    add_run(trace_, spec, channels);
+    ++traced_runs_;
+  }
   report::fill_conditions(run, before, after);
   run.time.total_s = report::Figure::of(seconds_since(begin));
   if (result.failure) {

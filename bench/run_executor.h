@@ -45,6 +45,7 @@ class RunExecutor {
   const std::vector<int>& exit_codes() const { return exit_codes_; }
   // With --trace: the first timed steps of the runs so far.
   const report::Trace& trace() const { return trace_; }
+  std::size_t traced_runs() const { return traced_runs_; }  // that are in it
 
  private:
   report::Run run_spec(RunSpec& spec);
@@ -63,6 +64,7 @@ class RunExecutor {
   std::map<ReferenceKey, ReferenceWeights> references_;
   std::vector<int> exit_codes_;
   report::Trace trace_;
+  std::size_t traced_runs_ = 0;
 };
 
 }  // namespace ddpbench::bench

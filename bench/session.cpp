@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -23,6 +24,44 @@ std::optional<double> step_time(const report::Run& run) {
   if (run.status != report::Status::ok || !run.step.time_s) return std::nullopt;
   return run.step.time_s->median;
 }
+
+double clock_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Which cell earlier runs are of. Every cell is planned once, however many runs there are.
+class CellFinder {
+ public:
+  CellFinder(const std::vector<RunCell>& cells, const RunExecutor& executor, std::string path)
+      : path_(std::move(path)) {
+    for (const RunCell& cell : cells) {
+      planned_.emplace(report::cell_key(planned_run(executor.plan(cell))), planned_.size());
+    }
+  }
+
+  // Throws ConfigError when `run`, number `index` of the report, is of no cell or was found before.
+  Slot find(const report::Run& run, std::size_t index) {
+    const auto cell = planned_.find(report::cell_key(run));
+    if (cell == planned_.end()) {
+      throw ConfigError(
+          fmt::format("--resume={}: /runs/{} is none of the runs of this command", path_, index));
+    }
+    const Slot slot{cell->second, run.repetition};
+    const auto [earlier, added] = found_.emplace(slot, index);
+    if (!added) {
+      throw ConfigError(fmt::format(
+          "--resume={}: /runs/{} and /runs/{} are both repetition {} of the same run; remove one "
+          "of them",
+          path_, earlier->second, index, run.repetition));
+    }
+    return slot;
+  }
+
+ private:
+  std::string path_;
+  std::map<report::CellKey, std::size_t> planned_;
+  std::map<Slot, std::size_t> found_;
+};
 
 std::vector<std::size_t> all_of(std::size_t count) {
   std::vector<std::size_t> indices(count);
@@ -69,17 +108,14 @@ int Session::run() {
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     if (const auto step_s = step_time(report_.runs[i])) schedule.record(slots_[i], step_s);
   }
-  sweep(schedule);
+  if (sweep(schedule)) drop_unwanted();
   return finish();
 }
 
 bool Session::sweep(SweepSchedule& schedule) {
   catch_interrupts();
-  const auto begin = std::chrono::steady_clock::now();
-  const auto elapsed_s = [begin] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  };
-  while (const auto slot = schedule.next(elapsed_s())) {
+  const double begin_s = clock_s();
+  while (const auto slot = schedule.next(clock_s() - begin_s)) {
     RunCell cell = cells_[slot->cell];
     cell.repetition = slot->repetition;
     report::Run run = executor_->run(cell);
@@ -99,9 +135,11 @@ const report::Run* Session::find(Slot slot) const {
                             : &report_.runs[static_cast<std::size_t>(at - slots_.begin())];
 }
 
-// Keeps the runs of `earlier`; those that are not ok stay until they are made again.
+// Keeps the runs of `earlier`; those that are not ok stay until they are made again or the sweep
+// ends without them.
 void Session::adopt(report::Report earlier) {
   check_resumable(earlier, report_, options_.resume_path);
+  CellFinder cells(cells_, *executor_, options_.resume_path);
   for (std::size_t i = 0; i < earlier.runs.size(); ++i) {
     report::Run& run = earlier.runs[i];
     if (run.dataset_source != executor_->dataset().source) {
@@ -109,22 +147,15 @@ void Session::adopt(report::Report earlier) {
                                     run.dataset_source, executor_->dataset().source));
     }
     next_sequence_ = std::max(next_sequence_, run.sequence.value_or(static_cast<int>(i)) + 1);
-    const Slot slot{cell_of(run, i), run.repetition};
+    const Slot slot = cells.find(run, i);
     place(slot, std::move(run));
   }
+  first_sequence_ = next_sequence_;
   report_.started_at = earlier.started_at;
   const auto kept = std::ranges::count_if(
       report_.runs, [](const report::Run& run) { return step_time(run).has_value(); });
   fmt::print("resuming {}: {} of its {} runs are kept\n", options_.resume_path, kept,
              report_.runs.size());
-}
-
-std::size_t Session::cell_of(const report::Run& run, std::size_t index) const {
-  for (std::size_t c = 0; c < cells_.size(); ++c) {
-    if (report::same_cell(planned_run(executor_->plan(cells_[c])), run)) return c;
-  }
-  throw ConfigError(fmt::format("--resume={}: /runs/{} is none of the runs of this command",
-                                options_.resume_path, index));
 }
 
 void Session::place(Slot slot, report::Run run) {
@@ -135,6 +166,22 @@ void Session::place(Slot slot, report::Run run) {
   } else {
     slots_.insert(at, slot);
     report_.runs.insert(report_.runs.begin() + index, std::move(run));
+  }
+}
+
+// Earlier runs that are not ok and that a whole sweep did not make again: it is not about them, and
+// a report that says ok must not hold them.
+void Session::drop_unwanted() {
+  for (std::size_t i = slots_.size(); i-- > 0;) {
+    const report::Run& run = report_.runs[i];
+    const bool made_now = run.sequence.value_or(-1) >= first_sequence_;
+    if (made_now || run.status == report::Status::ok) continue;
+    RunCell cell = cells_[slots_[i].cell];
+    cell.repetition = slots_[i].repetition;
+    fmt::print("left out: {}, which was {} in {} and is not asked for now\n",
+               run_title(cell, options_), report::to_string(run.status), options_.resume_path);
+    report_.runs.erase(report_.runs.begin() + static_cast<std::ptrdiff_t>(i));
+    slots_.erase(slots_.begin() + static_cast<std::ptrdiff_t>(i));
   }
 }
 
@@ -155,6 +202,8 @@ void Session::settle(bool ended) {
 
 // A disk that is full now may not be at the end: the sweep goes on.
 void Session::save_partial() {
+  const double begin_s = clock_s();
+  if (!pace_.due(begin_s)) return;
   settle(false);
   complete_report(report_, options_);
   try {
@@ -163,11 +212,12 @@ void Session::save_partial() {
     if (!warned_) fmt::print(stderr, "ddpbench: {}; going on\n", error.what());
     warned_ = true;
   }
+  pace_.saved(begin_s, clock_s());
 }
 
 int Session::finish() {
   settle(true);
-  finish_report(report_, executor_->trace(), options_, file_);
+  finish_report(report_, {&executor_->trace(), executor_->traced_runs()}, options_, file_);
   if (interrupted_) return 130;
   return executor_->exit_codes().empty() ? 0 : executor_->exit_codes().front();
 }

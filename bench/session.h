@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Session: the supervisor of one command. Checks everything that can be checked before training,
-// makes the runs of a sweep in the order of its schedule, and writes the report, also after every
-// run, so that whatever ends this process loses at most one.
+// makes the runs of a sweep in the order of its schedule, and writes the report, also after the
+// runs of it (save_pace.h), so that whatever ends this process loses little.
 #pragma once
 
 #include <chrono>
@@ -14,6 +14,7 @@
 #include "bench/options.h"
 #include "bench/report_output.h"
 #include "bench/run_executor.h"
+#include "bench/save_pace.h"
 #include "bench/sweep_schedule.h"
 #include "kernels/runtime/cpu_topology.h"
 #include "reports/report.h"
@@ -45,9 +46,8 @@ class Session {
   void print_plan() const;
   void resolve_options();
   void adopt(report::Report earlier);
-  // The index of the cell that `run` is of. Throws ConfigError when there is none.
-  std::size_t cell_of(const report::Run& run, std::size_t index) const;
   void place(Slot slot, report::Run run);
+  void drop_unwanted();
   void settle(bool ended);
   void save_partial();
 
@@ -55,10 +55,12 @@ class Session {
   CpuTopology topology_;
   std::string device_note_;
   ReportOutput file_;
+  SavePace pace_;
   std::optional<RunExecutor> executor_;
   std::vector<RunCell> cells_;
   report::Report report_;
   std::vector<Slot> slots_;  // of the report's runs, which are sorted by them
+  int first_sequence_ = 0;   // of the runs that this command makes; earlier ones are --resume's
   int next_sequence_ = 0;
   bool interrupted_ = false;
   bool warned_ = false;  // that the report cannot be saved

@@ -70,6 +70,30 @@ CellSummary summary(const Report& report, std::vector<std::size_t> runs,
   return cell;
 }
 
+bool same_device_model(const Run& a, const Run& b) {
+  return a.device_model.empty() || b.device_model.empty() || a.device_model == b.device_model;
+}
+
+// Indices of the runs of each cell, cells in the order of their first runs. Several groups share a
+// key only where device models differ.
+std::vector<std::vector<std::size_t>> cell_groups(const Report& report) {
+  std::vector<std::vector<std::size_t>> groups;
+  std::map<CellKey, std::vector<std::size_t>> by_key;  // places in `groups`
+  for (std::size_t i = 0; i < report.runs.size(); ++i) {
+    std::vector<std::size_t>& places = by_key[cell_key(report.runs[i])];
+    const auto place = std::ranges::find_if(places, [&](std::size_t p) {
+      return same_device_model(report.runs[groups[p].front()], report.runs[i]);
+    });
+    if (place != places.end()) {
+      groups[*place].push_back(i);
+    } else {
+      places.push_back(groups.size());
+      groups.push_back({i});
+    }
+  }
+  return groups;
+}
+
 }  // namespace
 
 std::optional<MedianInterval> median_interval(std::vector<double> values) {
@@ -79,29 +103,33 @@ std::optional<MedianInterval> median_interval(std::vector<double> values) {
   return MedianInterval{quantile(values, 0.5), values[k - 1], values[values.size() - k]};
 }
 
+CellKey cell_key(const Run& run) {
+  return {run.strategy,
+          run.world_size,
+          run.servers,
+          run.device,
+          run.threads_per_device,
+          run.backend,
+          run.precision,
+          run.model,
+          run.optimizer,
+          run.optimizer_name,
+          run.per_device_batch_size,
+          run.global_batch_size,
+          run.accumulation_steps,
+          run.scaling_mode,
+          run.strategy_options,
+          run.dataset_name,
+          run.injected};
+}
+
 bool same_cell(const Run& a, const Run& b) {
-  return a.strategy == b.strategy && a.world_size == b.world_size && a.servers == b.servers &&
-         a.device == b.device && a.threads_per_device == b.threads_per_device &&
-         a.precision == b.precision && a.model == b.model && a.optimizer == b.optimizer &&
-         a.per_device_batch_size == b.per_device_batch_size &&
-         a.global_batch_size == b.global_batch_size && a.scaling_mode == b.scaling_mode &&
-         a.strategy_options == b.strategy_options && a.dataset_name == b.dataset_name &&
-         a.injected == b.injected;
+  return same_device_model(a, b) && cell_key(a) == cell_key(b);
 }
 
 void fill_cells(Report& report, std::optional<double> wanted_width) {
   report.cells.clear();
-  std::vector<std::vector<std::size_t>> groups;
-  for (std::size_t i = 0; i < report.runs.size(); ++i) {
-    const auto group = std::ranges::find_if(groups, [&](const auto& runs) {
-      return same_cell(report.runs[runs.front()], report.runs[i]);
-    });
-    if (group == groups.end()) {
-      groups.push_back({i});
-    } else {
-      group->push_back(i);
-    }
-  }
+  std::vector<std::vector<std::size_t>> groups = cell_groups(report);
   if (groups.size() == report.runs.size() && !wanted_width) return;
   for (auto& runs : groups) {
     report.cells.push_back(summary(report, std::move(runs), wanted_width));

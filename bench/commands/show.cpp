@@ -15,6 +15,7 @@
 #include "reports/atomic_file.h"
 #include "reports/collectives/collective_table.h"
 #include "reports/report_reader.h"
+#include "reports/table/cell_lines.h"
 #include "reports/table/run_formats.h"
 #include "reports/table/table_warnings.h"
 #include "reports/why/why.h"
@@ -186,6 +187,7 @@ class Show final : public Subcommand {
     std::string text = format.write(rows, columns, width);
     if (format.name != "table") return text;
     for (const report::ReportFile& file : files) {
+      text += report::cell_lines(file.report, static_cast<std::size_t>(width));
       text += report::warning_lines(file.report, static_cast<std::size_t>(width),
                                     files.size() > 1 ? file.name : "");
     }

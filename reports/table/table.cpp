@@ -3,6 +3,7 @@
 //
 // The summary table: what all runs share above, a row a run, the reasons of missing figures below.
 #include "reports/collectives/collective_table.h"
+#include "reports/table/cell_lines.h"
 #include "reports/table/run_formats.h"
 #include "reports/table/table_cells.h"
 #include "reports/table/table_warnings.h"
@@ -25,7 +26,8 @@ std::string render_table(const Report& report, int width) {
   if (!report.collectives.empty()) return render_collectives(report, width);
   const std::vector<RunRow> rows = all_runs(report);
   const std::size_t limit = width > 0 ? static_cast<std::size_t>(width) : 0;
-  return table_text(rows, table_columns(rows), width) + warning_lines(report, limit);
+  return table_text(rows, table_columns(rows), width) + cell_lines(report, limit) +
+         warning_lines(report, limit);
 }
 
 }  // namespace ddpbench::report

@@ -7,9 +7,27 @@
 #include <algorithm>
 
 #include "reports/conditions.h"
+#include "reports/table/cell_lines.h"
 #include "reports/table/table_layout.h"
 
 namespace ddpbench::report {
+
+namespace {
+
+// "ddp on 2 devices / ps on 2 devices", at most five and how many more.
+std::string noisy_names(const Report& report) {
+  constexpr std::size_t kNamed = 5;
+  const std::vector<std::string> names = cell_names(report);
+  std::string text;
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (!report.cells[i].noisy || ++count > kNamed) continue;
+    text += (text.empty() ? "" : " / ") + names[i];
+  }
+  return count > kNamed ? fmt::format("{} / {} more", text, count - kNamed) : text;
+}
+
+}  // namespace
 
 std::vector<std::string> warnings(const Report& report) {
   std::vector<std::string> found = condition_warnings(report);
@@ -17,8 +35,8 @@ std::vector<std::string> warnings(const Report& report) {
   if (noisy > 0) {
     found.push_back(
         fmt::format("{} of {} settings are noisy: their repetitions do not agree as closely as "
-                    "--until-ci asks for",
-                    noisy, report.cells.size()));
+                    "--until-ci asks for ({})",
+                    noisy, report.cells.size(), noisy_names(report)));
   }
   const auto restless = std::ranges::count_if(
       report.runs, [](const Run& run) { return run.step.warmup_steady == std::optional(false); });

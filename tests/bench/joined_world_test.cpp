@@ -117,6 +117,17 @@ TEST_F(JoinedWorld, CountsServersAsTheLastProcesses) {
   EXPECT_EQ(run["servers"], 1);
 }
 
+TEST_F(JoinedWorld, RecordsTheConditionsThatRankZeroCanKnow) {
+  const auto results = program.run_together(arguments("ddp"), world(2, free_port()));
+  for (const auto& result : results) EXPECT_EQ(result.exit_code, 0) << result.err;
+  const json conditions = program.report()["runs"][0]["conditions"];
+  ASSERT_TRUE(conditions.is_object());
+  EXPECT_TRUE(conditions["notes"].is_array());
+  EXPECT_TRUE(conditions["other_load_ratio"].is_null());
+  EXPECT_THAT(conditions["other_load_ratio_reason"].get<std::string>(), HasSubstr("rank 0's own"));
+  EXPECT_TRUE(conditions["major_page_faults"].is_null());
+}
+
 TEST_F(JoinedWorld, RefusesLists) {
   const auto results = program.run_together(arguments("ddp,ps"), world(2, free_port()));
   for (const auto& result : results) {

@@ -106,7 +106,16 @@ TEST(OptionLayers, LimitsMustNotBeBelowWhatTheyLimit) {
               HasSubstr("--warmup-max-steps=4"));
   EXPECT_THAT(refusal({"--until-ci=2%", "--repetitions=8", "--max-repetitions=7"}),
               HasSubstr("--max-repetitions=7"));
-  EXPECT_EQ(options_of({"--repetitions=100"}).repetitions, 100);  // no limit without --until-ci
+  EXPECT_THAT(refusal({"--until-ci=2%", "--max-repetitions=5"}), HasSubstr("needs 6 repetitions"));
+  EXPECT_EQ(options_of({"--until-ci=2%", "--max-repetitions=6"}).max_repetitions, 6);
+  EXPECT_EQ(options_of({"--max-repetitions=3"}).max_repetitions, 3);  // nothing to limit
+  EXPECT_EQ(options_of({"--repetitions=100"}).repetitions, 100);      // no limit without --until-ci
+}
+
+TEST(OptionLayers, ATraceIsNoReport) {
+  EXPECT_THAT(refusal({"--trace=r.json", "--json=r.json"}), HasSubstr("--json both name r.json"));
+  EXPECT_THAT(refusal({"--trace=r.json", "--resume=r.json"}),
+              HasSubstr("--resume both name r.json"));
 }
 
 TEST(OptionLayers, SavedWeightsNeedOneRun) {

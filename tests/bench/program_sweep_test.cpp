@@ -16,6 +16,7 @@ namespace {
 using nlohmann::json;
 using test::Program;
 using test::small_run;
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -162,6 +163,71 @@ TEST_F(Sweep, ResumesAfterAFailureAndKeepsTheEarlierReport) {
   EXPECT_EQ(program.report("new.json")["status"], "ok");
   EXPECT_EQ(program.report("new.json")["runs"].size(), 1u);
   EXPECT_EQ(program.report("failed.json"), failed);
+}
+
+// A report of two repetitions of which the second has `status`.
+json with_second_run(const Program& program, const std::string& status) {
+  json report = program.report();
+  report["status"] = status;
+  if (status == "failed") {
+    report["error"] = {{"kind", "signal"},     {"rank", 0},          {"host", "node"},
+                       {"signal", 9},          {"step", 1},          {"phase", "forward"},
+                       {"operation", nullptr}, {"message", "killed"}};
+    report["runs"][1]["error"] = report["error"];
+  }
+  report["runs"][1]["status"] = status;
+  return report;
+}
+
+TEST_F(Sweep, LeavesOutWhatFailedEarlierAndIsNotAskedForNow) {
+  ASSERT_EQ(program.run(small_run("single", {"--repetitions=2"})).exit_code, 0);
+  for (const char* status : {"failed", "interrupted"}) {
+    program.write("old.json", with_second_run(program, status).dump());
+    const auto result = program.run({"--strategy=single", "--config=lenet.json", "--repetitions=1",
+                                     "--resume=old.json", "--json=new.json", "--force"});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_THAT(result.out, HasSubstr("left out: single on 1 device, repetition 2"));
+    const json report = program.report("new.json");
+    EXPECT_EQ(report["status"], "ok");
+    EXPECT_TRUE(report["error"].is_null());
+    ASSERT_EQ(report["runs"].size(), 1u);
+    EXPECT_EQ(report["runs"][0]["status"], "ok");
+  }
+}
+
+TEST_F(Sweep, ResumesInPlaceWhereBothNamesAreOneFile) {
+  ASSERT_EQ(program.run(small_run("single", {"--repetitions=1"})).exit_code, 0);
+  const auto result = program.run({"--strategy=single", "--config=lenet.json", "--repetitions=2",
+                                   "--resume=report.json", "--json=./report.json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(program.report()["runs"].size(), 2u);
+}
+
+TEST_F(Sweep, ResumesWithATraceOfWhatIsMadeNow) {
+  ASSERT_EQ(program.run(small_run("single", {"--repetitions=1"})).exit_code, 0);
+  const std::vector<std::string> resumed = {"--strategy=single",  "--config=lenet.json",
+                                            "--repetitions=2",    "--resume=report.json",
+                                            "--trace=trace.json", "--force"};
+  const auto result = program.run(resumed);
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("trace: trace.json (1 of 2 runs; the others were made before "
+                                    "--resume)"));
+  const std::string trace = program.read("trace.json");
+  const auto again = program.run(resumed);
+  ASSERT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_THAT(again.out, HasSubstr("none of the runs was made now"));
+  EXPECT_EQ(program.read("trace.json"), trace);
+}
+
+TEST_F(Sweep, RefusesTheSameRunTwice) {
+  ASSERT_EQ(program.run(small_run("single", {"--repetitions=2"})).exit_code, 0);
+  json twice = program.report();
+  twice["runs"][1]["repetition"] = 0;
+  program.write("twice.json", twice.dump());
+  const auto result = program.run({"--strategy=single", "--config=lenet.json", "--repetitions=2",
+                                   "--resume=twice.json", "--json=new.json"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, AllOf(HasSubstr("/runs/0"), HasSubstr("/runs/1")));
 }
 
 TEST_F(Sweep, RefusesToResumeAnotherExperiment) {

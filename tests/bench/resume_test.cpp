@@ -32,9 +32,10 @@ TEST(Resume, AllowsTheSameExperiment) {
 }
 
 TEST(Resume, AllowsWhatChangesNoRun) {
-  EXPECT_THAT(resume_differences(report_of({"--json=a.json"}),
-                                 report_of({"--resume=a.json", "--repetitions=5", "--quiet",
-                                            "--until-ci=2%", "--order=sequential"})),
+  EXPECT_THAT(resume_differences(
+                  report_of({"--json=a.json"}),
+                  report_of({"--resume=a.json", "--repetitions=5", "--quiet", "--until-ci=2%",
+                             "--order=sequential", "--trace=t.json", "--trace-steps=7"})),
               IsEmpty());
 }
 

@@ -19,6 +19,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 std::vector<double> counted(int n) {
   std::vector<double> values;
@@ -107,6 +108,25 @@ TEST(Cells, DifferInAnyOptionOfTheStrategy) {
   EXPECT_EQ(report.cells.size(), 2u);
 }
 
+TEST(Cells, DifferInBackendAccumulationAndKnownDeviceModel) {
+  const report::Run run = repeated("ddp", 0, 1);
+  report::Run other = run;
+  other.backend = "nccl";
+  EXPECT_FALSE(same_cell(run, other));
+  other = run;
+  other.accumulation_steps = run.accumulation_steps + 1;
+  EXPECT_FALSE(same_cell(run, other));
+  other = run;
+  other.device_model = "Another 9000";
+  EXPECT_FALSE(same_cell(run, other));
+  Report report = report_of({run, other, run});
+  fill_cells(report, std::nullopt);
+  ASSERT_EQ(report.cells.size(), 2u);
+  EXPECT_THAT(report.cells[0].runs, ElementsAre(0, 2));
+  other.device_model.clear();  // failed before it could tell
+  EXPECT_TRUE(same_cell(run, other));
+}
+
 TEST(Cells, AreNoisyWhenLessPreciseThanWanted) {
   std::vector<report::Run> runs;
   for (int r = 0; r < 6; ++r) runs.push_back(repeated("dp", r, 1 + 0.001 * r));
@@ -120,6 +140,35 @@ TEST(Cells, AreNoisyWhenLessPreciseThanWanted) {
   EXPECT_DOUBLE_EQ(report.cells[1].ci_width_ratio.value.value(), 0.5 / 1.25);
   EXPECT_TRUE(report.cells[2].noisy);  // too few to say
   EXPECT_THAT(render_table(report, 0), HasSubstr("2 of 3 settings are noisy"));
+  EXPECT_THAT(render_table(report, 0), HasSubstr("asks for (ddp on 2 devices / ps on 2 devices)"));
+}
+
+TEST(Cells, StandBelowTheTableALineEach) {
+  std::vector<report::Run> runs;
+  for (int r = 0; r < 8; ++r) runs.push_back(repeated("ddp", r, r == 0 ? 0.0117 : 0.0116));
+  for (report::Run& run : runs) run.strategy_options["bucket_cap_mb"] = "25";
+  for (int r = 0; r < 8; ++r) {
+    runs.push_back(repeated("ddp", r, 0.02 + 0.002 * (r % 2)));
+    runs.back().strategy_options["bucket_cap_mb"] = "4";
+  }
+  Report report = report_of(runs);
+  fill_cells(report, 0.02);
+  const std::string table = render_table(report, 0);
+  EXPECT_THAT(table, HasSubstr("ddp on 2 devices, bucket_cap_mb=25: 11.6 ms, 95 % interval 11.6 to "
+                               "11.7 ms (0.9 %), 8 repetitions\n"));
+  EXPECT_THAT(table, HasSubstr("ddp on 2 devices, bucket_cap_mb=4: 21.0 ms, 95 % interval 20.0 to "
+                               "22.0 ms (9.5 %), 8 repetitions, noisy\n"));
+  EXPECT_THAT(table, Not(HasSubstr("interval of the median needs")));
+}
+
+TEST(Cells, SayOnceThatThereAreTooFewForAnInterval) {
+  Report report = report_of({repeated("dp", 0, 1), repeated("dp", 1, 1), repeated("ddp", 0, 1)});
+  fill_cells(report, std::nullopt);
+  const std::string table = render_table(report, 0);
+  const std::string words = "a 95 % interval of the median needs 6 timed repetitions";
+  ASSERT_THAT(table, HasSubstr(words));
+  EXPECT_EQ(table.find(words), table.rfind(words));
+  EXPECT_THAT(table, HasSubstr("dp on 2 devices: 1000 ms, 2 repetitions\n"));
 }
 
 TEST(Cells, LeaveFailedRepetitionsOut) {

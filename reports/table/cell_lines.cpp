@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/table/cell_lines.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "reports/charts/chart_names.h"
+#include "reports/repetitions.h"
+#include "reports/table/table_layout.h"
+
+namespace ddpbench::report {
+namespace {
+
+// With so many significant digits, and never fewer than those before the point.
+std::string milliseconds(double seconds, int digits = 3) {
+  const double ms = 1e3 * seconds;
+  const int before = ms > 0 ? static_cast<int>(std::floor(std::log10(ms))) + 1 : 1;
+  return fmt::format("{:.{}f}", ms, std::max(0, digits - before));
+}
+
+// Values close to each other need the digits in which they differ.
+std::string interval_text(double low_s, double high_s) {
+  constexpr int kMostDigits = 9;
+  int digits = 3;
+  while (digits < kMostDigits && low_s < high_s &&
+         milliseconds(low_s, digits) == milliseconds(high_s, digits)) {
+    ++digits;
+  }
+  return fmt::format("{} to {} ms", milliseconds(low_s, digits), milliseconds(high_s, digits));
+}
+
+// "8 repetitions", "7 of 8 repetitions" where some were not timed.
+std::string count_text(const Report& report, const CellSummary& cell) {
+  const auto timed = static_cast<std::size_t>(std::ranges::count_if(cell.runs, [&](std::size_t i) {
+    return report.runs.at(i).status == Status::ok && report.runs.at(i).step.time_s.has_value();
+  }));
+  const std::size_t all = cell.runs.size();
+  const std::string part = timed < all ? fmt::format("{} of ", timed) : "";
+  return fmt::format("{}{} repetition{}", part, all, all == 1 ? "" : "s");
+}
+
+std::string line(const Report& report, const std::string& name, const CellSummary& cell) {
+  std::string text = name + ": ";
+  text += cell.step_median_s.value ? milliseconds(*cell.step_median_s.value) + " ms"
+                                   : cell.step_median_s.reason;
+  if (cell.ci_low_s.value && cell.ci_high_s.value && cell.ci_width_ratio.value) {
+    text += fmt::format(", 95 % interval {} ({:.1f} %)",
+                        interval_text(*cell.ci_low_s.value, *cell.ci_high_s.value),
+                        100 * *cell.ci_width_ratio.value);
+  }
+  return fmt::format("{}, {}{}", text, count_text(report, cell), cell.noisy ? ", noisy" : "");
+}
+
+}  // namespace
+
+std::vector<std::string> cell_names(const Report& report) {
+  std::vector<ChartRun> firsts;
+  for (const CellSummary& cell : report.cells) {
+    firsts.push_back({&report, &report.runs.at(cell.runs.at(0))});
+  }
+  std::vector<std::string> names = series_names(firsts);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const Run& run = *firsts[i].run;
+    names[i].insert(run.strategy.size(),
+                    fmt::format(" on {} device{}", run.world_size, run.world_size == 1 ? "" : "s"));
+    names[i] = printable(names[i]);
+  }
+  return names;
+}
+
+std::string cell_lines(const Report& report, std::size_t width) {
+  if (report.cells.empty()) return {};
+  const std::vector<std::string> names = cell_names(report);
+  std::string text = "\nmedian step time over repetitions:\n";
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    text += wrap(printable(line(report, names[i], report.cells[i])), width, 4);
+  }
+  const bool too_few = std::ranges::any_of(
+      report.cells, [](const CellSummary& cell) { return !cell.ci_width_ratio.value; });
+  if (too_few) {
+    text += wrap(
+        fmt::format("a 95 % interval of the median needs {} timed repetitions", kFewestForInterval),
+        width, 4);
+  }
+  return text;
+}
+
+}  // namespace ddpbench::report
