@@ -76,6 +76,10 @@ std::vector<std::string> notes_on_measuring(std::span<const Report> fresh,
         "one side was measured before the other: whatever changed on the machine in between "
         "counts as a change of the program; run both in turn (docs/ci.md)");
   }
+  for (const auto& [side, reports] : {std::pair("baseline", base), std::pair("new", fresh)}) {
+    if (!any_interrupted(reports)) continue;
+    notes.push_back(fmt::format("a {} report was interrupted: it may lack repetitions", side));
+  }
   return notes;
 }
 

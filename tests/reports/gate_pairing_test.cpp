@@ -273,6 +273,17 @@ TEST(GateHealth, DoesNotPassAReportThatWasInterruptedBeforeItWasThrough) {
   EXPECT_EQ(check_one(fresh, gate_report(steady())).verdict, Verdict::pass);
 }
 
+TEST(GateHealth, SaysWhichSideWasInterrupted) {
+  Report interrupted = gate_report(steady());
+  interrupted.status = Status::interrupted;
+  const Report whole = gate_report(steady());
+  EXPECT_THAT(check_one(whole, interrupted).notes,
+              ElementsAre(HasSubstr("a baseline report was interrupted")));
+  EXPECT_THAT(check_one(interrupted, whole).notes,
+              ElementsAre(HasSubstr("a new report was interrupted")));
+  EXPECT_EQ(check_one(whole, interrupted).verdict, Verdict::pass);
+}
+
 TEST(GateHealth, MarksPlantedFaults) {
   Report fresh = gate_report(steady(1.2));
   for (report::Run& run : fresh.runs) run.injected = "slow:rank=1,phase=backward,percent=25";
