@@ -35,8 +35,8 @@ UncomparedRuns without_baseline(const PairedCells& cells, std::size_t fresh_usab
 [[noreturn]] void fail_nothing_compared(std::span<const UncomparedRuns> uncompared) {
   std::string lines;
   for (const UncomparedRuns& runs : uncompared) {
-    lines += fmt::format("\n  {} {}: {}", runs.fresh ? "new" : "baseline", to_string(runs.key),
-                         runs.reason);
+    lines += fmt::format("\n  {} {}: {}", runs.fresh ? "new" : "baseline",
+                         to_string(runs.key, runs.setting), runs.reason);
   }
   throw ConfigError(fmt::format(
       "nothing to compare: no new run has a counterpart in the baseline with the same strategy, "
@@ -136,6 +136,10 @@ std::string to_string(const PairKey& key) {
   }
   if (!key.backend.empty() && key.backend != kNoBackend) text += ", " + key.backend;
   return text;
+}
+
+std::string to_string(const PairKey& key, const std::string& setting) {
+  return setting.empty() ? to_string(key) : to_string(key) + ", " + setting;
 }
 
 }  // namespace ddpbench::report

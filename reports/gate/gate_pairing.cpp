@@ -141,7 +141,7 @@ class Pairer {
     for (std::size_t i = 0; i < fresh_.size(); ++i) {
       const auto j = partner_[i] ? std::nullopt : nearest(fresh_[i]);
       if (!j) continue;
-      lines += fmt::format("\n  {}:", to_string(fresh_[i].key));
+      lines += fmt::format("\n  {}:", to_string(fresh_[i].key, fresh_[i].setting));
       for (const std::string& key : differing_keys(fresh_[i].settings, base_[*j].settings)) {
         lines += fmt::format("\n    {}: new {}, baseline {}", key, fresh_[i].settings.at(key),
                              base_[*j].settings.at(key));

@@ -161,6 +161,28 @@ TEST(GatePairing, KeepsTheCellsOfASweepApart) {
   EXPECT_EQ(check_reports(only_small, base, {}).uncompared.size(), 1u);
 }
 
+Report with_batch(int batch) {
+  Report report = gate_report(steady());
+  for (report::Run& run : report.runs) run.global_batch_size = batch;
+  return report;
+}
+
+TEST(GatePairing, NamesTheSettingsOfCellsThatShareAKey) {
+  const Report fresh[] = {with_batch(256), with_batch(512)};
+  const Report base[] = {with_batch(1024), with_batch(2048)};
+  try {
+    check_reports(fresh, base, {});
+    FAIL() << "nothing was thrown";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("ddp, 2 devices, ring, global_batch_size=256:"),
+                                    HasSubstr("ddp, 2 devices, ring, global_batch_size=512:")));
+  }
+  const Report more[] = {with_batch(1024), with_batch(256), with_batch(512)};
+  EXPECT_THAT(render_gate_junit(check_reports(more, std::span(base, 1), {})),
+              AllOf(HasSubstr("name=\"ddp, 2 devices, ring, global_batch_size=256\""),
+                    HasSubstr("name=\"ddp, 2 devices, ring, global_batch_size=512\"")));
+}
+
 TEST(GatePairing, WarnsWhenOneSideWasMeasuredBeforeTheOther) {
   Report fresh = gate_report(steady());
   const Report base = gate_report(steady());
