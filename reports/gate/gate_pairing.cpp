@@ -86,8 +86,8 @@ class Pairer {
         taken_(base_.size(), false) {}
 
   Pairing pair() {
-    match([](const std::vector<std::string>& differing) { return differing.empty(); });
-    match([this](const std::vector<std::string>& differing) {
+    match([](const Differing& differing) { return differing.empty(); });
+    match([this](const Differing& differing) {
       return std::ranges::all_of(
           differing, [this](const std::string& key) { return is_allowed(key, allowed_); });
     });
@@ -109,16 +109,19 @@ class Pairer {
   }
 
  private:
-  // Of the baseline's cells that are free, the one with the fewest differing keys.
-  std::optional<std::size_t> nearest(const Cell& cell) const {
+  using Differing = std::vector<std::string>;  // keys
+
+  // Of the baseline's cells that are free and acceptable, the one with the fewest differing keys.
+  template <typename Acceptable>
+  std::optional<std::size_t> nearest(const Cell& cell, Acceptable acceptable) const {
     std::optional<std::size_t> best;
     std::size_t fewest = 0;
     for (std::size_t j = 0; j < base_.size(); ++j) {
       if (taken_[j] || !same_place(cell.key, base_[j].key)) continue;
-      const std::size_t differing = differing_keys(cell.settings, base_[j].settings).size();
-      if (best && differing >= fewest) continue;
+      const Differing differing = differing_keys(cell.settings, base_[j].settings);
+      if ((best && differing.size() >= fewest) || !acceptable(differing)) continue;
       best = j;
-      fewest = differing;
+      fewest = differing.size();
     }
     return best;
   }
@@ -127,8 +130,8 @@ class Pairer {
   void match(Acceptable acceptable) {
     for (std::size_t i = 0; i < fresh_.size(); ++i) {
       if (partner_[i]) continue;
-      const auto j = nearest(fresh_[i]);
-      if (!j || !acceptable(differing_keys(fresh_[i].settings, base_[*j].settings))) continue;
+      const auto j = nearest(fresh_[i], acceptable);
+      if (!j) continue;
       partner_[i] = j;
       taken_[*j] = true;
     }
@@ -138,8 +141,9 @@ class Pairer {
   void refuse_mismatches() const {
     std::string lines;
     std::vector<std::string> keys;
+    const auto anything = [](const Differing&) { return true; };
     for (std::size_t i = 0; i < fresh_.size(); ++i) {
-      const auto j = partner_[i] ? std::nullopt : nearest(fresh_[i]);
+      const auto j = partner_[i] ? std::nullopt : nearest(fresh_[i], anything);
       if (!j) continue;
       lines += fmt::format("\n  {}:", to_string(fresh_[i].key, fresh_[i].setting));
       for (const std::string& key : differing_keys(fresh_[i].settings, base_[*j].settings)) {

@@ -183,6 +183,23 @@ TEST(GatePairing, NamesTheSettingsOfCellsThatShareAKey) {
                     HasSubstr("name=\"ddp, 2 devices, ring, global_batch_size=512\"")));
 }
 
+// One key that may not differ is nearer than two that may.
+TEST(GatePairing, TakesTheNearestOfTheCellsThatAreAllowed) {
+  const Report other_lr =
+      with_runs(gate_report(steady()), [](report::Run& run) { run.optimizer["lr"] = 0.5; });
+  const Report elsewhere = with_runs(gate_report(steady()), [](report::Run& run) {
+    run.device_model = "Other";
+    run.threads_per_device = 2;
+  });
+  const Report fresh[] = {gate_report(steady())}, base[] = {other_lr, elsewhere};
+  GateOptions options;
+  options.allow_mismatch = {"device_model", "threads_per_device"};
+  const GateResult result = check_reports(fresh, base, options);
+  ASSERT_EQ(result.pairs.size(), 1u);
+  EXPECT_THAT(result.pairs[0].notes, Contains(HasSubstr("device_model differs, as allowed")));
+  ASSERT_EQ(result.uncompared.size(), 1u);
+}
+
 TEST(GatePairing, WarnsWhenOneSideWasMeasuredBeforeTheOther) {
   Report fresh = gate_report(steady());
   const Report base = gate_report(steady());
