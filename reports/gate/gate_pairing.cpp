@@ -23,7 +23,8 @@ bool same_place(const PairKey& a, const PairKey& b) {
 }
 
 bool fits(const Cell& a, const Cell& b) {
-  return same_place(a.key, b.key) && differing_keys(a.settings, b.settings).empty();
+  return same_place(a.key, b.key) && a.injected == b.injected &&
+         differing_keys(a.settings, b.settings).empty();
 }
 
 // "global_batch_size=64": what tells each cell from the others of its key.
@@ -37,6 +38,9 @@ void name_settings(std::vector<Cell>& cells) {
         for (const std::string& name : differing_keys(cell->settings, other->settings)) {
           telling[name] = name + '=' + cell->settings.at(name);
         }
+        if (cell->injected != other->injected) {
+          telling["injected"] = "injected=" + (cell->injected.empty() ? "nothing" : cell->injected);
+        }
       }
       std::vector<std::string> words;
       for (const auto& [name, word] : telling) words.push_back(word);
@@ -47,16 +51,17 @@ void name_settings(std::vector<Cell>& cells) {
 
 std::vector<Cell> cells_of(std::span<const Report> reports) {
   std::vector<Cell> cells;
-  std::map<std::pair<PairKey, Settings>, std::size_t> index;
+  std::map<std::tuple<PairKey, Settings, std::string>, std::size_t> index;
   std::vector<Cell> unwell;
   for (const Report& report : reports) {
     for (const Run& run : report.runs) {
-      Cell cell{pair_key(run), settings_of(run), {&run}, {}};
+      Cell cell{pair_key(run), settings_of(run), run.injected, {&run}, {}};
       if (run.status != Status::ok) {
         unwell.push_back(std::move(cell));
         continue;
       }
-      const auto [found, added] = index.try_emplace({cell.key, cell.settings}, cells.size());
+      const auto [found, added] =
+          index.try_emplace({cell.key, cell.settings, cell.injected}, cells.size());
       if (added) {
         cells.push_back(std::move(cell));
       } else {
@@ -86,8 +91,8 @@ class Pairer {
         taken_(base_.size(), false) {}
 
   Pairing pair() {
-    match([](const Differing& differing) { return differing.empty(); });
-    match([this](const Differing& differing) {
+    match_injected([](const Differing& differing) { return differing.empty(); });
+    match_injected([this](const Differing& differing) {
       return std::ranges::all_of(
           differing, [this](const std::string& key) { return is_allowed(key, allowed_); });
     });
@@ -119,18 +124,33 @@ class Pairer {
     for (std::size_t j = 0; j < base_.size(); ++j) {
       if (taken_[j] || !same_place(cell.key, base_[j].key)) continue;
       const Differing differing = differing_keys(cell.settings, base_[j].settings);
-      if ((best && differing.size() >= fewest) || !acceptable(differing)) continue;
+      if ((best && differing.size() >= fewest) || !acceptable(base_[j], differing)) {
+        continue;
+      }
       best = j;
       fewest = differing.size();
     }
     return best;
   }
 
+  // Like with like first; what is left of runs with planted faults, with clean ones.
+  template <typename Acceptable>
+  void match_injected(Acceptable acceptable) {
+    match([&](const Cell& fresh, const Cell& base, const Differing& differing) {
+      return fresh.injected == base.injected && acceptable(differing);
+    });
+    match([&](const Cell&, const Cell&, const Differing& differing) {
+      return acceptable(differing);
+    });
+  }
+
   template <typename Acceptable>
   void match(Acceptable acceptable) {
     for (std::size_t i = 0; i < fresh_.size(); ++i) {
       if (partner_[i]) continue;
-      const auto j = nearest(fresh_[i], acceptable);
+      const auto j = nearest(fresh_[i], [&](const Cell& base, const Differing& differing) {
+        return acceptable(fresh_[i], base, differing);
+      });
       if (!j) continue;
       partner_[i] = j;
       taken_[*j] = true;
@@ -141,7 +161,7 @@ class Pairer {
   void refuse_mismatches() const {
     std::string lines;
     std::vector<std::string> keys;
-    const auto anything = [](const Differing&) { return true; };
+    const auto anything = [](const Cell&, const Differing&) { return true; };
     for (std::size_t i = 0; i < fresh_.size(); ++i) {
       const auto j = partner_[i] ? std::nullopt : nearest(fresh_[i], anything);
       if (!j) continue;

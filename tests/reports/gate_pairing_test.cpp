@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/runtime/error.h"
+#include "reports/gate/gate_text.h"
 #include "tests/reports/gate_support.h"
 
 namespace ddpbench::report {
@@ -329,6 +330,38 @@ TEST(GateHealth, MarksPlantedFaults) {
   const GateResult result = check_one(fresh, gate_report(steady()));
   EXPECT_EQ(result.pairs[0].fresh_injected, "slow:rank=1,phase=backward,percent=25");
   EXPECT_THAT(result.pairs[0].base_injected, IsEmpty());
+}
+
+Report with_fault(Report report) {
+  for (report::Run& run : report.runs) run.injected = "slow:rank=1,phase=backward,percent=25";
+  return report;
+}
+
+// A clean baseline beside slowed-down runs of it is no ten repetitions of one thing.
+TEST(GateHealth, KeepsRunsWithPlantedFaultsApartFromCleanOnes) {
+  const Report clean = gate_report(steady()), slow = with_fault(gate_report(steady(1.2)));
+  const Report fresh[] = {slow, clean};
+  const GateResult one = check_reports(fresh, std::span(&clean, 1), {});
+  ASSERT_EQ(one.pairs.size(), 1u);
+  EXPECT_EQ(one.verdict, Verdict::pass);
+  EXPECT_EQ(one.pairs[0].fresh_repetitions, 5u);
+  ASSERT_EQ(one.uncompared.size(), 1u);
+  EXPECT_THAT(uncompared_text(one.uncompared[0]), HasSubstr("ring, injected=slow:rank=1"));
+  const Report base[] = {clean, slow};
+  const GateResult both = check_reports(fresh, base, {});
+  EXPECT_EQ(both.pairs.size(), 2u);
+  EXPECT_EQ(both.verdict, Verdict::pass);
+}
+
+TEST(GateHealth, CountsAFailureAmongTheRunsOfItsFault) {
+  Report slow = with_fault(gate_report(steady()));
+  fail(slow.runs[0]);
+  const Report fresh[] = {gate_report(steady()), slow};
+  const Report base[] = {gate_report(steady()), with_fault(gate_report(steady()))};
+  const GateResult result = check_reports(fresh, base, {});
+  ASSERT_EQ(result.pairs.size(), 2u);
+  EXPECT_EQ(result.pairs[0].verdict, Verdict::pass);
+  EXPECT_EQ(result.pairs[1].verdict, Verdict::regressed);
 }
 
 TEST(GateSettings, KnowsWholeKeysTheirGroupsAndTheirLastParts) {
