@@ -18,6 +18,7 @@ namespace {
 
 using report::Figure;
 constexpr const char* kNotChecked = "the run ended before the results were checked";
+constexpr const char* kNoIteration = "no timed iteration was finished";
 constexpr const char* kNoData = "a barrier moves no data";
 
 struct Collected {
@@ -25,7 +26,13 @@ struct Collected {
   std::vector<CommRankResult> results;                  // [rank]
   std::vector<std::vector<std::vector<double>>> times;  // [row][rank][iteration]
   std::vector<report::BandwidthRow> bandwidth;          // of this world
+  std::string failure;                                  // why the world ended early; empty: no
 };
+
+// Of a row that has no figures.
+std::string unmeasured(const Collected& all) {
+  return all.failure.empty() ? kNoIteration : fmt::format("{}: {}", kNoIteration, all.failure);
+}
 
 // The ranks' cores together, as far as all have measured.
 std::vector<report::BandwidthRow> bandwidth_rows(const std::vector<CommRankResult>& results) {
@@ -50,7 +57,7 @@ std::vector<report::BandwidthRow> bandwidth_rows(const std::vector<CommRankResul
 
 Collected collect(const CommSpec& spec, const launch::RankChannels& channels) {
   const auto ranks = static_cast<std::size_t>(spec.ranks);
-  Collected all{spec, {}, {spec.rows.size(), std::vector<std::vector<double>>(ranks)}, {}};
+  Collected all{spec, {}, {spec.rows.size(), std::vector<std::vector<double>>(ranks)}, {}, {}};
   for (int r = 0; r < spec.ranks; ++r) {
     all.results.push_back(comm_rank_result_from_text(channels.result(r)));
     for (const launch::StepRecord& record : channels.steps(r)) {
@@ -80,7 +87,7 @@ void set_bound(report::CollectiveRow& row, const Figure& figure) {
   row.share_of_bound =
       figure.value && row.busbw_gb_per_s.value
           ? Figure::of(*row.busbw_gb_per_s.value / *figure.value)
-          : Figure::missing(figure.value ? "no bandwidth was measured" : figure.reason);
+          : Figure::missing(figure.value ? row.busbw_gb_per_s.reason : figure.reason);
 }
 
 void fill_bound(const Collected& all, report::CollectiveRow& row) {
@@ -101,11 +108,11 @@ void fill_bound(const Collected& all, report::CollectiveRow& row) {
                                                                  fastest)));
 }
 
-void fill_bandwidths(report::CollectiveRow& row) {
+void fill_bandwidths(const Collected& all, report::CollectiveRow& row) {
   if (row.bytes == 0) {
     row.algbw_gb_per_s = row.busbw_gb_per_s = Figure::missing(kNoData);
   } else if (!row.time_s) {
-    row.algbw_gb_per_s = row.busbw_gb_per_s = Figure::missing("no timed iteration was finished");
+    row.algbw_gb_per_s = row.busbw_gb_per_s = Figure::missing(unmeasured(all));
   } else {
     const double algbw =
         report::algorithm_bandwidth_gb_per_s(static_cast<double>(row.bytes), row.time_s->median);
@@ -145,9 +152,9 @@ report::CollectiveRow make_row(const Collected& all, std::size_t index) {
   if (const auto wrong = wrong_elements(all, index)) {
     row.wrong = wrong;
   } else {
-    row.wrong_reason = kNotChecked;
+    row.wrong_reason = row.iterations > 0 ? kNotChecked : unmeasured(all);
   }
-  fill_bandwidths(row);
+  fill_bandwidths(all, row);
   fill_bound(all, row);
   return row;
 }
@@ -157,26 +164,41 @@ report::CollectiveRow make_row(const Collected& all, std::size_t index) {
 report::Status collect_comm(const CommSpec& spec, const launch::RankChannels& channels,
                             const launch::SuperviseResult& result, report::Report& report,
                             std::optional<report::ErrorInfo>& error) {
-  const Collected all = collect(spec, channels);
+  Collected all = collect(spec, channels);
+  if (result.failure && !result.interrupted) {
+    error = failure_info(*result.failure);
+    if (error->rank) error->host = host_name();
+    all.failure = error->message;
+  }
   report.memory_bandwidth.insert(report.memory_bandwidth.end(), all.bandwidth.begin(),
                                  all.bandwidth.end());
   std::uint64_t wrong = 0;
   for (std::size_t i = 0; i < spec.rows.size(); ++i) {
     report::CollectiveRow row = make_row(all, i);
     wrong += row.wrong.value_or(0);
-    if (row.iterations > 0) report.collectives.push_back(std::move(row));
+    if (row.iterations > 0 || error) report.collectives.push_back(std::move(row));
   }
   if (result.interrupted) return report::Status::interrupted;
-  if (result.failure) {
-    error = failure_info(*result.failure);
-    if (error->rank) error->host = host_name();
-  } else if (wrong > 0) {
+  if (!error && wrong > 0) {
     error.emplace();
     error->kind = "verification";
     error->message =
         fmt::format("{} elements of the results are wrong; column 'wrong' says where", wrong);
   }
   return error ? report::Status::failed : report::Status::ok;
+}
+
+void keep_rows_without_figures(const CommSpec& spec, const std::string& failure,
+                               report::Report& report) {
+  const auto ranks = static_cast<std::size_t>(spec.ranks);
+  const Collected nothing{spec,
+                          std::vector<CommRankResult>(ranks),
+                          {spec.rows.size(), std::vector<std::vector<double>>(ranks)},
+                          {},
+                          failure};
+  for (std::size_t i = 0; i < spec.rows.size(); ++i) {
+    report.collectives.push_back(make_row(nothing, i));
+  }
 }
 
 }  // namespace ddpbench::bench

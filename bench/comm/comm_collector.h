@@ -11,10 +11,15 @@
 
 namespace ddpbench::bench {
 
-// Appends a row for each that was begun, also of a run that failed or was interrupted, and the
-// bandwidth that was measured. Returns the status of this part; sets `error` when it failed.
+// Appends the rows (of a run that was interrupted, those that were begun; of one that failed all,
+// with the reason where figures are missing) and the bandwidth that was measured. Returns the
+// status of this part; sets `error` when it failed.
 report::Status collect_comm(const CommSpec& spec, const launch::RankChannels& channels,
                             const launch::SuperviseResult& result, report::Report& report,
                             std::optional<report::ErrorInfo>& error);
+
+// Appends the rows of a world that could not be started because of `failure`.
+void keep_rows_without_figures(const CommSpec& spec, const std::string& failure,
+                               report::Report& report);
 
 }  // namespace ddpbench::bench

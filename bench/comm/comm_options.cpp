@@ -27,6 +27,7 @@ constexpr std::uint64_t kLargestSize = std::uint64_t{1} << 40;
 
 constexpr std::array kTypes = {DataType::fp32,  DataType::fp64,  DataType::bf16, DataType::fp16,
                                DataType::int32, DataType::int64, DataType::uint8};
+constexpr std::array<std::string_view, 3> kBackends = {"auto", "ring", "nccl"};
 constexpr std::array kReductions = {comm::ReduceOp::sum, comm::ReduceOp::average,
                                     comm::ReduceOp::maximum};
 
@@ -86,6 +87,15 @@ void add_range(std::string_view part, std::size_t dots, const std::string& text,
     sizes.push_back(size);
     if (size > end / factor) break;
   }
+}
+
+// What is named twice is measured once, where it is named first.
+std::vector<std::uint64_t> without_repeats(const std::vector<std::uint64_t>& sizes) {
+  std::vector<std::uint64_t> once;
+  for (const std::uint64_t size : sizes) {
+    if (std::ranges::find(once, size) == once.end()) once.push_back(size);
+  }
+  return once;
 }
 
 template <typename Names>
@@ -161,7 +171,7 @@ std::vector<std::uint64_t> parse_sizes(const std::string& text) {
     } else {
       sizes.push_back(parse_size(part, text));
     }
-    if (comma == rest.size()) return sizes;
+    if (comma == rest.size()) return without_repeats(sizes);
     rest.remove_prefix(comma + 1);
   }
 }
@@ -175,7 +185,10 @@ CommOptions resolve(const CommWords& words, int cores) {
   options.operations = parse_operations(words.operations);
   options.sizes = parse_sizes(words.sizes);
   options.ranks = parse_ranks(words.ranks, cores);
-  if (words.backend != "ring" && words.backend != "auto") {
+  if (std::ranges::find(kBackends, words.backend) == kBackends.end()) {
+    refuse_word("--backend", words.backend, kBackends);
+  }
+  if (words.backend == "nccl") {
     throw UnavailableError(
         fmt::format("--backend={}: CPU devices have the backend 'ring' only", words.backend));
   }

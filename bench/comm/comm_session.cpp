@@ -125,6 +125,7 @@ int CommSession::run_world(CommSpec spec) {
     error->kind = failed.kind();
     error->message = failed.what();
     exit_code = failed.exit_code();
+    keep_rows_without_figures(spec, error->message, report_);
   }
   if (error) {
     fmt::print(stderr, "ddpbench: {} ranks: {}\n", spec.ranks, error->message);

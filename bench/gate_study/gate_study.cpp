@@ -8,6 +8,7 @@
 // prints the tables of docs/gate.md. Of the reports, all good runs of one strategy, number of
 // devices and backend are a pool to draw from; their settings must be equal.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <array>
@@ -19,6 +20,7 @@
 #include "bench/gate_study/repetition_source.h"
 #include "kernels/runtime/error.h"
 #include "reports/gate/gate.h"
+#include "reports/gate/gate_settings.h"
 #include "reports/report_reader.h"
 
 namespace ddpbench::bench {
@@ -161,14 +163,25 @@ class Study {
   Normal random_;
 };
 
+// What differs by its settings would pass for noise.
+void refuse_difference(const report::Run& first, const report::Run& run, const std::string& path) {
+  auto keys = report::differing_keys(report::settings_of(first), report::settings_of(run));
+  if (first.injected != run.injected) keys.emplace_back("injected");
+  if (keys.empty()) return;
+  throw ConfigError(fmt::format(
+      "gate_study: {}: {} differs from the runs of {} before it; give reports of equal settings",
+      path, fmt::join(keys, ", "), report::to_string(report::pair_key(run))));
+}
+
 std::map<report::PairKey, std::vector<report::Run>> read_pools(
     const std::vector<std::string>& paths) {
   std::map<report::PairKey, std::vector<report::Run>> pools;
   for (const std::string& path : paths) {
     for (report::Run& run : report::read_report(path).runs) {
       if (run.status != report::Status::ok || !run.step.time_s) continue;
-      const report::PairKey key{run.strategy, run.world_size, run.servers, run.backend};
-      pools[key].push_back(std::move(run));
+      auto& pool = pools[report::pair_key(run)];
+      if (!pool.empty()) refuse_difference(pool.front(), run, path);
+      pool.push_back(std::move(run));
     }
   }
   return pools;

@@ -35,8 +35,8 @@ UncomparedRuns without_baseline(const PairedCells& cells, std::size_t fresh_usab
 [[noreturn]] void fail_nothing_compared(std::span<const UncomparedRuns> uncompared) {
   std::string lines;
   for (const UncomparedRuns& runs : uncompared) {
-    lines += fmt::format("\n  {} {}: {}", runs.fresh ? "new" : "baseline", to_string(runs.key),
-                         runs.reason);
+    lines += fmt::format("\n  {} {}: {}", runs.fresh ? "new" : "baseline",
+                         to_string(runs.key, runs.setting), runs.reason);
   }
   throw ConfigError(fmt::format(
       "nothing to compare: no new run has a counterpart in the baseline with the same strategy, "
@@ -75,6 +75,10 @@ std::vector<std::string> notes_on_measuring(std::span<const Report> fresh,
     notes.push_back(
         "one side was measured before the other: whatever changed on the machine in between "
         "counts as a change of the program; run both in turn (docs/ci.md)");
+  }
+  for (const auto& [side, reports] : {std::pair("baseline", base), std::pair("new", fresh)}) {
+    if (!any_interrupted(reports)) continue;
+    notes.push_back(fmt::format("a {} report was interrupted: it may lack repetitions", side));
   }
   return notes;
 }
@@ -132,6 +136,10 @@ std::string to_string(const PairKey& key) {
   }
   if (!key.backend.empty() && key.backend != kNoBackend) text += ", " + key.backend;
   return text;
+}
+
+std::string to_string(const PairKey& key, const std::string& setting) {
+  return setting.empty() ? to_string(key) : to_string(key) + ", " + setting;
 }
 
 }  // namespace ddpbench::report

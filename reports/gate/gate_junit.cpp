@@ -105,7 +105,7 @@ std::string uncompared_suite(const GateResult& result, Counts& all) {
   for (const UncomparedRuns& runs : result.uncompared) {
     ++counts.tests;
     ++counts.skipped;
-    cases += testcase("not compared", to_string(runs.key),
+    cases += testcase("not compared", to_string(runs.key, runs.setting),
                       fmt::format("<skipped message=\"{}\"/>", xml(uncompared_text(runs))));
   }
   all.add(counts);

@@ -23,7 +23,8 @@ bool same_place(const PairKey& a, const PairKey& b) {
 }
 
 bool fits(const Cell& a, const Cell& b) {
-  return same_place(a.key, b.key) && differing_keys(a.settings, b.settings).empty();
+  return same_place(a.key, b.key) && a.injected == b.injected &&
+         differing_keys(a.settings, b.settings).empty();
 }
 
 // "global_batch_size=64": what tells each cell from the others of its key.
@@ -37,6 +38,9 @@ void name_settings(std::vector<Cell>& cells) {
         for (const std::string& name : differing_keys(cell->settings, other->settings)) {
           telling[name] = name + '=' + cell->settings.at(name);
         }
+        if (cell->injected != other->injected) {
+          telling["injected"] = "injected=" + (cell->injected.empty() ? "nothing" : cell->injected);
+        }
       }
       std::vector<std::string> words;
       for (const auto& [name, word] : telling) words.push_back(word);
@@ -47,16 +51,17 @@ void name_settings(std::vector<Cell>& cells) {
 
 std::vector<Cell> cells_of(std::span<const Report> reports) {
   std::vector<Cell> cells;
-  std::map<std::pair<PairKey, Settings>, std::size_t> index;
+  std::map<std::tuple<PairKey, Settings, std::string>, std::size_t> index;
   std::vector<Cell> unwell;
   for (const Report& report : reports) {
     for (const Run& run : report.runs) {
-      Cell cell{pair_key(run), settings_of(run), {&run}, {}};
+      Cell cell{pair_key(run), settings_of(run), run.injected, {&run}, {}};
       if (run.status != Status::ok) {
         unwell.push_back(std::move(cell));
         continue;
       }
-      const auto [found, added] = index.try_emplace({cell.key, cell.settings}, cells.size());
+      const auto [found, added] =
+          index.try_emplace({cell.key, cell.settings, cell.injected}, cells.size());
       if (added) {
         cells.push_back(std::move(cell));
       } else {
@@ -86,8 +91,8 @@ class Pairer {
         taken_(base_.size(), false) {}
 
   Pairing pair() {
-    match([](const std::vector<std::string>& differing) { return differing.empty(); });
-    match([this](const std::vector<std::string>& differing) {
+    match_injected([](const Differing& differing) { return differing.empty(); });
+    match_injected([this](const Differing& differing) {
       return std::ranges::all_of(
           differing, [this](const std::string& key) { return is_allowed(key, allowed_); });
     });
@@ -109,26 +114,44 @@ class Pairer {
   }
 
  private:
-  // Of the baseline's cells that are free, the one with the fewest differing keys.
-  std::optional<std::size_t> nearest(const Cell& cell) const {
+  using Differing = std::vector<std::string>;  // keys
+
+  // Of the baseline's cells that are free and acceptable, the one with the fewest differing keys.
+  template <typename Acceptable>
+  std::optional<std::size_t> nearest(const Cell& cell, Acceptable acceptable) const {
     std::optional<std::size_t> best;
     std::size_t fewest = 0;
     for (std::size_t j = 0; j < base_.size(); ++j) {
       if (taken_[j] || !same_place(cell.key, base_[j].key)) continue;
-      const std::size_t differing = differing_keys(cell.settings, base_[j].settings).size();
-      if (best && differing >= fewest) continue;
+      const Differing differing = differing_keys(cell.settings, base_[j].settings);
+      if ((best && differing.size() >= fewest) || !acceptable(base_[j], differing)) {
+        continue;
+      }
       best = j;
-      fewest = differing;
+      fewest = differing.size();
     }
     return best;
+  }
+
+  // Like with like first; what is left of runs with planted faults, with clean ones.
+  template <typename Acceptable>
+  void match_injected(Acceptable acceptable) {
+    match([&](const Cell& fresh, const Cell& base, const Differing& differing) {
+      return fresh.injected == base.injected && acceptable(differing);
+    });
+    match([&](const Cell&, const Cell&, const Differing& differing) {
+      return acceptable(differing);
+    });
   }
 
   template <typename Acceptable>
   void match(Acceptable acceptable) {
     for (std::size_t i = 0; i < fresh_.size(); ++i) {
       if (partner_[i]) continue;
-      const auto j = nearest(fresh_[i]);
-      if (!j || !acceptable(differing_keys(fresh_[i].settings, base_[*j].settings))) continue;
+      const auto j = nearest(fresh_[i], [&](const Cell& base, const Differing& differing) {
+        return acceptable(fresh_[i], base, differing);
+      });
+      if (!j) continue;
       partner_[i] = j;
       taken_[*j] = true;
     }
@@ -138,10 +161,11 @@ class Pairer {
   void refuse_mismatches() const {
     std::string lines;
     std::vector<std::string> keys;
+    const auto anything = [](const Cell&, const Differing&) { return true; };
     for (std::size_t i = 0; i < fresh_.size(); ++i) {
-      const auto j = partner_[i] ? std::nullopt : nearest(fresh_[i]);
+      const auto j = partner_[i] ? std::nullopt : nearest(fresh_[i], anything);
       if (!j) continue;
-      lines += fmt::format("\n  {}:", to_string(fresh_[i].key));
+      lines += fmt::format("\n  {}:", to_string(fresh_[i].key, fresh_[i].setting));
       for (const std::string& key : differing_keys(fresh_[i].settings, base_[*j].settings)) {
         lines += fmt::format("\n    {}: new {}, baseline {}", key, fresh_[i].settings.at(key),
                              base_[*j].settings.at(key));

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What must be equal for two runs to be compared. Private to reports/.
+// What must be equal for two runs to be compared. Private to reports/ and to the study of the
+// gate's errors, which draws from runs that could be.
 #pragma once
 
 #include <map>

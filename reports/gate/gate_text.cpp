@@ -78,8 +78,7 @@ std::string p_text(const std::optional<double>& p) {
 std::string figure_heading(const FigureVerdict& figure) { return gate_figure(figure.name).heading; }
 
 std::string pair_title(const PairVerdict& pair) {
-  std::string title = to_string(pair.key);
-  if (!pair.setting.empty()) title += ", " + pair.setting;
+  std::string title = to_string(pair.key, pair.setting);
   if (!pair.fresh_injected.empty()) {
     title += fmt::format(" [new runs injected: {}]", pair.fresh_injected);
   }
@@ -118,9 +117,9 @@ bool needs_words(const FigureVerdict& figure, const PairVerdict& pair) {
 }
 
 std::string uncompared_text(const UncomparedRuns& runs) {
-  return fmt::format("{} {}{} ({}): {}", runs.fresh ? "new" : "baseline", to_string(runs.key),
-                     runs.setting.empty() ? "" : ", " + runs.setting,
-                     counted(runs.repetitions, "run"), runs.reason);
+  return fmt::format("{} {} ({}): {}", runs.fresh ? "new" : "baseline",
+                     to_string(runs.key, runs.setting), counted(runs.repetitions, "run"),
+                     runs.reason);
 }
 
 std::string gate_summary(const GateResult& result) {

@@ -117,6 +117,34 @@ TEST_F(CommCollector, PassesOnWhoFailedAndInWhichOperation) {
   EXPECT_EQ(error->operation, "all_reduce");
 }
 
+TEST_F(CommCollector, KeepsTheRowsThatAFailureLeftWithoutFigures) {
+  time(0, 0, {1, 2});
+  time(1, 0, {3, 4});
+  launch::SuperviseResult result;
+  result.failure = launch::RunFailure{.rank = 1};
+  result.failure->error = {"timeout", "deadline passed", "all_gather", 4};
+  EXPECT_EQ(collect(result), report::Status::failed);
+  ASSERT_EQ(report.collectives.size(), 2u);
+  EXPECT_EQ(report.collectives[0].time_s->median, 3.5);
+  const report::CollectiveRow& row = report.collectives[1];
+  EXPECT_EQ(row.operation, "all_gather");
+  EXPECT_EQ(row.iterations, 0);
+  EXPECT_FALSE(row.time_s);
+  EXPECT_THAT(row.busbw_gb_per_s.reason, HasSubstr("deadline passed"));
+  EXPECT_THAT(row.wrong_reason, HasSubstr("deadline passed"));
+}
+
+TEST_F(CommCollector, KeepsTheRowsOfAWorldThatCouldNotBeStarted) {
+  keep_rows_without_figures(spec, "no memory for the channels", report);
+  ASSERT_EQ(report.collectives.size(), 2u);
+  for (const report::CollectiveRow& row : report.collectives) {
+    EXPECT_EQ(row.ranks, 2);
+    EXPECT_THAT(row.algbw_gb_per_s.reason, HasSubstr("no memory for the channels"));
+    EXPECT_FALSE(row.wrong);
+    EXPECT_THAT(row.wrong_reason, HasSubstr("no memory for the channels"));
+  }
+}
+
 TEST_F(CommCollector, GivesNoBoundToMoreRanksThanCores) {
   spec.oversubscribed = true;
   time(0, 0, {1});

@@ -38,6 +38,10 @@ TEST(Sizes, OfARangeDoubleOrTakeTheGivenFactor) {
   EXPECT_THAT(parse_sizes("1K..2K,5"), ElementsAre(1024, 2048, 5));
 }
 
+TEST(Sizes, AreMeasuredOnceHoweverOftenTheyAreNamed) {
+  EXPECT_THAT(parse_sizes("4096,4096,1K..8K,4K"), ElementsAre(4096, 1024, 2048, 8192));
+}
+
 TEST(Sizes, OfARangeEndBelowTheLargestNumber) {
   const auto sizes = parse_sizes("1..1024G*1099511627776");
   EXPECT_THAT(sizes, ElementsAre(1, std::uint64_t{1} << 40));
@@ -87,6 +91,10 @@ TEST(CommOptions, NameTheNearestKnownWord) {
   words = {};
   words.mode = "threads";
   EXPECT_THAT(config_error_of([&] { resolve(words, 2); }), HasSubstr("'thread'"));
+  words = {};
+  words.backend = "rign";
+  EXPECT_THAT(config_error_of([&] { resolve(words, 2); }),
+              AllOf(HasSubstr("--backend=rign"), HasSubstr("did you mean 'ring'")));
 }
 
 TEST(CommOptions, RefuseNumbersThatMeasureNothing) {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/runtime/error.h"
+#include "reports/gate/gate_text.h"
 #include "tests/reports/gate_support.h"
 
 namespace ddpbench::report {
@@ -161,6 +162,45 @@ TEST(GatePairing, KeepsTheCellsOfASweepApart) {
   EXPECT_EQ(check_reports(only_small, base, {}).uncompared.size(), 1u);
 }
 
+Report with_batch(int batch) {
+  Report report = gate_report(steady());
+  for (report::Run& run : report.runs) run.global_batch_size = batch;
+  return report;
+}
+
+TEST(GatePairing, NamesTheSettingsOfCellsThatShareAKey) {
+  const Report fresh[] = {with_batch(256), with_batch(512)};
+  const Report base[] = {with_batch(1024), with_batch(2048)};
+  try {
+    check_reports(fresh, base, {});
+    FAIL() << "nothing was thrown";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("ddp, 2 devices, ring, global_batch_size=256:"),
+                                    HasSubstr("ddp, 2 devices, ring, global_batch_size=512:")));
+  }
+  const Report more[] = {with_batch(1024), with_batch(256), with_batch(512)};
+  EXPECT_THAT(render_gate_junit(check_reports(more, std::span(base, 1), {})),
+              AllOf(HasSubstr("name=\"ddp, 2 devices, ring, global_batch_size=256\""),
+                    HasSubstr("name=\"ddp, 2 devices, ring, global_batch_size=512\"")));
+}
+
+// One key that may not differ is nearer than two that may.
+TEST(GatePairing, TakesTheNearestOfTheCellsThatAreAllowed) {
+  const Report other_lr =
+      with_runs(gate_report(steady()), [](report::Run& run) { run.optimizer["lr"] = 0.5; });
+  const Report elsewhere = with_runs(gate_report(steady()), [](report::Run& run) {
+    run.device_model = "Other";
+    run.threads_per_device = 2;
+  });
+  const Report fresh[] = {gate_report(steady())}, base[] = {other_lr, elsewhere};
+  GateOptions options;
+  options.allow_mismatch = {"device_model", "threads_per_device"};
+  const GateResult result = check_reports(fresh, base, options);
+  ASSERT_EQ(result.pairs.size(), 1u);
+  EXPECT_THAT(result.pairs[0].notes, Contains(HasSubstr("device_model differs, as allowed")));
+  ASSERT_EQ(result.uncompared.size(), 1u);
+}
+
 TEST(GatePairing, WarnsWhenOneSideWasMeasuredBeforeTheOther) {
   Report fresh = gate_report(steady());
   const Report base = gate_report(steady());
@@ -273,12 +313,55 @@ TEST(GateHealth, DoesNotPassAReportThatWasInterruptedBeforeItWasThrough) {
   EXPECT_EQ(check_one(fresh, gate_report(steady())).verdict, GateVerdict::pass);
 }
 
+TEST(GateHealth, SaysWhichSideWasInterrupted) {
+  Report interrupted = gate_report(steady());
+  interrupted.status = Status::interrupted;
+  const Report whole = gate_report(steady());
+  EXPECT_THAT(check_one(whole, interrupted).notes,
+              ElementsAre(HasSubstr("a baseline report was interrupted")));
+  EXPECT_THAT(check_one(interrupted, whole).notes,
+              ElementsAre(HasSubstr("a new report was interrupted")));
+  EXPECT_EQ(check_one(whole, interrupted).verdict, Verdict::pass);
+}
+
 TEST(GateHealth, MarksPlantedFaults) {
   Report fresh = gate_report(steady(1.2));
   for (report::Run& run : fresh.runs) run.injected = "slow:rank=1,phase=backward,percent=25";
   const GateResult result = check_one(fresh, gate_report(steady()));
   EXPECT_EQ(result.pairs[0].fresh_injected, "slow:rank=1,phase=backward,percent=25");
   EXPECT_THAT(result.pairs[0].base_injected, IsEmpty());
+}
+
+Report with_fault(Report report) {
+  for (report::Run& run : report.runs) run.injected = "slow:rank=1,phase=backward,percent=25";
+  return report;
+}
+
+// A clean baseline beside slowed-down runs of it is no ten repetitions of one thing.
+TEST(GateHealth, KeepsRunsWithPlantedFaultsApartFromCleanOnes) {
+  const Report clean = gate_report(steady()), slow = with_fault(gate_report(steady(1.2)));
+  const Report fresh[] = {slow, clean};
+  const GateResult one = check_reports(fresh, std::span(&clean, 1), {});
+  ASSERT_EQ(one.pairs.size(), 1u);
+  EXPECT_EQ(one.verdict, Verdict::pass);
+  EXPECT_EQ(one.pairs[0].fresh_repetitions, 5u);
+  ASSERT_EQ(one.uncompared.size(), 1u);
+  EXPECT_THAT(uncompared_text(one.uncompared[0]), HasSubstr("ring, injected=slow:rank=1"));
+  const Report base[] = {clean, slow};
+  const GateResult both = check_reports(fresh, base, {});
+  EXPECT_EQ(both.pairs.size(), 2u);
+  EXPECT_EQ(both.verdict, Verdict::pass);
+}
+
+TEST(GateHealth, CountsAFailureAmongTheRunsOfItsFault) {
+  Report slow = with_fault(gate_report(steady()));
+  fail(slow.runs[0]);
+  const Report fresh[] = {gate_report(steady()), slow};
+  const Report base[] = {gate_report(steady()), with_fault(gate_report(steady()))};
+  const GateResult result = check_reports(fresh, base, {});
+  ASSERT_EQ(result.pairs.size(), 2u);
+  EXPECT_EQ(result.pairs[0].verdict, Verdict::pass);
+  EXPECT_EQ(result.pairs[1].verdict, Verdict::regressed);
 }
 
 TEST(GateSettings, KnowsWholeKeysTheirGroupsAndTheirLastParts) {
