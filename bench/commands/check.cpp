@@ -9,8 +9,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <filesystem>
 
+#include "bench/commands/gate_sides.h"
 #include "bench/option_parser.h"
 #include "bench/terminal.h"
 #include "kernels/runtime/error.h"
@@ -63,43 +63,6 @@ int exit_code(GateVerdict verdict) {
   return verdict == GateVerdict::inconclusive ? 7 : 0;
 }
 
-bool same_file(const std::string& a, const std::string& b) {
-  std::error_code ignored;
-  return a == b || std::filesystem::equivalent(a, b, ignored);
-}
-
-// A report given twice would pass for two repetitions.
-void refuse_duplicates(const std::vector<std::string>& paths) {
-  for (std::size_t i = 0; i < paths.size(); ++i) {
-    for (std::size_t j = 0; j < i; ++j) {
-      if (!same_file(paths[i], paths[j])) continue;
-      throw ConfigError(fmt::format(
-          "check: {} is given twice on one side; its runs would count as repetitions that were "
-          "never made",
-          paths[i]));
-    }
-  }
-}
-
-// A report never differs from itself: such a check could not fail.
-void refuse_same(const std::vector<std::string>& fresh, const std::vector<std::string>& base) {
-  for (const std::string& path : fresh) {
-    const auto same = [&path](const std::string& other) { return same_file(path, other); };
-    if (std::ranges::none_of(base, same)) continue;
-    throw ConfigError(
-        fmt::format("check: {} is given as new and as baseline; a report never differs from "
-                    "itself, give one of another measurement",
-                    path));
-  }
-}
-
-std::vector<report::Report> read_all(const std::vector<std::string>& paths) {
-  refuse_duplicates(paths);
-  std::vector<report::Report> reports;
-  for (const std::string& path : paths) reports.push_back(report::read_report(path));
-  return reports;
-}
-
 class Check final : public Subcommand {
  public:
   void define(CLI::App& app) override {
@@ -138,9 +101,9 @@ class Check final : public Subcommand {
       check_output("check", output_, fresh_, force_);
       check_output("check", output_, base_, force_);
     }
-    refuse_same(fresh_, base_);
-    const std::vector<report::Report> fresh = read_all(fresh_);
-    const std::vector<report::Report> base = read_all(base_);
+    refuse_same_on_both_sides("check", fresh_, base_);
+    const std::vector<report::Report> fresh = read_side("check", fresh_);
+    const std::vector<report::Report> base = read_side("check", base_);
     check_keys(options.allow_mismatch, report::gate_setting_keys(fresh, base));
     const GateResult result = report::check_reports(fresh, base, options);
     if (output_.empty()) {

@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 
+#include "bench/commands/gate_sides.h"
 #include "kernels/runtime/error.h"
 #include "reports/atomic_file.h"
 #include "reports/gate/gate.h"
@@ -53,13 +54,12 @@ class Html final : public Subcommand {
     check_output("html", output, paths_, force_);
     check_output("html", output, baseline_, force_);
     if (!baseline_.empty()) {
-      refuse_duplicates(paths_);
-      refuse_duplicates(baseline_);
+      refuse_twice_on_one_side("html", paths_);
+      refuse_same_on_both_sides("html", paths_, baseline_);
     }
     std::vector<report::ReportFile> files;
     for (const std::string& path : paths_) files.push_back({path, report::read_report(path)});
-    std::vector<report::Report> base;
-    for (const std::string& path : baseline_) base.push_back(report::read_report(path));
+    const std::vector<report::Report> base = read_side("html", baseline_);
     report::complete_scaling(files);
     report::HtmlInput input{names_of(files), {}, {}};
     for (report::ReportFile& file : files) input.reports.push_back(std::move(file.report));
@@ -70,20 +70,6 @@ class Html final : public Subcommand {
   }
 
  private:
-  // A report given twice would pass for two repetitions.
-  static void refuse_duplicates(const std::vector<std::string>& paths) {
-    std::error_code code;
-    for (std::size_t i = 0; i < paths.size(); ++i) {
-      for (std::size_t j = 0; j < i; ++j) {
-        if (!std::filesystem::equivalent(paths[i], paths[j], code)) continue;
-        throw ConfigError(fmt::format(
-            "html: {} is given twice beside --baseline; its runs would count as repetitions that "
-            "were never made",
-            paths[i]));
-      }
-    }
-  }
-
   // The page only tells: what cannot be compared is a sentence of it and no failure.
   report::HtmlGate gate(const std::vector<report::Report>& fresh,
                         const std::vector<report::Report>& base) const {

@@ -321,7 +321,7 @@ TEST(GateHealth, SaysWhichSideWasInterrupted) {
               ElementsAre(HasSubstr("a baseline report was interrupted")));
   EXPECT_THAT(check_one(interrupted, whole).notes,
               ElementsAre(HasSubstr("a new report was interrupted")));
-  EXPECT_EQ(check_one(whole, interrupted).verdict, Verdict::pass);
+  EXPECT_EQ(check_one(whole, interrupted).verdict, GateVerdict::pass);
 }
 
 TEST(GateHealth, MarksPlantedFaults) {
@@ -343,14 +343,14 @@ TEST(GateHealth, KeepsRunsWithPlantedFaultsApartFromCleanOnes) {
   const Report fresh[] = {slow, clean};
   const GateResult one = check_reports(fresh, std::span(&clean, 1), {});
   ASSERT_EQ(one.pairs.size(), 1u);
-  EXPECT_EQ(one.verdict, Verdict::pass);
+  EXPECT_EQ(one.verdict, GateVerdict::pass);
   EXPECT_EQ(one.pairs[0].fresh_repetitions, 5u);
   ASSERT_EQ(one.uncompared.size(), 1u);
   EXPECT_THAT(uncompared_text(one.uncompared[0]), HasSubstr("ring, injected=slow:rank=1"));
   const Report base[] = {clean, slow};
   const GateResult both = check_reports(fresh, base, {});
   EXPECT_EQ(both.pairs.size(), 2u);
-  EXPECT_EQ(both.verdict, Verdict::pass);
+  EXPECT_EQ(both.verdict, GateVerdict::pass);
 }
 
 TEST(GateHealth, CountsAFailureAmongTheRunsOfItsFault) {
@@ -360,8 +360,8 @@ TEST(GateHealth, CountsAFailureAmongTheRunsOfItsFault) {
   const Report base[] = {gate_report(steady()), with_fault(gate_report(steady()))};
   const GateResult result = check_reports(fresh, base, {});
   ASSERT_EQ(result.pairs.size(), 2u);
-  EXPECT_EQ(result.pairs[0].verdict, Verdict::pass);
-  EXPECT_EQ(result.pairs[1].verdict, Verdict::regressed);
+  EXPECT_EQ(result.pairs[0].verdict, GateVerdict::pass);
+  EXPECT_EQ(result.pairs[1].verdict, GateVerdict::regressed);
 }
 
 TEST(GateSettings, KnowsWholeKeysTheirGroupsAndTheirLastParts) {

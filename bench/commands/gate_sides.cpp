@@ -1,0 +1,55 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/commands/gate_sides.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "kernels/runtime/error.h"
+#include "reports/report_reader.h"
+
+namespace ddpbench::bench {
+namespace {
+
+bool same_file(const std::string& a, const std::string& b) {
+  std::error_code ignored;
+  return a == b || std::filesystem::equivalent(a, b, ignored);
+}
+
+}  // namespace
+
+void refuse_twice_on_one_side(const std::string& command, const std::vector<std::string>& paths) {
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      if (!same_file(paths[i], paths[j])) continue;
+      throw ConfigError(fmt::format(
+          "{}: {} is given twice on one side; its runs would count as repetitions that were never "
+          "made",
+          command, paths[i]));
+    }
+  }
+}
+
+void refuse_same_on_both_sides(const std::string& command, const std::vector<std::string>& fresh,
+                               const std::vector<std::string>& base) {
+  for (const std::string& path : fresh) {
+    const auto same = [&path](const std::string& other) { return same_file(path, other); };
+    if (std::ranges::none_of(base, same)) continue;
+    throw ConfigError(
+        fmt::format("{}: {} is given as new and as baseline; a report never differs from itself, "
+                    "give one of another measurement",
+                    command, path));
+  }
+}
+
+std::vector<report::Report> read_side(const std::string& command,
+                                      const std::vector<std::string>& paths) {
+  refuse_twice_on_one_side(command, paths);
+  std::vector<report::Report> reports;
+  for (const std::string& path : paths) reports.push_back(report::read_report(path));
+  return reports;
+}
+
+}  // namespace ddpbench::bench

@@ -1,0 +1,25 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The report files of the two sides that the gate compares.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "reports/report.h"
+
+namespace ddpbench::bench {
+
+// Throws ConfigError for a file that is given twice: its runs would pass for repetitions.
+void refuse_twice_on_one_side(const std::string& command, const std::vector<std::string>& paths);
+
+// Throws ConfigError for a file that stands on both sides: such a comparison could not fail.
+void refuse_same_on_both_sides(const std::string& command, const std::vector<std::string>& fresh,
+                               const std::vector<std::string>& base);
+
+// All reports of one side, none of them twice.
+std::vector<report::Report> read_side(const std::string& command,
+                                      const std::vector<std::string>& paths);
+
+}  // namespace ddpbench::bench
