@@ -102,7 +102,7 @@ int command_line_main(const std::vector<std::string>& arguments) {
   try {
     const std::string first = arguments.size() > 1 ? arguments[1] : "";
     if (const SubcommandEntry* subcommand = find_subcommand(first)) {
-      return run_subcommand(*subcommand, {arguments.begin() + 2, arguments.end()});
+      return run_subcommand(*subcommand, {arguments.begin() + 2, arguments.end()}, arguments[0]);
     }
     const Variables variables = process_variables();
     const InstallPaths paths = find_install_paths("/proc/self/exe", build_info().source_directory);

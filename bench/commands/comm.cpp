@@ -6,7 +6,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <fstream>
 
 #include "bench/comm/comm_session.h"
 #include "bench/environment_capture.h"
@@ -15,14 +14,6 @@
 
 namespace ddpbench::bench {
 namespace {
-
-// argv, which subcommands are not handed.
-std::vector<std::string> own_arguments() {
-  std::ifstream file("/proc/self/cmdline", std::ios::binary);
-  std::vector<std::string> arguments;
-  for (std::string word; std::getline(file, word, '\0');) arguments.push_back(word);
-  return arguments.empty() ? std::vector<std::string>{"ddpbench", "comm"} : arguments;
-}
 
 void refuse_joined_world() {
   const Variables variables = process_variables();
@@ -72,7 +63,7 @@ class Comm final : public Subcommand {
   int run() override {
     refuse_joined_world();
     const CommOptions options = resolve(words_, static_cast<int>(read_cpu_topology().cores.size()));
-    return CommSession(options, output_, own_arguments()).run();
+    return CommSession(options, output_, command_line).run();
   }
 
  private:

@@ -89,7 +89,8 @@ const SubcommandEntry* find_subcommand(const std::string& name) {
   return found == subcommands().end() ? nullptr : &*found;
 }
 
-int run_subcommand(const SubcommandEntry& entry, const std::vector<std::string>& arguments) {
+int run_subcommand(const SubcommandEntry& entry, const std::vector<std::string>& arguments,
+                   const std::string& program) {
   Application application(entry);
   const std::vector<std::string> known = long_options(application.app);
   std::vector<std::string> words;
@@ -106,6 +107,9 @@ int run_subcommand(const SubcommandEntry& entry, const std::vector<std::string>&
     throw ConfigError(
         fmt::format("{0}: {1}. `ddpbench {0} --help` shows the usage.", entry.name, error.what()));
   }
+  auto& command_line = application.command->command_line;
+  command_line = {program, entry.name};
+  command_line.insert(command_line.end(), arguments.begin(), arguments.end());
   return application.command->run();
 }
 

@@ -24,6 +24,8 @@ class Subcommand {
   virtual void define(CLI::App& app) = 0;
   // After a successful parse; returns the exit code. Errors are thrown (kernels/runtime/error.h).
   virtual int run() = 0;
+  // The whole command line, for what records it; set before run().
+  std::vector<std::string> command_line;
 };
 
 struct SubcommandEntry {
@@ -39,8 +41,9 @@ const std::vector<SubcommandEntry>& subcommands();
 const SubcommandEntry* find_subcommand(const std::string& name);
 
 // Parses `arguments` (after the subcommand's name) and runs. Throws ConfigError for unknown options
-// (naming the nearest one), missing values and missing arguments.
-int run_subcommand(const SubcommandEntry& entry, const std::vector<std::string>& arguments);
+// (naming the nearest one), missing values and missing arguments. `program`: argv[0].
+int run_subcommand(const SubcommandEntry& entry, const std::vector<std::string>& arguments,
+                   const std::string& program = "ddpbench");
 
 // Before any work: throws ConfigError when `output` exists without `force`, cannot be written, or
 // is one of `inputs`, which not even `force` replaces.
