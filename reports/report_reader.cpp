@@ -92,6 +92,7 @@ CellSummary read_cell(const JsonCursor& value, std::size_t runs) {
     cell.runs.push_back(index.integer<std::size_t>());
     if (cell.runs.back() >= runs) index.fail(fmt::format("there are {} runs", runs));
   }
+  if (cell.runs.empty()) value.at("runs").fail("a cell has at least one run");
   cell.step_median_s = value.figure("step_median_s");
   cell.ci_low_s = value.figure("ci_low_s");
   cell.ci_high_s = value.figure("ci_high_s");

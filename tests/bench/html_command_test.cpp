@@ -93,7 +93,7 @@ TEST_F(HtmlCommand, TellsWhatTheGateSaysAndStillEndsWell) {
 TEST_F(HtmlCommand, CountsNoReportTwiceAgainstABaseline) {
   expect_refusal({"a.json", "a.json", "--baseline", "b.json"}, "a.json is given twice");
   expect_refusal({"a.json", "--baseline", "b.json", "-o", "b.json", "--force"},
-                 "b.json is one of the reports");
+                 "--output=b.json: that is one of the reports");
 }
 
 }  // namespace

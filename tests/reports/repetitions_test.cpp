@@ -154,9 +154,9 @@ TEST(Cells, StandBelowTheTableALineEach) {
   Report report = report_of(runs);
   fill_cells(report, 0.02);
   const std::string table = render_table(report, 0);
-  EXPECT_THAT(table, HasSubstr("ddp on 2 devices, bucket_cap_mb=25: 11.6 ms, 95 % interval 11.6 to "
+  EXPECT_THAT(table, HasSubstr("ddp on 2 devices, cap 25: 11.6 ms, 95 % interval 11.6 to "
                                "11.7 ms (0.9 %), 8 repetitions\n"));
-  EXPECT_THAT(table, HasSubstr("ddp on 2 devices, bucket_cap_mb=4: 21.0 ms, 95 % interval 20.0 to "
+  EXPECT_THAT(table, HasSubstr("ddp on 2 devices, cap 4: 21.0 ms, 95 % interval 20.0 to "
                                "22.0 ms (9.5 %), 8 repetitions, noisy\n"));
   EXPECT_THAT(table, Not(HasSubstr("interval of the median needs")));
 }

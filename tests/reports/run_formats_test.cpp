@@ -164,12 +164,14 @@ TEST(MarkdownText, IsATableWithReasonsBelow) {
             "- (4) skipped: no CUDA device is here\n"
             "- Why: dp on 2 devices: scales: 100 % efficiency; nothing large to gain.\n"
             "- Why: ddp on 2 devices: scales: 100 % efficiency; nothing large to gain.\n"
-            "- Why: ps on 4 devices: scales: 100 % efficiency; nothing large to gain.\n");
+            "- Why: ps on 4 devices and 1 server: oversubscribed: 4 workers and 1 server of 1 thread "
+            "share 2 cores and take turns, so this measures the scheduler; at most --gpus=1 fit "
+            "here.\n");
 }
 
 TEST(MarkdownText, HasTheWarningsOfEachReportOnce) {
   Report report = test::sample_report();
-  report.cells = {{.noisy = true}};
+  report.cells = {{.runs = {0}, .noisy = true}};
   report.tune.emplace().conclusion = "Keep the default.";
   const std::vector<ReportFile> files = {{"a.json", report}, {"b.json", test::sample_report()}};
   const std::string text = markdown_text(all_runs(files), columns({"strategy"}));
