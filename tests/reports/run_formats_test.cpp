@@ -146,27 +146,28 @@ TEST(MarkdownText, IsATableWithReasonsBelow) {
   const Report report = test::sample_report();
   const std::string text =
       markdown_text(all_runs(report), columns({"strategy", "devices", "speedup", "comm"}));
-  EXPECT_EQ(text.substr(text.find("| ")),
-            "| strategy | devices | speed-up | comm ms |\n"
-            "| :-- | :-- | --: | --: |\n"
-            "| single | 1 | 1.00 | -(1) |\n"
-            "| dp | 2 | 1.62 | 1.50 |\n"
-            "| ddp | 2(2) | 1.91 | 1.50 |\n"
-            "| ps | 4+1\\* | -\\* | 1.50 |\n"
-            "| ddp | 4 | failed (3) |  |\n"
-            "| dp | 8 | skipped (4) |  |\n"
-            "\n"
-            "- +n: n parameter servers beside the workers\n"
-            "- \\*: oversubscribed, more compute threads than cores; no scaling is shown\n"
-            "- (1) one device\n"
-            "- (2) injected: slow:rank=1,phase=backward,percent=25\n"
-            "- (3) failed: rank 2, step 5, signal: killed by SIGKILL\n"
-            "- (4) skipped: no CUDA device is here\n"
-            "- Why: dp on 2 devices: scales: 100 % efficiency; nothing large to gain.\n"
-            "- Why: ddp on 2 devices: scales: 100 % efficiency; nothing large to gain.\n"
-            "- Why: ps on 4 devices and 1 server: oversubscribed: 4 workers and 1 server of 1 thread "
-            "share 2 cores and take turns, so this measures the scheduler; at most --gpus=1 fit "
-            "here.\n");
+  EXPECT_EQ(
+      text.substr(text.find("| ")),
+      "| strategy | devices | speed-up | comm ms |\n"
+      "| :-- | :-- | --: | --: |\n"
+      "| single | 1 | 1.00 | -(1) |\n"
+      "| dp | 2 | 1.62 | 1.50 |\n"
+      "| ddp | 2(2) | 1.91 | 1.50 |\n"
+      "| ps | 4+1\\* | -\\* | 1.50 |\n"
+      "| ddp | 4 | failed (3) |  |\n"
+      "| dp | 8 | skipped (4) |  |\n"
+      "\n"
+      "- +n: n parameter servers beside the workers\n"
+      "- \\*: oversubscribed, more compute threads than cores; no scaling is shown\n"
+      "- (1) one device\n"
+      "- (2) injected: slow:rank=1,phase=backward,percent=25\n"
+      "- (3) failed: rank 2, step 5, signal: killed by SIGKILL\n"
+      "- (4) skipped: no CUDA device is here\n"
+      "- Why: dp on 2 devices: scales: 100 % efficiency; nothing large to gain.\n"
+      "- Why: ddp on 2 devices: scales: 100 % efficiency; nothing large to gain.\n"
+      "- Why: ps on 4 devices and 1 server: oversubscribed: 4 workers and 1 server of 1 thread "
+      "share 2 cores and take turns, so this measures the scheduler; at most --gpus=1 fit "
+      "here.\n");
 }
 
 TEST(MarkdownText, HasTheWarningsOfEachReportOnce) {
