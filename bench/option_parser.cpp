@@ -246,11 +246,6 @@ Layer config_layer(const Layer& flags, const Layer& variables, const ParseContex
 
 }  // namespace
 
-std::string suggestion(const std::string& name, const std::vector<std::string>& known) {
-  const auto nearest = nearest_name(name, known);
-  return nearest ? fmt::format(" Did you mean '{}'?", *nearest) : "";
-}
-
 ParsedCommand parse_command(const std::vector<std::string>& arguments,
                             const ParseContext& context) {
   const Flags flags = CommandLine().parse(arguments);

@@ -16,6 +16,7 @@ set(DDPBENCH_BENCH_OPTION_SOURCES
   option_layer.cpp
   option_parser.cpp
   option_schema.cpp
+  option_suggestion.cpp
   option_table.cpp
   option_value.cpp
   options.cpp
