@@ -16,11 +16,6 @@ macro(ddpbench_find package debian_package)
   find_package(${package} QUIET ${ARGN})
 endmacro()
 
-if(DDPBENCH_ENABLE_CUDA)
-  message(FATAL_ERROR "DDPBENCH_ENABLE_CUDA=ON: this version has no CUDA module yet; configure with "
-                      "-DDDPBENCH_ENABLE_CUDA=OFF.")
-endif()
-
 ddpbench_find(Threads "libc6-dev")
 ddpbench_find(fmt "libfmt-dev")
 ddpbench_find(nlohmann_json "nlohmann-json3-dev")

@@ -14,6 +14,12 @@ function(ddpbench_add_room name)
                                          PRIVATE ddpbench_flags ${ROOM_PRIVATE})
 endfunction()
 
+# ddpbench_add_cuda_room(<name> ...): as ddpbench_add_room, a room's part of the CUDA module.
+function(ddpbench_add_cuda_room name)
+  ddpbench_add_room(${name} ${ARGN})
+  target_link_libraries(ddpbench_${name} PUBLIC CUDA::cudart_static)
+endfunction()
+
 # ddpbench_add_tests(<name> SOURCES <files...> LIBRARIES <libs...> [LABELS <labels...>]
 #                    [TIMEOUT <seconds>] [SERIAL])
 #

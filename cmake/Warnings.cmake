@@ -5,9 +5,12 @@
 
 add_library(ddpbench_flags INTERFACE)
 # Designated initialisers name what differs and leave the rest to its defaults: GCC 12 warns of that.
-target_compile_options(ddpbench_flags INTERFACE -Wall -Wextra -Wconversion -Wshadow
-                                                -Wno-missing-field-initializers
-                                                $<$<BOOL:${DDPBENCH_WERROR}>:-Werror>)
+set(ddpbench_warnings -Wall -Wextra -Wconversion -Wshadow -Wno-missing-field-initializers
+                      $<$<BOOL:${DDPBENCH_WERROR}>:-Werror>)
+target_compile_options(ddpbench_flags INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:${ddpbench_warnings}>
+  # nvcc's own warnings; those of the host's compiler would be of code that nvcc generates.
+  $<$<COMPILE_LANGUAGE:CUDA>:$<$<BOOL:${DDPBENCH_WERROR}>:-Werror=all-warnings>>)
 if(DDPBENCH_SANITIZE)
   target_compile_options(ddpbench_flags INTERFACE -fsanitize=${DDPBENCH_SANITIZE}
                                                   -fno-omit-frame-pointer)

@@ -51,7 +51,7 @@ LIBRARIES = [
     Library(r"hwloc.*", r"kernels/runtime/.*\.cpp"),
     Library(r"omp\.h", r"kernels/(runtime|ops)/.*"),
     Library(r"cuda.*|cublas.*|cudnn.*|nvml\.h|cub/.*|thrust/.*", r".*/cuda/.*"),
-    Library(r"nccl.*", r"parallel/comm/nccl.*"),
+    Library(r"nccl.*", r"parallel/comm/cuda/nccl.*"),
     Library(r"mpi\.h", r"parallel/comm/mpi.*"),
     Library(r"gloo/.*", r"parallel/comm/gloo.*"),
     Library(r"(zlib|zconf)\.h", r"(datasets|bench)/.*\.cpp"),

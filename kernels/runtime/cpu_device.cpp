@@ -91,6 +91,12 @@ class CpuDevice final : public Device {
     return Buffer(allocate_cpu_memory({name(), bytes, category, sharing}, counter_));
   }
 
+  bool is_host_accessible() const noexcept override { return true; }
+  Buffer allocate_staging(std::size_t bytes) override {
+    const CpuMemoryRequest request{name(), bytes, MemoryCategory::input, Sharing::process_private};
+    return Buffer(allocate_cpu_memory(request, std::make_shared<MemoryCounter>()));
+  }
+
   std::unique_ptr<Stream> make_stream() override { return std::make_unique<CpuStream>(*this); }
   std::unique_ptr<Event> make_event() override { return std::make_unique<CpuEvent>(); }
 

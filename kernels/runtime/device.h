@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -33,6 +34,16 @@ class Event {
   virtual double time_s() const = 0;
 };
 
+class Stream;
+
+// Work that a stream recorded instead of running it, to be queued again as a whole (a CUDA graph).
+class Recording {
+ public:
+  virtual ~Recording() = default;
+  // Queues the work on `stream`, with the pointers and the events of when it was recorded.
+  virtual void replay(Stream& stream) = 0;
+};
+
 // An ordered queue of device work.
 class Stream {
  public:
@@ -44,6 +55,14 @@ class Stream {
   virtual void wait(const Event& event) = 0;
   // Blocks the host until all queued work is done. Throws DeviceError.
   virtual void synchronize() = 0;
+
+  // Between the two, work that is queued here, and on streams that wait for it and are waited for,
+  // is recorded and not run; nothing may block the host or allocate. Only where can_record().
+  // end_recording throws DeviceError when something in between cannot be recorded, and the stream
+  // is usable again.
+  virtual bool can_record() const noexcept { return false; }
+  virtual void begin_recording();
+  virtual std::unique_ptr<Recording> end_recording();
 };
 
 class Device {
@@ -65,6 +84,12 @@ class Device {
   virtual Buffer allocate(std::size_t bytes, MemoryCategory category,
                           Sharing sharing = Sharing::process_private) = 0;
 
+  // Whether the host may read and write the memory of allocate() itself.
+  virtual bool is_host_accessible() const noexcept = 0;
+  // Zeroed host memory that copies to and from this device run from at full speed and without
+  // blocking the host (page-locked on CUDA). Counts in no category: it is not the device's.
+  virtual Buffer allocate_staging(std::size_t bytes) = 0;
+
   virtual std::unique_ptr<Stream> make_stream() = 0;
   virtual std::unique_ptr<Event> make_event() = 0;
 
@@ -75,8 +100,14 @@ class Device {
   // The device's clock in seconds; comparable between the devices and ranks of one host.
   // (CPU: CLOCK_MONOTONIC.) Virtual-time devices tell their own time.
   virtual double now_s() const = 0;
+  // Brings the times of events and now_s() together again, which drift apart where events have a
+  // clock of their own (CUDA: some microseconds a second). Blocks until the device is idle.
+  virtual void calibrate_clock() {}
 
   virtual MemoryUsage memory() const = 0;
+  // All that is in use of the memory that the device is part of, by whomever, as its driver says;
+  // null where nobody can tell.
+  virtual std::optional<std::size_t> driver_used_bytes() const { return std::nullopt; }
 };
 
 }  // namespace ddpbench

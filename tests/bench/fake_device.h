@@ -25,6 +25,8 @@ class FakeDevice : public Device {
   int thread_count() const noexcept override { return 1; }
   void bind_calling_thread() override {}
   Buffer allocate(std::size_t, MemoryCategory, Sharing) override { return {}; }
+  bool is_host_accessible() const noexcept override { return true; }
+  Buffer allocate_staging(std::size_t) override { return {}; }
   std::unique_ptr<Stream> make_stream() override;
   std::unique_ptr<Event> make_event() override;
   void copy(Stream&, BufferView, BufferView) override {}

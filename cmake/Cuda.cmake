@@ -1,0 +1,73 @@
+# SPDX-FileCopyrightText: The ddpbench authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# The CUDA toolkit, cuDNN and NCCL for the CUDA module (DDPBENCH_ENABLE_CUDA=ON). cuDNN and NCCL are
+# looked for in the toolkit, in the system's paths and below DDPBENCH_CUDA_ROOTS, which may name the
+# folders of Python packages (.../site-packages/nvidia/cudnn, .../site-packages/nvidia/nccl).
+set(DDPBENCH_CUDA_ROOTS "" CACHE STRING "Folders with include/ and lib/ of cuDNN and NCCL")
+set(DDPBENCH_CUDA_ARCHITECTURES "" CACHE STRING
+    "GPU architectures, as 80;90; empty: all that the toolkit knows of 75 80 86 89 90 100 120")
+
+function(ddpbench_cuda_missing what)
+  message(FATAL_ERROR
+    "DDPBENCH_ENABLE_CUDA=ON, but ${what} was not found. The module needs the CUDA toolkit (12.4 to "
+    "13), cuDNN 9 and NCCL 2.19 or later: https://developer.nvidia.com/cuda-downloads, or Python's "
+    "packages with -DDDPBENCH_CUDA_ROOTS='DIR/nvidia/cudnn;DIR/nvidia/nccl'. Without a GPU in mind "
+    "configure with -DDDPBENCH_ENABLE_CUDA=OFF.")
+endfunction()
+
+if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
+  find_program(DDPBENCH_NVCC nvcc HINTS /usr/local/cuda/bin)
+  if(NOT DDPBENCH_NVCC)
+    ddpbench_cuda_missing("nvcc")
+  endif()
+  set(CMAKE_CUDA_COMPILER ${DDPBENCH_NVCC})
+endif()
+# Known only once the compiler is; this one every supported toolkit has.
+if(NOT CMAKE_CUDA_ARCHITECTURES)
+  set(CMAKE_CUDA_ARCHITECTURES 90)
+endif()
+enable_language(CUDA)
+if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 12.4)
+  ddpbench_cuda_missing("a CUDA toolkit of version 12.4 or later (${CMAKE_CUDA_COMPILER_VERSION} is here)")
+endif()
+if(DDPBENCH_CUDA_ARCHITECTURES)
+  set(CMAKE_CUDA_ARCHITECTURES ${DDPBENCH_CUDA_ARCHITECTURES})
+else()
+  set(CMAKE_CUDA_ARCHITECTURES 75 80 86 89 90)
+  if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 12.8)
+    list(APPEND CMAKE_CUDA_ARCHITECTURES 100 120)
+  endif()
+endif()
+set(CMAKE_CUDA_STANDARD 20)
+set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+find_package(CUDAToolkit REQUIRED)
+
+# ddpbench_cuda_library(<target> <header> <library> <soname>)
+function(ddpbench_cuda_library target header library soname)
+  set(hints ${DDPBENCH_CUDA_ROOTS} ${CUDAToolkit_TARGET_DIR} ${CUDAToolkit_LIBRARY_ROOT})
+  find_path(${target}_INCLUDE ${header} HINTS ${hints} ${CUDAToolkit_INCLUDE_DIRS}
+            PATH_SUFFIXES include)
+  # Python's packages have no link without a version.
+  find_library(${target}_LIBRARY NAMES ${library} ${soname} HINTS ${hints} ${CUDAToolkit_LIBRARY_DIR}
+               PATH_SUFFIXES lib lib64)
+  if(NOT ${target}_INCLUDE)
+    ddpbench_cuda_missing(${header})
+  endif()
+  if(NOT ${target}_LIBRARY)
+    ddpbench_cuda_missing(${soname})
+  endif()
+  add_library(${target} INTERFACE)
+  target_include_directories(${target} SYSTEM INTERFACE ${${target}_INCLUDE})
+  target_link_libraries(${target} INTERFACE ${${target}_LIBRARY})
+endfunction()
+
+ddpbench_cuda_library(ddpbench_cudnn cudnn.h cudnn libcudnn.so.9)
+ddpbench_cuda_library(ddpbench_nccl nccl.h nccl libnccl.so.2)
+file(STRINGS ${ddpbench_nccl_INCLUDE}/nccl.h nccl_version REGEX "#define NCCL_VERSION_CODE")
+string(REGEX MATCH "[0-9]+" nccl_version "${nccl_version}")
+if(nccl_version LESS 21900)
+  ddpbench_cuda_missing("NCCL 2.19 or later (NCCL_VERSION_CODE ${nccl_version} is here)")
+endif()
+message(STATUS "CUDA ${CMAKE_CUDA_COMPILER_VERSION} for ${CMAKE_CUDA_ARCHITECTURES}, cuDNN "
+               "${ddpbench_cudnn_LIBRARY}, NCCL ${ddpbench_nccl_LIBRARY}")

@@ -1,0 +1,37 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The operations of CUDA devices, as those see them who do not know CUDA. Defined in the CUDA
+// module only; everybody but the module reaches it through parallel/cuda_module.h.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "kernels/ops/backend.h"
+
+namespace ddpbench::ops {
+
+// What products are computed in. Weights, gradients, optimizer and loss are fp32 in all of them.
+enum class CudaPrecision : std::uint8_t {
+  fp32,  // strict: no tensor cores
+  tf32,  // fp32 memory, products rounded to TF32 (10 bits of mantissa), sums in fp32
+  bf16,  // activations and their gradients in bf16, sums in fp32
+};
+
+struct CudaBackendOptions {
+  CudaPrecision precision = CudaPrecision::tf32;
+  bool deterministic = false;   // only algorithms whose results repeat bit by bit
+  std::string cache_directory;  // of the measured choice of algorithms; empty: not kept
+};
+
+// cuDNN, cuBLASLt and own kernels for a CUDA device, which must outlive the backend. Throws
+// DeviceError when a library refuses.
+std::unique_ptr<OpBackend> make_cuda_backend(Device& device, const CudaBackendOptions& options);
+
+// "cudnn", "cublaslt": versions of the libraries that are loaded.
+std::map<std::string, std::string> cuda_library_versions();
+
+}  // namespace ddpbench::ops

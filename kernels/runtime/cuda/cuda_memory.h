@@ -1,0 +1,50 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Memory of CUDA devices. For the CUDA module's sources.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+#include <string>
+
+#include "kernels/runtime/buffer.h"
+#include "kernels/runtime/memory_counter.h"
+
+namespace ddpbench::cuda {
+
+struct CudaMemoryRequest {
+  std::string device;  // for messages
+  int ordinal = 0;
+  std::size_t bytes = 0;
+  MemoryCategory category = MemoryCategory::workspace;
+};
+
+// Zeroed memory from cudaMalloc, which IPC handles need; every piece may be exported. Counted as
+// `bytes` rounded up to 256, CUDA's alignment. Throws DeviceError.
+std::unique_ptr<Allocation> allocate_device_memory(const CudaMemoryRequest& request,
+                                                   std::shared_ptr<MemoryCounter> counter);
+
+// Zeroed page-locked host memory that every device of the process may copy. Throws DeviceError.
+std::unique_ptr<Allocation> allocate_pinned_memory(const std::string& device, std::size_t bytes);
+
+// Memory of another process of this host, which must live as long as this object.
+class ImportedMemory {
+ public:
+  // `handle` as Allocation::export_handle gave it. REQUIRES: the device that shall use it is
+  // current. Throws CommError when the handle is malformed or of this process, DeviceError when
+  // CUDA refuses.
+  explicit ImportedMemory(const std::string& handle);
+  ~ImportedMemory();
+  ImportedMemory(const ImportedMemory&) = delete;
+  ImportedMemory& operator=(const ImportedMemory&) = delete;
+
+  BufferView view() const noexcept { return view_; }
+
+ private:
+  void* base_ = nullptr;  // of the allocation that holds the view
+  BufferView view_;
+};
+
+}  // namespace ddpbench::cuda

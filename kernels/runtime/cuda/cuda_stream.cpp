@@ -1,0 +1,121 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/runtime/cuda/cuda_stream.h"
+
+#include "kernels/runtime/cuda/cuda_error.h"
+#include "kernels/runtime/cuda/current_device.h"
+
+namespace ddpbench::cuda {
+namespace {
+
+bool is_recording(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  check(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing");
+  return status != cudaStreamCaptureStatusNone;
+}
+
+class CudaGraph final : public Recording {
+ public:
+  // Takes over `graph`.
+  explicit CudaGraph(cudaGraph_t graph) : graph_(graph) {
+    const cudaError_t status = cudaGraphInstantiate(&executable_, graph_, 0);
+    if (status != cudaSuccess) static_cast<void>(cudaGraphDestroy(graph_));
+    check(status, "cudaGraphInstantiate");
+  }
+  ~CudaGraph() override {
+    static_cast<void>(cudaGraphExecDestroy(executable_));
+    static_cast<void>(cudaGraphDestroy(graph_));
+  }
+  CudaGraph(const CudaGraph&) = delete;
+  CudaGraph& operator=(const CudaGraph&) = delete;
+
+  void replay(Stream& stream) override {
+    check(cudaGraphLaunch(executable_, native_stream(stream)), "cudaGraphLaunch");
+  }
+
+ private:
+  cudaGraph_t graph_;
+  cudaGraphExec_t executable_ = nullptr;
+};
+
+CudaEvent& native_event(Event& event, const Device& device) {
+  auto* const cuda_event = dynamic_cast<CudaEvent*>(&event);
+  ensure(cuda_event != nullptr, "an event of another kind of device on a stream of {}",
+         device.name());
+  return *cuda_event;
+}
+
+}  // namespace
+
+CudaEvent::CudaEvent(int ordinal, std::shared_ptr<CudaClock> clock) : clock_(std::move(clock)) {
+  const CurrentDevice current(ordinal);
+  check(cudaEventCreate(&event_), "cudaEventCreate");
+}
+
+CudaEvent::~CudaEvent() { static_cast<void>(cudaEventDestroy(event_)); }
+
+bool CudaEvent::reached() const {
+  if (!recorded_) return false;  // which CUDA would call reached
+  const cudaError_t status = cudaEventQuery(event_);
+  if (status == cudaErrorNotReady) return false;
+  check(status, "cudaEventQuery");
+  return true;
+}
+
+double CudaEvent::time_s() const {
+  ensure(recorded_, "the time of an event that was never recorded");
+  return clock_->time_s(event_);
+}
+
+void CudaEvent::record_on(cudaStream_t stream) {
+  const unsigned flags = is_recording(stream) ? cudaEventRecordExternal : cudaEventRecordDefault;
+  check(cudaEventRecordWithFlags(event_, stream, flags), "cudaEventRecord");
+  recorded_ = true;
+}
+
+void CudaEvent::order(cudaStream_t stream) const {
+  ensure(recorded_, "a stream waits for an event that was never recorded");
+  const unsigned flags = is_recording(stream) ? cudaEventWaitExternal : cudaEventWaitDefault;
+  check(cudaStreamWaitEvent(stream, event_, flags), "cudaStreamWaitEvent");
+}
+
+CudaStream::CudaStream(Device& device, int ordinal) : device_(device), ordinal_(ordinal) {
+  const CurrentDevice current(ordinal_);
+  check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+}
+
+CudaStream::~CudaStream() { static_cast<void>(cudaStreamDestroy(stream_)); }
+
+void CudaStream::record(Event& event) { native_event(event, device_).record_on(stream_); }
+
+void CudaStream::wait(const Event& event) {
+  const auto* const cuda_event = dynamic_cast<const CudaEvent*>(&event);
+  ensure(cuda_event != nullptr, "{} waits for an event of another kind of device", device_.name());
+  cuda_event->order(stream_);
+}
+
+void CudaStream::synchronize() {
+  check_with(cudaStreamSynchronize(stream_), [&] { return device_.name() + " failed"; });
+}
+
+void CudaStream::begin_recording() {
+  // Thread-local: other threads of the process (loader, communication) may call CUDA meanwhile.
+  check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal),
+        "cudaStreamBeginCapture");
+}
+
+std::unique_ptr<Recording> CudaStream::end_recording() {
+  cudaGraph_t graph = nullptr;
+  check(cudaStreamEndCapture(stream_, &graph), "the step cannot be recorded as a CUDA graph");
+  const CurrentDevice current(ordinal_);
+  return std::make_unique<CudaGraph>(graph);
+}
+
+cudaStream_t native_stream(Stream& stream) {
+  auto* const cuda_stream = dynamic_cast<CudaStream*>(&stream);
+  ensure(cuda_stream != nullptr, "a stream of {} where one of CUDA is needed",
+         stream.device().name());
+  return cuda_stream->native();
+}
+
+}  // namespace ddpbench::cuda

@@ -1,0 +1,48 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Communicators between CUDA devices, as those see them who do not know CUDA. Defined in the CUDA
+// module only; everybody but the module reaches it through parallel/cuda_module.h.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/runtime/device.h"
+#include "parallel/comm/communicator.h"
+#include "parallel/comm/store.h"
+
+namespace ddpbench::comm {
+
+// Equal on all ranks, except for progress.
+struct CudaCommOptions {
+  double timeout_s = 60;       // default deadline of every wait
+  std::string name = "world";  // key prefix in the store; one name per communicator
+  // Called after completed operations of this rank were noticed, on the watchdog's thread. Cheap.
+  std::function<void()> progress;
+};
+
+// Collective over `size` processes that share `store`, one device each. The device outlives the
+// communicator. Throws CommError when a peer does not come before the timeout.
+//
+// NCCL refuses two ranks on one GPU unless every rank has an NCCL_HOSTID of its own.
+std::unique_ptr<Communicator> make_nccl(Store& store, int rank, int size, Device& device,
+                                        const CudaCommOptions& options);
+// The ring over CUDA IPC: ranks of one host, several of which may share a GPU.
+std::unique_ptr<Communicator> make_cuda_ring(Store& store, int rank, int size, Device& device,
+                                             const CudaCommOptions& options);
+
+// For the threads of one process: one communicator a device, [rank], each used by one thread.
+std::vector<std::unique_ptr<Communicator>> make_thread_nccl(const std::vector<Device*>& devices,
+                                                            const CudaCommOptions& options);
+// Devices may share a GPU.
+std::vector<std::unique_ptr<Communicator>> make_thread_cuda_ring(
+    const std::vector<Device*>& devices, const CudaCommOptions& options);
+
+// "nccl": the version of the library that is loaded.
+std::map<std::string, std::string> cuda_comm_versions();
+
+}  // namespace ddpbench::comm

@@ -1,0 +1,52 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// CudaModule: everything that needs CUDA, behind one library that is opened at run time. Linking
+// CUDA's libraries would map 155 MB and take 60 ms before main of every run, on CPU devices too.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/ops/cuda_backend.h"
+#include "kernels/runtime/cuda_device.h"
+#include "parallel/comm/cuda_comm.h"
+
+namespace ddpbench {
+
+// Implemented by the module; contracts as the functions of the same names.
+class CudaModule {
+ public:
+  virtual ~CudaModule() = default;
+
+  virtual CudaProbe probe() const = 0;
+  virtual std::unique_ptr<Device> make_device(const CudaDeviceOptions& options) const = 0;
+  virtual std::unique_ptr<ops::OpBackend> make_backend(
+      Device& device, const ops::CudaBackendOptions& options) const = 0;
+  virtual std::unique_ptr<comm::Communicator> make_nccl(
+      comm::Store& store, int rank, int size, Device& device,
+      const comm::CudaCommOptions& options) const = 0;
+  virtual std::unique_ptr<comm::Communicator> make_ring(
+      comm::Store& store, int rank, int size, Device& device,
+      const comm::CudaCommOptions& options) const = 0;
+  virtual std::vector<std::unique_ptr<comm::Communicator>> make_thread_nccl(
+      const std::vector<Device*>& devices, const comm::CudaCommOptions& options) const = 0;
+  virtual std::vector<std::unique_ptr<comm::Communicator>> make_thread_ring(
+      const std::vector<Device*>& devices, const comm::CudaCommOptions& options) const = 0;
+  // "cuda", "cudnn", "cublaslt", "nccl" and the driver's, of what is loaded.
+  virtual std::map<std::string, std::string> library_versions() const = 0;
+};
+
+// The one function that the module exports. Null when the program that asks, whose `build` it
+// tells, is another one than the module was built with: their classes may differ.
+using CudaModuleEntry = const CudaModule* (*)(const char* build);
+inline constexpr const char* kCudaModuleEntryName = "ddpbench_cuda_module";
+inline constexpr const char* kCudaModuleFile = "libddpbench_cuda.so";
+
+// Opens the module at `path`; it stays open until the process ends. Throws UnavailableError with
+// the loader's own words, which name a library that is missing, or when it is of another build.
+const CudaModule& open_cuda_module(const std::string& path);
+
+}  // namespace ddpbench
