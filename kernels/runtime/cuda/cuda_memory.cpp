@@ -30,9 +30,9 @@ Function driver_function(const char* name) {
   cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
 #if CUDART_VERSION >= 13000
   constexpr unsigned kOldestVersion = 12000;
-  check(cudaGetDriverEntryPointByVersion(name, &function, kOldestVersion, cudaEnableDefault,
-                                         &result),
-        name);
+  check(
+      cudaGetDriverEntryPointByVersion(name, &function, kOldestVersion, cudaEnableDefault, &result),
+      name);
 #else
   check(cudaGetDriverEntryPoint(name, &function, cudaEnableDefault, &result), name);
 #endif
@@ -158,9 +158,8 @@ std::unique_ptr<Allocation> allocate_device_memory(const CudaMemoryRequest& requ
 
 std::unique_ptr<Allocation> allocate_pinned_memory(const std::string& device, std::size_t bytes) {
   void* data = nullptr;
-  check_with(cudaHostAlloc(&data, rounded(bytes), cudaHostAllocPortable), [&] {
-    return fmt::format("{}: cannot lock {} bytes of host memory", device, bytes);
-  });
+  check_with(cudaHostAlloc(&data, rounded(bytes), cudaHostAllocPortable),
+             [&] { return fmt::format("{}: cannot lock {} bytes of host memory", device, bytes); });
   std::memset(data, 0, rounded(bytes));
   return std::make_unique<PinnedAllocation>(data, bytes);
 }
