@@ -25,8 +25,6 @@ class BatchSource {
   virtual StepInput next(Stream& stream) = 0;
   // The step that reads the batch has been queued on `stream`.
   virtual void consumed(Stream& stream) = 0;
-  // Work that belongs to the step itself and comes before it. Recorded with it where steps are.
-  virtual void queue_work(Stream&) {}
 };
 
 struct BatchSourceOptions {

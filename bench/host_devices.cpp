@@ -41,9 +41,7 @@ CudaProbe probe(const std::string& device) {
 
 }  // namespace
 
-HostDevices find_devices(const std::string& device) {
-  return {read_cpu_topology(), probe(device)};
-}
+HostDevices find_devices(const std::string& device) { return {read_cpu_topology(), probe(device)}; }
 
 const CudaModule& cuda_module() {
   if (!build_info().cuda_module) {

@@ -21,9 +21,9 @@ namespace ddpbench::bench {
 
 struct RankDevices {
   std::vector<std::unique_ptr<Device>> devices;
-  std::vector<std::unique_ptr<ops::OpBackend>> backends;  // one a device
-  std::unique_ptr<ReplicaGroup> group;                    // null when there is one device
-  std::unique_ptr<comm::Communicator> world;              // null when there is one process
+  std::vector<std::unique_ptr<ops::OpBackend>> backends;   // one a device
+  std::unique_ptr<ReplicaGroup> group;                     // null when there is one device
+  std::unique_ptr<comm::Communicator> world;               // null when there is one process
   std::vector<std::unique_ptr<comm::Communicator>> local;  // one a device, when there are several
 };
 

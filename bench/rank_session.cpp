@@ -345,7 +345,7 @@ void RankSession::one_step(bool timed, int epoch) {
     const ScopedPhase phase(recorder_.get(), Phase::data_wait, stream);
     input = source_->next(stream);
   }
-  runner_->run(*source_, input);
+  runner_->run(input);
   source_->consumed(stream);
   recorder_->end_step([this] { strategy_->report(*recorder_); });
 }

@@ -6,15 +6,15 @@
 
 namespace ddpbench::bench {
 
-void StepRunner::run(BatchSource& source, const StepInput& input) {
+void StepRunner::run(const StepInput& input) {
   if (!records_ || !warm_ || recorder_.tracing()) {
-    queue(source, input);
+    strategy_.step(input);
     warm_ = true;
     return;
   }
   std::unique_ptr<Recording>& recording = recordings_[{input.images, recorder_.observing()}];
   if (!recording) {
-    recording = record(source, input);
+    recording = record(input);
     if (recorder_.observing()) recorder_.keep_marks();
   } else if (recorder_.observing()) {
     recorder_.repeat_marks();
@@ -22,15 +22,10 @@ void StepRunner::run(BatchSource& source, const StepInput& input) {
   recording->replay(stream_);
 }
 
-void StepRunner::queue(BatchSource& source, const StepInput& input) {
-  source.queue_work(stream_);
-  strategy_.step(input);
-}
-
-std::unique_ptr<Recording> StepRunner::record(BatchSource& source, const StepInput& input) {
+std::unique_ptr<Recording> StepRunner::record(const StepInput& input) {
   stream_.begin_recording();
   try {
-    queue(source, input);
+    strategy_.step(input);
   } catch (...) {
     // The stream must leave the recording; why that then fails as well is not the cause.
     try {

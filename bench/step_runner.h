@@ -9,7 +9,6 @@
 #include <memory>
 #include <utility>
 
-#include "bench/batch_source.h"
 #include "bench/step_recorder.h"
 #include "kernels/runtime/device.h"
 #include "parallel/strategy.h"
@@ -25,7 +24,7 @@ class StepRunner {
 
   // One step, between the recorder's begin_step and end_step. A step that is traced is queued call
   // by call, because a recording marks no layers.
-  void run(BatchSource& source, const StepInput& input);
+  void run(const StepInput& input);
 
   std::size_t recordings() const { return recordings_.size(); }
 
@@ -33,8 +32,7 @@ class StepRunner {
   // The memory of a batch differs from step to step, and steps that are observed mark their phases.
   using Key = std::pair<const float*, bool>;
 
-  void queue(BatchSource& source, const StepInput& input);
-  std::unique_ptr<Recording> record(BatchSource& source, const StepInput& input);
+  std::unique_ptr<Recording> record(const StepInput& input);
 
   Strategy& strategy_;
   Stream& stream_;

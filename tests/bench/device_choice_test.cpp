@@ -66,7 +66,8 @@ TEST(DeviceChoice, TakesTheCpuWithoutAGpuAndSaysWhy) {
 TEST(DeviceChoice, NeverTakesTheCpuForCuda) {
   Options options;
   options.device = "cuda";
-  EXPECT_THAT(refusal(options, host_with(0)), HasSubstr("--device=cuda: there is no NVIDIA driver"));
+  EXPECT_THAT(refusal(options, host_with(0)),
+              HasSubstr("--device=cuda: there is no NVIDIA driver"));
   EXPECT_EQ(choose_device(options, host_with(1)).note, "");
 }
 

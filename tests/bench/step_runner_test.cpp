@@ -17,8 +17,7 @@ constexpr double kRounding = 1e-9;
 // A step that adds its batch to a sum on the device, between the marks of a phase.
 class SummingStrategy final : public Strategy {
  public:
-  SummingStrategy(Stream& stream, PhaseObserver& observer)
-      : stream_(stream), observer_(observer) {}
+  SummingStrategy(Stream& stream, PhaseObserver& observer) : stream_(stream), observer_(observer) {}
 
   void setup(const StrategyContext&) override {}
   void step(const StepInput& input) override {
@@ -41,11 +40,9 @@ class SummingStrategy final : public Strategy {
 };
 
 // Two memories in turn, as a source that copies ahead has.
-class TwoBatches final : public BatchSource {
+class TwoBatches {
  public:
-  void begin_epoch(std::int64_t, std::int64_t) override {}
-  StepInput next(Stream&) override { return {&values_[turn_++ % 2], nullptr}; }
-  void consumed(Stream&) override {}
+  StepInput next() { return {&values_[turn_++ % 2], nullptr}; }
 
  private:
   float values_[2] = {1, 100};
@@ -67,7 +64,7 @@ class Steps : public testing::Test {
   void run(StepRunner& runner, int count, bool timed) {
     for (int i = 0; i < count; ++i) {
       recorder.begin_step(0, timed);
-      runner.run(source, source.next(*stream));
+      runner.run(source.next());
       recorder.end_step([&] { strategy.report(recorder); });
     }
   }
