@@ -2,6 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/rank_devices.h"
 
+#include <cstdlib>
+
+#include "bench/data_places.h"
+#include "bench/environment_capture.h"
 #include "bench/host_devices.h"
 #include "kernels/runtime/cpu_device.h"
 #include "kernels/runtime/error.h"
@@ -51,12 +55,22 @@ void make_cpu_devices(RankDevices& rank, const RunSpec& spec, const RankPlace& p
 
 ops::CudaBackendOptions backend_options(const RunSpec& spec) {
   ops::CudaBackendOptions options;
+  const std::vector<std::string> places = data_directories("");
+  if (!places.empty() && !places[0].empty()) options.cache_directory = places[0] + "/cuda";
   if (spec.options.precision == "fp32") options.precision = ops::CudaPrecision::fp32;
   if (spec.options.precision == "bf16") options.precision = ops::CudaPrecision::bf16;
   return options;
 }
 
+// NCCL takes ranks of one host on one GPU for a mistake. Ranks that shall share one say that they
+// are on hosts of their own; they then talk through sockets, so this tests, and measures nothing.
+void pretend_hosts(const RunSpec& spec, int rank) {
+  if (spec.backend != "nccl" || !spec.oversubscribed) return;
+  ::setenv("NCCL_HOSTID", fmt::format("{}-{}", host_name(), rank).c_str(), 0);
+}
+
 void make_cuda_devices(RankDevices& rank, const RunSpec& spec, const RankPlace& place) {
+  pretend_hosts(spec, place.rank);
   const CudaModule& cuda = cuda_module();
   for (const int index : place.devices) {
     rank.devices.push_back(cuda.make_device(

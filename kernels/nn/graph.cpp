@@ -37,6 +37,37 @@ Buffer allocate_some(Device& device, std::size_t bytes, MemoryCategory category,
   return bytes == 0 ? Buffer() : device.allocate(bytes, category, sharing);
 }
 
+struct Need {
+  MemoryCategory category;
+  std::size_t bytes;
+};
+
+// What the graph will allocate, in this order.
+std::vector<Need> needs_of(const LoweredNetwork& network, bool training) {
+  const std::size_t flat = network.parameters.flat_bytes;
+  return {{MemoryCategory::weights, flat},
+          {MemoryCategory::gradients, training ? flat : 0},
+          {MemoryCategory::activations, network.plan.arena_bytes},
+          {MemoryCategory::workspace, network.plan.workspace_bytes}};
+}
+
+// Before anything is allocated. A device that cannot say how much it has refuses while allocating.
+LoweredNetwork check_fits(LoweredNetwork network, const ModelSpec& model, const Device& device,
+                          const GraphOptions& options) {
+  const std::optional<DriverMemory> memory = device.driver_memory();
+  if (!memory) return network;
+  std::size_t sum = 0;
+  std::string table;
+  for (const Need& need : needs_of(network, options.training)) {
+    sum += need.bytes;
+    table += fmt::format("\n  {:<12} {:>15}", to_string(need.category), need.bytes);
+  }
+  if (sum <= memory->free_bytes) return network;
+  throw ConfigError(fmt::format(
+      "{} with a batch of {} needs {} bytes of {}, which has {} free; use a smaller batch{}",
+      model.name, options.batch, sum, device.name(), memory->free_bytes, table));
+}
+
 std::string layouts_of(const Plan& plan, const Step& step) {
   std::string text;
   for (const int input : step.inputs) {
@@ -100,8 +131,9 @@ struct Graph::Impl {
 
 Graph::Graph(const ModelSpec& model, Device& device, ops::OpBackend& backend,
              const GraphOptions& options)
-    : impl_(std::make_unique<Impl>(model, device, backend, options,
-                                   plan_network(model, backend, options))) {}
+    : impl_(std::make_unique<Impl>(
+          model, device, backend, options,
+          check_fits(plan_network(model, backend, options), model, device, options))) {}
 
 Graph::~Graph() = default;
 

@@ -40,6 +40,12 @@ struct MemoryUsage {
   std::size_t total_peak_bytes = 0;  // peak of the sum, not the sum of peaks
 };
 
+// Memory of a whole device, whoever uses it. Plain data.
+struct DriverMemory {
+  std::size_t used_bytes = 0;  // of all processes, with what libraries and the driver took
+  std::size_t free_bytes = 0;
+};
+
 // Non-owning view of device memory.
 struct BufferView {
   std::byte* data = nullptr;

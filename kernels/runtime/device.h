@@ -105,9 +105,8 @@ class Device {
   virtual void calibrate_clock() {}
 
   virtual MemoryUsage memory() const = 0;
-  // All that is in use of the memory that the device is part of, by whomever, as its driver says;
-  // null where nobody can tell.
-  virtual std::optional<std::size_t> driver_used_bytes() const { return std::nullopt; }
+  // Of the memory that the device allocates from, as its driver says; null where nobody can tell.
+  virtual std::optional<DriverMemory> driver_memory() const { return std::nullopt; }
 };
 
 }  // namespace ddpbench

@@ -68,11 +68,11 @@ class CudaDevice final : public NativeDevice {
   void calibrate_clock() override { clock_->calibrate(); }
   MemoryUsage memory() const override { return counter_->usage(); }
 
-  std::optional<std::size_t> driver_used_bytes() const override {
+  std::optional<DriverMemory> driver_memory() const override {
     const CurrentDevice current(options_.ordinal);
     std::size_t free_bytes = 0, total_bytes = 0;
     check(cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo");
-    return total_bytes - free_bytes;
+    return DriverMemory{.used_bytes = total_bytes - free_bytes, .free_bytes = free_bytes};
   }
 
  private:
