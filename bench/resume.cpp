@@ -42,6 +42,7 @@ Texts environment_texts(const report::Report& report) {
       {"CPU cores", std::to_string(environment.cpu.cores)},
       {"processors", std::to_string(environment.cpu.processors)},
       {"memory bytes", std::to_string(environment.cpu.memory_bytes)},
+      {"program", report.generator.name},
       {"ddpbench version", report.generator.version},
       {"ddpbench commit", report.generator.git_commit.value_or("unknown")},
   };

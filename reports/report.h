@@ -79,12 +79,18 @@ struct DeviceRow {
   int process_rank = 0;
   Figure step_time_median_s;
   std::uint64_t peak_bytes = 0;
+  std::string peak_reason;  // why the peak is not known; empty: it is
   std::map<std::string, std::uint64_t> by_category_bytes;  // peak by category
   Figure process_peak_rss_bytes;
   // "forward_s", ..., "comm_wait_s": medians over the observed steps of this rank alone
   // (Run::phases has those of the slowest rank). Empty for servers.
   std::map<std::string, Figure> phases;
   std::vector<BucketRow> buckets;
+
+  Figure peak_memory() const {
+    return peak_reason.empty() ? Figure::of(static_cast<double>(peak_bytes))
+                               : Figure::missing(peak_reason);
+  }
 };
 
 struct Verification {
@@ -233,7 +239,8 @@ struct Generator {
   std::string version;
   std::optional<std::string> git_commit;
   std::optional<bool> git_dirty;
-  std::string git_reason;  // when outside a checkout
+  std::string git_reason;         // when outside a checkout
+  std::string name = "ddpbench";  // of the program that measured: a peer says so
 };
 
 struct CpuInfo {

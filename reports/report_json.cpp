@@ -13,7 +13,7 @@ namespace {
 constexpr const char* kUnknown = "not reported by this system";
 
 Json generator_json(const Generator& generator) {
-  Json json = {{"name", "ddpbench"}, {"version", generator.version}};
+  Json json = {{"name", generator.name}, {"version", generator.version}};
   const std::string reason =
       generator.git_reason.empty() ? "not built in a git checkout" : generator.git_reason;
   if (generator.git_commit) {

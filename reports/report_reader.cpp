@@ -30,6 +30,7 @@ void check_version(const JsonCursor& root) {
 
 Generator read_generator(const JsonCursor& value) {
   Generator generator;
+  generator.name = value.at("name").text_not_empty();
   generator.version = value.at("version").text();
   const JsonCursor commit = value.at("git_commit"), dirty = value.at("git_dirty");
   if (!commit.is_null()) generator.git_commit = commit.text();

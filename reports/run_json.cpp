@@ -126,7 +126,9 @@ Json device_json(const DeviceRow& device, const std::string& reason) {
                {"device", device.device}, {"cores", device.cores}};
   put_figure(json, "step_time_median_s", device.step_time_median_s,
              device.role == "server" ? "a server takes no steps of its own" : reason);
-  Json memory = {{"peak_bytes", device.peak_bytes}, {"by_category_bytes", Json::object()}};
+  Json memory;
+  put_figure(memory, "peak_bytes", device.peak_memory(), reason);
+  memory["by_category_bytes"] = Json::object();
   for (const auto& [category, bytes] : device.by_category_bytes) {
     memory["by_category_bytes"][category] = bytes;
   }

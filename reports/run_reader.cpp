@@ -128,7 +128,12 @@ BucketRow read_bucket(const JsonCursor& value) {
 }
 
 void read_memory(const JsonCursor& value, DeviceRow& device) {
-  device.peak_bytes = value.at("peak_bytes").integer<std::uint64_t>();
+  const JsonCursor peak = value.at("peak_bytes");
+  if (peak.is_null()) {
+    device.peak_reason = value.at("peak_bytes_reason").text_not_empty();
+  } else {
+    device.peak_bytes = peak.integer<std::uint64_t>();
+  }
   for (const auto& [category, bytes] : value.at("by_category_bytes").members()) {
     device.by_category_bytes[category] = bytes.integer<std::uint64_t>();
   }

@@ -132,10 +132,10 @@ bool same_gpu(const GpuInfo& a, const GpuInfo& b) {
   return a.name == b.name && a.driver == b.driver && a.memory_bytes == b.memory_bytes;
 }
 
-// Same build on the same machine: anything else would compare more than strategies.
+// Same build of a program on the same machine: anything else would compare more than strategies.
 bool comparable(const Report& a, const Report& b) {
   const Environment &x = a.environment, &y = b.environment;
-  return a.generator.version == b.generator.version &&
+  return a.generator.name == b.generator.name && a.generator.version == b.generator.version &&
          a.generator.git_commit == b.generator.git_commit &&
          a.generator.git_dirty == b.generator.git_dirty && x.hosts == y.hosts &&
          x.cpu.model == y.cpu.model && x.cpu.processors == y.cpu.processors &&

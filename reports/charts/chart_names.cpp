@@ -35,8 +35,10 @@ std::string machine(const ChartRun& run) {
 
 std::string build(const ChartRun& run) {
   const Generator& generator = run.report->generator;
-  if (!generator.git_commit) return "version " + generator.version;
-  return fmt::format("version {} {}{}", generator.version, generator.git_commit->substr(0, 8),
+  const std::string program = generator.name == "ddpbench" ? "" : generator.name + " ";
+  if (!generator.git_commit) return fmt::format("{}version {}", program, generator.version);
+  return fmt::format("{}version {} {}{}", program, generator.version,
+                     generator.git_commit->substr(0, 8),
                      generator.git_dirty.value_or(false) ? "+" : "");
 }
 

@@ -31,8 +31,8 @@ Figure throughput(const Run& run) { return run.samples_per_s; }
 Figure peak_memory(const Run& run) {
   if (run.devices.empty()) return Figure::missing("no memory was recorded");
   const auto most = std::ranges::max_element(run.devices, {}, &DeviceRow::peak_bytes);
-  if (most->peak_bytes == 0) return Figure::missing("no memory was recorded");
-  return Figure::of(static_cast<double>(most->peak_bytes));
+  if (most->peak_bytes > 0 || !most->peak_reason.empty()) return most->peak_memory();
+  return Figure::missing("no memory was recorded");
 }
 
 Figure final_loss(const Run& run) {

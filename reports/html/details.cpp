@@ -73,7 +73,7 @@ void write_report(Markup& page, const std::string& name, const Report& report) {
     facts.add("status", std::string(to_string(report.status)));
     facts.add("started", report.started_at);
     facts.add("finished", report.finished_at);
-    facts.add("ddpbench", build_of(report.generator));
+    facts.add(report.generator.name, build_of(report.generator));
   }
   page.open("details").leaf("summary", "Command");
   page.leaf("pre", {{"tabindex", "0"}}, fmt::format("{}", fmt::join(report.argv, " "))).close();

@@ -106,9 +106,7 @@ Column scaling_column(const Heading& heading, const char* key, Format format, Be
 
 Figure primary_memory(const Run& run) {
   for (const DeviceRow& device : run.devices) {
-    if (device.role == "worker" && device.rank == 0) {
-      return Figure::of(static_cast<double>(device.peak_bytes));
-    }
+    if (device.role == "worker" && device.rank == 0) return device.peak_memory();
   }
   return Figure::missing(kNoMemory);
 }
@@ -119,6 +117,7 @@ Figure other_memory(const Run& run) {
   bool any = false;
   for (const DeviceRow& device : run.devices) {
     if (device.role != "worker" || device.rank == 0) continue;
+    if (!device.peak_reason.empty()) return device.peak_memory();
     most = std::max(most, device.peak_bytes);
     any = true;
   }

@@ -66,7 +66,8 @@ std::string version(const RunRow& row) {
   const Generator& generator = row.report->generator;
   std::string commit = generator.git_commit.value_or("").substr(0, kShortCommit);
   if (generator.git_dirty.value_or(false)) commit += " with changes";
-  return with_note(generator.version, commit);
+  const std::string program = generator.name == "ddpbench" ? "" : generator.name + " ";
+  return with_note(program + generator.version, commit);
 }
 
 // "; different machines: a (x) / b (y)"; empty when all are the same.

@@ -133,6 +133,10 @@ TEST(SeriesNames, TellVersionsApart) {
   std::vector<Report> reports(2, report_of({sample_run("ddp", 2, 1)}));
   reports[1].generator.version = "0.2.0";
   EXPECT_THAT(names_of(reports), ElementsAre("ddp, version 0.1.0", "ddp, version 0.2.0"));
+  reports[1].generator = reports[0].generator;
+  reports[1].generator.name = "ddpbench-pytorch-peer";
+  EXPECT_THAT(names_of(reports),
+              ElementsAre("ddp, ddpbench-pytorch-peer version 0.1.0", "ddp, version 0.1.0"));
 }
 
 TEST(SeriesNames, PoolReportsOfTheSameThing) {

@@ -54,6 +54,18 @@ TEST(ReportReader, KeepsADivergedLossMissing) {
   EXPECT_EQ(to_json(parse_report(written.dump(), "some.json")).dump(2), written.dump(2));
 }
 
+// bench/peers/pytorch_report.py writes such reports.
+TEST(ReportReader, KeepsThePeersNameAndUnknownMemory) {
+  Report report = test::sample_report();
+  report.generator.name = "ddpbench-pytorch-peer";
+  report.runs[2].devices[0].peak_reason = "not told by PyTorch";
+  const ordered_json written = to_json(report);
+  const ordered_json& memory = written["runs"][2]["devices"][0]["memory"];
+  EXPECT_TRUE(memory["peak_bytes"].is_null());
+  EXPECT_EQ(memory["peak_bytes_reason"], "not told by PyTorch");
+  EXPECT_EQ(to_json(parse_report(written.dump(), "some.json")).dump(2), written.dump(2));
+}
+
 TEST(ReportReader, RestoresFiguresReasonsAndOptions) {
   const Report report = parse_report(to_json(test::sample_report()).dump(), "some.json");
   ASSERT_EQ(report.runs.size(), 6u);

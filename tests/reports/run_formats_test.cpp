@@ -303,6 +303,7 @@ TEST(CompleteScaling, NeverAcrossMachinesBuildsOrDevices) {
       [](Report& report) { report.environment.hosts = {"other"}; },
       [](Report& report) { report.environment.cpu.model = "Other"; },
       [](Report& report) { report.environment.gpus.clear(); },
+      [](Report& report) { report.generator.name = "ddpbench-pytorch-peer"; },
       [](Report& report) { report.generator.version = "0.2.0"; },
       [](Report& report) { report.generator.git_commit = "abc"; },
       [](Report& report) { report.runs[0].device_model = "Other"; },

@@ -1,0 +1,148 @@
+# SPDX-FileCopyrightText: The ddpbench authors
+# SPDX-License-Identifier: Apache-2.0
+"""A torch module from a ddpbench model file (configs/models): same layers, names and shapes."""
+import json
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from . import initializer
+from .errors import UsageError
+
+INPUT = "input"
+
+
+def pair(value):
+    return (value, value) if isinstance(value, int) else tuple(value)
+
+
+def convolution(layer, shape):
+    stride, padding = pair(layer.get("stride", 1)), pair(layer.get("padding", 0))
+    return nn.Conv2d(shape[0], layer["out_channels"], pair(layer["kernel"]), stride, padding,
+                     bias=layer.get("bias", True))
+
+
+def pooling(layer, _shape):
+    kernel = pair(layer["kernel"])
+    return nn.MaxPool2d(kernel, pair(layer.get("stride", kernel)), pair(layer.get("padding", 0)))
+
+
+class Linear(nn.Linear):
+    """Flattens what it is given; as a class of its own so that the tensors keep the layer's name."""
+
+    def forward(self, input):
+        return super().forward(input.flatten(1))
+
+
+def linear(layer, shape):
+    features = 1
+    for extent in shape:
+        features *= extent
+    return Linear(features, layer["out_features"], bias=layer.get("bias", True))
+
+
+class Add(nn.Module):
+    def forward(self, first, second):
+        return first + second
+
+
+MAKERS = {"conv2d": convolution, "max_pool2d": pooling, "linear": linear,
+          "relu": lambda _layer, _shape: nn.ReLU(), "add": lambda _layer, _shape: Add()}
+
+
+def place(root, name, module):
+    """Registers `module` under a name that may have dots, as in PyTorch's state_dict keys."""
+    *folders, last = name.split(".")
+    for folder in folders:
+        if folder not in dict(root.named_children()):
+            root.add_module(folder, nn.Module())
+        root = getattr(root, folder)
+    root.add_module(last, module)
+
+
+class Network(nn.Module):
+    """The layers in an order in which each follows its inputs."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.input_shape = tuple(model["input"])
+        self.output = model.get("output", model["layers"][-1]["name"])
+        self.order = []  # (name, names of the inputs)
+        shapes = {INPUT: self.input_shape}
+        for layer, inputs in ordered(model["layers"]):
+            module = MAKERS[layer["type"]](layer, shapes[inputs[0]])
+            place(self, layer["name"], module)
+            self.order.append((layer["name"], inputs))
+            shapes[layer["name"]] = output_shape(module, [shapes[name] for name in inputs])
+        self.classes = shapes[self.output][0]
+
+    def forward(self, images):
+        # Modules are looked up by name: DataParallel copies the registered ones, not this list.
+        values = {INPUT: images}
+        for name, inputs in self.order:
+            values[name] = self.get_submodule(name)(*[values[key] for key in inputs])
+        return values[self.output]
+
+
+def output_shape(module, shapes):
+    with torch.no_grad():
+        return tuple(module(*[torch.zeros((1, *shape)) for shape in shapes]).shape[1:])
+
+
+def ordered(layers):
+    """(layer, names of its inputs) in topological order, the file's wherever possible."""
+    waiting, previous = [], INPUT
+    for layer in layers:
+        waiting.append((layer, layer.get("inputs", [previous])))
+        previous = layer["name"]
+    known, result = {INPUT}, []
+    while waiting:
+        ready = next((entry for entry in waiting if known.issuperset(entry[1])), None)
+        if ready is None:
+            raise UsageError("the layers of the model form a cycle or read what is no layer")
+        waiting.remove(ready)
+        known.add(ready[0]["name"])
+        result.append(ready)
+    return result
+
+
+def load(path):
+    """ddpbench has said all there is to say about a model file; here it is right or refused."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return Network(json.load(file))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"{path} is no model file: {type(error).__name__} {error}; "
+                         "`ddpbench --dry-run` says more") from error
+
+
+def fan_in(module):
+    return module.weight[0].numel()
+
+
+def initial_weights(network, seed):
+    """Name -> tensor in PyTorch's order, ddpbench's values."""
+    weights = {}
+    for name, parameter in network.named_parameters():
+        module = network.get_submodule(name.rsplit(".", 1)[0])
+        weights[name] = initializer.draw(name, tuple(parameter.shape), fan_in(module), seed)
+    return weights
+
+
+def set_weights(network, weights, origin):
+    """In place, so that what holds the parameters (DDP's buckets, a CUDA graph) stays true."""
+    parameters = dict(network.named_parameters())
+    for name in sorted(parameters.keys() ^ weights.keys()):
+        raise UsageError(f"{origin}: the tensor {name} is "
+                         f"{'missing' if name in parameters else 'not of this network'}")
+    for name, parameter in parameters.items():
+        if parameter.shape != weights[name].shape:
+            raise UsageError(f"{origin}: {name} has the shape {list(weights[name].shape)}, the "
+                             f"network {list(parameter.shape)}")
+        with torch.no_grad():
+            parameter.copy_(weights[name])
+
+
+def loss_of(logits, labels):
+    return functional.cross_entropy(logits, labels)

@@ -1,0 +1,274 @@
+# SPDX-FileCopyrightText: The ddpbench authors
+# SPDX-License-Identifier: Apache-2.0
+"""Options as ddpbench's: defaults, the configuration file, DDPBENCH_ variables, flags; later wins.
+
+Names and meanings are ddpbench's where it has the option (docs/cli.md); compile, residency and pace
+are this peer's own.
+"""
+import difflib
+import json
+import os
+from typing import Any, Callable, NamedTuple
+
+from .environment import ROOT
+from .errors import UsageError
+
+CONFIGS = os.path.join(ROOT, "configs")
+# Keys of ddpbench's configuration files that change nothing here.
+NOT_HEEDED = ("$schema", "comment", "backend", "servers", "ps_update", "order", "until_ci",
+              "max_repetitions", "max_minutes", "confirm_repetitions", "least_gain", "verify_steps",
+              "warmup_max_steps", "observe", "oversubscribe", "trace", "trace_steps", "dry_run")
+
+
+def whole(least):
+    def parse(text):
+        number = int(text)
+        if number < least:
+            raise ValueError(f"expected at least {least}")
+        return number
+    return parse
+
+
+def number(least, exclusive=False):
+    def parse(text):
+        value = float(text)
+        if not (value > least if exclusive else value >= least) or value == float("inf"):
+            raise ValueError(f"expected {'more than' if exclusive else 'at least'} {least:g}")
+        return value
+    return parse
+
+
+def one_of(*words):
+    def parse(text):
+        if text not in words:
+            raise ValueError("expected " + ", ".join(words[:-1]) + " or " + words[-1])
+        return text
+    return parse
+
+
+def list_of(parse_one):
+    def parse(text):
+        values = [parse_one(part.strip()) for part in text.split(",")]
+        if len(set(values)) < len(values):
+            raise ValueError("a value is given twice")
+        return values
+    return parse
+
+
+def device_counts(text):
+    return "all" if text == "all" else list_of(whole(1))(text)
+
+
+def switch(text):
+    return one_of("on", "off")(text) == "on"
+
+
+def filled(text):
+    if not text:
+        raise ValueError("expected a value")
+    return text
+
+
+class Option(NamedTuple):
+    name: str  # key of configuration files; the flag has - in place of _
+    value: str
+    default: Any
+    parse: Callable[[str], Any]
+    help: str
+
+
+OPTIONS = (
+    Option("strategy", "LIST", ["single"], list_of(one_of("single", "dp", "ddp", "ps")),
+           "single, dp (nn.DataParallel), ddp (DistributedDataParallel); ps is recorded as skipped"),
+    Option("gpus", "LIST|all", [1], device_counts, "numbers of devices, of CPU devices too"),
+    Option("config", "NAME", None, filled, "configuration file: a path, or a name in configs/"),
+    Option("device", "auto|cpu|cuda", "auto", one_of("auto", "cpu", "cuda"),
+           "kind of device; auto takes CUDA when a GPU is there"),
+    Option("precision", "fp32|tf32|bf16", "fp32", one_of("fp32", "tf32", "bf16"),
+           "number format; bf16 through autocast, tf32 on GPUs only"),
+    Option("compile", "none|inductor|cuda-graphs", "none",
+           one_of("none", "inductor", "cuda-graphs"),
+           "eager; torch.compile; the whole step as one CUDA graph (GPUs only)"),
+    Option("residency", "host|device", "host", one_of("host", "device"),
+           "where the samples lie and batches are made; device: GPUs only"),
+    Option("pace", "step|free", "step", one_of("step", "free"),
+           "GPUs: wait for the end of each step, or let the host run ahead"),
+    Option("batch_size", "N", 64, whole(1), "samples a device and step (weak scaling)"),
+    Option("global_batch_size", "N", None, whole(1), "samples a step over all devices (strong)"),
+    Option("epochs", "N", 1, whole(1), "epochs to train"),
+    Option("steps", "N", None, whole(1), "steps of an epoch, at most; default: whole epochs"),
+    Option("last_batch", "pad|drop", "pad", one_of("pad", "drop"), "the incomplete last batch"),
+    Option("seed", "N", 1, whole(0), "of the weights and the sample order"),
+    Option("lr", "RATE", 0.01, number(0, True), "learning rate"),
+    Option("momentum", "M", 0.9, number(0), "momentum of SGD"),
+    Option("weight_decay", "D", 0.0, number(0), "L2 penalty"),
+    Option("lr_scaling", "none|linear", "none", one_of("none", "linear"),
+           "linear multiplies the learning rate by the number of devices"),
+    Option("overlap", "on", True, switch, "ddp: DistributedDataParallel knows no other"),
+    Option("bucket_cap_mb", "MIB", 25.0, number(0, True), "ddp: largest gradient bucket"),
+    Option("first_bucket_mb", "MIB", 1.0, number(0, True), "ddp: fixed in PyTorch"),
+    Option("threads_per_device", "N", 1, whole(1), "compute threads of a CPU device"),
+    Option("loader_workers", "N", 1, whole(0),
+           "0: the training thread makes host batches; else one thread does, ahead"),
+    Option("warmup_steps", "N", 10, whole(0), "steps before the timed ones, which start anew"),
+    Option("repetitions", "N", 1, whole(1), "times that every run is made, in fresh processes"),
+    Option("timeout", "SECONDS", 300.0, number(0), "a run without progress ends; 0: never"),
+    Option("json", "PATH", None, filled, "the report; default: ddpbench-<UTC time>.json"),
+    Option("force", "", False, switch, "overwrite existing files"),
+    Option("save_model", "FILE", None, filled, "write the trained weights (one run only)"),
+    Option("load_model", "FILE", None, filled, "start from these weights (safetensors)"),
+    Option("data_dir", "DIR", None, filled, "data sets lie in DIR/NAME/; default: as ddpbench"),
+    Option("quiet", "", False, switch, "no lines about single runs"),
+    # Keys that only a configuration file has.
+    Option("model", "", "simple_cnn", filled, ""),
+    Option("dataset/name", "", "mnist", filled, ""),
+    Option("dataset/on_missing", "", "synthesize", one_of("synthesize", "error"), ""),
+    Option("dataset/mean", "", 0.1307, float, ""),
+    Option("dataset/std", "", 0.3081, number(0, True), ""),
+    Option("optimizer/name", "", "sgd", one_of("sgd"), ""),
+)
+BY_NAME = {option.name: option for option in OPTIONS}
+FLAGS = {option.name: option for option in OPTIONS if option.help}
+
+
+def parse_value(name, text, where):
+    try:
+        return BY_NAME[name].parse(text)
+    except ValueError as error:
+        raise UsageError(f"{where}: {text!r} is no value of it: {error}") from None
+
+
+def unknown(what, name, known):
+    near = difflib.get_close_matches(name, known, 1)
+    return UsageError(f"{what} {name}" + (f"; did you mean {near[0]}?" if near else ""))
+
+
+def flags(arguments):
+    """Name -> value of what the command line gives."""
+    layer = {}
+    arguments = list(arguments)
+    while arguments:
+        argument = arguments.pop(0)
+        if not argument.startswith("--"):
+            raise UsageError(f"unexpected argument {argument!r}; options look like --batch-size=64")
+        word, equals, value = argument[2:].partition("=")
+        name = word.replace("-", "_")
+        if name not in FLAGS:
+            known = ["--" + flag.replace("_", "-") for flag in FLAGS]
+            raise unknown("unknown option", "--" + word, known)
+        if name in layer:
+            raise UsageError(f"--{word} is given 2 times; give it once")
+        if not FLAGS[name].value:
+            value = value if equals else "on"
+        elif not equals:
+            if not arguments:
+                raise UsageError(f"{argument} needs a value ({FLAGS[name].value})")
+            value = arguments.pop(0)
+        layer[name] = parse_value(name, value, argument.partition("=")[0])
+    return layer
+
+
+def variables(environ):
+    return {name: parse_value(name, environ["DDPBENCH_" + name.upper()],
+                              "DDPBENCH_" + name.upper())
+            for name in FLAGS if environ.get("DDPBENCH_" + name.upper())}
+
+
+def config_path(name):
+    for path in (name, os.path.join(CONFIGS, name), os.path.join(CONFIGS, name + ".json")):
+        if os.path.isfile(path):
+            return path
+    names = [file[:-5] for file in sorted(os.listdir(CONFIGS)) if file.endswith(".json")]
+    raise unknown(f"--config: neither a file nor in {CONFIGS}:", name, names)
+
+
+def as_text(value):
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, list):
+        return ",".join(as_text(part) for part in value)
+    return str(value)
+
+
+def config_file(path):
+    try:
+        with open(path, encoding="utf-8") as file:
+            document = json.load(file)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot read {path}: {error}") from error
+    if not isinstance(document, dict):
+        raise UsageError(f"{path}: expected a JSON object")
+    layer = {}
+    for key, value in document.items():
+        members = value.items() if key in ("dataset", "optimizer") and isinstance(value, dict) \
+            else [(None, value)]
+        for member, inner in members:
+            name = key if member is None else f"{key}/{member}"
+            name = {"optimizer/lr": "lr", "optimizer/momentum": "momentum",
+                    "optimizer/weight_decay": "weight_decay"}.get(name, name)
+            if name in NOT_HEEDED:
+                continue
+            if name not in BY_NAME or name == "config":
+                raise unknown(f"{path}: unknown key", name, [*BY_NAME, *NOT_HEEDED])
+            layer[name] = parse_value(name, as_text(inner), f"{path}: /{name}")
+    return layer
+
+
+def merge(layers):
+    """`batch_size` and `global_batch_size` exclude each other in a layer and replace each other."""
+    values = {option.name: option.default for option in OPTIONS}
+    for where, layer in layers:
+        if "batch_size" in layer and "global_batch_size" in layer:
+            raise UsageError(f"{where}: batch_size and global_batch_size exclude each other")
+        if "batch_size" in layer:
+            values["global_batch_size"] = None
+        values.update(layer)
+    if values["global_batch_size"] is not None:
+        values["batch_size"] = None
+    return values
+
+
+def resolve(arguments, environ):
+    """All options, by name."""
+    given, environment = flags(arguments), variables(environ)
+    name = given.get("config", environment.get("config"))
+    layers = [("variables", environment), ("command line", given)]
+    if name is not None:
+        path = config_path(name)
+        layers.insert(0, (path, config_file(path)))
+    options = merge(layers)
+    if name is not None:
+        options["config"] = config_path(name)
+    if options["momentum"] >= 1:
+        raise UsageError(f"--momentum={options['momentum']:g}: expected less than 1")
+    if not options["overlap"]:
+        raise UsageError("--overlap=off: DistributedDataParallel always overlaps")
+    if options["first_bucket_mb"] != 1:
+        raise UsageError("--first-bucket-mb: PyTorch's first bucket is 1 MiB")
+    return options
+
+
+def model_path(name):
+    if os.path.isfile(name):
+        return name
+    models = os.path.join(CONFIGS, "models")
+    path = os.path.join(models, name + ".json")
+    if not os.path.isfile(path):
+        raise unknown(f"model: neither a file nor in {models}:", name,
+                      [file[:-5] for file in sorted(os.listdir(models))])
+    return path
+
+
+def data_directory(given, environ):
+    if given:
+        return given
+    cache = environ.get("XDG_CACHE_HOME") or os.path.join(environ.get("HOME", ""), ".cache")
+    return os.path.join(cache, "ddpbench")
+
+
+def help_text():
+    lines = []
+    for option in FLAGS.values():
+        flag = "--" + option.name.replace("_", "-") + ("=" + option.value if option.value else "")
+        lines.append(f"  {flag:38s} {option.help}")
+    return "\n".join(lines)

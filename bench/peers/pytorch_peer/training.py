@@ -1,0 +1,190 @@
+# SPDX-FileCopyrightText: The ddpbench authors
+# SPDX-License-Identifier: Apache-2.0
+"""The training of one process: set up, warm up, start anew, train, evaluate."""
+import contextlib
+import datetime
+import time
+
+import torch
+from torch import distributed
+
+from . import feed, network, steps, weights
+
+EVALUATION_BATCH = 1000
+FOREVER_S = 365 * 24 * 3600
+
+
+class Progress:
+    """Tells the supervisor that this process gets on, and how far it is."""
+
+    def __init__(self, memory, rank):
+        self.words = memoryview(memory).cast("Q")[4 * rank:4 * rank + 4]
+
+    def state(self, index):
+        self.words[1] = index
+        self.beat()
+
+    def beat(self):
+        self.words[0] += 1
+
+    def step(self):
+        self.words[2] += 1
+        self.beat()
+
+
+def numerics(spec):
+    """PyTorch allows TF32 in convolutions unless it is told not to."""
+    allowed = spec["precision"] == "tf32"
+    torch.backends.cuda.matmul.allow_tf32 = allowed
+    torch.backends.cudnn.allow_tf32 = allowed
+    torch.backends.cudnn.benchmark = True
+    torch.set_num_threads(spec["threads"])
+
+
+class Trainer:
+    def __init__(self, spec, rank, progress):
+        self.spec, self.rank, self.progress = spec, rank, progress
+        numerics(spec)
+        cuda = spec["device"] == "cuda"
+        self.device = torch.device("cuda", rank) if cuda else torch.device("cpu")
+        if cuda:
+            torch.cuda.set_device(self.device)
+        self.stream = torch.cuda.Stream() if spec["compile"] == "cuda-graphs" else None
+        self.net = network.load(spec["model"])
+        if spec["load_model"]:
+            self.initial, origin = weights.read(spec["load_model"]), spec["load_model"]
+        else:
+            self.initial = network.initial_weights(self.net, spec["seed"])
+            origin = "the initialiser"
+        network.set_weights(self.net, self.initial, origin)
+        self.net.to(self.device, memory_format=torch.channels_last)
+        self.join()
+        self.load_data()
+        if self.stream:
+            self.stream.wait_stream(torch.cuda.current_stream())
+        with self.on_stream():
+            self.wrap()
+        self.clock = steps.DeviceClock(spec["pace"]) if cuda else steps.HostClock()
+        self.step = self.make_step()
+        self.epochs = []
+        # Whose memory this process can tell.
+        self.replicas = [] if not cuda else list(range(spec["world_size"])) \
+            if spec["strategy"] == "dp" else [rank]
+        self.peaks = [0] * len(self.replicas)
+
+    def on_stream(self):
+        return torch.cuda.stream(self.stream) if self.stream else contextlib.nullcontext()
+
+    def join(self):
+        if self.spec["strategy"] != "ddp":
+            return
+        limit = datetime.timedelta(seconds=self.spec["timeout"] or FOREVER_S)
+        distributed.init_process_group(
+            self.spec["backend"], init_method="file://" + self.spec["store"], rank=self.rank,
+            world_size=self.spec["processes"], timeout=limit)
+
+    def wrap(self):
+        """The optimizer steps parameters that all wrappers share."""
+        spec, model = self.spec, self.net
+        if spec["strategy"] == "ddp":
+            model = torch.nn.parallel.DistributedDataParallel(
+                model, device_ids=[self.rank] if self.device.type == "cuda" else None,
+                bucket_cap_mb=spec["bucket_cap_mb"], gradient_as_bucket_view=True)
+        elif spec["strategy"] == "dp":
+            model = torch.nn.DataParallel(model, device_ids=list(range(spec["world_size"])))
+        self.model = torch.compile(model) if spec["compile"] == "inductor" else model
+        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=spec["lr"],
+                                         momentum=spec["momentum"],
+                                         weight_decay=spec["weight_decay"])
+
+    def load_data(self):
+        files, mean, std = self.spec["files"], self.spec["mean"], self.spec["std"]
+        train = feed.Samples(files[0], files[1], mean, std)
+        self.feed = feed.make_feed(train, self.spec, self.rank, self.device)
+        self.test = feed.Samples(files[2], files[3], mean, std)
+        if self.spec["residency"] == "device":
+            self.test.to(self.device)
+
+    def make_step(self):
+        # DDP's gradients are views of its buckets, which setting them to None would lose.
+        step = steps.EagerStep(self.model, self.optimizer, self.feed, self.spec["precision"],
+                               keep_gradients=self.spec["strategy"] == "ddp")
+        if self.stream:
+            self.feed.begin(0, steps.STEPS_BEFORE_CAPTURE + 1)
+            return steps.GraphStep(step, self.stream)
+        if self.spec["compile"] != "none":  # compiled by its first step, which is no warm-up
+            self.feed.begin(0, 1)
+            step(steps.NoClock())
+        return step
+
+    def barrier(self):
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()
+        if self.spec["strategy"] == "ddp":
+            distributed.barrier()
+
+    def start_anew(self):
+        """Weights and optimizer as at step 0, in place."""
+        network.set_weights(self.net, self.initial, "step 0")
+        for state in self.optimizer.state.values():
+            if state.get("momentum_buffer") is not None:
+                state["momentum_buffer"].zero_()
+
+    def warm_up(self):
+        count = self.spec["warmup_steps"]
+        self.barrier()
+        begin = time.monotonic()
+        self.feed.begin(0, count)
+        for _ in range(count):
+            self.step(steps.NoClock())
+            self.progress.step()
+        self.barrier()
+        self.start_anew()
+        return time.monotonic() - begin
+
+    def train_epoch(self, epoch):
+        """Loss and hits are counted between the steps, not within their times."""
+        count = self.spec["steps_per_epoch"]
+        self.feed.begin(epoch, count)
+        loss_sum = torch.zeros((), dtype=torch.float64, device=self.device)
+        correct = torch.zeros((), dtype=torch.int64, device=self.device)
+        batch = self.spec["global_batch"] // self.spec["processes"]
+        self.barrier()
+        begin = time.monotonic()
+        for _ in range(count):
+            loss, logits, labels = self.step(self.clock)
+            loss_sum += loss
+            correct += (logits.argmax(1) == labels).sum()
+            self.progress.step()
+        self.clock.finish_epoch()
+        end = time.monotonic()
+        self.feed.close()
+        self.note_peaks()
+        self.epochs.append({"epoch": epoch, "begin": begin, "end": end, "samples": count * batch,
+                            "loss_sum": loss_sum.item() * batch, "correct": correct.item()})
+
+    def evaluate(self):
+        """Of this process's share of the test samples, by the plain network."""
+        begin, correct = time.monotonic(), 0
+        mine = torch.arange(self.rank, len(self.test), self.spec["processes"],
+                            device=self.test.labels.device)
+        self.net.eval()
+        with torch.no_grad():
+            for indices in mine.split(EVALUATION_BATCH):
+                images, labels = (part.to(self.device) for part in self.test.gather(indices))
+                correct += (self.net(images).argmax(1) == labels).sum().item()
+                self.progress.beat()
+        self.net.train()
+        for replica in self.replicas:
+            torch.cuda.reset_peak_memory_stats(replica)
+        self.epochs[-1].update(test_samples=len(mine), test_correct=correct)
+        return time.monotonic() - begin
+
+    def note_peaks(self):
+        """Peaks of the training alone: evaluation takes larger batches."""
+        self.peaks = [max(peak, torch.cuda.max_memory_allocated(replica))
+                      for peak, replica in zip(self.peaks, self.replicas)]
+
+    def save(self):
+        if self.spec["save_model"] and self.rank == 0:
+            weights.write(self.spec["save_model"], dict(self.net.named_parameters()))

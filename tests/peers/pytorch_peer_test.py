@@ -1,0 +1,234 @@
+# SPDX-FileCopyrightText: The ddpbench authors
+# SPDX-License-Identifier: Apache-2.0
+"""The PyTorch peer beside ddpbench: same start, same training, a valid report.
+
+    pytorch_peer_test.py DDPBENCH VALIDATE_REPORT [unittest arguments]
+
+Exits with 77, which ctest shows as skipped, where no interpreter has PyTorch."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+sys.dont_write_bytecode = True
+import peer_support as support  # noqa: E402
+
+PROGRAM = VALIDATE = None
+# |difference| / |change since step 0|, 2-norms. Rounding alone gives 1e-6 here; where two pixels of a
+# pooling window are that close, another algorithm (Winograd) may find the other one larger, which
+# moves one of thousands of gradients: a few 1e-4. One wrong batch of a dozen is 1e-1.
+TOLERANCE = 2e-3
+STILL = ["--epochs=1", "--steps=1", "--lr=1e-30"]  # steps too small to change any weight
+
+
+class Comparison(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.folder = pathlib.Path(temporary.name)
+        support.write_mnist(self.folder / "data")
+
+    def options(self, name, *more):
+        device = [] if any("--device" in word for word in more) else ["--device=cpu"]
+        return [*device, "--data-dir=data", f"--json={name}.json", "--warmup-steps=2",
+                "--quiet", *([] if any("batch-size" in word for word in more) else ["--batch-size=8"]),
+                *more]
+
+    def ours(self, name, *more):
+        support.run([PROGRAM, *self.options(name, "--verify-steps=0", *more)], self.folder)
+        return support.read_json(self.folder / f"{name}.json")
+
+    def peer(self, name, *more, expected=0):
+        self.said = support.run([sys.executable, "-B", support.SCRIPT, *self.options(name, *more)],
+                                self.folder, expected)
+        return support.read_json(self.folder / f"{name}.json")
+
+    def weights(self, name):
+        return weights.read(str(self.folder / name))
+
+    def model(self, name):
+        (self.folder / "c.json").write_text(json.dumps({"model": name, "last_batch": "pad"}))
+        return "--config=c.json"
+
+
+class StartsAsDdpbench(Comparison):
+    def test_initial_weights_are_the_same_bits(self):
+        for model in ("simple_cnn", "lenet5"):
+            for seed in (1, 2**40 + 5):
+                with self.subTest(model=model, seed=seed):
+                    more = [self.model(model), f"--seed={seed}", *STILL, "--save-model=w", "--force"]
+                    self.ours("ours", *more)
+                    network = networks.load(options.model_path(model))
+                    drawn = networks.initial_weights(network, seed)
+                    saved = self.weights("w")
+                    self.assertEqual(list(drawn), list(saved))
+                    for name, values in saved.items():
+                        self.assertTrue(torch.equal(values, drawn[name]), name)
+
+    def test_loads_and_saves_ddpbenchs_weights(self):
+        self.ours("ours", "--steps=3", "--lr=0.1", "--save-model=trained")
+        self.peer("peer", *STILL, "--load-model=trained", "--save-model=again")
+        again = self.weights("again")
+        for name, values in self.weights("trained").items():
+            self.assertTrue(torch.equal(values, again[name]), name)
+
+
+class TrainsLikeDdpbench(Comparison):
+    """Every epoch is one or few steps: its loss says which samples were seen, with which weights."""
+
+    def relative_difference(self, initial, ours, theirs):
+        return max(((theirs[name] - ours[name]).norm() / (ours[name] - initial[name]).norm()).item()
+                   for name in ours)
+
+    def compare(self, *more, model="simple_cnn"):
+        more = [self.model(model), *more]
+        ours = self.ours("ours", *more, "--save-model=w_ours")
+        theirs = self.peer("peer", *more, "--save-model=w_peer")
+        initial = networks.initial_weights(networks.load(options.model_path(model)), 1)
+        difference = self.relative_difference(initial, self.weights("w_ours"),
+                                              self.weights("w_peer"))
+        print(f"{model} {more[1:]}: weights differ by {difference:.2g} of their change")
+        self.assertLess(difference, TOLERANCE)
+        epochs = list(zip(ours["runs"][0]["epochs"], theirs["runs"][0]["epochs"]))
+        self.assertEqual(len(epochs), len(ours["runs"][0]["epochs"]))
+        for mine, other in epochs:
+            self.assertEqual(mine["samples"], other["samples"])
+            self.assertAlmostEqual(mine["train_loss"], other["train_loss"], delta=1e-4)
+            self.assertAlmostEqual(mine["train_accuracy"], other["train_accuracy"], delta=0.02)
+            self.assertAlmostEqual(mine["test_accuracy"], other["test_accuracy"], delta=0.02)
+
+    def test_single(self):
+        self.compare("--epochs=6", "--steps=2", "--lr=0.05")
+
+    def test_single_over_whole_epochs_with_a_padded_batch(self):
+        self.compare("--epochs=2", "--batch-size=96", "--weight-decay=0.01", model="lenet5")
+
+    def test_ddp(self):
+        self.compare("--strategy=ddp", "--gpus=2", "--epochs=4", "--steps=3", "--lr=0.05")
+
+    def test_ddp_on_three_devices_with_a_global_batch(self):
+        self.compare("--strategy=ddp", "--gpus=3", "--epochs=2", "--global-batch-size=24",
+                     "--lr-scaling=linear", "--last-batch=drop", model="lenet5")
+
+
+class WritesReports(Comparison):
+    def validate(self, *names):
+        support.run([VALIDATE, *names], self.folder)
+
+    def test_report_is_valid_and_shown(self):
+        report = self.peer("peer", "--strategy=single,dp,ddp,ps", "--gpus=1,2", "--epochs=2",
+                           "--steps=3", "--repetitions=2")
+        self.validate("peer.json")
+        self.assertEqual(report["generator"]["name"], "ddpbench-pytorch-peer")
+        self.assertEqual(report["environment"]["libraries"]["torch"], torch.__version__)
+        found = [(run["strategy"], run["world_size"], run["repetition"], run["status"])
+                 for run in report["runs"]]
+        self.assertEqual(found, [
+            (strategy, world, repetition, "ok" if strategy in ("single", "ddp") else "skipped")
+            for strategy, world in (("single", 1), ("dp", 1), ("dp", 2), ("ddp", 1), ("ddp", 2),
+                                    ("ps", 1), ("ps", 2))
+            for repetition in (0, 1)])
+        self.assertEqual(sorted(run["sequence"] for run in report["runs"]), list(range(14)))
+        ddp = report["runs"][8]
+        self.assertEqual(ddp["step"]["count"], 6)
+        self.assertEqual(len(ddp["devices"]), 2)
+        self.assertIsNone(ddp["devices"][0]["memory"]["peak_bytes"])
+        self.assertIsNone(ddp["phases"]["comm_s"])
+        self.assertIn("DataParallel", report["runs"][2]["reason"])
+        self.assertNotEqual(report["runs"][5]["status"], "ok")
+        self.ours("ours", "--strategy=single,ddp", "--gpus=2", "--epochs=2", "--steps=3")
+        text = support.run([PROGRAM, "show", "peer.json", "ours.json"], self.folder)
+        self.assertIn("ddpbench-pytorch-peer", text)
+        support.run([PROGRAM, "chart", "peer.json", "ours.json"], self.folder)
+        support.run([PROGRAM, "html", "peer.json", "ours.json", "-o", "page.html"], self.folder)
+        # Whatever is faster: that the two can be held against each other is what counts.
+        text = support.run([PROGRAM, "check", "ours.json", "--baseline", "peer.json"], self.folder,
+                           expected=(0, 6, 7))
+        self.assertIn("single, 1 device (1 new repetition against 2 of the baseline)", text)
+
+    def test_what_needs_a_gpu_is_not_here(self):
+        for option in ("--device=cuda", "--compile=cuda-graphs", "--precision=tf32",
+                       "--residency=device"):
+            if option == "--device=cuda" and torch.cuda.is_available():
+                continue
+            with self.subTest(option):
+                support.run([sys.executable, "-B", support.SCRIPT, *self.options("r", option)],
+                            self.folder, 3)
+                self.assertFalse((self.folder / "r.json").exists())
+
+    def test_a_rank_that_dies_is_recorded(self):
+        process = self.start("--strategy=ddp", "--gpus=2", "--epochs=100000")
+        self.kill_a_rank(process)
+        self.assertEqual(process.wait(120), 4)
+        report = support.read_json(self.folder / "r.json")
+        self.validate("r.json")
+        self.assertEqual((report["status"], report["error"]["signal"]), ("failed", 9))
+        self.assertEqual(self.ranks_of(process), [])
+
+    def test_ctrl_c_leaves_a_partial_report(self):
+        process = self.start("--strategy=ddp", "--gpus=2", "--epochs=100000")
+        self.await_training(process)
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(120), 130)
+        report = support.read_json(self.folder / "r.json")
+        self.validate("r.json")
+        self.assertEqual((report["status"], report["runs"][0]["status"]), ("interrupted",) * 2)
+        self.assertGreater(len(report["runs"][0]["epochs"]), 0)
+
+    def test_a_stalled_rank_ends_the_run(self):
+        process = self.start("--strategy=ddp", "--gpus=2", "--epochs=100000", "--timeout=15")
+        os.kill(self.await_training(process)[1], signal.SIGSTOP)
+        self.assertEqual(process.wait(180), 4)
+        self.assertEqual(support.read_json(self.folder / "r.json")["error"]["kind"], "timeout")
+
+    def start(self, *more):
+        return subprocess.Popen([sys.executable, "-B", str(support.SCRIPT),
+                                 *self.options("r", "--steps=2", *more)],
+                                cwd=self.folder, stdout=subprocess.DEVNULL,
+                                env=support.clean_environment(TMPDIR=str(self.folder)))
+
+    def ranks_of(self, process):
+        """Processes that were started by it and train."""
+        found = []
+        for entry in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+                parent = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            except (OSError, IndexError):
+                continue
+            if parent == process.pid and b"run" in words:
+                found.append((words[-2], int(entry.name)))
+        return [pid for _, pid in sorted(found)]
+
+    def await_training(self, process):
+        """Until all ranks have told of an epoch; their processes."""
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline:
+            if len(list(self.folder.glob("ddpbench-peer-*/result_*.json"))) == 2:
+                return self.ranks_of(process)
+            time.sleep(0.05)
+        self.fail("the ranks did not start to train")
+
+    def kill_a_rank(self, process):
+        os.kill(self.await_training(process)[1], signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    found = support.python_with_torch()
+    if found is None:
+        print("skipped: no interpreter here has PyTorch (Debian: python3-torch)")
+        sys.exit(77)
+    if os.path.realpath(found) != os.path.realpath(sys.executable):
+        os.execv(found, [found, "-B", *sys.argv])
+    sys.path.insert(0, str(support.PEERS))
+    import torch
+    from pytorch_peer import network as networks
+    from pytorch_peer import options, weights
+    torch.set_num_threads(1)
+    PROGRAM, VALIDATE = (os.path.abspath(path) for path in sys.argv[1:3])
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])

@@ -1,0 +1,95 @@
+# SPDX-FileCopyrightText: The ddpbench authors
+# SPDX-License-Identifier: Apache-2.0
+"""What the PyTorch peer refuses, with which exit code; needs no PyTorch."""
+import json
+import pathlib
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True
+import peer_support as support  # noqa: E402
+
+sys.path.insert(0, str(support.PEERS))
+from pytorch_peer import figures, options, sampler  # noqa: E402
+
+
+class Refusals(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.folder = pathlib.Path(temporary.name)
+
+    def refuse(self, expected, *arguments, **variables):
+        return support.run([sys.executable, "-B", support.SCRIPT, *arguments], self.folder, expected,
+                           **variables)
+
+    def test_without_pytorch_it_says_so_and_leaves_nothing(self):
+        support.write_mnist(self.folder / "data", 20, 10)
+        (self.folder / "torch.py").write_text("raise ImportError('no torch, says the test')\n")
+        text = self.refuse(3, "--data-dir=data", "--json=r.json", PYTHONPATH=str(self.folder))
+        self.assertIn("PyTorch is not here", text)
+        self.assertIn("no torch, says the test", text)
+        self.assertFalse((self.folder / "r.json").exists())
+
+    def test_an_existing_report_is_refused_before_anything_else(self):
+        (self.folder / "r.json").write_text("mine")
+        self.assertIn("--force", self.refuse(2, "--json=r.json"))
+        self.assertEqual((self.folder / "r.json").read_text(), "mine")
+
+    def test_usage(self):
+        for arguments, words in (
+                (["--batchsize=3"], "--batch-size"), (["--batch-size=0"], "at least 1"),
+                (["--batch-size=x"], "no value"), (["--strategy=fsdp"], "--strategy"),
+                (["--gpus"], "needs a value"), (["more"], "unexpected"),
+                (["--lr=1", "--lr=1"], "once"),
+                (["--batch-size=2", "--global-batch-size=2"], "exclude"),
+                (["--overlap=off"], "overlaps"), (["--config=mnits"], "mnist"),
+                (["--momentum=1"], "less than 1"), (["--data-dir=nowhere"], "data fetch mnist")):
+            with self.subTest(arguments):
+                self.assertIn(words, self.refuse(2, "--json=r.json", *arguments))
+
+    def test_configuration_files(self):
+        for document, words in (({"batchsize": 3}, "batch_size"), ([], "JSON object"),
+                                ({"inject": "sum"}, "unknown key"),
+                                ({"optimizer": {"name": "adam"}}, "sgd"),
+                                ({"model": "simple_cn"}, "simple_cnn")):
+            with self.subTest(document):
+                (self.folder / "c.json").write_text(json.dumps(document))
+                self.assertIn(words, self.refuse(2, "--config=c.json", "--data-dir=nowhere"))
+
+
+class Layers(unittest.TestCase):
+    def test_flags_win_over_variables_over_the_file(self):
+        found = options.resolve(["--config=mnist", "--lr=0.5"],
+                                {"DDPBENCH_LR": "0.25", "DDPBENCH_EPOCHS": "7"})
+        self.assertEqual((found["lr"], found["epochs"], found["batch_size"]), (0.5, 7, 64))
+
+    def test_batch_sizes_replace_each_other(self):
+        found = options.resolve(["--config=mnist", "--global_batch_size", "32"], {})
+        self.assertEqual((found["batch_size"], found["global_batch_size"]), (None, 32))
+        found = options.resolve(["--batch-size=8"], {"DDPBENCH_GLOBAL_BATCH_SIZE": "32"})
+        self.assertEqual((found["batch_size"], found["global_batch_size"]), (8, None))
+
+    def test_every_configuration_of_the_project_is_understood(self):
+        for path in (support.ROOT / "configs").glob("*.json"):
+            self.assertTrue(options.resolve([f"--config={path}"], {})["strategy"])
+
+
+class Numbers(unittest.TestCase):
+    def test_the_sampler_has_ddpbenchs_order(self):
+        # As in tests/datasets/sharded_sampler_test.cpp.
+        self.assertEqual(sampler.permutation(10, 1, 0), [6, 9, 5, 7, 4, 0, 1, 2, 3, 8])
+        self.assertEqual(sampler.shard_batches([6, 9, 5, 7, 4], 4, 2, 1, 2), [[9, 7], [6, 5]])
+        self.assertEqual(sampler.steps_per_epoch(10, 4, "pad"), 3)
+        self.assertEqual(sampler.steps_per_epoch(10, 4, "drop"), 2)
+
+    def test_statistics(self):
+        self.assertEqual(figures.summary([4.0, 1.0, 3.0, 2.0])["median"], 2.5)
+        self.assertEqual(figures.quantile([1.0, 2.0], 0.25), 1.25)
+        self.assertIsNone(figures.median_interval([1.0] * 5))
+        self.assertEqual(figures.median_interval([6.0, 5.0, 4.0, 3.0, 2.0, 1.0]), (1.0, 6.0))
+
+
+if __name__ == "__main__":
+    unittest.main()
