@@ -14,6 +14,7 @@
 #include "kernels/nn/segment.h"
 #include "kernels/runtime/error.h"
 #include "tests/nn/networks.h"
+#include "tests/nn/small_device.h"
 
 namespace ddpbench::nn {
 namespace {
@@ -265,6 +266,22 @@ TEST(Graph, ChoosesMicroBatchesByTheDevicesCache) {
 
 TEST(Graph, RefusesAnEmptyBatch) {
   EXPECT_THROW(TestGraph(simple_cnn(), reference, {.batch = 0}), ConfigError);
+}
+
+TEST(Graph, RefusesWhatTheDeviceHasNoRoomForBeforeAnythingIsAllocated) {
+  const auto backend = ops::make_reference_backend();
+  SmallDevice device(5 << 20);
+  try {
+    Graph graph(simple_cnn(), device, *backend, {.batch = 64});
+    FAIL() << "a graph of " << graph.describe();
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("simple_cnn with a batch of 64 needs "));
+    EXPECT_THAT(error.what(), HasSubstr("small:0, which has 5242880 free; use a smaller batch"));
+    EXPECT_THAT(error.what(), HasSubstr("\n  weights              1686592"));
+    EXPECT_THAT(error.what(), HasSubstr("\n  activations "));
+  }
+  EXPECT_EQ(device.allocations, 0);
+  EXPECT_NO_THROW(Graph(simple_cnn(), device, *backend, {.batch = 1}));
 }
 
 TEST(Graph, EqualNetworksHaveEqualHashesAndOthersDoNot) {
