@@ -21,12 +21,13 @@ function(ddpbench_add_cuda_room name)
 endfunction()
 
 # ddpbench_add_tests(<name> SOURCES <files...> LIBRARIES <libs...> [LABELS <labels...>]
-#                    [TIMEOUT <seconds>] [SERIAL])
+#                    [TIMEOUT <seconds>] [SERIAL] [PREFIX <text>])
 #
 # One test program; every GoogleTest case becomes a ctest test with these labels. SERIAL: its cases
-# need both cores or real time, nothing else runs beside them.
+# need both cores or real time, nothing else runs beside them. PREFIX: before the names, where two
+# programs have the same cases.
 function(ddpbench_add_tests name)
-  cmake_parse_arguments(TEST "SERIAL" "TIMEOUT" "SOURCES;LIBRARIES;LABELS" ${ARGN})
+  cmake_parse_arguments(TEST "SERIAL" "TIMEOUT;PREFIX" "SOURCES;LIBRARIES;LABELS" ${ARGN})
   if(NOT TEST_LABELS)
     set(TEST_LABELS unit)
   endif()
@@ -41,5 +42,5 @@ function(ddpbench_add_tests name)
   if(TEST_SERIAL)
     list(APPEND properties RUN_SERIAL TRUE)
   endif()
-  gtest_discover_tests(${name} PROPERTIES ${properties} DISCOVERY_TIMEOUT 60)
+  gtest_discover_tests(${name} TEST_PREFIX "${TEST_PREFIX}" PROPERTIES ${properties} DISCOVERY_TIMEOUT 60)
 endfunction()

@@ -101,7 +101,7 @@ TEST(Convert, KeepsTheOrderOfPyTorchForFlattenedChannels) {
   const auto op = fixture.backend().linear({.input = input, .out_features = 4});
   const TensorLayout layout = op->parameters()[0].layout;
   const Values values = random_values(4 * 17 * 6, 3);
-  const AlignedMemory stored = fixture.to_layout(values, layout);
+  const OpMemory stored = fixture.to_layout(values, layout);
   EXPECT_TRUE(same_bits(fixture.to_plain(stored, layout), values));
   // Element (1, channel 16, pixel 0): the second block of 16 channels, its first channel.
   const auto* memory = reinterpret_cast<const float*>(stored.data());

@@ -18,17 +18,86 @@ namespace {
 
 constexpr std::align_val_t kAlignment{64};
 
-std::vector<const void*> addresses(const std::vector<AlignedMemory>& memory) {
+std::vector<const void*> addresses(const std::vector<OpMemory>& memory) {
   std::vector<const void*> result;
-  for (const AlignedMemory& m : memory) result.push_back(m.data());
+  for (const OpMemory& m : memory) result.push_back(m.data());
   return result;
 }
 
-std::vector<void*> writable(const std::vector<AlignedMemory>& memory) {
+std::vector<void*> writable(const std::vector<OpMemory>& memory) {
   std::vector<void*> result;
-  for (const AlignedMemory& m : memory) result.push_back(m.data());
+  for (const OpMemory& m : memory) result.push_back(m.data());
   return result;
 }
+
+// One forward and one backward call with all the memory that they touch.
+class OpCall {
+ public:
+  OpCall(BackendFixture& fixture, Op& op, const OpInputs& in)
+      : fixture_(fixture),
+        op_(op),
+        in_(in),
+        specs_(op.parameters()),
+        output_(fixture.allocate(op.output_layout().bytes)),
+        saved_(fixture.allocate(op.saved_bytes())),
+        forward_workspace_(fixture.allocate(op.workspace_bytes())),
+        backward_workspace_(fixture.allocate(op.workspace_bytes())),
+        grad_output_(fixture.to_layout(in.grad_output, op.output_layout())) {
+    for (std::size_t i = 0; i < op.input_count(); ++i) {
+      inputs_.push_back(fixture.to_layout(in.inputs.at(i), op.input_layout(i)));
+      grad_inputs_.push_back(fixture.allocate(op.input_layout(i).bytes));
+    }
+    for (std::size_t i = 0; i < specs_.size(); ++i) {
+      parameters_.push_back(fixture.to_layout(in.parameters.at(i), specs_[i].layout));
+      if (in.initial_gradients.empty())
+        grad_parameters_.push_back(fixture.allocate(specs_[i].layout.bytes));
+      else
+        grad_parameters_.push_back(fixture.to_layout(in.initial_gradients[i], specs_[i].layout));
+    }
+  }
+
+  void queue() {
+    const auto inputs = addresses(inputs_), parameters = addresses(parameters_);
+    op_.forward(fixture_.stream(), {.inputs = inputs,
+                                    .output = output_.data(),
+                                    .parameters = parameters,
+                                    .saved = saved_.data(),
+                                    .workspace = forward_workspace_.data()});
+    const std::vector<const void*> no_inputs(inputs.size(), nullptr);
+    auto grad_inputs = writable(grad_inputs_);
+    if (!in_.want_grad_inputs) std::fill(grad_inputs.begin(), grad_inputs.end(), nullptr);
+    const auto grad_parameters = writable(grad_parameters_);
+    op_.backward(fixture_.stream(),
+                 {.inputs = op_.backward_needs_inputs() ? inputs : no_inputs,
+                  .output = op_.backward_needs_output() ? output_.data() : nullptr,
+                  .grad_output = grad_output_.data(),
+                  .grad_inputs = grad_inputs,
+                  .parameters = parameters,
+                  .grad_parameters = grad_parameters,
+                  .accumulate = !in_.initial_gradients.empty(),
+                  .saved = saved_.data(),
+                  .workspace = backward_workspace_.data()});
+  }
+
+  OpOutputs results() {
+    fixture_.stream().synchronize();
+    OpOutputs out;
+    out.output = fixture_.to_plain(output_, op_.output_layout());
+    for (std::size_t i = 0; in_.want_grad_inputs && i < grad_inputs_.size(); ++i)
+      out.grad_inputs.push_back(fixture_.to_plain(grad_inputs_[i], op_.input_layout(i)));
+    for (std::size_t i = 0; i < specs_.size(); ++i)
+      out.grad_parameters.push_back(fixture_.to_plain(grad_parameters_[i], specs_[i].layout));
+    return out;
+  }
+
+ private:
+  BackendFixture& fixture_;
+  Op& op_;
+  const OpInputs& in_;
+  std::vector<ParameterSpec> specs_;
+  OpMemory output_, saved_, forward_workspace_, backward_workspace_, grad_output_;
+  std::vector<OpMemory> inputs_, parameters_, grad_inputs_, grad_parameters_;
+};
 
 }  // namespace
 
@@ -47,12 +116,20 @@ Values shuffled_values(std::int64_t count, std::uint32_t seed) {
   return values;
 }
 
-AlignedMemory::AlignedMemory(std::size_t bytes)
-    : data_(static_cast<std::byte*>(::operator new(bytes, kAlignment))), bytes_(bytes) {
-  std::memset(data_.get(), 0xFF, bytes);
+OpMemory::OpMemory(std::size_t bytes)
+    : host_(static_cast<std::byte*>(::operator new(bytes, kAlignment))), bytes_(bytes) {
+  std::memset(host_.get(), 0xFF, bytes);
 }
 
-void AlignedMemory::Free::operator()(std::byte* p) const { ::operator delete(p, kAlignment); }
+OpMemory::OpMemory(Device& device, Stream& stream, std::size_t bytes)
+    : buffer_(device.allocate(std::max<std::size_t>(bytes, 1), MemoryCategory::workspace)),
+      bytes_(bytes) {
+  std::vector<std::byte> poison(bytes, std::byte{0xFF});
+  device.copy(stream, {buffer_.data(), bytes}, {poison.data(), bytes});
+  stream.synchronize();
+}
+
+void OpMemory::Free::operator()(std::byte* p) const { ::operator delete(p, kAlignment); }
 
 BackendFixture BackendFixture::onednn(int threads) {
   BackendFixture fixture;
@@ -71,17 +148,48 @@ BackendFixture BackendFixture::reference() {
   return fixture;
 }
 
-AlignedMemory BackendFixture::to_layout(const Values& plain, const TensorLayout& layout) {
-  EXPECT_EQ(plain.size(), static_cast<std::size_t>(element_count(layout.shape)));
-  AlignedMemory memory(layout.bytes);
-  backend_->convert(TensorLayout::plain(layout.shape), plain.data(), layout, memory.data());
+BackendFixture BackendFixture::on(std::unique_ptr<Device> device,
+                                  const std::function<std::unique_ptr<OpBackend>(Device&)>& make) {
+  BackendFixture fixture;
+  fixture.device_ = std::move(device);
+  fixture.device_->bind_calling_thread();
+  fixture.stream_ = fixture.device_->make_stream();
+  fixture.backend_ = make(*fixture.device_);
+  return fixture;
+}
+
+OpMemory BackendFixture::allocate(std::size_t bytes) {
+  if (device_->is_host_accessible()) return OpMemory(bytes);
+  return {*device_, *stream_, bytes};
+}
+
+OpMemory BackendFixture::upload(const void* host, std::size_t bytes) {
+  OpMemory memory = allocate(bytes);
+  // The copy only reads its source; BufferView has no constant form.
+  auto* const source = static_cast<std::byte*>(const_cast<void*>(host));
+  device_->copy(*stream_, {memory.data(), bytes}, {source, bytes});
+  stream_->synchronize();
   return memory;
 }
 
-Values BackendFixture::to_plain(const AlignedMemory& memory, const TensorLayout& layout) {
-  Values plain(static_cast<std::size_t>(element_count(layout.shape)));
+void BackendFixture::download(const OpMemory& memory, void* host) {
+  device_->copy(*stream_, {static_cast<std::byte*>(host), memory.bytes()},
+                {memory.data(), memory.bytes()});
+  stream_->synchronize();
+}
+
+OpMemory BackendFixture::to_layout(const Values& plain, const TensorLayout& layout) {
+  EXPECT_EQ(plain.size(), static_cast<std::size_t>(element_count(layout.shape)));
+  OpMemory memory = allocate(layout.bytes);
+  const OpMemory source = upload(plain);
+  backend_->convert(TensorLayout::plain(layout.shape), source.data(), layout, memory.data());
+  return memory;
+}
+
+Values BackendFixture::to_plain(const OpMemory& memory, const TensorLayout& layout) {
+  const OpMemory plain = allocate(TensorLayout::plain(layout.shape).bytes);
   backend_->convert(layout, memory.data(), TensorLayout::plain(layout.shape), plain.data());
-  return plain;
+  return download<float>(plain);
 }
 
 std::vector<int> team_sizes() {
@@ -102,54 +210,17 @@ OpInputs random_inputs(const Op& op, std::uint32_t seed) {
   return in;
 }
 
-OpOutputs run(BackendFixture& fixture, Op& op, const OpInputs& in) {
-  const std::vector<ParameterSpec> specs = op.parameters();
-  std::vector<AlignedMemory> inputs, parameters, grad_inputs, grad_parameters;
-  for (std::size_t i = 0; i < op.input_count(); ++i) {
-    inputs.push_back(fixture.to_layout(in.inputs.at(i), op.input_layout(i)));
-    grad_inputs.emplace_back(op.input_layout(i).bytes);
-  }
-  for (std::size_t i = 0; i < specs.size(); ++i) {
-    parameters.push_back(fixture.to_layout(in.parameters.at(i), specs[i].layout));
-    if (in.initial_gradients.empty())
-      grad_parameters.emplace_back(specs[i].layout.bytes);
-    else
-      grad_parameters.push_back(fixture.to_layout(in.initial_gradients[i], specs[i].layout));
-  }
-  const AlignedMemory output(op.output_layout().bytes), saved(op.saved_bytes());
-  const AlignedMemory forward_workspace(op.workspace_bytes());
-  const AlignedMemory backward_workspace(op.workspace_bytes());
-
-  const auto input_pointers = addresses(inputs), parameter_pointers = addresses(parameters);
-  op.forward(fixture.stream(), {.inputs = input_pointers,
-                                .output = output.data(),
-                                .parameters = parameter_pointers,
-                                .saved = saved.data(),
-                                .workspace = forward_workspace.data()});
-
-  const AlignedMemory grad_output = fixture.to_layout(in.grad_output, op.output_layout());
-  const std::vector<const void*> no_inputs(inputs.size(), nullptr);
-  auto grad_input_pointers = writable(grad_inputs);
-  if (!in.want_grad_inputs)
-    std::fill(grad_input_pointers.begin(), grad_input_pointers.end(), nullptr);
-  const auto grad_parameter_pointers = writable(grad_parameters);
-  op.backward(fixture.stream(), {.inputs = op.backward_needs_inputs() ? input_pointers : no_inputs,
-                                 .output = op.backward_needs_output() ? output.data() : nullptr,
-                                 .grad_output = grad_output.data(),
-                                 .grad_inputs = grad_input_pointers,
-                                 .parameters = parameter_pointers,
-                                 .grad_parameters = grad_parameter_pointers,
-                                 .accumulate = !in.initial_gradients.empty(),
-                                 .saved = saved.data(),
-                                 .workspace = backward_workspace.data()});
-
-  OpOutputs out;
-  out.output = fixture.to_plain(output, op.output_layout());
-  for (std::size_t i = 0; in.want_grad_inputs && i < grad_inputs.size(); ++i)
-    out.grad_inputs.push_back(fixture.to_plain(grad_inputs[i], op.input_layout(i)));
-  for (std::size_t i = 0; i < specs.size(); ++i)
-    out.grad_parameters.push_back(fixture.to_plain(grad_parameters[i], specs[i].layout));
-  return out;
+OpOutputs run(BackendFixture& fixture, Op& op, const OpInputs& in, Execution execution) {
+  OpCall call(fixture, op, in);
+  call.queue();
+  if (execution == Execution::direct) return call.results();
+  fixture.stream().synchronize();
+  OpCall second(fixture, op, in);
+  fixture.stream().begin_recording();
+  second.queue();
+  const auto recording = fixture.stream().end_recording();
+  recording->replay(fixture.stream());
+  return second.results();
 }
 
 ::testing::AssertionResult all_near(const Values& got, const Values& want, double tolerance) {

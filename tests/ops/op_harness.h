@@ -1,13 +1,14 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs one operation of any backend on plain host data: converts to the layouts that it wants,
-// gives it memory of exactly the sizes that it asked for (filled with NaN, so that a read of
-// something never written shows), runs forward and backward, converts back.
+// Runs one operation of any backend, on any device, on plain host data: converts to the layouts
+// that it wants, gives it memory of exactly the sizes that it asked for (filled with NaN, so that a
+// read of something never written shows), runs forward and backward, converts back.
 #pragma once
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -25,18 +26,21 @@ Values random_values(std::int64_t count, std::uint32_t seed);
 // 0 .. count-1 in random order: all distinct, gaps of 1.
 Values shuffled_values(std::int64_t count, std::uint32_t seed);
 
-// 64-byte aligned memory of exact size, filled with NaN.
-class AlignedMemory {
+// 64-byte aligned memory of exact size, filled with NaN: the host's, or a device's that the host
+// cannot reach.
+class OpMemory {
  public:
-  explicit AlignedMemory(std::size_t bytes);
-  std::byte* data() const { return data_.get(); }
+  explicit OpMemory(std::size_t bytes);
+  OpMemory(Device& device, Stream& stream, std::size_t bytes);
+  std::byte* data() const { return host_ ? host_.get() : buffer_.data(); }
   std::size_t bytes() const { return bytes_; }
 
  private:
   struct Free {
     void operator()(std::byte* p) const;
   };
-  std::unique_ptr<std::byte, Free> data_;
+  std::unique_ptr<std::byte, Free> host_;
+  Buffer buffer_;
   std::size_t bytes_;
 };
 
@@ -45,11 +49,30 @@ class BackendFixture {
  public:
   static BackendFixture onednn(int threads = 1);
   static BackendFixture reference();
+  // Any other; the calling thread becomes the device's.
+  static BackendFixture on(std::unique_ptr<Device> device,
+                           const std::function<std::unique_ptr<OpBackend>(Device&)>& make);
+  Device& device() { return *device_; }
   OpBackend& backend() { return *backend_; }
   Stream& stream() { return *stream_; }
 
-  AlignedMemory to_layout(const Values& plain, const TensorLayout& layout);
-  Values to_plain(const AlignedMemory& memory, const TensorLayout& layout);
+  OpMemory allocate(std::size_t bytes);  // on the device
+  // Copies; all work that was queued is done then.
+  OpMemory upload(const void* host, std::size_t bytes);
+  template <typename T>
+  OpMemory upload(const std::vector<T>& host) {
+    return upload(host.data(), host.size() * sizeof(T));
+  }
+  void download(const OpMemory& memory, void* host);
+  template <typename T>
+  std::vector<T> download(const OpMemory& memory) {
+    std::vector<T> host(memory.bytes() / sizeof(T));
+    download(memory, host.data());
+    return host;
+  }
+
+  OpMemory to_layout(const Values& plain, const TensorLayout& layout);
+  Values to_plain(const OpMemory& memory, const TensorLayout& layout);
 
  private:
   std::unique_ptr<Device> device_;
@@ -78,7 +101,11 @@ struct OpOutputs {
   std::vector<Values> grad_parameters;
 };
 
-OpOutputs run(BackendFixture& fixture, Op& op, const OpInputs& in);
+// `recorded`: after one direct call the stream records a second one, and the results are those of
+// what it recorded.
+enum class Execution : std::uint8_t { direct, recorded };
+OpOutputs run(BackendFixture& fixture, Op& op, const OpInputs& in,
+              Execution execution = Execution::direct);
 
 // |got - want| <= tolerance for every element; the message names the first that is not.
 ::testing::AssertionResult all_near(const Values& got, const Values& want, double tolerance);

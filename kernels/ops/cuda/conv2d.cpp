@@ -8,10 +8,10 @@
 // rectifies the gradient and sums that of the bias (2 to 3 maps); forward one that adds the bias
 // (2 maps), only where the chosen algorithm cannot. In bf16 the fp32 weights are rounded anew in
 // every call, and their gradient, which cuDNN gives in bf16, is widened: both small.
-#include "kernels/ops/cuda/column_sums.h"
 #include "kernels/ops/cuda/convolution.h"
 #include "kernels/ops/cuda/cuda_ops.h"
 #include "kernels/ops/cuda/elementwise_kernels.h"
+#include "kernels/ops/cuda/gradient_pass.h"
 #include "kernels/ops/cuda/layout.h"
 #include "kernels/ops/planned_op.h"
 #include "kernels/runtime/error.h"
@@ -62,7 +62,7 @@ class Conv2d final : public PlannedOp {
 
   void backward(Stream& stream, const BackwardArgs& args) override {
     const cudaStream_t native = context_->use(stream);
-    const void* dy = masked_gradient(args, native);
+    const void* dy = gradient_pass_.run(args, native, shape_.where);
     run_backward_filter(args, dy, native);
     if (!desc_.needs_grad_input || args.grad_inputs.empty() || !args.grad_inputs[0]) return;
     const void* weight = args.parameters[0];
@@ -81,7 +81,7 @@ class Conv2d final : public PlannedOp {
     const void *weight, *bias;
   };
   struct Offsets {
-    std::size_t masked = 0, sums = 0, weight = 0, bias = 0, weight_gradient = 0, library = 0;
+    std::size_t weight = 0, bias = 0, weight_gradient = 0, library = 0;
   };
 
   static void* at(void* workspace, std::size_t offset) {
@@ -93,7 +93,6 @@ class Conv2d final : public PlannedOp {
   void lay_out_workspace() {
     const std::size_t size = size_of(shape_.type);
     const std::size_t weight_bytes = static_cast<std::size_t>(shape_.w_count) * size;
-    const auto rows = static_cast<std::uint32_t>(shape_.y_count / desc_.out_channels);
     WorkspaceLayout forward, backward;
     if (is_rounded()) {
       forward_at_.weight = forward.add(weight_bytes);
@@ -101,10 +100,12 @@ class Conv2d final : public PlannedOp {
       backward_at_.weight = backward.add(weight_bytes);
       backward_at_.weight_gradient = backward.add(weight_bytes);
     }
-    if (desc_.fuse_relu) {
-      backward_at_.masked = backward.add(static_cast<std::size_t>(shape_.y_count) * size);
-    }
-    backward_at_.sums = backward.add(column_sums_workspace_bytes(rows, columns_));
+    gradient_pass_ = GradientPass({.type = shape_.type,
+                                   .rows = y_count_ / columns_,
+                                   .columns = columns_,
+                                   .relu = desc_.fuse_relu,
+                                   .bias = desc_.bias},
+                                  backward);
     forward_at_.library = forward.add(forward_.workspace_bytes);
     backward_at_.library =
         backward.add(std::max(backward_filter_.workspace_bytes, backward_data_.workspace_bytes));
@@ -128,25 +129,6 @@ class Conv2d final : public PlannedOp {
           shape_.where, "convert_type");
   }
 
-  // The gradient behind the ReLU. Makes the bias's gradient in the same pass.
-  const void* masked_gradient(const BackwardArgs& args, cudaStream_t stream) const {
-    if (!desc_.fuse_relu && !desc_.bias) return args.grad_output;
-    ColumnSums pass{};
-    pass.type = shape_.type;
-    pass.rows = y_count_ / columns_;
-    pass.columns = columns_;
-    pass.gradient = args.grad_output;
-    if (desc_.fuse_relu) {
-      pass.output = args.output;
-      pass.masked = at(args.workspace, backward_at_.masked);
-    }
-    pass.sums = desc_.bias ? static_cast<float*>(args.grad_parameters[1]) : nullptr;
-    pass.accumulate = args.accumulate;
-    pass.workspace = at(args.workspace, backward_at_.sums);
-    check(column_sums(pass, stream), shape_.where, "column_sums");
-    return desc_.fuse_relu ? pass.masked : args.grad_output;
-  }
-
   void run_backward_filter(const BackwardArgs& args, const void* dy, cudaStream_t stream) const {
     void* const dw =
         is_rounded() ? at(args.workspace, backward_at_.weight_gradient) : args.grad_parameters[0];
@@ -165,6 +147,7 @@ class Conv2d final : public PlannedOp {
   ConvolutionShape shape_;
   AlgorithmChoice forward_, backward_filter_, backward_data_;
   Offsets forward_at_, backward_at_;
+  GradientPass gradient_pass_;
   std::uint32_t columns_ = 0, y_count_ = 0;
 };
 

@@ -13,6 +13,23 @@
 namespace ddpbench::ops::cuda {
 namespace {
 
+// A stream for the time of a search. cuDNN keeps no stream that is gone.
+class SearchStream {
+ public:
+  explicit SearchStream(Context& context)
+      : context_(context), stream_(context.device.make_stream()), native_(context.use(*stream_)) {}
+  ~SearchStream() { static_cast<void>(cudnnSetStream(context_.cudnn, nullptr)); }
+  SearchStream(const SearchStream&) = delete;
+  SearchStream& operator=(const SearchStream&) = delete;
+  cudaStream_t native() const { return native_; }
+  void synchronize() { stream_->synchronize(); }
+
+ private:
+  Context& context_;
+  std::unique_ptr<Stream> stream_;
+  cudaStream_t native_;
+};
+
 // Enough for every algorithm of SimpleCNN and ResNet at the batches of one GPU; it is part of the
 // workspace that all operations share.
 constexpr std::size_t kWorkspaceLimit = std::size_t{256} << 20;
@@ -145,18 +162,18 @@ class Search {
     const Memory memory{x.data(), w.data(), y.data()};
     const std::size_t workspace_bytes = largest_workspace();
     const PlanningMemory workspace(workspace_bytes, shape_.where);
-    const std::unique_ptr<Stream> stream = context_.device.make_stream();
-    fill(memory, context_.use(*stream));
+    SearchStream stream(context_);
+    fill(memory, stream.native());
 
     std::vector<typename Pass::Performance> results(2 * Pass::kAlgorithms + 4);
     int count = 0;
     check(Pass::find(context_, shape_, memory, results, &count, workspace.data(), workspace_bytes),
           shape_.where, "the search for cuDNN's fastest algorithm");
-    stream->synchronize();
+    stream.synchronize();
     results.resize(static_cast<std::size_t>(count));
     AlgorithmChoice choice = pick(results);
     if constexpr (Pass::kPass == ConvolutionPass::forward) {
-      choice.fused = can_fuse(choice, memory, workspace.data());
+      choice.fused = can_fuse(choice, memory, workspace.data(), stream);
     }
     return choice;
   }
@@ -213,7 +230,8 @@ class Search {
 
   // Whether the library adds the bias and rectifies in the same call; it says so by doing it. An
   // activation of none is there for one algorithm only (cuDNN's reference of the call).
-  bool can_fuse(AlgorithmChoice choice, const Memory& memory, void* workspace) const {
+  bool can_fuse(AlgorithmChoice choice, const Memory& memory, void* workspace,
+                SearchStream& stream) const {
     if (!shape_.bias) return false;
     if (!shape_.relu && choice.algorithm != CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM) {
       return false;
@@ -221,14 +239,12 @@ class Search {
     choice.fused = true;
     const PlanningMemory bias(static_cast<std::size_t>(shape_.out_channels) * size_of(shape_.type),
                               shape_.where);
-    const std::unique_ptr<Stream> stream = context_.device.make_stream();
-    check(
-        fill_with_pattern(shape_.type, bias.data(),
-                          element_index(shape_.out_channels, shape_.where), context_.use(*stream)),
-        shape_.where, "filling memory for the search");
+    check(fill_with_pattern(shape_.type, bias.data(),
+                            element_index(shape_.out_channels, shape_.where), stream.native()),
+          shape_.where, "filling memory for the search");
     const cudnnStatus_t status =
         convolve(context_, shape_, choice, {memory.x, memory.w, bias.data(), memory.y}, workspace);
-    stream->synchronize();
+    stream.synchronize();
     return status == CUDNN_STATUS_SUCCESS;
   }
 

@@ -12,9 +12,9 @@
 // anew in every call; dw is fp32.
 #include <algorithm>
 
-#include "kernels/ops/cuda/column_sums.h"
 #include "kernels/ops/cuda/cuda_ops.h"
 #include "kernels/ops/cuda/elementwise_kernels.h"
+#include "kernels/ops/cuda/gradient_pass.h"
 #include "kernels/ops/cuda/product.h"
 #include "kernels/ops/planned_op.h"
 #include "kernels/runtime/error.h"
@@ -63,8 +63,7 @@ class Linear final : public PlannedOp {
     const cudaStream_t native = ddpbench::cuda::native_stream(stream);
     void* const library = at(args.workspace, backward_at_.library);
     const bool sums_in_product = with_bias_gradient_ && !args.accumulate;
-    const void* dy = args.grad_output;
-    if (desc_.fuse_relu || (desc_.bias && !sums_in_product)) dy = own_pass(args, native);
+    const void* dy = sums_in_product ? args.grad_output : gradient_pass_.run(args, native, where_);
     if (sums_in_product) {
       with_bias_gradient_->run(
           native, {args.inputs[0], dy, args.grad_parameters[0], args.grad_parameters[1]}, library);
@@ -79,7 +78,7 @@ class Linear final : public PlannedOp {
 
  private:
   struct Offsets {
-    std::size_t masked = 0, sums = 0, weight = 0, bias = 0, library = 0;
+    std::size_t weight = 0, bias = 0, library = 0;
   };
 
   static void* at(void* workspace, std::size_t offset) {
@@ -125,10 +124,12 @@ class Linear final : public PlannedOp {
       forward_at_.bias = forward.add(columns_ * size);
       backward_at_.weight = backward.add(weight_count_ * size);
     }
-    if (desc_.fuse_relu) {
-      backward_at_.masked = backward.add(std::size_t{rows_} * columns_ * size);
-    }
-    backward_at_.sums = backward.add(column_sums_workspace_bytes(rows_, columns_));
+    gradient_pass_ = GradientPass({.type = type_,
+                                   .rows = rows_,
+                                   .columns = columns_,
+                                   .relu = desc_.fuse_relu,
+                                   .bias = desc_.bias},
+                                  backward);
     std::size_t products = backward_weight_->workspace_bytes();
     if (with_bias_gradient_) products = std::max(products, with_bias_gradient_->workspace_bytes());
     if (backward_data_) products = std::max(products, backward_data_->workspace_bytes());
@@ -149,24 +150,6 @@ class Linear final : public PlannedOp {
     return rounded(weight, at(workspace, offsets.weight), weight_count_, stream);
   }
 
-  // The gradient behind the ReLU, and the bias's.
-  const void* own_pass(const BackwardArgs& args, cudaStream_t stream) const {
-    ColumnSums pass{};
-    pass.type = type_;
-    pass.rows = rows_;
-    pass.columns = columns_;
-    pass.gradient = args.grad_output;
-    if (desc_.fuse_relu) {
-      pass.output = args.output;
-      pass.masked = at(args.workspace, backward_at_.masked);
-    }
-    pass.sums = desc_.bias ? static_cast<float*>(args.grad_parameters[1]) : nullptr;
-    pass.accumulate = args.accumulate;
-    pass.workspace = at(args.workspace, backward_at_.sums);
-    check(column_sums(pass, stream), where_, "column_sums");
-    return desc_.fuse_relu ? pass.masked : args.grad_output;
-  }
-
   ContextPtr context_;
   LinearDesc desc_;
   std::string where_;
@@ -175,6 +158,7 @@ class Linear final : public PlannedOp {
   std::optional<Product> forward_, backward_weight_, backward_data_;
   std::unique_ptr<Product> with_bias_gradient_;
   Offsets forward_at_, backward_at_;
+  GradientPass gradient_pass_;
 };
 
 }  // namespace

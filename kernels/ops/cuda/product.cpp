@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/ops/cuda/product.h"
 
+#include <algorithm>
+
 #include "kernels/runtime/error.h"
 
 namespace ddpbench::ops::cuda {
@@ -52,7 +54,7 @@ Product::Product(const Context& context, const ProductDesc& desc, std::string wh
 std::unique_ptr<Product> Product::make_if_supported(const Context& context, const ProductDesc& desc,
                                                     const std::string& where) {
   std::unique_ptr<Product> product(new Product(context, desc, where, NotYet()));
-  return product->find_algorithm() ? std::move(product) : nullptr;
+  return product->find_algorithm() && product->runs(desc) ? std::move(product) : nullptr;
 }
 
 void Product::describe(const ProductDesc& desc) {
@@ -121,18 +123,38 @@ bool Product::find_algorithm() {
   return found > 0 && heuristic_.state == CUBLAS_STATUS_SUCCESS;
 }
 
+bool Product::runs(const ProductDesc& desc) const {
+  const auto bytes = [](std::int64_t count, DataType type) {
+    return static_cast<std::size_t>(count) * size_of(type);
+  };
+  const PlanningMemory a(bytes(desc.m * desc.k, desc.input), where_);
+  const PlanningMemory b(bytes(desc.k * desc.n, desc.input), where_);
+  const PlanningMemory d(bytes(desc.m * desc.n, desc.output), where_);
+  const PlanningMemory vector(bytes(std::max(desc.m, desc.n), DataType::fp32), where_);
+  const PlanningMemory workspace(workspace_bytes(), where_);
+  const std::unique_ptr<Stream> stream = context_.device.make_stream();
+  const cublasStatus_t status =
+      queue(ddpbench::cuda::native_stream(*stream), {a.data(), b.data(), d.data(), vector.data()},
+            workspace.data());
+  stream->synchronize();
+  return status == CUBLAS_STATUS_SUCCESS;
+}
+
 void Product::run(cudaStream_t stream, const Operands& o, void* workspace) const {
   ensure(is_aligned(o.a) && is_aligned(o.b) && is_aligned(o.d) && is_aligned(o.vector),
          "{}: an operand is not aligned to {} bytes", where_, kAlignment);
+  check(queue(stream, o, workspace), where_, "cublasLtMatmul");
+}
+
+cublasStatus_t Product::queue(cudaStream_t stream, const Operands& o, void* workspace) const {
   if (has_vector()) {
-    check(cublasLtMatmulDescSetAttribute(operation_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER,
-                                         &o.vector, sizeof(o.vector)),
-          where_, "cublasLtMatmulDescSetAttribute");
+    const cublasStatus_t status = cublasLtMatmulDescSetAttribute(
+        operation_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, &o.vector, sizeof(o.vector));
+    if (status != CUBLAS_STATUS_SUCCESS) return status;
   }
-  check(cublasLtMatmul(context_.cublas, operation_.get(), &kOne, o.a, a_.get(), o.b, b_.get(),
-                       o.accumulate ? &kOne : &kZero, o.d, d_.get(), o.d, d_.get(),
-                       &heuristic_.algo, workspace, heuristic_.workspaceSize, stream),
-        where_, "cublasLtMatmul");
+  return cublasLtMatmul(context_.cublas, operation_.get(), &kOne, o.a, a_.get(), o.b, b_.get(),
+                        o.accumulate ? &kOne : &kZero, o.d, d_.get(), o.d, d_.get(),
+                        &heuristic_.algo, workspace, heuristic_.workspaceSize, stream);
 }
 
 }  // namespace ddpbench::ops::cuda

@@ -39,7 +39,8 @@ class Product {
  public:
   // Throws DeviceError when the library has no algorithm. `where` begins what errors say.
   Product(const Context& context, const ProductDesc& desc, std::string where);
-  // Null where the library has none.
+  // Null where the library has none, or refuses to run it after all: it is run once, on memory of
+  // its own.
   static std::unique_ptr<Product> make_if_supported(const Context& context, const ProductDesc& desc,
                                                     const std::string& where);
 
@@ -69,6 +70,8 @@ class Product {
   Handle<cublasLtMatrixLayoutOpaque_t> matrix(DataType type, std::int64_t rows,
                                               std::int64_t columns) const;
   bool find_algorithm();
+  bool runs(const ProductDesc& desc) const;
+  cublasStatus_t queue(cudaStream_t stream, const Operands& operands, void* workspace) const;
   bool has_vector() const { return epilogue_ != Epilogue::none && epilogue_ != Epilogue::relu; }
   // Without a search, for make_if_supported.
   struct NotYet {};

@@ -1,0 +1,69 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Batches assembled on the device: bit for bit those of the reference.
+#include <random>
+
+#include "tests/cuda/cuda_fixture.h"
+
+namespace ddpbench::ops::testing {
+namespace {
+
+using CudaBatchGather = CudaOps;
+
+struct Gathered {
+  Values images;
+  std::vector<std::int32_t> labels;
+};
+
+constexpr std::int64_t kSamples = 50, kPixels = 35;
+
+Gathered gather(BackendFixture& fixture, std::int64_t channels, std::int64_t batch,
+                const std::uint64_t* position) {
+  const std::vector<double> mean = {0.1307, 0.5, 0.25}, std = {0.3081, 0.2, 1};
+  const std::int64_t elements = channels * kPixels;
+  std::mt19937 random(1);
+  std::vector<std::uint8_t> images(static_cast<std::size_t>(kSamples * elements)), labels(kSamples);
+  for (auto& byte : images) byte = static_cast<std::uint8_t>(random());
+  for (auto& label : labels) label = static_cast<std::uint8_t>(random() % 200);
+  std::vector<std::int32_t> indices(40);
+  for (auto& index : indices) index = static_cast<std::int32_t>(random() % kSamples);
+  const OpMemory image_memory = fixture.upload(images), label_memory = fixture.upload(labels);
+  const OpMemory index_memory = fixture.upload(indices);
+  const OpMemory counter =
+      position ? fixture.upload(position, sizeof(*position)) : fixture.allocate(8);
+  const OpMemory out = fixture.allocate(static_cast<std::size_t>(batch * elements) * sizeof(float));
+  const OpMemory labels_out = fixture.allocate(static_cast<std::size_t>(batch) * 4);
+  const auto channel_count = static_cast<std::size_t>(channels);
+  fixture.backend().batch_gather()->run(
+      fixture.stream(),
+      {.images = reinterpret_cast<const std::uint8_t*>(image_memory.data()),
+       .labels = reinterpret_cast<const std::uint8_t*>(label_memory.data()),
+       .indices = reinterpret_cast<const std::int32_t*>(index_memory.data()),
+       .position = position ? reinterpret_cast<const std::uint64_t*>(counter.data()) : nullptr,
+       .batch = batch,
+       .sample_elements = elements,
+       .channels = channels,
+       .mean = std::span(mean).first(channel_count),
+       .std = std::span(std).first(channel_count),
+       .out = reinterpret_cast<float*>(out.data()),
+       .labels_out = reinterpret_cast<std::int32_t*>(labels_out.data())});
+  return {fixture.download<float>(out), fixture.download<std::int32_t>(labels_out)};
+}
+
+TEST_F(CudaBatchGather, EqualsTheReferenceBitForBit) {
+  BackendFixture plain = BackendFixture::reference();
+  BackendFixture fixture = cuda_backend();
+  const std::uint64_t begin = 33;
+  for (const std::int64_t channels : {1, 3})
+    for (const std::int64_t batch : {1, 7})
+      for (const std::uint64_t* position : {static_cast<const std::uint64_t*>(nullptr), &begin}) {
+        const Gathered want = gather(plain, channels, batch, position);
+        const Gathered got = gather(fixture, channels, batch, position);
+        EXPECT_TRUE(same_bits(got.images, want.images));
+        EXPECT_EQ(got.labels, want.labels);
+      }
+}
+
+}  // namespace
+}  // namespace ddpbench::ops::testing

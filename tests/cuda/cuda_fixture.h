@@ -1,0 +1,53 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the tests of CUDA's operations share: a backend on the GPU, inputs, and how far results may
+// be from the reference's.
+//
+// Roundings of random factors in [-1, 1): each of the two factors of a product is off by at most
+// u = 2^-10 of itself in TF32 (10 bits; hardware may cut off instead of rounding) and u = 2^-9 in
+// bf16 (7 bits, to the nearest). The products have a root mean square of 1/3, so one is off by
+// sqrt(2) u / 3 and a sum of n of them, signs being random, by sqrt(2 n) u / 3; six times that is
+// 2.9 u sqrt(n). The sum itself is fp32's (sum_tolerance), ten times that where the library may use
+// Winograd. A bf16 result is rounded once or, where the bias is added apart, twice: 2^-8 of the
+// largest.
+//
+// Small whole numbers are exact in every precision, and so are their sums below 2^24: there only
+// the rounding of a bf16 result is left, which zero keeps. So with them a ReLU cuts off the same
+// elements in every precision.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "kernels/ops/cuda_backend.h"
+#include "tests/ops/op_harness.h"
+
+namespace ddpbench::ops::testing {
+
+class CudaOps : public ::testing::Test {
+ protected:
+  void SetUp() override { skip_without_gpu(); }
+  static void skip_without_gpu();
+};
+
+// Throws where there is no GPU.
+BackendFixture cuda_backend(const CudaBackendOptions& options = {});
+std::string name_of(CudaPrecision precision);
+// Those that the GPU has.
+std::vector<CudaPrecision> precisions();
+
+// Whole numbers in [-2, 2].
+Values whole_values(std::int64_t count, std::uint32_t seed);
+// Of them, for an operation; biases lie in the middle between two, so that nothing is near a ReLU's
+// kink.
+OpInputs whole_inputs(const Op& op, std::uint32_t seed);
+
+// The largest difference that `terms` products, summed, may make for random values.
+double random_tolerance(CudaPrecision precision, std::int64_t terms, const Values& want);
+// The same for whole numbers.
+double whole_tolerance(CudaPrecision precision, const Values& want);
+
+}  // namespace ddpbench::ops::testing

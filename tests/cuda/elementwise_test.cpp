@@ -1,0 +1,180 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// relu, add, reorder, conversions, SGD and mean of the CUDA backend against the reference.
+#include <cmath>
+#include <limits>
+
+#include "kernels/ops/cuda/layout.h"
+#include "kernels/runtime/error.h"
+#include "tests/cuda/cuda_fixture.h"
+
+namespace ddpbench::ops::testing {
+namespace {
+
+constexpr double kEpsilon = std::numeric_limits<float>::epsilon();
+
+using CudaElementwise = CudaOps;
+using CudaSgd = CudaOps;
+using CudaMean = CudaOps;
+
+// The last one has several tiles of a transpose in each direction.
+std::vector<Shape> shapes() {
+  return {{1, 1, 1, 1}, {3, 5, 7, 3}, {2, 1, 4, 4}, {2, 33, 3, 5}, {3, 65, 9, 11}};
+}
+
+std::vector<TensorLayout> layouts(const Shape& shape) {
+  return {TensorLayout::plain(shape), TensorLayout::plain(shape, DataType::bf16),
+          cuda::nhwc_layout(shape, DataType::fp32), cuda::nhwc_layout(shape, DataType::bf16)};
+}
+
+// Runs make(backend, layout) of both backends in every layout; all results must be equal.
+template <typename Make>
+void compare(const Make& make) {
+  BackendFixture plain = BackendFixture::reference();
+  BackendFixture fixture = cuda_backend();
+  for (const Shape& shape : shapes()) {
+    const auto reference = make(plain.backend(), TensorLayout::plain(shape));
+    const OpInputs in = whole_inputs(*reference, 1);
+    const OpOutputs want = run(plain, *reference, in);
+    for (const TensorLayout& layout : layouts(shape))
+      for (const Execution execution : {Execution::direct, Execution::recorded}) {
+        SCOPED_TRACE(to_string(shape) + " " + layout.tag);
+        const auto op = make(fixture.backend(), layout);
+        EXPECT_EQ(op->output_layout(), layout);
+        const OpOutputs got = run(fixture, *op, in, execution);
+        EXPECT_TRUE(all_near(got.output, want.output, 0));
+        ASSERT_EQ(got.grad_inputs.size(), want.grad_inputs.size());
+        for (std::size_t i = 0; i < want.grad_inputs.size(); ++i)
+          EXPECT_TRUE(all_near(got.grad_inputs[i], want.grad_inputs[i], 0));
+      }
+  }
+}
+
+TEST_F(CudaElementwise, ReluEqualsTheReference) {
+  compare([](OpBackend& backend, const TensorLayout& layout) { return backend.relu({layout}); });
+}
+
+TEST_F(CudaElementwise, AddEqualsTheReference) {
+  compare([](OpBackend& backend, const TensorLayout& layout) { return backend.add({layout}); });
+}
+
+TEST_F(CudaElementwise, ReluKeepsNaNAndLetsItsGradientThrough) {
+  BackendFixture fixture = cuda_backend();
+  for (const DataType type : {DataType::fp32, DataType::bf16}) {
+    const auto op = fixture.backend().relu({TensorLayout::plain({1, 3}, type)});
+    const OpInputs in = {.inputs = {{std::numeric_limits<float>::quiet_NaN(), -1, 2}},
+                         .grad_output = {3, 4, 5}};
+    const OpOutputs got = run(fixture, *op, in);
+    EXPECT_TRUE(std::isnan(got.output[0]));
+    EXPECT_EQ(got.grad_inputs[0], (Values{3, 0, 5}));
+  }
+}
+
+TEST_F(CudaElementwise, ReordersBetweenAllLayoutsAndTypesAndTakesGradientsBack) {
+  BackendFixture fixture = cuda_backend();
+  for (const Shape& shape : shapes())
+    for (const TensorLayout& from : layouts(shape))
+      for (const TensorLayout& to : layouts(shape)) {
+        SCOPED_TRACE(to_string(shape) + " " + from.tag + " to " + to.tag);
+        const auto op = fixture.backend().reorder({.from = from, .to = to});
+        const OpInputs in = whole_inputs(*op, 5);
+        const OpOutputs got = run(fixture, *op, in);
+        EXPECT_TRUE(same_bits(got.output, in.inputs[0]));
+        EXPECT_TRUE(same_bits(got.grad_inputs[0], in.grad_output));
+      }
+}
+
+TEST_F(CudaElementwise, KeepsChannelsLastInMemory) {
+  BackendFixture fixture = cuda_backend();
+  const Shape shape = {2, 3, 2, 2};
+  const Values values = shuffled_values(element_count(shape), 1);
+  for (const TensorLayout& layout :
+       {cuda::nhwc_layout(shape, DataType::fp32), cuda::ohwi_layout(shape)}) {
+    const auto memory = fixture.download<float>(fixture.to_layout(values, layout));
+    for (std::size_t n = 0; n < 2; ++n)
+      for (std::size_t c = 0; c < 3; ++c)
+        for (std::size_t pixel = 0; pixel < 4; ++pixel)
+          EXPECT_EQ(memory[(n * 4 + pixel) * 3 + c], values[(n * 3 + c) * 4 + pixel]);
+  }
+}
+
+TEST_F(CudaElementwise, RoundsToTheNearestBf16) {
+  BackendFixture fixture = cuda_backend();
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  // A unit in bf16's last place is 2^-7 for values in [1, 2): halves go to the even neighbour.
+  const Values values = {1,          1 + 0x1p-8F,    1 + 3 * 0x1p-8F, 1 + 0x1.01p-8F,
+                         -kInfinity, 0x1.fffffep127F};
+  const TensorLayout layout = TensorLayout::plain({1, 6}, DataType::bf16);
+  const Values got = fixture.to_plain(fixture.to_layout(values, layout), layout);
+  EXPECT_EQ(got, (Values{1, 1, 1 + 0x1p-6F, 1 + 0x1p-7F, -kInfinity, kInfinity}));
+}
+
+TEST_F(CudaElementwise, RefusesLayoutsOfDifferentTensors) {
+  BackendFixture fixture = cuda_backend();
+  EXPECT_THROW(fixture.backend().reorder({.from = cuda::nhwc_layout({1, 8, 3, 1}, DataType::fp32),
+                                          .to = TensorLayout::plain({23})}),
+               ConfigError);
+}
+
+// Counts around a vector of four, and offsets that break its alignment.
+TEST_F(CudaSgd, TakesTheStepOfTheReference) {
+  BackendFixture plain = BackendFixture::reference();
+  BackendFixture fixture = cuda_backend();
+  for (const std::size_t count : {0, 1, 3, 4, 5, 1023, 4096})
+    for (const double momentum : {0.0, 0.9})
+      for (const std::size_t offset : {0, 1}) {
+        const auto size = static_cast<std::int64_t>(count + offset);
+        Values weights = random_values(size, 1), velocity = random_values(size, 3);
+        const Values gradients = random_values(size, 2);
+        const OpMemory w = fixture.upload(weights), g = fixture.upload(gradients);
+        const OpMemory v = fixture.upload(velocity);
+        const auto floats = [&](std::byte* p) { return reinterpret_cast<float*>(p) + offset; };
+        SgdArgs args{.weights = floats(w.data()),
+                     .gradients = floats(g.data()),
+                     .velocity = momentum != 0 ? floats(v.data()) : nullptr,
+                     .count = count,
+                     .grad_scale = 0.5F,
+                     .options = {.lr = 0.1, .momentum = momentum, .weight_decay = 0.01}};
+        fixture.backend().sgd()->run(fixture.stream(), args);
+        args.weights = weights.data() + offset;
+        args.gradients = gradients.data() + offset;
+        args.velocity = momentum != 0 ? velocity.data() + offset : nullptr;
+        plain.backend().sgd()->run(plain.stream(), args);
+        // A handful of roundings of values below 3.
+        EXPECT_TRUE(all_near(fixture.download<float>(w), weights, 12 * kEpsilon));
+        EXPECT_TRUE(all_near(fixture.download<float>(v), velocity, 12 * kEpsilon));
+      }
+}
+
+TEST_F(CudaMean, EqualsTheReferenceAlsoInPlace) {
+  BackendFixture plain = BackendFixture::reference();
+  BackendFixture fixture = cuda_backend();
+  for (const std::size_t buffers : {1, 2, 5, 256}) {
+    const std::size_t count = 1025;
+    std::vector<Values> host;
+    std::vector<OpMemory> device;
+    std::vector<const float*> host_pointers, device_pointers;
+    for (std::size_t b = 0; b < buffers; ++b) {
+      host.push_back(random_values(count, static_cast<std::uint32_t>(b)));
+      device.push_back(fixture.upload(host.back()));
+    }
+    for (const Values& values : host) host_pointers.push_back(values.data());
+    for (const OpMemory& m : device) device_pointers.push_back(reinterpret_cast<float*>(m.data()));
+    Values want(count);
+    plain.backend().mean()->run(plain.stream(), host_pointers, want.data(), count);
+    auto* const last = reinterpret_cast<float*>(device.back().data());
+    fixture.backend().mean()->run(fixture.stream(), device_pointers, last, count);
+    EXPECT_TRUE(all_near(fixture.download<float>(device.back()), want,
+                         sum_tolerance(static_cast<std::int64_t>(buffers))));
+  }
+}
+
+TEST_F(CudaMean, RefusesMoreBuffersThanItCanTake) {
+  BackendFixture fixture = cuda_backend();
+  const std::vector<const float*> pointers(257);
+  EXPECT_THROW(fixture.backend().mean()->run(fixture.stream(), pointers, nullptr, 1), DeviceError);
+}
+
+}  // namespace
+}  // namespace ddpbench::ops::testing

@@ -1,0 +1,332 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// cuDNN's stand-in: convolutions over channels-last tensors, sums in double precision.
+#include <cudnn.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "kernels/ops/cuda/number.cuh"
+#include "tests/cuda/host/host_stream.h"
+
+using ddpbench::ops::cuda::Bf16;
+using ddpbench::test::queue;
+
+struct cudnnContext {
+  cudaStream_t stream = nullptr;
+};
+struct cudnnTensorStruct {
+  cudnnDataType_t type;
+  int n, c, h, w;
+};
+struct cudnnFilterStruct {
+  cudnnDataType_t type;
+  int k, c, h, w;
+};
+struct cudnnConvolutionStruct {
+  int pad_h, pad_w, stride_h, stride_w;
+  cudnnMathType_t math;
+};
+struct cudnnActivationStruct {
+  cudnnActivationMode_t mode;
+};
+
+namespace {
+
+using Tensor = cudnnTensorStruct;
+using Filter = cudnnFilterStruct;
+using Convolution = cudnnConvolutionStruct;
+
+float load(cudnnDataType_t type, const void* data, long i) {
+  if (type == CUDNN_DATA_FLOAT) return static_cast<const float*>(data)[i];
+  return ddpbench::ops::cuda::to_float(static_cast<const Bf16*>(data)[i]);
+}
+void store(cudnnDataType_t type, void* data, long i, double value) {
+  const auto rounded = static_cast<float>(value);
+  if (type == CUDNN_DATA_FLOAT) {
+    static_cast<float*>(data)[i] = rounded;
+  } else {
+    static_cast<Bf16*>(data)[i] = ddpbench::ops::cuda::from_float<Bf16>(rounded);
+  }
+}
+
+// A factor of a product: tensor cores round floats.
+double factor(const Convolution& conv, cudnnDataType_t type, const void* data, long i) {
+  const float value = load(type, data, i);
+  return conv.math == CUDNN_FMA_MATH ? value : ddpbench::test::round_to_tf32(value);
+}
+
+// Calls body(index into x, into w, into y) for every product.
+template <typename Body>
+void for_each_product(const Tensor& x, const Filter& w, const Convolution& conv, const Tensor& y,
+                      const Body& body) {
+  for (int n = 0; n < y.n; ++n)
+    for (int i = 0; i < y.h; ++i)
+      for (int j = 0; j < y.w; ++j)
+        for (int k = 0; k < y.c; ++k)
+          for (int p = 0; p < w.h; ++p)
+            for (int q = 0; q < w.w; ++q) {
+              const int row = i * conv.stride_h - conv.pad_h + p;
+              const int column = j * conv.stride_w - conv.pad_w + q;
+              if (row < 0 || row >= x.h || column < 0 || column >= x.w) continue;
+              for (int c = 0; c < x.c; ++c) {
+                body(((long{n} * x.h + row) * x.w + column) * x.c + c,
+                     ((long{k} * w.h + p) * w.w + q) * w.c + c,
+                     ((long{n} * y.h + i) * y.w + j) * y.c + k);
+              }
+            }
+}
+
+long count(const Tensor& t) { return long{t.n} * t.c * t.h * t.w; }
+long count(const Filter& f) { return long{f.k} * f.c * f.h * f.w; }
+
+bool fits(const Tensor& x, const Filter& w, const Convolution& conv, const Tensor& y) {
+  return x.type == y.type && x.type == w.type && x.c == w.c && y.c == w.k && x.n == y.n &&
+         y.h == (x.h + 2 * conv.pad_h - w.h) / conv.stride_h + 1 &&
+         y.w == (x.w + 2 * conv.pad_w - w.w) / conv.stride_w + 1;
+}
+
+// Every algorithm of the stand-in needs some, each another size.
+std::size_t workspace_of(int algorithm) { return 100 * static_cast<std::size_t>(algorithm + 1); }
+
+// The workspace is nobody else's during the call: what lies there is lost.
+bool take_workspace(void* workspace, std::size_t bytes, int algorithm) {
+  if (workspace == nullptr || bytes < workspace_of(algorithm)) return false;
+  std::memset(workspace, 0xFF, bytes);
+  return true;
+}
+
+float scalar(const void* value) { return *static_cast<const float*>(value); }
+
+// 0 is the fastest but does not repeat; 1 is next; 2 does not work.
+template <typename Performance>
+cudnnStatus_t report(int* found, Performance* results, cudnnMathType_t math) {
+  ++ddpbench::test::algorithm_searches();
+  *found = 3;
+  for (int i = 0; i < 3; ++i) {
+    results[i] = {};
+    results[i].algo = static_cast<decltype(results[i].algo)>(i);
+    results[i].status = i == 2 ? CUDNN_STATUS_NOT_SUPPORTED : CUDNN_STATUS_SUCCESS;
+    results[i].time = static_cast<float>(1 + i);
+    results[i].memory = workspace_of(i);
+    results[i].determinism = i == 0 ? CUDNN_NON_DETERMINISTIC : CUDNN_DETERMINISTIC;
+    results[i].mathType = math == CUDNN_FMA_MATH ? CUDNN_DEFAULT_MATH : math;
+  }
+  return CUDNN_STATUS_SUCCESS;
+}
+
+// A search that runs on memory that nobody filled measures something else than the real work.
+bool is_filled(cudnnDataType_t type, const void* data, long elements) {
+  for (long i = 0; i < elements; ++i) {
+    if (!std::isfinite(load(type, data, i))) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+extern "C" {
+
+size_t cudnnGetVersion() { return 91900; }
+const char* cudnnGetErrorString(cudnnStatus_t) { return "CUDNN_STATUS_OF_THE_HOST"; }
+void cudnnGetLastErrorString(char* message, size_t) { message[0] = '\0'; }
+cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
+  return *handle = new cudnnContext, CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) { return delete handle, CUDNN_STATUS_SUCCESS; }
+cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
+  return handle->stream = stream, CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnCreateTensorDescriptor(cudnnTensorDescriptor_t* d) {
+  return *d = new Tensor{}, CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnDestroyTensorDescriptor(cudnnTensorDescriptor_t d) {
+  return delete d, CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnSetTensor4dDescriptor(cudnnTensorDescriptor_t d, cudnnTensorFormat_t format,
+                                         cudnnDataType_t type, int n, int c, int h, int w) {
+  *d = {type, n, c, h, w};
+  return format == CUDNN_TENSOR_NHWC ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED;
+}
+cudnnStatus_t cudnnCreateFilterDescriptor(cudnnFilterDescriptor_t* d) {
+  return *d = new Filter{}, CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnDestroyFilterDescriptor(cudnnFilterDescriptor_t d) {
+  return delete d, CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnSetFilter4dDescriptor(cudnnFilterDescriptor_t d, cudnnDataType_t type,
+                                         cudnnTensorFormat_t format, int k, int c, int h, int w) {
+  *d = {type, k, c, h, w};
+  return format == CUDNN_TENSOR_NHWC ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED;
+}
+cudnnStatus_t cudnnCreateConvolutionDescriptor(cudnnConvolutionDescriptor_t* d) {
+  return *d = new Convolution{}, CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnDestroyConvolutionDescriptor(cudnnConvolutionDescriptor_t d) {
+  return delete d, CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnSetConvolution2dDescriptor(cudnnConvolutionDescriptor_t d, int pad_h, int pad_w,
+                                              int stride_h, int stride_w, int dilation_h,
+                                              int dilation_w, cudnnConvolutionMode_t mode,
+                                              cudnnDataType_t compute) {
+  *d = {pad_h, pad_w, stride_h, stride_w, CUDNN_DEFAULT_MATH};
+  const bool known = dilation_h == 1 && dilation_w == 1 && mode == CUDNN_CROSS_CORRELATION &&
+                     compute == CUDNN_DATA_FLOAT;
+  return known ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED;
+}
+cudnnStatus_t cudnnSetConvolutionMathType(cudnnConvolutionDescriptor_t d, cudnnMathType_t math) {
+  return d->math = math, CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnCreateActivationDescriptor(cudnnActivationDescriptor_t* d) {
+  return *d = new cudnnActivationStruct{}, CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnDestroyActivationDescriptor(cudnnActivationDescriptor_t d) {
+  return delete d, CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnSetActivationDescriptor(cudnnActivationDescriptor_t d,
+                                           cudnnActivationMode_t mode, cudnnNanPropagation_t,
+                                           double) {
+  return d->mode = mode, CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnGetConvolutionForwardWorkspaceSize(
+    cudnnHandle_t, cudnnTensorDescriptor_t, cudnnFilterDescriptor_t, cudnnConvolutionDescriptor_t,
+    cudnnTensorDescriptor_t, cudnnConvolutionFwdAlgo_t algorithm, size_t* bytes) {
+  return *bytes = workspace_of(algorithm), CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnGetConvolutionBackwardDataWorkspaceSize(
+    cudnnHandle_t, cudnnFilterDescriptor_t, cudnnTensorDescriptor_t, cudnnConvolutionDescriptor_t,
+    cudnnTensorDescriptor_t, cudnnConvolutionBwdDataAlgo_t algorithm, size_t* bytes) {
+  return *bytes = workspace_of(algorithm), CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnGetConvolutionBackwardFilterWorkspaceSize(
+    cudnnHandle_t, cudnnTensorDescriptor_t, cudnnTensorDescriptor_t, cudnnConvolutionDescriptor_t,
+    cudnnFilterDescriptor_t, cudnnConvolutionBwdFilterAlgo_t algorithm, size_t* bytes) {
+  return *bytes = workspace_of(algorithm), CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnFindConvolutionForwardAlgorithmEx(
+    cudnnHandle_t, cudnnTensorDescriptor_t x, const void* x_data, cudnnFilterDescriptor_t w,
+    const void* w_data, cudnnConvolutionDescriptor_t conv, cudnnTensorDescriptor_t, void*, int,
+    int* found, cudnnConvolutionFwdAlgoPerf_t* results, void*, size_t) {
+  if (!is_filled(x->type, x_data, count(*x))) return CUDNN_STATUS_BAD_PARAM;
+  if (!is_filled(w->type, w_data, count(*w))) return CUDNN_STATUS_BAD_PARAM;
+  return report(found, results, conv->math);
+}
+cudnnStatus_t cudnnFindConvolutionBackwardDataAlgorithmEx(
+    cudnnHandle_t, cudnnFilterDescriptor_t w, const void* w_data, cudnnTensorDescriptor_t y,
+    const void* dy, cudnnConvolutionDescriptor_t conv, cudnnTensorDescriptor_t, void*, int,
+    int* found, cudnnConvolutionBwdDataAlgoPerf_t* results, void*, size_t) {
+  if (!is_filled(y->type, dy, count(*y))) return CUDNN_STATUS_BAD_PARAM;
+  if (!is_filled(w->type, w_data, count(*w))) return CUDNN_STATUS_BAD_PARAM;
+  return report(found, results, conv->math);
+}
+cudnnStatus_t cudnnFindConvolutionBackwardFilterAlgorithmEx(
+    cudnnHandle_t, cudnnTensorDescriptor_t x, const void* x_data, cudnnTensorDescriptor_t y,
+    const void* dy, cudnnConvolutionDescriptor_t conv, cudnnFilterDescriptor_t, void*, int,
+    int* found, cudnnConvolutionBwdFilterAlgoPerf_t* results, void*, size_t) {
+  if (!is_filled(x->type, x_data, count(*x))) return CUDNN_STATUS_BAD_PARAM;
+  if (!is_filled(y->type, dy, count(*y))) return CUDNN_STATUS_BAD_PARAM;
+  return report(found, results, conv->math);
+}
+
+cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void* alpha,
+                                      cudnnTensorDescriptor_t x, const void* x_data,
+                                      cudnnFilterDescriptor_t w, const void* w_data,
+                                      cudnnConvolutionDescriptor_t conv,
+                                      cudnnConvolutionFwdAlgo_t algorithm, void* workspace,
+                                      size_t bytes, const void* beta, cudnnTensorDescriptor_t y,
+                                      void* y_data) {
+  if (!fits(*x, *w, *conv, *y) || scalar(alpha) != 1 || scalar(beta) != 0) {
+    return CUDNN_STATUS_BAD_PARAM;
+  }
+  queue(handle->stream, [=, math = *conv] {
+    if (!take_workspace(workspace, bytes, algorithm)) return;
+    std::vector<double> sums(static_cast<std::size_t>(count(*y)));
+    for_each_product(*x, *w, math, *y, [&](long at_x, long at_w, long at_y) {
+      sums[static_cast<std::size_t>(at_y)] +=
+          factor(math, x->type, x_data, at_x) * factor(math, w->type, w_data, at_w);
+    });
+    for (long i = 0; i < count(*y); ++i) {
+      store(y->type, y_data, i, sums[static_cast<std::size_t>(i)]);
+    }
+  });
+  return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnConvolutionBiasActivationForward(
+    cudnnHandle_t handle, const void* alpha, cudnnTensorDescriptor_t x, const void* x_data,
+    cudnnFilterDescriptor_t w, const void* w_data, cudnnConvolutionDescriptor_t conv,
+    cudnnConvolutionFwdAlgo_t algorithm, void* workspace, size_t bytes, const void* alpha2,
+    cudnnTensorDescriptor_t z, const void*, cudnnTensorDescriptor_t bias, const void* bias_data,
+    cudnnActivationDescriptor_t activation, cudnnTensorDescriptor_t y, void* y_data) {
+  const bool identity = activation->mode == CUDNN_ACTIVATION_IDENTITY;
+  if (identity && algorithm != CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM) {
+    return CUDNN_STATUS_NOT_SUPPORTED;
+  }
+  if (bias->c != y->c || bias->type != y->type || z->c != y->c || scalar(alpha2) != 0) {
+    return CUDNN_STATUS_BAD_PARAM;
+  }
+  const float zero = 0;
+  const cudnnStatus_t status = cudnnConvolutionForward(
+      handle, alpha, x, x_data, w, w_data, conv, algorithm, workspace, bytes, &zero, y, y_data);
+  if (status != CUDNN_STATUS_SUCCESS) return status;
+  queue(handle->stream, [=] {
+    for (long i = 0; i < count(*y); ++i) {
+      const double value = load(y->type, y_data, i) + load(bias->type, bias_data, i % y->c);
+      store(y->type, y_data, i, !identity && value < 0 ? 0 : value);
+    }
+  });
+  return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void* alpha,
+                                           cudnnFilterDescriptor_t w, const void* w_data,
+                                           cudnnTensorDescriptor_t y, const void* dy,
+                                           cudnnConvolutionDescriptor_t conv,
+                                           cudnnConvolutionBwdDataAlgo_t algorithm, void* workspace,
+                                           size_t bytes, const void* beta,
+                                           cudnnTensorDescriptor_t x, void* dx) {
+  if (!fits(*x, *w, *conv, *y) || scalar(alpha) != 1 || scalar(beta) != 0) {
+    return CUDNN_STATUS_BAD_PARAM;
+  }
+  queue(handle->stream, [=, math = *conv] {
+    if (!take_workspace(workspace, bytes, algorithm)) return;
+    std::vector<double> sums(static_cast<std::size_t>(count(*x)));
+    for_each_product(*x, *w, math, *y, [&](long at_x, long at_w, long at_y) {
+      sums[static_cast<std::size_t>(at_x)] +=
+          factor(math, y->type, dy, at_y) * factor(math, w->type, w_data, at_w);
+    });
+    for (long i = 0; i < count(*x); ++i) {
+      store(x->type, dx, i, sums[static_cast<std::size_t>(i)]);
+    }
+  });
+  return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle, const void* alpha,
+                                             cudnnTensorDescriptor_t x, const void* x_data,
+                                             cudnnTensorDescriptor_t y, const void* dy,
+                                             cudnnConvolutionDescriptor_t conv,
+                                             cudnnConvolutionBwdFilterAlgo_t algorithm,
+                                             void* workspace, size_t bytes, const void* beta,
+                                             cudnnFilterDescriptor_t w, void* dw) {
+  if (!fits(*x, *w, *conv, *y) || scalar(alpha) != 1) return CUDNN_STATUS_BAD_PARAM;
+  queue(handle->stream, [=, math = *conv, keep = scalar(beta)] {
+    if (!take_workspace(workspace, bytes, algorithm)) return;
+    std::vector<double> sums(static_cast<std::size_t>(count(*w)));
+    for_each_product(*x, *w, math, *y, [&](long at_x, long at_w, long at_y) {
+      sums[static_cast<std::size_t>(at_w)] +=
+          factor(math, x->type, x_data, at_x) * factor(math, y->type, dy, at_y);
+    });
+    for (long i = 0; i < count(*w); ++i) {
+      const double before = keep == 0 ? 0 : keep * load(w->type, dw, i);
+      store(w->type, dw, i, before + sums[static_cast<std::size_t>(i)]);
+    }
+  });
+  return CUDNN_STATUS_SUCCESS;
+}
+
+}  // extern "C"

@@ -1,0 +1,102 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// max_pool2d of the CUDA backend against the reference loops; everything is exact.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "kernels/ops/cuda/layout.h"
+#include "kernels/runtime/error.h"
+#include "tests/cuda/cuda_fixture.h"
+
+namespace ddpbench::ops::testing {
+namespace {
+
+struct Case {
+  const char* name;
+  Shape input;
+  std::int64_t kernel, stride, pad;
+};
+
+std::vector<Case> cases() {
+  return {
+      {"NetworkFirstPool", {2, 32, 28, 28}, 2, 2, 0},
+      {"OneSampleOneChannel", {1, 1, 4, 4}, 2, 2, 0},
+      {"OddHeightAndWidth", {3, 16, 7, 5}, 2, 2, 0},
+      {"OverlappingPadded", {2, 5, 9, 8}, 3, 2, 1},
+      {"OverlappingByStrideOne", {2, 17, 5, 5}, 2, 1, 0},
+      {"WindowsWithGaps", {2, 3, 9, 9}, 2, 3, 0},
+      {"HalfPadded", {2, 8, 5, 5}, 2, 2, 1},
+      {"GlobalPool", {2, 16, 7, 7}, 7, 7, 0},
+      {"WindowOfMoreElementsThanAByteCounts", {2, 3, 17, 17}, 17, 1, 0},
+      {"LargestWindowThatAByteCounts", {1, 2, 18, 16}, 15, 1, 0},
+  };
+}
+
+class CudaMaxPool2d : public CudaOps, public ::testing::WithParamInterface<Case> {
+ protected:
+  static MaxPool2dDesc desc(const TensorLayout& input, bool relu, bool plain) {
+    const Case& c = GetParam();
+    return {.input = input,
+            .kernel_h = c.kernel,
+            .kernel_w = c.kernel,
+            .stride_h = c.stride,
+            .stride_w = c.stride,
+            .pad_h = c.pad,
+            .pad_w = c.pad,
+            .fuse_relu = relu,
+            .plain_output = plain};
+  }
+  static std::vector<TensorLayout> layouts() {
+    const Shape& shape = GetParam().input;
+    return {TensorLayout::plain(shape), TensorLayout::plain(shape, DataType::bf16),
+            cuda::nhwc_layout(shape, DataType::fp32), cuda::nhwc_layout(shape, DataType::bf16)};
+  }
+};
+
+TEST_P(CudaMaxPool2d, EqualsTheReferenceInEveryLayoutAndType) {
+  BackendFixture fixture = cuda_backend();
+  for (const bool relu : {false, true}) {
+    BackendFixture plain = BackendFixture::reference();
+    const auto reference =
+        plain.backend().max_pool2d(desc(TensorLayout::plain(GetParam().input), relu, false));
+    const OpInputs in = whole_inputs(*reference, 1);  // with ties
+    const OpOutputs want = run(plain, *reference, in);
+    for (const TensorLayout& layout : layouts())
+      for (const bool plain_output : {false, true})
+        for (const Execution execution : {Execution::direct, Execution::recorded}) {
+          SCOPED_TRACE(layout.tag + (plain_output ? " to plain" : ""));
+          const auto op = fixture.backend().max_pool2d(desc(layout, relu, plain_output));
+          EXPECT_EQ(op->input_layout(0), layout);
+          EXPECT_EQ(op->output_layout().tag, plain_output ? "plain" : layout.tag);
+          EXPECT_EQ(op->output_layout().type, layout.type);
+          const OpOutputs got = run(fixture, *op, in, execution);
+          EXPECT_TRUE(all_near(got.output, want.output, 0));
+          EXPECT_TRUE(all_near(got.grad_inputs[0], want.grad_inputs[0], 0));
+        }
+  }
+}
+
+TEST_P(CudaMaxPool2d, LetsNaNWinAndPassItsGradient) {
+  BackendFixture fixture = cuda_backend();
+  for (const TensorLayout& layout : layouts()) {
+    const auto op = fixture.backend().max_pool2d(desc(layout, true, false));
+    OpInputs in = random_inputs(*op, 1);
+    std::fill(in.inputs[0].begin(), in.inputs[0].end(), -1.0F);
+    in.inputs[0][0] = std::numeric_limits<float>::quiet_NaN();
+    std::fill(in.grad_output.begin(), in.grad_output.end(), 1.0F);
+    const OpOutputs got = run(fixture, *op, in);
+    EXPECT_TRUE(std::isnan(got.output[0]));
+    EXPECT_GT(got.grad_inputs[0][0], 0);
+    EXPECT_EQ(std::count_if(got.grad_inputs[0].begin() + 1, got.grad_inputs[0].end(),
+                            [](float v) { return v != 0; }),
+              0);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, CudaMaxPool2d, ::testing::ValuesIn(cases()),
+                         [](const auto& test) { return test.param.name; });
+
+}  // namespace
+}  // namespace ddpbench::ops::testing

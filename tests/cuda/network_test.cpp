@@ -1,0 +1,143 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Whole networks on the CUDA backend against the reference backend: what lowering puts between
+// operations (reorders, other types, sums of gradients) fits together.
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/nn/graph.h"
+#include "kernels/nn/initializer.h"
+#include "kernels/nn/model_spec.h"
+#include "tests/cuda/cuda_fixture.h"
+
+namespace ddpbench::ops::testing {
+namespace {
+
+using CudaNetwork = CudaOps;
+
+constexpr std::int64_t kBatch = 3;
+
+nn::ModelSpec chain() {
+  return nn::parse_model(R"({"name": "chain", "input": [1, 12, 12], "layers": [
+    {"name": "conv1", "type": "conv2d", "out_channels": 8, "kernel": 3, "padding": 1},
+    {"name": "relu1", "type": "relu"},
+    {"name": "pool1", "type": "max_pool2d", "kernel": 2},
+    {"name": "conv2", "type": "conv2d", "out_channels": 6, "kernel": 3, "padding": 1},
+    {"name": "relu2", "type": "relu"},
+    {"name": "pool2", "type": "max_pool2d", "kernel": 2},
+    {"name": "fc1", "type": "linear", "out_features": 20},
+    {"name": "relu3", "type": "relu"},
+    {"name": "fc2", "type": "linear", "out_features": 5}]})",
+                         "chain.json");
+}
+
+nn::ModelSpec residual() {
+  return nn::parse_model(R"({"name": "residual", "input": [2, 6, 6], "layers": [
+    {"name": "stem", "type": "conv2d", "out_channels": 4, "kernel": 3, "padding": 1},
+    {"name": "stem_relu", "type": "relu"},
+    {"name": "left", "type": "conv2d", "inputs": ["stem_relu"], "out_channels": 4, "kernel": 3, "padding": 1},
+    {"name": "left_relu", "type": "relu"},
+    {"name": "right", "type": "conv2d", "inputs": ["stem_relu"], "out_channels": 4, "kernel": 1, "bias": false},
+    {"name": "branches", "type": "add", "inputs": ["left_relu", "right"]},
+    {"name": "skip", "type": "add", "inputs": ["branches", "stem_relu"]},
+    {"name": "skip_relu", "type": "relu"},
+    {"name": "hidden", "type": "linear", "out_features": 7},
+    {"name": "head", "type": "linear", "out_features": 3}]})",
+                         "residual.json");
+}
+
+struct Step {
+  Values logits;
+  std::vector<Values> gradients;
+};
+
+Step train(BackendFixture& fixture, const nn::ModelSpec& model, Execution execution) {
+  nn::Graph graph(model, fixture.device(), fixture.backend(), {.batch = kBatch});
+  nn::initialize_parameters(graph, 1);
+  const OpMemory input =
+      fixture.upload(random_values(kBatch * element_count(model.input_shape), 2));
+  const OpMemory gradient = fixture.upload(random_values(kBatch * model.classes(), 3));
+  const auto step = [&] {
+    graph.forward(fixture.stream(), reinterpret_cast<const float*>(input.data()));
+    fixture.device().copy(fixture.stream(),
+                          {reinterpret_cast<std::byte*>(graph.output_gradient()), gradient.bytes()},
+                          {gradient.data(), gradient.bytes()});
+    graph.backward(fixture.stream());
+  };
+  step();
+  fixture.stream().synchronize();
+  if (execution == Execution::recorded) {
+    fixture.stream().begin_recording();
+    step();
+    fixture.stream().end_recording()->replay(fixture.stream());
+    fixture.stream().synchronize();
+  }
+  Step result;
+  result.logits.resize(static_cast<std::size_t>(kBatch * model.classes()));
+  const std::size_t bytes = result.logits.size() * sizeof(float);
+  fixture.device().copy(fixture.stream(),
+                        {reinterpret_cast<std::byte*>(result.logits.data()), bytes},
+                        {reinterpret_cast<std::byte*>(graph.output()), bytes});
+  fixture.stream().synchronize();
+  for (std::size_t i = 0; i < graph.plan().parameters.size(); ++i)
+    result.gradients.push_back(graph.export_parameter(i, graph.gradients().view()));
+  return result;
+}
+
+// |got - want| over |want|, as vectors.
+double relative_difference(const Values& got, const Values& want) {
+  double difference = 0, size = 0;
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    difference += std::pow(static_cast<double>(got[i]) - want[i], 2);
+    size += std::pow(static_cast<double>(want[i]), 2);
+  }
+  return std::sqrt(difference / size);
+}
+
+// Roundings of random signs add up as vectors do: behind some 10 operations the difference is about
+// sqrt(10) units of the precision, and 4 times that is allowed. A ReLU or a pool whose choice a
+// rounding changes lets one element's gradient in or out: of these hundreds of elements a share of
+// about one unit is that near, so that the gradients' difference is about the root of a unit.
+double unit(CudaPrecision precision) {
+  if (precision == CudaPrecision::fp32) return 0x1p-23;
+  return precision == CudaPrecision::tf32 ? 0x1p-10 : 0x1p-8;
+}
+
+TEST_F(CudaNetwork, TrainsAsTheReferenceDoes) {
+  for (const nn::ModelSpec& model : {chain(), residual()}) {
+    BackendFixture plain = BackendFixture::reference();
+    const Step want = train(plain, model, Execution::direct);
+    for (const CudaPrecision precision : precisions()) {
+      SCOPED_TRACE(model.name + " in " + name_of(precision));
+      BackendFixture fixture = cuda_backend({.precision = precision});
+      const Step got = train(fixture, model, Execution::direct);
+      EXPECT_LT(relative_difference(got.logits, want.logits), 13 * unit(precision));
+      const double bound = precision == CudaPrecision::fp32 ? 1e-5 : 4 * std::sqrt(unit(precision));
+      ASSERT_EQ(got.gradients.size(), want.gradients.size());
+      for (std::size_t i = 0; i < want.gradients.size(); ++i)
+        EXPECT_LT(relative_difference(got.gradients[i], want.gradients[i]), bound) << i;
+    }
+  }
+}
+
+TEST_F(CudaNetwork, ARecordedStepGivesTheSameBitsWhenDeterministic) {
+  for (const CudaPrecision precision : precisions()) {
+    SCOPED_TRACE(name_of(precision));
+    BackendFixture fixture = cuda_backend({.precision = precision, .deterministic = true});
+    const Step direct = train(fixture, chain(), Execution::direct);
+    const Step recorded = train(fixture, chain(), Execution::recorded);
+    EXPECT_TRUE(same_bits(recorded.logits, direct.logits));
+    for (std::size_t i = 0; i < direct.gradients.size(); ++i)
+      EXPECT_TRUE(same_bits(recorded.gradients[i], direct.gradients[i])) << i;
+  }
+}
+
+TEST_F(CudaNetwork, MayRunInMicroBatches) {
+  BackendFixture fixture = cuda_backend({.precision = CudaPrecision::fp32});
+  nn::Graph graph(chain(), fixture.device(), fixture.backend(), {.batch = 4, .micro_batch = 2});
+  EXPECT_EQ(graph.micro_batch(), 2);
+}
+
+}  // namespace
+}  // namespace ddpbench::ops::testing
