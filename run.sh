@@ -13,31 +13,17 @@ set -euo pipefail
 
 root="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
 
-has_preset() { grep -qF "\"name\": \"$1\"" "$root/CMakePresets.json"; }
-
-# Prints the first part of the CUDA module's needs that is not here; nothing when all are.
-missing_for_cuda() {
-  local name
-  command -v nvcc >/dev/null || [[ -x /usr/local/cuda/bin/nvcc ]] || { printf 'nvcc'; return; }
-  for name in cudnn.h nccl.h; do
-    if [[ -z $(find /usr/include /usr/local/include /usr/local/cuda/include -name "$name" \
-      -print -quit 2>/dev/null) ]]; then
-      printf '%s' "$name"
-      return
-    fi
-  done
-}
-
-# Sets `preset` and `why`.
+# Sets `preset` and `why`. The module takes minutes to build, so it must be of use: there is a driver.
 choose_preset() {
+  local missing
   preset=cpu-release
-  if ! has_preset cuda-release; then
-    why="CPU devices"
+  if [[ ! -e /dev/nvidiactl && ! -e /dev/dxg ]]; then
+    why="CPU devices, there is no NVIDIA driver here"
     return
   fi
-  why="$(missing_for_cuda)"
-  if [[ -n $why ]]; then
-    why="CPU devices only, for CUDA there is no $why here"
+  missing="$("$root/scripts/missing_for_cuda.sh")"
+  if [[ -n $missing ]]; then
+    why="CPU devices only, for CUDA there is no $missing here"
   else
     preset=cuda-release
     why="CPU and CUDA devices"
@@ -47,6 +33,6 @@ choose_preset() {
 "$root/scripts/install_packages.sh" run
 choose_preset
 printf 'run.sh: preset %s (%s)\n' "$preset" "$why" >&2
-"$root/scripts/build_preset.sh" "$preset" ddpbench
+"$root/scripts/build_preset.sh" "$preset" programs
 if (($# == 0)); then set -- --config=quick; fi
 exec "$root/build/$preset/bin/ddpbench" "$@"

@@ -2,8 +2,9 @@
 # SPDX-FileCopyrightText: The ddpbench authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Installs what is missing, builds everything as CI does (preset `ci`: release, warnings are errors)
-# and runs every test with ctest, two at a time.
+# Installs what is missing, builds everything as CI does (release, warnings are errors; preset `ci`, or
+# `ci-cuda` with the CUDA module where its toolkit is) and runs every test with ctest, two at a time.
+# Tests that need a GPU skip without one.
 #
 #   ./test.sh [ctest arguments]            # ./test.sh -R Ring    ./test.sh -L unit    ./test.sh -j1
 set -euo pipefail
@@ -11,6 +12,7 @@ set -euo pipefail
 root="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
 
 "$root/scripts/install_packages.sh" run test
-"$root/scripts/build_preset.sh" ci all
+preset=$("$root/scripts/ci_preset.sh")
+"$root/scripts/build_preset.sh" "$preset" all
 cd "$root" # ctest looks for presets in the working directory only
-exec ctest --preset ci --parallel 2 "$@"
+exec ctest --preset "$preset" --parallel 2 "$@"

@@ -59,7 +59,7 @@ void refuse_lists(const Options& options) {
 }
 
 // The one run that this world makes.
-RunCell joined_cell(const Options& options, int processes) {
+RunCell joined_cell(const Options& options, int processes, int devices) {
   RunCell cell = plan_matrix(options).at(0);
   const bool one_process = cell.strategy == "single" || cell.strategy == "dp";
   if (one_process && processes != 1) {
@@ -72,7 +72,7 @@ RunCell joined_cell(const Options& options, int processes) {
                                   processes, cell.servers));
   }
   if (options.all_gpus) {
-    cell.world_size = one_process ? static_cast<int>(read_cpu_topology().cores.size()) : workers;
+    cell.world_size = one_process ? devices : workers;
     return cell;
   }
   const int asked = options.gpus.at(0);
@@ -151,7 +151,7 @@ class JoinedWorld {
   void connect();
   void share_dataset(data::DatasetSource& source);
   void share_reference();
-  void place();
+  void place(const CpuTopology& topology);
   int train();
   void collect(RankSession& session);
   int fail(const std::exception& error);
@@ -186,9 +186,13 @@ JoinedWorld::JoinedWorld(Options options, const launch::RankEnvironment& environ
       progress_(Progress::style_for_stdout(options_.quiet || !is_first())),
       channels_(launch::RankChannels::create({.ranks = 1, .result_capacity = 64})) {
   refuse_lists(options_);
-  const RunCell cell = joined_cell(options_, environment_.world_size);
-  options_.device = choose_device(options_).device;
-  if (options_.backend == "auto") options_.backend = "ring";
+  const HostDevices host = find_devices(options_.device);
+  const DeviceChoice choice = choose_device(options_, host);
+  options_.device = choice.device;
+  options_.precision = choice.precision;
+  const RunCell cell =
+      joined_cell(options_, environment_.world_size, device_count(host, choice.device));
+  if (options_.backend == "auto" && options_.device == "cpu") options_.backend = "ring";
   if (is_first() && !options_.dry_run) {
     file_ = ReportOutput(options_);
     report_ = begin_report(options_, arguments);
@@ -197,9 +201,9 @@ JoinedWorld::JoinedWorld(Options options, const launch::RankEnvironment& environ
   model_ = nn::load_model_file(model_path);
   const auto source = open_data(options_);
   check_dataset_fits(model_, source->info(), model_path);
-  spec_ = make_run_spec(options_, cell, source->info(), model_path, read_cpu_topology());
+  spec_ = make_run_spec(options_, cell, source->info(), model_path, host);
   spec_.verification_tolerance = tolerance_for(spec_, model_);
-  place();
+  place(host.cpu);
   const auto layout = channel_layout(spec_, model_);
   channels_ = launch::RankChannels::create(layout);
   writer_ = channels_.writer(environment_.rank);
@@ -210,8 +214,7 @@ JoinedWorld::JoinedWorld(Options options, const launch::RankEnvironment& environ
 
 // Each rank knows its own place. A launcher that bound the rank to cores of its own (mpirun) has
 // decided; otherwise ranks divide the host as the supervisor would.
-void JoinedWorld::place() {
-  const CpuTopology topology = read_cpu_topology();
+void JoinedWorld::place(const CpuTopology& topology) {
   const int devices = spec_.cell.world_size + spec_.cell.servers;
   const bool bound = static_cast<int>(topology.cores.size()) <
                      std::min(devices * options_.threads_per_device,
@@ -219,7 +222,7 @@ void JoinedWorld::place() {
   if (!bound || environment_.world_size == 1) return;
   const CpuPlacement own = place_cpu_devices(topology, 1, options_.threads_per_device);
   spec_.cores.at(static_cast<std::size_t>(environment_.rank)) = own.device_cores[0];
-  spec_.oversubscribed = own.oversubscribed;
+  if (spec_.gpus.empty()) spec_.oversubscribed = own.oversubscribed;
 }
 
 void JoinedWorld::connect() {

@@ -69,10 +69,18 @@ Definitions comparison_options() {
        .rule = one_of({"auto", "ring", "nccl"})},
       {.name = "precision",
        .group = group,
-       .hint = "fp32",
-       .help = "Number format of the training.",
+       .hint = "auto|fp32|tf32|bf16",
+       .help = "What products are computed in; weights, gradients and updates are fp32 in all. "
+               "auto: fp32 on CPU devices, which have no other, tf32 on CUDA devices that have it.",
        .member = &Options::precision,
-       .rule = one_of({"fp32"}, {"bf16", "fp16", "tf32", "fp64"})},
+       .rule = one_of({"auto", "fp32", "tf32", "bf16"}, {"fp16", "fp64"})},
+      {.name = "cuda-graph",
+       .group = group,
+       .hint = "auto|on|off",
+       .help = "Record a step as a CUDA graph and replay it, so that it costs the host one call. "
+               "auto: where the strategy allows it (single, ddp).",
+       .member = &Options::cuda_graph,
+       .rule = one_of({"auto", "on", "off"})},
   };
 }
 

@@ -16,8 +16,9 @@
 namespace ddpbench::bench {
 namespace {
 
-// One batch in use, one ready, one being assembled.
-constexpr int kBatchesInFlight = 3;
+// Steps that the host runs ahead of a device that works on its own: enough to hide the host's
+// delays, few enough that an interrupt is quick.
+constexpr std::size_t kStepsAhead = 4;
 
 DeviceResult describe(const Device& device, int replica, bool server, std::vector<int> cores) {
   DeviceResult result{.replica = replica,
@@ -57,9 +58,9 @@ RankSession::RankSession(const RunSpec& spec, const RankInputs& inputs, launch::
   make_devices();
   try {
     make_strategy();
-    if (!is_server()) make_loader();
+    if (!is_server()) make_source();
   } catch (const std::exception& error) {
-    if (world_) world_->abort(error.what());
+    if (devices_.world) devices_.world->abort(error.what());
     throw;
   }
   publish();  // what a run that ends early can say of its devices
@@ -68,44 +69,24 @@ RankSession::RankSession(const RunSpec& spec, const RankInputs& inputs, launch::
 RankSession::~RankSession() = default;
 
 void RankSession::make_devices() {
+  RankPlace place{.rank = inputs_.rank,
+                  .processes = static_cast<int>(plan_strategy(config_).processes.size()),
+                  .devices = process_.replicas,
+                  .store = inputs_.store,
+                  // Marks from two threads may swallow each other: a heartbeat needs to grow, not
+                  // to count.
+                  .progress = [this] { writer_.collective(); }};
   // A server's device follows the replicas' devices.
-  std::vector<int> indices = process_.replicas;
-  if (is_server()) indices = {inputs_.rank};
-  std::vector<Device*> devices;
-  for (const int index : indices) {
-    devices_.push_back(make_cpu_device({.index = index,
-                                        .threads = spec_.options.threads_per_device,
-                                        .cores = spec_.cores.at(static_cast<std::size_t>(index))}));
-    devices.push_back(devices_.back().get());
-  }
-  if (devices.size() > 1) {
-    group_ = make_thread_replica_group(devices);
-  } else {
-    devices[0]->bind_calling_thread();
-  }
-  for (Device* device : devices) backends_.push_back(ops::make_onednn_backend(*device));
-
-  comm::RingOptions ring;
-  ring.timeout_s = wait_limit_s(spec_.options);
-  ring.thread_cores = spec_.cores.at(static_cast<std::size_t>(indices[0]));
-  const auto processes = plan_strategy(config_).processes.size();
-  if (processes > 1) {
-    // Marks from two threads may swallow each other: a heartbeat needs to grow, not to count.
-    ring.progress = [this] { writer_.collective(); };
-    world_ = comm::make_ring(*inputs_.store, inputs_.rank, static_cast<int>(processes), ring);
-  }
-  if (devices.size() > 1) {
-    ring.progress = nullptr;
-    local_ = comm::make_thread_ring(static_cast<int>(devices.size()), ring);
-  }
+  if (is_server()) place.devices = {inputs_.rank};
+  devices_ = make_rank_devices(spec_, place);
 }
 
 void RankSession::make_strategy() {
   if (!spec_.options.load_model.empty()) {
     loaded_weights_ = nn::read_safetensors(spec_.options.load_model);
   }
-  recorder_stream_ = devices_[0]->make_stream();
-  RecorderOptions recorder{.observe = spec_.options.observe, .trace_steps = 0, .injections = {}};
+  RecorderOptions recorder{.observe = spec_.options.observe, .injections = {}};
+  if (!devices_.devices[0]->is_host_accessible()) recorder.steps_ahead = kStepsAhead;
   if (!spec_.options.trace_path.empty() && !spec_.is_reference()) {
     recorder.trace_steps = static_cast<std::uint32_t>(spec_.options.trace_steps);
   }
@@ -114,18 +95,15 @@ void RankSession::make_strategy() {
       recorder.injections.push_back(injection);
     }
   }
-  recorder_ =
-      std::make_unique<StepRecorder>(*devices_[0], *recorder_stream_, writer_, std::move(recorder));
+  recorder_ = std::make_unique<StepRecorder>(*devices_.devices[0], writer_, std::move(recorder));
   StrategyContext context;
   context.model = &model_;
-  for (std::size_t i = 0; i < devices_.size(); ++i) {
-    context.devices.push_back(devices_[i].get());
-    context.backends.push_back(backends_[i].get());
-  }
-  for (const auto& local : local_) context.local.push_back(local.get());
-  context.world = world_.get();
+  for (const auto& device : devices_.devices) context.devices.push_back(device.get());
+  for (const auto& backend : devices_.backends) context.backends.push_back(backend.get());
+  for (const auto& local : devices_.local) context.local.push_back(local.get());
+  context.world = devices_.world.get();
   context.observer = recorder_.get();
-  context.group = group_.get();
+  context.group = devices_.group.get();
   context.initialize = [this](nn::Graph& graph) {
     if (loaded_weights_.empty()) {
       nn::initialize_parameters(graph, spec_.options.seed);
@@ -135,38 +113,45 @@ void RankSession::make_strategy() {
   };
   strategy_ = ddpbench::make_strategy(config_);
   strategy_->setup(context);
+  if (is_server()) return;
+  Stream& stream = strategy_->replicas()[0]->stream();
+  recorder_->follow(stream);
   observe_layers();
+  runner_.emplace(*strategy_, stream, *recorder_, records_steps());
+}
+
+// Replicas on several threads are queued by them all, and faults strike steps of their own.
+bool RankSession::records_steps() const {
+  const std::string& wanted = spec_.options.cuda_graph;
+  if (!strategy_->replicas()[0]->stream().can_record() || wanted == "off") return false;
+  const bool can = (config_.strategy == "single" || config_.strategy == "ddp") &&
+                   spec_.options.injections.empty();
+  if (!can && wanted == "on") {
+    throw UnavailableError(fmt::format(
+        "--cuda-graph=on: {} steps{} cannot be recorded; use --cuda-graph=auto", config_.strategy,
+        spec_.options.injections.empty() ? "" : " with planted faults"));
+  }
+  return can;
 }
 
 // dp: the primary's, as its phases.
 void RankSession::observe_layers() {
-  if (recorder_->layers() == nullptr || is_server()) return;
+  if (recorder_->layers() == nullptr) return;
   nn::Graph& graph = strategy_->replicas()[0]->graph();
   graph.observe_layers(recorder_->layers());
   result_.calls = graph.call_names();
 }
 
-void RankSession::make_loader() {
-  const std::size_t image_bytes = dataset_.info.sample_bytes() * sizeof(float);
-  const auto batch = static_cast<std::size_t>(process_.batch);
-  const auto allocate = [&](Device& device, std::size_t samples) {
-    return device.allocate(samples * (image_bytes + sizeof(std::int32_t)), MemoryCategory::input);
-  };
-  const auto split = [&](const Buffer& buffer, std::size_t samples) {
-    return data::BatchBuffer{
-        reinterpret_cast<float*>(buffer.data()),
-        reinterpret_cast<std::int32_t*>(buffer.data() + samples * image_bytes)};
-  };
-  data::LoaderOptions options;
-  options.normalization = {spec_.options.dataset_mean, spec_.options.dataset_std};
-  options.workers = spec_.options.loader_workers;
-  options.worker_cores = spec_.cores.at(static_cast<std::size_t>(process_.replicas[0]));
-  options.shards = process_.shards;
-  for (int i = 0; i < (options.workers == 0 ? 1 : kBatchesInFlight); ++i) {
-    batch_memory_.push_back(allocate(*devices_[0], batch));
-    options.buffers.push_back(split(batch_memory_.back(), batch));
-  }
-  loader_ = std::make_unique<data::Loader>(dataset_.train, make_sampler(spec_), options);
+void RankSession::make_source() {
+  BatchSourceOptions options;
+  options.samples = static_cast<std::size_t>(process_.batch);
+  options.image_bytes = dataset_.info.sample_bytes() * sizeof(float);
+  options.loader.normalization = {spec_.options.dataset_mean, spec_.options.dataset_std};
+  options.loader.workers = spec_.options.loader_workers;
+  options.loader.worker_cores = spec_.cores.at(static_cast<std::size_t>(process_.replicas[0]));
+  options.loader.shards = process_.shards;
+  source_ = make_loader_source(*devices_.devices[0], dataset_.train, make_sampler(spec_), options);
+  evaluator_.emplace(spec_, dataset_.test, process_.replicas);
 }
 
 void RankSession::run() {
@@ -174,7 +159,7 @@ void RankSession::run() {
     run_role();
   } catch (const std::exception& error) {
     // Peers and this rank's own communication thread stop before anything that they use goes away.
-    if (world_) world_->abort(error.what());
+    if (devices_.world) devices_.world->abort(error.what());
     throw;
   }
 }
@@ -205,7 +190,7 @@ void RankSession::compute_reference() {
 
 void RankSession::verify() {
   writer_.state(launch::RankState::verifying);
-  const double begin = devices_[0]->now_s();
+  const double begin = devices_.devices[0]->now_s();
   std::vector<std::vector<nn::NamedTensor>> before;
   strategy_->publish_parameters();
   for (Replica* replica : strategy_->replicas()) {
@@ -217,7 +202,7 @@ void RankSession::verify() {
     const auto after = nn::export_weights(strategy_->replicas()[i]->graph());
     result_.verification.push_back(inputs_.reference->compare(before[i], after));
   }
-  result_.verify_s = devices_[0]->now_s() - begin;
+  result_.verify_s = devices_.devices[0]->now_s() - begin;
   publish();
   for (const VerificationResult& result : result_.verification) {
     // Written so that NaN fails too.
@@ -238,7 +223,7 @@ void RankSession::verify() {
 void RankSession::check_replicas_equal() {
   const std::uint64_t own = result_.verification[0].weights_hash;
   std::uint64_t expected = own;
-  if (inputs_.store != nullptr && world_ != nullptr) {
+  if (inputs_.store != nullptr && devices_.world != nullptr) {
     if (inputs_.rank == 0) inputs_.store->set("verification/weights_hash", std::to_string(own));
     expected =
         std::stoull(inputs_.store->get("verification/weights_hash", wait_limit_s(spec_.options)));
@@ -254,14 +239,14 @@ void RankSession::check_replicas_equal() {
 
 void RankSession::warm_up() {
   writer_.state(launch::RankState::warming_up);
-  const double begin = devices_[0]->now_s();
+  const double begin = devices_.devices[0]->now_s();
   result_.warmup_steps = warm_up_steps();
   if (result_.warmup_steps >= static_cast<std::int64_t>(report::kFewestForSteady)) {
     result_.warmup_steady = report::is_steady(warmup_step_s_);
   }
   if (recorder_->last_step_s() > 0) recorder_->choose_interval(recorder_->last_step_s());
   strategy_->reset();
-  result_.warmup_s = devices_[0]->now_s() - begin;
+  result_.warmup_s = devices_.devices[0]->now_s() - begin;
 }
 
 // Epochs follow each other when the warm-up is longer than one. Returns how many steps it took, the
@@ -271,7 +256,7 @@ std::int64_t RankSession::warm_up_steps() {
   warmup_step_s_.reserve(static_cast<std::size_t>(std::min<std::int64_t>(limit, 4096)));
   std::int64_t done = 0;
   for (int epoch = 0; done < limit; ++epoch) {
-    loader_->begin_epoch(epoch, std::min(limit - done, spec_.steps_per_epoch));
+    source_->begin_epoch(epoch, std::min(limit - done, spec_.steps_per_epoch));
     const std::int64_t end = std::min(limit, done + spec_.steps_per_epoch);
     while (done < end) {
       one_step(false, epoch);
@@ -290,7 +275,7 @@ bool RankSession::warm_up_goes_on(std::int64_t done) {
   const auto first = std::max<std::int64_t>(spec_.options.warmup_steps, report::kFewestForSteady);
   if (done >= warmup_limit(spec_.options)) return false;
   if (done < first || (done - first) % kLookInterval != 0) return true;
-  if (world_ == nullptr) return !report::is_steady(warmup_step_s_);
+  if (devices_.world == nullptr) return !report::is_steady(warmup_step_s_);
   const std::string key = fmt::format("warm_up/{}", done);
   if (inputs_.rank == 0) inputs_.store->set(key, report::is_steady(warmup_step_s_) ? "end" : "go");
   return inputs_.store->get(key, wait_limit_s(spec_.options)) == "go";
@@ -309,9 +294,9 @@ void RankSession::train() {
 // servers of ps serve steps alone, so its workers meet at the store.
 void RankSession::wait_for_workers(int epoch) {
   const int workers = spec_.cell.world_size;
-  if (world_ == nullptr || workers == 1) return;
+  if (devices_.world == nullptr || workers == 1) return;
   if (spec_.cell.servers == 0) {
-    world_->barrier({.start = comm::Start::deferred}).synchronize();
+    devices_.world->barrier({.start = comm::Start::deferred}).synchronize();
   } else {
     comm::store_barrier(*inputs_.store, fmt::format("epoch/{}", epoch), workers,
                         wait_limit_s(spec_.options));
@@ -322,10 +307,12 @@ void RankSession::train_epoch(int epoch) {
   publish();
   wait_for_workers(epoch);
   writer_.state(launch::RankState::training);
+  for (const auto& device : devices_.devices) device->calibrate_clock();
   EpochResult row{.epoch = epoch};
-  row.begin_s = devices_[0]->now_s();
+  row.begin_s = devices_.devices[0]->now_s();
   steps(spec_.steps_per_epoch, true, epoch);
-  row.end_s = devices_[0]->now_s();
+  recorder_->finish_steps();
+  row.end_s = devices_.devices[0]->now_s();
   const ops::LossTotals totals = take_totals();
   row.samples = static_cast<std::int64_t>(totals.samples);
   row.loss_sum = totals.loss_sum;
@@ -334,7 +321,7 @@ void RankSession::train_epoch(int epoch) {
 
   writer_.state(launch::RankState::evaluating);
   evaluate(row);
-  result_.evaluate_s = result_.evaluate_s.value_or(0) + devices_[0]->now_s() - row.end_s;
+  result_.evaluate_s = result_.evaluate_s.value_or(0) + devices_.devices[0]->now_s() - row.end_s;
   result_.epochs.push_back(row);
   publish();
 }
@@ -343,7 +330,7 @@ void RankSession::train_epoch(int epoch) {
 void RankSession::steps(std::int64_t count, bool timed, int epoch) {
   for (std::int64_t done = 0; done < count; ++epoch) {
     const std::int64_t now = std::min(count - done, spec_.steps_per_epoch);
-    loader_->begin_epoch(epoch, now);
+    source_->begin_epoch(epoch, now);
     for (std::int64_t i = 0; i < now; ++i) one_step(timed, epoch);
     done += now;
   }
@@ -352,14 +339,15 @@ void RankSession::steps(std::int64_t count, bool timed, int epoch) {
 void RankSession::one_step(bool timed, int epoch) {
   if (inputs_.interrupted && inputs_.interrupted()) throw Interrupted("interrupted");
   recorder_->begin_step(static_cast<std::uint32_t>(epoch), timed);
-  const data::BatchBuffer* batch = nullptr;
+  Stream& stream = strategy_->replicas()[0]->stream();
+  StepInput input;
   {
-    const ScopedPhase phase(recorder_.get(), Phase::data_wait, *recorder_stream_);
-    batch = loader_->next();
+    const ScopedPhase phase(recorder_.get(), Phase::data_wait, stream);
+    input = source_->next(stream);
   }
-  ensure(batch != nullptr, "the loader ended before the epoch did");
-  strategy_->step({batch->images, batch->labels});
-  recorder_->end_step();
+  runner_->run(input);
+  source_->consumed(stream);
+  recorder_->end_step([this] { strategy_->report(*recorder_); });
 }
 
 // dp's totals are on the primary; other replicas have none.
@@ -374,53 +362,20 @@ ops::LossTotals RankSession::take_totals() {
   return sum;
 }
 
-// Each replica takes its contiguous part of the test set, so every sample counts once.
 void RankSession::evaluate(EpochResult& epoch) {
   strategy_->publish_parameters();
-  const auto replicas = strategy_->replicas();
-  std::vector<ops::LossTotals> totals(replicas.size());
-  const std::size_t image_bytes = dataset_.info.sample_bytes() * sizeof(float);
-  const auto batch = static_cast<std::size_t>(spec_.per_device_batch);
-  const auto work = [&](std::size_t i) {
-    const Buffer& memory = evaluation_memory_[i];
-    const data::BatchBuffer buffer{
-        reinterpret_cast<float*>(memory.data()),
-        reinterpret_cast<std::int32_t*>(memory.data() + batch * image_bytes)};
-    const std::int64_t replica = process_.replicas[i];
-    const std::int64_t end = dataset_.test.count * (replica + 1) / spec_.cell.world_size;
-    for (std::int64_t first = dataset_.test.count * replica / spec_.cell.world_size; first < end;
-         first += spec_.per_device_batch) {
-      const std::int64_t count = std::min(spec_.per_device_batch, end - first);
-      data::assemble_range(dataset_.test, {spec_.options.dataset_mean, spec_.options.dataset_std},
-                           first, count, buffer);
-      if (i == 0) writer_.state(launch::RankState::evaluating);  // a sign of life a batch
-      const auto part = replicas[i]->evaluate(buffer.images, buffer.labels, count);
-      totals[i].correct += part.correct;
-      totals[i].samples += part.samples;
-    }
-  };
-  if (evaluation_memory_.empty()) {
-    for (auto& device : devices_) {
-      evaluation_memory_.push_back(
-          device->allocate(batch * (image_bytes + sizeof(std::int32_t)), MemoryCategory::input));
-    }
-  }
-  if (group_) {
-    group_->run(work);
-  } else {
-    work(0);
-  }
-  for (const ops::LossTotals& part : totals) {
-    epoch.test_correct += part.correct;
-    epoch.test_samples += static_cast<std::int64_t>(part.samples);
-  }
+  const auto alive = [this] { writer_.state(launch::RankState::evaluating); };
+  const ops::LossTotals totals =
+      evaluator_->run(strategy_->replicas(), devices_.group.get(), alive);
+  epoch.test_correct += totals.correct;
+  epoch.test_samples += static_cast<std::int64_t>(totals.samples);
 }
 
 void RankSession::publish() {
   result_.devices.clear();
-  for (std::size_t i = 0; i < devices_.size(); ++i) {
+  for (std::size_t i = 0; i < devices_.devices.size(); ++i) {
     const int replica = is_server() ? inputs_.rank : process_.replicas[i];
-    result_.devices.push_back(describe(*devices_[i], replica, is_server(),
+    result_.devices.push_back(describe(*devices_.devices[i], replica, is_server(),
                                        spec_.cores.at(static_cast<std::size_t>(replica))));
   }
   writer_.result(to_json_text(result_));

@@ -11,11 +11,14 @@
 #include <string>
 #include <vector>
 
+#include "bench/batch_source.h"
+#include "bench/evaluation.h"
+#include "bench/rank_devices.h"
 #include "bench/rank_result.h"
 #include "bench/reference_weights.h"
 #include "bench/run_spec.h"
 #include "bench/step_recorder.h"
-#include "datasets/loader.h"
+#include "bench/step_runner.h"
 #include "kernels/runtime/shared_memory.h"
 #include "parallel/comm/communicator.h"
 #include "parallel/comm/store.h"
@@ -44,14 +47,15 @@ class RankSession {
   // Everything after set-up. Throws Error; what was found until then is in the channel.
   void run();
 
-  comm::Communicator* world() { return world_.get(); }
+  comm::Communicator* world() { return devices_.world.get(); }
 
  private:
   void run_role();
   void make_devices();
   void make_strategy();
   void observe_layers();
-  void make_loader();
+  bool records_steps() const;
+  void make_source();
   void verify();
   void check_replicas_equal();
   void compute_reference();
@@ -77,19 +81,14 @@ class RankSession {
   data::Dataset dataset_;
   RankResult result_;
 
-  std::vector<std::unique_ptr<Device>> devices_;
-  std::vector<std::unique_ptr<ops::OpBackend>> backends_;
-  std::unique_ptr<ReplicaGroup> group_;
-  std::unique_ptr<comm::Communicator> world_;
-  std::vector<std::unique_ptr<comm::Communicator>> local_;
+  RankDevices devices_;
   std::vector<nn::NamedTensor> loaded_weights_;  // of --load-model
   std::vector<double> warmup_step_s_;            // of this rank
   std::unique_ptr<StepRecorder> recorder_;
-  std::unique_ptr<Stream> recorder_stream_;
   std::unique_ptr<Strategy> strategy_;
-  std::vector<Buffer> batch_memory_;
-  std::vector<Buffer> evaluation_memory_;  // [local replica], images then labels
-  std::unique_ptr<data::Loader> loader_;
+  std::unique_ptr<BatchSource> source_;
+  std::optional<StepRunner> runner_;
+  std::optional<Evaluator> evaluator_;
 };
 
 }  // namespace ddpbench::bench

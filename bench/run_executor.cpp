@@ -32,9 +32,9 @@ report::ErrorInfo reference_error(const launch::RunFailure& failure) {
 
 }  // namespace
 
-RunExecutor::RunExecutor(const Options& options, const CpuTopology& topology)
+RunExecutor::RunExecutor(const Options& options, const HostDevices& host)
     : options_(options),
-      topology_(topology),
+      host_(host),
       model_path_(find_model(options.model)),
       model_(nn::load_model_file(model_path_)),
       source_(open_data(options)),
@@ -44,7 +44,7 @@ RunExecutor::RunExecutor(const Options& options, const CpuTopology& topology)
 }
 
 RunSpec RunExecutor::plan(const RunCell& cell) const {
-  return make_run_spec(options_, cell, dataset_info_, model_path_, topology_);
+  return make_run_spec(options_, cell, dataset_info_, model_path_, host_);
 }
 
 void RunExecutor::decode() {

@@ -11,12 +11,12 @@
 #include <string>
 #include <vector>
 
+#include "bench/host_devices.h"
 #include "bench/options.h"
 #include "bench/progress.h"
 #include "bench/reference_weights.h"
 #include "bench/run_plan.h"
 #include "kernels/nn/model_spec.h"
-#include "kernels/runtime/cpu_topology.h"
 #include "kernels/runtime/shared_memory.h"
 #include "parallel/launch/supervisor.h"
 #include "reports/report.h"
@@ -28,7 +28,7 @@ class RunExecutor {
  public:
   // `options`: resolved (device, backend, number of devices); outlives the executor. Finds network
   // and data set; throws ConfigError when they are not there or do not fit.
-  RunExecutor(const Options& options, const CpuTopology& topology);
+  RunExecutor(const Options& options, const HostDevices& host);
 
   const data::DatasetInfo& dataset() const { return dataset_info_; }
   const nn::ModelSpec& model() const { return model_; }
@@ -54,7 +54,7 @@ class RunExecutor {
   int reference_for(const RunSpec& spec, std::optional<launch::RunFailure>& failure);
 
   const Options& options_;
-  const CpuTopology& topology_;
+  const HostDevices& host_;
   std::string model_path_;
   nn::ModelSpec model_;
   std::unique_ptr<data::DatasetSource> source_;

@@ -10,7 +10,11 @@
 namespace ddpbench::bench {
 namespace {
 
-constexpr double kUnitRoundoffFp32 = 0x1p-24;
+// Half the distance from 1 to the next number, of what products are rounded to.
+double unit_roundoff(const std::string& precision) {
+  if (precision == "tf32") return 0x1p-11;
+  return precision == "bf16" ? 0x1p-8 : 0x1p-24;
+}
 
 std::int64_t per_device_batch(const Options& options, const RunCell& cell) {
   if (options.global_batch_sizes.empty()) return cell.batch_size;
@@ -30,10 +34,34 @@ bool is_multi_process(const RunCell& cell) {
   return (cell.strategy == "ddp" && cell.world_size > 1) || cell.strategy == "ps";
 }
 
+// What moves data between the devices of a run. NCCL refuses ranks that share a GPU.
+std::string resolve_backend(const RunSpec& spec) {
+  const bool alone =
+      !is_multi_process(spec.cell) && (spec.cell.strategy != "dp" || spec.cell.world_size == 1);
+  if (alone) return "none";
+  if (spec.options.backend != "auto") return spec.options.backend;
+  return spec.gpus.empty() || spec.oversubscribed ? "ring" : "nccl";
+}
+
+// Replicas, then servers, each on the next GPU.
+void place_on_gpus(RunSpec& spec, const CudaProbe& cuda) {
+  const int count = static_cast<int>(cuda.devices.size());
+  if (spec.cell.world_size > count && !spec.options.oversubscribe) {
+    throw UnavailableError(fmt::format(
+        "--gpus={}: there are {} GPUs here; use fewer, or --oversubscribe to let devices share",
+        spec.cell.world_size, count));
+  }
+  const int devices = spec.cell.world_size + spec.cell.servers;
+  for (int i = 0; i < devices; ++i) {
+    spec.gpus.push_back(cuda.devices[static_cast<std::size_t>(i % count)].ordinal);
+  }
+  spec.oversubscribed = devices > count;
+}
+
 }  // namespace
 
 RunSpec make_run_spec(const Options& options, const RunCell& cell, const data::DatasetInfo& dataset,
-                      const std::string& model_path, const CpuTopology& topology) {
+                      const std::string& model_path, const HostDevices& host) {
   RunSpec spec;
   spec.options = options_of_cell(options, cell);
   spec.cell = cell;
@@ -41,8 +69,6 @@ RunSpec make_run_spec(const Options& options, const RunCell& cell, const data::D
   spec.per_device_batch = per_device_batch(options, cell);
   // Goyal et al. 2017: the learning rate grows with the global batch.
   spec.lr = options.lr_scaling == "linear" ? options.lr * cell.world_size : options.lr;
-  spec.backend =
-      is_multi_process(cell) || (cell.strategy == "dp" && cell.world_size > 1) ? "ring" : "none";
   spec.model_path = model_path;
   spec.dataset = dataset;
   spec.steps_per_epoch = steps_per_epoch(spec);
@@ -53,9 +79,11 @@ RunSpec make_run_spec(const Options& options, const RunCell& cell, const data::D
         spec.global_batch(), dataset.train_samples, dataset.name));
   }
   const CpuPlacement placement =
-      place_cpu_devices(topology, cell.world_size + cell.servers, options.threads_per_device);
+      place_cpu_devices(host.cpu, cell.world_size + cell.servers, options.threads_per_device);
   spec.cores = placement.device_cores;
   spec.oversubscribed = placement.oversubscribed;
+  if (options.device == "cuda") place_on_gpus(spec, host.cuda);
+  spec.backend = resolve_backend(spec);
   return spec;
 }
 
@@ -83,25 +111,53 @@ double tolerance_for(const RunSpec& spec, const nn::ModelSpec& model) {
     }
   }
   const double terms = static_cast<double>(positions) * static_cast<double>(spec.global_batch());
-  return report::verification_tolerance(kUnitRoundoffFp32, terms, spec.options.verify_steps);
+  return report::verification_tolerance(unit_roundoff(spec.options.precision), terms,
+                                        spec.options.verify_steps);
 }
 
-DeviceChoice choose_device(const Options& options) {
-  if (options.device == "cuda") {
-    throw UnavailableError("--device=cuda: this version has no CUDA module; use --device=cpu");
+namespace {
+
+std::string choose_precision(const Options& options, const HostDevices& host,
+                             const std::string& device) {
+  const std::string& wanted = options.precision;
+  if (device == "cpu") {
+    if (wanted == "auto" || wanted == "fp32") return "fp32";
+    throw UnavailableError(fmt::format("--precision={}: CPU devices compute in fp32", wanted));
   }
-  if (options.backend != "auto" && options.backend != "ring") {
+  constexpr int kFirstWithTf32 = 80;
+  for (const CudaDeviceInfo& gpu : host.cuda.devices) {
+    if (gpu.compute_capability >= kFirstWithTf32) continue;
+    if (wanted == "auto" || wanted == "fp32") return "fp32";
+    throw UnavailableError(fmt::format("--precision={}: GPU {} ({}) has no tensor cores for it",
+                                       wanted, gpu.ordinal, gpu.name));
+  }
+  return wanted == "auto" ? "tf32" : wanted;
+}
+
+}  // namespace
+
+DeviceChoice choose_device(const Options& options, const HostDevices& host) {
+  DeviceChoice choice{.device = options.device, .precision = "", .note = ""};
+  const bool gpu = !host.cuda.devices.empty();
+  if (options.device == "cuda" && !gpu) {
+    throw UnavailableError(fmt::format("--device=cuda: {}; use --device=cpu", host.cuda.reason));
+  }
+  if (options.device == "auto") {
+    choice.device = gpu ? "cuda" : "cpu";
+    choice.note = gpu ? fmt::format("device: cuda (--device=auto: {} GPUs, the first is {})",
+                                    host.cuda.devices.size(), host.cuda.devices[0].name)
+                      : fmt::format("device: cpu (--device=auto: {})", host.cuda.reason);
+  }
+  if (choice.device == "cpu" && options.backend != "auto" && options.backend != "ring") {
     throw UnavailableError(
         fmt::format("--backend={}: CPU devices have the backend 'ring' only", options.backend));
   }
-  if (options.precision != "fp32") {
-    throw UnavailableError(
-        fmt::format("--precision={}: this build computes in fp32 only", options.precision));
-  }
-  if (options.device == "auto") {
-    return {"cpu", "device: cpu (--device=auto: this build has no CUDA module)"};
-  }
-  return {"cpu", ""};
+  choice.precision = choose_precision(options, host, choice.device);
+  return choice;
+}
+
+int device_count(const HostDevices& host, const std::string& device) {
+  return static_cast<int>(device == "cuda" ? host.cuda.devices.size() : host.cpu.cores.size());
 }
 
 }  // namespace ddpbench::bench

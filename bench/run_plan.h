@@ -8,16 +8,17 @@
 #include <string>
 #include <vector>
 
+#include "bench/host_devices.h"
 #include "bench/options.h"
 #include "bench/run_spec.h"
-#include "kernels/runtime/cpu_topology.h"
 
 namespace ddpbench::bench {
 
 // Batches, learning rate, placement. Throws ConfigError: a global batch that the devices do not
-// divide, a data set smaller than a batch with --last-batch=drop. Descriptors are left at -1.
+// divide, a data set smaller than a batch with --last-batch=drop; UnavailableError: more devices
+// than there are GPUs. Descriptors are left at -1.
 RunSpec make_run_spec(const Options& options, const RunCell& cell, const data::DatasetInfo& dataset,
-                      const std::string& model_path, const CpuTopology& topology);
+                      const std::string& model_path, const HostDevices& host);
 
 // The reference that `spec` is verified against: one process, the same slices.
 RunSpec reference_spec(const RunSpec& spec);
@@ -32,15 +33,21 @@ struct ReferenceKey {
 };
 ReferenceKey reference_key(const RunSpec& spec);
 
-// The verification's tolerance for this run: metrics' bound for fp32 with the longest sum behind a
-// gradient element, global batch x output positions; 0 when verification is off.
+// The verification's tolerance for this run: metrics' bound for the run's precision with the
+// longest sum behind a gradient element, global batch x output positions; 0 when verification is
+// off.
 double tolerance_for(const RunSpec& spec, const nn::ModelSpec& model);
 
-// --device=auto|cpu|cuda resolved: "cpu" or "cuda", with the sentence that says why for auto.
-// Throws UnavailableError when the device asked for is not here.
+// What --device and --precision come to on `host`: no "auto" is left. `note` says for
+// --device=auto why it was chosen. Throws UnavailableError when what was asked for is not here.
 struct DeviceChoice {
-  std::string device, note;
+  std::string device;     // cpu | cuda
+  std::string precision;  // fp32 | tf32 | bf16
+  std::string note;
 };
-DeviceChoice choose_device(const Options& options);
+DeviceChoice choose_device(const Options& options, const HostDevices& host);
+
+// How many devices --gpus=all stands for.
+int device_count(const HostDevices& host, const std::string& device);
 
 }  // namespace ddpbench::bench

@@ -113,6 +113,7 @@ nlohmann::json to_json(const RunSpec& spec) {
           {"verification_tolerance", spec.verification_tolerance},
           {"steps_per_epoch", spec.steps_per_epoch},
           {"cores", spec.cores},
+          {"gpus", spec.gpus},
           {"oversubscribed", spec.oversubscribed},
           {"channel_fd", spec.channel_fd},
           {"dataset_fd", spec.dataset_fd},
@@ -131,6 +132,7 @@ RunSpec run_spec_from_json(const nlohmann::json& json) {
   json.at("verification_tolerance").get_to(spec.verification_tolerance);
   json.at("steps_per_epoch").get_to(spec.steps_per_epoch);
   json.at("cores").get_to(spec.cores);
+  json.at("gpus").get_to(spec.gpus);
   json.at("oversubscribed").get_to(spec.oversubscribed);
   json.at("channel_fd").get_to(spec.channel_fd);
   json.at("dataset_fd").get_to(spec.dataset_fd);

@@ -23,13 +23,15 @@ struct RunSpec {
   std::string title;  // for people; stays with the supervisor
   std::int64_t per_device_batch = 0;
   double lr = 0;           // after --lr-scaling
-  std::string backend;     // resolved: "ring"; "none" for one process
+  std::string backend;     // resolved: "ring", "nccl"; "none" for one device
   std::string model_path;  // resolved
   data::DatasetInfo dataset;
   double verification_tolerance = 0;
   std::int64_t steps_per_epoch = 0;  // after --steps
   // OS processors of each device: replicas, then servers. Devices share cores when oversubscribed.
   std::vector<std::vector<int>> cores;
+  // CUDA's numbers of the GPUs of each device, likewise; empty on CPU devices.
+  std::vector<int> gpus;
   bool oversubscribed = false;
   // Inherited descriptors; -1 in a joined world, where a rank brings its own.
   int channel_fd = -1;

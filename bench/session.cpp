@@ -72,13 +72,13 @@ std::vector<std::size_t> all_of(std::size_t count) {
 }  // namespace
 
 Session::Session(Options options, std::vector<std::string> arguments)
-    : options_(std::move(options)), topology_(read_cpu_topology()) {
+    : options_(std::move(options)), host_(find_devices(options_.device)) {
   resolve_options();
   std::optional<report::Report> earlier;
   if (!options_.resume_path.empty()) earlier = report::read_report(options_.resume_path);
   if (!options_.dry_run) file_ = ReportOutput(options_);
   report_ = begin_report(options_, std::move(arguments));
-  executor_.emplace(options_, topology_);
+  executor_.emplace(options_, host_);
   cells_ = plan_matrix(options_);
   for (const RunCell& cell : cells_)
     executor_->plan(cell);  // every one, before the first is started
@@ -89,14 +89,15 @@ Session::Session(Options options, std::vector<std::string> arguments)
 }
 
 void Session::resolve_options() {
-  const DeviceChoice choice = choose_device(options_);
+  const DeviceChoice choice = choose_device(options_, host_);
   if (options_.all_gpus) {
-    options_.gpus = {static_cast<int>(topology_.cores.size())};
+    options_.gpus = {device_count(host_, choice.device)};
     check_options(options_);  // what depends on the number of devices is known only now
   }
   options_.device = choice.device;
+  options_.precision = choice.precision;
   device_note_ = choice.note;
-  if (options_.backend == "auto") options_.backend = "ring";
+  if (options_.backend == "auto" && options_.device == "cpu") options_.backend = "ring";
 }
 
 int Session::run() {

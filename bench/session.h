@@ -11,12 +11,12 @@
 #include <string>
 #include <vector>
 
+#include "bench/host_devices.h"
 #include "bench/options.h"
 #include "bench/report_output.h"
 #include "bench/run_executor.h"
 #include "bench/save_pace.h"
 #include "bench/sweep_schedule.h"
-#include "kernels/runtime/cpu_topology.h"
 #include "reports/report.h"
 
 namespace ddpbench::bench {
@@ -52,7 +52,7 @@ class Session {
   void save_partial();
 
   Options options_;
-  CpuTopology topology_;
+  HostDevices host_;
   std::string device_note_;
   ReportOutput file_;
   SavePace pace_;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <thread>
 
 #include "kernels/runtime/error.h"
 
@@ -31,15 +32,13 @@ bool is_transfer(Phase phase) {
 
 }  // namespace
 
-StepRecorder::StepRecorder(Device& device, Stream& stream, launch::RankWriter& writer,
-                           RecorderOptions options)
+StepRecorder::StepRecorder(Device& device, launch::RankWriter& writer, RecorderOptions options)
     : device_(device),
-      stream_(stream),
       writer_(writer),
       options_(std::move(options)),
-      step_begin_(device.make_event()),
-      step_end_(device.make_event()),
+      pending_(options_.steps_ahead + 1),
       layers_(device) {
+  for (Pending& step : pending_) step.end = device.make_event();
   for (std::size_t i = 0; i < kMarksReserved; ++i) {
     marks_.push_back({Phase::forward, device.make_event(), device.make_event()});
   }
@@ -54,11 +53,15 @@ void StepRecorder::choose_interval(double step_s) {
   constexpr int kProbes = 200;
   const double begin = device_.now_s();
   for (int i = 0; i < kProbes; ++i) {
-    stream_.record(*marks_[0].begin);
-    stream_.record(*marks_[0].end);
+    stream_->record(*marks_[0].begin);
+    stream_->record(*marks_[0].end);
   }
   const double mark_s = (device_.now_s() - begin) / kProbes;
-  const double observing_s = mark_s * static_cast<double>(std::max<std::size_t>(used_, 1));
+  const double waited_from = device_.now_s();
+  stream_->synchronize();
+  double observing_s = mark_s * static_cast<double>(std::max<std::size_t>(used_, 1));
+  // The device runs dry while the host waits for a step that is observed.
+  if (options_.steps_ahead > 0) observing_s += device_.now_s() - waited_from;
   const double allowed_s = kObservationShare * std::max(step_s, 1e-9);
   // A power of two, so that the steps that ranks with other intervals observe are among each
   // other's.
@@ -74,16 +77,23 @@ void StepRecorder::begin_step(std::uint32_t epoch, bool timed) {
   used_ = 0;
   buckets_.clear();
   open_.fill(0);
-  record_ = {};
-  record_.epoch = epoch;
-  record_.step = timed_step_;
+  wait_begin_s_ = wait_end_s_ = 0;
   writer_.begin_step(epoch, total_step_);
   strike();
-  stream_.record(*step_begin_);
+  Pending& step = pending_[(oldest_ + queued_) % pending_.size()];
+  step.timed = timed;
+  step.record = {};
+  step.record.epoch = epoch;
+  step.record.step = timed_step_;
+  step.asked_s = device_.now_s();
 }
 
 void StepRecorder::begin(Phase phase, Stream& stream) {
   writer_.phase(static_cast<std::uint32_t>(phase));
+  if (phase == Phase::data_wait) {
+    wait_begin_s_ = device_.now_s();
+    return;
+  }
   if (!observing_ && options_.injections.empty()) return;
   if (used_ == marks_.size()) {
     marks_.push_back({phase, device_.make_event(), device_.make_event()});
@@ -96,11 +106,19 @@ void StepRecorder::begin(Phase phase, Stream& stream) {
 
 void StepRecorder::end(Phase phase, Stream& stream) {
   writer_.phase(kPhaseCount);
+  if (phase == Phase::data_wait) {
+    slow_down(phase, wait_begin_s_);
+    wait_end_s_ = device_.now_s();
+    return;
+  }
   std::size_t& open = open_[static_cast<std::size_t>(phase)];
   if (open == 0) return;
   Mark& mark = marks_[open - 1];
   open = 0;
-  if (!options_.injections.empty()) slow_down(phase, mark.begin->time_s());
+  if (!options_.injections.empty()) {
+    stream.synchronize();
+    slow_down(phase, mark.begin->time_s());
+  }
   stream.record(*mark.end);
 }
 
@@ -109,33 +127,71 @@ void StepRecorder::bucket(const BucketTimes& times) {
   if (options_.observe) buckets_.push_back(times);
 }
 
-void StepRecorder::end_step() {
-  stream_.record(*step_end_);
-  stream_.synchronize();
-  finish_record();
-  if (timed_) {
-    writer_.append(record_);
-    for (const BucketTimes& times : buckets_) {
-      writer_.append(launch::BucketRecord{.step = timed_step_, .times = times});
-    }
-    if (tracing_) append_trace();
-    ++timed_step_;
+void StepRecorder::end_step(const std::function<void()>& report) {
+  Pending& step = pending_[(oldest_ + queued_) % pending_.size()];
+  stream_->record(*step.end);
+  ++queued_;
+  ++total_step_;
+  if (timed_) ++timed_step_;
+  const bool waits = observing_ || !timed_ || options_.steps_ahead == 0;
+  if (waits) {
+    stream_->synchronize();
+    while (queued_ > 1) finish_oldest();
+    finish_observed(step, report);
+  } else if (queued_ == pending_.size()) {
+    finish_oldest();
   }
   layers_.begin_step(false);
-  ++total_step_;
 }
 
-void StepRecorder::finish_record() {
-  record_.begin_s = step_begin_->time_s();
-  record_.end_s = step_end_->time_s();
-  if (!observing_) return;
-  record_.phases_observed = 1;
+void StepRecorder::finish_steps() {
+  if (queued_ > 0) stream_->synchronize();
+  while (queued_ > 0) finish_oldest();
+}
+
+// A step of which only begin and end are known.
+void StepRecorder::finish_oldest() {
+  Pending& step = pending_[oldest_];
+  while (!step.end->reached()) std::this_thread::yield();
+  take_times(step);
+  if (step.timed) writer_.append(step.record);
+  oldest_ = (oldest_ + 1) % pending_.size();
+  --queued_;
+}
+
+// The youngest step, which is done, with all that was marked in it.
+void StepRecorder::finish_observed(Pending& step, const std::function<void()>& report) {
+  const bool wants_buckets = options_.observe && (observing_ || options_.steps_ahead == 0);
+  if (wants_buckets && report) report();
+  if (observing_) sum_up(step.record);
+  const std::uint32_t number = step.record.step;
+  const bool timed = step.timed;
+  finish_oldest();
+  if (!timed) return;
+  for (const BucketTimes& times : buckets_) {
+    writer_.append(launch::BucketRecord{.step = number, .times = times});
+  }
+  if (tracing_) append_trace(number);
+}
+
+// From asking for the batch; a device that works on its own may not have come to the end of the
+// step before by then, and what it still does of that is that step's.
+void StepRecorder::take_times(Pending& step) {
+  step.record.begin_s = std::max(step.asked_s, last_end_s_);
+  step.record.end_s = step.end->time_s();
+  last_end_s_ = step.record.end_s;
+  last_step_s_ = step.record.end_s - step.record.begin_s;
+}
+
+void StepRecorder::sum_up(launch::StepRecord& record) {
+  record.phases_observed = 1;
   compute_.clear();
   communication_.clear();
   waiting_.clear();
+  record.phase_s[static_cast<std::size_t>(Phase::data_wait)] = wait_end_s_ - wait_begin_s_;
   for (std::size_t i = 0; i < used_; ++i) {
     const report::Interval interval{marks_[i].begin->time_s(), marks_[i].end->time_s()};
-    record_.phase_s[static_cast<std::size_t>(marks_[i].phase)] += interval.end - interval.begin;
+    record.phase_s[static_cast<std::size_t>(marks_[i].phase)] += interval.end - interval.begin;
     if (is_compute(marks_[i].phase)) compute_.push_back(interval);
     if (is_transfer(marks_[i].phase)) communication_.push_back(interval);
   }
@@ -144,23 +200,27 @@ void StepRecorder::finish_record() {
     waiting_.push_back({times.start_s, times.arrived_s});
   }
   const auto times = report::communication_times(communication_, compute_);
-  record_.comm_s = times.comm_s;
-  record_.comm_overlapped_s = times.overlapped_s;
-  record_.comm_wait_s = report::total_length(report::merge_intervals(waiting_));
+  record.comm_s = times.comm_s;
+  record.comm_overlapped_s = times.overlapped_s;
+  record.comm_wait_s = report::total_length(report::merge_intervals(waiting_));
   // Waiting costs nothing while something else goes on.
   compute_.insert(compute_.end(), communication_.begin(), communication_.end());
-  record_.comm_wait_exposed_s = report::communication_times(waiting_, compute_).exposed_s;
+  record.comm_wait_exposed_s = report::communication_times(waiting_, compute_).exposed_s;
 }
 
-void StepRecorder::append_trace() {
-  for (std::size_t i = 0; i < used_; ++i) {
-    writer_.append(launch::TraceRecord{.step = timed_step_,
+void StepRecorder::append_trace(std::uint32_t step) {
+  const auto append = [&](Phase phase, double begin_s, double end_s) {
+    writer_.append(launch::TraceRecord{.step = step,
                                        .kind = launch::TraceRecord::Kind::phase,
-                                       .which = static_cast<std::uint32_t>(marks_[i].phase),
-                                       .begin_s = marks_[i].begin->time_s(),
-                                       .end_s = marks_[i].end->time_s()});
+                                       .which = static_cast<std::uint32_t>(phase),
+                                       .begin_s = begin_s,
+                                       .end_s = end_s});
+  };
+  if (wait_end_s_ > 0) append(Phase::data_wait, wait_begin_s_, wait_end_s_);
+  for (std::size_t i = 0; i < used_; ++i) {
+    append(marks_[i].phase, marks_[i].begin->time_s(), marks_[i].end->time_s());
   }
-  layers_.append_to(writer_, timed_step_);
+  layers_.append_to(writer_, step);
 }
 
 void StepRecorder::strike() {

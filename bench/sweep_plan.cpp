@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "reports/run_names.h"
+
 namespace ddpbench::bench {
 namespace {
 
@@ -148,11 +150,7 @@ std::vector<std::string> listed_options(const Options& options) {
 }
 
 std::string run_title(const RunCell& cell, const Options& options) {
-  std::string title = fmt::format("{} on {} device{}", cell.strategy, cell.world_size,
-                                  cell.world_size == 1 ? "" : "s");
-  if (cell.servers > 0) {
-    title += fmt::format(" and {} server{}", cell.servers, cell.servers == 1 ? "" : "s");
-  }
+  std::string title = report::name_of(cell.strategy, cell.world_size, cell.servers);
   title += setting(cell, options);
   if (options.repetitions > 1 || options.until_ci || cell.repetition > 0) {
     title += fmt::format(", repetition {}", cell.repetition + 1);

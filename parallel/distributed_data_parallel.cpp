@@ -54,7 +54,6 @@ void DistributedDataParallel::step(const StepInput& input) {
   }
   if (context_.world != nullptr) wait_for_buckets();
   if (!keeps_stale_parameters()) update(*replica_, context_.observer);
-  if (context_.observer != nullptr && context_.world != nullptr) report_buckets();
   ++step_;
 }
 
@@ -80,16 +79,17 @@ void DistributedDataParallel::wait_for_buckets() {
   for (const comm::Work& work : works_) work.wait(stream);
 }
 
-void DistributedDataParallel::report_buckets() {
+void DistributedDataParallel::report(PhaseObserver& observer) {
+  if (context_.world == nullptr) return;
   for (std::size_t b = 0; b < works_.size(); ++b) {
     if (static_cast<int>(b) == config_.faults.missing_bucket) continue;
     const comm::WorkTimes times = works_[b].times();
-    context_.observer->bucket({.bucket = static_cast<std::uint32_t>(b),
-                               .bytes = bucketer_->buckets()[b].bytes,
-                               .ready_s = ready_events_[b]->time_s(),
-                               .start_s = times.start_s,
-                               .arrived_s = times.arrived_s,
-                               .end_s = times.end_s});
+    observer.bucket({.bucket = static_cast<std::uint32_t>(b),
+                     .bytes = bucketer_->buckets()[b].bytes,
+                     .ready_s = ready_events_[b]->time_s(),
+                     .start_s = times.start_s,
+                     .arrived_s = times.arrived_s,
+                     .end_s = times.end_s});
   }
 }
 

@@ -25,13 +25,13 @@ class DistributedDataParallel final : public Strategy {
 
   void setup(const StrategyContext& context) override;
   void step(const StepInput& input) override;
+  void report(PhaseObserver& observer) override;
   void reset() override;
   std::vector<Replica*> replicas() override { return {replica_.get()}; }
 
  private:
   void start_bucket(std::size_t bucket);
   void wait_for_buckets();
-  void report_buckets();
   bool keeps_stale_parameters() const;
 
   StrategyConfig config_;

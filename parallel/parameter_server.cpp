@@ -136,7 +136,6 @@ void ParameterServer::step(const StepInput& input) {
     const ScopedPhase phase(context_.observer, Phase::optimizer, stream);
     replica_->update(config_.faults.sum_for_average ? static_cast<float>(config_.replicas) : 1.0f);
   }
-  if (context_.observer != nullptr) report_shards();
   ++step_;
 }
 
@@ -177,25 +176,25 @@ void ParameterServer::pull() {
 }
 
 // Pushes first, then pulls, numbered on: two transfers a shard, between which the server works.
-void ParameterServer::report_shards() {
+void ParameterServer::report(PhaseObserver& observer) {
   const std::size_t servers = pulls_.size();
   for (std::size_t s = 0; s < servers; ++s) {
-    report_transfer(s, ready_events_[s]->time_s(), s, pushes_[2 * s + 1].times());
+    report_transfer(observer, s, ready_events_[s]->time_s(), s, pushes_[2 * s + 1].times());
   }
   for (std::size_t s = 0; s < servers; ++s) {
     const comm::WorkTimes pull = pulls_[s].times();
-    report_transfer(servers + s, pull.start_s, s, pull);
+    report_transfer(observer, servers + s, pull.start_s, s, pull);
   }
 }
 
-void ParameterServer::report_transfer(std::size_t bucket, double ready_s, std::size_t shard,
-                                      const comm::WorkTimes& times) {
-  context_.observer->bucket({.bucket = static_cast<std::uint32_t>(bucket),
-                             .bytes = shards_->buckets()[shard].bytes,
-                             .ready_s = ready_s,
-                             .start_s = times.start_s,
-                             .arrived_s = times.arrived_s,
-                             .end_s = times.end_s});
+void ParameterServer::report_transfer(PhaseObserver& observer, std::size_t bucket, double ready_s,
+                                      std::size_t shard, const comm::WorkTimes& times) {
+  observer.bucket({.bucket = static_cast<std::uint32_t>(bucket),
+                   .bytes = shards_->buckets()[shard].bytes,
+                   .ready_s = ready_s,
+                   .start_s = times.start_s,
+                   .arrived_s = times.arrived_s,
+                   .end_s = times.end_s});
 }
 
 }  // namespace ddpbench

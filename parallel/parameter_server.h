@@ -32,6 +32,7 @@ class ParameterServer final : public Strategy {
 
   void setup(const StrategyContext& context) override;
   void step(const StepInput& input) override;
+  void report(PhaseObserver& observer) override;
   void serve() override;
   void reset() override;
   void finish() override;
@@ -45,9 +46,8 @@ class ParameterServer final : public Strategy {
   void command_all(ServerCommand command);
   void push_shard(std::size_t shard);
   void pull();
-  void report_shards();
-  void report_transfer(std::size_t bucket, double ready_s, std::size_t shard,
-                       const comm::WorkTimes& times);
+  void report_transfer(PhaseObserver& observer, std::size_t bucket, double ready_s,
+                       std::size_t shard, const comm::WorkTimes& times);
   comm::Elements pulled(std::size_t shard) const;
   comm::Elements elements_of(const Buffer& flat, std::size_t shard) const;
 

@@ -41,6 +41,8 @@ StrategyPlan process_per_replica(const StrategyConfig& config) {
 
 }  // namespace
 
+void Strategy::report(PhaseObserver&) {}
+
 void Strategy::serve() { throw InternalError("this strategy has no servers"); }
 
 StrategyPlan plan_strategy(const StrategyConfig& config) {

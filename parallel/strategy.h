@@ -101,6 +101,9 @@ class Strategy {
   virtual void setup(const StrategyContext& context) = 0;
   // One synchronous training step. REQUIRES: a worker. Throws CommError, DeviceError.
   virtual void step(const StepInput& input) = 0;
+  // Tells `observer` the times of the last step's buckets or shards. REQUIRES: the work of that
+  // step is done (Stream::synchronize).
+  virtual void report(PhaseObserver& observer);
   // Serves until all workers have said goodbye. REQUIRES: a server.
   virtual void serve();
   // Everything back to step 0: weights, optimizer state, totals. Collective.

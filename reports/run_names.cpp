@@ -57,6 +57,15 @@ const RunNames::Group& RunNames::group_of(const Run& run) const {
   return found->second;
 }
 
+std::string name_of(const std::string& strategy, int world_size, int servers) {
+  const auto counted = [](int count, const char* thing) {
+    return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
+  };
+  std::string name = fmt::format("{} on {}", strategy, counted(world_size, "device"));
+  if (servers > 0) name += " and " + counted(servers, "server");
+  return name;
+}
+
 std::string RunNames::setting(const Run& run) const {
   const Group& group = group_of(run);
   std::vector<std::string> different;
@@ -65,11 +74,7 @@ std::string RunNames::setting(const Run& run) const {
       different.push_back(detail.text);
     }
   }
-  std::string name = fmt::format("{} on {} device{}", run.strategy, run.world_size,
-                                 run.world_size == 1 ? "" : "s");
-  if (run.servers > 0) {
-    name += fmt::format(" and {} server{}", run.servers, run.servers == 1 ? "" : "s");
-  }
+  std::string name = name_of(run.strategy, run.world_size, run.servers);
   if (!different.empty()) name += fmt::format(" ({})", fmt::join(different, ", "));
   return name;
 }

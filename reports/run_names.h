@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a run is called in a sentence or a heading: so that runs of different settings have
-// different names. Private to reports/.
+// different names.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +15,9 @@
 #include "reports/report.h"
 
 namespace ddpbench::report {
+
+// "ps on 2 devices and 1 server".
+std::string name_of(const std::string& strategy, int world_size, int servers);
 
 class RunNames {
  public:

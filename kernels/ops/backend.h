@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "kernels/ops/batch_gather.h"
 #include "kernels/ops/loss.h"
 #include "kernels/ops/mean.h"
 #include "kernels/ops/op.h"
@@ -34,6 +35,7 @@ class OpBackend {
                                                                      std::int64_t classes) = 0;
   virtual std::unique_ptr<Sgd> sgd() = 0;
   virtual std::unique_ptr<Mean> mean() = 0;
+  virtual std::unique_ptr<BatchGather> batch_gather() = 0;
 
   // One-off conversion between layouts of equal element count, for initialisation, checkpoints and
   // verification; allocates, blocks until done. `from` and `to` point to device memory.

@@ -16,10 +16,10 @@ namespace ddpbench {
 
 // One GPU that this process may use (CUDA_VISIBLE_DEVICES hides others). Plain data.
 struct CudaDeviceInfo {
-  int ordinal = 0;           // CUDA's number of it in this process
-  std::string name;          // "NVIDIA H200"
-  std::string uuid;          // "GPU-..."
-  std::string pci_bus_id;    // "0000:17:00.0"
+  int ordinal = 0;             // CUDA's number of it in this process
+  std::string name;            // "NVIDIA H200"
+  std::string uuid;            // "GPU-..."
+  std::string pci_bus_id;      // "0000:17:00.0"
   int compute_capability = 0;  // 90 for 9.0
   int multiprocessors = 0;
   std::size_t memory_bytes = 0;
@@ -29,7 +29,7 @@ struct CudaDeviceInfo {
 
 // A pair of GPUs and how the first reaches the memory of the second. Plain data.
 struct CudaLink {
-  int from = 0, to = 0;     // ordinals
+  int from = 0, to = 0;      // ordinals
   bool peer_access = false;  // copies go directly, else through host memory
 };
 

@@ -7,9 +7,10 @@
 #include <algorithm>
 #include <array>
 #include <span>
-#include <tuple>
+#include <utility>
 
 #include "reports/missing_reason.h"
+#include "reports/repetitions.h"
 #include "reports/run_names.h"
 #include "reports/table/table_layout.h"
 #include "reports/why/why_cause.h"
@@ -54,14 +55,7 @@ std::vector<VerdictPart> verdict_parts(const Decomposition& split) {
 }
 
 // Of runs that differ in their repetition alone.
-using Cell = std::tuple<const Report*, std::string, int, int, std::int64_t, std::string,
-                        std::string, std::map<std::string, std::string>>;
-
-Cell cell_of(const RunRow& row) {
-  const Run& run = *row.run;
-  return {row.report,  run.strategy, run.world_size,      run.servers, run.per_device_batch_size,
-          run.backend, run.injected, run.strategy_options};
-}
+using Cell = std::pair<const Report*, CellKey>;
 
 bool is_explained(const Report& report, const Run& run) {
   return !report.tune && run.world_size > 1 && run.step.time_s.has_value();
@@ -72,7 +66,8 @@ std::vector<RunRow> median_rows(std::span<const RunRow> rows) {
   std::map<Cell, std::size_t> places;
   for (const RunRow& row : rows) {
     if (!is_explained(*row.report, *row.run)) continue;
-    const auto [place, added] = places.try_emplace(cell_of(row), cells.size());
+    const auto [place, added] =
+        places.try_emplace(Cell{row.report, cell_key(*row.run)}, cells.size());
     if (added) cells.emplace_back();
     cells[place->second].push_back(row);
   }

@@ -136,7 +136,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& instance) { return instance.param.name; });
 
 TEST(OptionValues, AKnownPrecisionThatIsNotInThisBuildIsUnavailable) {
-  EXPECT_THAT(refusal<UnavailableError>({"--precision=bf16"}),
+  EXPECT_THAT(refusal<UnavailableError>({"--precision=fp16"}),
               AllOf(HasSubstr("--precision"), HasSubstr("bf16"), HasSubstr("fp32")));
 }
 

@@ -25,7 +25,9 @@ class Recorder : public testing::Test {
         stream(device.make_stream()) {}
 
   StepRecorder make(RecorderOptions options = {}) {
-    return StepRecorder(device, *stream, writer, std::move(options));
+    StepRecorder recorder(device, writer, std::move(options));
+    recorder.follow(*stream);
+    return recorder;
   }
   void phase(StepRecorder& recorder, Phase which, double seconds) {
     const ScopedPhase scope(&recorder, which, *stream);
@@ -166,7 +168,8 @@ TEST_F(Recorder, RecordsStepsAloneWhenObservationIsOff) {
 TEST_F(Recorder, TracesPhasesAndCallsOfTheFirstTimedSteps) {
   auto traced = launch::RankChannels::create({.step_capacity = 10, .trace_capacity = 100});
   auto traced_writer = traced.writer(0);
-  StepRecorder recorder(device, *stream, traced_writer, {.trace_steps = 2});
+  StepRecorder recorder(device, traced_writer, {.trace_steps = 2});
+  recorder.follow(*stream);
   const auto one_step = [&](bool timed) {
     recorder.begin_step(0, timed);
     recorder.begin(Phase::forward, *stream);
@@ -217,7 +220,8 @@ TEST_F(Recorder, StretchesThePlantedPhaseByThePlantedShare) {
   injection.kind = "slow";
   injection.phase = "backward";
   injection.percent = 25;
-  StepRecorder recorder(ticking, *ticking_stream, writer, {.injections = {injection}});
+  StepRecorder recorder(ticking, writer, {.injections = {injection}});
+  recorder.follow(*ticking_stream);
   recorder.begin_step(0, true);
   recorder.begin(Phase::forward, *ticking_stream);
   ticking.pass(1);

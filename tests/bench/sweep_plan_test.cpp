@@ -112,9 +112,9 @@ TEST(CellOptions, KeepTheScalingMode) {
 RunSpec spec_of(const Options& options, const RunCell& cell) {
   data::DatasetInfo dataset;
   dataset.train_samples = 1000;
-  CpuTopology topology;
-  topology.cores = {0, 1};
-  return make_run_spec(options, cell, dataset, "model.json", topology);
+  HostDevices host;
+  host.cpu.cores = {0, 1};
+  return make_run_spec(options, cell, dataset, "model.json", host);
 }
 
 TEST(Reference, IsSharedByRunsOfOneWorldAndBatchAlone) {

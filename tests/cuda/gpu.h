@@ -28,8 +28,7 @@ class GpuTest : public ::testing::Test {
   Stream& stream() { return *stream_; }
 
   template <typename T>
-  Buffer upload(std::span<const T> values,
-                MemoryCategory category = MemoryCategory::workspace) {
+  Buffer upload(std::span<const T> values, MemoryCategory category = MemoryCategory::workspace) {
     Buffer buffer = device_->allocate(values.size_bytes(), category);
     // The copy only reads its source; BufferView has no constant form.
     auto* source = reinterpret_cast<std::byte*>(const_cast<T*>(values.data()));

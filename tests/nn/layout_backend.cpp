@@ -154,6 +154,7 @@ class PeculiarBackend : public OpBackend {
   }
   std::unique_ptr<Sgd> sgd() override { return plain_->sgd(); }
   std::unique_ptr<Mean> mean() override { return plain_->mean(); }
+  std::unique_ptr<BatchGather> batch_gather() override { return plain_->batch_gather(); }
   void convert(const TensorLayout& from_layout, const void* from, const TensorLayout& to_layout,
                void* to) override {
     plain_->convert(from_layout, from, to_layout, to);

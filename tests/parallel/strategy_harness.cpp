@@ -92,6 +92,7 @@ class Process {
       for (int step = 0; step < options_.steps; ++step) {
         const Batch batch = draw(model_, config_, plan_.shards, step);
         strategy_->step({batch.images.data(), batch.labels.data()});
+        if (context_.observer != nullptr) strategy_->report(*context_.observer);
       }
     }
     strategy_->publish_parameters();

@@ -12,6 +12,7 @@
 
 #include "reports/table/table_layout.h"
 #include "tests/reports/sample_report.h"
+#include "tests/reports/text_width.h"
 
 namespace ddpbench::report {
 namespace {
@@ -31,15 +32,6 @@ std::string draw(const Report& report, ChartKind kind, const TextOptions& option
       break;
   }
   return draw_text(buckets_chart(reports), options);
-}
-
-std::size_t longest_line(const std::string& text) {
-  std::istringstream lines(text);
-  std::size_t longest = 0;
-  for (std::string line; std::getline(lines, line);) {
-    longest = std::max(longest, display_width(line));
-  }
-  return longest;
 }
 
 TEST(TextChart, ScalingShowsRatesBesideIdeals) {
@@ -207,7 +199,7 @@ TEST(TextChart, KeepsToTheWidth) {
   for (const std::size_t width : {60U, 80U, 81U, 200U}) {
     for (const ChartKind kind : kChartKinds) {
       const std::string text = draw(report, kind, {static_cast<int>(width), true});
-      EXPECT_LE(longest_line(text), width) << text;
+      EXPECT_LE(test::longest_line(text), width) << text;
     }
   }
 }

@@ -11,6 +11,7 @@
 #include "reports/report.h"
 #include "reports/table/table_layout.h"
 #include "tests/reports/sample_report.h"
+#include "tests/reports/text_width.h"
 
 namespace ddpbench::report {
 namespace {
@@ -23,15 +24,6 @@ Report one_run(const report::Run& run) {
   Report report;
   report.runs = {run};
   return report;
-}
-
-std::size_t longest_line(const std::string& text) {
-  std::istringstream lines(text);
-  std::size_t longest = 0;
-  for (std::string line; std::getline(lines, line);) {
-    longest = std::max(longest, display_width(line));
-  }
-  return longest;
 }
 
 TEST(SummaryTable, ShowsARowARunInOneBlockWithoutALimit) {
@@ -91,7 +83,7 @@ dp        8        skipped (4)
 
 TEST(SummaryTable, StaysWithinItsWidth) {
   for (const int width : {48, 60, 80, 100, 132, 160}) {
-    EXPECT_LE(longest_line(render_table(test::sample_report(), width)),
+    EXPECT_LE(test::longest_line(render_table(test::sample_report(), width)),
               static_cast<std::size_t>(width));
   }
 }

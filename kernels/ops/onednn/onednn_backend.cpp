@@ -9,6 +9,7 @@
 #include "kernels/ops/cpu/sgd.h"
 #include "kernels/ops/cpu/softmax_cross_entropy.h"
 #include "kernels/ops/onednn/onednn_ops.h"
+#include "kernels/ops/reference/reference_ops.h"
 
 namespace ddpbench::ops {
 namespace {
@@ -58,6 +59,8 @@ class OnednnBackend : public OpBackend {
   std::unique_ptr<Mean> mean() override {
     return cpu::make_mean({context_->simd, context_->threads});
   }
+  // CPU devices are fed by the loader, which has threads of its own: nothing here is fast.
+  std::unique_ptr<BatchGather> batch_gather() override { return reference::make_batch_gather(); }
 
   void convert(const TensorLayout& from_layout, const void* from, const TensorLayout& to_layout,
                void* to) override {

@@ -34,6 +34,7 @@ class ReferenceBackend : public OpBackend {
   }
   std::unique_ptr<Sgd> sgd() override { return reference::make_sgd(); }
   std::unique_ptr<Mean> mean() override { return reference::make_mean(); }
+  std::unique_ptr<BatchGather> batch_gather() override { return reference::make_batch_gather(); }
 
   void convert(const TensorLayout& from_layout, const void* from, const TensorLayout& to_layout,
                void* to) override {

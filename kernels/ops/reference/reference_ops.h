@@ -7,6 +7,7 @@
 
 #include <memory>
 
+#include "kernels/ops/batch_gather.h"
 #include "kernels/ops/loss.h"
 #include "kernels/ops/mean.h"
 #include "kernels/ops/op.h"
@@ -24,6 +25,7 @@ std::unique_ptr<SoftmaxCrossEntropy> make_softmax_cross_entropy(std::int64_t bat
                                                                 std::int64_t classes);
 std::unique_ptr<Sgd> make_sgd();
 std::unique_ptr<Mean> make_mean();
+std::unique_ptr<BatchGather> make_batch_gather();
 
 // relu(x) as PyTorch has it: NaN stays NaN.
 inline float relu(float x) { return x < 0 ? 0 : x; }

@@ -59,9 +59,9 @@ class CudaDevice final : public NativeDevice {
     ensure(dst.bytes == src.bytes, "{}: copy of {} bytes into {}", name(), src.bytes, dst.bytes);
     if (src.bytes == 0) return;
     const CurrentDevice current(options_.ordinal);
-    check_with(cudaMemcpyAsync(dst.data, src.data, src.bytes, cudaMemcpyDefault,
-                               native_stream(stream)),
-               [&] { return fmt::format("{}: copy of {} bytes", name(), src.bytes); });
+    check_with(
+        cudaMemcpyAsync(dst.data, src.data, src.bytes, cudaMemcpyDefault, native_stream(stream)),
+        [&] { return fmt::format("{}: copy of {} bytes", name(), src.bytes); });
   }
 
   double now_s() const override { return monotonic_s(); }
@@ -95,10 +95,9 @@ NativeDevice& native_device(Device& device) {
 std::unique_ptr<Device> make_cuda_device(const CudaDeviceOptions& options) {
   const CudaProbe probe = probe_cuda();
   if (options.ordinal < 0 || static_cast<std::size_t>(options.ordinal) >= probe.devices.size()) {
-    throw UnavailableError(fmt::format("there is no GPU {}: {}", options.ordinal,
-                                       probe.reason.empty()
-                                           ? fmt::format("{} are here", probe.devices.size())
-                                           : probe.reason));
+    throw UnavailableError(fmt::format(
+        "there is no GPU {}: {}", options.ordinal,
+        probe.reason.empty() ? fmt::format("{} are here", probe.devices.size()) : probe.reason));
   }
   return std::make_unique<cuda::CudaDevice>(options);
 }

@@ -139,9 +139,8 @@ std::unique_ptr<Allocation> allocate_device_memory(const CudaMemoryRequest& requ
 
 std::unique_ptr<Allocation> allocate_pinned_memory(const std::string& device, std::size_t bytes) {
   void* data = nullptr;
-  check_with(cudaHostAlloc(&data, rounded(bytes), cudaHostAllocPortable), [&] {
-    return fmt::format("{}: cannot lock {} bytes of host memory", device, bytes);
-  });
+  check_with(cudaHostAlloc(&data, rounded(bytes), cudaHostAllocPortable),
+             [&] { return fmt::format("{}: cannot lock {} bytes of host memory", device, bytes); });
   std::memset(data, 0, rounded(bytes));
   return std::make_unique<PinnedAllocation>(data, bytes);
 }

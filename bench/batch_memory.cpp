@@ -1,0 +1,28 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/batch_memory.h"
+
+namespace ddpbench::bench {
+
+BatchMemory::BatchMemory(Device& device, std::size_t samples, std::size_t image_bytes)
+    : device_(device), labels_offset_(samples * image_bytes) {
+  const std::size_t bytes = labels_offset_ + samples * sizeof(std::int32_t);
+  memory_ = device.allocate(bytes, MemoryCategory::input);
+  if (!device.is_host_accessible()) staging_ = device.allocate_staging(bytes);
+}
+
+data::BatchBuffer BatchMemory::view_of(const Buffer& buffer) const {
+  return {reinterpret_cast<float*>(buffer.data()),
+          reinterpret_cast<std::int32_t*>(buffer.data() + labels_offset_)};
+}
+
+StepInput BatchMemory::device() const {
+  const data::BatchBuffer view = view_of(memory_);
+  return {view.images, view.labels};
+}
+
+void BatchMemory::upload(Stream& stream, const BatchMemory& from) {
+  if (needs_upload()) device_.copy(stream, memory_.view(), from.staging_.view());
+}
+
+}  // namespace ddpbench::bench

@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/evaluation.h"
+
+#include <algorithm>
+
+#include "datasets/loader.h"
+
+namespace ddpbench::bench {
+
+ops::LossTotals Evaluator::run(const std::vector<Replica*>& replicas, ReplicaGroup* group,
+                               const std::function<void()>& alive) {
+  if (memory_.empty()) {
+    for (Replica* replica : replicas) {
+      memory_.emplace_back(replica->device(), static_cast<std::size_t>(spec_.per_device_batch),
+                           test_.sample_bytes * sizeof(float));
+    }
+  }
+  std::vector<ops::LossTotals> totals(replicas.size());
+  const auto work = [&](std::size_t i) {
+    totals[i] = run_part(i, *replicas[i], i == 0 ? alive : std::function<void()>{});
+  };
+  if (group != nullptr) {
+    group->run(work);
+  } else {
+    work(0);
+  }
+  ops::LossTotals sum;
+  for (const ops::LossTotals& part : totals) {
+    sum.loss_sum += part.loss_sum;
+    sum.correct += part.correct;
+    sum.samples += part.samples;
+  }
+  return sum;
+}
+
+ops::LossTotals Evaluator::run_part(std::size_t i, Replica& replica,
+                                    const std::function<void()>& alive) {
+  const data::Normalization normalization{spec_.options.dataset_mean, spec_.options.dataset_std};
+  const std::int64_t world = spec_.cell.world_size, batch = spec_.per_device_batch;
+  const std::int64_t end = test_.count * (indices_[i] + 1) / world;
+  BatchMemory& memory = memory_[i];
+  ops::LossTotals sum;
+  for (std::int64_t first = test_.count * indices_[i] / world; first < end; first += batch) {
+    const std::int64_t count = std::min(batch, end - first);
+    data::assemble_range(test_, normalization, first, count, memory.host());
+    if (alive) alive();
+    memory.upload(replica.stream(), memory);
+    const StepInput input = memory.device();
+    const ops::LossTotals part = replica.evaluate(input.images, input.labels, count);
+    sum.loss_sum += part.loss_sum;
+    sum.correct += part.correct;
+    sum.samples += part.samples;
+  }
+  return sum;
+}
+
+}  // namespace ddpbench::bench

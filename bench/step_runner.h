@@ -1,0 +1,45 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// StepRunner: runs a rank's steps, and where the device can, records them once and replays them (a
+// CUDA graph): then a step costs the host one call.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "bench/step_recorder.h"
+#include "kernels/runtime/device.h"
+#include "parallel/strategy.h"
+
+namespace ddpbench::bench {
+
+class StepRunner {
+ public:
+  // What is handed over outlives the runner. With `records`, `stream` can record, and every step
+  // queues the same work for the same input.
+  StepRunner(Strategy& strategy, Stream& stream, StepRecorder& recorder, bool records)
+      : strategy_(strategy), stream_(stream), recorder_(recorder), records_(records) {}
+
+  // One step, between the recorder's begin_step and end_step. A step that is traced is queued call
+  // by call, because a recording marks no layers.
+  void run(const StepInput& input);
+
+  std::size_t recordings() const { return recordings_.size(); }
+
+ private:
+  // The memory of a batch differs from step to step, and steps that are observed mark their phases.
+  using Key = std::pair<const float*, bool>;
+
+  std::unique_ptr<Recording> record(const StepInput& input);
+
+  Strategy& strategy_;
+  Stream& stream_;
+  StepRecorder& recorder_;
+  bool records_;
+  bool warm_ = false;  // a step has run: libraries have made what they make at first use
+  std::map<Key, std::unique_ptr<Recording>> recordings_;
+};
+
+}  // namespace ddpbench::bench

@@ -1,0 +1,34 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The gradient of a bias: sums over the rows of a matrix, whose rows are pixels (channels last) or
+// samples, with the gradient of a fused ReLU in the same pass.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/runtime/data_type.h"
+
+namespace ddpbench::ops::cuda {
+
+// masked = output > 0 ? gradient : 0; sums[c] = (accumulate ? sums[c] : 0) + sum of column c of it.
+//
+// Moves 1 matrix, with the ReLU 3; bound by memory bandwidth. Every sum is taken in an order that
+// depends on the shape only. Two launches when there are many rows, else one.
+struct ColumnSums {
+  DataType type = DataType::fp32;
+  std::uint32_t rows = 0, columns = 0;
+  const void* gradient = nullptr;
+  const void* output = nullptr;  // null: no ReLU
+  void* masked = nullptr;        // with `output` only; not the gradient itself
+  float* sums = nullptr;         // null: only the mask is wanted
+  bool accumulate = false;
+  void* workspace = nullptr;  // column_sums_workspace_bytes()
+};
+std::size_t column_sums_workspace_bytes(std::uint32_t rows, std::uint32_t columns);
+cudaError_t column_sums(const ColumnSums& args, cudaStream_t stream);
+
+}  // namespace ddpbench::ops::cuda

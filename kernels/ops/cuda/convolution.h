@@ -1,0 +1,83 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Convolution as cuDNN does it: descriptors for one shape, and for each of the three passes the
+// algorithm that was the fastest when it was tried.
+#pragma once
+
+#include <cudnn.h>
+
+#include <memory>
+#include <string>
+
+#include "kernels/ops/cuda/context.h"
+#include "kernels/ops/op.h"
+
+namespace ddpbench::ops::cuda {
+
+enum class ConvolutionPass : std::uint8_t { forward, backward_data, backward_filter };
+
+// Deletes what a cuDNN descriptor points to.
+struct DescriptorDeleter {
+  void operator()(cudnnTensorStruct* d) const { cudnnDestroyTensorDescriptor(d); }
+  void operator()(cudnnFilterStruct* d) const { cudnnDestroyFilterDescriptor(d); }
+  void operator()(cudnnConvolutionStruct* d) const { cudnnDestroyConvolutionDescriptor(d); }
+  void operator()(cudnnActivationStruct* d) const { cudnnDestroyActivationDescriptor(d); }
+};
+template <typename Struct>
+using Descriptor = std::unique_ptr<Struct, DescriptorDeleter>;
+
+// All tensors channels-last and of the backend's activation type; sums are fp32.
+struct ConvolutionShape {
+  ConvolutionShape(const Context& context, const Conv2dDesc& desc, std::string where);
+
+  std::string where;  // "conv2d 3x3 1->32 on [8, 1, 28, 28]": begins what errors say
+  std::string key;    // of the algorithm cache, without the pass
+  bool bias, relu;
+  DataType type;
+  std::int64_t x_count, w_count, y_count, out_channels;
+  Descriptor<cudnnTensorStruct> x, y, bias_vector;
+  Descriptor<cudnnFilterStruct> w;
+  // One a pass: the arithmetic is part of it and may differ.
+  Descriptor<cudnnConvolutionStruct> convolutions[3];
+  Descriptor<cudnnActivationStruct> activation;
+
+  cudnnConvolutionDescriptor_t convolution(ConvolutionPass pass) const {
+    return convolutions[static_cast<int>(pass)].get();
+  }
+};
+
+// The choice for one pass: from the cache when it is there and still works, else measured now, on
+// memory and data of its own, and cached. Leaves the arithmetic set in the pass's descriptor.
+// Throws DeviceError when cuDNN has no algorithm that keeps to the options.
+AlgorithmChoice choose_algorithm(Context& context, const ConvolutionShape& shape,
+                                 ConvolutionPass pass);
+
+// y = x * w, then + bias and rectified where the choice says that the library does so ("fused");
+// `bias` is of the activations' type.
+struct ForwardOperands {
+  const void *x, *w, *bias;
+  void* y;
+};
+cudnnStatus_t convolve(const Context& context, const ConvolutionShape& shape,
+                       const AlgorithmChoice& choice, const ForwardOperands& operands,
+                       void* workspace);
+// dx from dy and w.
+struct DataOperands {
+  const void *w, *dy;
+  void* dx;
+};
+cudnnStatus_t convolve_backward_data(const Context& context, const ConvolutionShape& shape,
+                                     const AlgorithmChoice& choice, const DataOperands& operands,
+                                     void* workspace);
+// dw, or dw += when `accumulate`, from x and dy.
+struct FilterOperands {
+  const void *x, *dy;
+  void* dw;
+  bool accumulate;
+};
+cudnnStatus_t convolve_backward_filter(const Context& context, const ConvolutionShape& shape,
+                                       const AlgorithmChoice& choice,
+                                       const FilterOperands& operands, void* workspace);
+
+}  // namespace ddpbench::ops::cuda

@@ -1,0 +1,55 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Kernels that work element by element; all are bound by memory bandwidth. `size` below is the
+// bytes of an element, of `type` fp32 or bf16. They only queue work, as all kernels here do.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/ops/sgd.h"
+#include "kernels/runtime/data_type.h"
+
+namespace ddpbench::ops::cuda {
+
+// y = relu(x). Moves 2 * size bytes an element.
+cudaError_t relu_forward(DataType type, const void* x, void* y, std::uint32_t count,
+                         cudaStream_t stream);
+// dx = y > 0 ? dy : 0. Moves 3 * size bytes an element.
+cudaError_t relu_backward(DataType type, const void* y, const void* dy, void* dx,
+                          std::uint32_t count, cudaStream_t stream);
+// sum = a + b; may be one of them. Moves 3 * size bytes an element.
+cudaError_t add(DataType type, const void* a, const void* b, void* sum, std::uint32_t count,
+                cudaStream_t stream);
+
+// y = y + bias[column] over rows of `columns` elements, then rectified where `relu`; `bias`, fp32,
+// may be null. Moves 2 * size bytes an element.
+struct BiasRelu {
+  DataType type = DataType::fp32;
+  void* y = nullptr;
+  const float* bias = nullptr;
+  std::uint32_t columns = 0;
+  bool relu = false;
+};
+cudaError_t bias_relu(const BiasRelu& args, std::uint32_t count, cudaStream_t stream);
+
+// to = from in another type, or to += from. Moves the sizes of both types an element.
+cudaError_t convert_type(DataType from_type, const void* from, DataType to_type, void* to,
+                         bool accumulate, std::uint32_t count, cudaStream_t stream);
+
+// Values of both signs in [-1, 1) that depend on the position: what an algorithm is timed on.
+cudaError_t fill_with_pattern(DataType type, void* data, std::uint32_t count, cudaStream_t stream);
+
+// One step of SGD (sgd.h), four elements a thread. Moves 20 bytes an element, 12 without momentum.
+cudaError_t sgd_step(const SgdArgs& args, cudaStream_t stream);
+
+// Most buffers that one mean may have: their addresses are the kernel's arguments.
+inline constexpr std::size_t kMaxMeanInputs = 256;
+// out = (in_0 + ... + in_k-1) / k, in that order. Moves 4 (k + 1) bytes an element.
+cudaError_t mean_of(std::span<const float* const> inputs, float* out, std::uint32_t count,
+                    cudaStream_t stream);
+
+}  // namespace ddpbench::ops::cuda

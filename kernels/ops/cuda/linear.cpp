@@ -1,0 +1,188 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// linear as three products of cuBLASLt on row-major matrices:
+//   y = x w^T + bias,  dx = dy w,  dw = dy^T x,  db = column sums of dy;
+// 2 * batch * in * out FLOPs and the bytes of its three matrices each.
+//
+// Forward adds the bias and rectifies in the product's epilogue. Backward rectifies dy and sums db
+// in one own pass (3 matrices of batch x out); where there is no ReLU and nothing is accumulated,
+// db comes from the epilogue of dw. (The library's epilogue for the gradient of a ReLU belongs to
+// the product that *makes* dy, which is the next layer's.) In bf16 the fp32 weights are rounded
+// anew in every call; dw is fp32.
+#include <algorithm>
+
+#include "kernels/ops/cuda/column_sums.h"
+#include "kernels/ops/cuda/cuda_ops.h"
+#include "kernels/ops/cuda/elementwise_kernels.h"
+#include "kernels/ops/cuda/product.h"
+#include "kernels/ops/planned_op.h"
+#include "kernels/runtime/error.h"
+
+namespace ddpbench::ops::cuda {
+namespace {
+
+Epilogue forward_epilogue(const LinearDesc& desc) {
+  if (desc.bias) return desc.fuse_relu ? Epilogue::bias_relu : Epilogue::bias;
+  return desc.fuse_relu ? Epilogue::relu : Epilogue::none;
+}
+
+class Linear final : public PlannedOp {
+ public:
+  Linear(ContextPtr context, const LinearDesc& desc, std::string where)
+      : PlannedOp(plain_plan(desc)),
+        context_(std::move(context)),
+        desc_(desc),
+        where_(std::move(where)),
+        type_(context_->activation_type()) {
+    const std::int64_t batch = desc.input.shape[0], in = plan_.parameters[0].shape[1];
+    rows_ = element_index(batch, where_);
+    columns_ = element_index(desc.out_features, where_);
+    in_ = element_index(in, where_);
+    weight_count_ = element_index(in * desc.out_features, where_);
+    element_index(batch * std::max(in, desc.out_features), where_);
+    plan_.inputs = {TensorLayout::plain(desc.input.shape, type_)};
+    plan_.output = TensorLayout::plain(plan_.output.shape, type_);
+    plan_.description += fmt::format(" (cublaslt {})", precision_name(context_->options.precision));
+    make_products();
+    lay_out_workspace();
+  }
+
+  void forward(Stream& stream, const ForwardArgs& args) override {
+    const cudaStream_t native = ddpbench::cuda::native_stream(stream);
+    const void* bias = desc_.bias ? args.parameters[1] : nullptr;
+    if (is_rounded() && bias != nullptr) {
+      bias = rounded(bias, at(args.workspace, forward_at_.bias), columns_, native);
+    }
+    const void* weight = weight_of(args.parameters[0], args.workspace, forward_at_, native);
+    forward_->run(native, {weight, args.inputs[0], args.output, bias},
+                  at(args.workspace, forward_at_.library));
+  }
+
+  void backward(Stream& stream, const BackwardArgs& args) override {
+    const cudaStream_t native = ddpbench::cuda::native_stream(stream);
+    void* const library = at(args.workspace, backward_at_.library);
+    const bool sums_in_product = with_bias_gradient_ && !args.accumulate;
+    const void* dy = args.grad_output;
+    if (desc_.fuse_relu || (desc_.bias && !sums_in_product)) dy = own_pass(args, native);
+    if (sums_in_product) {
+      with_bias_gradient_->run(
+          native, {args.inputs[0], dy, args.grad_parameters[0], args.grad_parameters[1]}, library);
+    } else {
+      backward_weight_->run(
+          native, {args.inputs[0], dy, args.grad_parameters[0], nullptr, args.accumulate}, library);
+    }
+    if (!backward_data_ || args.grad_inputs.empty() || !args.grad_inputs[0]) return;
+    const void* weight = weight_of(args.parameters[0], args.workspace, backward_at_, native);
+    backward_data_->run(native, {weight, dy, args.grad_inputs[0]}, library);
+  }
+
+ private:
+  struct Offsets {
+    std::size_t masked = 0, sums = 0, weight = 0, bias = 0, library = 0;
+  };
+
+  static void* at(void* workspace, std::size_t offset) {
+    return static_cast<std::byte*>(workspace) + offset;
+  }
+  bool is_rounded() const { return type_ != DataType::fp32; }
+
+  void make_products() {
+    const std::int64_t batch = rows_, in = in_, out = columns_;
+    // y^T [out, batch] = w [out, in] x^T [in, batch]
+    const ProductDesc forward{.m = out,
+                              .n = batch,
+                              .k = in,
+                              .transpose_a = true,
+                              .input = type_,
+                              .output = type_,
+                              .epilogue = forward_epilogue(desc_)};
+    forward_.emplace(*context_, forward, where_);
+    // dw^T [in, out] = x^T [in, batch] dy [batch, out]
+    ProductDesc weight{.m = in,
+                       .n = out,
+                       .k = batch,
+                       .transpose_b = true,
+                       .input = type_,
+                       .output = DataType::fp32};
+    backward_weight_.emplace(*context_, weight, where_);
+    // The order in which the epilogue sums is not documented.
+    if (desc_.bias && !desc_.fuse_relu && !is_rounded() && !context_->options.deterministic) {
+      weight.epilogue = Epilogue::bias_gradient;
+      with_bias_gradient_ = Product::make_if_supported(*context_, weight, where_);
+    }
+    // dx^T [in, batch] = w^T [in, out] dy^T [out, batch]
+    if (!desc_.needs_grad_input) return;
+    const ProductDesc data{.m = in, .n = batch, .k = out, .input = type_, .output = type_};
+    backward_data_.emplace(*context_, data, where_);
+  }
+
+  void lay_out_workspace() {
+    const std::size_t size = size_of(type_);
+    WorkspaceLayout forward, backward;
+    if (is_rounded()) {
+      forward_at_.weight = forward.add(weight_count_ * size);
+      forward_at_.bias = forward.add(columns_ * size);
+      backward_at_.weight = backward.add(weight_count_ * size);
+    }
+    if (desc_.fuse_relu) {
+      backward_at_.masked = backward.add(std::size_t{rows_} * columns_ * size);
+    }
+    backward_at_.sums = backward.add(column_sums_workspace_bytes(rows_, columns_));
+    std::size_t products = backward_weight_->workspace_bytes();
+    if (with_bias_gradient_) products = std::max(products, with_bias_gradient_->workspace_bytes());
+    if (backward_data_) products = std::max(products, backward_data_->workspace_bytes());
+    forward_at_.library = forward.add(forward_->workspace_bytes());
+    backward_at_.library = backward.add(products);
+    plan_.workspace_bytes = std::max(forward.bytes(), backward.bytes());
+  }
+
+  const void* rounded(const void* from, void* to, std::uint32_t count, cudaStream_t stream) const {
+    check(convert_type(DataType::fp32, from, type_, to, false, count, stream), where_,
+          "convert_type");
+    return to;
+  }
+
+  const void* weight_of(const void* weight, void* workspace, const Offsets& offsets,
+                        cudaStream_t stream) const {
+    if (!is_rounded()) return weight;
+    return rounded(weight, at(workspace, offsets.weight), weight_count_, stream);
+  }
+
+  // The gradient behind the ReLU, and the bias's.
+  const void* own_pass(const BackwardArgs& args, cudaStream_t stream) const {
+    ColumnSums pass{};
+    pass.type = type_;
+    pass.rows = rows_;
+    pass.columns = columns_;
+    pass.gradient = args.grad_output;
+    if (desc_.fuse_relu) {
+      pass.output = args.output;
+      pass.masked = at(args.workspace, backward_at_.masked);
+    }
+    pass.sums = desc_.bias ? static_cast<float*>(args.grad_parameters[1]) : nullptr;
+    pass.accumulate = args.accumulate;
+    pass.workspace = at(args.workspace, backward_at_.sums);
+    check(column_sums(pass, stream), where_, "column_sums");
+    return desc_.fuse_relu ? pass.masked : args.grad_output;
+  }
+
+  ContextPtr context_;
+  LinearDesc desc_;
+  std::string where_;
+  DataType type_;
+  std::uint32_t rows_ = 0, columns_ = 0, in_ = 0, weight_count_ = 0;
+  std::optional<Product> forward_, backward_weight_, backward_data_;
+  std::unique_ptr<Product> with_bias_gradient_;
+  Offsets forward_at_, backward_at_;
+};
+
+}  // namespace
+
+std::unique_ptr<Op> make_linear(ContextPtr context, const LinearDesc& desc) {
+  output_shape(desc);
+  std::string where = fmt::format("{} on {}", describe(desc), to_string(desc.input.shape));
+  return std::make_unique<Linear>(std::move(context), desc, std::move(where));
+}
+
+}  // namespace ddpbench::ops::cuda

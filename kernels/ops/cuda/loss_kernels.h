@@ -1,0 +1,28 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Softmax cross-entropy: a warp a row, in two launches. Reads the logits, writes their gradient:
+// 8 bytes a logit, and one exponential or two; for a few classes bound by the launches.
+//
+// Exponentials in single precision, the sum over samples in double. Every sum is taken in an order
+// that depends on the shape only.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/ops/loss.h"
+
+namespace ddpbench::ops::cuda {
+
+struct LossShape {
+  std::uint32_t batch = 0, classes = 0;
+};
+
+std::size_t loss_workspace_bytes(const LossShape& shape);
+cudaError_t softmax_cross_entropy(const LossShape& shape, const LossArgs& args, void* workspace,
+                                  cudaStream_t stream);
+
+}  // namespace ddpbench::ops::cuda

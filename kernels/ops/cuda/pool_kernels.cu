@@ -1,0 +1,169 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Max-pooling: one thread an output pixel forward, one thread an input pixel backward.
+#include "kernels/ops/cuda/pool_kernels.h"
+
+#include <cmath>
+
+#include "kernels/ops/cuda/launch.cuh"
+#include "kernels/ops/cuda/number.cuh"
+
+namespace ddpbench::ops::cuda {
+namespace {
+
+// The winner of a window whose maximum the fused ReLU cut off. A window has fewer elements.
+template <typename Winner>
+inline constexpr Winner kNoGradient = static_cast<Winner>(~Winner{0});
+
+struct Pixel {
+  std::uint32_t n, c, h, w;
+};
+
+// Which pixel is the i-th of images of `height` x `width`.
+__host__ __device__ inline Pixel pixel_at(std::uint32_t i, const PoolGeometry& g,
+                                          std::uint32_t height, std::uint32_t width) {
+  Pixel at{};
+  if (g.channels_last) {
+    at.c = i % g.channels;
+    i /= g.channels;
+  }
+  at.w = i % width;
+  i /= width;
+  at.h = i % height;
+  i /= height;
+  if (!g.channels_last) {
+    at.c = i % g.channels;
+    i /= g.channels;
+  }
+  at.n = i;
+  return at;
+}
+
+// The inverse for the output's pixels: where the window's winner is kept.
+__host__ __device__ inline std::uint32_t winner_index(const PoolGeometry& g, const Pixel& at,
+                                                      std::uint32_t i, std::uint32_t j) {
+  if (g.channels_last) return ((at.n * g.out_h + i) * g.out_w + j) * g.channels + at.c;
+  return ((at.n * g.channels + at.c) * g.out_h + i) * g.out_w + j;
+}
+
+__host__ __device__ inline std::uint32_t offset(const ImageStrides& s, const Pixel& at) {
+  return at.n * s.n + at.c * s.c + at.h * s.h + at.w * s.w;
+}
+
+template <typename T, typename Winner>
+struct PoolForward {
+  PoolGeometry g;
+  const T* x;
+  T* y;
+  Winner* winners;
+
+  __host__ __device__ void operator()(std::uint32_t index) const {
+    const Pixel at = pixel_at(index, g, g.out_h, g.out_w);
+    const T* const image = x + offset(g.input, {at.n, at.c, 0, 0});
+    float best = -INFINITY;
+    std::uint32_t winner = kNoGradient<Winner>;
+    for (std::uint32_t p = 0; p < g.kernel_h; ++p) {
+      // Above the image the difference wraps around to a row far below it.
+      const std::uint32_t row = at.h * g.stride_h + p - g.pad_h;
+      if (row >= g.in_h) continue;
+      for (std::uint32_t q = 0; q < g.kernel_w; ++q) {
+        const std::uint32_t column = at.w * g.stride_w + q - g.pad_w;
+        if (column >= g.in_w) continue;
+        const float value = to_float(image[row * g.input.h + column * g.input.w]);
+        if (winner == kNoGradient<Winner> || value > best || is_nan(value)) {
+          best = value;
+          winner = p * g.kernel_w + q;
+        }
+      }
+    }
+    if (g.relu) {
+      if (best <= 0) winner = kNoGradient<Winner>;
+      best = relu(best);
+    }
+    y[offset(g.output, at)] = from_float<T>(best);
+    winners[index] = static_cast<Winner>(winner);
+  }
+};
+
+template <typename T, typename Winner>
+struct PoolBackward {
+  PoolGeometry g;
+  const T* dy;
+  const Winner* winners;
+  T* dx;
+
+  // The first window over a position of the padded image, and the last one that there is.
+  __host__ __device__ static std::uint32_t first_window(std::uint32_t position,
+                                                        std::uint32_t kernel,
+                                                        std::uint32_t stride) {
+    return position < kernel ? 0 : (position - kernel) / stride + 1;
+  }
+  __host__ __device__ static std::uint32_t end_window(std::uint32_t position, std::uint32_t stride,
+                                                      std::uint32_t windows) {
+    const std::uint32_t end = position / stride + 1;
+    return end < windows ? end : windows;
+  }
+
+  __host__ __device__ void operator()(std::uint32_t index) const {
+    const Pixel at = pixel_at(index, g, g.in_h, g.in_w);
+    const std::uint32_t row = at.h + g.pad_h, column = at.w + g.pad_w;
+    const std::uint32_t end_i = end_window(row, g.stride_h, g.out_h);
+    const std::uint32_t end_j = end_window(column, g.stride_w, g.out_w);
+    float sum = 0;
+    for (std::uint32_t i = first_window(row, g.kernel_h, g.stride_h); i < end_i; ++i) {
+      for (std::uint32_t j = first_window(column, g.kernel_w, g.stride_w); j < end_j; ++j) {
+        const std::uint32_t mine = (row - i * g.stride_h) * g.kernel_w + column - j * g.stride_w;
+        if (winners[winner_index(g, at, i, j)] != mine) continue;
+        sum += to_float(dy[offset(g.output, {at.n, at.c, i, j})]);
+      }
+    }
+    dx[offset(g.input, at)] = from_float<T>(sum);
+  }
+};
+
+// Calls with_winner(Winner()) for the type that can count a window's elements.
+template <typename WithWinner>
+cudaError_t with_winner_type(const PoolGeometry& geometry, const WithWinner& with_winner) {
+  const std::uint32_t bytes = winner_bytes(geometry.kernel_h, geometry.kernel_w);
+  if (bytes == 1) return with_winner(std::uint8_t());
+  if (bytes == 2) return with_winner(std::uint16_t());
+  return cudaErrorInvalidValue;
+}
+
+}  // namespace
+
+std::uint32_t winner_bytes(std::uint32_t kernel_h, std::uint32_t kernel_w) {
+  const std::uint64_t elements = static_cast<std::uint64_t>(kernel_h) * kernel_w;
+  if (elements <= kNoGradient<std::uint8_t>) return 1;
+  return elements <= kNoGradient<std::uint16_t> ? 2 : 0;
+}
+
+cudaError_t pool_forward(const PoolGeometry& geometry, const void* x, void* y, void* winners,
+                         cudaStream_t stream) {
+  return with_element_type(geometry.type, [&](auto element) {
+    return with_winner_type(geometry, [&](auto winner) {
+      using T = decltype(element);
+      using Winner = decltype(winner);
+      return for_each(geometry.output_count(), stream,
+                      PoolForward<T, Winner>{geometry, static_cast<const T*>(x), static_cast<T*>(y),
+                                             static_cast<Winner*>(winners)});
+    });
+  });
+}
+
+cudaError_t pool_backward(const PoolGeometry& geometry, const void* dy, const void* winners,
+                          void* dx, cudaStream_t stream) {
+  return with_element_type(geometry.type, [&](auto element) {
+    return with_winner_type(geometry, [&](auto winner) {
+      using T = decltype(element);
+      using Winner = decltype(winner);
+      return for_each(
+          geometry.input_count(), stream,
+          PoolBackward<T, Winner>{geometry, static_cast<const T*>(dy),
+                                  static_cast<const Winner*>(winners), static_cast<T*>(dx)});
+    });
+  });
+}
+
+}  // namespace ddpbench::ops::cuda

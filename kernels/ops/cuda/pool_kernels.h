@@ -1,0 +1,45 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Max-pooling with a fused ReLU. Forward keeps each window's winner as an index in the window;
+// backward looks, for each pixel, through the windows that cover it: no atomics, the same sum every
+// time. Bound by memory bandwidth: forward reads the input and writes output and winners (1 byte
+// each, 2 for windows over 254 elements), backward the other way round.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "kernels/runtime/data_type.h"
+
+namespace ddpbench::ops::cuda {
+
+// Distance in elements from one image, channel, row, column to the next.
+struct ImageStrides {
+  std::uint32_t n = 0, c = 0, h = 0, w = 0;
+};
+
+struct PoolGeometry {
+  std::uint32_t batch = 0, channels = 0, in_h = 0, in_w = 0, out_h = 0, out_w = 0;
+  std::uint32_t kernel_h = 0, kernel_w = 0, stride_h = 0, stride_w = 0, pad_h = 0, pad_w = 0;
+  ImageStrides input, output;
+  bool channels_last = false;  // of the input: in this order threads and winners go
+  bool relu = false;
+  DataType type = DataType::fp32;
+
+  __host__ __device__ std::uint32_t input_count() const { return batch * channels * in_h * in_w; }
+  __host__ __device__ std::uint32_t output_count() const {
+    return batch * channels * out_h * out_w;
+  }
+};
+
+// Bytes of one winner: 1 or 2; 0 when a window has more elements than 2 bytes can count.
+std::uint32_t winner_bytes(std::uint32_t kernel_h, std::uint32_t kernel_w);
+
+cudaError_t pool_forward(const PoolGeometry& geometry, const void* x, void* y, void* winners,
+                         cudaStream_t stream);
+cudaError_t pool_backward(const PoolGeometry& geometry, const void* dy, const void* winners,
+                          void* dx, cudaStream_t stream);
+
+}  // namespace ddpbench::ops::cuda

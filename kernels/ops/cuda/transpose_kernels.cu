@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A block reads a tile of 32 x 32 elements row by row and writes it column by column.
+#include "kernels/ops/cuda/transpose_kernels.h"
+
+#include "kernels/ops/cuda/elementwise_kernels.h"
+#include "kernels/ops/cuda/launch.cuh"
+#include "kernels/ops/cuda/number.cuh"
+
+namespace ddpbench::ops::cuda {
+namespace {
+
+constexpr std::uint32_t kTile = 32;
+constexpr std::uint32_t kRowThreads = 8;
+
+template <typename From, typename To>
+struct TransposeTiles {
+  static constexpr std::uint32_t kThreads = kTile * kRowThreads;
+  static constexpr int kPhases = 2;
+  struct Shared {
+    float tile[kTile][kTile + 1];  // the odd length keeps a column's elements in different banks
+  };
+
+  std::uint32_t rows, columns, row_tiles, column_tiles;
+  const From* from;
+  To* to;
+
+  __host__ __device__ void operator()(int phase, Shared& shared, std::uint32_t block,
+                                      std::uint32_t thread) const {
+    const std::uint32_t lane = thread % kTile, first = thread / kTile;
+    const std::uint32_t column = block % column_tiles * kTile;
+    block /= column_tiles;
+    const std::uint32_t row = block % row_tiles * kTile;
+    const std::uint32_t matrix = block / row_tiles * rows * columns;
+    for (std::uint32_t k = first; k < kTile; k += kRowThreads) {
+      if (phase == 0 && row + k < rows && column + lane < columns) {
+        shared.tile[k][lane] = to_float(from[matrix + (row + k) * columns + column + lane]);
+      }
+      if (phase == 1 && column + k < columns && row + lane < rows) {
+        to[matrix + (column + k) * rows + row + lane] = from_float<To>(shared.tile[lane][k]);
+      }
+    }
+  }
+};
+
+}  // namespace
+
+cudaError_t transpose(const Transpose& args, cudaStream_t stream) {
+  // One row or column: only the type changes.
+  if (args.rows == 1 || args.columns == 1) {
+    return convert_type(args.from_type, args.from, args.to_type, args.to, false,
+                        args.batch * args.rows * args.columns, stream);
+  }
+  return with_element_type(args.from_type, [&](auto from_element) {
+    return with_element_type(args.to_type, [&](auto to_element) {
+      using From = decltype(from_element);
+      using To = decltype(to_element);
+      TransposeTiles<From, To> body{};
+      body.rows = args.rows;
+      body.columns = args.columns;
+      body.row_tiles = (args.rows + kTile - 1) / kTile;
+      body.column_tiles = (args.columns + kTile - 1) / kTile;
+      body.from = static_cast<const From*>(args.from);
+      body.to = static_cast<To*>(args.to);
+      return for_each_block(args.batch * body.row_tiles * body.column_tiles, stream, body);
+    });
+  });
+}
+
+}  // namespace ddpbench::ops::cuda

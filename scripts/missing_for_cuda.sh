@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: The ddpbench authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# Prints the first part of what the CUDA module is built from that is not here; nothing when all is.
+#
+#   scripts/missing_for_cuda.sh
+set -euo pipefail
+
+command -v nvcc >/dev/null || [[ -x /usr/local/cuda/bin/nvcc ]] || { echo nvcc; exit; }
+for name in cudnn.h nccl.h; do
+  if [[ -z $(find -L /usr/include /usr/local/include /usr/local/cuda/include -maxdepth 3 \
+    -name "$name" -print -quit 2>/dev/null) ]]; then
+    echo "$name"
+    exit
+  fi
+done

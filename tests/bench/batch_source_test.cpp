@@ -1,0 +1,125 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every step must find the samples that the sampler deals out, however the device and the host take
+// turns.
+#include "bench/batch_source.h"
+
+#include <gmock/gmock.h>
+
+#include "kernels/runtime/cpu_device.h"
+#include "kernels/runtime/error.h"
+#include "tests/bench/queued_device.h"
+
+namespace ddpbench::bench {
+namespace {
+
+constexpr std::int64_t kSamples = 37, kBatch = 5;
+constexpr std::size_t kPixels = 4;
+
+// Sample i has the label i and pixels of the value i.
+class Samples {
+ public:
+  Samples() : images_(kSamples * kPixels), labels_(kSamples) {
+    for (std::size_t i = 0; i < kSamples; ++i) {
+      labels_[i] = static_cast<std::uint8_t>(i);
+      for (std::size_t p = 0; p < kPixels; ++p) images_[i * kPixels + p] = labels_[i];
+    }
+    split_ = {images_, labels_, kSamples, kPixels};
+  }
+  const data::Split& split() const { return split_; }
+
+ private:
+  std::vector<std::uint8_t> images_, labels_;
+  data::Split split_;
+};
+
+data::ShardedSampler sampler() {
+  return data::ShardedSampler({.samples = kSamples, .global_batch = kBatch, .seed = 3});
+}
+
+BatchSourceOptions source_options(int workers) {
+  BatchSourceOptions options;
+  options.samples = kBatch;
+  options.image_bytes = kPixels * sizeof(float);
+  options.loader.normalization = {0, 1.0 / 255};  // pixels keep their values
+  options.loader.workers = workers;
+  return options;
+}
+
+std::vector<std::int32_t> expected_labels(std::int64_t epochs) {
+  auto order = sampler();
+  std::vector<std::int32_t> labels;
+  std::vector<std::int64_t> batch(kBatch);
+  for (std::int64_t epoch = 0; epoch < epochs; ++epoch) {
+    order.begin_epoch(epoch);
+    for (std::int64_t step = 0; step < order.steps_per_epoch(); ++step) {
+      order.batch(step, 0, batch);
+      labels.insert(labels.end(), batch.begin(), batch.end());
+    }
+  }
+  return labels;
+}
+
+// What steps on `stream` find; `queue` queues a step's work there.
+template <typename Queue>
+std::vector<std::int32_t> train(BatchSource& source, Stream& stream, std::int64_t epochs,
+                                Queue queue) {
+  std::vector<std::int32_t> seen;
+  for (std::int64_t epoch = 0; epoch < epochs; ++epoch) {
+    source.begin_epoch(epoch, sampler().steps_per_epoch());
+    for (std::int64_t step = 0; step < sampler().steps_per_epoch(); ++step) {
+      const StepInput input = source.next(stream);
+      queue([input, &seen] {
+        for (std::int64_t i = 0; i < kBatch; ++i) {
+          seen.push_back(input.labels[i]);
+          EXPECT_NEAR(input.images[i * static_cast<std::int64_t>(kPixels)],
+                      static_cast<float>(input.labels[i]), 1e-3);
+        }
+      });
+      source.consumed(stream);
+    }
+  }
+  stream.synchronize();
+  return seen;
+}
+
+class LoaderSource : public testing::TestWithParam<int> {};  // loader workers
+
+TEST_P(LoaderSource, FeedsADeviceThatReadsTheHostsMemory) {
+  const Samples samples;
+  const auto device = make_cpu_device({});
+  const auto source =
+      make_loader_source(*device, samples.split(), sampler(), source_options(GetParam()));
+  const auto stream = device->make_stream();
+  EXPECT_EQ(train(*source, *stream, 3, [](const auto& step) { step(); }), expected_labels(3));
+}
+
+TEST_P(LoaderSource, FeedsADeviceThatWorksOnItsOwn) {
+  const Samples samples;
+  for (unsigned seed = 0; seed < 50; ++seed) {
+    test::QueuedDevice device(seed);
+    const auto source =
+        make_loader_source(device, samples.split(), sampler(), source_options(GetParam()));
+    const auto stream = device.make_stream();
+    const auto queue = [&](std::function<void()> step) {
+      test::queue_work(*stream, std::move(step));
+    };
+    ASSERT_EQ(train(*source, *stream, 3, queue), expected_labels(3)) << "seed " << seed;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Workers, LoaderSource, testing::Values(0, 1, 2));
+
+TEST(LoaderSourceEnd, RefusesAStepBeyondTheEpoch) {
+  const Samples samples;
+  const auto device = make_cpu_device({});
+  const auto source = make_loader_source(*device, samples.split(), sampler(), source_options(1));
+  const auto stream = device->make_stream();
+  source->begin_epoch(0, 1);
+  source->next(*stream);
+  EXPECT_THROW(source->next(*stream), InternalError);
+}
+
+}  // namespace
+}  // namespace ddpbench::bench

@@ -1,0 +1,127 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What --device, --precision, --backend and --gpus come to, on hosts that are made up.
+#include <gmock/gmock.h>
+
+#include "bench/run_plan.h"
+#include "kernels/runtime/error.h"
+
+namespace ddpbench::bench {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+HostDevices host_with(int gpus, int compute_capability = 90) {
+  HostDevices host;
+  host.cpu.cores = {0, 1, 2, 3};
+  for (int i = 0; i < gpus; ++i) {
+    host.cuda.devices.push_back({.ordinal = i,
+                                 .name = "Imaginary GPU",
+                                 .uuid = "",
+                                 .pci_bus_id = "",
+                                 .compute_capability = compute_capability});
+  }
+  if (gpus == 0) host.cuda.reason = "there is no NVIDIA driver";
+  return host;
+}
+
+std::string refusal(const Options& options, const HostDevices& host) {
+  try {
+    choose_device(options, host);
+  } catch (const UnavailableError& error) {
+    return error.what();
+  }
+  return "not refused";
+}
+
+RunSpec spec_of(const std::string& strategy, int world_size, int gpus, Options options = {}) {
+  options.device = "cuda";
+  options.strategies = {strategy};
+  options.batch_sizes = {8};
+  const RunCell cell{.strategy = strategy,
+                     .world_size = world_size,
+                     .servers = strategy == "ps" ? 1 : 0,
+                     .batch_size = 8};
+  data::DatasetInfo dataset;
+  dataset.train_samples = 1000;
+  return make_run_spec(options, cell, dataset, "model.json", host_with(gpus));
+}
+
+TEST(DeviceChoice, TakesCudaWhenAGpuIsThereAndSaysSo) {
+  const DeviceChoice choice = choose_device({}, host_with(2));
+  EXPECT_EQ(choice.device, "cuda");
+  EXPECT_EQ(choice.precision, "tf32");
+  EXPECT_THAT(choice.note, HasSubstr("2 GPUs, the first is Imaginary GPU"));
+}
+
+TEST(DeviceChoice, TakesTheCpuWithoutAGpuAndSaysWhy) {
+  const DeviceChoice choice = choose_device({}, host_with(0));
+  EXPECT_EQ(choice.device, "cpu");
+  EXPECT_EQ(choice.precision, "fp32");
+  EXPECT_THAT(choice.note, HasSubstr("there is no NVIDIA driver"));
+}
+
+TEST(DeviceChoice, NeverTakesTheCpuForCuda) {
+  Options options;
+  options.device = "cuda";
+  EXPECT_THAT(refusal(options, host_with(0)),
+              HasSubstr("--device=cuda: there is no NVIDIA driver"));
+  EXPECT_EQ(choose_device(options, host_with(1)).note, "");
+}
+
+TEST(DeviceChoice, RefusesPrecisionsThatTheDeviceLacks) {
+  Options options;
+  options.precision = "bf16";
+  EXPECT_THAT(refusal(options, host_with(0)), HasSubstr("CPU devices compute in fp32"));
+  EXPECT_THAT(refusal(options, host_with(1, 75)), HasSubstr("no tensor cores"));
+  EXPECT_EQ(choose_device(options, host_with(1, 80)).precision, "bf16");
+  options.precision = "auto";
+  EXPECT_EQ(choose_device(options, host_with(1, 75)).precision, "fp32");
+}
+
+TEST(DeviceChoice, RefusesNcclBetweenCpus) {
+  Options options;
+  options.backend = "nccl";
+  EXPECT_THAT(refusal(options, host_with(0)), HasSubstr("--backend=nccl"));
+}
+
+TEST(GpuPlacement, GivesEveryDeviceAGpuOfItsOwn) {
+  const RunSpec spec = spec_of("ddp", 2, 4);
+  EXPECT_THAT(spec.gpus, ElementsAre(0, 1));
+  EXPECT_EQ(spec.backend, "nccl");
+  EXPECT_FALSE(spec.oversubscribed);
+}
+
+TEST(GpuPlacement, RefusesMoreDevicesThanGpus) {
+  try {
+    spec_of("ddp", 3, 2);
+    FAIL() << "3 devices on 2 GPUs";
+  } catch (const UnavailableError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("--gpus=3: there are 2 GPUs here"));
+  }
+}
+
+TEST(GpuPlacement, SharesGpusWhenAskedToAndMarksIt) {
+  Options options;
+  options.oversubscribe = true;
+  const RunSpec spec = spec_of("ddp", 3, 2, options);
+  EXPECT_THAT(spec.gpus, ElementsAre(0, 1, 0));
+  EXPECT_EQ(spec.backend, "ring");  // NCCL refuses ranks that share a GPU
+  EXPECT_TRUE(spec.oversubscribed);
+}
+
+TEST(GpuPlacement, PutsServersOnGpusToo) {
+  const RunSpec spec = spec_of("ps", 2, 2);
+  EXPECT_THAT(spec.gpus, ElementsAre(0, 1, 0));
+  EXPECT_TRUE(spec.oversubscribed);
+}
+
+TEST(GpuPlacement, NeedsNoBackendForOneDevice) {
+  EXPECT_EQ(spec_of("single", 1, 1).backend, "none");
+  EXPECT_EQ(spec_of("dp", 2, 2).backend, "nccl");
+}
+
+}  // namespace
+}  // namespace ddpbench::bench

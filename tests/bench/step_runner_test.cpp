@@ -1,0 +1,144 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Steps that are recorded and replayed, and the times of a device that works on its own.
+#include "bench/step_runner.h"
+
+#include <gmock/gmock.h>
+
+#include "kernels/runtime/error.h"
+#include "tests/bench/queued_device.h"
+
+namespace ddpbench::bench {
+namespace {
+
+constexpr double kRounding = 1e-9;
+
+// A step that adds its batch to a sum on the device, between the marks of a phase.
+class SummingStrategy final : public Strategy {
+ public:
+  SummingStrategy(Stream& stream, PhaseObserver& observer) : stream_(stream), observer_(observer) {}
+
+  void setup(const StrategyContext&) override {}
+  void step(const StepInput& input) override {
+    ++queued;
+    if (fails) throw DeviceError("planted");
+    const ScopedPhase phase(&observer_, Phase::forward, stream_);
+    test::queue_work(stream_, [this, input] { sum += *input.images; });
+  }
+  void report(PhaseObserver&) override { ++reports; }
+  void reset() override {}
+  std::vector<Replica*> replicas() override { return {}; }
+
+  int queued = 0, reports = 0;
+  double sum = 0;
+  bool fails = false;
+
+ private:
+  Stream& stream_;
+  PhaseObserver& observer_;
+};
+
+// Two memories in turn, as a source that copies ahead has.
+class TwoBatches {
+ public:
+  StepInput next() { return {&values_[turn_++ % 2], nullptr}; }
+
+ private:
+  float values_[2] = {1, 100};
+  std::size_t turn_ = 0;
+};
+
+class Steps : public testing::Test {
+ protected:
+  Steps()
+      : device(1),
+        stream(device.make_stream()),
+        channels(launch::RankChannels::create({.ranks = 1, .step_capacity = 1000})),
+        writer(channels.writer(0)),
+        recorder(device, writer, {.steps_ahead = 3}),
+        strategy(*stream, recorder) {
+    recorder.follow(*stream);
+  }
+
+  void run(StepRunner& runner, int count, bool timed) {
+    for (int i = 0; i < count; ++i) {
+      recorder.begin_step(0, timed);
+      runner.run(source.next());
+      recorder.end_step([&] { strategy.report(recorder); });
+    }
+  }
+
+  test::QueuedDevice device;
+  std::unique_ptr<Stream> stream;
+  launch::RankChannels channels;
+  launch::RankWriter writer;
+  StepRecorder recorder;
+  SummingStrategy strategy;
+  TwoBatches source;
+};
+
+TEST_F(Steps, AreRecordedOncePerMemoryAndKind) {
+  StepRunner runner(strategy, *stream, recorder, true);
+  run(runner, 6, false);  // observed, as all that is not timed
+  recorder.choose_interval(1e-6);
+  run(runner, 100, true);
+  recorder.finish_steps();
+  EXPECT_EQ(strategy.sum, 53 * (1 + 100));
+  // The first step ran on its own; then two memories, with and without marks.
+  EXPECT_LE(runner.recordings(), 4u);
+  EXPECT_EQ(strategy.queued, 1 + static_cast<int>(runner.recordings()));
+}
+
+TEST_F(Steps, AreQueuedEachWithoutRecording) {
+  StepRunner runner(strategy, *stream, recorder, false);
+  run(runner, 20, true);
+  recorder.finish_steps();
+  EXPECT_EQ(strategy.queued, 20);
+  EXPECT_EQ(runner.recordings(), 0u);
+}
+
+TEST_F(Steps, LeaveTheRecordingWhenTheyFail) {
+  StepRunner runner(strategy, *stream, recorder, true);
+  run(runner, 1, false);
+  strategy.fails = true;
+  EXPECT_THROW(run(runner, 1, false), DeviceError);
+  EXPECT_NO_THROW(stream->synchronize());
+}
+
+TEST_F(Steps, ReplayedPhasesAreTimedAnew) {
+  StepRunner runner(strategy, *stream, recorder, true);
+  run(runner, 6, false);
+  device.work_s = 0.25;
+  recorder.choose_interval(1e9);  // observe every step
+  run(runner, 10, true);
+  recorder.finish_steps();
+  ASSERT_EQ(channels.steps(0).size(), 10u);
+  for (const auto& step : channels.steps(0)) {
+    EXPECT_EQ(step.phases_observed, 1u);
+    EXPECT_NEAR(step.phase_s[static_cast<std::size_t>(Phase::forward)], 0.25, kRounding);
+  }
+  EXPECT_EQ(strategy.reports, 16);
+}
+
+// The host queues a step in 1 ms that the device works on for 10: a step lasts 10 ms, and the host
+// does not wait for each.
+TEST_F(Steps, LastAsLongAsTheDeviceTakesWhenTheHostRunsAhead) {
+  StepRunner runner(strategy, *stream, recorder, false);
+  device.work_s = 10e-3;
+  device.host_call_s = 1e-6;
+  run(runner, 1, false);
+  recorder.choose_interval(1e-6);  // observe rarely
+  run(runner, 50, true);
+  recorder.finish_steps();
+  const auto steps = channels.steps(0);
+  ASSERT_EQ(steps.size(), 50u);
+  for (std::size_t i = 1; i < steps.size(); ++i) {
+    EXPECT_NEAR(steps[i].end_s - steps[i].begin_s, 10e-3, 1e-3) << i;
+    EXPECT_GE(steps[i].begin_s, steps[i - 1].end_s - kRounding) << "steps may not overlap";
+    EXPECT_EQ(steps[i].step, i);
+  }
+}
+
+}  // namespace
+}  // namespace ddpbench::bench
