@@ -10,6 +10,7 @@
 
 #include "bench/batch_memory.h"
 #include "datasets/loader.h"
+#include "kernels/ops/backend.h"
 #include "kernels/runtime/device.h"
 #include "parallel/strategy.h"
 
@@ -38,5 +39,12 @@ struct BatchSourceOptions {
 std::unique_ptr<BatchSource> make_loader_source(Device& device, const data::Split& split,
                                                 const data::ShardedSampler& sampler,
                                                 const BatchSourceOptions& options);
+
+// Batches picked from a copy of the data set that lives on the device, which has to have room for
+// it. What is handed over outlives the source.
+std::unique_ptr<BatchSource> make_resident_source(Device& device, ops::OpBackend& backend,
+                                                  const data::Split& split,
+                                                  const data::ShardedSampler& sampler,
+                                                  const BatchSourceOptions& options);
 
 }  // namespace ddpbench::bench

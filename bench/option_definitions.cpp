@@ -81,6 +81,14 @@ Definitions comparison_options() {
                "auto: where the strategy allows it (single, ddp).",
        .member = &Options::cuda_graph,
        .rule = one_of({"auto", "on", "off"})},
+      {.name = "residency",
+       .group = group,
+       .hint = "host|device",
+       .help = "Where the training set lives. host: loader threads assemble batches, which are "
+               "copied to CUDA devices ahead of the steps. device (CUDA): a copy on the first "
+               "device of each process, which assembles its batches itself.",
+       .member = &Options::residency,
+       .rule = one_of({"host", "device"})},
   };
 }
 

@@ -68,6 +68,7 @@ struct Options {
   int threads_per_device = 1;
   std::string precision = "auto";   // auto | fp32 | tf32 | bf16
   std::string cuda_graph = "auto";  // auto | on | off
+  std::string residency = "host";   // host | device: where the training set lives
   double lr = 0.01, momentum = 0.9, weight_decay = 0;
   std::string optimizer = "sgd";
   std::string lr_scaling = "none";  // none | linear

@@ -150,7 +150,11 @@ void RankSession::make_source() {
   options.loader.workers = spec_.options.loader_workers;
   options.loader.worker_cores = spec_.cores.at(static_cast<std::size_t>(process_.replicas[0]));
   options.loader.shards = process_.shards;
-  source_ = make_loader_source(*devices_.devices[0], dataset_.train, make_sampler(spec_), options);
+  Device& device = *devices_.devices[0];
+  source_ = spec_.options.residency == "device"
+                ? make_resident_source(device, *devices_.backends[0], dataset_.train,
+                                       make_sampler(spec_), options)
+                : make_loader_source(device, dataset_.train, make_sampler(spec_), options);
   evaluator_.emplace(spec_, dataset_.test, process_.replicas);
 }
 

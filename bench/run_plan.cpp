@@ -152,6 +152,10 @@ DeviceChoice choose_device(const Options& options, const HostDevices& host) {
     throw UnavailableError(
         fmt::format("--backend={}: CPU devices have the backend 'ring' only", options.backend));
   }
+  if (choice.device == "cpu" && options.residency == "device") {
+    throw UnavailableError(
+        "--residency=device: CPU devices read the host's memory; use --residency=host");
+  }
   choice.precision = choose_precision(options, host, choice.device);
   return choice;
 }

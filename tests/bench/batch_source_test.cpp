@@ -111,6 +111,35 @@ TEST_P(LoaderSource, FeedsADeviceThatWorksOnItsOwn) {
 
 INSTANTIATE_TEST_SUITE_P(Workers, LoaderSource, testing::Values(0, 1, 2));
 
+// The same bits, whoever assembles the batch.
+TEST(ResidentSource, GivesWhatTheLoaderGives) {
+  const Samples samples;
+  const auto device = make_cpu_device({});
+  const auto backend = ops::make_reference_backend();
+  BatchSourceOptions options = source_options(1);
+  options.loader.normalization = {0.1307, 0.3081};
+  options.loader.shards = {1, 0};
+  const data::ShardedSampler two(
+      {.samples = kSamples, .global_batch = kBatch + 1, .shards = 2, .seed = 3});
+  options.samples = kBatch + 1;
+  const auto loader = make_loader_source(*device, samples.split(), two, options);
+  const auto resident = make_resident_source(*device, *backend, samples.split(), two, options);
+  const auto stream = device->make_stream();
+  for (std::int64_t epoch = 0; epoch < 2; ++epoch) {
+    loader->begin_epoch(epoch, two.steps_per_epoch());
+    resident->begin_epoch(epoch, two.steps_per_epoch());
+    for (std::int64_t step = 0; step < two.steps_per_epoch(); ++step) {
+      const StepInput a = loader->next(*stream), b = resident->next(*stream);
+      const std::size_t samples_in_batch = options.samples;
+      EXPECT_EQ(std::vector(a.labels, a.labels + samples_in_batch),
+                std::vector(b.labels, b.labels + samples_in_batch));
+      EXPECT_EQ(std::vector(a.images, a.images + samples_in_batch * kPixels),
+                std::vector(b.images, b.images + samples_in_batch * kPixels));
+    }
+  }
+  EXPECT_THROW(resident->next(*stream), InternalError);
+}
+
 TEST(LoaderSourceEnd, RefusesAStepBeyondTheEpoch) {
   const Samples samples;
   const auto device = make_cpu_device({});

@@ -87,6 +87,13 @@ TEST(DeviceChoice, RefusesNcclBetweenCpus) {
   EXPECT_THAT(refusal(options, host_with(0)), HasSubstr("--backend=nccl"));
 }
 
+TEST(DeviceChoice, KeepsDataOnDevicesThatHaveMemoryOfTheirOwnOnly) {
+  Options options;
+  options.residency = "device";
+  EXPECT_THAT(refusal(options, host_with(0)), HasSubstr("--residency=device"));
+  EXPECT_EQ(choose_device(options, host_with(1)).device, "cuda");
+}
+
 TEST(GpuPlacement, GivesEveryDeviceAGpuOfItsOwn) {
   const RunSpec spec = spec_of("ddp", 2, 4);
   EXPECT_THAT(spec.gpus, ElementsAre(0, 1));

@@ -64,7 +64,8 @@ TEST_P(Comm, TakesEveryTypeAndOperation) {
           comm({"--op=all_reduce,reduce_scatter", "--sizes=20000", std::string("--type=") + type,
                 std::string("--redop=") + redop, std::string("--mode=") + GetParam(), "--force"}));
       EXPECT_EQ(result.exit_code, 0) << type << " " << redop << ": " << result.err;
-      for (const json& row : program.report()["collectives"]) {
+      const json report = program.report();
+      for (const json& row : report["collectives"]) {
         EXPECT_EQ(row["wrong"], 0) << row;
         EXPECT_EQ(row["data_type"], type);
         EXPECT_EQ(row["redop"], redop);

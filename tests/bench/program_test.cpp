@@ -118,7 +118,8 @@ TEST_F(Report, RecordsBucketsOfEveryRank) {
   ASSERT_EQ(
       program.run(small_run("ddp", {"--first-bucket-mb=0.01", "--bucket-cap-mb=0.05"})).exit_code,
       0);
-  for (const json& device : program.report()["runs"][0]["devices"]) {
+  const json report = program.report();
+  for (const json& device : report["runs"][0]["devices"]) {
     ASSERT_GT(device["buckets"].size(), 1u);
     for (const json& bucket : device["buckets"]) {
       EXPECT_LE(bucket["ready_s"], bucket["start_s"]);
