@@ -61,6 +61,19 @@ TEST(PeerBoard, ARankThatLeavesMattersOnlyToWhatItDidNotCall) {
   EXPECT_EQ(board->lost_rank(0, 2), "rank 1 has left the communicator");
 }
 
+// A rank that replays a graph issues nothing, while another may record the same step.
+TEST(PeerBoard, ComparesNothingOnceSomebodyRecords) {
+  const auto board = PeerBoard::create("test", 2, FutexScope::process);
+  board->attach(0);
+  board->attach(1);
+  board->stop_counting();
+  board->issue(0, all_reduce(5));
+  EXPECT_NO_THROW(board->issue(1, all_reduce(6)));
+  EXPECT_EQ(board->late_ranks(0, 7), "its peers");
+  board->leave(1);
+  EXPECT_EQ(board->lost_rank(0, 7), "");
+}
+
 TEST(PeerBoard, TheFirstAbortCounts) {
   const auto board = PeerBoard::create("test", 2, FutexScope::process);
   EXPECT_FALSE(board->aborted());

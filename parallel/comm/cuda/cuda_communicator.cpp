@@ -71,16 +71,13 @@ void CudaCommunicator::stop_if_aborted() {
 Work CudaCommunicator::issue(const Operation& operation, const CallOptions& options) {
   const cuda::CurrentDevice current(ordinal_);
   stop_if_aborted();
-  std::uint64_t number = 0;
-  if (board_ && !operation.is_message()) {
-    try {
-      number = board_->issue(rank(), operation);
-    } catch (const CommError&) {
-      monitor_->fail(std::current_exception());
-      throw;
-    }
-  }
   if (options.after != nullptr) fork_from(*options.after);
+  std::uint64_t number = 0;
+  if (board_ && is_recording(stream_)) {
+    board_->stop_counting();
+  } else if (board_ && !operation.is_message()) {
+    number = count(operation);
+  }
   const Call call{operation, monitor_->make_work(operation, number)};
   if (group_depth_ > 0) {
     group_.push_back(call);
@@ -88,6 +85,15 @@ Work CudaCommunicator::issue(const Operation& operation, const CallOptions& opti
     run({&call, 1});
   }
   return Work(call.work);
+}
+
+std::uint64_t CudaCommunicator::count(const Operation& operation) {
+  try {
+    return board_->issue(rank(), operation);
+  } catch (const CommError&) {
+    monitor_->fail(std::current_exception());
+    throw;
+  }
 }
 
 void CudaCommunicator::group_end() {

@@ -77,6 +77,7 @@ class CudaCommunicator : public OperationCommunicator, protected MonitoredBacken
   Work issue(const Operation& operation, const CallOptions& options) override;
   void run(std::span<const Call> calls);
   void fork_from(Stream& after);
+  std::uint64_t count(const Operation& operation);  // on the board
   void stop_if_aborted();
 
   Device& device_;

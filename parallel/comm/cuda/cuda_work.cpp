@@ -5,6 +5,7 @@
 #include "parallel/comm/cuda/cuda_work.h"
 
 #include <thread>
+#include <utility>
 
 #include "kernels/runtime/cuda/cuda_error.h"
 #include "kernels/runtime/cuda/cuda_stream.h"
@@ -26,10 +27,16 @@ void record(cudaEvent_t event, cudaStream_t stream, bool recording) {
 
 }  // namespace
 
-bool is_recording(cudaStream_t stream) {
+unsigned long long recording_of(cudaStream_t stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  cuda::check(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing");
-  return status != cudaStreamCaptureStatusNone;
+  unsigned long long number = 0;
+#if CUDART_VERSION >= 13000
+  const cudaError_t result = cudaStreamGetCaptureInfo(stream, &status, &number);
+#else
+  const cudaError_t result = cudaStreamGetCaptureInfo_v2(stream, &status, &number);
+#endif
+  cuda::check(result, "cudaStreamGetCaptureInfo");
+  return status == cudaStreamCaptureStatusNone ? 0 : number;
 }
 
 CudaWork::CudaWork(std::shared_ptr<WorkMonitor> monitor, const Operation& operation,
@@ -44,10 +51,10 @@ CudaWork::~CudaWork() {
 }
 
 void CudaWork::begin(cudaStream_t stream) {
-  is_recorded_ = is_recording(stream);
-  if (is_recorded_) {
-    marks_.join = monitor_->make_join_event();
-    monitor_->retain(marks_);
+  if (const unsigned long long recording = recording_of(stream)) {
+    const WorkMarks unused = std::exchange(marks_, monitor_->recorded_marks(recording));
+    is_recorded_ = true;
+    monitor_->give_back(unused);
   }
   record(marks_.begin, stream, is_recorded_);
 }

@@ -4,7 +4,8 @@
 // The WorkState of both CUDA backends: an operation and the events around its device work.
 //
 // Recorded into a CUDA graph, a work stands for its latest replay: times() are those of it, and
-// test() and synchronize() look at it. Its events then belong to the graph and are never reused.
+// test() and synchronize() look at it. Works at the same place of several recordings (a step is
+// recorded once an input buffer, say) share their events and stand for the latest replay of any.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -77,7 +78,8 @@ class CudaWork : public WorkState {
   std::chrono::steady_clock::time_point runs_since_{};
 };
 
-// Whether `stream` takes part in a recording.
-bool is_recording(cudaStream_t stream);
+// The number of the recording that `stream` takes part in; 0: none.
+unsigned long long recording_of(cudaStream_t stream);
+inline bool is_recording(cudaStream_t stream) { return recording_of(stream) != 0; }
 
 }  // namespace ddpbench::comm

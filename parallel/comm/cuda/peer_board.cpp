@@ -55,13 +55,9 @@ struct BoardSlot {
   std::array<std::array<char, PeerBoard::kTextBytes>, 2> texts;
 };
 
-namespace {
-
-std::size_t bytes_for(int size) {
-  return sizeof(AbortNotice) + static_cast<std::size_t>(size) * sizeof(BoardSlot);
+std::size_t PeerBoard::bytes_for(int size) {
+  return sizeof(Header) + static_cast<std::size_t>(size) * sizeof(BoardSlot);
 }
-
-}  // namespace
 
 PeerBoard::PeerBoard(SharedMemory memory, int size, FutexScope scope)
     : memory_(std::move(memory)),
@@ -106,13 +102,15 @@ std::shared_ptr<PeerBoard> PeerBoard::meet(Store& store, const std::string& name
 }
 
 BoardSlot& PeerBoard::slot(int rank) const noexcept {
-  std::byte* const slots = memory_.view().data + sizeof(AbortNotice);
+  std::byte* const slots = memory_.view().data + sizeof(Header);
   return reinterpret_cast<BoardSlot*>(slots)[rank];
 }
 
-AbortNotice& PeerBoard::notice() const noexcept {
-  return *reinterpret_cast<AbortNotice*>(memory_.view().data);
+PeerBoard::Header& PeerBoard::header() const noexcept {
+  return *reinterpret_cast<Header*>(memory_.view().data);
 }
+
+void PeerBoard::stop_counting() noexcept { header().counts_no_more.store(true); }
 
 void PeerBoard::attach(int rank) noexcept {
   slot(rank).pid.store(::getpid(), std::memory_order_relaxed);
@@ -134,6 +132,7 @@ std::uint64_t PeerBoard::issue(int rank, const Operation& operation) {
   call.count.store(count);
   call.number.store(number);
   own.issued.store(number);
+  if (!counts()) return number;
   for (int peer = 0; peer < size_; ++peer) {
     // Whichever of two ranks comes second sees the other's call.
     const BoardCall& theirs = slot(peer).calls[number % kCalls];
@@ -150,6 +149,7 @@ std::uint64_t PeerBoard::issue(int rank, const Operation& operation) {
 }
 
 std::string PeerBoard::late_ranks(int rank, std::uint64_t number) const {
+  if (!counts()) return "its peers";
   std::string late;
   for (int peer = 0; peer < size_; ++peer) {
     if (peer == rank || slot(peer).issued.load(std::memory_order_acquire) >= number) continue;
@@ -176,7 +176,7 @@ std::string PeerBoard::lost_rank(int rank, std::uint64_t number) {
   for (int peer = 0; peer < size_; ++peer) {
     const Presence presence = slot(peer).presence.load(std::memory_order_acquire);
     if (peer == rank || presence == Presence::absent) continue;
-    const bool came = slot(peer).issued.load(std::memory_order_acquire) >= number;
+    const bool came = !counts() || slot(peer).issued.load(std::memory_order_acquire) >= number;
     if (presence == Presence::left) {
       // A rank leaves when its own work is done, which of a collective that it took part in it is.
       if (!came) return fmt::format("rank {} has left the communicator", peer);
@@ -222,7 +222,7 @@ std::vector<std::string> PeerBoard::exchange(int rank, const std::string& text, 
 }
 
 void PeerBoard::abort(int rank, const std::string& reason) noexcept {
-  AbortNotice& own = notice();
+  AbortNotice& own = header().notice;
   std::uint32_t none = AbortNotice::kNone;
   if (!own.state.compare_exchange_strong(none, AbortNotice::kWriting)) return;
   own.rank = rank;
@@ -233,11 +233,11 @@ void PeerBoard::abort(int rank, const std::string& reason) noexcept {
 }
 
 bool PeerBoard::aborted() const noexcept {
-  return notice().state.load(std::memory_order_acquire) == AbortNotice::kReadable;
+  return header().notice.state.load(std::memory_order_acquire) == AbortNotice::kReadable;
 }
 
 std::string PeerBoard::abort_reason() const {
-  return fmt::format("aborted by rank {}: {}", notice().rank, notice().reason.data());
+  return fmt::format("aborted by rank {}: {}", header().notice.rank, header().notice.reason.data());
 }
 
 }  // namespace ddpbench::comm

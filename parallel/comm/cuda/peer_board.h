@@ -46,6 +46,9 @@ class PeerBoard {
   // Rank `rank` calls its next collective. Returns its number, from 1. Throws CommError when a peer
   // has called another operation under that number. By the rank's issuing thread.
   std::uint64_t issue(int rank, const Operation& operation);
+  // Some rank records calls into a CUDA graph: from now on calls are not counted on the board,
+  // where replays do not show, and neither compared nor missed.
+  void stop_counting() noexcept;
   // "rank 2, which did not come"; when all came, "the device, which does not progress".
   std::string late_ranks(int rank, std::uint64_t number) const;
   // "rank 1 (pid 17) has died"; empty while all that matter live. A rank that left matters, too,
@@ -62,9 +65,16 @@ class PeerBoard {
   std::string abort_reason() const;
 
  private:
+  struct Header {
+    AbortNotice notice;
+    std::atomic<bool> counts_no_more;
+  };
+
   PeerBoard(SharedMemory memory, int size, FutexScope scope);
+  static std::size_t bytes_for(int size);
   BoardSlot& slot(int rank) const noexcept;
-  AbortNotice& notice() const noexcept;
+  Header& header() const noexcept;
+  bool counts() const noexcept { return !header().counts_no_more.load(); }
   bool has_died(int peer);
 
   SharedMemory memory_;

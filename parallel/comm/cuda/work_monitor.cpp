@@ -24,7 +24,7 @@ constexpr auto kPeerLook = std::chrono::milliseconds(50);
 WorkMonitor::WorkMonitor(MonitorOptions options) : options_(std::move(options)) {}
 
 WorkMonitor::~WorkMonitor() {
-  for (const auto* marks : {&free_marks_, &retained_marks_}) {
+  for (const auto* marks : {&free_marks_, &recorded_marks_}) {
     for (const WorkMarks& m : *marks) {
       for (const cudaEvent_t event : {m.begin, m.arrived, m.end, m.join}) {
         if (event != nullptr) static_cast<void>(cudaEventDestroy(event));
@@ -78,16 +78,17 @@ void WorkMonitor::give_back(const WorkMarks& marks) noexcept {
   free_marks_.push_back(marks);
 }
 
-cudaEvent_t WorkMonitor::make_join_event() {
-  const cuda::CurrentDevice current(options_.ordinal);
-  cudaEvent_t event = nullptr;
-  cuda::check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreate");
-  return event;
-}
-
-void WorkMonitor::retain(const WorkMarks& marks) {
-  const std::lock_guard lock(events_mutex_);
-  retained_marks_.push_back(marks);
+WorkMarks WorkMonitor::recorded_marks(unsigned long long recording) {
+  if (recording != recording_) recorded_works_ = 0;
+  recording_ = recording;
+  const std::size_t place = recorded_works_++;
+  if (place == recorded_marks_.size()) {
+    WorkMarks marks = take_marks();
+    const cuda::CurrentDevice current(options_.ordinal);
+    cuda::check(cudaEventCreateWithFlags(&marks.join, cudaEventDisableTiming), "cudaEventCreate");
+    recorded_marks_.push_back(marks);
+  }
+  return recorded_marks_[place];
 }
 
 void WorkMonitor::watch(const std::shared_ptr<CudaWork>& work) {

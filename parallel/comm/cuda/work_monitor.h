@@ -59,11 +59,10 @@ class WorkMonitor : public std::enable_shared_from_this<WorkMonitor> {
   void stop() noexcept;
 
   std::shared_ptr<CudaWork> make_work(const Operation& operation, std::uint64_t number);
-  // Events for a work; they come back unless a recording uses them, which keeps them for good.
   WorkMarks take_marks();
   void give_back(const WorkMarks& marks) noexcept;
-  cudaEvent_t make_join_event();
-  void retain(const WorkMarks& marks);
+  // Events of the recording's next work. They are kept for good: the recording uses them.
+  WorkMarks recorded_marks(unsigned long long recording);
   // The works were queued in this order on one stream.
   void watch(const std::shared_ptr<CudaWork>& work);
 
@@ -102,7 +101,9 @@ class WorkMonitor : public std::enable_shared_from_this<WorkMonitor> {
 
   std::mutex events_mutex_;
   std::vector<WorkMarks> free_marks_;
-  std::vector<WorkMarks> retained_marks_;
+  std::vector<WorkMarks> recorded_marks_;  // by place in a recording
+  unsigned long long recording_ = 0;       // the latest, and how many works it has
+  std::size_t recorded_works_ = 0;
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable wake_, changed_;
