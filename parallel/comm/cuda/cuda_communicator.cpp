@@ -96,6 +96,11 @@ std::uint64_t CudaCommunicator::count(const Operation& operation) {
   }
 }
 
+void CudaCommunicator::group_start() {
+  stop_if_aborted();
+  ++group_depth_;
+}
+
 void CudaCommunicator::group_end() {
   ensure(group_depth_ > 0, "group_end without group_start");
   if (--group_depth_ > 0 || group_.empty()) return;

@@ -33,7 +33,9 @@ class CudaCommunicator : public OperationCommunicator, protected MonitoredBacken
   CudaCommunicator& operator=(const CudaCommunicator&) = delete;
 
   double timeout_s() const noexcept override { return options_.timeout_s; }
-  void group_start() override { ++group_depth_; }
+  // Throws CommError after an abort, as calls do: an empty group before a replay, which calls
+  // nothing, asks whether the communicator still works.
+  void group_start() override;
   void group_end() override;
   void abort(const std::string& reason) noexcept override { monitor_->request_abort(reason); }
 

@@ -208,14 +208,17 @@ void CudaRingCommunicator::launch_messages(std::span<const Call> calls) {
   execute(calls);
 }
 
-void CudaRingCommunicator::fork_lanes(int lanes) {
-  if (lanes == 1) return;
+// A CUDA graph may put branches one behind the other in an order of its own, which on another rank
+// may be another one; they would wait for each other. So a recording gets one chain.
+void CudaRingCommunicator::fork_lanes() {
+  uses_side_ = plan_.lanes() > 1 && !is_recording(stream());
+  if (!uses_side_) return;
   cuda::check(cudaEventRecord(lane_event_, stream()), "cudaEventRecord");
   cuda::check(cudaStreamWaitEvent(side_, lane_event_, cudaEventWaitDefault), "cudaStreamWaitEvent");
 }
 
-void CudaRingCommunicator::join_lanes(int lanes) {
-  if (lanes == 1) return;
+void CudaRingCommunicator::join_lanes() {
+  if (!uses_side_) return;
   cuda::check(cudaEventRecord(lane_event_, side_), "cudaEventRecord");
   cuda::check(cudaStreamWaitEvent(stream(), lane_event_, cudaEventWaitDefault),
               "cudaStreamWaitEvent");
@@ -224,7 +227,7 @@ void CudaRingCommunicator::join_lanes(int lanes) {
 void CudaRingCommunicator::execute(std::span<const Call> calls) {
   first_call_ = calls.data();
   lane_ = 0;
-  fork_lanes(plan_.lanes());
+  fork_lanes();
   bool has_arrived = calls.front().operation.is_message();
   for (const RingStep& step : plan_.steps()) {
     const bool signals = step.action == RingAction::signal || step.action == RingAction::await;
@@ -235,7 +238,7 @@ void CudaRingCommunicator::execute(std::span<const Call> calls) {
       queue_signals();
     }
     if (waited && !has_waits_ && !has_arrived) {
-      calls.front().work->arrived(lane_ == 0 ? stream() : side_);
+      calls.front().work->arrived(lane_stream());
       has_arrived = true;
     }
     lane_ = step.lane;
@@ -243,18 +246,18 @@ void CudaRingCommunicator::execute(std::span<const Call> calls) {
   }
   queue_pulls();
   queue_signals();
-  join_lanes(plan_.lanes());
+  join_lanes();
 }
 
 void CudaRingCommunicator::queue_signals() {
   if (!has_signals_ && !has_waits_) return;
   has_signals_ = has_waits_ = false;
-  signals_->flush(lane_ == 0 ? stream() : side_, first_call_->operation);
+  signals_->flush(lane_stream(), first_call_->operation);
 }
 
 void CudaRingCommunicator::queue_pulls() {
   if (pulls_.count == 0) return;
-  const cudaError_t status = launch_pulls(pulls_, lane_ == 0 ? stream() : side_);
+  const cudaError_t status = launch_pulls(pulls_, lane_stream());
   pulls_.count = 0;
   cuda::check(status, "the ring's pulls");
 }
@@ -264,7 +267,7 @@ void CudaRingCommunicator::execute_step(const RingStep& step, const Operation& o
     case RingAction::copy:
       return cuda::check(cudaMemcpyAsync(address(step, step.target, step.target_call),
                                          address(step, step.source, step.call), step.bytes,
-                                         cudaMemcpyDeviceToDevice, lane_ == 0 ? stream() : side_),
+                                         cudaMemcpyDeviceToDevice, lane_stream()),
                          "a copy of the ring");
     case RingAction::signal:
       signals_->signal(step.set, step.peer, offer(step));
@@ -302,7 +305,7 @@ void CudaRingCommunicator::reduce(const RingStep& step, const Operation& operati
                                 .count = step.bytes / size_of(type),
                                 .type = type,
                                 .op = operation.op};
-  cuda::check(launch_reduction(reduction, lane_ == 0 ? stream() : side_), "the ring's reduction");
+  cuda::check(launch_reduction(reduction, lane_stream()), "the ring's reduction");
 }
 
 void CudaRingCommunicator::register_buffer(const Buffer& buffer) {

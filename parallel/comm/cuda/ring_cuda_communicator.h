@@ -58,8 +58,9 @@ class CudaRingCommunicator final : public CudaCommunicator {
   void execute_step(const RingStep& step, const Operation& operation);
   void add_pull(const RingStep& step);
   void reduce(const RingStep& step, const Operation& operation);
-  void fork_lanes(int lanes);
-  void join_lanes(int lanes);
+  void fork_lanes();
+  void join_lanes();
+  cudaStream_t lane_stream() const noexcept { return lane_ != 0 && uses_side_ ? side_ : stream(); }
 
   bool between_threads() const noexcept { return meeting_.events != nullptr; }
   std::size_t stage_offset(const RingStep& step) const;
@@ -88,6 +89,7 @@ class CudaRingCommunicator final : public CudaCommunicator {
   RingPulls pulls_;
   // Of the call that execute() is at.
   int lane_ = 0;
+  bool uses_side_ = false;
   const Call* first_call_ = nullptr;
   bool has_signals_ = false, has_waits_ = false;
 };

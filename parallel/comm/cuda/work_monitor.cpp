@@ -295,6 +295,7 @@ void WorkMonitor::look_at_recorded() {
   std::vector<std::shared_ptr<CudaWork>> works;
   {
     const std::lock_guard lock(mutex_);
+    std::erase_if(recorded_, [](const auto& recorded) { return recorded.expired(); });
     for (const auto& recorded : recorded_) {
       if (auto work = recorded.lock()) works.push_back(std::move(work));
     }
