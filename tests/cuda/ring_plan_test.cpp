@@ -37,9 +37,11 @@ std::vector<std::int32_t> filled(int rank, int task) {
 }
 
 std::int32_t reduced(int size, std::size_t index, int task) {
-  std::int32_t sum = 0;
-  for (int rank = 0; rank < size; ++rank) sum = sum * 3 + value(rank, index, task);
-  return sum;
+  std::uint32_t sum = 0;  // wraps, as the simulation's
+  for (int rank = 0; rank < size; ++rank) {
+    sum = sum * 3 + static_cast<std::uint32_t>(value(rank, index, task));
+  }
+  return static_cast<std::int32_t>(sum);
 }
 
 // The addresses only tell whether operations are in place; nothing is read there.

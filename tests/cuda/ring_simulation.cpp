@@ -200,7 +200,7 @@ void RingSimulation::reduce(int rank, const Task& task, const RingStep& step) {
   const int by = thread(rank, step.lane);
   const Place target = place(rank, task, step, step.target, true);
   for (std::size_t i = 0; i < step.bytes / kCellBytes; ++i) {
-    std::int32_t sum = 0;
+    std::uint32_t sum = 0;  // wraps
     for (int peer = 0; peer < size_; ++peer) {
       Place source = place(rank, task, step, step.source, false);
       if (peer != rank) {
@@ -212,9 +212,9 @@ void RingSimulation::reduce(int rank, const Task& task, const RingStep& step) {
       Cell& cell = source.memory->at(source.cell + i);
       read(by, cell);
       // Not commutative: the order of ranks shows.
-      sum = sum * 3 + cell.value;
+      sum = sum * 3 + static_cast<std::uint32_t>(cell.value);
     }
-    write(by, target.memory->at(target.cell + i), sum);
+    write(by, target.memory->at(target.cell + i), static_cast<std::int32_t>(sum));
   }
 }
 
