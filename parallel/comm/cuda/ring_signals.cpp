@@ -71,15 +71,21 @@ class FlagSignals final : public RingSignals {
       : control_(std::move(control)), rank_(rank) {}
 
   void signal(int set, int peer, std::uint64_t offer) override {
-    if (offer != 0) operations_.write64(control_->device_offer(set, rank_, peer), offer);
-    operations_.write32(control_->device_flag(set, rank_, peer), 1);
+    if (offer != 0) raised_.write64(control_->device_offer(set, rank_, peer), offer);
+    raised_.write32(control_->device_flag(set, rank_, peer), 1);
   }
-  void await(int set, int peer) override {
-    const std::uint64_t flag = control_->device_flag(set, peer, rank_);
-    operations_.wait32(flag, 1);
-    operations_.write32(flag, 0);
+  void await(int set, int peer) override { awaited_.push_back({set, peer}); }
+
+  // Two batches, so that what peers wait for does not depend on how a batch with waits is executed;
+  // and all flags are up before the first is taken down. NCCL's copy-engine collectives do the
+  // same.
+  void flush(cudaStream_t stream, const Operation&) override {
+    raised_.queue(stream);
+    for (const Awaited& wait : awaited_) taken_.wait32(flag(wait), 1);
+    for (const Awaited& wait : awaited_) taken_.write32(flag(wait), 0);
+    awaited_.clear();
+    taken_.queue(stream);
   }
-  void flush(cudaStream_t stream, const Operation&) override { operations_.queue(stream); }
 
   // The streams take down what is raised, and wait again: so the watchdog comes again.
   void release() noexcept override {
@@ -91,9 +97,14 @@ class FlagSignals final : public RingSignals {
   }
 
  private:
+  std::uint64_t flag(const Awaited& wait) const {
+    return control_->device_flag(wait.set, wait.peer, rank_);
+  }
+
   const std::shared_ptr<RingControl> control_;
   const int rank_;
-  StreamMemoryOperations operations_;
+  StreamMemoryOperations raised_, taken_;
+  std::vector<Awaited> awaited_;
 };
 
 class EventSignals final : public RingSignals {
