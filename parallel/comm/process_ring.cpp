@@ -3,30 +3,12 @@
 //
 // How processes of one host meet: rank 0 makes the control block and publishes its handle in the
 // store, beside a mark of its host and PID namespace; the others open it.
-#include <unistd.h>
-
-#include <array>
-#include <fstream>
-
 #include "kernels/runtime/error.h"
+#include "parallel/comm/host_mark.h"
 #include "parallel/comm/ring.h"
 #include "parallel/comm/ring_communicator.h"
 
 namespace ddpbench::comm {
-
-namespace {
-
-// Equal for processes that can reach each other through /proc/<pid>/fd.
-std::string host_mark() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string boot;
-  file >> boot;
-  std::array<char, 64> space{};
-  const ssize_t length = ::readlink("/proc/self/ns/pid", space.data(), space.size() - 1);
-  return boot + " " + std::string(space.data(), length > 0 ? static_cast<std::size_t>(length) : 0);
-}
-
-}  // namespace
 
 std::unique_ptr<Communicator> make_ring(Store& store, int rank, int size,
                                         const RingOptions& options) {

@@ -30,63 +30,12 @@ HandleText to_text(const std::string& handle) {
 
 RingCommunicator::RingCommunicator(std::shared_ptr<ControlBlock> block, int rank,
                                    const RingOptions& options)
-    : rank_(rank),
-      size_(block->size()),
+    : OperationCommunicator(rank, block->size()),
       queue_(std::make_shared<WorkQueue>(std::move(block), rank, options)) {}
 
 RingCommunicator::~RingCommunicator() { queue_->shut_down(); }
 
 double RingCommunicator::timeout_s() const noexcept { return queue_->timeout_s(); }
-
-Work RingCommunicator::all_reduce(Elements data, ReduceOp op, CallOptions options) {
-  return issue({OperationKind::all_reduce, op, 0, data, data}, options);
-}
-
-Work RingCommunicator::reduce(Elements data, ReduceOp op, int root, CallOptions options) {
-  check_rank(root, "root of reduce");
-  return issue({OperationKind::reduce, op, root, data, data}, options);
-}
-
-Work RingCommunicator::broadcast(Elements data, int root, CallOptions options) {
-  check_rank(root, "root of broadcast");
-  return issue({OperationKind::broadcast, ReduceOp::sum, root, data, data}, options);
-}
-
-Work RingCommunicator::all_gather(Elements in, Elements out, CallOptions options) {
-  check_parts(out, in, "all_gather");
-  return issue({OperationKind::all_gather, ReduceOp::sum, 0, in, out}, options);
-}
-
-Work RingCommunicator::reduce_scatter(Elements in, Elements out, ReduceOp op, CallOptions options) {
-  check_parts(in, out, "reduce_scatter");
-  return issue({OperationKind::reduce_scatter, op, 0, in, out}, options);
-}
-
-Work RingCommunicator::scatter(Elements in, Elements out, int root, CallOptions options) {
-  check_rank(root, "root of scatter");
-  if (rank_ == root) check_parts(in, out, "scatter");
-  return issue({OperationKind::scatter, ReduceOp::sum, root, in, out}, options);
-}
-
-Work RingCommunicator::gather(Elements in, Elements out, int root, CallOptions options) {
-  check_rank(root, "root of gather");
-  if (rank_ == root) check_parts(out, in, "gather");
-  return issue({OperationKind::gather, ReduceOp::sum, root, in, out}, options);
-}
-
-Work RingCommunicator::send(Elements data, int peer, CallOptions options) {
-  check_rank(peer, "receiver");
-  return issue({OperationKind::send, ReduceOp::sum, peer, data, {}}, options);
-}
-
-Work RingCommunicator::recv(Elements data, int peer, CallOptions options) {
-  check_rank(peer, "sender");
-  return issue({OperationKind::recv, ReduceOp::sum, peer, {}, data}, options);
-}
-
-Work RingCommunicator::barrier(CallOptions options) {
-  return issue({OperationKind::barrier, ReduceOp::sum, 0, {}, {}}, options);
-}
 
 Work RingCommunicator::issue(const Operation& operation, const CallOptions& options) {
   // A CPU stream runs inline: what is queued there now is done.
@@ -95,21 +44,10 @@ Work RingCommunicator::issue(const Operation& operation, const CallOptions& opti
   return Work(queue_->issue(operation, options.start));
 }
 
-void RingCommunicator::check_rank(int rank, const char* what) const {
-  ensure(rank >= 0 && rank < size_, "{} is rank {} of {}", what, rank, size_);
-}
-
-void RingCommunicator::check_parts(const Elements& whole, const Elements& part,
-                                   const char* what) const {
-  ensure(whole.type == part.type && whole.count == static_cast<std::size_t>(size_) * part.count,
-         "{} over {} ranks: {} {} are no {} parts of {} {}", what, size_, whole.count,
-         to_string(whole.type), size_, part.count, to_string(part.type));
-}
-
 template <typename T>
 std::vector<T> RingCommunicator::exchange(const T& own) {
   T mine = own;
-  std::vector<T> all(static_cast<std::size_t>(size_));
+  std::vector<T> all(static_cast<std::size_t>(size()));
   all_gather({&mine, sizeof(T), DataType::uint8},
              {all.data(), sizeof(T) * all.size(), DataType::uint8},
              {.after = nullptr, .start = Start::deferred})
@@ -138,13 +76,13 @@ std::unique_ptr<Communicator> RingCommunicator::split(int color, int key) {
     int color, key, rank;
   };
   const int number = splits_++;
-  std::vector<Choice> members = exchange(Choice{color, key, rank_});
+  std::vector<Choice> members = exchange(Choice{color, key, rank()});
   std::erase_if(members, [&](const Choice& c) { return c.color != color; });
   std::sort(members.begin(), members.end(), [](const Choice& a, const Choice& b) {
     return std::tie(a.key, a.rank) < std::tie(b.key, b.rank);
   });
   const auto own = std::find_if(members.begin(), members.end(),
-                                [&](const Choice& c) { return c.rank == rank_; });
+                                [&](const Choice& c) { return c.rank == rank(); });
   const int leader = members.front().rank;
   RingOptions options = queue_->options();
   options.name = fmt::format("{}/split{}.{}", options.name, number, color);
@@ -154,13 +92,13 @@ std::unique_ptr<Communicator> RingCommunicator::split(int color, int key) {
   // handle; both must stay until all have taken it.
   std::shared_ptr<ControlBlock> block;
   std::string token;
-  if (leader == rank_ && color >= 0) {
+  if (leader == rank() && color >= 0) {
     block = ControlBlock::create(options.name, static_cast<int>(members.size()), scope);
     token = scope == FutexScope::host ? block->handle()
                                       : std::to_string(reinterpret_cast<std::uintptr_t>(&block));
   }
   const HandleText offered = exchange(to_text(token))[static_cast<std::size_t>(leader)];
-  if (leader != rank_ && color >= 0) {
+  if (leader != rank() && color >= 0) {
     block = scope == FutexScope::host
                 ? ControlBlock::open(offered.data(), static_cast<int>(members.size()))
                 : *reinterpret_cast<std::shared_ptr<ControlBlock>*>(

@@ -66,7 +66,9 @@ std::string read_all(int fd) {
   return text;
 }
 
-Outcome run_processes(int size, const RankFunction& function, const RingOptions& options) {
+}  // namespace
+
+Outcome run_processes(int size, const std::function<void(Store&, int rank)>& function) {
   TcpStoreOptions store_options;
   store_options.secret = "test";
   int ports[2];
@@ -82,10 +84,7 @@ Outcome run_processes(int size, const RankFunction& function, const RingOptions&
       ::close(ends[0]);
       TcpStoreOptions connect = store_options;
       if (::read(ports[0], &connect.port, sizeof(int)) != sizeof(int)) ::_exit(2);
-      run_child(connect, ends[1], [&](Store& store) {
-        const auto communicator = make_ring(store, rank, size, options);
-        function(*communicator);
-      });
+      run_child(connect, ends[1], [&](Store& store) { function(store, rank); });
     }
     ::close(ends[1]);
     children.push_back(child);
@@ -110,6 +109,8 @@ Outcome run_processes(int size, const RankFunction& function, const RingOptions&
   ::close(ports[1]);
   return outcome;
 }
+
+namespace {
 
 class SharedAllocation : public Allocation {
  public:
@@ -138,8 +139,11 @@ RingOptions test_options() {
 
 Outcome run_ranks(RankKind kind, int size, const RankFunction& function,
                   const RingOptions& options) {
-  return kind == RankKind::threads ? run_threads(size, function, options)
-                                   : run_processes(size, function, options);
+  if (kind == RankKind::threads) return run_threads(size, function, options);
+  return run_processes(size, [&](Store& store, int rank) {
+    const auto communicator = make_ring(store, rank, size, options);
+    function(*communicator);
+  });
 }
 
 void check(bool condition, const std::string& message) {

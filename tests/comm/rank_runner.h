@@ -34,6 +34,9 @@ RingOptions test_options();
 Outcome run_ranks(RankKind kind, int size, const RankFunction& function,
                   const RingOptions& options = test_options());
 
+// Any function on `size` forked processes that share a store.
+Outcome run_processes(int size, const std::function<void(Store&, int rank)>& function);
+
 // Throws std::runtime_error, which the outcome shows.
 void check(bool condition, const std::string& message);
 

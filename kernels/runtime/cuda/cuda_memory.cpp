@@ -11,6 +11,7 @@
 
 #include "kernels/runtime/cuda/cuda_error.h"
 #include "kernels/runtime/cuda/current_device.h"
+#include "kernels/runtime/cuda/driver_function.h"
 
 namespace ddpbench::cuda {
 namespace {
@@ -20,26 +21,6 @@ constexpr std::size_t kAlignmentBytes = 256;  // what cudaMalloc promises (CUDA 
 std::size_t rounded(std::size_t bytes) {
   return std::max((bytes + kAlignmentBytes - 1) / kAlignmentBytes, std::size_t{1}) *
          kAlignmentBytes;
-}
-
-// The driver's function, by way of the runtime: nothing here links the driver, which a machine
-// without a GPU has not.
-template <typename Function>
-Function driver_function(const char* name) {
-  void* function = nullptr;
-  cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
-#if CUDART_VERSION >= 13000
-  constexpr unsigned kOldestVersion = 12000;
-  check(
-      cudaGetDriverEntryPointByVersion(name, &function, kOldestVersion, cudaEnableDefault, &result),
-      name);
-#else
-  check(cudaGetDriverEntryPoint(name, &function, cudaEnableDefault, &result), name);
-#endif
-  if (result != cudaDriverEntryPointSuccess) {
-    throw DeviceError(fmt::format("the CUDA driver has no {}", name));
-  }
-  return reinterpret_cast<Function>(function);
 }
 
 // cudaMalloc may hand out parts of a larger block, and IPC exports whole blocks.

@@ -1,0 +1,179 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// See cuda_communicator.h.
+#include "parallel/comm/cuda/cuda_communicator.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "kernels/runtime/cuda/cuda_error.h"
+#include "kernels/runtime/cuda/cuda_stream.h"
+#include "kernels/runtime/cuda/current_device.h"
+
+namespace ddpbench::comm {
+
+CudaCommunicator::CudaCommunicator(Device& device, int rank, int size,
+                                   std::shared_ptr<PeerBoard> board, const CudaCommOptions& options)
+    : OperationCommunicator(rank, size),
+      device_(device),
+      ordinal_(cuda::native_device(device).ordinal()),
+      options_(options),
+      board_(std::move(board)),
+      monitor_(
+          std::make_shared<WorkMonitor>(MonitorOptions{.rank = rank,
+                                                       .size = size,
+                                                       .timeout_s = options.timeout_s,
+                                                       .ordinal = ordinal_,
+                                                       .clock = cuda::native_device(device).clock(),
+                                                       .board = board_,
+                                                       .progress = options.progress})) {
+  const cuda::CurrentDevice current(ordinal_);
+  stream_ = make_priority_stream();
+  cuda::check(cudaEventCreateWithFlags(&fork_, cudaEventDisableTiming), "cudaEventCreate");
+}
+
+CudaCommunicator::~CudaCommunicator() {
+  static_cast<void>(cudaEventDestroy(fork_));
+  static_cast<void>(cudaStreamDestroy(stream_));
+}
+
+void CudaCommunicator::stop_watching() noexcept {
+  monitor_->stop();
+  if (board_) board_->leave(rank());
+}
+
+cudaStream_t CudaCommunicator::make_priority_stream() const {
+  int lowest = 0, highest = 0;
+  cuda::check(cudaDeviceGetStreamPriorityRange(&lowest, &highest),
+              "cudaDeviceGetStreamPriorityRange");
+  cudaStream_t made = nullptr;
+  cuda::check(cudaStreamCreateWithPriority(&made, cudaStreamNonBlocking, highest),
+              "cudaStreamCreate");
+  return made;
+}
+
+void CudaCommunicator::fork_from(Stream& after) {
+  cuda::check(cudaEventRecord(fork_, cuda::native_stream(after)), "cudaEventRecord");
+  cuda::check(cudaStreamWaitEvent(stream_, fork_, cudaEventWaitDefault), "cudaStreamWaitEvent");
+}
+
+// The watchdog would see it, too, but a caller who aborts and calls again shall not be faster.
+void CudaCommunicator::stop_if_aborted() {
+  monitor_->throw_if_failed();
+  if (board_ && board_->aborted()) {
+    monitor_->fail(
+        std::make_exception_ptr(CommError(monitor_->prefix(nullptr) + board_->abort_reason())));
+    monitor_->throw_if_failed();
+  }
+}
+
+Work CudaCommunicator::issue(const Operation& operation, const CallOptions& options) {
+  const cuda::CurrentDevice current(ordinal_);
+  stop_if_aborted();
+  if (options.after != nullptr) fork_from(*options.after);
+  std::uint64_t number = 0;
+  if (board_ && is_recording(stream_)) {
+    board_->stop_counting();
+  } else if (board_ && !operation.is_message()) {
+    number = count(operation);
+  }
+  const Call call{operation, monitor_->make_work(operation, number)};
+  if (group_depth_ > 0) {
+    group_.push_back(call);
+  } else {
+    run({&call, 1});
+  }
+  return Work(call.work);
+}
+
+std::uint64_t CudaCommunicator::count(const Operation& operation) {
+  try {
+    return board_->issue(rank(), operation);
+  } catch (const CommError&) {
+    monitor_->fail(std::current_exception());
+    throw;
+  }
+}
+
+void CudaCommunicator::group_start() {
+  stop_if_aborted();
+  ++group_depth_;
+}
+
+void CudaCommunicator::group_end() {
+  ensure(group_depth_ > 0, "group_end without group_start");
+  if (--group_depth_ > 0 || group_.empty()) return;
+  const cuda::CurrentDevice current(ordinal_);
+  try {
+    stop_if_aborted();
+    run(group_);
+  } catch (...) {
+    for (const Call& call : group_) call.work->fail(std::current_exception());
+    group_.clear();
+    throw;
+  }
+  group_.clear();
+}
+
+void CudaCommunicator::run(std::span<const Call> calls) {
+  try {
+    for (const Call& call : calls) call.work->begin(stream_);
+    launch(calls);
+    for (const Call& call : calls) call.work->end(stream_);
+  } catch (const Error&) {
+    // What was queued so far may wait for what was not: this rank is of no use to the others.
+    monitor_->fail(std::current_exception());
+    throw;
+  }
+  for (const Call& call : calls) monitor_->watch(call.work);
+}
+
+CudaCommunicator::Part CudaCommunicator::split_board(int color, int key) {
+  struct Choice {
+    int color, key, rank;
+  };
+  Part part{.options = options_};
+  part.options.name = fmt::format("{}/split{}.{}", options_.name, splits_++, color);
+  std::vector<Choice> choices;
+  for (const std::string& text :
+       board_->exchange(rank(), fmt::format("{} {}", color, key), timeout_s())) {
+    const std::size_t space = text.find(' ');
+    choices.push_back({std::stoi(text.substr(0, space)), std::stoi(text.substr(space + 1)),
+                       static_cast<int>(choices.size())});
+  }
+  std::erase_if(choices, [&](const Choice& c) { return c.color != color; });
+  std::sort(choices.begin(), choices.end(), [](const Choice& a, const Choice& b) {
+    return std::tie(a.key, a.rank) < std::tie(b.key, b.rank);
+  });
+  const int leader = choices.front().rank;
+  const bool leads = leader == rank() && color >= 0;
+  // Threads get a pointer to the leader's owner, processes a handle; both last until all took it.
+  std::string token;
+  const auto members = static_cast<int>(choices.size());
+  if (leads) {
+    part.board = PeerBoard::create(part.options.name, members, board_->scope());
+    token = board_->scope() == FutexScope::host
+                ? part.board->handle()
+                : std::to_string(reinterpret_cast<std::uintptr_t>(&part.board));
+  }
+  const std::string offered =
+      board_->exchange(rank(), token, timeout_s())[static_cast<std::size_t>(leader)];
+  if (color >= 0) {
+    if (!leads) {
+      part.board = board_->scope() == FutexScope::host
+                       ? PeerBoard::open(offered, members)
+                       : *reinterpret_cast<std::shared_ptr<PeerBoard>*>(
+                             static_cast<std::uintptr_t>(std::stoull(offered)));
+    }
+    for (const Choice& choice : choices) {
+      if (choice.rank == rank()) part.rank = static_cast<int>(part.members.size());
+      part.members.push_back(choice.rank);
+    }
+    part.board->attach(part.rank);
+  }
+  board_->exchange(rank(), "", timeout_s());
+  return part;
+}
+
+}  // namespace ddpbench::comm

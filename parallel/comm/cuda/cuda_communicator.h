@@ -1,0 +1,98 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the communicators of CUDA devices have in common: a communication stream, its order with the
+// caller's streams, groups, and works whose events a watchdog looks at.
+//
+// A call makes the communication stream wait for what the caller's stream holds, and returns. When
+// the caller's stream records a CUDA graph, the communication stream joins the recording so, and
+// leaves it when somebody waits for the work. Start::deferred is Start::now.
+//
+// Messages whose ranks wait for each other in a circle (all send first) need a group, as with NCCL.
+// The works of a group are done together.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/runtime/cuda/native_device.h"
+#include "parallel/comm/cuda/work_monitor.h"
+#include "parallel/comm/cuda_comm.h"
+#include "parallel/comm/operation_communicator.h"
+
+namespace ddpbench::comm {
+
+class CudaCommunicator : public OperationCommunicator, protected MonitoredBackend {
+ public:
+  ~CudaCommunicator() override;
+  CudaCommunicator(const CudaCommunicator&) = delete;
+  CudaCommunicator& operator=(const CudaCommunicator&) = delete;
+
+  double timeout_s() const noexcept override { return options_.timeout_s; }
+  // Throws CommError after an abort, as calls do: an empty group before a replay, which calls
+  // nothing, asks whether the communicator still works.
+  void group_start() override;
+  void group_end() override;
+  void abort(const std::string& reason) noexcept override { monitor_->request_abort(reason); }
+
+ protected:
+  struct Call {
+    Operation operation;
+    std::shared_ptr<CudaWork> work;
+  };
+
+  // `board` is null when the ranks are on several machines.
+  CudaCommunicator(Device& device, int rank, int size, std::shared_ptr<PeerBoard> board,
+                   const CudaCommOptions& options);
+
+  // Queues the operations of one call or group on stream(). The device is current.
+  virtual void launch(std::span<const Call> calls) = 0;
+
+  // The most derived class calls these last in its constructor and first in its destructor.
+  void start_watching() { monitor_->start(*this); }
+  void stop_watching() noexcept;
+
+  Device& device() const noexcept { return device_; }
+  int ordinal() const noexcept { return ordinal_; }
+  cudaStream_t stream() const noexcept { return stream_; }
+  const CudaCommOptions& options() const noexcept { return options_; }
+  const std::shared_ptr<PeerBoard>& board() const noexcept { return board_; }
+  WorkMonitor& monitor() const noexcept { return *monitor_; }
+  // A stream of the kind that communication has: above the compute streams', so that short kernels
+  // of ours do not queue behind long ones, and so that a waiting one never blocks theirs.
+  cudaStream_t make_priority_stream() const;
+
+  // The part of split() that hosts do: this rank's place in the new communicator.
+  struct Part {
+    std::vector<int> members;  // ranks of this communicator; empty for a negative colour
+    int rank = 0;
+    CudaCommOptions options;
+    std::shared_ptr<PeerBoard> board;  // of the new communicator
+  };
+  Part split_board(int color, int key);
+
+ private:
+  Work issue(const Operation& operation, const CallOptions& options) override;
+  void run(std::span<const Call> calls);
+  void fork_from(Stream& after);
+  std::uint64_t count(const Operation& operation);  // on the board
+  void stop_if_aborted();
+
+  Device& device_;
+  const int ordinal_;
+  const CudaCommOptions options_;
+  const std::shared_ptr<PeerBoard> board_;
+  std::shared_ptr<WorkMonitor> monitor_;
+  cudaStream_t stream_ = nullptr;
+  // An event that a recording has touched is of no use outside of it, until recorded again.
+  cudaEvent_t fork_ = nullptr;
+  int group_depth_ = 0;
+  std::vector<Call> group_;
+  int splits_ = 0;
+};
+
+}  // namespace ddpbench::comm

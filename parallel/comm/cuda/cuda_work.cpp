@@ -1,0 +1,155 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// See cuda_work.h.
+#include "parallel/comm/cuda/cuda_work.h"
+
+#include <thread>
+#include <utility>
+
+#include "kernels/runtime/cuda/cuda_error.h"
+#include "kernels/runtime/cuda/cuda_stream.h"
+#include "parallel/comm/cuda/work_monitor.h"
+
+namespace ddpbench::comm {
+
+namespace {
+
+// A host that waits looks often at first: most works are short.
+constexpr int kEagerLooks = 1000;
+constexpr auto kPause = std::chrono::microseconds(20);
+
+void record(cudaEvent_t event, cudaStream_t stream, bool recording) {
+  cuda::check(cudaEventRecordWithFlags(
+                  event, stream, recording ? cudaEventRecordExternal : cudaEventRecordDefault),
+              "cudaEventRecord");
+}
+
+}  // namespace
+
+unsigned long long recording_of(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  unsigned long long number = 0;
+#if CUDART_VERSION >= 13000
+  const cudaError_t result = cudaStreamGetCaptureInfo(stream, &status, &number);
+#else
+  const cudaError_t result = cudaStreamGetCaptureInfo_v2(stream, &status, &number);
+#endif
+  cuda::check(result, "cudaStreamGetCaptureInfo");
+  return status == cudaStreamCaptureStatusNone ? 0 : number;
+}
+
+CudaWork::CudaWork(std::shared_ptr<WorkMonitor> monitor, const Operation& operation,
+                   std::uint64_t number)
+    : monitor_(std::move(monitor)),
+      operation_(operation),
+      number_(number),
+      marks_(monitor_->take_marks()) {}
+
+CudaWork::~CudaWork() {
+  if (!is_recorded_) monitor_->give_back(marks_);
+}
+
+void CudaWork::begin(cudaStream_t stream) {
+  if (const unsigned long long recording = recording_of(stream)) {
+    const WorkMarks unused = std::exchange(marks_, monitor_->recorded_marks(recording));
+    is_recorded_ = true;
+    monitor_->give_back(unused);
+  }
+  record(marks_.begin, stream, is_recorded_);
+}
+
+void CudaWork::arrived(cudaStream_t stream) {
+  record(marks_.arrived, stream, is_recorded_);
+  has_arrived_ = true;
+}
+
+void CudaWork::end(cudaStream_t stream) {
+  record(marks_.end, stream, is_recorded_);
+  // After the record above, which is a piece of the recording, too, and must not dangle.
+  if (is_recorded_) cuda::check(cudaEventRecord(marks_.join, stream), "cudaEventRecord");
+  state_.store(State::issued, std::memory_order_release);
+}
+
+void CudaWork::fail(std::exception_ptr error) noexcept {
+  error_ = std::move(error);
+  state_.store(State::failed, std::memory_order_release);
+}
+
+void CudaWork::ensure_issued() const {
+  ensure(state_.load(std::memory_order_acquire) != State::open,
+         "{}: a work of an open group cannot be awaited", monitor_->prefix(&operation_));
+}
+
+void CudaWork::wait(Stream& stream) {
+  ensure_issued();
+  if (state_.load(std::memory_order_acquire) == State::failed) std::rethrow_exception(error_);
+  const cudaStream_t native = cuda::native_stream(stream);
+  const bool recording = is_recording(native);
+  // Within its own recording a work is awaited by the recording's own kind of event. Else a stream
+  // waits for what was queued last, and a recording for what is queued last when it is replayed.
+  const bool inside = is_recorded_ && recording;
+  cuda::check(
+      cudaStreamWaitEvent(native, inside ? marks_.join : marks_.end,
+                          recording && !inside ? cudaEventWaitExternal : cudaEventWaitDefault),
+      "cudaStreamWaitEvent");
+}
+
+bool CudaWork::reached(cudaEvent_t event) const {
+  const cudaError_t status = cudaEventQuery(event);
+  if (status == cudaErrorNotReady) return false;
+  if (status != cudaSuccess) {
+    throw CommError(fmt::format("{}{}: {}", monitor_->prefix(&operation_), cudaGetErrorName(status),
+                                cudaGetErrorString(status)),
+                    operation_name(&operation_));
+  }
+  return true;
+}
+
+bool CudaWork::test() {
+  ensure_issued();
+  if (is_recorded_) {
+    monitor_->throw_if_failed();
+    return reached(marks_.end);
+  }
+  const State state = state_.load(std::memory_order_acquire);
+  if (state == State::done) return true;
+  if (state == State::failed) std::rethrow_exception(error_);
+  if (!reached(marks_.end)) return false;
+  monitor_->settle(*this);
+  return true;
+}
+
+void CudaWork::synchronize(Deadline deadline) {
+  for (int looks = 0; !test(); ++looks) {
+    if (std::chrono::steady_clock::now() >= deadline) monitor_->deadline_passed(*this);
+    if (looks < kEagerLooks) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(kPause);
+    }
+  }
+}
+
+void CudaWork::synchronize() { synchronize(deadline_after(monitor_->options().timeout_s)); }
+
+WorkTimes CudaWork::times() const {
+  ensure_issued();
+  if (state_.load(std::memory_order_acquire) == State::failed) std::rethrow_exception(error_);
+  if (is_recorded_) monitor_->throw_if_failed();
+  ensure(reached(marks_.end), "times of a work that is not done");
+  cuda::CudaClock& clock = *monitor_->options().clock;
+  WorkTimes times;
+  times.start_s = clock.time_s(marks_.begin);
+  times.arrived_s = has_arrived_ ? clock.time_s(marks_.arrived) : times.start_s;
+  times.end_s = clock.time_s(marks_.end);
+  return times;
+}
+
+std::uint32_t CudaWork::changes() const { return monitor_->changes(); }
+
+void CudaWork::await_change(std::uint32_t seen, Deadline deadline) {
+  monitor_->await_change(seen, deadline);
+}
+
+}  // namespace ddpbench::comm

@@ -1,0 +1,85 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The WorkState of both CUDA backends: an operation and the events around its device work.
+//
+// Recorded into a CUDA graph, a work stands for its latest replay: times() are those of it, and
+// test() and synchronize() look at it. Works at the same place of several recordings (a step is
+// recorded once an input buffer, say) share their events and stand for the latest replay of any.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <memory>
+
+#include "parallel/comm/operation.h"
+#include "parallel/comm/work_state.h"
+
+namespace ddpbench::comm {
+
+class WorkMonitor;
+
+struct WorkMarks {
+  cudaEvent_t begin = nullptr, arrived = nullptr, end = nullptr;  // with times
+  cudaEvent_t join = nullptr;  // of recorded works: what other streams of the recording wait for
+};
+
+class CudaWork : public WorkState {
+ public:
+  // `number`: of the collective on the board; 0 for messages.
+  CudaWork(std::shared_ptr<WorkMonitor> monitor, const Operation& operation, std::uint64_t number);
+  ~CudaWork() override;
+  CudaWork(const CudaWork&) = delete;
+  CudaWork& operator=(const CudaWork&) = delete;
+
+  void wait(Stream& stream) override;
+  void synchronize(Deadline deadline) override;
+  void synchronize() override;
+  bool test() override;
+  // NCCL does not tell when the peers had come: then arrived_s is start_s, and waiting for them is
+  // part of the transfer.
+  WorkTimes times() const override;
+  const void* source() const override { return monitor_.get(); }
+  std::uint32_t changes() const override;
+  void await_change(std::uint32_t seen, Deadline deadline) override;
+
+  const Operation& operation() const noexcept { return operation_; }
+  std::uint64_t number() const noexcept { return number_; }
+
+  // By the issuing thread, around the device work on `stream`.
+  void begin(cudaStream_t stream);
+  void arrived(
+      cudaStream_t stream);  // all peers had entered where `stream` is now; may be left out
+  void end(cudaStream_t stream);
+  // It could not be queued.
+  void fail(std::exception_ptr error) noexcept;
+
+ private:
+  friend class WorkMonitor;
+  enum class State : std::uint8_t { open, issued, done, failed };
+
+  bool reached(cudaEvent_t event) const;
+  void ensure_issued() const;
+
+  const std::shared_ptr<WorkMonitor> monitor_;
+  const Operation operation_;
+  const std::uint64_t number_;
+  WorkMarks marks_;
+  bool is_recorded_ = false;
+  bool has_arrived_ = false;
+  std::exception_ptr error_;
+  std::atomic<State> state_ = State::open;
+  // Of the watchdog: since when it has seen the work run.
+  bool runs_ = false;
+  std::chrono::steady_clock::time_point runs_since_{};
+};
+
+// The number of the recording that `stream` takes part in; 0: none.
+unsigned long long recording_of(cudaStream_t stream);
+inline bool is_recording(cudaStream_t stream) { return recording_of(stream) != 0; }
+
+}  // namespace ddpbench::comm

@@ -1,0 +1,86 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// PeerBoard: what the hosts of one communicator's ranks tell each other beside the device work. Who
+// is there, how many collectives each has issued (so that a late rank is named, and a different
+// call noticed), why the communicator was aborted, and short texts such as memory handles. Shared
+// memory of one machine; it knows nothing of CUDA. Thread-safe unless said otherwise.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/runtime/shared_memory.h"
+#include "parallel/comm/control_block.h"
+#include "parallel/comm/operation.h"
+#include "parallel/comm/store.h"
+#include "parallel/comm/tcp_store_protocol.h"
+
+namespace ddpbench::comm {
+
+struct BoardSlot;
+
+class PeerBoard {
+ public:
+  // Texts of exchange() are shorter than this.
+  static constexpr std::size_t kTextBytes = 512;
+
+  // For `size` ranks that are threads of this process, or processes.
+  static std::shared_ptr<PeerBoard> create(const std::string& name, int size, FutexScope scope);
+  static std::shared_ptr<PeerBoard> open(const std::string& handle, int size);
+  // Collective over the store: rank 0 creates it. Null when the ranks are not all on one machine.
+  static std::shared_ptr<PeerBoard> meet(Store& store, const std::string& name, int rank, int size,
+                                         double timeout_s);
+
+  int size() const noexcept { return size_; }
+  FutexScope scope() const noexcept { return scope_; }
+  std::string handle() const { return memory_.handle(); }
+
+  void attach(int rank) noexcept;
+  void leave(int rank) noexcept;
+
+  // Rank `rank` calls its next collective. Returns its number, from 1. Throws CommError when a peer
+  // has called another operation under that number. By the rank's issuing thread.
+  std::uint64_t issue(int rank, const Operation& operation);
+  // Some rank records calls into a CUDA graph: from now on calls are not counted on the board,
+  // where replays do not show, and neither compared nor missed.
+  void stop_counting() noexcept;
+  // "rank 2, which did not come"; when all came, "the device, which does not progress".
+  std::string late_ranks(int rank, std::uint64_t number) const;
+  // "rank 1 (pid 17) has died"; empty while all that matter live. A rank that left matters, too,
+  // when it has not issued collective `number`. By one thread a rank.
+  std::string lost_rank(int rank, std::uint64_t number);
+
+  // A blocking all-gather of short texts, [rank]. Throws CommError, CommTimeout. By the rank's
+  // issuing thread.
+  std::vector<std::string> exchange(int rank, const std::string& text, double timeout_s);
+
+  void abort(int rank, const std::string& reason) noexcept;
+  bool aborted() const noexcept;
+  // "aborted by rank 1: ...". REQUIRES: aborted().
+  std::string abort_reason() const;
+
+ private:
+  struct Header {
+    AbortNotice notice;
+    std::atomic<bool> counts_no_more;
+  };
+
+  PeerBoard(SharedMemory memory, int size, FutexScope scope);
+  static std::size_t bytes_for(int size);
+  BoardSlot& slot(int rank) const noexcept;
+  Header& header() const noexcept;
+  bool counts() const noexcept { return !header().counts_no_more.load(); }
+  bool has_died(int peer);
+
+  SharedMemory memory_;
+  int size_;
+  FutexScope scope_;
+  std::vector<UniqueFd> processes_;  // [rank], opened when first looked at
+};
+
+}  // namespace ddpbench::comm

@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The kernels of the CUDA ring. They find a peer's memory themselves, when they run: what it
+// offered lies as one word in memory that all ranks share, because the host that queues the kernel
+// may be ahead of the peer, and a recorded kernel outlives what was offered first.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "parallel/comm/communicator.h"
+
+namespace ddpbench::comm {
+
+inline constexpr int kMaxRingRanks = 64;
+inline constexpr int kRingRegistrations = 256;
+
+// An offer: nothing, an address (between threads), or an offset into a registered buffer. The upper
+// 16 bits tell which.
+inline constexpr unsigned kOfferBits = 48;
+inline constexpr std::uint64_t kOfferNothing = 0;
+inline constexpr std::uint64_t kOfferAddress = 0xffff;
+constexpr std::uint64_t offer_of(int registration, std::uint64_t offset) {
+  return static_cast<std::uint64_t>(registration + 1) << kOfferBits | offset;
+}
+constexpr std::uint64_t offer_of_address(std::uint64_t address) {
+  return kOfferAddress << kOfferBits | address;
+}
+
+// As the device sees it.
+struct RingTable {
+  // [peer][registration]: where the peer's buffer is mapped here; 0: it is not.
+  const std::uint64_t* bases = nullptr;
+  const std::uint32_t* aborted = nullptr;  // not 0: offers are void, and kernels do nothing
+};
+
+struct RingPull {
+  const std::uint64_t* offer = nullptr;
+  int peer = 0;
+  void* target = nullptr;
+  std::size_t bytes = 0;
+};
+
+// Pulls from several peers at once.
+struct RingPulls {
+  RingTable table;
+  int count = 0;
+  RingPull pulls[kMaxRingRanks];
+};
+
+// target = the ranks' elements combined in the order of ranks, divided at the end for an average;
+// the arithmetic is that of reduce_kernels.h. `own` may be `target`.
+struct RingReduction {
+  RingTable table;
+  const std::uint64_t* offers = nullptr;  // of rank 0; the others' follow
+  int offer_stride = 0;                   // at this distance
+  int rank = 0, size = 1;
+  const void* own = nullptr;
+  void* target = nullptr;
+  std::size_t count = 0;
+  DataType type = DataType::fp32;
+  ReduceOp op = ReduceOp::sum;
+};
+
+cudaError_t launch_pulls(const RingPulls& pulls, cudaStream_t stream);
+cudaError_t launch_reduction(const RingReduction& reduction, cudaStream_t stream);
+
+}  // namespace ddpbench::comm

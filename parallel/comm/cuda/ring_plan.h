@@ -1,0 +1,141 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// RingPlan: what one rank does for an operation of the CUDA ring, as plain data. It knows nothing
+// of CUDA: tests run the plans of all ranks in one simulation, in any order that they permit.
+//
+// One family of algorithms. Ranks never write each other's memory. A rank *offers* a peer a place
+// to read from (in its registered buffer, or in its staging memory), signals that, and the peer
+// *pulls* from there, or reduces over all offers in the order of ranks. So every element is reduced
+// by one rank, in one order, and the others copy that result: all have the same bits.
+//
+//   all_reduce   offer chunk q to rank q; reduce the own chunk; offer it to all; pull the others'
+//   reduce       the same, but only the root pulls
+//   broadcast    the same, but the own chunk is pulled from the root instead of reduced
+//   all_gather, scatter, gather    offer, pull
+//   reduce_scatter                 offer, reduce
+//   barrier, and the end of all    signals without offers: nobody reads my memory any more
+//
+// Long operations go in rounds that fit into the staging memory, in turn on two lanes. A lane is a
+// stream with its own flags and staging memory: one round's copies overlap the next's reduction.
+//
+// Flags. A signal raises the flag (set, from, to), which must be down; waiting for it takes it down
+// again. So flags hold no counts, and a replayed CUDA graph finds them as it was recorded. A rank
+// raises a flag anew only after it has waited for a later signal of the same peer, which that
+// peer sent after it took the flag down. That is why a round has at least two exchanges, numbered
+// from 0 with a set of flags each, all ranks take part in each, and a message is answered.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "parallel/comm/operation.h"
+
+namespace ddpbench::comm {
+
+inline constexpr int kRingLanes = 2;
+inline constexpr int kRingPhases = 3;
+// Sets of flags: those of the lanes' phases, then those of messages.
+inline constexpr int kMessageSet = kRingLanes * kRingPhases;  // the sender has offered
+inline constexpr int kAnswerSet = kMessageSet + 1;            // the receiver has taken
+inline constexpr int kRingSets = kAnswerSet + 1;
+constexpr int ring_set(int lane, int phase) { return lane * kRingPhases + phase; }
+
+// Memory of this rank.
+enum class RingRegion : std::uint8_t {
+  none,
+  in,    // the operation's
+  out,   // the operation's
+  stage  // the lane's, or for messages the peer's, staging memory
+};
+
+struct RingPlace {
+  RingRegion region = RingRegion::none;
+  std::size_t offset = 0;  // bytes
+  bool operator==(const RingPlace&) const = default;
+};
+
+enum class RingAction : std::uint8_t {
+  copy,    // `bytes` from `source` to `target`, both this rank's
+  signal,  // offer `source` (none: nothing) to `peer` and raise `set`
+  await,   // wait until `peer` has raised `set`, and take it down
+  pull,    // `bytes` from what `peer` offered with `set` to `target`
+  reduce   // all ranks' offers of `set`, and this rank's `source`, in order of rank, into `target`
+};
+
+struct RingStep {
+  RingAction action = RingAction::copy;
+  int lane = 0;
+  int set = 0;
+  int peer = 0;
+  RingPlace source, target;
+  std::size_t bytes = 0;
+  // Of messages: which one of the group; a copy to oneself goes to the `out` of another.
+  std::size_t call = 0, target_call = 0;
+};
+
+struct RingShape {
+  int rank = 0, size = 1;
+  std::size_t lane_stage_bytes = 0;     // staging memory of a lane
+  std::size_t message_stage_bytes = 0;  // and of messages to one peer
+};
+
+// Whether peers can read the operation's own memory, or it must pass through staging memory.
+struct RingExposure {
+  bool in = false;
+  bool out = false;
+};
+
+// One message of a group, and whether its memory is readable.
+struct RingMessage {
+  Operation operation;
+  bool exposed = false;
+};
+
+class RingPlan {
+ public:
+  explicit RingPlan(const RingShape& shape) : shape_(shape) {}
+
+  // Replace the steps; memory is kept from plan to plan. Steps of different lanes are ordered by
+  // flags only, those of one lane as they stand here.
+  void plan_collective(const Operation& operation, RingExposure exposure);
+  // The messages of one group, which progress together: what a rank sends is offered before it
+  // waits for anybody. Messages to itself must be paired. Throws CommError.
+  void plan_messages(std::span<const RingMessage> messages);
+
+  std::span<const RingStep> steps() const noexcept { return steps_; }
+  int lanes() const noexcept { return lanes_; }  // that the steps use
+
+ private:
+  struct Range {
+    std::size_t begin = 0, bytes = 0;
+  };
+
+  void plan_shared(const Operation& operation, bool exposed);  // all_reduce, reduce, broadcast
+  void shared_round(const Operation& operation, bool exposed, const Range& round);
+  void plan_parts(const Operation& operation, RingExposure exposure);  // the others
+  void gather_round(const Operation& operation, bool exposed, const Range& round);
+  void scatter_round(const Operation& operation, bool exposed, const Range& round);
+  void pair_own_messages(std::span<const RingMessage> messages);
+  bool message_round(std::span<const RingMessage> messages, std::size_t round);
+
+  // Chunk `rank` of a round's bytes.
+  Range chunk(const Range& round, int rank, std::size_t element) const;
+  void copy(RingPlace source, RingPlace target, std::size_t bytes);
+  void pull(int peer, int phase, RingPlace target, std::size_t bytes);
+  // Signals all peers with the place that `offer` names for each, then waits for all.
+  template <typename Offer>
+  void exchange(int phase, Offer&& offer);
+  void exchange(int phase);  // without offers
+
+  const RingShape shape_;
+  int lane_ = 0;
+  int lanes_ = 1;
+  std::vector<RingStep> steps_;
+  // Scratch of plan_messages: the round in which a message begins, and how many it takes.
+  std::vector<std::size_t> first_rounds_, rounds_;
+};
+
+}  // namespace ddpbench::comm

@@ -1,0 +1,33 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A batch of writes and waits of memory words, which a stream executes in order.
+#pragma once
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace ddpbench::comm {
+
+class StreamMemoryOperations {
+ public:
+  StreamMemoryOperations();
+  void write64(std::uint64_t address, std::uint64_t value);
+  // All that the stream did before is visible to whoever sees the value.
+  void write32(std::uint64_t address, std::uint32_t value);
+  // Until the word is at least `value`.
+  void wait32(std::uint64_t address, std::uint32_t value);
+  void queue(cudaStream_t stream);  // and forgets them. Throws DeviceError.
+
+ private:
+  using Batch = CUresult (*)(CUstream, unsigned, CUstreamBatchMemOpParams*, unsigned);
+  CUstreamBatchMemOpParams& add(CUstreamBatchMemOpType type);
+
+  Batch batch_;
+  std::vector<CUstreamBatchMemOpParams> operations_;
+};
+
+}  // namespace ddpbench::comm

@@ -1,0 +1,312 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// See work_monitor.h.
+#include "parallel/comm/cuda/work_monitor.h"
+
+#include <algorithm>
+
+#include "kernels/runtime/cuda/cuda_error.h"
+#include "kernels/runtime/cuda/current_device.h"
+
+namespace ddpbench::comm {
+
+namespace {
+
+// How often the watchdog looks: while works are under way, and when only recordings could be.
+constexpr auto kBusyLook = std::chrono::microseconds(200);
+constexpr auto kIdleLook = std::chrono::milliseconds(5);
+// How often it asks the kernel whether peers live.
+constexpr auto kPeerLook = std::chrono::milliseconds(50);
+
+}  // namespace
+
+WorkMonitor::WorkMonitor(MonitorOptions options) : options_(std::move(options)) {}
+
+WorkMonitor::~WorkMonitor() {
+  for (const auto* marks : {&free_marks_, &recorded_marks_}) {
+    for (const WorkMarks& m : *marks) {
+      for (const cudaEvent_t event : {m.begin, m.arrived, m.end, m.join}) {
+        if (event != nullptr) static_cast<void>(cudaEventDestroy(event));
+      }
+    }
+  }
+}
+
+void WorkMonitor::start(MonitoredBackend& backend) {
+  backend_ = &backend;
+  thread_ = std::thread([this] { serve(); });
+}
+
+void WorkMonitor::stop() noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_all();
+  if (thread_.joinable()) thread_.join();
+  static_cast<void>(retire());
+  const std::lock_guard lock(mutex_);
+  fail_locked(std::make_exception_ptr(
+      CommError(prefix(nullptr) + "the communicator was destroyed meanwhile")));
+}
+
+std::shared_ptr<CudaWork> WorkMonitor::make_work(const Operation& operation, std::uint64_t number) {
+  return std::allocate_shared<CudaWork>(PoolAllocator<CudaWork>(pool_), shared_from_this(),
+                                        operation, number);
+}
+
+WorkMarks WorkMonitor::take_marks() {
+  {
+    const std::lock_guard lock(events_mutex_);
+    if (!free_marks_.empty()) {
+      const WorkMarks marks = free_marks_.back();
+      free_marks_.pop_back();
+      return marks;
+    }
+  }
+  const cuda::CurrentDevice current(options_.ordinal);
+  WorkMarks marks;
+  for (cudaEvent_t* const event : {&marks.begin, &marks.arrived, &marks.end}) {
+    cuda::check(cudaEventCreate(event), "cudaEventCreate");
+  }
+  return marks;
+}
+
+void WorkMonitor::give_back(const WorkMarks& marks) noexcept {
+  const std::lock_guard lock(events_mutex_);
+  free_marks_.push_back(marks);
+}
+
+WorkMarks WorkMonitor::recorded_marks(unsigned long long recording) {
+  if (recording != recording_) recorded_works_ = 0;
+  recording_ = recording;
+  const std::size_t place = recorded_works_++;
+  if (place == recorded_marks_.size()) {
+    WorkMarks marks = take_marks();
+    const cuda::CurrentDevice current(options_.ordinal);
+    cuda::check(cudaEventCreateWithFlags(&marks.join, cudaEventDisableTiming), "cudaEventCreate");
+    recorded_marks_.push_back(marks);
+  }
+  return recorded_marks_[place];
+}
+
+void WorkMonitor::watch(const std::shared_ptr<CudaWork>& work) {
+  bool wake = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (work->is_recorded_) {
+      recorded_.push_back(work);
+      wake = true;
+    } else {
+      wake = head_ == works_.size();
+      works_.push_back(work);
+    }
+  }
+  if (wake) wake_.notify_one();
+}
+
+std::string WorkMonitor::prefix(const Operation* operation) const {
+  return fmt::format("rank {} of {}: {}", options_.rank, options_.size,
+                     operation ? describe(*operation) + ": " : "");
+}
+
+void WorkMonitor::throw_if_failed() {
+  if (!failed()) return;
+  const std::lock_guard lock(mutex_);
+  std::rethrow_exception(failure_);
+}
+
+void WorkMonitor::announce() noexcept {
+  changes_.fetch_add(1, std::memory_order_acq_rel);
+  changed_.notify_all();
+}
+
+void WorkMonitor::fail_locked(std::exception_ptr error) noexcept {
+  if (!failure_) failure_ = error;
+  for (std::size_t i = head_; i < works_.size(); ++i) {
+    CudaWork& work = *works_[i];
+    if (work.state_.load(std::memory_order_acquire) != CudaWork::State::issued) continue;
+    work.error_ = failure_;
+    work.state_.store(CudaWork::State::failed, std::memory_order_release);
+  }
+  works_.clear();
+  head_ = 0;
+  failed_.store(true, std::memory_order_release);
+  announce();
+}
+
+void WorkMonitor::fail(std::exception_ptr error) noexcept {
+  if (options_.board) {
+    try {
+      std::rethrow_exception(error);
+    } catch (const std::exception& reason) {
+      options_.board->abort(options_.rank, reason.what());
+    }
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    fail_locked(std::move(error));
+  }
+  wake_.notify_all();
+}
+
+void WorkMonitor::request_abort(const std::string& reason) noexcept {
+  if (options_.board) options_.board->abort(options_.rank, reason);
+  {
+    const std::lock_guard lock(mutex_);
+    if (!abort_requested_) abort_reason_ = reason;
+    abort_requested_ = true;
+  }
+  wake_.notify_all();
+}
+
+void WorkMonitor::settle(CudaWork& work) {
+  const std::lock_guard lock(mutex_);
+  // An abort ends the device work early: then it was failed before its end could be reached.
+  if (work.state_.load(std::memory_order_acquire) == CudaWork::State::failed) {
+    std::rethrow_exception(work.error_);
+  }
+  work.state_.store(CudaWork::State::done, std::memory_order_release);
+}
+
+std::string WorkMonitor::timeout_text(const CudaWork& work) const {
+  const Operation& operation = work.operation();
+  std::string late = fmt::format("rank {}", operation.root);
+  if (!operation.is_message()) {
+    late = options_.board ? options_.board->late_ranks(options_.rank, work.number())
+                          : std::string("its peers");
+  }
+  return fmt::format("{}deadline passed while waiting for {}", prefix(&operation), late);
+}
+
+void WorkMonitor::deadline_passed(CudaWork& work) {
+  const CommTimeout timeout(timeout_text(work), operation_name(&work.operation()));
+  if (!work.operation().is_message()) fail(std::make_exception_ptr(timeout));
+  throw timeout;
+}
+
+void WorkMonitor::await_change(std::uint32_t seen, Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_until(lock, deadline, [&] { return changes() != seen; });
+}
+
+void WorkMonitor::serve() {
+  static_cast<void>(cudaSetDevice(options_.ordinal));
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    const bool busy = head_ < works_.size();
+    if (failed() && abandoned_) {
+      wake_.wait(lock, [this] { return stopping_; });
+    } else if (!busy && recorded_.empty() && !abort_requested_ && !failed()) {
+      wake_.wait(lock);
+    } else {
+      wake_.wait_for(lock, busy || failed() ? std::chrono::microseconds(kBusyLook) : kIdleLook);
+    }
+    if (stopping_) return;
+    lock.unlock();
+    look();
+    lock.lock();
+  }
+}
+
+void WorkMonitor::look() {
+  try {
+    if (!failed()) {
+      const std::shared_ptr<CudaWork> oldest = retire();
+      const std::string reason = outside_failure(oldest.get());
+      if (!reason.empty()) {
+        const Operation* const operation = oldest ? &oldest->operation() : nullptr;
+        throw CommError(prefix(operation) + reason, operation_name(operation));
+      }
+      if (oldest) look_at(*oldest);
+      look_at_recorded();
+    }
+  } catch (const Error&) {
+    fail(std::current_exception());
+  }
+  if (failed() && !abandoned_) abandoned_ = backend_->abandon();
+}
+
+std::shared_ptr<CudaWork> WorkMonitor::retire() {
+  bool finished = false;
+  std::shared_ptr<CudaWork> oldest;
+  {
+    const std::lock_guard lock(mutex_);
+    while (head_ < works_.size()) {
+      CudaWork& work = *works_[head_];
+      // An event that cannot be asked any more is not reached; the backend says why.
+      if (cudaEventQuery(work.marks_.end) != cudaSuccess) break;
+      work.state_.store(CudaWork::State::done, std::memory_order_release);
+      works_[head_++].reset();
+      finished = true;
+    }
+    if (head_ == works_.size()) {
+      works_.clear();
+      head_ = 0;
+    } else {
+      oldest = works_[head_];
+      if (head_ >= works_.size() / 2) {  // moves each work once at most, and allocates nothing
+        works_.erase(works_.begin(), works_.begin() + static_cast<std::ptrdiff_t>(head_));
+        head_ = 0;
+      }
+    }
+  }
+  if (finished) {
+    announce();
+    if (options_.progress) options_.progress();
+  }
+  return oldest;
+}
+
+std::string WorkMonitor::outside_failure(const CudaWork* oldest) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (abort_requested_) {
+      return options_.board && options_.board->aborted()
+                 ? options_.board->abort_reason()
+                 : fmt::format("aborted by rank {}: {}", options_.rank, abort_reason_);
+    }
+  }
+  if (options_.board && options_.board->aborted()) return options_.board->abort_reason();
+  std::string error = backend_->asynchronous_error();
+  const auto now = Clock::now();
+  if (error.empty() && options_.board && now - last_peer_look_ > kPeerLook) {
+    last_peer_look_ = now;
+    error = options_.board->lost_rank(options_.rank, oldest ? oldest->number() : 0);
+  }
+  return error;
+}
+
+// The deadline counts from when the operation itself runs: before, it waits for its own stream.
+void WorkMonitor::look_at(CudaWork& work) {
+  if (!work.runs_) {
+    if (!work.reached(work.marks_.begin)) return;
+    work.runs_ = true;
+    work.runs_since_ = Clock::now();
+  }
+  const std::chrono::duration<double> running = Clock::now() - work.runs_since_;
+  if (running.count() < options_.timeout_s || work.reached(work.marks_.end)) return;
+  throw CommTimeout(timeout_text(work), operation_name(&work.operation()));
+}
+
+// A recorded work is under way from when its recording was queued until its end is reached again.
+void WorkMonitor::look_at_recorded() {
+  std::vector<std::shared_ptr<CudaWork>> works;
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(recorded_, [](const auto& recorded) { return recorded.expired(); });
+    for (const auto& recorded : recorded_) {
+      if (auto work = recorded.lock()) works.push_back(std::move(work));
+    }
+  }
+  for (const auto& work : works) {
+    if (work->reached(work->marks_.end)) {
+      work->runs_ = false;
+    } else if (work->reached(work->marks_.begin)) {
+      look_at(*work);
+    }
+  }
+}
+
+}  // namespace ddpbench::comm

@@ -1,0 +1,128 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// WorkMonitor: the works of one CUDA communicator, the CUDA events that tell how far they are, and
+// the watchdog. The watchdog is a thread that looks at the events, at the backend and at the peers'
+// board, and fails all works when a deadline passes, a peer is lost or somebody aborts; so the step
+// itself never waits for anything on the host. It outlives the communicator as long as works do.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "kernels/runtime/cuda/cuda_clock.h"
+#include "parallel/comm/block_pool.h"
+#include "parallel/comm/cuda/cuda_work.h"
+#include "parallel/comm/cuda/peer_board.h"
+
+namespace ddpbench::comm {
+
+// What the watchdog needs of a backend; called on its thread, whose current device is set.
+class MonitoredBackend {
+ public:
+  virtual ~MonitoredBackend() = default;
+  // An error that came up after the calls; empty: none.
+  virtual std::string asynchronous_error() = 0;
+  // Ends what is under way on the device, so that streams that wait for it go on. Called once a
+  // look after a failure, until it returns true: nothing is left to end.
+  virtual bool abandon() noexcept = 0;
+};
+
+struct MonitorOptions {
+  int rank = 0, size = 1;
+  double timeout_s = 60;
+  int ordinal = 0;
+  std::shared_ptr<cuda::CudaClock> clock;
+  std::shared_ptr<PeerBoard> board;  // may be null
+  std::function<void()> progress;
+};
+
+class WorkMonitor : public std::enable_shared_from_this<WorkMonitor> {
+ public:
+  explicit WorkMonitor(MonitorOptions options);
+  ~WorkMonitor();
+
+  const MonitorOptions& options() const noexcept { return options_; }
+  // The communicator calls these two; `backend` is used in between only. stop() fails what is not
+  // done.
+  void start(MonitoredBackend& backend);
+  void stop() noexcept;
+
+  std::shared_ptr<CudaWork> make_work(const Operation& operation, std::uint64_t number);
+  WorkMarks take_marks();
+  void give_back(const WorkMarks& marks) noexcept;
+  // Events of the recording's next work. They are kept for good: the recording uses them.
+  WorkMarks recorded_marks(unsigned long long recording);
+  // The works were queued in this order on one stream.
+  void watch(const std::shared_ptr<CudaWork>& work);
+
+  // "rank 1 of 2: all_reduce of 16 bytes: "
+  std::string prefix(const Operation* operation) const;
+  bool failed() const noexcept { return failed_.load(std::memory_order_acquire); }
+  void throw_if_failed();
+  // Fails all works that are not done, and tells the peers.
+  void fail(std::exception_ptr error) noexcept;
+  // From any thread.
+  void request_abort(const std::string& reason) noexcept;
+  // The work's end was reached: marks it done, unless it had failed before. Throws its error then.
+  void settle(CudaWork& work);
+  // A caller's own deadline passed. Throws CommTimeout; that of a collective fails all works.
+  [[noreturn]] void deadline_passed(CudaWork& work);
+
+  std::uint32_t changes() const noexcept { return changes_.load(std::memory_order_acquire); }
+  void await_change(std::uint32_t seen, Deadline deadline);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void serve();
+  void look();
+  // Marks finished works; returns the oldest that is not, or null.
+  std::shared_ptr<CudaWork> retire();
+  void look_at(CudaWork& oldest);
+  void look_at_recorded();
+  std::string outside_failure(const CudaWork* oldest);
+  void fail_locked(std::exception_ptr error) noexcept;
+  std::string timeout_text(const CudaWork& work) const;
+  void announce() noexcept;
+
+  const MonitorOptions options_;
+  const std::shared_ptr<BlockPool> pool_ = std::make_shared<BlockPool>();
+
+  std::mutex events_mutex_;
+  std::vector<WorkMarks> free_marks_;
+  std::vector<WorkMarks> recorded_marks_;  // by place in a recording
+  unsigned long long recording_ = 0;       // the latest, and how many works it has
+  std::size_t recorded_works_ = 0;
+
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable wake_, changed_;
+  std::vector<std::shared_ptr<CudaWork>> works_;  // from head_ on
+  std::size_t head_ = 0;
+  std::vector<std::weak_ptr<CudaWork>> recorded_;
+  std::exception_ptr failure_;
+  std::string abort_reason_;
+  bool abort_requested_ = false;
+  bool stopping_ = false;
+
+  std::atomic<bool> failed_ = false;
+  std::atomic<std::uint32_t> changes_ = 0;
+
+  // Of the watchdog's thread.
+  MonitoredBackend* backend_ = nullptr;
+  bool abandoned_ = false;
+  Clock::time_point last_peer_look_{};
+  std::thread thread_;
+};
+
+}  // namespace ddpbench::comm

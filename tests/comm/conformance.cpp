@@ -1,0 +1,263 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// See conformance.h.
+#include "tests/comm/conformance.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <cstring>
+#include <vector>
+
+#include "tests/comm/rank_runner.h"
+
+namespace ddpbench::comm::testing {
+
+namespace {
+
+// Element types as tests hold them.
+template <DataType type>
+struct TypeOf;
+template <>
+struct TypeOf<DataType::fp32> {
+  using T = float;
+};
+template <>
+struct TypeOf<DataType::fp64> {
+  using T = double;
+};
+template <>
+struct TypeOf<DataType::int32> {
+  using T = std::int32_t;
+};
+template <>
+struct TypeOf<DataType::int64> {
+  using T = std::int64_t;
+};
+template <>
+struct TypeOf<DataType::uint8> {
+  using T = std::uint8_t;
+};
+
+std::int64_t value(int rank, std::size_t index, std::int64_t below) {
+  const auto i = static_cast<std::int64_t>(index);
+  return ((rank + 1) * 7 + i * 31 + i / 61 + rank * (i % 13)) % below;
+}
+
+// Memory of one rank, registered if the world wants that, freed by nobody before the communicator.
+class RankMemory {
+ public:
+  RankMemory(Communicator& c, bool registered, std::size_t bytes) : c_(c), registered_(registered) {
+    if (registered) {
+      buffer_ = mappable_buffer(bytes + 64);
+      c.register_buffer(buffer_);
+    } else {
+      plain_.resize(bytes + 64);
+    }
+  }
+  ~RankMemory() {
+    if (registered_) c_.deregister_buffer(buffer_);
+  }
+  RankMemory(const RankMemory&) = delete;
+  RankMemory& operator=(const RankMemory&) = delete;
+  std::byte* data() { return registered_ ? buffer_.data() : plain_.data(); }
+  template <typename T>
+  T* as() {
+    return reinterpret_cast<T*>(data());
+  }
+
+ private:
+  Communicator& c_;
+  const bool registered_;
+  Buffer buffer_;
+  std::vector<std::byte> plain_;
+};
+
+std::vector<std::size_t> counts_for(int size) {
+  const auto n = static_cast<std::size_t>(size);
+  // Large enough for several rounds through the staging area (131,072 floats each).
+  return {0, 1, n - 1, n, n + 1, 4099, 300'007};
+}
+
+template <typename T>
+void fill(T* data, std::size_t count, int rank, std::int64_t below) {
+  for (std::size_t i = 0; i < count; ++i) data[i] = static_cast<T>(value(rank, i, below));
+}
+
+template <typename T>
+T reduced(int size, std::size_t index, ReduceOp op, std::int64_t below) {
+  std::int64_t sum = 0, most = 0;
+  for (int rank = 0; rank < size; ++rank) {
+    sum += value(rank, index, below);
+    most = std::max(most, value(rank, index, below));
+  }
+  if (op == ReduceOp::maximum) return static_cast<T>(most);
+  return static_cast<T>(op == ReduceOp::sum ? static_cast<T>(sum)
+                                            : static_cast<T>(sum) / static_cast<T>(size));
+}
+
+// Compares elements of memory with wanted(index).
+template <typename T, typename Wanted>
+void expect_all(const T* got, std::size_t count, const std::string& what, Wanted&& wanted) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const T want = static_cast<T>(wanted(i));
+    if (got[i] != want) {
+      check(false, fmt::format("{}: [{}] is {}, expected {}", what, i, got[i], want));
+    }
+  }
+}
+
+template <DataType type>
+void check_all_reduce(Communicator& c, std::byte* memory, std::size_t count, std::int64_t below) {
+  using T = typename TypeOf<type>::T;
+  T* const data = reinterpret_cast<T*>(memory);
+  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::average, ReduceOp::maximum}) {
+    fill(data, count, c.rank(), below);
+    data[count] = T{77};  // not ours
+    c.all_reduce({data, count, type}, op, {.after = nullptr, .start = Start::deferred})
+        .synchronize();
+    expect_all(data, count, fmt::format("op {}, count {}", static_cast<int>(op), count),
+               [&](std::size_t i) { return reduced<T>(c.size(), i, op, below); });
+    check(data[count] == T{77}, "an element behind the end was written");
+  }
+}
+
+}  // namespace
+
+void check_all_reduce_for_every_count(Communicator& c, bool registered) {
+  RankMemory memory(c, registered, 300'007 * sizeof(float));
+  for (const std::size_t count : counts_for(c.size())) {
+    check_all_reduce<DataType::fp32>(c, memory.data(), count, 5003);
+  }
+}
+
+void check_all_reduce_of_every_type(Communicator& c, bool registered) {
+  RankMemory memory(c, registered, 20'011 * sizeof(double));
+  check_all_reduce<DataType::fp64>(c, memory.data(), 20'011, 5003);
+  check_all_reduce<DataType::int32>(c, memory.data(), 20'011, 5003);
+  check_all_reduce<DataType::int64>(c, memory.data(), 20'011, 5003);
+  check_all_reduce<DataType::uint8>(c, memory.data(), 20'011, 31);  // 8 * 30 < 256
+}
+
+void check_all_reduce_where_a_buffer_does_not_begin(Communicator& c, bool registered) {
+  RankMemory memory(c, registered, 20'011 * sizeof(float));
+  check_all_reduce<DataType::fp32>(c, memory.data() + 5 * sizeof(float), 20'000, 5003);
+}
+
+void check_reduce(Communicator& c, bool registered) {
+  RankMemory memory(c, registered, 300'007 * sizeof(float));
+  float* const data = memory.as<float>();
+  for (const std::size_t count : counts_for(c.size())) {
+    for (const int root : {0, c.size() - 1}) {
+      fill(data, count, c.rank(), 5003);
+      c.reduce({data, count}, ReduceOp::sum, root).synchronize();
+      if (c.rank() != root) continue;
+      expect_all(data, count, fmt::format("root {}, count {}", root, count),
+                 [&](std::size_t i) { return reduced<float>(c.size(), i, ReduceOp::sum, 5003); });
+    }
+  }
+}
+
+void check_broadcast(Communicator& c, bool registered) {
+  RankMemory memory(c, registered, 600'011 * sizeof(float));
+  float* const data = memory.as<float>();
+  auto counts = counts_for(c.size());
+  counts.push_back(600'011);  // more segments than there are lanes
+  for (const std::size_t count : counts) {
+    for (const int root : {0, c.size() / 2}) {
+      fill(data, count, c.rank(), 5003);
+      c.broadcast({data, count}, root).synchronize();
+      expect_all(data, count, fmt::format("root {}, count {}", root, count),
+                 [&](std::size_t i) { return value(root, i, 5003); });
+    }
+  }
+}
+
+void check_all_gather(Communicator& c, bool registered) {
+  const auto n = static_cast<std::size_t>(c.size());
+  for (const bool in_place : {false, true}) {
+    RankMemory memory(c, registered, (n + 1) * 140'009 * sizeof(float));
+    for (const std::size_t count : {0UL, 1UL, n + 1, 4099UL, 140'009UL}) {
+      float* const out = memory.as<float>();
+      float* const in =
+          in_place ? out + static_cast<std::size_t>(c.rank()) * count : out + n * count;
+      fill(in, count, c.rank(), 5003);
+      c.all_gather({in, count}, {out, n * count}).synchronize();
+      expect_all(out, n * count, fmt::format("count {}", count), [&](std::size_t i) {
+        return value(static_cast<int>(i / count), i % count, 5003);
+      });
+    }
+  }
+}
+
+void check_reduce_scatter(Communicator& c, bool registered) {
+  const auto n = static_cast<std::size_t>(c.size());
+  const auto rank = static_cast<std::size_t>(c.rank());
+  for (const bool in_place : {false, true}) {
+    RankMemory memory(c, registered, (n + 1) * 140'009 * sizeof(float));
+    for (const std::size_t count : {0UL, 1UL, n + 1, 4099UL, 140'009UL}) {
+      float* const in = memory.as<float>();
+      float* const out = in_place ? in + rank * count : in + n * count;
+      fill(in, n * count, c.rank(), 5003);
+      c.reduce_scatter({in, n * count}, {out, count}, ReduceOp::average).synchronize();
+      expect_all(out, count, fmt::format("count {}", count), [&](std::size_t i) {
+        return reduced<float>(c.size(), rank * count + i, ReduceOp::average, 5003);
+      });
+    }
+  }
+}
+
+void check_scatter_and_gather(Communicator& c, bool registered) {
+  const auto n = static_cast<std::size_t>(c.size());
+  const auto rank = static_cast<std::size_t>(c.rank());
+  RankMemory memory(c, registered, (n + 1) * 140'009 * sizeof(float));
+  for (const std::size_t count : {0UL, 1UL, 4099UL, 140'009UL}) {
+    for (const int root : {0, c.size() - 1}) {
+      float* const whole = memory.as<float>();
+      float* const part = whole + n * count;
+      fill(whole, n * count, c.rank(), 5003);
+      fill(part, count, c.rank(), 4001);
+      c.scatter({whole, n * count}, {part, count}, root).synchronize();
+      expect_all(part, count, fmt::format("scatter, root {}, count {}", root, count),
+                 [&](std::size_t i) { return value(root, rank * count + i, 5003); });
+      fill(part, count, c.rank(), 4001);
+      c.gather({part, count}, {whole, n * count}, root).synchronize();
+      if (c.rank() != root) continue;
+      expect_all(
+          whole, n * count, fmt::format("gather, root {}, count {}", root, count),
+          [&](std::size_t i) { return value(static_cast<int>(i / count), i % count, 4001); });
+    }
+  }
+}
+
+void check_mixed_memory(Communicator& c, bool registered) {
+  RankMemory memory(c, registered, 300'007 * sizeof(float));
+  std::vector<float> own(300'007);
+  float* const data = c.rank() % 2 == 0 ? own.data() : memory.as<float>();
+  fill(data, own.size(), c.rank(), 5003);
+  c.all_reduce({data, own.size()}, ReduceOp::sum).synchronize();
+  expect_all(data, own.size(), "mixed",
+             [&](std::size_t i) { return reduced<float>(c.size(), i, ReduceOp::sum, 5003); });
+}
+
+// Sums of fractions depend on the order of addition; it must be one order everywhere.
+void check_all_reduce_is_bit_identical(Communicator& c, bool registered) {
+  const std::size_t count = 100'003;
+  RankMemory memory(c, registered, count * sizeof(float));
+  float* const data = memory.as<float>();
+  std::vector<float> first;
+  for (int run = 0; run < 3; ++run) {
+    for (std::size_t i = 0; i < count; ++i) {
+      data[i] = 1.0F / static_cast<float>(1 + value(c.rank(), i, 5003));
+    }
+    c.all_reduce({data, count}, ReduceOp::average).synchronize();
+    if (run == 0) first.assign(data, data + count);
+    check(std::memcmp(first.data(), data, count * sizeof(float)) == 0, "runs differ");
+  }
+  std::vector<float> of_root = first;
+  c.broadcast({of_root.data(), count}, 0).synchronize();
+  check(std::memcmp(first.data(), of_root.data(), count * sizeof(float)) == 0, "ranks differ");
+}
+
+}  // namespace ddpbench::comm::testing

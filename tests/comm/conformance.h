@@ -1,0 +1,28 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What every backend must do, as functions of one rank: each collective against a plain
+// computation, with memory that peers can map and memory that they cannot, and awkward counts. They
+// throw when a result is wrong.
+//
+// Values are small integers that depend on rank and index, so that sums are exact in every type (no
+// tolerance is needed) and a wrong chunk, peer or offset cannot cancel out.
+#pragma once
+
+#include "parallel/comm/communicator.h"
+
+namespace ddpbench::comm::testing {
+
+void check_all_reduce_for_every_count(Communicator& c, bool registered);
+void check_all_reduce_of_every_type(Communicator& c, bool registered);
+void check_all_reduce_where_a_buffer_does_not_begin(Communicator& c, bool registered);
+void check_reduce(Communicator& c, bool registered);
+void check_broadcast(Communicator& c, bool registered);
+void check_all_gather(Communicator& c, bool registered);
+void check_reduce_scatter(Communicator& c, bool registered);
+void check_scatter_and_gather(Communicator& c, bool registered);
+void check_mixed_memory(Communicator& c, bool registered);
+// Sums of fractions depend on the order of addition; it must be one order everywhere.
+void check_all_reduce_is_bit_identical(Communicator& c, bool registered);
+
+}  // namespace ddpbench::comm::testing

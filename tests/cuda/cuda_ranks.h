@@ -1,0 +1,29 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ranks that share GPU 0, as threads or as forked processes. A process that forks them must not
+// have called CUDA itself: CUDA does not survive a fork.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "kernels/runtime/device.h"
+#include "parallel/comm/cuda_comm.h"
+#include "tests/comm/rank_runner.h"
+
+namespace ddpbench::comm::testing {
+
+// Why there is no GPU, found out by a process of its own; empty when there is one.
+std::string why_no_gpu();
+
+using CudaRankFunction = std::function<void(Communicator&, Device&)>;
+
+enum class CudaBackend { ring, nccl };
+
+Outcome run_cuda_threads(int size, const CudaRankFunction& function);
+// NCCL takes several ranks on a GPU for such on several machines.
+Outcome run_cuda_processes(CudaBackend backend, int size, const CudaRankFunction& function,
+                           double timeout_s = 60);
+
+}  // namespace ddpbench::comm::testing

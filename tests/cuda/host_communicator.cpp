@@ -1,0 +1,195 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// See host_communicator.h.
+#include "tests/cuda/host_communicator.h"
+
+#include <list>
+#include <vector>
+
+#include "kernels/runtime/error.h"
+#include "parallel/comm/operation_communicator.h"
+#include "parallel/comm/work_state.h"
+
+namespace ddpbench::comm::testing {
+
+namespace {
+
+BufferView view_of(const Elements& elements) {
+  return {static_cast<std::byte*>(elements.data), elements.bytes()};
+}
+
+bool contains(BufferView outer, BufferView inner) {
+  return inner.data >= outer.data && inner.data + inner.bytes <= outer.data + outer.bytes;
+}
+
+// Host memory and its copy on the device.
+struct Shadow {
+  BufferView host;
+  BufferView on_device;
+  Elements of(Elements elements) const {
+    elements.data = on_device.data + (static_cast<std::byte*>(elements.data) - host.data);
+    return elements;
+  }
+};
+
+class HostWork final : public WorkState {
+ public:
+  HostWork(Device& device, Stream& stream) : device_(device), stream_(stream) {}
+
+  // What to copy back, and memory to keep until then.
+  std::vector<std::pair<BufferView, BufferView>> results;
+  std::vector<Buffer> buffers;
+  Work inner;
+
+  void wait(Stream&) override { throw InternalError("a work of host memory knows no stream"); }
+  void synchronize(Deadline deadline) override {
+    inner.synchronize(deadline);
+    finish();
+  }
+  void synchronize() override {
+    inner.synchronize();
+    finish();
+  }
+  bool test() override {
+    if (!inner.test()) return false;
+    finish();
+    return true;
+  }
+  WorkTimes times() const override { return inner.times(); }
+  const void* source() const override { return nullptr; }
+  std::uint32_t changes() const override { return 0; }
+  void await_change(std::uint32_t, Deadline) override {}
+
+ private:
+  void finish() {
+    for (const auto& [to, from] : results) device_.copy(stream_, to, from);
+    results.clear();
+    stream_.synchronize();
+  }
+
+  Device& device_;
+  Stream& stream_;
+};
+
+class HostCommunicator final : public OperationCommunicator {
+ public:
+  HostCommunicator(Communicator& inner, Device& device)
+      : OperationCommunicator(inner.rank(), inner.size()),
+        inner_(inner),
+        device_(device),
+        stream_(device.make_stream()) {}
+
+  std::string backend() const override { return inner_.backend(); }
+  double timeout_s() const noexcept override { return inner_.timeout_s(); }
+  void group_start() override { inner_.group_start(); }
+  void group_end() override { inner_.group_end(); }
+  void abort(const std::string& reason) noexcept override { inner_.abort(reason); }
+
+  std::unique_ptr<Communicator> split(int color, int key) override {
+    auto part = inner_.split(color, key);
+    if (!part) return nullptr;
+    parts_.push_back(std::move(part));
+    return std::make_unique<HostCommunicator>(*parts_.back(), device_);
+  }
+  void register_buffer(const Buffer& buffer) override {
+    registered_.push_back({buffer.view(), device_.allocate(buffer.bytes(), kCategory)});
+    inner_.register_buffer(registered_.back().on_device);
+  }
+  void deregister_buffer(const Buffer& buffer) override {
+    registered_.remove_if([&](const Registered& r) {
+      if (r.host.data != buffer.data()) return false;
+      inner_.deregister_buffer(r.on_device);
+      return true;
+    });
+  }
+
+ private:
+  static constexpr MemoryCategory kCategory = MemoryCategory::communication;
+
+  struct Registered {
+    BufferView host;
+    Buffer on_device;
+  };
+
+  Work issue(const Operation& operation, const CallOptions&) override {
+    auto work = std::make_shared<HostWork>(device_, *stream_);
+    // One operand may lie in the other.
+    const BufferView in = view_of(operation.in), out = view_of(operation.out);
+    const bool out_inside = out.bytes > 0 && contains(in, out);
+    const bool in_inside = !out_inside && in.bytes > 0 && contains(out, in);
+    const Shadow shadow_in = shadow(in_inside ? out : in, *work);
+    const Shadow shadow_out = out_inside || in_inside ? shadow_in : shadow(out, *work);
+    Operation on_device = operation;
+    on_device.in = shadow_in.of(operation.in);
+    on_device.out = shadow_out.of(operation.out);
+    const bool in_place = operation.kind != OperationKind::send;
+    for (const BufferView result : {in_place ? in : BufferView{}, out}) {
+      if (result.bytes == 0) continue;
+      const Shadow& from = result.data == out.data ? shadow_out : shadow_in;
+      work->results.emplace_back(
+          result, BufferView{from.on_device.data + (result.data - from.host.data), result.bytes});
+    }
+    stream_->synchronize();
+    work->inner = call(on_device);
+    return Work(work);
+  }
+
+  Shadow shadow(BufferView host, HostWork& work) {
+    if (host.bytes == 0) return {host, host};
+    Shadow made{host, {}};
+    for (const Registered& r : registered_) {
+      if (contains(r.host, host)) {
+        made.on_device =
+            r.on_device.view().slice(static_cast<std::size_t>(host.data - r.host.data), host.bytes);
+      }
+    }
+    if (made.on_device.data == nullptr) {
+      work.buffers.push_back(device_.allocate(host.bytes, kCategory));
+      made.on_device = work.buffers.back().view().slice(0, host.bytes);
+    }
+    device_.copy(*stream_, made.on_device, host);
+    return made;
+  }
+
+  Work call(const Operation& o) {
+    const CallOptions options{.after = stream_.get()};
+    switch (o.kind) {
+      case OperationKind::all_reduce:
+        return inner_.all_reduce(o.in, o.op, options);
+      case OperationKind::reduce:
+        return inner_.reduce(o.in, o.op, o.root, options);
+      case OperationKind::broadcast:
+        return inner_.broadcast(o.in, o.root, options);
+      case OperationKind::all_gather:
+        return inner_.all_gather(o.in, o.out, options);
+      case OperationKind::reduce_scatter:
+        return inner_.reduce_scatter(o.in, o.out, o.op, options);
+      case OperationKind::scatter:
+        return inner_.scatter(o.in, o.out, o.root, options);
+      case OperationKind::gather:
+        return inner_.gather(o.in, o.out, o.root, options);
+      case OperationKind::send:
+        return inner_.send(o.in, o.root, options);
+      case OperationKind::recv:
+        return inner_.recv(o.out, o.root, options);
+      case OperationKind::barrier:
+        return inner_.barrier(options);
+    }
+    throw InternalError("an unknown operation");
+  }
+
+  Communicator& inner_;
+  Device& device_;
+  std::unique_ptr<Stream> stream_;
+  std::list<Registered> registered_;
+  std::vector<std::unique_ptr<Communicator>> parts_;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_host_communicator(Communicator& inner, Device& device) {
+  return std::make_unique<HostCommunicator>(inner, device);
+}
+
+}  // namespace ddpbench::comm::testing
