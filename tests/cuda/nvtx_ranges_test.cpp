@@ -1,10 +1,12 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranges as a profiler gets them. NVTX looks for one once a process, so each test has its own.
+// Ranges as a profiler gets them. NVTX looks for one once a process.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <stdlib.h>
+
+#include <cstdlib>
 
 #include "bench/step_ranges.h"
 #include "kernels/runtime/cpu_device.h"
@@ -48,7 +50,7 @@ void expect_all_handed_on(const CountingObserver& inner) {
   EXPECT_EQ(inner.buckets, 1);
 }
 
-TEST(NvtxRanges, ReachAProfilerNestedAndNamed) {
+void listen() {
   ASSERT_EQ(::setenv("NVTX_INJECTION64_PATH", FAKE_PROFILER, 1), 0);
   const auto marker = make_nvtx_range_marker();
   EXPECT_TRUE(marker->is_heard());
@@ -63,12 +65,26 @@ TEST(NvtxRanges, ReachAProfilerNestedAndNamed) {
   ::dlclose(profiler);
 }
 
-TEST(NvtxRanges, AreHeardByNobodyWithoutAProfiler) {
+void do_not_listen() {
   ASSERT_EQ(::unsetenv("NVTX_INJECTION64_PATH"), 0);
   const auto marker = make_nvtx_range_marker();
   EXPECT_FALSE(marker->is_heard());
   expect_all_handed_on(run_step(*marker));
 }
+
+// In a process of its own.
+void expect_success(void (*body)()) {
+  EXPECT_EXIT(
+      {
+        body();
+        std::exit(testing::Test::HasFailure() ? 1 : 0);
+      },
+      testing::ExitedWithCode(0), "");
+}
+
+TEST(NvtxRanges, ReachAProfilerNestedAndNamed) { expect_success(listen); }
+
+TEST(NvtxRanges, AreHeardByNobodyWithoutAProfiler) { expect_success(do_not_listen); }
 
 }  // namespace
 }  // namespace ddpbench
