@@ -155,13 +155,18 @@ plan_configure() {
     prefix="$build/prefix"
   fi
   prefix=$(cd "$prefix" && pwd)
-  local folder flags=
+  local folder flags='' includes=''
   for folder in "$prefix"/usr/lib/*-linux-gnu "$prefix"/lib/*-linux-gnu; do
     [[ -d $folder ]] && flags+=" -Wl,-rpath,$folder -Wl,-rpath-link,$folder"
+  done
+  # Where Debian puts headers that differ between processors; a compiler looks there below /usr only.
+  for folder in "$prefix"/usr/include/*-linux-gnu; do
+    [[ -d $folder ]] && includes+=" -isystem $folder"
   done
   # As RPATH, which libraries of the prefix find each other by, too; LD_LIBRARY_PATH would put them
   # before those of the compiler and of Python as well.
   flags+=" -Wl,--disable-new-dtags"
+  configure+=("-DCMAKE_CXX_FLAGS=$includes" "-DCMAKE_CUDA_FLAGS=$includes")
   configure+=("-DCMAKE_PREFIX_PATH=$prefix/usr" "-DCMAKE_EXE_LINKER_FLAGS=$flags"
     "-DCMAKE_MODULE_LINKER_FLAGS=$flags" "-DDDPBENCH_VALIJSON_INCLUDE=$prefix/usr/include")
 }
