@@ -63,6 +63,34 @@ void add_built_in(Text& text, const InfoContents& contents) {
   for (const auto& [name, value] : contents.built_in) text.line(name, value);
 }
 
+std::string link_words(const report::GpuLink& link) {
+  std::string words = fmt::format("to cuda:{}:", link.to);
+  if (link.nvlinks.value.value_or(0) > 0) {
+    words += fmt::format(" {} NVLinks of version {}", *link.nvlinks.value,
+                         link.nvlink_version.value ? std::to_string(*link.nvlink_version.value)
+                                                   : std::string("unknown"));
+  } else {
+    words += fmt::format(" PCIe, meeting at {}", link.pcie_path.value.value_or("an unknown place"));
+  }
+  if (link.peer_access)
+    words += *link.peer_access ? ", direct copies" : ", copies through the host";
+  return words;
+}
+
+void add_gpu(Text& text, const report::GpuInfo& gpu, std::size_t index) {
+  text.line(fmt::format("cuda:{}", index),
+            fmt::format("{}, {}, driver {}", gpu.name, bytes(gpu.memory_bytes),
+                        gpu.driver.empty() ? "unknown" : gpu.driver));
+  if (gpu.uuid.empty()) return;
+  text.line("", fmt::format("{}, PCI {}, NUMA node {}", gpu.uuid, gpu.pci_bus_id,
+                            gpu.numa_node.value ? std::to_string(*gpu.numa_node.value)
+                                                : std::string("unknown")));
+  text.line("",
+            fmt::format("compute capability {}, {} multiprocessors, L2 {}", gpu.compute_capability,
+                        gpu.multiprocessors, known_bytes(gpu.l2_bytes)));
+  for (const report::GpuLink& link : gpu.links) text.line("", link_words(link));
+}
+
 void add_devices(Text& text, const report::Environment& environment) {
   const report::CpuInfo& cpu = environment.cpu;
   text.section("Devices");
@@ -73,10 +101,7 @@ void add_devices(Text& text, const report::Environment& environment) {
   text.line("", fmt::format("L2 {} a core, L3 {}, memory {}", known_bytes(cpu.l2_bytes),
                             known_bytes(cpu.l3_bytes), known_bytes(cpu.memory_bytes)));
   text.line("", fmt::format("{}", fmt::join(cpu.features, " ")));
-  for (std::size_t i = 0; i < environment.gpus.size(); ++i)
-    text.line(fmt::format("cuda:{}", i),
-              fmt::format("{}, {}, driver {}", environment.gpus[i].name,
-                          bytes(environment.gpus[i].memory_bytes), environment.gpus[i].driver));
+  for (std::size_t i = 0; i < environment.gpus.size(); ++i) add_gpu(text, environment.gpus[i], i);
   if (environment.gpus.empty())
     text.line("cuda", build_info().cuda_module ? "no GPU found" : "not in this build");
 }

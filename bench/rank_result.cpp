@@ -5,6 +5,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "bench/telemetry_json.h"
+
 namespace ddpbench::bench {
 namespace {
 
@@ -54,7 +56,8 @@ json to_json(const DeviceResult& device) {
           {"model", device.model},
           {"cores", device.cores},
           {"peak_bytes", device.peak_bytes},
-          {"by_category_bytes", device.by_category_bytes}};
+          {"by_category_bytes", device.by_category_bytes},
+          {"gpu_telemetry", telemetry_to_json(device.gpu_telemetry)}};
 }
 
 DeviceResult device_from(const json& j) {
@@ -65,7 +68,8 @@ DeviceResult device_from(const json& j) {
       .model = j.at("model"),
       .cores = j.at("cores").get<std::vector<int>>(),
       .peak_bytes = j.at("peak_bytes"),
-      .by_category_bytes = j.at("by_category_bytes").get<std::map<std::string, std::uint64_t>>()};
+      .by_category_bytes = j.at("by_category_bytes").get<std::map<std::string, std::uint64_t>>(),
+      .gpu_telemetry = telemetry_from_json(j.at("gpu_telemetry"))};
 }
 
 json to_json(const VerificationResult& result) {

@@ -13,6 +13,7 @@
 
 #include "bench/reference_weights.h"
 #include "kernels/runtime/buffer.h"
+#include "reports/gpu_info.h"
 
 namespace ddpbench::bench {
 
@@ -33,6 +34,7 @@ struct DeviceResult {
   std::vector<int> cores;
   std::uint64_t peak_bytes = 0;
   std::map<std::string, std::uint64_t> by_category_bytes;
+  report::Known<report::GpuTelemetry> gpu_telemetry = {std::nullopt, "the device is no GPU"};
 };
 
 struct RankResult {

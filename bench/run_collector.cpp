@@ -173,6 +173,7 @@ void fill_devices(const Collected& all, const launch::SuperviseResult& result, r
       row.process_rank = static_cast<int>(r);
       row.peak_bytes = device.peak_bytes;
       row.by_category_bytes = device.by_category_bytes;
+      row.gpu_telemetry = device.gpu_telemetry;
       const std::size_t rss = r < result.peak_rss_bytes.size() ? result.peak_rss_bytes[r] : 0;
       row.process_peak_rss_bytes =
           rss > 0 ? report::Figure::of(static_cast<double>(rss))

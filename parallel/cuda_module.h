@@ -12,6 +12,8 @@
 
 #include "kernels/ops/cuda_backend.h"
 #include "kernels/runtime/cuda_device.h"
+#include "kernels/runtime/gpu_monitor.h"
+#include "kernels/runtime/range_marker.h"
 #include "parallel/comm/cuda_comm.h"
 
 namespace ddpbench {
@@ -35,6 +37,8 @@ class CudaModule {
       const std::vector<Device*>& devices, const comm::CudaCommOptions& options) const = 0;
   virtual std::vector<std::unique_ptr<comm::Communicator>> make_thread_ring(
       const std::vector<Device*>& devices, const comm::CudaCommOptions& options) const = 0;
+  virtual std::unique_ptr<GpuMonitor> make_monitor(const GpuMonitorOptions& options) const = 0;
+  virtual std::unique_ptr<RangeMarker> make_range_marker() const = 0;
   // "cuda", "cudnn", "cublaslt", "nccl" and the driver's, of what is loaded.
   virtual std::map<std::string, std::string> library_versions() const = 0;
 };

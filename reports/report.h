@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "reports/gpu_info.h"
+
 namespace ddpbench::report {
 
 inline constexpr int kSchemaVersion = 1;
@@ -86,6 +88,7 @@ struct DeviceRow {
   // (Run::phases has those of the slowest rank). Empty for servers.
   std::map<std::string, Figure> phases;
   std::vector<BucketRow> buckets;
+  Known<GpuTelemetry> gpu_telemetry;  // of this replica's own GPU
 
   Figure peak_memory() const {
     return peak_reason.empty() ? Figure::of(static_cast<double>(peak_bytes))
@@ -248,11 +251,6 @@ struct CpuInfo {
   int cores = 0, processors = 0;
   std::uint64_t l2_bytes = 0, l3_bytes = 0, memory_bytes = 0;
   std::vector<std::string> features;
-};
-
-struct GpuInfo {
-  std::string name, driver;
-  std::uint64_t memory_bytes = 0;
 };
 
 struct Environment {

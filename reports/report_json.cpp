@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "kernels/runtime/error.h"
+#include "reports/json/gpu_json.h"
 #include "reports/json/json_fields.h"
 
 namespace ddpbench::report {
@@ -38,14 +39,6 @@ Json cpu_json(const CpuInfo& cpu) {
   put_count(json, "l3_bytes", cpu.l3_bytes, kUnknown);
   put_count(json, "memory_bytes", cpu.memory_bytes, kUnknown);
   json["features"] = cpu.features;
-  return json;
-}
-
-Json gpu_json(const GpuInfo& gpu) {
-  Json json;
-  put_text(json, "name", gpu.name, kUnknown);
-  put_text(json, "driver", gpu.driver, kUnknown);
-  put_count(json, "memory_bytes", gpu.memory_bytes, kUnknown);
   return json;
 }
 

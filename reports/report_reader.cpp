@@ -7,6 +7,7 @@
 #include <array>
 
 #include "reports/collectives/collective_reader.h"
+#include "reports/json/gpu_json.h"
 #include "reports/json/json_document.h"
 #include "reports/json/report_text.h"
 #include "reports/run_reader.h"
@@ -74,8 +75,7 @@ Environment read_environment(const JsonCursor& value) {
   environment.kernel = value.at("kernel").text_or_empty();
   environment.cpu = read_cpu(value.at("cpu"));
   for (const JsonCursor& gpu : value.at("gpus").elements()) {
-    environment.gpus.push_back({gpu.at("name").text_or_empty(), gpu.at("driver").text_or_empty(),
-                                gpu.at("memory_bytes").integer_or_zero<std::uint64_t>()});
+    environment.gpus.push_back(read_gpu(gpu));
   }
   environment.libraries = read_text_map(value.at("libraries"));
   environment.variables = read_text_map(value.at("variables"));

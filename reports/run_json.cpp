@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "kernels/runtime/error.h"
+#include "reports/json/gpu_json.h"
 #include "reports/json/json_fields.h"
 #include "reports/missing_reason.h"
 
@@ -138,6 +139,7 @@ Json device_json(const DeviceRow& device, const std::string& reason) {
   for (const auto& [name, figure] : device.phases) put_figure(json["phases"], name, figure, reason);
   json["buckets"] = Json::array();
   for (const BucketRow& bucket : device.buckets) json["buckets"].push_back(bucket_json(bucket));
+  put_telemetry(json, device.gpu_telemetry);
   return json;
 }
 

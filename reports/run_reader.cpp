@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 
+#include "reports/json/gpu_json.h"
 #include "reports/json/json_fields.h"
 
 namespace ddpbench::report {
@@ -156,6 +157,7 @@ DeviceRow read_device(const JsonCursor& value) {
   for (const JsonCursor& bucket : value.at("buckets").elements()) {
     device.buckets.push_back(read_bucket(bucket));
   }
+  device.gpu_telemetry = read_telemetry(value);
   return device;
 }
 

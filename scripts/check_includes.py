@@ -51,6 +51,7 @@ LIBRARIES = [
     Library(r"hwloc.*", r"kernels/runtime/.*\.cpp"),
     Library(r"omp\.h", r"kernels/(runtime|ops)/.*"),
     Library(r"cuda.*|cublas.*|cudnn.*|nvml\.h|cub/.*|thrust/.*", r".*/cuda/.*"),
+    Library(r"nvtx3/.*", r"kernels/runtime/cuda/.*"),
     Library(r"nccl.*", r"parallel/comm/cuda/nccl.*"),
     Library(r"mpi\.h", r"parallel/comm/mpi.*"),
     Library(r"gloo/.*", r"parallel/comm/gloo.*"),

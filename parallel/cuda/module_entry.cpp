@@ -38,6 +38,12 @@ class Module final : public CudaModule {
       const std::vector<Device*>& devices, const comm::CudaCommOptions& options) const override {
     return comm::make_thread_cuda_ring(devices, options);
   }
+  std::unique_ptr<GpuMonitor> make_monitor(const GpuMonitorOptions& options) const override {
+    return make_gpu_monitor(options);
+  }
+  std::unique_ptr<RangeMarker> make_range_marker() const override {
+    return make_nvtx_range_marker();
+  }
   std::map<std::string, std::string> library_versions() const override {
     const CudaProbe found = probe_cuda();
     std::map<std::string, std::string> versions = ops::cuda_library_versions();

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "reports/conditions.h"
+#include "reports/gpu_warnings.h"
 #include "reports/table/cell_lines.h"
 #include "reports/table/table_layout.h"
 
@@ -31,6 +32,7 @@ std::string noisy_names(const Report& report) {
 
 std::vector<std::string> warnings(const Report& report) {
   std::vector<std::string> found = condition_warnings(report);
+  for (std::string& warning : gpu_warnings(report)) found.push_back(std::move(warning));
   const auto noisy = std::ranges::count_if(report.cells, &CellSummary::noisy);
   if (noisy > 0) {
     found.push_back(

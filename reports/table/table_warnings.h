@@ -12,8 +12,8 @@
 
 namespace ddpbench::report {
 
-// Conditions of the machine, noisy cells, restless warm-ups: a sentence each, without control
-// characters and without "warning:".
+// Conditions of the machine, throttled GPUs, noisy cells, restless warm-ups: a sentence each,
+// without control characters and without "warning:".
 std::vector<std::string> warnings(const Report& report);
 
 // These, a line each, and the conclusion of `ddpbench tune`, for below the table. At most `width`

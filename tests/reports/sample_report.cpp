@@ -24,13 +24,50 @@ DeviceRow sample_device(int rank, std::uint64_t peak_bytes) {
   return device;
 }
 
+// A GPU that held its clocks down too rarely for a warning, and whose driver tells no temperature.
+GpuTelemetry sample_telemetry() {
+  GpuTelemetry telemetry;
+  telemetry.samples = 40;
+  telemetry.interval_s = 0.25;
+  telemetry.utilization_ratio = Known<SampleRange>::of({0.97, 0.5, 1});
+  telemetry.sm_clock_mhz = Known<SampleRange>::of({1755, 345, 1980});
+  telemetry.memory_clock_mhz = Known<SampleRange>::of({3201, 3201, 3201});
+  telemetry.power_w = Known<SampleRange>::of({690.5, 120, 700});
+  telemetry.temperature_celsius = Known<SampleRange>::missing("Not Supported");
+  telemetry.clock_event_ratios =
+      Known<std::map<std::string, double>>::of({{"sw_power_cap", 0.04}, {"gpu_idle", 0.05}});
+  return telemetry;
+}
+
+GpuInfo sample_gpu() {
+  GpuInfo gpu;
+  gpu.name = "Imaginary GPU";
+  gpu.driver = "1.0";
+  gpu.memory_bytes = 80ULL << 30;
+  gpu.uuid = "GPU-1";
+  gpu.pci_bus_id = "0000:17:00.0";
+  gpu.compute_capability = "9.0";
+  gpu.multiprocessors = 132;
+  gpu.numa_node = Known<int>::missing("not told by this system");
+  gpu.pcie_generation = Known<int>::of(5);
+  gpu.pcie_width = Known<int>::of(16);
+  GpuLink link;
+  link.to = 1;
+  link.peer_access = true;
+  link.nvlinks = Known<int>::of(0);
+  link.nvlink_version = Known<int>::missing("no NVLink between the two");
+  link.pcie_path = Known<std::string>::of("host_bridge");
+  gpu.links = {link};
+  return gpu;
+}
+
 Environment sample_environment() {
   Environment environment;
   environment.hosts = {"node"};
   environment.operating_system = "Debian 12";
   environment.kernel = "6.1";
   environment.cpu = {"Imaginary 9000", 2, 2, 1 * kMiB, 0, 8ULL << 30, {"avx2", "avx512f"}};
-  environment.gpus = {{"Imaginary GPU", "1.0", 80ULL << 30}};
+  environment.gpus = {sample_gpu()};
   environment.libraries = {{"oneDNN", "2.6.3"}};
   environment.variables = {{"OMP_NUM_THREADS", "1"}};
   return environment;
@@ -136,6 +173,7 @@ Report sample_report() {
   ddp.scaling = Scaling{"single", 1.90640625, 0.953203125};
   ddp.strategy_options = {{"overlap", "on"}, {"bucket_cap_mb", "25"}, {"note", "plain"}};
   ddp.devices[1].buckets = {{0, 1605632, 0.010, 0.0101, 0.0102, 0.0110}};
+  ddp.devices[1].gpu_telemetry = Known<GpuTelemetry>::of(sample_telemetry());
   ddp.injected = "slow:rank=1,phase=backward,percent=25";
   ddp.why = Why{"exposed_communication",
                 "exposed all-reduce is 41 % of the step",

@@ -60,7 +60,9 @@ bool has_free_keys(const Pointer& pointer) {
 // Keys that were added within the version: reports from before them are valid too.
 bool is_newer(const Pointer& pointer) {
   const bool why = pointer.back() == "why" || contains(pointer, "/why/parts/");
-  return why || (contains(pointer, "/devices/") && contains(pointer, "/phases"));
+  const bool gpu = contains(pointer, "/gpus/0/") || contains(pointer, "/clock_event_ratios/") ||
+                   pointer.back() == "gpu_telemetry";
+  return why || gpu || (contains(pointer, "/devices/") && contains(pointer, "/phases"));
 }
 
 // One run of each outcome is enough for mutations, and quicker than all.

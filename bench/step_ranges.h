@@ -1,0 +1,44 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// StepRanges: names phases and layers to a profiler while they are queued, and hands every call on
+// to the observers that record them.
+//
+// A profiler relates device work to the range that was open when it was queued. Work of a replayed
+// recording was queued once, when it was recorded: only then do its layers show.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "kernels/nn/layer_observer.h"
+#include "kernels/runtime/phase.h"
+#include "kernels/runtime/range_marker.h"
+
+namespace ddpbench::bench {
+
+class StepRanges final : public PhaseObserver, public nn::LayerObserver {
+ public:
+  // Both must outlive this. Of use only where marker.is_heard().
+  StepRanges(RangeMarker& marker, PhaseObserver& phases);
+
+  // What the calls of the graphs that this observes are named (Graph::call_names), and who else is
+  // to be told of them; null: nobody. Before the first call.
+  void name_calls(const std::vector<std::string>& names, nn::LayerObserver* also);
+
+  void begin(Phase phase, Stream& stream) override;
+  void end(Phase phase, Stream& stream) override;
+  void bucket(const BucketTimes& times) override;
+  void begin_call(std::size_t call, Stream& stream) override;
+  void end_call(std::size_t call, Stream& stream) override;
+
+ private:
+  RangeMarker& marker_;
+  PhaseObserver& phases_;
+  nn::LayerObserver* layers_ = nullptr;
+  std::array<std::size_t, kPhaseCount> phase_names_{};
+  std::vector<std::size_t> call_names_;
+};
+
+}  // namespace ddpbench::bench

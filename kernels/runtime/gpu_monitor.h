@@ -1,0 +1,83 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// GpuMonitor: what the driver tells of GPUs while others work on them (load, clocks, power, heat)
+// and how they are connected. Defined in the CUDA module, which opens the driver's library (NVML)
+// at run time; who asks needs neither CUDA nor NVML.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddpbench {
+
+// What the driver told, or why it did not.
+template <typename T>
+struct Told {
+  std::optional<T> value;
+  std::string reason;  // empty beside a value
+};
+
+// Why a GPU's clocks are what they are, as bits 1 << index. The words are those of reports.
+inline constexpr std::array<std::string_view, 10> kClockEvents = {"gpu_idle",
+                                                                  "application_clocks_setting",
+                                                                  "sw_power_cap",
+                                                                  "hw_slowdown",
+                                                                  "sync_boost",
+                                                                  "sw_thermal_slowdown",
+                                                                  "hw_thermal_slowdown",
+                                                                  "hw_power_brake_slowdown",
+                                                                  "display_clock_setting",
+                                                                  "other"};
+
+// One look at one GPU.
+struct GpuSample {
+  Told<double> utilization_ratio;  // share of the driver's last period in which a kernel ran
+  Told<double> sm_clock_mhz, memory_clock_mhz;
+  Told<double> power_w;
+  Told<double> temperature_celsius;
+  Told<std::uint32_t> clock_events;  // bits of kClockEvents
+};
+
+// How two GPUs of a monitor are connected.
+struct GpuConnection {
+  std::size_t from = 0, to = 0;  // places in the monitor's list
+  // Links of NVLink between the two, or from each to the switch that both are at; 0: none.
+  Told<int> nvlinks;
+  Told<int> nvlink_version;
+  // How far up PCIe their paths meet: "same_board", "one_switch", "switches", "host_bridge",
+  // "numa_node", "system".
+  Told<std::string> pcie_path;
+};
+
+struct PcieSlot {
+  Told<int> generation, width;  // what GPU and slot can do together, not what an idle GPU uses
+};
+
+class GpuMonitor {
+ public:
+  virtual ~GpuMonitor() = default;
+  // Why nothing can be told at all; empty: something can.
+  virtual const std::string& reason() const noexcept = 0;
+  virtual Told<std::string> driver_version() = 0;
+  // REQUIRES: gpu < number of uuids. Some microseconds to a millisecond. One thread at a time.
+  virtual GpuSample sample(std::size_t gpu) = 0;
+  virtual PcieSlot pcie_slot(std::size_t gpu) = 0;
+  virtual std::vector<GpuConnection> connections() = 0;  // of all ordered pairs
+};
+
+struct GpuMonitorOptions {
+  std::vector<std::string> uuids;  // "GPU-...", as CudaDeviceInfo has them
+  std::string library = "libnvidia-ml.so.1";
+};
+
+// Never throws: without a driver the monitor tells nothing but the reason.
+std::unique_ptr<GpuMonitor> make_gpu_monitor(const GpuMonitorOptions& options);
+
+}  // namespace ddpbench

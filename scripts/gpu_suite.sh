@@ -1,0 +1,305 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: The ddpbench authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# Everything that only a GPU can show, in one go and within ten minutes: configures, builds, runs all
+# tests labelled `gpu`, then the benchmarks, then compute-sanitizer over the kernels' tests. Leaves logs,
+# reports and summary.md in one folder, and goes on after a stage that failed.
+#
+#   scripts/gpu_suite.sh [OPTION]...
+#     --out DIR               where everything goes (default: gpu-suite-<UTC time>)
+#     --prefix DIR|FILE       packages from scripts/unpack_packages.sh, instead of installed ones
+#     --python PYTHON         interpreter beside whose packages cuDNN, NCCL and PyTorch are looked for
+#                             (default: python3); what it has not is taken from the system
+#     --architectures LIST    of GPUs, as "80;90" (default: those of the GPUs that are here)
+#     --data-dir DIR          data sets (default: MNIST is synthesised)
+#     --build-dir DIR         default: build/gpu-suite
+#     --jobs N                compilers at once (default: one a processor)
+#     --minutes N             for everything together (default: 10)
+#     --quick                 fewer steps, and memcheck without racecheck
+#     --build-only            without a GPU: configure, build, and the CUDA parts' tests that need none
+#
+# Exit: 0 all stages did well; 1 one failed; 2 wrong usage; 3 no GPU, or no CUDA toolkit.
+set -euo pipefail
+
+root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+out="gpu-suite-$(date -u +%Y%m%dT%H%M%SZ)"
+build="$root/build/gpu-suite"
+prefix='' architectures='' data_dir='' python=python3
+jobs=$(nproc) minutes=10 quick=no build_only=no
+failures=0
+
+say() { printf 'gpu_suite.sh: %s\n' "$*" >&2; }
+die() {
+  say "${*:2}"
+  exit "$1"
+}
+
+parse_options() {
+  local option
+  while (($# > 0)); do
+    option=$1
+    shift
+    case $option in
+      --quick) quick=yes && continue ;;
+      --build-only) build_only=yes && continue ;;
+      -h | --help)
+        sed -n '5,/^# Exit/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+        exit 0
+        ;;
+      --*=*) set -- "${option#*=}" "$@" && option=${option%%=*} ;;
+    esac
+    (($# > 0)) || die 2 "$option needs a value, or is not known (--help lists what is)"
+    case $option in
+      --out) out=$1 ;;
+      --prefix) prefix=$1 ;;
+      --python) python=$1 ;;
+      --architectures) architectures=$1 ;;
+      --data-dir) data_dir=$1 ;;
+      --build-dir) build=$1 ;;
+      --jobs) jobs=$1 ;;
+      --minutes) minutes=$1 ;;
+      *) die 2 "unknown option $option (--help lists what is known)" ;;
+    esac
+    shift
+  done
+  [[ $jobs =~ ^[1-9][0-9]*$ ]] || die 2 "--jobs=$jobs is no number of compilers"
+  [[ $minutes =~ ^[1-9][0-9]*$ ]] || die 2 "--minutes=$minutes is no number of minutes"
+  [[ -z $prefix || -e $prefix ]] || die 2 "--prefix=$prefix is not there; scripts/unpack_packages.sh makes it"
+  [[ -z $data_dir || -d $data_dir ]] || die 2 "--data-dir=$data_dir is no folder"
+}
+
+# ---- what is here ----
+
+find_gpus() {
+  gpus=$(nvidia-smi --query-gpu=name,driver_version,compute_cap --format=csv,noheader 2>/dev/null || true)
+  [[ -n $gpus || $build_only == yes ]] ||
+    die 3 "no GPU is here (nvidia-smi finds none); --build-only builds and tests what needs none"
+  if [[ -z $architectures && -n $gpus ]]; then
+    architectures=$(sed 's/.*, *//; s/\.//' <<<"$gpus" | sort -u | paste -sd';')
+  fi
+}
+
+find_toolkit() {
+  nvcc=${CUDACXX:-$(command -v nvcc || true)}
+  if [[ -z $nvcc && -x /usr/local/cuda/bin/nvcc ]]; then nvcc=/usr/local/cuda/bin/nvcc; fi
+  [[ -n $nvcc ]] || die 3 "no CUDA toolkit is here (nvcc is not in PATH nor in /usr/local/cuda/bin)"
+  command -v cmake >/dev/null || die 3 "there is no cmake; pip install cmake, or install it"
+}
+
+# Folders of cuDNN and NCCL beside the interpreter's packages, separated by semicolons.
+python_roots() {
+  "$python" - <<'PYTHON' 2>/dev/null || true
+import pathlib, sys
+found = []
+for name in ("cudnn", "nccl"):
+    for place in sys.path:
+        folder = pathlib.Path(place or ".") / "nvidia" / name
+        if (folder / "include").is_dir():
+            found.append(str(folder))
+            break
+print(";".join(found))
+PYTHON
+}
+
+# ---- stages ----
+
+# stage NAME SECONDS COMMAND...: runs it with its output in NAME.log, for so long at most and no longer
+# than what is left of all. Sets `result`; adds a row to the summary.
+stage() {
+  local name=$1 limit=$2 begin=$SECONDS status=0 remark=
+  shift 2
+  local left=$((deadline - SECONDS))
+  if ((left < limit)); then limit=$left; fi
+  if ((limit < 5)); then
+    result="no time left"
+  else
+    say "$name (at most $limit s)"
+    timeout --kill-after=10 "$limit" "$@" >"$out/$name.log" 2>&1 </dev/null || status=$?
+    case $status in
+      0) result=ok ;;
+      124 | 137) result="stopped after $limit s" ;;
+      *) result="failed ($status)" ;;
+    esac
+  fi
+  if [[ $result != ok ]]; then
+    failures=$((failures + 1))
+    say "$name: $result; the end of $out/$name.log:"
+    tail -n 12 "$out/$name.log" >&2 2>/dev/null || true
+  fi
+  if [[ -f $out/$name.log ]]; then
+    remark=$(grep -E 'tests passed|ERROR SUMMARY|RACECHECK SUMMARY|^error:' "$out/$name.log" | tail -n 1 || true)
+  fi
+  row "$name" "$result" "$((SECONDS - begin))" "$remark"
+}
+
+row() { printf '| %s | %s | %s | %s |\n' "$1" "$2" "$3" "${4//|/\\|}" >>"$out/summary.md"; }
+skip() {
+  say "$1: skipped, $2"
+  row "$1" skipped "" "$2"
+}
+
+# Options of cmake, in `configure`.
+plan_configure() {
+  configure=(-S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DDDPBENCH_ENABLE_CUDA=ON
+    -DDDPBENCH_BUILD_MICRO=OFF "-DCMAKE_CUDA_COMPILER=$nvcc"
+    "-DDDPBENCH_CUDA_ARCHITECTURES=$architectures" "-DDDPBENCH_CUDA_ROOTS=$(python_roots)")
+  if command -v ninja >/dev/null; then configure+=(-G Ninja); fi
+  if command -v ccache >/dev/null; then
+    configure+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_CUDA_COMPILER_LAUNCHER=ccache)
+  fi
+  [[ -n $prefix ]] || return 0
+  if [[ -f $prefix ]]; then
+    rm -rf "$build/prefix" && mkdir -p "$build/prefix"
+    tar --extract --file "$prefix" --directory "$build/prefix"
+    prefix="$build/prefix"
+  fi
+  prefix=$(cd "$prefix" && pwd)
+  local folder flags='' includes=''
+  for folder in "$prefix"/usr/lib/*-linux-gnu "$prefix"/lib/*-linux-gnu; do
+    [[ -d $folder ]] && flags+=" -Wl,-rpath,$folder -Wl,-rpath-link,$folder"
+  done
+  # Where Debian puts headers that differ between processors; a compiler looks there below /usr only.
+  for folder in "$prefix"/usr/include/*-linux-gnu; do
+    [[ -d $folder ]] && includes+=" -isystem $folder"
+  done
+  # As RPATH, which libraries of the prefix find each other by, too; LD_LIBRARY_PATH would put them
+  # before those of the compiler and of Python as well.
+  flags+=" -Wl,--disable-new-dtags"
+  configure+=("-DCMAKE_CXX_FLAGS=$includes" "-DCMAKE_CUDA_FLAGS=$includes")
+  configure+=("-DCMAKE_PREFIX_PATH=$prefix/usr" "-DCMAKE_EXE_LINKER_FLAGS=$flags"
+    "-DCMAKE_MODULE_LINKER_FLAGS=$flags" "-DDDPBENCH_VALIJSON_INCLUDE=$prefix/usr/include")
+}
+
+# bench NAME OPTION...: one report in the folder reports/.
+bench() {
+  local name=$1
+  shift
+  stage "bench-$name" 90 "$build/bin/ddpbench" "$@" --quiet "--json=$out/reports/$name.json"
+}
+
+run_benchmarks() {
+  local steps=300 epochs=5 round observe data=()
+  if [[ $quick == yes ]]; then steps=60 epochs=1; fi
+  if [[ -n $data_dir ]]; then data=("--data-dir=$data_dir"); fi
+  mkdir -p "$out/reports"
+  local common=(--config=mnist --device=cuda --epochs=1 "--steps=$steps" "${data[@]}")
+  # In turn, so that a GPU that warms up or throttles does not count for one of them.
+  for round in 1 2; do
+    for observe in on off; do
+      bench "single-b256-observe-$observe-$round" "${common[@]}" --batch-size=256 "--observe=$observe"
+    done
+  done
+  bench single-b4096-bf16 "${common[@]}" --batch-size=4096 --precision=bf16
+  bench ddp-2-ring-oversubscribed "${common[@]}" --strategy=ddp --gpus=2 --backend=ring --oversubscribe \
+    --batch-size=256
+  bench mnist --config=mnist --device=cuda "--epochs=$epochs" --batch-size=256 "${data[@]}"
+  run_collectives
+  run_pytorch "${common[@]}"
+}
+
+run_collectives() {
+  if "$build/bin/ddpbench" comm --help | grep -q -e '--device'; then
+    bench comm-ring comm --device=cuda --backend=ring --ranks=2 --sizes=4K..64M*4 --iterations=20
+  else
+    skip bench-comm-ring "ddpbench comm has no CUDA devices yet"
+  fi
+}
+
+run_pytorch() {
+  local peer="$root/bench/peers/pytorch_report.py"
+  if [[ ! -f $peer ]]; then
+    skip bench-pytorch "bench/peers/pytorch_report.py is not here"
+  elif ! "$python" -c 'import torch; raise SystemExit(not torch.cuda.is_available())' 2>/dev/null; then
+    skip bench-pytorch "$python has no PyTorch with CUDA"
+  else
+    stage bench-pytorch-b256 120 "$python" -B "$peer" "$@" --strategy=single --gpus=1 --batch-size=256 \
+      --precision=fp32 --force "--json=$out/reports/pytorch-b256.json"
+    stage bench-pytorch-b4096-bf16 120 "$python" -B "$peer" "$@" --strategy=single --gpus=1 \
+      --batch-size=4096 --precision=bf16 --force "--json=$out/reports/pytorch-b4096-bf16.json"
+  fi
+}
+
+run_sanitizers() {
+  local sanitizer tool program tools=(memcheck racecheck)
+  sanitizer=$(command -v compute-sanitizer || true)
+  if [[ -z $sanitizer ]]; then
+    for sanitizer in "$(dirname "$nvcc")/compute-sanitizer" /usr/local/cuda/bin/compute-sanitizer; do
+      [[ -x $sanitizer ]] && break
+      sanitizer=
+    done
+  fi
+  if [[ -z $sanitizer ]]; then
+    skip sanitizers "compute-sanitizer is not here"
+    return
+  fi
+  if [[ $quick == yes ]]; then tools=(memcheck); fi
+  for tool in "${tools[@]}"; do
+    for program in "$build"/bin/cuda_*gpu_tests; do
+      # Transfers between processes are no kernels of ours, and racecheck looks at shared memory only.
+      if [[ $tool == racecheck && $program == *runtime* ]]; then continue; fi
+      stage "$tool-$(basename "$program")" 120 "$sanitizer" "--tool=$tool" --error-exitcode=9 \
+        "$program" --gtest_brief=1
+    done
+  done
+}
+
+# A test that skips counts as passed, which is right for a second GPU and wrong for the first.
+check_gpu_tests_ran() {
+  local log="$out/tests-gpu.log"
+  if grep -q 'No tests were found' "$log" || ! grep -q ' Passed ' "$log"; then
+    failures=$((failures + 1))
+    row tests-gpu-ran failed "" "no test labelled gpu ran to its end"
+  fi
+}
+
+begin_summary() {
+  {
+    printf '# ddpbench on this GPU\n\n'
+    printf -- '- commit: %s\n' "$(git -C "$root" describe --always --dirty 2>/dev/null || printf unknown)"
+    printf -- '- date: %s\n' "$(date -u +%Y-%m-%dT%H:%M:%SZ)"
+    printf -- '- GPU: %s\n' "${gpus:-none, --build-only}" | sed '2,$s/^/- GPU: /'
+    printf -- '- toolkit: %s, architectures %s\n' "$("$nvcc" --version | grep release)" \
+      "${architectures:-of the toolkit}"
+    printf '\n| stage | result | seconds | remark |\n| :-- | :-- | --: | :-- |\n'
+  } >"$out/summary.md"
+}
+
+end_summary() {
+  local reports=("$out"/reports/*.json)
+  if [[ -e ${reports[0]} ]]; then
+    {
+      printf '\n## Reports\n\n'
+      "$build/bin/ddpbench" show "${reports[@]}" --format=markdown || printf 'cannot be shown\n'
+    } >>"$out/summary.md" 2>>"$out/show.log"
+  fi
+  say "$failures of the stages above failed; $out/summary.md"
+}
+
+parse_options "$@"
+find_gpus
+find_toolkit
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+deadline=$((SECONDS + 60 * minutes))
+begin_summary
+mkdir -p "$build"
+plan_configure
+stage configure 120 cmake "${configure[@]}"
+if [[ $result == ok ]]; then
+  stage build $((60 * minutes)) cmake --build "$build" --parallel "$jobs" \
+    --target ddpbench ddpbench_cuda cuda_tests
+fi
+if [[ $result != ok ]]; then
+  say "without a build there is nothing to run"
+  exit 1
+fi
+stage tests-cpu 120 ctest --test-dir "$build/tests/cuda" --output-on-failure --parallel "$jobs" -LE gpu
+if [[ $build_only == no ]]; then
+  stage tests-gpu 180 ctest --test-dir "$build/tests/cuda" --output-on-failure -L gpu
+  check_gpu_tests_ran
+  run_benchmarks
+  run_sanitizers
+fi
+end_summary
+((failures == 0)) || exit 1

@@ -1,0 +1,108 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: The ddpbench authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# Downloads the Debian packages that a build of ddpbench needs (group `run` of packages.txt, and
+# GoogleTest and valijson of `test`) and unpacks them into a folder, without installing anything and
+# without any rights: for a machine with a GPU on which nothing can be installed. Take the folder there,
+# or the archive, which is a fifth of its size, and give it to scripts/gpu_suite.sh --prefix.
+#
+#   scripts/unpack_packages.sh DIR          # DIR must be new or empty
+#   scripts/unpack_packages.sh FILE.tar.xz  # FILE.tar.xz must be new
+#
+# What every machine with a compiler has (the compiler, git, python, the C and C++ libraries) is left
+# out, and so is what no build reads (documentation, static libraries beside shared ones).
+# Exit: 0 done; 2 wrong usage; 3 a package cannot be had (no Debian, no network, no package lists).
+set -euo pipefail
+
+list="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/packages.txt"
+
+say() { printf 'unpack_packages.sh: %s\n' "$*" >&2; }
+
+# Packages of packages.txt that are tools of the machine rather than part of the build.
+left_out=(g++ cmake ninja-build git ca-certificates gnuplot-nox chromium python3 libbenchmark-dev)
+# Libraries of any Debian system with a compiler. Taking the C library along would be a mistake: it
+# belongs to the kernel and loader of the machine.
+of_the_system='^(libc6|libc6-dev|libc-.*|libgcc-s1|gcc-.*-base|libstdc\+\+.*|libgomp1|libcrypt.*|libpam.*|libselinux1|libsystemd0|libudev1|libtinfo6|libdb5\.3)$'
+
+wanted() {
+  local group package rest
+  while read -r group package rest; do
+    [[ $group == run || $group == test ]] || continue
+    [[ " ${left_out[*]} " == *" $package "* ]] || printf '%s\n' "$package"
+  done <"$list"
+}
+
+# Prints what the packages in "$@" depend on directly, one a line: real packages only, the first of
+# alternatives.
+depends_of() {
+  apt-cache depends --important "$@" | sed -n 's/^  Depends: \([a-z0-9][^<>: ]*\)$/\1/p' | sort -u
+}
+
+# Prints the packages in "$@" and the shared libraries that they stand on. Of development packages only
+# those that are wanted: valijson names all the JSON libraries that it could work with.
+with_libraries() {
+  local known=("$@") queue=() package
+  mapfile -t queue < <(depends_of "$@" | grep -v -e '-dev$')
+  while ((${#queue[@]} > 0)); do
+    package=${queue[0]}
+    queue=("${queue[@]:1}")
+    [[ $package == lib* || $package == zlib1g || $package == ocl-icd-* ]] || continue
+    [[ $package =~ $of_the_system || " ${known[*]} " == *" $package "* ]] && continue
+    known+=("$package")
+    while read -r package; do queue+=("$package"); done < <(depends_of "$package" | grep -v -e '-dev$')
+  done
+  printf '%s\n' "${known[@]}"
+}
+
+if (($# != 1)) || [[ $1 == -* ]]; then
+  say "usage: unpack_packages.sh DIR | FILE.tar.xz"
+  exit 2
+fi
+archive=
+if [[ $1 == *.tar.xz ]]; then archive=$1; fi
+if [[ -n $archive && -e $archive ]] ||
+  [[ -z $archive && -e $1 && ! (-d $1 && -z $(ls -A "$1")) ]]; then
+  say "$1 exists"
+  exit 2
+fi
+for tool in apt-get apt-cache dpkg-deb; do
+  if ! command -v "$tool" >/dev/null; then
+    say "there is no $tool: this runs on Debian and its like"
+    exit 3
+  fi
+done
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/ddpbench-packages.XXXXXX")
+trap 'rm -rf --one-file-system "$work"' EXIT
+prefix=${archive:+$work/prefix}
+prefix=${prefix:-$1}
+mkdir -p "$prefix"
+prefix=$(cd "$prefix" && pwd)
+
+mapfile -t packages < <(wanted)
+mapfile -t packages < <(with_libraries "${packages[@]}")
+say "downloading ${#packages[@]} packages"
+if ! (cd "$work" && apt-get -q download "${packages[@]}") >"$work/log" 2>&1; then
+  tail -n 5 "$work/log" >&2
+  say "a package cannot be had; fetch the package lists (apt-get update) and try again"
+  exit 3
+fi
+for package in "$work"/*.deb; do
+  dpkg-deb --extract "$package" "$prefix"
+done
+
+rm -rf "${prefix:?}"/usr/share/{doc,man,info,locale,lintian,bug,doc-base,gtk-doc} "${prefix:?}"/etc
+# GoogleTest is there as static libraries only, and CMake's files of fmt want theirs to exist.
+find "$prefix" -name '*.a' ! -name 'libgtest*' ! -name 'libgmock*' ! -name 'libfmt*' -delete
+# Links that lead out of the folder would find this machine's files there, and none on another.
+while IFS= read -r -d '' link; do
+  target=$(readlink "$link")
+  if [[ $target == /* && -e $prefix$target ]]; then
+    ln -sfr "$prefix$target" "$link"
+  fi
+done < <(find "$prefix" -type l -print0)
+if [[ -n $archive ]]; then
+  tar --create --xz --owner=0 --group=0 --file "$archive" --directory "$prefix" .
+fi
+say "$1: $(du -sm "$1" | cut -f1) MiB"

@@ -1,0 +1,136 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A library that behaves as NVML does, for machines without a driver. Declared independently of
+// kernels/runtime/cuda/nvml_library.h, as the real one is. Built three times:
+//   (plain)             tells everything
+//   FAKE_NVML_OLD       a driver from before some functions, with the old name of another
+//   FAKE_NVML_REFUSES   is a virtual GPU that supports nothing but being found
+//
+// Four GPUs: GPU-a and GPU-b with four NVLinks to each other, GPU-c with two links to a switch and
+// GPU-d with three. Every look at the load moves the script of the figures on.
+#include <cstring>
+
+namespace {
+
+enum { kSuccess = 0, kUninitialized = 1, kInvalidArgument = 2, kNotSupported = 3, kNotFound = 6 };
+
+struct FakeGpu {
+  const char* uuid;
+  unsigned bus;
+  int links;
+  int peer;  // place of the GPU at the other end; -1: a switch
+};
+FakeGpu gpus[] = {
+    {"GPU-a", 0x17, 4, 1}, {"GPU-b", 0x18, 4, 0}, {"GPU-c", 0x65, 2, -1}, {"GPU-d", 0x66, 3, -1}};
+
+constexpr unsigned kScript = 4;
+constexpr unsigned kLoad[kScript] = {0, 90, 100, 95};
+constexpr unsigned kSmClock[kScript] = {345, 1980, 1755, 1980};
+// Idle; then free; then the power cap; then the power cap and a reason of tomorrow.
+constexpr unsigned long long kReasons[kScript] = {0x1, 0x0, 0x4, 0x4 | 0x40000000};
+
+int starts = 0;
+unsigned looks = 0;
+
+unsigned at() { return (looks + kScript - 1) % kScript; }
+
+#ifdef FAKE_NVML_REFUSES
+constexpr int kOutcome = kNotSupported;
+#else
+constexpr int kOutcome = kSuccess;
+#endif
+
+template <typename T>
+int put(T* to, T value) {
+  if (starts <= 0) return kUninitialized;
+  if (kOutcome == kSuccess) *to = value;
+  return kOutcome;
+}
+
+}  // namespace
+
+#define FAKE_API extern "C" __attribute__((visibility("default")))
+
+struct FakePci {
+  char legacy[16];
+  unsigned domain, bus, device, id, subsystem;
+  char text[32];
+};
+
+FAKE_API int fake_nvml_starts() { return starts; }
+
+FAKE_API int nvmlInit_v2() {
+  ++starts;
+  return kSuccess;
+}
+FAKE_API int nvmlShutdown() {
+  --starts;
+  return kSuccess;
+}
+FAKE_API const char* nvmlErrorString(int status) {
+  return status == kNotSupported ? "Not Supported" : status == kNotFound ? "Not Found" : "Other";
+}
+FAKE_API int nvmlSystemGetDriverVersion(char* text, unsigned length) {
+  std::strncpy(text, "580.65.06", length);
+  return kSuccess;
+}
+FAKE_API int nvmlDeviceGetHandleByUUID(const char* uuid, FakeGpu** gpu) {
+  for (FakeGpu& candidate : gpus) {
+    if (std::strcmp(candidate.uuid, uuid) != 0) continue;
+    *gpu = &candidate;
+    return kSuccess;
+  }
+  return kNotFound;
+}
+
+struct FakeLoad {
+  unsigned gpu, memory;
+};
+FAKE_API int nvmlDeviceGetUtilizationRates(FakeGpu*, FakeLoad* load) {
+  ++looks;
+  return put(load, {kLoad[at()], 10});
+}
+FAKE_API int nvmlDeviceGetClockInfo(FakeGpu*, int clock, unsigned* mhz) {
+  if (clock != 1 && clock != 2) return kInvalidArgument;
+  return put(mhz, clock == 1 ? kSmClock[at()] : 3201U);
+}
+FAKE_API int nvmlDeviceGetTemperature(FakeGpu*, int sensor, unsigned* celsius) {
+  return sensor == 0 ? put(celsius, 41U + at()) : int{kInvalidArgument};
+}
+
+#ifdef FAKE_NVML_OLD
+FAKE_API int nvmlDeviceGetCurrentClocksThrottleReasons(FakeGpu*, unsigned long long* reasons) {
+  return put(reasons, kReasons[at()]);
+}
+#else
+FAKE_API int nvmlDeviceGetCurrentClocksEventReasons(FakeGpu*, unsigned long long* reasons) {
+  return put(reasons, kReasons[at()]);
+}
+FAKE_API int nvmlDeviceGetPowerUsage(FakeGpu*, unsigned* milliwatts) {
+  return put(milliwatts, 100500U + 100000U * at());
+}
+FAKE_API int nvmlDeviceGetMaxPcieLinkGeneration(FakeGpu*, unsigned* generation) {
+  return put(generation, 5U);
+}
+FAKE_API int nvmlDeviceGetMaxPcieLinkWidth(FakeGpu*, unsigned* width) { return put(width, 16U); }
+FAKE_API int nvmlDeviceGetPciInfo_v3(FakeGpu* gpu, FakePci* pci) {
+  return put(pci, {"", 0, gpu->bus, 0, 0, 0, ""});
+}
+FAKE_API int nvmlDeviceGetNvLinkState(FakeGpu* gpu, unsigned link, int* active) {
+  if (link >= 6) return kInvalidArgument;
+  return put(active, static_cast<int>(link) < gpu->links ? 1 : 0);
+}
+FAKE_API int nvmlDeviceGetNvLinkVersion(FakeGpu*, unsigned, unsigned* version) {
+  return put(version, 4U);
+}
+FAKE_API int nvmlDeviceGetNvLinkRemoteDeviceType(FakeGpu* gpu, unsigned, int* type) {
+  return put(type, gpu->peer < 0 ? 2 : 0);
+}
+FAKE_API int nvmlDeviceGetNvLinkRemotePciInfo_v2(FakeGpu* gpu, unsigned, FakePci* pci) {
+  return put(pci, {"", 0, gpus[gpu->peer].bus, 0, 0, 0, ""});
+}
+FAKE_API int nvmlDeviceGetTopologyCommonAncestor(FakeGpu* a, FakeGpu* b, int* level) {
+  return put(level, (a->peer < 0) == (b->peer < 0) ? 10 : 50);
+}
+#endif

@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: The ddpbench authors
+# SPDX-License-Identifier: Apache-2.0
+"""Tests scripts/gpu_suite.sh with stand-ins for the GPU, the toolkit, CMake and what they build."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "gpu_suite.sh"
+
+NVIDIA_SMI = "#!/bin/bash\n[[ -e $STAGE/gpu ]] && echo 'NVIDIA H200, 580.65.06, 9.0'\n"
+NVCC = "#!/bin/bash\necho 'Cuda compilation tools, release 13.0'\n"
+# Configuring fails when `no-configure` is there; building puts the programs in place.
+CMAKE = """#!/bin/bash
+echo "$*" >>"$STAGE/cmake-log"
+[[ $1 == --build ]] || { [[ ! -e $STAGE/no-configure ]]; exit; }
+mkdir -p "$2/bin"
+cp "$STAGE"/programs/* "$2/bin"
+"""
+CTEST = """#!/bin/bash
+if [[ -e $STAGE/all-skip ]]; then echo '1/1 Test #1: Cuda ... ***Skipped'; else echo '1/1 Passed 0.1 sec'; fi
+echo '100% tests passed, 0 tests failed out of 1'
+"""
+DDPBENCH = """#!/bin/bash
+echo "$*" >>"$STAGE/ddpbench-log"
+case $1 in
+  show) echo '| strategy |' ;;
+  comm) [[ $2 == --help ]] && echo '  --device KIND' ;;
+esac
+for option; do
+  [[ $option == --json=* ]] && touch "${option#--json=}"
+  [[ -e $STAGE/no-bf16 && $option == --precision=bf16 ]] && { echo 'error: no bf16'; exit 3; }
+done
+exit 0
+"""
+SANITIZER = """#!/bin/bash
+echo "$*" >>"$STAGE/sanitizer-log"
+echo '========= ERROR SUMMARY: 0 errors'
+"""
+PYTHON = "#!/bin/bash\nexit 1\n"  # has no PyTorch
+
+
+class GpuSuite(unittest.TestCase):
+    def setUp(self):
+        self.stage = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.stage)
+        (self.stage / "bin").mkdir()
+        (self.stage / "programs").mkdir()
+        for name, text in (("nvidia-smi", NVIDIA_SMI), ("nvcc", NVCC), ("cmake", CMAKE),
+                           ("ctest", CTEST), ("compute-sanitizer", SANITIZER),
+                           ("bare-python", PYTHON)):
+            self.tool("bin", name, text)
+        for name in ("ddpbench", "cuda_ops_gpu_tests", "cuda_runtime_gpu_tests"):
+            self.tool("programs", name, DDPBENCH)
+        self.out = self.stage / "out"
+        self.mark("gpu")
+
+    def tool(self, folder, name, text):
+        file = self.stage / folder / name
+        file.write_text(text)
+        file.chmod(0o755)
+
+    def mark(self, name):
+        (self.stage / name).touch()
+
+    def run_script(self, *arguments):
+        environment = {**os.environ, "STAGE": str(self.stage),
+                       "PATH": f"{self.stage / 'bin'}:{os.environ['PATH']}"}
+        environment.pop("CUDACXX", None)
+        return subprocess.run(
+            [str(SCRIPT), f"--out={self.out}", f"--build-dir={self.stage / 'build'}",
+             "--python=bare-python", *arguments],
+            env=environment, capture_output=True, text=True, timeout=60)
+
+    def log(self, name):
+        file = self.stage / f"{name}-log"
+        return file.read_text() if file.exists() else ""
+
+    def summary(self):
+        return (self.out / "summary.md").read_text()
+
+    def test_runs_every_stage_and_leaves_a_summary(self):
+        run = self.run_script()
+        self.assertEqual(run.returncode, 0, run.stderr)
+        for row in ("| configure | ok |", "| build | ok |", "| tests-gpu | ok |",
+                    "| bench-single-b256-observe-off-2 | ok |", "| bench-single-b4096-bf16 | ok |",
+                    "| bench-comm-ring | ok |", "| bench-pytorch | skipped |",
+                    "| memcheck-cuda_ops_gpu_tests | ok |", "0 errors", "## Reports"):
+            self.assertIn(row, self.summary())
+        self.assertIn("NVIDIA H200, 580.65.06", self.summary())
+        self.assertIn("-DDDPBENCH_CUDA_ARCHITECTURES=90 ", self.log("cmake"))
+        self.assertIn("--tool=racecheck", self.log("sanitizer"))
+        self.assertNotIn("racecheck --error-exitcode=9 " + str(self.stage / "build" / "bin") +
+                         "/cuda_runtime", self.log("sanitizer"))
+        observed = [line.split("--observe=")[1].split()[0]
+                    for line in self.log("ddpbench").splitlines() if "--observe=" in line]
+        self.assertEqual(observed, ["on", "off", "on", "off"])
+
+    def test_goes_on_after_a_failure_and_says_so(self):
+        self.mark("no-bf16")
+        run = self.run_script("--quick")
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("| bench-single-b4096-bf16 | failed (3) |", self.summary())
+        self.assertIn("error: no bf16", self.summary())
+        self.assertIn("| bench-mnist | ok |", self.summary())
+        self.assertNotIn("racecheck", self.log("sanitizer"))
+
+    def test_tests_that_all_skip_are_a_failure(self):
+        self.mark("all-skip")
+        self.assertEqual(self.run_script().returncode, 1)
+        self.assertIn("| tests-gpu-ran | failed |", self.summary())
+
+    def test_ends_when_nothing_can_be_built(self):
+        self.mark("no-configure")
+        run = self.run_script()
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("| configure | failed (1) |", self.summary())
+        self.assertEqual(self.log("ddpbench"), "")
+
+    def test_without_a_gpu_it_stops_before_it_writes_anything(self):
+        (self.stage / "gpu").unlink()
+        run = self.run_script()
+        self.assertEqual(run.returncode, 3)
+        self.assertIn("no GPU is here", run.stderr)
+        self.assertFalse(self.out.exists())
+
+    def test_build_only_needs_no_gpu(self):
+        (self.stage / "gpu").unlink()
+        run = self.run_script("--build-only", "--architectures=80;90")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("-DDDPBENCH_CUDA_ARCHITECTURES=80;90 ", self.log("cmake"))
+        self.assertIn("| tests-cpu | ok |", self.summary())
+        self.assertNotIn("bench-", self.summary())
+
+    def test_takes_packages_from_a_folder_or_an_archive(self):
+        prefix = self.stage / "prefix"
+        (prefix / "usr" / "lib" / "x86_64-linux-gnu").mkdir(parents=True)
+        archive = self.stage / "packages.tar.xz"
+        subprocess.run(["tar", "-cJf", archive, "-C", prefix, "."], check=True)
+        for given, used in ((prefix, prefix), (archive, self.stage / "build" / "prefix")):
+            self.assertEqual(self.run_script(f"--prefix={given}", "--build-only").returncode, 0)
+            line = [x for x in self.log("cmake").splitlines() if "CMAKE_PREFIX_PATH" in x][-1]
+            self.assertIn(f"-DCMAKE_PREFIX_PATH={used}/usr ", line)
+            self.assertIn(f"-Wl,-rpath,{used}/usr/lib/x86_64-linux-gnu ", line)
+
+    def test_refuses_what_it_does_not_know(self):
+        for wrong in (("--bogus=1",), ("--jobs=many",), ("--prefix=/nonexistent",), ("--out",)):
+            self.assertEqual(self.run_script(*wrong).returncode, 2, wrong)
+        self.assertFalse(self.out.exists())
+
+
+if __name__ == "__main__":
+    unittest.main()
