@@ -11,6 +11,7 @@
 #include "bench/commands/subcommand.h"
 #include "bench/data_places.h"
 #include "bench/environment_capture.h"
+#include "bench/gpu_environment.h"
 #include "bench/info.h"
 #include "bench/install_paths.h"
 #include "bench/joined_world.h"
@@ -33,11 +34,14 @@ std::string joined(const std::vector<std::string>& words) {
 int show_info(const Options& options, const InstallPaths& paths) {
   InfoContents contents;
   contents.environment = capture_environment(process_variables(), ops::library_versions());
+  const HostDevices host = find_devices("auto");
+  add_gpus(contents.environment, host);
+  contents.no_gpu_reason = host.cuda.reason;
   contents.limits = read_host_limits();
   contents.paths = paths;
   contents.data_directories = data_directories(options.data_dir);
   contents.built_in = {{"strategies", joined(known_strategies())},
-                       {"communication", "ring"},
+                       {"communication", build_info().cuda_module ? "ring, nccl" : "ring"},
                        {"data sets", joined(data::known_datasets())}};
   fmt::print("{}", info_text(contents));
   return 0;

@@ -66,4 +66,13 @@ std::vector<report::GpuInfo> gpu_infos(const CudaProbe& probe, GpuMonitor& monit
   return gpus;
 }
 
+void add_gpus(report::Environment& environment, const HostDevices& host) {
+  if (host.cuda.devices.empty()) return;
+  const CudaModule& cuda = cuda_module();
+  environment.gpus = gpu_infos(host.cuda, *cuda.make_monitor(monitor_options(host.cuda)));
+  for (const auto& [name, version] : cuda.library_versions()) {
+    environment.libraries[name] = version;
+  }
+}
+
 }  // namespace ddpbench::bench

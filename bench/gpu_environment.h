@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "bench/host_devices.h"
 #include "kernels/runtime/cuda_device.h"
 #include "kernels/runtime/gpu_monitor.h"
 #include "reports/report.h"
@@ -14,6 +15,9 @@ namespace ddpbench::bench {
 
 // `monitor` is of the uuids of `probe.devices`, in their order.
 std::vector<report::GpuInfo> gpu_infos(const CudaProbe& probe, GpuMonitor& monitor);
+
+// GPUs and the versions of CUDA's libraries, when `host` has GPUs; asks the CUDA module.
+void add_gpus(report::Environment& environment, const HostDevices& host);
 
 // For CudaModule::make_monitor.
 GpuMonitorOptions monitor_options(const CudaProbe& probe);

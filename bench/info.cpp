@@ -91,7 +91,8 @@ void add_gpu(Text& text, const report::GpuInfo& gpu, std::size_t index) {
   for (const report::GpuLink& link : gpu.links) text.line("", link_words(link));
 }
 
-void add_devices(Text& text, const report::Environment& environment) {
+void add_devices(Text& text, const InfoContents& contents) {
+  const report::Environment& environment = contents.environment;
   const report::CpuInfo& cpu = environment.cpu;
   text.section("Devices");
   text.line("cpu", cpu.model);
@@ -102,8 +103,7 @@ void add_devices(Text& text, const report::Environment& environment) {
                             known_bytes(cpu.l3_bytes), known_bytes(cpu.memory_bytes)));
   text.line("", fmt::format("{}", fmt::join(cpu.features, " ")));
   for (std::size_t i = 0; i < environment.gpus.size(); ++i) add_gpu(text, environment.gpus[i], i);
-  if (environment.gpus.empty())
-    text.line("cuda", build_info().cuda_module ? "no GPU found" : "not in this build");
+  if (environment.gpus.empty()) text.line("cuda", contents.no_gpu_reason);
 }
 
 void add_limits(Text& text, const HostLimits& limits) {
@@ -141,7 +141,7 @@ std::string info_text(const InfoContents& contents) {
   text.line("host", fmt::format("{}", fmt::join(environment.hosts, ", ")));
   text.line("system", fmt::format("{}, {}", environment.operating_system, environment.kernel));
   add_built_in(text, contents);
-  add_devices(text, environment);
+  add_devices(text, contents);
   text.section("Libraries");
   for (const auto& [name, version] : environment.libraries) text.line(name, version);
   add_limits(text, contents.limits);

@@ -21,6 +21,7 @@ struct InfoContents {
   std::vector<std::string> data_directories;  // in the order in which they are searched
   // More lines of "Built in": {"strategies", "single, dp"}, {"data sets", "mnist"}.
   std::vector<std::pair<std::string, std::string>> built_in;
+  std::string no_gpu_reason;  // why environment.gpus is empty
 };
 
 std::string info_text(const InfoContents& contents);

@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "bench/data_places.h"
+#include "bench/gpu_environment.h"
 #include "bench/interrupt.h"
 #include "bench/launch_run.h"
 #include "bench/machine_snapshot.h"
@@ -196,6 +197,7 @@ JoinedWorld::JoinedWorld(Options options, const launch::RankEnvironment& environ
   if (is_first() && !options_.dry_run) {
     file_ = ReportOutput(options_);
     report_ = begin_report(options_, arguments);
+    if (options_.device == "cuda") add_gpus(report_.environment, host);
   }
   const std::string model_path = find_model(options_.model);
   model_ = nn::load_model_file(model_path);

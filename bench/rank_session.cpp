@@ -102,7 +102,9 @@ void RankSession::make_strategy() {
   for (const auto& backend : devices_.backends) context.backends.push_back(backend.get());
   for (const auto& local : devices_.local) context.local.push_back(local.get());
   context.world = devices_.world.get();
-  context.observer = recorder_.get();
+  marker_ = make_heard_marker(spec_);
+  if (marker_) ranges_.emplace(*marker_, *recorder_);
+  context.observer = &observer();
   context.group = devices_.group.get();
   context.initialize = [this](nn::Graph& graph) {
     if (loaded_weights_.empty()) {
@@ -117,7 +119,12 @@ void RankSession::make_strategy() {
   Stream& stream = strategy_->replicas()[0]->stream();
   recorder_->follow(stream);
   observe_layers();
-  runner_.emplace(*strategy_, stream, *recorder_, records_steps());
+  runner_.emplace(StepRunnerOptions{.strategy = strategy_.get(),
+                                    .stream = &stream,
+                                    .recorder = recorder_.get(),
+                                    .world = devices_.world.get(),
+                                    .records = records_steps()});
+  sampler_ = make_gpu_sampler(spec_, process_.replicas);
 }
 
 // Replicas on several threads are queued by them all, and faults strike steps of their own.
@@ -136,10 +143,19 @@ bool RankSession::records_steps() const {
 
 // dp: the primary's, as its phases.
 void RankSession::observe_layers() {
-  if (recorder_->layers() == nullptr) return;
   nn::Graph& graph = strategy_->replicas()[0]->graph();
-  graph.observe_layers(recorder_->layers());
-  result_.calls = graph.call_names();
+  if (recorder_->layers() != nullptr) result_.calls = graph.call_names();
+  if (ranges_) {
+    ranges_->name_calls(graph.call_names(), recorder_->layers());
+    graph.observe_layers(&*ranges_);
+  } else if (recorder_->layers() != nullptr) {
+    graph.observe_layers(recorder_->layers());
+  }
+}
+
+PhaseObserver& RankSession::observer() {
+  if (ranges_) return *ranges_;
+  return *recorder_;
 }
 
 void RankSession::make_source() {
@@ -314,8 +330,10 @@ void RankSession::train_epoch(int epoch) {
   for (const auto& device : devices_.devices) device->calibrate_clock();
   EpochResult row{.epoch = epoch};
   row.begin_s = devices_.devices[0]->now_s();
+  if (sampler_) sampler_->begin();
   steps(spec_.steps_per_epoch, true, epoch);
   recorder_->finish_steps();
+  if (sampler_) sampler_->end();
   row.end_s = devices_.devices[0]->now_s();
   const ops::LossTotals totals = take_totals();
   row.samples = static_cast<std::int64_t>(totals.samples);
@@ -346,7 +364,7 @@ void RankSession::one_step(bool timed, int epoch) {
   Stream& stream = strategy_->replicas()[0]->stream();
   StepInput input;
   {
-    const ScopedPhase phase(recorder_.get(), Phase::data_wait, stream);
+    const ScopedPhase phase(&observer(), Phase::data_wait, stream);
     input = source_->next(stream);
   }
   runner_->run(input);
@@ -381,6 +399,7 @@ void RankSession::publish() {
     const int replica = is_server() ? inputs_.rank : process_.replicas[i];
     result_.devices.push_back(describe(*devices_.devices[i], replica, is_server(),
                                        spec_.cores.at(static_cast<std::size_t>(replica))));
+    if (sampler_) result_.devices.back().gpu_telemetry = sampler_->telemetry(i);
   }
   writer_.result(to_json_text(result_));
 }

@@ -15,6 +15,7 @@
 #include "bench/evaluation.h"
 #include "bench/rank_devices.h"
 #include "bench/rank_result.h"
+#include "bench/rank_telemetry.h"
 #include "bench/reference_weights.h"
 #include "bench/run_spec.h"
 #include "bench/step_recorder.h"
@@ -54,6 +55,7 @@ class RankSession {
   void make_devices();
   void make_strategy();
   void observe_layers();
+  PhaseObserver& observer();
   bool records_steps() const;
   void make_source();
   void verify();
@@ -85,6 +87,9 @@ class RankSession {
   std::vector<nn::NamedTensor> loaded_weights_;  // of --load-model
   std::vector<double> warmup_step_s_;            // of this rank
   std::unique_ptr<StepRecorder> recorder_;
+  std::unique_ptr<RangeMarker> marker_;
+  std::optional<StepRanges> ranges_;  // when a profiler looks on
+  std::unique_ptr<GpuSampler> sampler_;
   std::unique_ptr<Strategy> strategy_;
   std::unique_ptr<BatchSource> source_;
   std::optional<StepRunner> runner_;

@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "bench/data_places.h"
+#include "bench/gpu_environment.h"
 #include "bench/interrupt.h"
 #include "bench/resume.h"
 #include "bench/run_collector.h"
@@ -78,6 +79,7 @@ Session::Session(Options options, std::vector<std::string> arguments)
   if (!options_.resume_path.empty()) earlier = report::read_report(options_.resume_path);
   if (!options_.dry_run) file_ = ReportOutput(options_);
   report_ = begin_report(options_, std::move(arguments));
+  if (options_.device == "cuda") add_gpus(report_.environment, host_);
   executor_.emplace(options_, host_);
   cells_ = plan_matrix(options_);
   for (const RunCell& cell : cells_)

@@ -7,34 +7,40 @@
 namespace ddpbench::bench {
 
 void StepRunner::run(const StepInput& input) {
-  if (!records_ || !warm_ || recorder_.tracing()) {
-    strategy_.step(input);
+  if (!options_.records || !warm_ || options_.recorder->tracing()) {
+    options_.strategy->step(input);
     warm_ = true;
     return;
   }
-  std::unique_ptr<Recording>& recording = recordings_[{input.images, recorder_.observing()}];
+  std::unique_ptr<Recording>& recording =
+      recordings_[{input.images, options_.recorder->observing()}];
   if (!recording) {
     recording = record(input);
-    if (recorder_.observing()) recorder_.keep_marks();
-  } else if (recorder_.observing()) {
-    recorder_.repeat_marks();
+    if (options_.recorder->observing()) options_.recorder->keep_marks();
+  } else if (options_.recorder->observing()) {
+    options_.recorder->repeat_marks();
   }
-  recording->replay(stream_);
+  // A replay calls nothing of the communicator; an empty group does, and says when it has failed.
+  if (options_.world != nullptr) {
+    options_.world->group_start();
+    options_.world->group_end();
+  }
+  recording->replay(*options_.stream);
 }
 
 std::unique_ptr<Recording> StepRunner::record(const StepInput& input) {
-  stream_.begin_recording();
+  options_.stream->begin_recording();
   try {
-    strategy_.step(input);
+    options_.strategy->step(input);
   } catch (...) {
     // The stream must leave the recording; why that then fails as well is not the cause.
     try {
-      stream_.end_recording();
+      options_.stream->end_recording();
     } catch (const Error&) {
     }
     throw;
   }
-  return stream_.end_recording();
+  return options_.stream->end_recording();
 }
 
 }  // namespace ddpbench::bench

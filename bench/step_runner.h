@@ -11,16 +11,25 @@
 
 #include "bench/step_recorder.h"
 #include "kernels/runtime/device.h"
+#include "parallel/comm/communicator.h"
 #include "parallel/strategy.h"
 
 namespace ddpbench::bench {
 
+// All but `world` are there, and outlive the runner.
+struct StepRunnerOptions {
+  Strategy* strategy = nullptr;
+  Stream* stream = nullptr;
+  StepRecorder* recorder = nullptr;
+  comm::Communicator* world = nullptr;  // of the strategy; null when there is one process
+  // The stream can record, and every step queues the same work for the same input.
+  bool records = false;
+};
+
 class StepRunner {
  public:
-  // What is handed over outlives the runner. With `records`, `stream` can record, and every step
-  // queues the same work for the same input.
-  StepRunner(Strategy& strategy, Stream& stream, StepRecorder& recorder, bool records)
-      : strategy_(strategy), stream_(stream), recorder_(recorder), records_(records) {}
+  // Goes before the communicator, which waits for recordings that hold its calls.
+  explicit StepRunner(const StepRunnerOptions& options) : options_(options) {}
 
   // One step, between the recorder's begin_step and end_step. A step that is traced is queued call
   // by call, because a recording marks no layers.
@@ -34,10 +43,7 @@ class StepRunner {
 
   std::unique_ptr<Recording> record(const StepInput& input);
 
-  Strategy& strategy_;
-  Stream& stream_;
-  StepRecorder& recorder_;
-  bool records_;
+  StepRunnerOptions options_;
   bool warm_ = false;  // a step has run: libraries have made what they make at first use
   std::map<Key, std::unique_ptr<Recording>> recordings_;
 };

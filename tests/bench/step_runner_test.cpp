@@ -61,6 +61,11 @@ class Steps : public testing::Test {
     recorder.follow(*stream);
   }
 
+  StepRunner make_runner(bool records) {
+    return StepRunner(
+        {.strategy = &strategy, .stream = stream.get(), .recorder = &recorder, .records = records});
+  }
+
   void run(StepRunner& runner, int count, bool timed) {
     for (int i = 0; i < count; ++i) {
       recorder.begin_step(0, timed);
@@ -79,7 +84,7 @@ class Steps : public testing::Test {
 };
 
 TEST_F(Steps, AreRecordedOncePerMemoryAndKind) {
-  StepRunner runner(strategy, *stream, recorder, true);
+  StepRunner runner = make_runner(true);
   run(runner, 6, false);  // observed, as all that is not timed
   recorder.choose_interval(1e-6);
   run(runner, 100, true);
@@ -91,7 +96,7 @@ TEST_F(Steps, AreRecordedOncePerMemoryAndKind) {
 }
 
 TEST_F(Steps, AreQueuedEachWithoutRecording) {
-  StepRunner runner(strategy, *stream, recorder, false);
+  StepRunner runner = make_runner(false);
   run(runner, 20, true);
   recorder.finish_steps();
   EXPECT_EQ(strategy.queued, 20);
@@ -99,7 +104,7 @@ TEST_F(Steps, AreQueuedEachWithoutRecording) {
 }
 
 TEST_F(Steps, LeaveTheRecordingWhenTheyFail) {
-  StepRunner runner(strategy, *stream, recorder, true);
+  StepRunner runner = make_runner(true);
   run(runner, 1, false);
   strategy.fails = true;
   EXPECT_THROW(run(runner, 1, false), DeviceError);
@@ -107,7 +112,7 @@ TEST_F(Steps, LeaveTheRecordingWhenTheyFail) {
 }
 
 TEST_F(Steps, ReplayedPhasesAreTimedAnew) {
-  StepRunner runner(strategy, *stream, recorder, true);
+  StepRunner runner = make_runner(true);
   run(runner, 6, false);
   device.work_s = 0.25;
   recorder.choose_interval(1e9);  // observe every step
@@ -124,7 +129,7 @@ TEST_F(Steps, ReplayedPhasesAreTimedAnew) {
 // The host queues a step in 1 ms that the device works on for 10: a step lasts 10 ms, and the host
 // does not wait for each.
 TEST_F(Steps, LastAsLongAsTheDeviceTakesWhenTheHostRunsAhead) {
-  StepRunner runner(strategy, *stream, recorder, false);
+  StepRunner runner = make_runner(false);
   device.work_s = 10e-3;
   device.host_call_s = 1e-6;
   run(runner, 1, false);
