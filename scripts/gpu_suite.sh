@@ -73,10 +73,12 @@ parse_options() {
 
 find_gpus() {
   gpus=$(nvidia-smi --query-gpu=name,driver_version,compute_cap --format=csv,noheader 2>/dev/null || true)
+  # Some containers have the device and not the tool.
+  if [[ -z $gpus && -e /dev/nvidia0 ]]; then gpus="unknown (no nvidia-smi)"; fi
   [[ -n $gpus || $build_only == yes ]] ||
     die 3 "no GPU is here (nvidia-smi finds none); --build-only builds and tests what needs none"
   if [[ -z $architectures && -n $gpus ]]; then
-    architectures=$(sed 's/.*, *//; s/\.//' <<<"$gpus" | sort -u | paste -sd';')
+    architectures=$(sed -n 's/.*, *\([0-9]*\)\.\([0-9]*\)$/\1\2/p' <<<"$gpus" | sort -u | paste -sd';')
   fi
 }
 
@@ -276,30 +278,35 @@ end_summary() {
   say "$failures of the stages above failed; $out/summary.md"
 }
 
-parse_options "$@"
-find_gpus
-find_toolkit
-mkdir -p "$out"
-out=$(cd "$out" && pwd)
-deadline=$((SECONDS + 60 * minutes))
-begin_summary
-mkdir -p "$build"
-plan_configure
-stage configure 120 cmake "${configure[@]}"
-if [[ $result == ok ]]; then
-  stage build $((60 * minutes)) cmake --build "$build" --parallel "$jobs" \
-    --target ddpbench ddpbench_cuda cuda_tests
-fi
-if [[ $result != ok ]]; then
-  say "without a build there is nothing to run"
-  exit 1
-fi
-stage tests-cpu 120 ctest --test-dir "$build/tests/cuda" --output-on-failure --parallel "$jobs" -LE gpu
-if [[ $build_only == no ]]; then
-  stage tests-gpu 180 ctest --test-dir "$build/tests/cuda" --output-on-failure -L gpu
-  check_gpu_tests_ran
-  run_benchmarks
-  run_sanitizers
-fi
-end_summary
-((failures == 0)) || exit 1
+main() {
+  parse_options "$@"
+  find_gpus
+  find_toolkit
+  mkdir -p "$out"
+  out=$(cd "$out" && pwd)
+  deadline=$((SECONDS + 60 * minutes))
+  begin_summary
+  mkdir -p "$build"
+  plan_configure
+  stage configure 120 cmake "${configure[@]}"
+  if [[ $result == ok ]]; then
+    stage build $((60 * minutes)) cmake --build "$build" --parallel "$jobs" \
+      --target ddpbench ddpbench_cuda cuda_tests
+  fi
+  if [[ $result != ok ]]; then
+    say "without a build there is nothing to run"
+    return 1
+  fi
+  stage tests-cpu 120 ctest --test-dir "$build/tests/cuda" --output-on-failure --parallel "$jobs" -LE gpu
+  if [[ $build_only == no ]]; then
+    stage tests-gpu 180 ctest --test-dir "$build/tests/cuda" --output-on-failure -L gpu
+    check_gpu_tests_ran
+    run_benchmarks
+    run_sanitizers
+  fi
+  end_summary
+  ((failures == 0)) || return 1
+}
+
+# As a whole, so that changing this file while it runs does no harm.
+main "$@"; exit

@@ -146,5 +146,30 @@ TEST(Info, ListsTheGpusThatItIsGiven) {
   EXPECT_THAT(info_text(made), HasSubstr("A GPU, 8 GiB, driver 1.2"));
 }
 
+TEST(Info, TellsHowGpusAreConnected) {
+  InfoContents made = contents();
+  report::GpuInfo gpu{.name = "A GPU", .driver = "1.2", .memory_bytes = std::uint64_t{8} << 30};
+  gpu.uuid = "GPU-1";
+  gpu.pci_bus_id = "0000:17:00.0";
+  gpu.compute_capability = "9.0";
+  report::GpuLink fast, slow;
+  fast.to = 1;
+  fast.peer_access = true;
+  fast.nvlinks = report::Known<int>::of(18);
+  fast.nvlink_version = report::Known<int>::of(4);
+  slow.to = 2;
+  slow.peer_access = false;
+  slow.nvlinks = report::Known<int>::of(0);
+  slow.pcie_path = report::Known<std::string>::of("system");
+  gpu.links = {fast, slow};
+  made.environment.gpus = {gpu};
+  const std::string text = info_text(made);
+  for (const char* part : {"GPU-1, PCI 0000:17:00.0, NUMA node unknown", "compute capability 9.0",
+                           "to cuda:1: 18 NVLinks of version 4, direct copies",
+                           "to cuda:2: PCIe, meeting at system, copies through the host"}) {
+    EXPECT_THAT(text, HasSubstr(part));
+  }
+}
+
 }  // namespace
 }  // namespace ddpbench::bench
