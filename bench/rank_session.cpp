@@ -127,18 +127,9 @@ void RankSession::make_strategy() {
   sampler_ = make_gpu_sampler(spec_, process_.replicas);
 }
 
-// Replicas on several threads are queued by them all, and faults strike steps of their own.
 bool RankSession::records_steps() const {
-  const std::string& wanted = spec_.options.cuda_graph;
-  if (!strategy_->replicas()[0]->stream().can_record() || wanted == "off") return false;
-  const bool can = (config_.strategy == "single" || config_.strategy == "ddp") &&
-                   spec_.options.injections.empty();
-  if (!can && wanted == "on") {
-    throw UnavailableError(fmt::format(
-        "--cuda-graph=on: {} steps{} cannot be recorded; use --cuda-graph=auto", config_.strategy,
-        spec_.options.injections.empty() ? "" : " with planted faults"));
-  }
-  return can;
+  return spec_.options.cuda_graph != "off" && can_record_steps(spec_) &&
+         strategy_->replicas()[0]->stream().can_record();
 }
 
 // dp: the primary's, as its phases.
@@ -399,7 +390,11 @@ void RankSession::publish() {
     const int replica = is_server() ? inputs_.rank : process_.replicas[i];
     result_.devices.push_back(describe(*devices_.devices[i], replica, is_server(),
                                        spec_.cores.at(static_cast<std::size_t>(replica))));
-    if (sampler_) result_.devices.back().gpu_telemetry = sampler_->telemetry(i);
+    if (spec_.gpus.empty()) continue;
+    result_.devices.back().gpu_telemetry =
+        sampler_ ? sampler_->telemetry(i)
+                 : report::Known<report::GpuTelemetry>::missing(is_server() ? "a server"
+                                                                            : "observing is off");
   }
   writer_.result(to_json_text(result_));
 }

@@ -7,7 +7,7 @@
 namespace ddpbench::bench {
 
 std::unique_ptr<GpuSampler> make_gpu_sampler(const RunSpec& spec, const std::vector<int>& devices) {
-  if (spec.gpus.empty()) return nullptr;
+  if (spec.gpus.empty() || !spec.options.observe) return nullptr;
   const CudaProbe probe = cuda_module().probe();
   GpuMonitorOptions options;
   for (const int device : devices) {

@@ -14,7 +14,8 @@
 
 namespace ddpbench::bench {
 
-// Of the devices with these indices among the run's, in this order; null on CPU devices.
+// Of the devices with these indices among the run's, in this order; null on CPU devices and with
+// --observe=off.
 std::unique_ptr<GpuSampler> make_gpu_sampler(const RunSpec& spec, const std::vector<int>& devices);
 
 // Null where no profiler looks on, and on CPU devices.

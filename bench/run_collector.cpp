@@ -324,7 +324,7 @@ report::Run planned_run(const RunSpec& spec) {
   run.world_size = spec.cell.world_size;
   run.servers = spec.cell.servers;
   run.repetition = spec.cell.repetition;
-  run.device = "cpu";
+  run.device = spec.options.device;
   run.threads_per_device = spec.options.threads_per_device;
   run.backend = spec.backend;
   run.precision = spec.options.precision;

@@ -6,6 +6,7 @@
 
 #include "kernels/runtime/error.h"
 #include "reports/metrics.h"
+#include "reports/run_names.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -48,8 +49,8 @@ void place_on_gpus(RunSpec& spec, const CudaProbe& cuda) {
   const int count = static_cast<int>(cuda.devices.size());
   if (spec.cell.world_size > count && !spec.options.oversubscribe) {
     throw UnavailableError(fmt::format(
-        "--gpus={}: there are {} GPUs here; use fewer, or --oversubscribe to let devices share",
-        spec.cell.world_size, count));
+        "--gpus={}: there {} here; use fewer, or --oversubscribe to let devices share",
+        spec.cell.world_size, count == 1 ? "is 1 GPU" : fmt::format("are {} GPUs", count)));
   }
   const int devices = spec.cell.world_size + spec.cell.servers;
   for (int i = 0; i < devices; ++i) {
@@ -83,6 +84,13 @@ RunSpec make_run_spec(const Options& options, const RunCell& cell, const data::D
   spec.cores = placement.device_cores;
   spec.oversubscribed = placement.oversubscribed;
   if (options.device == "cuda") place_on_gpus(spec, host.cuda);
+  if (options.cuda_graph == "on" && !can_record_steps(spec)) {
+    throw UnavailableError(
+        fmt::format("--cuda-graph=on: steps of {}{}{} cannot be recorded; use --cuda-graph=auto",
+                    report::name_of(cell.strategy, cell.world_size, cell.servers),
+                    options.injections.empty() ? "" : " with planted faults",
+                    options.trace_path.empty() ? "" : " with --trace"));
+  }
   spec.backend = resolve_backend(spec);
   return spec;
 }
@@ -92,6 +100,7 @@ RunSpec reference_spec(const RunSpec& spec) {
   reference.cell.strategy = "reference";
   reference.cell.servers = 0;
   reference.options.injections.clear();
+  reference.options.cuda_graph = "off";
   reference.backend = "none";
   reference.title =
       fmt::format("reference of {} slices of {}", spec.cell.world_size, spec.per_device_batch);
@@ -144,13 +153,18 @@ DeviceChoice choose_device(const Options& options, const HostDevices& host) {
   }
   if (options.device == "auto") {
     choice.device = gpu ? "cuda" : "cpu";
-    choice.note = gpu ? fmt::format("device: cuda (--device=auto: {} GPUs, the first is {})",
-                                    host.cuda.devices.size(), host.cuda.devices[0].name)
-                      : fmt::format("device: cpu (--device=auto: {})", host.cuda.reason);
+    choice.note =
+        gpu ? fmt::format("device: cuda (--device=auto: {} GPU{}, the first is {})",
+                          host.cuda.devices.size(), host.cuda.devices.size() == 1 ? "" : "s",
+                          host.cuda.devices[0].name)
+            : fmt::format("device: cpu (--device=auto: {})", host.cuda.reason);
   }
   if (choice.device == "cpu" && options.backend != "auto" && options.backend != "ring") {
     throw UnavailableError(
         fmt::format("--backend={}: CPU devices have the backend 'ring' only", options.backend));
+  }
+  if (choice.device == "cpu" && options.cuda_graph == "on") {
+    throw UnavailableError("--cuda-graph=on: CPU devices have no graphs; use --cuda-graph=auto");
   }
   if (choice.device == "cpu" && options.residency == "device") {
     throw UnavailableError(

@@ -102,6 +102,12 @@ StrategyConfig strategy_config(const RunSpec& spec) {
   return config;
 }
 
+bool can_record_steps(const RunSpec& spec) {
+  const std::string& strategy = spec.cell.strategy;
+  return (strategy == "single" || strategy == "ddp") && spec.options.injections.empty() &&
+         spec.options.trace_path.empty();
+}
+
 nlohmann::json to_json(const RunSpec& spec) {
   return {{"options", to_json(spec.options)},
           {"cell", cell_json(spec.cell)},

@@ -49,6 +49,11 @@ data::ShardedSampler make_sampler(const RunSpec& spec);
 // The strategy's part of the specification.
 StrategyConfig strategy_config(const RunSpec& spec);
 
+// Whether a device may record the run's steps and replay them. Replicas on several threads (dp) are
+// queued by them all, workers of ps command servers, planted faults strike steps of their own, and
+// layers are traced while they are queued.
+bool can_record_steps(const RunSpec& spec);
+
 nlohmann::json to_json(const RunSpec& spec);
 RunSpec run_spec_from_json(const nlohmann::json& json);
 

@@ -54,7 +54,6 @@ class StepRecorder final : public PhaseObserver {
 
   // Whether the phases of the step that has begun are marked.
   bool observing() const { return observing_; }
-  bool tracing() const { return tracing_; }
   // The step's phases are marked by a replay of what was recorded in an earlier step that was
   // observed: the marks are its marks.
   void repeat_marks() { used_ = recorded_marks_; }

@@ -7,7 +7,7 @@
 namespace ddpbench::bench {
 
 void StepRunner::run(const StepInput& input) {
-  if (!options_.records || !warm_ || options_.recorder->tracing()) {
+  if (!options_.records || !warm_) {
     options_.strategy->step(input);
     warm_ = true;
     return;

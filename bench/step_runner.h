@@ -31,8 +31,9 @@ class StepRunner {
   // Goes before the communicator, which waits for recordings that hold its calls.
   explicit StepRunner(const StepRunnerOptions& options) : options_(options) {}
 
-  // One step, between the recorder's begin_step and end_step. A step that is traced is queued call
-  // by call, because a recording marks no layers.
+  // One step, between the recorder's begin_step and end_step. The first is queued call by call;
+  // once one was recorded all are replayed, so that a strategy can report what it holds of the
+  // recording.
   void run(const StepInput& input);
 
   std::size_t recordings() const { return recordings_.size(); }

@@ -94,6 +94,18 @@ TEST(DeviceChoice, KeepsDataOnDevicesThatHaveMemoryOfTheirOwnOnly) {
   EXPECT_EQ(choose_device(options, host_with(1)).device, "cuda");
 }
 
+TEST(DeviceChoice, RecordsStepsOnlyWhereThatCanBe) {
+  Options options;
+  options.cuda_graph = "on";
+  EXPECT_THAT(refusal(options, host_with(0)), HasSubstr("--cuda-graph=on"));
+  EXPECT_EQ(choose_device(options, host_with(1)).device, "cuda");
+  EXPECT_NO_THROW(spec_of("ddp", 2, 2, options));
+  EXPECT_THROW(spec_of("dp", 2, 2, options), UnavailableError);
+  EXPECT_THROW(spec_of("ps", 1, 2, options), UnavailableError);
+  options.injections.emplace_back();
+  EXPECT_THROW(spec_of("ddp", 2, 2, options), UnavailableError);
+}
+
 TEST(GpuPlacement, GivesEveryDeviceAGpuOfItsOwn) {
   const RunSpec spec = spec_of("ddp", 2, 4);
   EXPECT_THAT(spec.gpus, ElementsAre(0, 1));

@@ -19,10 +19,7 @@ using test::Program;
 using testing::HasSubstr;
 using Variables = std::map<std::string, std::string>;
 
-constexpr const char* kConfig = R"({
-  "model": "lenet5", "batch_size": 8, "epochs": 1, "steps": 6, "warmup_steps": 1, "warmup_max_steps": 1,
-  "verify_steps": 2, "timeout": 30,
-  "dataset": {"name": "mnist", "on_missing": "synthesize", "mean": 0.1307, "std": 0.3081}})";
+const std::string kConfig = small_config({.steps = 6, .timeout_s = 30});
 
 // A listener on a free port of the loopback interface, as torchrun's agent is.
 class Listener {

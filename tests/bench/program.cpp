@@ -155,6 +155,21 @@ bool Program::wait_until(const std::function<bool()>& condition) {
   return false;
 }
 
+std::string small_config(const SmallConfig& config) {
+  const nlohmann::json dataset = {
+      {"name", "mnist"}, {"on_missing", "synthesize"}, {"mean", 0.1307}, {"std", 0.3081}};
+  return nlohmann::json{{"model", "lenet5"},
+                        {"batch_size", 8},
+                        {"epochs", config.epochs},
+                        {"steps", config.steps},
+                        {"warmup_steps", config.warmup_steps},
+                        {"warmup_max_steps", config.warmup_steps},
+                        {"verify_steps", config.verify_steps},
+                        {"timeout", config.timeout_s},
+                        {"dataset", dataset}}
+      .dump();
+}
+
 std::vector<std::string> small_run(const std::string& strategy,
                                    const std::vector<std::string>& more) {
   std::vector<std::string> arguments{"--strategy=" + strategy, "--config=lenet.json",

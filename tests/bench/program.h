@@ -57,7 +57,13 @@ class Program {
   std::filesystem::path directory_;
 };
 
-// Arguments of a small run: 2 devices unless `more` says, a few steps, report.json.
+// The text of a configuration file: LeNet-5 on synthetic digits, a few steps.
+struct SmallConfig {
+  int epochs = 1, steps = 6, warmup_steps = 1, verify_steps = 2, timeout_s = 60;
+};
+std::string small_config(const SmallConfig& config);
+
+// Arguments of a small run of lenet.json: 2 devices unless `more` says, a few steps, report.json.
 std::vector<std::string> small_run(const std::string& strategy,
                                    const std::vector<std::string>& more = {});
 

@@ -19,10 +19,7 @@ using test::Program;
 using test::small_run;
 using testing::HasSubstr;
 
-constexpr const char* kConfig = R"({
-  "model": "lenet5", "batch_size": 8, "epochs": 1, "steps": 20, "warmup_steps": 1, "warmup_max_steps": 1,
-  "verify_steps": 2, "timeout": 60,
-  "dataset": {"name": "mnist", "on_missing": "synthesize", "mean": 0.1307, "std": 0.3081}})";
+const std::string kConfig = small_config({.steps = 20});
 
 class Failure : public testing::TestWithParam<std::string> {
  protected:

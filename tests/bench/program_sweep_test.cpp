@@ -20,10 +20,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr const char* kConfig = R"({
-  "model": "lenet5", "batch_size": 8, "epochs": 1, "steps": 3, "warmup_steps": 1,
-  "warmup_max_steps": 1, "verify_steps": 1, "timeout": 60,
-  "dataset": {"name": "mnist", "on_missing": "synthesize", "mean": 0.1307, "std": 0.3081}})";
+const std::string kConfig = small_config({.steps = 3, .verify_steps = 1});
 
 class Sweep : public testing::Test {
  protected:

@@ -23,10 +23,7 @@ using test::small_run;
 using testing::HasSubstr;
 
 // LeNet-5 on synthetic digits: small enough for a test to train.
-constexpr const char* kConfig = R"({
-  "model": "lenet5", "batch_size": 8, "epochs": 2, "steps": 6, "warmup_steps": 2, "warmup_max_steps": 2,
-  "verify_steps": 2, "timeout": 60,
-  "dataset": {"name": "mnist", "on_missing": "synthesize", "mean": 0.1307, "std": 0.3081}})";
+const std::string kConfig = small_config({.epochs = 2, .steps = 6, .warmup_steps = 2});
 
 class ProgramTest : public testing::Test {
  protected:

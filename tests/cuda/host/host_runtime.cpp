@@ -79,7 +79,11 @@ cudaError_t queue_on_host(cudaStream_t stream, std::function<void()> work) {
 
 extern "C" {
 
-cudaError_t cudaGetDeviceCount(int* count) { return *count = 1, cudaSuccess; }
+// STAND_IN_GPUS of them; all are the same host.
+cudaError_t cudaGetDeviceCount(int* count) {
+  const char* const wanted = std::getenv("STAND_IN_GPUS");
+  return *count = wanted == nullptr ? 1 : std::atoi(wanted), cudaSuccess;
+}
 cudaError_t cudaGetDevice(int* device) { return *device = 0, cudaSuccess; }
 cudaError_t cudaSetDevice(int) { return cudaSuccess; }
 cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
@@ -150,6 +154,7 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* 
   return cudaSuccess;
 }
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  ++stream->recordings;
   return stream->recording = true, cudaSuccess;
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {

@@ -15,6 +15,7 @@
 // Work runs when it is queued, unless the stream records it.
 struct CUstream_st {
   bool recording = false;
+  int recordings = 0;  // begun
   std::vector<std::function<void()>> recorded;
 };
 

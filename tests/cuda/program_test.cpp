@@ -1,0 +1,146 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Whole runs with --device=cuda on a machine without a GPU: the program opens a CUDA module whose
+// device and operations are the real sources on a stand-in for NVIDIA's libraries, and whose
+// communicators are the CPU's. What is tested is all that lies between: choice and placement of
+// devices, batches that travel, steps that run ahead and are replayed, verification, reports.
+#include <gmock/gmock.h>
+
+#include "tests/bench/program.h"
+
+namespace ddpbench {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+class CudaProgram : public testing::Test {
+ protected:
+  CudaProgram() {
+    program.environment["STAND_IN_GPUS"] = "2";
+    // Small enough for plain loops to evaluate it on 10,000 digits.
+    program.write("tiny.json", R"({"name": "tiny", "input": [1, 28, 28], "layers": [
+      {"name": "conv1", "type": "conv2d", "out_channels": 3, "kernel": 5, "stride": 4},
+      {"name": "relu1", "type": "relu"},
+      {"name": "pool1", "type": "max_pool2d", "kernel": 2},
+      {"name": "fc1", "type": "linear", "out_features": 16},
+      {"name": "relu2", "type": "relu"},
+      {"name": "fc2", "type": "linear", "out_features": 10}]})");
+    json config = json::parse(test::small_config({.steps = 12}));
+    config["model"] = "tiny.json";
+    config["lr"] = 0.05;
+    program.write("lenet.json", config.dump());
+  }
+
+  // The one run of a report.
+  json run(const std::string& strategy, std::vector<std::string> more) {
+    more.push_back("--device=cuda");
+    more.push_back("--force");
+    const auto result = program.run(test::small_run(strategy, more));
+    EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+    const json report = program.report();
+    return report.at("runs").at(0);
+  }
+
+  test::Program program;
+};
+
+void expect_trained_on_cuda(const json& run) {
+  EXPECT_EQ(run.at("status"), "ok") << run;
+  EXPECT_EQ(run.at("device"), "cuda");
+  EXPECT_EQ(run.at("device_model"), "The host");
+  EXPECT_EQ(run.at("verification").at("status"),
+            run.at("strategy") == "single" ? "reference" : "passed")
+      << run.at("verification");
+  EXPECT_GT(run.at("step").at("count"), 0);
+  for (const json& time : run.at("step").at("samples_s")) EXPECT_GT(time, 0);
+  EXPECT_GT(run.at("phases").at("forward_s"), 0);
+}
+
+class EveryStrategy : public CudaProgram, public testing::WithParamInterface<const char*> {};
+
+TEST_P(EveryStrategy, TrainsOnCudaDevicesAndIsVerified) {
+  const json run = CudaProgram::run(GetParam(), {"--precision=fp32"});
+  expect_trained_on_cuda(run);
+  // A server takes a GPU too, so ps shares them here, which NCCL refuses.
+  const std::string strategy = GetParam();
+  EXPECT_EQ(run.at("backend"), strategy == "single" ? "none" : strategy == "ps" ? "ring" : "nccl");
+  EXPECT_EQ(run.at("devices").at(0).at("device"), "cuda:0");
+}
+
+INSTANTIATE_TEST_SUITE_P(Strategies, EveryStrategy, testing::Values("single", "dp", "ddp", "ps"));
+
+// What the run trained, to all digits that the report has.
+std::vector<double> losses(const json& run) {
+  std::vector<double> all;
+  for (const json& epoch : run.at("epochs")) {
+    all.push_back(epoch.at("train_loss"));
+    all.push_back(epoch.at("test_accuracy"));
+  }
+  return all;
+}
+
+TEST_F(CudaProgram, ReplayedStepsTrainWhatQueuedStepsTrain) {
+  for (const char* strategy : {"single", "ddp"}) {
+    const json queued = run(strategy, {"--precision=fp32", "--cuda-graph=off", "--epochs=2"});
+    const json replayed = run(strategy, {"--precision=fp32", "--cuda-graph=on", "--epochs=2"});
+    expect_trained_on_cuda(replayed);
+    EXPECT_EQ(losses(queued), losses(replayed)) << strategy;
+  }
+}
+
+TEST_F(CudaProgram, DataOnTheDeviceIsTheSameData) {
+  for (const char* strategy : {"single", "dp", "ddp"}) {
+    const json host = run(strategy, {"--precision=fp32", "--residency=host"});
+    const json device = run(strategy, {"--precision=fp32", "--residency=device"});
+    expect_trained_on_cuda(device);
+    EXPECT_EQ(losses(host), losses(device)) << strategy;
+  }
+}
+
+TEST_F(CudaProgram, TrainsInEveryPrecisionAndSaysWhich) {
+  for (const char* precision : {"tf32", "bf16"}) {
+    const json run = CudaProgram::run("single", {std::string("--precision=") + precision});
+    expect_trained_on_cuda(run);
+    EXPECT_EQ(run.at("precision"), precision);
+  }
+}
+
+TEST_F(CudaProgram, TrainsWhatTheCpuTrains) {
+  const json cuda = run("ddp", {"--precision=fp32"});
+  const auto result = program.run(test::small_run("ddp", {"--device=cpu", "--force"}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const json report = program.report();
+  const auto on_cpu = losses(report.at("runs").at(0)), on_cuda = losses(cuda);
+  ASSERT_EQ(on_cpu.size(), on_cuda.size());
+  for (std::size_t i = 0; i < on_cpu.size(); ++i) EXPECT_NEAR(on_cpu[i], on_cuda[i], 1e-3) << i;
+}
+
+TEST_F(CudaProgram, CatchesAPlantedFault) {
+  const auto result = program.run(
+      test::small_run("ddp", {"--device=cuda", "--precision=fp32", "--inject=sum"}));
+  EXPECT_EQ(result.exit_code, 5) << result.out << result.err;
+}
+
+TEST_F(CudaProgram, RefusesMoreDevicesThanGpusUnlessTheyMayShare) {
+  const auto refused = program.run(test::small_run("ddp", {"--device=cuda", "--gpus=3"}));
+  EXPECT_EQ(refused.exit_code, 3);
+  EXPECT_THAT(refused.err, HasSubstr("--gpus=3: there are 2 GPUs here"));
+  const json run = CudaProgram::run("ddp", {"--gpus=3", "--oversubscribe", "--precision=fp32"});
+  EXPECT_TRUE(run.at("oversubscribed"));
+  EXPECT_EQ(run.at("backend"), "ring");
+}
+
+TEST_F(CudaProgram, SaysWhatGpusThereAre) {
+  EXPECT_THAT(program.run({"info"}).out, HasSubstr("cpu, cuda"));
+  const json run = CudaProgram::run("single", {});
+  const json report = program.report();
+  ASSERT_EQ(report.at("environment").at("gpus").size(), 2u);
+  EXPECT_EQ(report.at("environment").at("gpus").at(0).at("name"), "The host");
+  EXPECT_EQ(report.at("environment").at("libraries").at("nccl"), "stand-in");
+  EXPECT_EQ(run.at("precision"), "tf32");
+}
+
+}  // namespace
+}  // namespace ddpbench
