@@ -89,6 +89,12 @@ Definitions comparison_options() {
                "device of each process, which assembles its batches itself.",
        .member = &Options::residency,
        .rule = one_of({"host", "device"})},
+      {.name = "deterministic",
+       .group = group,
+       .hint = "",
+       .help = "On CUDA devices use only algorithms whose results repeat bit by bit. CPU devices "
+               "always do.",
+       .member = &Options::deterministic},
   };
 }
 

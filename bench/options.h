@@ -69,6 +69,7 @@ struct Options {
   std::string precision = "auto";   // auto | fp32 | tf32 | bf16
   std::string cuda_graph = "auto";  // auto | on | off
   std::string residency = "host";   // host | device: where the training set lives
+  bool deterministic = false;       // only algorithms whose results repeat bit by bit
   double lr = 0.01, momentum = 0.9, weight_decay = 0;
   std::string optimizer = "sgd";
   std::string lr_scaling = "none";  // none | linear

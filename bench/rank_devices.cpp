@@ -55,6 +55,7 @@ void make_cpu_devices(RankDevices& rank, const RunSpec& spec, const RankPlace& p
 
 ops::CudaBackendOptions backend_options(const RunSpec& spec) {
   ops::CudaBackendOptions options;
+  options.deterministic = spec.options.deterministic;
   const std::vector<std::string> places = data_directories("");
   if (!places.empty() && !places[0].empty()) options.cache_directory = places[0] + "/cuda";
   if (spec.options.precision == "fp32") options.precision = ops::CudaPrecision::fp32;
@@ -76,10 +77,12 @@ void make_cuda_devices(RankDevices& rank, const RunSpec& spec, const RankPlace& 
     rank.devices.push_back(cuda.make_device(
         {.index = index, .ordinal = spec.gpus.at(static_cast<std::size_t>(index))}));
   }
+  note_driver_bytes(rank, "with_context");
   lead_devices(rank);
   for (const auto& device : rank.devices) {
     rank.backends.push_back(cuda.make_backend(*device, backend_options(spec)));
   }
+  note_driver_bytes(rank, "with_libraries");
   comm::CudaCommOptions options;
   options.timeout_s = wait_limit_s(spec.options);
   options.progress = place.progress;
@@ -94,9 +97,18 @@ void make_cuda_devices(RankDevices& rank, const RunSpec& spec, const RankPlace& 
     const auto make = nccl ? &CudaModule::make_thread_nccl : &CudaModule::make_thread_ring;
     rank.local = (cuda.*make)(pointers(rank), options);
   }
+  note_driver_bytes(rank, "with_communicators");
 }
 
 }  // namespace
+
+void note_driver_bytes(RankDevices& rank, const std::string& stage) {
+  rank.driver_bytes.resize(rank.devices.size());
+  for (std::size_t i = 0; i < rank.devices.size(); ++i) {
+    const std::optional<DriverMemory> memory = rank.devices[i]->driver_memory();
+    if (memory) rank.driver_bytes[i][stage] = memory->used_bytes;
+  }
+}
 
 RankDevices make_rank_devices(const RunSpec& spec, const RankPlace& place) {
   RankDevices rank;

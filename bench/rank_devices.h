@@ -16,12 +16,14 @@
 #include "parallel/comm/communicator.h"
 #include "parallel/comm/store.h"
 #include "parallel/replica_group.h"
+#include "reports/gpu_info.h"
 
 namespace ddpbench::bench {
 
 struct RankDevices {
   std::vector<std::unique_ptr<Device>> devices;
   std::vector<std::unique_ptr<ops::OpBackend>> backends;   // one a device
+  std::vector<report::DriverBytes> driver_bytes;          // [device], until now; empty: no GPU
   std::unique_ptr<ReplicaGroup> group;                     // null when there is one device
   std::unique_ptr<comm::Communicator> world;               // null when there is one process
   std::vector<std::unique_ptr<comm::Communicator>> local;  // one a device, when there are several
@@ -35,6 +37,9 @@ struct RankPlace {
   comm::Store* store = nullptr;    // null when there is one process
   std::function<void()> progress;  // of the communicator
 };
+
+// What the devices' drivers say now, under the name `stage`.
+void note_driver_bytes(RankDevices& rank, const std::string& stage);
 
 // Collective over the run's processes. The calling thread becomes the first device's leading
 // thread.

@@ -57,7 +57,8 @@ json to_json(const DeviceResult& device) {
           {"cores", device.cores},
           {"peak_bytes", device.peak_bytes},
           {"by_category_bytes", device.by_category_bytes},
-          {"gpu_telemetry", telemetry_to_json(device.gpu_telemetry)}};
+          {"gpu_telemetry", telemetry_to_json(device.gpu_telemetry)},
+          {"driver_bytes", device.driver_bytes}};
 }
 
 DeviceResult device_from(const json& j) {
@@ -69,7 +70,8 @@ DeviceResult device_from(const json& j) {
       .cores = j.at("cores").get<std::vector<int>>(),
       .peak_bytes = j.at("peak_bytes"),
       .by_category_bytes = j.at("by_category_bytes").get<std::map<std::string, std::uint64_t>>(),
-      .gpu_telemetry = telemetry_from_json(j.at("gpu_telemetry"))};
+      .gpu_telemetry = telemetry_from_json(j.at("gpu_telemetry")),
+      .driver_bytes = j.at("driver_bytes").get<report::DriverBytes>()};
 }
 
 json to_json(const VerificationResult& result) {

@@ -386,11 +386,13 @@ void RankSession::evaluate(EpochResult& epoch) {
 
 void RankSession::publish() {
   result_.devices.clear();
+  note_driver_bytes(devices_, "at_end");
   for (std::size_t i = 0; i < devices_.devices.size(); ++i) {
     const int replica = is_server() ? inputs_.rank : process_.replicas[i];
     result_.devices.push_back(describe(*devices_.devices[i], replica, is_server(),
                                        spec_.cores.at(static_cast<std::size_t>(replica))));
     if (spec_.gpus.empty()) continue;
+    result_.devices.back().driver_bytes = devices_.driver_bytes[i];
     result_.devices.back().gpu_telemetry =
         sampler_ ? sampler_->telemetry(i)
                  : report::Known<report::GpuTelemetry>::missing(is_server() ? "a server"

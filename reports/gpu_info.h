@@ -24,6 +24,11 @@ struct Known {
   static Known missing(std::string why) { return {std::nullopt, std::move(why)}; }
 };
 
+// Bytes in use on a whole GPU, by whomever, as its driver told after each stage of a rank's set-up:
+// "with_context", "with_libraries" (cuDNN's and cuBLAS's handles), "with_communicators" (NCCL's
+// buffers), and "at_end". What one stage added is the difference from the one before.
+using DriverBytes = std::map<std::string, std::uint64_t>;
+
 // From one GPU to another of the same host.
 struct GpuLink {
   int to = 0;                       // index in environment.gpus

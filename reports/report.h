@@ -89,6 +89,7 @@ struct DeviceRow {
   std::map<std::string, Figure> phases;
   std::vector<BucketRow> buckets;
   Known<GpuTelemetry> gpu_telemetry;  // of this replica's own GPU
+  Known<DriverBytes> driver_bytes;    // of the same
 
   Figure peak_memory() const {
     return peak_reason.empty() ? Figure::of(static_cast<double>(peak_bytes))

@@ -134,6 +134,7 @@ Json device_json(const DeviceRow& device, const std::string& reason) {
     memory["by_category_bytes"][category] = bytes;
   }
   put_figure(memory, "process_peak_rss_bytes", device.process_peak_rss_bytes, reason);
+  put_driver_bytes(memory, device.driver_bytes);
   json["memory"] = std::move(memory);
   json["phases"] = Json::object();
   for (const auto& [name, figure] : device.phases) put_figure(json["phases"], name, figure, reason);

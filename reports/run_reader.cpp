@@ -139,6 +139,7 @@ void read_memory(const JsonCursor& value, DeviceRow& device) {
     device.by_category_bytes[category] = bytes.integer<std::uint64_t>();
   }
   device.process_peak_rss_bytes = value.amount_figure("process_peak_rss_bytes");
+  device.driver_bytes = read_driver_bytes(value);
 }
 
 DeviceRow read_device(const JsonCursor& value) {

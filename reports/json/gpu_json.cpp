@@ -59,6 +59,10 @@ Json gpu_json(const GpuInfo& gpu) {
   return json;
 }
 
+void put_driver_bytes(Json& memory, const Known<DriverBytes>& bytes) {
+  put_known(memory, "driver_bytes", bytes);
+}
+
 void put_telemetry(Json& device, const Known<GpuTelemetry>& telemetry) {
   if (telemetry.value) {
     device["gpu_telemetry"] = telemetry_json(*telemetry.value);

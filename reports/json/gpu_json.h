@@ -29,4 +29,9 @@ void put_telemetry(Json& device, const Known<GpuTelemetry>& telemetry);
 // Reports from before the key have none.
 Known<GpuTelemetry> read_telemetry(const JsonCursor& device);
 
+// "driver_bytes" of a device's memory.
+void put_driver_bytes(Json& memory, const Known<DriverBytes>& bytes);
+// Reports from before the key have none.
+Known<DriverBytes> read_driver_bytes(const JsonCursor& memory);
+
 }  // namespace ddpbench::report

@@ -74,6 +74,16 @@ GpuInfo read_gpu(const JsonCursor& value) {
   return gpu;
 }
 
+Known<DriverBytes> read_driver_bytes(const JsonCursor& memory) {
+  return read_known<DriverBytes>(memory, "driver_bytes", [](const JsonCursor& value) {
+    DriverBytes bytes;
+    for (const auto& [stage, count] : value.members()) {
+      bytes[stage] = count.integer<std::uint64_t>();
+    }
+    return bytes;
+  });
+}
+
 Known<GpuTelemetry> read_telemetry(const JsonCursor& device) {
   return read_known<GpuTelemetry>(device, "gpu_telemetry", [](const JsonCursor& value) {
     GpuTelemetry telemetry;

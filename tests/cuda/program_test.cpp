@@ -123,6 +123,15 @@ TEST_F(CudaProgram, CatchesAPlantedFault) {
   EXPECT_EQ(result.exit_code, 5) << result.out << result.err;
 }
 
+TEST_F(CudaProgram, ReportsWhatTheDriverSaysOfItsMemory) {
+  const json run = CudaProgram::run("ddp", {"--deterministic"});
+  for (const json& device : run.at("devices")) {
+    const json& bytes = device.at("memory").at("driver_bytes");
+    EXPECT_GE(bytes.at("at_end"), bytes.at("with_communicators"));
+    EXPECT_GE(bytes.at("with_communicators"), bytes.at("with_context"));
+  }
+}
+
 TEST_F(CudaProgram, RefusesMoreDevicesThanGpusUnlessTheyMayShare) {
   const auto refused = program.run(test::small_run("ddp", {"--device=cuda", "--gpus=3"}));
   EXPECT_EQ(refused.exit_code, 3);

@@ -61,7 +61,8 @@ bool has_free_keys(const Pointer& pointer) {
 bool is_newer(const Pointer& pointer) {
   const bool why = pointer.back() == "why" || contains(pointer, "/why/parts/");
   const bool gpu = contains(pointer, "/gpus/0/") || contains(pointer, "/clock_event_ratios/") ||
-                   pointer.back() == "gpu_telemetry";
+                   pointer.back() == "gpu_telemetry" || pointer.back() == "driver_bytes" ||
+                   contains(pointer, "/driver_bytes/");
   return why || gpu || (contains(pointer, "/devices/") && contains(pointer, "/phases"));
 }
 
