@@ -23,7 +23,7 @@ namespace ddpbench::bench {
 struct RankDevices {
   std::vector<std::unique_ptr<Device>> devices;
   std::vector<std::unique_ptr<ops::OpBackend>> backends;   // one a device
-  std::vector<report::DriverBytes> driver_bytes;          // [device], until now; empty: no GPU
+  std::vector<report::DriverBytes> driver_bytes;           // [device], until now; empty: no GPU
   std::unique_ptr<ReplicaGroup> group;                     // null when there is one device
   std::unique_ptr<comm::Communicator> world;               // null when there is one process
   std::vector<std::unique_ptr<comm::Communicator>> local;  // one a device, when there are several

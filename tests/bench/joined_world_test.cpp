@@ -19,7 +19,7 @@ using test::Program;
 using testing::HasSubstr;
 using Variables = std::map<std::string, std::string>;
 
-const std::string kConfig = small_config({.steps = 6, .timeout_s = 30});
+const std::string kConfig = test::small_config({.steps = 6, .timeout_s = 30});
 
 // A listener on a free port of the loopback interface, as torchrun's agent is.
 class Listener {

@@ -19,7 +19,7 @@ using test::Program;
 using test::small_run;
 using testing::HasSubstr;
 
-const std::string kConfig = small_config({.steps = 20});
+const std::string kConfig = test::small_config({.steps = 20});
 
 class Failure : public testing::TestWithParam<std::string> {
  protected:

@@ -20,7 +20,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-const std::string kConfig = small_config({.steps = 3, .verify_steps = 1});
+const std::string kConfig = test::small_config({.steps = 3, .verify_steps = 1});
 
 class Sweep : public testing::Test {
  protected:

@@ -23,7 +23,7 @@ using test::small_run;
 using testing::HasSubstr;
 
 // LeNet-5 on synthetic digits: small enough for a test to train.
-const std::string kConfig = small_config({.epochs = 2, .steps = 6, .warmup_steps = 2});
+const std::string kConfig = test::small_config({.epochs = 2, .steps = 6, .warmup_steps = 2});
 
 class ProgramTest : public testing::Test {
  protected:

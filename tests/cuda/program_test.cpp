@@ -118,8 +118,8 @@ TEST_F(CudaProgram, TrainsWhatTheCpuTrains) {
 }
 
 TEST_F(CudaProgram, CatchesAPlantedFault) {
-  const auto result = program.run(
-      test::small_run("ddp", {"--device=cuda", "--precision=fp32", "--inject=sum"}));
+  const auto result =
+      program.run(test::small_run("ddp", {"--device=cuda", "--precision=fp32", "--inject=sum"}));
   EXPECT_EQ(result.exit_code, 5) << result.out << result.err;
 }
 

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What moves data between the stand-in's "GPUs": the CPU ring, whose calls run when the stream that
-// they follow does, also when that is a replay. With it whole runs on CUDA devices are tested on the
-// host.
+// they follow does, also when that is a replay. With it whole runs on CUDA devices are tested on
+// the host.
 #include "kernels/runtime/cuda/cuda_stream.h"
 #include "parallel/comm/cuda_comm.h"
 #include "parallel/comm/operation_communicator.h"
@@ -121,8 +121,8 @@ RingOptions ring_options(const CudaCommOptions& options) {
   return ring;
 }
 
-std::unique_ptr<Communicator> make(Store& store, int rank, int size,
-                                   const CudaCommOptions& options, const char* backend) {
+std::unique_ptr<Communicator> make(Store& store, int rank, int size, const CudaCommOptions& options,
+                                   const char* backend) {
   return std::make_unique<HostCommunicator>(
       comm::make_ring(store, rank, size, ring_options(options)), backend);
 }
