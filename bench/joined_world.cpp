@@ -155,6 +155,7 @@ class JoinedWorld {
   void place(const CpuTopology& topology);
   int train();
   void collect(RankSession& session);
+  void collect_through_store();
   int fail(const std::exception& error);
   void tell(const launch::RankError& own);
   launch::RunFailure first_failure(const launch::RankError& own);
@@ -316,10 +317,15 @@ int JoinedWorld::train() {
   return exit_code;
 }
 
-// Every rank's area to rank 0, through the communicator.
+// Every rank's area to rank 0: through the communicator where that moves host memory, else through
+// the store.
 void JoinedWorld::collect(RankSession& session) {
   if (session.world() == nullptr) return;
   const auto own = channels_.area(environment_.rank);
+  if (!spec_.gpus.empty()) {
+    collect_through_store();
+    return;
+  }
   comm::Elements all;
   if (is_first()) {
     all = {own.data(), own.size() * static_cast<std::size_t>(environment_.world_size),
@@ -328,6 +334,23 @@ void JoinedWorld::collect(RankSession& session) {
   session.world()
       ->gather({own.data(), own.size(), DataType::uint8}, all, 0, {.start = comm::Start::deferred})
       .synchronize();
+}
+
+void JoinedWorld::collect_through_store() {
+  const auto key = [](int rank) { return fmt::format("collected/{}", rank); };
+  const auto own = channels_.area(environment_.rank);
+  if (!is_first()) {
+    store_->set(key(environment_.rank),
+                std::string(reinterpret_cast<const char*>(own.data()), own.size()));
+    return;
+  }
+  for (int rank = 1; rank < environment_.world_size; ++rank) {
+    const std::string area = store_->get(key(rank), wait_limit_s(options_));
+    const auto place = channels_.area(rank);
+    ensure(area.size() == place.size(), "rank {} sent {} bytes of {}", rank, area.size(),
+           place.size());
+    std::memcpy(place.data(), area.data(), area.size());
+  }
 }
 
 int JoinedWorld::fail(const std::exception& error) {

@@ -64,7 +64,9 @@ Definitions comparison_options() {
       {.name = "backend",
        .group = group,
        .hint = "auto|ring|nccl",
-       .help = "What moves data between ranks. auto: ring on CPU devices, nccl on CUDA devices.",
+       .help =
+           "What moves data between ranks. auto: nccl between GPUs, ring on CPU devices and where "
+           "ranks share a GPU.",
        .member = &Options::backend,
        .rule = one_of({"auto", "ring", "nccl"})},
       {.name = "precision",

@@ -17,8 +17,9 @@ namespace ddpbench::bench {
 namespace {
 
 // Steps that the host runs ahead of a device that works on its own: enough to hide the host's
-// delays, few enough that an interrupt is quick.
-constexpr std::size_t kStepsAhead = 4;
+// delays, and one less than there are batches in flight, so that the host never waits for the
+// device while it asks for data.
+constexpr std::size_t kStepsAhead = 2;
 
 DeviceResult describe(const Device& device, int replica, bool server, std::vector<int> cores) {
   DeviceResult result{.replica = replica,
@@ -155,7 +156,10 @@ void RankSession::make_source() {
   options.image_bytes = dataset_.info.sample_bytes() * sizeof(float);
   options.loader.normalization = {spec_.options.dataset_mean, spec_.options.dataset_std};
   options.loader.workers = spec_.options.loader_workers;
-  options.loader.worker_cores = spec_.cores.at(static_cast<std::size_t>(process_.replicas[0]));
+  // Cores are dealt out to CPU devices; beside GPUs all are free.
+  if (spec_.gpus.empty()) {
+    options.loader.worker_cores = spec_.cores.at(static_cast<std::size_t>(process_.replicas[0]));
+  }
   options.loader.shards = process_.shards;
   Device& device = *devices_.devices[0];
   source_ = spec_.options.residency == "device"
@@ -324,8 +328,9 @@ void RankSession::train_epoch(int epoch) {
   if (sampler_) sampler_->begin();
   steps(spec_.steps_per_epoch, true, epoch);
   recorder_->finish_steps();
-  if (sampler_) sampler_->end();
   row.end_s = devices_.devices[0]->now_s();
+  if (sampler_) sampler_->end();
+  check_communicators();
   const ops::LossTotals totals = take_totals();
   row.samples = static_cast<std::int64_t>(totals.samples);
   row.loss_sum = totals.loss_sum;
@@ -337,6 +342,18 @@ void RankSession::train_epoch(int epoch) {
   result_.evaluate_s = result_.evaluate_s.value_or(0) + devices_.devices[0]->now_s() - row.end_s;
   result_.epochs.push_back(row);
   publish();
+}
+
+// Steps that run ahead, or are replayed, do not ask whether communication works: an empty group
+// does. Throws CommError. Before what they computed is used.
+void RankSession::check_communicators() {
+  const auto check = [](comm::Communicator& communicator) {
+    communicator.group_start();
+    communicator.group_end();
+  };
+  if (spec_.gpus.empty()) return;
+  if (devices_.world) check(*devices_.world);
+  for (const auto& local : devices_.local) check(*local);
 }
 
 // Runs `count` steps; epochs follow each other when there are more than one has.
@@ -392,6 +409,7 @@ void RankSession::publish() {
     result_.devices.push_back(describe(*devices_.devices[i], replica, is_server(),
                                        spec_.cores.at(static_cast<std::size_t>(replica))));
     if (spec_.gpus.empty()) continue;
+    result_.devices.back().cores.clear();
     result_.devices.back().driver_bytes = devices_.driver_bytes[i];
     result_.devices.back().gpu_telemetry =
         sampler_ ? sampler_->telemetry(i)

@@ -68,6 +68,7 @@ class RankSession {
   void train_epoch(int epoch);
   void wait_for_workers(int epoch);
   void evaluate(EpochResult& epoch);
+  void check_communicators();
   void steps(std::int64_t count, bool timed, int epoch);
   void one_step(bool timed, int epoch);
   ops::LossTotals take_totals();

@@ -49,7 +49,8 @@ void place_on_gpus(RunSpec& spec, const CudaProbe& cuda) {
   const int count = static_cast<int>(cuda.devices.size());
   if (spec.cell.world_size > count && !spec.options.oversubscribe) {
     throw UnavailableError(fmt::format(
-        "--gpus={}: there {} here; use fewer, or --oversubscribe to let devices share",
+        "--gpus={}: there {} here; use fewer, or --oversubscribe to let devices share (a launcher "
+        "has to show every rank all GPUs of its host)",
         spec.cell.world_size, count == 1 ? "is 1 GPU" : fmt::format("are {} GPUs", count)));
   }
   const int devices = spec.cell.world_size + spec.cell.servers;
@@ -92,6 +93,12 @@ RunSpec make_run_spec(const Options& options, const RunCell& cell, const data::D
                     options.trace_path.empty() ? "" : " with --trace"));
   }
   spec.backend = resolve_backend(spec);
+  if (cell.strategy == "dp" && spec.backend == "nccl" && spec.oversubscribed) {
+    throw UnavailableError(
+        "--strategy=dp --backend=nccl --oversubscribe: NCCL refuses ranks of one process that "
+        "share "
+        "a GPU; use --backend=ring");
+  }
   return spec;
 }
 

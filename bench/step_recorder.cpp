@@ -57,11 +57,9 @@ void StepRecorder::choose_interval(double step_s) {
     stream_->record(*marks_[0].end);
   }
   const double mark_s = (device_.now_s() - begin) / kProbes;
-  const double waited_from = device_.now_s();
   stream_->synchronize();
-  double observing_s = mark_s * static_cast<double>(std::max<std::size_t>(used_, 1));
-  // The device runs dry while the host waits for a step that is observed.
-  if (options_.steps_ahead > 0) observing_s += device_.now_s() - waited_from;
+  const double observing_s =
+      mark_s * static_cast<double>(std::max<std::size_t>(used_, 1)) + observing_s_;
   const double allowed_s = kObservationShare * std::max(step_s, 1e-9);
   // A power of two, so that the steps that ranks with other intervals observe are among each
   // other's.
@@ -73,6 +71,7 @@ void StepRecorder::begin_step(std::uint32_t epoch, bool timed) {
   timed_ = timed;
   tracing_ = options_.observe && timed && timed_step_ < options_.trace_steps;
   observing_ = options_.observe && (!timed || tracing_ || timed_step_ % interval_ == 0);
+  marking_ = observing_ || !options_.injections.empty();
   layers_.begin_step(tracing_);
   used_ = 0;
   buckets_.clear();
@@ -94,7 +93,7 @@ void StepRecorder::begin(Phase phase, Stream& stream) {
     wait_begin_s_ = device_.now_s();
     return;
   }
-  if (!observing_ && options_.injections.empty()) return;
+  if (!marking_) return;
   if (used_ == marks_.size()) {
     marks_.push_back({phase, device_.make_event(), device_.make_event()});
   }
@@ -122,6 +121,17 @@ void StepRecorder::end(Phase phase, Stream& stream) {
   stream.record(*mark.end);
 }
 
+void StepRecorder::begin_recording(bool marked) {
+  marking_ = marked;
+  used_ = 0;
+}
+
+void StepRecorder::end_recording() {
+  recorded_marks_ = used_;
+  marking_ = observing_;
+  used_ = 0;
+}
+
 void StepRecorder::bucket(const BucketTimes& times) {
   writer_.bucket_done();
   if (options_.observe) buckets_.push_back(times);
@@ -136,8 +146,11 @@ void StepRecorder::end_step(const std::function<void()>& report) {
   const bool waits = observing_ || !timed_ || options_.steps_ahead == 0;
   if (waits) {
     stream_->synchronize();
+    const double idle_from_s = device_.now_s();
     while (queued_ > 1) finish_oldest();
     finish_observed(step, report);
+    calibrate();
+    if (options_.steps_ahead > 0) observing_s_ = device_.now_s() - idle_from_s;
   } else if (queued_ == pending_.size()) {
     finish_oldest();
   }
@@ -161,7 +174,8 @@ void StepRecorder::finish_oldest() {
 
 // The youngest step, which is done, with all that was marked in it.
 void StepRecorder::finish_observed(Pending& step, const std::function<void()>& report) {
-  const bool wants_buckets = options_.observe && (observing_ || options_.steps_ahead == 0);
+  // Devices that work on their own tell the times of buckets in the steps that are waited for.
+  const bool wants_buckets = observing_ || options_.steps_ahead == 0;
   if (wants_buckets && report) report();
   if (observing_) sum_up(step.record);
   const std::uint32_t number = step.record.step;
@@ -174,11 +188,19 @@ void StepRecorder::finish_observed(Pending& step, const std::function<void()>& r
   if (tracing_) append_trace(number);
 }
 
+// The clocks of host and device drift apart; here the device is idle.
+void StepRecorder::calibrate() {
+  constexpr double kInterval_s = 5;
+  if (options_.steps_ahead == 0 || device_.now_s() - calibrated_s_ < kInterval_s) return;
+  device_.calibrate_clock();
+  calibrated_s_ = device_.now_s();
+}
+
 // From asking for the batch; a device that works on its own may not have come to the end of the
 // step before by then, and what it still does of that is that step's.
 void StepRecorder::take_times(Pending& step) {
   step.record.begin_s = std::max(step.asked_s, last_end_s_);
-  step.record.end_s = step.end->time_s();
+  step.record.end_s = std::max(step.end->time_s(), step.record.begin_s);
   last_end_s_ = step.record.end_s;
   last_step_s_ = step.record.end_s - step.record.begin_s;
 }

@@ -54,10 +54,11 @@ class StepRecorder final : public PhaseObserver {
 
   // Whether the phases of the step that has begun are marked.
   bool observing() const { return observing_; }
-  // The step's phases are marked by a replay of what was recorded in an earlier step that was
-  // observed: the marks are its marks.
+  // Around the recording of a step's work, with marks of its phases or without.
+  void begin_recording(bool marked);
+  void end_recording();
+  // The step's phases are marked by a replay: the marks are those that were recorded.
   void repeat_marks() { used_ = recorded_marks_; }
-  void keep_marks() { recorded_marks_ = used_; }
 
   void begin(Phase phase, Stream& stream) override;
   void end(Phase phase, Stream& stream) override;
@@ -86,6 +87,7 @@ class StepRecorder final : public PhaseObserver {
   void take_times(Pending& step);
   void finish_oldest();
   void finish_observed(Pending& step, const std::function<void()>& report);
+  void calibrate();
   void sum_up(launch::StepRecord& record);
   void append_trace(std::uint32_t step);
 
@@ -98,6 +100,8 @@ class StepRecorder final : public PhaseObserver {
   double last_end_s_ = 0, last_step_s_ = 0;
   std::vector<Mark> marks_;  // pool; the first used_ belong to this step
   std::size_t used_ = 0, recorded_marks_ = 0;
+  double observing_s_ = 0;  // that the device last idled while an observed step was taken in
+  double calibrated_s_ = 0;
   double wait_begin_s_ = 0, wait_end_s_ = 0;     // of data_wait, which is the host's
   std::array<std::size_t, kPhaseCount> open_{};  // index of the open mark + 1; 0: none
   LayerRecorder layers_;
@@ -108,6 +112,7 @@ class StepRecorder final : public PhaseObserver {
   std::uint32_t interval_ = 1;
   bool timed_ = false;
   bool observing_ = false;  // phases of this step
+  bool marking_ = false;    // what is queued now
   bool tracing_ = false;    // and its layers
 };
 

@@ -12,20 +12,24 @@ void StepRunner::run(const StepInput& input) {
     warm_ = true;
     return;
   }
-  std::unique_ptr<Recording>& recording =
-      recordings_[{input.images, options_.recorder->observing()}];
-  if (!recording) {
-    recording = record(input);
-    if (options_.recorder->observing()) options_.recorder->keep_marks();
-  } else if (options_.recorder->observing()) {
-    options_.recorder->repeat_marks();
-  }
+  const bool observing = options_.recorder->observing();
+  if (!recordings_.contains({input.images, observing})) record_both(input);
+  if (observing) options_.recorder->repeat_marks();
   // A replay calls nothing of the communicator; an empty group does, and says when it has failed.
   if (options_.world != nullptr) {
     options_.world->group_start();
     options_.world->group_end();
   }
-  recording->replay(*options_.stream);
+  recordings_.at({input.images, observing})->replay(*options_.stream);
+}
+
+// With marks and without, while the run still warms up: no timed step records anything.
+void StepRunner::record_both(const StepInput& input) {
+  for (const bool marked : {false, true}) {
+    options_.recorder->begin_recording(marked);
+    recordings_[{input.images, marked}] = record(input);
+    options_.recorder->end_recording();
+  }
 }
 
 std::unique_ptr<Recording> StepRunner::record(const StepInput& input) {

@@ -42,6 +42,7 @@ class StepRunner {
   // The memory of a batch differs from step to step, and steps that are observed mark their phases.
   using Key = std::pair<const float*, bool>;
 
+  void record_both(const StepInput& input);
   std::unique_ptr<Recording> record(const StepInput& input);
 
   StepRunnerOptions options_;

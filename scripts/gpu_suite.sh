@@ -192,10 +192,11 @@ run_benchmarks() {
       bench "single-b256-observe-$observe-$round" "${common[@]}" --batch-size=256 "--observe=$observe"
     done
   done
-  bench single-b4096-bf16 "${common[@]}" --batch-size=4096 --precision=bf16
+  bench single-b256-resident "${common[@]}" --batch-size=256 --residency=device
+  bench single-b4096-bf16 "${common[@]}" --batch-size=4096 --precision=bf16 --residency=device
   bench ddp-2-ring-oversubscribed "${common[@]}" --strategy=ddp --gpus=2 --backend=ring --oversubscribe \
     --batch-size=256
-  bench mnist --config=mnist --device=cuda "--epochs=$epochs" --batch-size=256 "${data[@]}"
+  bench mnist --config=mnist --device=cuda "--epochs=$epochs" --batch-size=256 --residency=device "${data[@]}"
   run_collectives
   run_pytorch "${common[@]}"
 }
@@ -215,10 +216,14 @@ run_pytorch() {
   elif ! "$python" -c 'import torch; raise SystemExit(not torch.cuda.is_available())' 2>/dev/null; then
     skip bench-pytorch "$python has no PyTorch with CUDA"
   else
-    stage bench-pytorch-b256 120 "$python" -B "$peer" "$@" --strategy=single --gpus=1 --batch-size=256 \
-      --precision=fp32 --force "--json=$out/reports/pytorch-b256.json"
-    stage bench-pytorch-b4096-bf16 120 "$python" -B "$peer" "$@" --strategy=single --gpus=1 \
-      --batch-size=4096 --precision=bf16 --force "--json=$out/reports/pytorch-b4096-bf16.json"
+    # The same work in the same precision: data on the device, the host running ahead.
+    local like=(--strategy=single --gpus=1 --residency=device --pace=free --force) variant
+    for variant in none cuda-graphs inductor; do
+      stage "bench-pytorch-b256-$variant" 120 "$python" -B "$peer" "$@" "${like[@]}" --batch-size=256 \
+        --precision=tf32 "--compile=$variant" "--json=$out/reports/pytorch-b256-$variant.json"
+    done
+    stage bench-pytorch-b4096-bf16 120 "$python" -B "$peer" "$@" "${like[@]}" --batch-size=4096 \
+      --precision=bf16 "--json=$out/reports/pytorch-b4096-bf16.json"
   fi
 }
 

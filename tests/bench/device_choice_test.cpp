@@ -131,6 +131,14 @@ TEST(GpuPlacement, SharesGpusWhenAskedToAndMarksIt) {
   EXPECT_TRUE(spec.oversubscribed);
 }
 
+TEST(GpuPlacement, RefusesNcclBetweenThreadsThatShareAGpu) {
+  Options options;
+  options.oversubscribe = true;
+  options.backend = "nccl";
+  EXPECT_THROW(spec_of("dp", 3, 2, options), UnavailableError);
+  EXPECT_EQ(spec_of("ddp", 3, 2, options).backend, "nccl");
+}
+
 TEST(GpuPlacement, PutsServersOnGpusToo) {
   const RunSpec spec = spec_of("ps", 2, 2);
   EXPECT_THAT(spec.gpus, ElementsAre(0, 1, 0));

@@ -2,12 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Ranks that somebody else started, told their place by the variables of torchrun and mpirun.
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
+#include "tests/bench/joined_ranks.h"
 #include "tests/bench/program.h"
 #include "tests/bench/trace_checker.h"
 
@@ -15,47 +13,13 @@ namespace ddpbench {
 namespace {
 
 using nlohmann::json;
+using test::free_port;
+using test::Listener;
 using test::Program;
+using test::world;
 using testing::HasSubstr;
-using Variables = std::map<std::string, std::string>;
 
 const std::string kConfig = test::small_config({.steps = 6, .timeout_s = 30});
-
-// A listener on a free port of the loopback interface, as torchrun's agent is.
-class Listener {
- public:
-  Listener() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t length = sizeof(address);
-    EXPECT_EQ(::bind(fd_, reinterpret_cast<sockaddr*>(&address), length), 0);
-    EXPECT_EQ(::listen(fd_, 8), 0);
-    ::getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &length);
-    port_ = ntohs(address.sin_port);
-  }
-  ~Listener() { ::close(fd_); }
-  int port() const { return port_; }
-
- private:
-  int fd_;
-  int port_ = 0;
-};
-
-int free_port() { return Listener().port(); }
-
-std::vector<Variables> world(int size, int port, const Variables& more = {}) {
-  std::vector<Variables> ranks;
-  for (int r = 0; r < size; ++r) {
-    Variables variables{
-        {"RANK", std::to_string(r)},           {"LOCAL_RANK", std::to_string(r)},
-        {"WORLD_SIZE", std::to_string(size)},  {"MASTER_ADDR", "127.0.0.1"},
-        {"MASTER_PORT", std::to_string(port)}, {"DDPBENCH_JOB_SECRET", "0123456789abcdef"}};
-    variables.insert(more.begin(), more.end());
-    ranks.push_back(variables);
-  }
-  return ranks;
-}
 
 class JoinedWorld : public testing::Test {
  protected:

@@ -7,6 +7,7 @@
 // devices, batches that travel, steps that run ahead and are replayed, verification, reports.
 #include <gmock/gmock.h>
 
+#include "tests/bench/joined_ranks.h"
 #include "tests/bench/program.h"
 
 namespace ddpbench {
@@ -139,6 +140,18 @@ TEST_F(CudaProgram, RefusesMoreDevicesThanGpusUnlessTheyMayShare) {
   const json run = CudaProgram::run("ddp", {"--gpus=3", "--oversubscribe", "--precision=fp32"});
   EXPECT_TRUE(run.at("oversubscribed"));
   EXPECT_EQ(run.at("backend"), "ring");
+}
+
+// Rank 0 needs what the others found, which lies in host memory that NCCL cannot move.
+TEST_F(CudaProgram, AJoinedWorldReportsAllRanks) {
+  const auto results =
+      program.run_together({"--strategy=ddp", "--config=lenet.json", "--json=report.json",
+                            "--device=cuda", "--precision=fp32"},
+                           test::world(2, test::free_port()));
+  for (const auto& result : results) EXPECT_EQ(result.exit_code, 0) << result.err;
+  const json report = program.report();
+  expect_trained_on_cuda(report.at("runs").at(0));
+  EXPECT_EQ(report.at("runs").at(0).at("devices").size(), 2u);
 }
 
 TEST_F(CudaProgram, SaysWhatGpusThereAre) {

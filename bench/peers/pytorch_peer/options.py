@@ -91,7 +91,7 @@ OPTIONS = (
            "eager; torch.compile; the whole step as one CUDA graph (GPUs only)"),
     Option("residency", "host|device", "host", one_of("host", "device"),
            "where the samples lie and batches are made; device: GPUs only"),
-    Option("pace", "step|free", "step", one_of("step", "free"),
+    Option("pace", "step|free", "free", one_of("step", "free"),
            "GPUs: wait for the end of each step, or let the host run ahead"),
     Option("batch_size", "N", 64, whole(1), "samples a device and step (weak scaling)"),
     Option("global_batch_size", "N", None, whole(1), "samples a step over all devices (strong)"),
