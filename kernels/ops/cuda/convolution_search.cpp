@@ -173,7 +173,7 @@ class Search {
     results.resize(static_cast<std::size_t>(count));
     AlgorithmChoice choice = pick(results);
     if constexpr (Pass::kPass == ConvolutionPass::forward) {
-      choice.fused = can_fuse(choice, memory, workspace.data(), stream);
+      choice.fused = can_fuse(choice, memory, stream);
     }
     return choice;
   }
@@ -230,20 +230,21 @@ class Search {
 
   // Whether the library adds the bias and rectifies in the same call; it says so by doing it. An
   // activation of none is there for one algorithm only (cuDNN's reference of the call).
-  bool can_fuse(AlgorithmChoice choice, const Memory& memory, void* workspace,
-                SearchStream& stream) const {
+  bool can_fuse(AlgorithmChoice choice, const Memory& memory, SearchStream& stream) const {
     if (!shape_.bias) return false;
     if (!shape_.relu && choice.algorithm != CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM) {
       return false;
     }
     choice.fused = true;
+    // Of the chosen arithmetic, which may need more than the one that was searched with.
+    const PlanningMemory workspace(std::max<std::size_t>(choice.workspace_bytes, 1), shape_.where);
     const PlanningMemory bias(static_cast<std::size_t>(shape_.out_channels) * size_of(shape_.type),
                               shape_.where);
     check(fill_with_pattern(shape_.type, bias.data(),
                             element_index(shape_.out_channels, shape_.where), stream.native()),
           shape_.where, "filling memory for the search");
-    const cudnnStatus_t status =
-        convolve(context_, shape_, choice, {memory.x, memory.w, bias.data(), memory.y}, workspace);
+    const cudnnStatus_t status = convolve(
+        context_, shape_, choice, {memory.x, memory.w, bias.data(), memory.y}, workspace.data());
     stream.synchronize();
     return status == CUDNN_STATUS_SUCCESS;
   }

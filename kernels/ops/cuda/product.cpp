@@ -118,7 +118,8 @@ bool Product::find_algorithm() {
   const cublasStatus_t status =
       cublasLtMatmulAlgoGetHeuristic(context_.cublas, operation_.get(), a_.get(), b_.get(),
                                      d_.get(), d_.get(), preference, 1, &heuristic_, &found);
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED) return false;
+  // The second is what some versions say of an epilogue that they do not have for these types.
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return false;
   check(status, where_, "cublasLtMatmulAlgoGetHeuristic");
   return found > 0 && heuristic_.state == CUBLAS_STATUS_SUCCESS;
 }

@@ -38,9 +38,9 @@ class CudaDevice final : public NativeDevice {
 
   void bind_calling_thread() override { check(cudaSetDevice(options_.ordinal), "cudaSetDevice"); }
 
-  // All of it may be exported, so `sharing` makes no difference.
-  Buffer allocate(std::size_t bytes, MemoryCategory category, Sharing) override {
-    return Buffer(allocate_device_memory({name(), options_.ordinal, bytes, category}, counter_));
+  Buffer allocate(std::size_t bytes, MemoryCategory category, Sharing sharing) override {
+    return Buffer(
+        allocate_device_memory({name(), options_.ordinal, bytes, category, sharing}, counter_));
   }
   bool is_host_accessible() const noexcept override { return false; }
   Buffer allocate_staging(std::size_t bytes) override {

@@ -18,9 +18,15 @@ namespace {
 
 constexpr std::size_t kAlignmentBytes = 256;  // what cudaMalloc promises (CUDA C++ Guide, 5.3.2)
 
-std::size_t rounded(std::size_t bytes) {
-  return std::max((bytes + kAlignmentBytes - 1) / kAlignmentBytes, std::size_t{1}) *
-         kAlignmentBytes;
+constexpr std::size_t kBlockBytes = std::size_t{2} << 20;  // what cudaMalloc hands out parts of
+
+std::size_t rounded(std::size_t bytes, std::size_t unit = kAlignmentBytes) {
+  return std::max((bytes + unit - 1) / unit, std::size_t{1}) * unit;
+}
+
+std::size_t allocated_bytes(const CudaMemoryRequest& request) {
+  return request.sharing == Sharing::mappable ? rounded(request.bytes, kBlockBytes)
+                                              : rounded(request.bytes);
 }
 
 // cudaMalloc may hand out parts of a larger block, and IPC exports whole blocks.
@@ -59,7 +65,7 @@ class DeviceAllocation final : public Allocation {
                    std::shared_ptr<MemoryCounter> counter)
       : ordinal_(request.ordinal),
         view_{static_cast<std::byte*>(data), request.bytes},
-        counted_(std::move(counter), request.category, rounded(request.bytes)) {}
+        counted_(std::move(counter), request.category, allocated_bytes(request)) {}
   ~DeviceAllocation() override { static_cast<void>(cudaFree(view_.data)); }
   DeviceAllocation(const DeviceAllocation&) = delete;
   DeviceAllocation& operator=(const DeviceAllocation&) = delete;
@@ -126,14 +132,14 @@ std::unique_ptr<Allocation> allocate_device_memory(const CudaMemoryRequest& requ
                                                    std::shared_ptr<MemoryCounter> counter) {
   const CurrentDevice current(request.ordinal);
   void* data = nullptr;
-  const cudaError_t status = cudaMalloc(&data, rounded(request.bytes));
+  const cudaError_t status = cudaMalloc(&data, allocated_bytes(request));
   if (status == cudaErrorMemoryAllocation) {
     static_cast<void>(cudaGetLastError());  // it is not sticky: the device goes on
     throw_out_of_memory(request);
   }
   check(status, "cudaMalloc");
   auto allocation = std::make_unique<DeviceAllocation>(request, data, std::move(counter));
-  fill_with_zeros(data, rounded(request.bytes));
+  fill_with_zeros(data, allocated_bytes(request));
   return allocation;
 }
 

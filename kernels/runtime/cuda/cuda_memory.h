@@ -19,10 +19,12 @@ struct CudaMemoryRequest {
   int ordinal = 0;
   std::size_t bytes = 0;
   MemoryCategory category = MemoryCategory::workspace;
+  Sharing sharing = Sharing::process_private;
 };
 
-// Zeroed memory from cudaMalloc, which IPC handles need; every piece may be exported. Counted as
-// `bytes` rounded up to 256, CUDA's alignment. Throws DeviceError.
+// Zeroed memory from cudaMalloc, which IPC handles need. Counted as `bytes` rounded up to 256,
+// CUDA's alignment; what other processes may map to 2 MiB, so that it shares no block with anything
+// else: IPC maps whole blocks, each once. Throws DeviceError.
 std::unique_ptr<Allocation> allocate_device_memory(const CudaMemoryRequest& request,
                                                    std::shared_ptr<MemoryCounter> counter);
 

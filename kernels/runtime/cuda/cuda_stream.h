@@ -14,7 +14,8 @@
 namespace ddpbench::cuda {
 
 // Recorded while its stream records, it becomes part of the recording: every replay reaches it
-// anew.
+// anew. It orders work of other recordings and streams after a replay, not work within the
+// recording.
 class CudaEvent final : public Event {
  public:
   CudaEvent(int ordinal, std::shared_ptr<CudaClock> clock);

@@ -5,6 +5,7 @@
 #include "parallel/comm/cuda/nccl_communicator.h"
 
 #include <thread>
+#include <utility>
 
 #include "kernels/runtime/cuda/cuda_error.h"
 #include "kernels/runtime/cuda/current_device.h"
@@ -34,8 +35,8 @@ NcclCommunicator::~NcclCommunicator() {
          std::chrono::steady_clock::now() < patience) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  const bool idle = cudaStreamQuery(stream()) == cudaSuccess && !monitor().failed();
   stop_watching();
+  const bool idle = cudaStreamQuery(stream()) == cudaSuccess && !monitor().failed();
   if (nccl_ == nullptr) return;
   // Destroying waits for all that was called, and for CUDA graphs that hold such calls.
   static_cast<void>(idle ? ncclCommDestroy(nccl_) : ncclCommAbort(nccl_));
@@ -139,9 +140,11 @@ std::string NcclCommunicator::asynchronous_error() {
 
 bool NcclCommunicator::abandon() noexcept {
   // Somebody who hangs in NCCL keeps the mutex, and aborting is what makes NCCL return.
-  const std::unique_lock lock(mutex_, kAbortPatience);
-  if (nccl_ != nullptr) static_cast<void>(ncclCommAbort(nccl_));
-  nccl_ = nullptr;
+  std::unique_lock lock(mutex_, kAbortPatience);
+  const ncclComm_t nccl = std::exchange(nccl_, nullptr);
+  // Aborting waits for CUDA graphs that hold NCCL's calls; nobody may wait for the mutex meanwhile.
+  if (lock) lock.unlock();
+  if (nccl != nullptr) static_cast<void>(ncclCommAbort(nccl));
   return true;
 }
 

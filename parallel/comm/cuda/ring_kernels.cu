@@ -69,7 +69,7 @@ __device__ void copy_bytes(char* target, const char* source, std::size_t bytes) 
 }
 
 // blockIdx.y: which pull.
-__global__ void pull_kernel(const __grid_constant__ RingPulls pulls) {
+__global__ void __launch_bounds__(kThreads) pull_kernel(const __grid_constant__ RingPulls pulls) {
   __shared__ const char* found;
   const RingPull& pull = pulls.pulls[blockIdx.y];
   if (threadIdx.x == 0) found = resolve(pulls.table, pull.offer, pull.peer);
@@ -156,7 +156,8 @@ __device__ inline T load_one(const char* source, std::size_t i) {
 }
 
 template <typename T, bool kMaximum>
-__global__ void reduce_kernel(const __grid_constant__ RingReduction r, int divisor) {
+__global__ void __launch_bounds__(kThreads)
+    reduce_kernel(const __grid_constant__ RingReduction r, int divisor) {
   __shared__ const char* sources[kMaxRingRanks];
   if (threadIdx.x < r.size) {
     const int peer = static_cast<int>(threadIdx.x);

@@ -291,6 +291,8 @@ void WorkMonitor::look_at(CudaWork& work) {
 }
 
 // A recorded work is under way from when its recording was queued until its end is reached again.
+// The events stand for the replay that was queued last: with several queued, a replay that hangs in
+// front of it shows only by its peers, or as an error of NCCL.
 void WorkMonitor::look_at_recorded() {
   std::vector<std::shared_ptr<CudaWork>> works;
   {
@@ -305,6 +307,8 @@ void WorkMonitor::look_at_recorded() {
       work->runs_ = false;
     } else if (work->reached(work->marks_.begin)) {
       look_at(*work);
+    } else {
+      work->runs_ = false;  // the next replay has been queued, and has not come to it
     }
   }
 }
