@@ -18,6 +18,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PARAMETERS = 421642  # of simple_cnn
@@ -60,7 +61,8 @@ def python_with_torch():
 def torch_run(*arguments):
     peer = str(ROOT / "bench" / "peers" / "pytorch_step.py")
     environment = {**os.environ, "OMP_WAIT_POLICY": "PASSIVE"}
-    return json.loads(run([python_with_torch(), peer, *arguments], env=environment))
+    started = f"--started-at={time.time()}"
+    return json.loads(run([python_with_torch(), peer, started, *arguments], env=environment))
 
 
 def two_singles(ours):
@@ -138,7 +140,12 @@ def main():
                 compare("peak memory of a single process (PyTorch)",
                         lambda: ours.run("--strategy=single", "--batch-size=256")["devices"][0]
                         ["memory"]["process_peak_rss_bytes"],
-                        lambda: torch_run("--batch-size=256")["process_peak_rss_bytes"], 1, 1e-6, "MB")
+                        lambda: torch_run("--batch-size=256")["process_peak_rss_bytes"], rounds, 1e-6, "MB")
+            if "startup" in wanted:
+                compare("start of 2 ranks until the first step (PyTorch DDP, Gloo)",
+                        lambda: ours.run("--strategy=ddp", "--gpus=2", steps=1)["time"]["startup_s"],
+                        lambda: torch_run("--ranks=2", "--batch-size=64", "--steps=1",
+                                          "--warmup-steps=0")["start_s"], rounds)
         if "overhead" in wanted:
             compare("ddp step on 2 devices (two simultaneous single runs, batch 128)",
                     lambda: ours.step("--strategy=ddp", "--gpus=2", "--global-batch-size=256"),
@@ -153,11 +160,6 @@ def main():
                     compare(f"all-reduce of 1.69 MB, {ranks} ranks (Open MPI)",
                             lambda n=ranks: all_reduce_ours(arguments.build, n),
                             lambda n=ranks: all_reduce_mpi(program, n, 300), max(rounds, 5), 1e6, "us")
-        if "startup" in wanted:
-            startup = [ours.run("--strategy=ddp", "--gpus=2", steps=1)["time"]["startup_s"]
-                       for _ in range(5)]
-            print(f"| start of 2 ranks until the first step | - | {statistics.median(startup)*1e3:.0f}"
-                  " ms | - | - |")
 
 
 if __name__ == "__main__":

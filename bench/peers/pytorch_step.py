@@ -33,6 +33,7 @@ def parse_arguments():
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--warmup-steps", type=int, default=10)
     parser.add_argument("--threads", type=int, default=1, help="per rank")
+    parser.add_argument("--started-at", type=float, help="when this program was started, time.time()")
     parser.add_argument("--contiguous", action="store_true", help="NCHW in place of channels_last")
     return parser.parse_args()
 
@@ -45,7 +46,7 @@ def simple_cnn():
 
 
 def train(arguments, rank):
-    """Returns the times of the timed steps of this rank."""
+    """Returns when the first step began (time.time()) and the times of the timed steps of this rank."""
     torch.manual_seed(1)
     torch.set_num_threads(arguments.threads)
     layout = torch.contiguous_format if arguments.contiguous else torch.channels_last
@@ -59,6 +60,7 @@ def train(arguments, rank):
     images = torch.randn(samples, 1, 28, 28, generator=generator)
     labels = torch.randint(0, 10, (samples,), generator=generator)
     times = []
+    first_step_at = time.time()
     for step in range(arguments.warmup_steps + arguments.steps):
         first = step % 60 * arguments.batch_size
         begin = time.perf_counter()
@@ -68,7 +70,7 @@ def train(arguments, rank):
         loss.backward()
         optimizer.step()
         times.append(time.perf_counter() - begin)
-    return times[arguments.warmup_steps:]
+    return first_step_at, times[arguments.warmup_steps:]
 
 
 def rank_main(rank, arguments, port, queue):
@@ -89,17 +91,18 @@ def train_ranks(arguments):
              for rank in range(arguments.ranks)]
     for process in ranks:
         process.start()
-    times = [queue.get() for _ in ranks]
+    first_steps, times = zip(*(queue.get() for _ in ranks))
     for process in ranks:
         process.join()
-    return [max(step) for step in zip(*times)]
+    return max(first_steps), [max(step) for step in zip(*times)]
 
 
 def main():
     arguments = parse_arguments()
-    times = train(arguments, 0) if arguments.ranks == 1 else train_ranks(arguments)
+    first_step_at, times = train(arguments, 0) if arguments.ranks == 1 else train_ranks(arguments)
+    start_s = first_step_at - arguments.started_at if arguments.started_at else None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    print(json.dumps({"samples_s": times, "median_s": statistics.median(times),
+    print(json.dumps({"samples_s": times, "median_s": statistics.median(times), "start_s": start_s,
                       "torch": torch.__version__, "process_peak_rss_bytes": peak}))
 
 

@@ -7,7 +7,9 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <filesystem>
 #include <ostream>
+#include <set>
 
 #include "tests/bench/program.h"
 
@@ -21,6 +23,21 @@ using testing::HasSubstr;
 
 const std::string kConfig = test::small_config({.steps = 20});
 
+// No process, and with the processes their sockets; no shared memory with a name; no half-written
+// file.
+void expect_nothing_left(const Program& program) {
+  EXPECT_TRUE(program.processes().empty());
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
+    EXPECT_EQ(entry.path().filename().string().find("ddpbench"), std::string::npos) << entry;
+  }
+  std::set<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(program.directory())) {
+    const std::string name = entry.path().filename();
+    if (!name.starts_with("std")) files.insert(name);
+  }
+  EXPECT_THAT(files, testing::ElementsAre("lenet.json", "report.json"));
+}
+
 class Failure : public testing::TestWithParam<std::string> {
  protected:
   Failure() { program.write("lenet.json", kConfig); }
@@ -28,7 +45,7 @@ class Failure : public testing::TestWithParam<std::string> {
   json failed_run(const std::vector<std::string>& more, int exit_code) {
     const auto result = program.run(small_run(GetParam(), more));
     EXPECT_EQ(result.exit_code, exit_code) << result.err;
-    EXPECT_TRUE(program.processes().empty());
+    expect_nothing_left(program);
     const json report = program.report();
     EXPECT_EQ(report["status"], "failed");
     return report;
@@ -70,6 +87,31 @@ TEST_P(RankFailure, TheReportKeepsTheStepsUntilThen) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, RankFailure, testing::Values("ddp", "ps"),
+                         [](const auto& p) { return p.param; });
+
+// Strategies of one process: nobody notices but the supervisor.
+using ProcessFailure = Failure;
+
+TEST_P(ProcessFailure, IsNamedWhenItIsKilled) {
+  const json error = failed_run({"--inject=kill:rank=0,step=5"}, 4)["error"];
+  EXPECT_EQ(error["rank"], 0);
+  EXPECT_EQ(error["signal"], SIGKILL);
+  EXPECT_EQ(error["step"], 5);
+}
+
+TEST_P(ProcessFailure, IsEndedWhenItStops) {
+  const json error = failed_run({"--inject=stop:rank=0,step=5", "--timeout=2"}, 4)["error"];
+  EXPECT_EQ(error["rank"], 0);
+  EXPECT_EQ(error["step"], 5);
+}
+
+TEST_P(ProcessFailure, IsNamedWhenItThrows) {
+  const json error = failed_run({"--inject=throw:rank=0,step=5"}, 4)["error"];
+  EXPECT_EQ(error["rank"], 0);
+  EXPECT_THAT(error["message"].get<std::string>(), HasSubstr("planted"));
+}
+
+INSTANTIATE_TEST_SUITE_P(, ProcessFailure, testing::Values("single", "dp"),
                          [](const auto& p) { return p.param; });
 
 using WrongResult = Failure;
@@ -119,7 +161,7 @@ TEST_P(Interrupt, InMidEpochLeavesAPartialReportAndNoProcess) {
                     ::kill(pid, GetParam().signal);
                   });
   EXPECT_EQ(result.exit_code, 130) << result.err;
-  EXPECT_TRUE(program.processes().empty());
+  expect_nothing_left(program);
   const json report = program.report();
   EXPECT_EQ(report["status"], "interrupted");
   const json run = report["runs"].back();

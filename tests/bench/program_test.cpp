@@ -155,6 +155,18 @@ TEST_F(Report, GoesToTheWorkingDirectoryWithTheTimeInItsName) {
   EXPECT_EQ(reports, 1);
 }
 
+// The generator's digits look enough like digits for a network to tell them apart.
+TEST_F(Report, LearnsTheSyntheticDigits) {
+  ASSERT_EQ(program
+                .run(small_run("single", {"--epochs=1", "--steps=800", "--batch-size=32",
+                                          "--lr=0.01", "--verify-steps=0"}))
+                .exit_code,
+            0);
+  const json run = program.report()["runs"][0];
+  EXPECT_EQ(run["dataset"]["source"], "synthetic");
+  EXPECT_GT(run["epochs"].back()["test_accuracy"], 0.95);
+}
+
 TEST_F(Report, SurvivesObservationTurnedOff) {
   ASSERT_EQ(program.run(small_run("ddp", {"--observe=off"})).exit_code, 0);
   const json run = program.report()["runs"][0];
