@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <cstring>
 #include <string_view>
+#include <vector>
 
 #include "kernels/runtime/error.h"
 
@@ -51,6 +52,24 @@ class Channel {
   std::array<int, 2> ends_{-1, -1};
 };
 
+// The process's variables, but for the locale: scripts are UTF-8, and in a locale of another
+// encoding, or of none, gnuplot complains of characters that it does not even draw.
+class Utf8Environment {
+ public:
+  Utf8Environment() {
+    for (char** entry = ::environ; *entry != nullptr; ++entry) {
+      if (!std::string_view(*entry).starts_with("LC_ALL=")) pointers_.push_back(*entry);
+    }
+    pointers_.push_back(locale_.data());
+    pointers_.push_back(nullptr);
+  }
+  char** data() { return pointers_.data(); }
+
+ private:
+  std::string locale_ = "LC_ALL=C.UTF-8";  // part of the C library
+  std::vector<char*> pointers_;
+};
+
 // Started on construction; ended, when it still runs, on destruction.
 class Gnuplot {
  public:
@@ -62,7 +81,8 @@ class Gnuplot {
     ::posix_spawn_file_actions_adddup2(&actions, errors_.theirs(), STDERR_FILENO);
     std::array<std::string, 3> words = {"gnuplot", "--default-settings", "-"};
     std::array<char*, 4> argv = {words[0].data(), words[1].data(), words[2].data(), nullptr};
-    const int code = ::posix_spawnp(&pid_, "gnuplot", &actions, nullptr, argv.data(), ::environ);
+    const int code =
+        ::posix_spawnp(&pid_, "gnuplot", &actions, nullptr, argv.data(), Utf8Environment().data());
     ::posix_spawn_file_actions_destroy(&actions);
     if (code != 0) {
       pid_ = -1;

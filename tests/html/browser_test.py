@@ -118,7 +118,7 @@ class PageInBrowser(unittest.TestCase):
             self.browser.run("new Promise(done => setTimeout(done, 100))")
             self.assertEqual([], self.browser.complaints(), name)
             requests = [url for url in self.browser.requests() if url != "data:,"]
-            self.assertEqual([f"file://{FOLDER}/{name}.html"], requests)
+            self.assertEqual([(FOLDER / f"{name}.html").as_uri()], requests)
             self.assertTrue(self.browser.run("document.documentElement.classList.contains('js')"))
 
     def test_policy_stops_scripts_and_requests_that_are_not_the_page_s(self):
@@ -284,7 +284,7 @@ class PageInBrowser(unittest.TestCase):
         try:
             self.browser.size(1280)
             self.browser.events.clear()
-            self.browser.send("Page.navigate", url=f"file://{FOLDER}/rich.html")
+            self.browser.send("Page.navigate", url=(FOLDER / "rich.html").as_uri())
             self.assertTrue(self.has_node("#scaling svg .marker title"),
                             "values are the browser's own tooltips")
         finally:
