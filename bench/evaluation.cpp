@@ -26,11 +26,7 @@ ops::LossTotals Evaluator::run(const std::vector<Replica*>& replicas, ReplicaGro
     work(0);
   }
   ops::LossTotals sum;
-  for (const ops::LossTotals& part : totals) {
-    sum.loss_sum += part.loss_sum;
-    sum.correct += part.correct;
-    sum.samples += part.samples;
-  }
+  for (const ops::LossTotals& part : totals) sum += part;
   return sum;
 }
 
@@ -47,10 +43,7 @@ ops::LossTotals Evaluator::run_part(std::size_t i, Replica& replica,
     if (alive) alive();
     memory.upload(replica.stream(), memory);
     const StepInput input = memory.device();
-    const ops::LossTotals part = replica.evaluate(input.images, input.labels, count);
-    sum.loss_sum += part.loss_sum;
-    sum.correct += part.correct;
-    sum.samples += part.samples;
+    sum += replica.evaluate(input.images, input.labels, count);
   }
   return sum;
 }

@@ -344,16 +344,12 @@ void RankSession::train_epoch(int epoch) {
   publish();
 }
 
-// Steps that run ahead, or are replayed, do not ask whether communication works: an empty group
-// does. Throws CommError. Before what they computed is used.
+// Steps that run ahead, or are replayed, do not ask whether communication works. Before what they
+// computed is used.
 void RankSession::check_communicators() {
-  const auto check = [](comm::Communicator& communicator) {
-    communicator.group_start();
-    communicator.group_end();
-  };
   if (spec_.gpus.empty()) return;
-  if (devices_.world) check(*devices_.world);
-  for (const auto& local : devices_.local) check(*local);
+  if (devices_.world) check_communicator(*devices_.world);
+  for (const auto& local : devices_.local) check_communicator(*local);
 }
 
 // Runs `count` steps; epochs follow each other when there are more than one has.
@@ -383,12 +379,7 @@ void RankSession::one_step(bool timed, int epoch) {
 // dp's totals are on the primary; other replicas have none.
 ops::LossTotals RankSession::take_totals() {
   ops::LossTotals sum;
-  for (Replica* replica : strategy_->replicas()) {
-    const ops::LossTotals totals = replica->take_totals();
-    sum.loss_sum += totals.loss_sum;
-    sum.correct += totals.correct;
-    sum.samples += totals.samples;
-  }
+  for (Replica* replica : strategy_->replicas()) sum += replica->take_totals();
   return sum;
 }
 

@@ -16,6 +16,13 @@ struct LossTotals {
   double loss_sum = 0;        // sum over samples, natural logarithm
   std::uint64_t correct = 0;  // samples whose largest logit is the label's (first wins a tie)
   std::uint64_t samples = 0;
+
+  LossTotals& operator+=(const LossTotals& part) {
+    loss_sum += part.loss_sum;
+    correct += part.correct;
+    samples += part.samples;
+    return *this;
+  }
 };
 
 struct LossArgs {
