@@ -110,7 +110,7 @@ class World {
     const Layout own = layout(rank, kind, count, root, in_place);
     RingPlan plan({.rank = rank,
                    .size = size_,
-                   .lane_stage_bytes = kStageBytes,
+                   .round_bytes = kStageBytes,
                    .message_stage_bytes = kMessageStageBytes});
     const bool exposed = is_exposed(exposed_, rank);
     plan.plan_collective(own.operation, {.in = exposed, .out = exposed});
@@ -266,7 +266,7 @@ void add_group(RingSimulation& simulation, int rank, int size, bool exposed,
                const std::vector<Message>& group) {
   RingPlan plan({.rank = rank,
                  .size = size,
-                 .lane_stage_bytes = kStageBytes,
+                 .round_bytes = kStageBytes,
                  .message_stage_bytes = kMessageStageBytes});
   RingSimulation::Task task;
   task.messages = true;
@@ -337,7 +337,7 @@ TEST(RingMessages, BringTheData) {
   for (int rank = 0; rank < 2; ++rank) {
     RingPlan plan({.rank = rank,
                    .size = 2,
-                   .lane_stage_bytes = kStageBytes,
+                   .round_bytes = kStageBytes,
                    .message_stage_bytes = kMessageStageBytes});
     const Elements out = elements(kIn, 4, 333), in = elements(kOut, 9, 333);
     const std::vector<RingMessage> messages = {
@@ -358,7 +358,7 @@ TEST(RingMessages, BringTheData) {
 }
 
 TEST(RingMessages, ToOneselfNeedAPartner) {
-  RingPlan plan({.rank = 0, .size = 2, .lane_stage_bytes = 64, .message_stage_bytes = 64});
+  RingPlan plan({.rank = 0, .size = 2, .round_bytes = 64, .message_stage_bytes = 64});
   const Elements data = elements(kIn, 0, 4);
   const std::vector<RingMessage> lonely = {
       {{OperationKind::send, ReduceOp::sum, 0, data, {}}, true}};

@@ -16,17 +16,19 @@ namespace ddpbench::comm {
 
 namespace {
 
-// A round of a lane: long enough to hide its three exchanges, short enough for two to overlap.
-constexpr std::size_t kLaneStageBytes = std::size_t{8} << 20;
+// A round of a lane: long enough to hide its three exchanges. Between threads, which read each
+// other's memory where it is, a round needs no staging memory and its exchanges take host time.
+constexpr std::size_t kLaneStageBytes = std::size_t{16} << 20;
+constexpr std::size_t kThreadRoundBytes = std::size_t{64} << 20;
 constexpr std::size_t kMessageStageBytes = std::size_t{4} << 20;
 // How long the end of a communicator waits for what is under way, and for peers that still map its
 // memory.
 constexpr double kPatience_s = 2;
 
-RingShape shape_of(int rank, int size) {
+RingShape shape_of(int rank, int size, bool threads) {
   return {.rank = rank,
           .size = size,
-          .lane_stage_bytes = kLaneStageBytes,
+          .round_bytes = threads ? kThreadRoundBytes : kLaneStageBytes,
           .message_stage_bytes = kMessageStageBytes};
 }
 
@@ -42,7 +44,7 @@ CudaRingCommunicator::CudaRingCommunicator(Device& device, int rank,
     : CudaCommunicator(device, rank, board->size(), board, options),
       meeting_(std::move(meeting)),
       memory_(device, rank, size(), between_threads()),
-      plan_(shape_of(rank, size())) {
+      plan_(shape_of(rank, size(), between_threads())) {
   const cuda::CurrentDevice current(ordinal());
   side_ = make_priority_stream();
   cuda::check(cudaEventCreateWithFlags(&lane_event_, cudaEventDisableTiming), "cudaEventCreate");

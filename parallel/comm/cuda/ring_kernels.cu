@@ -18,8 +18,9 @@ namespace {
 constexpr int kThreads = 512;
 // Blocks of one kernel: few, because the network computes meanwhile; enough for a link's latency.
 constexpr int kMaxBlocks = 32;
-constexpr std::size_t kBytesPerBlock = kThreads * 64;
 constexpr std::size_t kVector = 16;
+constexpr int kPacksAtOnce = 4;  // vectors of one rank that a thread has under way
+constexpr std::size_t kBytesPerBlock = kThreads * kPacksAtOnce * kVector;
 
 __device__ const char* resolve(const RingTable& table, const std::uint64_t* offer, int peer) {
   const std::uint64_t word = *static_cast<const volatile std::uint64_t*>(offer);
@@ -155,8 +156,43 @@ __device__ inline T load_one(const char* source, std::size_t i) {
   return value;
 }
 
+// kCount packs, `stride` apart. All of a rank's are asked for before the first is used: few blocks
+// have to keep a link, or the memory, busy.
+template <typename T, bool kMaximum, int kCount>
+__device__ inline void reduce_packs(const RingReduction& r, const char* const* sources,
+                                    std::size_t first, std::size_t stride, int divisor) {
+  Pack<T> sums[kCount], others[kCount];
+#pragma unroll
+  for (int k = 0; k < kCount; ++k) {
+    sums[k] = load_pack<T>(sources[0], first + static_cast<std::size_t>(k) * stride);
+  }
+#pragma unroll 1
+  for (int peer = 1; peer < r.size; ++peer) {
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) {
+      others[k] = load_pack<T>(sources[peer], first + static_cast<std::size_t>(k) * stride);
+    }
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) {
+#pragma unroll
+      for (std::size_t e = 0; e < kVector / sizeof(T); ++e) {
+        sums[k].values[e] = combine<T, kMaximum>(sums[k].values[e], others[k].values[e]);
+      }
+    }
+  }
+#pragma unroll
+  for (int k = 0; k < kCount; ++k) {
+    if (divisor != 1) {
+#pragma unroll
+      for (T& value : sums[k].values) value = divide(value, divisor);
+    }
+    static_cast<Pack<T>*>(r.target)[first + static_cast<std::size_t>(k) * stride] = sums[k];
+  }
+}
+
+// Two blocks fit into a multiprocessor, so that one fits beside the network's.
 template <typename T, bool kMaximum>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 2)
     reduce_kernel(const __grid_constant__ RingReduction r, int divisor) {
   __shared__ const char* sources[kMaxRingRanks];
   if (threadIdx.x < r.size) {
@@ -177,20 +213,14 @@ __global__ void __launch_bounds__(kThreads)
   constexpr std::size_t kWidth = kVector / sizeof(T);
   const std::size_t stride = static_cast<std::size_t>(gridDim.x) * blockDim.x;
   const std::size_t packs = vectors ? r.count / kWidth : 0;
-  for (std::size_t i = grid_thread(); i < packs; i += stride) {
-    Pack<T> sum = load_pack<T>(sources[0], i);
-    for (int peer = 1; peer < r.size; ++peer) {
-      const Pack<T> next = load_pack<T>(sources[peer], i);
-#pragma unroll
-      for (std::size_t k = 0; k < kWidth; ++k) {
-        sum.values[k] = combine<T, kMaximum>(sum.values[k], next.values[k]);
-      }
-    }
-    if (divisor != 1) {
-#pragma unroll
-      for (std::size_t k = 0; k < kWidth; ++k) sum.values[k] = divide(sum.values[k], divisor);
-    }
-    static_cast<Pack<T>*>(r.target)[i] = sum;
+  // Bytes would need too many registers, and nobody waits for large maxima.
+  constexpr int kPacks = sizeof(T) == 1 || kMaximum ? 1 : kPacksAtOnce;
+  std::size_t next = grid_thread();
+  for (; next + (kPacks - 1) * stride < packs; next += kPacks * stride) {
+    reduce_packs<T, kMaximum, kPacks>(r, sources, next, stride, divisor);
+  }
+  for (; next < packs; next += stride) {
+    reduce_packs<T, kMaximum, 1>(r, sources, next, stride, divisor);
   }
   for (std::size_t i = packs * kWidth + grid_thread(); i < r.count; i += stride) {
     T sum = load_one<T>(sources[0], i);

@@ -22,6 +22,7 @@ RingPlace shifted(RingPlace place, std::size_t bytes) {
 }
 
 std::size_t rounded_down(std::size_t bytes, std::size_t unit) { return bytes / unit * unit; }
+std::size_t divided_up(std::size_t bytes, std::size_t by) { return (bytes + by - 1) / by; }
 
 // `out` of `in`, where a rank's own part may be in place.
 bool same_place(const void* a, const void* base, std::size_t offset) {
@@ -97,14 +98,24 @@ void RingPlan::plan_collective(const Operation& operation, RingExposure exposure
   }
 }
 
-void RingPlan::plan_shared(const Operation& operation, bool exposed) {
-  const std::size_t total = operation.in.bytes();
-  const std::size_t most = rounded_down(shape_.lane_stage_bytes, kChunkAlignment);
-  for (std::size_t begin = 0; begin < total; begin += most) {
-    lane_ = static_cast<int>(begin / most % kRingLanes);
+template <typename Round>
+void RingPlan::in_rounds(std::size_t total, std::size_t most, Round&& round) {
+  if (total == 0) return;
+  std::size_t rounds = divided_up(total, most);
+  // Lanes that have equally much to do end together.
+  if (rounds > 1) rounds = divided_up(rounds, kRingLanes) * kRingLanes;
+  const std::size_t bytes =
+      std::min(divided_up(divided_up(total, rounds), kChunkAlignment) * kChunkAlignment, most);
+  for (std::size_t begin = 0; begin < total; begin += bytes) {
+    lane_ = static_cast<int>(begin / bytes % kRingLanes);
     lanes_ = std::max(lanes_, lane_ + 1);
-    shared_round(operation, exposed, {begin, std::min(most, total - begin)});
+    round(Range{begin, std::min(bytes, total - begin)});
   }
+}
+
+void RingPlan::plan_shared(const Operation& operation, bool exposed) {
+  in_rounds(operation.in.bytes(), rounded_down(shape_.round_bytes, kChunkAlignment),
+            [&](const Range& round) { shared_round(operation, exposed, round); });
 }
 
 void RingPlan::shared_round(const Operation& operation, bool exposed, const Range& round) {
@@ -151,21 +162,17 @@ void RingPlan::shared_round(const Operation& operation, bool exposed, const Rang
 void RingPlan::plan_parts(const Operation& operation, RingExposure exposure) {
   const bool gathers =
       operation.kind == OperationKind::all_gather || operation.kind == OperationKind::gather;
-  const std::size_t total = operation.part().bytes();
   // What spreads parts stages one for each rank.
   const std::size_t parts = gathers ? 1 : static_cast<std::size_t>(shape_.size);
-  const std::size_t most = rounded_down(shape_.lane_stage_bytes / parts, kChunkAlignment);
+  const std::size_t most = rounded_down(shape_.round_bytes / parts, kChunkAlignment);
   ensure(most > 0, "the ring's staging memory is too small for {} ranks", shape_.size);
-  for (std::size_t begin = 0; begin < total; begin += most) {
-    lane_ = static_cast<int>(begin / most % kRingLanes);
-    lanes_ = std::max(lanes_, lane_ + 1);
-    const Range round{begin, std::min(most, total - begin)};
+  in_rounds(operation.part().bytes(), most, [&](const Range& round) {
     if (gathers) {
       gather_round(operation, exposure.in, round);
     } else {
       scatter_round(operation, exposure.in, round);
     }
-  }
+  });
 }
 
 void RingPlan::gather_round(const Operation& operation, bool exposed, const Range& round) {

@@ -16,8 +16,11 @@
 //   reduce_scatter                 offer, reduce
 //   barrier, and the end of all    signals without offers: nobody reads my memory any more
 //
-// Long operations go in rounds that fit into the staging memory, in turn on two lanes. A lane is a
-// stream with its own flags and staging memory: one round's copies overlap the next's reduction.
+// Long operations go in rounds of equal size that fit into the staging memory, in turn on two
+// lanes. A lane is a stream with its own flags and staging memory: one round's copies overlap the
+// other lane's reduction. A round costs each rank three exchanges, so the fewer, the better; how
+// many there are follows from the bytes alone, as ranks may differ in what peers can read of their
+// memory.
 //
 // Flags. A signal raises the flag (set, from, to), which must be down; waiting for it takes it down
 // again. So flags hold no counts, and a replayed CUDA graph finds them as it was recorded. A rank
@@ -78,7 +81,7 @@ struct RingStep {
 
 struct RingShape {
   int rank = 0, size = 1;
-  std::size_t lane_stage_bytes = 0;     // staging memory of a lane
+  std::size_t round_bytes = 0;  // at most in a round: a lane's staging memory, if it has any
   std::size_t message_stage_bytes = 0;  // and of messages to one peer
 };
 
@@ -114,6 +117,9 @@ class RingPlan {
   };
 
   void plan_shared(const Operation& operation, bool exposed);  // all_reduce, reduce, broadcast
+  // Calls round({begin, bytes}) for rounds of `total` bytes, at most `most` each, with their lanes.
+  template <typename Round>
+  void in_rounds(std::size_t total, std::size_t most, Round&& round);
   void shared_round(const Operation& operation, bool exposed, const Range& round);
   void plan_parts(const Operation& operation, RingExposure exposure);  // the others
   void gather_round(const Operation& operation, bool exposed, const Range& round);
