@@ -93,7 +93,8 @@ class HostCommunicator final : public OperationCommunicator {
     return std::make_unique<HostCommunicator>(*parts_.back(), device_);
   }
   void register_buffer(const Buffer& buffer) override {
-    registered_.push_back({buffer.view(), device_.allocate(buffer.bytes(), kCategory)});
+    registered_.push_back(
+        {buffer.view(), device_.allocate(buffer.bytes(), kCategory, Sharing::mappable)});
     inner_.register_buffer(registered_.back().on_device);
   }
   void deregister_buffer(const Buffer& buffer) override {

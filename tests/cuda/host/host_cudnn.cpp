@@ -208,25 +208,28 @@ cudnnStatus_t cudnnGetConvolutionBackwardFilterWorkspaceSize(
 }
 
 cudnnStatus_t cudnnFindConvolutionForwardAlgorithmEx(
-    cudnnHandle_t, cudnnTensorDescriptor_t x, const void* x_data, cudnnFilterDescriptor_t w,
+    cudnnHandle_t handle, cudnnTensorDescriptor_t x, const void* x_data, cudnnFilterDescriptor_t w,
     const void* w_data, cudnnConvolutionDescriptor_t conv, cudnnTensorDescriptor_t, void*, int,
     int* found, cudnnConvolutionFwdAlgoPerf_t* results, void*, size_t) {
+  cudaStreamSynchronize(handle->stream);  // it runs and times the algorithms there
   if (!is_filled(x->type, x_data, count(*x))) return CUDNN_STATUS_BAD_PARAM;
   if (!is_filled(w->type, w_data, count(*w))) return CUDNN_STATUS_BAD_PARAM;
   return report(found, results, conv->math);
 }
 cudnnStatus_t cudnnFindConvolutionBackwardDataAlgorithmEx(
-    cudnnHandle_t, cudnnFilterDescriptor_t w, const void* w_data, cudnnTensorDescriptor_t y,
+    cudnnHandle_t handle, cudnnFilterDescriptor_t w, const void* w_data, cudnnTensorDescriptor_t y,
     const void* dy, cudnnConvolutionDescriptor_t conv, cudnnTensorDescriptor_t, void*, int,
     int* found, cudnnConvolutionBwdDataAlgoPerf_t* results, void*, size_t) {
+  cudaStreamSynchronize(handle->stream);  // it runs and times the algorithms there
   if (!is_filled(y->type, dy, count(*y))) return CUDNN_STATUS_BAD_PARAM;
   if (!is_filled(w->type, w_data, count(*w))) return CUDNN_STATUS_BAD_PARAM;
   return report(found, results, conv->math);
 }
 cudnnStatus_t cudnnFindConvolutionBackwardFilterAlgorithmEx(
-    cudnnHandle_t, cudnnTensorDescriptor_t x, const void* x_data, cudnnTensorDescriptor_t y,
+    cudnnHandle_t handle, cudnnTensorDescriptor_t x, const void* x_data, cudnnTensorDescriptor_t y,
     const void* dy, cudnnConvolutionDescriptor_t conv, cudnnFilterDescriptor_t, void*, int,
     int* found, cudnnConvolutionBwdFilterAlgoPerf_t* results, void*, size_t) {
+  cudaStreamSynchronize(handle->stream);  // it runs and times the algorithms there
   if (!is_filled(x->type, x_data, count(*x))) return CUDNN_STATUS_BAD_PARAM;
   if (!is_filled(y->type, dy, count(*y))) return CUDNN_STATUS_BAD_PARAM;
   return report(found, results, conv->math);

@@ -1,34 +1,73 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A stand-in for CUDA, cuDNN and cuBLASLt on the host: as much of each as the CUDA backend calls,
-// in plain loops. With it, and the kernels compiled for the host (launch.cuh), the whole backend
-// runs in unit tests. It says nothing of what the real libraries do: it is strict about what their
-// documentation asks of a caller, and fills memory with NaN that CUDA leaves undefined.
+// A stand-in for CUDA, NCCL, cuDNN and cuBLASLt on the host: as much of each as the CUDA module
+// calls, in plain loops. With it, and the kernels compiled for the host (launch.cuh), the whole
+// module runs in tests. It says nothing of what the real libraries do: it is strict about what
+// their documentation asks of a caller, and fills memory with NaN that CUDA leaves undefined.
+//
+// A stream is a queue that a thread of its own works off, so what the host or another stream does
+// too early goes wrong here as well, and ThreadSanitizer tells it. A graph runs its nodes one after
+// the other, in an order that is another one each time as far as their dependencies allow.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
 #include <functional>
+#include <memory>
+#include <mutex>
 #include <vector>
-
-// Work runs when it is queued, unless the stream records it.
-struct CUstream_st {
-  bool recording = false;
-  int recordings = 0;  // begun
-  std::vector<std::function<void()>> recorded;
-};
 
 namespace ddpbench::test {
 
-inline cudaError_t queue(cudaStream_t stream, std::function<void()> work) {
-  if (stream != nullptr && stream != cudaStreamLegacy && stream->recording) {
-    stream->recorded.push_back(std::move(work));
-  } else {
-    work();
-  }
-  return cudaSuccess;
-}
+// Runs what is pushed in order, on a thread that begins with the first and ends after close().
+class WorkQueue : public std::enable_shared_from_this<WorkQueue> {
+ public:
+  void push(std::function<void()> work);
+  void close();
+  void synchronize();
+  bool is_idle();
+
+ private:
+  void serve();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> works_;
+  bool serving_ = false, running_ = false, closed_ = false;
+};
+
+struct GraphNode {
+  // Called when the graph is launched; what it returns runs in the node's turn.
+  std::function<std::function<void()>()> launch;
+  std::vector<std::size_t> after;  // nodes
+};
+
+// One sequence of captures, of the stream that began it and of those that joined it.
+struct Capture {
+  unsigned long long number = 0;
+  CUstream_st* origin = nullptr;
+  std::vector<CUstream_st*> streams;
+  std::vector<GraphNode> nodes;
+  bool is_valid = true;
+};
+
+// Takes `work` into the capture of `stream`, or runs it in the stream's turn; at once on the
+// default stream, for which streams here do not wait.
+cudaError_t queue(cudaStream_t stream, std::function<void()> work);
+// A node of the stream's capture.
+void capture(cudaStream_t stream, std::function<std::function<void()>()> launch);
+
+// Whether the calling thread may call what could disturb its capture; else that capture is void.
+// (cudaStreamCaptureModeThreadLocal)
+bool may_call_anything();
+
+// Waits for all streams of the device.
+void synchronize_device(int device);
+int current_device();
 
 // The mantissa's 10 upper bits, as the tensor cores take floats.
 float round_to_tf32(float value);
@@ -39,3 +78,10 @@ int& compute_capability();
 int& algorithm_searches();
 
 }  // namespace ddpbench::test
+
+struct CUstream_st {
+  int device = 0;
+  std::shared_ptr<ddpbench::test::WorkQueue> queue = std::make_shared<ddpbench::test::WorkQueue>();
+  std::shared_ptr<ddpbench::test::Capture> capture;  // null: none
+  std::vector<std::size_t> tips;                     // the nodes that the next one follows
+};

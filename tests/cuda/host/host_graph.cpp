@@ -1,0 +1,142 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The stand-in's captures and graphs.
+#include <algorithm>
+#include <atomic>
+#include <random>
+
+#include "tests/cuda/host/host_stream.h"
+
+using ddpbench::test::Capture;
+using ddpbench::test::GraphNode;
+
+struct CUgraph_st {
+  std::vector<GraphNode> nodes;
+};
+struct CUgraphExec_st {
+  std::vector<GraphNode> nodes;
+  std::mt19937 random;
+};
+
+namespace {
+
+std::atomic<unsigned long long> captures = 0;
+// That the thread has begun and not ended.
+thread_local std::vector<std::shared_ptr<Capture>> captures_of_thread;
+
+// The capture's end must know of all work that was captured into it.
+bool all_joined(const Capture& capture) {
+  std::vector<bool> joined(capture.nodes.size());
+  std::vector<std::size_t> open = capture.origin->tips;
+  while (!open.empty()) {
+    const std::size_t node = open.back();
+    open.pop_back();
+    if (joined[node]) continue;
+    joined[node] = true;
+    open.insert(open.end(), capture.nodes[node].after.begin(), capture.nodes[node].after.end());
+  }
+  return std::all_of(joined.begin(), joined.end(), [](bool yes) { return yes; });
+}
+
+// The nodes in an order that their dependencies allow.
+std::vector<std::size_t> any_order(const std::vector<GraphNode>& nodes, std::mt19937& random) {
+  std::vector<std::size_t> waits(nodes.size()), free, order;
+  std::vector<std::vector<std::size_t>> followers(nodes.size());
+  for (std::size_t node = 0; node < nodes.size(); ++node) {
+    waits[node] = nodes[node].after.size();
+    for (const std::size_t before : nodes[node].after) followers[before].push_back(node);
+    if (waits[node] == 0) free.push_back(node);
+  }
+  while (!free.empty()) {
+    std::swap(free[random() % free.size()], free.back());
+    order.push_back(free.back());
+    free.pop_back();
+    for (const std::size_t next : followers[order.back()]) {
+      if (--waits[next] == 0) free.push_back(next);
+    }
+  }
+  return order;
+}
+
+}  // namespace
+
+namespace ddpbench::test {
+
+void capture(cudaStream_t stream, std::function<std::function<void()>()> launch) {
+  stream->capture->nodes.push_back({std::move(launch), stream->tips});
+  stream->tips = {stream->capture->nodes.size() - 1};
+}
+
+bool may_call_anything() {
+  for (const auto& capture : captures_of_thread) capture->is_valid = false;
+  return captures_of_thread.empty();
+}
+
+}  // namespace ddpbench::test
+
+extern "C" {
+
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+  *status = !stream->capture            ? cudaStreamCaptureStatusNone
+            : stream->capture->is_valid ? cudaStreamCaptureStatusActive
+                                        : cudaStreamCaptureStatusInvalidated;
+  return cudaSuccess;
+}
+#if CUDART_VERSION >= 13000
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status,
+                                     unsigned long long* number, cudaGraph_t*,
+                                     const cudaGraphNode_t**, const cudaGraphEdgeData**, size_t*) {
+#else
+cudaError_t cudaStreamGetCaptureInfo_v2(cudaStream_t stream, cudaStreamCaptureStatus* status,
+                                        unsigned long long* number, cudaGraph_t*,
+                                        const cudaGraphNode_t**, size_t*) {
+#endif
+  if (stream->capture && number != nullptr) *number = stream->capture->number;
+  return cudaStreamIsCapturing(stream, status);
+}
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
+  if (stream->capture) return cudaErrorIllegalState;
+  if (mode != cudaStreamCaptureModeThreadLocal) return cudaErrorNotSupported;
+  stream->capture = std::make_shared<Capture>();
+  stream->capture->number = ++captures;
+  stream->capture->origin = stream;
+  stream->capture->streams = {stream};
+  captures_of_thread.push_back(stream->capture);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  const auto capture = stream->capture;
+  if (!capture) return cudaErrorIllegalState;
+  if (capture->origin != stream) return cudaErrorStreamCaptureUnmatched;
+  if (std::erase(captures_of_thread, capture) == 0) return cudaErrorStreamCaptureWrongThread;
+  const bool joined = all_joined(*capture);
+  for (CUstream_st* const member : capture->streams) {
+    member->capture.reset();
+    member->tips.clear();
+  }
+  if (!capture->is_valid) return cudaErrorStreamCaptureInvalidated;
+  if (!joined) return cudaErrorStreamCaptureUnjoined;
+  *graph = new CUgraph_st{std::move(capture->nodes)};
+  return cudaSuccess;
+}
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
+                                 unsigned long long) {
+  return *executable = new CUgraphExec_st{graph->nodes, std::mt19937(captures)}, cudaSuccess;
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
+  if (stream->capture) return cudaErrorNotSupported;
+  std::vector<std::function<void()>> launched;
+  for (const GraphNode& node : executable->nodes) launched.push_back(node.launch());
+  return ddpbench::test::queue(
+      stream, [launched = std::move(launched),
+               order = any_order(executable->nodes, executable->random)] {
+        for (const std::size_t node : order) launched[node]();
+      });
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) { return delete graph, cudaSuccess; }
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
+  return delete executable, cudaSuccess;
+}
+
+}  // extern "C"

@@ -1,0 +1,207 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The stand-in's memory: its "GPU's" is the host's. What could be mapped by another process, which
+// takes blocks of 2 MiB here as with CUDA, lies in an anonymous file.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+
+#include "tests/cuda/host/host_memory.h"
+#include "tests/cuda/host/host_stream.h"
+
+namespace {
+
+constexpr std::size_t kAlignment = 256;
+constexpr std::size_t kBlockBytes = std::size_t{2} << 20;
+constexpr std::size_t kMemoryBytes = std::size_t{1} << 36;
+
+enum class Kind { device, host, registered, imported };
+
+struct Block {
+  Kind kind;
+  std::size_t bytes;
+  int device;
+  int file = -1;  // of what can be mapped
+};
+
+std::mutex mutex;
+std::map<std::uintptr_t, Block> blocks;  // by address
+std::size_t used_bytes = 0;              // on all devices
+
+std::uintptr_t address_of(const void* data) { return reinterpret_cast<std::uintptr_t>(data); }
+
+// The block in which `bytes` at `address` lie, or blocks.end().
+auto find(std::uintptr_t address, std::size_t bytes) {
+  auto at = blocks.upper_bound(address);
+  if (at == blocks.begin()) return blocks.end();
+  --at;
+  return address - at->first + bytes <= at->second.bytes ? at : blocks.end();
+}
+
+void* map_file(int file, std::size_t bytes) {
+  void* const data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  return data == MAP_FAILED ? nullptr : data;
+}
+
+cudaError_t allocate(void** data, std::size_t bytes, Kind kind) {
+  if (!ddpbench::test::may_call_anything()) return cudaErrorStreamCaptureUnsupported;
+  Block block{kind, bytes, ddpbench::test::current_device()};
+  const std::lock_guard lock(mutex);
+  if (bytes > kMemoryBytes - used_bytes) return cudaErrorMemoryAllocation;
+  if (kind == Kind::device && bytes >= kBlockBytes) {
+    block.file = ::memfd_create("stand-in", MFD_CLOEXEC);
+    *data = block.file >= 0 && ::ftruncate(block.file, static_cast<off_t>(bytes)) == 0
+                ? map_file(block.file, bytes)
+                : nullptr;
+  } else if (::posix_memalign(data, kAlignment, bytes) != 0) {
+    *data = nullptr;
+  }
+  if (*data == nullptr) return cudaErrorMemoryAllocation;
+  std::memset(*data, 0xFF, bytes);
+  if (kind == Kind::device) used_bytes += bytes;
+  blocks.emplace(address_of(*data), block);
+  return cudaSuccess;
+}
+
+void release(void* data, const Block& block) {
+  if (block.kind == Kind::device) used_bytes -= block.bytes;
+  if (block.kind == Kind::imported || block.file >= 0) {
+    ::munmap(data, block.bytes);
+  } else if (block.kind != Kind::registered) {
+    std::free(data);
+  }
+  if (block.file >= 0) ::close(block.file);
+}
+
+// Takes the block that begins at `data` away.
+cudaError_t remove(void* data, Kind kind) {
+  const std::lock_guard lock(mutex);
+  const auto at = blocks.find(address_of(data));
+  if (at == blocks.end() || at->second.kind != kind) return cudaErrorInvalidValue;
+  release(data, at->second);
+  blocks.erase(at);
+  return cudaSuccess;
+}
+
+// As much of a handle as is used of CUDA's 64 bytes.
+struct Handle {
+  pid_t process;
+  int file;
+  std::size_t bytes;
+};
+static_assert(sizeof(Handle) <= sizeof(cudaIpcMemHandle_t));
+
+}  // namespace
+
+namespace ddpbench::test {
+
+bool can_be_reached(std::uint64_t address, std::size_t bytes) {
+  const std::lock_guard lock(mutex);
+  return find(address, bytes) != blocks.end();
+}
+
+bool block_of(std::uint64_t address, std::uint64_t& base, std::size_t& bytes) {
+  const std::lock_guard lock(mutex);
+  const auto at = find(address, 1);
+  if (at == blocks.end()) return false;
+  base = at->first;
+  bytes = at->second.bytes;
+  return true;
+}
+
+}  // namespace ddpbench::test
+
+extern "C" {
+
+cudaError_t cudaMalloc(void** data, size_t bytes) { return allocate(data, bytes, Kind::device); }
+cudaError_t cudaHostAlloc(void** data, size_t bytes, unsigned) {
+  return allocate(data, bytes, Kind::host);
+}
+// Waits for the device, as CUDA's.
+cudaError_t cudaFree(void* data) {
+  if (data == nullptr) return cudaSuccess;
+  int device = 0;
+  {
+    const std::lock_guard lock(mutex);
+    const auto at = blocks.find(address_of(data));
+    if (at == blocks.end()) return cudaErrorInvalidValue;
+    device = at->second.device;
+  }
+  ddpbench::test::synchronize_device(device);
+  return remove(data, Kind::device);
+}
+cudaError_t cudaFreeHost(void* data) {
+  return data == nullptr ? cudaSuccess : remove(data, Kind::host);
+}
+cudaError_t cudaHostRegister(void* data, size_t bytes, unsigned) {
+  const std::lock_guard lock(mutex);
+  if (find(address_of(data), 1) != blocks.end()) return cudaErrorHostMemoryAlreadyRegistered;
+  blocks.emplace(address_of(data),
+                 Block{Kind::registered, bytes, ddpbench::test::current_device()});
+  return cudaSuccess;
+}
+cudaError_t cudaHostUnregister(void* data) {
+  return remove(data, Kind::registered) == cudaSuccess ? cudaSuccess
+                                                       : cudaErrorHostMemoryNotRegistered;
+}
+cudaError_t cudaHostGetDevicePointer(void** on_device, void* data, unsigned) {
+  const std::lock_guard lock(mutex);
+  const auto at = find(address_of(data), 1);
+  const bool is_host = at != blocks.end() &&
+                       (at->second.kind == Kind::host || at->second.kind == Kind::registered);
+  return is_host ? (*on_device = data, cudaSuccess) : cudaErrorInvalidValue;
+}
+cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total) {
+  const std::lock_guard lock(mutex);
+  *total = kMemoryBytes;
+  *free_bytes = kMemoryBytes - used_bytes;
+  return cudaSuccess;
+}
+cudaError_t cudaMemset(void* data, int value, size_t bytes) {
+  return std::memset(data, value, bytes), cudaSuccess;
+}
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
+                            cudaStream_t stream) {
+  return ddpbench::test::queue(stream, [=] { std::memcpy(to, from, bytes); });
+}
+cudaError_t cudaMemsetAsync(void* data, int value, size_t bytes, cudaStream_t stream) {
+  return ddpbench::test::queue(stream, [=] { std::memset(data, value, bytes); });
+}
+
+cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* data) {
+  const std::lock_guard lock(mutex);
+  const auto at = find(address_of(data), 1);
+  if (at == blocks.end() || at->second.file < 0) return cudaErrorInvalidValue;
+  const Handle made{::getpid(), at->second.file, at->second.bytes};
+  std::memcpy(handle, &made, sizeof(made));
+  return cudaSuccess;
+}
+cudaError_t cudaIpcOpenMemHandle(void** data, cudaIpcMemHandle_t handle, unsigned flags) {
+  Handle given{};
+  std::memcpy(&given, &handle, sizeof(given));
+  // "can only be opened in another process"
+  if (given.process == ::getpid()) return cudaErrorDeviceUninitialized;
+  if (flags != cudaIpcMemLazyEnablePeerAccess) return cudaErrorInvalidValue;
+  char path[64];
+  std::snprintf(path, sizeof(path), "/proc/%d/fd/%d", given.process, given.file);
+  const int file = ::open(path, O_RDWR | O_CLOEXEC);
+  if (file < 0) return cudaErrorMapBufferObjectFailed;
+  *data = map_file(file, given.bytes);
+  ::close(file);
+  if (*data == nullptr) return cudaErrorMapBufferObjectFailed;
+  const std::lock_guard lock(mutex);
+  blocks.emplace(address_of(*data),
+                 Block{Kind::imported, given.bytes, ddpbench::test::current_device()});
+  return cudaSuccess;
+}
+cudaError_t cudaIpcCloseMemHandle(void* data) { return remove(data, Kind::imported); }
+
+}  // extern "C"

@@ -1,0 +1,332 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// NCCL's stand-in: what ranks call between ncclGroupStart and ncclGroupEnd runs in the stream's turn
+// on the CPU ring. Ranks meet at a store whose port and secret are the unique id.
+#include <fmt/format.h>
+#include <nccl.h>
+
+#include <atomic>
+#include <cstring>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "kernels/runtime/error.h"
+#include "parallel/comm/ring.h"
+#include "parallel/comm/store.h"
+#include "tests/cuda/host/host_memory.h"
+#include "tests/cuda/host/host_stream.h"
+
+namespace comm = ddpbench::comm;
+
+namespace {
+
+using Issue = std::function<comm::Work(comm::Communicator&)>;
+
+constexpr comm::CallOptions kDeferred{.after = nullptr, .start = comm::Start::deferred};
+constexpr double kPatience_s = 60;
+
+// One rank of one communicator; lives until its last call has run.
+class Member {
+ public:
+  explicit Member(std::unique_ptr<comm::Communicator> ring) : ring_(std::move(ring)) {}
+
+  comm::Communicator& ring() { return *ring_; }
+  bool is_idle() const { return queued_ == 0; }
+  void queued() { ++queued_; }
+
+  void run(const std::vector<Issue>& issues) {
+    try {
+      std::vector<comm::Work> works;
+      ring_->group_start();
+      for (const Issue& issue : issues) works.push_back(issue(*ring_));
+      ring_->group_end();
+      for (const comm::Work& work : works) work.synchronize();
+    } catch (const ddpbench::Error& error) {
+      hang(error.what());
+    }
+    --queued_;
+  }
+  void abort() {
+    ring_->abort("ncclCommAbort");
+    {
+      const std::lock_guard lock(mutex_);
+      aborted_ = true;
+    }
+    changed_.notify_all();
+  }
+  std::string error() {
+    const std::lock_guard lock(mutex_);
+    return error_;
+  }
+
+ private:
+  // As NCCL's kernels do on the device, until somebody aborts them.
+  void hang(const std::string& why) {
+    std::unique_lock lock(mutex_);
+    error_ = why;
+    changed_.wait(lock, [this] { return aborted_; });
+  }
+
+  const std::unique_ptr<comm::Communicator> ring_;
+  std::atomic<int> queued_ = 0;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::string error_;
+  bool aborted_ = false;
+};
+
+struct Call {
+  std::shared_ptr<Member> member;
+  cudaStream_t stream;
+  Issue issue;
+};
+
+struct Joining {
+  ncclComm_t* made;
+  int size, rank;
+  ncclUniqueId id;
+};
+
+// As much of an id as is used.
+struct Id {
+  int port;
+  char secret[32];
+};
+static_assert(sizeof(Id) <= sizeof(ncclUniqueId));
+
+thread_local int group_depth = 0;
+thread_local std::vector<Call> group_calls;
+thread_local std::vector<Joining> group_joinings;
+thread_local std::string last_error;
+
+ncclResult_t failed(const std::string& what, ncclResult_t result) {
+  last_error = what;
+  return result;
+}
+
+ddpbench::DataType type_of(ncclDataType_t type) {
+  switch (type) {
+    case ncclFloat64:
+      return ddpbench::DataType::fp64;
+    case ncclBfloat16:
+      return ddpbench::DataType::bf16;
+    case ncclFloat16:
+      return ddpbench::DataType::fp16;
+    case ncclInt32:
+      return ddpbench::DataType::int32;
+    case ncclInt64:
+      return ddpbench::DataType::int64;
+    case ncclUint8:
+      return ddpbench::DataType::uint8;
+    default:
+      return ddpbench::DataType::fp32;
+  }
+}
+
+comm::ReduceOp op_of(ncclRedOp_t op) {
+  return op == ncclAvg   ? comm::ReduceOp::average
+         : op == ncclMax ? comm::ReduceOp::maximum
+                         : comm::ReduceOp::sum;
+}
+
+}  // namespace
+
+struct ncclComm {
+  std::shared_ptr<Member> member;
+};
+
+namespace {
+
+// Devices of one host, in the stand-in: so the ring connects them all.
+ncclResult_t join(const Joining& joining) {
+  Id id{};
+  std::memcpy(&id, joining.id.internal, sizeof(id));
+  try {
+    const auto store = comm::connect_tcp_store({.port = id.port, .secret = id.secret});
+    comm::RingOptions options;
+    options.timeout_s = kPatience_s;
+    options.name = "nccl";
+    *joining.made = new ncclComm{std::make_shared<Member>(
+        comm::make_ring(*store, joining.rank, joining.size, options))};
+    return ncclSuccess;
+  } catch (const ddpbench::Error& error) {
+    return failed(error.what(), ncclSystemError);
+  }
+}
+
+ncclResult_t join_all(const std::vector<Joining>& joinings) {
+  std::vector<ncclResult_t> results(joinings.size(), ncclSuccess);
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < joinings.size(); ++i) {
+    threads.emplace_back([&, i] { results[i] = join(joinings[i]); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const ncclResult_t result : results) {
+    if (result != ncclSuccess) return failed("a rank could not join", result);
+  }
+  return ncclSuccess;
+}
+
+// Calls of one group on one communicator progress together.
+ncclResult_t queue_calls(std::vector<Call> calls) {
+  while (!calls.empty()) {
+    const std::shared_ptr<Member> member = calls.front().member;
+    const cudaStream_t stream = calls.front().stream;
+    std::vector<Issue> issues;
+    std::erase_if(calls, [&](Call& call) {
+      const bool is_its = call.member == member;
+      if (is_its) issues.push_back(std::move(call.issue));
+      return is_its;
+    });
+    const auto run = [member, issues = std::move(issues)] { member->run(issues); };
+    if (stream->capture) {
+      ddpbench::test::capture(stream, [member, run] {
+        member->queued();
+        return run;
+      });
+    } else {
+      member->queued();
+      ddpbench::test::queue(stream, run);
+    }
+  }
+  return ncclSuccess;
+}
+
+ncclResult_t call(ncclComm_t communicator, cudaStream_t stream, Issue issue) {
+  group_calls.push_back({communicator->member, stream, std::move(issue)});
+  return group_depth > 0 ? ncclSuccess : queue_calls(std::exchange(group_calls, {}));
+}
+
+comm::Elements elements(const void* data, std::size_t count, ncclDataType_t type) {
+  return {const_cast<void*>(data), count, type_of(type)};
+}
+
+}  // namespace
+
+extern "C" {
+
+ncclResult_t ncclGetVersion(int* version) { return *version = NCCL_VERSION_CODE, ncclSuccess; }
+const char* ncclGetErrorString(ncclResult_t) { return "an error of the stand-in"; }
+const char* ncclGetLastError(ncclComm_t communicator) {
+  if (communicator != nullptr) last_error = communicator->member->error();
+  return last_error.c_str();
+}
+
+// The store serves until the program ends.
+ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+  static std::mutex mutex;
+  static std::vector<std::unique_ptr<comm::TcpStoreServer>> servers;
+  Id made{};
+  fmt::format_to_n(made.secret, sizeof(made.secret) - 1, "stand-in {}",
+                   reinterpret_cast<std::uintptr_t>(id));
+  const std::lock_guard lock(mutex);
+  try {
+    servers.push_back(comm::make_tcp_store_server({.secret = made.secret}));
+  } catch (const ddpbench::Error& error) {
+    return failed(error.what(), ncclSystemError);
+  }
+  made.port = servers.back()->port();
+  *id = {};
+  std::memcpy(id->internal, &made, sizeof(made));
+  return ncclSuccess;
+}
+
+ncclResult_t ncclGroupStart() { return ++group_depth, ncclSuccess; }
+ncclResult_t ncclGroupEnd() {
+  if (group_depth == 0) return failed("a group's end without its start", ncclInvalidUsage);
+  if (--group_depth > 0) return ncclSuccess;
+  const ncclResult_t joined = join_all(std::exchange(group_joinings, {}));
+  const ncclResult_t queued = queue_calls(std::exchange(group_calls, {}));
+  return joined != ncclSuccess ? joined : queued;
+}
+
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* made, int size, ncclUniqueId id, int rank,
+                                    ncclConfig_t*) {
+  const Joining joining{made, size, rank, id};
+  if (group_depth == 0) return join(joining);
+  group_joinings.push_back(joining);
+  return ncclSuccess;
+}
+ncclResult_t ncclCommDestroy(ncclComm_t communicator) { return delete communicator, ncclSuccess; }
+ncclResult_t ncclCommAbort(ncclComm_t communicator) {
+  communicator->member->abort();
+  return delete communicator, ncclSuccess;
+}
+ncclResult_t ncclCommGetAsyncError(ncclComm_t communicator, ncclResult_t* error) {
+  *error = communicator->member->error().empty() ? ncclSuccess : ncclRemoteError;
+  return ncclSuccess;
+}
+ncclResult_t ncclCommUserRank(const ncclComm_t communicator, int* rank) {
+  return *rank = communicator->member->ring().rank(), ncclSuccess;
+}
+ncclResult_t ncclCommCount(const ncclComm_t communicator, int* size) {
+  return *size = communicator->member->ring().size(), ncclSuccess;
+}
+ncclResult_t ncclCommSplit(ncclComm_t communicator, int color, int key, ncclComm_t* made,
+                           ncclConfig_t*) {
+  Member& member = *communicator->member;
+  if (!member.is_idle()) return failed("a split while calls are under way", ncclInvalidUsage);
+  auto part = member.ring().split(color, key);
+  *made = part ? new ncclComm{std::make_shared<Member>(std::move(part))} : nullptr;
+  return ncclSuccess;
+}
+ncclResult_t ncclCommRegister(const ncclComm_t, void* data, size_t bytes, void** handle) {
+  if (!ddpbench::test::can_be_reached(reinterpret_cast<std::uintptr_t>(data), bytes)) {
+    return failed("memory that is not the device's", ncclInvalidArgument);
+  }
+  return *handle = data, ncclSuccess;
+}
+ncclResult_t ncclCommDeregister(const ncclComm_t, void*) { return ncclSuccess; }
+
+ncclResult_t ncclAllReduce(const void* in, void* out, size_t count, ncclDataType_t type,
+                           ncclRedOp_t op, ncclComm_t communicator, cudaStream_t stream) {
+  if (in != out) return failed("all-reduce is in place here", ncclInvalidArgument);
+  return call(communicator, stream, [=](comm::Communicator& ring) {
+    return ring.all_reduce(elements(in, count, type), op_of(op), kDeferred);
+  });
+}
+ncclResult_t ncclReduce(const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                        int root, ncclComm_t communicator, cudaStream_t stream) {
+  if (in != out) return failed("reduce is in place here", ncclInvalidArgument);
+  return call(communicator, stream, [=](comm::Communicator& ring) {
+    return ring.reduce(elements(in, count, type), op_of(op), root, kDeferred);
+  });
+}
+ncclResult_t ncclBroadcast(const void* in, void* out, size_t count, ncclDataType_t type, int root,
+                           ncclComm_t communicator, cudaStream_t stream) {
+  if (in != out) return failed("broadcast is in place here", ncclInvalidArgument);
+  return call(communicator, stream, [=](comm::Communicator& ring) {
+    return ring.broadcast(elements(in, count, type), root, kDeferred);
+  });
+}
+ncclResult_t ncclAllGather(const void* in, void* out, size_t count, ncclDataType_t type,
+                           ncclComm_t communicator, cudaStream_t stream) {
+  return call(communicator, stream, [=](comm::Communicator& ring) {
+    const auto size = static_cast<std::size_t>(ring.size());
+    return ring.all_gather(elements(in, count, type), elements(out, count * size, type), kDeferred);
+  });
+}
+ncclResult_t ncclReduceScatter(const void* in, void* out, size_t count, ncclDataType_t type,
+                               ncclRedOp_t op, ncclComm_t communicator, cudaStream_t stream) {
+  return call(communicator, stream, [=](comm::Communicator& ring) {
+    const auto size = static_cast<std::size_t>(ring.size());
+    return ring.reduce_scatter(elements(in, count * size, type), elements(out, count, type),
+                               op_of(op), kDeferred);
+  });
+}
+ncclResult_t ncclSend(const void* data, size_t count, ncclDataType_t type, int peer,
+                      ncclComm_t communicator, cudaStream_t stream) {
+  return call(communicator, stream, [=](comm::Communicator& ring) {
+    return ring.send(elements(data, count, type), peer, kDeferred);
+  });
+}
+ncclResult_t ncclRecv(void* data, size_t count, ncclDataType_t type, int peer,
+                      ncclComm_t communicator, cudaStream_t stream) {
+  return call(communicator, stream, [=](comm::Communicator& ring) {
+    return ring.recv(elements(data, count, type), peer, kDeferred);
+  });
+}
+
+}  // extern "C"

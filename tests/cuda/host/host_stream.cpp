@@ -1,0 +1,318 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The stand-in's streams and events.
+#include "tests/cuda/host/host_stream.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <thread>
+
+#include "kernels/runtime/cuda/launch.cuh"
+
+namespace {
+
+double now_ms() {
+  using Milliseconds = std::chrono::duration<double, std::milli>;
+  return Milliseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Lives until the last record of it has run, as CUDA's event does after its end.
+class EventState {
+ public:
+  // The number of a record that was queued just now.
+  std::uint64_t begin_record() {
+    const std::lock_guard lock(mutex_);
+    capture_.reset();
+    return ++recorded_;
+  }
+  void reach(std::uint64_t record) {
+    {
+      const std::lock_guard lock(mutex_);
+      reached_ = std::max(reached_, record);
+      time_ms_ = now_ms();
+    }
+    changed_.notify_all();
+  }
+  std::uint64_t recorded() {
+    const std::lock_guard lock(mutex_);
+    return recorded_;
+  }
+  void wait(std::uint64_t record) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return reached_ >= record; });
+  }
+  cudaError_t query() {
+    const std::lock_guard lock(mutex_);
+    if (is_captured_) return cudaErrorCapturedEvent;
+    return reached_ >= recorded_ ? cudaSuccess : cudaErrorNotReady;
+  }
+  // Of the last record.
+  cudaError_t time_ms(double& time) {
+    const std::lock_guard lock(mutex_);
+    if (is_captured_ || recorded_ == 0) return cudaErrorInvalidResourceHandle;
+    time = time_ms_;
+    return reached_ >= recorded_ ? cudaSuccess : cudaErrorNotReady;
+  }
+
+  void captured(const std::shared_ptr<ddpbench::test::Capture>& capture,
+                std::vector<std::size_t> tips) {
+    const std::lock_guard lock(mutex_);
+    capture_ = capture;
+    is_captured_ = true;
+    tips_ = std::move(tips);
+  }
+  void no_longer_captured() {
+    const std::lock_guard lock(mutex_);
+    is_captured_ = false;
+  }
+  // Whether it was recorded last in a capture, and in which.
+  bool capture(std::shared_ptr<ddpbench::test::Capture>& capture, std::vector<std::size_t>& tips) {
+    const std::lock_guard lock(mutex_);
+    capture = capture_.lock();
+    tips = tips_;
+    return is_captured_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::uint64_t recorded_ = 0, reached_ = 0;
+  double time_ms_ = 0;
+  bool is_captured_ = false;
+  std::weak_ptr<ddpbench::test::Capture> capture_;
+  std::vector<std::size_t> tips_;
+};
+
+// The queues of all streams that were made, by device.
+std::mutex registry_mutex;
+std::multimap<int, std::weak_ptr<ddpbench::test::WorkQueue>> registry;
+
+thread_local int device_of_thread = 0;
+
+}  // namespace
+
+struct CUevent_st {
+  std::shared_ptr<EventState> state = std::make_shared<EventState>();
+  bool has_times = true;
+};
+
+namespace ddpbench {
+namespace test {
+
+void WorkQueue::push(std::function<void()> work) {
+  {
+    const std::lock_guard lock(mutex_);
+    works_.push_back(std::move(work));
+    if (!serving_) std::thread([self = shared_from_this()] { self->serve(); }).detach();
+    serving_ = true;
+  }
+  changed_.notify_all();
+}
+
+void WorkQueue::close() {
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+  }
+  changed_.notify_all();
+}
+
+void WorkQueue::synchronize() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return works_.empty() && !running_; });
+}
+
+bool WorkQueue::is_idle() {
+  const std::lock_guard lock(mutex_);
+  return works_.empty() && !running_;
+}
+
+void WorkQueue::serve() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [&] { return !works_.empty() || closed_; });
+    if (works_.empty()) return;
+    std::function<void()> work = std::move(works_.front());
+    works_.pop_front();
+    running_ = true;
+    lock.unlock();
+    work();
+    work = nullptr;  // what it holds may be freed before anybody hears of its end
+    lock.lock();
+    running_ = false;
+    changed_.notify_all();
+  }
+}
+
+cudaError_t queue(cudaStream_t stream, std::function<void()> work) {
+  if (stream == nullptr || stream == cudaStreamLegacy) {
+    work();
+  } else if (stream->capture) {
+    capture(stream, [work = std::move(work)] { return work; });
+  } else {
+    stream->queue->push(std::move(work));
+  }
+  return cudaSuccess;
+}
+
+void synchronize_device(int device) {
+  std::vector<std::shared_ptr<WorkQueue>> queues;
+  {
+    const std::lock_guard lock(registry_mutex);
+    for (auto [at, end] = registry.equal_range(device); at != end;) {
+      if (auto queue = at->second.lock()) {
+        queues.push_back(std::move(queue));
+        ++at;
+      } else {
+        at = registry.erase(at);
+      }
+    }
+  }
+  for (const auto& queue : queues) queue->synchronize();
+}
+
+int current_device() { return device_of_thread; }
+
+}  // namespace test
+
+namespace cuda {
+
+cudaError_t queue_on_host(cudaStream_t stream, std::function<void()> work) {
+  return test::queue(stream, std::move(work));
+}
+
+}  // namespace cuda
+}  // namespace ddpbench
+
+using ddpbench::test::Capture;
+using ddpbench::test::queue;
+
+extern "C" {
+
+cudaError_t cudaGetDevice(int* device) { return *device = device_of_thread, cudaSuccess; }
+cudaError_t cudaSetDevice(int device) {
+  int count = 0;
+  static_cast<void>(cudaGetDeviceCount(&count));
+  if (device < 0 || device >= count) return cudaErrorInvalidDevice;
+  return device_of_thread = device, cudaSuccess;
+}
+cudaError_t cudaDeviceSynchronize() {
+  if (!ddpbench::test::may_call_anything()) return cudaErrorStreamCaptureUnsupported;
+  ddpbench::test::synchronize_device(device_of_thread);
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetStreamPriorityRange(int* lowest, int* highest) {
+  return *lowest = 0, *highest = -5, cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
+  // Others would wait for the default stream, which runs what it gets at once.
+  if (flags != cudaStreamNonBlocking) return cudaErrorNotSupported;
+  *stream = new CUstream_st{.device = device_of_thread};
+  const std::lock_guard lock(registry_mutex);
+  registry.emplace(device_of_thread, (*stream)->queue);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int) {
+  return cudaStreamCreateWithFlags(stream, flags);
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  stream->queue->close();
+  return delete stream, cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  if (stream == nullptr || stream == cudaStreamLegacy) return cudaSuccess;
+  if (stream->capture) return cudaErrorStreamCaptureUnsupported;
+  return stream->queue->synchronize(), cudaSuccess;
+}
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  if (stream->capture) return cudaErrorStreamCaptureUnsupported;
+  return stream->queue->is_idle() ? cudaSuccess : cudaErrorNotReady;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
+  *event = new CUevent_st{.has_times = (flags & cudaEventDisableTiming) == 0};
+  return cudaSuccess;
+}
+cudaError_t cudaEventCreate(cudaEvent_t* event) {
+  return cudaEventCreateWithFlags(event, cudaEventDefault);
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) { return delete event, cudaSuccess; }
+
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags) {
+  const auto state = event->state;
+  const auto record = [state] {
+    const std::uint64_t number = state->begin_record();
+    return [state, number] { state->reach(number); };
+  };
+  const bool external = (flags & cudaEventRecordExternal) != 0;
+  if (stream != nullptr && stream->capture && !external) {
+    state->captured(stream->capture, stream->tips);
+    return cudaSuccess;
+  }
+  state->no_longer_captured();
+  if (stream != nullptr && stream->capture) {
+    ddpbench::test::capture(stream, record);
+    return cudaSuccess;
+  }
+  return external ? cudaErrorIllegalState : queue(stream, record());
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  return cudaEventRecordWithFlags(event, stream, cudaEventRecordDefault);
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
+  const auto state = event->state;
+  const auto wait = [state] {
+    return [state, record = state->recorded()] { state->wait(record); };
+  };
+  if (flags == cudaEventWaitExternal) {
+    if (!stream->capture) return cudaErrorIllegalState;
+    ddpbench::test::capture(stream, wait);
+    return cudaSuccess;
+  }
+  std::shared_ptr<Capture> capture;
+  std::vector<std::size_t> tips;
+  if (!state->capture(capture, tips)) {
+    // A capture must not wait for what is outside of it.
+    return stream->capture ? cudaErrorStreamCaptureIsolation : queue(stream, wait());
+  }
+  if (!capture || (stream->capture && stream->capture != capture)) {
+    return cudaErrorStreamCaptureIsolation;
+  }
+  if (!stream->capture) {
+    stream->capture = capture;
+    capture->streams.push_back(stream);
+  }
+  for (const std::size_t tip : tips) {
+    if (std::find(stream->tips.begin(), stream->tips.end(), tip) == stream->tips.end()) {
+      stream->tips.push_back(tip);
+    }
+  }
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  if (!ddpbench::test::may_call_anything()) return cudaErrorStreamCaptureUnsupported;
+  return event->state->query();
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  if (!ddpbench::test::may_call_anything()) return cudaErrorStreamCaptureUnsupported;
+  const cudaError_t status = event->state->query();
+  if (status == cudaErrorNotReady) event->state->wait(event->state->recorded());
+  return status == cudaErrorNotReady ? cudaSuccess : status;
+}
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
+  if (!from->has_times || !to->has_times) return cudaErrorInvalidResourceHandle;
+  double begin_ms = 0, end_ms = 0;
+  for (const auto& [event, time] : {std::pair{from, &begin_ms}, std::pair{to, &end_ms}}) {
+    if (const cudaError_t status = event->state->time_ms(*time); status != cudaSuccess) {
+      return status;
+    }
+  }
+  return *milliseconds = static_cast<float>(end_ms - begin_ms), cudaSuccess;
+}
+
+}  // extern "C"
