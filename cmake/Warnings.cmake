@@ -12,7 +12,10 @@ target_compile_options(ddpbench_flags INTERFACE
   # nvcc's own warnings; those of the host's compiler would be of code that nvcc generates.
   $<$<COMPILE_LANGUAGE:CUDA>:$<$<BOOL:${DDPBENCH_WERROR}>:-Werror=all-warnings>>)
 if(DDPBENCH_SANITIZE)
-  target_compile_options(ddpbench_flags INTERFACE -fsanitize=${DDPBENCH_SANITIZE}
-                                                  -fno-omit-frame-pointer)
+  set(ddpbench_sanitize -fsanitize=${DDPBENCH_SANITIZE} -fno-omit-frame-pointer)
+  string(REPLACE ";" " " ddpbench_sanitize_host "${ddpbench_sanitize}")
+  target_compile_options(ddpbench_flags INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:${ddpbench_sanitize}>
+    $<$<COMPILE_LANGUAGE:CUDA>:SHELL:-Xcompiler "${ddpbench_sanitize_host}">)
   target_link_options(ddpbench_flags INTERFACE -fsanitize=${DDPBENCH_SANITIZE})
 endif()

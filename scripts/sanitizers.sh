@@ -4,6 +4,7 @@
 #
 # Builds and runs the tests under AddressSanitizer with UndefinedBehaviorSanitizer, and under
 # ThreadSanitizer. Not part of CI because of the time it takes (about four times that of the tests).
+# Where the CUDA toolkit is, the CUDA module's sources are among it, on their stand-in for a GPU.
 #
 #   scripts/sanitizers.sh [asan | tsan] [ctest arguments]       # default: both, one after the other
 set -euo pipefail
@@ -19,10 +20,12 @@ esac
 
 "$root/scripts/install_packages.sh" run test
 cd "$root"
+suffix=-cuda
+if [[ -n $(scripts/missing_for_cuda.sh) ]]; then suffix=; fi
 for preset in "${presets[@]}"; do
   # GCC 12's ThreadSanitizer cannot place its shadow memory when addresses are randomised over more
   # than 28 bits; -R switches that off for these processes. The build runs the test programs too, to
   # list their cases.
-  setarch -R "$root/scripts/build_preset.sh" "$preset" all
-  setarch -R ctest --preset "$preset" --parallel 2 "$@"
+  setarch -R "$root/scripts/build_preset.sh" "$preset$suffix" all
+  setarch -R ctest --preset "$preset$suffix" --parallel 2 "$@"
 done

@@ -128,11 +128,10 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
   if (stream->capture) return cudaErrorNotSupported;
   std::vector<std::function<void()>> launched;
   for (const GraphNode& node : executable->nodes) launched.push_back(node.launch());
-  return ddpbench::test::queue(
-      stream, [launched = std::move(launched),
-               order = any_order(executable->nodes, executable->random)] {
-        for (const std::size_t node : order) launched[node]();
-      });
+  return ddpbench::test::queue(stream, [launched = std::move(launched),
+                                        order = any_order(executable->nodes, executable->random)] {
+    for (const std::size_t node : order) launched[node]();
+  });
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) { return delete graph, cudaSuccess; }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {

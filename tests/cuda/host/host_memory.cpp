@@ -155,8 +155,8 @@ cudaError_t cudaHostUnregister(void* data) {
 cudaError_t cudaHostGetDevicePointer(void** on_device, void* data, unsigned) {
   const std::lock_guard lock(mutex);
   const auto at = find(address_of(data), 1);
-  const bool is_host = at != blocks.end() &&
-                       (at->second.kind == Kind::host || at->second.kind == Kind::registered);
+  const bool is_host =
+      at != blocks.end() && (at->second.kind == Kind::host || at->second.kind == Kind::registered);
   return is_host ? (*on_device = data, cudaSuccess) : cudaErrorInvalidValue;
 }
 cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total) {

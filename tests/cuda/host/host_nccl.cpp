@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// NCCL's stand-in: what ranks call between ncclGroupStart and ncclGroupEnd runs in the stream's turn
-// on the CPU ring. Ranks meet at a store whose port and secret are the unique id.
+// NCCL's stand-in: what ranks call between ncclGroupStart and ncclGroupEnd runs in the stream's
+// turn on the CPU ring. Ranks meet at a store whose port and secret are the unique id.
 #include <fmt/format.h>
 #include <nccl.h>
 
@@ -148,8 +148,8 @@ ncclResult_t join(const Joining& joining) {
     comm::RingOptions options;
     options.timeout_s = kPatience_s;
     options.name = "nccl";
-    *joining.made = new ncclComm{std::make_shared<Member>(
-        comm::make_ring(*store, joining.rank, joining.size, options))};
+    *joining.made = new ncclComm{
+        std::make_shared<Member>(comm::make_ring(*store, joining.rank, joining.size, options))};
     return ncclSuccess;
   } catch (const ddpbench::Error& error) {
     return failed(error.what(), ncclSystemError);
@@ -287,8 +287,8 @@ ncclResult_t ncclAllReduce(const void* in, void* out, size_t count, ncclDataType
     return ring.all_reduce(elements(in, count, type), op_of(op), kDeferred);
   });
 }
-ncclResult_t ncclReduce(const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                        int root, ncclComm_t communicator, cudaStream_t stream) {
+ncclResult_t ncclReduce(const void* in, void* out, size_t count, ncclDataType_t type,
+                        ncclRedOp_t op, int root, ncclComm_t communicator, cudaStream_t stream) {
   if (in != out) return failed("reduce is in place here", ncclInvalidArgument);
   return call(communicator, stream, [=](comm::Communicator& ring) {
     return ring.reduce(elements(in, count, type), op_of(op), root, kDeferred);
