@@ -140,7 +140,12 @@ std::string NcclCommunicator::asynchronous_error() {
 
 bool NcclCommunicator::abandon() noexcept {
   // Somebody who hangs in NCCL keeps the mutex, and aborting is what makes NCCL return.
-  std::unique_lock lock(mutex_, kAbortPatience);
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  for (const Deadline end = std::chrono::steady_clock::now() + kAbortPatience;
+       !lock && std::chrono::steady_clock::now() < end;) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    static_cast<void>(lock.try_lock());
+  }
   const ncclComm_t nccl = std::exchange(nccl_, nullptr);
   // Aborting waits for CUDA graphs that hold NCCL's calls; nobody may wait for the mutex meanwhile.
   if (lock) lock.unlock();

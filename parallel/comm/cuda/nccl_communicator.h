@@ -44,7 +44,7 @@ class NcclCommunicator final : public CudaCommunicator {
   void check(ncclResult_t result, const Operation* operation) const;
 
   // Held by whoever is in NCCL, so that the watchdog does not free what somebody uses.
-  std::timed_mutex mutex_;
+  std::mutex mutex_;
   ncclComm_t nccl_;  // null once aborted
   Buffer barrier_;   // one number
   std::map<const void*, void*> registrations_;
