@@ -27,39 +27,12 @@ class HostWork final : public WorkState {
   void await_change(std::uint32_t, Deadline) override {}
 
   void run(Communicator& ring, const Operation& operation) {
-    const Work work = start(ring, operation);
+    const Work work = call(ring, operation, {.after = nullptr, .start = Start::deferred});
     work.synchronize();
     times_ = work.times();
   }
 
  private:
-  static Work start(Communicator& ring, const Operation& o) {
-    const CallOptions options{.after = nullptr, .start = Start::deferred};
-    switch (o.kind) {
-      case OperationKind::all_reduce:
-        return ring.all_reduce(o.in, o.op, options);
-      case OperationKind::reduce:
-        return ring.reduce(o.in, o.op, o.root, options);
-      case OperationKind::broadcast:
-        return ring.broadcast(o.in, o.root, options);
-      case OperationKind::all_gather:
-        return ring.all_gather(o.in, o.out, options);
-      case OperationKind::reduce_scatter:
-        return ring.reduce_scatter(o.in, o.out, o.op, options);
-      case OperationKind::scatter:
-        return ring.scatter(o.in, o.out, o.root, options);
-      case OperationKind::gather:
-        return ring.gather(o.in, o.out, o.root, options);
-      case OperationKind::send:
-        return ring.send(o.in, o.root, options);
-      case OperationKind::recv:
-        return ring.recv(o.out, o.root, options);
-      case OperationKind::barrier:
-        break;
-    }
-    return ring.barrier(options);
-  }
-
   WorkTimes times_;
 };
 
