@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The CUDA runtime's stand-in: one "GPU" whose memory is the host's.
-#include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -13,9 +13,6 @@
 
 using ddpbench::test::queue;
 
-struct CUevent_st {
-  double time_ms = -1;
-};
 struct CUgraph_st {
   std::vector<std::function<void()>> work;
 };
@@ -27,20 +24,55 @@ namespace {
 
 constexpr std::size_t kAlignment = 256;
 
-double now_ms() {
-  using Milliseconds = std::chrono::duration<double, std::milli>;
-  return Milliseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 constexpr std::size_t kMemoryBytes = std::size_t{1} << 36;
 std::size_t used_bytes = 0;  // that were ever handed out
 
+// Memory of the device, or page-locked memory of the host: copies between such run on their own.
+class KnownMemory {
+ public:
+  bool add(const void* data, std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    return ranges_.emplace(address(data), bytes).second;
+  }
+  bool remove(const void* data) {
+    const std::lock_guard lock(mutex_);
+    return ranges_.erase(address(data)) > 0;
+  }
+  bool holds(const void* data, std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    auto after = ranges_.upper_bound(address(data));
+    if (after == ranges_.begin()) return false;
+    const auto& [begin, length] = *--after;
+    return address(data) + bytes <= begin + length;
+  }
+
+ private:
+  static std::uintptr_t address(const void* data) { return reinterpret_cast<std::uintptr_t>(data); }
+
+  std::mutex mutex_;
+  std::map<std::uintptr_t, std::size_t> ranges_;
+};
+
+KnownMemory& known_memory() {
+  static KnownMemory memory;
+  return memory;
+}
+
 cudaError_t allocate(void** data, std::size_t bytes) {
+  if (ddpbench::test::in_host_function()) return cudaErrorNotPermitted;
   if (bytes > kMemoryBytes) return cudaErrorMemoryAllocation;
   if (::posix_memalign(data, kAlignment, bytes) != 0) return cudaErrorMemoryAllocation;
   std::memset(*data, 0xFF, bytes);
   used_bytes += bytes;
+  known_memory().add(*data, bytes);
   return cudaSuccess;
+}
+
+cudaError_t release(void* data) {
+  if (ddpbench::test::in_host_function()) return cudaErrorNotPermitted;
+  ddpbench::test::drain_all_streams();  // as cudaFree does
+  known_memory().remove(data);
+  return std::free(data), cudaSuccess;
 }
 
 }  // namespace
@@ -86,7 +118,7 @@ cudaError_t cudaGetDeviceCount(int* count) {
 }
 cudaError_t cudaGetDevice(int* device) { return *device = 0, cudaSuccess; }
 cudaError_t cudaSetDevice(int) { return cudaSuccess; }
-cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
+cudaError_t cudaDeviceSynchronize() { return ddpbench::test::drain_all_streams(), cudaSuccess; }
 cudaError_t cudaDriverGetVersion(int* version) { return *version = 13000, cudaSuccess; }
 cudaError_t cudaRuntimeGetVersion(int* version) { return *version = 13000, cudaSuccess; }
 cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) { return *can = 0, cudaSuccess; }
@@ -115,8 +147,14 @@ cudaError_t cudaDeviceGetPCIBusId(char* id, int, int) {
 
 cudaError_t cudaMalloc(void** data, size_t bytes) { return allocate(data, bytes); }
 cudaError_t cudaHostAlloc(void** data, size_t bytes, unsigned) { return allocate(data, bytes); }
-cudaError_t cudaFree(void* data) { return std::free(data), cudaSuccess; }
-cudaError_t cudaFreeHost(void* data) { return std::free(data), cudaSuccess; }
+cudaError_t cudaFree(void* data) { return release(data); }
+cudaError_t cudaFreeHost(void* data) { return release(data); }
+cudaError_t cudaHostRegister(void* data, size_t bytes, unsigned) {
+  return known_memory().add(data, bytes) ? cudaSuccess : cudaErrorHostMemoryAlreadyRegistered;
+}
+cudaError_t cudaHostUnregister(void* data) {
+  return known_memory().remove(data) ? cudaSuccess : cudaErrorHostMemoryNotRegistered;
+}
 cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total) {
   *total = kMemoryBytes;
   *free_bytes = kMemoryBytes - used_bytes % kMemoryBytes;
@@ -127,7 +165,13 @@ cudaError_t cudaMemset(void* data, int value, size_t bytes) {
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
                             cudaStream_t stream) {
-  return queue(stream, [=] { std::memcpy(to, from, bytes); });
+  const bool pageable = !known_memory().holds(to, bytes) || !known_memory().holds(from, bytes);
+  const bool recording = stream != nullptr && stream != cudaStreamLegacy && stream->recording;
+  if (!pageable || recording) return queue(stream, [=] { std::memcpy(to, from, bytes); });
+  // Through memory of the driver's own, and the caller waits.
+  const cudaError_t status = cudaStreamSynchronize(stream);
+  if (status == cudaSuccess) std::memcpy(to, from, bytes);
+  return status;
 }
 cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t*, void*) { return cudaErrorNotSupported; }
 cudaError_t cudaIpcOpenMemHandle(void**, cudaIpcMemHandle_t, unsigned) {
@@ -139,20 +183,6 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char*, void**, unsigned, unsi
   return cudaErrorNotSupported;
 }
 
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
-  return *stream = new CUstream_st, cudaSuccess;
-}
-cudaError_t cudaStreamDestroy(cudaStream_t stream) { return delete stream, cudaSuccess; }
-// Nothing may wait for a stream that records.
-cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  const bool recording = stream != cudaStreamLegacy && stream->recording;
-  return recording ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
-}
-cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
-cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
-  *status = stream->recording ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
-  return cudaSuccess;
-}
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
   ++stream->recordings;
   return stream->recording = true, cudaSuccess;
@@ -174,20 +204,6 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t) {
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) { return delete graph, cudaSuccess; }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
   return delete executable, cudaSuccess;
-}
-
-cudaError_t cudaEventCreate(cudaEvent_t* event) { return *event = new CUevent_st, cudaSuccess; }
-cudaError_t cudaEventDestroy(cudaEvent_t event) { return delete event, cudaSuccess; }
-cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned) {
-  return queue(stream, [=] { event->time_ms = now_ms(); });
-}
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  return cudaEventRecordWithFlags(event, stream, cudaEventRecordDefault);
-}
-cudaError_t cudaEventQuery(cudaEvent_t) { return cudaSuccess; }
-cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
-cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
-  return *milliseconds = static_cast<float>(to->time_ms - from->time_ms), cudaSuccess;
 }
 
 }  // extern "C"

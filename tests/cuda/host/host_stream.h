@@ -10,25 +10,41 @@
 #include <cuda_runtime_api.h>
 
 #include <functional>
+#include <memory>
 #include <vector>
 
-// Work runs when it is queued, unless the stream records it.
+namespace ddpbench::test {
+
+class StreamThread;
+
+}  // namespace ddpbench::test
+
+// Work runs when it is queued, unless the stream records it, or has a thread that does it in turn.
 struct CUstream_st {
+  CUstream_st();
+  ~CUstream_st();  // what is queued is done first
+  CUstream_st(const CUstream_st&) = delete;
+  CUstream_st& operator=(const CUstream_st&) = delete;
+
   bool recording = false;
   int recordings = 0;  // begun
   std::vector<std::function<void()>> recorded;
+  std::unique_ptr<ddpbench::test::StreamThread> thread;  // null: work runs at once
 };
 
 namespace ddpbench::test {
 
-inline cudaError_t queue(cudaStream_t stream, std::function<void()> work) {
-  if (stream != nullptr && stream != cudaStreamLegacy && stream->recording) {
-    stream->recorded.push_back(std::move(work));
-  } else {
-    work();
-  }
-  return cudaSuccess;
-}
+// Refuses what a host function calls (cudaLaunchHostFunc: it "must not make any CUDA API calls").
+cudaError_t queue(cudaStream_t stream, std::function<void()> work);
+
+// Waits for what is queued on any stream.
+void drain_all_streams();
+
+// Whether streams that are made from now on have threads of their own, so that what only the order
+// between them keeps right can go wrong. Test hook.
+bool& asynchronous_streams();
+// Whether the calling thread runs a host function.
+bool& in_host_function();
 
 // The mantissa's 10 upper bits, as the tensor cores take floats.
 float round_to_tf32(float value);
