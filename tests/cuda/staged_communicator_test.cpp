@@ -3,8 +3,8 @@
 //
 // Communication of CUDA devices through host memory, with the module's own sources on the stand-in.
 // Its streams run beside the host in these tests, so that an order which is not queued, and a call
-// that blocks its caller, show. Ranks are processes: some on CUDA devices, the others on none, which
-// use the host's communicator itself, as workers and servers of ps are.
+// that blocks its caller, show. Ranks are processes: some on CUDA devices, the others on none,
+// which use the host's communicator itself, as workers and servers of ps are.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <signal.h>
@@ -155,16 +155,16 @@ TEST_P(StagedConformance, GroupsAndSplit) {
   }).expect_success();
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Worlds, StagedConformance,
-    ::testing::Values(World{2, 1, false}, World{2, 1, true}, World{3, 2, false}, World{3, 2, true},
-                      World{3, 3, true}, World{3, 2, true, false}),
-    [](const auto& tested) {
-      const World& world = tested.param;
-      return fmt::format("{}Of{}{}{}", world.on_devices, world.size,
-                         world.registered ? "Registered" : "",
-                         world.asynchronous ? "" : "Inline");
-    });
+INSTANTIATE_TEST_SUITE_P(Worlds, StagedConformance,
+                         ::testing::Values(World{2, 1, false}, World{2, 1, true},
+                                           World{3, 2, false}, World{3, 2, true}, World{3, 3, true},
+                                           World{3, 2, true, false}),
+                         [](const auto& tested) {
+                           const World& world = tested.param;
+                           return fmt::format("{}Of{}{}{}", world.on_devices, world.size,
+                                              world.registered ? "Registered" : "",
+                                              world.asynchronous ? "" : "Inline");
+                         });
 
 // The server sends only when it hears that the worker's host has queued everything.
 TEST(StagedCommunicator, WaitingOrdersTheStreamAndDoesNotBlockTheHost) {
@@ -178,13 +178,11 @@ TEST(StagedCommunicator, WaitingOrdersTheStreamAndDoesNotBlockTheHost) {
       return check(values.front() == 7 && values.back() == 7, "sent before it was received");
     }
     DeviceFloats memory(*rank.device, kCount);
-    const Work recv =
-        rank.world.recv(memory.elements(0, kCount), 1, {.after = &memory.stream()});
+    const Work recv = rank.world.recv(memory.elements(0, kCount), 1, {.after = &memory.stream()});
     check(!recv.test(), "done before it was sent");
     recv.wait(memory.stream());
     // After the stream, that is, after what was received.
-    const Work send =
-        rank.world.send(memory.elements(0, kCount), 1, {.after = &memory.stream()});
+    const Work send = rank.world.send(memory.elements(0, kCount), 1, {.after = &memory.stream()});
     rank.store.set("queued", "");
     send.synchronize();
     check(recv.test(), "the message before is not done");
@@ -273,7 +271,8 @@ TEST(StagedCommunicator, WaitAnyReturnsTheMessageThatCame) {
     DeviceFloats memory(*rank.device, 2);
     std::vector<Work> works;
     for (const int peer : {1, 2}) {
-      works.push_back(rank.world.recv(memory.elements(static_cast<std::size_t>(peer - 1), 1), peer));
+      works.push_back(
+          rank.world.recv(memory.elements(static_cast<std::size_t>(peer - 1), 1), peer));
     }
     check(wait_any(works, deadline_after(60)) == 0, "messages of one stream come in its order");
     works[1].synchronize();
@@ -307,7 +306,9 @@ TEST(StagedCommunicator, TheHostsDeadlineEndsAllWorks) {
           // Does not call; sees that the other gave up.
           rank.store.get("failed", 60);
           float value = 0;
-          return check_has(error_of([&] { rank.world.send({&value, 1}, 0).synchronize(); }),
+          return check_has(error_of([&] {
+                             rank.world.send({&value, 1}, 0).synchronize();
+                           }),
                            "aborted by rank 0");
         }
         DeviceFloats memory(*rank.device, 2);
@@ -343,7 +344,9 @@ TEST(StagedCommunicator, AnAbortReachesThePeer) {
   run_world(kPair, [](Rank rank) {
     float value = 0;
     if (rank.device == nullptr) {
-      return check_has(error_of([&] { rank.world.recv({&value, 1}, 0).synchronize(); }),
+      return check_has(error_of([&] {
+                         rank.world.recv({&value, 1}, 0).synchronize();
+                       }),
                        "the worker has had enough");
     }
     DeviceFloats memory(*rank.device, 1);
@@ -373,7 +376,10 @@ TEST(StagedCommunicator, CountsThatDifferAreRefused) {
   run_world(kPair, [](Rank rank) {
     std::vector<float> values(3);
     if (rank.device == nullptr) {
-      return check_has(error_of([&] { rank.world.send({values.data(), 3}, 0).synchronize(); }), "2");
+      return check_has(error_of([&] {
+                         rank.world.send({values.data(), 3}, 0).synchronize();
+                       }),
+                       "2");
     }
     DeviceFloats memory(*rank.device, 2);
     check_has(error_of([&] { rank.world.recv(memory.elements(0, 2), 1).synchronize(); }),
@@ -386,7 +392,9 @@ TEST(StagedCommunicator, EndsWhileAMessageIsUnderWay) {
     if (rank.device == nullptr) {
       float value = 0;
       rank.store.get("queued", 60);
-      return check_has(error_of([&] { rank.world.recv({&value, 1}, 0).synchronize(); }),
+      return check_has(error_of([&] {
+                         rank.world.recv({&value, 1}, 0).synchronize();
+                       }),
                        "destroyed while operations ran");
     }
     // Outlives the communicator, which the message needs.

@@ -25,9 +25,7 @@ class LockedSharedMemory final : public Allocation {
     cuda::check(cudaHostRegister(view.data, view.bytes, cudaHostRegisterPortable),
                 "locking the staging memory of a registered buffer (cudaHostRegister)");
   }
-  ~LockedSharedMemory() override {
-    static_cast<void>(cudaHostUnregister(memory_.view().data));
-  }
+  ~LockedSharedMemory() override { static_cast<void>(cudaHostUnregister(memory_.view().data)); }
   LockedSharedMemory(const LockedSharedMemory&) = delete;
   LockedSharedMemory& operator=(const LockedSharedMemory&) = delete;
 
@@ -87,7 +85,8 @@ std::byte* StagingMemory::borrow(std::size_t bytes) {
     if (cudaEventQuery(block.unused_from) == cudaSuccess) best = &block;
   }
   if (best == nullptr) {
-    Block block{.memory = device_.allocate_staging(std::bit_ceil(std::max(bytes, kLeastBlockBytes)))};
+    Block block{.memory =
+                    device_.allocate_staging(std::bit_ceil(std::max(bytes, kLeastBlockBytes)))};
     cuda::check(cudaEventCreateWithFlags(&block.unused_from, cudaEventDisableTiming),
                 "cudaEventCreate");
     blocks_.push_back(std::move(block));

@@ -231,7 +231,9 @@ cudaError_t cudaEventCreate(cudaEvent_t* event) {
   if (in_host_function()) return cudaErrorNotPermitted;
   return *event = new CUevent_st, cudaSuccess;
 }
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) { return cudaEventCreate(event); }
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  return cudaEventCreate(event);
+}
 cudaError_t cudaEventDestroy(cudaEvent_t event) { return delete event, cudaSuccess; }
 cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned) {
   const std::shared_ptr<EventState> state = event->state;
@@ -252,7 +254,8 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   return await(*event->state, records_of(*event->state)), cudaSuccess;
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
-  return *milliseconds = static_cast<float>(time_of(*to->state) - time_of(*from->state)), cudaSuccess;
+  return *milliseconds = static_cast<float>(time_of(*to->state) - time_of(*from->state)),
+         cudaSuccess;
 }
 
 }  // extern "C"
