@@ -208,6 +208,34 @@ TEST(StagedCommunicator, CallsStartAfterTheStreamThatTheyAreGiven) {
   }).expect_success();
 }
 
+// Borrowed memory goes from call to call, larger and smaller ones.
+TEST(StagedCommunicator, MovesMemoryThatIsNotRegistered) {
+  run_world(kPair, [](Rank rank) {
+    constexpr std::size_t kSmall = 10, kLarge = 20'000;
+    constexpr int kMessages = 40;
+    const auto count = [](int m) { return m % 3 == 0 ? kLarge : kSmall; };
+    if (rank.device == nullptr) {
+      for (int m = 0; m < kMessages; ++m) {
+        std::vector<float> values(count(m));
+        rank.world.recv({values.data(), values.size()}, 0).synchronize();
+        const auto expected = static_cast<float>(m);
+        check(values.front() == expected && values.back() == expected, "another message's values");
+      }
+      return;
+    }
+    std::vector<std::unique_ptr<DeviceFloats>> memory;
+    for (int m = 0; m < kMessages; ++m) {
+      memory.push_back(std::make_unique<DeviceFloats>(*rank.device, kLarge, static_cast<float>(m)));
+    }
+    std::vector<Work> works;
+    for (int m = 0; m < kMessages; ++m) {
+      const DeviceFloats& own = *memory[static_cast<std::size_t>(m)];
+      works.push_back(rank.world.send(own.elements(0, count(m)), 1));
+    }
+    for (const Work& work : works) work.synchronize();
+  }).expect_success();
+}
+
 // Neighbours in one registered buffer, sent and received at different times, stay apart; what lies
 // beside them is not touched.
 TEST(StagedCommunicator, MovesPartsOfRegisteredBuffers) {
@@ -353,6 +381,18 @@ TEST(StagedCommunicator, AnAbortReachesThePeer) {
     const Work recv = rank.world.recv(memory.elements(0, 1), 1);
     std::thread([&] { rank.world.abort("the worker has had enough"); }).join();
     check_has(error_of([&] { recv.synchronize(); }), "the worker has had enough");
+  }).expect_success();
+}
+
+// A rank that fails aborts and ends at once.
+TEST(StagedCommunicator, AnAbortReachesThePeerThoughTheRankEnds) {
+  run_world(kPair, [](Rank rank) {
+    float value = 0;
+    if (rank.device != nullptr) return rank.world.abort("the worker has had enough");
+    check_has(error_of([&] {
+                rank.world.recv({&value, 1}, 0).synchronize();
+              }),
+              "the worker has had enough");
   }).expect_success();
 }
 

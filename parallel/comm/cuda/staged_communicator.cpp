@@ -210,7 +210,7 @@ void StagedCommunicator::launch(std::span<const Call> calls) {
     if (!writes_out(operation)) continue;
     copy(operation.out.data, staged_[i].out.data, operation.out.bytes(), cudaMemcpyHostToDevice);
   }
-  memory_.free_after(stream());
+  memory_.give_back();  // to calls that come later in the stream
 }
 
 void StagedCommunicator::queue_host_calls(std::span<const Call> calls) {

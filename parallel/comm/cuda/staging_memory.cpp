@@ -40,10 +40,6 @@ bool same(BufferView a, BufferView b) { return a.data == b.data && a.bytes == b.
 
 }  // namespace
 
-StagingMemory::~StagingMemory() {
-  for (const Block& block : blocks_) static_cast<void>(cudaEventDestroy(block.unused_from));
-}
-
 const Buffer& StagingMemory::add(BufferView on_device) {
   Buffer on_host;
   if (on_device.bytes > 0) on_host = Buffer(std::make_unique<LockedSharedMemory>(on_device.bytes));
@@ -81,27 +77,18 @@ std::byte* StagingMemory::borrow(std::size_t bytes) {
   Block* best = nullptr;
   for (Block& block : blocks_) {
     if (block.borrowed || block.memory.bytes() < bytes) continue;
-    if (best != nullptr && best->memory.bytes() <= block.memory.bytes()) continue;
-    if (cudaEventQuery(block.unused_from) == cudaSuccess) best = &block;
+    if (best == nullptr || block.memory.bytes() < best->memory.bytes()) best = &block;
   }
   if (best == nullptr) {
-    Block block{.memory =
-                    device_.allocate_staging(std::bit_ceil(std::max(bytes, kLeastBlockBytes)))};
-    cuda::check(cudaEventCreateWithFlags(&block.unused_from, cudaEventDisableTiming),
-                "cudaEventCreate");
-    blocks_.push_back(std::move(block));
-    best = &blocks_.back();
+    const std::size_t rounded = std::bit_ceil(std::max(bytes, kLeastBlockBytes));
+    best = &blocks_.emplace_back(Block{.memory = device_.allocate_staging(rounded)});
   }
   best->borrowed = true;
   return best->memory.data();
 }
 
-void StagingMemory::free_after(cudaStream_t stream) {
-  for (Block& block : blocks_) {
-    if (!block.borrowed) continue;
-    cuda::check(cudaEventRecord(block.unused_from, stream), "cudaEventRecord");
-    block.borrowed = false;
-  }
+void StagingMemory::give_back() noexcept {
+  for (Block& block : blocks_) block.borrowed = false;
 }
 
 }  // namespace ddpbench::comm

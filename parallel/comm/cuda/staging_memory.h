@@ -6,8 +6,6 @@
 // operands borrow a block for one launch.
 #pragma once
 
-#include <cuda_runtime_api.h>
-
 #include <deque>
 #include <vector>
 
@@ -19,7 +17,6 @@ namespace ddpbench::comm {
 class StagingMemory {
  public:
   explicit StagingMemory(Device& device) : device_(device) {}
-  ~StagingMemory();
   StagingMemory(const StagingMemory&) = delete;
   StagingMemory& operator=(const StagingMemory&) = delete;
 
@@ -33,8 +30,9 @@ class StagingMemory {
   // The host's place for `elements`: within its buffer's memory, or in a borrowed block. Allocates
   // only when no block is free; blocks are kept.
   void* place_for(const Elements& elements);
-  // What was borrowed is free again when `stream` has done what is queued there now.
-  void free_after(cudaStream_t stream);
+  // What was borrowed is free again. REQUIRES: all that uses it was queued on the stream that what
+  // borrows it next is queued on.
+  void give_back() noexcept;
 
  private:
   struct Registered {
@@ -43,7 +41,6 @@ class StagingMemory {
   };
   struct Block {
     Buffer memory;
-    cudaEvent_t unused_from = nullptr;
     bool borrowed = false;
   };
   std::byte* borrow(std::size_t bytes);
