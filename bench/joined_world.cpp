@@ -191,6 +191,7 @@ JoinedWorld::JoinedWorld(Options options, const launch::RankEnvironment& environ
   const HostDevices host = find_devices(options_.device);
   const DeviceChoice choice = choose_device(options_, host);
   options_.device = choice.device;
+  options_.server_device = choice.server_device;
   options_.precision = choice.precision;
   const RunCell cell =
       joined_cell(options_, environment_.world_size, device_count(host, choice.device));
@@ -218,7 +219,7 @@ JoinedWorld::JoinedWorld(Options options, const launch::RankEnvironment& environ
 // Each rank knows its own place. A launcher that bound the rank to cores of its own (mpirun) has
 // decided; otherwise ranks divide the host as the supervisor would.
 void JoinedWorld::place(const CpuTopology& topology) {
-  const int devices = spec_.cell.world_size + spec_.cell.servers;
+  const int devices = spec_.cell.servers + (spec_.has_cpu_servers() ? 0 : spec_.cell.world_size);
   const bool bound = static_cast<int>(topology.cores.size()) <
                      std::min(devices * options_.threads_per_device,
                               static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));
@@ -226,6 +227,8 @@ void JoinedWorld::place(const CpuTopology& topology) {
   const CpuPlacement own = place_cpu_devices(topology, 1, options_.threads_per_device);
   spec_.cores.at(static_cast<std::size_t>(environment_.rank)) = own.device_cores[0];
   if (spec_.gpus.empty()) spec_.oversubscribed = own.oversubscribed;
+  // The launcher dealt out the cores, of which every rank sees its own.
+  if (spec_.has_cpu_servers()) spec_.oversubscribed = shares_gpus(spec_);
 }
 
 void JoinedWorld::connect() {

@@ -212,6 +212,15 @@ Definitions strategy_options() {
        .member = &Options::ps_updates,
        .rule = one_of({"server", "worker"}),
        .bare_when_single = true},
+      {.name = "server-device",
+       .group = group,
+       .hint = "auto|cpu|cuda",
+       .help =
+           "ps: kind of device that servers are on, beside workers on GPUs; auto: as the workers. "
+           "On "
+           "cpu a server takes cores and no GPU, and shards pass through page-locked host memory.",
+       .member = &Options::server_device,
+       .rule = one_of({"auto", "cpu", "cuda"})},
       {.name = "threads-per-device",
        .group = group,
        .hint = "N",

@@ -78,6 +78,7 @@ struct Options {
   std::vector<double> bucket_caps_mb = {25}, first_buckets_mb = {1};  // MiB
   std::vector<int> server_counts = {1};
   std::vector<std::string> ps_updates = {"server"};  // server | worker
+  std::string server_device = "auto";                // auto | cpu | cuda: of the servers of ps
   int loader_workers = 1;
   int verify_steps = 3;
   bool observe = true;

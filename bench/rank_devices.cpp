@@ -29,6 +29,16 @@ void lead_devices(RankDevices& rank) {
   }
 }
 
+// Its thread stays on the first device's cores, if that has some of its own.
+comm::RingOptions ring_options(const RunSpec& spec, const RankPlace& place) {
+  comm::RingOptions ring;
+  ring.timeout_s = wait_limit_s(spec.options);
+  const int device = place.devices[0];
+  if (!spec.is_on_gpu(device)) ring.thread_cores = spec.cores.at(static_cast<std::size_t>(device));
+  ring.progress = place.progress;
+  return ring;
+}
+
 void make_cpu_devices(RankDevices& rank, const RunSpec& spec, const RankPlace& place) {
   for (const int index : place.devices) {
     rank.devices.push_back(
@@ -40,10 +50,7 @@ void make_cpu_devices(RankDevices& rank, const RunSpec& spec, const RankPlace& p
   for (const auto& device : rank.devices) {
     rank.backends.push_back(ops::make_onednn_backend(*device));
   }
-  comm::RingOptions ring;
-  ring.timeout_s = wait_limit_s(spec.options);
-  ring.thread_cores = spec.cores.at(static_cast<std::size_t>(place.devices[0]));
-  ring.progress = place.progress;
+  comm::RingOptions ring = ring_options(spec, place);
   if (place.processes > 1) {
     rank.world = comm::make_ring(*place.store, place.rank, place.processes, ring);
   }
@@ -70,6 +77,20 @@ void pretend_hosts(const RunSpec& spec, int rank) {
   ::setenv("NCCL_HOSTID", fmt::format("{}-{}", host_name(), rank).c_str(), 0);
 }
 
+// Between GPUs, or through host memory to servers on CPU devices.
+std::unique_ptr<comm::Communicator> connect_gpu(Device& device, const RunSpec& spec,
+                                                const RankPlace& place,
+                                                const comm::CudaCommOptions& options) {
+  const CudaModule& cuda = cuda_module();
+  if (spec.has_cpu_servers()) {
+    return cuda.make_staged(
+        comm::make_ring(*place.store, place.rank, place.processes, ring_options(spec, place)),
+        device);
+  }
+  const auto make = spec.backend == "nccl" ? &CudaModule::make_nccl : &CudaModule::make_ring;
+  return (cuda.*make)(*place.store, place.rank, place.processes, device, options);
+}
+
 void make_cuda_devices(RankDevices& rank, const RunSpec& spec, const RankPlace& place) {
   pretend_hosts(spec, place.rank);
   const CudaModule& cuda = cuda_module();
@@ -86,15 +107,12 @@ void make_cuda_devices(RankDevices& rank, const RunSpec& spec, const RankPlace& 
   comm::CudaCommOptions options;
   options.timeout_s = wait_limit_s(spec.options);
   options.progress = place.progress;
-  const bool nccl = spec.backend == "nccl";
-  if (place.processes > 1) {
-    const auto make = nccl ? &CudaModule::make_nccl : &CudaModule::make_ring;
-    rank.world = (cuda.*make)(*place.store, place.rank, place.processes, *rank.devices[0], options);
-  }
+  if (place.processes > 1) rank.world = connect_gpu(*rank.devices[0], spec, place, options);
   options.progress = nullptr;
   options.name = "replicas";
   if (rank.devices.size() > 1) {
-    const auto make = nccl ? &CudaModule::make_thread_nccl : &CudaModule::make_thread_ring;
+    const auto make =
+        spec.backend == "nccl" ? &CudaModule::make_thread_nccl : &CudaModule::make_thread_ring;
     rank.local = (cuda.*make)(pointers(rank), options);
   }
   note_driver_bytes(rank, "with_communicators");
@@ -112,7 +130,7 @@ void note_driver_bytes(RankDevices& rank, const std::string& stage) {
 
 RankDevices make_rank_devices(const RunSpec& spec, const RankPlace& place) {
   RankDevices rank;
-  if (spec.options.device == "cuda") {
+  if (spec.is_on_gpu(place.devices[0])) {
     make_cuda_devices(rank, spec, place);
   } else {
     make_cpu_devices(rank, spec, place);

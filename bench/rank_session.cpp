@@ -103,7 +103,7 @@ void RankSession::make_strategy() {
   for (const auto& backend : devices_.backends) context.backends.push_back(backend.get());
   for (const auto& local : devices_.local) context.local.push_back(local.get());
   context.world = devices_.world.get();
-  marker_ = make_heard_marker(spec_);
+  marker_ = make_heard_marker(spec_, is_server() ? inputs_.rank : process_.replicas[0]);
   if (marker_) ranges_.emplace(*marker_, *recorder_);
   context.observer = &observer();
   context.group = devices_.group.get();
@@ -399,7 +399,7 @@ void RankSession::publish() {
     const int replica = is_server() ? inputs_.rank : process_.replicas[i];
     result_.devices.push_back(describe(*devices_.devices[i], replica, is_server(),
                                        spec_.cores.at(static_cast<std::size_t>(replica))));
-    if (spec_.gpus.empty()) continue;
+    if (!spec_.is_on_gpu(replica)) continue;
     result_.devices.back().cores.clear();
     result_.devices.back().driver_bytes = devices_.driver_bytes[i];
     result_.devices.back().gpu_telemetry =

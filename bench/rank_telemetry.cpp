@@ -17,8 +17,8 @@ std::unique_ptr<GpuSampler> make_gpu_sampler(const RunSpec& spec, const std::vec
   return std::make_unique<GpuSampler>(cuda_module().make_monitor(options), devices.size());
 }
 
-std::unique_ptr<RangeMarker> make_heard_marker(const RunSpec& spec) {
-  if (spec.gpus.empty()) return nullptr;
+std::unique_ptr<RangeMarker> make_heard_marker(const RunSpec& spec, int device) {
+  if (!spec.is_on_gpu(device)) return nullptr;
   auto marker = cuda_module().make_range_marker();
   return marker->is_heard() ? std::move(marker) : nullptr;
 }

@@ -18,7 +18,8 @@ namespace ddpbench::bench {
 // --observe=off.
 std::unique_ptr<GpuSampler> make_gpu_sampler(const RunSpec& spec, const std::vector<int>& devices);
 
-// Null where no profiler looks on, and on CPU devices.
-std::unique_ptr<RangeMarker> make_heard_marker(const RunSpec& spec);
+// For the rank that has the device with this index. Null where no profiler looks on, and on CPU
+// devices.
+std::unique_ptr<RangeMarker> make_heard_marker(const RunSpec& spec, int device);
 
 }  // namespace ddpbench::bench

@@ -191,7 +191,8 @@ void fill_devices(const Collected& all, const launch::SuperviseResult& result, r
         note_server_update(all.spec, row.phases);
         row.buckets = bucket_rows(all.buckets[r], all.steps[r]);
       }
-      if (!run.devices.empty() || r == 0) run.device_model = device.model;
+      // Servers may be on another kind of device.
+      if (r == 0 && device.role == "worker") run.device_model = device.model;
       run.devices.push_back(std::move(row));
     }
   }
@@ -350,7 +351,8 @@ report::Run planned_run(const RunSpec& spec) {
                             {"bucket_cap_mb", fmt::format("{}", spec.cell.bucket_cap_mb)}};
   } else if (run.strategy == "ps") {
     run.strategy_options = {{"overlap", spec.cell.overlap ? "on" : "off"},
-                            {"ps_update", spec.cell.ps_update}};
+                            {"ps_update", spec.cell.ps_update},
+                            {"server_device", spec.options.server_device}};
   }
   const auto processes = static_cast<int>(plan_strategy(strategy_config(spec)).processes.size());
   for (const Injection& injection : spec.options.injections) {

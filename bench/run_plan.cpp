@@ -3,6 +3,7 @@
 #include "bench/run_plan.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "kernels/runtime/error.h"
 #include "reports/metrics.h"
@@ -35,16 +36,33 @@ bool is_multi_process(const RunCell& cell) {
   return (cell.strategy == "ddp" && cell.world_size > 1) || cell.strategy == "ps";
 }
 
-// What moves data between the devices of a run. NCCL refuses ranks that share a GPU.
+// What moves data between the devices of a run. NCCL refuses ranks that share a GPU, and knows
+// nothing of CPU devices.
 std::string resolve_backend(const RunSpec& spec) {
   const bool alone =
       !is_multi_process(spec.cell) && (spec.cell.strategy != "dp" || spec.cell.world_size == 1);
   if (alone) return "none";
+  if (spec.has_cpu_servers()) {
+    if (spec.options.backend != "nccl") return "ring";
+    throw ConfigError(
+        "--backend=nccl --server-device=cpu: NCCL connects GPUs only; use --backend=ring, or "
+        "--server-device=cuda");
+  }
   if (spec.options.backend != "auto") return spec.options.backend;
   return spec.gpus.empty() || spec.oversubscribed ? "ring" : "nccl";
 }
 
-// Replicas, then servers, each on the next GPU.
+// Cores for all devices, or for those that are not on GPUs.
+void place_on_cores(RunSpec& spec, const CpuTopology& cpu) {
+  const std::size_t without = spec.has_cpu_servers() ? spec.cell.world_size : 0;
+  const int devices = spec.cell.world_size + spec.cell.servers - static_cast<int>(without);
+  CpuPlacement placement = place_cpu_devices(cpu, devices, spec.options.threads_per_device);
+  spec.cores.resize(without);
+  std::ranges::move(placement.device_cores, std::back_inserter(spec.cores));
+  spec.oversubscribed = placement.oversubscribed;
+}
+
+// Replicas, then servers unless they are on CPU devices, each on the next GPU.
 void place_on_gpus(RunSpec& spec, const CudaProbe& cuda) {
   const int count = static_cast<int>(cuda.devices.size());
   if (spec.cell.world_size > count && !spec.options.oversubscribe) {
@@ -53,11 +71,12 @@ void place_on_gpus(RunSpec& spec, const CudaProbe& cuda) {
         "has to show every rank all GPUs of its host)",
         spec.cell.world_size, count == 1 ? "is 1 GPU" : fmt::format("are {} GPUs", count)));
   }
-  const int devices = spec.cell.world_size + spec.cell.servers;
+  const int devices = spec.cell.world_size + (spec.has_cpu_servers() ? 0 : spec.cell.servers);
   for (int i = 0; i < devices; ++i) {
     spec.gpus.push_back(cuda.devices[static_cast<std::size_t>(i % count)].ordinal);
   }
-  spec.oversubscribed = devices > count;
+  // Cores count for what computes on them.
+  spec.oversubscribed = devices > count || (spec.has_cpu_servers() && spec.oversubscribed);
 }
 
 }  // namespace
@@ -80,10 +99,7 @@ RunSpec make_run_spec(const Options& options, const RunCell& cell, const data::D
         "drops it; use a smaller batch or --last-batch=pad",
         spec.global_batch(), dataset.train_samples, dataset.name));
   }
-  const CpuPlacement placement =
-      place_cpu_devices(host.cpu, cell.world_size + cell.servers, options.threads_per_device);
-  spec.cores = placement.device_cores;
-  spec.oversubscribed = placement.oversubscribed;
+  place_on_cores(spec, host.cpu);
   if (options.device == "cuda") place_on_gpus(spec, host.cuda);
   if (options.cuda_graph == "on" && !can_record_steps(spec)) {
     throw UnavailableError(
@@ -153,7 +169,7 @@ std::string choose_precision(const Options& options, const HostDevices& host,
 }  // namespace
 
 DeviceChoice choose_device(const Options& options, const HostDevices& host) {
-  DeviceChoice choice{.device = options.device, .precision = "", .note = ""};
+  DeviceChoice choice{.device = options.device, .server_device = "", .precision = "", .note = ""};
   const bool gpu = !host.cuda.devices.empty();
   if (options.device == "cuda" && !gpu) {
     throw UnavailableError(fmt::format("--device=cuda: {}; use --device=cpu", host.cuda.reason));
@@ -176,6 +192,13 @@ DeviceChoice choose_device(const Options& options, const HostDevices& host) {
   if (choice.device == "cpu" && options.residency == "device") {
     throw UnavailableError(
         "--residency=device: CPU devices read the host's memory; use --residency=host");
+  }
+  choice.server_device = options.server_device == "auto" ? choice.device : options.server_device;
+  if (choice.device == "cpu" && choice.server_device == "cuda") {
+    throw ConfigError(
+        "--server-device=cuda: servers on GPUs serve workers on GPUs, and these are on CPU "
+        "devices; "
+        "use --server-device=cpu");
   }
   choice.precision = choose_precision(options, host, choice.device);
   return choice;

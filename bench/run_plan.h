@@ -15,8 +15,8 @@
 namespace ddpbench::bench {
 
 // Batches, learning rate, placement. Throws ConfigError: a global batch that the devices do not
-// divide, a data set smaller than a batch with --last-batch=drop; UnavailableError: more devices
-// than there are GPUs. Descriptors are left at -1.
+// divide, a data set smaller than a batch with --last-batch=drop, NCCL to servers on CPU devices;
+// UnavailableError: more devices than there are GPUs. Descriptors are left at -1.
 RunSpec make_run_spec(const Options& options, const RunCell& cell, const data::DatasetInfo& dataset,
                       const std::string& model_path, const HostDevices& host);
 
@@ -38,11 +38,13 @@ ReferenceKey reference_key(const RunSpec& spec);
 // off.
 double tolerance_for(const RunSpec& spec, const nn::ModelSpec& model);
 
-// What --device and --precision come to on `host`: no "auto" is left. `note` says for
-// --device=auto why it was chosen. Throws UnavailableError when what was asked for is not here.
+// What --device, --server-device and --precision come to on `host`: no "auto" is left. `note` says
+// for --device=auto why it was chosen. Throws UnavailableError when what was asked for is not here,
+// ConfigError for servers on GPUs beside workers on CPU devices.
 struct DeviceChoice {
-  std::string device;     // cpu | cuda
-  std::string precision;  // fp32 | tf32 | bf16
+  std::string device;         // cpu | cuda
+  std::string server_device;  // cpu | cuda
+  std::string precision;      // fp32 | tf32 | bf16
   std::string note;
 };
 DeviceChoice choose_device(const Options& options, const HostDevices& host);

@@ -3,6 +3,7 @@
 #include "bench/run_spec.h"
 
 #include <nlohmann/json.hpp>
+#include <set>
 
 namespace ddpbench::bench {
 namespace {
@@ -75,6 +76,10 @@ RunCell cell_from_json(const nlohmann::json& json) {
 }
 
 }  // namespace
+
+bool shares_gpus(const RunSpec& spec) {
+  return std::set<int>(spec.gpus.begin(), spec.gpus.end()).size() < spec.gpus.size();
+}
 
 data::ShardedSampler make_sampler(const RunSpec& spec) {
   return data::ShardedSampler({.samples = spec.dataset.train_samples,

@@ -29,8 +29,9 @@ struct RunSpec {
   double verification_tolerance = 0;
   std::int64_t steps_per_epoch = 0;  // after --steps
   // OS processors of each device: replicas, then servers. Devices share cores when oversubscribed.
+  // Workers on GPUs beside servers on CPU devices have none.
   std::vector<std::vector<int>> cores;
-  // CUDA's numbers of the GPUs of each device, likewise; empty on CPU devices.
+  // CUDA's numbers of the GPUs of the devices that are on GPUs, which come first.
   std::vector<int> gpus;
   bool oversubscribed = false;
   // Inherited descriptors; -1 in a joined world, where a rank brings its own.
@@ -38,10 +39,18 @@ struct RunSpec {
   int dataset_fd = -1;
   int reference_fd = -1;  // ReferenceWeights; -1: no verification
 
+  bool is_on_gpu(int device) const { return static_cast<std::size_t>(device) < gpus.size(); }
+  // Servers of ps on CPU devices, workers on GPUs.
+  bool has_cpu_servers() const {
+    return cell.servers > 0 && options.device == "cuda" && options.server_device == "cpu";
+  }
   bool is_reference() const { return cell.strategy == "reference"; }
   int verify_steps() const { return reference_fd < 0 ? 0 : options.verify_steps; }
   std::int64_t global_batch() const { return per_device_batch * cell.world_size; }
 };
+
+// Whether several devices of the run are on one GPU.
+bool shares_gpus(const RunSpec& spec);
 
 // Which samples the run's shards see; the same on all its processes.
 data::ShardedSampler make_sampler(const RunSpec& spec);

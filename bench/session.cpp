@@ -97,6 +97,7 @@ void Session::resolve_options() {
     check_options(options_);  // what depends on the number of devices is known only now
   }
   options_.device = choice.device;
+  options_.server_device = choice.server_device;
   options_.precision = choice.precision;
   device_note_ = choice.note;
   if (options_.backend == "auto" && options_.device == "cpu") options_.backend = "ring";

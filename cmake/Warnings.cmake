@@ -12,10 +12,15 @@ target_compile_options(ddpbench_flags INTERFACE
   # nvcc's own warnings; those of the host's compiler would be of code that nvcc generates.
   $<$<COMPILE_LANGUAGE:CUDA>:$<$<BOOL:${DDPBENCH_WERROR}>:-Werror=all-warnings>>)
 if(DDPBENCH_SANITIZE)
-  set(ddpbench_sanitize -fsanitize=${DDPBENCH_SANITIZE} -fno-omit-frame-pointer)
-  string(REPLACE ";" " " ddpbench_sanitize_host "${ddpbench_sanitize}")
   target_compile_options(ddpbench_flags INTERFACE
-    $<$<COMPILE_LANGUAGE:CXX>:${ddpbench_sanitize}>
-    $<$<COMPILE_LANGUAGE:CUDA>:SHELL:-Xcompiler "${ddpbench_sanitize_host}">)
+    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${DDPBENCH_SANITIZE}>
+    $<$<COMPILE_LANGUAGE:CXX>:-fno-omit-frame-pointer>
+    $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-fno-omit-frame-pointer>)
+  # nvcc takes a comma for the end of one of the host compiler's options.
+  string(REPLACE "," ";" ddpbench_sanitizers "${DDPBENCH_SANITIZE}")
+  foreach(sanitizer ${ddpbench_sanitizers})
+    target_compile_options(ddpbench_flags INTERFACE
+      $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-fsanitize=${sanitizer}>)
+  endforeach()
   target_link_options(ddpbench_flags INTERFACE -fsanitize=${DDPBENCH_SANITIZE})
 endif()

@@ -33,6 +33,8 @@ class CudaModule {
   virtual std::unique_ptr<comm::Communicator> make_ring(
       comm::Store& store, int rank, int size, Device& device,
       const comm::CudaCommOptions& options) const = 0;
+  virtual std::unique_ptr<comm::Communicator> make_staged(std::unique_ptr<comm::Communicator> host,
+                                                          Device& device) const = 0;
   virtual std::vector<std::unique_ptr<comm::Communicator>> make_thread_nccl(
       const std::vector<Device*>& devices, const comm::CudaCommOptions& options) const = 0;
   virtual std::vector<std::unique_ptr<comm::Communicator>> make_thread_ring(

@@ -181,7 +181,7 @@ bench() {
 }
 
 run_benchmarks() {
-  local steps=300 epochs=5 round observe data=()
+  local steps=300 epochs=5 round observe servers data=()
   if [[ $quick == yes ]]; then steps=60 epochs=1; fi
   if [[ -n $data_dir ]]; then data=("--data-dir=$data_dir"); fi
   mkdir -p "$out/reports"
@@ -196,6 +196,10 @@ run_benchmarks() {
   bench single-b4096-bf16 "${common[@]}" --batch-size=4096 --precision=bf16 --residency=device
   bench ddp-2-ring-oversubscribed "${common[@]}" --strategy=ddp --gpus=2 --backend=ring --oversubscribe \
     --batch-size=256
+  for servers in cuda cpu; do
+    bench "ps-servers-$servers" "${common[@]}" --strategy=ps --gpus=1 --servers=1 --batch-size=256 \
+      "--server-device=$servers"
+  done
   bench mnist --config=mnist --device=cuda "--epochs=$epochs" --batch-size=256 --residency=device "${data[@]}"
   run_collectives
   run_pytorch "${common[@]}"

@@ -35,6 +35,15 @@ std::unique_ptr<Communicator> make_nccl(Store& store, int rank, int size, Device
 std::unique_ptr<Communicator> make_cuda_ring(Store& store, int rank, int size, Device& device,
                                              const CudaCommOptions& options);
 
+// Connects a device to whatever `host` connects, whose other ranks may be processes on CPU devices,
+// which use such a communicator itself. A call copies its operands to page-locked host memory, runs
+// as a call of `host`, and copies back, all in the stream's order: the host is never blocked.
+// Registered buffers have such memory of their own; with other operands calls find some.
+//
+// The device outlives the communicator. Calls that a stream records are refused (InternalError).
+// backend() and timeout_s() are the host's.
+std::unique_ptr<Communicator> make_staged(std::unique_ptr<Communicator> host, Device& device);
+
 // For the threads of one process: one communicator a device, [rank], each used by one thread.
 std::vector<std::unique_ptr<Communicator>> make_thread_nccl(const std::vector<Device*>& devices,
                                                             const CudaCommOptions& options);

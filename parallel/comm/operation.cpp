@@ -4,7 +4,7 @@
 // See operation.h.
 #include "parallel/comm/operation.h"
 
-#include <fmt/format.h>
+#include "kernels/runtime/error.h"
 
 namespace ddpbench::comm {
 
@@ -55,6 +55,32 @@ Elements Operation::part() const {
     default:
       return in;
   }
+}
+
+Work call(Communicator& communicator, const Operation& o, const CallOptions& options) {
+  switch (o.kind) {
+    case OperationKind::all_reduce:
+      return communicator.all_reduce(o.in, o.op, options);
+    case OperationKind::reduce:
+      return communicator.reduce(o.in, o.op, o.root, options);
+    case OperationKind::broadcast:
+      return communicator.broadcast(o.in, o.root, options);
+    case OperationKind::all_gather:
+      return communicator.all_gather(o.in, o.out, options);
+    case OperationKind::reduce_scatter:
+      return communicator.reduce_scatter(o.in, o.out, o.op, options);
+    case OperationKind::scatter:
+      return communicator.scatter(o.in, o.out, o.root, options);
+    case OperationKind::gather:
+      return communicator.gather(o.in, o.out, o.root, options);
+    case OperationKind::send:
+      return communicator.send(o.in, o.root, options);
+    case OperationKind::recv:
+      return communicator.recv(o.out, o.root, options);
+    case OperationKind::barrier:
+      return communicator.barrier(options);
+  }
+  throw InternalError("an unknown operation");
 }
 
 std::string describe(const Operation& operation) {

@@ -39,6 +39,9 @@ struct Operation {
   Elements part() const;
 };
 
+// Makes the call on `communicator`.
+Work call(Communicator& communicator, const Operation& operation, const CallOptions& options);
+
 // "all_reduce of 1686568 bytes"
 std::string describe(const Operation& operation);
 // "all_reduce", for CommError; empty for null.

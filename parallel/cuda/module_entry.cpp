@@ -30,6 +30,10 @@ class Module final : public CudaModule {
       const comm::CudaCommOptions& options) const override {
     return comm::make_cuda_ring(store, rank, size, device, options);
   }
+  std::unique_ptr<comm::Communicator> make_staged(std::unique_ptr<comm::Communicator> host,
+                                                  Device& device) const override {
+    return comm::make_staged(std::move(host), device);
+  }
   std::vector<std::unique_ptr<comm::Communicator>> make_thread_nccl(
       const std::vector<Device*>& devices, const comm::CudaCommOptions& options) const override {
     return comm::make_thread_nccl(devices, options);

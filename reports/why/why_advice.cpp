@@ -61,9 +61,17 @@ std::string bucket_advice(const Run& run, const Decomposition& split) {
 
 std::string oversubscription(const Report& report, const Run& run) {
   const bool cuda = run.device == "cuda";
-  const int threads = std::max(1, run.threads_per_device);
-  const int devices = cuda ? static_cast<int>(report.environment.gpus.size())
-                           : report.environment.cpu.cores / threads - run.servers;
+  const auto gpus = static_cast<int>(report.environment.gpus.size());
+  const int cores = report.environment.cpu.cores / std::max(1, run.threads_per_device);
+  if (has_cpu_servers(run) && run.world_size <= gpus) {
+    if (cores < 1) return "use a machine with more cores";
+    return fmt::format("at most --servers={} fit beside the workers here", cores);
+  }
+  const int servers_there = has_cpu_servers(run) ? 0 : run.servers;
+  const int devices = (cuda ? gpus : cores) - servers_there;
+  if (devices < 1 && cuda && servers_there > 0 && gpus > 0) {
+    return "use a machine with more GPUs, or --server-device=cpu";
+  }
   if (devices < 1) return fmt::format("use a machine with more {}", cuda ? "GPUs" : "cores");
   return fmt::format("at most --gpus={} fit here", devices);
 }

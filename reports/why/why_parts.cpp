@@ -229,6 +229,12 @@ StepParts losses(const StepParts& parts, const RankTimes& ideal) {
 
 }  // namespace
 
+bool has_cpu_servers(const Run& run) {
+  const auto device = run.strategy_options.find("server_device");
+  return run.device == "cuda" && run.servers > 0 && device != run.strategy_options.end() &&
+         device->second == "cpu";
+}
+
 Decomposition decompose(const Report& report, const Run& run) {
   Decomposition result;
   if (!run.step.time_s) {

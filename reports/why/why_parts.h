@@ -53,6 +53,9 @@ struct Decomposition {
   double scatter = 0;  // IQR / median of the step times, the larger of the run's and single's
 };
 
+// Servers of ps on CPU devices, workers on GPUs: then the two are oversubscribed for themselves.
+bool has_cpu_servers(const Run& run);
+
 Decomposition decompose(const Report& report, const Run& run);
 
 }  // namespace ddpbench::report

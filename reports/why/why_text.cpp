@@ -177,11 +177,13 @@ std::string counted(int count, const char* what) {
 }
 
 std::string oversubscription(const Report& report, const Run& run) {
+  const auto gpus = static_cast<int>(report.environment.gpus.size());
+  const bool apart = has_cpu_servers(run);
+  const bool cuda = run.device == "cuda" && !(apart && run.world_size <= gpus);
   std::string workers = counted(run.world_size, "worker");
-  if (run.servers > 0) workers += " and " + counted(run.servers, "server");
-  const bool cuda = run.device == "cuda";
-  const int there =
-      cuda ? static_cast<int>(report.environment.gpus.size()) : report.environment.cpu.cores;
+  if (apart && !cuda) workers = counted(run.servers, "server");
+  if (!apart && run.servers > 0) workers += " and " + counted(run.servers, "server");
+  const int there = cuda ? gpus : report.environment.cpu.cores;
   return fmt::format("oversubscribed: {}{} share {} and take turns, so this measures the scheduler",
                      workers, cuda ? "" : " of " + counted(run.threads_per_device, "thread"),
                      there > 0 ? counted(there, cuda ? "GPU" : "core")

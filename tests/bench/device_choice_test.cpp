@@ -145,6 +145,51 @@ TEST(GpuPlacement, PutsServersOnGpusToo) {
   EXPECT_TRUE(spec.oversubscribed);
 }
 
+Options cpu_servers() {
+  Options options;
+  options.server_device = "cpu";
+  return options;
+}
+
+TEST(ServerDevice, IsTheWorkersUnlessAskedFor) {
+  Options options;
+  EXPECT_EQ(choose_device(options, host_with(1)).server_device, "cuda");
+  EXPECT_EQ(choose_device(options, host_with(0)).server_device, "cpu");
+  EXPECT_EQ(choose_device(cpu_servers(), host_with(1)).server_device, "cpu");
+  options.server_device = "cuda";
+  EXPECT_THROW(choose_device(options, host_with(0)), ConfigError);
+}
+
+TEST(ServerDevice, OnTheCpuTakesCoresAndNoGpu) {
+  const RunSpec spec = spec_of("ps", 2, 2, cpu_servers());
+  EXPECT_THAT(spec.gpus, ElementsAre(0, 1));
+  EXPECT_THAT(spec.cores, ElementsAre(ElementsAre(), ElementsAre(), ElementsAre(0)));
+  EXPECT_FALSE(spec.oversubscribed);
+  EXPECT_EQ(spec.backend, "ring");
+  EXPECT_TRUE(spec.is_on_gpu(1));
+  EXPECT_FALSE(spec.is_on_gpu(2));
+}
+
+TEST(ServerDevice, IsOversubscribedByItsOwnThreadsOrBySharedGpus) {
+  Options options = cpu_servers();
+  options.threads_per_device = 4;  // as many as there are cores
+  EXPECT_FALSE(spec_of("ps", 2, 2, options).oversubscribed);
+  options.threads_per_device = 5;
+  EXPECT_TRUE(spec_of("ps", 2, 2, options).oversubscribed);
+  EXPECT_FALSE(spec_of("ddp", 2, 2, options).oversubscribed);  // which has none
+  options.threads_per_device = 1;
+  EXPECT_THROW(spec_of("ps", 3, 2, options), UnavailableError);
+  options.oversubscribe = true;
+  EXPECT_TRUE(spec_of("ps", 3, 2, options).oversubscribed);
+}
+
+TEST(ServerDevice, OnTheCpuIsBeyondNccl) {
+  Options options = cpu_servers();
+  options.backend = "nccl";
+  EXPECT_THROW(spec_of("ps", 1, 2, options), ConfigError);
+  EXPECT_EQ(spec_of("ddp", 2, 2, options).backend, "nccl");
+}
+
 TEST(GpuPlacement, NeedsNoBackendForOneDevice) {
   EXPECT_EQ(spec_of("single", 1, 1).backend, "none");
   EXPECT_EQ(spec_of("dp", 2, 2).backend, "nccl");

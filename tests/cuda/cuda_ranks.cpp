@@ -51,9 +51,20 @@ Outcome run_cuda_processes(CudaBackend backend, int size, const CudaRankFunction
     const auto device = make_cuda_device({.index = rank, .ordinal = 0});
     device->bind_calling_thread();
     const CudaCommOptions options{.timeout_s = timeout_s, .name = "world", .progress = {}};
-    const auto communicator = backend == CudaBackend::ring
-                                  ? make_cuda_ring(store, rank, size, *device, options)
-                                  : make_nccl(store, rank, size, *device, options);
+    std::unique_ptr<Communicator> communicator;
+    switch (backend) {
+      case CudaBackend::ring:
+        communicator = make_cuda_ring(store, rank, size, *device, options);
+        break;
+      case CudaBackend::nccl:
+        communicator = make_nccl(store, rank, size, *device, options);
+        break;
+      case CudaBackend::staged: {
+        RingOptions ring;
+        ring.timeout_s = timeout_s;
+        communicator = make_staged(make_ring(store, rank, size, ring), *device);
+      }
+    }
     function(*communicator, *device);
   });
 }

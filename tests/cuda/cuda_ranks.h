@@ -19,7 +19,8 @@ std::string why_no_gpu();
 
 using CudaRankFunction = std::function<void(Communicator&, Device&)>;
 
-enum class CudaBackend { ring, nccl };
+// staged: the host's ring, through host memory.
+enum class CudaBackend { ring, nccl, staged };
 
 Outcome run_cuda_threads(int size, const CudaRankFunction& function);
 // NCCL takes several ranks on a GPU for such on several machines.

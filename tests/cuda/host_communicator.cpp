@@ -132,7 +132,7 @@ class HostCommunicator final : public OperationCommunicator {
           result, BufferView{from.on_device.data + (result.data - from.host.data), result.bytes});
     }
     stream_->synchronize();
-    work->inner = call(on_device);
+    work->inner = call(inner_, on_device, {.after = stream_.get()});
     return Work(work);
   }
 
@@ -151,33 +151,6 @@ class HostCommunicator final : public OperationCommunicator {
     }
     device_.copy(*stream_, made.on_device, host);
     return made;
-  }
-
-  Work call(const Operation& o) {
-    const CallOptions options{.after = stream_.get()};
-    switch (o.kind) {
-      case OperationKind::all_reduce:
-        return inner_.all_reduce(o.in, o.op, options);
-      case OperationKind::reduce:
-        return inner_.reduce(o.in, o.op, o.root, options);
-      case OperationKind::broadcast:
-        return inner_.broadcast(o.in, o.root, options);
-      case OperationKind::all_gather:
-        return inner_.all_gather(o.in, o.out, options);
-      case OperationKind::reduce_scatter:
-        return inner_.reduce_scatter(o.in, o.out, o.op, options);
-      case OperationKind::scatter:
-        return inner_.scatter(o.in, o.out, o.root, options);
-      case OperationKind::gather:
-        return inner_.gather(o.in, o.out, o.root, options);
-      case OperationKind::send:
-        return inner_.send(o.in, o.root, options);
-      case OperationKind::recv:
-        return inner_.recv(o.out, o.root, options);
-      case OperationKind::barrier:
-        return inner_.barrier(options);
-    }
-    throw InternalError("an unknown operation");
   }
 
   Communicator& inner_;

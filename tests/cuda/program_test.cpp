@@ -3,7 +3,12 @@
 //
 // Whole runs with --device=cuda on a machine without a GPU: the program opens a CUDA module that is
 // the real sources, kernels included, on a stand-in for NVIDIA's libraries.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <signal.h>
+
+#include <fstream>
+#include <sstream>
 
 #include "tests/bench/joined_ranks.h"
 #include "tests/bench/program.h"
@@ -152,6 +157,139 @@ TEST_F(CudaProgram, RefusesMoreDevicesThanGpusUnlessTheyMayShare) {
   const json run = CudaProgram::run("ddp", {"--gpus=3", "--oversubscribe", "--precision=fp32"});
   EXPECT_TRUE(run.at("oversubscribed"));
   EXPECT_EQ(run.at("backend"), "ring");
+}
+
+struct CpuServers {
+  int workers, servers;
+  const char* update;
+};
+
+class ServersOnTheCpu : public CudaProgram, public testing::WithParamInterface<CpuServers> {};
+
+TEST_P(ServersOnTheCpu, TrainAndAreVerified) {
+  const auto [workers, servers, update] = GetParam();
+  const json run = CudaProgram::run(
+      "ps", {"--precision=fp32", "--server-device=cpu", fmt::format("--gpus={}", workers),
+             fmt::format("--servers={}", servers), fmt::format("--ps-update={}", update)});
+  expect_trained_on_cuda(run);
+  EXPECT_EQ(run.at("backend"), "ring");
+  EXPECT_EQ(run.at("strategy_options").at("server_device"), "cpu");
+  ASSERT_EQ(run.at("devices").size(), static_cast<std::size_t>(workers + servers));
+  for (const json& device : run.at("devices")) {
+    const int rank = device.at("rank");
+    const bool server = rank >= workers;
+    EXPECT_EQ(device.at("role"), server ? "server" : "worker");
+    EXPECT_EQ(device.at("device"), fmt::format("{}:{}", server ? "cpu" : "cuda", rank));
+    EXPECT_EQ(device.at("cores").size(), server ? 1u : 0u);
+    const json& bytes = device.at("memory").at("by_category_bytes");
+    EXPECT_GT(bytes.at("communication"), 0);
+    // Whoever updates has the optimizer's state.
+    EXPECT_EQ(bytes.at("optimizer") > 0, server == (std::string(update) == "server"));
+    EXPECT_EQ(device.at("memory").at("driver_bytes").is_null(), server);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Worlds, ServersOnTheCpu,
+                         testing::Values(CpuServers{1, 1, "server"}, CpuServers{2, 1, "server"},
+                                         CpuServers{2, 2, "server"}, CpuServers{1, 2, "worker"},
+                                         CpuServers{2, 2, "worker"}),
+                         [](const auto& tested) {
+                           return fmt::format("{}Workers{}ServersUpdateOnThe{}",
+                                              tested.param.workers, tested.param.servers,
+                                              tested.param.update);
+                         });
+
+// The mean is added up in one order on both, and the update is the same formula.
+TEST_F(CudaProgram, ServersOnTheCpuTrainWhatServersOnGpusTrain) {
+  const json gpus = run("ps", {"--precision=fp32", "--server-device=cuda", "--servers=2"});
+  const json cpus = run("ps", {"--precision=fp32", "--server-device=cpu", "--servers=2"});
+  EXPECT_EQ(gpus.at("devices").at(2).at("device"), "cuda:2");
+  const auto on_gpus = losses(gpus), on_cpus = losses(cpus);
+  ASSERT_EQ(on_gpus.size(), on_cpus.size());
+  for (std::size_t i = 0; i < on_gpus.size(); ++i) EXPECT_NEAR(on_gpus[i], on_cpus[i], 1e-4) << i;
+}
+
+TEST_F(CudaProgram, ServersOnTheCpuLeaveGpusToWorkers) {
+  program.environment["STAND_IN_GPUS"] = "1";
+  const json shared = run("ps", {"--gpus=1"});
+  EXPECT_TRUE(shared.at("oversubscribed"));
+  const json apart = run("ps", {"--gpus=1", "--server-device=cpu"});
+  EXPECT_FALSE(apart.at("oversubscribed"));
+}
+
+TEST_F(CudaProgram, FaultsOfServersOnTheCpuAreCaught) {
+  for (const char* fault : {"missing_bucket:bucket=0", "sum", "stale:rank=1,step=1"}) {
+    const auto result = program.run(
+        test::small_run("ps", {"--device=cuda", "--precision=fp32", "--force",
+                               "--server-device=cpu", std::string("--inject=") + fault}));
+    EXPECT_EQ(result.exit_code, 5) << fault << result.out << result.err;
+  }
+}
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// The process of the program that is this rank; 0: none yet.
+int process_of_rank(const test::Program& program, int rank) {
+  const std::string variable = '\0' + fmt::format("RANK={}", rank) + '\0';
+  for (const int pid : program.processes()) {
+    const std::string environment = '\0' + text_of(fmt::format("/proc/{}/environ", pid));
+    if (environment.find(variable) != std::string::npos) return pid;
+  }
+  return 0;
+}
+
+// A server that has mapped its workers' memory is set up; it has no need of the CUDA module.
+TEST_F(CudaProgram, AKilledServerOnTheCpuIsNamed) {
+  json config = json::parse(program.read("lenet.json"));
+  config["epochs"] = 1000;
+  program.write("lenet.json", config.dump());
+  const auto result = program.run(
+      test::small_run("ps", {"--device=cuda", "--precision=fp32", "--server-device=cpu"}),
+      [this](int) {
+        int server = 0;
+        std::string maps;
+        EXPECT_TRUE(test::Program::wait_until([&] {
+          server = process_of_rank(program, 2);
+          maps = server > 0 ? text_of(fmt::format("/proc/{}/maps", server)) : "";
+          return maps.find("ddpbench-staging") != std::string::npos;
+        }));
+        EXPECT_EQ(maps.find("libddpbench_cuda"), std::string::npos);
+        if (server > 0) ::kill(server, SIGKILL);
+      });
+  EXPECT_EQ(result.exit_code, 4) << result.out << result.err;
+  const json error = program.report().at("error");
+  EXPECT_EQ(error.at("kind"), "signal") << error;
+  EXPECT_EQ(error.at("rank"), 2) << error;
+}
+
+TEST_F(CudaProgram, RefusesServersThatCannotServe) {
+  const auto on_cpus = program.run(test::small_run("ps", {"--device=cpu", "--server-device=cuda"}));
+  EXPECT_EQ(on_cpus.exit_code, 2);
+  EXPECT_THAT(on_cpus.err, HasSubstr("--server-device=cuda"));
+  const auto by_nccl = program.run(
+      test::small_run("ps", {"--device=cuda", "--server-device=cpu", "--backend=nccl"}));
+  EXPECT_EQ(by_nccl.exit_code, 2);
+  EXPECT_THAT(by_nccl.err, HasSubstr("--backend=nccl --server-device=cpu"));
+  const auto unknown = program.run(test::small_run("ps", {"--server-device=gpu"}));
+  EXPECT_EQ(unknown.exit_code, 2);
+}
+
+TEST_F(CudaProgram, AJoinedWorldHasServersOnTheCpuToo) {
+  const auto results =
+      program.run_together({"--strategy=ps", "--config=lenet.json", "--json=report.json",
+                            "--device=cuda", "--precision=fp32", "--server-device=cpu"},
+                           test::world(3, test::free_port()));
+  for (const auto& result : results) EXPECT_EQ(result.exit_code, 0) << result.err;
+  const json report = program.report();
+  const json& run = report.at("runs").at(0);
+  expect_trained_on_cuda(run);
+  EXPECT_EQ(run.at("devices").at(1).at("device"), "cuda:1");
+  EXPECT_EQ(run.at("devices").at(2).at("device"), "cpu:2");
 }
 
 // Rank 0 needs what the others found, which lies in host memory that NCCL cannot move.

@@ -232,6 +232,29 @@ TEST(Why, CallsOversubscriptionBeforeGoodScaling) {
   EXPECT_EQ(verdict_of(run).cause, Cause::oversubscription);
 }
 
+// The report's machine has 2 cores.
+TEST(Why, CountsServersOnCpuDevicesForThemselves) {
+  const Step step = {.forward = 12, .backward = 24};
+  report::Run run = make_run("ps", {step, step});
+  run.device = "cuda";
+  run.servers = 3;
+  run.strategy_options["server_device"] = "cpu";
+  run.oversubscribed = true;
+  const auto verdict_with = [&run](std::size_t gpus) {
+    Report report = report_of(run);
+    report.environment.gpus.resize(gpus);
+    return explain(report, report.runs[1]);
+  };
+  EXPECT_SAYS(verdict_with(2).sentence, "3 servers of 1 thread share 2 cores");
+  EXPECT_EQ(verdict_with(2).advice, "at most --servers=2 fit beside the workers here");
+  // Now GPUs are short, which servers do not take.
+  EXPECT_SAYS(verdict_with(1).sentence, "2 workers share 1 GPU and take turns");
+  EXPECT_EQ(verdict_with(1).advice, "at most --gpus=1 fit here");
+  run.strategy_options["server_device"] = "cuda";
+  EXPECT_SAYS(verdict_with(2).sentence, "2 workers and 3 servers share 2 GPUs");
+  EXPECT_EQ(verdict_with(2).advice, "use a machine with more GPUs, or --server-device=cpu");
+}
+
 TEST(Why, CountsTheGpusThatRanksShare) {
   const Step step = {.forward = 12, .backward = 24};
   report::Run run = make_run("ddp", {step, step, step, step});

@@ -88,6 +88,7 @@ class GpuSuite(unittest.TestCase):
         self.assertEqual(run.returncode, 0, run.stderr)
         for row in ("| configure | ok |", "| build | ok |", "| tests-gpu | ok |",
                     "| bench-single-b256-observe-off-2 | ok |", "| bench-single-b4096-bf16 | ok |",
+                    "| bench-ps-servers-cuda | ok |", "| bench-ps-servers-cpu | ok |",
                     "| bench-comm-ring | ok |", "| bench-pytorch | skipped |",
                     "| memcheck-cuda_ops_gpu_tests | ok |", "0 errors", "## Reports"):
             self.assertIn(row, self.summary())
@@ -99,6 +100,9 @@ class GpuSuite(unittest.TestCase):
         observed = [line.split("--observe=")[1].split()[0]
                     for line in self.log("ddpbench").splitlines() if "--observe=" in line]
         self.assertEqual(observed, ["on", "off", "on", "off"])
+        servers = [line.split("--server-device=")[1].split()[0]
+                   for line in self.log("ddpbench").splitlines() if "--strategy=ps" in line]
+        self.assertEqual(servers, ["cuda", "cpu"])
 
     def test_goes_on_after_a_failure_and_says_so(self):
         self.mark("no-bf16")

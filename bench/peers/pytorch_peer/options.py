@@ -15,9 +15,10 @@ from .errors import UsageError
 
 CONFIGS = os.path.join(ROOT, "configs")
 # Keys of ddpbench's configuration files that change nothing here.
-NOT_HEEDED = ("$schema", "comment", "backend", "servers", "ps_update", "order", "until_ci",
-              "max_repetitions", "max_minutes", "confirm_repetitions", "least_gain", "verify_steps",
-              "warmup_max_steps", "observe", "oversubscribe", "trace", "trace_steps", "dry_run")
+NOT_HEEDED = ("$schema", "comment", "backend", "servers", "ps_update", "server_device", "order",
+              "until_ci", "max_repetitions", "max_minutes", "confirm_repetitions", "least_gain",
+              "verify_steps", "warmup_max_steps", "observe", "oversubscribe", "trace", "trace_steps",
+              "dry_run")
 
 
 def whole(least):

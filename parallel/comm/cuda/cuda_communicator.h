@@ -49,6 +49,7 @@ class CudaCommunicator : public OperationCommunicator, protected MonitoredBacken
   CudaCommunicator(Device& device, int rank, int size, std::shared_ptr<PeerBoard> board,
                    const CudaCommOptions& options);
 
+  Work issue(const Operation& operation, const CallOptions& options) override;
   // Queues the operations of one call or group on stream(). The device is current.
   virtual void launch(std::span<const Call> calls) = 0;
 
@@ -76,7 +77,6 @@ class CudaCommunicator : public OperationCommunicator, protected MonitoredBacken
   Part split_board(int color, int key);
 
  private:
-  Work issue(const Operation& operation, const CallOptions& options) override;
   void run(std::span<const Call> calls);
   void fork_from(Stream& after);
   std::uint64_t count(const Operation& operation);  // on the board

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The WorkState of both CUDA backends: an operation and the events around its device work.
+// The WorkState of all CUDA backends: an operation and the events around its device work.
 //
 // Recorded into a CUDA graph, a work stands for its latest replay: times() are those of it, and
 // test() and synchronize() look at it. Works at the same place of several recordings (a step is
@@ -55,6 +55,9 @@ class CudaWork : public WorkState {
   void arrived(
       cudaStream_t stream);  // all peers had entered where `stream` is now; may be left out
   void end(cudaStream_t stream);
+  // Told by whoever runs the operation on the host instead, before `stream` reaches the end: when
+  // all peers had entered, in the device's clock.
+  void arrived_at(double time_s) noexcept { arrived_s_.store(time_s, std::memory_order_release); }
   // It could not be queued.
   void fail(std::exception_ptr error) noexcept;
 
@@ -71,6 +74,7 @@ class CudaWork : public WorkState {
   WorkMarks marks_;
   bool is_recorded_ = false;
   bool has_arrived_ = false;
+  std::atomic<double> arrived_s_ = 0;  // when told by the host
   std::exception_ptr error_;
   std::atomic<State> state_ = State::open;
   // Of the watchdog: since when it has seen the work run.

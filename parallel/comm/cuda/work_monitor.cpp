@@ -98,6 +98,9 @@ void WorkMonitor::watch(const std::shared_ptr<CudaWork>& work) {
     if (work->is_recorded_) {
       recorded_.push_back(work);
       wake = true;
+    } else if (failure_) {
+      // It failed while this work was queued, and nobody looks at works any more.
+      work->fail(failure_);
     } else {
       wake = head_ == works_.size();
       works_.push_back(work);

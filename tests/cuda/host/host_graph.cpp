@@ -68,9 +68,9 @@ void capture(cudaStream_t stream, std::function<std::function<void()>()> launch)
   stream->tips = {stream->capture->nodes.size() - 1};
 }
 
-bool may_call_anything() {
+cudaError_t refusal_of_unsafe_call() {
   for (const auto& capture : captures_of_thread) capture->is_valid = false;
-  return captures_of_thread.empty();
+  return captures_of_thread.empty() ? refusal() : cudaErrorStreamCaptureUnsupported;
 }
 
 }  // namespace ddpbench::test
@@ -125,6 +125,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
   return *executable = new CUgraphExec_st{graph->nodes, std::mt19937(captures)}, cudaSuccess;
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
+  if (const cudaError_t status = ddpbench::test::refusal()) return status;
   if (stream->capture) return cudaErrorNotSupported;
   std::vector<std::function<void()>> launched;
   for (const GraphNode& node : executable->nodes) launched.push_back(node.launch());

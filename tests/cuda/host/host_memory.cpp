@@ -52,7 +52,7 @@ void* map_file(int file, std::size_t bytes) {
 }
 
 cudaError_t allocate(void** data, std::size_t bytes, Kind kind) {
-  if (!ddpbench::test::may_call_anything()) return cudaErrorStreamCaptureUnsupported;
+  if (const cudaError_t status = ddpbench::test::refusal_of_unsafe_call()) return status;
   Block block{kind, bytes, ddpbench::test::current_device()};
   const std::lock_guard lock(mutex);
   if (bytes > kMemoryBytes - used_bytes) return cudaErrorMemoryAllocation;
@@ -128,6 +128,7 @@ cudaError_t cudaHostAlloc(void** data, size_t bytes, unsigned) {
 // Waits for the device, as CUDA's.
 cudaError_t cudaFree(void* data) {
   if (data == nullptr) return cudaSuccess;
+  if (const cudaError_t status = ddpbench::test::refusal()) return status;
   int device = 0;
   {
     const std::lock_guard lock(mutex);

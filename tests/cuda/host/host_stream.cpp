@@ -90,6 +90,7 @@ std::mutex registry_mutex;
 std::multimap<int, std::weak_ptr<ddpbench::test::WorkQueue>> registry;
 
 thread_local int device_of_thread = 0;
+thread_local bool runs_host_function = false;
 
 }  // namespace
 
@@ -146,13 +147,17 @@ void WorkQueue::serve() {
   }
 }
 
+cudaError_t refusal() { return runs_host_function ? cudaErrorNotPermitted : cudaSuccess; }
+
 cudaError_t queue(cudaStream_t stream, std::function<void()> work) {
+  if (const cudaError_t status = refusal()) return status;
   if (stream == nullptr || stream == cudaStreamLegacy) {
     work();
   } else if (stream->capture) {
     capture(stream, [work = std::move(work)] { return work; });
   } else {
     stream->queue->push(std::move(work));
+    if (waits_for_streams()) stream->queue->synchronize();
   }
   return cudaSuccess;
 }
@@ -171,6 +176,11 @@ void synchronize_device(int device) {
     }
   }
   for (const auto& queue : queues) queue->synchronize();
+}
+
+bool& waits_for_streams() {
+  static bool waits = false;
+  return waits;
 }
 
 int current_device() { return device_of_thread; }
@@ -199,7 +209,7 @@ cudaError_t cudaSetDevice(int device) {
   return device_of_thread = device, cudaSuccess;
 }
 cudaError_t cudaDeviceSynchronize() {
-  if (!ddpbench::test::may_call_anything()) return cudaErrorStreamCaptureUnsupported;
+  if (const cudaError_t status = ddpbench::test::refusal_of_unsafe_call()) return status;
   ddpbench::test::synchronize_device(device_of_thread);
   return cudaSuccess;
 }
@@ -223,6 +233,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return delete stream, cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  if (const cudaError_t status = ddpbench::test::refusal()) return status;
   if (stream == nullptr || stream == cudaStreamLegacy) return cudaSuccess;
   if (stream->capture) return cudaErrorStreamCaptureUnsupported;
   return stream->queue->synchronize(), cudaSuccess;
@@ -232,7 +243,17 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
   return stream->queue->is_idle() ? cudaSuccess : cudaErrorNotReady;
 }
 
+// "The host function must not make any CUDA API calls."
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
+  return queue(stream, [=] {
+    runs_host_function = true;
+    function(data);
+    runs_host_function = false;
+  });
+}
+
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
+  if (const cudaError_t status = ddpbench::test::refusal()) return status;
   *event = new CUevent_st{.has_times = (flags & cudaEventDisableTiming) == 0};
   return cudaSuccess;
 }
@@ -295,11 +316,11 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
-  if (!ddpbench::test::may_call_anything()) return cudaErrorStreamCaptureUnsupported;
+  if (const cudaError_t status = ddpbench::test::refusal_of_unsafe_call()) return status;
   return event->state->query();
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  if (!ddpbench::test::may_call_anything()) return cudaErrorStreamCaptureUnsupported;
+  if (const cudaError_t status = ddpbench::test::refusal_of_unsafe_call()) return status;
   const cudaError_t status = event->state->query();
   if (status == cudaErrorNotReady) event->state->wait(event->state->recorded());
   return status == cudaErrorNotReady ? cudaSuccess : status;

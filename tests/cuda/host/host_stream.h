@@ -61,9 +61,11 @@ cudaError_t queue(cudaStream_t stream, std::function<void()> work);
 // A node of the stream's capture.
 void capture(cudaStream_t stream, std::function<std::function<void()>()> launch);
 
-// Whether the calling thread may call what could disturb its capture; else that capture is void.
-// (cudaStreamCaptureModeThreadLocal)
-bool may_call_anything();
+// Why the calling thread may not call CUDA now: it runs a host function.
+cudaError_t refusal();
+// The same for calls that could disturb a capture: nor while the thread captures, and then that
+// capture is void. (cudaStreamCaptureModeThreadLocal)
+cudaError_t refusal_of_unsafe_call();
 
 // Waits for all streams of the device.
 void synchronize_device(int device);
@@ -72,6 +74,8 @@ int current_device();
 // The mantissa's 10 upper bits, as the tensor cores take floats.
 float round_to_tf32(float value);
 
+// Whether the host waits for everything that it queues, as if streams were as fast. Test hook.
+bool& waits_for_streams();
 // What the stand-in's GPU says it is: 90, or less to see what is refused. Test hook.
 int& compute_capability();
 // Searches for algorithms since the program began. Test hook.
