@@ -71,6 +71,8 @@ DevicePlan device_plan(const RunSpec& spec) {
           .oversubscribed = spec.oversubscribed};
 }
 
+bool runs_inline(const Device& device) { return device.kind() == DeviceKind::cpu; }
+
 // NCCL takes ranks of one host on one GPU for a mistake. Ranks that shall share one say that they
 // are on hosts of their own; they then talk through sockets, so this tests, and measures nothing.
 void prepare_rank(const DevicePlan& plan, int rank) {

@@ -49,6 +49,9 @@ struct WorldOptions {
   std::vector<int> thread_cores;   // OS processors of a CPU communicator's own thread; empty: any
   std::function<void()> progress;  // of the communicator; may be empty
 };
+// Whether what is queued on the device's streams is done when the host goes on.
+bool runs_inline(const Device& device);
+
 // What must be said before the first device of a process is made.
 void prepare_rank(const DevicePlan& plan, int rank);
 // Device number `index` of the plan. Opens the CUDA module for a GPU.

@@ -4,7 +4,12 @@
 // What moves data between the stand-in's "GPUs": the CPU ring, whose calls run when the stream that
 // they follow does, also when that is a replay. With it whole runs on CUDA devices are tested on
 // the host.
+#include <cstdlib>
+#include <utility>
+#include <vector>
+
 #include "kernels/runtime/cuda/cuda_stream.h"
+#include "kernels/runtime/error.h"
 #include "parallel/comm/cuda_comm.h"
 #include "parallel/comm/operation_communicator.h"
 #include "parallel/comm/ring.h"
@@ -26,13 +31,11 @@ class HostWork final : public WorkState {
   std::uint32_t changes() const override { return 0; }
   void await_change(std::uint32_t, Deadline) override {}
 
-  void run(Communicator& ring, const Operation& operation) {
-    const Work work = start(ring, operation);
+  void finish(const Work& work) {
     work.synchronize();
     times_ = work.times();
   }
 
- private:
   static Work start(Communicator& ring, const Operation& o) {
     const CallOptions options{.after = nullptr, .start = Start::deferred};
     switch (o.kind) {
@@ -60,7 +63,14 @@ class HostWork final : public WorkState {
     return ring.barrier(options);
   }
 
+ private:
   WorkTimes times_;
+};
+
+// A call that was issued and not queued yet.
+struct HostCall {
+  std::shared_ptr<HostWork> work;
+  Operation operation;
 };
 
 class HostCommunicator final : public OperationCommunicator {
@@ -72,9 +82,11 @@ class HostCommunicator final : public OperationCommunicator {
 
   std::string backend() const override { return backend_; }
   double timeout_s() const noexcept override { return ring_->timeout_s(); }
-  // A call that runs in its turn needs no group.
-  void group_start() override {}
-  void group_end() override {}
+  void group_start() override { ++group_depth_; }
+  void group_end() override {
+    if (--group_depth_ > 0 || group_.empty()) return;
+    queue(group_stream_, std::exchange(group_, {}));
+  }
   std::unique_ptr<Communicator> split(int color, int key) override {
     auto part = ring_->split(color, key);
     if (!part) return nullptr;
@@ -89,13 +101,36 @@ class HostCommunicator final : public OperationCommunicator {
   Work issue(const Operation& operation, const CallOptions& options) override {
     const cudaStream_t stream =
         options.after == nullptr ? nullptr : cuda::native_stream(*options.after);
-    const auto work = work_of(stream);
-    const auto call = [this, work, operation] { work->run(*ring_, operation); };
-    static_cast<void>(test::queue(stream, call));
-    return Work(work);
+    const HostCall call{work_of(stream), operation};
+    if (group_depth_ == 0) {
+      queue(stream, {call});
+    } else {
+      // Its calls start together, which ranks that all send first need.
+      ensure(group_.empty() || stream == group_stream_, "a group of calls after several streams");
+      group_stream_ = stream;
+      group_.push_back(call);
+    }
+    return Work(call.work);
   }
 
  private:
+  void queue(cudaStream_t stream, std::vector<HostCall> calls) {
+    static_cast<void>(test::queue(stream, [this, calls = std::move(calls)] {
+      std::vector<Work> works;
+      for (const HostCall& call : calls) works.push_back(HostWork::start(*ring_, call.operation));
+      for (std::size_t i = 0; i < calls.size(); ++i) {
+        calls[i].work->finish(works[i]);
+        spoil(calls[i].operation);
+      }
+    }));
+  }
+  // STAND_IN_WRONG_RANK gets the first element of all-reduces wrong.
+  void spoil(const Operation& operation) const {
+    const char* const wrong = std::getenv("STAND_IN_WRONG_RANK");
+    if (wrong == nullptr || operation.kind != OperationKind::all_reduce) return;
+    if (std::atoi(wrong) == rank()) *static_cast<unsigned char*>(operation.in.data) ^= 1;
+  }
+
   // Calls at the same place of several recordings share a work: it has the times of the last replay
   // of any of them.
   std::shared_ptr<HostWork> work_of(cudaStream_t stream) {
@@ -108,6 +143,9 @@ class HostCommunicator final : public OperationCommunicator {
 
   std::unique_ptr<Communicator> ring_;
   std::string backend_;
+  int group_depth_ = 0;
+  cudaStream_t group_stream_ = nullptr;
+  std::vector<HostCall> group_;
   int recording_ = 0;
   std::size_t place_ = 0;
   std::vector<std::shared_ptr<HostWork>> recorded_;  // [place]
