@@ -5,6 +5,7 @@
 // and --oversubscribe become one, the same for training runs and for `ddpbench comm`.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,8 +20,10 @@ struct DevicePlan {
   int threads_per_device = 1;
   // [device] OS processors. Devices share them when there are too few.
   std::vector<std::vector<int>> cores;
-  std::vector<int> gpus;        // [device] CUDA's numbers; empty on CPU devices
+  std::vector<int> gpus;  // [device] CUDA's numbers, of those that are on GPUs: the first ones
   bool oversubscribed = false;  // devices share GPUs, or on CPU devices cores
+
+  bool is_on_gpu(int index) const { return static_cast<std::size_t>(index) < gpus.size(); }
 };
 
 // What --device comes to on `host`: "cpu" or "cuda", and for "auto" a line that says why. Throws

@@ -82,7 +82,7 @@ void prepare_rank(const DevicePlan& plan, int rank) {
 
 std::unique_ptr<Device> make_device(const DevicePlan& plan, int index) {
   const auto place = static_cast<std::size_t>(index);
-  if (plan.device == "cuda") {
+  if (plan.is_on_gpu(index)) {
     return cuda_module().make_device({.index = index, .ordinal = plan.gpus.at(place)});
   }
   return make_cpu_device(
@@ -92,14 +92,16 @@ std::unique_ptr<Device> make_device(const DevicePlan& plan, int index) {
 std::unique_ptr<comm::Communicator> make_world(const DevicePlan& plan, comm::Store& store, int rank,
                                                int size, Device& device,
                                                const WorldOptions& options) {
-  if (plan.device != "cuda") return comm::make_ring(store, rank, size, ring_options(options));
+  if (!plan.is_on_gpu(device.index())) {
+    return comm::make_ring(store, rank, size, ring_options(options));
+  }
   const auto make = plan.backend == "nccl" ? &CudaModule::make_nccl : &CudaModule::make_ring;
   return (cuda_module().*make)(store, rank, size, device, cuda_options(options, "world"));
 }
 
 std::vector<std::unique_ptr<comm::Communicator>> make_thread_world(
     const DevicePlan& plan, const std::vector<Device*>& devices, const WorldOptions& options) {
-  if (plan.device != "cuda") {
+  if (!plan.is_on_gpu(devices.front()->index())) {
     return comm::make_thread_ring(static_cast<int>(devices.size()), ring_options(options));
   }
   const auto make =

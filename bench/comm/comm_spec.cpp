@@ -140,7 +140,7 @@ CommSpec make_comm_spec(const CommOptions& options, int ranks, const HostDevices
   spec.rows = make_rows(options, ranks);
   spec.devices.device = options.device;
   place_on_cores(spec, host);
-  if (spec.on_gpus()) {
+  if (options.device == "cuda") {
     place_on_gpus(spec, options, host.cuda);
   } else {
     check_memory(spec, static_cast<std::uint64_t>(ranks), host.cpu.memory_bytes, "");

@@ -39,7 +39,7 @@ struct CommSpec {
 
   std::size_t bytes(const CommRow& row) const { return row.count * size_of(type); }
   std::size_t largest_bytes() const;
-  bool on_gpus() const { return devices.device == "cuda"; }
+  bool on_gpus() const { return devices.is_on_gpu(0); }
   // All ranks are on one, whose memory then bounds them.
   bool on_one_gpu() const;
   // Why memory is no bound of this world; empty where it is one.

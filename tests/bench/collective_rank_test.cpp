@@ -46,8 +46,7 @@ std::byte* real(std::byte* address) {
 class FarAllocation final : public Allocation {
  public:
   explicit FarAllocation(std::size_t bytes) : bytes_(bytes) {
-    void* const address =
-        ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* const address = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     address_ = static_cast<std::byte*>(address);
     far_memory().push_back({address_, bytes_.data(), bytes});
   }

@@ -138,8 +138,8 @@ TEST_F(CudaComm, FindsWrongResults) {
 TEST_F(CudaComm, RefusesWhatIsNotHere) {
   test::ProgramResult result = measure({"--ranks=3"});
   EXPECT_EQ(result.exit_code, 3);
-  EXPECT_THAT(result.err, AllOf(HasSubstr("--ranks=3: there are 2 GPUs here"),
-                                HasSubstr("--oversubscribe")));
+  EXPECT_THAT(result.err,
+              AllOf(HasSubstr("--ranks=3: there are 2 GPUs here"), HasSubstr("--oversubscribe")));
   result = measure({"--ranks=3", "--mode=thread", "--backend=nccl", "--oversubscribe"});
   EXPECT_EQ(result.exit_code, 3);
   EXPECT_THAT(result.err, HasSubstr("use --backend=ring"));
