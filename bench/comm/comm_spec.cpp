@@ -122,8 +122,7 @@ bool CommSpec::on_one_gpu() const {
 
 std::string CommSpec::no_bound_reason() const {
   if (!on_gpus()) return devices.oversubscribed ? "oversubscribed: more ranks than cores" : "";
-  if (!on_one_gpu())
-    return "ranks on several GPUs: their links, which bound them, are not measured";
+  if (!on_one_gpu()) return "ranks on several GPUs, bound by links that are not measured";
   if (devices.backend == "nccl") return "NCCL connects ranks that share a GPU through the host";
   return "";
 }
