@@ -29,37 +29,6 @@ void lead_devices(RankDevices& rank) {
   }
 }
 
-// Its thread stays on the first device's cores, if that has some of its own.
-comm::RingOptions ring_options(const RunSpec& spec, const RankPlace& place) {
-  comm::RingOptions ring;
-  ring.timeout_s = wait_limit_s(spec.options);
-  const int device = place.devices[0];
-  if (!spec.is_on_gpu(device)) ring.thread_cores = spec.cores.at(static_cast<std::size_t>(device));
-  ring.progress = place.progress;
-  return ring;
-}
-
-void make_cpu_devices(RankDevices& rank, const RunSpec& spec, const RankPlace& place) {
-  for (const int index : place.devices) {
-    rank.devices.push_back(
-        make_cpu_device({.index = index,
-                         .threads = spec.options.threads_per_device,
-                         .cores = spec.cores.at(static_cast<std::size_t>(index))}));
-  }
-  lead_devices(rank);
-  for (const auto& device : rank.devices) {
-    rank.backends.push_back(ops::make_onednn_backend(*device));
-  }
-  comm::RingOptions ring = ring_options(spec, place);
-  if (place.processes > 1) {
-    rank.world = comm::make_ring(*place.store, place.rank, place.processes, ring);
-  }
-  ring.progress = nullptr;
-  if (rank.devices.size() > 1) {
-    rank.local = comm::make_thread_ring(static_cast<int>(rank.devices.size()), ring);
-  }
-}
-
 ops::CudaBackendOptions backend_options(const RunSpec& spec) {
   ops::CudaBackendOptions options;
   options.deterministic = spec.options.deterministic;
@@ -70,55 +39,77 @@ ops::CudaBackendOptions backend_options(const RunSpec& spec) {
   return options;
 }
 
-// NCCL takes ranks of one host on one GPU for a mistake. Ranks that shall share one say that they
-// are on hosts of their own; they then talk through sockets, so this tests, and measures nothing.
-void pretend_hosts(const RunSpec& spec, int rank) {
-  if (spec.backend != "nccl" || !spec.oversubscribed) return;
-  ::setenv("NCCL_HOSTID", fmt::format("{}-{}", host_name(), rank).c_str(), 0);
+std::unique_ptr<ops::OpBackend> make_backend(const RunSpec& spec, Device& device) {
+  if (device.kind() == DeviceKind::cpu) return ops::make_onednn_backend(device);
+  return cuda_module().make_backend(device, backend_options(spec));
 }
 
-// Between GPUs, or through host memory to servers on CPU devices.
-std::unique_ptr<comm::Communicator> connect_gpu(Device& device, const RunSpec& spec,
-                                                const RankPlace& place,
-                                                const comm::CudaCommOptions& options) {
-  const CudaModule& cuda = cuda_module();
-  if (spec.has_cpu_servers()) {
-    return cuda.make_staged(
-        comm::make_ring(*place.store, place.rank, place.processes, ring_options(spec, place)),
-        device);
-  }
-  const auto make = spec.backend == "nccl" ? &CudaModule::make_nccl : &CudaModule::make_ring;
-  return (cuda.*make)(*place.store, place.rank, place.processes, device, options);
+comm::RingOptions ring_options(const WorldOptions& options) {
+  comm::RingOptions ring;
+  ring.timeout_s = options.timeout_s;
+  ring.thread_cores = options.thread_cores;
+  ring.progress = options.progress;
+  return ring;
 }
 
-void make_cuda_devices(RankDevices& rank, const RunSpec& spec, const RankPlace& place) {
-  pretend_hosts(spec, place.rank);
-  const CudaModule& cuda = cuda_module();
-  for (const int index : place.devices) {
-    rank.devices.push_back(cuda.make_device(
-        {.index = index, .ordinal = spec.gpus.at(static_cast<std::size_t>(index))}));
-  }
-  note_driver_bytes(rank, "with_context");
-  lead_devices(rank);
-  for (const auto& device : rank.devices) {
-    rank.backends.push_back(cuda.make_backend(*device, backend_options(spec)));
-  }
-  note_driver_bytes(rank, "with_libraries");
-  comm::CudaCommOptions options;
-  options.timeout_s = wait_limit_s(spec.options);
-  options.progress = place.progress;
-  if (place.processes > 1) rank.world = connect_gpu(*rank.devices[0], spec, place, options);
-  options.progress = nullptr;
-  options.name = "replicas";
-  if (rank.devices.size() > 1) {
-    const auto make =
-        spec.backend == "nccl" ? &CudaModule::make_thread_nccl : &CudaModule::make_thread_ring;
-    rank.local = (cuda.*make)(pointers(rank), options);
-  }
-  note_driver_bytes(rank, "with_communicators");
+comm::CudaCommOptions cuda_options(const WorldOptions& options, const char* name) {
+  comm::CudaCommOptions cuda;
+  cuda.timeout_s = options.timeout_s;
+  cuda.progress = options.progress;
+  cuda.name = name;
+  return cuda;
 }
 
 }  // namespace
+
+DevicePlan device_plan(const RunSpec& spec) {
+  return {.device = spec.options.device,
+          .backend = spec.backend,
+          .threads_per_device = spec.options.threads_per_device,
+          .cores = spec.cores,
+          .gpus = spec.gpus,
+          .oversubscribed = spec.oversubscribed};
+}
+
+bool runs_inline(const Device& device) { return device.kind() == DeviceKind::cpu; }
+
+// NCCL takes ranks of one host on one GPU for a mistake. Ranks that shall share one say that they
+// are on hosts of their own; they then talk through sockets, so this tests, and measures nothing.
+void prepare_rank(const DevicePlan& plan, int rank) {
+  if (plan.backend != "nccl" || !plan.oversubscribed) return;
+  ::setenv("NCCL_HOSTID", fmt::format("{}-{}", host_name(), rank).c_str(), 0);
+}
+
+std::unique_ptr<Device> make_device(const DevicePlan& plan, int index) {
+  const auto place = static_cast<std::size_t>(index);
+  if (plan.is_on_gpu(index)) {
+    return cuda_module().make_device({.index = index, .ordinal = plan.gpus.at(place)});
+  }
+  return make_cpu_device(
+      {.index = index, .threads = plan.threads_per_device, .cores = plan.cores.at(place)});
+}
+
+std::unique_ptr<comm::Communicator> make_world(const DevicePlan& plan, comm::Store& store, int rank,
+                                               int size, Device& device,
+                                               const WorldOptions& options) {
+  if (!plan.is_on_gpu(device.index()) || plan.has_both_kinds()) {
+    auto host = comm::make_ring(store, rank, size, ring_options(options));
+    if (!plan.is_on_gpu(device.index())) return host;
+    return cuda_module().make_staged(std::move(host), device);
+  }
+  const auto make = plan.backend == "nccl" ? &CudaModule::make_nccl : &CudaModule::make_ring;
+  return (cuda_module().*make)(store, rank, size, device, cuda_options(options, "world"));
+}
+
+std::vector<std::unique_ptr<comm::Communicator>> make_thread_world(
+    const DevicePlan& plan, const std::vector<Device*>& devices, const WorldOptions& options) {
+  if (!plan.is_on_gpu(devices.front()->index())) {
+    return comm::make_thread_ring(static_cast<int>(devices.size()), ring_options(options));
+  }
+  const auto make =
+      plan.backend == "nccl" ? &CudaModule::make_thread_nccl : &CudaModule::make_thread_ring;
+  return (cuda_module().*make)(devices, cuda_options(options, "replicas"));
+}
 
 void note_driver_bytes(RankDevices& rank, const std::string& stage) {
   rank.driver_bytes.resize(rank.devices.size());
@@ -129,12 +120,24 @@ void note_driver_bytes(RankDevices& rank, const std::string& stage) {
 }
 
 RankDevices make_rank_devices(const RunSpec& spec, const RankPlace& place) {
+  const DevicePlan plan = device_plan(spec);
+  prepare_rank(plan, place.rank);
   RankDevices rank;
-  if (spec.is_on_gpu(place.devices[0])) {
-    make_cuda_devices(rank, spec, place);
-  } else {
-    make_cpu_devices(rank, spec, place);
+  for (const int index : place.devices) rank.devices.push_back(make_device(plan, index));
+  note_driver_bytes(rank, "with_context");
+  lead_devices(rank);
+  for (const auto& device : rank.devices) rank.backends.push_back(make_backend(spec, *device));
+  note_driver_bytes(rank, "with_libraries");
+  WorldOptions world{.timeout_s = wait_limit_s(spec.options),
+                     .thread_cores = plan.cores.at(static_cast<std::size_t>(place.devices[0])),
+                     .progress = place.progress};
+  if (place.processes > 1) {
+    rank.world =
+        make_world(plan, *place.store, place.rank, place.processes, *rank.devices[0], world);
   }
+  world.progress = nullptr;
+  if (rank.devices.size() > 1) rank.local = make_thread_world(plan, pointers(rank), world);
+  note_driver_bytes(rank, "with_communicators");
   return rank;
 }
 

@@ -4,12 +4,15 @@
 // RankDevices: the devices of one process of a run, what executes operations on them, and what
 // moves data between them and those of other processes. The one place that tells kinds of devices
 // apart.
+//
+// `ddpbench comm`, which executes no operations, makes its devices and communicators one by one.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <vector>
 
+#include "bench/device_plan.h"
 #include "bench/run_spec.h"
 #include "kernels/ops/backend.h"
 #include "kernels/runtime/device.h"
@@ -37,6 +40,31 @@ struct RankPlace {
   comm::Store* store = nullptr;    // null when there is one process
   std::function<void()> progress;  // of the communicator
 };
+
+// The devices' part of a run's specification.
+DevicePlan device_plan(const RunSpec& spec);
+
+struct WorldOptions {
+  double timeout_s = 60;           // of every wait for peers
+  std::vector<int> thread_cores;   // OS processors of a CPU communicator's own thread; empty: any
+  std::function<void()> progress;  // of the communicator; may be empty
+};
+// Whether what is queued on the device's streams is done when the host goes on.
+bool runs_inline(const Device& device);
+
+// What must be said before the first device of a process is made.
+void prepare_rank(const DevicePlan& plan, int rank);
+// Device number `index` of the plan. Opens the CUDA module for a GPU.
+std::unique_ptr<Device> make_device(const DevicePlan& plan, int index);
+// Collective over `size` processes, of which each has one device that takes part: `device`, number
+// `index` of the plan, which outlives the communicator.
+std::unique_ptr<comm::Communicator> make_world(const DevicePlan& plan, comm::Store& store, int rank,
+                                               int size, Device& device,
+                                               const WorldOptions& options);
+// Between devices of this process, [rank], each to be used by a thread of its own. They outlive the
+// communicators.
+std::vector<std::unique_ptr<comm::Communicator>> make_thread_world(
+    const DevicePlan& plan, const std::vector<Device*>& devices, const WorldOptions& options);
 
 // What the devices' drivers say now, under the name `stage`.
 void note_driver_bytes(RankDevices& rank, const std::string& stage);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "bench/device_plan.h"
 #include "kernels/runtime/error.h"
 #include "reports/metrics.h"
 #include "reports/run_names.h"
@@ -36,8 +37,7 @@ bool is_multi_process(const RunCell& cell) {
   return (cell.strategy == "ddp" && cell.world_size > 1) || cell.strategy == "ps";
 }
 
-// What moves data between the devices of a run. NCCL refuses ranks that share a GPU, and knows
-// nothing of CPU devices.
+// What moves data between the devices of a run. NCCL knows nothing of CPU devices.
 std::string resolve_backend(const RunSpec& spec) {
   const bool alone =
       !is_multi_process(spec.cell) && (spec.cell.strategy != "dp" || spec.cell.world_size == 1);
@@ -48,8 +48,7 @@ std::string resolve_backend(const RunSpec& spec) {
         "--backend=nccl --server-device=cpu: NCCL connects GPUs only; use --backend=ring, or "
         "--server-device=cuda");
   }
-  if (spec.options.backend != "auto") return spec.options.backend;
-  return spec.gpus.empty() || spec.oversubscribed ? "ring" : "nccl";
+  return choose_backend(spec.options.backend, spec.options.device, spec.oversubscribed);
 }
 
 // Cores for all devices, or for those that are not on GPUs.
@@ -64,19 +63,12 @@ void place_on_cores(RunSpec& spec, const CpuTopology& cpu) {
 
 // Replicas, then servers unless they are on CPU devices, each on the next GPU.
 void place_on_gpus(RunSpec& spec, const CudaProbe& cuda) {
-  const int count = static_cast<int>(cuda.devices.size());
-  if (spec.cell.world_size > count && !spec.options.oversubscribe) {
-    throw UnavailableError(fmt::format(
-        "--gpus={}: there {} here; use fewer, or --oversubscribe to let devices share (a launcher "
-        "has to show every rank all GPUs of its host)",
-        spec.cell.world_size, count == 1 ? "is 1 GPU" : fmt::format("are {} GPUs", count)));
-  }
+  refuse_missing_gpus(cuda, "--gpus", spec.cell.world_size, spec.options.oversubscribe);
   const int devices = spec.cell.world_size + (spec.has_cpu_servers() ? 0 : spec.cell.servers);
-  for (int i = 0; i < devices; ++i) {
-    spec.gpus.push_back(cuda.devices[static_cast<std::size_t>(i % count)].ordinal);
-  }
+  spec.gpus = next_gpus(cuda, devices);
   // Cores count for what computes on them.
-  spec.oversubscribed = devices > count || (spec.has_cpu_servers() && spec.oversubscribed);
+  spec.oversubscribed = devices > static_cast<int>(cuda.devices.size()) ||
+                        (spec.has_cpu_servers() && spec.oversubscribed);
 }
 
 }  // namespace
@@ -109,11 +101,8 @@ RunSpec make_run_spec(const Options& options, const RunCell& cell, const data::D
                     options.trace_path.empty() ? "" : " with --trace"));
   }
   spec.backend = resolve_backend(spec);
-  if (cell.strategy == "dp" && spec.backend == "nccl" && spec.oversubscribed) {
-    throw UnavailableError(
-        "--strategy=dp --backend=nccl --oversubscribe: NCCL refuses ranks of one process that "
-        "share "
-        "a GPU; use --backend=ring");
+  if (cell.strategy == "dp") {
+    refuse_nccl_between_threads("--strategy=dp", spec.backend, spec.oversubscribed);
   }
   return spec;
 }
@@ -169,23 +158,9 @@ std::string choose_precision(const Options& options, const HostDevices& host,
 }  // namespace
 
 DeviceChoice choose_device(const Options& options, const HostDevices& host) {
-  DeviceChoice choice{.device = options.device, .server_device = "", .precision = "", .note = ""};
-  const bool gpu = !host.cuda.devices.empty();
-  if (options.device == "cuda" && !gpu) {
-    throw UnavailableError(fmt::format("--device=cuda: {}; use --device=cpu", host.cuda.reason));
-  }
-  if (options.device == "auto") {
-    choice.device = gpu ? "cuda" : "cpu";
-    choice.note =
-        gpu ? fmt::format("device: cuda (--device=auto: {} GPU{}, the first is {})",
-                          host.cuda.devices.size(), host.cuda.devices.size() == 1 ? "" : "s",
-                          host.cuda.devices[0].name)
-            : fmt::format("device: cpu (--device=auto: {})", host.cuda.reason);
-  }
-  if (choice.device == "cpu" && options.backend != "auto" && options.backend != "ring") {
-    throw UnavailableError(
-        fmt::format("--backend={}: CPU devices have the backend 'ring' only", options.backend));
-  }
+  const KindChoice kind = choose_kind(options.device, options.backend, host);
+  DeviceChoice choice{
+      .device = kind.device, .server_device = "", .precision = "", .note = kind.note};
   if (choice.device == "cpu" && options.cuda_graph == "on") {
     throw UnavailableError("--cuda-graph=on: CPU devices have no graphs; use --cuda-graph=auto");
   }

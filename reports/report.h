@@ -180,8 +180,11 @@ struct Run {
 // One collective, size and world of `ddpbench comm`.
 struct CollectiveRow {
   std::string operation;  // "all_reduce", ...; "send_recv": to the next rank, from the one before
-  std::string backend;    // "ring"
-  std::string mode;       // process | thread: what ranks are
+  std::string backend;    // ring | nccl
+  std::string device = "cpu";  // cpu | cuda: of all ranks
+  std::string device_model;    // empty: not told, as by reports from before this key
+  std::vector<int> gpus;       // [rank] index in environment.gpus; empty on CPU devices
+  std::string mode;            // process | thread: what ranks are
   int ranks = 0;
   std::uint64_t bytes = 0;  // of the whole buffer, as nccl-tests counts it
   std::uint64_t count = 0;  // elements; where each rank has a part of the whole, of a part
@@ -191,6 +194,7 @@ struct CollectiveRow {
   bool oversubscribed = false;
   int warmup = 0;
   std::int64_t iterations = 0;           // timed ones that were finished
+  std::int64_t late_iterations = 0;      // of them, those that waited for the host to queue them
   std::optional<StepStatistics> time_s;  // over the iterations, of the slowest rank's time
   Figure algbw_gb_per_s, busbw_gb_per_s;
   std::optional<std::uint64_t> wrong;  // elements of all ranks that are not exactly right
@@ -199,13 +203,19 @@ struct CollectiveRow {
   // memory_reduce; empty: nothing was measured), and busbw over bound.
   Figure bound_busbw_gb_per_s, share_of_bound;
   std::string bound;
+  // What the CUDA ring reads and writes on the one GPU that all ranks share, that a second, and
+  // its share of what the GPU's own copies move.
+  Figure counted_bytes, counted_gb_per_s, share_of_copy;
 };
 
-// Bytes read and written a second by the cores of the ranks, each in memory of its own.
+// Bytes read and written a second by the cores of the ranks, each in memory of its own, or by the
+// copies of a GPU.
 struct BandwidthRow {
-  std::uint64_t working_set_bytes = 0;            // of a core
-  int cores = 0;                                  // at once
-  double copy_gb_per_s = 0, reduce_gb_per_s = 0;  // of all of them together
+  std::uint64_t working_set_bytes = 0;  // of a core, or of the GPU
+  std::optional<int> cores;             // at once; of CPU devices
+  std::optional<int> gpu;               // index in environment.gpus
+  double copy_gb_per_s = 0;             // of all of them together
+  Figure reduce_gb_per_s;               // likewise; missing on a GPU
 };
 
 // Runs that are repetitions of each other, and how well the median of their median step times is

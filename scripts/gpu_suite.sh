@@ -205,12 +205,20 @@ run_benchmarks() {
   run_pytorch "${common[@]}"
 }
 
+# Our ring between two ranks on the first GPU, threads and processes, with 100 MB among the sizes;
+# and NCCL between two ranks there, which shows that it works and not how fast it is.
 run_collectives() {
-  if "$build/bin/ddpbench" comm --help | grep -q -e '--device'; then
-    bench comm-ring comm --device=cuda --backend=ring --ranks=2 --sizes=4K..64M*4 --iterations=20
-  else
-    skip bench-comm-ring "ddpbench comm has no CUDA devices yet"
-  fi
+  local mode iterations=50 shared=(--device=cuda --ranks=2 --oversubscribe)
+  local first=${CUDA_VISIBLE_DEVICES:-0}
+  local -x CUDA_VISIBLE_DEVICES=${first%%,*}
+  if [[ $quick == yes ]]; then iterations=20; fi
+  for mode in thread process; do
+    bench "comm-ring-$mode" comm "${shared[@]}" --backend=ring "--mode=$mode" \
+      --sizes=4K..64M*4,100000000 "--iterations=$iterations"
+    bench "comm-ring-$mode-all" comm "${shared[@]}" --backend=ring "--mode=$mode" --op=all \
+      --sizes=4M --iterations=10
+  done
+  bench comm-nccl comm "${shared[@]}" --backend=nccl --op=all --sizes=4K,4M --iterations=10
 }
 
 run_pytorch() {

@@ -6,6 +6,7 @@
 #include <array>
 #include <bit>
 #include <limits>
+#include <utility>
 
 #include "kernels/runtime/error.h"
 #include "parallel/comm/operation.h"
@@ -16,7 +17,7 @@ namespace {
 using comm::Communicator;
 using comm::ReduceOp;
 using Memory = CollectiveMemory;
-constexpr comm::CallOptions kBlocking{.after = nullptr, .start = comm::Start::deferred};
+using Options = comm::CallOptions;
 constexpr std::uint64_t kMostValues = 8191;
 
 // Up to here every integer is a value of the type.
@@ -87,33 +88,40 @@ comm::Elements part_out(const Communicator& c, const Memory& m) {
   return {m.out, part({c.rank(), c.size(), m.count}), m.type};
 }
 
-void all_reduce(Communicator& c, const Memory& m) {
-  c.all_reduce(whole_in(m), m.op, kBlocking).synchronize();
+IssuedCollective one(comm::Work work) { return {{std::move(work), comm::Work()}}; }
+
+IssuedCollective all_reduce(Communicator& c, const Memory& m, const Options& o) {
+  return one(c.all_reduce(whole_in(m), m.op, o));
 }
-void reduce(Communicator& c, const Memory& m) {
-  c.reduce(whole_in(m), m.op, 0, kBlocking).synchronize();
+IssuedCollective reduce(Communicator& c, const Memory& m, const Options& o) {
+  return one(c.reduce(whole_in(m), m.op, 0, o));
 }
-void broadcast(Communicator& c, const Memory& m) {
-  c.broadcast(whole_in(m), 0, kBlocking).synchronize();
+IssuedCollective broadcast(Communicator& c, const Memory& m, const Options& o) {
+  return one(c.broadcast(whole_in(m), 0, o));
 }
-void all_gather(Communicator& c, const Memory& m) {
-  c.all_gather(part_in(c, m), whole_out(m), kBlocking).synchronize();
+IssuedCollective all_gather(Communicator& c, const Memory& m, const Options& o) {
+  return one(c.all_gather(part_in(c, m), whole_out(m), o));
 }
-void reduce_scatter(Communicator& c, const Memory& m) {
-  c.reduce_scatter(whole_in(m), part_out(c, m), m.op, kBlocking).synchronize();
+IssuedCollective reduce_scatter(Communicator& c, const Memory& m, const Options& o) {
+  return one(c.reduce_scatter(whole_in(m), part_out(c, m), m.op, o));
 }
-void scatter(Communicator& c, const Memory& m) {
-  c.scatter(whole_in(m), part_out(c, m), 0, kBlocking).synchronize();
+IssuedCollective scatter(Communicator& c, const Memory& m, const Options& o) {
+  return one(c.scatter(whole_in(m), part_out(c, m), 0, o));
 }
-void gather(Communicator& c, const Memory& m) {
-  c.gather(part_in(c, m), whole_out(m), 0, kBlocking).synchronize();
+IssuedCollective gather(Communicator& c, const Memory& m, const Options& o) {
+  return one(c.gather(part_in(c, m), whole_out(m), 0, o));
 }
-void send_recv(Communicator& c, const Memory& m) {
-  const comm::Work sent = c.send(whole_in(m), (c.rank() + 1) % c.size(), kBlocking);
-  c.recv(whole_out(m), (c.rank() + c.size() - 1) % c.size(), kBlocking).synchronize();
-  sent.synchronize();
+// As a group: on devices all ranks would send first, and wait for each other.
+IssuedCollective send_recv(Communicator& c, const Memory& m, const Options& o) {
+  c.group_start();
+  comm::Work sent = c.send(whole_in(m), (c.rank() + 1) % c.size(), o);
+  comm::Work received = c.recv(whole_out(m), (c.rank() + c.size() - 1) % c.size(), o);
+  c.group_end();
+  return {{std::move(received), std::move(sent)}};
 }
-void barrier(Communicator& c, const Memory&) { c.barrier(kBlocking).synchronize(); }
+IssuedCollective barrier(Communicator& c, const Memory&, const Options& o) {
+  return one(c.barrier(o));
+}
 
 std::size_t whole(const Place& p) { return p.count; }
 std::size_t whole_on_root(const Place& p) { return p.rank == 0 ? p.count : 0; }
@@ -207,24 +215,21 @@ std::size_t whole_count(const CollectiveCase& collective, std::size_t bytes, Dat
   return bytes / size_of(type) / parts * parts;
 }
 
-void fill_input(const CollectiveMemory& memory, int rank, const TestPattern& pattern) {
-  with_type(memory.type, [&]<typename T>(T*) {
-    T* const in = reinterpret_cast<T*>(memory.in);
-    for (std::size_t i = 0; i < memory.count; ++i) in[i] = element<T>(pattern.value(rank, i));
+void fill_input(const comm::Elements& part, std::size_t first, int rank,
+                const TestPattern& pattern) {
+  with_type(part.type, [&]<typename T>(T*) {
+    T* const in = static_cast<T*>(part.data);
+    for (std::size_t i = 0; i < part.count; ++i) in[i] = element<T>(pattern.value(rank, first + i));
   });
 }
 
-std::size_t count_wrong(const CollectiveCase& collective, const CollectiveMemory& memory, int rank,
-                        const TestPattern& pattern) {
-  if (!collective.moves_data()) return 0;
-  const Place place{rank, pattern.ranks(), memory.count};
-  const std::size_t results = collective.results(place);
-  return with_type(memory.type, [&]<typename T>(T*) {
-    const T* const result =
-        reinterpret_cast<const T*>(collective.in_place ? memory.in : memory.out);
+std::size_t count_wrong(const CollectiveCase& collective, const comm::Elements& part,
+                        std::size_t first, const Place& place, const TestPattern& pattern) {
+  return with_type(part.type, [&]<typename T>(T*) {
+    const T* const result = static_cast<const T*>(part.data);
     std::size_t wrong = 0;
-    for (std::size_t i = 0; i < results; ++i) {
-      const T expected = element<T>(collective.expected(pattern, place, i));
+    for (std::size_t i = 0; i < part.count; ++i) {
+      const T expected = element<T>(collective.expected(pattern, place, first + i));
       wrong += result[i] == expected ? 0 : 1;
     }
     return wrong;

@@ -4,6 +4,7 @@
 // The collectives as measurements call them, with what every rank puts in and must get out.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -31,8 +32,8 @@ class TestPattern {
   std::int64_t factor_ = 1;   // makes averages whole
 };
 
-// Memory of one rank for one call. `count` elements of the whole, whose bytes are the size that
-// nccl-tests names; `in` and `out` have room for as many.
+// Device memory of one rank for one call. `count` elements of the whole, whose bytes are the size
+// that nccl-tests names; `in` and `out` have room for as many.
 struct CollectiveMemory {
   std::byte* in = nullptr;
   std::byte* out = nullptr;
@@ -47,13 +48,27 @@ struct Place {
   std::size_t count = 0;  // as CollectiveMemory's
 };
 
+// One that this rank has issued. A shift round the ring is two calls.
+struct IssuedCollective {
+  std::array<comm::Work, 2> works;
+
+  // As Work's.
+  void wait(Stream& stream) const {
+    for (const comm::Work& work : works) work.wait(stream);
+  }
+  void synchronize() const {
+    for (const comm::Work& work : works) work.synchronize();
+  }
+};
+
 struct CollectiveCase {
   std::string_view name;
   bool reduces = false;
   bool in_parts = false;  // the whole is cut into a part a rank
   bool in_place = false;  // results are in `in`
-  // Blocks until the call is done on this rank. Rooted ones have root 0.
-  void (*run)(comm::Communicator& c, const CollectiveMemory& memory) = nullptr;
+  // Rooted ones have root 0.
+  IssuedCollective (*issue)(comm::Communicator& c, const CollectiveMemory& memory,
+                            const comm::CallOptions& options) = nullptr;
   // How many elements this rank gets, and which.
   std::size_t (*results)(const Place& place) = nullptr;
   std::int64_t (*expected)(const TestPattern& pattern, const Place& place,
@@ -72,9 +87,12 @@ const CollectiveCase* find_collective(std::string_view name);
 std::size_t whole_count(const CollectiveCase& collective, std::size_t bytes, DataType type,
                         int ranks);
 
-void fill_input(const CollectiveMemory& memory, int rank, const TestPattern& pattern);
-// Elements of this rank's result that are not what they should be.
-std::size_t count_wrong(const CollectiveCase& collective, const CollectiveMemory& memory, int rank,
-                        const TestPattern& pattern);
+// Writes what `rank` puts in, from element `first` of the whole on. `part` is in host memory.
+void fill_input(const comm::Elements& part, std::size_t first, int rank,
+                const TestPattern& pattern);
+// How many elements of `part`, which is in host memory and begins with element `first` of what the
+// rank at `place` gets, are not what they should be.
+std::size_t count_wrong(const CollectiveCase& collective, const comm::Elements& part,
+                        std::size_t first, const Place& place, const TestPattern& pattern);
 
 }  // namespace ddpbench::bench

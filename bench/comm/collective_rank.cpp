@@ -5,22 +5,29 @@
 #include <algorithm>
 #include <cstring>
 
+#include "bench/rank_devices.h"
+
 namespace ddpbench::bench {
 namespace {
 
 constexpr std::size_t kLeastBytes = 64;
+constexpr std::size_t kStagingBytes = std::size_t{16} << 20;
 
 }  // namespace
 
 CollectiveRank::CollectiveRank(std::unique_ptr<comm::Communicator> world,
                                std::unique_ptr<Device> device, std::size_t bytes)
     : device_(std::move(device)), world_(std::move(world)) {
-  device_->bind_calling_thread();
   const std::size_t room = std::max(bytes, kLeastBytes);
   in_ = device_->allocate(room, MemoryCategory::communication, Sharing::mappable);
   out_ = device_->allocate(room, MemoryCategory::communication, Sharing::mappable);
+  copies_ = device_->make_stream();
+  if (!device_->is_host_accessible()) {
+    staging_ = device_->allocate_staging(std::min(room, kStagingBytes));
+  }
   world_->register_buffer(in_);
   world_->register_buffer(out_);
+  calls_ = std::make_unique<CallQueue>(*device_, *world_, runs_inline(*device_));
 }
 
 CollectiveMemory CollectiveRank::memory(std::size_t count, DataType type, comm::ReduceOp op) const {
@@ -31,25 +38,54 @@ void CollectiveRank::barrier() {
   world_->barrier({.after = nullptr, .start = comm::Start::deferred}).synchronize();
 }
 
-CollectiveRank::Span CollectiveRank::run(const CollectiveCase& collective,
-                                         const CollectiveMemory& memory) {
-  barrier();
-  const double begin_s = device_->now_s();
-  collective.run(*world_, memory);
-  return {begin_s, device_->now_s()};
+CallSpan CollectiveRank::run(const CollectiveCase& collective, const CollectiveMemory& memory) {
+  calls_->add(collective, memory);
+  return calls_->finish().front();
+}
+
+template <typename Use>
+void CollectiveRank::visit(std::byte* data, std::size_t count, DataType type, Access access,
+                           Use&& use) {
+  if (!staging_) return use(comm::Elements{data, count, type}, std::size_t{0});
+  const std::size_t most = staging_.bytes() / size_of(type);
+  for (std::size_t first = 0; first < count; first += most) {
+    const comm::Elements piece{staging_.data(), std::min(most, count - first), type};
+    const BufferView host{staging_.data(), piece.bytes()};
+    const BufferView device{data + first * size_of(type), piece.bytes()};
+    if (access == Access::read) {
+      device_->copy(*copies_, host, device);
+      copies_->synchronize();
+    }
+    use(piece, first);
+    if (access == Access::write) {
+      device_->copy(*copies_, device, host);
+      copies_->synchronize();
+    }
+  }
 }
 
 std::size_t CollectiveRank::verify(const CollectiveCase& collective,
                                    const CollectiveMemory& memory) {
   const TestPattern pattern(memory.type, collective.reduces ? memory.op : comm::ReduceOp::maximum,
                             world_->size());
-  fill_input(memory, world_->rank(), pattern);
+  const Place place{world_->rank(), world_->size(), memory.count};
+  visit(memory.in, memory.count, memory.type, Access::write,
+        [&](const comm::Elements& piece, std::size_t first) {
+          fill_input(piece, first, place.rank, pattern);
+        });
   run(collective, memory);
-  const std::size_t wrong = count_wrong(collective, memory, world_->rank(), pattern);
+  std::size_t wrong = 0;
+  visit(collective.in_place ? memory.in : memory.out, collective.results(place), memory.type,
+        Access::read, [&](const comm::Elements& piece, std::size_t first) {
+          wrong += count_wrong(collective, piece, first, place, pattern);
+        });
   barrier();  // peers may still read what is cleared now
-  const std::size_t bytes = memory.count * size_of(memory.type);
-  std::memset(memory.in, 0, bytes);
-  std::memset(memory.out, 0, bytes);
+  for (std::byte* const data : {memory.in, memory.out}) {
+    visit(data, memory.count, memory.type, Access::write,
+          [](const comm::Elements& piece, std::size_t) {
+            std::memset(piece.data, 0, piece.bytes());
+          });
+  }
   return wrong;
 }
 

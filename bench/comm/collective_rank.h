@@ -7,7 +7,9 @@
 
 #include <cstddef>
 #include <memory>
+#include <vector>
 
+#include "bench/comm/call_queue.h"
 #include "bench/comm/collective_case.h"
 #include "kernels/runtime/device.h"
 #include "parallel/comm/communicator.h"
@@ -16,30 +18,37 @@ namespace ddpbench::bench {
 
 class CollectiveRank {
  public:
-  // When a call began and ended on this rank, in the device's clock.
-  struct Span {
-    double begin_s = 0, end_s = 0;
-  };
-
-  // Collective. Binds the calling thread to the device. `bytes` of the largest call's whole.
+  // Collective. The calling thread leads the device. `bytes` of the largest call's whole.
   CollectiveRank(std::unique_ptr<comm::Communicator> world, std::unique_ptr<Device> device,
                  std::size_t bytes);
 
   comm::Communicator& world() { return *world_; }
   Device& device() { return *device_; }
+  // Timed calls on memory().
+  CallQueue& calls() { return *calls_; }
   CollectiveMemory memory(std::size_t count, DataType type, comm::ReduceOp op) const;
 
+  // Blocks until all ranks have come.
   void barrier();
-  // The collective once, from a barrier on.
-  Span run(const CollectiveCase& collective, const CollectiveMemory& memory);
+  // The collective once, from a barrier on. REQUIRES: no calls are under way.
+  CallSpan run(const CollectiveCase& collective, const CollectiveMemory& memory);
   // The collective once on fresh input; wrong elements of this rank. Leaves zeros behind, whose
-  // sums stay zeros however often they are added.
+  // sums stay zeros however often they are added. REQUIRES: no calls are under way.
   std::size_t verify(const CollectiveCase& collective, const CollectiveMemory& memory);
 
  private:
+  // Calls `use` with each piece of a host's copy of the device's `count` elements, and the number
+  // of its first element; before that it is read, after that it is written.
+  enum class Access : std::uint8_t { read, write };
+  template <typename Use>
+  void visit(std::byte* data, std::size_t count, DataType type, Access access, Use&& use);
+
   std::unique_ptr<Device> device_;
   Buffer in_, out_;  // outlive the communicator
+  std::unique_ptr<Stream> copies_;
+  Buffer staging_;  // empty where the host reads the device's memory itself
   std::unique_ptr<comm::Communicator> world_;
+  std::unique_ptr<CallQueue> calls_;
 };
 
 }  // namespace ddpbench::bench

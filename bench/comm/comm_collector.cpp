@@ -20,6 +20,7 @@ using report::Figure;
 constexpr const char* kNotChecked = "the run ended before the results were checked";
 constexpr const char* kNoIteration = "no timed iteration was finished";
 constexpr const char* kNoData = "a barrier moves no data";
+constexpr const char* kNoMemory = "the run ended before memory was measured";
 
 struct Collected {
   const CommSpec& spec;
@@ -34,8 +35,9 @@ std::string unmeasured(const Collected& all) {
   return all.failure.empty() ? kNoIteration : fmt::format("{}: {}", kNoIteration, all.failure);
 }
 
-// The ranks' cores together, as far as all have measured.
-std::vector<report::BandwidthRow> bandwidth_rows(const std::vector<CommRankResult>& results) {
+// The ranks' cores together, or the GPU that they share, as far as all have measured.
+std::vector<report::BandwidthRow> bandwidth_rows(const CommSpec& spec,
+                                                 const std::vector<CommRankResult>& results) {
   std::size_t complete = results.empty() ? 0 : results[0].bandwidth.size();
   for (const CommRankResult& rank : results) {
     complete = std::min(complete, rank.bandwidth.size());
@@ -45,10 +47,17 @@ std::vector<report::BandwidthRow> bandwidth_rows(const std::vector<CommRankResul
     const BandwidthSample& first = results[0].bandwidth[i];
     report::BandwidthRow row;
     row.working_set_bytes = first.working_set_bytes;
-    row.cores = first.all_cores ? static_cast<int>(results.size()) : 1;
+    double reduce_gb_per_s = 0;
     for (const CommRankResult& rank : results) {
       row.copy_gb_per_s += rank.bandwidth[i].copy_gb_per_s;
-      row.reduce_gb_per_s += rank.bandwidth[i].reduce_gb_per_s;
+      reduce_gb_per_s += rank.bandwidth[i].reduce_gb_per_s;
+    }
+    if (spec.on_gpus()) {
+      row.gpu = spec.devices.gpus.front();
+      row.reduce_gb_per_s = Figure::missing("a GPU has copies of its own, but no reductions");
+    } else {
+      row.cores = first.all_cores ? static_cast<int>(results.size()) : 1;
+      row.reduce_gb_per_s = Figure::of(reduce_gb_per_s);
     }
     rows.push_back(row);
   }
@@ -65,18 +74,23 @@ Collected collect(const CommSpec& spec, const launch::RankChannels& channels) {
                                                                         record.begin_s);
     }
   }
-  all.bandwidth = bandwidth_rows(all.results);
+  all.bandwidth = bandwidth_rows(spec, all.results);
   return all;
 }
 
-// What was measured on all cores with the working set that is nearest, in powers of two.
-const report::BandwidthRow* nearest(const Collected& all, double working_set) {
+// What was measured on all cores, or on the GPU, with the working set that is nearest, as a ratio,
+// to what a row touches.
+const report::BandwidthRow* nearest(const Collected& all, const report::CollectiveRow& asked) {
+  const auto bytes = static_cast<double>(asked.bytes);
+  const double touched =
+      report::collective_traffic(asked.operation, asked.ranks, bytes).footprint_bytes;
+  const double working_set = all.spec.on_gpus() ? touched : touched / asked.ranks;
   const report::BandwidthRow* best = nullptr;
   const auto distance = [working_set](const report::BandwidthRow& row) {
     return std::abs(std::log2(static_cast<double>(row.working_set_bytes) / working_set));
   };
   for (const report::BandwidthRow& row : all.bandwidth) {
-    if (row.cores != all.spec.ranks) continue;
+    if (row.cores && row.cores != all.spec.ranks) continue;
     if (best == nullptr || distance(row) < distance(*best)) best = &row;
   }
   return best;
@@ -92,20 +106,39 @@ void set_bound(report::CollectiveRow& row, const Figure& figure) {
 
 void fill_bound(const Collected& all, report::CollectiveRow& row) {
   if (row.bytes == 0) return set_bound(row, Figure::missing(kNoData));
-  if (all.spec.oversubscribed) {
-    return set_bound(row, Figure::missing("oversubscribed: more ranks than cores"));
+  if (const std::string reason = all.spec.no_bound_reason(); !reason.empty()) {
+    return set_bound(row, Figure::missing(reason));
   }
-  const auto bytes = static_cast<double>(row.bytes);
-  const auto traffic = report::collective_traffic(row.operation, row.ranks, bytes);
-  const auto* memory = nearest(all, traffic.footprint_bytes / row.ranks);
-  if (memory == nullptr) {
-    return set_bound(row, Figure::missing("the run ended before memory was measured"));
-  }
-  const bool copies = memory->copy_gb_per_s >= memory->reduce_gb_per_s;
-  const double fastest = copies ? memory->copy_gb_per_s : memory->reduce_gb_per_s;
+  const auto* memory = nearest(all, row);
+  if (memory == nullptr) return set_bound(row, Figure::missing(kNoMemory));
+  const double reduce_gb_per_s = memory->reduce_gb_per_s.value.value_or(0);
+  const bool copies = memory->copy_gb_per_s >= reduce_gb_per_s;
+  const double fastest = copies ? memory->copy_gb_per_s : reduce_gb_per_s;
   row.bound = copies ? "memory_copy" : "memory_reduce";
-  set_bound(row, Figure::of(report::bound_bus_bandwidth_gb_per_s(row.operation, row.ranks, bytes,
-                                                                 fastest)));
+  set_bound(row, Figure::of(report::bound_bus_bandwidth_gb_per_s(
+                     row.operation, row.ranks, static_cast<double>(row.bytes), fastest)));
+}
+
+// Between ranks that share one GPU the ring's own reads and writes are known.
+void fill_counted(const Collected& all, report::CollectiveRow& row) {
+  if (!all.spec.on_one_gpu() || row.backend != "ring") return;
+  if (row.bytes == 0) {
+    row.counted_bytes = row.counted_gb_per_s = row.share_of_copy = Figure::missing(kNoData);
+    return;
+  }
+  const double counted =
+      std::round(report::cuda_ring_bytes(row.operation, row.ranks, static_cast<double>(row.bytes)));
+  row.counted_bytes = Figure::of(counted);
+  if (!row.time_s) {
+    row.counted_gb_per_s = row.share_of_copy = Figure::missing(unmeasured(all));
+    return;
+  }
+  const double moved = report::counted_bandwidth_gb_per_s(counted, row.time_s->median);
+  row.counted_gb_per_s = Figure::of(moved);
+  const auto* memory = nearest(all, row);
+  row.share_of_copy =
+      memory == nullptr ? Figure::missing(kNoMemory)
+                        : Figure::of(report::share_of_copy_bandwidth(moved, memory->copy_gb_per_s));
 }
 
 void fill_bandwidths(const Collected& all, report::CollectiveRow& row) {
@@ -131,12 +164,24 @@ std::optional<std::uint64_t> wrong_elements(const Collected& all, std::size_t ro
   return sum;
 }
 
+// Of the rank that had most.
+std::int64_t late_iterations(const Collected& all, std::size_t row) {
+  std::int64_t most = 0;
+  for (const CommRankResult& rank : all.results) {
+    if (rank.late.size() > row) most = std::max(most, rank.late[row]);
+  }
+  return most;
+}
+
 report::CollectiveRow make_row(const Collected& all, std::size_t index) {
   const CommRow& asked = all.spec.rows[index];
   const CollectiveCase& collective = *find_collective(asked.operation);
   report::CollectiveRow row;
   row.operation = asked.operation;
-  row.backend = "ring";
+  row.backend = all.spec.devices.backend;
+  row.device = all.spec.devices.device;
+  row.device_model = all.results.front().model;
+  row.gpus = all.spec.devices.gpus;
   row.ranks = all.spec.ranks;
   row.mode = all.spec.threads ? "thread" : "process";
   row.bytes = all.spec.bytes(asked);
@@ -144,10 +189,11 @@ report::CollectiveRow make_row(const Collected& all, std::size_t index) {
   row.data_type = to_string(all.spec.type);
   if (collective.reduces) row.reduction = reduction_word(all.spec.reduction);
   row.in_place = collective.in_place;
-  row.oversubscribed = all.spec.oversubscribed;
+  row.oversubscribed = all.spec.devices.oversubscribed;
   row.warmup = all.spec.warmup;
   const std::vector<double> slowest = report::slowest_rank_per_step(all.times[index]);
   row.iterations = static_cast<std::int64_t>(slowest.size());
+  row.late_iterations = late_iterations(all, index);
   if (!slowest.empty()) row.time_s = report::summarize(slowest);
   if (const auto wrong = wrong_elements(all, index)) {
     row.wrong = wrong;
@@ -156,6 +202,7 @@ report::CollectiveRow make_row(const Collected& all, std::size_t index) {
   }
   fill_bandwidths(all, row);
   fill_bound(all, row);
+  fill_counted(all, row);
   return row;
 }
 

@@ -12,8 +12,10 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 
 #include "bench/comm/collective_case.h"
+#include "bench/device_plan.h"
 #include "bench/option_parser.h"
 #include "kernels/runtime/error.h"
 #include "parallel/comm/operation.h"
@@ -27,6 +29,7 @@ constexpr std::uint64_t kLargestSize = std::uint64_t{1} << 40;
 
 constexpr std::array kTypes = {DataType::fp32,  DataType::fp64,  DataType::bf16, DataType::fp16,
                                DataType::int32, DataType::int64, DataType::uint8};
+constexpr std::array<std::string_view, 3> kDevices = {"auto", "cpu", "cuda"};
 constexpr std::array<std::string_view, 3> kBackends = {"auto", "ring", "nccl"};
 constexpr std::array kReductions = {comm::ReduceOp::sum, comm::ReduceOp::average,
                                     comm::ReduceOp::maximum};
@@ -127,14 +130,15 @@ std::vector<std::string> parse_operations(const std::vector<std::string>& words)
   return operations;
 }
 
-std::vector<int> parse_ranks(const std::vector<std::string>& words, int cores) {
+// `all`: what "all" stands for.
+std::vector<int> parse_ranks(const std::vector<std::string>& words, int all, const char* device) {
   std::vector<int> ranks;
   for (const std::string& word : words) {
-    const auto value = word == "all" ? std::optional<std::uint64_t>(cores) : number(word);
+    const auto value = word == "all" ? std::optional<std::uint64_t>(all) : number(word);
     if (!value || *value < 2 || *value > kMostRanks) {
-      throw ConfigError(
-          fmt::format("--ranks={}: {} ranks; a collective has 2 to {} ('all': one a core, {} here)",
-                      word, value ? std::to_string(*value) : "not a number of", kMostRanks, cores));
+      throw ConfigError(fmt::format(
+          "--ranks={}: {} ranks; a collective has 2 to {} ('all': one a {}, {} here)", word,
+          value ? std::to_string(*value) : "not a number of", kMostRanks, device, all));
     }
     const int count = static_cast<int>(*value);
     if (std::ranges::find(ranks, count) == ranks.end()) ranks.push_back(count);
@@ -150,6 +154,24 @@ auto parse_word(const char* option, const std::string& word, const Values& value
     if (names.back() == word) return value;
   }
   refuse_word(option, word, names);
+}
+
+void check_word(const char* option, const std::string& word,
+                std::span<const std::string_view> words) {
+  if (std::ranges::find(words, word) == words.end()) refuse_word(option, word, words);
+}
+
+void choose_device(const CommWords& words, const HostDevices& host, CommOptions& options) {
+  check_word("--device", words.device, kDevices);
+  check_word("--backend", words.backend, kBackends);
+  KindChoice kind = choose_kind(words.device, words.backend, host);
+  options.device = std::move(kind.device);
+  options.device_note = std::move(kind.note);
+  options.backend = words.backend;
+  options.oversubscribe = words.oversubscribe;
+  const bool cuda = options.device == "cuda";
+  const std::size_t all = cuda ? host.cuda.devices.size() : host.cpu.cores.size();
+  options.ranks = parse_ranks(words.ranks, static_cast<int>(all), cuda ? "GPU" : "core");
 }
 
 void check_count(const char* option, int value, int least) {
@@ -180,18 +202,11 @@ std::string reduction_word(comm::ReduceOp op) {
   return op == comm::ReduceOp::maximum ? "max" : std::string(to_string(op));
 }
 
-CommOptions resolve(const CommWords& words, int cores) {
+CommOptions resolve(const CommWords& words, const HostDevices& host) {
   CommOptions options;
   options.operations = parse_operations(words.operations);
   options.sizes = parse_sizes(words.sizes);
-  options.ranks = parse_ranks(words.ranks, cores);
-  if (std::ranges::find(kBackends, words.backend) == kBackends.end()) {
-    refuse_word("--backend", words.backend, kBackends);
-  }
-  if (words.backend == "nccl") {
-    throw UnavailableError(
-        fmt::format("--backend={}: CPU devices have the backend 'ring' only", words.backend));
-  }
+  choose_device(words, host, options);
   options.type =
       parse_word("--type", words.type, kTypes, [](DataType type) { return to_string(type); });
   options.reduction = parse_word("--redop", words.reduction, kReductions, reduction_word);
@@ -218,7 +233,9 @@ nlohmann::ordered_json to_json(const CommOptions& options) {
           {"op", options.operations},
           {"sizes", options.sizes},
           {"ranks", options.ranks},
+          {"device", options.device},
           {"backend", options.backend},
+          {"oversubscribe", options.oversubscribe},
           {"type", to_string(options.type)},
           {"redop", reduction_word(options.reduction)},
           {"mode", options.threads ? "thread" : "process"},

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/host_devices.h"
 #include "parallel/comm/communicator.h"
 
 namespace ddpbench::bench {
@@ -18,10 +19,12 @@ struct CommWords {
   std::vector<std::string> operations = {"all_reduce"};
   std::string sizes = "4K..128M";
   std::vector<std::string> ranks = {"2"};
-  std::string backend = "ring";
+  std::string device = "auto";
+  std::string backend = "auto";
   std::string type = "fp32";
   std::string reduction = "sum";
   std::string mode = "process";
+  bool oversubscribe = false;  // more ranks than GPUs
   int iterations = 50;
   int warmup = 20;  // beyond the communicator's first trial of other stores (store_tuner.h)
   double timeout_s = 300;
@@ -31,7 +34,10 @@ struct CommOptions {
   std::vector<std::string> operations;  // names of collective_cases()
   std::vector<std::uint64_t> sizes;     // bytes of the whole buffer, as asked for
   std::vector<int> ranks;
-  std::string backend = "ring";
+  std::string device = "cpu";    // resolved: cpu | cuda
+  std::string device_note;       // of --device=auto, why
+  std::string backend = "auto";  // a world resolves it: it depends on who shares GPUs
+  bool oversubscribe = false;
   DataType type = DataType::fp32;
   comm::ReduceOp reduction = comm::ReduceOp::sum;
   bool threads = false;  // ranks are threads of one process
@@ -39,9 +45,9 @@ struct CommOptions {
   double timeout_s = 300;  // 0: none
 };
 
-// `cores`: what "all" ranks are. Throws ConfigError that names option, value and what is allowed;
-// UnavailableError for a backend that is not in this build.
-CommOptions resolve(const CommWords& words, int cores);
+// "all" ranks are one a core of `host`, or one a GPU. Throws ConfigError that names option, value
+// and what is allowed; UnavailableError for a device that is not here, or lacks the backend.
+CommOptions resolve(const CommWords& words, const HostDevices& host);
 
 // "4K..128M" (each twice the one before), "4K..128M*4", "1K,1M", and mixtures: bytes, with K, M or
 // G for 2^10, 2^20 and 2^30. Throws ConfigError.

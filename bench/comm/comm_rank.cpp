@@ -8,27 +8,21 @@
 #include "bench/comm/collective_rank.h"
 #include "bench/comm/memory_bandwidth.h"
 #include "bench/environment_capture.h"
-#include "bench/run_spec.h"
-#include "kernels/runtime/cpu_device.h"
+#include "bench/rank_devices.h"
 #include "kernels/runtime/error.h"
-#include "parallel/comm/ring.h"
 #include "parallel/comm/store.h"
 
 namespace ddpbench::bench {
 namespace {
 
-std::unique_ptr<Device> device_of(const CommSpec& spec, int rank) {
-  return make_cpu_device({rank, 1, spec.cores.at(static_cast<std::size_t>(rank))});
-}
-
 class CommRank {
  public:
+  // The calling thread leads the device.
   CommRank(const CommSpec& spec, std::unique_ptr<comm::Communicator> world,
-           launch::RankWriter& writer)
+           std::unique_ptr<Device> device, launch::RankWriter& writer)
       : spec_(spec),
         writer_(writer),
-        rank_number_(world->rank()),
-        rank_(std::move(world), device_of(spec, rank_number_), spec.largest_bytes()) {
+        rank_(std::move(world), std::move(device), spec.largest_bytes()) {
     result_.host = host_name();
     result_.model = rank_.device().model();
   }
@@ -48,6 +42,10 @@ class CommRank {
  private:
   void measure_memory() {
     for (const std::size_t set : spec_.working_sets) {
+      if (spec_.on_gpus()) {
+        result_.bandwidth.push_back(measure_copy_bandwidth(rank_, set));
+        continue;
+      }
       for (const bool all_cores : {false, true}) {
         result_.bandwidth.push_back(measure_bandwidth(rank_, set, all_cores, spec_.type));
       }
@@ -60,47 +58,59 @@ class CommRank {
     const CollectiveMemory memory =
         rank_.memory(spec_.rows[row].count, spec_.type, spec_.reduction);
     std::size_t wrong = rank_.verify(collective, memory);
-    for (int i = 0; i < spec_.warmup + spec_.iterations; ++i) {
+    late_ = taken_ = 0;
+    const int last = spec_.warmup + spec_.iterations - 1;
+    for (int i = 0; i <= last; ++i) {
       writer_.begin_step(static_cast<std::uint32_t>(row), steps_++);
-      const CollectiveRank::Span span = rank_.run(collective, memory);
-      if (i < spec_.warmup) continue;
+      rank_.calls().add(collective, memory);
+      // What is timed is not queued together with what is not.
+      if (rank_.calls().full() || i == last || i == spec_.warmup - 1) take_times(row);
+    }
+    wrong += rank_.verify(collective, memory);
+    result_.wrong.push_back(wrong);
+    result_.late.push_back(late_);
+    writer_.result(to_json_text(result_));
+  }
+
+  void take_times(std::size_t row) {
+    for (const CallSpan& span : rank_.calls().finish()) {
+      const int iteration = taken_++ - spec_.warmup;
+      if (iteration < 0) continue;
+      late_ += span.late ? 1 : 0;
       launch::StepRecord record;
       record.epoch = static_cast<std::uint32_t>(row);
-      record.step = static_cast<std::uint32_t>(i - spec_.warmup);
+      record.step = static_cast<std::uint32_t>(iteration);
       record.begin_s = span.begin_s;
       record.end_s = span.end_s;
       writer_.append(record);
     }
-    wrong += rank_.verify(collective, memory);
-    result_.wrong.push_back(wrong);
-    writer_.result(to_json_text(result_));
   }
 
   const CommSpec& spec_;
   launch::RankWriter& writer_;
-  const int rank_number_;
   CollectiveRank rank_;
   CommRankResult result_;
   std::uint64_t steps_ = 0;
+  int taken_ = 0;  // of this row: iterations whose times are known, and late ones that count
+  std::int64_t late_ = 0;
 };
-
-comm::RingOptions ring_options(const CommSpec& spec) {
-  comm::RingOptions options;
-  options.timeout_s = wait_limit_s(spec.timeout_s);
-  return options;
-}
 
 void run_process(const CommSpec& spec, const launch::RankEnvironment& environment,
                  launch::RankWriter writer) {
   writer.state(launch::RankState::setup);
+  prepare_rank(spec.devices, environment.rank);
   const auto store = comm::connect_tcp_store({.host = environment.master_address,
                                               .port = environment.master_port,
                                               .secret = environment.secret,
                                               .timeout_s = wait_limit_s(spec.timeout_s)});
-  comm::RingOptions options = ring_options(spec);
-  options.thread_cores = spec.cores.at(static_cast<std::size_t>(environment.rank));
-  options.progress = [&writer] { writer.collective(); };
-  CommRank(spec, comm::make_ring(*store, environment.rank, spec.ranks, options), writer).run();
+  auto device = make_device(spec.devices, environment.rank);
+  device->bind_calling_thread();
+  auto world =
+      make_world(spec.devices, *store, environment.rank, spec.ranks, *device,
+                 {.timeout_s = wait_limit_s(spec.timeout_s),
+                  .thread_cores = spec.devices.cores.at(static_cast<std::size_t>(environment.rank)),
+                  .progress = [&writer] { writer.collective(); }});
+  CommRank(spec, std::move(world), std::move(device), writer).run();
 }
 
 // Whether this error only tells of another rank's.
@@ -115,16 +125,26 @@ bool only_noticed(const std::exception_ptr& error) {
 }
 
 void run_threads(const CommSpec& spec, launch::RankChannels& channels) {
-  auto worlds = comm::make_thread_ring(spec.ranks, ring_options(spec));
+  std::vector<std::unique_ptr<Device>> devices;
+  std::vector<Device*> pointers;
+  for (int r = 0; r < spec.ranks; ++r) {
+    devices.push_back(make_device(spec.devices, r));
+    pointers.push_back(devices.back().get());
+  }
+  auto worlds = make_thread_world(
+      spec.devices, pointers,
+      {.timeout_s = wait_limit_s(spec.timeout_s), .thread_cores = {}, .progress = {}});
   std::vector<std::exception_ptr> errors(worlds.size());
   std::vector<std::thread> threads;
   for (int r = 0; r < spec.ranks; ++r) {
     const auto rank = static_cast<std::size_t>(r);
-    threads.emplace_back([&spec, &error = errors[rank], world = std::move(worlds[rank]),
-                          writer = channels.writer(r)]() mutable {
+    // The communicator, which knows the device, is the first to go.
+    threads.emplace_back([&spec, &error = errors[rank], device = std::move(devices[rank]),
+                          world = std::move(worlds[rank]), writer = channels.writer(r)]() mutable {
       try {
         writer.state(launch::RankState::setup);
-        CommRank(spec, std::move(world), writer).run();
+        device->bind_calling_thread();
+        CommRank(spec, std::move(world), std::move(device), writer).run();
       } catch (...) {
         error = std::current_exception();
       }

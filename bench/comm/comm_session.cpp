@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "bench/comm/comm_collector.h"
+#include "bench/gpu_environment.h"
 #include "bench/interrupt.h"
 #include "bench/launch_run.h"
 #include "bench/progress.h"
@@ -22,9 +23,10 @@ namespace {
 constexpr int kWrongResult = 5;  // as a failed verification of a training run
 
 std::string title(const CommSpec& spec) {
-  return fmt::format("{} ranks ({}), {}, {} rows{}", spec.ranks,
-                     spec.threads ? "threads" : "processes", to_string(spec.type), spec.rows.size(),
-                     spec.oversubscribed ? ", oversubscribed" : "");
+  return fmt::format("{} ranks ({}), {} on {}, {}, {} rows{}", spec.ranks,
+                     spec.threads ? "threads" : "processes", spec.devices.backend,
+                     spec.devices.device, to_string(spec.type), spec.rows.size(),
+                     spec.devices.oversubscribed ? ", oversubscribed" : "");
 }
 
 // Sizes that are no multiple of the type, or of the ranks that share them, are rounded down.
@@ -81,14 +83,15 @@ launch::SuperviseResult launch_world(const CommSpec& spec, launch::RankChannels&
 
 }  // namespace
 
-CommSession::CommSession(const CommOptions& options, const Options& output,
+CommSession::CommSession(const CommOptions& options, const HostDevices& host, const Options& output,
                          std::vector<std::string> arguments)
     : output_(output) {
-  const CpuTopology topology = read_cpu_topology();
-  for (const int ranks : options.ranks) worlds_.push_back(make_comm_spec(options, ranks, topology));
+  for (const int ranks : options.ranks) worlds_.push_back(make_comm_spec(options, ranks, host));
   file_ = ReportOutput(output_);
   report_ = begin_report(output_, std::move(arguments));
   report_.config_json = to_json(options).dump();
+  if (options.device == "cuda") add_gpus(report_.environment, host);
+  if (!options.device_note.empty()) fmt::print("{}\n", options.device_note);
   for (const CommSpec& world : worlds_) note_rounding(options, world);
 }
 

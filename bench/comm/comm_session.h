@@ -18,9 +18,9 @@ namespace ddpbench::bench {
 
 class CommSession {
  public:
-  // `output`: json_path, force and quiet count. Throws ConfigError for what cannot work, before
-  // anything is started.
-  CommSession(const CommOptions& options, const Options& output,
+  // `output`: json_path, force and quiet count. Throws ConfigError for what cannot work and
+  // UnavailableError for what is not on `host`, before anything is started.
+  CommSession(const CommOptions& options, const HostDevices& host, const Options& output,
               std::vector<std::string> arguments);
 
   // Measures; returns the exit code. Prints progress, table and the report's path.

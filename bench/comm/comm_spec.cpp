@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "bench/comm/collective_case.h"
 #include "kernels/runtime/error.h"
@@ -37,14 +38,17 @@ std::vector<CommRow> make_rows(const CommOptions& options, int ranks) {
   return rows;
 }
 
+double footprint(const CommSpec& spec, const CommRow& row) {
+  const auto bytes = static_cast<double>(spec.bytes(row));
+  return report::collective_traffic(row.operation, spec.ranks, bytes).footprint_bytes;
+}
+
 // Powers of two around what a core touches in the rows.
-std::vector<std::size_t> working_sets(const CommSpec& spec) {
+std::vector<std::size_t> working_sets_of_cores(const CommSpec& spec) {
   std::size_t least = 0, most = 0;
   for (const CommRow& row : spec.rows) {
     if (row.count == 0) continue;
-    const auto bytes = static_cast<double>(spec.bytes(row));
-    const auto set = static_cast<std::size_t>(
-        report::collective_traffic(row.operation, spec.ranks, bytes).footprint_bytes / spec.ranks);
+    const auto set = static_cast<std::size_t>(footprint(spec, row) / spec.ranks);
     least = least == 0 ? set : std::min(least, set);
     most = std::max(most, set);
   }
@@ -56,6 +60,44 @@ std::vector<std::size_t> working_sets(const CommSpec& spec) {
     sets.push_back(set);
   }
   return sets;
+}
+
+// What all ranks of a GPU touch in each row, as far as the memory of the rank that copies reaches.
+std::vector<std::size_t> working_sets_of_gpu(const CommSpec& spec) {
+  std::set<std::size_t> sets;
+  for (const CommRow& row : spec.rows) {
+    if (row.count == 0) continue;
+    const auto touched = static_cast<std::size_t>(footprint(spec, row));
+    sets.insert(std::min(touched, 2 * spec.largest_bytes()));
+  }
+  return {sets.begin(), sets.end()};
+}
+
+void check_memory(const CommSpec& spec, std::uint64_t ranks, std::uint64_t memory_bytes,
+                  const std::string& whose) {
+  const std::uint64_t needed = 2 * spec.largest_bytes() * ranks;
+  if (memory_bytes == 0 || needed <= memory_bytes) return;
+  throw ConfigError(fmt::format(
+      "--sizes: {} bytes in {} ranks need {} bytes of memory{} (to send and to receive), but there "
+      "are {}",
+      spec.largest_bytes(), ranks, needed, whose, memory_bytes));
+}
+
+void place_on_cores(CommSpec& spec, const HostDevices& host) {
+  const CpuPlacement placement = place_cpu_devices(host.cpu, spec.ranks, 1);
+  spec.devices.cores = placement.device_cores;
+  spec.devices.oversubscribed = placement.oversubscribed;
+}
+
+void place_on_gpus(CommSpec& spec, const CommOptions& options, const CudaProbe& cuda) {
+  refuse_missing_gpus(cuda, "--ranks", spec.ranks, options.oversubscribe);
+  spec.devices.gpus = next_gpus(cuda, spec.ranks);
+  spec.devices.oversubscribed = spec.ranks > static_cast<int>(cuda.devices.size());
+  for (const CudaDeviceInfo& gpu : cuda.devices) {
+    const auto ranks = std::ranges::count(spec.devices.gpus, gpu.ordinal);
+    check_memory(spec, static_cast<std::uint64_t>(ranks), gpu.memory_bytes,
+                 fmt::format(" of GPU {}", gpu.ordinal));
+  }
 }
 
 DataType data_type_from(const std::string& name) {
@@ -74,7 +116,18 @@ std::size_t CommSpec::largest_bytes() const {
   return largest;
 }
 
-CommSpec make_comm_spec(const CommOptions& options, int ranks, const CpuTopology& topology) {
+bool CommSpec::on_one_gpu() const {
+  return on_gpus() && std::ranges::count(devices.gpus, devices.gpus.front()) == ranks;
+}
+
+std::string CommSpec::no_bound_reason() const {
+  if (!on_gpus()) return devices.oversubscribed ? "oversubscribed: more ranks than cores" : "";
+  if (!on_one_gpu()) return "ranks on several GPUs, bound by links that are not measured";
+  if (devices.backend == "nccl") return "NCCL connects ranks that share a GPU through the host";
+  return "";
+}
+
+CommSpec make_comm_spec(const CommOptions& options, int ranks, const HostDevices& host) {
   CommSpec spec;
   spec.ranks = ranks;
   spec.threads = options.threads;
@@ -84,17 +137,22 @@ CommSpec make_comm_spec(const CommOptions& options, int ranks, const CpuTopology
   spec.warmup = options.warmup;
   spec.timeout_s = options.timeout_s;
   spec.rows = make_rows(options, ranks);
-  const std::size_t needed = 2 * spec.largest_bytes() * static_cast<std::size_t>(ranks);
-  if (topology.memory_bytes > 0 && needed > topology.memory_bytes) {
-    throw ConfigError(
-        fmt::format("--sizes: {} bytes in {} ranks need {} bytes of memory (to send "
-                    "and to receive), but there are {}",
-                    spec.largest_bytes(), ranks, needed, topology.memory_bytes));
+  spec.devices.device = options.device;
+  place_on_cores(spec, host);
+  if (options.device == "cuda") {
+    place_on_gpus(spec, options, host.cuda);
+  } else {
+    check_memory(spec, static_cast<std::uint64_t>(ranks), host.cpu.memory_bytes, "");
   }
-  const CpuPlacement placement = place_cpu_devices(topology, ranks, 1);
-  spec.cores = placement.device_cores;
-  spec.oversubscribed = placement.oversubscribed;
-  if (!spec.oversubscribed) spec.working_sets = working_sets(spec);
+  spec.devices.backend =
+      choose_backend(options.backend, options.device, spec.devices.oversubscribed);
+  if (spec.threads) {
+    refuse_nccl_between_threads("--mode=thread", spec.devices.backend,
+                                spec.on_gpus() && spec.devices.oversubscribed);
+  }
+  if (spec.no_bound_reason().empty()) {
+    spec.working_sets = spec.on_gpus() ? working_sets_of_gpu(spec) : working_sets_of_cores(spec);
+  }
   return spec;
 }
 
@@ -121,8 +179,11 @@ nlohmann::json to_json(const CommSpec& spec) {
           {"timeout_s", spec.timeout_s},
           {"rows", std::move(rows)},
           {"working_sets", spec.working_sets},
-          {"cores", spec.cores},
-          {"oversubscribed", spec.oversubscribed},
+          {"device", spec.devices.device},
+          {"backend", spec.devices.backend},
+          {"cores", spec.devices.cores},
+          {"gpus", spec.devices.gpus},
+          {"oversubscribed", spec.devices.oversubscribed},
           {"channel_fd", spec.channel_fd}};
 }
 
@@ -139,8 +200,11 @@ CommSpec comm_spec_from_json(const nlohmann::json& json) {
   json.at("timeout_s").get_to(spec.timeout_s);
   for (const auto& row : json.at("rows")) spec.rows.push_back({row.at("op"), row.at("count")});
   json.at("working_sets").get_to(spec.working_sets);
-  json.at("cores").get_to(spec.cores);
-  json.at("oversubscribed").get_to(spec.oversubscribed);
+  json.at("device").get_to(spec.devices.device);
+  json.at("backend").get_to(spec.devices.backend);
+  json.at("cores").get_to(spec.devices.cores);
+  json.at("gpus").get_to(spec.devices.gpus);
+  json.at("oversubscribed").get_to(spec.devices.oversubscribed);
   json.at("channel_fd").get_to(spec.channel_fd);
   return spec;
 }
@@ -156,7 +220,8 @@ std::string to_json_text(const CommRankResult& result) {
   return nlohmann::json{{"host", result.host},
                         {"model", result.model},
                         {"bandwidth", std::move(bandwidth)},
-                        {"wrong", result.wrong}}
+                        {"wrong", result.wrong},
+                        {"late", result.late}}
       .dump();
 }
 
@@ -171,6 +236,7 @@ CommRankResult comm_rank_result_from_text(const std::string& text) {
                                 sample.at("copy"), sample.at("reduce")});
   }
   json.at("wrong").get_to(result.wrong);
+  json.at("late").get_to(result.late);
   return result;
 }
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "bench/comm/comm_options.h"
-#include "kernels/runtime/cpu_topology.h"
+#include "bench/device_plan.h"
 #include "parallel/launch/rank_channel.h"
 
 namespace ddpbench::bench {
@@ -31,18 +31,25 @@ struct CommSpec {
   int iterations = 0, warmup = 0;
   double timeout_s = 0;
   std::vector<CommRow> rows;
-  // Bytes that a core works on, for which the memory's bandwidth is measured; empty: it is not.
+  // Bytes that a core works on, or a GPU for all its ranks, for which the memory's bandwidth is
+  // measured; empty: it is not.
   std::vector<std::size_t> working_sets;
-  std::vector<std::vector<int>> cores;  // [rank]
-  bool oversubscribed = false;
+  DevicePlan devices;   // one a rank
   int channel_fd = -1;  // inherited
 
   std::size_t bytes(const CommRow& row) const { return row.count * size_of(type); }
   std::size_t largest_bytes() const;
+  bool on_gpus() const { return devices.is_on_gpu(0); }
+  // All ranks are on one, whose memory then bounds them.
+  bool on_one_gpu() const;
+  // Why memory is no bound of this world; empty where it is one.
+  std::string no_bound_reason() const;
 };
 
-// Throws ConfigError when a size has no element a rank, or the machine has not the memory.
-CommSpec make_comm_spec(const CommOptions& options, int ranks, const CpuTopology& topology);
+// Throws ConfigError when a size has no element a rank, or the machine or a GPU has not the memory;
+// UnavailableError for more ranks than GPUs without --oversubscribe, and for threads that would
+// share a GPU through NCCL.
+CommSpec make_comm_spec(const CommOptions& options, int ranks, const HostDevices& host);
 
 // Room for every rank's iterations, also where ranks are threads of one process.
 launch::ChannelLayout channel_layout(const CommSpec& spec);
@@ -52,7 +59,8 @@ CommSpec comm_spec_from_json(const nlohmann::json& json);
 // Whether the description that a rank inherited is one of these (or of a training run).
 bool is_comm_spec(const nlohmann::json& json);
 
-// Bandwidth of one core's own memory: bytes read and written, by the loops of the communicator.
+// Bandwidth of one core's own memory: bytes read and written, by the loops of the communicator. Or
+// of a GPU's, by its own copies; nothing is reduced there.
 struct BandwidthSample {
   std::size_t working_set_bytes = 0;
   bool all_cores = false;  // all ranks at once, or rank 0 alone
@@ -63,6 +71,7 @@ struct CommRankResult {
   std::string host, model;
   std::vector<BandwidthSample> bandwidth;
   std::vector<std::uint64_t> wrong;  // [row] that is done: elements
+  std::vector<std::int64_t> late;    // [row] that is done: iterations that waited for the host
 };
 
 std::string to_json_text(const CommRankResult& result);

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How fast the ranks' cores move memory of their own: the bound of collectives in shared memory.
+// How fast the ranks' cores, or the GPU that they share, move memory of their own: the bound of
+// collectives in shared memory.
 #pragma once
 
 #include "bench/comm/collective_rank.h"
@@ -16,5 +17,11 @@ namespace ddpbench::bench {
 // which REQUIRES: working_set <= twice its bytes.
 BandwidthSample measure_bandwidth(CollectiveRank& rank, std::size_t working_set, bool all_cores,
                                   DataType type);
+
+// Collective. The copy bandwidth of the GPU of rank 0 while the other ranks wait (0 on those):
+// copies of one half of the working set to the other by the device itself, bytes read and written,
+// timed by events around many of them that were queued together; the best of several windows.
+// Overwrites the rank's memory, which REQUIRES: working_set <= twice its bytes.
+BandwidthSample measure_copy_bandwidth(CollectiveRank& rank, std::size_t working_set);
 
 }  // namespace ddpbench::bench

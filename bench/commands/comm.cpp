@@ -9,6 +9,7 @@
 
 #include "bench/comm/comm_session.h"
 #include "bench/environment_capture.h"
+#include "bench/host_devices.h"
 #include "kernels/runtime/error.h"
 #include "parallel/launch/rank_environment.h"
 
@@ -43,8 +44,14 @@ class Comm final : public Subcommand {
                    "them: 4K..128M doubles, 4K..128M*4 takes larger "
                    "steps, 1K,1M is a list (default: 4K..128M)");
     list(app.add_option("--ranks,--gpus", words_.ranks,
-                        "Numbers of ranks, or all: one a core (default: 2)"));
-    app.add_option("--backend", words_.backend, "How ranks talk: ring (default: ring)");
+                        "Numbers of ranks, or all: one a core, or one a GPU (default: 2)"));
+    app.add_option("--device", words_.device,
+                   "auto (cuda when a GPU is there), cpu or cuda (default: auto)");
+    app.add_option("--backend", words_.backend,
+                   "How ranks talk: ring, nccl (CUDA devices) or auto: nccl, except on CPU "
+                   "devices and between ranks that share a GPU (default: auto)");
+    app.add_flag("--oversubscribe", words_.oversubscribe,
+                 "Let ranks share GPUs when there are more; the report marks it");
     app.add_option("--type", words_.type,
                    "fp32, fp64, bf16, fp16, int32, int64 or uint8 (default: fp32)");
     app.add_option("--redop", words_.reduction, "sum, average or max (default: sum)");
@@ -62,8 +69,8 @@ class Comm final : public Subcommand {
 
   int run() override {
     refuse_joined_world();
-    const CommOptions options = resolve(words_, static_cast<int>(read_cpu_topology().cores.size()));
-    return CommSession(options, output_, command_line).run();
+    const HostDevices host = find_devices(words_.device);
+    return CommSession(resolve(words_, host), host, output_, command_line).run();
   }
 
  private:

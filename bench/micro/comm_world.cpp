@@ -27,6 +27,11 @@ std::unique_ptr<Device> device_of(int rank, const CpuPlacement& placement) {
   return make_cpu_device({rank, 1, placement.device_cores[static_cast<std::size_t>(rank)]});
 }
 
+std::unique_ptr<Device> led(std::unique_ptr<Device> device) {
+  device->bind_calling_thread();
+  return device;
+}
+
 }  // namespace
 
 // What one rank has and does; the same on all.
@@ -35,7 +40,7 @@ class CommWorld::Rank {
   Rank(const CollectiveCase& collective, std::unique_ptr<comm::Communicator> communicator,
        std::unique_ptr<Device> device, std::size_t count)
       : collective_(collective),
-        rank_(std::move(communicator), std::move(device), count * sizeof(float)),
+        rank_(std::move(communicator), led(std::move(device)), count * sizeof(float)),
         memory_(rank_.memory(count, DataType::fp32, comm::ReduceOp::sum)) {}
 
   // Rank 0 says what is next and the others hear it.
@@ -46,7 +51,7 @@ class CommWorld::Rank {
   }
 
   double run() {
-    const CollectiveRank::Span span = rank_.run(collective_, memory_);
+    const CallSpan span = rank_.run(collective_, memory_);
     return combined(span.end_s - span.begin_s, comm::ReduceOp::maximum);
   }
 

@@ -8,6 +8,7 @@ namespace ddpbench::report {
 namespace {
 
 constexpr const char* kUnknown = "not measured";
+constexpr const char* kNotCounted = "counted for the ring between ranks that share one GPU only";
 
 Json time_json(const StepStatistics& time) {
   return {{"median", time.median}, {"iqr", time.iqr}, {"p5", time.p5},  {"p95", time.p95},
@@ -15,12 +16,22 @@ Json time_json(const StepStatistics& time) {
 }
 
 Json row_json(const CollectiveRow& row) {
-  Json json = {{"op", row.operation},        {"backend", row.backend},
-               {"ranks", row.ranks},         {"mode", row.mode},
-               {"bytes", row.bytes},         {"count", row.count},
-               {"data_type", row.data_type}, {"redop", or_null(row.reduction)},
-               {"in_place", row.in_place},   {"oversubscribed", row.oversubscribed},
-               {"warmup", row.warmup},       {"iterations", row.iterations}};
+  Json json = {{"op", row.operation},
+               {"backend", row.backend},
+               {"ranks", row.ranks},
+               {"mode", row.mode},
+               {"bytes", row.bytes},
+               {"count", row.count},
+               {"data_type", row.data_type},
+               {"redop", or_null(row.reduction)},
+               {"in_place", row.in_place},
+               {"oversubscribed", row.oversubscribed},
+               {"warmup", row.warmup},
+               {"iterations", row.iterations},
+               {"device", row.device},
+               {"gpus", row.gpus},
+               {"late_iterations", row.late_iterations}};
+  put_text(json, "device_model", row.device_model, "no rank told it");
   if (row.time_s) {
     json["time_s"] = time_json(*row.time_s);
   } else {
@@ -36,6 +47,18 @@ Json row_json(const CollectiveRow& row) {
   put_figure(json, "bound_busbw_gb_per_s", row.bound_busbw_gb_per_s, kUnknown);
   json["bound"] = or_null(row.bound);
   put_figure(json, "share_of_bound", row.share_of_bound, kUnknown);
+  put_figure(json, "counted_bytes", row.counted_bytes, kNotCounted);
+  put_figure(json, "counted_gb_per_s", row.counted_gb_per_s, kNotCounted);
+  put_figure(json, "share_of_copy", row.share_of_copy, kNotCounted);
+  return json;
+}
+
+Json bandwidth_json(const BandwidthRow& row) {
+  Json json = {{"working_set_bytes", row.working_set_bytes},
+               {"cores", or_null(row.cores)},
+               {"gpu", or_null(row.gpu)},
+               {"copy_gb_per_s", row.copy_gb_per_s}};
+  put_figure(json, "reduce_gb_per_s", row.reduce_gb_per_s, kUnknown);
   return json;
 }
 
@@ -46,10 +69,7 @@ void put_collectives(Json& report_json, const Report& report) {
     report_json["collectives"].push_back(row_json(row));
   }
   for (const BandwidthRow& row : report.memory_bandwidth) {
-    report_json["memory_bandwidth"].push_back({{"working_set_bytes", row.working_set_bytes},
-                                               {"cores", row.cores},
-                                               {"copy_gb_per_s", row.copy_gb_per_s},
-                                               {"reduce_gb_per_s", row.reduce_gb_per_s}});
+    report_json["memory_bandwidth"].push_back(bandwidth_json(row));
   }
 }
 

@@ -30,4 +30,29 @@ double bound_bus_bandwidth_gb_per_s(const std::string& collective, int ranks, do
   return algorithm_bandwidth_gb_per_s(bytes, seconds) * bus_bandwidth_factor(collective, ranks);
 }
 
+double cuda_ring_bytes(const std::string& collective, int ranks, double bytes) {
+  ensure(ranks >= 1, "{} of {} ranks", collective, ranks);
+  const double all = ranks * bytes;
+  const double foreign = bytes * (ranks - 1) / ranks;
+  // Each chunk is reduced by one rank: n reads, one write. Then it is copied to who needs it.
+  const double reduction = all + bytes;
+  if (collective == "all_reduce") return reduction + 2 * (all - bytes);
+  if (collective == "reduce") return reduction + 2 * foreign;
+  if (collective == "reduce_scatter") return reduction;
+  if (collective == "broadcast") return 2 * (all - bytes);
+  if (collective == "all_gather") return 2 * all;
+  if (collective == "scatter" || collective == "gather") return 2 * bytes;
+  if (collective == "send_recv") return 2 * all;
+  if (collective == "barrier") return 0;
+  throw InternalError(fmt::format("it is not known what the ring moves for '{}'", collective));
+}
+
+double counted_bandwidth_gb_per_s(double counted_bytes, double seconds) {
+  return counted_bytes / seconds / 1e9;
+}
+
+double share_of_copy_bandwidth(double counted_gb_per_s, double copy_gb_per_s) {
+  return counted_gb_per_s / copy_gb_per_s;
+}
+
 }  // namespace ddpbench::report

@@ -6,7 +6,8 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
+#include <optional>
+#include <utility>
 
 #include "reports/table/table_layout.h"
 
@@ -33,7 +34,11 @@ std::string time_text(const CollectiveRow& row, double StepStatistics::*part) {
   return row.time_s ? fmt::format("{:.2f}", 1e6 * ((*row.time_s).*part)) : "-";
 }
 
+bool on_gpus(const CollectiveRow& row) { return row.device == "cuda"; }
+bool is_counted(const CollectiveRow& row) { return row.counted_bytes.value.has_value(); }
+
 TextTable collective_rows(const Report& report, Footnotes& notes) {
+  const bool counts = std::ranges::any_of(report.collectives, is_counted);
   TextTable table;
   table.columns = {{"", "op", true, false, {}},
                    {"", "ranks", false, false, {}},
@@ -48,10 +53,14 @@ TextTable collective_rows(const Report& report, Footnotes& notes) {
                    {"bound", "GB/s", false, false, {}},
                    {"share", "%", false, false, {}},
                    {"", "wrong", false, false, {}}};
+  if (counts) {
+    table.columns.push_back({"counted", "GB/s", false, false, {}});
+    table.columns.push_back({"of copy", "%", false, false, {}});
+  }
   table.keys = 3;
   for (const CollectiveRow& row : report.collectives) {
     const std::string ranks = fmt::format("{}{}", row.ranks, row.oversubscribed ? "*" : "");
-    const std::vector<std::string> cells = {
+    std::vector<std::string> cells = {
         printable(row.operation),
         ranks,
         size_text(row.bytes),
@@ -65,39 +74,58 @@ TextTable collective_rows(const Report& report, Footnotes& notes) {
         cell(row.bound_busbw_gb_per_s, 1, 2, notes),
         cell(row.share_of_bound, 100, 1, notes),
         row.wrong ? std::to_string(*row.wrong) : fmt::format("-{}", notes.mark(row.wrong_reason))};
+    if (counts) {
+      cells.push_back(cell(row.counted_gb_per_s, 1, 2, notes));
+      cells.push_back(cell(row.share_of_copy, 100, 1, notes));
+    }
     for (std::size_t i = 0; i < cells.size(); ++i) table.columns[i].cells.push_back(cells[i]);
     table.instead.emplace_back();
   }
   return table;
 }
 
-// A row a working set, two columns a number of cores. What two worlds measured alike counts once,
-// the faster of them.
+// What moved memory: so many cores at once, or a GPU. In the order of columns.
+using Mover = std::pair<std::optional<int>, std::optional<int>>;
+
+std::string mover_text(const Mover& mover) {
+  if (mover.second) return fmt::format("GPU {}", *mover.second);
+  const int cores = mover.first.value_or(0);
+  return fmt::format("{} core{}", cores, cores == 1 ? "" : "s");
+}
+
+void raise(Figure& best, const Figure& figure) {
+  if (figure.value && (!best.value || *best.value < *figure.value)) best = figure;
+}
+
+// A row a working set, a column or two a mover. What two worlds measured alike counts once, the
+// faster of them.
 TextTable bandwidth_rows(const Report& report) {
-  std::map<std::uint64_t, std::map<int, BandwidthRow>> by_set;
-  std::set<int> numbers;
+  std::map<std::uint64_t, std::map<Mover, BandwidthRow>> by_set;
+  std::map<Mover, bool> movers;  // whether it reduced, too
   for (const BandwidthRow& row : report.memory_bandwidth) {
-    numbers.insert(row.cores);
-    BandwidthRow& best = by_set[row.working_set_bytes][row.cores];
+    const Mover mover{row.cores, row.gpu};
+    movers[mover] |= row.reduce_gb_per_s.value.has_value();
+    BandwidthRow& best = by_set[row.working_set_bytes][mover];
     best.copy_gb_per_s = std::max(best.copy_gb_per_s, row.copy_gb_per_s);
-    best.reduce_gb_per_s = std::max(best.reduce_gb_per_s, row.reduce_gb_per_s);
+    raise(best.reduce_gb_per_s, row.reduce_gb_per_s);
   }
-  TextTable table{1, {{"memory", "a core", false, false, {}}}, {}};
-  for (const int cores : numbers) {
-    const std::string top = fmt::format("{} core{}", cores, cores == 1 ? "" : "s");
-    table.columns.push_back({top, "copy GB/s", false, false, {}});
-    table.columns.push_back({"", "reduce GB/s", false, true, {}});
+  const bool gpus = movers.rbegin()->first.second.has_value();
+  TextTable table{1, {{"memory", gpus ? "" : "a core", false, false, {}}}, {}};
+  for (const auto& [mover, reduces] : movers) {
+    table.columns.push_back({mover_text(mover), "copy GB/s", false, false, {}});
+    if (reduces) table.columns.push_back({"", "reduce GB/s", false, true, {}});
   }
-  for (auto& [bytes, by_cores] : by_set) {
+  for (auto& [bytes, by_mover] : by_set) {
     table.columns[0].cells.push_back(size_text(bytes));
     std::size_t column = 1;
-    for (const int cores : numbers) {
-      const auto found = by_cores.find(cores);
-      for (double BandwidthRow::*part :
-           {&BandwidthRow::copy_gb_per_s, &BandwidthRow::reduce_gb_per_s}) {
-        table.columns[column++].cells.push_back(
-            found == by_cores.end() ? "-" : fmt::format("{:.2f}", found->second.*part));
-      }
+    for (const auto& [mover, reduces] : movers) {
+      const auto found = by_mover.find(mover);
+      const bool known = found != by_mover.end();
+      table.columns[column++].cells.push_back(
+          known ? fmt::format("{:.2f}", found->second.copy_gb_per_s) : "-");
+      if (!reduces) continue;
+      const auto reduced = known ? found->second.reduce_gb_per_s.value : std::nullopt;
+      table.columns[column++].cells.push_back(reduced ? fmt::format("{:.2f}", *reduced) : "-");
     }
     table.instead.emplace_back();
   }
@@ -109,6 +137,9 @@ std::string caption(const Report& report) {
   for (const CollectiveRow& row : report.collectives) {
     std::string world = fmt::format("{}, ranks are {}", row.backend,
                                     row.mode == "thread" ? "threads" : "processes");
+    if (on_gpus(row)) {
+      world += fmt::format(" on {}", row.device_model.empty() ? "GPUs" : row.device_model);
+    }
     if (std::ranges::find(worlds, world) == worlds.end()) worlds.push_back(std::move(world));
   }
   std::string text = fmt::format("collectives: {}", fmt::join(worlds, " / "));
@@ -118,17 +149,47 @@ std::string caption(const Report& report) {
   return printable(text);
 }
 
+// The first few; empty: there are none.
+std::string late_rows(const std::vector<CollectiveRow>& rows) {
+  constexpr std::size_t kNamed = 3;
+  std::vector<std::string> named;
+  std::size_t late = 0;
+  for (const CollectiveRow& row : rows) {
+    if (row.late_iterations == 0 || ++late > kNamed) continue;
+    named.push_back(fmt::format("{} of {} ({} of {})", printable(row.operation),
+                                size_text(row.bytes), row.late_iterations, row.iterations));
+  }
+  if (late > kNamed) named.push_back(fmt::format("and in {} more rows", late - kNamed));
+  return fmt::format("{}", fmt::join(named, ", "));
+}
+
+std::vector<std::string> explanations(const std::vector<CollectiveRow>& rows) {
+  const bool gpus = std::ranges::any_of(rows, on_gpus);
+  std::vector<std::string> notes = {fmt::format(
+      "time: the slowest rank of each iteration; bound: busbw at which {}, measured before, would "
+      "move the same bytes",
+      gpus ? "the GPU's own copies" : "the cores' own copies and reductions")};
+  if (std::ranges::any_of(rows, is_counted)) {
+    notes.emplace_back(
+        "counted: bytes that the ring reads and writes on the GPU, a second, and their share of "
+        "what "
+        "copies move");
+  }
+  if (std::ranges::any_of(rows, &CollectiveRow::oversubscribed)) {
+    notes.push_back(fmt::format("*: oversubscribed, more ranks than {}", gpus ? "GPUs" : "cores"));
+  }
+  if (const std::string late = late_rows(rows); !late.empty()) {
+    notes.push_back("iterations that waited for the host to queue them: " + late);
+  }
+  return notes;
+}
+
 }  // namespace
 
 CollectiveTables collective_tables(const Report& report) {
   Footnotes notes;
   CollectiveTables tables{caption(report), collective_rows(report, notes), {}, {}};
-  tables.notes.emplace_back(
-      "time: the slowest rank of each iteration; bound: busbw at which the cores' own copies and "
-      "reductions, measured before, would move the same bytes");
-  if (std::ranges::any_of(report.collectives, &CollectiveRow::oversubscribed)) {
-    tables.notes.emplace_back("*: oversubscribed, more ranks than cores");
-  }
+  tables.notes = explanations(report.collectives);
   for (std::size_t i = 0; i < notes.reasons().size(); ++i) {
     tables.notes.push_back(fmt::format("({}) {}", i + 1, printable(notes.reasons()[i])));
   }

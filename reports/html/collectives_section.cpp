@@ -49,7 +49,7 @@ void write_report(Markup& page, const std::string& name, const Report& report) {
   table.notes = tables.notes;
   write_table(page, table);
   if (!tables.bandwidth.columns.empty()) {
-    write_table(page, page_table(tables.bandwidth, "Memory bandwidth of the cores"));
+    write_table(page, page_table(tables.bandwidth, "Memory bandwidth"));
   }
   page.close().trusted("\n");
 }

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <thread>
 #include <vector>
@@ -26,6 +27,33 @@ struct Setting {
 
 class AllCollectives : public testing::TestWithParam<Setting> {};
 
+constexpr comm::CallOptions kBlocking{.after = nullptr, .start = comm::Start::deferred};
+constexpr std::size_t kPiece = 1001;  // elements that are written and checked at once
+
+template <typename Use>
+void visit_pieces(std::byte* data, std::size_t count, DataType type, Use&& use) {
+  for (std::size_t first = 0; first < count; first += kPiece) {
+    use(comm::Elements{data + first * size_of(type), std::min(kPiece, count - first), type}, first);
+  }
+}
+
+void fill_in_pieces(const CollectiveMemory& memory, int rank, const TestPattern& pattern) {
+  visit_pieces(memory.in, memory.count, memory.type,
+               [&](const comm::Elements& piece, std::size_t first) {
+                 fill_input(piece, first, rank, pattern);
+               });
+}
+
+std::size_t wrong_in_pieces(const CollectiveCase& collective, const CollectiveMemory& memory,
+                            const Place& place, const TestPattern& pattern) {
+  std::size_t wrong = 0;
+  visit_pieces(collective.in_place ? memory.in : memory.out, collective.results(place), memory.type,
+               [&](const comm::Elements& piece, std::size_t first) {
+                 wrong += count_wrong(collective, piece, first, place, pattern);
+               });
+  return wrong;
+}
+
 // Runs the collective on three threads; wrong elements, after `spoil` had its way with results.
 template <typename Spoil>
 std::size_t wrong_of(const CollectiveCase& collective, const Setting& setting, Spoil&& spoil) {
@@ -41,10 +69,10 @@ std::size_t wrong_of(const CollectiveCase& collective, const Setting& setting, S
       const CollectiveMemory memory{in.data(), out.data(),
                                     whole_count(collective, kBytes, setting.type, kRanks),
                                     setting.type, setting.op};
-      fill_input(memory, rank, pattern);
-      collective.run(*worlds[static_cast<std::size_t>(rank)], memory);
+      fill_in_pieces(memory, rank, pattern);
+      collective.issue(*worlds[static_cast<std::size_t>(rank)], memory, kBlocking).synchronize();
       spoil(rank, collective.in_place ? in : out);
-      wrong += count_wrong(collective, memory, rank, pattern);
+      wrong += wrong_in_pieces(collective, memory, {rank, kRanks, memory.count}, pattern);
     });
   }
   for (std::thread& thread : threads) thread.join();

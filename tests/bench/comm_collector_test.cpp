@@ -16,7 +16,7 @@ CommSpec two_rows() {
   spec.iterations = 3;
   spec.warmup = 1;
   spec.rows = {{"all_reduce", 1000}, {"all_gather", 1000}};
-  spec.cores = {{0}, {1}};
+  spec.devices.cores = {{0}, {1}};
   return spec;
 }
 
@@ -34,10 +34,13 @@ class CommCollector : public testing::Test {
       writer.append(record);
     }
   }
-  void finish(int rank, const std::vector<std::uint64_t>& wrong, double gb_per_s = 8) {
+  void finish(int rank, const std::vector<std::uint64_t>& wrong, double gb_per_s = 8,
+              const std::vector<std::int64_t>& late = {}) {
     CommRankResult result;
     result.host = "host";
+    result.model = "Imaginary GPU";
     result.wrong = wrong;
+    result.late = late;
     result.bandwidth = {
         {4096, false, rank == 0 ? 10.0 : 0.0, 1}, {4096, true, gb_per_s, 1}, {1 << 20, true, 1, 1}};
     channels.writer(rank).result(to_json_text(result));
@@ -84,6 +87,65 @@ TEST_F(CommCollector, BoundsByWhatAllCoresReachedTogetherNearThatSize) {
   EXPECT_EQ(report.memory_bandwidth[0].copy_gb_per_s, 10);
   EXPECT_EQ(report.memory_bandwidth[1].cores, 2);
   EXPECT_EQ(report.memory_bandwidth[1].copy_gb_per_s, 16);
+}
+
+// Two ranks on the first GPU, whose copies move 10 GB/s near the size of the rows.
+class CommCollectorOnAGpu : public CommCollector {
+ protected:
+  CommCollectorOnAGpu() {
+    spec.devices.device = "cuda";
+    spec.devices.gpus = {0, 0};
+    spec.devices.oversubscribed = true;
+    time(0, 0, {1e-6, 2e-6, 3e-6});
+    time(1, 0, {2e-6, 1e-6, 1e-6});
+    for (const int rank : {0, 1}) finish(rank, {0}, 0, {rank == 1 ? 2 : 1});
+  }
+};
+
+TEST_F(CommCollectorOnAGpu, CountsWhatTheRingMovesAgainstTheGpusCopies) {
+  for (const int rank : {0, 1}) {
+    CommRankResult result;
+    result.wrong = {0};
+    for (const std::size_t set : {64, 8192, 1 << 20}) {
+      result.bandwidth.push_back({set, false, rank > 0 ? 0.0 : set == 8192 ? 10.0 : 1000.0, 0});
+    }
+    channels.writer(rank).result(to_json_text(result));
+  }
+  collect();
+  const report::CollectiveRow& row = report.collectives[0];
+  // 5 x 4000 bytes in 2 us, of 10 GB/s at the 8000 bytes that both ranks touch.
+  EXPECT_EQ(*row.counted_bytes.value, 20000);
+  EXPECT_NEAR(*row.counted_gb_per_s.value, 10, 1e-6);
+  EXPECT_NEAR(*row.share_of_copy.value, 1, 1e-6);
+  // Whatever the algorithm, 4 x 4000 bytes move: 1.6 us, 2.5 GB/s.
+  EXPECT_DOUBLE_EQ(*row.bound_busbw_gb_per_s.value, 2.5);
+  EXPECT_EQ(row.bound, "memory_copy");
+  ASSERT_EQ(report.memory_bandwidth.size(), 3u);
+  EXPECT_EQ(report.memory_bandwidth[0].gpu, 0);
+  EXPECT_FALSE(report.memory_bandwidth[0].cores);
+  EXPECT_FALSE(report.memory_bandwidth[0].reduce_gb_per_s.value);
+}
+
+TEST_F(CommCollectorOnAGpu, SaysWhatTheRanksRanOn) {
+  collect();
+  const report::CollectiveRow& row = report.collectives[0];
+  EXPECT_EQ(row.device, "cuda");
+  EXPECT_EQ(row.device_model, "Imaginary GPU");
+  EXPECT_EQ(row.gpus, (std::vector<int>{0, 0}));
+  EXPECT_EQ(row.late_iterations, 2);
+}
+
+TEST_F(CommCollectorOnAGpu, HasNoBoundThatMemoryIsNot) {
+  spec.devices.gpus = {0, 1};
+  collect();
+  EXPECT_THAT(report.collectives[0].share_of_bound.reason, HasSubstr("several GPUs"));
+  EXPECT_FALSE(report.collectives[0].counted_bytes.value);
+  spec.devices.gpus = {0, 0};
+  spec.devices.backend = "nccl";
+  collect();
+  EXPECT_THAT(report.collectives[1].share_of_bound.reason, HasSubstr("through the host"));
+  EXPECT_FALSE(report.collectives[1].counted_bytes.value);
+  EXPECT_EQ(report.collectives[1].backend, "nccl");
 }
 
 TEST_F(CommCollector, FailsWithWrongElementsOfAnyRank) {
@@ -146,7 +208,7 @@ TEST_F(CommCollector, KeepsTheRowsOfAWorldThatCouldNotBeStarted) {
 }
 
 TEST_F(CommCollector, GivesNoBoundToMoreRanksThanCores) {
-  spec.oversubscribed = true;
+  spec.devices.oversubscribed = true;
   time(0, 0, {1});
   time(1, 0, {1});
   collect();

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "bench/comm/comm_spec.h"
 #include "kernels/runtime/error.h"
@@ -26,6 +27,21 @@ std::string config_error_of(F&& function) {
     return error.what();
   }
 }
+
+// 1 GiB of memory each.
+HostDevices host_with(int cores, int gpus = 0) {
+  HostDevices host;
+  for (int i = 0; i < cores; ++i) host.cpu.cores.push_back(i);
+  host.cpu.memory_bytes = std::size_t{1} << 30;
+  for (int i = 0; i < gpus; ++i) {
+    host.cuda.devices.push_back({.ordinal = i, .name = "Imaginary GPU"});
+    host.cuda.devices.back().memory_bytes = std::size_t{1} << 30;
+  }
+  if (gpus == 0) host.cuda.reason = "there is no NVIDIA driver";
+  return host;
+}
+
+CommOptions resolve(const CommWords& words, int cores) { return resolve(words, host_with(cores)); }
 
 TEST(Sizes, AreNumbersWithOrWithoutUnits) {
   EXPECT_THAT(parse_sizes("1,4K,2m,1G"), ElementsAre(1, 4096, 2 << 20, 1 << 30));
@@ -134,12 +150,7 @@ TEST(CommOptions, RefuseSumsThatTheTypeCannotHold) {
   EXPECT_EQ(resolve(words, 2).ranks.front(), 300);
 }
 
-CpuTopology two_cores() {
-  CpuTopology topology;
-  topology.cores = {0, 1};
-  topology.memory_bytes = std::size_t{1} << 30;
-  return topology;
-}
+HostDevices two_cores() { return host_with(2); }
 
 TEST(CommSpec, RoundsSizesDownToEqualParts) {
   CommWords words;
@@ -173,8 +184,103 @@ TEST(CommSpec, RefusesSizesWithoutAnElementAndBeyondTheMemory) {
 
 TEST(CommSpec, MarksMoreRanksThanCoresAndMeasuresNoBound) {
   const CommSpec spec = make_comm_spec(resolve({}, 2), 3, two_cores());
-  EXPECT_TRUE(spec.oversubscribed);
+  EXPECT_TRUE(spec.devices.oversubscribed);
   EXPECT_TRUE(spec.working_sets.empty());
+}
+
+template <typename F>
+std::string unavailable(F&& function) {
+  try {
+    function();
+    return "no error";
+  } catch (const UnavailableError& error) {
+    return error.what();
+  }
+}
+
+CommWords words_for(const char* device, const char* backend = "auto") {
+  CommWords words;
+  words.device = device;
+  words.backend = backend;
+  words.sizes = "1M";
+  return words;
+}
+
+TEST(CommDevices, AreGpusWhereThereAreAnyAndAutoSaysSo) {
+  const CommOptions gpus = resolve(words_for("auto"), host_with(2, 2));
+  EXPECT_EQ(gpus.device, "cuda");
+  EXPECT_THAT(gpus.device_note, HasSubstr("2 GPUs"));
+  const CommOptions cores = resolve(words_for("auto"), host_with(2));
+  EXPECT_EQ(cores.device, "cpu");
+  EXPECT_THAT(cores.device_note, HasSubstr("there is no NVIDIA driver"));
+  EXPECT_EQ(resolve(words_for("cpu"), host_with(2, 2)).device_note, "");
+}
+
+TEST(CommDevices, AreNeverOthersThanThoseAskedFor) {
+  EXPECT_THAT(unavailable([] { resolve(words_for("cuda"), host_with(2)); }),
+              HasSubstr("--device=cuda: there is no NVIDIA driver"));
+  EXPECT_THAT(unavailable([] { resolve(words_for("cpu", "nccl"), host_with(2, 2)); }),
+              HasSubstr("--backend=nccl"));
+  EXPECT_THAT(config_error_of([] { resolve(words_for("gpu"), host_with(2, 2)); }),
+              HasSubstr("--device=gpu"));
+}
+
+TEST(CommDevices, AllRanksAreOneAGpu) {
+  CommWords words = words_for("cuda");
+  words.ranks = {"all"};
+  EXPECT_THAT(resolve(words, host_with(8, 3)).ranks, ElementsAre(3));
+}
+
+TEST(CommSpec, GivesEveryRankAGpuAndTakesNccl) {
+  const HostDevices host = host_with(2, 2);
+  const CommSpec spec = make_comm_spec(resolve(words_for("cuda"), host), 2, host);
+  EXPECT_THAT(spec.devices.gpus, ElementsAre(0, 1));
+  EXPECT_EQ(spec.devices.backend, "nccl");
+  EXPECT_FALSE(spec.devices.oversubscribed);
+  EXPECT_TRUE(spec.working_sets.empty());  // links bound them
+}
+
+TEST(CommSpec, SharesGpusOnlyWhenAskedToAndMarksIt) {
+  const HostDevices host = host_with(4, 1);
+  CommWords words = words_for("cuda");
+  EXPECT_THAT(unavailable([&] { make_comm_spec(resolve(words, host), 2, host); }),
+              AllOf(HasSubstr("--ranks=2: there is 1 GPU here"), HasSubstr("--oversubscribe")));
+  words.oversubscribe = true;
+  const CommSpec spec = make_comm_spec(resolve(words, host), 2, host);
+  EXPECT_THAT(spec.devices.gpus, ElementsAre(0, 0));
+  EXPECT_EQ(spec.devices.backend, "ring");
+  EXPECT_TRUE(spec.devices.oversubscribed);
+  EXPECT_THAT(spec.working_sets, ElementsAre(2 << 20));  // of both ranks
+}
+
+TEST(CommSpec, RefusesNcclBetweenThreadsThatShareAGpu) {
+  const HostDevices host = host_with(4, 1);
+  CommWords words = words_for("cuda", "nccl");
+  words.oversubscribe = true;
+  EXPECT_EQ(make_comm_spec(resolve(words, host), 2, host).devices.backend, "nccl");
+  words.mode = "thread";
+  EXPECT_THAT(unavailable([&] { make_comm_spec(resolve(words, host), 2, host); }),
+              HasSubstr("--mode=thread --backend=nccl"));
+}
+
+TEST(CommSpec, RefusesSizesBeyondTheMemoryOfAGpu) {
+  const HostDevices host = host_with(4, 1);
+  CommWords words = words_for("cuda");
+  words.oversubscribe = true;
+  words.sizes = "300M";
+  EXPECT_THAT(config_error_of([&] { make_comm_spec(resolve(words, host), 2, host); }),
+              HasSubstr("memory of GPU 0"));
+}
+
+TEST(CommSpec, ReachesTheRanksAsItWas) {
+  const HostDevices host = host_with(4, 1);
+  CommWords words = words_for("cuda");
+  words.oversubscribe = true;
+  const CommSpec spec = make_comm_spec(resolve(words, host), 2, host);
+  const CommSpec read = comm_spec_from_json(to_json(spec));
+  EXPECT_EQ(to_json(read), to_json(spec));
+  EXPECT_EQ(read.devices.gpus, spec.devices.gpus);
+  EXPECT_EQ(read.devices.device, "cuda");
 }
 
 }  // namespace

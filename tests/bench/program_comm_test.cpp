@@ -22,15 +22,16 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 std::vector<std::string> comm(const std::vector<std::string>& more) {
-  std::vector<std::string> arguments{"comm", "--json=report.json", "--iterations=3", "--warmup=1"};
+  std::vector<std::string> arguments{"comm", "--device=cpu", "--json=report.json", "--iterations=3",
+                                     "--warmup=1"};
   arguments.insert(arguments.end(), more.begin(), more.end());
   return arguments;
 }
 
 // Longer than anybody waits: it must be ended.
 std::vector<std::string> endless(const std::vector<std::string>& more = {}) {
-  std::vector<std::string> arguments{"comm", "--json=report.json", "--sizes=16M..64M",
-                                     "--iterations=100000"};
+  std::vector<std::string> arguments{"comm", "--device=cpu", "--json=report.json",
+                                     "--sizes=16M..64M", "--iterations=100000"};
   arguments.insert(arguments.end(), more.begin(), more.end());
   return arguments;
 }
@@ -53,6 +54,8 @@ TEST_P(Comm, MeasuresAndVerifiesEveryCollective) {
     EXPECT_EQ(row["wrong"], 0) << row;
     EXPECT_EQ(row["iterations"], 3) << row;
     EXPECT_EQ(row["mode"], GetParam());
+    EXPECT_EQ(row["device"], "cpu");
+    EXPECT_EQ(row["late_iterations"], 0) << row;
     EXPECT_EQ(row["busbw_gb_per_s"].is_null(), row["op"] == "barrier") << row;
   }
 }
@@ -133,7 +136,7 @@ TEST_F(CommRun, RefusesWhatItDoesNotKnow) {
     EXPECT_EQ(result.exit_code, 2) << wrong;
     EXPECT_FALSE(result.err.empty()) << wrong;
   }
-  EXPECT_EQ(program.run({"comm", "--backend=nccl"}).exit_code, 3);
+  EXPECT_EQ(program.run({"comm", "--device=cpu", "--backend=nccl"}).exit_code, 3);
   EXPECT_EQ(program.read("never.json"), "");
 }
 

@@ -201,7 +201,7 @@ TEST(HtmlPageTest, ShowsCollectivesInPlaceOfRuns) {
   for (const char* text :
        {"<h1>Collectives</h1>", "href=\"#collectives\"", "all_reduce", "data-v=\"1000\">1000 B<",
         "data-v=\"4096\">4 KiB<", "time us median", "time us (IQR)", "data-v=\"1.25\">1.25<",
-        "(1) nobody asked", "Memory bandwidth of the cores", ">50.50<"}) {
+        "(1) nobody asked", "Memory bandwidth", ">50.50<"}) {
     EXPECT_THAT(page, HasSubstr(text));
   }
   for (const char* text : {"id=\"runs\"", "id=\"pictures\"", "href=\"#runs\"", "No strategy"}) {

@@ -178,7 +178,8 @@ HtmlInput comm_input() {
     row.wrong = 0;
     report.collectives.push_back(row);
   }
-  report.memory_bandwidth = {{4096, 1, 20.5, 25.5}, {4096, 2, 40.5, 50.5}};
+  report.memory_bandwidth = {{4096, 1, {}, 20.5, Figure::of(25.5)},
+                             {4096, 2, {}, 40.5, Figure::of(50.5)}};
   return {{"comm.json"}, {report}};
 }
 

@@ -59,6 +59,28 @@ TEST(CollectiveBound, DoesNotDependOnTheSize) {
   }
 }
 
+TEST(CudaRingBytes, OfAnAllReduceAreReadByWhoReducesAndByWhoCopies) {
+  EXPECT_EQ(cuda_ring_bytes("all_reduce", 2, 1000), 5000);   // 3000 read, 2000 written
+  EXPECT_EQ(cuda_ring_bytes("all_reduce", 4, 1000), 11000);  // 7000 read, 4000 written
+  EXPECT_EQ(cuda_ring_bytes("barrier", 4, 0), 0);
+  EXPECT_THROW(cuda_ring_bytes("all_to_all", 4, 1000), InternalError);
+}
+
+TEST(CudaRingBytes, AreNeverLessThanAnyAlgorithmMoves) {
+  for (const char* collective : kCollectives) {
+    for (const int ranks : {2, 3, 8}) {
+      EXPECT_GE(cuda_ring_bytes(collective, ranks, 1000),
+                collective_traffic(collective, ranks, 1000).moved_bytes)
+          << collective;
+    }
+  }
+}
+
+TEST(CudaRingBytes, InATimeAreAShareOfWhatCopiesMove) {
+  EXPECT_DOUBLE_EQ(counted_bandwidth_gb_per_s(5e8, 0.25), 2);
+  EXPECT_DOUBLE_EQ(share_of_copy_bandwidth(2, 4), 0.5);
+}
+
 CollectiveRow finished_row() {
   CollectiveRow row;
   row.operation = "all_reduce";
@@ -105,16 +127,57 @@ Report comm_report() {
   report.status = Status::ok;
   report.error.reset();
   report.collectives = {finished_row(), unfinished_row()};
-  report.memory_bandwidth = {{4096, 1, 20.5, 25.5}, {4096, 2, 40.5, 50.5}};
+  report.memory_bandwidth = {{4096, 1, {}, 20.5, Figure::of(25.5)},
+                             {4096, 2, {}, 40.5, Figure::of(50.5)}};
   return report;
 }
 
-TEST(CollectiveReport, IsValidAndReadsBackAsWritten) {
-  const auto written = to_json(comm_report());
+// Of threads that share a GPU, one iteration of which was late.
+Report gpu_report() {
+  Report report = comm_report();
+  CollectiveRow row = finished_row();
+  row.mode = "thread";
+  row.device = "cuda";
+  row.device_model = "Imaginary GPU";
+  row.gpus = {0, 0};
+  row.oversubscribed = true;
+  row.late_iterations = 1;
+  row.counted_bytes = Figure::of(5 << 22);
+  row.counted_gb_per_s = Figure::of(1234.5);
+  row.share_of_copy = Figure::of(0.625);
+  report.collectives = {row};
+  report.memory_bandwidth = {{8 << 20, {}, 0, 1975.2, Figure::missing("no reductions")}};
+  return report;
+}
+
+class CollectiveReports : public testing::TestWithParam<Report (*)()> {};
+INSTANTIATE_TEST_SUITE_P(, CollectiveReports, testing::Values(comm_report, gpu_report));
+
+TEST_P(CollectiveReports, AreValidAndReadBackAsWritten) {
+  const auto written = to_json(GetParam()());
   for (const std::string& error : schema_errors(json(written), DDPBENCH_REPORT_SCHEMA)) {
     ADD_FAILURE() << error;
   }
   EXPECT_EQ(to_json(parse_report(written.dump(), "some.json")).dump(2), written.dump(2));
+}
+
+// As they were before there were CUDA devices.
+TEST(CollectiveReport, NeedsNoKeysThatCameLater) {
+  json document(to_json(comm_report()));
+  for (json& row : document["collectives"]) {
+    for (const char* key :
+         {"device", "device_model", "device_model_reason", "gpus", "late_iterations",
+          "counted_bytes", "counted_bytes_reason", "counted_gb_per_s", "counted_gb_per_s_reason",
+          "share_of_copy", "share_of_copy_reason"}) {
+      row.erase(key);
+    }
+  }
+  for (json& row : document["memory_bandwidth"]) row.erase("gpu");
+  EXPECT_TRUE(schema_errors(document, DDPBENCH_REPORT_SCHEMA).empty());
+  const Report report = parse_report(document.dump(), "some.json");
+  EXPECT_EQ(report.collectives[0].device, "cpu");
+  EXPECT_EQ(report.memory_bandwidth[1].cores, 2);
+  EXPECT_FALSE(report.collectives[0].counted_bytes.value);
 }
 
 TEST(CollectiveReport, IsNotValidWithoutAReasonForWhatIsMissing) {
@@ -145,6 +208,17 @@ TEST(CollectiveTable, ShowsARowACollectiveWithReasonsBelow) {
                           HasSubstr("2000.00"), HasSubstr("50.0")));
   EXPECT_THAT(text, AllOf(HasSubstr("2*"), HasSubstr("oversubscribed"),
                           HasSubstr("(1) a barrier moves no data"), Not(HasSubstr("no runs"))));
+}
+
+TEST(CollectiveTable, ShowsWhatTheRingMovesOnAGpu) {
+  const std::string text = render_table(gpu_report(), 0);
+  EXPECT_THAT(
+      text, AllOf(HasSubstr("threads on Imaginary GPU"), HasSubstr("of copy"), HasSubstr("1234.50"),
+                  HasSubstr("62.5"), HasSubstr("more ranks than GPUs")));
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("waited for the host to queue them: all_reduce of 4 MiB (1 of 3)"),
+                    HasSubstr("GPU 0"), HasSubstr("1975.20"), Not(HasSubstr("reduce GB/s"))));
+  EXPECT_THAT(render_table(comm_report(), 0), Not(HasSubstr("of copy")));
 }
 
 TEST(CollectiveTable, KeepsToTheWidth) {

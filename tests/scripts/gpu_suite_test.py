@@ -27,9 +27,9 @@ echo '100% tests passed, 0 tests failed out of 1'
 """
 DDPBENCH = """#!/bin/bash
 echo "$*" >>"$STAGE/ddpbench-log"
+echo "$1 $CUDA_VISIBLE_DEVICES" >>"$STAGE/visible-log"
 case $1 in
   show) echo '| strategy |' ;;
-  comm) [[ $2 == --help ]] && echo '  --device KIND' ;;
 esac
 for option; do
   [[ $option == --json=* ]] && touch "${option#--json=}"
@@ -71,6 +71,7 @@ class GpuSuite(unittest.TestCase):
         environment = {**os.environ, "STAGE": str(self.stage),
                        "PATH": f"{self.stage / 'bin'}:{os.environ['PATH']}"}
         environment.pop("CUDACXX", None)
+        environment.pop("CUDA_VISIBLE_DEVICES", None)
         return subprocess.run(
             [str(SCRIPT), f"--out={self.out}", f"--build-dir={self.stage / 'build'}",
              "--python=bare-python", *arguments],
@@ -89,7 +90,8 @@ class GpuSuite(unittest.TestCase):
         for row in ("| configure | ok |", "| build | ok |", "| tests-gpu | ok |",
                     "| bench-single-b256-observe-off-2 | ok |", "| bench-single-b4096-bf16 | ok |",
                     "| bench-ps-servers-cuda | ok |", "| bench-ps-servers-cpu | ok |",
-                    "| bench-comm-ring | ok |", "| bench-pytorch | skipped |",
+                    "| bench-comm-ring-thread | ok |", "| bench-comm-ring-process-all | ok |",
+                    "| bench-comm-nccl | ok |", "| bench-pytorch | skipped |",
                     "| memcheck-cuda_ops_gpu_tests | ok |", "0 errors", "## Reports"):
             self.assertIn(row, self.summary())
         self.assertIn("NVIDIA H200, 580.65.06", self.summary())
@@ -97,6 +99,15 @@ class GpuSuite(unittest.TestCase):
         self.assertIn("--tool=racecheck", self.log("sanitizer"))
         self.assertNotIn("racecheck --error-exitcode=9 " + str(self.stage / "build" / "bin") +
                          "/cuda_runtime", self.log("sanitizer"))
+        collectives = [line for line in self.log("ddpbench").splitlines() if line.startswith("comm ")]
+        self.assertEqual(len(collectives), 5)
+        for line in collectives:
+            self.assertIn(" --device=cuda --ranks=2 --oversubscribe ", line)
+        for mode in ("thread", "process"):
+            self.assertTrue([line for line in collectives
+                             if f"--backend=ring --mode={mode}" in line and ",100000000 " in line])
+        visible = {line for line in self.log("visible").splitlines() if line.startswith("comm")}
+        self.assertEqual(visible, {"comm 0"})  # both ranks, however many GPUs there are
         observed = [line.split("--observe=")[1].split()[0]
                     for line in self.log("ddpbench").splitlines() if "--observe=" in line]
         self.assertEqual(observed, ["on", "off", "on", "off"])

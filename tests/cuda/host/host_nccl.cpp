@@ -7,6 +7,7 @@
 #include <nccl.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <thread>
@@ -22,7 +23,10 @@ namespace comm = ddpbench::comm;
 
 namespace {
 
-using Issue = std::function<comm::Work(comm::Communicator&)>;
+struct Issue {
+  std::function<comm::Work(comm::Communicator&)> start;
+  void* reduced = nullptr;  // what an all-reduce of several elements writes
+};
 
 constexpr comm::CallOptions kDeferred{.after = nullptr, .start = comm::Start::deferred};
 constexpr double kPatience_s = 60;
@@ -40,9 +44,10 @@ class Member {
     try {
       std::vector<comm::Work> works;
       ring_->group_start();
-      for (const Issue& issue : issues) works.push_back(issue(*ring_));
+      for (const Issue& issue : issues) works.push_back(issue.start(*ring_));
       ring_->group_end();
       for (const comm::Work& work : works) work.synchronize();
+      for (const Issue& issue : issues) spoil(issue);
     } catch (const ddpbench::Error& error) {
       hang(error.what());
     }
@@ -62,6 +67,12 @@ class Member {
   }
 
  private:
+  // STAND_IN_WRONG_RANK gets the first element of all-reduces wrong.
+  void spoil(const Issue& issue) const {
+    const char* const wrong = std::getenv("STAND_IN_WRONG_RANK");
+    if (issue.reduced == nullptr || wrong == nullptr) return;
+    if (std::atoi(wrong) == ring_->rank()) *static_cast<unsigned char*>(issue.reduced) ^= 1;
+  }
   // As NCCL's kernels do on the device, until somebody aborts them.
   void hang(const std::string& why) {
     std::unique_lock lock(mutex_);
@@ -283,50 +294,52 @@ ncclResult_t ncclCommDeregister(const ncclComm_t, void*) { return ncclSuccess; }
 ncclResult_t ncclAllReduce(const void* in, void* out, size_t count, ncclDataType_t type,
                            ncclRedOp_t op, ncclComm_t communicator, cudaStream_t stream) {
   if (in != out) return failed("all-reduce is in place here", ncclInvalidArgument);
-  return call(communicator, stream, [=](comm::Communicator& ring) {
+  const auto start = [=](comm::Communicator& ring) {
     return ring.all_reduce(elements(in, count, type), op_of(op), kDeferred);
-  });
+  };
+  return call(communicator, stream, {start, count > 1 ? out : nullptr});
 }
 ncclResult_t ncclReduce(const void* in, void* out, size_t count, ncclDataType_t type,
                         ncclRedOp_t op, int root, ncclComm_t communicator, cudaStream_t stream) {
   if (in != out) return failed("reduce is in place here", ncclInvalidArgument);
-  return call(communicator, stream, [=](comm::Communicator& ring) {
-    return ring.reduce(elements(in, count, type), op_of(op), root, kDeferred);
-  });
+  return call(communicator, stream, {[=](comm::Communicator& ring) {
+                return ring.reduce(elements(in, count, type), op_of(op), root, kDeferred);
+              }});
 }
 ncclResult_t ncclBroadcast(const void* in, void* out, size_t count, ncclDataType_t type, int root,
                            ncclComm_t communicator, cudaStream_t stream) {
   if (in != out) return failed("broadcast is in place here", ncclInvalidArgument);
-  return call(communicator, stream, [=](comm::Communicator& ring) {
-    return ring.broadcast(elements(in, count, type), root, kDeferred);
-  });
+  return call(communicator, stream, {[=](comm::Communicator& ring) {
+                return ring.broadcast(elements(in, count, type), root, kDeferred);
+              }});
 }
 ncclResult_t ncclAllGather(const void* in, void* out, size_t count, ncclDataType_t type,
                            ncclComm_t communicator, cudaStream_t stream) {
-  return call(communicator, stream, [=](comm::Communicator& ring) {
-    const auto size = static_cast<std::size_t>(ring.size());
-    return ring.all_gather(elements(in, count, type), elements(out, count * size, type), kDeferred);
-  });
+  return call(communicator, stream, {[=](comm::Communicator& ring) {
+                const auto size = static_cast<std::size_t>(ring.size());
+                return ring.all_gather(elements(in, count, type), elements(out, count * size, type),
+                                       kDeferred);
+              }});
 }
 ncclResult_t ncclReduceScatter(const void* in, void* out, size_t count, ncclDataType_t type,
                                ncclRedOp_t op, ncclComm_t communicator, cudaStream_t stream) {
-  return call(communicator, stream, [=](comm::Communicator& ring) {
-    const auto size = static_cast<std::size_t>(ring.size());
-    return ring.reduce_scatter(elements(in, count * size, type), elements(out, count, type),
-                               op_of(op), kDeferred);
-  });
+  return call(communicator, stream, {[=](comm::Communicator& ring) {
+                const auto size = static_cast<std::size_t>(ring.size());
+                return ring.reduce_scatter(elements(in, count * size, type),
+                                           elements(out, count, type), op_of(op), kDeferred);
+              }});
 }
 ncclResult_t ncclSend(const void* data, size_t count, ncclDataType_t type, int peer,
                       ncclComm_t communicator, cudaStream_t stream) {
-  return call(communicator, stream, [=](comm::Communicator& ring) {
-    return ring.send(elements(data, count, type), peer, kDeferred);
-  });
+  return call(communicator, stream, {[=](comm::Communicator& ring) {
+                return ring.send(elements(data, count, type), peer, kDeferred);
+              }});
 }
 ncclResult_t ncclRecv(void* data, size_t count, ncclDataType_t type, int peer,
                       ncclComm_t communicator, cudaStream_t stream) {
-  return call(communicator, stream, [=](comm::Communicator& ring) {
-    return ring.recv(elements(data, count, type), peer, kDeferred);
-  });
+  return call(communicator, stream, {[=](comm::Communicator& ring) {
+                return ring.recv(elements(data, count, type), peer, kDeferred);
+              }});
 }
 
 }  // extern "C"

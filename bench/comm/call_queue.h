@@ -1,0 +1,67 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// CallQueue: calls of a collective on one rank, timed one by one by events of the stream that they
+// follow, of which several are under way where the device works on its own.
+//
+// Each call comes after a barrier, which is queued like it, so that a call begins on all ranks at
+// about the same time; the events stand between the two and after the call. Looked at only when all
+// is done, they tell how long the device took. What the host needs to queue a call counts only when
+// the device had to wait for it. To prevent that, the device first gets copies of memory that
+// nobody needs, whose number is found while calls are queued: as many as it takes for the host to
+// be ahead. Short collectives would otherwise show how fast CUDA takes orders, which is what
+// nccl-tests, whose calls follow each other without a pause, then shows.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "bench/comm/collective_case.h"
+#include "kernels/runtime/device.h"
+#include "parallel/comm/communicator.h"
+
+namespace ddpbench::bench {
+
+// One call, in the device's clock.
+struct CallSpan {
+  double begin_s = 0, end_s = 0;
+  bool late = false;  // the device began it before the host had queued all of it
+};
+
+class CallQueue {
+ public:
+  // Both outlive it. `runs_inline`: whatever is queued is done when the host goes on.
+  CallQueue(Device& device, comm::Communicator& world, bool runs_inline);
+
+  // A barrier and the call.
+  void add(const CollectiveCase& collective, const CollectiveMemory& memory);
+  // As many are under way as should be.
+  bool full() const { return added_ >= (runs_inline_ ? 1 : kDepth); }
+  // Blocks until all are done; their times in the order of add(). Throws CommError.
+  std::vector<CallSpan> finish();
+
+ private:
+  // Enough that the host is rarely waited for, and few enough for what a stream holds.
+  static constexpr std::size_t kDepth = 10;
+  struct Call {
+    std::unique_ptr<Event> begin, end;
+    IssuedCollective issued;
+    double queued_s = 0;
+  };
+
+  void keep_busy();
+  void adjust(const std::vector<CallSpan>& spans);
+
+  Device& device_;
+  comm::Communicator& world_;
+  const bool runs_inline_;
+  std::unique_ptr<Stream> stream_;
+  std::vector<Call> calls_;  // those of added_ count
+  std::size_t added_ = 0;
+  // What keeps the device busy.
+  Buffer from_, to_;
+  std::unique_ptr<Event> busy_begin_, busy_end_;
+  int copies_ = 0;
+};
+
+}  // namespace ddpbench::bench

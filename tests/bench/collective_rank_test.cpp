@@ -1,0 +1,229 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A rank of `ddpbench comm` on a device that works on its own and whose memory the host cannot
+// touch: an access, or a copy that is not awaited, ends the test or shows in the results.
+#include "bench/comm/collective_rank.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "bench/comm/memory_bandwidth.h"
+#include "parallel/comm/operation_communicator.h"
+#include "parallel/comm/work_state.h"
+#include "tests/bench/queued_device.h"
+
+namespace ddpbench::bench {
+namespace {
+
+using test::QueuedDevice;
+constexpr std::size_t kRoom = std::size_t{40} << 20;  // more than staging memory
+
+// Addresses that nobody may read or write, and where their bytes really are.
+struct Far {
+  std::byte* address = nullptr;
+  std::byte* bytes = nullptr;
+  std::size_t size = 0;
+};
+std::vector<Far>& far_memory() {
+  static std::vector<Far> all;
+  return all;
+}
+
+std::byte* real(std::byte* address) {
+  for (const Far& far : far_memory()) {
+    if (address >= far.address && address < far.address + far.size) {
+      return far.bytes + (address - far.address);
+    }
+  }
+  return address;  // the host's
+}
+
+class FarAllocation final : public Allocation {
+ public:
+  explicit FarAllocation(std::size_t bytes) : bytes_(bytes) {
+    void* const address = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    address_ = static_cast<std::byte*>(address);
+    far_memory().push_back({address_, bytes_.data(), bytes});
+  }
+  ~FarAllocation() override {
+    std::erase_if(far_memory(), [this](const Far& far) { return far.address == address_; });
+    ::munmap(address_, bytes_.size());
+  }
+  BufferView view() const noexcept override { return {address_, bytes_.size()}; }
+  std::string export_handle() const override { return ""; }
+
+ private:
+  std::vector<std::byte> bytes_;
+  std::byte* address_ = nullptr;
+};
+
+// The queued device with such memory.
+class FarDevice final : public Device {
+ public:
+  explicit FarDevice(unsigned seed) : queued_(seed) {}
+
+  QueuedDevice& queued() { return queued_; }
+  int copies = 0;  // that were queued
+
+  DeviceKind kind() const noexcept override { return DeviceKind::cuda; }
+  int index() const noexcept override { return 0; }
+  std::string name() const override { return "far:0"; }
+  std::string model() const override { return "far"; }
+  int thread_count() const noexcept override { return 1; }
+  void bind_calling_thread() override {}
+  Buffer allocate(std::size_t bytes, MemoryCategory, Sharing) override {
+    return Buffer(std::make_unique<FarAllocation>(bytes));
+  }
+  bool is_host_accessible() const noexcept override { return false; }
+  Buffer allocate_staging(std::size_t bytes) override { return queued_.allocate_staging(bytes); }
+  std::unique_ptr<Stream> make_stream() override { return queued_.make_stream(); }
+  std::unique_ptr<Event> make_event() override { return queued_.make_event(); }
+  void copy(Stream& stream, BufferView to, BufferView from) override {
+    ++copies;
+    queued_.copy(stream, {real(to.data), to.bytes}, {real(from.data), from.bytes});
+  }
+  double now_s() const override { return queued_.now_s(); }
+  MemoryUsage memory() const override { return {}; }
+
+ private:
+  QueuedDevice queued_;
+};
+
+class DoneWork final : public comm::WorkState {
+ public:
+  bool done = false;
+
+  void wait(Stream&) override {}  // it is queued on that stream
+  void synchronize(comm::Deadline) override {}
+  void synchronize() override {}
+  bool test() override { return done; }
+  comm::WorkTimes times() const override { return {}; }
+  const void* source() const override { return this; }
+  std::uint32_t changes() const override { return 0; }
+  void await_change(std::uint32_t, comm::Deadline) override {}
+};
+
+// The only rank of a world: results are its own contributions, after 10 pieces of device work, and
+// wrong in one element when wanted.
+class LonelyCommunicator final : public comm::OperationCommunicator {
+ public:
+  LonelyCommunicator() : OperationCommunicator(0, 1) {}
+
+  bool wrong = false;
+  QueuedDevice* keeps_up = nullptr;  // runs all that is queued at once
+  int barriers = 0, calls = 0;
+
+  std::string backend() const override { return "lonely"; }
+  double timeout_s() const noexcept override { return 1; }
+  void group_start() override {}
+  void group_end() override {}
+  std::unique_ptr<Communicator> split(int, int) override { return nullptr; }
+  void register_buffer(const Buffer&) override {}
+  void deregister_buffer(const Buffer&) override {}
+  void abort(const std::string&) noexcept override {}
+
+ protected:
+  comm::Work issue(const comm::Operation& operation, const comm::CallOptions& options) override {
+    const auto work = std::make_shared<DoneWork>();
+    const bool is_barrier = operation.kind == comm::OperationKind::barrier;
+    ++(is_barrier ? barriers : calls);
+    if (options.after == nullptr) return comm::Work(work);
+    for (int i = 0; i < (is_barrier ? 1 : 10); ++i) test::queue_work(*options.after, [] {});
+    if (wrong && operation.kind == comm::OperationKind::all_reduce) {
+      auto* const data = static_cast<std::byte*>(operation.in.data) + operation.in.bytes() - 1;
+      test::queue_work(*options.after, [data] { *real(data) ^= std::byte{1}; });
+    }
+    while (keeps_up != nullptr && keeps_up->run_one()) {
+    }
+    return comm::Work(work);
+  }
+};
+
+class FarRank : public testing::TestWithParam<unsigned> {
+ protected:
+  FarRank() {
+    auto world = std::make_unique<LonelyCommunicator>();
+    auto device = std::make_unique<FarDevice>(GetParam());
+    world_ = world.get();
+    device_ = device.get();
+    rank_.emplace(std::move(world), std::move(device), kRoom);
+  }
+
+  CollectiveMemory memory(std::size_t bytes = kRoom) {
+    return rank_->memory(bytes / sizeof(float), DataType::fp32, comm::ReduceOp::sum);
+  }
+  const CollectiveCase& all_reduce() { return *find_collective("all_reduce"); }
+
+  LonelyCommunicator* world_ = nullptr;
+  FarDevice* device_ = nullptr;
+  std::optional<CollectiveRank> rank_;
+};
+
+TEST_P(FarRank, FillsAndChecksThroughStagingMemory) {
+  EXPECT_EQ(rank_->verify(all_reduce(), memory()), 0u);
+  world_->wrong = true;
+  EXPECT_EQ(rank_->verify(all_reduce(), memory()), 1u);
+}
+
+TEST_P(FarRank, LeavesZerosBehind) {
+  rank_->verify(all_reduce(), memory());
+  const CollectiveMemory all = memory();
+  for (std::byte* const data : {all.in, all.out}) {
+    const std::byte* const bytes = real(data);
+    EXPECT_TRUE(std::all_of(bytes, bytes + kRoom, [](std::byte b) { return b == std::byte{0}; }));
+  }
+}
+
+// Ten pieces of a millisecond each, however many calls are under way; the barrier is not of them.
+TEST_P(FarRank, TimesTheDevicesWorkOfEachCall) {
+  CallQueue& calls = rank_->calls();
+  int added = 0;
+  for (; !calls.full(); ++added) calls.add(all_reduce(), memory(4096));
+  EXPECT_GT(added, 1);
+  EXPECT_EQ(world_->barriers, added);
+  const std::vector<CallSpan> spans = calls.finish();
+  ASSERT_EQ(spans.size(), static_cast<std::size_t>(added));
+  double end_s = 0;
+  for (const CallSpan& span : spans) {
+    EXPECT_NEAR(span.end_s - span.begin_s, 10e-3, 1e-9);
+    EXPECT_GT(span.begin_s, end_s);
+    EXPECT_FALSE(span.late);  // this device rests until somebody waits
+    end_s = span.end_s;
+  }
+  EXPECT_TRUE(calls.finish().empty());
+}
+
+// A device that is faster than the host gets copies to do first, as many as cover the delay.
+TEST_P(FarRank, TellsCallsThatWaitedForTheHostAndKeepsTheDeviceBusyThen) {
+  device_->queued().work_s = 1e-5;
+  const auto run = [&] {
+    device_->copies = 0;
+    return rank_->run(all_reduce(), memory(4096)).late;
+  };
+  EXPECT_FALSE(run());
+  const int before = device_->copies;
+  world_->keeps_up = &device_->queued();
+  EXPECT_TRUE(run());
+  world_->keeps_up = nullptr;
+  EXPECT_FALSE(run());
+  // A call is ten pieces of work late, and a copy is one: a quarter more than that.
+  EXPECT_EQ(device_->copies, before + 13);
+}
+
+// A copy takes a piece of work, a millisecond, and its bytes are read and written.
+TEST_P(FarRank, MeasuresTheDevicesCopies) {
+  const BandwidthSample sample = measure_copy_bandwidth(*rank_, 2 << 20);
+  EXPECT_NEAR(sample.copy_gb_per_s, (2 << 20) / 1e-3 / 1e9, 1e-6);
+  EXPECT_EQ(sample.reduce_gb_per_s, 0);
+  EXPECT_GT(device_->copies, 3);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, FarRank, testing::Values(1, 2, 3));
+
+}  // namespace
+}  // namespace ddpbench::bench

@@ -1,0 +1,157 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// `ddpbench comm --device=cuda` on the stand-in for NVIDIA's libraries (program_test.cpp): ranks
+// that are processes and threads, what connects them, and what the report says of them.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+
+#include "tests/bench/program.h"
+
+namespace ddpbench {
+namespace {
+
+using nlohmann::json;
+using testing::AllOf;
+using testing::HasSubstr;
+
+class CudaComm : public testing::Test {
+ protected:
+  CudaComm() { program.environment["STAND_IN_GPUS"] = "2"; }
+
+  test::ProgramResult measure(const std::vector<std::string>& more) {
+    std::vector<std::string> arguments{"comm", "--device=cuda", "--json=report.json", "--force"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const auto add = [&arguments](const std::string& option, const char* value) {
+      const auto is_it = [&](const std::string& word) { return word.starts_with(option); };
+      if (std::ranges::none_of(arguments, is_it)) arguments.push_back(option + value);
+    };
+    add("--sizes=", "4K");
+    add("--iterations=", "3");
+    add("--warmup=", "1");
+    return program.run(arguments);
+  }
+
+  json rows(const std::vector<std::string>& more) {
+    const test::ProgramResult result = measure(more);
+    EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+    return program.report()["collectives"];
+  }
+
+  test::Program program;
+};
+
+class CudaCommModes : public CudaComm, public testing::WithParamInterface<const char*> {};
+
+TEST_P(CudaCommModes, MeasuresAndVerifiesEveryCollective) {
+  const std::string mode = std::string("--mode=") + GetParam();
+  const json all = rows({"--op=all", "--backend=ring", "--oversubscribe", mode});
+  ASSERT_EQ(all.size(), 9u);
+  for (const json& row : all) {
+    EXPECT_EQ(row["wrong"], 0) << row;
+    EXPECT_EQ(row["iterations"], 3) << row;
+    EXPECT_GT(row["time_s"]["median"], 0) << row;
+    EXPECT_EQ(row["mode"], GetParam());
+    EXPECT_EQ(row["device"], "cuda");
+    EXPECT_EQ(row["device_model"], "The host");
+    EXPECT_EQ(row["gpus"], json({0, 1}));
+    EXPECT_EQ(row["backend"], "ring");
+    EXPECT_FALSE(row["oversubscribed"]);
+  }
+}
+
+TEST_P(CudaCommModes, SharesAGpuWhenAskedToAndCountsWhatTheRingMoves) {
+  program.environment["STAND_IN_GPUS"] = "1";
+  const std::string mode = std::string("--mode=") + GetParam();
+  const json all = rows({"--op=all_reduce,all_gather", "--oversubscribe", mode});
+  const json report = program.report();
+  for (const json& row : all) {
+    EXPECT_TRUE(row["oversubscribed"]);
+    EXPECT_EQ(row["backend"], "ring");  // auto: NCCL refuses ranks that share a GPU
+    EXPECT_EQ(row["gpus"], json({0, 0}));
+    EXPECT_GT(row["share_of_copy"], 0);
+    EXPECT_GT(row["share_of_bound"], 0);
+    EXPECT_EQ(row["bound"], "memory_copy");
+    EXPECT_NEAR(row["counted_gb_per_s"].get<double>(),
+                row["counted_bytes"].get<double>() / row["time_s"]["median"].get<double>() / 1e9,
+                1e-9);
+  }
+  EXPECT_EQ(all[0]["counted_bytes"], 5 * 4096);
+  EXPECT_EQ(all[1]["counted_bytes"], 4 * 4096);
+  ASSERT_EQ(report["memory_bandwidth"].size(), 1u);  // both rows touch as much as the rank has
+  EXPECT_EQ(report["memory_bandwidth"][0]["gpu"], 0);
+  EXPECT_TRUE(report["memory_bandwidth"][0]["cores"].is_null());
+  EXPECT_GT(report["memory_bandwidth"][0]["copy_gb_per_s"], 0);
+  const test::ProgramResult shown = program.run({"show", "report.json"});
+  EXPECT_THAT(shown.out, AllOf(HasSubstr("on The host"), HasSubstr("of copy"),
+                               HasSubstr("more ranks than GPUs")));
+}
+
+INSTANTIATE_TEST_SUITE_P(, CudaCommModes, testing::Values("process", "thread"),
+                         [](const auto& p) { return std::string(p.param); });
+
+TEST_F(CudaComm, TakesNcclForRanksWithGpusOfTheirOwn) {
+  for (const char* mode : {"--mode=process", "--mode=thread"}) {
+    const json all = rows({mode, "--gpus=all"});
+    ASSERT_EQ(all.size(), 1u);
+    EXPECT_EQ(all[0]["backend"], "nccl");
+    EXPECT_EQ(all[0]["ranks"], 2);
+    EXPECT_EQ(all[0]["wrong"], 0);
+    EXPECT_THAT(all[0]["share_of_bound_reason"], HasSubstr("several GPUs"));
+    EXPECT_TRUE(all[0]["counted_bytes"].is_null());
+  }
+  EXPECT_EQ(program.report()["environment"]["gpus"].size(), 2u);
+}
+
+TEST_F(CudaComm, LetsProcessesShareAGpuThroughNccl) {
+  const json all = rows({"--backend=nccl", "--ranks=3", "--oversubscribe"});
+  EXPECT_EQ(all[0]["backend"], "nccl");
+  EXPECT_EQ(all[0]["wrong"], 0);
+  EXPECT_TRUE(all[0]["oversubscribed"]);
+}
+
+TEST_F(CudaComm, ReducesEveryTypeExactly) {
+  for (const char* type : {"fp64", "bf16", "uint8"}) {
+    for (const json& row : rows({"--op=all_reduce,reduce_scatter", "--sizes=20000",
+                                 std::string("--type=") + type, "--redop=average"})) {
+      EXPECT_EQ(row["wrong"], 0) << row;
+    }
+  }
+}
+
+// The pattern passes through staging memory in several pieces.
+TEST_F(CudaComm, VerifiesMoreThanItsStagingMemoryHolds) {
+  const json all = rows({"--sizes=40M", "--iterations=1", "--warmup=0"});
+  EXPECT_EQ(all[0]["wrong"], 0);
+}
+
+TEST_F(CudaComm, FindsWrongResults) {
+  program.environment["STAND_IN_WRONG_RANK"] = "1";
+  const test::ProgramResult result = measure({"--mode=process"});
+  EXPECT_EQ(result.exit_code, 5) << result.out << result.err;
+  // One element of rank 1's result, before and after the timed iterations.
+  EXPECT_EQ(program.report()["collectives"][0]["wrong"], 2);
+  EXPECT_EQ(program.report()["error"]["kind"], "verification");
+}
+
+TEST_F(CudaComm, RefusesWhatIsNotHere) {
+  test::ProgramResult result = measure({"--ranks=3"});
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_THAT(result.err,
+              AllOf(HasSubstr("--ranks=3: there are 2 GPUs here"), HasSubstr("--oversubscribe")));
+  result = measure({"--ranks=3", "--mode=thread", "--backend=nccl", "--oversubscribe"});
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_THAT(result.err, HasSubstr("use --backend=ring"));
+  program.environment["STAND_IN_GPUS"] = "0";
+  EXPECT_EQ(measure({}).exit_code, 3);
+  EXPECT_EQ(program.read("report.json"), "");
+}
+
+TEST_F(CudaComm, RefusesWhatItDoesNotKnow) {
+  EXPECT_EQ(measure({"--backend=mpi"}).exit_code, 2);
+  EXPECT_EQ(program.run({"comm", "--device=gpu"}).exit_code, 2);
+}
+
+}  // namespace
+}  // namespace ddpbench
