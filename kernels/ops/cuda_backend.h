@@ -21,9 +21,18 @@ enum class CudaPrecision : std::uint8_t {
   bf16,  // activations and their gradients in bf16, sums in fp32
 };
 
+// What convolutions run on, where there is an own kernel beside the library's algorithms. Own
+// kernels compute in fp32 and repeat their bits in every precision.
+enum class ConvolutionKernels : std::uint8_t {
+  measured,  // for each pass the faster one, by a trial; deterministic: own ones where there are
+  library,
+  own,
+};
+
 struct CudaBackendOptions {
   CudaPrecision precision = CudaPrecision::tf32;
-  bool deterministic = false;   // only algorithms whose results repeat bit by bit
+  bool deterministic = false;  // only algorithms whose results repeat bit by bit
+  ConvolutionKernels convolutions = ConvolutionKernels::measured;
   std::string cache_directory;  // of the measured choice of algorithms; empty: not kept
 };
 

@@ -12,18 +12,45 @@
 #include "kernels/runtime/error.h"
 #include "tests/cuda/cuda_fixture.h"
 #include "tests/cuda/host/host_stream.h"
+#include "tests/ops/shape_cases.h"
 
 namespace ddpbench::ops::testing {
 namespace {
 
+// No own kernel is for five channels.
 const Conv2dDesc kConv = {
-    .input = TensorLayout::plain({2, 3, 6, 6}), .out_channels = 4, .kernel_h = 3, .kernel_w = 3};
+    .input = TensorLayout::plain({2, 5, 6, 6}), .out_channels = 4, .kernel_h = 3, .kernel_w = 3};
+const Conv2dDesc kFirstConv = first_layer(conv({2, 1, 8, 8}, 4, 3, 1, 1));
+
+// A folder for the algorithm cache of one test.
+class CacheDirectory {
+ public:
+  CacheDirectory()
+      : path_(std::filesystem::temp_directory_path() /
+              ("ddpbench-search-" + std::to_string(::getpid()))) {
+    std::filesystem::remove_all(path_);
+  }
+  ~CacheDirectory() { std::filesystem::remove_all(path_); }
+  std::string path() const { return path_.string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+class PretendCosts {
+ public:
+  explicit PretendCosts(const test::PretendedCosts& costs) { test::pretended_costs() = costs; }
+  ~PretendCosts() { test::pretended_costs() = {}; }
+};
+
+std::string first_conv_of(const CudaBackendOptions& options) {
+  BackendFixture fixture = cuda_backend(options);
+  return fixture.backend().conv2d(kFirstConv)->description();
+}
 
 TEST(CudaBackend, SearchesOnceForAShapeAndRemembersItOnDisk) {
-  const auto directory =
-      std::filesystem::temp_directory_path() / ("ddpbench-search-" + std::to_string(::getpid()));
-  std::filesystem::remove_all(directory);
-  const CudaBackendOptions options{.cache_directory = directory.string()};
+  const CacheDirectory directory;
+  const CudaBackendOptions options{.cache_directory = directory.path()};
   const int before = test::algorithm_searches();
   BackendFixture first = cuda_backend(options);
   const std::string description = first.backend().conv2d(kConv)->description();
@@ -38,10 +65,9 @@ TEST(CudaBackend, SearchesOnceForAShapeAndRemembersItOnDisk) {
   second.backend().conv2d(other);
   EXPECT_EQ(test::algorithm_searches(), before + 6);
   BackendFixture third =
-      cuda_backend({.precision = CudaPrecision::fp32, .cache_directory = directory.string()});
+      cuda_backend({.precision = CudaPrecision::fp32, .cache_directory = directory.path()});
   third.backend().conv2d(kConv);
   EXPECT_EQ(test::algorithm_searches(), before + 9);
-  std::filesystem::remove_all(directory);
 }
 
 // The stand-in's fastest algorithm does not repeat; its second may add a bias without a ReLU.
@@ -53,6 +79,41 @@ TEST(CudaBackend, TakesOnlyRepeatableAlgorithmsWhenDeterministic) {
               ::testing::HasSubstr("tf32 algorithm 0)"));
   EXPECT_THAT(deterministic.backend().conv2d(kConv)->description(),
               ::testing::HasSubstr("tf32 algorithm 1 fused)"));
+}
+
+TEST(CudaBackend, TakesTheFasterOfTheLibraryAndTheOwnKernel) {
+  {
+    const PretendCosts library_is_slow({.convolution_ms = 1e4});
+    EXPECT_THAT(first_conv_of({}), ::testing::HasSubstr("(own kernel)"));
+  }
+  const PretendCosts kernels_are_slow({.kernel_ms = 1e4});
+  // Without a bias no kernel of ours is around the library's call.
+  BackendFixture fixture = cuda_backend();
+  EXPECT_THAT(fixture.backend().conv2d(without_bias(kFirstConv))->description(),
+              ::testing::HasSubstr("algorithm 0)"));
+}
+
+TEST(CudaBackend, RemembersOnDiskThatAnOwnKernelWasFaster) {
+  const CacheDirectory directory;
+  const CudaBackendOptions options{.cache_directory = directory.path()};
+  std::string chosen;
+  {
+    const PretendCosts library_is_slow({.convolution_ms = 1e4});
+    chosen = first_conv_of(options);
+  }
+  const PretendCosts kernels_are_slow({.kernel_ms = 1e4});
+  const int before = test::algorithm_searches();
+  EXPECT_EQ(first_conv_of(options), chosen);
+  EXPECT_EQ(test::algorithm_searches(), before);
+  // What was chosen from more is no answer for less.
+  CudaBackendOptions library = options;
+  library.convolutions = ConvolutionKernels::library;
+  EXPECT_THAT(first_conv_of(library), ::testing::HasSubstr("(cudnn tf32 algorithm 0)"));
+}
+
+TEST(CudaBackend, MeasuresNothingBetweenLibraryAndOwnKernelWhenDeterministic) {
+  const PretendCosts kernels_are_slow({.kernel_ms = 1e4});
+  EXPECT_THAT(first_conv_of({.deterministic = true}), ::testing::HasSubstr("(own kernel)"));
 }
 
 TEST(CudaBackend, SaysThatAnOldGpuLacksAPrecision) {

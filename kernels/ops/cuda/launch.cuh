@@ -21,6 +21,17 @@
 
 namespace ddpbench::ops::cuda {
 
+// Before a loop of few rounds, known when compiling, whose arrays are to stay in registers; and
+// before one whose reads are to be on their way together.
+#ifdef __CUDACC__
+#define DDPBENCH_PRAGMA(text) _Pragma(#text)
+#define DDPBENCH_UNROLL _Pragma("unroll")
+#define DDPBENCH_UNROLL_BY(rounds) DDPBENCH_PRAGMA(unroll rounds)
+#else
+#define DDPBENCH_UNROLL
+#define DDPBENCH_UNROLL_BY(rounds)
+#endif
+
 // Threads of a block of for_each. Elements fewer than 2^31, so that no 32-bit index overflows.
 inline constexpr unsigned kElementThreads = 256;
 inline constexpr unsigned kMaxElementBlocks = 1U << 20;

@@ -26,10 +26,14 @@ struct CUgraphExec_st {
 namespace {
 
 constexpr std::size_t kAlignment = 256;
+constexpr int kMultiprocessors = 2;
+constexpr int kL2Bytes = 1 << 16;
+
+double passed_ms = 0;  // beside what really passed
 
 double now_ms() {
   using Milliseconds = std::chrono::duration<double, std::milli>;
-  return Milliseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return Milliseconds(std::chrono::steady_clock::now().time_since_epoch()).count() + passed_ms;
 }
 
 constexpr std::size_t kMemoryBytes = std::size_t{1} << 36;
@@ -66,12 +70,22 @@ int& algorithm_searches() {
   return searches;
 }
 
+PretendedCosts& pretended_costs() {
+  static PretendedCosts costs;
+  return costs;
+}
+
+void let_time_pass(double ms) { passed_ms += ms; }
+
 }  // namespace test
 
 namespace ops::cuda {
 
 cudaError_t queue_on_host(cudaStream_t stream, std::function<void()> work) {
-  return queue(stream, std::move(work));
+  return queue(stream, [work = std::move(work)] {
+    test::let_time_pass(test::pretended_costs().kernel_ms);
+    work();
+  });
 }
 
 }  // namespace ops::cuda
@@ -99,14 +113,22 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   std::strcpy(properties->name, "The host");
   properties->major = ddpbench::test::compute_capability() / 10;
   properties->minor = ddpbench::test::compute_capability() % 10;
-  properties->multiProcessorCount = 1;
+  properties->multiProcessorCount = kMultiprocessors;
+  properties->l2CacheSize = kL2Bytes;
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
-  const bool major = attribute == cudaDevAttrComputeCapabilityMajor;
   const int capability = ddpbench::test::compute_capability();
-  *value = major ? capability / 10 : capability % 10;
-  return cudaSuccess;
+  switch (attribute) {
+    case cudaDevAttrComputeCapabilityMajor:
+      return *value = capability / 10, cudaSuccess;
+    case cudaDevAttrComputeCapabilityMinor:
+      return *value = capability % 10, cudaSuccess;
+    case cudaDevAttrMultiProcessorCount:
+      return *value = kMultiprocessors, cudaSuccess;
+    default:
+      return cudaErrorInvalidValue;
+  }
 }
 cudaError_t cudaDeviceGetPCIBusId(char* id, int, int) {
   std::strcpy(id, "0000:00:00.0");
