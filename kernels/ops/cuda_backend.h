@@ -40,6 +40,17 @@ struct CudaBackendOptions {
 // DeviceError when a library refuses.
 std::unique_ptr<OpBackend> make_cuda_backend(Device& device, const CudaBackendOptions& options);
 
+// What convolutions and linear layers run around the library's calls, as an operation of its own so
+// that benchmarks can time it: output += bias, rectified where `relu`, in place (forward reads no
+// input: the output holds it); backward the gradient of the bias and, with a ReLU, that of the
+// input, which goes into the workspace.
+struct BiasPassDesc {
+  std::int64_t rows = 0, columns = 0;
+  bool relu = false;
+};
+std::unique_ptr<Op> make_cuda_bias_pass(Device& device, const CudaBackendOptions& options,
+                                        const BiasPassDesc& desc);
+
 // "cudnn", "cublaslt": versions of the libraries that are loaded.
 std::map<std::string, std::string> cuda_library_versions();
 

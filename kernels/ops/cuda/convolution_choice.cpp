@@ -111,8 +111,8 @@ class Trial {
   SearchStream stream_;
 };
 
-MeasuredAlgorithm measured(const Context& context, const ConvolutionShape& shape, ConvolutionPass pass,
-                           const AlgorithmChoice& choice) {
+MeasuredAlgorithm measured(const Context& context, const ConvolutionShape& shape,
+                           ConvolutionPass pass, const AlgorithmChoice& choice) {
   Trial trial(context, shape);
   const double time = pass == ConvolutionPass::forward
                           ? trial.time_s(ForwardPass(context, shape, choice))
@@ -143,7 +143,8 @@ Candidates candidates_for(const Context& context, const ConvolutionShape& shape,
   return {own, !own || tried};
 }
 
-AlgorithmChoice measure(const Context& context, const ConvolutionShape& shape, ConvolutionPass pass) {
+AlgorithmChoice measure(const Context& context, const ConvolutionShape& shape,
+                        ConvolutionPass pass) {
   const Candidates may = candidates_for(context, shape, pass);
   const AlgorithmChoice own = may.own ? own_choice(shape, pass) : AlgorithmChoice();
   if (!may.library) return own;
@@ -154,10 +155,10 @@ AlgorithmChoice measure(const Context& context, const ConvolutionShape& shape, C
     return pick_algorithm(both, {kWorkspaceLimit, false})->choice;
   }
   if (library || may.own) return library.value_or(own);
-  throw DeviceError(fmt::format(
-      "{}: {}: no algorithm of cuDNN's works in {}{} and {} bytes", shape.where, name_of(pass),
-      precision_name(context.options.precision),
-      context.options.deterministic ? ", deterministically" : "", kWorkspaceLimit));
+  throw DeviceError(
+      fmt::format("{}: {}: no algorithm of cuDNN's works in {}{} and {} bytes", shape.where,
+                  name_of(pass), precision_name(context.options.precision),
+                  context.options.deterministic ? ", deterministically" : "", kWorkspaceLimit));
 }
 
 bool still_works(const Context& context, const ConvolutionShape& shape, ConvolutionPass pass,

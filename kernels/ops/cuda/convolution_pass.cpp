@@ -59,8 +59,7 @@ void ForwardPass::run_library(const ForwardArgs& args, const float* bias,
   if (is_rounded(shape_)) {
     weight = rounded(shape_, weight, at(args.workspace, weight_), shape_.w_count, stream);
     if (choice_.fused) {
-      library_bias =
-          rounded(shape_, bias, at(args.workspace, bias_), shape_.out_channels, stream);
+      library_bias = rounded(shape_, bias, at(args.workspace, bias_), shape_.out_channels, stream);
     }
   }
   check(convolve(context_, shape_, choice_, {args.inputs[0], weight, library_bias, args.output},
@@ -102,8 +101,8 @@ bool FilterPass::is_one_pass() const {
 }
 
 const void* FilterPass::run(const BackwardArgs& args, cudaStream_t stream) const {
-  const void* const dy = is_one_pass() ? args.grad_output
-                                       : gradient_pass_.run(args, stream, shape_.where);
+  const void* const dy =
+      is_one_pass() ? args.grad_output : gradient_pass_.run(args, stream, shape_.where);
   if (is_own(choice_)) {
     run_own(args, dy, stream);
   } else {

@@ -3,8 +3,8 @@
 //
 // A thread keeps the weights (backward: the sums) of some neighbouring output channels in registers
 // and goes over tiles of kPixels neighbouring outputs of a row. The lanes of a pixel's channels are
-// neighbours, so what a warp reads or writes of the output are whole sectors. Backward, a block puts
-// its threads' sums together, and a second launch the blocks'.
+// neighbours, so what a warp reads or writes of the output are whole sectors. Backward, a block
+// puts its threads' sums together, and a second launch the blocks'.
 #include "kernels/ops/cuda/few_channels.h"
 
 #include <algorithm>
@@ -18,8 +18,8 @@
 namespace ddpbench::ops::cuda {
 namespace {
 
-constexpr std::uint32_t kPixels = 4;      // outputs of a tile
-constexpr std::uint32_t kMaxLanes = 32;   // threads of a pixel
+constexpr std::uint32_t kPixels = 4;                   // outputs of a tile
+constexpr std::uint32_t kMaxLanes = 32;                // threads of a pixel
 constexpr std::uint32_t kBlocksPerMultiprocessor = 3;  // as registers allow; in one wave
 constexpr std::uint32_t kForwardWaves = 4;  // each block reads its weights: few, but even ones
 
@@ -88,8 +88,8 @@ Walk plan_walk(const FewChannelShape& s, std::uint32_t waves) {
   walk.slots = W::kThreads >> walk.lane_bits;
   const std::uint32_t channel_blocks = ceil_div(groups, 1U << walk.lane_bits);
   walk.channel_blocks = Divisor(channel_blocks);
-  const std::uint32_t room = std::max(
-      1U, s.multiprocessors * kBlocksPerMultiprocessor * waves / channel_blocks);
+  const std::uint32_t room =
+      std::max(1U, s.multiprocessors * kBlocksPerMultiprocessor * waves / channel_blocks);
   walk.pixel_blocks = std::min(ceil_div(walk.tiles, walk.slots), room);
   return walk;
 }
@@ -180,8 +180,9 @@ struct Forward {
         }
       }
     }
-    T* const pixels = y + ((tile.n * walk.out_h + tile.row) * walk.out_w + tile.column) *
-                              walk.out_channels + channel;
+    T* const pixels =
+        y + ((tile.n * walk.out_h + tile.row) * walk.out_w + tile.column) * walk.out_channels +
+        channel;
     DDPBENCH_UNROLL
     for (std::uint32_t i = 0; i < kPixels; ++i) {
       if (tile.column + i < walk.out_w) write(pixels + i * walk.out_channels, channel, sums[i]);
@@ -284,8 +285,8 @@ struct Gradients {
 
   __host__ __device__ void read_gradient(const Walk::Tile& tile, std::uint32_t channel,
                                          float (&gradient)[kPixels][kOutputs]) const {
-    const std::uint32_t first = ((tile.n * walk.out_h + tile.row) * walk.out_w + tile.column) *
-                                    walk.out_channels + channel;
+    const std::uint32_t first =
+        ((tile.n * walk.out_h + tile.row) * walk.out_w + tile.column) * walk.out_channels + channel;
     DDPBENCH_UNROLL
     for (std::uint32_t i = 0; i < kPixels; ++i) {
       DDPBENCH_UNROLL
@@ -372,8 +373,8 @@ std::uint32_t window_of(const FewChannelShape& s) { return s.kernel_h * s.kernel
 bool has_few_channel_kernels(const FewChannelShape& s) {
   if (s.kernel_h != s.kernel_w || s.stride_w == 0) return false;
   if (s.kernel_h == 3 && s.channels == 1) return s.stride_w <= 2;
-  return s.stride_w == 1 && ((s.kernel_h == 3 && s.channels == 3) ||
-                             (s.kernel_h == 5 && s.channels == 1));
+  return s.stride_w == 1 &&
+         ((s.kernel_h == 3 && s.channels == 3) || (s.kernel_h == 5 && s.channels == 1));
 }
 
 cudaError_t few_channel_forward(const FewChannelShape& shape, const FewChannelForward& args,

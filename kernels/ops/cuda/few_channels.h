@@ -8,9 +8,10 @@
 // Forward reads the images and writes the output, backward reads both (with a ReLU the output and
 // its gradient), once each: with 32 outputs for one input the output's bytes are all that counts.
 // 2 * window * outputs FLOPs an output pixel each, window = channels * kernel * kernel: for 3 x 3,
-// one channel and bf16 4.5 multiply-adds a byte, which is close to what a GPU's fp32 units do in the time that its
-// memory needs; hence weights, or sums, stay in registers and pixels are read once for several
-// outputs. Products and sums are fp32's in every precision, and weights are read as they are kept.
+// one channel and bf16 4.5 multiply-adds a byte, which is close to what a GPU's fp32 units do in
+// the time that its memory needs; hence weights, or sums, stay in registers and pixels are read
+// once for several outputs. Products and sums are fp32's in every precision, and weights are read
+// as they are kept.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -63,8 +63,8 @@ __host__ __device__ inline std::uint32_t pack_bf16(float first, float second) {
   memcpy(&word, &pair, sizeof(word));
   return word;
 #else
-  return from_float<Bf16>(first).bits |
-         static_cast<std::uint32_t>(from_float<Bf16>(second).bits) << 16;
+  return from_float<Bf16>(first).bits | static_cast<std::uint32_t>(from_float<Bf16>(second).bits)
+                                            << 16;
 #endif
 }
 
