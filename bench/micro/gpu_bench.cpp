@@ -76,11 +76,11 @@ double GpuBench::product_flops_per_s(ops::CudaPrecision precision) {
   double& peak = peaks_.product_flops_per_s[precision];
   if (peak == 0) {
     const std::int64_t extent = options_.product;
-    ops::OpRun run(machine(), backend(precision).linear(
-                                  {.input = ops::TensorLayout::plain({extent, extent}),
-                                   .out_features = extent,
-                                   .bias = false,
-                                   .needs_grad_input = false}));
+    ops::OpRun run(machine(),
+                   backend(precision).linear({.input = ops::TensorLayout::plain({extent, extent}),
+                                              .out_features = extent,
+                                              .bias = false,
+                                              .needs_grad_input = false}));
     peak = run.op().forward_flops() / seconds_of([&] { run.forward(); });
   }
   return peak;

@@ -21,14 +21,14 @@
 namespace ddpbench::micro {
 
 struct GpuBenchOptions {
-  std::string module;                        // path
-  int device = 0;                            // CUDA's number
-  std::size_t l2_bytes = 0;                  // 0: as the device says
+  std::string module;                               // path
+  int device = 0;                                   // CUDA's number
+  std::size_t l2_bytes = 0;                         // 0: as the device says
   std::vector<std::int64_t> batches = {256, 4096};  // of the library's operations
-  std::int64_t launches = 50;                // that one recording holds
-  std::int64_t rounds = 20;                  // replays that are timed
-  std::int64_t product = 8192;               // extent of the product that shows the peak
-  std::string cache_directory;               // of the choice of algorithms; empty: not kept
+  std::int64_t launches = 50;                       // that one recording holds
+  std::int64_t rounds = 20;                         // replays that are timed
+  std::int64_t product = 8192;                      // extent of the product that shows the peak
+  std::string cache_directory;                      // of the choice of algorithms; empty: not kept
 };
 
 struct Peaks {
@@ -51,9 +51,8 @@ class GpuBench {
   const GpuBenchOptions& options() const { return options_; }
   const CudaDeviceInfo& info() const { return info_; }
   ops::Machine machine() { return {*device_, *stream_}; }
-  ops::OpBackend& backend(
-      ops::CudaPrecision precision,
-      ops::ConvolutionKernels convolutions = ops::ConvolutionKernels::measured);
+  ops::OpBackend& backend(ops::CudaPrecision precision,
+                          ops::ConvolutionKernels convolutions = ops::ConvolutionKernels::measured);
   std::unique_ptr<ops::Op> bias_pass(ops::CudaPrecision precision, const ops::BiasPassDesc& desc);
 
   // Bytes that no cache keeps from one launch to the next: 4 times the L2 cache.

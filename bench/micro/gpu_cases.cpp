@@ -159,8 +159,7 @@ void register_first_layer(GpuBench& bench, CudaPrecision precision) {
 void register_library(GpuBench& bench, CudaPrecision precision) {
   const auto backend = [&bench, precision]() -> OpBackend& { return bench.backend(precision); };
   const auto add = [&](const char* name, const MakeOp& make) {
-    register_batches(bench,
-                     {.name = name, .precision = precision, .make = make, .products = true});
+    register_batches(bench, {.name = name, .precision = precision, .make = make, .products = true});
   };
   const auto type = precision == CudaPrecision::bf16 ? DataType::bf16 : DataType::fp32;
   add("conv2", [=](std::int64_t batch) {
@@ -171,8 +170,7 @@ void register_library(GpuBench& bench, CudaPrecision precision) {
         {.input = plain(batch, 64, 7, type), .out_features = 128, .fuse_relu = true});
   });
   add("fc2", [=](std::int64_t batch) {
-    return backend().linear(
-        {.input = TensorLayout::plain({batch, 128}, type), .out_features = 10});
+    return backend().linear({.input = TensorLayout::plain({batch, 128}, type), .out_features = 10});
   });
 }
 

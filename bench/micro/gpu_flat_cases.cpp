@@ -79,13 +79,12 @@ void loss(GpuBench& bench, benchmark::State& state, std::int64_t classes) {
   const Buffer totals = upload(bench, std::vector<ops::LossTotals>(1));
   const auto op = bench.backend(CudaPrecision::fp32).softmax_cross_entropy(batch, classes);
   bench.time(state, {.bytes = ops::loss_bytes(batch, classes)}, [&] {
-    op->run(bench.machine().stream,
-            {.logits = floats(logits),
-             .labels = reinterpret_cast<const std::int32_t*>(labels.data()),
-             .samples = batch,
-             .grad_scale = 1e-3F,
-             .grad_logits = floats(gradient),
-             .totals = reinterpret_cast<ops::LossTotals*>(totals.data())});
+    op->run(bench.machine().stream, {.logits = floats(logits),
+                                     .labels = reinterpret_cast<const std::int32_t*>(labels.data()),
+                                     .samples = batch,
+                                     .grad_scale = 1e-3F,
+                                     .grad_logits = floats(gradient),
+                                     .totals = reinterpret_cast<ops::LossTotals*>(totals.data())});
   });
   state.counters["samples"] = static_cast<double>(batch);
 }
@@ -101,7 +100,8 @@ void gather(GpuBench& bench, benchmark::State& state, std::int64_t elements) {
   std::iota(order.begin(), order.end(), 0);
   std::shuffle(order.begin(), order.end(), std::mt19937(1));
   const Buffer indices = upload(bench, order);
-  const Buffer out = random_floats(bench, batch * elements), labels_out = random_floats(bench, batch);
+  const Buffer out = random_floats(bench, batch * elements),
+               labels_out = random_floats(bench, batch);
   const double average = 0.13, deviation = 0.31;
   const auto op = bench.backend(CudaPrecision::fp32).batch_gather();
   bench.time(state, {.bytes = ops::gather_bytes(batch, elements)}, [&] {

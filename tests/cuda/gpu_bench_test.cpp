@@ -31,8 +31,8 @@ struct Outcome {
 
 // `before` stands before the command: variables of its environment.
 Outcome run(const std::string& before, const std::string& module, const std::string& more) {
-  const auto folder = std::filesystem::temp_directory_path() /
-                      fmt::format("ddpbench-gpu-bench-{}", ::getpid());
+  const auto folder =
+      std::filesystem::temp_directory_path() / fmt::format("ddpbench-gpu-bench-{}", ::getpid());
   std::filesystem::create_directories(folder);
   const std::string out = (folder / "out.json").string(), err = (folder / "err").string();
   const std::string command = fmt::format(
@@ -90,14 +90,11 @@ std::map<std::string, Bytes> operations(double size) {
 
 // All benchmarks by the names that they begin with.
 std::map<std::string, Bytes> all_cases() {
-  std::map<std::string, Bytes> all = {{"copy/", {0, 2 * 4 * kL2Bytes}},
-                                      {"sgd/", {12}},
-                                      {"sgd_momentum/", {20}},
-                                      {"mean/inputs:2/", {12}},
-                                      {"mean/inputs:8/", {36}},
-                                      {"loss/classes:10/", {84}},
-                                      {"loss/classes:1000/", {8004}},
-                                      {"gather/elements:784/", {784 * 5 + 9}}};
+  std::map<std::string, Bytes> all = {
+      {"copy/", {0, 2 * 4 * kL2Bytes}}, {"sgd/", {12}},
+      {"sgd_momentum/", {20}},          {"mean/inputs:2/", {12}},
+      {"mean/inputs:8/", {36}},         {"loss/classes:10/", {84}},
+      {"loss/classes:1000/", {8004}},   {"gather/elements:784/", {784 * 5 + 9}}};
   for (const char* precision : {"fp32", "tf32", "bf16"}) {
     const double size = std::string(precision) == "bf16" ? 2 : 4;
     for (const auto& [name, bytes] : operations(size)) {
@@ -124,9 +121,8 @@ TEST(GpuOpsBench, RunsEveryOperationAndCountsItsBytes) {
     const std::string name = result.at("name");
     EXPECT_FALSE(result.contains("error_occurred")) << result;
     const auto all = all_cases();
-    const auto known = std::find_if(all.begin(), all.end(), [&](const auto& entry) {
-      return name.starts_with(entry.first);
-    });
+    const auto known = std::find_if(
+        all.begin(), all.end(), [&](const auto& entry) { return name.starts_with(entry.first); });
     ASSERT_NE(known, all.end()) << name;
     ++seen[known->first];
     const double bytes = result.at("bytes");
@@ -138,8 +134,8 @@ TEST(GpuOpsBench, RunsEveryOperationAndCountsItsBytes) {
     for (const char* counter : {"bytes_per_s", "share_of_copy"}) {
       EXPECT_GT(result.at(counter).get<double>(), 0) << name;
     }
-    const bool product = name.starts_with("conv1_library") || name.starts_with("conv2") ||
-                         name.starts_with("fc");
+    const bool product =
+        name.starts_with("conv1_library") || name.starts_with("conv2") || name.starts_with("fc");
     EXPECT_EQ(result.contains("share_of_bound"), product) << name;
   }
   for (const auto& [name, bytes] : all_cases()) EXPECT_GE(seen[name], 1) << name << " did not run";
