@@ -141,8 +141,7 @@ struct PoolBackwardVectors {
                                                         const Divisor& stride) {
     return position < kernel ? 0 : stride.quotient(position - kernel) + 1;
   }
-  __host__ __device__ static std::uint32_t end_window(std::uint32_t position,
-                                                      const Divisor& stride,
+  __host__ __device__ static std::uint32_t end_window(std::uint32_t position, const Divisor& stride,
                                                       std::uint32_t windows) {
     const std::uint32_t end = stride.quotient(position) + 1;
     return end < windows ? end : windows;
@@ -164,9 +163,8 @@ struct PoolBackwardVectors {
     store(dx + index * kCount, sum);
   }
 
-  __host__ __device__ void add_window(const VectorWalk::Place& at, std::uint32_t i,
-                                      std::uint32_t j, std::uint32_t mine,
-                                      float (&sum)[kCount]) const {
+  __host__ __device__ void add_window(const VectorWalk::Place& at, std::uint32_t i, std::uint32_t j,
+                                      std::uint32_t mine, float (&sum)[kCount]) const {
     const std::uint32_t channel = at.vector * kCount;
     const std::uint32_t pixel = (at.n * g.out_h + i) * g.out_w + j;
     std::uint32_t winner[kCount];
