@@ -7,6 +7,8 @@
 
 #include <filesystem>
 
+#include "kernels/nn/graph.h"
+#include "kernels/nn/model_spec.h"
 #include "kernels/runtime/cpu_device.h"
 #include "kernels/runtime/cuda_device.h"
 #include "kernels/runtime/error.h"
@@ -114,6 +116,48 @@ TEST(CudaBackend, RemembersOnDiskThatAnOwnKernelWasFaster) {
 TEST(CudaBackend, MeasuresNothingBetweenLibraryAndOwnKernelWhenDeterministic) {
   const PretendCosts kernels_are_slow({.kernel_ms = 1e4});
   EXPECT_THAT(first_conv_of({.deterministic = true}), ::testing::HasSubstr("(own kernel)"));
+}
+
+// Of a training step of SimpleCNN, as docs/cuda-step.md lists them. With 4 samples the column sums
+// of conv2 are in parts already.
+std::size_t nodes_of_a_step(const CudaBackendOptions& options) {
+  BackendFixture fixture = cuda_backend(options);
+  const nn::ModelSpec model = nn::load_model_file(SIMPLE_CNN);
+  nn::Graph graph(model, fixture.device(), fixture.backend(), {.batch = 4});
+  const auto loss = fixture.backend().softmax_cross_entropy(4, model.classes());
+  const auto sgd = fixture.backend().sgd();
+  const OpMemory input = fixture.upload(random_values(4 * 784, 1));
+  const OpMemory labels = fixture.upload(std::vector<std::int32_t>{1, 2, 3, 4});
+  const OpMemory totals = fixture.upload(std::vector<LossTotals>(1));
+  const auto floats = [](const Buffer& buffer) { return reinterpret_cast<float*>(buffer.data()); };
+  const auto step = [&] {
+    graph.forward(fixture.stream(), reinterpret_cast<const float*>(input.data()));
+    loss->run(fixture.stream(), {.logits = graph.output(),
+                                 .labels = reinterpret_cast<const std::int32_t*>(labels.data()),
+                                 .samples = 4,
+                                 .grad_logits = graph.output_gradient(),
+                                 .totals = reinterpret_cast<LossTotals*>(totals.data())});
+    graph.backward(fixture.stream());
+    sgd->run(fixture.stream(), {.weights = floats(graph.weights()),
+                                .gradients = floats(graph.gradients()),
+                                .count = graph.plan().flat_bytes / sizeof(float),
+                                .options = {.momentum = 0}});
+  };
+  step();
+  fixture.stream().begin_recording();
+  step();
+  fixture.stream().end_recording();
+  return test::recorded_nodes();
+}
+
+TEST(CudaBackend, AStepHasNoMoreNodesThanTheyWereCounted) {
+  const auto nodes = [](CudaPrecision precision, ConvolutionKernels convolutions) {
+    return nodes_of_a_step({.precision = precision, .convolutions = convolutions});
+  };
+  EXPECT_EQ(nodes(CudaPrecision::tf32, ConvolutionKernels::own), 22U);
+  EXPECT_EQ(nodes(CudaPrecision::tf32, ConvolutionKernels::library), 24U);
+  EXPECT_EQ(nodes(CudaPrecision::bf16, ConvolutionKernels::own), 35U);
+  EXPECT_EQ(nodes(CudaPrecision::bf16, ConvolutionKernels::library), 39U);
 }
 
 TEST(CudaBackend, SaysThatAnOldGpuLacksAPrecision) {

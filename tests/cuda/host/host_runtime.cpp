@@ -70,6 +70,11 @@ int& algorithm_searches() {
   return searches;
 }
 
+std::size_t& recorded_nodes() {
+  static std::size_t nodes = 0;
+  return nodes;
+}
+
 PretendedCosts& pretended_costs() {
   static PretendedCosts costs;
   return costs;
@@ -181,6 +186,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   stream->recording = false;
+  ddpbench::test::recorded_nodes() = stream->recorded.size();
   *graph = new CUgraph_st{std::move(stream->recorded)};
   stream->recorded.clear();
   return cudaSuccess;
