@@ -60,6 +60,7 @@ struct ChunkSums {
     const std::uint32_t begin = chunk * rows_per_chunk;
     const std::uint32_t end = begin + rows_per_chunk < rows ? begin + rows_per_chunk : rows;
     float sum = 0;
+    DDPBENCH_UNROLL_BY(4)
     for (std::uint32_t row = begin + part; row < end; row += kRowThreads) {
       const std::uint32_t at = row * columns + column;
       float value = to_float(gradient[at]);
