@@ -144,7 +144,7 @@ skip() {
 # Options of cmake, in `configure`.
 plan_configure() {
   configure=(-S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DDDPBENCH_ENABLE_CUDA=ON
-    -DDDPBENCH_BUILD_MICRO=OFF "-DCMAKE_CUDA_COMPILER=$nvcc"
+    -DDDPBENCH_BUILD_MICRO=AUTO "-DCMAKE_CUDA_COMPILER=$nvcc"
     "-DDDPBENCH_CUDA_ARCHITECTURES=$architectures" "-DDDPBENCH_CUDA_ROOTS=$(python_roots)")
   if command -v ninja >/dev/null; then configure+=(-G Ninja); fi
   if command -v ccache >/dev/null; then
@@ -202,7 +202,21 @@ run_benchmarks() {
   done
   bench mnist --config=mnist --device=cuda "--epochs=$epochs" --batch-size=256 --residency=device "${data[@]}"
   run_collectives
+  run_single_operations
   run_pytorch "${common[@]}"
+}
+
+# Each operation alone. Not in the folder reports/: this JSON is Google Benchmark's.
+run_single_operations() {
+  local program="$build/bin/gpu_ops_bench" rounds=20
+  if [[ ! -x $program ]]; then
+    skip bench-operations "Google Benchmark was not found (libbenchmark-dev)"
+    return
+  fi
+  if [[ $quick == yes ]]; then rounds=5; fi
+  mkdir -p "$out/micro"
+  stage bench-operations 120 "$program" "--rounds=$rounds" "--cache=$build/algorithms" \
+    "--benchmark_out=$out/micro/operations.json" --benchmark_out_format=json
 }
 
 # Our ring between two ranks on the first GPU, threads and processes, with 100 MB among the sizes;
@@ -284,12 +298,35 @@ begin_summary() {
   } >"$out/summary.md"
 }
 
+# Google Benchmark's JSON in "$1" as a table: what each operation reached of the measured bandwidth and,
+# where it has products, of the longer one of both bounds.
+operations_table() {
+  "$python" - "$1" <<'PYTHON'
+import json, sys
+print("| operation | microseconds | counted bytes | share of copy | share of bound |")
+print("| :-- | --: | --: | --: | --: |")
+for run in json.load(open(sys.argv[1]))["benchmarks"]:
+    name = run["name"].split("/iterations:")[0]
+    if run.get("error_occurred"):
+        print(f"| {name} | failed: {run['error_message']} | | | |")
+        continue
+    bound = f"{run['share_of_bound']:.0%}" if "share_of_bound" in run else ""
+    print(f"| {name} | {run['real_time']:.1f} | {run['bytes']:.4g} | {run['share_of_copy']:.0%} | {bound} |")
+PYTHON
+}
+
 end_summary() {
   local reports=("$out"/reports/*.json)
   if [[ -e ${reports[0]} ]]; then
     {
       printf '\n## Reports\n\n'
       "$build/bin/ddpbench" show "${reports[@]}" --format=markdown || printf 'cannot be shown\n'
+    } >>"$out/summary.md" 2>>"$out/show.log"
+  fi
+  if [[ -s $out/micro/operations.json ]]; then
+    {
+      printf '\n## Operations\n\n'
+      operations_table "$out/micro/operations.json" || printf 'cannot be shown\n'
     } >>"$out/summary.md" 2>>"$out/show.log"
   fi
   say "$failures of the stages above failed; $out/summary.md"

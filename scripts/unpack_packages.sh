@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Downloads the Debian packages that a build of ddpbench needs (group `run` of packages.txt, and
-# GoogleTest and valijson of `test`) and unpacks them into a folder, without installing anything and
+# GoogleTest, valijson and Google Benchmark of `test`) and unpacks them into a folder, without installing anything and
 # without any rights: for a machine with a GPU on which nothing can be installed. Take the folder there,
 # or the archive, which is a fifth of its size, and give it to scripts/gpu_suite.sh --prefix.
 #
@@ -20,7 +20,7 @@ list="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/packages.txt"
 say() { printf 'unpack_packages.sh: %s\n' "$*" >&2; }
 
 # Packages of packages.txt that are tools of the machine rather than part of the build.
-left_out=(g++ cmake ninja-build git ca-certificates gnuplot-nox chromium python3 libbenchmark-dev)
+left_out=(g++ cmake ninja-build git ca-certificates gnuplot-nox chromium python3)
 # Libraries of any Debian system with a compiler. Taking the C library along would be a mistake: it
 # belongs to the kernel and loader of the machine.
 of_the_system='^(libc6|libc6-dev|libc-.*|libgcc-s1|gcc-.*-base|libstdc\+\+.*|libgomp1|libcrypt.*|libpam.*|libselinux1|libsystemd0|libudev1|libtinfo6|libdb5\.3)$'
@@ -93,8 +93,10 @@ for package in "$work"/*.deb; do
 done
 
 rm -rf "${prefix:?}"/usr/share/{doc,man,info,locale,lintian,bug,doc-base,gtk-doc} "${prefix:?}"/etc
-# GoogleTest is there as static libraries only, and CMake's files of fmt want theirs to exist.
-find "$prefix" -name '*.a' ! -name 'libgtest*' ! -name 'libgmock*' ! -name 'libfmt*' -delete
+# GoogleTest is there as static libraries only, and CMake's files of fmt and Google Benchmark want
+# theirs to exist.
+find "$prefix" -name '*.a' ! -name 'libgtest*' ! -name 'libgmock*' ! -name 'libfmt*' \
+  ! -name 'libbenchmark*' -delete
 # Links that lead out of the folder would find this machine's files there, and none on another.
 while IFS= read -r -d '' link; do
   target=$(readlink "$link")

@@ -6,13 +6,13 @@
 //   ops_bench --benchmark_filter=conv2/ --benchmark_repetitions=5
 //
 // Arguments: samples a call, threads of the device. Counters: FLOP_per_s (multiply-add = 2, counted
-// as direct convolution whatever the algorithm), bytes_per_s (inputs, outputs, parameters and saved
-// bytes once each) and samples_per_s.
+// as direct convolution whatever the algorithm), bytes_per_s (kernels/ops/traffic.h) and
+// samples_per_s.
 #include <benchmark/benchmark.h>
 
-#include <random>
-
+#include "bench/micro/op_run.h"
 #include "kernels/ops/backend.h"
+#include "kernels/ops/traffic.h"
 #include "kernels/runtime/cpu_device.h"
 
 namespace ddpbench::ops {
@@ -26,77 +26,11 @@ struct Cpu {
     device->bind_calling_thread();
     backend = make_onednn_backend(*device);
   }
-  // Normally distributed values of device memory.
-  Buffer random(std::size_t bytes) const {
-    Buffer buffer = device->allocate(bytes, MemoryCategory::activations);
-    std::mt19937 generator(1);
-    std::normal_distribution<float> normal;
-    for (float& v : buffer.view().as<float>()) v = normal(generator);
-    return buffer;
-  }
+  Machine machine() const { return {*device, *stream}; }
+  Buffer random(std::size_t bytes) const { return random_values(machine(), bytes, DataType::fp32); }
   std::unique_ptr<Device> device;
   std::unique_ptr<Stream> stream;
   std::unique_ptr<OpBackend> backend;
-};
-
-// One operation with all its memory.
-class OpRun {
- public:
-  OpRun(Cpu& cpu, std::unique_ptr<Op> op) : cpu_(cpu), op_(std::move(op)) {
-    for (std::size_t i = 0; i < op_->input_count(); ++i) {
-      add(inputs_, input_pointers_, op_->input_layout(i).bytes);
-      add(grad_inputs_, grad_input_pointers_, op_->input_layout(i).bytes);
-    }
-    for (const ParameterSpec& spec : op_->parameters()) {
-      add(parameters_, parameter_pointers_, spec.layout.bytes);
-      add(grad_parameters_, grad_parameter_pointers_, spec.layout.bytes);
-    }
-    output_ = cpu.random(op_->output_layout().bytes);
-    grad_output_ = cpu.random(op_->output_layout().bytes);
-    saved_ = cpu.device->allocate(op_->saved_bytes(), MemoryCategory::activations);
-    workspace_ = cpu.device->allocate(op_->workspace_bytes(), MemoryCategory::workspace);
-    forward();
-  }
-
-  void forward() {
-    op_->forward(*cpu_.stream, {.inputs = input_pointers_,
-                                .output = output_.data(),
-                                .parameters = parameter_pointers_,
-                                .saved = saved_.data(),
-                                .workspace = workspace_.data()});
-  }
-  void backward() {
-    op_->backward(*cpu_.stream, {.inputs = input_pointers_,
-                                 .output = output_.data(),
-                                 .grad_output = grad_output_.data(),
-                                 .grad_inputs = grad_input_pointers_,
-                                 .parameters = parameter_pointers_,
-                                 .grad_parameters = grad_parameter_pointers_,
-                                 .saved = saved_.data(),
-                                 .workspace = workspace_.data()});
-  }
-
-  const Op& op() const { return *op_; }
-  double bytes() const {
-    std::size_t sum = output_.bytes() + saved_.bytes();
-    for (const Buffer& buffer : inputs_) sum += buffer.bytes();
-    for (const Buffer& buffer : parameters_) sum += buffer.bytes();
-    return static_cast<double>(sum);
-  }
-
- private:
-  template <typename Pointer>
-  void add(std::vector<Buffer>& buffers, std::vector<Pointer>& pointers, std::size_t bytes) {
-    buffers.push_back(cpu_.random(bytes));
-    pointers.push_back(buffers.back().data());
-  }
-
-  Cpu& cpu_;
-  std::unique_ptr<Op> op_;
-  std::vector<Buffer> inputs_, grad_inputs_, parameters_, grad_parameters_;
-  std::vector<const void*> input_pointers_, parameter_pointers_;
-  std::vector<void*> grad_input_pointers_, grad_parameter_pointers_;
-  Buffer output_, grad_output_, saved_, workspace_;
 };
 
 TensorLayout image(std::int64_t batch, std::int64_t channels, std::int64_t extent) {
@@ -163,17 +97,17 @@ void set_counters(benchmark::State& state, double flops, double bytes) {
 
 void forward(benchmark::State& state, MakeOp make) {
   Cpu cpu(static_cast<int>(state.range(1)));
-  OpRun run(cpu, make(*cpu.backend, state.range(0)));
+  OpRun run(cpu.machine(), make(*cpu.backend, state.range(0)));
   for (auto _ : state) run.forward();
-  set_counters(state, run.op().forward_flops(), run.bytes());
+  set_counters(state, run.op().forward_flops(), forward_bytes(run.op()));
   state.SetLabel(run.op().description());
 }
 
 void backward(benchmark::State& state, MakeOp make) {
   Cpu cpu(static_cast<int>(state.range(1)));
-  OpRun run(cpu, make(*cpu.backend, state.range(0)));
+  OpRun run(cpu.machine(), make(*cpu.backend, state.range(0)), make != conv1);
   for (auto _ : state) run.backward();
-  set_counters(state, run.op().backward_flops(), run.bytes());
+  set_counters(state, run.op().backward_flops(), backward_bytes(run.op(), run.input_gradients()));
   state.SetLabel(run.op().description());
 }
 
@@ -193,7 +127,7 @@ void loss(benchmark::State& state) {
                           .samples = state.range(0),
                           .grad_logits = grad.view().as<float>().data(),
                           .totals = &totals});
-  set_counters(state, 0, static_cast<double>(2 * count * sizeof(float)));
+  set_counters(state, 0, loss_bytes(state.range(0), kClasses));
 }
 
 // Argument 0: elements; SimpleCNN has 421642 parameters.
@@ -210,7 +144,7 @@ void sgd(benchmark::State& state) {
                           .velocity = velocity.view().as<float>().data(),
                           .count = count,
                           .options = {.lr = 1e-6}});
-  set_counters(state, 0, static_cast<double>(5 * count * sizeof(float)));
+  set_counters(state, 0, sgd_bytes(state.range(0), true));
 }
 
 // A micro-batch, and a whole batch, on one and two threads.

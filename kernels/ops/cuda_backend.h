@@ -21,15 +21,35 @@ enum class CudaPrecision : std::uint8_t {
   bf16,  // activations and their gradients in bf16, sums in fp32
 };
 
+// What convolutions run on, where there is an own kernel beside the library's algorithms. Own
+// kernels compute in fp32 and repeat their bits in every precision.
+enum class ConvolutionKernels : std::uint8_t {
+  measured,  // for each pass the faster one, by a trial; deterministic: own ones where there are
+  library,
+  own,
+};
+
 struct CudaBackendOptions {
   CudaPrecision precision = CudaPrecision::tf32;
-  bool deterministic = false;   // only algorithms whose results repeat bit by bit
+  bool deterministic = false;  // only algorithms whose results repeat bit by bit
+  ConvolutionKernels convolutions = ConvolutionKernels::measured;
   std::string cache_directory;  // of the measured choice of algorithms; empty: not kept
 };
 
 // cuDNN, cuBLASLt and own kernels for a CUDA device, which must outlive the backend. Throws
 // DeviceError when a library refuses.
 std::unique_ptr<OpBackend> make_cuda_backend(Device& device, const CudaBackendOptions& options);
+
+// What convolutions and linear layers run around the library's calls, as an operation of its own so
+// that benchmarks can time it: output += bias, rectified where `relu`, in place (forward reads no
+// input: the output holds it); backward the gradient of the bias and, with a ReLU, that of the
+// input, which goes into the workspace.
+struct BiasPassDesc {
+  std::int64_t rows = 0, columns = 0;
+  bool relu = false;
+};
+std::unique_ptr<Op> make_cuda_bias_pass(Device& device, const CudaBackendOptions& options,
+                                        const BiasPassDesc& desc);
 
 // "cudnn", "cublaslt": versions of the libraries that are loaded.
 std::map<std::string, std::string> cuda_library_versions();

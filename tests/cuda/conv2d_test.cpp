@@ -4,58 +4,37 @@
 // conv2d of the CUDA backend against the reference loops.
 #include "kernels/runtime/error.h"
 #include "tests/cuda/cuda_fixture.h"
+#include "tests/ops/shape_cases.h"
 
 namespace ddpbench::ops::testing {
 namespace {
 
 struct Case {
-  const char* name;
+  std::string name;
   Conv2dDesc desc;
+  ConvolutionKernels convolutions;
 };
 
-Conv2dDesc conv(Shape input, std::int64_t out, std::int64_t kernel, std::int64_t stride = 1,
-                std::int64_t pad = 0) {
-  return {.input = TensorLayout::plain(std::move(input)),
-          .out_channels = out,
-          .kernel_h = kernel,
-          .kernel_w = kernel,
-          .stride_h = stride,
-          .stride_w = stride,
-          .pad_h = pad,
-          .pad_w = pad};
-}
-
-Conv2dDesc changed(Conv2dDesc desc, bool bias, bool relu, bool needs_grad_input = true) {
-  desc.bias = bias, desc.fuse_relu = relu, desc.needs_grad_input = needs_grad_input;
-  return desc;
-}
-Conv2dDesc oblong(Conv2dDesc desc) {
-  desc.kernel_w = 5, desc.pad_w = 2, desc.stride_w = 2;
-  return desc;
-}
-
+// All on the library, and on own kernels where there are.
 std::vector<Case> cases() {
-  return {
-      {"OneSampleOneChannel", conv({1, 1, 9, 9}, 8, 3, 1, 1)},
-      {"NetworkFirstLayer", changed(conv({3, 1, 28, 28}, 32, 3, 1, 1), true, false, false)},
-      {"NetworkFirstLayerWithRelu", changed(conv({2, 1, 28, 28}, 32, 3, 1, 1), true, true, false)},
-      {"NetworkSecondLayer", conv({2, 32, 14, 14}, 64, 3, 1, 1)},
-      {"WithRelu", changed(conv({3, 5, 7, 9}, 17, 3, 1, 1), true, true)},
-      {"WithReluAndNoBias", changed(conv({2, 3, 6, 5}, 4, 3, 1, 1), false, true)},
-      {"WithoutBias", changed(conv({2, 16, 8, 8}, 16, 3, 1, 1), false, false)},
-      {"ThreeChannels", conv({2, 3, 11, 7}, 16, 3, 1, 1)},
-      {"StrideWithoutPadding", conv({2, 16, 13, 13}, 16, 3, 2)},
-      {"LargeKernel", conv({2, 6, 14, 14}, 16, 5)},
-      {"OneByOne", conv({2, 16, 6, 5}, 24, 1)},
-      {"OneOutputChannel", changed(conv({2, 4, 5, 5}, 1, 3), true, true)},
-      {"KernelAsLargeAsTheMap", conv({2, 4, 5, 5}, 3, 5)},
-      {"Oblong", changed(oblong(conv({2, 8, 9, 12}, 16, 3, 1, 1)), true, true)},
-  };
+  std::vector<Case> cases;
+  for (const ConvCase& c : conv_cases()) {
+    cases.push_back({c.name, c.desc, ConvolutionKernels::library});
+  }
+  for (const ConvCase& c : few_channel_conv_cases()) {
+    cases.push_back({c.name, c.desc, ConvolutionKernels::own});
+  }
+  return cases;
 }
 
 class CudaConv2d : public CudaOps, public ::testing::WithParamInterface<Case> {
  protected:
   static const Conv2dDesc& desc() { return GetParam().desc; }
+  static BackendFixture backend(CudaPrecision precision, bool deterministic = false) {
+    return cuda_backend({.precision = precision,
+                         .deterministic = deterministic,
+                         .convolutions = GetParam().convolutions});
+  }
   // Roundings decide what a ReLU cuts off.
   static Conv2dDesc without_relu() {
     Conv2dDesc result = desc();
@@ -89,7 +68,7 @@ class CudaConv2d : public CudaOps, public ::testing::WithParamInterface<Case> {
 
 TEST_P(CudaConv2d, EqualsTheReferenceForWholeNumbers) {
   for (const CudaPrecision precision : precisions()) {
-    BackendFixture fixture = cuda_backend({.precision = precision});
+    BackendFixture fixture = backend(precision);
     const auto op = fixture.backend().conv2d(desc());
     SCOPED_TRACE(op->description());
     OpInputs in = whole_inputs(*op, 1);
@@ -109,7 +88,7 @@ TEST_P(CudaConv2d, EqualsTheReferenceForWholeNumbers) {
 
 TEST_P(CudaConv2d, IsNearTheReferenceForRandomNumbers) {
   for (const CudaPrecision precision : precisions()) {
-    BackendFixture fixture = cuda_backend({.precision = precision});
+    BackendFixture fixture = backend(precision);
     const auto op = fixture.backend().conv2d(without_relu());
     SCOPED_TRACE(op->description());
     OpInputs in = random_inputs(*op, 1);
@@ -123,21 +102,23 @@ TEST_P(CudaConv2d, IsNearTheReferenceForRandomNumbers) {
 
 TEST_P(CudaConv2d, RepeatsItsBitsWhenDeterministicAlsoWhenRecorded) {
   for (const CudaPrecision precision : precisions()) {
-    BackendFixture fixture = cuda_backend({.precision = precision, .deterministic = true});
+    BackendFixture fixture = backend(precision, true);
     const auto op = fixture.backend().conv2d(desc());
     SCOPED_TRACE(op->description());
     OpInputs in = random_inputs(*op, 3);
     in.want_grad_inputs = desc().needs_grad_input;
     const OpOutputs first = run(fixture, *op, in);
     for (const Execution execution : {Execution::direct, Execution::recorded}) {
-      const OpOutputs again = run(fixture, *op, in, execution);
-      EXPECT_TRUE(same_bits(again.output, first.output));
-      for (std::size_t i = 0; i < first.grad_inputs.size(); ++i)
-        EXPECT_TRUE(same_bits(again.grad_inputs[i], first.grad_inputs[i]));
-      for (std::size_t i = 0; i < first.grad_parameters.size(); ++i)
-        EXPECT_TRUE(same_bits(again.grad_parameters[i], first.grad_parameters[i]));
+      expect_same_bits(run(fixture, *op, in, execution), first);
     }
   }
+}
+
+TEST_P(CudaConv2d, RunsOnWhatWasAskedFor) {
+  BackendFixture fixture = backend(CudaPrecision::fp32);
+  const bool own =
+      fixture.backend().conv2d(desc())->description().find("(own kernel)") != std::string::npos;
+  EXPECT_EQ(own, GetParam().convolutions == ConvolutionKernels::own);
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, CudaConv2d, ::testing::ValuesIn(cases()),

@@ -7,23 +7,52 @@
 
 #include <filesystem>
 
+#include "kernels/nn/graph.h"
+#include "kernels/nn/model_spec.h"
 #include "kernels/runtime/cpu_device.h"
 #include "kernels/runtime/cuda_device.h"
 #include "kernels/runtime/error.h"
 #include "tests/cuda/cuda_fixture.h"
 #include "tests/cuda/host/host_stream.h"
+#include "tests/ops/shape_cases.h"
 
 namespace ddpbench::ops::testing {
 namespace {
 
+// No own kernel is for five channels.
 const Conv2dDesc kConv = {
-    .input = TensorLayout::plain({2, 3, 6, 6}), .out_channels = 4, .kernel_h = 3, .kernel_w = 3};
+    .input = TensorLayout::plain({2, 5, 6, 6}), .out_channels = 4, .kernel_h = 3, .kernel_w = 3};
+const Conv2dDesc kFirstConv = first_layer(conv({2, 1, 8, 8}, 4, 3, 1, 1));
+
+// A folder for the algorithm cache of one test.
+class CacheDirectory {
+ public:
+  CacheDirectory()
+      : path_(std::filesystem::temp_directory_path() /
+              ("ddpbench-search-" + std::to_string(::getpid()))) {
+    std::filesystem::remove_all(path_);
+  }
+  ~CacheDirectory() { std::filesystem::remove_all(path_); }
+  std::string path() const { return path_.string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+class PretendCosts {
+ public:
+  explicit PretendCosts(const test::PretendedCosts& costs) { test::pretended_costs() = costs; }
+  ~PretendCosts() { test::pretended_costs() = {}; }
+};
+
+std::string first_conv_of(const CudaBackendOptions& options) {
+  BackendFixture fixture = cuda_backend(options);
+  return fixture.backend().conv2d(kFirstConv)->description();
+}
 
 TEST(CudaBackend, SearchesOnceForAShapeAndRemembersItOnDisk) {
-  const auto directory =
-      std::filesystem::temp_directory_path() / ("ddpbench-search-" + std::to_string(::getpid()));
-  std::filesystem::remove_all(directory);
-  const CudaBackendOptions options{.cache_directory = directory.string()};
+  const CacheDirectory directory;
+  const CudaBackendOptions options{.cache_directory = directory.path()};
   const int before = test::algorithm_searches();
   BackendFixture first = cuda_backend(options);
   const std::string description = first.backend().conv2d(kConv)->description();
@@ -38,10 +67,9 @@ TEST(CudaBackend, SearchesOnceForAShapeAndRemembersItOnDisk) {
   second.backend().conv2d(other);
   EXPECT_EQ(test::algorithm_searches(), before + 6);
   BackendFixture third =
-      cuda_backend({.precision = CudaPrecision::fp32, .cache_directory = directory.string()});
+      cuda_backend({.precision = CudaPrecision::fp32, .cache_directory = directory.path()});
   third.backend().conv2d(kConv);
   EXPECT_EQ(test::algorithm_searches(), before + 9);
-  std::filesystem::remove_all(directory);
 }
 
 // The stand-in's fastest algorithm does not repeat; its second may add a bias without a ReLU.
@@ -53,6 +81,83 @@ TEST(CudaBackend, TakesOnlyRepeatableAlgorithmsWhenDeterministic) {
               ::testing::HasSubstr("tf32 algorithm 0)"));
   EXPECT_THAT(deterministic.backend().conv2d(kConv)->description(),
               ::testing::HasSubstr("tf32 algorithm 1 fused)"));
+}
+
+TEST(CudaBackend, TakesTheFasterOfTheLibraryAndTheOwnKernel) {
+  {
+    const PretendCosts library_is_slow({.convolution_ms = 1e4});
+    EXPECT_THAT(first_conv_of({}), ::testing::HasSubstr("(own kernel)"));
+  }
+  const PretendCosts kernels_are_slow({.kernel_ms = 1e4});
+  // Without a bias no kernel of ours is around the library's call.
+  BackendFixture fixture = cuda_backend();
+  EXPECT_THAT(fixture.backend().conv2d(without_bias(kFirstConv))->description(),
+              ::testing::HasSubstr("algorithm 0)"));
+}
+
+TEST(CudaBackend, RemembersOnDiskThatAnOwnKernelWasFaster) {
+  const CacheDirectory directory;
+  const CudaBackendOptions options{.cache_directory = directory.path()};
+  std::string chosen;
+  {
+    const PretendCosts library_is_slow({.convolution_ms = 1e4});
+    chosen = first_conv_of(options);
+  }
+  const PretendCosts kernels_are_slow({.kernel_ms = 1e4});
+  const int before = test::algorithm_searches();
+  EXPECT_EQ(first_conv_of(options), chosen);
+  EXPECT_EQ(test::algorithm_searches(), before);
+  // What was chosen from more is no answer for less.
+  CudaBackendOptions library = options;
+  library.convolutions = ConvolutionKernels::library;
+  EXPECT_THAT(first_conv_of(library), ::testing::HasSubstr("(cudnn tf32 algorithm 0)"));
+}
+
+TEST(CudaBackend, MeasuresNothingBetweenLibraryAndOwnKernelWhenDeterministic) {
+  const PretendCosts kernels_are_slow({.kernel_ms = 1e4});
+  EXPECT_THAT(first_conv_of({.deterministic = true}), ::testing::HasSubstr("(own kernel)"));
+}
+
+// Of a training step of SimpleCNN, as docs/cuda-step.md lists them. With 4 samples the column sums
+// of conv2 are in parts already.
+std::size_t nodes_of_a_step(const CudaBackendOptions& options) {
+  BackendFixture fixture = cuda_backend(options);
+  const nn::ModelSpec model = nn::load_model_file(SIMPLE_CNN);
+  nn::Graph graph(model, fixture.device(), fixture.backend(), {.batch = 4});
+  const auto loss = fixture.backend().softmax_cross_entropy(4, model.classes());
+  const auto sgd = fixture.backend().sgd();
+  const OpMemory input = fixture.upload(random_values(4 * 784, 1));
+  const OpMemory labels = fixture.upload(std::vector<std::int32_t>{1, 2, 3, 4});
+  const OpMemory totals = fixture.upload(std::vector<LossTotals>(1));
+  const auto floats = [](const Buffer& buffer) { return reinterpret_cast<float*>(buffer.data()); };
+  const auto step = [&] {
+    graph.forward(fixture.stream(), reinterpret_cast<const float*>(input.data()));
+    loss->run(fixture.stream(), {.logits = graph.output(),
+                                 .labels = reinterpret_cast<const std::int32_t*>(labels.data()),
+                                 .samples = 4,
+                                 .grad_logits = graph.output_gradient(),
+                                 .totals = reinterpret_cast<LossTotals*>(totals.data())});
+    graph.backward(fixture.stream());
+    sgd->run(fixture.stream(), {.weights = floats(graph.weights()),
+                                .gradients = floats(graph.gradients()),
+                                .count = graph.plan().flat_bytes / sizeof(float),
+                                .options = {.momentum = 0}});
+  };
+  step();
+  fixture.stream().begin_recording();
+  step();
+  fixture.stream().end_recording();
+  return test::recorded_nodes();
+}
+
+TEST(CudaBackend, AStepHasNoMoreNodesThanTheyWereCounted) {
+  const auto nodes = [](CudaPrecision precision, ConvolutionKernels convolutions) {
+    return nodes_of_a_step({.precision = precision, .convolutions = convolutions});
+  };
+  EXPECT_EQ(nodes(CudaPrecision::tf32, ConvolutionKernels::own), 22U);
+  EXPECT_EQ(nodes(CudaPrecision::tf32, ConvolutionKernels::library), 24U);
+  EXPECT_EQ(nodes(CudaPrecision::bf16, ConvolutionKernels::own), 35U);
+  EXPECT_EQ(nodes(CudaPrecision::bf16, ConvolutionKernels::library), 39U);
 }
 
 TEST(CudaBackend, SaysThatAnOldGpuLacksAPrecision) {

@@ -9,44 +9,15 @@
 #include "kernels/ops/cuda/layout.h"
 #include "kernels/runtime/error.h"
 #include "tests/cuda/cuda_fixture.h"
+#include "tests/ops/shape_cases.h"
 
 namespace ddpbench::ops::testing {
 namespace {
 
-struct Case {
-  const char* name;
-  Shape input;
-  std::int64_t kernel, stride, pad;
-};
-
-std::vector<Case> cases() {
-  return {
-      {"NetworkFirstPool", {2, 32, 28, 28}, 2, 2, 0},
-      {"OneSampleOneChannel", {1, 1, 4, 4}, 2, 2, 0},
-      {"OddHeightAndWidth", {3, 16, 7, 5}, 2, 2, 0},
-      {"OverlappingPadded", {2, 5, 9, 8}, 3, 2, 1},
-      {"OverlappingByStrideOne", {2, 17, 5, 5}, 2, 1, 0},
-      {"WindowsWithGaps", {2, 3, 9, 9}, 2, 3, 0},
-      {"HalfPadded", {2, 8, 5, 5}, 2, 2, 1},
-      {"GlobalPool", {2, 16, 7, 7}, 7, 7, 0},
-      {"WindowOfMoreElementsThanAByteCounts", {2, 3, 17, 17}, 17, 1, 0},
-      {"LargestWindowThatAByteCounts", {1, 2, 18, 16}, 15, 1, 0},
-  };
-}
-
-class CudaMaxPool2d : public CudaOps, public ::testing::WithParamInterface<Case> {
+class CudaMaxPool2d : public CudaOps, public ::testing::WithParamInterface<PoolCase> {
  protected:
   static MaxPool2dDesc desc(const TensorLayout& input, bool relu, bool plain) {
-    const Case& c = GetParam();
-    return {.input = input,
-            .kernel_h = c.kernel,
-            .kernel_w = c.kernel,
-            .stride_h = c.stride,
-            .stride_w = c.stride,
-            .pad_h = c.pad,
-            .pad_w = c.pad,
-            .fuse_relu = relu,
-            .plain_output = plain};
+    return GetParam().desc(input, relu, plain);
   }
   static std::vector<TensorLayout> layouts() {
     const Shape& shape = GetParam().input;
@@ -95,7 +66,7 @@ TEST_P(CudaMaxPool2d, LetsNaNWinAndPassItsGradient) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, CudaMaxPool2d, ::testing::ValuesIn(cases()),
+INSTANTIATE_TEST_SUITE_P(Shapes, CudaMaxPool2d, ::testing::ValuesIn(pool_cases()),
                          [](const auto& test) { return test.param.name; });
 
 }  // namespace

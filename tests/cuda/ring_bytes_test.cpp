@@ -14,10 +14,8 @@ constexpr std::size_t kLaneBytes = 1 << 20;
 constexpr std::size_t kMessageBytes = 1 << 18;
 
 RingShape shape(int rank, int size) {
-  return {.rank = rank,
-          .size = size,
-          .lane_stage_bytes = kLaneBytes,
-          .message_stage_bytes = kMessageBytes};
+  return {
+      .rank = rank, .size = size, .round_bytes = kLaneBytes, .message_stage_bytes = kMessageBytes};
 }
 
 // Read and written. A reduction reads all ranks' parts.

@@ -31,9 +31,10 @@ Batch make_batch(std::int64_t batch, std::int64_t classes, std::int64_t samples)
 // The last two have more blocks of rows than one pass of the final sum, and more classes than
 // lanes.
 std::vector<Batch> batches() {
-  return {make_batch(1, 1, 1),  make_batch(1, 10, 1),   make_batch(5, 3, 5),
-          make_batch(7, 10, 4), make_batch(4, 10, 0),   make_batch(1000, 10, 1000),
-          make_batch(9, 33, 9), make_batch(61, 311, 60)};
+  return {make_batch(1, 1, 1),      make_batch(1, 10, 1),     make_batch(5, 3, 5),
+          make_batch(7, 10, 4),     make_batch(4, 10, 0),     make_batch(1000, 10, 1000),
+          make_batch(256, 10, 256), make_batch(257, 32, 200), make_batch(9, 33, 9),
+          make_batch(61, 311, 60)};
 }
 
 struct Result {
@@ -96,13 +97,13 @@ TEST_F(CudaSoftmaxCrossEntropy, RepeatsItsBitsAlsoWhenRecorded) {
 
 TEST_F(CudaSoftmaxCrossEntropy, CountsTheFirstOfEqualLargestLogits) {
   BackendFixture fixture = cuda_backend();
-  const Batch b = {3, 3, 3, {1, 1, 0, 1, 1, 0, 0, 2, 1}, {0, 1, 1}};
-  EXPECT_EQ(run(fixture, b, 1).totals.correct, 3U + 2U);
+  const Batch b = {3, 3, 3, {1, 1, 0, 1, 1, 0, 0, 2, 1}, {0, 0, 1}};
+  EXPECT_EQ(run(fixture, b, 1).totals.correct, 3U + 3U);
   // Equal in lanes of their own, and in one lane.
-  Batch wide = {2, 70, 2, Values(140), {40, 3}};
+  Batch wide = {2, 70, 2, Values(140), {33, 3}};
   wide.logits[33] = wide.logits[40] = 5;
   wide.logits[70 + 3] = wide.logits[70 + 35] = 5;
-  EXPECT_EQ(run(fixture, wide, 1).totals.correct, 3U + 1U);
+  EXPECT_EQ(run(fixture, wide, 1).totals.correct, 3U + 2U);
 }
 
 TEST_F(CudaSoftmaxCrossEntropy, SurvivesLogitsWhoseExponentialOverflows) {

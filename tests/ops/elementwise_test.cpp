@@ -44,11 +44,7 @@ class Elementwise : public ::testing::TestWithParam<Case> {
         SCOPED_TRACE(layout.tag);
         const auto op = make(fixture.backend(), layout);
         EXPECT_EQ(op->output_layout(), layout);
-        const OpOutputs got = run(fixture, *op, in);
-        EXPECT_TRUE(same_bits(got.output, want.output));
-        ASSERT_EQ(got.grad_inputs.size(), want.grad_inputs.size());
-        for (std::size_t i = 0; i < want.grad_inputs.size(); ++i)
-          EXPECT_TRUE(same_bits(got.grad_inputs[i], want.grad_inputs[i]));
+        expect_same_bits(run(fixture, *op, in), want);
       }
     }
   }

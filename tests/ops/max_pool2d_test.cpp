@@ -7,32 +7,10 @@
 #include "kernels/ops/onednn/layout.h"
 #include "kernels/runtime/error.h"
 #include "tests/ops/op_harness.h"
+#include "tests/ops/shape_cases.h"
 
 namespace ddpbench::ops::testing {
 namespace {
-
-struct Case {
-  const char* name;
-  Shape input;
-  std::int64_t kernel, stride, pad;
-};
-
-std::vector<Case> cases() {
-  return {
-      {"NetworkFirstPool", {2, 32, 28, 28}, 2, 2, 0},
-      {"NetworkSecondPool", {2, 64, 14, 14}, 2, 2, 0},
-      {"OneSampleOneChannel", {1, 1, 4, 4}, 2, 2, 0},
-      {"OddHeightAndWidth", {3, 16, 7, 5}, 2, 2, 0},
-      {"ChannelsBelowABlock", {2, 5, 7, 9}, 2, 2, 0},
-      {"ChannelsAboveABlock", {2, 33, 6, 6}, 2, 2, 0},
-      {"OverlappingPadded", {2, 16, 9, 8}, 3, 2, 1},
-      {"OverlappingByStrideOne", {2, 17, 5, 5}, 2, 1, 0},
-      {"WindowsWithGaps", {2, 16, 9, 9}, 2, 3, 0},
-      {"HalfPadded", {2, 8, 5, 5}, 2, 2, 1},
-      {"GlobalPool", {2, 16, 7, 7}, 7, 7, 0},
-      {"WindowOfMoreElementsThanAByteCounts", {2, 16, 17, 17}, 17, 1, 0},
-  };
-}
 
 // Values of both signs with ties, so that the first winner and the ReLU matter.
 Values tied_values(std::int64_t count, std::uint32_t seed) {
@@ -41,19 +19,10 @@ Values tied_values(std::int64_t count, std::uint32_t seed) {
   return values;
 }
 
-class MaxPool2d : public ::testing::TestWithParam<Case> {
+class MaxPool2d : public ::testing::TestWithParam<PoolCase> {
  protected:
   static MaxPool2dDesc desc(const TensorLayout& input, bool relu, bool plain) {
-    const Case& c = GetParam();
-    return {.input = input,
-            .kernel_h = c.kernel,
-            .kernel_w = c.kernel,
-            .stride_h = c.stride,
-            .stride_w = c.stride,
-            .pad_h = c.pad,
-            .pad_w = c.pad,
-            .fuse_relu = relu,
-            .plain_output = plain};
+    return GetParam().desc(input, relu, plain);
   }
   static std::vector<TensorLayout> layouts() {
     const Shape& shape = GetParam().input;
@@ -109,7 +78,7 @@ TEST_P(MaxPool2d, LetsNaNWinAndPassItsGradient) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, MaxPool2d, ::testing::ValuesIn(cases()),
+INSTANTIATE_TEST_SUITE_P(Shapes, MaxPool2d, ::testing::ValuesIn(pool_cases()),
                          [](const auto& test) { return test.param.name; });
 
 TEST(MaxPool2dPlan, RefusesShapesWithoutAResult) {

@@ -244,6 +244,18 @@ OpOutputs run(BackendFixture& fixture, Op& op, const OpInputs& in, Execution exe
   return ::testing::AssertionSuccess();
 }
 
+void expect_same_bits(const OpOutputs& got, const OpOutputs& want) {
+  EXPECT_TRUE(same_bits(got.output, want.output));
+  const auto compare = [](const char* what, const std::vector<Values>& ours,
+                          const std::vector<Values>& theirs) {
+    ASSERT_EQ(ours.size(), theirs.size()) << what;
+    for (std::size_t i = 0; i < ours.size(); ++i)
+      EXPECT_TRUE(same_bits(ours[i], theirs[i])) << what << ' ' << i;
+  };
+  compare("input gradient", got.grad_inputs, want.grad_inputs);
+  compare("parameter gradient", got.grad_parameters, want.grad_parameters);
+}
+
 double sum_tolerance(std::int64_t terms) {
   return static_cast<double>(std::numeric_limits<float>::epsilon()) *
          static_cast<double>(std::max<std::int64_t>(terms, 1) + 1);

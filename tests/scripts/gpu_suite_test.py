@@ -41,7 +41,25 @@ SANITIZER = """#!/bin/bash
 echo "$*" >>"$STAGE/sanitizer-log"
 echo '========= ERROR SUMMARY: 0 errors'
 """
-PYTHON = "#!/bin/bash\nexit 1\n"  # has no PyTorch
+# Has no PyTorch, and no packages of NVIDIA's; otherwise Python.
+PYTHON = """#!/bin/bash
+[[ $1 == -c ]] && exit 1
+exec python3 "$@"
+"""
+# As Google Benchmark writes it.
+GPU_OPS_BENCH = """#!/bin/bash
+echo "$*" >>"$STAGE/operations-log"
+for option; do
+  [[ $option == --benchmark_out=* ]] && cat >"${option#--benchmark_out=}" <<'JSON'
+{"benchmarks": [
+  {"name": "copy/iterations:20/manual_time", "real_time": 91.25, "bytes": 419430400.0, "share_of_copy": 1.0},
+  {"name": "conv2/forward/bf16/batch:256/iterations:20/manual_time", "real_time": 9.5, "bytes": 1e7,
+   "share_of_copy": 0.25, "share_of_bound": 0.5},
+  {"name": "fc1/forward/fp32/batch:256", "error_occurred": true, "error_message": "no room"}]}
+JSON
+done
+exit 0
+"""
 
 
 class GpuSuite(unittest.TestCase):
@@ -56,6 +74,7 @@ class GpuSuite(unittest.TestCase):
             self.tool("bin", name, text)
         for name in ("ddpbench", "cuda_ops_gpu_tests", "cuda_runtime_gpu_tests"):
             self.tool("programs", name, DDPBENCH)
+        self.tool("programs", "gpu_ops_bench", GPU_OPS_BENCH)
         self.out = self.stage / "out"
         self.mark("gpu")
 
@@ -114,6 +133,23 @@ class GpuSuite(unittest.TestCase):
         servers = [line.split("--server-device=")[1].split()[0]
                    for line in self.log("ddpbench").splitlines() if "--strategy=ps" in line]
         self.assertEqual(servers, ["cuda", "cpu"])
+
+    def test_times_single_operations_and_shows_their_shares(self):
+        run = self.run_script("--quick")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("-DDDPBENCH_BUILD_MICRO=AUTO ", self.log("cmake"))
+        self.assertIn("--rounds=5 ", self.log("operations"))
+        for row in ("| bench-operations | ok |", "| copy | 91.2 | 4.194e+08 | 100% |  |",
+                    "| conv2/forward/bf16/batch:256 | 9.5 | 1e+07 | 25% | 50% |",
+                    "| fc1/forward/fp32/batch:256 | failed: no room | | | |"):
+            self.assertIn(row, self.summary())
+
+    def test_without_google_benchmark_it_says_so(self):
+        (self.stage / "programs" / "gpu_ops_bench").unlink()
+        run = self.run_script("--quick")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("| bench-operations | skipped |  | Google Benchmark was not found", self.summary())
+        self.assertNotIn("## Operations", self.summary())
 
     def test_goes_on_after_a_failure_and_says_so(self):
         self.mark("no-bf16")

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A block adds up a chunk of rows of 32 columns: 8 threads a column, then their 8 sums in order.
-// With several chunks their sums are the rows of a second, small matrix.
+// With several chunks their sums are the rows of a second, small matrix, whose columns have 32
+// threads each: few blocks, so that the time of one read after the other is what counts.
 #include "kernels/ops/cuda/column_sums.h"
 
 #include "kernels/ops/cuda/launch.cuh"
@@ -59,6 +60,7 @@ struct ChunkSums {
     const std::uint32_t begin = chunk * rows_per_chunk;
     const std::uint32_t end = begin + rows_per_chunk < rows ? begin + rows_per_chunk : rows;
     float sum = 0;
+    DDPBENCH_UNROLL_BY(4)
     for (std::uint32_t row = begin + part; row < end; row += kRowThreads) {
       const std::uint32_t at = row * columns + column;
       float value = to_float(gradient[at]);
@@ -69,6 +71,43 @@ struct ChunkSums {
       sum += value;
     }
     return sum;
+  }
+};
+
+struct AddUpRows {
+  static constexpr std::uint32_t kParts = 32;  // threads of a column
+  static constexpr std::uint32_t kThreads = kColumns * kParts;
+  static constexpr int kPhases = 2;
+  struct Shared {
+    float sums[kParts][kColumns];
+  };
+
+  RowSums args;
+
+  __host__ __device__ void operator()(int phase, Shared& shared, std::uint32_t block,
+                                      std::uint32_t thread) const {
+    const std::uint32_t lane = thread % kColumns, part = thread / kColumns;
+    const std::uint32_t column = block * kColumns + lane;
+    if (column >= args.columns) return;
+    float sum = 0;
+    if (phase == 0) {
+      DDPBENCH_UNROLL_BY(8)
+      for (std::uint32_t row = part; row < args.rows; row += kParts) {
+        sum += args.matrix[row * args.columns + column];
+      }
+      shared.sums[part][lane] = sum;
+    } else if (part == 0) {
+      for (std::uint32_t i = 0; i < kParts; ++i) sum += shared.sums[i][lane];
+      write(column, sum);
+    }
+  }
+
+  __host__ __device__ void write(std::uint32_t column, float sum) const {
+    const bool first = column < args.split;
+    float* const to = first ? args.sums : args.rest;
+    if (to == nullptr) return;
+    const std::uint32_t at = first ? column : column - args.split;
+    to[at] = args.accumulate ? to[at] + sum : sum;
   }
 };
 
@@ -104,11 +143,17 @@ cudaError_t column_sums(const ColumnSums& args, cudaStream_t stream) {
                                          stream);
   });
   if (status != cudaSuccess || chunks == 1 || args.sums == nullptr) return status;
-  ColumnSums last{};
+  RowSums last{};
   last.rows = chunks;
-  last.columns = args.columns;
-  last.gradient = partial;
-  return sum_chunks<float>(last, args.sums, 1, args.accumulate, stream);
+  last.columns = last.split = args.columns;
+  last.matrix = partial;
+  last.sums = args.sums;
+  last.accumulate = args.accumulate;
+  return add_up_rows(last, stream);
+}
+
+cudaError_t add_up_rows(const RowSums& args, cudaStream_t stream) {
+  return for_each_block(ceil_div(args.columns, kColumns), stream, AddUpRows{args});
 }
 
 }  // namespace ddpbench::ops::cuda

@@ -31,4 +31,16 @@ struct ColumnSums {
 std::size_t column_sums_workspace_bytes(std::uint32_t rows, std::uint32_t columns);
 cudaError_t column_sums(const ColumnSums& args, cudaStream_t stream);
 
+// Adds up what blocks found: the sums over the rows of a small matrix of fp32, the first `split`
+// columns' to `sums`, the others' to `rest`; or += where `accumulate`. One launch.
+struct RowSums {
+  std::uint32_t rows = 0, columns = 0;
+  const float* matrix = nullptr;
+  float* sums = nullptr;
+  std::uint32_t split = 0;
+  float* rest = nullptr;  // null: not wanted
+  bool accumulate = false;
+};
+cudaError_t add_up_rows(const RowSums& args, cudaStream_t stream);
+
 }  // namespace ddpbench::ops::cuda

@@ -32,9 +32,11 @@ void check_precision(const ddpbench::cuda::NativeDevice& device, CudaPrecision p
 }
 
 std::string machine_key(const Context& context) {
-  std::string key = fmt::format("{}|cudnn {}|{}{}", context.device.model(), cudnnGetVersion(),
+  constexpr std::string_view kConvolutions[] = {"", "|library", "|own"};
+  std::string key = fmt::format("{}|cudnn {}|{}{}{}", context.device.model(), cudnnGetVersion(),
                                 precision_name(context.options.precision),
-                                context.options.deterministic ? "|deterministic" : "");
+                                context.options.deterministic ? "|deterministic" : "",
+                                kConvolutions[static_cast<int>(context.options.convolutions)]);
   for (char& c : key) {
     if (c == '\t' || c == '\n') c = ' ';
   }

@@ -56,10 +56,33 @@ Descriptor<cudnnConvolutionStruct> convolution(const Conv2dDesc& d, const std::s
 }
 
 std::string key_of(const Context& context, const Conv2dDesc& d) {
-  return fmt::format("{}|x {}|out {}|kernel {}x{}|stride {}x{}|pad {}x{}|bias {}|relu {}",
+  return fmt::format("{}|x {}|out {}|kernel {}x{}|stride {}x{}|pad {}x{}|bias {}|relu {}|dx {}",
                      context.machine, to_string(d.input.shape), d.out_channels, d.kernel_h,
                      d.kernel_w, d.stride_h, d.stride_w, d.pad_h, d.pad_w, d.bias ? 1 : 0,
-                     d.fuse_relu ? 1 : 0);
+                     d.fuse_relu ? 1 : 0, d.needs_grad_input ? 1 : 0);
+}
+
+std::uint32_t multiprocessors_of(const Context& context, const std::string& where) {
+  int count = 0;
+  check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, context.device.ordinal()),
+        where, "cudaDeviceGetAttribute");
+  return static_cast<std::uint32_t>(count);
+}
+
+std::optional<FewChannelShape> few_channel_shape(const Context& context, const Conv2dDesc& d,
+                                                 const std::string& where) {
+  const auto index = [&](std::int64_t extent) { return element_index(extent, where); };
+  const Shape& in = d.input.shape;
+  const Shape out = output_shape(d);
+  FewChannelShape s{};
+  s.batch = index(in[0]), s.channels = index(in[1]), s.in_h = index(in[2]), s.in_w = index(in[3]);
+  s.out_channels = index(out[1]), s.out_h = index(out[2]), s.out_w = index(out[3]);
+  s.kernel_h = index(d.kernel_h), s.kernel_w = index(d.kernel_w);
+  s.stride_h = index(d.stride_h), s.stride_w = index(d.stride_w);
+  s.pad_h = index(d.pad_h), s.pad_w = index(d.pad_w);
+  s.type = context.activation_type();
+  s.multiprocessors = multiprocessors_of(context, where);
+  return has_few_channel_kernels(s) ? std::optional(s) : std::nullopt;
 }
 
 }  // namespace
@@ -70,7 +93,9 @@ ConvolutionShape::ConvolutionShape(const Context& context, const Conv2dDesc& des
       key(key_of(context, desc)),
       bias(desc.bias),
       relu(desc.fuse_relu),
-      type(context.activation_type()) {
+      needs_grad_input(desc.needs_grad_input),
+      type(context.activation_type()),
+      few_channels(few_channel_shape(context, desc, where)) {
   const Shape& input = desc.input.shape;
   const Shape weight = {desc.out_channels, input[1], desc.kernel_h, desc.kernel_w};
   const Shape output = output_shape(desc);

@@ -2,15 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Convolution as cuDNN does it: descriptors for one shape, and for each of the three passes the
-// algorithm that was the fastest when it was tried.
+// algorithm, cuDNN's or an own kernel, that was the fastest when it was tried.
 #pragma once
 
 #include <cudnn.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "kernels/ops/cuda/context.h"
+#include "kernels/ops/cuda/few_channels.h"
 #include "kernels/ops/op.h"
 
 namespace ddpbench::ops::cuda {
@@ -33,7 +35,7 @@ struct ConvolutionShape {
 
   std::string where;  // "conv2d 3x3 1->32 on [8, 1, 28, 28]": begins what errors say
   std::string key;    // of the algorithm cache, without the pass
-  bool bias, relu;
+  bool bias, relu, needs_grad_input;
   DataType type;
   std::int64_t x_count, w_count, y_count, out_channels;
   Descriptor<cudnnTensorStruct> x, y, bias_vector;
@@ -41,20 +43,25 @@ struct ConvolutionShape {
   // One a pass: the arithmetic is part of it and may differ.
   Descriptor<cudnnConvolutionStruct> convolutions[3];
   Descriptor<cudnnActivationStruct> activation;
+  std::optional<FewChannelShape> few_channels;  // where there are own kernels
 
   cudnnConvolutionDescriptor_t convolution(ConvolutionPass pass) const {
     return convolutions[static_cast<int>(pass)].get();
   }
 };
 
+// AlgorithmChoice::algorithm of an own kernel; cuDNN counts from 0.
+inline constexpr int kOwnKernel = -1;
+inline bool is_own(const AlgorithmChoice& choice) { return choice.algorithm == kOwnKernel; }
+
 // The choice for one pass: from the cache when it is there and still works, else measured now, on
 // memory and data of its own, and cached. Leaves the arithmetic set in the pass's descriptor.
-// Throws DeviceError when cuDNN has no algorithm that keeps to the options.
+// Throws DeviceError when there is no algorithm that keeps to the options.
 AlgorithmChoice choose_algorithm(Context& context, const ConvolutionShape& shape,
                                  ConvolutionPass pass);
 
-// y = x * w, then + bias and rectified where the choice says that the library does so ("fused");
-// `bias` is of the activations' type.
+// cuDNN's calls. y = x * w, then + bias and rectified where the choice says that the library does
+// so ("fused"); `bias` is of the activations' type.
 struct ForwardOperands {
   const void *x, *w, *bias;
   void* y;

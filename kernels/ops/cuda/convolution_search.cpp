@@ -1,38 +1,15 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// The measured choice of cuDNN's algorithms (cudnnFind...Ex): some tens of milliseconds a pass and
-// shape, once a machine.
+#include "kernels/ops/cuda/convolution_search.h"
+
 #include <algorithm>
 #include <vector>
 
-#include "kernels/ops/cuda/convolution.h"
 #include "kernels/ops/cuda/elementwise_kernels.h"
 #include "kernels/runtime/error.h"
 
 namespace ddpbench::ops::cuda {
 namespace {
-
-// A stream for the time of a search. cuDNN keeps no stream that is gone.
-class SearchStream {
- public:
-  explicit SearchStream(Context& context)
-      : context_(context), stream_(context.device.make_stream()), native_(context.use(*stream_)) {}
-  ~SearchStream() { static_cast<void>(cudnnSetStream(context_.cudnn, nullptr)); }
-  SearchStream(const SearchStream&) = delete;
-  SearchStream& operator=(const SearchStream&) = delete;
-  cudaStream_t native() const { return native_; }
-  void synchronize() { stream_->synchronize(); }
-
- private:
-  Context& context_;
-  std::unique_ptr<Stream> stream_;
-  cudaStream_t native_;
-};
-
-// Enough for every algorithm of SimpleCNN and ResNet at the batches of one GPU; it is part of the
-// workspace that all operations share.
-constexpr std::size_t kWorkspaceLimit = std::size_t{256} << 20;
 
 // What tells the three passes apart. `Memory` is that of x, w and y, or their gradients.
 struct Memory {
@@ -41,7 +18,6 @@ struct Memory {
 
 struct Forward {
   static constexpr ConvolutionPass kPass = ConvolutionPass::forward;
-  static constexpr const char* kName = "forward";
   static constexpr int kAlgorithms = CUDNN_CONVOLUTION_FWD_ALGO_COUNT;
   using Performance = cudnnConvolutionFwdAlgoPerf_t;
 
@@ -62,7 +38,6 @@ struct Forward {
 
 struct BackwardData {
   static constexpr ConvolutionPass kPass = ConvolutionPass::backward_data;
-  static constexpr const char* kName = "backward data";
   static constexpr int kAlgorithms = CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT;
   using Performance = cudnnConvolutionBwdDataAlgoPerf_t;
 
@@ -83,7 +58,6 @@ struct BackwardData {
 
 struct BackwardFilter {
   static constexpr ConvolutionPass kPass = ConvolutionPass::backward_filter;
-  static constexpr const char* kName = "backward filter";
   static constexpr int kAlgorithms = CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT;
   using Performance = cudnnConvolutionBwdFilterAlgoPerf_t;
 
@@ -123,19 +97,11 @@ void set_math(const ConvolutionShape& shape, ConvolutionPass pass, int math) {
 template <typename Pass>
 class Search {
  public:
-  Search(Context& context, const ConvolutionShape& shape) : context_(context), shape_(shape) {}
+  Search(const Context& context, const ConvolutionShape& shape)
+      : context_(context), shape_(shape) {}
 
-  AlgorithmChoice run() {
-    const std::string key = shape_.key + "|" + Pass::kName;
-    if (auto known = context_.algorithms.find(key); known && still_works(*known)) return *known;
-    const AlgorithmChoice choice = measure();
-    context_.algorithms.store(key, choice);
-    return choice;
-  }
-
- private:
   // Asks the library, whose answer counts; also sets the arithmetic.
-  bool still_works(AlgorithmChoice& choice) const {
+  bool has(AlgorithmChoice& choice) const {
     if (choice.algorithm < 0 || choice.algorithm >= Pass::kAlgorithms) return false;
     if (!may_use(static_cast<cudnnMathType_t>(choice.math))) return false;
     set_math(shape_, Pass::kPass, choice.math);
@@ -147,12 +113,7 @@ class Search {
     return bytes <= kWorkspaceLimit;
   }
 
-  // fp32 is to be strict, whatever the library thinks the fastest.
-  bool may_use(cudnnMathType_t math) const {
-    return context_.options.precision != CudaPrecision::fp32 || math == CUDNN_FMA_MATH;
-  }
-
-  AlgorithmChoice measure() {
+  std::optional<AlgorithmChoice> measure() const {
     set_math(shape_, Pass::kPass, math_of(context_.options.precision));
     const std::size_t size = size_of(shape_.type);
     const auto bytes = [&](std::int64_t count) { return static_cast<std::size_t>(count) * size; };
@@ -169,13 +130,19 @@ class Search {
     int count = 0;
     check(Pass::find(context_, shape_, memory, results, &count, workspace.data(), workspace_bytes),
           shape_.where, "the search for cuDNN's fastest algorithm");
-    stream.synchronize();
+    stream.stream().synchronize();
     results.resize(static_cast<std::size_t>(count));
-    AlgorithmChoice choice = pick(results);
+    std::optional<AlgorithmChoice> choice = pick(results);
     if constexpr (Pass::kPass == ConvolutionPass::forward) {
-      choice.fused = can_fuse(choice, memory, stream);
+      if (choice) choice->fused = can_fuse(*choice, memory, stream);
     }
     return choice;
+  }
+
+ private:
+  // fp32 is to be strict, whatever the library thinks the fastest.
+  bool may_use(cudnnMathType_t math) const {
+    return context_.options.precision != CudaPrecision::fp32 || math == CUDNN_FMA_MATH;
   }
 
   std::size_t largest_workspace() const {
@@ -200,7 +167,8 @@ class Search {
     fill_one(memory.y, shape_.y_count);
   }
 
-  AlgorithmChoice pick(const std::vector<typename Pass::Performance>& results) const {
+  std::optional<AlgorithmChoice> pick(
+      const std::vector<typename Pass::Performance>& results) const {
     std::vector<MeasuredAlgorithm> measured;
     for (const auto& result : results) {
       MeasuredAlgorithm candidate;
@@ -211,19 +179,14 @@ class Search {
           result.mathType == CUDNN_DEFAULT_MATH) {
         candidate.choice.math = CUDNN_FMA_MATH;
       }
-      candidate.runs = result.status == CUDNN_STATUS_SUCCESS && still_works(candidate.choice);
+      candidate.runs = result.status == CUDNN_STATUS_SUCCESS && has(candidate.choice);
       candidate.repeatable = result.determinism == CUDNN_DETERMINISTIC;
       candidate.time_s = static_cast<double>(result.time) * 1e-3;
       measured.push_back(candidate);
     }
-    const bool repeatable = context_.options.deterministic;
-    const MeasuredAlgorithm* best = pick_algorithm(measured, {kWorkspaceLimit, repeatable});
-    if (best == nullptr) {
-      throw DeviceError(fmt::format(
-          "{}: {}: none of the {} algorithms that cuDNN tried works in {}{} and {} bytes",
-          shape_.where, Pass::kName, measured.size(), precision_name(context_.options.precision),
-          repeatable ? ", deterministically" : "", kWorkspaceLimit));
-    }
+    const MeasuredAlgorithm* best =
+        pick_algorithm(measured, {kWorkspaceLimit, context_.options.deterministic});
+    if (best == nullptr) return std::nullopt;
     set_math(shape_, Pass::kPass, best->choice.math);
     return best->choice;
   }
@@ -245,27 +208,40 @@ class Search {
           shape_.where, "filling memory for the search");
     const cudnnStatus_t status = convolve(
         context_, shape_, choice, {memory.x, memory.w, bias.data(), memory.y}, workspace.data());
-    stream.synchronize();
+    stream.stream().synchronize();
     return status == CUDNN_STATUS_SUCCESS;
   }
 
-  Context& context_;
+  const Context& context_;
   const ConvolutionShape& shape_;
 };
 
-}  // namespace
-
-AlgorithmChoice choose_algorithm(Context& context, const ConvolutionShape& shape,
-                                 ConvolutionPass pass) {
+// Calls with_search(Search<Pass>()) for the pass.
+template <typename WithSearch>
+auto with_search_of(const Context& context, const ConvolutionShape& shape, ConvolutionPass pass,
+                    const WithSearch& with_search) {
   switch (pass) {
     case ConvolutionPass::forward:
-      return Search<Forward>(context, shape).run();
+      return with_search(Search<Forward>(context, shape));
     case ConvolutionPass::backward_data:
-      return Search<BackwardData>(context, shape).run();
+      return with_search(Search<BackwardData>(context, shape));
     case ConvolutionPass::backward_filter:
       break;
   }
-  return Search<BackwardFilter>(context, shape).run();
+  return with_search(Search<BackwardFilter>(context, shape));
+}
+
+}  // namespace
+
+std::optional<AlgorithmChoice> search_library(const Context& context, const ConvolutionShape& shape,
+                                              ConvolutionPass pass) {
+  return with_search_of(context, shape, pass, [](const auto& search) { return search.measure(); });
+}
+
+bool library_has(const Context& context, const ConvolutionShape& shape, ConvolutionPass pass,
+                 AlgorithmChoice& choice) {
+  return with_search_of(context, shape, pass,
+                        [&](const auto& search) { return search.has(choice); });
 }
 
 }  // namespace ddpbench::ops::cuda

@@ -59,6 +59,15 @@ class CudaBackend final : public OpBackend {
   cuda::ContextPtr context_;
 };
 
+cuda::ContextPtr make_context(Device& device, const CudaBackendOptions& options) {
+  if (device.kind() != DeviceKind::cuda)
+    throw UnavailableError(
+        fmt::format("the CUDA backend runs on CUDA devices, not on {}", device.name()));
+  ddpbench::cuda::NativeDevice& native = ddpbench::cuda::native_device(device);
+  const ddpbench::cuda::CurrentDevice current(native.ordinal());
+  return std::make_shared<cuda::Context>(native, options);
+}
+
 // As the libraries number themselves: 91900 is 9.19.0.
 std::string version_text(std::size_t version) {
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
@@ -67,12 +76,12 @@ std::string version_text(std::size_t version) {
 }  // namespace
 
 std::unique_ptr<OpBackend> make_cuda_backend(Device& device, const CudaBackendOptions& options) {
-  if (device.kind() != DeviceKind::cuda)
-    throw UnavailableError(
-        fmt::format("the CUDA backend runs on CUDA devices, not on {}", device.name()));
-  ddpbench::cuda::NativeDevice& native = ddpbench::cuda::native_device(device);
-  const ddpbench::cuda::CurrentDevice current(native.ordinal());
-  return std::make_unique<CudaBackend>(std::make_shared<cuda::Context>(native, options));
+  return std::make_unique<CudaBackend>(make_context(device, options));
+}
+
+std::unique_ptr<Op> make_cuda_bias_pass(Device& device, const CudaBackendOptions& options,
+                                        const BiasPassDesc& desc) {
+  return cuda::make_bias_pass(make_context(device, options), desc);
 }
 
 std::map<std::string, std::string> cuda_library_versions() {

@@ -26,7 +26,7 @@ const void* GradientPass::run(const BackwardArgs& args, cudaStream_t stream,
     pass.output = args.output;
     pass.masked = workspace + masked_;
   }
-  pass.sums = shape_.bias ? static_cast<float*>(args.grad_parameters[1]) : nullptr;
+  pass.sums = shape_.bias ? static_cast<float*>(args.grad_parameters.back()) : nullptr;
   pass.accumulate = args.accumulate;
   pass.workspace = workspace + sums_;
   check(column_sums(pass, stream), where, "column_sums");

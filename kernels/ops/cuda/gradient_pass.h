@@ -29,7 +29,7 @@ class GradientPass {
   GradientPass(const Shape& shape, WorkspaceLayout& workspace);
 
   // Returns where the rectified gradient lies: in the workspace, or where it was. The bias's is
-  // grad_parameters[1].
+  // the last of grad_parameters.
   const void* run(const BackwardArgs& args, cudaStream_t stream, std::string_view where) const;
 
  private:

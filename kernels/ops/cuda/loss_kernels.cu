@@ -1,17 +1,22 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lane l of a row's 32 takes classes l, l + 32, ... Lanes exchange what they found through shared
-// memory; every lane then puts all 32 parts together in the same order.
+// Few classes: a thread a row, by way of shared memory, so that memory is read and written in whole
+// lines. Up to 256 rows are one block, and need one launch.
+//
+// Many: lane l of a row's 32 takes classes l, l + 32, ... Lanes exchange what they found through
+// shared memory; every lane then puts all 32 parts together in the same order.
 #include "kernels/ops/cuda/loss_kernels.h"
 
 #include <cmath>
 
+#include "kernels/ops/cuda/divide.cuh"
 #include "kernels/ops/cuda/launch.cuh"
 
 namespace ddpbench::ops::cuda {
 namespace {
 
+constexpr std::uint32_t kFewClasses = 32;  // up to which a thread takes a row
 constexpr std::uint32_t kLanes = 32;
 constexpr std::uint32_t kRows = 8;  // of a block
 
@@ -132,6 +137,105 @@ struct LossRows {
   }
 };
 
+struct LossThreads {
+  static constexpr std::uint32_t kThreads = 256;  // a row each
+  static constexpr std::uint32_t kParts = 16;     // of the sum over them
+  static constexpr int kPhases = 4;
+  struct Shared {
+    float tile[kThreads * (kFewClasses + 1)];
+    PartialTotals rows[kThreads], parts[kParts];
+  };
+
+  LossShape shape;
+  const float* logits;
+  const std::int32_t* labels;
+  std::uint32_t samples;
+  float scale;
+  float* gradient;         // null: not wanted
+  PartialTotals* partial;  // null: there is one block, which adds to the totals
+  LossTotals* totals;
+  Divisor classes;
+
+  __host__ __device__ void operator()(int phase, Shared& s, std::uint32_t block,
+                                      std::uint32_t thread) const {
+    if (phase == 0) read(s, block, thread);
+    if (phase == 1) s.rows[thread] = row(s, block * kThreads + thread, thread);
+    if (phase == 2) {
+      if (gradient != nullptr) write(s, block, thread);
+      if (thread < kParts) s.parts[thread] = sum<kThreads, kParts>(s.rows, thread);
+    }
+    if (phase == 3 && thread == 0) finish(sum<kParts, 1>(s.parts, 0), block);
+  }
+
+  // Odd, so that the rows' elements of one class lie in different banks.
+  __host__ __device__ std::uint32_t stride() const { return shape.classes | 1U; }
+
+  // The block's rows are one piece of memory, which neighbouring threads take in turn.
+  __host__ __device__ std::uint32_t count(std::uint32_t block) const {
+    const std::uint32_t rows = shape.batch - block * kThreads;
+    return (rows < kThreads ? rows : kThreads) * shape.classes;
+  }
+  __host__ __device__ std::uint32_t place(std::uint32_t i) const {
+    std::uint32_t row = i;
+    const std::uint32_t j = classes.split(row);
+    return row * stride() + j;
+  }
+  __host__ __device__ void read(Shared& s, std::uint32_t block, std::uint32_t thread) const {
+    const float* const from = logits + block * kThreads * shape.classes;
+    for (std::uint32_t i = thread; i < count(block); i += kThreads) s.tile[place(i)] = from[i];
+  }
+  __host__ __device__ void write(const Shared& s, std::uint32_t block, std::uint32_t thread) const {
+    float* const to = gradient + block * kThreads * shape.classes;
+    for (std::uint32_t i = thread; i < count(block); i += kThreads) to[i] = s.tile[place(i)];
+  }
+
+  // Leaves the gradient where the logits were. The first of the largest logits is the answer.
+  __host__ __device__ PartialTotals row(Shared& s, std::uint32_t n, std::uint32_t thread) const {
+    float* const x = s.tile + thread * stride();
+    if (n >= samples) {
+      for (std::uint32_t j = 0; j < shape.classes; ++j) x[j] = 0;
+      return {0, 0};
+    }
+    std::uint32_t best = 0;
+    for (std::uint32_t j = 1; j < shape.classes; ++j) best = x[j] > x[best] ? j : best;
+    const float largest = x[best];
+    const auto label = static_cast<std::uint32_t>(labels[n]);
+    const double difference = static_cast<double>(largest) - x[label];
+    float sum = 0;
+    for (std::uint32_t j = 0; j < shape.classes; ++j) {
+      x[j] = expf(x[j] - largest);
+      sum += x[j];
+    }
+    const float factor = scale / sum;
+    for (std::uint32_t j = 0; j < shape.classes; ++j) {
+      const float share = x[j] * factor;
+      x[j] = j == label ? share - scale : share;
+    }
+    return {log(static_cast<double>(sum)) + difference, best == label ? 1U : 0U};
+  }
+
+  // Every kSums-th of kCount.
+  template <std::uint32_t kCount, std::uint32_t kSums>
+  __host__ __device__ static PartialTotals sum(const PartialTotals* parts, std::uint32_t first) {
+    PartialTotals total{0, 0};
+    for (std::uint32_t i = first; i < kCount; i += kSums) {
+      total.loss_sum += parts[i].loss_sum;
+      total.correct += parts[i].correct;
+    }
+    return total;
+  }
+
+  __host__ __device__ void finish(const PartialTotals& total, std::uint32_t block) const {
+    if (partial != nullptr) {
+      partial[block] = total;
+      return;
+    }
+    totals->loss_sum += total.loss_sum;
+    totals->correct += total.correct;
+    totals->samples += samples;
+  }
+};
+
 // One block adds up what the others found: 64 parts, then those.
 struct LossSum {
   static constexpr std::uint32_t kThreads = 64;
@@ -165,7 +269,25 @@ struct LossSum {
   }
 };
 
-std::uint32_t block_count(const LossShape& shape) { return (shape.batch + kRows - 1) / kRows; }
+bool has_few_classes(const LossShape& shape) { return shape.classes <= kFewClasses; }
+
+std::uint32_t block_count(const LossShape& shape) {
+  const std::uint32_t rows = has_few_classes(shape) ? LossThreads::kThreads : kRows;
+  return (shape.batch + rows - 1) / rows;
+}
+
+template <typename Body>
+Body body_of(const LossShape& shape, const LossArgs& args, void* workspace) {
+  Body body{};
+  body.shape = shape;
+  body.logits = args.logits;
+  body.labels = args.labels;
+  body.samples = static_cast<std::uint32_t>(args.samples);
+  body.scale = args.grad_scale;
+  body.gradient = args.grad_logits;
+  body.partial = static_cast<PartialTotals*>(workspace);
+  return body;
+}
 
 }  // namespace
 
@@ -175,18 +297,22 @@ std::size_t loss_workspace_bytes(const LossShape& shape) {
 
 cudaError_t softmax_cross_entropy(const LossShape& shape, const LossArgs& args, void* workspace,
                                   cudaStream_t stream) {
-  LossRows rows{};
-  rows.shape = shape;
-  rows.logits = args.logits;
-  rows.labels = args.labels;
-  rows.samples = static_cast<std::uint32_t>(args.samples);
-  rows.scale = args.grad_scale;
-  rows.gradient = args.grad_logits;
-  rows.partial = static_cast<PartialTotals*>(workspace);
-  const cudaError_t status = for_each_block(block_count(shape), stream, rows);
+  const std::uint32_t blocks = block_count(shape);
+  cudaError_t status = cudaSuccess;
+  if (has_few_classes(shape)) {
+    auto body = body_of<LossThreads>(shape, args, workspace);
+    if (blocks == 1) body.partial = nullptr;
+    body.classes = Divisor(shape.classes);
+    body.totals = args.totals;
+    status = for_each_block(blocks, stream, body);
+    if (blocks == 1) return status;
+  } else {
+    status = for_each_block(blocks, stream, body_of<LossRows>(shape, args, workspace));
+  }
   if (status != cudaSuccess) return status;
   return for_each_block(1, stream,
-                        LossSum{rows.partial, block_count(shape), rows.samples, args.totals});
+                        LossSum{static_cast<const PartialTotals*>(workspace), blocks,
+                                static_cast<std::uint32_t>(args.samples), args.totals});
 }
 
 }  // namespace ddpbench::ops::cuda

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Softmax cross-entropy: a warp a row, in two launches. Reads the logits, writes their gradient:
-// 8 bytes a logit, and one exponential or two; for a few classes bound by the launches.
+// Softmax cross-entropy: a thread a row up to 32 classes, else a warp, in two launches; one up to
+// 32 classes and 256 rows. Reads the logits, writes their gradient: 8 bytes a logit, and one
+// exponential or two; a batch of hundreds is bound by the launches.
 //
 // Exponentials in single precision, the sum over samples in double. Every sum is taken in an order
 // that depends on the shape only.

@@ -1,20 +1,18 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Max-pooling: one thread an output pixel forward, one thread an input pixel backward.
+// Max-pooling: one thread an output pixel forward, one thread an input pixel backward; of a vector
+// of channels (pool_vectors.cuh) where the maps allow it, else of one.
 #include "kernels/ops/cuda/pool_kernels.h"
 
 #include <cmath>
 
 #include "kernels/ops/cuda/launch.cuh"
 #include "kernels/ops/cuda/number.cuh"
+#include "kernels/ops/cuda/pool_vectors.cuh"
 
 namespace ddpbench::ops::cuda {
 namespace {
-
-// The winner of a window whose maximum the fused ReLU cut off. A window has fewer elements.
-template <typename Winner>
-inline constexpr Winner kNoGradient = static_cast<Winner>(~Winner{0});
 
 struct Pixel {
   std::uint32_t n, c, h, w;
@@ -131,6 +129,30 @@ cudaError_t with_winner_type(const PoolGeometry& geometry, const WithWinner& wit
   return cudaErrorInvalidValue;
 }
 
+template <typename T>
+bool may_use_vectors(const PoolGeometry& g, const void* input, const void* output,
+                     const void* winners) {
+  return g.channels_last && g.channels % kVectorOf<T> == 0 &&
+         are_vector_aligned(input, winners, g.output.c == 1 ? output : nullptr);
+}
+
+template <typename T, typename Winner>
+cudaError_t forward_vectors(const PoolGeometry& g, const T* x, T* y, Winner* winners,
+                            cudaStream_t stream) {
+  const VectorWalk walk(g.channels, kVectorOf<T>, g.out_h, g.out_w);
+  return for_each(g.output_count() / kVectorOf<T>, stream,
+                  PoolForwardVectors<T, Winner>{g, walk, x, y, winners});
+}
+
+template <typename T, typename Winner>
+cudaError_t backward_vectors(const PoolGeometry& g, const T* dy, const Winner* winners, T* dx,
+                             cudaStream_t stream) {
+  const VectorWalk walk(g.channels, kVectorOf<T>, g.in_h, g.in_w);
+  return for_each(g.input_count() / kVectorOf<T>, stream,
+                  PoolBackwardVectors<T, Winner>{g, walk, Divisor(g.stride_h), Divisor(g.stride_w),
+                                                 dy, winners, dx});
+}
+
 }  // namespace
 
 std::uint32_t winner_bytes(std::uint32_t kernel_h, std::uint32_t kernel_w) {
@@ -145,9 +167,14 @@ cudaError_t pool_forward(const PoolGeometry& geometry, const void* x, void* y, v
     return with_winner_type(geometry, [&](auto winner) {
       using T = decltype(element);
       using Winner = decltype(winner);
+      const auto* const from = static_cast<const T*>(x);
+      auto* const to = static_cast<T*>(y);
+      auto* const kept = static_cast<Winner*>(winners);
+      if (may_use_vectors<T>(geometry, x, y, winners)) {
+        return forward_vectors(geometry, from, to, kept, stream);
+      }
       return for_each(geometry.output_count(), stream,
-                      PoolForward<T, Winner>{geometry, static_cast<const T*>(x), static_cast<T*>(y),
-                                             static_cast<Winner*>(winners)});
+                      PoolForward<T, Winner>{geometry, from, to, kept});
     });
   });
 }
@@ -158,10 +185,14 @@ cudaError_t pool_backward(const PoolGeometry& geometry, const void* dy, const vo
     return with_winner_type(geometry, [&](auto winner) {
       using T = decltype(element);
       using Winner = decltype(winner);
-      return for_each(
-          geometry.input_count(), stream,
-          PoolBackward<T, Winner>{geometry, static_cast<const T*>(dy),
-                                  static_cast<const Winner*>(winners), static_cast<T*>(dx)});
+      const auto* const from = static_cast<const T*>(dy);
+      const auto* const kept = static_cast<const Winner*>(winners);
+      auto* const to = static_cast<T*>(dx);
+      if (may_use_vectors<T>(geometry, dx, dy, winners)) {
+        return backward_vectors(geometry, from, kept, to, stream);
+      }
+      return for_each(geometry.input_count(), stream,
+                      PoolBackward<T, Winner>{geometry, from, kept, to});
     });
   });
 }

@@ -19,13 +19,15 @@
 #include <memory>
 #endif
 
-// Before a loop that shall be unrolled whole on a device, and before one that shall not be.
-#ifdef __CUDA_ARCH__
+// Before a loop of few rounds, known when compiling, whose arrays are to stay in registers; and
+// before one whose reads are to be on their way together, or by 1, that shall stay a loop.
+#ifdef __CUDACC__
+#define DDPBENCH_PRAGMA(text) _Pragma(#text)
 #define DDPBENCH_UNROLL _Pragma("unroll")
-#define DDPBENCH_UNROLL_NOT _Pragma("unroll 1")
+#define DDPBENCH_UNROLL_BY(rounds) DDPBENCH_PRAGMA(unroll rounds)
 #else
 #define DDPBENCH_UNROLL
-#define DDPBENCH_UNROLL_NOT
+#define DDPBENCH_UNROLL_BY(rounds)
 #endif
 
 namespace ddpbench::cuda {

@@ -262,7 +262,7 @@ struct Reduction {
     for (int k = 0; k < kCount; ++k) {
       sums[k] = load_pack<T>(sources[0], first + static_cast<std::size_t>(k) * stride);
     }
-    DDPBENCH_UNROLL_NOT
+    DDPBENCH_UNROLL_BY(1)
     for (int peer = 1; peer < r.size; ++peer) {
       DDPBENCH_UNROLL
       for (int k = 0; k < kCount; ++k) {

@@ -68,6 +68,11 @@ void capture(cudaStream_t stream, std::function<std::function<void()>()> launch)
   stream->tips = {stream->capture->nodes.size() - 1};
 }
 
+std::size_t& recorded_nodes() {
+  static std::size_t nodes = 0;
+  return nodes;
+}
+
 cudaError_t refusal_of_unsafe_call() {
   for (const auto& capture : captures_of_thread) capture->is_valid = false;
   return captures_of_thread.empty() ? refusal() : cudaErrorStreamCaptureUnsupported;
@@ -117,6 +122,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   }
   if (!capture->is_valid) return cudaErrorStreamCaptureInvalidated;
   if (!joined) return cudaErrorStreamCaptureUnjoined;
+  ddpbench::test::recorded_nodes() = capture->nodes.size();
   *graph = new CUgraph_st{std::move(capture->nodes)};
   return cudaSuccess;
 }

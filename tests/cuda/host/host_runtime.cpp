@@ -7,6 +7,13 @@
 
 #include "tests/cuda/host/host_stream.h"
 
+namespace {
+
+constexpr int kMultiprocessors = 2;
+constexpr int kL2Bytes = 1 << 16;
+
+}  // namespace
+
 namespace ddpbench::test {
 
 float round_to_tf32(float value) {
@@ -25,6 +32,11 @@ int& compute_capability() {
 int& algorithm_searches() {
   static int searches = 0;
   return searches;
+}
+
+PretendedCosts& pretended_costs() {
+  static PretendedCosts costs;
+  return costs;
 }
 
 }  // namespace ddpbench::test
@@ -61,14 +73,22 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   std::strcpy(properties->name, "The host");
   properties->major = ddpbench::test::compute_capability() / 10;
   properties->minor = ddpbench::test::compute_capability() % 10;
-  properties->multiProcessorCount = 1;
+  properties->multiProcessorCount = kMultiprocessors;
+  properties->l2CacheSize = kL2Bytes;
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
-  const bool major = attribute == cudaDevAttrComputeCapabilityMajor;
   const int capability = ddpbench::test::compute_capability();
-  *value = major ? capability / 10 : capability % 10;
-  return cudaSuccess;
+  switch (attribute) {
+    case cudaDevAttrComputeCapabilityMajor:
+      return *value = capability / 10, cudaSuccess;
+    case cudaDevAttrComputeCapabilityMinor:
+      return *value = capability % 10, cudaSuccess;
+    case cudaDevAttrMultiProcessorCount:
+      return *value = kMultiprocessors, cudaSuccess;
+    default:
+      return cudaErrorInvalidValue;
+  }
 }
 cudaError_t cudaDeviceGetPCIBusId(char* id, int, int) {
   std::strcpy(id, "0000:00:00.0");

@@ -5,6 +5,7 @@
 #include "tests/cuda/host/host_stream.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <map>
 #include <thread>
@@ -13,9 +14,11 @@
 
 namespace {
 
+std::atomic<double> passed_ms = 0;  // beside what really passed
+
 double now_ms() {
   using Milliseconds = std::chrono::duration<double, std::milli>;
-  return Milliseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return Milliseconds(std::chrono::steady_clock::now().time_since_epoch()).count() + passed_ms;
 }
 
 // Lives until the last record of it has run, as CUDA's event does after its end.
@@ -183,6 +186,8 @@ bool& waits_for_streams() {
   return waits;
 }
 
+void let_time_pass(double ms) { passed_ms += ms; }
+
 int current_device() { return device_of_thread; }
 
 }  // namespace test
@@ -190,7 +195,10 @@ int current_device() { return device_of_thread; }
 namespace cuda {
 
 cudaError_t queue_on_host(cudaStream_t stream, std::function<void()> work) {
-  return test::queue(stream, std::move(work));
+  return test::queue(stream, [work = std::move(work)] {
+    test::let_time_pass(test::pretended_costs().kernel_ms);
+    work();
+  });
 }
 
 }  // namespace cuda

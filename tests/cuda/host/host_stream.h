@@ -81,6 +81,18 @@ int& compute_capability();
 // Searches for algorithms since the program began. Test hook.
 int& algorithm_searches();
 
+// Launches, calls of libraries and copies in what was recorded last. Test hook.
+std::size_t& recorded_nodes();
+
+// How much longer a cuDNN convolution, and a kernel of ours, takes on the clock of the events than
+// it does: so that a test decides which is the faster. Test hook.
+struct PretendedCosts {
+  double convolution_ms = 0, kernel_ms = 0;
+};
+PretendedCosts& pretended_costs();
+// Moves the clock of the events.
+void let_time_pass(double ms);
+
 }  // namespace ddpbench::test
 
 struct CUstream_st {

@@ -1,0 +1,159 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/micro/gpu_bench.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/runtime/error.h"
+
+namespace ddpbench::micro {
+namespace {
+
+CudaDeviceInfo find_device(const CudaModule& module, int ordinal) {
+  const CudaProbe probe = module.probe();
+  if (probe.devices.empty()) throw UnavailableError("no GPU: " + probe.reason);
+  for (const CudaDeviceInfo& device : probe.devices) {
+    if (device.ordinal == ordinal) return device;
+  }
+  throw UnavailableError(
+      fmt::format("--device={}: there are {} GPUs here", ordinal, probe.devices.size()));
+}
+
+}  // namespace
+
+GpuBench::GpuBench(const GpuBenchOptions& options)
+    : options_(options),
+      module_(open_cuda_module(options.module)),
+      info_(find_device(module_, options.device)),
+      l2_bytes_(options.l2_bytes != 0 ? options.l2_bytes : info_.l2_bytes),
+      device_(module_.make_device({.index = 0, .ordinal = options.device})) {
+  if (l2_bytes_ == 0) {
+    throw ConfigError("the driver does not tell the size of the L2 cache: give --l2-bytes");
+  }
+  device_->bind_calling_thread();
+  stream_ = device_->make_stream();
+  begin_ = device_->make_event();
+  end_ = device_->make_event();
+}
+
+ops::CudaBackendOptions GpuBench::backend_options(ops::CudaPrecision precision,
+                                                  ops::ConvolutionKernels convolutions) const {
+  return {.precision = precision,
+          .convolutions = convolutions,
+          .cache_directory = options_.cache_directory};
+}
+
+ops::OpBackend& GpuBench::backend(ops::CudaPrecision precision,
+                                  ops::ConvolutionKernels convolutions) {
+  auto& backend = backends_[{precision, convolutions}];
+  if (!backend) backend = module_.make_backend(*device_, backend_options(precision, convolutions));
+  return *backend;
+}
+
+std::unique_ptr<ops::Op> GpuBench::bias_pass(ops::CudaPrecision precision,
+                                             const ops::BiasPassDesc& desc) {
+  return module_.make_bias_pass(
+      *device_, backend_options(precision, ops::ConvolutionKernels::measured), desc);
+}
+
+std::int64_t GpuBench::streaming_batch(double bytes_of_one) const {
+  return static_cast<std::int64_t>(std::ceil(streaming_bytes() / bytes_of_one));
+}
+
+double GpuBench::copy_bytes_per_s() {
+  if (peaks_.copy_bytes_per_s == 0) {
+    const auto bytes = static_cast<std::size_t>(streaming_bytes());
+    const Buffer from = device_->allocate(bytes, MemoryCategory::activations);
+    const Buffer to = device_->allocate(bytes, MemoryCategory::activations);
+    const double time = seconds_of([&] { device_->copy(*stream_, to.view(), from.view()); });
+    peaks_.copy_bytes_per_s = 2 * static_cast<double>(bytes) / time;
+  }
+  return peaks_.copy_bytes_per_s;
+}
+
+double GpuBench::product_flops_per_s(ops::CudaPrecision precision) {
+  double& peak = peaks_.product_flops_per_s[precision];
+  if (peak == 0) {
+    const std::int64_t extent = options_.product;
+    ops::OpRun run(machine(),
+                   backend(precision).linear({.input = ops::TensorLayout::plain({extent, extent}),
+                                              .out_features = extent,
+                                              .bias = false,
+                                              .needs_grad_input = false}));
+    peak = run.op().forward_flops() / seconds_of([&] { run.forward(); });
+  }
+  return peak;
+}
+
+std::unique_ptr<Recording> GpuBench::record(const std::function<void()>& launch) {
+  launch();  // loads the kernels, which a recording cannot
+  stream_->synchronize();
+  stream_->begin_recording();
+  for (std::int64_t i = 0; i < options_.launches; ++i) launch();
+  auto recording = stream_->end_recording();
+  replay_s(*recording);  // warms up
+  return recording;
+}
+
+// Of one launch.
+double GpuBench::replay_s(Recording& recording) {
+  stream_->record(*begin_);
+  recording.replay(*stream_);
+  stream_->record(*end_);
+  stream_->synchronize();
+  return (end_->time_s() - begin_->time_s()) / static_cast<double>(options_.launches);
+}
+
+// The median over the rounds.
+double GpuBench::seconds_of(const std::function<void()>& launch) {
+  const auto recording = record(launch);
+  std::vector<double> times;
+  for (std::int64_t i = 0; i < options_.rounds; ++i) times.push_back(replay_s(*recording));
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return *middle;
+}
+
+void GpuBench::time(benchmark::State& state, const Work& work,
+                    const std::function<void()>& launch) {
+  const double copy = copy_bytes_per_s();
+  const double product = work.flops > 0 ? product_flops_per_s(work.precision) : 0;
+  const auto recording = record(launch);
+  double total = 0;
+  for ([[maybe_unused]] auto _ : state) {
+    const double time = replay_s(*recording);
+    state.SetIterationTime(time);
+    total += time;
+  }
+  const double mean = total / static_cast<double>(state.iterations());
+  state.counters["bytes"] = work.bytes;
+  state.counters["bytes_per_s"] = work.bytes / mean;
+  state.counters["share_of_copy"] = work.bytes / mean / copy;
+  if (work.flops == 0) return;
+  state.counters["FLOP_per_s"] = work.flops / mean;
+  state.counters["share_of_bound"] = std::max(work.bytes / copy, work.flops / product) / mean;
+}
+
+std::string name_of(ops::CudaPrecision precision) {
+  if (precision == ops::CudaPrecision::fp32) return "fp32";
+  return precision == ops::CudaPrecision::tf32 ? "tf32" : "bf16";
+}
+
+void register_case(GpuBench& bench, const std::string& name,
+                   const std::function<void(benchmark::State&)>& run) {
+  const auto guarded = [&bench, run](benchmark::State& state) {
+    try {
+      run(state);
+    } catch (const std::exception& error) {
+      bench.note_failure();
+      state.SkipWithError(error.what());
+    }
+  };
+  benchmark::RegisterBenchmark(name.c_str(), guarded)
+      ->UseManualTime()
+      ->Iterations(bench.options().rounds)
+      ->Unit(benchmark::kMicrosecond);
+}
+
+}  // namespace ddpbench::micro

@@ -1,0 +1,190 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// SimpleCNN's operations. Own kernels at sizes that no cache holds, the library's at the batches of
+// the options (at 256 samples all operands of a layer stay in the L2 cache of a large GPU, so that
+// its share of a copy may pass 1).
+#include "bench/micro/gpu_bench.h"
+#include "kernels/ops/traffic.h"
+
+namespace ddpbench::micro {
+namespace {
+
+using ops::ConvolutionKernels;
+using ops::CudaPrecision;
+using ops::Op;
+using ops::OpBackend;
+using ops::TensorLayout;
+using MakeOp = std::function<std::unique_ptr<Op>(std::int64_t batch)>;
+
+enum class Direction : std::uint8_t { forward, backward };
+
+// An operation, made anew for each benchmark so that their memory does not add up.
+struct OpCase {
+  std::string name;
+  CudaPrecision precision;
+  MakeOp make;
+  bool input_gradients = true;
+  bool products = false;  // bound by arithmetic, too
+};
+
+double bytes_of(const Op& op, Direction direction, bool input_gradients) {
+  return direction == Direction::forward ? ops::forward_bytes(op)
+                                         : ops::backward_bytes(op, input_gradients);
+}
+
+void run_op(GpuBench& bench, benchmark::State& state, const OpCase& c, Direction direction,
+            std::int64_t batch) {
+  ops::OpRun run(bench.machine(), c.make(batch), c.input_gradients);
+  const bool forward = direction == Direction::forward;
+  Work work{.bytes = bytes_of(run.op(), direction, c.input_gradients), .precision = c.precision};
+  if (c.products) work.flops = forward ? run.op().forward_flops() : run.op().backward_flops();
+  bench.time(state, work, [&] { forward ? run.forward() : run.backward(); });
+  state.counters["samples"] = static_cast<double>(batch);
+  state.SetLabel(run.op().description());
+}
+
+std::string full_name(const OpCase& c, Direction direction) {
+  return c.name + (direction == Direction::forward ? "/forward/" : "/backward/") +
+         name_of(c.precision);
+}
+
+constexpr Direction kDirections[] = {Direction::forward, Direction::backward};
+
+// At 4 times the L2 cache: the batch by the bytes of a small one's samples.
+void register_streaming(GpuBench& bench, const OpCase& c) {
+  constexpr std::int64_t kSmall = 8;
+  for (const Direction direction : kDirections) {
+    register_case(bench, full_name(c, direction), [&bench, c, direction](benchmark::State& state) {
+      const double bytes = bytes_of(*c.make(kSmall), direction, c.input_gradients);
+      run_op(bench, state, c, direction, bench.streaming_batch(bytes / kSmall));
+    });
+  }
+}
+
+void register_batches(GpuBench& bench, const OpCase& c) {
+  for (const Direction direction : kDirections) {
+    for (const std::int64_t batch : bench.options().batches) {
+      register_case(bench, full_name(c, direction) + "/batch:" + std::to_string(batch),
+                    [&bench, c, direction, batch](benchmark::State& state) {
+                      run_op(bench, state, c, direction, batch);
+                    });
+    }
+  }
+}
+
+TensorLayout plain(std::int64_t batch, std::int64_t channels, std::int64_t extent,
+                   DataType type = DataType::fp32) {
+  return TensorLayout::plain({batch, channels, extent, extent}, type);
+}
+
+std::unique_ptr<Op> conv(OpBackend& backend, const TensorLayout& input, std::int64_t out,
+                         bool needs_grad_input) {
+  return backend.conv2d({.input = input,
+                         .out_channels = out,
+                         .kernel_h = 3,
+                         .kernel_w = 3,
+                         .pad_h = 1,
+                         .pad_w = 1,
+                         .needs_grad_input = needs_grad_input});
+}
+
+// The layout of a convolution's maps. A small batch's, so that no large one is searched for.
+TensorLayout maps(OpBackend& backend, std::int64_t batch, std::int64_t channels,
+                  std::int64_t extent) {
+  TensorLayout layout = conv(backend, plain(1, 1, extent), channels, false)->output_layout();
+  layout.shape[0] = batch;
+  layout.bytes *= static_cast<std::size_t>(batch);
+  return layout;
+}
+
+std::unique_ptr<Op> halve(OpBackend& backend, const TensorLayout& input, bool plain_output) {
+  return backend.max_pool2d({.input = input,
+                             .kernel_h = 2,
+                             .kernel_w = 2,
+                             .stride_h = 2,
+                             .stride_w = 2,
+                             .fuse_relu = true,
+                             .plain_output = plain_output});
+}
+
+void register_own(GpuBench& bench, CudaPrecision precision) {
+  const auto backend = [&bench, precision]() -> OpBackend& { return bench.backend(precision); };
+  const auto pool = [&](const char* name, std::int64_t channels, std::int64_t extent, bool plain) {
+    register_streaming(bench, {name, precision, [=](std::int64_t batch) {
+                                 const TensorLayout in = maps(backend(), batch, channels, extent);
+                                 return halve(backend(), in, plain);
+                               }});
+  };
+  pool("pool1", 32, 28, false);
+  pool("pool2_to_plain", 64, 14, true);
+  register_streaming(bench, {"relu", precision, [=](std::int64_t batch) {
+                               return backend().relu({maps(backend(), batch, 32, 28)});
+                             }});
+  register_streaming(bench, {"add", precision, [=](std::int64_t batch) {
+                               return backend().add({maps(backend(), batch, 32, 28)});
+                             }});
+  register_streaming(bench, {"reorder", precision, [=](std::int64_t batch) {
+                               const TensorLayout to = maps(backend(), batch, 32, 28);
+                               return backend().reorder({plain(batch, 32, 28, to.type), to});
+                             }});
+  for (const bool relu : {false, true}) {
+    register_streaming(bench, {.name = relu ? "bias_relu_columns64" : "bias_columns64",
+                               .precision = precision,
+                               .make =
+                                   [&bench, precision, relu](std::int64_t batch) {
+                                     return bench.bias_pass(precision, {batch * 196, 64, relu});
+                                   },
+                               .input_gradients = relu});
+  }
+}
+
+// The first layer: own kernels at sizes that no cache holds, and both at the usual batches.
+void register_first_layer(GpuBench& bench, CudaPrecision precision) {
+  for (const ConvolutionKernels kernels : {ConvolutionKernels::own, ConvolutionKernels::library}) {
+    const bool own = kernels == ConvolutionKernels::own;
+    OpCase c{.name = own ? "conv1_own" : "conv1_library",
+             .precision = precision,
+             .make =
+                 [&bench, precision, kernels](std::int64_t batch) {
+                   return conv(bench.backend(precision, kernels), plain(batch, 1, 28), 32, false);
+                 },
+             .input_gradients = false,
+             .products = !own};  // own ones compute in fp32, whatever the precision
+    register_batches(bench, c);
+    if (own) register_streaming(bench, c);
+  }
+}
+
+void register_library(GpuBench& bench, CudaPrecision precision) {
+  const auto backend = [&bench, precision]() -> OpBackend& { return bench.backend(precision); };
+  const auto add = [&](const char* name, const MakeOp& make) {
+    register_batches(bench, {.name = name, .precision = precision, .make = make, .products = true});
+  };
+  const auto type = precision == CudaPrecision::bf16 ? DataType::bf16 : DataType::fp32;
+  add("conv2", [=](std::int64_t batch) {
+    return conv(backend(), maps(backend(), batch, 32, 14), 64, true);
+  });
+  add("fc1", [=](std::int64_t batch) {
+    return backend().linear(
+        {.input = plain(batch, 64, 7, type), .out_features = 128, .fuse_relu = true});
+  });
+  add("fc2", [=](std::int64_t batch) {
+    return backend().linear({.input = TensorLayout::plain({batch, 128}, type), .out_features = 10});
+  });
+}
+
+}  // namespace
+
+void register_op_cases(GpuBench& bench) {
+  for (const CudaPrecision precision :
+       {CudaPrecision::fp32, CudaPrecision::tf32, CudaPrecision::bf16}) {
+    if (precision != CudaPrecision::fp32 && bench.info().compute_capability < 80) continue;
+    register_first_layer(bench, precision);
+    register_library(bench, precision);
+    // TF32 is an arithmetic of products; everything else is fp32's.
+    if (precision != CudaPrecision::tf32) register_own(bench, precision);
+  }
+}
+
+}  // namespace ddpbench::micro

@@ -1,0 +1,100 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/micro/op_run.h"
+
+#include <algorithm>
+#include <bit>
+#include <random>
+
+namespace ddpbench::ops {
+namespace {
+
+constexpr std::size_t kPeriod = std::size_t{1} << 18;
+
+std::vector<std::byte> pattern(DataType type) {
+  std::mt19937 generator(1);
+  std::normal_distribution<float> normal;
+  std::vector<std::byte> bytes(kPeriod * size_of(type));
+  for (std::size_t i = 0; i < kPeriod; ++i) {
+    const auto bits = std::bit_cast<std::uint32_t>(normal(generator));
+    std::byte* const to = bytes.data() + i * size_of(type);
+    if (type == DataType::bf16) {
+      const auto half = static_cast<std::uint16_t>(bits >> 16);
+      std::copy_n(reinterpret_cast<const std::byte*>(&half), sizeof(half), to);
+    } else {
+      std::copy_n(reinterpret_cast<const std::byte*>(&bits), size_of(type), to);
+    }
+  }
+  return bytes;
+}
+
+}  // namespace
+
+Buffer random_values(const Machine& machine, std::size_t bytes, DataType type) {
+  Buffer buffer = machine.device.allocate(bytes, MemoryCategory::activations);
+  std::vector<std::byte> values = pattern(type);
+  for (std::size_t at = 0; at < bytes; at += values.size()) {
+    const std::size_t part = std::min(values.size(), bytes - at);
+    machine.device.copy(machine.stream, {buffer.data() + at, part}, {values.data(), part});
+  }
+  machine.stream.synchronize();
+  return buffer;
+}
+
+Buffer upload(const Machine& machine, const void* host, std::size_t bytes) {
+  Buffer buffer = machine.device.allocate(bytes, MemoryCategory::input);
+  // The copy only reads its source; BufferView has no constant form.
+  auto* const source = static_cast<std::byte*>(const_cast<void*>(host));
+  machine.device.copy(machine.stream, buffer.view(), {source, bytes});
+  machine.stream.synchronize();
+  return buffer;
+}
+
+OpRun::OpRun(const Machine& machine, std::unique_ptr<Op> op, bool input_gradients)
+    : machine_(machine), op_(std::move(op)), input_gradients_(input_gradients) {
+  for (std::size_t i = 0; i < op_->input_count(); ++i) {
+    add(inputs_, op_->input_layout(i));
+    if (input_gradients) {
+      add(grad_inputs_, op_->input_layout(i));
+    } else {
+      grad_inputs_.push_back(nullptr);
+    }
+  }
+  for (const ParameterSpec& spec : op_->parameters()) {
+    add(parameters_, spec.layout);
+    add(grad_parameters_, spec.layout);
+  }
+  const TensorLayout& output = op_->output_layout();
+  output_ = random_values(machine, output.bytes, output.type);
+  grad_output_ = random_values(machine, output.bytes, output.type);
+  saved_ = machine.device.allocate(op_->saved_bytes(), MemoryCategory::activations);
+  workspace_ = machine.device.allocate(op_->workspace_bytes(), MemoryCategory::workspace);
+  forward();
+}
+
+void OpRun::forward() {
+  op_->forward(machine_.stream, {.inputs = inputs_,
+                                 .output = output_.data(),
+                                 .parameters = parameters_,
+                                 .saved = saved_.data(),
+                                 .workspace = workspace_.data()});
+}
+
+void OpRun::backward() {
+  op_->backward(machine_.stream, {.inputs = inputs_,
+                                  .output = output_.data(),
+                                  .grad_output = grad_output_.data(),
+                                  .grad_inputs = grad_inputs_,
+                                  .parameters = parameters_,
+                                  .grad_parameters = grad_parameters_,
+                                  .saved = saved_.data(),
+                                  .workspace = workspace_.data()});
+}
+
+template <typename Pointer>
+void OpRun::add(std::vector<Pointer>& pointers, const TensorLayout& layout) {
+  memory_.push_back(random_values(machine_, layout.bytes, layout.type));
+  pointers.push_back(memory_.back().data());
+}
+
+}  // namespace ddpbench::ops

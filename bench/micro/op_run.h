@@ -1,0 +1,49 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// An operation with all the memory that it works on, on any device.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "kernels/ops/op.h"
+
+namespace ddpbench::ops {
+
+// Both must outlive what is made on them.
+struct Machine {
+  Device& device;
+  Stream& stream;
+};
+
+// Device memory of normally distributed values, the same every 2^18 of them; uint8: any bytes.
+Buffer random_values(const Machine& machine, std::size_t bytes, DataType type);
+// Device memory with these bytes.
+Buffer upload(const Machine& machine, const void* host, std::size_t bytes);
+
+class OpRun {
+ public:
+  // Runs forward once, so that backward has what that saves. With `input_gradients` backward gives
+  // them, too.
+  OpRun(const Machine& machine, std::unique_ptr<Op> op, bool input_gradients = true);
+
+  void forward();
+  void backward();
+  const Op& op() const { return *op_; }
+  bool input_gradients() const { return input_gradients_; }
+
+ private:
+  template <typename Pointer>
+  void add(std::vector<Pointer>& pointers, const TensorLayout& layout);
+
+  Machine machine_;
+  std::unique_ptr<Op> op_;
+  bool input_gradients_;
+  std::vector<Buffer> memory_;
+  std::vector<const void*> inputs_, parameters_;
+  std::vector<void*> grad_inputs_, grad_parameters_;
+  Buffer output_, grad_output_, saved_, workspace_;
+};
+
+}  // namespace ddpbench::ops

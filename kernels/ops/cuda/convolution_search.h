@@ -1,0 +1,45 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The measured choice among cuDNN's algorithms (cudnnFind...Ex): some tens of milliseconds a pass
+// and shape, once a machine.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "kernels/ops/cuda/convolution.h"
+
+namespace ddpbench::ops::cuda {
+
+// A stream for the time of a search. cuDNN keeps no stream that is gone.
+class SearchStream {
+ public:
+  explicit SearchStream(const Context& context)
+      : context_(context), stream_(context.device.make_stream()), native_(context.use(*stream_)) {}
+  ~SearchStream() { static_cast<void>(cudnnSetStream(context_.cudnn, nullptr)); }
+  SearchStream(const SearchStream&) = delete;
+  SearchStream& operator=(const SearchStream&) = delete;
+  Stream& stream() { return *stream_; }
+  cudaStream_t native() const { return native_; }
+
+ private:
+  const Context& context_;
+  std::unique_ptr<Stream> stream_;
+  cudaStream_t native_;
+};
+
+// Enough for every algorithm of SimpleCNN and ResNet at the batches of one GPU; it is part of the
+// workspace that all operations share.
+inline constexpr std::size_t kWorkspaceLimit = std::size_t{256} << 20;
+
+// The fastest that keeps to the options, measured on memory and data of its own; nullopt: none.
+std::optional<AlgorithmChoice> search_library(const Context& context, const ConvolutionShape& shape,
+                                              ConvolutionPass pass);
+
+// Whether the library (still) runs the choice, within the options; it sets the choice's workspace,
+// and the arithmetic in the pass's descriptor.
+bool library_has(const Context& context, const ConvolutionShape& shape, ConvolutionPass pass,
+                 AlgorithmChoice& choice);
+
+}  // namespace ddpbench::ops::cuda

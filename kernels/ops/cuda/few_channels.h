@@ -1,0 +1,66 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Convolution of images with few channels, which libraries pad to 8: the first layer of a network.
+// Forward with bias and ReLU in the same pass, the gradients of weights and bias in one pass over
+// the output's gradient; that of the input is left to the library, a first layer has none.
+//
+// Forward reads the images and writes the output, backward reads both (with a ReLU the output and
+// its gradient), once each: with 32 outputs for one input the output's bytes are all that counts.
+// 2 * window * outputs FLOPs an output pixel each, window = channels * kernel * kernel: for 3 x 3,
+// one channel and bf16 4.5 multiply-adds a byte, which is close to what a GPU's fp32 units do in
+// the time that its memory needs; hence weights, or sums, stay in registers and pixels are read
+// once for several outputs. Products and sums are fp32's in every precision, and weights are read
+// as they are kept.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/runtime/data_type.h"
+
+namespace ddpbench::ops::cuda {
+
+// Images and output channels last and of `type`, weights [out, kernel, kernel, channels] in fp32.
+struct FewChannelShape {
+  std::uint32_t batch = 0, channels = 0, in_h = 0, in_w = 0;
+  std::uint32_t out_channels = 0, out_h = 0, out_w = 0;
+  std::uint32_t kernel_h = 0, kernel_w = 0, stride_h = 0, stride_w = 0, pad_h = 0, pad_w = 0;
+  DataType type = DataType::fp32;
+  std::uint32_t multiprocessors = 0;  // of the GPU: how many parts the sums of gradients have
+};
+
+// Whether there are kernels: 3 x 3 windows over 1 channel (stride_w 1 or 2) or 3 (stride_w 1), and
+// 5 x 5 windows over 1 (stride_w 1); any stride_h, padding and number of outputs. REQUIRES of all
+// below: there are, and all tensors have fewer than 2^31 elements.
+bool has_few_channel_kernels(const FewChannelShape& shape);
+
+// y = x * w + bias, then rectified where `relu`. One launch.
+struct FewChannelForward {
+  const void* x = nullptr;
+  const float* w = nullptr;
+  const float* bias = nullptr;  // null: none
+  void* y = nullptr;
+  bool relu = false;
+};
+cudaError_t few_channel_forward(const FewChannelShape& shape, const FewChannelForward& args,
+                                cudaStream_t stream);
+
+// The gradients of weights and bias, or those += them where `accumulate`. Every sum is taken in an
+// order that depends on the shape (with its multiprocessors) only. Two launches.
+struct FewChannelGradients {
+  const void* x = nullptr;
+  const void* dy = nullptr;
+  const void* y = nullptr;  // null: no ReLU, else dy counts where y > 0
+  float* dw = nullptr;
+  float* dbias = nullptr;  // null: not wanted
+  bool accumulate = false;
+  void* workspace = nullptr;  // few_channel_workspace_bytes()
+};
+std::size_t few_channel_workspace_bytes(const FewChannelShape& shape);
+cudaError_t few_channel_gradients(const FewChannelShape& shape, const FewChannelGradients& args,
+                                  cudaStream_t stream);
+
+}  // namespace ddpbench::ops::cuda

@@ -1,0 +1,57 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/ops/traffic.h"
+
+namespace ddpbench::ops {
+namespace {
+
+constexpr double kFloat = sizeof(float);
+
+double input_bytes(const Op& op) {
+  std::size_t sum = 0;
+  for (std::size_t i = 0; i < op.input_count(); ++i) sum += op.input_layout(i).bytes;
+  return static_cast<double>(sum);
+}
+
+double parameter_bytes(const Op& op) {
+  std::size_t sum = 0;
+  for (const ParameterSpec& spec : op.parameters()) sum += spec.layout.bytes;
+  return static_cast<double>(sum);
+}
+
+double kept_bytes(const Op& op) { return static_cast<double>(op.saved_bytes()); }
+double output_bytes(const Op& op) { return static_cast<double>(op.output_layout().bytes); }
+
+}  // namespace
+
+double forward_bytes(const Op& op) {
+  return input_bytes(op) + parameter_bytes(op) + output_bytes(op) + kept_bytes(op);
+}
+
+double backward_bytes(const Op& op, bool input_gradients) {
+  double bytes = output_bytes(op) + kept_bytes(op) + parameter_bytes(op);
+  if (op.backward_needs_inputs()) bytes += input_bytes(op);
+  if (op.backward_needs_output()) bytes += output_bytes(op);
+  if (input_gradients) bytes += input_bytes(op) + parameter_bytes(op);
+  return bytes;
+}
+
+double sgd_bytes(std::int64_t elements, bool momentum) {
+  return kFloat * (momentum ? 5 : 3) * static_cast<double>(elements);
+}
+
+double mean_bytes(std::int64_t elements, std::int64_t inputs) {
+  return kFloat * static_cast<double>(inputs + 1) * static_cast<double>(elements);
+}
+
+double loss_bytes(std::int64_t batch, std::int64_t classes) {
+  const double labels = sizeof(std::int32_t);
+  return static_cast<double>(batch) * (2 * kFloat * static_cast<double>(classes) + labels);
+}
+
+double gather_bytes(std::int64_t batch, std::int64_t sample_elements) {
+  const double label = 1 + 2 * sizeof(std::int32_t);
+  return static_cast<double>(batch) * ((1 + kFloat) * static_cast<double>(sample_elements) + label);
+}
+
+}  // namespace ddpbench::ops

@@ -1,0 +1,123 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/ops/shape_cases.h"
+
+namespace ddpbench::ops::testing {
+namespace {
+
+Conv2dDesc oblong(Conv2dDesc desc) {
+  desc.kernel_w = 5, desc.pad_w = 2, desc.stride_w = 2;
+  return desc;
+}
+Conv2dDesc flat(Conv2dDesc desc) {
+  desc.stride_h = 3, desc.pad_w = 2;
+  return desc;
+}
+
+}  // namespace
+
+Conv2dDesc conv(Shape input, std::int64_t out, std::int64_t kernel, std::int64_t stride,
+                std::int64_t pad) {
+  return {.input = TensorLayout::plain(std::move(input)),
+          .out_channels = out,
+          .kernel_h = kernel,
+          .kernel_w = kernel,
+          .stride_h = stride,
+          .stride_w = stride,
+          .pad_h = pad,
+          .pad_w = pad};
+}
+
+std::vector<ConvCase> conv_cases() {
+  return {
+      {"OneSampleOneChannel", conv({1, 1, 9, 9}, 8, 3, 1, 1)},
+      {"NetworkFirstLayer", first_layer(conv({4, 1, 28, 28}, 32, 3, 1, 1))},
+      {"NetworkFirstLayerWithRelu", first_layer(with_relu(conv({2, 1, 28, 28}, 32, 3, 1, 1)))},
+      {"NetworkSecondLayer", conv({3, 32, 14, 14}, 64, 3, 1, 1)},
+      {"NetworkSecondLayerWithRelu", with_relu(conv({2, 32, 14, 14}, 64, 3, 1, 1))},
+      {"ThreeChannels", conv({2, 3, 11, 7}, 16, 3, 1, 1)},
+      {"ChannelsBelowABlock", conv({3, 5, 7, 9}, 17, 3, 1, 1)},
+      {"ChannelsBelowABlockWithRelu", with_relu(conv({3, 5, 7, 9}, 17, 3, 1, 1))},
+      {"ChannelsAboveABlock", conv({2, 33, 5, 5}, 5, 3)},
+      {"StrideWithoutPadding", conv({2, 16, 13, 13}, 16, 3, 2)},
+      {"LargeKernel", conv({2, 6, 14, 14}, 16, 5)},
+      {"LargeKernelPadded", with_relu(conv({2, 1, 28, 28}, 6, 5, 1, 2))},
+      {"WinogradOnOddMaps", with_relu(conv({3, 16, 9, 11}, 48, 3, 1, 1))},
+      {"WinogradOnItsSmallestMap", conv({1, 32, 7, 7}, 16, 3, 1, 1)},
+      {"WinogradWithoutPadding", conv({2, 32, 10, 9}, 32, 3)},
+      {"OneByOne", conv({2, 16, 6, 5}, 24, 1)},
+      {"OneOutputChannel", with_relu(conv({2, 4, 5, 5}, 1, 3))},
+      {"KernelAsLargeAsTheMap", conv({2, 4, 5, 5}, 3, 5)},
+      {"WithoutBias", without_bias(conv({2, 16, 8, 8}, 16, 3, 1, 1))},
+      {"WithReluAndNoBias", without_bias(with_relu(conv({2, 3, 6, 5}, 4, 3, 1, 1)))},
+      {"Oblong", with_relu(oblong(conv({2, 8, 9, 12}, 16, 3, 1, 1)))},
+  };
+}
+
+std::vector<ConvCase> few_channel_conv_cases() {
+  return {
+      {"FewOnePixel", conv({1, 1, 3, 3}, 1, 3)},
+      {"FewFirstLayer", first_layer(conv({3, 1, 28, 28}, 32, 3, 1, 1))},
+      {"FewFirstLayerWithRelu", first_layer(with_relu(conv({3, 1, 28, 28}, 32, 3, 1, 1)))},
+      {"FewWithInputGradient", with_relu(conv({2, 1, 10, 10}, 16, 3, 1, 1))},
+      {"FewWithoutPadding", first_layer(with_relu(conv({5, 1, 9, 7}, 12, 3)))},
+      {"FewOddOutputs", first_layer(with_relu(conv({2, 1, 7, 11}, 7, 3, 1, 1)))},
+      {"FewOddOutputsAndInputGradient", with_relu(conv({2, 1, 6, 5}, 5, 3, 1, 1))},
+      {"FewWithoutBias", first_layer(without_bias(with_relu(conv({2, 1, 8, 8}, 16, 3, 1, 1))))},
+      {"FewStrideTwo", first_layer(conv({3, 1, 13, 15}, 20, 3, 2, 1))},
+      {"FewStrideTwoWithoutPadding", first_layer(with_relu(conv({1, 1, 12, 10}, 8, 3, 2)))},
+      {"FewFlat", first_layer(with_relu(flat(conv({2, 1, 11, 6}, 8, 3, 1, 1))))},
+      {"FewManyOutputs", first_layer(with_relu(conv({1, 1, 5, 6}, 300, 3, 1, 1)))},
+      {"FewManySmallImages", first_layer(with_relu(conv({301, 1, 4, 4}, 8, 3, 1, 1)))},
+      {"FewColours", first_layer(with_relu(conv({3, 3, 9, 10}, 24, 3, 1, 1)))},
+      {"FewColoursOddOutputs", first_layer(conv({2, 3, 7, 5}, 9, 3))},
+      {"FewLargeKernel", first_layer(with_relu(conv({2, 1, 28, 28}, 6, 5, 1, 2)))},
+      {"FewLargeKernelWithoutPadding", first_layer(conv({3, 1, 9, 8}, 16, 5))},
+  };
+}
+
+std::vector<PoolCase> pool_cases() {
+  return {
+      {"NetworkFirstPool", {2, 32, 28, 28}, 2, 2, 0},
+      {"NetworkSecondPool", {2, 64, 14, 14}, 2, 2, 0},
+      {"OneSampleOneChannel", {1, 1, 4, 4}, 2, 2, 0},
+      {"OddHeightAndWidth", {3, 16, 7, 5}, 2, 2, 0},
+      {"ChannelsBelowABlock", {2, 5, 7, 9}, 2, 2, 0},
+      {"ChannelsAboveABlock", {2, 33, 6, 6}, 2, 2, 0},
+      {"OverlappingPadded", {2, 5, 9, 8}, 3, 2, 1},
+      {"OverlappingPaddedWholeBlocks", {2, 16, 9, 8}, 3, 2, 1},
+      {"OverlappingByStrideOne", {2, 17, 5, 5}, 2, 1, 0},
+      {"WindowsWithGaps", {2, 16, 9, 9}, 2, 3, 0},
+      {"HalfPadded", {2, 8, 5, 5}, 2, 2, 1},
+      {"GlobalPool", {2, 16, 7, 7}, 7, 7, 0},
+      {"WindowOfMoreElementsThanAByteCounts", {2, 8, 17, 17}, 17, 1, 0},
+      {"LargestWindowThatAByteCounts", {1, 2, 18, 16}, 15, 1, 0},
+  };
+}
+
+LinearDesc linear(TensorLayout input, std::int64_t out) {
+  return {.input = std::move(input), .out_features = out};
+}
+LinearDesc linear(Shape input, std::int64_t out) {
+  return linear(TensorLayout::plain(std::move(input)), out);
+}
+
+std::vector<LinearCase> linear_cases() {
+  return {
+      {"OneSample", linear({1, 7}, 3)},
+      {"OneSampleWholeVectors", linear({1, 8}, 8)},
+      {"OneFeature", linear({5, 1}, 1)},
+      {"OneByOne", with_relu(linear({1, 1}, 1))},
+      {"NetworkFirstLayer", with_relu(linear({8, 64, 7, 7}, 128))},
+      {"NetworkLastLayer", linear({33, 128}, 10)},
+      {"OddSizes", linear({17, 45}, 33)},
+      {"OddSizesWithRelu", with_relu(linear({17, 45}, 33))},
+      {"WithoutBias", without_bias(linear({4, 9}, 6))},
+      {"ReluWithoutBias", without_bias(with_relu(linear({4, 20}, 6)))},
+      {"FirstLayer", first_layer(linear({4, 20}, 6))},
+      {"FirstLayerOfImages", first_layer(with_relu(linear({3, 1, 6, 6}, 16)))},
+      {"MoreRowsThanAChunk", with_relu(linear({1200, 4}, 37))},
+  };
+}
+
+}  // namespace ddpbench::ops::testing

@@ -1,0 +1,69 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The awkward shapes that every backend's operations are tested on.
+#pragma once
+
+#include <vector>
+
+#include "kernels/ops/op.h"
+
+namespace ddpbench::ops::testing {
+
+// A square window on a plain input.
+Conv2dDesc conv(Shape input, std::int64_t out, std::int64_t kernel, std::int64_t stride = 1,
+                std::int64_t pad = 0);
+
+// Any description, changed.
+template <typename Desc>
+Desc with_relu(Desc desc) {
+  desc.fuse_relu = true;
+  return desc;
+}
+template <typename Desc>
+Desc without_bias(Desc desc) {
+  desc.bias = false;
+  return desc;
+}
+template <typename Desc>
+Desc first_layer(Desc desc) {
+  desc.needs_grad_input = false;
+  return desc;
+}
+
+struct ConvCase {
+  const char* name;
+  Conv2dDesc desc;
+};
+std::vector<ConvCase> conv_cases();
+// Few channels in, which some backends have kernels for.
+std::vector<ConvCase> few_channel_conv_cases();
+
+struct PoolCase {
+  const char* name;
+  Shape input;
+  std::int64_t kernel, stride, pad;
+
+  MaxPool2dDesc desc(const TensorLayout& layout, bool relu, bool plain) const {
+    return {.input = layout,
+            .kernel_h = kernel,
+            .kernel_w = kernel,
+            .stride_h = stride,
+            .stride_w = stride,
+            .pad_h = pad,
+            .pad_w = pad,
+            .fuse_relu = relu,
+            .plain_output = plain};
+  }
+};
+std::vector<PoolCase> pool_cases();
+
+struct LinearCase {
+  const char* name;
+  LinearDesc desc;
+};
+LinearDesc linear(TensorLayout input, std::int64_t out);
+LinearDesc linear(Shape input, std::int64_t out);
+std::vector<LinearCase> linear_cases();
+
+}  // namespace ddpbench::ops::testing

@@ -1,0 +1,65 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Counted bytes against sums by hand.
+#include "kernels/ops/traffic.h"
+
+#include "tests/ops/op_harness.h"
+#include "tests/ops/shape_cases.h"
+
+namespace ddpbench::ops::testing {
+namespace {
+
+constexpr double kFloat = 4;
+
+TEST(Traffic, OfAConvolutionIsItsMapsAndWeightsOnce) {
+  BackendFixture fixture = BackendFixture::reference();
+  const auto op = fixture.backend().conv2d(conv({2, 3, 5, 5}, 4, 3));
+  const double x = 2 * 3 * 25 * kFloat, y = 2 * 4 * 9 * kFloat, w = (4 * 27 + 4) * kFloat;
+  EXPECT_EQ(forward_bytes(*op), x + w + y);
+  EXPECT_EQ(backward_bytes(*op, false), y + x + w);
+  EXPECT_EQ(backward_bytes(*op, true), y + 2 * x + 2 * w);
+}
+
+TEST(Traffic, OfAFusedReluReadsTheOutputBackward) {
+  BackendFixture fixture = BackendFixture::reference();
+  const auto op = fixture.backend().linear(with_relu(linear({8, 10}, 6)));
+  const double x = 80 * kFloat, y = 48 * kFloat, w = 66 * kFloat;
+  EXPECT_EQ(forward_bytes(*op), x + w + y);
+  EXPECT_EQ(backward_bytes(*op, false), 2 * y + x + w);
+  EXPECT_EQ(backward_bytes(*op, true), 2 * y + 2 * x + 2 * w);
+}
+
+TEST(Traffic, OfElementwiseOperationsIsAMapForEachOperand) {
+  BackendFixture fixture = BackendFixture::reference();
+  const TensorLayout layout = TensorLayout::plain({3, 7});
+  const double map = 21 * kFloat;
+  const auto relu = fixture.backend().relu({layout});
+  EXPECT_EQ(forward_bytes(*relu), 2 * map);
+  EXPECT_EQ(backward_bytes(*relu, true), 3 * map);
+  const auto add = fixture.backend().add({layout});
+  EXPECT_EQ(forward_bytes(*add), 3 * map);
+  EXPECT_EQ(backward_bytes(*add, true), 3 * map);
+}
+
+TEST(Traffic, OfAPoolHasWhatItKeeps) {
+  BackendFixture fixture = BackendFixture::onednn();
+  const auto op = fixture.backend().max_pool2d(
+      pool_cases()[0].desc(TensorLayout::plain({2, 32, 28, 28}), true, false));
+  const double x = 2 * 32 * 784 * kFloat, y = x / 4;
+  const auto kept = static_cast<double>(op->saved_bytes());
+  EXPECT_GT(kept, 0);
+  EXPECT_EQ(forward_bytes(*op), x + y + kept);
+  EXPECT_EQ(backward_bytes(*op, true), x + y + kept);
+}
+
+TEST(Traffic, OfWhatStandsAroundANetwork) {
+  EXPECT_EQ(sgd_bytes(1000, true), 20e3);
+  EXPECT_EQ(sgd_bytes(1000, false), 12e3);
+  EXPECT_EQ(mean_bytes(1000, 3), 16e3);
+  EXPECT_EQ(loss_bytes(10, 5), 10 * (5 * 8 + 4));
+  EXPECT_EQ(gather_bytes(10, 784), 10 * (784 + 784 * 4 + 9));
+}
+
+}  // namespace
+}  // namespace ddpbench::ops::testing
