@@ -34,6 +34,11 @@ struct BatchSourceOptions {
   data::LoaderOptions loader;   // without buffers
 };
 
+// Add what the sources below allocate on their device.
+void add_loader_source(MemoryNeeds& needs, const BatchSourceOptions& options);
+void add_resident_source(MemoryNeeds& needs, const data::Split& split,
+                         const data::ShardedSampler& sampler, const BatchSourceOptions& options);
+
 // Batches that the host's loader assembles. On a device with memory of its own they travel on a
 // stream of their own, ahead of the steps. `device` and `split` outlive the source.
 std::unique_ptr<BatchSource> make_loader_source(Device& device, const data::Split& split,

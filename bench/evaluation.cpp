@@ -8,6 +8,11 @@
 
 namespace ddpbench::bench {
 
+void Evaluator::add_memory(MemoryNeeds& needs, const RunSpec& spec, const data::Split& test) {
+  BatchMemory::add_memory(needs, static_cast<std::size_t>(spec.per_device_batch),
+                          test.sample_bytes * sizeof(float));
+}
+
 ops::LossTotals Evaluator::run(const std::vector<Replica*>& replicas, ReplicaGroup* group,
                                const std::function<void()>& alive) {
   if (memory_.empty()) {

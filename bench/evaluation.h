@@ -22,6 +22,9 @@ class Evaluator {
   Evaluator(const RunSpec& spec, const data::Split& test, std::vector<int> replicas)
       : spec_(spec), test_(test), indices_(std::move(replicas)) {}
 
+  // Adds what the first run allocates on one replica's device.
+  static void add_memory(MemoryNeeds& needs, const RunSpec& spec, const data::Split& test);
+
   // Totals of this process's parts. `group` is null when there is one replica; `alive` is called
   // once a batch, on the calling thread.
   ops::LossTotals run(const std::vector<Replica*>& replicas, ReplicaGroup* group,

@@ -107,6 +107,14 @@ void fill_joined_conditions(report::Run& run, report::MachineSnapshot before, in
   run.conditions->involuntary_context_switches = unknown;
 }
 
+[[noreturn]] void throw_reference_failure(const launch::RankError& error) {
+  const std::string message = "the reference to verify against failed: " + error.message;
+  const int code = failure_exit_code(error);
+  if (code == ConfigError("").exit_code()) throw ConfigError(message);
+  if (code == UnavailableError("").exit_code()) throw UnavailableError(message);
+  throw InternalError(message);
+}
+
 // While it lives, an interrupt ends what this rank waits for in `world` (which may be null).
 class InterruptWatch {
  public:
@@ -265,9 +273,7 @@ void JoinedWorld::share_reference() {
   auto channels = launch::RankChannels::create(channel_layout(reference, model_));
   const auto result = launch_run(reference, channels, progress_);
   if (result.interrupted) throw Interrupted("interrupted");
-  if (result.failure) {
-    throw InternalError("the reference to verify against failed: " + result.failure->error.message);
-  }
+  if (result.failure) throw_reference_failure(result.failure->error);
   if (store_) store_->set(kReferenceKey, reference_->handle());
 }
 

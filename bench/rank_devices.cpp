@@ -7,6 +7,7 @@
 #include "bench/data_places.h"
 #include "bench/environment_capture.h"
 #include "bench/host_devices.h"
+#include "bench/host_limits.h"
 #include "kernels/runtime/cpu_device.h"
 #include "kernels/runtime/error.h"
 #include "parallel/comm/ring.h"
@@ -30,11 +31,12 @@ void lead_devices(RankDevices& rank) {
 }
 
 void make_cpu_devices(RankDevices& rank, const RunSpec& spec, const RankPlace& place) {
+  const std::uint64_t memory_limit = memory_limit_bytes(read_host_limits());
   for (const int index : place.devices) {
-    rank.devices.push_back(
-        make_cpu_device({.index = index,
-                         .threads = spec.options.threads_per_device,
-                         .cores = spec.cores.at(static_cast<std::size_t>(index))}));
+    rank.devices.push_back(make_cpu_device({.index = index,
+                                            .threads = spec.options.threads_per_device,
+                                            .cores = spec.cores.at(static_cast<std::size_t>(index)),
+                                            .memory_limit_bytes = memory_limit}));
   }
   lead_devices(rank);
   for (const auto& device : rank.devices) {

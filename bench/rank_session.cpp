@@ -6,6 +6,7 @@
 
 #include "bench/environment_capture.h"
 #include "bench/interrupt.h"
+#include "bench/memory_check.h"
 #include "kernels/nn/initializer.h"
 #include "kernels/ops/backend.h"
 #include "kernels/runtime/cpu_device.h"
@@ -114,6 +115,9 @@ void RankSession::make_strategy() {
       nn::import_weights(graph, loaded_weights_, spec_.options.load_model);
     }
   };
+  context.admit = [this](std::size_t i, MemoryNeeds& needs) {
+    check_memory(spec_, process_, dataset_, i, needs);
+  };
   strategy_ = ddpbench::make_strategy(config_);
   strategy_->setup(context);
   if (is_server()) return;
@@ -151,16 +155,7 @@ PhaseObserver& RankSession::observer() {
 }
 
 void RankSession::make_source() {
-  BatchSourceOptions options;
-  options.samples = static_cast<std::size_t>(process_.batch);
-  options.image_bytes = dataset_.info.sample_bytes() * sizeof(float);
-  options.loader.normalization = {spec_.options.dataset_mean, spec_.options.dataset_std};
-  options.loader.workers = spec_.options.loader_workers;
-  // Cores are dealt out to CPU devices; beside GPUs all are free.
-  if (spec_.gpus.empty()) {
-    options.loader.worker_cores = spec_.cores.at(static_cast<std::size_t>(process_.replicas[0]));
-  }
-  options.loader.shards = process_.shards;
+  const BatchSourceOptions options = batch_source_options(spec_, process_);
   Device& device = *devices_.devices[0];
   source_ = spec_.options.residency == "device"
                 ? make_resident_source(device, *devices_.backends[0], dataset_.train,

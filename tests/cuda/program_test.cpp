@@ -8,7 +8,7 @@
 #include <gmock/gmock.h>
 
 #include "tests/bench/joined_ranks.h"
-#include "tests/bench/program.h"
+#include "tests/cuda/cuda_program.h"
 
 namespace ddpbench {
 namespace {
@@ -16,36 +16,7 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 
-class CudaProgram : public testing::Test {
- protected:
-  CudaProgram() {
-    program.environment["STAND_IN_GPUS"] = "2";
-    // Small enough for plain loops to evaluate it on 10,000 digits.
-    program.write("tiny.json", R"({"name": "tiny", "input": [1, 28, 28], "layers": [
-      {"name": "conv1", "type": "conv2d", "out_channels": 3, "kernel": 5, "stride": 4},
-      {"name": "relu1", "type": "relu"},
-      {"name": "pool1", "type": "max_pool2d", "kernel": 2},
-      {"name": "fc1", "type": "linear", "out_features": 16},
-      {"name": "relu2", "type": "relu"},
-      {"name": "fc2", "type": "linear", "out_features": 10}]})");
-    json config = json::parse(test::small_config({.steps = 12}));
-    config["model"] = "tiny.json";
-    config["lr"] = 0.05;
-    program.write("lenet.json", config.dump());
-  }
-
-  // The one run of a report.
-  json run(const std::string& strategy, std::vector<std::string> more) {
-    more.push_back("--device=cuda");
-    more.push_back("--force");
-    const auto result = program.run(test::small_run(strategy, more));
-    EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
-    const json report = program.report();
-    return report.at("runs").at(0);
-  }
-
-  test::Program program;
-};
+using test::CudaProgram;
 
 void expect_trained_on_cuda(const json& run) {
   EXPECT_EQ(run.at("status"), "ok") << run;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The CUDA runtime's stand-in: one "GPU" whose memory is the host's.
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -32,14 +33,43 @@ double now_ms() {
   return Milliseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-constexpr std::size_t kMemoryBytes = std::size_t{1} << 36;
-std::size_t used_bytes = 0;  // that were ever handed out
+// STAND_IN_MEMORY_BYTES of a "GPU", which every process has for itself.
+std::size_t memory_bytes() {
+  const char* const wanted = std::getenv("STAND_IN_MEMORY_BYTES");
+  return wanted == nullptr ? std::size_t{1} << 36 : std::strtoull(wanted, nullptr, 10);
+}
+
+std::mutex allocations_mutex;
+std::map<void*, std::size_t> allocations;  // bytes, of device memory
+std::size_t used_bytes = 0;                // their sum
 
 cudaError_t allocate(void** data, std::size_t bytes) {
-  if (bytes > kMemoryBytes) return cudaErrorMemoryAllocation;
   if (::posix_memalign(data, kAlignment, bytes) != 0) return cudaErrorMemoryAllocation;
   std::memset(*data, 0xFF, bytes);
+  return cudaSuccess;
+}
+
+cudaError_t allocate_device(void** data, std::size_t bytes) {
+  const std::lock_guard lock(allocations_mutex);
+  if (bytes > memory_bytes() - std::min(memory_bytes(), used_bytes)) {
+    return cudaErrorMemoryAllocation;
+  }
+  const cudaError_t status = allocate(data, bytes);
+  if (status != cudaSuccess) return status;
+  allocations[*data] = bytes;
   used_bytes += bytes;
+  return cudaSuccess;
+}
+
+cudaError_t free_device(void* data) {
+  const std::lock_guard lock(allocations_mutex);
+  if (const auto found = allocations.find(data); found != allocations.end()) {
+    used_bytes -= found->second;
+    allocations.erase(found);
+  } else if (data != nullptr) {
+    return cudaErrorInvalidValue;
+  }
+  std::free(data);
   return cudaSuccess;
 }
 
@@ -113,13 +143,14 @@ cudaError_t cudaDeviceGetPCIBusId(char* id, int, int) {
   return cudaSuccess;
 }
 
-cudaError_t cudaMalloc(void** data, size_t bytes) { return allocate(data, bytes); }
+cudaError_t cudaMalloc(void** data, size_t bytes) { return allocate_device(data, bytes); }
 cudaError_t cudaHostAlloc(void** data, size_t bytes, unsigned) { return allocate(data, bytes); }
-cudaError_t cudaFree(void* data) { return std::free(data), cudaSuccess; }
+cudaError_t cudaFree(void* data) { return free_device(data); }
 cudaError_t cudaFreeHost(void* data) { return std::free(data), cudaSuccess; }
 cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total) {
-  *total = kMemoryBytes;
-  *free_bytes = kMemoryBytes - used_bytes % kMemoryBytes;
+  const std::lock_guard lock(allocations_mutex);
+  *total = memory_bytes();
+  *free_bytes = memory_bytes() - std::min(memory_bytes(), used_bytes);
   return cudaSuccess;
 }
 cudaError_t cudaMemset(void* data, int value, size_t bytes) {
