@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bench/batch_memory.h"
+#include "bench/device_wait.h"
 #include "datasets/loader.h"
 #include "kernels/ops/backend.h"
 #include "kernels/runtime/device.h"
@@ -29,9 +30,10 @@ class BatchSource {
 };
 
 struct BatchSourceOptions {
-  std::size_t samples = 0;      // of a batch
-  std::size_t image_bytes = 0;  // of one sample as fp32
-  data::LoaderOptions loader;   // without buffers
+  std::size_t samples = 0;                                            // of a batch
+  std::size_t image_bytes = 0;                                        // of one sample as fp32
+  data::LoaderOptions loader;                                         // without buffers
+  std::shared_ptr<DeviceWait> wait = std::make_shared<DeviceWait>();  // for copies to the device
 };
 
 // Add what the sources below allocate on their device.

@@ -186,7 +186,8 @@ class JoinedWorld {
   launch::RankChannels channels_;  // of all ranks; before collect() only this rank's area is filled
   launch::RankWriter writer_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-  double startup_s_ = 0;  // from this object's making to the first step
+  bool left_behind_ = false;  // a session whose device hangs
+  double startup_s_ = 0;      // from this object's making to the first step
 };
 
 JoinedWorld::JoinedWorld(Options options, const launch::RankEnvironment& environment,
@@ -292,7 +293,9 @@ int JoinedWorld::run() {
     share_reference();
     return train();
   } catch (const std::exception& error) {
-    return fail(error);
+    const int exit_code = fail(error);
+    if (left_behind_) end_process(exit_code);
+    return exit_code;
   }
 }
 
@@ -308,18 +311,21 @@ int JoinedWorld::train() {
     fmt::print("{}\n", data_note(spec_.dataset, options_));
     if (!options_.quiet) fmt::print("{}\n", spec_.title);
   }
-  RankSession session(spec_, inputs, writer_);
-  startup_s_ = seconds_since(begin_);
-  {
-    const InterruptWatch watch(session.world());
-    session.run();
-  }
-  collect(session);
-  const int exit_code = is_first() ? write({}) : 0;
-  // Rank 0 serves the store: nobody leaves before all are done with it.
-  if (store_) {
-    comm::store_barrier(*store_, kDoneKey, environment_.world_size, wait_limit_s(options_));
-  }
+  int exit_code = 0;
+  const auto body = [&](RankSession& session) {
+    startup_s_ = seconds_since(begin_);
+    {
+      const InterruptWatch watch(session.world());
+      session.run();
+    }
+    collect(session);
+    if (is_first()) exit_code = write({});
+    // Rank 0 serves the store: nobody leaves before all are done with it.
+    if (store_) {
+      comm::store_barrier(*store_, kDoneKey, environment_.world_size, wait_limit_s(options_));
+    }
+  };
+  run_session(std::make_unique<RankSession>(spec_, inputs, writer_), body, left_behind_);
   return exit_code;
 }
 

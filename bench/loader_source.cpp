@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Batches from the host's loader.
-#include <thread>
-
 #include "bench/batch_source.h"
 #include "kernels/runtime/error.h"
 
@@ -62,7 +60,8 @@ class CopyingSource final : public BatchSource {
  public:
   CopyingSource(Device& device, const data::Split& split, const data::ShardedSampler& sampler,
                 const BatchSourceOptions& options)
-      : memory_(make_memory(device, options)),
+      : wait_(options.wait),
+        memory_(make_memory(device, options)),
         copies_(device.make_stream()),
         loader_(make_loader(split, sampler, options.loader, memory_)) {
     for (int i = 0; i < kBatchesInFlight; ++i) {
@@ -72,6 +71,7 @@ class CopyingSource final : public BatchSource {
   }
   // What failed is told by whoever waits for the steps.
   ~CopyingSource() override {
+    if (wait_->gave_up()) return;
     try {
       copies_->synchronize();
     } catch (const Error&) {
@@ -111,10 +111,11 @@ class CopyingSource final : public BatchSource {
 
   void wait_for_copy() {
     if (!copying_) return;
-    while (!copied_[slot_]->reached()) std::this_thread::yield();
+    wait_->until(*copied_[slot_], "the copy of a batch");
     copying_ = false;
   }
 
+  std::shared_ptr<DeviceWait> wait_;
   std::vector<BatchMemory> memory_;  // [slot]; the loader's order of their host sides is its own
   std::unique_ptr<Stream> copies_;
   std::vector<std::unique_ptr<Event>> copied_, consumed_;  // [slot]

@@ -3,6 +3,8 @@
 #include "bench/rank_session.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 
 #include "bench/environment_capture.h"
 #include "bench/interrupt.h"
@@ -81,13 +83,21 @@ void RankSession::make_devices() {
   // A server's device follows the replicas' devices.
   if (is_server()) place.devices = {inputs_.rank};
   devices_ = make_rank_devices(spec_, place);
+  // What waits for peers has the same limit and knows more of them: it is to speak first.
+  constexpr double kAfterPeers_s = 5;
+  const bool alone = devices_.world == nullptr && devices_.local.empty();
+  wait_ = std::make_shared<DeviceWait>(
+      DeviceWaitOptions{.rank = inputs_.rank,
+                        .device = devices_.devices[0]->name(),
+                        .limit_s = wait_limit_s(spec_.options) + (alone ? 0 : kAfterPeers_s),
+                        .interrupted = inputs_.interrupted});
 }
 
 void RankSession::make_strategy() {
   if (!spec_.options.load_model.empty()) {
     loaded_weights_ = nn::read_safetensors(spec_.options.load_model);
   }
-  RecorderOptions recorder{.observe = spec_.options.observe, .injections = {}};
+  RecorderOptions recorder{.observe = spec_.options.observe, .injections = {}, .wait = wait_};
   if (!devices_.devices[0]->is_host_accessible()) recorder.steps_ahead = kStepsAhead;
   if (!spec_.options.trace_path.empty() && !spec_.is_reference()) {
     recorder.trace_steps = static_cast<std::uint32_t>(spec_.options.trace_steps);
@@ -155,13 +165,14 @@ PhaseObserver& RankSession::observer() {
 }
 
 void RankSession::make_source() {
-  const BatchSourceOptions options = batch_source_options(spec_, process_);
+  BatchSourceOptions options = batch_source_options(spec_, process_);
+  options.wait = wait_;
   Device& device = *devices_.devices[0];
   source_ = spec_.options.residency == "device"
                 ? make_resident_source(device, *devices_.backends[0], dataset_.train,
                                        make_sampler(spec_), options)
                 : make_loader_source(device, dataset_.train, make_sampler(spec_), options);
-  evaluator_.emplace(spec_, dataset_.test, process_.replicas);
+  evaluator_.emplace(spec_, dataset_.test, process_.replicas, wait_);
 }
 
 void RankSession::run() {
@@ -403,6 +414,39 @@ void RankSession::publish() {
                                                                             : "observing is off");
   }
   writer_.result(to_json_text(result_));
+}
+
+bool RankSession::device_hangs() {
+  constexpr double kMoment_s = 2;
+  if (wait_->gave_up()) return true;
+  if (is_server()) return false;
+  try {
+    const auto end = devices_.devices[0]->make_event();
+    strategy_->replicas()[0]->stream().record(*end);
+    DeviceWait moment({.limit_s = kMoment_s});
+    moment.until(*end, "");
+  } catch (const CommTimeout&) {
+    return true;
+  } catch (const Error&) {
+    // A device that fails waits for nothing.
+  }
+  return false;
+}
+
+void run_session(std::unique_ptr<RankSession> session,
+                 const std::function<void(RankSession&)>& body, bool& left_behind) {
+  try {
+    body(*session);
+  } catch (...) {
+    left_behind = session->device_hangs();
+    if (left_behind) static_cast<void>(session.release());
+    throw;
+  }
+}
+
+void end_process(int exit_code) {
+  std::fflush(nullptr);
+  std::_Exit(exit_code);
 }
 
 }  // namespace ddpbench::bench

@@ -4,7 +4,6 @@
 // Batches from a data set that lives on the device: nothing travels in a step. An epoch's order is
 // copied before its first step; each batch is picked and normalised on the steps' own stream.
 #include <algorithm>
-#include <thread>
 
 #include "bench/batch_source.h"
 #include "kernels/ops/backend.h"
@@ -48,9 +47,7 @@ class ResidentSource final : public BatchSource {
   }
 
   void begin_epoch(std::int64_t epoch, std::int64_t max_steps) override {
-    if (order_used_) {
-      while (!uploaded_->reached()) std::this_thread::yield();
-    }
+    if (order_used_) options_.wait->until(*uploaded_, "the copy of an epoch's order");
     sampler_.begin_epoch(epoch);
     steps_ = std::min(max_steps, sampler_.steps_per_epoch());
     fill_order();

@@ -8,6 +8,8 @@
 namespace ddpbench {
 namespace {
 
+// Places in the totals' memory.
+constexpr std::size_t kTraining = 0, kEvaluation = 1;
 constexpr std::size_t kTotalsBytes = 2 * sizeof(ops::LossTotals);
 
 bool has_gathered_loss(const ReplicaOptions& options) {
@@ -102,32 +104,31 @@ void Replica::update(float grad_scale) {
                        .options = options_.sgd});
 }
 
-ops::LossTotals Replica::take_totals() {
+BufferView Replica::totals_of(std::size_t which) const {
+  return totals_.view().slice(which * sizeof(ops::LossTotals), sizeof(ops::LossTotals));
+}
+
+ops::LossTotals Replica::take(std::size_t which) {
   ops::LossTotals totals;
   ops::LossTotals zero;
-  const BufferView device_totals = totals_.view().slice(0, sizeof(ops::LossTotals));
-  device_.copy(*stream_, host_view(totals), device_totals);
-  device_.copy(*stream_, device_totals, host_view(zero));
+  device_.copy(*stream_, host_view(totals), totals_of(which));
+  device_.copy(*stream_, totals_of(which), host_view(zero));
   stream_->synchronize();
   return totals;
 }
 
-ops::LossTotals Replica::evaluate(const float* images, const std::int32_t* labels,
-                                  std::int64_t samples) {
+ops::LossTotals Replica::take_totals() { return take(kTraining); }
+
+ops::LossTotals Replica::take_evaluation() { return take(kEvaluation); }
+
+void Replica::evaluate(const float* images, const std::int32_t* labels, std::int64_t samples) {
   ensure(samples <= options_.batch, "evaluation of {} samples in a batch of {}", samples,
          options_.batch);
-  ops::LossTotals totals;
-  const BufferView device_totals =
-      totals_.view().slice(sizeof(ops::LossTotals), sizeof(ops::LossTotals));
-  device_.copy(*stream_, device_totals, host_view(totals));
   graph_.forward(*stream_, images);
   own_loss_->run(*stream_, {.logits = graph_.output(),
                             .labels = labels,
                             .samples = samples,
-                            .totals = device_totals.as<ops::LossTotals>().data()});
-  device_.copy(*stream_, host_view(totals), device_totals);
-  stream_->synchronize();
-  return totals;
+                            .totals = totals_of(kEvaluation).as<ops::LossTotals>().data()});
 }
 
 }  // namespace ddpbench

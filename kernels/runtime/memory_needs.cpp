@@ -34,8 +34,7 @@ void MemoryNeeds::check(const std::string& what, const std::string& advice) cons
   const std::optional<std::size_t> free_bytes = device_.free_bytes();
   if (!free_bytes || added_ <= *free_bytes) return;
   throw ConfigError(fmt::format("{} needs {} more bytes of {}, which has {} free; {}{}", what,
-                                added_, device_.name(), *free_bytes, advice,
-                                memory_table(bytes_)));
+                                added_, device_.name(), *free_bytes, advice, memory_table(bytes_)));
 }
 
 }  // namespace ddpbench

@@ -86,24 +86,23 @@ TEST_P(PlannedMemory, IsWhatTheRunAllocates) {
 
 INSTANTIATE_TEST_SUITE_P(
     Runs, PlannedMemory,
-    testing::Values(
-        Case{"single", {"single"}},
-        Case{"resident", {"single", "--residency=device"}},
-        Case{"plain_sgd", {"single", "--momentum=0", "--precision=bf16"}},
-        Case{"without_loader_workers", {"single", "--loader-workers=0"}},
-        Case{"primary_of_dp", {"dp"}},
-        Case{"ddp", {"ddp"}},
-        Case{"ddp_over_the_ring", {"ddp", "--backend=ring"}},
-        Case{"worker_of_ps", {"ps"}},
-        Case{"worker_of_ps_that_updates", {"ps", "--ps-update=worker"}},
-        Case{"server_of_ps", {"ps"}, 2},
-        Case{"server_of_ps_that_only_averages", {"ps", "--ps-update=worker", "--gpus=4", "--oversubscribe"}, 4}),
+    testing::Values(Case{"single", {"single"}}, Case{"resident", {"single", "--residency=device"}},
+                    Case{"plain_sgd", {"single", "--momentum=0", "--precision=bf16"}},
+                    Case{"without_loader_workers", {"single", "--loader-workers=0"}},
+                    Case{"primary_of_dp", {"dp"}}, Case{"ddp", {"ddp"}},
+                    Case{"ddp_over_the_ring", {"ddp", "--backend=ring"}},
+                    Case{"worker_of_ps", {"ps"}},
+                    Case{"worker_of_ps_that_updates", {"ps", "--ps-update=worker"}},
+                    Case{"server_of_ps", {"ps"}, 2},
+                    Case{"server_of_ps_that_only_averages",
+                         {"ps", "--ps-update=worker", "--gpus=4", "--oversubscribe"},
+                         4}),
     [](const auto& test) { return test.param.name; });
 
 TEST_F(CudaProgram, SaysWhatToChangeWhenMemoryIsShort) {
   program.environment["STAND_IN_MEMORY_BYTES"] = std::to_string(20 << 20);
-  const auto result = program.run(
-      test::small_run("single", {"--device=cuda", "--residency=device", "--gpus=1"}));
+  const auto result =
+      program.run(test::small_run("single", {"--device=cuda", "--residency=device", "--gpus=1"}));
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, HasSubstr("single on 1 device with a batch of 8 per device needs "));
   EXPECT_THAT(result.err, HasSubstr(" more bytes of cuda:0, which has 20971520 free; use a smaller "

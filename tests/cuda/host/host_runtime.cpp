@@ -2,10 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The CUDA runtime's stand-in: one "GPU" whose memory is the host's.
+#include <unistd.h>
+
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <map>
 #include <mutex>
 
@@ -16,6 +20,7 @@ using ddpbench::test::queue;
 
 struct CUevent_st {
   double time_ms = -1;
+  bool hangs = false;
 };
 struct CUgraph_st {
   std::vector<std::function<void()>> work;
@@ -73,6 +78,18 @@ cudaError_t free_device(void* data) {
   return cudaSuccess;
 }
 
+// After STAND_IN_HANGS_AT events were recorded the "GPU" comes to no end: later events are never
+// reached, and what waits for it to be idle does so for ever. A file "hangs" says that it began.
+std::atomic<long> recorded_events{0};
+bool hangs() {
+  const char* const at = std::getenv("STAND_IN_HANGS_AT");
+  return at != nullptr && recorded_events > std::atol(at);
+}
+cudaError_t wait_until_idle() {
+  while (hangs()) ::pause();
+  return cudaSuccess;
+}
+
 }  // namespace
 
 namespace ddpbench {
@@ -116,7 +133,7 @@ cudaError_t cudaGetDeviceCount(int* count) {
 }
 cudaError_t cudaGetDevice(int* device) { return *device = 0, cudaSuccess; }
 cudaError_t cudaSetDevice(int) { return cudaSuccess; }
-cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
+cudaError_t cudaDeviceSynchronize() { return wait_until_idle(); }
 cudaError_t cudaDriverGetVersion(int* version) { return *version = 13000, cudaSuccess; }
 cudaError_t cudaRuntimeGetVersion(int* version) { return *version = 13000, cudaSuccess; }
 cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) { return *can = 0, cudaSuccess; }
@@ -145,8 +162,8 @@ cudaError_t cudaDeviceGetPCIBusId(char* id, int, int) {
 
 cudaError_t cudaMalloc(void** data, size_t bytes) { return allocate_device(data, bytes); }
 cudaError_t cudaHostAlloc(void** data, size_t bytes, unsigned) { return allocate(data, bytes); }
-cudaError_t cudaFree(void* data) { return free_device(data); }
-cudaError_t cudaFreeHost(void* data) { return std::free(data), cudaSuccess; }
+cudaError_t cudaFree(void* data) { return wait_until_idle(), free_device(data); }
+cudaError_t cudaFreeHost(void* data) { return wait_until_idle(), std::free(data), cudaSuccess; }
 cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total) {
   const std::lock_guard lock(allocations_mutex);
   *total = memory_bytes();
@@ -177,7 +194,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) { return delete stream, cudaS
 // Nothing may wait for a stream that records.
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   const bool recording = stream != cudaStreamLegacy && stream->recording;
-  return recording ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
+  return recording ? cudaErrorStreamCaptureUnsupported : wait_until_idle();
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
@@ -210,14 +227,24 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
 cudaError_t cudaEventCreate(cudaEvent_t* event) { return *event = new CUevent_st, cudaSuccess; }
 cudaError_t cudaEventDestroy(cudaEvent_t event) { return delete event, cudaSuccess; }
 cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned) {
-  return queue(stream, [=] { event->time_ms = now_ms(); });
+  return queue(stream, [=] {
+    ++recorded_events;
+    event->time_ms = now_ms();
+    event->hangs = hangs();
+    if (event->hangs) std::ofstream("hangs");
+  });
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   return cudaEventRecordWithFlags(event, stream, cudaEventRecordDefault);
 }
-cudaError_t cudaEventQuery(cudaEvent_t) { return cudaSuccess; }
-cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  return event->hangs ? cudaErrorNotReady : cudaSuccess;
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  return event->hangs ? wait_until_idle() : cudaSuccess;
+}
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
+  if (from->hangs || to->hangs) return cudaErrorNotReady;
   return *milliseconds = static_cast<float>(to->time_ms - from->time_ms), cudaSuccess;
 }
 
