@@ -11,7 +11,8 @@ namespace ddpbench::bench {
 
 void DeviceWait::until(const Event& event, std::string_view what) {
   if (event.reached()) return;
-  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(options_.limit_s);
+  const auto end =
+      std::chrono::steady_clock::now() + std::chrono::duration<double>(options_.limit_s);
   while (!event.reached()) {
     if (options_.interrupted && options_.interrupted()) {
       gave_up_ = true;

@@ -138,13 +138,8 @@ void RankSession::make_strategy() {
                                     .stream = &stream,
                                     .recorder = recorder_.get(),
                                     .world = devices_.world.get(),
-                                    .records = records_steps()});
+                                    .records = records_steps(spec_) && stream.can_record()});
   sampler_ = make_gpu_sampler(spec_, process_.replicas);
-}
-
-bool RankSession::records_steps() const {
-  return spec_.options.cuda_graph != "off" && can_record_steps(spec_) &&
-         strategy_->replicas()[0]->stream().can_record();
 }
 
 // dp: the primary's, as its phases.

@@ -60,7 +60,6 @@ class RankSession {
   void make_strategy();
   void observe_layers();
   PhaseObserver& observer();
-  bool records_steps() const;
   void make_source();
   void verify();
   void check_replicas_equal();

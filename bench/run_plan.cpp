@@ -85,7 +85,7 @@ RunSpec make_run_spec(const Options& options, const RunCell& cell, const data::D
   spec.cores = placement.device_cores;
   spec.oversubscribed = placement.oversubscribed;
   if (options.device == "cuda") place_on_gpus(spec, host.cuda);
-  if (options.cuda_graph == "on" && !can_record_steps(spec)) {
+  if (cell.cuda_graph == "on" && !can_record_steps(spec)) {
     throw UnavailableError(
         fmt::format("--cuda-graph=on: steps of {}{}{} cannot be recorded; use --cuda-graph=auto",
                     report::name_of(cell.strategy, cell.world_size, cell.servers),
@@ -107,7 +107,6 @@ RunSpec reference_spec(const RunSpec& spec) {
   reference.cell.strategy = "reference";
   reference.cell.servers = 0;
   reference.options.injections.clear();
-  reference.options.cuda_graph = "off";
   reference.backend = "none";
   reference.title =
       fmt::format("reference of {} slices of {}", spec.cell.world_size, spec.per_device_batch);
@@ -170,7 +169,7 @@ DeviceChoice choose_device(const Options& options, const HostDevices& host) {
     throw UnavailableError(
         fmt::format("--backend={}: CPU devices have the backend 'ring' only", options.backend));
   }
-  if (choice.device == "cpu" && options.cuda_graph == "on") {
+  if (choice.device == "cpu" && std::ranges::count(options.cuda_graphs, "on") > 0) {
     throw UnavailableError("--cuda-graph=on: CPU devices have no graphs; use --cuda-graph=auto");
   }
   if (choice.device == "cpu" && options.residency == "device") {

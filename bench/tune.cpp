@@ -19,10 +19,10 @@ namespace {
 
 void check_tunable(const Options& options) {
   if (options.gpus.size() > 1 || options.batch_sizes.size() > 1 ||
-      options.global_batch_sizes.size() > 1) {
+      options.global_batch_sizes.size() > 1 || options.cuda_graphs.size() > 1) {
     throw ConfigError(
         "tune finds the bucket sizes of one number of devices and one batch size; give one --gpus "
-        "and one --batch-size or --global-batch-size");
+        "and one --batch-size or --global-batch-size, and one --cuda-graph");
   }
   if (!options.all_gpus && options.gpus.front() < 2) {
     throw ConfigError("tune needs at least two devices, which have something to send: --gpus=2");

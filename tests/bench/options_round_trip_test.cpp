@@ -40,6 +40,7 @@ Options unusual() {
   options.first_buckets_mb = {0.125, 4};
   options.server_counts = {2};
   options.ps_updates = {"worker"};
+  options.cuda_graphs = {"off", "on"};
   options.warmup_max_steps = 50;
   options.order = "sequential";
   options.until_ci = Percent{2.5};

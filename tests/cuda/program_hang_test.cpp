@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A GPU whose kernels come to no end, in a world that a launcher started: nobody supervises there, so
-// the rank itself has to notice. On the stand-in (see program_test.cpp).
+// A GPU whose kernels come to no end, in a world that a launcher started: nobody supervises there,
+// so the rank itself has to notice. On the stand-in (see program_test.cpp).
 #include <gmock/gmock.h>
 #include <signal.h>
 
@@ -36,7 +36,8 @@ class HungDevice : public test::CudaProgram, public testing::WithParamInterface<
   std::vector<std::string> arguments(int timeout_s) {
     return test::small_run(
         GetParam().strategy,
-        {"--device=cuda", "--gpus=" + std::string(GetParam().strategy == std::string("dp") ? "2" : "1"),
+        {"--device=cuda",
+         "--gpus=" + std::string(GetParam().strategy == std::string("dp") ? "2" : "1"),
          "--verify-steps=0", std::string("--residency=") + GetParam().residency,
          "--timeout=" + std::to_string(timeout_s)});
   }
@@ -50,14 +51,14 @@ TEST_P(HungDevice, EndsTheRunAtTheDeadlineAndSaysWhatWasWaitedFor) {
   const json& error = report.at("error");
   EXPECT_EQ(error.at("kind"), "timeout");
   EXPECT_EQ(error.at("rank"), 0);
-  EXPECT_THAT(error.at("message").get<std::string>(),
-              MatchesRegex("rank 0, step [0-9]+: waited [16] s for .* on cuda:0, which did not .*"));
+  EXPECT_THAT(
+      error.at("message").get<std::string>(),
+      MatchesRegex("rank 0, step [0-9]+: waited [16] s for .* on cuda:0, which did not .*"));
 }
 
 TEST_P(HungDevice, EndsWhenTheUserInterrupts) {
   const auto result = program.run(arguments(0), [&](int pid) {
-    EXPECT_TRUE(
-        program.wait_until([&] { return std::filesystem::exists(program.path("hangs")); }));
+    EXPECT_TRUE(program.wait_until([&] { return std::filesystem::exists(program.path("hangs")); }));
     ::kill(pid, SIGINT);
   });
   EXPECT_EQ(result.exit_code, 130) << result.out << result.err;

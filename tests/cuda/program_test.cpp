@@ -62,6 +62,38 @@ TEST_F(CudaProgram, ReplayedStepsTrainWhatQueuedStepsTrain) {
   }
 }
 
+TEST_F(CudaProgram, OneReportHasBothTimesWithAndWithoutGraphs) {
+  const auto result = program.run(test::small_run(
+      "single,dp,ddp", {"--device=cuda", "--cuda-graph=on,off", "--repetitions=2"}));
+  ASSERT_EQ(result.exit_code, 0) << result.out << result.err;
+  const json report = program.report();
+  EXPECT_EQ(report.at("config").at("cuda_graph"), json({"on", "off"}));
+  std::map<std::pair<std::string, std::string>, int> runs;  // strategy and graphs
+  for (const json& run : report.at("runs")) {
+    const json graph = run.at("strategy_options").value("cuda_graph", json());
+    ++runs[{run.at("strategy"), graph.dump()}];
+    EXPECT_GT(run.at("step").at("time_s").at("median"), 0);
+  }
+  const std::map<std::pair<std::string, std::string>, int> expected = {{{"single", "true"}, 2},
+                                                                       {{"single", "false"}, 2},
+                                                                       {{"dp", "null"}, 2},
+                                                                       {{"ddp", "true"}, 2},
+                                                                       {{"ddp", "false"}, 2}};
+  EXPECT_EQ(runs, expected);
+  EXPECT_EQ(report.at("cells").size(), expected.size());
+  EXPECT_THAT(result.out, HasSubstr("cuda_graph=on"));
+  EXPECT_THAT(result.out, HasSubstr("cuda_graph=off"));
+}
+
+TEST_F(CudaProgram, SaysWhichGraphsCannotBeListed) {
+  const auto refused =
+      program.run(test::small_run("single", {"--device=cuda", "--cuda-graph=auto,on"}));
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("list on,off"));
+  const auto dp = program.run(test::small_run("dp", {"--device=cuda", "--cuda-graph=on"}));
+  EXPECT_EQ(dp.exit_code, 3);
+}
+
 TEST_F(CudaProgram, DataOnTheDeviceIsTheSameData) {
   for (const char* strategy : {"single", "dp", "ddp"}) {
     const json host = run(strategy, {"--precision=fp32", "--residency=host"});
