@@ -204,16 +204,18 @@ JoinedWorld::JoinedWorld(Options options, const launch::RankEnvironment& environ
   const RunCell cell =
       joined_cell(options_, environment_.world_size, device_count(host, choice.device));
   if (options_.backend == "auto" && options_.device == "cpu") options_.backend = "ring";
-  if (is_first() && !options_.dry_run) {
-    file_ = ReportOutput(options_);
-    report_ = begin_report(options_, arguments);
-    if (options_.device == "cuda") add_gpus(report_.environment, host);
-  }
+  const bool reports = is_first() && !options_.dry_run;
+  if (reports) file_ = ReportOutput(options_);
   const std::string model_path = find_model(options_.model);
   model_ = nn::load_model_file(model_path);
   const auto source = open_data(options_);
   check_dataset_fits(model_, source->info(), model_path);
   spec_ = make_run_spec(options_, cell, source->info(), model_path, host);
+  if (options_.backend == "auto") options_.backend = common_backend({spec_});
+  if (reports) {
+    report_ = begin_report(options_, arguments);
+    if (options_.device == "cuda") add_gpus(report_.environment, host);
+  }
   spec_.verification_tolerance = tolerance_for(spec_, model_);
   place(host.cpu);
   const auto layout = channel_layout(spec_, model_);

@@ -102,6 +102,16 @@ RunSpec make_run_spec(const Options& options, const RunCell& cell, const data::D
   return spec;
 }
 
+std::string common_backend(const std::vector<RunSpec>& runs) {
+  std::string common;
+  for (const RunSpec& run : runs) {
+    if (run.backend == "none" || run.backend == common) continue;
+    if (!common.empty()) return "auto";
+    common = run.backend;
+  }
+  return common.empty() ? "auto" : common;
+}
+
 RunSpec reference_spec(const RunSpec& spec) {
   RunSpec reference = spec;
   reference.cell.strategy = "reference";

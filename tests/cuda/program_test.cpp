@@ -94,6 +94,19 @@ TEST_F(CudaProgram, SaysWhichGraphsCannotBeListed) {
   EXPECT_EQ(dp.exit_code, 3);
 }
 
+TEST_F(CudaProgram, ResolvesTheBackendWhereAllRunsHaveOne) {
+  const auto backend = [this](const std::string& strategies) {
+    const auto result =
+        program.run(test::small_run(strategies, {"--device=cuda", "--verify-steps=0", "--force"}));
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    const json report = program.report();
+    return report.at("config").at("backend");
+  };
+  EXPECT_EQ(backend("single,ddp"), "nccl");
+  EXPECT_EQ(backend("single"), "auto");
+  EXPECT_EQ(backend("ddp,ps"), "auto");  // ps shares GPUs here, which NCCL refuses
+}
+
 TEST_F(CudaProgram, DataOnTheDeviceIsTheSameData) {
   for (const char* strategy : {"single", "dp", "ddp"}) {
     const json host = run(strategy, {"--precision=fp32", "--residency=host"});

@@ -62,6 +62,7 @@ class CudaWork : public WorkState {
   friend class WorkMonitor;
   enum class State : std::uint8_t { open, issued, done, failed };
 
+  bool is_recorded() const noexcept { return recording_ != 0; }
   bool reached(cudaEvent_t event) const;
   void ensure_issued() const;
 
@@ -69,7 +70,7 @@ class CudaWork : public WorkState {
   const Operation operation_;
   const std::uint64_t number_;
   WorkMarks marks_;
-  bool is_recorded_ = false;
+  unsigned long long recording_ = 0;  // the recording it is a piece of; 0: none
   bool has_arrived_ = false;
   std::exception_ptr error_;
   std::atomic<State> state_ = State::open;
