@@ -50,7 +50,7 @@ void place_on_gpus(RunSpec& spec, const CudaProbe& cuda) {
   if (spec.cell.world_size > count && !spec.options.oversubscribe) {
     throw UnavailableError(fmt::format(
         "--gpus={}: there {} here; use fewer, or --oversubscribe to let devices share (a launcher "
-        "has to show every rank all GPUs of its host)",
+        "has to show every rank a GPU of its own, or all of its host)",
         spec.cell.world_size, count == 1 ? "is 1 GPU" : fmt::format("are {} GPUs", count)));
   }
   const int devices = spec.cell.world_size + spec.cell.servers;

@@ -170,6 +170,70 @@ TEST_F(CudaProgram, AJoinedWorldReportsAllRanks) {
   EXPECT_EQ(report.at("runs").at(0).at("devices").size(), 2u);
 }
 
+// A world of ranks that see what `visible` says, [rank].
+class OwnGpus : public CudaProgram {
+ protected:
+  std::vector<test::ProgramResult> run_seeing(const std::vector<std::string>& visible,
+                                              const std::vector<std::string>& more = {},
+                                              const std::string& strategy = "ddp") {
+    program.environment["STAND_IN_GPUS"] = "4";
+    auto ranks = test::world(static_cast<int>(visible.size()), test::free_port());
+    for (std::size_t r = 0; r < ranks.size(); ++r) ranks[r]["CUDA_VISIBLE_DEVICES"] = visible[r];
+    std::vector<std::string> arguments = {"--strategy=" + strategy, "--config=lenet.json",
+                                          "--json=report.json",     "--device=cuda",
+                                          "--precision=fp32",       "--force"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return program.run_together(arguments, ranks);
+  }
+  void expect_exit(const std::vector<test::ProgramResult>& results, int exit_code) {
+    for (const auto& result : results) EXPECT_EQ(result.exit_code, exit_code) << result.err;
+  }
+};
+
+TEST_F(OwnGpus, AreTakenByTheRanksThatSeeThem) {
+  expect_exit(run_seeing({"2", "0"}), 0);
+  const json report = program.report();
+  const json& run = report.at("runs").at(0);
+  expect_trained_on_cuda(run);
+  EXPECT_EQ(run.at("backend"), "nccl");
+  EXPECT_FALSE(run.at("oversubscribed"));
+  EXPECT_EQ(run.at("devices").size(), 2u);
+  ASSERT_EQ(report.at("environment").at("gpus").size(), 2u);
+  const json uuid = report.at("environment").at("gpus").at(0).at("uuid");
+  EXPECT_THAT(uuid.get<std::string>(), HasSubstr("GPU-02"));
+}
+
+TEST_F(OwnGpus, AreTakenByServersToo) {
+  expect_exit(run_seeing({"0", "1", "2"}, {"--servers=1"}, "ps"), 0);
+  const json report = program.report();
+  EXPECT_EQ(report.at("runs").at(0).at("backend"), "nccl");
+}
+
+TEST_F(OwnGpus, ArePickedSoThatRanksDoNotShareWhereTheySeeSeveral) {
+  expect_exit(run_seeing({"0,1", "0", "1,3"}), 3);  // rank 0 takes the only one of rank 1
+  expect_exit(run_seeing({"0", "0,1"}), 0);
+  const json report = program.report();
+  EXPECT_FALSE(report.at("runs").at(0).at("oversubscribed"));
+}
+
+TEST_F(OwnGpus, ThatAreOneAreRefusedUnlessTheyMayBeShared) {
+  const auto refused = run_seeing({"1", "1"});
+  expect_exit(refused, 3);
+  EXPECT_THAT(refused[0].err, HasSubstr("there is 1 GPU here"));
+  expect_exit(run_seeing({"1", "1"}, {"--oversubscribe"}), 0);
+  const json report = program.report();
+  EXPECT_TRUE(report.at("runs").at(0).at("oversubscribed"));
+  EXPECT_EQ(report.at("runs").at(0).at("backend"), "ring");
+}
+
+TEST_F(OwnGpus, CannotBeMappedByTheRing) {
+  const auto refused = run_seeing({"0", "1"}, {"--backend=ring"});
+  expect_exit(refused, 3);
+  EXPECT_THAT(refused[1].err, HasSubstr("rank 0 does not see rank 1's GPU GPU-01"));
+  // Ranks that share a GPU need the ring, which a rank that cannot see all stops.
+  expect_exit(run_seeing({"0", "0", "1"}, {"--oversubscribe"}), 3);
+}
+
 TEST_F(CudaProgram, SaysWhatGpusThereAre) {
   EXPECT_THAT(program.run({"info"}).out, HasSubstr("cpu, cuda"));
   const json run = CudaProgram::run("single", {});

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <map>
 #include <mutex>
+#include <sstream>
 
 #include "kernels/ops/cuda/launch.cuh"
 #include "tests/cuda/host/host_stream.h"
@@ -78,6 +79,23 @@ cudaError_t free_device(void* data) {
   return cudaSuccess;
 }
 
+// STAND_IN_GPUS of them, all the same host, or those of them whose numbers CUDA_VISIBLE_DEVICES
+// lists until the first that is none.
+std::vector<int> visible_gpus() {
+  const char* const wanted = std::getenv("STAND_IN_GPUS");
+  const int count = wanted == nullptr ? 1 : std::atoi(wanted);
+  const char* const listed = std::getenv("CUDA_VISIBLE_DEVICES");
+  std::istringstream numbers(listed == nullptr ? "" : listed);
+  std::vector<int> visible;
+  for (int i = 0; listed == nullptr && i < count; ++i) visible.push_back(i);
+  for (std::string number; std::getline(numbers, number, ',');) {
+    const int gpu = number.empty() ? -1 : std::atoi(number.c_str());
+    if (gpu < 0 || gpu >= count) break;
+    visible.push_back(gpu);
+  }
+  return visible;
+}
+
 // After STAND_IN_HANGS_AT events were recorded the "GPU" comes to no end: later events are never
 // reached, and what waits for it to be idle does so for ever. A file "hangs" says that it began.
 std::atomic<long> recorded_events{0};
@@ -126,10 +144,8 @@ cudaError_t queue_on_host(cudaStream_t stream, std::function<void()> work) {
 
 extern "C" {
 
-// STAND_IN_GPUS of them; all are the same host.
 cudaError_t cudaGetDeviceCount(int* count) {
-  const char* const wanted = std::getenv("STAND_IN_GPUS");
-  return *count = wanted == nullptr ? 1 : std::atoi(wanted), cudaSuccess;
+  return *count = static_cast<int>(visible_gpus().size()), cudaSuccess;
 }
 cudaError_t cudaGetDevice(int* device) { return *device = 0, cudaSuccess; }
 cudaError_t cudaSetDevice(int) { return cudaSuccess; }
@@ -141,8 +157,9 @@ cudaError_t cudaGetLastError() { return cudaSuccess; }
 const char* cudaGetErrorName(cudaError_t) { return "cudaErrorOfTheHost"; }
 const char* cudaGetErrorString(cudaError_t) { return "an error of the stand-in"; }
 
-cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   *properties = cudaDeviceProp{};
+  properties->uuid.bytes[0] = static_cast<char>(visible_gpus().at(device));
   std::strcpy(properties->name, "The host");
   properties->major = ddpbench::test::compute_capability() / 10;
   properties->minor = ddpbench::test::compute_capability() % 10;
