@@ -3,10 +3,21 @@
 #include "bench/batch_memory.h"
 
 namespace ddpbench::bench {
+namespace {
+
+std::size_t batch_bytes(std::size_t samples, std::size_t image_bytes) {
+  return samples * (image_bytes + sizeof(std::int32_t));
+}
+
+}  // namespace
+
+void BatchMemory::add_memory(MemoryNeeds& needs, std::size_t samples, std::size_t image_bytes) {
+  needs.add(MemoryCategory::input, batch_bytes(samples, image_bytes));
+}
 
 BatchMemory::BatchMemory(Device& device, std::size_t samples, std::size_t image_bytes)
     : device_(device), labels_offset_(samples * image_bytes) {
-  const std::size_t bytes = labels_offset_ + samples * sizeof(std::int32_t);
+  const std::size_t bytes = batch_bytes(samples, image_bytes);
   memory_ = device.allocate(bytes, MemoryCategory::input);
   if (!device.is_host_accessible()) staging_ = device.allocate_staging(bytes);
 }

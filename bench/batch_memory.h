@@ -10,6 +10,7 @@
 
 #include "datasets/loader.h"
 #include "kernels/runtime/device.h"
+#include "kernels/runtime/memory_needs.h"
 #include "parallel/strategy.h"
 
 namespace ddpbench::bench {
@@ -18,6 +19,8 @@ class BatchMemory {
  public:
   // `image_bytes`: of one sample as fp32. `device` outlives this.
   BatchMemory(Device& device, std::size_t samples, std::size_t image_bytes);
+  // Adds what that allocates on the device.
+  static void add_memory(MemoryNeeds& needs, std::size_t samples, std::size_t image_bytes);
 
   // To be filled by the host.
   data::BatchBuffer host() const { return view_of(staging_ ? staging_ : memory_); }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bench/batch_memory.h"
+#include "bench/device_wait.h"
 #include "datasets/loader.h"
 #include "kernels/ops/backend.h"
 #include "kernels/runtime/device.h"
@@ -29,10 +30,16 @@ class BatchSource {
 };
 
 struct BatchSourceOptions {
-  std::size_t samples = 0;      // of a batch
-  std::size_t image_bytes = 0;  // of one sample as fp32
-  data::LoaderOptions loader;   // without buffers
+  std::size_t samples = 0;                                            // of a batch
+  std::size_t image_bytes = 0;                                        // of one sample as fp32
+  data::LoaderOptions loader;                                         // without buffers
+  std::shared_ptr<DeviceWait> wait = std::make_shared<DeviceWait>();  // for copies to the device
 };
+
+// Add what the sources below allocate on their device.
+void add_loader_source(MemoryNeeds& needs, const BatchSourceOptions& options);
+void add_resident_source(MemoryNeeds& needs, const data::Split& split,
+                         const data::ShardedSampler& sampler, const BatchSourceOptions& options);
 
 // Batches that the host's loader assembles. On a device with memory of its own they travel on a
 // stream of their own, ahead of the steps. `device` and `split` outlive the source.

@@ -44,7 +44,7 @@ void refuse_missing_gpus(const CudaProbe& cuda, std::string_view option, int dev
   if (devices <= count || oversubscribe) return;
   throw UnavailableError(fmt::format(
       "{}={}: there {} here; use fewer, or --oversubscribe to let devices share (a launcher "
-      "has to show every rank all GPUs of its host)",
+      "has to show every rank a GPU of its own, or all of its host)",
       option, devices, count == 1 ? "is 1 GPU" : fmt::format("are {} GPUs", count)));
 }
 

@@ -8,12 +8,18 @@
 
 namespace ddpbench::bench {
 
+void Evaluator::add_memory(MemoryNeeds& needs, const RunSpec& spec, const data::Split& test) {
+  BatchMemory::add_memory(needs, static_cast<std::size_t>(spec.per_device_batch),
+                          test.sample_bytes * sizeof(float));
+}
+
 ops::LossTotals Evaluator::run(const std::vector<Replica*>& replicas, ReplicaGroup* group,
                                const std::function<void()>& alive) {
   if (memory_.empty()) {
     for (Replica* replica : replicas) {
       memory_.emplace_back(replica->device(), static_cast<std::size_t>(spec_.per_device_batch),
                            test_.sample_bytes * sizeof(float));
+      evaluated_.push_back(replica->device().make_event());
     }
   }
   std::vector<ops::LossTotals> totals(replicas.size());
@@ -36,16 +42,18 @@ ops::LossTotals Evaluator::run_part(std::size_t i, Replica& replica,
   const std::int64_t world = spec_.cell.world_size, batch = spec_.per_device_batch;
   const std::int64_t end = test_.count * (indices_[i] + 1) / world;
   BatchMemory& memory = memory_[i];
-  ops::LossTotals sum;
   for (std::int64_t first = test_.count * indices_[i] / world; first < end; first += batch) {
     const std::int64_t count = std::min(batch, end - first);
     data::assemble_range(test_, normalization, first, count, memory.host());
     if (alive) alive();
     memory.upload(replica.stream(), memory);
     const StepInput input = memory.device();
-    sum += replica.evaluate(input.images, input.labels, count);
+    replica.evaluate(input.images, input.labels, count);
+    // The next batch is assembled in the same memory.
+    replica.stream().record(*evaluated_[i]);
+    wait_->until(*evaluated_[i], "an evaluated batch");
   }
-  return sum;
+  return replica.take_evaluation();
 }
 
 }  // namespace ddpbench::bench

@@ -6,9 +6,11 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "bench/batch_memory.h"
+#include "bench/device_wait.h"
 #include "bench/run_spec.h"
 #include "datasets/dataset.h"
 #include "parallel/replica.h"
@@ -19,8 +21,12 @@ namespace ddpbench::bench {
 class Evaluator {
  public:
   // `replicas`: indices among the run's. What is handed over outlives the evaluator.
-  Evaluator(const RunSpec& spec, const data::Split& test, std::vector<int> replicas)
-      : spec_(spec), test_(test), indices_(std::move(replicas)) {}
+  Evaluator(const RunSpec& spec, const data::Split& test, std::vector<int> replicas,
+            std::shared_ptr<DeviceWait> wait)
+      : spec_(spec), test_(test), indices_(std::move(replicas)), wait_(std::move(wait)) {}
+
+  // Adds what the first run allocates on one replica's device.
+  static void add_memory(MemoryNeeds& needs, const RunSpec& spec, const data::Split& test);
 
   // Totals of this process's parts. `group` is null when there is one replica; `alive` is called
   // once a batch, on the calling thread.
@@ -33,7 +39,10 @@ class Evaluator {
   const RunSpec& spec_;
   const data::Split& test_;
   std::vector<int> indices_;
-  std::vector<BatchMemory> memory_;  // [local replica], made by the first run
+  std::shared_ptr<DeviceWait> wait_;
+  // [local replica], made by the first run:
+  std::vector<BatchMemory> memory_;
+  std::vector<std::unique_ptr<Event>> evaluated_;  // the batch in that memory
 };
 
 }  // namespace ddpbench::bench

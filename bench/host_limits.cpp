@@ -3,6 +3,7 @@
 #include "bench/host_limits.h"
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -48,7 +49,24 @@ fs::path own_group() {
   return {};
 }
 
+// /proc/self/statm: the first number is the size of the address space in pages.
+std::optional<std::uint64_t> address_space_left() {
+  const auto limit = resource_limit(RLIMIT_AS);
+  const auto used_pages = first_number<std::uint64_t>("/proc/self/statm");
+  if (!limit || !used_pages) return std::nullopt;
+  const std::uint64_t used = *used_pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  return *limit - std::min(*limit, used);
+}
+
 }  // namespace
+
+std::uint64_t memory_limit_bytes(const HostLimits& limits) {
+  const auto pages = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES));
+  std::optional<std::uint64_t> least = pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  tighten(least, limits.memory_bytes);
+  tighten(least, address_space_left());
+  return *least;
+}
 
 HostLimits read_host_limits(const std::string& group_root) {
   HostLimits limits{.open_files = resource_limit(RLIMIT_NOFILE),

@@ -20,6 +20,10 @@ struct HostLimits {
   std::optional<std::uint64_t> memory_bytes = {};  // of the control group
 };
 
+// What the memory of this process can come to at most: the tightest of its control group's limit,
+// what is left of its address space (RLIMIT_AS), and the host's memory. Other processes share it.
+std::uint64_t memory_limit_bytes(const HostLimits& limits);
+
 // Control groups version 2 are read below `group_root`, from this process's group upwards: the
 // tightest limit counts.
 HostLimits read_host_limits(const std::string& group_root = "/sys/fs/cgroup");

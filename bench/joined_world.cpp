@@ -18,6 +18,8 @@
 #include "bench/data_places.h"
 #include "bench/gpu_environment.h"
 #include "bench/interrupt.h"
+#include "bench/joined_gpus.h"
+#include "bench/joined_plan.h"
 #include "bench/launch_run.h"
 #include "bench/machine_snapshot.h"
 #include "bench/rank_main.h"
@@ -45,46 +47,8 @@ constexpr const char* kReferenceKey = "joined/reference";
 constexpr const char* kErrorCountKey = "joined/errors";
 constexpr const char* kErrorKey = "joined/first_error";
 constexpr const char* kDoneKey = "joined/done";
+constexpr const char* kGpusKey = "joined/gpus_known";
 std::string area_key(int rank) { return fmt::format("joined/area/{}", rank); }
-
-void refuse_lists(const Options& options) {
-  std::vector<std::string> refused = listed_options(options);
-  if (options.repetitions > 1) refused.emplace_back("--repetitions");
-  if (options.until_ci) refused.emplace_back("--until-ci");
-  if (!options.resume_path.empty()) refused.emplace_back("--resume");
-  if (refused.empty()) return;
-  throw ConfigError(
-      fmt::format("{}: a world that torchrun, mpirun or srun started makes one run, so lists, "
-                  "repetitions and resuming are not for it; start ddpbench itself for a comparison",
-                  fmt::join(refused, ", ")));
-}
-
-// The one run that this world makes.
-RunCell joined_cell(const Options& options, int processes, int devices) {
-  RunCell cell = plan_matrix(options).at(0);
-  const bool one_process = cell.strategy == "single" || cell.strategy == "dp";
-  if (one_process && processes != 1) {
-    throw ConfigError(fmt::format("--strategy={} is one process, but the launcher started {}",
-                                  cell.strategy, processes));
-  }
-  const int workers = processes - cell.servers;
-  if (workers < 1) {
-    throw ConfigError(fmt::format("{} processes cannot be {} servers and at least 1 worker",
-                                  processes, cell.servers));
-  }
-  if (options.all_gpus) {
-    cell.world_size = one_process ? devices : workers;
-    return cell;
-  }
-  const int asked = options.gpus.at(0);
-  cell.world_size = one_process ? asked : workers;
-  // 1 is the default: then the launcher alone decides.
-  if (!one_process && asked != 1 && asked != workers) {
-    throw ConfigError(
-        fmt::format("--gpus={}, but the launcher started {} workers", asked, workers));
-  }
-  return cell;
-}
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -105,6 +69,14 @@ void fill_joined_conditions(report::Run& run, report::MachineSnapshot before, in
   run.conditions->other_load_ratio = unknown;
   run.conditions->major_page_faults = unknown;
   run.conditions->involuntary_context_switches = unknown;
+}
+
+[[noreturn]] void throw_reference_failure(const launch::RankError& error) {
+  const std::string message = "the reference to verify against failed: " + error.message;
+  const int code = failure_exit_code(error);
+  if (code == ConfigError("").exit_code()) throw ConfigError(message);
+  if (code == UnavailableError("").exit_code()) throw UnavailableError(message);
+  throw InternalError(message);
 }
 
 // While it lives, an interrupt ends what this rank waits for in `world` (which may be null).
@@ -149,7 +121,10 @@ class JoinedWorld {
 
  private:
   bool is_first() const { return environment_.rank == 0; }
+  HostDevices find_world_devices();
+  void take_own_gpu();
   void connect();
+  void wait_for_all(const std::string& name);
   void share_dataset(data::DatasetSource& source);
   void share_reference();
   void place(const CpuTopology& topology);
@@ -173,12 +148,14 @@ class JoinedWorld {
   nn::ModelSpec model_;
   std::unique_ptr<comm::TcpStoreServer> server_;
   std::shared_ptr<comm::Store> store_;
+  std::optional<JoinedGpus> own_gpus_;  // where several processes have GPUs
   SharedMemory dataset_;
   std::optional<ReferenceWeights> reference_;
   launch::RankChannels channels_;  // of all ranks; before collect() only this rank's area is filled
   launch::RankWriter writer_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-  double startup_s_ = 0;  // from this object's making to the first step
+  bool left_behind_ = false;  // a session whose device hangs
+  double startup_s_ = 0;      // from this object's making to the first step
 };
 
 JoinedWorld::JoinedWorld(Options options, const launch::RankEnvironment& environment,
@@ -188,7 +165,7 @@ JoinedWorld::JoinedWorld(Options options, const launch::RankEnvironment& environ
       progress_(Progress::style_for_stdout(options_.quiet || !is_first())),
       channels_(launch::RankChannels::create({.ranks = 1, .result_capacity = 64})) {
   refuse_lists(options_);
-  const HostDevices host = find_devices(options_.device);
+  const HostDevices host = find_world_devices();
   const DeviceChoice choice = choose_device(options_, host);
   options_.device = choice.device;
   options_.server_device = choice.server_device;
@@ -196,16 +173,19 @@ JoinedWorld::JoinedWorld(Options options, const launch::RankEnvironment& environ
   const RunCell cell =
       joined_cell(options_, environment_.world_size, device_count(host, choice.device));
   if (options_.backend == "auto" && options_.device == "cpu") options_.backend = "ring";
-  if (is_first() && !options_.dry_run) {
-    file_ = ReportOutput(options_);
-    report_ = begin_report(options_, arguments);
-    if (options_.device == "cuda") add_gpus(report_.environment, host);
-  }
+  const bool reports = is_first() && !options_.dry_run;
+  if (reports) file_ = ReportOutput(options_);
   const std::string model_path = find_model(options_.model);
   model_ = nn::load_model_file(model_path);
   const auto source = open_data(options_);
   check_dataset_fits(model_, source->info(), model_path);
   spec_ = make_run_spec(options_, cell, source->info(), model_path, host);
+  take_own_gpu();
+  if (options_.backend == "auto") options_.backend = common_backend({spec_});
+  if (reports) {
+    report_ = begin_report(options_, arguments);
+    if (options_.device == "cuda") add_gpus(report_.environment, host);
+  }
   spec_.verification_tolerance = tolerance_for(spec_, model_);
   place(host.cpu);
   const auto layout = channel_layout(spec_, model_);
@@ -214,6 +194,35 @@ JoinedWorld::JoinedWorld(Options options, const launch::RankEnvironment& environ
   if (options_.dry_run) return;
   connect();
   share_dataset(*source);
+}
+
+// What all ranks together have, when GPUs are to train.
+HostDevices JoinedWorld::find_world_devices() {
+  HostDevices host = find_devices(options_.device);
+  const int workers = environment_.world_size - cpu_servers(options_);
+  // A server on a CPU device need not see a GPU.
+  const bool server = environment_.rank >= workers && options_.device == "cuda";
+  const bool gpus = server || choose_device(options_, host).device == "cuda";
+  if (!gpus || environment_.world_size == 1 || workers < 1) return host;
+  connect();
+  own_gpus_ = assign_gpus(
+      exchange_gpus(*store_, environment_.rank, workers, host.cuda, wait_limit_s(options_)));
+  wait_for_all(kGpusKey);  // rank 0 may be about to refuse
+  host.cuda = own_gpus_->world;
+  return host;
+}
+
+// The plan numbers GPUs as the world does; this process knows its own by another number.
+void JoinedWorld::take_own_gpu() {
+  if (!own_gpus_) return;
+  const auto rank = static_cast<std::size_t>(environment_.rank);
+  if (spec_.backend == "ring" && !spec_.has_cpu_servers() && !own_gpus_->unseen.empty()) {
+    throw UnavailableError(fmt::format(
+        "the ring maps the memory of peers, but {}: have the launcher show every rank all GPUs of "
+        "its host, or use --backend=nccl with a GPU for each rank",
+        own_gpus_->unseen));
+  }
+  if (spec_.is_on_gpu(environment_.rank)) spec_.gpus.at(rank) = own_gpus_->ordinals.at(rank);
 }
 
 // Each rank knows its own place. A launcher that bound the rank to cores of its own (mpirun) has
@@ -232,7 +241,7 @@ void JoinedWorld::place(const CpuTopology& topology) {
 }
 
 void JoinedWorld::connect() {
-  if (environment_.world_size == 1) return;
+  if (environment_.world_size == 1 || store_) return;
   comm::TcpStoreOptions options{
       .host = environment_.master_address,
       .port = environment_.master_port + (environment_.agent_store ? 1 : 0),
@@ -241,6 +250,16 @@ void JoinedWorld::connect() {
       .timeout_s = wait_limit_s(options_)};
   if (is_first()) server_ = comm::make_tcp_store_server(options);
   store_ = comm::connect_tcp_store(options);
+}
+
+// A barrier after which rank 0 may leave, and with it the store that it serves: it goes last, when
+// the others have had their answers.
+void JoinedWorld::wait_for_all(const std::string& name) {
+  const double limit_s = wait_limit_s(options_);
+  comm::store_barrier(*store_, name, environment_.world_size, limit_s);
+  const auto passed = [&](int rank) { return fmt::format("{}/passed/{}", name, rank); };
+  if (!is_first()) return store_->set(passed(environment_.rank), "1");
+  for (int rank = 1; rank < environment_.world_size; ++rank) store_->get(passed(rank), limit_s);
 }
 
 void JoinedWorld::share_dataset(data::DatasetSource& source) {
@@ -268,9 +287,7 @@ void JoinedWorld::share_reference() {
   auto channels = launch::RankChannels::create(channel_layout(reference, model_));
   const auto result = launch_run(reference, channels, progress_);
   if (result.interrupted) throw Interrupted("interrupted");
-  if (result.failure) {
-    throw InternalError("the reference to verify against failed: " + result.failure->error.message);
-  }
+  if (result.failure) throw_reference_failure(result.failure->error);
   if (store_) store_->set(kReferenceKey, reference_->handle());
 }
 
@@ -289,7 +306,9 @@ int JoinedWorld::run() {
     share_reference();
     return train();
   } catch (const std::exception& error) {
-    return fail(error);
+    const int exit_code = fail(error);
+    if (left_behind_) end_process(exit_code);
+    return exit_code;
   }
 }
 
@@ -305,18 +324,18 @@ int JoinedWorld::train() {
     fmt::print("{}\n", data_note(spec_.dataset, options_));
     if (!options_.quiet) fmt::print("{}\n", spec_.title);
   }
-  RankSession session(spec_, inputs, writer_);
-  startup_s_ = seconds_since(begin_);
-  {
-    const InterruptWatch watch(session.world());
-    session.run();
-  }
-  collect(session);
-  const int exit_code = is_first() ? write({}) : 0;
-  // Rank 0 serves the store: nobody leaves before all are done with it.
-  if (store_) {
-    comm::store_barrier(*store_, kDoneKey, environment_.world_size, wait_limit_s(options_));
-  }
+  int exit_code = 0;
+  const auto body = [&](RankSession& session) {
+    startup_s_ = seconds_since(begin_);
+    {
+      const InterruptWatch watch(session.world());
+      session.run();
+    }
+    collect(session);
+    if (is_first()) exit_code = write({});
+    if (store_) wait_for_all(kDoneKey);
+  };
+  run_session(std::make_unique<RankSession>(spec_, inputs, writer_), body, left_behind_);
   return exit_code;
 }
 

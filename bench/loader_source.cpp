@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Batches from the host's loader.
-#include <thread>
-
 #include "bench/batch_source.h"
 #include "kernels/runtime/error.h"
 
@@ -13,13 +11,14 @@ namespace {
 // One batch in use, one ready, one being assembled.
 constexpr int kBatchesInFlight = 3;
 
-int buffers_of(const BatchSourceOptions& options) {
-  return options.loader.workers == 0 ? 1 : kBatchesInFlight;
+// Where steps read what the loader fills, there is none under way without workers.
+int buffers_of(const Device& device, const BatchSourceOptions& options) {
+  return device.is_host_accessible() && options.loader.workers == 0 ? 1 : kBatchesInFlight;
 }
 
-std::vector<BatchMemory> make_memory(Device& device, const BatchSourceOptions& options, int count) {
+std::vector<BatchMemory> make_memory(Device& device, const BatchSourceOptions& options) {
   std::vector<BatchMemory> memory;
-  for (int i = 0; i < count; ++i) {
+  for (int i = 0; i < buffers_of(device, options); ++i) {
     memory.emplace_back(device, options.samples, options.image_bytes);
   }
   return memory;
@@ -36,7 +35,7 @@ class InPlaceSource final : public BatchSource {
  public:
   InPlaceSource(Device& device, const data::Split& split, const data::ShardedSampler& sampler,
                 const BatchSourceOptions& options)
-      : memory_(make_memory(device, options, buffers_of(options))),
+      : memory_(make_memory(device, options)),
         loader_(make_loader(split, sampler, options.loader, memory_)) {}
 
   void begin_epoch(std::int64_t epoch, std::int64_t max_steps) override {
@@ -61,7 +60,8 @@ class CopyingSource final : public BatchSource {
  public:
   CopyingSource(Device& device, const data::Split& split, const data::ShardedSampler& sampler,
                 const BatchSourceOptions& options)
-      : memory_(make_memory(device, options, kBatchesInFlight)),
+      : wait_(options.wait),
+        memory_(make_memory(device, options)),
         copies_(device.make_stream()),
         loader_(make_loader(split, sampler, options.loader, memory_)) {
     for (int i = 0; i < kBatchesInFlight; ++i) {
@@ -71,6 +71,7 @@ class CopyingSource final : public BatchSource {
   }
   // What failed is told by whoever waits for the steps.
   ~CopyingSource() override {
+    if (wait_->gave_up()) return;
     try {
       copies_->synchronize();
     } catch (const Error&) {
@@ -110,10 +111,11 @@ class CopyingSource final : public BatchSource {
 
   void wait_for_copy() {
     if (!copying_) return;
-    while (!copied_[slot_]->reached()) std::this_thread::yield();
+    wait_->until(*copied_[slot_], "the copy of a batch");
     copying_ = false;
   }
 
+  std::shared_ptr<DeviceWait> wait_;
   std::vector<BatchMemory> memory_;  // [slot]; the loader's order of their host sides is its own
   std::unique_ptr<Stream> copies_;
   std::vector<std::unique_ptr<Event>> copied_, consumed_;  // [slot]
@@ -123,6 +125,12 @@ class CopyingSource final : public BatchSource {
 };
 
 }  // namespace
+
+void add_loader_source(MemoryNeeds& needs, const BatchSourceOptions& options) {
+  for (int i = 0; i < buffers_of(needs.device(), options); ++i) {
+    BatchMemory::add_memory(needs, options.samples, options.image_bytes);
+  }
+}
 
 std::unique_ptr<BatchSource> make_loader_source(Device& device, const data::Split& split,
                                                 const data::ShardedSampler& sampler,

@@ -78,11 +78,13 @@ Definitions comparison_options() {
        .rule = one_of({"auto", "fp32", "tf32", "bf16"}, {"fp16", "fp64"})},
       {.name = "cuda-graph",
        .group = group,
-       .hint = "auto|on|off",
+       .hint = "auto|on|off,...",
        .help = "Record a step as a CUDA graph and replay it, so that it costs the host one call. "
-               "auto: where the strategy allows it (single, ddp).",
-       .member = &Options::cuda_graph,
-       .rule = one_of({"auto", "on", "off"})},
+               "auto: where the strategy allows it (single, ddp). on,off: such strategies with "
+               "and without.",
+       .member = &Options::cuda_graphs,
+       .rule = one_of({"auto", "on", "off"}),
+       .bare_when_single = true},
       {.name = "residency",
        .group = group,
        .hint = "host|device",

@@ -67,6 +67,12 @@ void check_limits(const Options& options) {
         options.max_repetitions, options.until_ci->value, report::kFewestForInterval));
 }
 
+void check_cuda_graphs(const Options& options) {
+  const auto& listed = options.cuda_graphs;
+  if (listed.size() > 1 && std::ranges::find(listed, "auto") != listed.end())
+    throw ConfigError("--cuda-graph=auto comes to on or off; to compare the two, list on,off.");
+}
+
 }  // namespace
 
 std::int64_t warmup_limit(const Options& options) {
@@ -75,6 +81,7 @@ std::int64_t warmup_limit(const Options& options) {
 }
 
 void check_options(const Options& options) {
+  check_cuda_graphs(options);
   check_trace(options);
   check_saving(options);
   check_global_batches(options);

@@ -66,10 +66,10 @@ struct Options {
   std::optional<Percent> least_gain = Percent{1};
   std::uint64_t seed = 1;
   int threads_per_device = 1;
-  std::string precision = "auto";   // auto | fp32 | tf32 | bf16
-  std::string cuda_graph = "auto";  // auto | on | off
-  std::string residency = "host";   // host | device: where the training set lives
-  bool deterministic = false;       // only algorithms whose results repeat bit by bit
+  std::string precision = "auto";                   // auto | fp32 | tf32 | bf16
+  std::vector<std::string> cuda_graphs = {"auto"};  // auto, or on | off
+  std::string residency = "host";                   // host | device: where the training set lives
+  bool deterministic = false;  // only algorithms whose results repeat bit by bit
   double lr = 0.01, momentum = 0.9, weight_decay = 0;
   std::string optimizer = "sgd";
   std::string lr_scaling = "none";  // none | linear

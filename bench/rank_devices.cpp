@@ -7,6 +7,7 @@
 #include "bench/data_places.h"
 #include "bench/environment_capture.h"
 #include "bench/host_devices.h"
+#include "bench/host_limits.h"
 #include "kernels/runtime/cpu_device.h"
 #include "kernels/runtime/error.h"
 #include "parallel/comm/ring.h"
@@ -85,8 +86,10 @@ std::unique_ptr<Device> make_device(const DevicePlan& plan, int index) {
   if (plan.is_on_gpu(index)) {
     return cuda_module().make_device({.index = index, .ordinal = plan.gpus.at(place)});
   }
-  return make_cpu_device(
-      {.index = index, .threads = plan.threads_per_device, .cores = plan.cores.at(place)});
+  return make_cpu_device({.index = index,
+                          .threads = plan.threads_per_device,
+                          .cores = plan.cores.at(place),
+                          .memory_limit_bytes = memory_limit_bytes(read_host_limits())});
 }
 
 std::unique_ptr<comm::Communicator> make_world(const DevicePlan& plan, comm::Store& store, int rank,

@@ -52,7 +52,7 @@ struct Job {
 };
 
 void run_rank(const RunSpec& spec, const launch::RankEnvironment& environment,
-              launch::RankWriter& writer) {
+              launch::RankWriter& writer, bool& left_behind) {
   const SharedMemory dataset = SharedMemory::adopt(spec.dataset_fd);
   std::optional<ReferenceWeights> reference;
   if (spec.reference_fd >= 0) reference = ReferenceWeights::adopt(spec.reference_fd);
@@ -69,7 +69,9 @@ void run_rank(const RunSpec& spec, const launch::RankEnvironment& environment,
   inputs.decoded = dataset.view().as<const std::byte>();
   if (reference && spec.is_reference()) inputs.reference_out = &*reference;
   if (reference && !spec.is_reference() && spec.verify_steps() > 0) inputs.reference = &*reference;
-  RankSession(spec, inputs, writer).run();
+  run_session(
+      std::make_unique<RankSession>(spec, inputs, writer),
+      [](RankSession& session) { session.run(); }, left_behind);
 }
 
 }  // namespace
@@ -95,15 +97,18 @@ int rank_main(const GetVariable& get_variable) {
     const Job job(read_spec(descriptor(get_variable(kRunFdVariable))));
     launch::RankChannels channels = launch::RankChannels::adopt(job.channel_fd());
     writer = channels.writer(environment->rank);
+    bool left_behind = false;
     try {
       if (job.comm) {
         run_comm_ranks(*job.comm, *environment, channels);
       } else {
-        run_rank(job.training, *environment, writer);
+        run_rank(job.training, *environment, writer, left_behind);
       }
       return 0;
     } catch (const std::exception& error) {
-      return report_error(writer, error);
+      const int exit_code = report_error(writer, error);
+      if (left_behind) end_process(exit_code);
+      return exit_code;
     }
   } catch (const std::exception& error) {
     fmt::print(stderr, "ddpbench: {}\n", error.what());

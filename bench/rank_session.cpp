@@ -3,9 +3,12 @@
 #include "bench/rank_session.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 
 #include "bench/environment_capture.h"
 #include "bench/interrupt.h"
+#include "bench/memory_check.h"
 #include "kernels/nn/initializer.h"
 #include "kernels/ops/backend.h"
 #include "kernels/runtime/cpu_device.h"
@@ -80,13 +83,21 @@ void RankSession::make_devices() {
   // A server's device follows the replicas' devices.
   if (is_server()) place.devices = {inputs_.rank};
   devices_ = make_rank_devices(spec_, place);
+  // What waits for peers has the same limit and knows more of them: it is to speak first.
+  constexpr double kAfterPeers_s = 5;
+  const bool alone = devices_.world == nullptr && devices_.local.empty();
+  wait_ = std::make_shared<DeviceWait>(
+      DeviceWaitOptions{.rank = inputs_.rank,
+                        .device = devices_.devices[0]->name(),
+                        .limit_s = wait_limit_s(spec_.options) + (alone ? 0 : kAfterPeers_s),
+                        .interrupted = inputs_.interrupted});
 }
 
 void RankSession::make_strategy() {
   if (!spec_.options.load_model.empty()) {
     loaded_weights_ = nn::read_safetensors(spec_.options.load_model);
   }
-  RecorderOptions recorder{.observe = spec_.options.observe, .injections = {}};
+  RecorderOptions recorder{.observe = spec_.options.observe, .injections = {}, .wait = wait_};
   if (!devices_.devices[0]->is_host_accessible()) recorder.steps_ahead = kStepsAhead;
   if (!spec_.options.trace_path.empty() && !spec_.is_reference()) {
     recorder.trace_steps = static_cast<std::uint32_t>(spec_.options.trace_steps);
@@ -114,6 +125,9 @@ void RankSession::make_strategy() {
       nn::import_weights(graph, loaded_weights_, spec_.options.load_model);
     }
   };
+  context.admit = [this](std::size_t i, MemoryNeeds& needs) {
+    check_memory(spec_, process_, dataset_, i, needs);
+  };
   strategy_ = ddpbench::make_strategy(config_);
   strategy_->setup(context);
   if (is_server()) return;
@@ -124,13 +138,8 @@ void RankSession::make_strategy() {
                                     .stream = &stream,
                                     .recorder = recorder_.get(),
                                     .world = devices_.world.get(),
-                                    .records = records_steps()});
+                                    .records = records_steps(spec_) && stream.can_record()});
   sampler_ = make_gpu_sampler(spec_, process_.replicas);
-}
-
-bool RankSession::records_steps() const {
-  return spec_.options.cuda_graph != "off" && can_record_steps(spec_) &&
-         strategy_->replicas()[0]->stream().can_record();
 }
 
 // dp: the primary's, as its phases.
@@ -151,22 +160,14 @@ PhaseObserver& RankSession::observer() {
 }
 
 void RankSession::make_source() {
-  BatchSourceOptions options;
-  options.samples = static_cast<std::size_t>(process_.batch);
-  options.image_bytes = dataset_.info.sample_bytes() * sizeof(float);
-  options.loader.normalization = {spec_.options.dataset_mean, spec_.options.dataset_std};
-  options.loader.workers = spec_.options.loader_workers;
-  // Cores are dealt out to CPU devices; beside GPUs all are free.
-  if (spec_.gpus.empty()) {
-    options.loader.worker_cores = spec_.cores.at(static_cast<std::size_t>(process_.replicas[0]));
-  }
-  options.loader.shards = process_.shards;
+  BatchSourceOptions options = batch_source_options(spec_, process_);
+  options.wait = wait_;
   Device& device = *devices_.devices[0];
   source_ = spec_.options.residency == "device"
                 ? make_resident_source(device, *devices_.backends[0], dataset_.train,
                                        make_sampler(spec_), options)
                 : make_loader_source(device, dataset_.train, make_sampler(spec_), options);
-  evaluator_.emplace(spec_, dataset_.test, process_.replicas);
+  evaluator_.emplace(spec_, dataset_.test, process_.replicas, wait_);
 }
 
 void RankSession::run() {
@@ -408,6 +409,39 @@ void RankSession::publish() {
                                                                             : "observing is off");
   }
   writer_.result(to_json_text(result_));
+}
+
+bool RankSession::device_hangs() {
+  constexpr double kMoment_s = 2;
+  if (wait_->gave_up()) return true;
+  if (is_server()) return false;
+  try {
+    const auto end = devices_.devices[0]->make_event();
+    strategy_->replicas()[0]->stream().record(*end);
+    DeviceWait moment({.limit_s = kMoment_s});
+    moment.until(*end, "");
+  } catch (const CommTimeout&) {
+    return true;
+  } catch (const Error&) {
+    // A device that fails waits for nothing.
+  }
+  return false;
+}
+
+void run_session(std::unique_ptr<RankSession> session,
+                 const std::function<void(RankSession&)>& body, bool& left_behind) {
+  try {
+    body(*session);
+  } catch (...) {
+    left_behind = session->device_hangs();
+    if (left_behind) static_cast<void>(session.release());
+    throw;
+  }
+}
+
+void end_process(int exit_code) {
+  std::fflush(nullptr);
+  std::_Exit(exit_code);
 }
 
 }  // namespace ddpbench::bench

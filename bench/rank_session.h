@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "bench/batch_source.h"
+#include "bench/device_wait.h"
 #include "bench/evaluation.h"
 #include "bench/rank_devices.h"
 #include "bench/rank_result.h"
@@ -49,6 +50,9 @@ class RankSession {
   void run();
 
   comm::Communicator* world() { return devices_.world.get(); }
+  // After run() threw: whether the device, given a moment, does not come to an end. This object
+  // must not be destroyed then: it would wait for the device again, for ever.
+  bool device_hangs();
 
  private:
   void run_role();
@@ -56,7 +60,6 @@ class RankSession {
   void make_strategy();
   void observe_layers();
   PhaseObserver& observer();
-  bool records_steps() const;
   void make_source();
   void verify();
   void check_replicas_equal();
@@ -87,6 +90,7 @@ class RankSession {
   RankDevices devices_;
   std::vector<nn::NamedTensor> loaded_weights_;  // of --load-model
   std::vector<double> warmup_step_s_;            // of this rank
+  std::shared_ptr<DeviceWait> wait_;
   std::unique_ptr<StepRecorder> recorder_;
   std::unique_ptr<RangeMarker> marker_;
   std::optional<StepRanges> ranges_;  // when a profiler looks on
@@ -96,5 +100,15 @@ class RankSession {
   std::optional<StepRunner> runner_;
   std::optional<Evaluator> evaluator_;
 };
+
+// Makes a session and runs it; `body` does so, and what else needs it. When the session's device
+// hangs, what `body` throws goes on without the session being destroyed, `left_behind` becomes
+// true, and the process has to end by end_process().
+void run_session(std::unique_ptr<RankSession> session,
+                 const std::function<void(RankSession&)>& body, bool& left_behind);
+
+// Ends the process without what a normal end waits for: objects that were left behind, with their
+// threads, and their device.
+[[noreturn]] void end_process(int exit_code);
 
 }  // namespace ddpbench::bench

@@ -4,7 +4,6 @@
 // Batches from a data set that lives on the device: nothing travels in a step. An epoch's order is
 // copied before its first step; each batch is picked and normalised on the steps' own stream.
 #include <algorithm>
-#include <thread>
 
 #include "bench/batch_source.h"
 #include "kernels/ops/backend.h"
@@ -12,6 +11,12 @@
 
 namespace ddpbench::bench {
 namespace {
+
+// Of the sample indices of all an epoch's batches.
+std::size_t order_bytes(const data::ShardedSampler& sampler, const BatchSourceOptions& options) {
+  return static_cast<std::size_t>(sampler.steps_per_epoch()) * options.samples *
+         sizeof(std::int32_t);
+}
 
 Buffer upload(Device& device, std::span<const std::uint8_t> bytes) {
   Buffer buffer = device.allocate(bytes.size(), MemoryCategory::input);
@@ -35,17 +40,14 @@ class ResidentSource final : public BatchSource {
         images_(upload(device, split.images)),
         labels_(upload(device, split.labels)),
         batch_(device, options.samples, options.image_bytes) {
-    const std::size_t order_bytes = static_cast<std::size_t>(sampler.steps_per_epoch()) *
-                                    options.samples * sizeof(std::int32_t);
-    order_ = device.allocate(order_bytes, MemoryCategory::input);
-    staged_order_ = device.allocate_staging(order_bytes);
+    const std::size_t bytes = order_bytes(sampler, options);
+    order_ = device.allocate(bytes, MemoryCategory::input);
+    staged_order_ = device.allocate_staging(bytes);
     uploaded_ = device.make_event();
   }
 
   void begin_epoch(std::int64_t epoch, std::int64_t max_steps) override {
-    if (order_used_) {
-      while (!uploaded_->reached()) std::this_thread::yield();
-    }
+    if (order_used_) options_.wait->until(*uploaded_, "the copy of an epoch's order");
     sampler_.begin_epoch(epoch);
     steps_ = std::min(max_steps, sampler_.steps_per_epoch());
     fill_order();
@@ -54,12 +56,11 @@ class ResidentSource final : public BatchSource {
 
   StepInput next(Stream& stream) override {
     ensure(step_ < steps_, "a batch beyond the end of the epoch");
-    const std::size_t order_bytes =
+    const std::size_t bytes =
         static_cast<std::size_t>(steps_) * options_.samples * sizeof(std::int32_t);
     // Behind the epoch before on the same stream, whose steps still read its order.
-    if (step_ == 0 && order_bytes > 0) {
-      device_.copy(stream, order_.view().slice(0, order_bytes),
-                   staged_order_.view().slice(0, order_bytes));
+    if (step_ == 0 && bytes > 0) {
+      device_.copy(stream, order_.view().slice(0, bytes), staged_order_.view().slice(0, bytes));
       stream.record(*uploaded_);
       order_used_ = true;
     }
@@ -118,6 +119,14 @@ class ResidentSource final : public BatchSource {
 };
 
 }  // namespace
+
+void add_resident_source(MemoryNeeds& needs, const data::Split& split,
+                         const data::ShardedSampler& sampler, const BatchSourceOptions& options) {
+  needs.add(MemoryCategory::input, split.images.size());
+  needs.add(MemoryCategory::input, split.labels.size());
+  needs.add(MemoryCategory::input, order_bytes(sampler, options));
+  BatchMemory::add_memory(needs, options.samples, options.image_bytes);
+}
 
 std::unique_ptr<BatchSource> make_resident_source(Device& device, ops::OpBackend& backend,
                                                   const data::Split& split,

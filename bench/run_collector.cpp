@@ -354,6 +354,10 @@ report::Run planned_run(const RunSpec& spec) {
                             {"ps_update", spec.cell.ps_update},
                             {"server_device", spec.options.server_device}};
   }
+  const bool heeds_graphs = run.strategy == "single" || run.strategy == "ddp";
+  if (run.device == "cuda" && heeds_graphs) {
+    run.strategy_options["cuda_graph"] = records_steps(spec) ? "on" : "off";
+  }
   const auto processes = static_cast<int>(plan_strategy(strategy_config(spec)).processes.size());
   for (const Injection& injection : spec.options.injections) {
     // stale names a replica, the others a process; a run without it is not concerned.

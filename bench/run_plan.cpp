@@ -93,7 +93,7 @@ RunSpec make_run_spec(const Options& options, const RunCell& cell, const data::D
   }
   place_on_cores(spec, host.cpu);
   if (options.device == "cuda") place_on_gpus(spec, host.cuda);
-  if (options.cuda_graph == "on" && !can_record_steps(spec)) {
+  if (cell.cuda_graph == "on" && !can_record_steps(spec)) {
     throw UnavailableError(
         fmt::format("--cuda-graph=on: steps of {}{}{} cannot be recorded; use --cuda-graph=auto",
                     report::name_of(cell.strategy, cell.world_size, cell.servers),
@@ -107,12 +107,21 @@ RunSpec make_run_spec(const Options& options, const RunCell& cell, const data::D
   return spec;
 }
 
+std::string common_backend(const std::vector<RunSpec>& runs) {
+  std::string common;
+  for (const RunSpec& run : runs) {
+    if (run.backend == "none" || run.backend == common) continue;
+    if (!common.empty()) return "auto";
+    common = run.backend;
+  }
+  return common.empty() ? "auto" : common;
+}
+
 RunSpec reference_spec(const RunSpec& spec) {
   RunSpec reference = spec;
   reference.cell.strategy = "reference";
   reference.cell.servers = 0;
   reference.options.injections.clear();
-  reference.options.cuda_graph = "off";
   reference.backend = "none";
   reference.title =
       fmt::format("reference of {} slices of {}", spec.cell.world_size, spec.per_device_batch);
@@ -161,7 +170,7 @@ DeviceChoice choose_device(const Options& options, const HostDevices& host) {
   const KindChoice kind = choose_kind(options.device, options.backend, host);
   DeviceChoice choice{
       .device = kind.device, .server_device = "", .precision = "", .note = kind.note};
-  if (choice.device == "cpu" && options.cuda_graph == "on") {
+  if (choice.device == "cpu" && std::ranges::count(options.cuda_graphs, "on") > 0) {
     throw UnavailableError("--cuda-graph=on: CPU devices have no graphs; use --cuda-graph=auto");
   }
   if (choice.device == "cpu" && options.residency == "device") {

@@ -20,6 +20,10 @@ namespace ddpbench::bench {
 RunSpec make_run_spec(const Options& options, const RunCell& cell, const data::DatasetInfo& dataset,
                       const std::string& model_path, const HostDevices& host);
 
+// What --backend=auto came to: the one backend of all runs that have any. Where they have several,
+// or none moves data, each run's own says it and this is "auto".
+std::string common_backend(const std::vector<RunSpec>& runs);
+
 // The reference that `spec` is verified against: one process, the same slices.
 RunSpec reference_spec(const RunSpec& spec);
 

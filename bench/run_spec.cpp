@@ -60,7 +60,8 @@ nlohmann::json cell_json(const RunCell& cell) {
           {"overlap", cell.overlap},
           {"bucket_cap_mb", cell.bucket_cap_mb},
           {"first_bucket_mb", cell.first_bucket_mb},
-          {"ps_update", cell.ps_update}};
+          {"ps_update", cell.ps_update},
+          {"cuda_graph", cell.cuda_graph}};
 }
 
 RunCell cell_from_json(const nlohmann::json& json) {
@@ -72,7 +73,8 @@ RunCell cell_from_json(const nlohmann::json& json) {
           .overlap = json.at("overlap"),
           .bucket_cap_mb = json.at("bucket_cap_mb"),
           .first_bucket_mb = json.at("first_bucket_mb"),
-          .ps_update = json.at("ps_update")};
+          .ps_update = json.at("ps_update"),
+          .cuda_graph = json.at("cuda_graph")};
 }
 
 }  // namespace
@@ -111,6 +113,11 @@ bool can_record_steps(const RunSpec& spec) {
   const std::string& strategy = spec.cell.strategy;
   return (strategy == "single" || strategy == "ddp") && spec.options.injections.empty() &&
          spec.options.trace_path.empty();
+}
+
+bool records_steps(const RunSpec& spec) {
+  return spec.options.device == "cuda" && !spec.is_reference() && spec.cell.cuda_graph != "off" &&
+         can_record_steps(spec);
 }
 
 nlohmann::json to_json(const RunSpec& spec) {

@@ -63,6 +63,9 @@ StrategyConfig strategy_config(const RunSpec& spec);
 // layers are traced while they are queued.
 bool can_record_steps(const RunSpec& spec);
 
+// Whether this run does: CUDA devices do what is asked for.
+bool records_steps(const RunSpec& spec);
+
 nlohmann::json to_json(const RunSpec& spec);
 RunSpec run_spec_from_json(const nlohmann::json& json);
 

@@ -78,12 +78,13 @@ Session::Session(Options options, std::vector<std::string> arguments)
   std::optional<report::Report> earlier;
   if (!options_.resume_path.empty()) earlier = report::read_report(options_.resume_path);
   if (!options_.dry_run) file_ = ReportOutput(options_);
-  report_ = begin_report(options_, std::move(arguments));
-  if (options_.device == "cuda") add_gpus(report_.environment, host_);
   executor_.emplace(options_, host_);
   cells_ = plan_matrix(options_);
-  for (const RunCell& cell : cells_)
-    executor_->plan(cell);  // every one, before the first is started
+  std::vector<RunSpec> planned;  // every one, before the first is started
+  for (const RunCell& cell : cells_) planned.push_back(executor_->plan(cell));
+  if (options_.backend == "auto") options_.backend = common_backend(planned);
+  report_ = begin_report(options_, std::move(arguments));
+  if (options_.device == "cuda") add_gpus(report_.environment, host_);
   if (earlier) adopt(std::move(*earlier));
   if (!device_note_.empty()) fmt::print("{}\n", device_note_);
   fmt::print("{}\n", data_note(executor_->dataset(), options_));

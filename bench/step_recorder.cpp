@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <thread>
+#include <string_view>
 
 #include "kernels/runtime/error.h"
 
@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::size_t kMarksReserved = 32;
 constexpr std::size_t kBucketsReserved = 1024;
+constexpr std::string_view kEndOfStep = "the end of a step";
 constexpr double kObservationShare = 0.005;  // of the step, at most (docs/metrics.md)
 
 bool is_compute(Phase phase) {
@@ -57,7 +58,7 @@ void StepRecorder::choose_interval(double step_s) {
     stream_->record(*marks_[0].end);
   }
   const double mark_s = (device_.now_s() - begin) / kProbes;
-  stream_->synchronize();
+  options_.wait->until(*marks_[0].end, "events between steps");
   const double observing_s =
       mark_s * static_cast<double>(std::max<std::size_t>(used_, 1)) + observing_s_;
   const double allowed_s = kObservationShare * std::max(step_s, 1e-9);
@@ -78,6 +79,7 @@ void StepRecorder::begin_step(std::uint32_t epoch, bool timed) {
   open_.fill(0);
   wait_begin_s_ = wait_end_s_ = 0;
   writer_.begin_step(epoch, total_step_);
+  options_.wait->at_step(total_step_);
   strike();
   Pending& step = pending_[(oldest_ + queued_) % pending_.size()];
   step.timed = timed;
@@ -145,7 +147,7 @@ void StepRecorder::end_step(const std::function<void()>& report) {
   if (timed_) ++timed_step_;
   const bool waits = observing_ || !timed_ || options_.steps_ahead == 0;
   if (waits) {
-    stream_->synchronize();
+    options_.wait->until(*step.end, kEndOfStep);
     const double idle_from_s = device_.now_s();
     while (queued_ > 1) finish_oldest();
     finish_observed(step, report);
@@ -158,14 +160,13 @@ void StepRecorder::end_step(const std::function<void()>& report) {
 }
 
 void StepRecorder::finish_steps() {
-  if (queued_ > 0) stream_->synchronize();
   while (queued_ > 0) finish_oldest();
 }
 
 // A step of which only begin and end are known.
 void StepRecorder::finish_oldest() {
   Pending& step = pending_[oldest_];
-  while (!step.end->reached()) std::this_thread::yield();
+  options_.wait->until(*step.end, kEndOfStep);
   take_times(step);
   if (step.timed) writer_.append(step.record);
   oldest_ = (oldest_ + 1) % pending_.size();

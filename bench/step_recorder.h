@@ -18,6 +18,7 @@
 #include <memory>
 #include <vector>
 
+#include "bench/device_wait.h"
 #include "bench/layer_recorder.h"
 #include "bench/options.h"
 #include "kernels/runtime/device.h"
@@ -32,6 +33,7 @@ struct RecorderOptions {
   std::size_t steps_ahead = 0;        // timed steps that may be under way when one has been queued
   std::uint32_t trace_steps = 0;      // timed steps that are traced; observed all
   std::vector<Injection> injections;  // of this rank: slow, kill, stop, throw
+  std::shared_ptr<DeviceWait> wait = std::make_shared<DeviceWait>();  // for the ends of steps
 };
 
 class StepRecorder final : public PhaseObserver {

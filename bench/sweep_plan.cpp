@@ -39,6 +39,16 @@ std::vector<int> device_counts(const std::string& strategy, const Options& optio
   return options.gpus;
 }
 
+bool heeds_cuda_graph(const RunCell& cell) {
+  return cell.strategy == "single" || cell.strategy == "ddp";
+}
+
+// Of a strategy whose steps cannot be recorded: what it does, unless graphs are all that is wanted,
+// which then is refused.
+std::string first_cuda_graph(const std::vector<std::string>& graphs) {
+  return graphs.size() > 1 ? "off" : graphs.front();
+}
+
 // What a strategy heeds besides devices and batch.
 Cells variants(const RunCell& cell, const Options& options) {
   Cells cells = {cell};
@@ -55,6 +65,10 @@ Cells variants(const RunCell& cell, const Options& options) {
     cells = times(cells, options.bucket_caps_mb,
                   [](RunCell& c, double size) { c.bucket_cap_mb = size; });
   }
+  if (heeds_cuda_graph(cell)) {
+    cells = times(cells, options.cuda_graphs,
+                  [](RunCell& c, const std::string& graph) { c.cuda_graph = graph; });
+  }
   if (servers || buckets) {
     cells = times(cells, options.overlaps, [](RunCell& c, bool overlap) { c.overlap = overlap; });
   }
@@ -69,6 +83,7 @@ RunCell first_cell(const std::string& strategy, const Options& options) {
   cell.bucket_cap_mb = options.bucket_caps_mb.front();
   cell.first_bucket_mb = options.first_buckets_mb.front();
   cell.ps_update = options.ps_updates.front();
+  cell.cuda_graph = first_cuda_graph(options.cuda_graphs);
   return cell;
 }
 
@@ -98,6 +113,9 @@ std::string setting(const RunCell& cell, const Options& options) {
   }
   if (cell.strategy == "ps" && options.ps_updates.size() > 1) {
     text += fmt::format(", update on the {}", cell.ps_update);
+  }
+  if (heeds_cuda_graph(cell) && options.cuda_graphs.size() > 1) {
+    text += fmt::format(", CUDA graphs {}", cell.cuda_graph);
   }
   if ((buckets || cell.strategy == "ps") && options.overlaps.size() > 1) {
     text += fmt::format(", overlap {}", cell.overlap ? "on" : "off");
@@ -129,6 +147,7 @@ Options options_of_cell(const Options& options, const RunCell& cell) {
   one.first_buckets_mb = {cell.first_bucket_mb};
   one.server_counts = {cell.servers > 0 ? cell.servers : options.server_counts.front()};
   one.ps_updates = {cell.ps_update};
+  one.cuda_graphs = {cell.cuda_graph};
   return one;
 }
 
@@ -146,6 +165,7 @@ std::vector<std::string> listed_options(const Options& options) {
   note("--first-bucket-mb", options.first_buckets_mb.size());
   note("--servers", options.server_counts.size());
   note("--ps-update", options.ps_updates.size());
+  note("--cuda-graph", options.cuda_graphs.size());
   return names;
 }
 

@@ -19,10 +19,10 @@ namespace {
 
 void check_tunable(const Options& options) {
   if (options.gpus.size() > 1 || options.batch_sizes.size() > 1 ||
-      options.global_batch_sizes.size() > 1) {
+      options.global_batch_sizes.size() > 1 || options.cuda_graphs.size() > 1) {
     throw ConfigError(
         "tune finds the bucket sizes of one number of devices and one batch size; give one --gpus "
-        "and one --batch-size or --global-batch-size");
+        "and one --batch-size or --global-batch-size, and one --cuda-graph");
   }
   if (!options.all_gpus && options.gpus.front() < 2) {
     throw ConfigError("tune needs at least two devices, which have something to send: --gpus=2");
@@ -55,8 +55,9 @@ class Tuning {
     }
   }
 
-  // False when interrupted.
+  // False when interrupted: the report then says so in place of a conclusion.
   bool run() {
+    expect_interrupt();
     if (!sweep(settings_, 0, tune_.screening_rounds)) return false;
     choose();
     if (tune_.candidate) {
@@ -72,6 +73,15 @@ class Tuning {
   }
 
  private:
+  // What a report says that is saved before the end.
+  void expect_interrupt() {
+    const auto unknown = report::Figure::missing("tune ended before it was known");
+    report::Tune unfinished = tune_;
+    for (report::TuneSetting& setting : unfinished.settings) setting.screening_ratio = unknown;
+    unfinished.gain_ratio = unfinished.gain_low_ratio = unfinished.gain_high_ratio = unknown;
+    unfinished.conclusion = "Nothing can be said: tune ended before its last run.";
+    session_.report().tune = std::move(unfinished);
+  }
   int confirmations() const { return session_.options().confirm_repetitions; }
 
   bool sweep(const std::vector<std::size_t>& cells, int first, int repetitions) {

@@ -6,7 +6,7 @@
 # folders of Python packages (.../site-packages/nvidia/cudnn, .../site-packages/nvidia/nccl).
 set(DDPBENCH_CUDA_ROOTS "" CACHE STRING "Folders with include/ and lib/ of cuDNN and NCCL")
 set(DDPBENCH_CUDA_ARCHITECTURES "" CACHE STRING
-    "GPU architectures, as 80;90; empty: all that the toolkit knows of 75 80 86 89 90 100 120")
+    "GPU architectures, as 80;90; empty: CMAKE_CUDA_ARCHITECTURES or CUDAARCHS where given, else all that the toolkit knows of 75 80 86 89 90 100 120")
 
 function(ddpbench_cuda_missing what)
   message(FATAL_ERROR
@@ -23,7 +23,15 @@ if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
   endif()
   set(CMAKE_CUDA_COMPILER ${DDPBENCH_NVCC})
 endif()
-# Known only once the compiler is; this one every supported toolkit has.
+# CMake's own ways of saying it. What the toolkit knows is known only once the compiler is; 90 every
+# supported toolkit has.
+if(NOT CMAKE_CUDA_ARCHITECTURES AND DEFINED ENV{CUDAARCHS})
+  set(CMAKE_CUDA_ARCHITECTURES $ENV{CUDAARCHS} CACHE STRING "GPU architectures")
+endif()
+set(ddpbench_cuda_wanted ${CMAKE_CUDA_ARCHITECTURES})
+if(DDPBENCH_CUDA_ARCHITECTURES)
+  set(ddpbench_cuda_wanted ${DDPBENCH_CUDA_ARCHITECTURES})
+endif()
 if(NOT CMAKE_CUDA_ARCHITECTURES)
   set(CMAKE_CUDA_ARCHITECTURES 90)
 endif()
@@ -31,8 +39,8 @@ enable_language(CUDA)
 if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 12.4)
   ddpbench_cuda_missing("a CUDA toolkit of version 12.4 or later (${CMAKE_CUDA_COMPILER_VERSION} is here)")
 endif()
-if(DDPBENCH_CUDA_ARCHITECTURES)
-  set(CMAKE_CUDA_ARCHITECTURES ${DDPBENCH_CUDA_ARCHITECTURES})
+if(ddpbench_cuda_wanted)
+  set(CMAKE_CUDA_ARCHITECTURES ${ddpbench_cuda_wanted})
 else()
   set(CMAKE_CUDA_ARCHITECTURES 75 80 86 89 90)
   if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 12.8)

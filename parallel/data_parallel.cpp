@@ -25,26 +25,35 @@ void DataParallel::setup(const StrategyContext& context) {
   replicas_.resize(count);
   inputs_.resize(count);
   stale_sinks_.resize(count);
+  const auto output_bytes =
+      static_cast<std::size_t>(global_batch * context.model->classes()) * sizeof(float);
   // Each replica is planned by its own leading thread, so that its pages are local to it.
   run_all([&](std::size_t i) {
     const bool primary = i == kPrimary;
+    const bool stale = static_cast<int>(i) == config_.faults.stale_replica;
+    const auto add = [=](std::size_t flat_bytes, MemoryNeeds& needs) {
+      if (stale) needs.add(MemoryCategory::workspace, flat_bytes);
+      if (!primary) return needs.add(MemoryCategory::input, input_bytes);
+      for (int outputs = 0; outputs < 2; ++outputs) {  // logits and their gradients
+        needs.add(MemoryCategory::communication, output_bytes);
+      }
+    };
     replicas_[i] =
         std::make_unique<Replica>(*context.model, *context.devices[i], *context.backends[i],
                                   ReplicaOptions{.batch = config_.per_device_batch,
                                                  .loss_batch = primary ? global_batch : 0,
                                                  .optimizer = primary,
                                                  .sgd = config_.optimizer,
-                                                 .initialize = context.initialize});
+                                                 .initialize = context.initialize,
+                                                 .admit = admission(context_, i, add)});
     if (!primary) {
       inputs_[i] = context.devices[i]->allocate(input_bytes, MemoryCategory::input);
     }
-    if (static_cast<int>(i) == config_.faults.stale_replica) {
+    if (stale) {
       stale_sinks_[i] = context.devices[i]->allocate(replicas_[i]->graph().plan().flat_bytes,
                                                      MemoryCategory::workspace);
     }
   });
-  const auto output_bytes =
-      static_cast<std::size_t>(global_batch * context.model->classes()) * sizeof(float);
   Device& primary = *context.devices[kPrimary];
   gathered_logits_ = primary.allocate(output_bytes, MemoryCategory::communication);
   gathered_gradients_ = primary.allocate(output_bytes, MemoryCategory::communication);

@@ -16,11 +16,17 @@ DistributedDataParallel::~DistributedDataParallel() {
 void DistributedDataParallel::setup(const StrategyContext& context) {
   context_ = context;
   Device& device = *context.devices[0];
+  const auto add = [this](std::size_t, MemoryNeeds& needs) {
+    if (context_.world != nullptr) {
+      needs.add(MemoryCategory::communication, sizeof(PlanSummary), Sharing::mappable);
+    }
+  };
   replica_ = std::make_unique<Replica>(*context.model, device, *context.backends[0],
                                        ReplicaOptions{.batch = config_.per_device_batch,
                                                       .share_gradients = true,
                                                       .sgd = config_.optimizer,
-                                                      .initialize = context.initialize});
+                                                      .initialize = context.initialize,
+                                                      .admit = admission(context_, 0, add)});
   const nn::ParameterPlan& plan = replica_->graph().plan();
   auto buckets = plan_buckets(plan, config_.first_bucket_bytes, config_.bucket_cap_bytes);
   works_.resize(buckets.size());

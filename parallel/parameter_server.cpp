@@ -28,6 +28,15 @@ void ParameterServer::setup(const StrategyContext& context) {
 
 void ParameterServer::setup_worker() {
   Device& device = *context_.devices[0];
+  const auto servers = static_cast<std::size_t>(config_.servers);
+  const std::size_t commands_bytes = servers * sizeof(ServerCommand);
+  const bool stale = config_.faults.stale_replica == context_.world->rank();
+  const auto sink_bytes = [stale](std::size_t flat) { return stale ? flat : sizeof(float); };
+  const auto add = [&](std::size_t flat_bytes, MemoryNeeds& needs) {
+    for (const std::size_t bytes : {commands_bytes, sink_bytes(flat_bytes)}) {
+      needs.add(MemoryCategory::communication, bytes, Sharing::mappable);
+    }
+  };
   replica_ =
       std::make_unique<Replica>(*context_.model, device, *context_.backends[0],
                                 ReplicaOptions{.batch = config_.per_device_batch,
@@ -35,17 +44,15 @@ void ParameterServer::setup_worker() {
                                                .share_gradients = true,
                                                .share_weights = true,
                                                .sgd = config_.optimizer,
-                                               .initialize = context_.initialize});
+                                               .initialize = context_.initialize,
+                                               .admit = admission(context_, 0, add)});
   const nn::ParameterPlan& plan = replica_->graph().plan();
   const PlanSummary own{combine_hash(plan.hash, static_cast<std::uint64_t>(config_.servers)),
                         plan.flat_bytes};
   agree_on_plan(*context_.world, device, &own);
-  const auto servers = static_cast<std::size_t>(config_.servers);
-  commands_ = device.allocate(servers * sizeof(ServerCommand), MemoryCategory::communication,
-                              Sharing::mappable);
-  const bool stale = config_.faults.stale_replica == context_.world->rank();
-  stale_sink_ = device.allocate(stale ? plan.flat_bytes : sizeof(float),
-                                MemoryCategory::communication, Sharing::mappable);
+  commands_ = device.allocate(commands_bytes, MemoryCategory::communication, Sharing::mappable);
+  stale_sink_ = device.allocate(sink_bytes(plan.flat_bytes), MemoryCategory::communication,
+                                Sharing::mappable);
   // As many, and in the order, as the servers register theirs: registration is collective.
   for (const Buffer* buffer : registered()) context_.world->register_buffer(*buffer);
   shards_.emplace(plan_shards(plan.flat_bytes, config_.servers, &plan),

@@ -25,6 +25,9 @@ struct ReplicaOptions {
   bool share_weights = false;
   ops::SgdOptions sgd;
   std::function<void(nn::Graph&)> initialize;
+  // As nn::GraphOptions::admit, with what the replica allocates beside its graph; `flat_bytes` of
+  // a buffer with the order of the parameters.
+  std::function<void(std::size_t flat_bytes, MemoryNeeds&)> admit;
 };
 
 class Replica {
@@ -55,11 +58,16 @@ class Replica {
 
   // Totals of the training loss since the last take. Blocks until the device has done its work.
   ops::LossTotals take_totals();
-  // Forward and accuracy of `samples` <= batch images (memory of a whole batch), without touching
-  // the training totals. Blocks.
-  ops::LossTotals evaluate(const float* images, const std::int32_t* labels, std::int64_t samples);
+  // Queues forward and accuracy of `samples` <= batch images (memory of a whole batch), which does
+  // not touch the training totals.
+  void evaluate(const float* images, const std::int32_t* labels, std::int64_t samples);
+  // Totals of evaluate() since the last take. Blocks until the device has done its work.
+  ops::LossTotals take_evaluation();
 
  private:
+  BufferView totals_of(std::size_t which) const;
+  ops::LossTotals take(std::size_t which);
+
   Device& device_;
   ReplicaOptions options_;
   std::unique_ptr<Stream> stream_;

@@ -47,25 +47,40 @@ ServerShard::ServerShard(const StrategyConfig& config, const StrategyContext& co
   slot_bytes_ = (shard.bytes + kAlignment - 1) / kAlignment * kAlignment;
   stream_ = device.make_stream();
   mean_ = context.backends[0]->mean();
-  const auto allocate = [&](std::size_t bytes, MemoryCategory category) {
-    return device.allocate(std::max<std::size_t>(bytes, kAlignment), category, Sharing::mappable);
-  };
-  commands_ = allocate(workers * sizeof(ServerCommand), MemoryCategory::communication);
-  pushed_ = allocate(workers * slot_bytes_, MemoryCategory::communication);
-  gradient_ = allocate(slot_bytes_, MemoryCategory::gradients);
-  weights_ =
-      allocate(config.ps_update == PsUpdate::server ? slot_bytes_ : 0, MemoryCategory::weights);
-  if (config.ps_update == PsUpdate::server) {
-    sgd_ = context.backends[0]->sgd();
-    velocity_ =
-        device.allocate(std::max<std::size_t>(slot_bytes_, kAlignment), MemoryCategory::optimizer);
-  }
+  if (config.ps_update == PsUpdate::server) sgd_ = context.backends[0]->sgd();
+  allocate();
   for (const Buffer* buffer : registered()) context.world->register_buffer(*buffer);
   for (std::size_t w = 0; w < workers; ++w) {
     pushed_views_.push_back(static_cast<const float*>(shard_of(pushed_, w).data));
   }
   works_.reserve(workers);
   received_commands_.resize(workers);
+}
+
+void ServerShard::allocate() {
+  struct Planned {
+    Buffer* buffer;
+    MemoryCategory category;
+    std::size_t bytes;
+    Sharing sharing = Sharing::mappable;
+  };
+  const auto workers = static_cast<std::size_t>(config_.replicas);
+  const bool updates = config_.ps_update == PsUpdate::server;
+  const std::vector<Planned> all = {
+      {&commands_, MemoryCategory::communication, workers * sizeof(ServerCommand)},
+      {&pushed_, MemoryCategory::communication, workers * slot_bytes_},
+      {&gradient_, MemoryCategory::gradients, slot_bytes_},
+      {&weights_, MemoryCategory::weights, updates ? slot_bytes_ : 0},
+      {&velocity_, MemoryCategory::optimizer, slot_bytes_, Sharing::process_private}};
+  const std::span<const Planned> planned(all.data(), updates ? all.size() : all.size() - 1);
+  const auto bytes_of = [](const Planned& p) { return std::max<std::size_t>(p.bytes, kAlignment); };
+  Device& device = *context_.devices[0];
+  if (context_.admit) {
+    MemoryNeeds needs(device);
+    for (const Planned& p : planned) needs.add(p.category, bytes_of(p), p.sharing);
+    context_.admit(0, needs);
+  }
+  for (const Planned& p : planned) *p.buffer = device.allocate(bytes_of(p), p.category, p.sharing);
 }
 
 ServerShard::~ServerShard() {

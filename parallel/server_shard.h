@@ -45,6 +45,7 @@ class ServerShard {
   void serve();
 
  private:
+  void allocate();
   ServerCommand receive_command();
   void handle_push();
   void handle_reset();

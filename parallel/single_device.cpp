@@ -12,7 +12,8 @@ void SingleDevice::setup(const StrategyContext& context) {
   replica_ = std::make_unique<Replica>(*context.model, *context.devices[0], *context.backends[0],
                                        ReplicaOptions{.batch = config_.per_device_batch,
                                                       .sgd = config_.optimizer,
-                                                      .initialize = context.initialize});
+                                                      .initialize = context.initialize,
+                                                      .admit = admission(context_, 0)});
   replica_->reset();
 }
 

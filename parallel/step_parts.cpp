@@ -8,6 +8,16 @@
 
 namespace ddpbench {
 
+std::function<void(std::size_t, MemoryNeeds&)> admission(
+    const StrategyContext& context, std::size_t i,
+    std::function<void(std::size_t, MemoryNeeds&)> add) {
+  if (!context.admit) return {};
+  return [&context, i, add = std::move(add)](std::size_t flat_bytes, MemoryNeeds& needs) {
+    if (add) add(flat_bytes, needs);
+    context.admit(i, needs);
+  };
+}
+
 PlanSummary agree_on_plan(comm::Communicator& world, Device& device, const PlanSummary* own) {
   PlanSummary summary = own != nullptr ? *own : PlanSummary{};
   const BufferView host{reinterpret_cast<std::byte*>(&summary), sizeof(summary)};

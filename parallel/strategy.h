@@ -83,6 +83,10 @@ struct StrategyContext {
   ReplicaGroup* group = nullptr;           // over `devices`; null when there is one
   // Puts the starting weights into a graph: from the seed, or from a checkpoint.
   std::function<void(nn::Graph&)> initialize;
+  // Is told, before anything is allocated on devices[i], what the strategy will allocate there, and
+  // throws when that, and what the caller will, is too much. May be empty; dp's threads call it at
+  // the same time.
+  std::function<void(std::size_t i, MemoryNeeds&)> admit;
 };
 
 // One process's batch: plan.batch samples in device memory of its first replica, or memory that the

@@ -30,6 +30,22 @@ Work work_of(const Run& run, bool strong) {
           strong ? 0 : run.accumulation_steps};
 }
 
+// Whether steps were replayed as CUDA graphs: "on", "off", or "" where that is no question.
+std::string graph_mode(const Run& run) {
+  const auto found = run.strategy_options.find("cuda_graph");
+  return found == run.strategy_options.end() ? "" : found->second;
+}
+
+// Of the modes that `single` ran in, the one to measure a run in `mode` against: its own; where it
+// has none, or nothing ran in that, what --cuda-graph=auto takes before the other.
+template <typename Modes>  // by mode
+std::string baseline_mode(const std::string& mode, const Modes& modes) {
+  for (const std::string& wanted : {mode, std::string("on"), std::string("off"), std::string()}) {
+    if (modes.contains(wanted)) return wanted;
+  }
+  return mode;
+}
+
 // Why `run` has no throughput that means anything; empty when it has.
 std::string unusable(const Run& run) {
   if (run.status == Status::failed) return "the run failed";
@@ -51,21 +67,24 @@ bool is_baseline(const Run& run) {
 class Baselines {
  public:
   explicit Baselines(const Report& report) {
-    std::map<Work, std::vector<double>> throughputs;
+    std::map<Work, std::map<std::string, std::vector<double>>> throughputs;
     for (const Run& run : report.runs) {
       any_ = any_ || run.strategy == kBaseline;
       if (!is_baseline(run)) continue;
       for (const bool strong : {false, true}) {
-        throughputs[work_of(run, strong)].push_back(*run.samples_per_s.value);
+        throughputs[work_of(run, strong)][graph_mode(run)].push_back(*run.samples_per_s.value);
       }
     }
-    for (auto& [work, values] : throughputs) medians_[work] = median(std::move(values));
+    for (auto& [work, modes] : throughputs) {
+      for (auto& [mode, values] : modes) medians_[work][mode] = median(std::move(values));
+    }
   }
 
   // Median over the repetitions of the `single` run that does the same work as `run`.
   std::optional<double> throughput(const Run& run) const {
     const auto found = medians_.find(work_of(run, run.scaling_mode == "strong"));
-    return found == medians_.end() ? std::nullopt : std::optional(found->second);
+    if (found == medians_.end()) return std::nullopt;
+    return found->second.at(baseline_mode(graph_mode(run), found->second));
   }
 
   // Whether there is a `single` run at all, usable or not.
@@ -82,7 +101,7 @@ class Baselines {
 
  private:
   bool any_ = false;
-  std::map<Work, double> medians_;
+  std::map<Work, std::map<std::string, double>> medians_;  // by mode
 };
 
 }  // namespace
@@ -90,11 +109,12 @@ class Baselines {
 std::vector<const Run*> baseline_runs(const Report& report, const Run& run) {
   const bool strong = run.scaling_mode == "strong";
   const Work work = work_of(run, strong);
-  std::vector<const Run*> runs;
+  std::map<std::string, std::vector<const Run*>> modes;
   for (const Run& other : report.runs) {
-    if (is_baseline(other) && work_of(other, strong) == work) runs.push_back(&other);
+    if (!is_baseline(other) || work_of(other, strong) != work) continue;
+    modes[graph_mode(other)].push_back(&other);
   }
-  return runs;
+  return modes[baseline_mode(graph_mode(run), modes)];
 }
 
 std::string no_baseline_reason(const Report& report, const Run& run) {

@@ -37,35 +37,27 @@ Buffer allocate_some(Device& device, std::size_t bytes, MemoryCategory category,
   return bytes == 0 ? Buffer() : device.allocate(bytes, category, sharing);
 }
 
-struct Need {
-  MemoryCategory category;
-  std::size_t bytes;
-};
-
-// What the graph will allocate, in this order.
-std::vector<Need> needs_of(const LoweredNetwork& network, bool training) {
-  const std::size_t flat = network.parameters.flat_bytes;
-  return {{MemoryCategory::weights, flat},
-          {MemoryCategory::gradients, training ? flat : 0},
-          {MemoryCategory::activations, network.plan.arena_bytes},
-          {MemoryCategory::workspace, network.plan.workspace_bytes}};
+// The longest parameter as PyTorch has it: import and export bring one at a time to the device.
+std::size_t conversion_bytes(const ParameterPlan& parameters) {
+  std::size_t most = 0;
+  for (const ParameterInfo& parameter : parameters.parameters) {
+    most = std::max(most, ops::TensorLayout::plain(parameter.shape).bytes);
+  }
+  return most;
 }
 
-// Before anything is allocated. A device that cannot say how much it has refuses while allocating.
-LoweredNetwork check_fits(LoweredNetwork network, const ModelSpec& model, const Device& device,
-                          const GraphOptions& options) {
-  const std::optional<DriverMemory> memory = device.driver_memory();
-  if (!memory) return network;
-  std::size_t sum = 0;
-  std::string table;
-  for (const Need& need : needs_of(network, options.training)) {
-    sum += need.bytes;
-    table += fmt::format("\n  {:<12} {:>15}", to_string(need.category), need.bytes);
-  }
-  if (sum <= memory->free_bytes) return network;
-  throw ConfigError(fmt::format(
-      "{} with a batch of {} needs {} bytes of {}, which has {} free; use a smaller batch{}",
-      model.name, options.batch, sum, device.name(), memory->free_bytes, table));
+LoweredNetwork ask_for_memory(LoweredNetwork network, const Device& device,
+                              const GraphOptions& options) {
+  if (!options.admit) return network;
+  const std::size_t flat = network.parameters.flat_bytes;
+  MemoryNeeds needs(device);
+  needs.add(MemoryCategory::weights, flat, options.weight_sharing);
+  if (options.training) needs.add(MemoryCategory::gradients, flat, options.gradient_sharing);
+  needs.add(MemoryCategory::activations, network.plan.arena_bytes);
+  needs.add(MemoryCategory::workspace, network.plan.workspace_bytes);
+  needs.add(MemoryCategory::workspace, conversion_bytes(network.parameters));
+  options.admit(network.parameters, needs);
+  return network;
 }
 
 std::string layouts_of(const Plan& plan, const Step& step) {
@@ -133,7 +125,7 @@ Graph::Graph(const ModelSpec& model, Device& device, ops::OpBackend& backend,
              const GraphOptions& options)
     : impl_(std::make_unique<Impl>(
           model, device, backend, options,
-          check_fits(plan_network(model, backend, options), model, device, options))) {}
+          ask_for_memory(plan_network(model, backend, options), device, options))) {}
 
 Graph::~Graph() = default;
 

@@ -23,6 +23,7 @@
 #include "kernels/nn/model_spec.h"
 #include "kernels/ops/backend.h"
 #include "kernels/runtime/device.h"
+#include "kernels/runtime/memory_needs.h"
 
 namespace ddpbench::nn {
 
@@ -51,6 +52,9 @@ struct GraphOptions {
   std::optional<std::int64_t> micro_batch;  // nullopt: chosen; 0: off; else a divisor of batch
   Sharing gradient_sharing = Sharing::process_private;  // mappable: the ring reads peers' gradients
   Sharing weight_sharing = Sharing::process_private;    // mappable: ps and broadcast
+  // Is told, when all is planned and nothing is allocated, what the graph will allocate on its
+  // device; the caller adds what it will itself, and throws when that is too much. May be empty.
+  std::function<void(const ParameterPlan&, MemoryNeeds&)> admit;
 };
 
 class Graph {

@@ -33,6 +33,8 @@ class OpBackend {
   virtual std::unique_ptr<Op> reorder(const ReorderDesc& desc) = 0;
   virtual std::unique_ptr<SoftmaxCrossEntropy> softmax_cross_entropy(std::int64_t batch,
                                                                      std::int64_t classes) = 0;
+  // What softmax_cross_entropy() allocates on the device (workspace).
+  virtual std::size_t loss_bytes(std::int64_t, std::int64_t) const { return 0; }
   virtual std::unique_ptr<Sgd> sgd() = 0;
   virtual std::unique_ptr<Mean> mean() = 0;
   virtual std::unique_ptr<BatchGather> batch_gather() = 0;

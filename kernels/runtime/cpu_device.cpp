@@ -6,6 +6,7 @@
 
 #include <omp.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -107,6 +108,14 @@ class CpuDevice final : public Device {
 
   double now_s() const override { return monotonic_s(); }
   MemoryUsage memory() const override { return counter_->usage(); }
+  std::size_t allocation_bytes(std::size_t bytes, Sharing) const noexcept override {
+    return counted_bytes(bytes);
+  }
+  std::optional<std::size_t> free_bytes() const override {
+    const std::size_t limit = options_.memory_limit_bytes;
+    if (limit == 0) return std::nullopt;
+    return limit - std::min(limit, memory().total_live_bytes);
+  }
 
  private:
   void check_pinned(int error, int core) const {

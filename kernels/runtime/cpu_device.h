@@ -15,6 +15,9 @@ struct CpuDeviceOptions {
   int index = 0;             // becomes the name "cpu:<index>"
   int threads = 1;           // size of its OpenMP team, leading thread included
   std::vector<int> cores{};  // OS processor numbers to pin to, one a thread; empty: not pinned
+  // That its memory can come to at most: what the process may have where something limits it. Plans
+  // are checked against it (Device::free_bytes); 0: not known.
+  std::size_t memory_limit_bytes = 0;
 };
 
 std::unique_ptr<Device> make_cpu_device(const CpuDeviceOptions& options);

@@ -15,6 +15,7 @@
 
 #include "kernels/runtime/error.h"
 #include "kernels/runtime/memory_mapping.h"
+#include "kernels/runtime/memory_needs.h"
 #include "kernels/runtime/shared_memory.h"
 
 namespace ddpbench {
@@ -25,13 +26,11 @@ constexpr std::size_t kAlignmentBytes = 64;
 // Below this a mapping of its own would waste more than a tenth in its last page.
 constexpr std::size_t kSmallBytes = 32 << 10;
 
-[[noreturn]] void throw_out_of_memory(const CpuMemoryRequest& request, const char* reason) {
-  throw DeviceError(fmt::format("{}: cannot allocate {} bytes for {}: {}", request.device,
-                                request.bytes, to_string(request.category), reason));
-}
-
-std::size_t counted_bytes(std::size_t bytes) {
-  return (bytes + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes;
+[[noreturn]] void throw_out_of_memory(const CpuMemoryRequest& request, const MemoryCounter& counter,
+                                      const char* reason) {
+  throw DeviceError(fmt::format("{}: cannot allocate {} bytes for {}: {}; this device holds{}",
+                                request.device, request.bytes, to_string(request.category), reason,
+                                memory_table(counter.usage().live_bytes)));
 }
 
 class HeapAllocation final : public Allocation {
@@ -91,7 +90,8 @@ class CountedAllocation final : public Allocation {
   std::unique_ptr<Allocation> memory_;
 };
 
-std::unique_ptr<Allocation> allocate_pages(const CpuMemoryRequest& request, std::size_t bytes) {
+std::unique_ptr<Allocation> allocate_pages(const CpuMemoryRequest& request, std::size_t bytes,
+                                           const MemoryCounter& counter) {
   std::unique_ptr<Allocation> pages;
   if (request.sharing == Sharing::mappable) {
     const std::string name =
@@ -99,10 +99,12 @@ std::unique_ptr<Allocation> allocate_pages(const CpuMemoryRequest& request, std:
     pages = std::make_unique<SharedAllocation>(SharedMemory::create(name, bytes));
   } else {
     const BufferView view = map_memory(bytes, -1);
-    if (!view.data) throw_out_of_memory(request, std::strerror(errno));
+    if (!view.data) throw_out_of_memory(request, counter, std::strerror(errno));
     pages = std::make_unique<MappedAllocation>(view);
   }
-  if (!populate_memory(pages->view())) throw_out_of_memory(request, std::strerror(errno));
+  if (!populate_memory(pages->view())) {
+    throw_out_of_memory(request, counter, std::strerror(errno));
+  }
   return pages;
 }
 
@@ -115,17 +117,22 @@ bool exceeds_this_host(std::size_t bytes) {
 
 }  // namespace
 
+std::size_t counted_bytes(std::size_t bytes) noexcept {
+  return (bytes + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes;
+}
+
 std::unique_ptr<Allocation> allocate_cpu_memory(const CpuMemoryRequest& request,
                                                 std::shared_ptr<MemoryCounter> counter) {
   if (exceeds_this_host(request.bytes)) {
-    throw_out_of_memory(request, "this host has less memory; use a smaller batch or fewer devices");
+    throw_out_of_memory(request, *counter,
+                        "this host has less memory; use a smaller batch or fewer devices");
   }
   const std::size_t bytes = std::max(counted_bytes(request.bytes), kAlignmentBytes);
   std::unique_ptr<Allocation> memory;
   if (request.sharing == Sharing::process_private && bytes < kSmallBytes) {
     memory = std::make_unique<HeapAllocation>(bytes);
   } else {
-    memory = allocate_pages(request, bytes);
+    memory = allocate_pages(request, bytes, *counter);
   }
   return std::make_unique<CountedAllocation>(std::move(memory), request, std::move(counter));
 }

@@ -19,8 +19,12 @@ struct CpuMemoryRequest {
   Sharing sharing = Sharing::process_private;
 };
 
+// `bytes` rounded up to 64.
+std::size_t counted_bytes(std::size_t bytes) noexcept;
+
 // Zeroed memory whose pages are there already: a training step must not fault. Pages lie near the
-// calling thread. Counted as `bytes` rounded up to 64. Throws DeviceError.
+// calling thread. Counted as counted_bytes(). Throws DeviceError, with a table of what `counter`
+// counts, when there is not enough.
 std::unique_ptr<Allocation> allocate_cpu_memory(const CpuMemoryRequest& request,
                                                 std::shared_ptr<MemoryCounter> counter);
 

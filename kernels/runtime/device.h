@@ -105,8 +105,16 @@ class Device {
   virtual void calibrate_clock() {}
 
   virtual MemoryUsage memory() const = 0;
+  // What a buffer of `bytes` counts as in memory().
+  virtual std::size_t allocation_bytes(std::size_t bytes, Sharing) const noexcept { return bytes; }
   // Of the memory that the device allocates from, as its driver says; null where nobody can tell.
   virtual std::optional<DriverMemory> driver_memory() const { return std::nullopt; }
+  // At most what allocate() can still give, others may take of it meanwhile; null where nobody can
+  // tell.
+  virtual std::optional<std::size_t> free_bytes() const {
+    const std::optional<DriverMemory> memory = driver_memory();
+    return memory ? std::optional(memory->free_bytes) : std::nullopt;
+  }
 };
 
 }  // namespace ddpbench

@@ -150,5 +150,31 @@ TEST(LoaderSourceEnd, RefusesAStepBeyondTheEpoch) {
   EXPECT_THROW(source->next(*stream), InternalError);
 }
 
+// A copy that waits for a step that never ends: the device gives no slot back.
+TEST(LoaderSourceOnAHungDevice, EndsAtTheDeadline) {
+  const Samples samples;
+  test::QueuedDevice device(1);
+  const auto stream = device.make_stream(), never = device.make_stream();
+  const auto gate = device.make_event();
+  test::queue_work_after_nothing(*never);
+  never->record(*gate);
+  BatchSourceOptions options = source_options(1);
+  options.wait =
+      std::make_shared<DeviceWait>(DeviceWaitOptions{.device = "queued:0", .limit_s = 0.01});
+  const auto source = make_loader_source(device, samples.split(), sampler(), options);
+  source->begin_epoch(0, sampler().steps_per_epoch());
+  stream->wait(*gate);
+  try {
+    for (std::int64_t step = 0; step < sampler().steps_per_epoch(); ++step) {
+      source->next(*stream);
+      source->consumed(*stream);
+    }
+    FAIL() << "all batches came";
+  } catch (const CommTimeout& error) {
+    EXPECT_THAT(error.what(),
+                testing::HasSubstr("waited 0.01 s for the copy of a batch on queued:0"));
+  }
+}  // the source's end does not wait for the copies either
+
 }  // namespace
 }  // namespace ddpbench::bench

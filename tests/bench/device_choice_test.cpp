@@ -43,7 +43,8 @@ RunSpec spec_of(const std::string& strategy, int world_size, int gpus, Options o
   const RunCell cell{.strategy = strategy,
                      .world_size = world_size,
                      .servers = strategy == "ps" ? 1 : 0,
-                     .batch_size = 8};
+                     .batch_size = 8,
+                     .cuda_graph = options.cuda_graphs.front()};
   data::DatasetInfo dataset;
   dataset.train_samples = 1000;
   return make_run_spec(options, cell, dataset, "model.json", host_with(gpus));
@@ -96,7 +97,7 @@ TEST(DeviceChoice, KeepsDataOnDevicesThatHaveMemoryOfTheirOwnOnly) {
 
 TEST(DeviceChoice, RecordsStepsOnlyWhereThatCanBe) {
   Options options;
-  options.cuda_graph = "on";
+  options.cuda_graphs = {"on"};
   EXPECT_THAT(refusal(options, host_with(0)), HasSubstr("--cuda-graph=on"));
   EXPECT_EQ(choose_device(options, host_with(1)).device, "cuda");
   EXPECT_NO_THROW(spec_of("ddp", 2, 2, options));

@@ -41,6 +41,7 @@ Options unusual() {
   options.server_counts = {2};
   options.ps_updates = {"worker"};
   options.server_device = "cpu";
+  options.cuda_graphs = {"off", "on"};
   options.warmup_max_steps = 50;
   options.order = "sequential";
   options.until_ci = Percent{2.5};

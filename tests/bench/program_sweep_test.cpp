@@ -255,6 +255,21 @@ TEST_F(Sweep, TuneTriesBucketsAndConcludes) {
   EXPECT_THAT(result.out, HasSubstr("report: report.json"));
 }
 
+TEST_F(Sweep, AnInterruptedTuneSaysSoAndNothingElse) {
+  const auto result = program.run(
+      {"tune", "--config=lenet.json", "--gpus=2", "--steps=3", "--repetitions=50",
+       "--json=report.json"},
+      [this](int pid) {
+        EXPECT_TRUE(program.wait_until([this] { return program.read("report.json") != ""; }));
+        ::kill(pid, SIGINT);
+      });
+  EXPECT_EQ(result.exit_code, 130) << result.err;
+  const json report = program.report();
+  EXPECT_THAT(report["tune"]["conclusion"].get<std::string>(), HasSubstr("Nothing can be said"));
+  EXPECT_EQ(result.out.find("add single"), std::string::npos) << result.out;
+  EXPECT_EQ(result.out.find("Why:"), std::string::npos) << result.out;
+}
+
 TEST_F(Sweep, TuneRefusesWhatItCannotTune) {
   EXPECT_EQ(program.run({"tune", "--config=lenet.json"}).exit_code, 2);
   EXPECT_EQ(program.run({"tune", "--config=lenet.json", "--gpus=2,3"}).exit_code, 2);

@@ -158,4 +158,8 @@ void queue_work(Stream& stream, std::function<void()> work) {
               }});
 }
 
+void queue_work_after_nothing(Stream& stream) {
+  static_cast<QueuedStream&>(stream).add({[] { return false; }, {}});
+}
+
 }  // namespace ddpbench::test

@@ -52,5 +52,7 @@ class QueuedDevice final : public Device {
 
 // Queues `work` on a stream of a QueuedDevice.
 void queue_work(Stream& stream, std::function<void()> work);
+// Queues work that never starts, as behind a kernel that hangs.
+void queue_work_after_nothing(Stream& stream);
 
 }  // namespace ddpbench::test

@@ -147,5 +147,54 @@ TEST_F(Steps, LastAsLongAsTheDeviceTakesWhenTheHostRunsAhead) {
   }
 }
 
+// Work that never gets its turn: it waits for an event that nothing reaches.
+class HungSteps : public testing::Test {
+ protected:
+  HungSteps() : device(1), stream(device.make_stream()), never(device.make_stream()) {
+    gate = device.make_event();
+    test::queue_work_after_nothing(*never);
+    never->record(*gate);
+  }
+
+  // What a rank says whose device hangs in the step after `before` others.
+  std::string message_of(int before, DeviceWaitOptions options) {
+    auto channels = launch::RankChannels::create({.ranks = 1, .step_capacity = 100});
+    auto writer = channels.writer(0);
+    wait = std::make_shared<DeviceWait>(std::move(options));
+    StepRecorder recorder(device, writer, {.observe = false, .steps_ahead = 2, .wait = wait});
+    recorder.follow(*stream);
+    try {
+      for (int i = 0; i < before + 10; ++i) {
+        recorder.begin_step(0, true);
+        if (i == before) stream->wait(*gate);
+        recorder.end_step();
+      }
+      recorder.finish_steps();
+    } catch (const Error& error) {
+      return std::string(error.kind()) + ": " + error.what();
+    }
+    return "";
+  }
+
+  test::QueuedDevice device;
+  std::unique_ptr<Stream> stream, never;
+  std::unique_ptr<Event> gate;
+  std::shared_ptr<DeviceWait> wait;
+};
+
+TEST_F(HungSteps, EndAtTheDeadline) {
+  EXPECT_EQ(message_of(5, {.rank = 3, .device = "queued:0", .limit_s = 0.01}),
+            "timeout: rank 3, step 7: waited 0.01 s for the end of a step on queued:0, which did "
+            "not come; the device hangs, or --timeout is too short for this work");
+  EXPECT_TRUE(wait->gave_up());
+}
+
+TEST_F(HungSteps, EndWhenTheUserInterrupts) {
+  int looks = 0;
+  EXPECT_EQ(message_of(5, {.interrupted = [&] { return ++looks > 3; }}),
+            "interrupted: interrupted");
+  EXPECT_TRUE(wait->gave_up());
+}
+
 }  // namespace
 }  // namespace ddpbench::bench

@@ -57,6 +57,10 @@ TEST(Matrix, OverlapMultipliesDdpAndPs) {
       ElementsAre("dp on 2 devices", "ddp on 2 devices, overlap on",
                   "ddp on 2 devices, overlap off", "ps on 2 devices and 1 server, overlap on",
                   "ps on 2 devices and 1 server, overlap off"));
+  EXPECT_THAT(titles({"--strategy=single,dp,ddp", "--gpus=2", "--cuda-graph=on,off"}),
+              ElementsAre("single on 1 device, CUDA graphs on",
+                          "single on 1 device, CUDA graphs off", "dp on 2 devices",
+                          "ddp on 2 devices, CUDA graphs on", "ddp on 2 devices, CUDA graphs off"));
 }
 
 TEST(Matrix, ServersAndUpdateMultiplyPsAlone) {

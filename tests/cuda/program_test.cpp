@@ -11,7 +11,7 @@
 #include <sstream>
 
 #include "tests/bench/joined_ranks.h"
-#include "tests/bench/program.h"
+#include "tests/cuda/cuda_program.h"
 
 namespace ddpbench {
 namespace {
@@ -19,36 +19,7 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 
-class CudaProgram : public testing::Test {
- protected:
-  CudaProgram() {
-    program.environment["STAND_IN_GPUS"] = "2";
-    // Small enough for plain loops to evaluate it on 10,000 digits.
-    program.write("tiny.json", R"({"name": "tiny", "input": [1, 28, 28], "layers": [
-      {"name": "conv1", "type": "conv2d", "out_channels": 3, "kernel": 5, "stride": 4},
-      {"name": "relu1", "type": "relu"},
-      {"name": "pool1", "type": "max_pool2d", "kernel": 2},
-      {"name": "fc1", "type": "linear", "out_features": 16},
-      {"name": "relu2", "type": "relu"},
-      {"name": "fc2", "type": "linear", "out_features": 10}]})");
-    json config = json::parse(test::small_config({.steps = 12}));
-    config["model"] = "tiny.json";
-    config["lr"] = 0.05;
-    program.write("lenet.json", config.dump());
-  }
-
-  // The one run of a report.
-  json run(const std::string& strategy, std::vector<std::string> more) {
-    more.push_back("--device=cuda");
-    more.push_back("--force");
-    const auto result = program.run(test::small_run(strategy, more));
-    EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
-    const json report = program.report();
-    return report.at("runs").at(0);
-  }
-
-  test::Program program;
-};
+using test::CudaProgram;
 
 void expect_trained_on_cuda(const json& run) {
   EXPECT_EQ(run.at("status"), "ok") << run;
@@ -113,6 +84,51 @@ TEST_F(CudaProgram, ReplayedStepsTrainWhatQueuedStepsTrain) {
     expect_trained_on_cuda(replayed);
     EXPECT_EQ(losses(queued), losses(replayed)) << strategy << " with " << backend;
   }
+}
+
+TEST_F(CudaProgram, OneReportHasBothTimesWithAndWithoutGraphs) {
+  const auto result = program.run(test::small_run(
+      "single,dp,ddp", {"--device=cuda", "--cuda-graph=on,off", "--repetitions=2"}));
+  ASSERT_EQ(result.exit_code, 0) << result.out << result.err;
+  const json report = program.report();
+  EXPECT_EQ(report.at("config").at("cuda_graph"), json({"on", "off"}));
+  std::map<std::pair<std::string, std::string>, int> runs;  // strategy and graphs
+  for (const json& run : report.at("runs")) {
+    const json graph = run.at("strategy_options").value("cuda_graph", json());
+    ++runs[{run.at("strategy"), graph.dump()}];
+    EXPECT_GT(run.at("step").at("time_s").at("median"), 0);
+  }
+  const std::map<std::pair<std::string, std::string>, int> expected = {{{"single", "true"}, 2},
+                                                                       {{"single", "false"}, 2},
+                                                                       {{"dp", "null"}, 2},
+                                                                       {{"ddp", "true"}, 2},
+                                                                       {{"ddp", "false"}, 2}};
+  EXPECT_EQ(runs, expected);
+  EXPECT_EQ(report.at("cells").size(), expected.size());
+  EXPECT_THAT(result.out, HasSubstr("cuda_graph=on"));
+  EXPECT_THAT(result.out, HasSubstr("cuda_graph=off"));
+}
+
+TEST_F(CudaProgram, SaysWhichGraphsCannotBeListed) {
+  const auto refused =
+      program.run(test::small_run("single", {"--device=cuda", "--cuda-graph=auto,on"}));
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("list on,off"));
+  const auto dp = program.run(test::small_run("dp", {"--device=cuda", "--cuda-graph=on"}));
+  EXPECT_EQ(dp.exit_code, 3);
+}
+
+TEST_F(CudaProgram, ResolvesTheBackendWhereAllRunsHaveOne) {
+  const auto backend = [this](const std::string& strategies) {
+    const auto result =
+        program.run(test::small_run(strategies, {"--device=cuda", "--verify-steps=0", "--force"}));
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    const json report = program.report();
+    return report.at("config").at("backend");
+  };
+  EXPECT_EQ(backend("single,ddp"), "nccl");
+  EXPECT_EQ(backend("single"), "auto");
+  EXPECT_EQ(backend("ddp,ps"), "auto");  // ps shares GPUs here, which NCCL refuses
 }
 
 TEST_F(CudaProgram, DataOnTheDeviceIsTheSameData) {
@@ -309,6 +325,79 @@ TEST_F(CudaProgram, AJoinedWorldReportsAllRanks) {
   const json report = program.report();
   expect_trained_on_cuda(report.at("runs").at(0));
   EXPECT_EQ(report.at("runs").at(0).at("devices").size(), 2u);
+}
+
+// A world of ranks that see what `visible` says, [rank].
+class OwnGpus : public CudaProgram {
+ protected:
+  std::vector<test::ProgramResult> run_seeing(const std::vector<std::string>& visible,
+                                              const std::vector<std::string>& more = {},
+                                              const std::string& strategy = "ddp") {
+    program.environment["STAND_IN_GPUS"] = "4";
+    auto ranks = test::world(static_cast<int>(visible.size()), test::free_port());
+    for (std::size_t r = 0; r < ranks.size(); ++r) ranks[r]["CUDA_VISIBLE_DEVICES"] = visible[r];
+    std::vector<std::string> arguments = {"--strategy=" + strategy, "--config=lenet.json",
+                                          "--json=report.json",     "--device=cuda",
+                                          "--precision=fp32",       "--force"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return program.run_together(arguments, ranks);
+  }
+  void expect_exit(const std::vector<test::ProgramResult>& results, int exit_code) {
+    for (const auto& result : results) EXPECT_EQ(result.exit_code, exit_code) << result.err;
+  }
+};
+
+TEST_F(OwnGpus, AreTakenByTheRanksThatSeeThem) {
+  expect_exit(run_seeing({"2", "0"}), 0);
+  const json report = program.report();
+  const json& run = report.at("runs").at(0);
+  expect_trained_on_cuda(run);
+  EXPECT_EQ(run.at("backend"), "nccl");
+  EXPECT_FALSE(run.at("oversubscribed"));
+  EXPECT_EQ(run.at("devices").size(), 2u);
+  ASSERT_EQ(report.at("environment").at("gpus").size(), 2u);
+  const json uuid = report.at("environment").at("gpus").at(0).at("uuid");
+  EXPECT_THAT(uuid.get<std::string>(), HasSubstr("GPU-02"));
+}
+
+TEST_F(OwnGpus, AreTakenByServersToo) {
+  expect_exit(run_seeing({"0", "1", "2"}, {"--servers=1"}, "ps"), 0);
+  const json report = program.report();
+  EXPECT_EQ(report.at("runs").at(0).at("backend"), "nccl");
+}
+
+TEST_F(OwnGpus, AreNotForServersOnTheCpu) {
+  expect_exit(run_seeing({"3", "1", ""}, {"--servers=1", "--server-device=cpu"}, "ps"), 0);
+  const json report = program.report();
+  const json& run = report.at("runs").at(0);
+  expect_trained_on_cuda(run);
+  EXPECT_EQ(run.at("devices").at(2).at("device"), "cpu:2");
+  EXPECT_EQ(report.at("environment").at("gpus").size(), 2u);
+}
+
+TEST_F(OwnGpus, ArePickedSoThatRanksDoNotShareWhereTheySeeSeveral) {
+  expect_exit(run_seeing({"0,1", "0", "1,3"}), 3);  // rank 0 takes the only one of rank 1
+  expect_exit(run_seeing({"0", "0,1"}), 0);
+  const json report = program.report();
+  EXPECT_FALSE(report.at("runs").at(0).at("oversubscribed"));
+}
+
+TEST_F(OwnGpus, ThatAreOneAreRefusedUnlessTheyMayBeShared) {
+  const auto refused = run_seeing({"1", "1"});
+  expect_exit(refused, 3);
+  EXPECT_THAT(refused[0].err, HasSubstr("there is 1 GPU here"));
+  expect_exit(run_seeing({"1", "1"}, {"--oversubscribe"}), 0);
+  const json report = program.report();
+  EXPECT_TRUE(report.at("runs").at(0).at("oversubscribed"));
+  EXPECT_EQ(report.at("runs").at(0).at("backend"), "ring");
+}
+
+TEST_F(OwnGpus, CannotBeMappedByTheRing) {
+  const auto refused = run_seeing({"0", "1"}, {"--backend=ring"});
+  expect_exit(refused, 3);
+  EXPECT_THAT(refused[1].err, HasSubstr("rank 0 does not see rank 1's GPU GPU-01"));
+  // Ranks that share a GPU need the ring, which a rank that cannot see all stops.
+  expect_exit(run_seeing({"0", "0", "1"}, {"--oversubscribe"}), 3);
 }
 
 TEST_F(CudaProgram, SaysWhatGpusThereAre) {

@@ -268,20 +268,39 @@ TEST(Graph, RefusesAnEmptyBatch) {
   EXPECT_THROW(TestGraph(simple_cnn(), reference, {.batch = 0}), ConfigError);
 }
 
-TEST(Graph, RefusesWhatTheDeviceHasNoRoomForBeforeAnythingIsAllocated) {
+TEST(Graph, AsksForItsMemoryBeforeAnythingIsAllocated) {
   const auto backend = ops::make_reference_backend();
   SmallDevice device(5 << 20);
+  const auto admit = [&](const ParameterPlan& plan, MemoryNeeds& needs) {
+    EXPECT_EQ(device.allocations, 0);
+    EXPECT_EQ(plan.flat_bytes, 1686592u);
+    needs.check("simple_cnn", "use a smaller batch");
+  };
   try {
-    Graph graph(simple_cnn(), device, *backend, {.batch = 64});
+    Graph graph(simple_cnn(), device, *backend, {.batch = 64, .admit = admit});
     FAIL() << "a graph of " << graph.describe();
   } catch (const ConfigError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("simple_cnn with a batch of 64 needs "));
-    EXPECT_THAT(error.what(), HasSubstr("small:0, which has 5242880 free; use a smaller batch"));
-    EXPECT_THAT(error.what(), HasSubstr("\n  weights              1686592"));
+    EXPECT_THAT(error.what(), HasSubstr("simple_cnn needs "));
+    EXPECT_THAT(error.what(), HasSubstr("small:0, which has 5242880 free; use a smaller batch\n"));
+    EXPECT_THAT(error.what(), HasSubstr("\n  weights               1686592\n"));
     EXPECT_THAT(error.what(), HasSubstr("\n  activations "));
+    EXPECT_THAT(error.what(), HasSubstr("\n  sum "));
   }
   EXPECT_EQ(device.allocations, 0);
-  EXPECT_NO_THROW(Graph(simple_cnn(), device, *backend, {.batch = 1}));
+}
+
+TEST(Graph, AsksForWhatItAllocates) {
+  const auto backend = ops::make_reference_backend();
+  SmallDevice device(std::size_t{1} << 30);
+  CategoryBytes planned{};
+  const auto admit = [&](const ParameterPlan&, MemoryNeeds& needs) {
+    planned = needs.by_category();
+  };
+  Graph graph(simple_cnn(), device, *backend, {.batch = 4, .admit = admit});
+  for (std::size_t i = 0; i < graph.plan().parameters.size(); ++i) {
+    graph.export_parameter(i, graph.weights().view());
+  }
+  EXPECT_EQ(planned, device.memory().peak_bytes);
 }
 
 TEST(Graph, EqualNetworksHaveEqualHashesAndOthersDoNot) {

@@ -33,6 +33,9 @@ class SmallDevice final : public Device {
   }
   double now_s() const override { return cpu_->now_s(); }
   MemoryUsage memory() const override { return cpu_->memory(); }
+  std::size_t allocation_bytes(std::size_t bytes, Sharing sharing) const noexcept override {
+    return cpu_->allocation_bytes(bytes, sharing);
+  }
   std::optional<DriverMemory> driver_memory() const override {
     return DriverMemory{.used_bytes = 0, .free_bytes = free_bytes_};
   }

@@ -91,6 +91,24 @@ TEST(FillScaling, NeedsTheSameDeviceThreadsNetworkAndPrecision) {
   EXPECT_FALSE(differing([](report::Run& run) { run.precision = "bf16"; }));
 }
 
+TEST(FillScaling, MeasuresRunsWithCudaGraphsAgainstASingleRunWithThem) {
+  const auto with_graphs = [](report::Run run, const char* mode) {
+    run.strategy_options["cuda_graph"] = mode;
+    return run;
+  };
+  const report::Run off = with_graphs(sample_run("single", 1, 100), "off");
+  const report::Run on = with_graphs(sample_run("single", 1, 200), "on");
+  const report::Run ddp = sample_run("ddp", 2, 300), dp = sample_run("dp", 2, 300);
+  const Report both = report_of({off, on, with_graphs(ddp, "off"), with_graphs(ddp, "on"), dp});
+  EXPECT_DOUBLE_EQ(both.runs[2].scaling->speedup, 3);
+  EXPECT_DOUBLE_EQ(both.runs[3].scaling->speedup, 1.5);
+  EXPECT_DOUBLE_EQ(both.runs[4].scaling->speedup, 1.5);
+  EXPECT_EQ(baseline_runs(both, both.runs[2]), std::vector{&both.runs[0]});
+  EXPECT_EQ(baseline_runs(both, both.runs[4]), std::vector{&both.runs[1]});
+  // One that is there serves all.
+  EXPECT_DOUBLE_EQ(report_of({off, with_graphs(ddp, "on")}).runs[1].scaling->speedup, 3);
+}
+
 TEST(FillScaling, SaysWhenThereIsNoSingleRun) {
   EXPECT_EQ(report_of({sample_run("ddp", 2, 180)}).runs[0].scaling_reason,
             "no single run in this report");

@@ -120,7 +120,15 @@ std::uint32_t element_index(std::int64_t count, std::string_view operation) {
 }
 
 PlanningMemory::PlanningMemory(std::size_t bytes, std::string_view operation) {
-  if (bytes > 0) check(cudaMalloc(&data_, bytes), operation, "cudaMalloc for planning");
+  if (bytes == 0) return;
+  const cudaError_t status = cudaMalloc(&data_, bytes);
+  if (status == cudaErrorMemoryAllocation) {
+    static_cast<void>(cudaGetLastError());  // it is not sticky: the device goes on
+    throw ConfigError(fmt::format(
+        "{}: planning it takes {} more bytes than the GPU has free; use a smaller batch", operation,
+        bytes));
+  }
+  check(status, operation, "cudaMalloc for planning");
 }
 
 PlanningMemory::~PlanningMemory() { static_cast<void>(cudaFree(data_)); }

@@ -38,6 +38,9 @@ class CudaBackend final : public OpBackend {
                                                              std::int64_t classes) override {
     return cuda::make_softmax_cross_entropy(context_, batch, classes);
   }
+  std::size_t loss_bytes(std::int64_t batch, std::int64_t classes) const override {
+    return cuda::loss_bytes(batch, classes);
+  }
   std::unique_ptr<Sgd> sgd() override { return cuda::make_sgd(); }
   std::unique_ptr<Mean> mean() override { return cuda::make_mean(); }
   std::unique_ptr<BatchGather> batch_gather() override { return cuda::make_batch_gather(); }

@@ -26,6 +26,7 @@ std::unique_ptr<Op> make_bias_pass(ContextPtr context, const BiasPassDesc& desc)
 std::unique_ptr<SoftmaxCrossEntropy> make_softmax_cross_entropy(ContextPtr context,
                                                                 std::int64_t batch,
                                                                 std::int64_t classes);
+std::size_t loss_bytes(std::int64_t batch, std::int64_t classes);  // of the device, for the above
 std::unique_ptr<Sgd> make_sgd();
 std::unique_ptr<Mean> make_mean();
 std::unique_ptr<BatchGather> make_batch_gather();

@@ -12,6 +12,10 @@
 namespace ddpbench::ops::cuda {
 namespace {
 
+LossShape loss_shape(std::int64_t batch, std::int64_t classes) {
+  return {static_cast<std::uint32_t>(batch), static_cast<std::uint32_t>(classes)};
+}
+
 class Loss final : public SoftmaxCrossEntropy {
  public:
   Loss(ContextPtr context, std::int64_t batch, std::int64_t classes)
@@ -19,7 +23,7 @@ class Loss final : public SoftmaxCrossEntropy {
     check_shape({batch, classes}, "softmax_cross_entropy");
     where_ = fmt::format("softmax_cross_entropy on [{}, {}]", batch, classes);
     element_index(batch * classes, where_);
-    shape_ = {static_cast<std::uint32_t>(batch), static_cast<std::uint32_t>(classes)};
+    shape_ = loss_shape(batch, classes);
     partial_ = context_->device.allocate(loss_workspace_bytes(shape_), MemoryCategory::workspace);
   }
 
@@ -82,6 +86,9 @@ std::unique_ptr<SoftmaxCrossEntropy> make_softmax_cross_entropy(ContextPtr conte
                                                                 std::int64_t batch,
                                                                 std::int64_t classes) {
   return std::make_unique<Loss>(std::move(context), batch, classes);
+}
+std::size_t loss_bytes(std::int64_t batch, std::int64_t classes) {
+  return loss_workspace_bytes(loss_shape(batch, classes));
 }
 std::unique_ptr<Sgd> make_sgd() { return std::make_unique<FlatSgd>(); }
 std::unique_ptr<Mean> make_mean() { return std::make_unique<FlatMean>(); }

@@ -67,6 +67,9 @@ class CudaDevice final : public NativeDevice {
   double now_s() const override { return monotonic_s(); }
   void calibrate_clock() override { clock_->calibrate(); }
   MemoryUsage memory() const override { return counter_->usage(); }
+  std::size_t allocation_bytes(std::size_t bytes, Sharing sharing) const noexcept override {
+    return allocated_bytes(bytes, sharing);
+  }
 
   std::optional<DriverMemory> driver_memory() const override {
     const CurrentDevice current(options_.ordinal);

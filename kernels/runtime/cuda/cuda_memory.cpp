@@ -12,6 +12,7 @@
 #include "kernels/runtime/cuda/cuda_error.h"
 #include "kernels/runtime/cuda/current_device.h"
 #include "kernels/runtime/cuda/driver_function.h"
+#include "kernels/runtime/memory_needs.h"
 
 namespace ddpbench::cuda {
 namespace {
@@ -22,11 +23,6 @@ constexpr std::size_t kBlockBytes = std::size_t{2} << 20;  // what cudaMalloc ha
 
 std::size_t rounded(std::size_t bytes, std::size_t unit = kAlignmentBytes) {
   return std::max((bytes + unit - 1) / unit, std::size_t{1}) * unit;
-}
-
-std::size_t allocated_bytes(const CudaMemoryRequest& request) {
-  return request.sharing == Sharing::mappable ? rounded(request.bytes, kBlockBytes)
-                                              : rounded(request.bytes);
 }
 
 // cudaMalloc may hand out parts of a larger block, and IPC exports whole blocks.
@@ -65,7 +61,8 @@ class DeviceAllocation final : public Allocation {
                    std::shared_ptr<MemoryCounter> counter)
       : ordinal_(request.ordinal),
         view_{static_cast<std::byte*>(data), request.bytes},
-        counted_(std::move(counter), request.category, allocated_bytes(request)) {}
+        counted_(std::move(counter), request.category,
+                 allocated_bytes(request.bytes, request.sharing)) {}
   ~DeviceAllocation() override { static_cast<void>(cudaFree(view_.data)); }
   DeviceAllocation(const DeviceAllocation&) = delete;
   DeviceAllocation& operator=(const DeviceAllocation&) = delete;
@@ -100,12 +97,15 @@ class PinnedAllocation final : public Allocation {
   BufferView view_;
 };
 
-[[noreturn]] void throw_out_of_memory(const CudaMemoryRequest& request) {
+[[noreturn]] void throw_out_of_memory(const CudaMemoryRequest& request,
+                                      const MemoryCounter& counter) {
   std::size_t free_bytes = 0, total_bytes = 0;
   static_cast<void>(cudaMemGetInfo(&free_bytes, &total_bytes));
   throw DeviceError(fmt::format(
-      "{}: cannot allocate {} bytes for {}: {} of its {} bytes are free; use a smaller batch",
-      request.device, request.bytes, to_string(request.category), free_bytes, total_bytes));
+      "{}: cannot allocate {} bytes for {}: {} of its {} bytes are free; use a smaller batch; "
+      "this process holds{}",
+      request.device, request.bytes, to_string(request.category), free_bytes, total_bytes,
+      memory_table(counter.usage().live_bytes)));
 }
 
 void fill_with_zeros(void* data, std::size_t bytes) {
@@ -128,18 +128,23 @@ std::vector<std::string> split(const std::string& text, char separator) {
 
 }  // namespace
 
+std::size_t allocated_bytes(std::size_t bytes, Sharing sharing) noexcept {
+  return sharing == Sharing::mappable ? rounded(bytes, kBlockBytes) : rounded(bytes);
+}
+
 std::unique_ptr<Allocation> allocate_device_memory(const CudaMemoryRequest& request,
                                                    std::shared_ptr<MemoryCounter> counter) {
   const CurrentDevice current(request.ordinal);
   void* data = nullptr;
-  const cudaError_t status = cudaMalloc(&data, allocated_bytes(request));
+  const std::size_t bytes = allocated_bytes(request.bytes, request.sharing);
+  const cudaError_t status = cudaMalloc(&data, bytes);
   if (status == cudaErrorMemoryAllocation) {
     static_cast<void>(cudaGetLastError());  // it is not sticky: the device goes on
-    throw_out_of_memory(request);
+    throw_out_of_memory(request, *counter);
   }
   check(status, "cudaMalloc");
   auto allocation = std::make_unique<DeviceAllocation>(request, data, std::move(counter));
-  fill_with_zeros(data, allocated_bytes(request));
+  fill_with_zeros(data, bytes);
   return allocation;
 }
 

@@ -22,9 +22,13 @@ struct CudaMemoryRequest {
   Sharing sharing = Sharing::process_private;
 };
 
-// Zeroed memory from cudaMalloc, which IPC handles need. Counted as `bytes` rounded up to 256,
-// CUDA's alignment; what other processes may map to 2 MiB, so that it shares no block with anything
-// else: IPC maps whole blocks, each once. Throws DeviceError.
+// What is allocated for a buffer of `bytes`: rounded up to 256, CUDA's alignment; what other
+// processes may map to 2 MiB, so that it shares no block with anything else: IPC maps whole blocks,
+// each once.
+std::size_t allocated_bytes(std::size_t bytes, Sharing sharing) noexcept;
+
+// Zeroed memory from cudaMalloc, which IPC handles need. Counted as allocated_bytes(). Throws
+// DeviceError, with a table of what `counter` counts, when there is not enough.
 std::unique_ptr<Allocation> allocate_device_memory(const CudaMemoryRequest& request,
                                                    std::shared_ptr<MemoryCounter> counter);
 

@@ -48,27 +48,27 @@ CudaWork::CudaWork(std::shared_ptr<WorkMonitor> monitor, const Operation& operat
       marks_(monitor_->take_marks()) {}
 
 CudaWork::~CudaWork() {
-  if (!is_recorded_) monitor_->give_back(marks_);
+  if (!is_recorded()) monitor_->give_back(marks_);
 }
 
 void CudaWork::begin(cudaStream_t stream) {
   if (const unsigned long long recording = recording_of(stream)) {
     const WorkMarks unused = std::exchange(marks_, monitor_->recorded_marks(recording));
-    is_recorded_ = true;
+    recording_ = recording;
     monitor_->give_back(unused);
   }
-  record(marks_.begin, stream, is_recorded_);
+  record(marks_.begin, stream, is_recorded());
 }
 
 void CudaWork::arrived(cudaStream_t stream) {
-  record(marks_.arrived, stream, is_recorded_);
+  record(marks_.arrived, stream, is_recorded());
   has_arrived_ = true;
 }
 
 void CudaWork::end(cudaStream_t stream) {
-  record(marks_.end, stream, is_recorded_);
+  record(marks_.end, stream, is_recorded());
   // After the record above, which is a piece of the recording, too, and must not dangle.
-  if (is_recorded_) cuda::check(cudaEventRecord(marks_.join, stream), "cudaEventRecord");
+  if (is_recorded()) cuda::check(cudaEventRecord(marks_.join, stream), "cudaEventRecord");
   state_.store(State::issued, std::memory_order_release);
 }
 
@@ -86,13 +86,14 @@ void CudaWork::wait(Stream& stream) {
   ensure_issued();
   if (state_.load(std::memory_order_acquire) == State::failed) std::rethrow_exception(error_);
   const cudaStream_t native = cuda::native_stream(stream);
-  const bool recording = is_recording(native);
+  const unsigned long long recording = recording_of(native);
   // Within its own recording a work is awaited by the recording's own kind of event. Else a stream
-  // waits for what was queued last, and a recording for what is queued last when it is replayed.
-  const bool inside = is_recorded_ && recording;
+  // waits for what was queued last, and another recording for what is queued last when it is
+  // replayed.
+  const bool inside = recording != 0 && recording == recording_;
   cuda::check(
       cudaStreamWaitEvent(native, inside ? marks_.join : marks_.end,
-                          recording && !inside ? cudaEventWaitExternal : cudaEventWaitDefault),
+                          recording != 0 && !inside ? cudaEventWaitExternal : cudaEventWaitDefault),
       "cudaStreamWaitEvent");
 }
 
@@ -109,7 +110,7 @@ bool CudaWork::reached(cudaEvent_t event) const {
 
 bool CudaWork::test() {
   ensure_issued();
-  if (is_recorded_) {
+  if (is_recorded()) {
     monitor_->throw_if_failed();
     return reached(marks_.end);
   }
@@ -137,7 +138,7 @@ void CudaWork::synchronize() { synchronize(deadline_after(monitor_->options().ti
 WorkTimes CudaWork::times() const {
   ensure_issued();
   if (state_.load(std::memory_order_acquire) == State::failed) std::rethrow_exception(error_);
-  if (is_recorded_) monitor_->throw_if_failed();
+  if (is_recorded()) monitor_->throw_if_failed();
   ensure(reached(marks_.end), "times of a work that is not done");
   cuda::CudaClock& clock = *monitor_->options().clock;
   WorkTimes times;

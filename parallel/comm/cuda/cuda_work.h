@@ -65,6 +65,7 @@ class CudaWork : public WorkState {
   friend class WorkMonitor;
   enum class State : std::uint8_t { open, issued, done, failed };
 
+  bool is_recorded() const noexcept { return recording_ != 0; }
   bool reached(cudaEvent_t event) const;
   void ensure_issued() const;
 
@@ -72,7 +73,7 @@ class CudaWork : public WorkState {
   const Operation operation_;
   const std::uint64_t number_;
   WorkMarks marks_;
-  bool is_recorded_ = false;
+  unsigned long long recording_ = 0;  // the recording it is a piece of; 0: none
   bool has_arrived_ = false;
   std::atomic<double> arrived_s_ = 0;  // when told by the host
   std::exception_ptr error_;

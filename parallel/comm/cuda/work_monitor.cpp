@@ -95,7 +95,7 @@ void WorkMonitor::watch(const std::shared_ptr<CudaWork>& work) {
   bool wake = false;
   {
     const std::lock_guard lock(mutex_);
-    if (work->is_recorded_) {
+    if (work->is_recorded()) {
       recorded_.push_back(work);
       wake = true;
     } else if (failure_) {

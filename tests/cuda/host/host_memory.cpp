@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -21,7 +21,12 @@ namespace {
 
 constexpr std::size_t kAlignment = 256;
 constexpr std::size_t kBlockBytes = std::size_t{2} << 20;
-constexpr std::size_t kMemoryBytes = std::size_t{1} << 36;
+
+// STAND_IN_MEMORY_BYTES, which every process has for itself.
+std::size_t memory_bytes() {
+  const char* const wanted = std::getenv("STAND_IN_MEMORY_BYTES");
+  return wanted == nullptr ? std::size_t{1} << 36 : std::strtoull(wanted, nullptr, 10);
+}
 
 enum class Kind { device, host, registered, imported };
 
@@ -55,7 +60,9 @@ cudaError_t allocate(void** data, std::size_t bytes, Kind kind) {
   if (const cudaError_t status = ddpbench::test::refusal_of_unsafe_call()) return status;
   Block block{kind, bytes, ddpbench::test::current_device()};
   const std::lock_guard lock(mutex);
-  if (bytes > kMemoryBytes - used_bytes) return cudaErrorMemoryAllocation;
+  if (kind == Kind::device && bytes > memory_bytes() - std::min(memory_bytes(), used_bytes)) {
+    return cudaErrorMemoryAllocation;
+  }
   if (kind == Kind::device && bytes >= kBlockBytes) {
     block.file = ::memfd_create("stand-in", MFD_CLOEXEC);
     *data = block.file >= 0 && ::ftruncate(block.file, static_cast<off_t>(bytes)) == 0
@@ -162,8 +169,8 @@ cudaError_t cudaHostGetDevicePointer(void** on_device, void* data, unsigned) {
 }
 cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total) {
   const std::lock_guard lock(mutex);
-  *total = kMemoryBytes;
-  *free_bytes = kMemoryBytes - used_bytes;
+  *total = memory_bytes();
+  *free_bytes = memory_bytes() - std::min(memory_bytes(), used_bytes);
   return cudaSuccess;
 }
 cudaError_t cudaMemset(void* data, int value, size_t bytes) {

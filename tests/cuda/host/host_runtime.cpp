@@ -1,9 +1,11 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the stand-in says of its devices: STAND_IN_GPUS of them, and all are this host.
+// What the stand-in says of its devices, which are all this host.
 #include <cstdlib>
 #include <cstring>
+#include <sstream>
+#include <string>
 
 #include "tests/cuda/host/host_stream.h"
 
@@ -11,6 +13,23 @@ namespace {
 
 constexpr int kMultiprocessors = 2;
 constexpr int kL2Bytes = 1 << 16;
+
+// STAND_IN_GPUS of them, or those of them whose numbers CUDA_VISIBLE_DEVICES lists until the first
+// that is none.
+std::vector<int> visible_gpus() {
+  const char* const wanted = std::getenv("STAND_IN_GPUS");
+  const int count = wanted == nullptr ? 1 : std::atoi(wanted);
+  const char* const listed = std::getenv("CUDA_VISIBLE_DEVICES");
+  std::istringstream numbers(listed == nullptr ? "" : listed);
+  std::vector<int> visible;
+  for (int i = 0; listed == nullptr && i < count; ++i) visible.push_back(i);
+  for (std::string number; std::getline(numbers, number, ',');) {
+    const int gpu = number.empty() ? -1 : std::atoi(number.c_str());
+    if (gpu < 0 || gpu >= count) break;
+    visible.push_back(gpu);
+  }
+  return visible;
+}
 
 }  // namespace
 
@@ -44,8 +63,7 @@ PretendedCosts& pretended_costs() {
 extern "C" {
 
 cudaError_t cudaGetDeviceCount(int* count) {
-  const char* const wanted = std::getenv("STAND_IN_GPUS");
-  return *count = wanted == nullptr ? 1 : std::atoi(wanted), cudaSuccess;
+  return *count = static_cast<int>(visible_gpus().size()), cudaSuccess;
 }
 cudaError_t cudaDriverGetVersion(int* version) { return *version = CUDART_VERSION, cudaSuccess; }
 cudaError_t cudaRuntimeGetVersion(int* version) { return *version = CUDART_VERSION, cudaSuccess; }
@@ -68,8 +86,10 @@ const char* cudaGetErrorString(cudaError_t error) {
   }
 }
 
-cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   *properties = cudaDeviceProp{};
+  const std::vector<int> visible = visible_gpus();
+  properties->uuid.bytes[0] = static_cast<char>(visible.at(static_cast<std::size_t>(device)));
   std::strcpy(properties->name, "The host");
   properties->major = ddpbench::test::compute_capability() / 10;
   properties->minor = ddpbench::test::compute_capability() % 10;

@@ -4,9 +4,13 @@
 // The stand-in's streams and events.
 #include "tests/cuda/host/host_stream.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
+#include <fstream>
 #include <map>
 #include <thread>
 
@@ -15,6 +19,16 @@
 namespace {
 
 std::atomic<double> passed_ms = 0;  // beside what really passed
+
+// After STAND_IN_HANGS_AT events were reached the "GPU" comes to no end: its streams stand still,
+// and what waits for one does so for ever. A file "hangs" says that it began.
+std::atomic<long> reached_events = 0;
+void hang_if_asked() {
+  const char* const at = std::getenv("STAND_IN_HANGS_AT");
+  if (at == nullptr || ++reached_events <= std::atol(at)) return;
+  std::ofstream("hangs");
+  while (true) ::pause();
+}
 
 double now_ms() {
   using Milliseconds = std::chrono::duration<double, std::milli>;
@@ -31,6 +45,7 @@ class EventState {
     return ++recorded_;
   }
   void reach(std::uint64_t record) {
+    hang_if_asked();
     {
       const std::lock_guard lock(mutex_);
       reached_ = std::max(reached_, record);

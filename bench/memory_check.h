@@ -1,0 +1,27 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Whether a process's devices have room for all that a run will allocate on them, asked before any
+// of it is allocated.
+#pragma once
+
+#include <cstddef>
+
+#include "bench/batch_source.h"
+#include "bench/run_spec.h"
+#include "datasets/dataset.h"
+#include "kernels/runtime/memory_needs.h"
+#include "parallel/strategy.h"
+
+namespace ddpbench::bench {
+
+// What a process's batches are made of.
+BatchSourceOptions batch_source_options(const RunSpec& spec, const ProcessPlan& process);
+
+// `needs`: what the strategy will allocate on devices[i] of the process (StrategyContext::admit).
+// Adds the batches, the resident data set and the evaluation's batch. Throws ConfigError, with a
+// table and what to change, when the device has less.
+void check_memory(const RunSpec& spec, const ProcessPlan& process, const data::Dataset& dataset,
+                  std::size_t i, MemoryNeeds& needs);
+
+}  // namespace ddpbench::bench

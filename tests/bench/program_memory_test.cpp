@@ -1,0 +1,63 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Runs on CPU devices that may have less memory than their plan needs.
+#include <gmock/gmock.h>
+#include <sys/resource.h>
+
+#include "tests/bench/program.h"
+
+namespace ddpbench {
+namespace {
+
+using testing::HasSubstr;
+
+// Processes started while it lives may map no more.
+class AddressSpace {
+ public:
+  explicit AddressSpace(rlim_t bytes) {
+    ::getrlimit(RLIMIT_AS, &before_);
+    const rlimit limit{.rlim_cur = bytes, .rlim_max = before_.rlim_max};
+    EXPECT_EQ(::setrlimit(RLIMIT_AS, &limit), 0);
+  }
+  ~AddressSpace() { ::setrlimit(RLIMIT_AS, &before_); }
+  AddressSpace(const AddressSpace&) = delete;
+  AddressSpace& operator=(const AddressSpace&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+class LimitedMemory : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    GTEST_SKIP() << "sanitizers map more address space than any limit here";
+#endif
+    program.write("lenet.json", test::small_config({.steps = 1, .verify_steps = 0}));
+  }
+  test::ProgramResult run(int batch) {
+    const AddressSpace limited(rlim_t{1} << 30);
+    return program.run(test::small_run(
+        GetParam(), {"--batch-size=" + std::to_string(batch), "--device=cpu", "--force"}));
+  }
+  test::Program program;
+};
+
+TEST_P(LimitedMemory, IsCheckedBeforeAnythingIsAllocated) {
+  const auto fits = run(16);
+  EXPECT_EQ(fits.exit_code, 0) << fits.err;
+  const auto refused = run(60000);
+  EXPECT_EQ(refused.exit_code, 2) << refused.err;
+  EXPECT_THAT(refused.err, HasSubstr(" with a batch of 60000 per device needs "));
+  EXPECT_THAT(refused.err, HasSubstr(" free; use a smaller --batch-size\n  weights  "));
+  EXPECT_THAT(refused.err, HasSubstr("\n  input  "));
+  const nlohmann::json report = program.report();
+  EXPECT_EQ(report.at("error").at("kind"), "config");
+}
+
+INSTANTIATE_TEST_SUITE_P(Strategies, LimitedMemory, testing::Values("single", "dp", "ddp", "ps"),
+                         [](const auto& test) { return std::string(test.param); });
+
+}  // namespace
+}  // namespace ddpbench

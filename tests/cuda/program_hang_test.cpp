@@ -1,0 +1,73 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A GPU whose kernels come to no end, in a world that a launcher started: nobody supervises there,
+// so the rank itself has to notice. On the stand-in (see program_test.cpp).
+#include <gmock/gmock.h>
+#include <signal.h>
+
+#include <filesystem>
+
+#include "tests/bench/joined_ranks.h"
+#include "tests/cuda/cuda_program.h"
+
+namespace ddpbench {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::MatchesRegex;
+
+// Strategies of one process, and after how many events their device hangs.
+struct Case {
+  const char* strategy;
+  int events;
+  const char* residency;
+};
+void PrintTo(const Case& c, std::ostream* out) { *out << c.strategy << " at " << c.events; }
+
+class HungDevice : public test::CudaProgram, public testing::WithParamInterface<Case> {
+ protected:
+  HungDevice() {
+    program.environment["STAND_IN_HANGS_AT"] = std::to_string(GetParam().events);
+    const test::Variables launcher = test::world(1, test::free_port())[0];
+    program.environment.insert(launcher.begin(), launcher.end());
+  }
+  std::vector<std::string> arguments(int timeout_s) {
+    return test::small_run(
+        GetParam().strategy,
+        {"--device=cuda",
+         "--gpus=" + std::string(GetParam().strategy == std::string("dp") ? "2" : "1"),
+         "--verify-steps=0", std::string("--residency=") + GetParam().residency,
+         "--timeout=" + std::to_string(timeout_s)});
+  }
+};
+
+TEST_P(HungDevice, EndsTheRunAtTheDeadlineAndSaysWhatWasWaitedFor) {
+  const auto result = program.run(arguments(1));
+  EXPECT_EQ(result.exit_code, 4) << result.out << result.err;
+  const json report = program.report();
+  EXPECT_EQ(report.at("status"), "failed");
+  const json& error = report.at("error");
+  EXPECT_EQ(error.at("kind"), "timeout");
+  EXPECT_EQ(error.at("rank"), 0);
+  EXPECT_THAT(
+      error.at("message").get<std::string>(),
+      MatchesRegex("rank 0, step [0-9]+: waited [16] s for .* on cuda:0, which did not .*"));
+}
+
+TEST_P(HungDevice, EndsWhenTheUserInterrupts) {
+  const auto result = program.run(arguments(0), [&](int pid) {
+    EXPECT_TRUE(program.wait_until([&] { return std::filesystem::exists(program.path("hangs")); }));
+    ::kill(pid, SIGINT);
+  });
+  EXPECT_EQ(result.exit_code, 130) << result.out << result.err;
+  EXPECT_EQ(program.report().at("status"), "interrupted");
+}
+
+INSTANTIATE_TEST_SUITE_P(Runs, HungDevice,
+                         testing::Values(Case{"single", 30, "host"}, Case{"single", 700, "host"},
+                                         Case{"single", 700, "device"}, Case{"dp", 30, "host"}));
+
+}  // namespace
+}  // namespace ddpbench

@@ -1,0 +1,115 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What runs on GPUs with too little memory say, on the stand-in (see program_test.cpp).
+#include <gmock/gmock.h>
+
+#include <sstream>
+
+#include "tests/cuda/cuda_program.h"
+
+namespace ddpbench {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+// The table in a message: bytes by category.
+std::map<std::string, std::size_t> table_of(const std::string& message) {
+  std::map<std::string, std::size_t> table;
+  std::istringstream lines(message.substr(message.find('\n')));
+  std::string name;
+  for (std::size_t bytes = 0; lines >> name >> bytes;) table[name] = bytes;
+  return table;
+}
+
+struct Case {
+  const char* name;
+  std::vector<std::string> arguments;
+  int rank = 0;  // of the device that needs most
+};
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
+using test::CudaProgram;
+
+class PlannedMemory : public CudaProgram, public testing::WithParamInterface<Case> {
+ protected:
+  bool is_of_server() const { return GetParam().rank > 0; }
+  // The run, with what `more` adds.
+  test::ProgramResult run_with(const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = GetParam().arguments;
+    const std::string strategy = arguments[0];
+    arguments.erase(arguments.begin());
+    arguments.insert(arguments.end(), {"--device=cuda", "--verify-steps=0", "--force"});
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return program.run(test::small_run(strategy, arguments));
+  }
+  // The table of what the device came to.
+  std::map<std::string, std::size_t> allocated() {
+    std::map<std::string, std::size_t> table;
+    const json report = program.report();
+    for (const json& device : report.at("runs").at(0).at("devices")) {
+      if (device.at("rank") != GetParam().rank) continue;
+      for (const auto& [name, bytes] : device.at("memory").at("by_category_bytes").items()) {
+        if (bytes > 0) table[name] = bytes;
+        table["sum"] += bytes.get<std::size_t>();
+      }
+    }
+    return table;
+  }
+};
+
+// Each category's bytes in the plan are those that a run with room comes to, for every strategy and
+// role: nothing is forgotten, nothing is counted twice.
+TEST_P(PlannedMemory, IsWhatTheRunAllocates) {
+  if (is_of_server()) {
+    // Parameters that outweigh the batches. Nobody evaluates that many: the run ends before.
+    program.write("tiny.json", R"({"name": "wide", "input": [1, 28, 28], "layers": [
+      {"name": "fc1", "type": "linear", "out_features": 2000},
+      {"name": "fc2", "type": "linear", "out_features": 10}]})");
+    run_with({"--inject=throw:rank=0,step=1"});
+  } else {
+    const auto result = run_with({});
+    ASSERT_EQ(result.exit_code, 0) << result.out << result.err;
+  }
+  const auto expected = allocated();
+  ASSERT_TRUE(expected.contains("sum"));
+
+  program.environment["STAND_IN_MEMORY_BYTES"] = std::to_string(expected.at("sum") - 1);
+  const auto refused = run_with({});
+  EXPECT_EQ(refused.exit_code, 2) << refused.out << refused.err;
+  const json report = program.report();
+  const json& error = report.at("runs").at(0).at("error");
+  EXPECT_EQ(error.at("kind"), "config");
+  EXPECT_EQ(table_of(error.at("message")), expected) << error.at("message");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Runs, PlannedMemory,
+    testing::Values(Case{"single", {"single"}}, Case{"resident", {"single", "--residency=device"}},
+                    Case{"plain_sgd", {"single", "--momentum=0", "--precision=bf16"}},
+                    Case{"without_loader_workers", {"single", "--loader-workers=0"}},
+                    Case{"primary_of_dp", {"dp"}}, Case{"ddp", {"ddp"}},
+                    Case{"ddp_over_the_ring", {"ddp", "--backend=ring"}},
+                    Case{"worker_of_ps", {"ps"}},
+                    Case{"worker_of_ps_that_updates", {"ps", "--ps-update=worker"}},
+                    Case{"server_of_ps", {"ps"}, 2},
+                    Case{"server_of_ps_that_only_averages",
+                         {"ps", "--ps-update=worker", "--gpus=4", "--oversubscribe"},
+                         4}),
+    [](const auto& test) { return test.param.name; });
+
+TEST_F(CudaProgram, SaysWhatToChangeWhenMemoryIsShort) {
+  program.environment["STAND_IN_MEMORY_BYTES"] = std::to_string(20 << 20);
+  const auto result =
+      program.run(test::small_run("single", {"--device=cuda", "--residency=device", "--gpus=1"}));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("single on 1 device with a batch of 8 per device needs "));
+  EXPECT_THAT(result.err, HasSubstr(" more bytes of cuda:0, which has 20971520 free; use a smaller "
+                                    "--batch-size, or --residency=host, or --precision=bf16\n"));
+  EXPECT_THAT(result.err, HasSubstr("\n  weights  "));
+  EXPECT_THAT(result.err, HasSubstr("\n  input  "));
+}
+
+}  // namespace
+}  // namespace ddpbench
