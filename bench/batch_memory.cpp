@@ -15,11 +15,13 @@ void BatchMemory::add_memory(MemoryNeeds& needs, std::size_t samples, std::size_
   needs.add(MemoryCategory::input, batch_bytes(samples, image_bytes));
 }
 
-BatchMemory::BatchMemory(Device& device, std::size_t samples, std::size_t image_bytes)
+BatchMemory::BatchMemory(Device& device, std::size_t samples, std::size_t image_bytes,
+                         FilledBy filled_by)
     : device_(device), labels_offset_(samples * image_bytes) {
   const std::size_t bytes = batch_bytes(samples, image_bytes);
   memory_ = device.allocate(bytes, MemoryCategory::input);
-  if (!device.is_host_accessible()) staging_ = device.allocate_staging(bytes);
+  const bool stages = filled_by == FilledBy::host && !device.is_host_accessible();
+  if (stages) staging_ = device.allocate_staging(bytes);
 }
 
 data::BatchBuffer BatchMemory::view_of(const Buffer& buffer) const {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "datasets/loader.h"
 #include "kernels/runtime/device.h"
@@ -15,14 +16,18 @@
 
 namespace ddpbench::bench {
 
+// Who fills a batch: the host, or the device itself, which needs no memory on the host for it.
+enum class FilledBy : std::uint8_t { host, device };
+
 class BatchMemory {
  public:
   // `image_bytes`: of one sample as fp32. `device` outlives this.
-  BatchMemory(Device& device, std::size_t samples, std::size_t image_bytes);
+  BatchMemory(Device& device, std::size_t samples, std::size_t image_bytes,
+              FilledBy filled_by = FilledBy::host);
   // Adds what that allocates on the device.
   static void add_memory(MemoryNeeds& needs, std::size_t samples, std::size_t image_bytes);
 
-  // To be filled by the host.
+  // To be filled by the host. REQUIRES: FilledBy::host.
   data::BatchBuffer host() const { return view_of(staging_ ? staging_ : memory_); }
   // What a step reads.
   StepInput device() const;

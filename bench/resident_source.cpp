@@ -39,7 +39,7 @@ class ResidentSource final : public BatchSource {
         gather_(backend.batch_gather()),
         images_(upload(device, split.images)),
         labels_(upload(device, split.labels)),
-        batch_(device, options.samples, options.image_bytes) {
+        batch_(device, options.samples, options.image_bytes, FilledBy::device) {
     const std::size_t bytes = order_bytes(sampler, options);
     order_ = device.allocate(bytes, MemoryCategory::input);
     staged_order_ = device.allocate_staging(bytes);
