@@ -12,11 +12,11 @@ report::Known<T> known(const Told<T>& told) {
   return {told.value, told.reason};
 }
 
-std::optional<bool> peer_access(const CudaProbe& probe, int from, int to) {
+report::Known<bool> peer_access(const CudaProbe& probe, int from, int to) {
   for (const CudaLink& link : probe.links) {
-    if (link.from == from && link.to == to) return link.peer_access;
+    if (link.from == from && link.to == to) return report::Known<bool>::of(link.peer_access);
   }
-  return std::nullopt;
+  return report::Known<bool>::missing("no process sees both GPUs");
 }
 
 report::GpuInfo gpu_info(const CudaDeviceInfo& device) {

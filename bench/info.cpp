@@ -72,8 +72,9 @@ std::string link_words(const report::GpuLink& link) {
   } else {
     words += fmt::format(" PCIe, meeting at {}", link.pcie_path.value.value_or("an unknown place"));
   }
-  if (link.peer_access)
-    words += *link.peer_access ? ", direct copies" : ", copies through the host";
+  if (link.peer_access.value) {
+    words += *link.peer_access.value ? ", direct copies" : ", copies through the host";
+  }
   return words;
 }
 

@@ -5,7 +5,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 namespace ddpbench::bench {
 namespace {
@@ -48,13 +50,48 @@ bool all_see_the_same(const std::vector<CudaProbe>& visible) {
   });
 }
 
-// What a process that sees `gpus` takes when others have `taken` theirs.
-const CudaDeviceInfo& choose(const std::vector<CudaDeviceInfo>& gpus,
-                             const std::vector<CudaDeviceInfo>& taken) {
-  for (const CudaDeviceInfo& gpu : gpus) {
-    if (find(taken, gpu.uuid) == nullptr) return gpu;
+// Who takes which GPU, by UUID: a largest matching of processes and GPUs, by augmenting paths
+// (Kuhn, 1955); processes in turn, each the first that is free, so that all come to the same.
+class Matching {
+ public:
+  explicit Matching(const std::vector<CudaProbe>& visible) : visible_(visible) {
+    for (std::size_t rank = 0; rank < visible.size(); ++rank) {
+      std::set<std::string> asked;
+      static_cast<void>(give(rank, asked));
+    }
   }
-  return gpus.front();
+  const CudaDeviceInfo& of(std::size_t rank) const {
+    for (const CudaDeviceInfo& gpu : visible_[rank].devices) {
+      const auto owner = owners_.find(gpu.uuid);
+      if (owner != owners_.end() && owner->second == rank) return gpu;
+    }
+    return visible_[rank].devices.front();
+  }
+
+ private:
+  // A GPU to `rank`, if need be one whose owner finds another.
+  bool give(std::size_t rank, std::set<std::string>& asked) {
+    for (const bool free : {true, false}) {
+      for (const CudaDeviceInfo& gpu : visible_[rank].devices) {
+        const auto owner = owners_.find(gpu.uuid);
+        if (free != (owner == owners_.end())) continue;
+        if (!free && (!asked.insert(gpu.uuid).second || !give(owner->second, asked))) continue;
+        owners_[gpu.uuid] = rank;
+        return true;
+      }
+    }
+    return false;
+  }
+
+  const std::vector<CudaProbe>& visible_;
+  std::map<std::string, std::size_t> owners_;
+};
+
+// The number of `gpu` in `world`, where it is added unless it is there.
+int number_in(CudaProbe& world, const CudaDeviceInfo& gpu) {
+  if (const CudaDeviceInfo* const known = find(world.devices, gpu.uuid)) return known->ordinal;
+  world.devices.push_back(gpu);
+  return world.devices.back().ordinal = static_cast<int>(world.devices.size()) - 1;
 }
 
 std::string first_unseen(const std::vector<CudaProbe>& visible,
@@ -72,24 +109,29 @@ std::string first_unseen(const std::vector<CudaProbe>& visible,
 
 JoinedGpus assign_gpus(const std::vector<CudaProbe>& visible) {
   JoinedGpus gpus;
+  for (std::size_t rank = 0; rank < visible.size(); ++rank) {
+    if (!visible[rank].devices.empty()) continue;
+    gpus.world.reason = fmt::format("rank {}: {}", rank, visible[rank].reason);
+    return gpus;
+  }
   if (all_see_the_same(visible)) {
     gpus.world = visible.front();
     const auto& devices = gpus.world.devices;
     for (std::size_t rank = 0; rank < visible.size(); ++rank) {
       gpus.ordinals.push_back(devices.at(rank % devices.size()).ordinal);
     }
+    gpus.numbers = gpus.ordinals;
     return gpus;
   }
   gpus.world.driver_version = visible.front().driver_version;
   gpus.world.runtime_version = visible.front().runtime_version;
+  const Matching matching(visible);
   std::vector<std::string> uuids;
-  for (const CudaProbe& own : visible) {
-    const CudaDeviceInfo& gpu = choose(own.devices, gpus.world.devices);
+  for (std::size_t rank = 0; rank < visible.size(); ++rank) {
+    const CudaDeviceInfo& gpu = matching.of(rank);
     gpus.ordinals.push_back(gpu.ordinal);
+    gpus.numbers.push_back(number_in(gpus.world, gpu));
     uuids.push_back(gpu.uuid);
-    if (find(gpus.world.devices, gpu.uuid) != nullptr) continue;
-    gpus.world.devices.push_back(gpu);
-    gpus.world.devices.back().ordinal = static_cast<int>(gpus.world.devices.size()) - 1;
   }
   gpus.unseen = first_unseen(visible, uuids);
   return gpus;
@@ -99,17 +141,18 @@ std::vector<CudaProbe> exchange_gpus(comm::Store& store, int rank, int processes
                                      const CudaProbe& own, double timeout_s) {
   nlohmann::json list = nlohmann::json::array();
   for (const CudaDeviceInfo& gpu : own.devices) list.push_back(to_json(gpu));
-  if (rank < processes) store.set(key_of(rank), list.dump());
+  const nlohmann::json told = {{"reason", own.reason}, {"gpus", list}};
+  if (rank < processes) store.set(key_of(rank), told.dump());
   std::vector<CudaProbe> all;
   for (int peer = 0; peer < processes; ++peer) {
     if (peer == rank) {
       all.push_back(own);
       continue;
     }
+    const auto theirs = nlohmann::json::parse(store.get(key_of(peer), timeout_s));
     CudaProbe probe;
-    for (const nlohmann::json& gpu : nlohmann::json::parse(store.get(key_of(peer), timeout_s))) {
-      probe.devices.push_back(gpu_from_json(gpu));
-    }
+    probe.reason = theirs.at("reason");
+    for (const nlohmann::json& gpu : theirs.at("gpus")) probe.devices.push_back(gpu_from_json(gpu));
     all.push_back(std::move(probe));
   }
   return all;

@@ -15,18 +15,19 @@
 namespace ddpbench::bench {
 
 struct JoinedGpus {
-  // [process]: of the GPU that it takes, in that process.
-  std::vector<int> ordinals;
+  // [process]: of the GPU that it takes, in that process; and in `world`.
+  std::vector<int> ordinals, numbers;
   // The GPUs of the world, each once, in the order of the processes that take them; numbered anew.
-  // Where all processes see the same, what each of them sees.
+  // Where all processes see the same, what each of them sees. Without GPUs, and with the reason,
+  // when a process sees none; nobody takes any then.
   CudaProbe world;
   // Why a process cannot map the memory of all others: "rank 0 does not see rank 1's GPU GPU-...";
   // empty: all see the GPUs of all.
   std::string unseen;
 };
 
-// Pure. `visible`: [process], the GPUs that each sees, at least one. Where they see different ones,
-// a process takes the first that no process before it took, or else its first.
+// Pure. `visible`: [process], the GPUs that each sees. Where they see different ones, as many
+// processes as possible get a GPU of their own, and the others share the first that they see.
 JoinedGpus assign_gpus(const std::vector<CudaProbe>& visible);
 
 // Collective over the first `processes` ranks, which share `store`: each tells what it sees;

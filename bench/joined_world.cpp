@@ -122,6 +122,7 @@ class JoinedWorld {
  private:
   bool is_first() const { return environment_.rank == 0; }
   HostDevices find_world_devices();
+  void place_on_own_gpus();
   void take_own_gpu();
   void connect();
   void wait_for_all(const std::string& name);
@@ -180,7 +181,7 @@ JoinedWorld::JoinedWorld(Options options, const launch::RankEnvironment& environ
   const auto source = open_data(options_);
   check_dataset_fits(model_, source->info(), model_path);
   spec_ = make_run_spec(options_, cell, source->info(), model_path, host);
-  take_own_gpu();
+  place_on_own_gpus();
   if (options_.backend == "auto") options_.backend = common_backend({spec_});
   if (reports) {
     report_ = begin_report(options_, arguments);
@@ -188,6 +189,7 @@ JoinedWorld::JoinedWorld(Options options, const launch::RankEnvironment& environ
   }
   spec_.verification_tolerance = tolerance_for(spec_, model_);
   place(host.cpu);
+  take_own_gpu();
   const auto layout = channel_layout(spec_, model_);
   channels_ = launch::RankChannels::create(layout);
   writer_ = channels_.writer(environment_.rank);
@@ -196,33 +198,38 @@ JoinedWorld::JoinedWorld(Options options, const launch::RankEnvironment& environ
   share_dataset(*source);
 }
 
-// What all ranks together have, when GPUs are to train.
+// What all ranks together have. Whether they are on GPUs is for all to know, so also those tell who
+// see none; servers on CPU devices need none.
 HostDevices JoinedWorld::find_world_devices() {
   HostDevices host = find_devices(options_.device);
   const int workers = environment_.world_size - cpu_servers(options_);
-  // A server on a CPU device need not see a GPU.
-  const bool server = environment_.rank >= workers && options_.device == "cuda";
-  const bool gpus = server || choose_device(options_, host).device == "cuda";
-  if (!gpus || environment_.world_size == 1 || workers < 1) return host;
+  if (options_.device == "cpu" || environment_.world_size == 1 || workers < 1) return host;
   connect();
-  own_gpus_ = assign_gpus(
+  JoinedGpus gpus = assign_gpus(
       exchange_gpus(*store_, environment_.rank, workers, host.cuda, wait_limit_s(options_)));
   wait_for_all(kGpusKey);  // rank 0 may be about to refuse
-  host.cuda = own_gpus_->world;
+  host.cuda = gpus.world;
+  if (!host.cuda.devices.empty()) own_gpus_ = std::move(gpus);
   return host;
 }
 
-// The plan numbers GPUs as the world does; this process knows its own by another number.
-void JoinedWorld::take_own_gpu() {
-  if (!own_gpus_) return;
-  const auto rank = static_cast<std::size_t>(environment_.rank);
+// The plan gives GPUs to processes in turn; here each has the one that it sees.
+void JoinedWorld::place_on_own_gpus() {
+  if (!own_gpus_ || spec_.gpus.empty()) return;
   if (spec_.backend == "ring" && !spec_.has_cpu_servers() && !own_gpus_->unseen.empty()) {
     throw UnavailableError(fmt::format(
         "the ring maps the memory of peers, but {}: have the launcher show every rank all GPUs of "
         "its host, or use --backend=nccl with a GPU for each rank",
         own_gpus_->unseen));
   }
-  if (spec_.is_on_gpu(environment_.rank)) spec_.gpus.at(rank) = own_gpus_->ordinals.at(rank);
+  std::ranges::copy_n(own_gpus_->numbers.begin(), std::ssize(spec_.gpus), spec_.gpus.begin());
+}
+
+// From the world's number of this process's GPU to its own. The last that the plan is asked.
+void JoinedWorld::take_own_gpu() {
+  if (!own_gpus_ || !spec_.is_on_gpu(environment_.rank)) return;
+  const auto rank = static_cast<std::size_t>(environment_.rank);
+  spec_.gpus.at(rank) = own_gpus_->ordinals.at(rank);
 }
 
 // Each rank knows its own place. A launcher that bound the rank to cores of its own (mpirun) has

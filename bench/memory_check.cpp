@@ -22,7 +22,7 @@ std::string advice(const RunSpec& spec, bool server) {
   if (spec.options.residency == "device" && !server) ways.emplace_back("--residency=host");
   const bool gpu = spec.options.device == "cuda";
   if (gpu && !server && spec.options.precision != "bf16") ways.emplace_back("--precision=bf16");
-  if (gpu && spec.oversubscribed) ways.emplace_back("fewer devices on a GPU");
+  if (gpu && !server && shares_gpus(spec)) ways.emplace_back("fewer devices on a GPU");
   return fmt::format("use {}", fmt::join(ways, ", or "));
 }
 

@@ -83,8 +83,9 @@ void RankSession::make_devices() {
   // A server's device follows the replicas' devices.
   if (is_server()) place.devices = {inputs_.rank};
   devices_ = make_rank_devices(spec_, place);
-  // What waits for peers has the same limit and knows more of them: it is to speak first.
-  constexpr double kAfterPeers_s = 5;
+  // What waits for peers has the same limit and knows more of them: it is to speak first; and both
+  // before the supervisor, who waits a second longer.
+  constexpr double kAfterPeers_s = 0.5;
   const bool alone = devices_.world == nullptr && devices_.local.empty();
   wait_ = std::make_shared<DeviceWait>(
       DeviceWaitOptions{.rank = inputs_.rank,

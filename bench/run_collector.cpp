@@ -351,8 +351,9 @@ report::Run planned_run(const RunSpec& spec) {
                             {"bucket_cap_mb", fmt::format("{}", spec.cell.bucket_cap_mb)}};
   } else if (run.strategy == "ps") {
     run.strategy_options = {{"overlap", spec.cell.overlap ? "on" : "off"},
-                            {"ps_update", spec.cell.ps_update},
-                            {"server_device", spec.options.server_device}};
+                            {"ps_update", spec.cell.ps_update}};
+    // Where there is a choice: runs on CPU devices keep the names that they had.
+    if (run.device == "cuda") run.strategy_options["server_device"] = spec.options.server_device;
   }
   const bool heeds_graphs = run.strategy == "single" || run.strategy == "ddp";
   if (run.device == "cuda" && heeds_graphs) {

@@ -31,9 +31,9 @@ using DriverBytes = std::map<std::string, std::uint64_t>;
 
 // From one GPU to another of the same host.
 struct GpuLink {
-  int to = 0;                       // index in environment.gpus
-  std::optional<bool> peer_access;  // copies need not go through the host's memory
-  Known<int> nvlinks;               // to it, or to a switch that both are at; 0: none
+  int to = 0;               // index in environment.gpus
+  Known<bool> peer_access;  // copies need not go through the host's memory
+  Known<int> nvlinks;       // to it, or to a switch that both are at; 0: none
   Known<int> nvlink_version;
   Known<std::string> pcie_path;  // where their ways meet: "same_board", ..., "system"
 };

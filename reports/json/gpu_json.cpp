@@ -25,7 +25,8 @@ void put_known(Json& json, const std::string& key, const Known<T>& known) {
 }
 
 Json link_json(const GpuLink& link) {
-  Json json = {{"to", link.to}, {"peer_access", or_null(link.peer_access)}};
+  Json json = {{"to", link.to}};
+  put_known(json, "peer_access", link.peer_access);
   put_known(json, "nvlinks", link.nvlinks);
   put_known(json, "nvlink_version", link.nvlink_version);
   put_known(json, "pcie_path", link.pcie_path);

@@ -45,7 +45,9 @@ GpuLink read_link(const JsonCursor& value) {
   GpuLink link;
   link.to = value.at("to").integer<int>();
   const JsonCursor peer = value.at("peer_access");
-  if (!peer.is_null()) link.peer_access = peer.boolean();
+  link.peer_access = peer.is_null()
+                         ? Known<bool>::missing(text_if_there(value, "peer_access_reason"))
+                         : Known<bool>::of(peer.boolean());
   link.nvlinks = read_count(value, "nvlinks");
   link.nvlink_version = read_count(value, "nvlink_version");
   link.pcie_path = read_known<std::string>(value, "pcie_path",

@@ -199,9 +199,10 @@ TEST(GpuEnvironment, JoinsWhatCudaAndTheDriverTell) {
   EXPECT_EQ(gpus[0].pcie_width.reason, "not told");
   ASSERT_EQ(gpus[0].links.size(), 1u);
   EXPECT_EQ(gpus[0].links[0].to, 1);
-  EXPECT_EQ(gpus[0].links[0].peer_access, true);
+  EXPECT_EQ(gpus[0].links[0].peer_access.value, true);
   EXPECT_EQ(gpus[0].links[0].nvlinks.value, 18);
-  EXPECT_EQ(gpus[1].links[0].peer_access, std::nullopt);  // CUDA did not tell
+  EXPECT_EQ(gpus[1].links[0].peer_access.value, std::nullopt);
+  EXPECT_EQ(gpus[1].links[0].peer_access.reason, "no process sees both GPUs");
 }
 
 }  // namespace

@@ -48,9 +48,31 @@ TEST(JoinedGpus, AreTheFirstThatNobodyTook) {
   EXPECT_EQ(gpus.unseen, "rank 0 does not see rank 2's GPU c");
 }
 
+TEST(JoinedGpus, AreGivenUpWhereAnotherIsThere) {
+  const auto gpus =
+      assign_gpus({sees({"a", "b"}), sees({"b", "a"}), sees({"b"}), sees({"a", "c"})});
+  EXPECT_THAT(gpus.ordinals, ElementsAre(0, 0, 0, 1));
+  EXPECT_THAT(gpus.numbers, ElementsAre(0, 1, 1, 2));  // three GPUs for four
+  const auto moved = assign_gpus({sees({"a", "b"}), sees({"a"})});
+  EXPECT_THAT(moved.ordinals, ElementsAre(1, 0));
+  EXPECT_THAT(moved.numbers, ElementsAre(0, 1));
+  EXPECT_THAT(world_of(moved), ElementsAre("b", "a"));
+  const auto chain = assign_gpus({sees({"a", "b"}), sees({"b", "c"}), sees({"a"}), sees({"b"})});
+  EXPECT_THAT(chain.numbers, ElementsAre(0, 1, 2, 0));
+}
+
+TEST(JoinedGpus, AreNoneWhereARankSeesNone) {
+  CudaProbe blind;
+  blind.reason = "no driver";
+  const auto gpus = assign_gpus({sees({"a"}), blind});
+  EXPECT_TRUE(gpus.world.devices.empty());
+  EXPECT_EQ(gpus.world.reason, "rank 1: no driver");
+}
+
 TEST(JoinedGpus, AreFoundToBeOneAndTheSame) {
   const auto gpus = assign_gpus({sees({"a"}), sees({"a"}), sees({"b", "a"})});
   EXPECT_THAT(gpus.ordinals, ElementsAre(0, 0, 0));
+  EXPECT_THAT(gpus.numbers, ElementsAre(0, 0, 1));
   EXPECT_THAT(world_of(gpus), ElementsAre("a", "b"));
 }
 

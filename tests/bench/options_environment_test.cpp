@@ -154,11 +154,11 @@ TEST(Info, TellsHowGpusAreConnected) {
   gpu.compute_capability = "9.0";
   report::GpuLink fast, slow;
   fast.to = 1;
-  fast.peer_access = true;
+  fast.peer_access = report::Known<bool>::of(true);
   fast.nvlinks = report::Known<int>::of(18);
   fast.nvlink_version = report::Known<int>::of(4);
   slow.to = 2;
-  slow.peer_access = false;
+  slow.peer_access = report::Known<bool>::of(false);
   slow.nvlinks = report::Known<int>::of(0);
   slow.pcie_path = report::Known<std::string>::of("system");
   gpu.links = {fast, slow};

@@ -376,8 +376,7 @@ TEST_F(OwnGpus, AreNotForServersOnTheCpu) {
 }
 
 TEST_F(OwnGpus, ArePickedSoThatRanksDoNotShareWhereTheySeeSeveral) {
-  expect_exit(run_seeing({"0,1", "0", "1,3"}), 3);  // rank 0 takes the only one of rank 1
-  expect_exit(run_seeing({"0", "0,1"}), 0);
+  expect_exit(run_seeing({"0,1", "0"}), 0);  // rank 0 leaves rank 1 the only one that it sees
   const json report = program.report();
   EXPECT_FALSE(report.at("runs").at(0).at("oversubscribed"));
 }
@@ -390,6 +389,16 @@ TEST_F(OwnGpus, ThatAreOneAreRefusedUnlessTheyMayBeShared) {
   const json report = program.report();
   EXPECT_TRUE(report.at("runs").at(0).at("oversubscribed"));
   EXPECT_EQ(report.at("runs").at(0).at("backend"), "ring");
+}
+
+// Whether there are GPUs for all is for all to know, though only one sees that there is none.
+TEST_F(OwnGpus, AreThereForAllRanksOrForNone) {
+  const auto refused = run_seeing({"0", "-1"});
+  expect_exit(refused, 3);
+  for (const auto& result : refused) EXPECT_THAT(result.err, HasSubstr("rank 1: "));
+  expect_exit(run_seeing({"0", "-1"}, {"--device=auto"}), 0);
+  const json report = program.report();
+  EXPECT_EQ(report.at("runs").at(0).at("device"), "cpu");
 }
 
 TEST_F(OwnGpus, CannotBeMappedByTheRing) {

@@ -53,7 +53,7 @@ GpuInfo sample_gpu() {
   gpu.pcie_width = Known<int>::of(16);
   GpuLink link;
   link.to = 1;
-  link.peer_access = true;
+  link.peer_access = Known<bool>::of(true);
   link.nvlinks = Known<int>::of(0);
   link.nvlink_version = Known<int>::missing("no NVLink between the two");
   link.pcie_path = Known<std::string>::of("host_bridge");
