@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -263,6 +264,22 @@ TEST(CudaBackend, AStepHasNoMoreNodesThanTheyWereCounted) {
   EXPECT_EQ(nodes(CudaPrecision::tf32, ConvolutionKernels::library), 24U);
   EXPECT_EQ(nodes(CudaPrecision::bf16, ConvolutionKernels::own), 35U);
   EXPECT_EQ(nodes(CudaPrecision::bf16, ConvolutionKernels::library), 39U);
+}
+
+// What benchmarks take for the rate of products has nothing but the product in it.
+TEST(CudaBackend, ABareProductIsOneCallOfTheLibraryAlsoInBf16) {
+  const CudaBackendOptions options{.precision = CudaPrecision::bf16};
+  BackendFixture fixture = cuda_backend(options);
+  const auto op = make_cuda_bare_product(fixture.device(), options, {8, 8, 8});
+  const OpMemory matrix = fixture.allocate(op->output_layout().bytes);
+  const OpMemory output = fixture.allocate(op->output_layout().bytes);
+  const OpMemory workspace = fixture.allocate(op->workspace_bytes());
+  const std::array<const void*, 2> inputs = {matrix.data(), matrix.data()};
+  fixture.stream().begin_recording();
+  op->forward(fixture.stream(),
+              {.inputs = inputs, .output = output.data(), .workspace = workspace.data()});
+  fixture.stream().end_recording();
+  EXPECT_EQ(test::recorded_nodes(), 1U);
 }
 
 TEST(CudaBackend, SaysThatAnOldGpuLacksAPrecision) {

@@ -20,8 +20,8 @@ class BareProduct final : public PlannedOp {
       plan_.inputs.push_back(TensorLayout::plain(shape, type));
     }
     plan_.output = TensorLayout::plain({desc.rows, desc.columns}, type);
-    plan_.forward_flops = 2.0 * static_cast<double>(desc.rows) *
-                          static_cast<double>(desc.columns) * static_cast<double>(desc.terms);
+    plan_.forward_flops = 2.0 * static_cast<double>(desc.rows) * static_cast<double>(desc.columns) *
+                          static_cast<double>(desc.terms);
     // As a linear layer's: y^T [columns, rows] = b [columns, terms] a^T [terms, rows]
     product_.emplace(*context_,
                      ProductDesc{.m = desc.columns,
