@@ -28,8 +28,8 @@ Batch make_batch(std::int64_t batch, std::int64_t classes, std::int64_t samples)
   return b;
 }
 
-// More classes than lanes, a part of a block's rows, and at last so many blocks of rows that
-// threads of the final sum take four at once, one more, or none.
+// Among them more classes than lanes, and at last so many blocks of rows that all threads of the
+// final sum take four parts at once, and some one more.
 std::vector<Batch> batches() {
   return {make_batch(1, 1, 1),
           make_batch(1, 10, 1),
