@@ -60,7 +60,8 @@ Result run(const Case& c, const std::vector<float>& gradient, const std::vector<
   args.workspace = workspace.data();
   EXPECT_EQ(column_sums(args, nullptr), cudaSuccess);
   Result result{.sums = sums, .masked = {}};
-  for (std::size_t i = c.shift; i < masked.size(); ++i) result.masked.push_back(to_float(masked[i]));
+  for (std::size_t i = c.shift; i < masked.size(); ++i)
+    result.masked.push_back(to_float(masked[i]));
   return result;
 }
 
