@@ -63,76 +63,68 @@ std::int64_t GpuBench::streaming_batch(double bytes_of_one) const {
 
 double GpuBench::copy_bytes_per_s() {
   if (peaks_.copy_bytes_per_s == 0) {
-    const auto bytes = static_cast<std::size_t>(streaming_bytes());
-    const Buffer from = device_->allocate(bytes, MemoryCategory::activations);
-    const Buffer to = device_->allocate(bytes, MemoryCategory::activations);
-    const double time = seconds_of([&] { device_->copy(*stream_, to.view(), from.view()); });
-    peaks_.copy_bytes_per_s = 2 * static_cast<double>(bytes) / time;
+    const auto half = static_cast<std::size_t>(streaming_bytes() / 2);
+    const Buffer from = device_->allocate(half, MemoryCategory::activations);
+    const Buffer to = device_->allocate(half, MemoryCategory::activations);
+    const double time =
+        seconds_of([&] { device_->copy(*stream_, to.view(), from.view()); }, usual());
+    peaks_.copy_bytes_per_s = 2 * static_cast<double>(half) / time;
   }
   return peaks_.copy_bytes_per_s;
 }
 
 double GpuBench::product_flops_per_s(ops::CudaPrecision precision) {
+  // Some milliseconds a launch, in strict fp32 tens of them.
+  constexpr Repetitions kOfProduct = {.launches = 4, .rounds = 5};
   double& peak = peaks_.product_flops_per_s[precision];
   if (peak == 0) {
     const std::int64_t extent = options_.product;
     ops::OpRun run(machine(),
-                   backend(precision).linear({.input = ops::TensorLayout::plain({extent, extent}),
-                                              .out_features = extent,
-                                              .bias = false,
-                                              .needs_grad_input = false}));
-    peak = run.op().forward_flops() / seconds_of([&] { run.forward(); });
+                   module_.make_bare_product(
+                       *device_, backend_options(precision, ops::ConvolutionKernels::measured),
+                       {.rows = extent, .columns = extent, .terms = extent}),
+                   false);
+    peak = run.op().forward_flops() / seconds_of([&] { run.forward(); }, kOfProduct);
   }
   return peak;
 }
 
-std::unique_ptr<Recording> GpuBench::record(const std::function<void()>& launch) {
-  launch();  // loads the kernels, which a recording cannot
-  stream_->synchronize();
-  stream_->begin_recording();
-  for (std::int64_t i = 0; i < options_.launches; ++i) launch();
-  auto recording = stream_->end_recording();
-  replay_s(*recording);  // warms up
-  return recording;
-}
-
-// Of one launch.
+// Of one replay.
 double GpuBench::replay_s(Recording& recording) {
   stream_->record(*begin_);
   recording.replay(*stream_);
   stream_->record(*end_);
   stream_->synchronize();
-  return (end_->time_s() - begin_->time_s()) / static_cast<double>(options_.launches);
+  return end_->time_s() - begin_->time_s();
 }
 
-// The median over the rounds.
-double GpuBench::seconds_of(const std::function<void()>& launch) {
-  const auto recording = record(launch);
+// Of one launch: the median over the rounds.
+double GpuBench::seconds_of(const std::function<void()>& launch, const Repetitions& repetitions) {
+  launch();  // loads the kernels, which a recording cannot
+  stream_->synchronize();
+  stream_->begin_recording();
+  for (std::int64_t i = 0; i < repetitions.launches; ++i) launch();
+  const auto recording = stream_->end_recording();
+  replay_s(*recording);  // warms up
   std::vector<double> times;
-  for (std::int64_t i = 0; i < options_.rounds; ++i) times.push_back(replay_s(*recording));
+  for (std::int64_t i = 0; i < repetitions.rounds; ++i) times.push_back(replay_s(*recording));
   const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
   std::nth_element(times.begin(), middle, times.end());
-  return *middle;
+  return *middle / static_cast<double>(repetitions.launches);
 }
 
 void GpuBench::time(benchmark::State& state, const Work& work,
                     const std::function<void()>& launch) {
   const double copy = copy_bytes_per_s();
   const double product = work.flops > 0 ? product_flops_per_s(work.precision) : 0;
-  const auto recording = record(launch);
-  double total = 0;
-  for ([[maybe_unused]] auto _ : state) {
-    const double time = replay_s(*recording);
-    state.SetIterationTime(time);
-    total += time;
-  }
-  const double mean = total / static_cast<double>(state.iterations());
+  const double time = seconds_of(launch, usual());
+  for ([[maybe_unused]] auto _ : state) state.SetIterationTime(time);
   state.counters["bytes"] = work.bytes;
-  state.counters["bytes_per_s"] = work.bytes / mean;
-  state.counters["share_of_copy"] = work.bytes / mean / copy;
+  state.counters["bytes_per_s"] = work.bytes / time;
+  state.counters["share_of_copy"] = work.bytes / time / copy;
   if (work.flops == 0) return;
-  state.counters["FLOP_per_s"] = work.flops / mean;
-  state.counters["share_of_bound"] = std::max(work.bytes / copy, work.flops / product) / mean;
+  state.counters["FLOP_per_s"] = work.flops / time;
+  state.counters["share_of_bound"] = std::max(work.bytes / copy, work.flops / product) / time;
 }
 
 std::string name_of(ops::CudaPrecision precision) {
@@ -152,7 +144,7 @@ void register_case(GpuBench& bench, const std::string& name,
   };
   benchmark::RegisterBenchmark(name.c_str(), guarded)
       ->UseManualTime()
-      ->Iterations(bench.options().rounds)
+      ->Iterations(1)  // which is the median of the rounds
       ->Unit(benchmark::kMicrosecond);
 }
 

@@ -55,8 +55,9 @@ class GpuBench {
                           ops::ConvolutionKernels convolutions = ops::ConvolutionKernels::measured);
   std::unique_ptr<ops::Op> bias_pass(ops::CudaPrecision precision, const ops::BiasPassDesc& desc);
 
-  // Bytes that no cache keeps from one launch to the next: 4 times the L2 cache.
-  double streaming_bytes() const { return 4.0 * static_cast<double>(l2_bytes_); }
+  // What one launch touches, of a kernel and of the copy that it is compared with, so that both
+  // find as little of the launch before in the cache: 8 times the L2 cache.
+  double streaming_bytes() const { return 8.0 * static_cast<double>(l2_bytes_); }
   // Samples whose `bytes_of_one` together are that many.
   std::int64_t streaming_batch(double bytes_of_one) const;
 
@@ -64,7 +65,8 @@ class GpuBench {
   double copy_bytes_per_s();
   double product_flops_per_s(ops::CudaPrecision precision);
 
-  // Times `launch`, which queues one call, in all rounds of `state`, and sets its counters:
+  // Times `launch`, which queues one call, as the median over the rounds of the options (the peaks,
+  // too, are medians), and sets the counters of `state`:
   //   bytes           counted (kernels/ops/traffic.h)
   //   bytes_per_s     those over the time
   //   share_of_copy   of the bandwidth that a copy reaches
@@ -78,8 +80,12 @@ class GpuBench {
  private:
   ops::CudaBackendOptions backend_options(ops::CudaPrecision precision,
                                           ops::ConvolutionKernels convolutions) const;
-  double seconds_of(const std::function<void()>& launch);
-  std::unique_ptr<Recording> record(const std::function<void()>& launch);
+  // The launches that one recording holds, and the replays of it that are timed.
+  struct Repetitions {
+    std::int64_t launches, rounds;
+  };
+  Repetitions usual() const { return {options_.launches, options_.rounds}; }
+  double seconds_of(const std::function<void()>& launch, const Repetitions& repetitions);
   double replay_s(Recording& recording);
 
   GpuBenchOptions options_;
@@ -101,8 +107,8 @@ std::string name_of(ops::CudaPrecision precision);
 void register_op_cases(GpuBench& bench);    // operations of networks
 void register_flat_cases(GpuBench& bench);  // what stands around a network, and the copy
 
-// Registers one, timed by its own clock over the rounds of the options. What it throws becomes its
-// error, and the others go on.
+// Registers one, which calls GpuBench::time. What it throws becomes its error, and the others go
+// on.
 void register_case(GpuBench& bench, const std::string& name,
                    const std::function<void(benchmark::State&)>& run);
 

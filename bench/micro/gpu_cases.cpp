@@ -51,7 +51,7 @@ std::string full_name(const OpCase& c, Direction direction) {
 
 constexpr Direction kDirections[] = {Direction::forward, Direction::backward};
 
-// At 4 times the L2 cache: the batch by the bytes of a small one's samples.
+// At 8 times the L2 cache: the batch by the bytes of a small one's samples.
 void register_streaming(GpuBench& bench, const OpCase& c) {
   constexpr std::int64_t kSmall = 8;
   for (const Direction direction : kDirections) {

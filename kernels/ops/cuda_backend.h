@@ -51,6 +51,15 @@ struct BiasPassDesc {
 std::unique_ptr<Op> make_cuda_bias_pass(Device& device, const CudaBackendOptions& options,
                                         const BiasPassDesc& desc);
 
+// One product of the library on operands of the backend's activation type, with nothing around it,
+// so that benchmarks can measure the rate that products reach: output [rows, columns] = the first
+// input [rows, terms] times the transpose of the second [columns, terms]. Forward only.
+struct BareProductDesc {
+  std::int64_t rows = 0, columns = 0, terms = 0;
+};
+std::unique_ptr<Op> make_cuda_bare_product(Device& device, const CudaBackendOptions& options,
+                                           const BareProductDesc& desc);
+
 // "cudnn", "cublaslt": versions of the libraries that are loaded.
 std::map<std::string, std::string> cuda_library_versions();
 

@@ -87,19 +87,39 @@ TEST_F(AlgorithmCacheFile, RefusesAKeyThatWouldBreakTheFile) {
   EXPECT_THROW(cache.store("a\tb", {}), InternalError);
 }
 
+MeasuredAlgorithm algorithm(int number, double time_s, std::size_t bytes, bool repeatable) {
+  return {{number, 0, bytes, false}, true, repeatable, time_s};
+}
+
 TEST(PickAlgorithm, TakesTheFastestThatKeepsToTheRules) {
-  const auto algorithm = [](int number, double time_s, std::size_t bytes, bool repeatable) {
-    return MeasuredAlgorithm{{number, 0, bytes, false}, true, repeatable, time_s};
-  };
   std::vector<MeasuredAlgorithm> measured = {algorithm(0, 1, 10, false), algorithm(1, 2, 10, true),
                                              algorithm(2, 0.5, 1000, true),
                                              algorithm(3, 2, 10, true)};
-  EXPECT_EQ(pick_algorithm(measured, {100, false})->choice.algorithm, 0);
-  EXPECT_EQ(pick_algorithm(measured, {100, true})->choice.algorithm, 1);
-  EXPECT_EQ(pick_algorithm(measured, {1000, true})->choice.algorithm, 2);
-  EXPECT_EQ(pick_algorithm(measured, {5, false}), nullptr);
+  EXPECT_EQ(pick_algorithm(measured, {100, {}})->choice.algorithm, 0);
+  EXPECT_EQ(pick_algorithm(measured, {1000, {}})->choice.algorithm, 2);
+  EXPECT_EQ(pick_algorithm(measured, {5, {}}), nullptr);
   for (MeasuredAlgorithm& m : measured) m.runs = false;
-  EXPECT_EQ(pick_algorithm(measured, {1000, false}), nullptr);
+  EXPECT_EQ(pick_algorithm(measured, {1000, {}}), nullptr);
+}
+
+TEST(PickAlgorithm, TakesTheFirstInOrderOfThoseThatRepeatWhateverTheirTime) {
+  std::vector<MeasuredAlgorithm> measured = {algorithm(0, 1, 10, false), algorithm(5, 2, 10, true),
+                                             algorithm(3, 3, 10, true),
+                                             algorithm(4, 9, 1000, true)};
+  const auto first = [&](std::size_t limit, const FixedOrder& order) {
+    const MeasuredAlgorithm* const picked = pick_algorithm(measured, {limit, order});
+    return picked->choice.algorithm * 10 + picked->choice.math;
+  };
+  EXPECT_EQ(first(100, {0, 0}), 30);
+  EXPECT_EQ(first(100, {4, 0}), 30);
+  EXPECT_EQ(first(100, {5, 0}), 50);
+  EXPECT_EQ(first(1000, {4, 0}), 40);
+  // The same algorithm in another arithmetic, and faster.
+  measured.push_back(algorithm(3, 0.5, 10, true));
+  measured.back().choice.math = 2;
+  EXPECT_EQ(first(100, {0, 0}), 30);
+  EXPECT_EQ(first(100, {0, 1}), 30);
+  EXPECT_EQ(first(100, {0, 2}), 32);
 }
 
 }  // namespace

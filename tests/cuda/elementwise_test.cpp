@@ -170,6 +170,34 @@ TEST_F(CudaMean, EqualsTheReferenceAlsoInPlace) {
   }
 }
 
+// One input, or the result, that no 16-byte access may touch.
+TEST_F(CudaMean, TakesBuffersOfAnyAlignmentAndCount) {
+  BackendFixture fixture = cuda_backend();
+  for (const std::size_t count : {1, 3, 4, 8, 1026}) {
+    for (const std::size_t shifted : {0, 1, 2, 3}) {
+      SCOPED_TRACE(count);
+      std::vector<Values> host;
+      std::vector<OpMemory> device;
+      for (std::uint32_t b = 0; b < 3; ++b) {
+        host.push_back(whole_values(static_cast<std::int64_t>(count) + 1, b));
+        device.push_back(fixture.upload(host.back()));
+      }
+      std::vector<float*> at;
+      for (std::size_t b = 0; b < 3; ++b) {
+        at.push_back(reinterpret_cast<float*>(device[b].data()) + (b == shifted ? 1 : 0));
+      }
+      const std::vector<const float*> inputs(at.begin(), at.begin() + 2);
+      fixture.backend().mean()->run(fixture.stream(), inputs, at[2], count);
+      Values want = host[2];
+      for (std::size_t i = 0; i < count; ++i) {
+        want[i + (shifted == 2 ? 1 : 0)] =
+            (host[0][i + (shifted == 0 ? 1 : 0)] + host[1][i + (shifted == 1 ? 1 : 0)]) / 2;
+      }
+      EXPECT_EQ(fixture.download<float>(device[2]), want);
+    }
+  }
+}
+
 TEST_F(CudaMean, RefusesMoreBuffersThanItCanTake) {
   BackendFixture fixture = cuda_backend();
   const std::vector<const float*> pointers(257);

@@ -3,12 +3,17 @@
 //
 // What only the stand-in for a GPU can show: searches, refusals, a device of another generation.
 #include <gmock/gmock.h>
+#include <stdlib.h>
 #include <unistd.h>
 
+#include <array>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include "kernels/nn/graph.h"
 #include "kernels/nn/model_spec.h"
+#include "kernels/ops/cuda/algorithm_cache.h"
 #include "kernels/runtime/cpu_device.h"
 #include "kernels/runtime/cuda_device.h"
 #include "kernels/runtime/error.h"
@@ -34,8 +39,19 @@ class CacheDirectory {
   }
   ~CacheDirectory() { std::filesystem::remove_all(path_); }
   std::string path() const { return path_.string(); }
+  // What the cache holds.
+  std::map<std::string, cuda::AlgorithmChoice> choices() const {
+    std::ifstream in(file());
+    const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+    return cuda::from_text(text).value_or(std::map<std::string, cuda::AlgorithmChoice>());
+  }
+  void write(const std::map<std::string, cuda::AlgorithmChoice>& choices) const {
+    std::ofstream(file()) << cuda::to_text(choices);
+  }
 
  private:
+  std::filesystem::path file() const { return path_ / cuda::AlgorithmCache::kFileName; }
+
   std::filesystem::path path_;
 };
 
@@ -45,9 +61,23 @@ class PretendCosts {
   ~PretendCosts() { test::pretended_costs() = {}; }
 };
 
-std::string first_conv_of(const CudaBackendOptions& options) {
+// So few that no operand of a convolution fits.
+class LittleMemory {
+ public:
+  LittleMemory() { ::setenv(kVariable, "16", 1); }
+  ~LittleMemory() { ::unsetenv(kVariable); }
+
+ private:
+  static constexpr const char* kVariable = "STAND_IN_MEMORY_BYTES";
+};
+
+std::string conv_of(const CudaBackendOptions& options, const Conv2dDesc& desc) {
   BackendFixture fixture = cuda_backend(options);
-  return fixture.backend().conv2d(kFirstConv)->description();
+  return fixture.backend().conv2d(desc)->description();
+}
+
+std::string first_conv_of(const CudaBackendOptions& options) {
+  return conv_of(options, kFirstConv);
 }
 
 TEST(CudaBackend, SearchesOnceForAShapeAndRemembersItOnDisk) {
@@ -81,6 +111,82 @@ TEST(CudaBackend, TakesOnlyRepeatableAlgorithmsWhenDeterministic) {
               ::testing::HasSubstr("tf32 algorithm 0)"));
   EXPECT_THAT(deterministic.backend().conv2d(kConv)->description(),
               ::testing::HasSubstr("tf32 algorithm 1 fused)"));
+}
+
+// Nor does the faster of the repeatable ones count: it is another one in every second network.
+TEST(CudaBackend, SearchesAgainAndFindsTheSameWhenDeterministic) {
+  for (const CudaPrecision precision :
+       {CudaPrecision::fp32, CudaPrecision::tf32, CudaPrecision::bf16}) {
+    const int before = test::algorithm_searches();
+    std::map<std::string, cuda::AlgorithmChoice> found[2];
+    for (auto& choices : found) {
+      const CacheDirectory cold;
+      conv_of({.precision = precision, .deterministic = true, .cache_directory = cold.path()},
+              kConv);
+      choices = cold.choices();
+    }
+    EXPECT_EQ(test::algorithm_searches(), before + 6);
+    EXPECT_EQ(found[0], found[1]);
+    EXPECT_EQ(found[0].size(), 3U);
+    for (const auto& [key, choice] : found[0]) EXPECT_EQ(choice.algorithm, 1) << key;
+    const LittleMemory nothing_can_be_searched;
+    EXPECT_THAT(conv_of({.precision = precision, .deterministic = true}, kConv),
+                ::testing::HasSubstr("algorithm 1)"));
+  }
+}
+
+TEST(CudaBackend, PlansWithoutMemoryForMeasurements) {
+  const CacheDirectory directory;
+  const CudaBackendOptions options{.cache_directory = directory.path()};
+  const PretendCosts kernels_are_slow({.kernel_ms = 1e4});
+  {
+    const LittleMemory little;
+    EXPECT_THAT(first_conv_of(options), ::testing::HasSubstr("(own kernel)"));
+    EXPECT_THAT(conv_of(options, kConv), ::testing::HasSubstr("algorithm 0)"));
+  }
+  EXPECT_TRUE(directory.choices().empty());  // with memory all is measured
+  EXPECT_THAT(conv_of(options, without_bias(kFirstConv)), ::testing::HasSubstr("algorithm 0)"));
+  EXPECT_EQ(directory.choices().size(), 2U);
+}
+
+TEST(CudaBackend, TakesTheOwnKernelWhereTheLibraryCannotBeRecorded) {
+  const CacheDirectory directory;
+  const CudaBackendOptions options{.cache_directory = directory.path()};
+  const PretendCosts kernels_are_slow({.kernel_ms = 1e4});
+  test::convolutions_refuse_recording() = true;
+  EXPECT_THAT(conv_of(options, without_bias(kFirstConv)), ::testing::HasSubstr("(own kernel)"));
+  EXPECT_TRUE(directory.choices().empty());
+  test::convolutions_refuse_recording() = false;
+  EXPECT_THAT(conv_of(options, without_bias(kFirstConv)), ::testing::HasSubstr("algorithm 0)"));
+}
+
+TEST(CudaBackend, MeasuresAgainWhenTheOwnKernelsAreOthers) {
+  const CacheDirectory directory;
+  const CudaBackendOptions options{.cache_directory = directory.path()};
+  {
+    const PretendCosts library_is_slow({.convolution_ms = 1e4});
+    conv_of(options, without_bias(kFirstConv));
+  }
+  std::map<std::string, cuda::AlgorithmChoice> of_others;
+  for (const auto& [key, choice] : directory.choices()) {
+    const std::string version = "|own kernels ";
+    const std::size_t at = key.find(version);
+    ASSERT_NE(at, std::string::npos) << key;
+    std::string other = key;
+    other.insert(at + version.size(), "1");
+    of_others[other] = choice;
+  }
+  directory.write(of_others);
+  const PretendCosts kernels_are_slow({.kernel_ms = 1e4});
+  EXPECT_THAT(conv_of(options, without_bias(kFirstConv)), ::testing::HasSubstr("algorithm 0)"));
+  EXPECT_EQ(directory.choices().size(), 4U);
+  // Where there are none, their version does not count.
+  conv_of(options, kConv);
+  for (const auto& [key, choice] : directory.choices()) {
+    EXPECT_EQ(key.find("x [2, 5, 6, 6]") != std::string::npos,
+              key.find("|own kernels ") == std::string::npos)
+        << key;
+  }
 }
 
 TEST(CudaBackend, TakesTheFasterOfTheLibraryAndTheOwnKernel) {
@@ -158,6 +264,22 @@ TEST(CudaBackend, AStepHasNoMoreNodesThanTheyWereCounted) {
   EXPECT_EQ(nodes(CudaPrecision::tf32, ConvolutionKernels::library), 24U);
   EXPECT_EQ(nodes(CudaPrecision::bf16, ConvolutionKernels::own), 35U);
   EXPECT_EQ(nodes(CudaPrecision::bf16, ConvolutionKernels::library), 39U);
+}
+
+// What benchmarks take for the rate of products has nothing but the product in it.
+TEST(CudaBackend, ABareProductIsOneCallOfTheLibraryAlsoInBf16) {
+  const CudaBackendOptions options{.precision = CudaPrecision::bf16};
+  BackendFixture fixture = cuda_backend(options);
+  const auto op = make_cuda_bare_product(fixture.device(), options, {8, 8, 8});
+  const OpMemory matrix = fixture.allocate(op->output_layout().bytes);
+  const OpMemory output = fixture.allocate(op->output_layout().bytes);
+  const OpMemory workspace = fixture.allocate(op->workspace_bytes());
+  const std::array<const void*, 2> inputs = {matrix.data(), matrix.data()};
+  fixture.stream().begin_recording();
+  op->forward(fixture.stream(),
+              {.inputs = inputs, .output = output.data(), .workspace = workspace.data()});
+  fixture.stream().end_recording();
+  EXPECT_EQ(test::recorded_nodes(), 1U);
 }
 
 TEST(CudaBackend, SaysThatAnOldGpuLacksAPrecision) {

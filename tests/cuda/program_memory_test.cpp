@@ -99,6 +99,28 @@ INSTANTIATE_TEST_SUITE_P(
                          4}),
     [](const auto& test) { return test.param.name; });
 
+// The choice of algorithms needs memory, too, when it is not on disk yet: less than the run's. What
+// a run with none of it says is still the table.
+TEST_F(CudaProgram, PlansWithAColdCacheOnAGpuWithoutMemory) {
+  const auto run_on = [&](const std::string& bytes, const std::string& home) {
+    program.environment["STAND_IN_MEMORY_BYTES"] = bytes;
+    program.environment["HOME"] = program.path(home);
+    return program.run(
+        test::small_run("single", {"--device=cuda", "--gpus=1", "--verify-steps=0", "--force"}));
+  };
+  const auto warm_up = run_on("1000000000", "warm");
+  ASSERT_EQ(warm_up.exit_code, 0) << warm_up.out << warm_up.err;
+  std::string messages[2];
+  for (const std::string home : {"warm", "cold"}) {
+    const auto refused = run_on("4096", home);
+    EXPECT_EQ(refused.exit_code, 2) << refused.out << refused.err;
+    const json report = program.report();
+    messages[home == "cold"] = report.at("runs").at(0).at("error").at("message");
+  }
+  EXPECT_EQ(messages[0], messages[1]);
+  EXPECT_TRUE(table_of(messages[1]).contains("weights")) << messages[1];
+}
+
 TEST_F(CudaProgram, SaysWhatToChangeWhenMemoryIsShort) {
   program.environment["STAND_IN_MEMORY_BYTES"] = std::to_string(20 << 20);
   const auto result =

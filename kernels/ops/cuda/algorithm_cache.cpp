@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <tuple>
 
 #include "kernels/runtime/error.h"
 #include "kernels/runtime/hash.h"
@@ -19,7 +20,7 @@
 namespace ddpbench::ops::cuda {
 namespace {
 
-constexpr std::string_view kFormat = "ddpbench algorithms 2\n";
+constexpr std::string_view kFormat = "ddpbench algorithms 3\n";
 constexpr std::string_view kHash = "hash ";
 
 std::string hash_line(std::string_view text) {
@@ -115,13 +116,26 @@ void AlgorithmCache::store(const std::string& key, const AlgorithmChoice& choice
   write_file(path_, to_text(choices_));
 }
 
+namespace {
+
+bool comes_before(const MeasuredAlgorithm& a, const MeasuredAlgorithm& b,
+                  const AlgorithmRules& rules) {
+  if (!rules.repeatable) return a.time_s < b.time_s;
+  const auto place = [&first = *rules.repeatable](const AlgorithmChoice& c) {
+    return std::tuple(c.algorithm != first.algorithm, c.algorithm, c.math != first.math, c.math);
+  };
+  return place(a.choice) < place(b.choice);
+}
+
+}  // namespace
+
 const MeasuredAlgorithm* pick_algorithm(std::span<const MeasuredAlgorithm> measured,
                                         const AlgorithmRules& rules) {
   const MeasuredAlgorithm* best = nullptr;
   for (const MeasuredAlgorithm& candidate : measured) {
     if (!candidate.runs || candidate.choice.workspace_bytes > rules.workspace_limit_bytes) continue;
     if (rules.repeatable && !candidate.repeatable) continue;
-    if (best == nullptr || candidate.time_s < best->time_s) best = &candidate;
+    if (best == nullptr || comes_before(candidate, *best, rules)) best = &candidate;
   }
   return best;
 }

@@ -54,13 +54,21 @@ struct MeasuredAlgorithm {
   double time_s = 0;
 };
 
+// The algorithm, and the arithmetic, that come first in a fixed order; others follow by number.
+struct FixedOrder {
+  int algorithm = 0, math = 0;
+};
+
 // What an algorithm must be like.
 struct AlgorithmRules {
   std::size_t workspace_limit_bytes = 0;
-  bool repeatable = false;
+  // Set: only what repeats its bits, and the order decides instead of time, which falls out one way
+  // today and another way tomorrow.
+  std::optional<FixedOrder> repeatable;
 };
 
-// The fastest that keeps to the rules; of equally fast ones the first. Null: none does.
+// The fastest that keeps to the rules, or the first in their order; of equal ones the first. Null:
+// none does.
 const MeasuredAlgorithm* pick_algorithm(std::span<const MeasuredAlgorithm> measured,
                                         const AlgorithmRules& rules);
 

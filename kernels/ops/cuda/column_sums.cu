@@ -1,19 +1,25 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A block adds up a chunk of rows of 32 columns: 8 threads a column, then their 8 sums in order.
-// With several chunks their sums are the rows of a second, small matrix, whose columns have 32
-// threads each: few blocks, so that the time of one read after the other is what counts.
+// A block adds up a chunk of rows of some columns: several threads a column, each with the rows of
+// its own, then their sums in order. Where there are many rows, and their length allows it, a
+// thread has as many neighbouring columns as 16 bytes hold. With several chunks their sums are the
+// rows of a second, small matrix, whose columns have 32 threads each: few blocks, so that the time
+// of one read after the other is what counts.
+//
+// Reads are batched by hand: the compiler may not move a read past a write that could be to the
+// same place, nor past the test for the end of a loop.
 #include "kernels/ops/cuda/column_sums.h"
 
 #include "kernels/ops/cuda/launch.cuh"
 #include "kernels/ops/cuda/number.cuh"
+#include "kernels/ops/cuda/vector.cuh"
 
 namespace ddpbench::ops::cuda {
 namespace {
 
-constexpr std::uint32_t kColumns = 32;  // of a block: a warp reads 32 neighbours
-constexpr std::uint32_t kRowThreads = 8;
+constexpr std::uint32_t kColumns = 32;  // a warp reads 32 neighbours
+constexpr std::uint32_t kReads = 4;     // rows whose reads are on their way together
 // Up to this many rows one launch is as fast as two.
 constexpr std::uint32_t kRowsOfOneChunk = 512;
 constexpr std::uint32_t kMaxChunks = 512;
@@ -26,51 +32,118 @@ std::uint32_t chunk_count(std::uint32_t rows) {
   return chunks < kMaxChunks ? chunks : kMaxChunks;
 }
 
-template <typename T>
+// Each thread has kWidth neighbouring columns.
+template <typename T, std::uint32_t kWidth>
 struct ChunkSums {
-  static constexpr std::uint32_t kThreads = kColumns * kRowThreads;
+  static constexpr std::uint32_t kThreads = 256;
   static constexpr int kPhases = 2;
   struct Shared {
-    float sums[kRowThreads][kColumns];
+    float sums[kThreads * kWidth];  // [row threads][columns of the block]
   };
 
   std::uint32_t rows, columns, tiles, rows_per_chunk;
+  std::uint32_t lane_bits;  // threads of a row
   const T *gradient, *output;
   T* masked;
   float* sums;  // [chunks][columns]; null: not wanted
-  bool accumulate;
+  bool accumulate, vectors;
 
   __host__ __device__ void operator()(int phase, Shared& shared, std::uint32_t block,
                                       std::uint32_t thread) const {
-    const std::uint32_t lane = thread % kColumns, part = thread / kColumns;
-    const std::uint32_t column = block % tiles * kColumns + lane, chunk = block / tiles;
+    const std::uint32_t tile_columns = kWidth << lane_bits;
+    const std::uint32_t first = block % tiles * tile_columns, chunk = block / tiles;
     if (phase == 0) {
-      shared.sums[part][lane] = column < columns ? part_of_chunk(chunk, part, column) : 0.0F;
-    } else if (part == 0 && column < columns && sums != nullptr) {
-      float sum = 0;
-      for (std::uint32_t i = 0; i < kRowThreads; ++i) sum += shared.sums[i][lane];
-      float* const to = sums + chunk * columns + column;
-      *to = accumulate ? *to + sum : sum;
+      const std::uint32_t lane = thread & ((1U << lane_bits) - 1);
+      const std::uint32_t column = first + lane * kWidth;
+      float total[kWidth] = {};
+      if (column < columns) {
+        const std::uint32_t part = thread >> lane_bits;
+        if (kWidth > 1 && vectors) {
+          sum_rows<true>(chunk, part, column, total);
+        } else {
+          sum_rows<false>(chunk, part, column, total);
+        }
+      }
+      DDPBENCH_UNROLL
+      for (std::uint32_t k = 0; k < kWidth; ++k) shared.sums[thread * kWidth + k] = total[k];
+    } else if (sums != nullptr) {
+      for (std::uint32_t i = thread; i < tile_columns && first + i < columns; i += kThreads) {
+        float sum = 0;
+        for (std::uint32_t at = i; at < kThreads * kWidth; at += tile_columns) {
+          sum += shared.sums[at];
+        }
+        float* const to = sums + chunk * columns + first + i;
+        *to = accumulate ? *to + sum : sum;
+      }
     }
   }
 
-  // Every kRowThreads-th row of the chunk.
-  __host__ __device__ float part_of_chunk(std::uint32_t chunk, std::uint32_t part,
-                                          std::uint32_t column) const {
-    const std::uint32_t begin = chunk * rows_per_chunk;
-    const std::uint32_t end = begin + rows_per_chunk < rows ? begin + rows_per_chunk : rows;
-    float sum = 0;
-    DDPBENCH_UNROLL_BY(4)
-    for (std::uint32_t row = begin + part; row < end; row += kRowThreads) {
-      const std::uint32_t at = row * columns + column;
-      float value = to_float(gradient[at]);
-      if (output != nullptr) {
-        value = relu_gradient(to_float(output[at]), value);
-        masked[at] = from_float<T>(value);
-      }
-      sum += value;
+  // Of the chunk's rows those of one row thread, in turn.
+  template <bool kVectors>
+  __host__ __device__ void sum_rows(std::uint32_t chunk, std::uint32_t part, std::uint32_t column,
+                                    float (&total)[kWidth]) const {
+    const std::uint32_t row_threads = kThreads >> lane_bits, begin = chunk * rows_per_chunk + part;
+    const std::uint32_t chunk_end = (chunk + 1) * rows_per_chunk;
+    const std::uint32_t end = chunk_end < rows ? chunk_end : rows;
+    const std::uint32_t count = begin < end ? (end - begin + row_threads - 1) / row_threads : 0;
+    const std::uint32_t step = row_threads * columns;
+    std::uint32_t at = begin * columns + column;
+    DDPBENCH_UNROLL_BY(1)
+    for (std::uint32_t i = 0; i < count / kReads; ++i, at += kReads * step) {
+      add_rows<kVectors, kReads>(at, step, total);
     }
-    return sum;
+    DDPBENCH_UNROLL_BY(1)
+    for (std::uint32_t i = 0; i < count % kReads; ++i, at += step)
+      add_rows<kVectors, 1>(at, step, total);
+  }
+
+  template <bool kVectors, std::uint32_t kRows>
+  __host__ __device__ void add_rows(std::uint32_t at, std::uint32_t step,
+                                    float (&total)[kWidth]) const {
+    float values[kRows][kWidth];
+    DDPBENCH_UNROLL
+    for (std::uint32_t r = 0; r < kRows; ++r) read<kVectors>(gradient + at + r * step, values[r]);
+    if (output != nullptr) mask<kVectors, kRows>(at, step, values);
+    DDPBENCH_UNROLL
+    for (std::uint32_t r = 0; r < kRows; ++r) {
+      DDPBENCH_UNROLL
+      for (std::uint32_t k = 0; k < kWidth; ++k) total[k] += values[r][k];
+    }
+  }
+
+  template <bool kVectors, std::uint32_t kRows>
+  __host__ __device__ void mask(std::uint32_t at, std::uint32_t step,
+                                float (&values)[kRows][kWidth]) const {
+    float outputs[kRows][kWidth];
+    DDPBENCH_UNROLL
+    for (std::uint32_t r = 0; r < kRows; ++r) read<kVectors>(output + at + r * step, outputs[r]);
+    DDPBENCH_UNROLL
+    for (std::uint32_t r = 0; r < kRows; ++r) {
+      DDPBENCH_UNROLL
+      for (std::uint32_t k = 0; k < kWidth; ++k) {
+        values[r][k] = relu_gradient(outputs[r][k], values[r][k]);
+      }
+      write<kVectors>(masked + at + r * step, values[r]);
+    }
+  }
+
+  template <bool kVectors>
+  __host__ __device__ void read(const T* from, float (&values)[kWidth]) const {
+    if constexpr (kWidth > 1 && kVectors) {
+      load(from, values);
+    } else {
+      DDPBENCH_UNROLL
+      for (std::uint32_t k = 0; k < kWidth; ++k) values[k] = to_float(from[k]);
+    }
+  }
+  template <bool kVectors>
+  __host__ __device__ void write(T* to, const float (&values)[kWidth]) const {
+    if constexpr (kWidth > 1 && kVectors) {
+      store(to, values);
+    } else {
+      DDPBENCH_UNROLL
+      for (std::uint32_t k = 0; k < kWidth; ++k) to[k] = from_float<T>(values[k]);
+    }
   }
 };
 
@@ -89,17 +162,30 @@ struct AddUpRows {
     const std::uint32_t lane = thread % kColumns, part = thread / kColumns;
     const std::uint32_t column = block * kColumns + lane;
     if (column >= args.columns) return;
-    float sum = 0;
     if (phase == 0) {
-      DDPBENCH_UNROLL_BY(8)
-      for (std::uint32_t row = part; row < args.rows; row += kParts) {
-        sum += args.matrix[row * args.columns + column];
-      }
-      shared.sums[part][lane] = sum;
+      shared.sums[part][lane] = sum_of_part(part, column);
     } else if (part == 0) {
+      float sum = 0;
       for (std::uint32_t i = 0; i < kParts; ++i) sum += shared.sums[i][lane];
       write(column, sum);
     }
+  }
+
+  __host__ __device__ float sum_of_part(std::uint32_t part, std::uint32_t column) const {
+    float sum = 0;
+    std::uint32_t row = part;
+    DDPBENCH_UNROLL_BY(1)
+    for (; row + (kReads - 1) * kParts < args.rows; row += kReads * kParts) {
+      float values[kReads];
+      DDPBENCH_UNROLL
+      for (std::uint32_t k = 0; k < kReads; ++k) {
+        values[k] = args.matrix[(row + k * kParts) * args.columns + column];
+      }
+      DDPBENCH_UNROLL
+      for (std::uint32_t k = 0; k < kReads; ++k) sum += values[k];
+    }
+    for (; row < args.rows; row += kParts) sum += args.matrix[row * args.columns + column];
+    return sum;
   }
 
   __host__ __device__ void write(std::uint32_t column, float sum) const {
@@ -111,20 +197,33 @@ struct AddUpRows {
   }
 };
 
-template <typename T>
-cudaError_t sum_chunks(const ColumnSums& args, float* sums, std::uint32_t chunks, bool accumulate,
+template <typename T, std::uint32_t kWidth>
+cudaError_t sum_chunks(const ColumnSums& args, float* sums, std::uint32_t chunks,
                        cudaStream_t stream) {
-  ChunkSums<T> body{};
+  ChunkSums<T, kWidth> body{};
   body.rows = args.rows;
   body.columns = args.columns;
-  body.tiles = ceil_div(args.columns, kColumns);
+  while (body.lane_bits < 5 && (kWidth << body.lane_bits) < args.columns) ++body.lane_bits;
+  body.tiles = ceil_div(args.columns, kWidth << body.lane_bits);
   body.rows_per_chunk = ceil_div(args.rows, chunks);
   body.gradient = static_cast<const T*>(args.gradient);
   body.output = static_cast<const T*>(args.output);
   body.masked = static_cast<T*>(args.masked);
   body.sums = sums;
-  body.accumulate = accumulate;
+  body.accumulate = args.accumulate && chunks == 1;
+  body.vectors = are_vector_aligned(args.gradient, args.output, args.masked);
   return for_each_block(body.tiles * chunks, stream, body);
+}
+
+// Few rows have a column a thread: more blocks. The width decides the order of the sums, so it
+// comes from the shape alone; from addresses, only how the columns are read.
+template <typename T>
+cudaError_t sum_chunks_of(const ColumnSums& args, float* sums, std::uint32_t chunks,
+                          cudaStream_t stream) {
+  constexpr std::uint32_t kWidth = kVectorOf<T>;
+  return chunks > 1 && args.columns % kWidth == 0
+             ? sum_chunks<T, kWidth>(args, sums, chunks, stream)
+             : sum_chunks<T, 1>(args, sums, chunks, stream);
 }
 
 }  // namespace
@@ -139,8 +238,7 @@ cudaError_t column_sums(const ColumnSums& args, cudaStream_t stream) {
   auto* const partial = static_cast<float*>(args.workspace);
   float* const sums = chunks == 1 || args.sums == nullptr ? args.sums : partial;
   const cudaError_t status = with_element_type(args.type, [&](auto element) {
-    return sum_chunks<decltype(element)>(args, sums, chunks, args.accumulate && chunks == 1,
-                                         stream);
+    return sum_chunks_of<decltype(element)>(args, sums, chunks, stream);
   });
   if (status != cudaSuccess || chunks == 1 || args.sums == nullptr) return status;
   RowSums last{};

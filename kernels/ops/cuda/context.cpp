@@ -124,7 +124,7 @@ PlanningMemory::PlanningMemory(std::size_t bytes, std::string_view operation) {
   const cudaError_t status = cudaMalloc(&data_, bytes);
   if (status == cudaErrorMemoryAllocation) {
     static_cast<void>(cudaGetLastError());  // it is not sticky: the device goes on
-    throw ConfigError(fmt::format(
+    throw NoPlanningMemory(fmt::format(
         "{}: planning it takes {} more bytes than the GPU has free; use a smaller batch", operation,
         bytes));
   }

@@ -17,6 +17,7 @@
 #include "kernels/runtime/cuda/cuda_stream.h"
 #include "kernels/runtime/cuda/native_device.h"
 #include "kernels/runtime/data_type.h"
+#include "kernels/runtime/error.h"
 
 namespace ddpbench::ops::cuda {
 
@@ -75,7 +76,15 @@ class WorkspaceLayout {
   std::size_t bytes_ = 0;
 };
 
-// Device memory for the time of planning; not counted, since no step ever holds it.
+// The GPU has no memory left for a measurement. Planning goes on without it, since the run itself
+// may need less; whether it fits is checked where its memory is known.
+class NoPlanningMemory : public ConfigError {
+ public:
+  using ConfigError::ConfigError;
+};
+
+// Device memory for the time of planning; not counted, since no step ever holds it. Throws
+// NoPlanningMemory.
 class PlanningMemory {
  public:
   PlanningMemory(std::size_t bytes, std::string_view operation);

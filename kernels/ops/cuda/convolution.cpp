@@ -96,6 +96,7 @@ ConvolutionShape::ConvolutionShape(const Context& context, const Conv2dDesc& des
       needs_grad_input(desc.needs_grad_input),
       type(context.activation_type()),
       few_channels(few_channel_shape(context, desc, where)) {
+  if (few_channels) key += fmt::format("|own kernels {}", kFewChannelKernels);
   const Shape& input = desc.input.shape;
   const Shape weight = {desc.out_channels, input[1], desc.kernel_h, desc.kernel_w};
   const Shape output = output_shape(desc);

@@ -55,8 +55,10 @@ inline constexpr int kOwnKernel = -1;
 inline bool is_own(const AlgorithmChoice& choice) { return choice.algorithm == kOwnKernel; }
 
 // The choice for one pass: from the cache when it is there and still works, else measured now, on
-// memory and data of its own, and cached. Leaves the arithmetic set in the pass's descriptor.
-// Throws DeviceError when there is no algorithm that keeps to the options.
+// memory and data of its own, and cached. Where the GPU lacks memory for that, or what runs cannot
+// be recorded: an own kernel where there is one, else what the library guesses; not cached. Leaves
+// the arithmetic set in the pass's descriptor. Throws DeviceError when there is no algorithm that
+// keeps to the options.
 AlgorithmChoice choose_algorithm(Context& context, const ConvolutionShape& shape,
                                  ConvolutionPass pass);
 

@@ -22,19 +22,19 @@ const char* name_of(ConvolutionPass pass) {
   return pass == ConvolutionPass::backward_data ? "backward data" : "backward filter";
 }
 
-// Memory and stream of one trial.
+// Memory and stream of one pass's trial: what the pass touches in a step and no more, so that a
+// batch that can be trained can be tried.
 class Trial {
  public:
-  Trial(const Context& context, const ConvolutionShape& shape)
+  Trial(const Context& context, const ConvolutionShape& shape, ConvolutionPass pass)
       : context_(context),
         shape_(shape),
+        is_forward_(pass == ConvolutionPass::forward),
         x_(activation_bytes(shape.x_count), shape.where),
-        y_(activation_bytes(shape.y_count), shape.where),
-        dy_(activation_bytes(shape.y_count), shape.where),
+        y_(is_forward_ || shape.relu ? activation_bytes(shape.y_count) : 0, shape.where),
+        dy_(is_forward_ ? 0 : activation_bytes(shape.y_count), shape.where),
         w_(parameter_bytes(shape.w_count), shape.where),
         bias_(parameter_bytes(shape.out_channels), shape.where),
-        dw_(parameter_bytes(shape.w_count), shape.where),
-        dbias_(parameter_bytes(shape.out_channels), shape.where),
         stream_(context) {
     fill(shape.type, x_, shape.x_count);
     fill(shape.type, y_, shape.y_count);
@@ -59,7 +59,7 @@ class Trial {
   double time_s(const FilterPass& pass) {
     const PlanningMemory workspace(pass.workspace_bytes(), shape_.where);
     const std::array<const void*, 1> inputs = {x_.data()};
-    const std::array<void*, 2> gradients = {dw_.data(), dbias_.data()};
+    const std::array<void*, 2> gradients = {w_.data(), bias_.data()};
     return time_s([&] {
       pass.run({.inputs = inputs,
                 .output = y_.data(),
@@ -79,6 +79,7 @@ class Trial {
   }
 
   void fill(DataType type, const PlanningMemory& memory, std::int64_t count) {
+    if (memory.data() == nullptr) return;
     check(fill_with_pattern(type, memory.data(), element_index(count, shape_.where),
                             stream_.native()),
           shape_.where, "filling memory for a trial");
@@ -89,9 +90,7 @@ class Trial {
   double time_s(const Call& call) {
     call();  // loads the kernels, which a recording cannot
     stream_.stream().synchronize();
-    stream_.stream().begin_recording();
-    for (int i = 0; i < kLaunches; ++i) call();
-    const std::unique_ptr<Recording> recording = stream_.stream().end_recording();
+    const std::unique_ptr<Recording> recording = record(call);
     const auto begin = context_.device.make_event(), end = context_.device.make_event();
     double shortest = 0;
     for (int round = -1; round < kRounds; ++round) {  // the first one warms up
@@ -105,15 +104,32 @@ class Trial {
     return shortest;
   }
 
+  template <typename Call>
+  std::unique_ptr<Recording> record(const Call& call) {
+    stream_.stream().begin_recording();
+    try {
+      for (int i = 0; i < kLaunches; ++i) call();
+    } catch (...) {
+      // A stream that still records can neither be waited for nor given up.
+      try {
+        stream_.stream().end_recording();
+      } catch (const Error&) {  // says only what the call's error says
+      }
+      throw;
+    }
+    return stream_.stream().end_recording();
+  }
+
   const Context& context_;
   const ConvolutionShape& shape_;
-  PlanningMemory x_, y_, dy_, w_, bias_, dw_, dbias_;
+  bool is_forward_;
+  PlanningMemory x_, y_, dy_, w_, bias_;  // or the gradients of the last two
   SearchStream stream_;
 };
 
 MeasuredAlgorithm measured(const Context& context, const ConvolutionShape& shape,
                            ConvolutionPass pass, const AlgorithmChoice& choice) {
-  Trial trial(context, shape);
+  Trial trial(context, shape, pass);
   const double time = pass == ConvolutionPass::forward
                           ? trial.time_s(ForwardPass(context, shape, choice))
                           : trial.time_s(FilterPass(context, shape, choice));
@@ -143,22 +159,39 @@ Candidates candidates_for(const Context& context, const ConvolutionShape& shape,
   return {own, !own || tried};
 }
 
-AlgorithmChoice measure(const Context& context, const ConvolutionShape& shape,
-                        ConvolutionPass pass) {
-  const Candidates may = candidates_for(context, shape, pass);
-  const AlgorithmChoice own = may.own ? own_choice(shape, pass) : AlgorithmChoice();
-  if (!may.library) return own;
+// nullopt: there is none.
+std::optional<AlgorithmChoice> measure(const Context& context, const ConvolutionShape& shape,
+                                       ConvolutionPass pass, const Candidates& may) {
+  if (!may.library) return own_choice(shape, pass);
   const std::optional<AlgorithmChoice> library = search_library(context, shape, pass);
-  if (library && may.own) {
+  if (!may.own) return library;
+  const AlgorithmChoice own = own_choice(shape, pass);
+  if (library) {
     const MeasuredAlgorithm both[] = {measured(context, shape, pass, *library),
                                       measured(context, shape, pass, own)};
-    return pick_algorithm(both, {kWorkspaceLimit, false})->choice;
+    return pick_algorithm(both, {kWorkspaceLimit, std::nullopt})->choice;
   }
-  if (library || may.own) return library.value_or(own);
-  throw DeviceError(
-      fmt::format("{}: {}: no algorithm of cuDNN's works in {}{} and {} bytes", shape.where,
-                  name_of(pass), precision_name(context.options.precision),
-                  context.options.deterministic ? ", deterministically" : "", kWorkspaceLimit));
+  return own;
+}
+
+struct Decision {
+  std::optional<AlgorithmChoice> choice;  // nullopt: there is none
+  bool lasts = true;                      // for the next process, too
+};
+
+// By measurement, or without where there can be none.
+Decision decide(const Context& context, const ConvolutionShape& shape, ConvolutionPass pass) {
+  const Candidates may = candidates_for(context, shape, pass);
+  try {
+    return {measure(context, shape, pass, may)};
+  } catch (const NoPlanningMemory&) {
+    if (!may.own) return {guess_library(context, shape, pass), false};
+  } catch (const DeviceError&) {
+    // A call that cannot be recorded, say. If it is the GPU that fails, the next call tells.
+    if (!may.own) throw;
+    static_cast<void>(cudaGetLastError());
+  }
+  return {own_choice(shape, pass), false};
 }
 
 bool still_works(const Context& context, const ConvolutionShape& shape, ConvolutionPass pass,
@@ -177,10 +210,16 @@ AlgorithmChoice choose_algorithm(Context& context, const ConvolutionShape& shape
       known && still_works(context, shape, pass, *known)) {
     return *known;
   }
-  AlgorithmChoice choice = measure(context, shape, pass);
-  if (!is_own(choice)) library_has(context, shape, pass, choice);  // sets the arithmetic
-  context.algorithms.store(key, choice);
-  return choice;
+  auto [choice, lasts] = decide(context, shape, pass);
+  if (!choice) {
+    throw DeviceError(
+        fmt::format("{}: {}: no algorithm of cuDNN's works in {}{} and {} bytes", shape.where,
+                    name_of(pass), precision_name(context.options.precision),
+                    context.options.deterministic ? ", deterministically" : "", kWorkspaceLimit));
+  }
+  if (!is_own(*choice)) library_has(context, shape, pass, *choice);  // sets the arithmetic
+  if (lasts) context.algorithms.store(key, *choice);
+  return *choice;
 }
 
 }  // namespace ddpbench::ops::cuda

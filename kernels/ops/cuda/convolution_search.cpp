@@ -19,6 +19,8 @@ struct Memory {
 struct Forward {
   static constexpr ConvolutionPass kPass = ConvolutionPass::forward;
   static constexpr int kAlgorithms = CUDNN_CONVOLUTION_FWD_ALGO_COUNT;
+  // In each pass: the one that cuDNN has for channels-last tensors, and that repeats its bits.
+  static constexpr int kFirst = CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM;
   using Performance = cudnnConvolutionFwdAlgoPerf_t;
 
   static cudnnStatus_t workspace(const Context& c, const ConvolutionShape& s, int algorithm,
@@ -34,11 +36,18 @@ struct Forward {
         c.cudnn, s.x.get(), m.x, s.w.get(), m.w, s.convolution(kPass), s.y.get(), m.y,
         static_cast<int>(results.size()), count, results.data(), workspace, bytes);
   }
+  static cudnnStatus_t guess(const Context& c, const ConvolutionShape& s,
+                             std::vector<Performance>& results, int* count) {
+    return cudnnGetConvolutionForwardAlgorithm_v7(
+        c.cudnn, s.x.get(), s.w.get(), s.convolution(kPass), s.y.get(),
+        static_cast<int>(results.size()), count, results.data());
+  }
 };
 
 struct BackwardData {
   static constexpr ConvolutionPass kPass = ConvolutionPass::backward_data;
   static constexpr int kAlgorithms = CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT;
+  static constexpr int kFirst = CUDNN_CONVOLUTION_BWD_DATA_ALGO_1;
   using Performance = cudnnConvolutionBwdDataAlgoPerf_t;
 
   static cudnnStatus_t workspace(const Context& c, const ConvolutionShape& s, int algorithm,
@@ -54,11 +63,18 @@ struct BackwardData {
         c.cudnn, s.w.get(), m.w, s.y.get(), m.y, s.convolution(kPass), s.x.get(), m.x,
         static_cast<int>(results.size()), count, results.data(), workspace, bytes);
   }
+  static cudnnStatus_t guess(const Context& c, const ConvolutionShape& s,
+                             std::vector<Performance>& results, int* count) {
+    return cudnnGetConvolutionBackwardDataAlgorithm_v7(
+        c.cudnn, s.w.get(), s.y.get(), s.convolution(kPass), s.x.get(),
+        static_cast<int>(results.size()), count, results.data());
+  }
 };
 
 struct BackwardFilter {
   static constexpr ConvolutionPass kPass = ConvolutionPass::backward_filter;
   static constexpr int kAlgorithms = CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT;
+  static constexpr int kFirst = CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1;
   using Performance = cudnnConvolutionBwdFilterAlgoPerf_t;
 
   static cudnnStatus_t workspace(const Context& c, const ConvolutionShape& s, int algorithm,
@@ -73,6 +89,12 @@ struct BackwardFilter {
     return cudnnFindConvolutionBackwardFilterAlgorithmEx(
         c.cudnn, s.x.get(), m.x, s.y.get(), m.y, s.convolution(kPass), s.w.get(), m.w,
         static_cast<int>(results.size()), count, results.data(), workspace, bytes);
+  }
+  static cudnnStatus_t guess(const Context& c, const ConvolutionShape& s,
+                             std::vector<Performance>& results, int* count) {
+    return cudnnGetConvolutionBackwardFilterAlgorithm_v7(
+        c.cudnn, s.x.get(), s.y.get(), s.convolution(kPass), s.w.get(),
+        static_cast<int>(results.size()), count, results.data());
   }
 };
 
@@ -126,10 +148,14 @@ class Search {
     SearchStream stream(context_);
     fill(memory, stream.native());
 
-    std::vector<typename Pass::Performance> results(2 * Pass::kAlgorithms + 4);
+    std::vector<typename Pass::Performance> results(kMostResults);
     int count = 0;
-    check(Pass::find(context_, shape_, memory, results, &count, workspace.data(), workspace_bytes),
-          shape_.where, "the search for cuDNN's fastest algorithm");
+    const cudnnStatus_t status =
+        Pass::find(context_, shape_, memory, results, &count, workspace.data(), workspace_bytes);
+    if (status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED) {
+      throw NoPlanningMemory(shape_.where + ": cuDNN lacks memory for its search");
+    }
+    check(status, shape_.where, "the search for cuDNN's fastest algorithm");
     stream.stream().synchronize();
     results.resize(static_cast<std::size_t>(count));
     std::optional<AlgorithmChoice> choice = pick(results);
@@ -139,7 +165,21 @@ class Search {
     return choice;
   }
 
+  // What the library thinks the fastest, in the bias's and the ReLU's own pass: takes no memory.
+  std::optional<AlgorithmChoice> guess() const {
+    set_math(shape_, Pass::kPass, math_of(context_.options.precision));
+    std::vector<typename Pass::Performance> results(kMostResults);
+    int count = 0;
+    check(Pass::guess(context_, shape_, results, &count), shape_.where,
+          "cuDNN's guess of its fastest algorithm");
+    results.resize(static_cast<std::size_t>(count));
+    for (std::size_t i = 0; i < results.size(); ++i) results[i].time = static_cast<float>(i);
+    return pick(results);
+  }
+
  private:
+  static constexpr std::size_t kMostResults = 2 * Pass::kAlgorithms + 4;
+
   // fp32 is to be strict, whatever the library thinks the fastest.
   bool may_use(cudnnMathType_t math) const {
     return context_.options.precision != CudaPrecision::fp32 || math == CUDNN_FMA_MATH;
@@ -184,8 +224,11 @@ class Search {
       candidate.time_s = static_cast<double>(result.time) * 1e-3;
       measured.push_back(candidate);
     }
-    const MeasuredAlgorithm* best =
-        pick_algorithm(measured, {kWorkspaceLimit, context_.options.deterministic});
+    AlgorithmRules rules{.workspace_limit_bytes = kWorkspaceLimit};
+    if (context_.options.deterministic) {
+      rules.repeatable = {Pass::kFirst, math_of(context_.options.precision)};
+    }
+    const MeasuredAlgorithm* best = pick_algorithm(measured, rules);
     if (best == nullptr) return std::nullopt;
     set_math(shape_, Pass::kPass, best->choice.math);
     return best->choice;
@@ -236,6 +279,11 @@ auto with_search_of(const Context& context, const ConvolutionShape& shape, Convo
 std::optional<AlgorithmChoice> search_library(const Context& context, const ConvolutionShape& shape,
                                               ConvolutionPass pass) {
   return with_search_of(context, shape, pass, [](const auto& search) { return search.measure(); });
+}
+
+std::optional<AlgorithmChoice> guess_library(const Context& context, const ConvolutionShape& shape,
+                                             ConvolutionPass pass) {
+  return with_search_of(context, shape, pass, [](const auto& search) { return search.guess(); });
 }
 
 bool library_has(const Context& context, const ConvolutionShape& shape, ConvolutionPass pass,

@@ -34,8 +34,13 @@ class SearchStream {
 inline constexpr std::size_t kWorkspaceLimit = std::size_t{256} << 20;
 
 // The fastest that keeps to the options, measured on memory and data of its own; nullopt: none.
+// Deterministic, the first in a fixed order of those that ran. Throws NoPlanningMemory.
 std::optional<AlgorithmChoice> search_library(const Context& context, const ConvolutionShape& shape,
                                               ConvolutionPass pass);
+
+// The same without memory: what the library guesses to be the fastest, unmeasured.
+std::optional<AlgorithmChoice> guess_library(const Context& context, const ConvolutionShape& shape,
+                                             ConvolutionPass pass);
 
 // Whether the library (still) runs the choice, within the options; it sets the choice's workspace,
 // and the arithmetic in the pass's descriptor.

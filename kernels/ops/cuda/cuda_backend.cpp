@@ -87,6 +87,11 @@ std::unique_ptr<Op> make_cuda_bias_pass(Device& device, const CudaBackendOptions
   return cuda::make_bias_pass(make_context(device, options), desc);
 }
 
+std::unique_ptr<Op> make_cuda_bare_product(Device& device, const CudaBackendOptions& options,
+                                           const BareProductDesc& desc) {
+  return cuda::make_bare_product(make_context(device, options), desc);
+}
+
 std::map<std::string, std::string> cuda_library_versions() {
   return {{"cudnn", version_text(cudnnGetVersion())},
           {"cublaslt", version_text(cublasLtGetVersion())}};

@@ -23,6 +23,7 @@ std::unique_ptr<Op> make_relu(ContextPtr context, const ReluDesc& desc);
 std::unique_ptr<Op> make_add(ContextPtr context, const AddDesc& desc);
 std::unique_ptr<Op> make_reorder(ContextPtr context, const ReorderDesc& desc);
 std::unique_ptr<Op> make_bias_pass(ContextPtr context, const BiasPassDesc& desc);
+std::unique_ptr<Op> make_bare_product(ContextPtr context, const BareProductDesc& desc);
 std::unique_ptr<SoftmaxCrossEntropy> make_softmax_cross_entropy(ContextPtr context,
                                                                 std::int64_t batch,
                                                                 std::int64_t classes);

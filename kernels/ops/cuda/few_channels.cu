@@ -18,9 +18,8 @@
 namespace ddpbench::ops::cuda {
 namespace {
 
-constexpr std::uint32_t kPixels = 4;                   // outputs of a tile
-constexpr std::uint32_t kMaxLanes = 32;                // threads of a pixel
-constexpr std::uint32_t kBlocksPerMultiprocessor = 3;  // as registers allow; in one wave
+constexpr std::uint32_t kPixels = 4;        // outputs of a tile
+constexpr std::uint32_t kMaxLanes = 32;     // threads of a pixel
 constexpr std::uint32_t kForwardWaves = 4;  // each block reads its weights: few, but even ones
 
 // What is known when compiling: kernel extent, channels, horizontal stride.
@@ -38,6 +37,14 @@ struct Window {
 
 template <typename T, typename W>
 constexpr std::uint32_t kOutputsOf = std::min(kVectorOf<T>, W::kMostOutputs);
+
+// Blocks that a multiprocessor holds at once; the launch bounds keep registers there. Each of its
+// quarters has 16,384 registers for whole warps. Of blocks of 4 warps it takes 3 with 168 registers
+// a thread, as 8 outputs need, and 5 with 96; of blocks of 2 warps 4, whatever they need.
+template <typename T, typename W>
+constexpr std::uint32_t kBlocksOf = W::kThreads == 64       ? 4
+                                    : kOutputsOf<T, W> == 8 ? 3
+                                                            : 5;
 
 std::uint32_t ceil_div(std::uint32_t a, std::uint32_t b) { return (a + b - 1) / b; }
 
@@ -89,7 +96,7 @@ Walk plan_walk(const FewChannelShape& s, std::uint32_t waves) {
   const std::uint32_t channel_blocks = ceil_div(groups, 1U << walk.lane_bits);
   walk.channel_blocks = Divisor(channel_blocks);
   const std::uint32_t room =
-      std::max(1U, s.multiprocessors * kBlocksPerMultiprocessor * waves / channel_blocks);
+      std::max(1U, s.multiprocessors * kBlocksOf<T, W> * waves / channel_blocks);
   walk.pixel_blocks = std::min(ceil_div(walk.tiles, walk.slots), room);
   return walk;
 }
@@ -124,7 +131,7 @@ template <typename T, typename W>
 struct Forward {
   static constexpr std::uint32_t kThreads = W::kThreads, kOutputs = kOutputsOf<T, W>;
   static constexpr std::uint32_t kRowTaps = W::kKernel * W::kChannels;
-  static constexpr int kPhases = 1;
+  static constexpr int kPhases = 1, kBlocksAtOnce = static_cast<int>(kBlocksOf<T, W>);
   struct Shared {};
 
   Walk walk;
@@ -211,7 +218,7 @@ struct Gradients {
   static constexpr std::uint32_t kRowTaps = W::kKernel * W::kChannels;
   static constexpr std::uint32_t kSums = (W::kTaps + 1) * kOutputs;  // of a thread; bias last
   static constexpr std::uint32_t kMostPadding = 8;
-  static constexpr int kPhases = 2;
+  static constexpr int kPhases = 2, kBlocksAtOnce = static_cast<int>(kBlocksOf<T, W>);
   struct Shared {
     float sums[kSums * (kThreads + kMostPadding)];
   };

@@ -4,20 +4,12 @@
 // Kernels over flat buffers of fp32: the optimizer's step and the mean.
 #include "kernels/ops/cuda/elementwise_kernels.h"
 #include "kernels/ops/cuda/launch.cuh"
-#include "kernels/ops/cuda/number.cuh"
+#include "kernels/ops/cuda/vector.cuh"
 
 namespace ddpbench::ops::cuda {
 namespace {
 
-constexpr std::uint32_t kVector = 4;  // floats of a 16-byte access
-
-struct alignas(16) Float4 {
-  float value[kVector];
-};
-
-bool is_vector_aligned(const void* address) {
-  return reinterpret_cast<std::uintptr_t>(address) % sizeof(Float4) == 0;
-}
+constexpr std::uint32_t kVector = kVectorOf<float>;
 
 struct SgdStep {
   float lr, momentum, weight_decay, grad_scale;
@@ -46,7 +38,7 @@ struct Sgd4 {
   __host__ __device__ void operator()(std::uint32_t i) const {
     const std::uint32_t first = i * kVector;
     if (vectors && first + kVector <= count) {
-      run_vector(i);
+      run_vector(first);
       return;
     }
     for (std::uint32_t k = first; k < count && k < first + kVector; ++k) {
@@ -58,31 +50,56 @@ struct Sgd4 {
     }
   }
 
-  __host__ __device__ void run_vector(std::uint32_t i) const {
-    Float4 w = reinterpret_cast<const Float4*>(weights)[i];
-    const Float4 g = reinterpret_cast<const Float4*>(gradients)[i];
+  __host__ __device__ void run_vector(std::uint32_t first) const {
+    float w[kVector], g[kVector];
+    load(weights + first, w);
+    load(gradients + first, g);
     if (velocity != nullptr) {
-      Float4 v = reinterpret_cast<const Float4*>(velocity)[i];
-      for (std::uint32_t k = 0; k < kVector; ++k) {
-        step.with_momentum(w.value[k], v.value[k], g.value[k]);
-      }
-      reinterpret_cast<Float4*>(velocity)[i] = v;
+      float v[kVector];
+      load(velocity + first, v);
+      DDPBENCH_UNROLL
+      for (std::uint32_t k = 0; k < kVector; ++k) step.with_momentum(w[k], v[k], g[k]);
+      store(velocity + first, v);
     } else {
-      for (std::uint32_t k = 0; k < kVector; ++k) step.plain(w.value[k], g.value[k]);
+      DDPBENCH_UNROLL
+      for (std::uint32_t k = 0; k < kVector; ++k) step.plain(w[k], g[k]);
     }
-    reinterpret_cast<Float4*>(weights)[i] = w;
+    store(weights + first, w);
   }
 };
 
-struct MeanOf {
+// As Sgd4. Every element's sum is taken in the order of the inputs.
+struct Mean4 {
   const float* inputs[kMaxMeanInputs];
-  std::uint32_t input_count;
+  std::uint32_t input_count, count;
+  bool vectors;  // all are 16-byte aligned
   float* out;
 
   __host__ __device__ void operator()(std::uint32_t i) const {
-    float sum = inputs[0][i];
-    for (std::uint32_t k = 1; k < input_count; ++k) sum += inputs[k][i];
-    out[i] = sum / static_cast<float>(input_count);
+    const std::uint32_t first = i * kVector;
+    if (vectors && first + kVector <= count) {
+      run_vector(first);
+      return;
+    }
+    for (std::uint32_t at = first; at < count && at < first + kVector; ++at) {
+      float sum = inputs[0][at];
+      for (std::uint32_t k = 1; k < input_count; ++k) sum += inputs[k][at];
+      out[at] = sum / static_cast<float>(input_count);
+    }
+  }
+
+  __host__ __device__ void run_vector(std::uint32_t first) const {
+    float sums[kVector];
+    load(inputs[0] + first, sums);
+    for (std::uint32_t k = 1; k < input_count; ++k) {
+      float values[kVector];
+      load(inputs[k] + first, values);
+      DDPBENCH_UNROLL
+      for (std::uint32_t j = 0; j < kVector; ++j) sums[j] += values[j];
+    }
+    DDPBENCH_UNROLL
+    for (std::uint32_t j = 0; j < kVector; ++j) sums[j] /= static_cast<float>(input_count);
+    store(out + first, sums);
   }
 };
 
@@ -94,8 +111,7 @@ cudaError_t sgd_step(const SgdArgs& args, cudaStream_t stream) {
   body.gradients = args.gradients;
   body.velocity = args.options.momentum != 0 ? args.velocity : nullptr;
   body.count = static_cast<std::uint32_t>(args.count);
-  body.vectors = is_vector_aligned(args.weights) && is_vector_aligned(args.gradients) &&
-                 is_vector_aligned(body.velocity);
+  body.vectors = are_vector_aligned(args.weights, args.gradients, body.velocity);
   body.step = {static_cast<float>(args.options.lr), static_cast<float>(args.options.momentum),
                static_cast<float>(args.options.weight_decay), args.grad_scale};
   return for_each((body.count + kVector - 1) / kVector, stream, body);
@@ -104,11 +120,16 @@ cudaError_t sgd_step(const SgdArgs& args, cudaStream_t stream) {
 cudaError_t mean_of(std::span<const float* const> inputs, float* out, std::uint32_t count,
                     cudaStream_t stream) {
   if (inputs.empty() || inputs.size() > kMaxMeanInputs) return cudaErrorInvalidValue;
-  MeanOf body{};
-  for (std::size_t k = 0; k < inputs.size(); ++k) body.inputs[k] = inputs[k];
+  Mean4 body{};
+  body.vectors = are_vector_aligned(out);
+  for (std::size_t k = 0; k < inputs.size(); ++k) {
+    body.inputs[k] = inputs[k];
+    body.vectors = body.vectors && are_vector_aligned(inputs[k]);
+  }
   body.input_count = static_cast<std::uint32_t>(inputs.size());
+  body.count = count;
   body.out = out;
-  return for_each(count, stream, body);
+  return for_each((count + kVector - 1) / kVector, stream, body);
 }
 
 }  // namespace ddpbench::ops::cuda

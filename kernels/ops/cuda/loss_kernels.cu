@@ -26,6 +26,19 @@ struct PartialTotals {
   std::uint64_t correct;
 };
 
+__host__ __device__ void add(PartialTotals& sum, const PartialTotals& part) {
+  sum.loss_sum += part.loss_sum;
+  sum.correct += part.correct;
+}
+
+// Of every kSums-th of kCount.
+template <std::uint32_t kCount, std::uint32_t kSums>
+__host__ __device__ PartialTotals sum(const PartialTotals* parts, std::uint32_t first) {
+  PartialTotals total{0, 0};
+  for (std::uint32_t i = first; i < kCount; i += kSums) add(total, parts[i]);
+  return total;
+}
+
 struct LossRows {
   static constexpr std::uint32_t kThreads = kLanes * kRows;
   static constexpr int kPhases = 4;
@@ -214,17 +227,6 @@ struct LossThreads {
     return {log(static_cast<double>(sum)) + difference, best == label ? 1U : 0U};
   }
 
-  // Every kSums-th of kCount.
-  template <std::uint32_t kCount, std::uint32_t kSums>
-  __host__ __device__ static PartialTotals sum(const PartialTotals* parts, std::uint32_t first) {
-    PartialTotals total{0, 0};
-    for (std::uint32_t i = first; i < kCount; i += kSums) {
-      total.loss_sum += parts[i].loss_sum;
-      total.correct += parts[i].correct;
-    }
-    return total;
-  }
-
   __host__ __device__ void finish(const PartialTotals& total, std::uint32_t block) const {
     if (partial != nullptr) {
       partial[block] = total;
@@ -236,12 +238,14 @@ struct LossThreads {
   }
 };
 
-// One block adds up what the others found: 64 parts, then those.
+// One block adds up what the others found: a thread every kThreads-th, then 32 every 32nd of the
+// threads', then one theirs. A block alone has only its own reads on their way, so each thread has
+// several.
 struct LossSum {
-  static constexpr std::uint32_t kThreads = 64;
-  static constexpr int kPhases = 2;
+  static constexpr std::uint32_t kThreads = 1024, kParts = 32, kReads = 4;
+  static constexpr int kPhases = 3;
   struct Shared {
-    PartialTotals parts[kThreads];
+    PartialTotals threads[kThreads], parts[kParts];
   };
 
   const PartialTotals* partial;
@@ -250,22 +254,28 @@ struct LossSum {
 
   __host__ __device__ void operator()(int phase, Shared& s, std::uint32_t,
                                       std::uint32_t thread) const {
-    if (phase == 0) {
-      PartialTotals sum{0, 0};
-      for (std::uint32_t i = thread; i < count; i += kThreads) add(sum, partial[i]);
-      s.parts[thread] = sum;
-    } else if (thread == 0) {
-      PartialTotals sum{0, 0};
-      for (std::uint32_t i = 0; i < kThreads; ++i) add(sum, s.parts[i]);
-      totals->loss_sum += sum.loss_sum;
-      totals->correct += sum.correct;
+    if (phase == 0) s.threads[thread] = sum_of_thread(thread);
+    if (phase == 1 && thread < kParts) s.parts[thread] = sum<kThreads, kParts>(s.threads, thread);
+    if (phase == 2 && thread == 0) {
+      const PartialTotals total = sum<kParts, 1>(s.parts, 0);
+      totals->loss_sum += total.loss_sum;
+      totals->correct += total.correct;
       totals->samples += samples;
     }
   }
 
-  __host__ __device__ static void add(PartialTotals& sum, const PartialTotals& part) {
-    sum.loss_sum += part.loss_sum;
-    sum.correct += part.correct;
+  __host__ __device__ PartialTotals sum_of_thread(std::uint32_t thread) const {
+    PartialTotals total{0, 0};
+    std::uint32_t i = thread;
+    for (; i + (kReads - 1) * kThreads < count; i += kReads * kThreads) {
+      PartialTotals parts[kReads];
+      DDPBENCH_UNROLL
+      for (std::uint32_t k = 0; k < kReads; ++k) parts[k] = partial[i + k * kThreads];
+      DDPBENCH_UNROLL
+      for (std::uint32_t k = 0; k < kReads; ++k) add(total, parts[k]);
+    }
+    for (; i < count; i += kThreads) add(total, partial[i]);
+    return total;
   }
 };
 

@@ -54,7 +54,11 @@ Product::Product(const Context& context, const ProductDesc& desc, std::string wh
 std::unique_ptr<Product> Product::make_if_supported(const Context& context, const ProductDesc& desc,
                                                     const std::string& where) {
   std::unique_ptr<Product> product(new Product(context, desc, where, NotYet()));
-  return product->find_algorithm() && product->runs(desc) ? std::move(product) : nullptr;
+  try {
+    return product->find_algorithm() && product->runs(desc) ? std::move(product) : nullptr;
+  } catch (const NoPlanningMemory&) {
+    return nullptr;
+  }
 }
 
 void Product::describe(const ProductDesc& desc) {

@@ -40,7 +40,7 @@ class Product {
   // Throws DeviceError when the library has no algorithm. `where` begins what errors say.
   Product(const Context& context, const ProductDesc& desc, std::string where);
   // Null where the library has none, or refuses to run it after all: it is run once, on memory of
-  // its own.
+  // its own. Null, too, where the GPU lacks that memory.
   static std::unique_ptr<Product> make_if_supported(const Context& context, const ProductDesc& desc,
                                                     const std::string& where);
 

@@ -35,14 +35,19 @@ struct alignas(4 * kCount) Words {
   std::uint32_t word[kCount];
 };
 
-// One access on a GPU. A host compiler may take words and numbers for different memory.
+// One access on a GPU, where an address that is no multiple of its size is an error: the host reads
+// NaN there and writes nothing, so that tests see it. A host compiler may take words and numbers
+// for different memory.
 template <std::uint32_t kCount>
 __host__ __device__ Words<kCount> read_words(const void* from) {
 #ifdef __CUDA_ARCH__
   return *static_cast<const Words<kCount>*>(from);
 #else
   Words<kCount> words;
-  memcpy(&words, from, sizeof(words));
+  memset(&words, 0xFF, sizeof(words));
+  if (reinterpret_cast<std::uintptr_t>(from) % sizeof(words) == 0) {
+    memcpy(&words, from, sizeof(words));
+  }
   return words;
 #endif
 }
@@ -51,7 +56,7 @@ __host__ __device__ void write_words(void* to, const Words<kCount>& words) {
 #ifdef __CUDA_ARCH__
   *static_cast<Words<kCount>*>(to) = words;
 #else
-  memcpy(to, &words, sizeof(words));
+  if (reinterpret_cast<std::uintptr_t>(to) % sizeof(words) == 0) memcpy(to, &words, sizeof(words));
 #endif
 }
 

@@ -53,6 +53,11 @@ int& algorithm_searches() {
   return searches;
 }
 
+bool& convolutions_refuse_recording() {
+  static bool refuse = false;
+  return refuse;
+}
+
 PretendedCosts& pretended_costs() {
   static PretendedCosts costs;
   return costs;

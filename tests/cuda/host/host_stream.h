@@ -90,6 +90,8 @@ struct PretendedCosts {
   double convolution_ms = 0, kernel_ms = 0;
 };
 PretendedCosts& pretended_costs();
+// Whether cuDNN's convolutions do what cannot be recorded. Test hook.
+bool& convolutions_refuse_recording();
 // Moves the clock of the events.
 void let_time_pass(double ms);
 

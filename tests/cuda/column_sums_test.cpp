@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Column sums with and without a ReLU's mask, over shapes and addresses that decide how the kernels
+// read. On the stand-in, whose default stream runs at once on the host's memory.
+#include "kernels/ops/cuda/column_sums.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+#include "kernels/ops/cuda/number.cuh"
+
+namespace ddpbench::ops::cuda {
+namespace {
+
+struct Case {
+  std::uint32_t rows, columns;
+  bool relu, accumulate;
+  std::uint32_t shift;  // elements before the first one
+};
+
+struct Result {
+  std::vector<float> sums, masked;
+};
+
+template <typename T>
+std::vector<T> numbers(const std::vector<float>& values, std::uint32_t shift) {
+  std::vector<T> result(shift + values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) result[shift + i] = from_float<T>(values[i]);
+  return result;
+}
+
+// Numbers that bf16 holds: whole ones, whose sums are exact in any order, or fractions.
+std::vector<float> values(const Case& c, std::uint32_t seed, bool whole) {
+  std::mt19937 random(seed);
+  std::vector<float> result(std::size_t{c.rows} * c.columns);
+  for (float& v : result) v = static_cast<float>(static_cast<int>(random() % 9) - 4);
+  if (whole) return result;
+  for (float& v : result) v *= 1.0F / static_cast<float>(1U << random() % 24);
+  return result;
+}
+
+template <typename T>
+Result run(const Case& c, const std::vector<float>& gradient, const std::vector<float>& output) {
+  const std::vector<T> dy = numbers<T>(gradient, c.shift), y = numbers<T>(output, c.shift);
+  std::vector<T> masked(dy.size());
+  std::vector<float> sums(c.columns, 3);
+  std::vector<float> workspace(column_sums_workspace_bytes(c.rows, c.columns) / sizeof(float));
+  ColumnSums args{};
+  args.type = sizeof(T) == 2 ? DataType::bf16 : DataType::fp32;
+  args.rows = c.rows;
+  args.columns = c.columns;
+  args.gradient = dy.data() + c.shift;
+  if (c.relu) args.output = y.data() + c.shift;
+  if (c.relu) args.masked = masked.data() + c.shift;
+  args.sums = sums.data();
+  args.accumulate = c.accumulate;
+  args.workspace = workspace.data();
+  EXPECT_EQ(column_sums(args, nullptr), cudaSuccess);
+  Result result{.sums = sums, .masked = {}};
+  for (std::size_t i = c.shift; i < masked.size(); ++i)
+    result.masked.push_back(to_float(masked[i]));
+  return result;
+}
+
+Result expected(const Case& c, const std::vector<float>& gradient,
+                const std::vector<float>& output) {
+  Result result{.sums = std::vector<float>(c.columns, c.accumulate ? 3 : 0),
+                .masked = std::vector<float>(gradient.size())};
+  for (std::size_t i = 0; i < gradient.size(); ++i) {
+    const float value = !c.relu || output[i] > 0 ? gradient[i] : 0;
+    result.sums[i % c.columns] += value;
+    if (c.relu) result.masked[i] = value;
+  }
+  return result;
+}
+
+template <typename T>
+void check_case(const Case& c) {
+  SCOPED_TRACE(testing::Message() << c.rows << " x " << c.columns << " of " << sizeof(T)
+                                  << " bytes, relu " << c.relu << ", shift " << c.shift);
+  const std::vector<float> gradient = values(c, 1, true), output = values(c, 2, true);
+  const Result got = run<T>(c, gradient, output), want = expected(c, gradient, output);
+  EXPECT_EQ(got.sums, want.sums);
+  EXPECT_EQ(got.masked, want.masked);
+  // Addresses may change how memory is read, and no bit of the sums.
+  Case aligned = c;
+  aligned.shift = 0;
+  const std::vector<float> fractions = values(c, 3, false);
+  EXPECT_EQ(run<T>(c, fractions, output).sums, run<T>(aligned, fractions, output).sums);
+}
+
+TEST(ColumnSums, AreThoseOfEveryShapeAtEveryAddress) {
+  for (const std::uint32_t rows : {1U, 7U, 512U, 513U, 1000U, 2085U}) {
+    for (const std::uint32_t columns : {1U, 3U, 8U, 10U, 32U, 64U, 72U, 264U, 300U}) {
+      for (const std::uint32_t shift : {0U, 1U}) {
+        const bool relu = (rows + columns) % 2 == 0;
+        check_case<float>({rows, columns, relu, false, shift});
+        check_case<Bf16>({rows, columns, relu, true, shift});
+        check_case<float>({rows, columns, !relu, true, shift});
+        check_case<Bf16>({rows, columns, !relu, false, shift});
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ddpbench::ops::cuda
