@@ -253,6 +253,21 @@ TEST(CommSpec, SharesGpusOnlyWhenAskedToAndMarksIt) {
   EXPECT_THAT(spec.working_sets, ElementsAre(2 << 20));  // of both ranks
 }
 
+TEST(CommSpec, MeasuresExactlyWhatTheRanksOfAGpuTouch) {
+  const HostDevices host = host_with(4, 1);
+  CommWords words = words_for("cuda");
+  words.oversubscribe = true;
+  words.operations = {"all_reduce", "send_recv"};
+  words.ranks = {"4"};
+  const CommSpec spec = make_comm_spec(resolve(words, host), 4, host);
+  EXPECT_THAT(spec.working_sets, ElementsAre(4 << 20, 8 << 20));
+  EXPECT_EQ(spec.sharers(3), 4);
+  const HostDevices two = host_with(4, 2);
+  EXPECT_EQ(make_comm_spec(resolve(words, two), 4, two).sharers(3), 2);
+  words.device = "cpu";
+  EXPECT_EQ(make_comm_spec(resolve(words, host), 4, host).sharers(3), 1);
+}
+
 TEST(CommSpec, RefusesNcclBetweenThreadsThatShareAGpu) {
   const HostDevices host = host_with(4, 1);
   CommWords words = words_for("cuda", "nccl");
