@@ -89,7 +89,7 @@ void place_on_cores(CommSpec& spec, const HostDevices& host) {
 }
 
 void place_on_gpus(CommSpec& spec, const CommOptions& options, const CudaProbe& cuda) {
-  refuse_missing_gpus(cuda, "--ranks", spec.ranks, options.oversubscribe);
+  refuse_missing_gpus(cuda, "--ranks", spec.ranks, options.oversubscribe, advice_about_ranks(cuda));
   spec.devices.gpus = next_gpus(cuda, spec.ranks);
   spec.devices.oversubscribed = spec.ranks > static_cast<int>(cuda.devices.size());
   for (const CudaDeviceInfo& gpu : cuda.devices) {

@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "tests/bench/program.h"
+#include "tests/cuda/cuda_program.h"
 
 namespace ddpbench {
 namespace {
@@ -140,6 +140,17 @@ TEST_F(CudaComm, TakesNcclForRanksWithGpusOfTheirOwn) {
   EXPECT_EQ(program.report()["environment"]["gpus"].size(), 2u);
 }
 
+TEST_F(CudaComm, SaysInTheConfigWhichBackendAllWorldsHave) {
+  rows({});
+  EXPECT_EQ(program.report()["config"]["backend"], "nccl");
+  rows({"--ranks=3", "--oversubscribe"});
+  EXPECT_EQ(program.report()["config"]["backend"], "ring");
+  const json all = rows({"--ranks=2,3", "--oversubscribe"});
+  EXPECT_EQ(program.report()["config"]["backend"], "auto");
+  EXPECT_EQ(all[0]["backend"], "nccl");
+  EXPECT_EQ(all[1]["backend"], "ring");
+}
+
 TEST_F(CudaComm, LetsProcessesShareAGpuThroughNccl) {
   const json all = rows({"--backend=nccl", "--ranks=3", "--oversubscribe"});
   EXPECT_EQ(all[0]["backend"], "nccl");
@@ -174,14 +185,29 @@ TEST_F(CudaComm, FindsWrongResults) {
 TEST_F(CudaComm, RefusesWhatIsNotHere) {
   test::ProgramResult result = measure({"--ranks=3"});
   EXPECT_EQ(result.exit_code, 3);
-  EXPECT_THAT(result.err,
-              AllOf(HasSubstr("--ranks=3: there are 2 GPUs here"), HasSubstr("--oversubscribe")));
+  EXPECT_THAT(result.err, AllOf(HasSubstr("--ranks=3: there are 2 GPUs here"),
+                                HasSubstr("--oversubscribe"), testing::Not(HasSubstr("launcher"))));
   result = measure({"--ranks=3", "--mode=thread", "--backend=nccl", "--oversubscribe"});
   EXPECT_EQ(result.exit_code, 3);
   EXPECT_THAT(result.err, HasSubstr("use --backend=ring"));
+  program.environment["STAND_IN_GPUS"] = "1";
+  for (const char* ranks : {"--ranks=2", "--ranks=all"}) {
+    result = measure({ranks});
+    EXPECT_EQ(result.exit_code, 3);
+    EXPECT_THAT(result.err, HasSubstr("--oversubscribe lets ranks share it, --device=cpu"));
+  }
   program.environment["STAND_IN_GPUS"] = "0";
   EXPECT_EQ(measure({}).exit_code, 3);
   EXPECT_EQ(program.read("report.json"), "");
+}
+
+// What a launcher has to do is said where one started the ranks.
+using test::CudaProgram;
+TEST_F(CudaProgram, NamesNoLauncherWhereThereIsNone) {
+  const auto refused = program.run(test::small_run("ddp", {"--device=cuda", "--gpus=3"}));
+  EXPECT_EQ(refused.exit_code, 3);
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("use fewer, or --oversubscribe"),
+                                 testing::Not(HasSubstr("launcher"))));
 }
 
 TEST_F(CudaComm, RefusesWhatItDoesNotKnow) {
