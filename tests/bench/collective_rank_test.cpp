@@ -274,34 +274,34 @@ TEST_P(FarRank, CalibratesTheClockBeforeARowAndEveryFiveSecondsBetweenBatches) {
 }
 
 // A device whose launches take a microsecond of the host and of itself, and whose copies move
-// 1 TB/s each way.
+// 10 GB/s each way.
 class FastFarRank : public FarRank {
  protected:
   FastFarRank() {
     device_->queued().work_s = device_->queued().host_call_s = 1e-6;
-    device_->queued().bytes_per_s = 1e12;
+    device_->queued().bytes_per_s = 1e10;
   }
 };
 
-// A megabyte: 1.05 us beside the launch, of which a copy is to last four.
+// 10 KiB: 1 us beside the launch, of which a copy is to last four.
 TEST_P(FastFarRank, MeasuresNoCopiesThatAreAsShortAsTheirLaunch) {
-  for (const std::size_t set : {std::size_t{1}, std::size_t{4096}, std::size_t{2} << 20}) {
+  for (const std::size_t set : {std::size_t{1}, std::size_t{4096}, std::size_t{20} << 10}) {
     const BandwidthSample sample = measure_copy_bandwidth(*rank_, set);
     EXPECT_THAT(sample.missing, testing::HasSubstr("too small")) << set;
     EXPECT_EQ(sample.copy_gb_per_s, 0);
   }
-  const std::size_t half = std::size_t{8} << 20;  // 8.4 us
+  const std::size_t half = std::size_t{80} << 10;  // 8.2 us
   const BandwidthSample sample = measure_copy_bandwidth(*rank_, 2 * half);
   EXPECT_EQ(sample.missing, "");
-  const double copy_s = static_cast<double>(half) / 1e12 + 1e-6;
-  EXPECT_NEAR(sample.copy_gb_per_s, 2 * static_cast<double>(half) / copy_s / 1e9, 1);
+  const double copy_s = static_cast<double>(half) / 1e10 + 1e-6;
+  EXPECT_NEAR(sample.copy_gb_per_s, 2 * static_cast<double>(half) / copy_s / 1e9, 0.1);
 }
 
 // The device would do the copies as fast as they are queued.
 TEST_P(FastFarRank, MeasuresNoCopiesThatTheHostQueuesMoreSlowly) {
-  device_->queued().host_call_s = 5e-6;
-  EXPECT_NE(measure_copy_bandwidth(*rank_, 16 << 20).missing, "");
-  EXPECT_EQ(measure_copy_bandwidth(*rank_, 80 << 20).missing, "");
+  device_->queued().host_call_s = 2e-6;
+  EXPECT_NE(measure_copy_bandwidth(*rank_, 80 << 10).missing, "");   // 4.1 us and the launch
+  EXPECT_EQ(measure_copy_bandwidth(*rank_, 240 << 10).missing, "");  // 12.3 us
 }
 
 // A copy takes a piece of work, a millisecond, and its bytes are read and written.
