@@ -38,14 +38,26 @@ std::vector<int> next_gpus(const CudaProbe& cuda, int devices) {
   return gpus;
 }
 
+std::string are_gpus(const CudaProbe& cuda) {
+  const std::size_t count = cuda.devices.size();
+  return count == 1 ? "is 1 GPU" : fmt::format("are {} GPUs", count);
+}
+
 void refuse_missing_gpus(const CudaProbe& cuda, std::string_view option, int devices,
-                         bool oversubscribe) {
-  const int count = static_cast<int>(cuda.devices.size());
-  if (devices <= count || oversubscribe) return;
-  throw UnavailableError(fmt::format(
-      "{}={}: there {} here; use fewer, or --oversubscribe to let devices share (a launcher "
-      "has to show every rank a GPU of its own, or all of its host)",
-      option, devices, count == 1 ? "is 1 GPU" : fmt::format("are {} GPUs", count)));
+                         bool oversubscribe, std::string_view advice) {
+  if (devices <= static_cast<int>(cuda.devices.size()) || oversubscribe) return;
+  throw UnavailableError(
+      fmt::format("{}={}: there {} here; {}", option, devices, are_gpus(cuda), advice));
+}
+
+std::string common_backend(const std::vector<std::string>& backends) {
+  std::string common;
+  for (const std::string& backend : backends) {
+    if (backend == "none" || backend == common) continue;
+    if (!common.empty()) return "auto";
+    common = backend;
+  }
+  return common.empty() ? "auto" : common;
 }
 
 std::string choose_backend(const std::string& wanted, const std::string& device, bool shared_gpus) {

@@ -38,11 +38,21 @@ KindChoice choose_kind(const std::string& device, const std::string& backend,
 
 // GPUs of so many devices, each on the next one. REQUIRES: there are GPUs.
 std::vector<int> next_gpus(const CudaProbe& cuda, int devices);
-// Throws UnavailableError unless each device can have a GPU of its own or --oversubscribe lets them
-// share. `option`: what asked for so many ("--gpus").
+// What to do about too few GPUs, in training runs and in those whose ranks a launcher started.
+inline constexpr std::string_view kGpuAdvice = "use fewer, or --oversubscribe to let devices share";
+inline constexpr std::string_view kLaunchedGpuAdvice =
+    "use fewer, or --oversubscribe to let devices share (a launcher has to show every rank a GPU "
+    "of its own, or all of its host)";
+// "is 1 GPU", "are 2 GPUs".
+std::string are_gpus(const CudaProbe& cuda);
+// Throws UnavailableError with `advice` unless each device can have a GPU of its own or
+// --oversubscribe lets them share. `option`: what asked for so many ("--gpus").
 void refuse_missing_gpus(const CudaProbe& cuda, std::string_view option, int devices,
-                         bool oversubscribe);
+                         bool oversubscribe, std::string_view advice);
 
+// The one of `backends`, of several runs or worlds, that all have which move data ("none": that one
+// moves none); "auto" where they differ or none moves data.
+std::string common_backend(const std::vector<std::string>& backends);
 // "ring" or "nccl", for `wanted` that may be "auto". NCCL refuses ranks that share a GPU.
 std::string choose_backend(const std::string& wanted, const std::string& device, bool shared_gpus);
 // `command`: the options that led there. Throws UnavailableError when threads of one process would

@@ -44,7 +44,7 @@ RunExecutor::RunExecutor(const Options& options, const HostDevices& host)
 }
 
 RunSpec RunExecutor::plan(const RunCell& cell) const {
-  return make_run_spec(options_, cell, dataset_info_, model_path_, host_);
+  return make_run_spec(options_, cell, dataset_info_, model_path_, host_, kGpuAdvice);
 }
 
 void RunExecutor::decode() {

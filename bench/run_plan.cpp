@@ -62,8 +62,8 @@ void place_on_cores(RunSpec& spec, const CpuTopology& cpu) {
 }
 
 // Replicas, then servers unless they are on CPU devices, each on the next GPU.
-void place_on_gpus(RunSpec& spec, const CudaProbe& cuda) {
-  refuse_missing_gpus(cuda, "--gpus", spec.cell.world_size, spec.options.oversubscribe);
+void place_on_gpus(RunSpec& spec, const CudaProbe& cuda, std::string_view advice) {
+  refuse_missing_gpus(cuda, "--gpus", spec.cell.world_size, spec.options.oversubscribe, advice);
   const int devices = spec.cell.world_size + (spec.has_cpu_servers() ? 0 : spec.cell.servers);
   spec.gpus = next_gpus(cuda, devices);
   // Cores count for what computes on them.
@@ -74,7 +74,8 @@ void place_on_gpus(RunSpec& spec, const CudaProbe& cuda) {
 }  // namespace
 
 RunSpec make_run_spec(const Options& options, const RunCell& cell, const data::DatasetInfo& dataset,
-                      const std::string& model_path, const HostDevices& host) {
+                      const std::string& model_path, const HostDevices& host,
+                      std::string_view gpu_advice) {
   RunSpec spec;
   spec.options = options_of_cell(options, cell);
   spec.cell = cell;
@@ -92,7 +93,7 @@ RunSpec make_run_spec(const Options& options, const RunCell& cell, const data::D
         spec.global_batch(), dataset.train_samples, dataset.name));
   }
   place_on_cores(spec, host.cpu);
-  if (options.device == "cuda") place_on_gpus(spec, host.cuda);
+  if (options.device == "cuda") place_on_gpus(spec, host.cuda, gpu_advice);
   if (cell.cuda_graph == "on" && !can_record_steps(spec)) {
     throw UnavailableError(
         fmt::format("--cuda-graph=on: steps of {}{}{} cannot be recorded; use --cuda-graph=auto",
@@ -108,13 +109,9 @@ RunSpec make_run_spec(const Options& options, const RunCell& cell, const data::D
 }
 
 std::string common_backend(const std::vector<RunSpec>& runs) {
-  std::string common;
-  for (const RunSpec& run : runs) {
-    if (run.backend == "none" || run.backend == common) continue;
-    if (!common.empty()) return "auto";
-    common = run.backend;
-  }
-  return common.empty() ? "auto" : common;
+  std::vector<std::string> backends;
+  for (const RunSpec& run : runs) backends.push_back(run.backend);
+  return common_backend(backends);
 }
 
 RunSpec reference_spec(const RunSpec& spec) {

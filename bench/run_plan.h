@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/device_plan.h"
 #include "bench/host_devices.h"
 #include "bench/options.h"
 #include "bench/run_spec.h"
@@ -16,9 +17,11 @@ namespace ddpbench::bench {
 
 // Batches, learning rate, placement. Throws ConfigError: a global batch that the devices do not
 // divide, a data set smaller than a batch with --last-batch=drop, NCCL to servers on CPU devices;
-// UnavailableError: more devices than there are GPUs. Descriptors are left at -1.
+// UnavailableError: more devices than there are GPUs, and what to do about that: `gpu_advice`.
+// Descriptors are left at -1.
 RunSpec make_run_spec(const Options& options, const RunCell& cell, const data::DatasetInfo& dataset,
-                      const std::string& model_path, const HostDevices& host);
+                      const std::string& model_path, const HostDevices& host,
+                      std::string_view gpu_advice = kLaunchedGpuAdvice);
 
 // What --backend=auto came to: the one backend of all runs that have any. Where they have several,
 // or none moves data, each run's own says it and this is "auto".

@@ -3,49 +3,30 @@
 #include "bench/comm/call_queue.h"
 
 #include <algorithm>
-#include <cmath>
+#include <utility>
 
 namespace ddpbench::bench {
-namespace {
 
-// A copy that takes several times as long as queueing it, on the fastest GPUs, too.
-constexpr std::size_t kCopyBytes = std::size_t{32} << 20;
-constexpr int kFirstCopies = 4;
-// With the calls behind them still less than the thousand or so that a CUDA stream holds; and no
-// longer, because queueing takes the host some milliseconds at most.
-constexpr int kMostCopies = 128;
-constexpr double kMostBusy_s = 5e-3;
-constexpr double kMargin = 1.25;
-
-}  // namespace
-
-CallQueue::CallQueue(Device& device, comm::Communicator& world, bool runs_inline)
+CallQueue::CallQueue(Device& device, comm::Communicator& world, std::unique_ptr<BusyCopies> busy)
     : device_(device),
       world_(world),
-      runs_inline_(runs_inline),
+      busy_(std::move(busy)),
       stream_(device.make_stream()),
-      calls_(runs_inline ? 1 : kDepth) {
+      calls_(busy_ ? kDepth : 1) {
   for (Call& call : calls_) {
     call.begin = device_.make_event();
     call.end = device_.make_event();
   }
-  if (runs_inline_) return;
-  busy_begin_ = device_.make_event();
-  busy_end_ = device_.make_event();
-  from_ = device_.allocate(kCopyBytes, MemoryCategory::workspace);
-  to_ = device_.allocate(kCopyBytes, MemoryCategory::workspace);
-  copies_ = kFirstCopies;
+  begin_row();
 }
 
-void CallQueue::keep_busy() {
-  if (runs_inline_) return;
-  stream_->record(*busy_begin_);
-  for (int i = 0; i < copies_; ++i) device_.copy(*stream_, to_.view(), from_.view());
-  stream_->record(*busy_end_);
+void CallQueue::begin_row() {
+  depth_ = calls_.size();
+  calibrate();
 }
 
 void CallQueue::add(const CollectiveCase& collective, const CollectiveMemory& memory) {
-  if (added_ == 0) keep_busy();
+  if (added_ == 0 && busy_) busy_->queue(*stream_);
   Call& call = calls_.at(added_);
   const comm::CallOptions options{.after = stream_.get(), .start = comm::Start::deferred};
   world_.barrier(options).wait(*stream_);
@@ -66,25 +47,33 @@ std::vector<CallSpan> CallQueue::finish() {
     Call& call = calls_[i];
     call.issued = {};
     const double begin_s = call.begin->time_s();
-    const bool late = !runs_inline_ && call.queued_s > begin_s;
+    const bool late = busy_ && call.queued_s > begin_s;
     spans.push_back({begin_s, call.end->time_s(), late});
   }
-  if (!runs_inline_ && added_ > 0) adjust(spans);
+  if (busy_ && added_ > 0) adjust(spans);
   added_ = 0;
+  constexpr double kInterval_s = 5;
+  if (device_.now_s() - calibrated_s_ > kInterval_s) calibrate();
   return spans;
 }
 
-// So many more copies as would have covered the longest delay.
+// So many more copies as would have covered the longest delay; where there are no more, fewer
+// calls, which the host queues faster. One call alone cannot be shortened: it is the first of its
+// kind, perhaps, for which libraries were loaded.
 void CallQueue::adjust(const std::vector<CallSpan>& spans) {
   double delay_s = 0;
   for (std::size_t i = 0; i < spans.size(); ++i) {
     if (spans[i].late) delay_s = std::max(delay_s, calls_[i].queued_s - spans[i].begin_s);
   }
-  const double copy_s = (busy_end_->time_s() - busy_begin_->time_s()) / copies_;
-  if (!(copy_s > 0)) return;
-  const double most = std::min<double>(kMostBusy_s / copy_s, kMostCopies);
-  const double wanted = copies_ + std::ceil(kMargin * delay_s / copy_s);
-  copies_ = std::max(1, static_cast<int>(std::min(wanted, most)));
+  const bool covered = busy_->cover(delay_s);
+  if (!covered && added_ > 1) depth_ = std::max<std::size_t>(1, std::min(depth_, added_) / 2);
+}
+
+// Nothing of this rank is under way. Between threads whose devices are one GPU others' work may be,
+// which ends without this rank: its host queues nothing that waits for what is not queued yet.
+void CallQueue::calibrate() {
+  device_.calibrate_clock();
+  calibrated_s_ = device_.now_s();
 }
 
 }  // namespace ddpbench::bench

@@ -9,13 +9,15 @@
 // is done, they tell how long the device took. What the host needs to queue a call counts only when
 // the device had to wait for it. To prevent that, the device first gets copies of memory that
 // nobody needs, whose number is found while calls are queued: as many as it takes for the host to
-// be ahead. Short collectives would otherwise show how fast CUDA takes orders, which is what
+// be ahead. Where as many as may be do not suffice, fewer calls are queued at a time. Short
+// collectives would otherwise show how fast CUDA takes orders, which is what
 // nccl-tests, whose calls follow each other without a pause, then shows.
 #pragma once
 
 #include <memory>
 #include <vector>
 
+#include "bench/comm/busy_copies.h"
 #include "bench/comm/collective_case.h"
 #include "kernels/runtime/device.h"
 #include "parallel/comm/communicator.h"
@@ -30,15 +32,22 @@ struct CallSpan {
 
 class CallQueue {
  public:
-  // Both outlive it. `runs_inline`: whatever is queued is done when the host goes on.
-  CallQueue(Device& device, comm::Communicator& world, bool runs_inline);
+  // Both outlive it. `busy`: null where whatever is queued is done when the host goes on.
+  CallQueue(Device& device, comm::Communicator& world, std::unique_ptr<BusyCopies> busy);
 
+  // Before calls of another kind or size: brings the clocks of host and device together, and queues
+  // as many calls at a time as should be. REQUIRES: no calls are under way.
+  void begin_row();
   // A barrier and the call.
   void add(const CollectiveCase& collective, const CollectiveMemory& memory);
   // As many are under way as should be.
-  bool full() const { return added_ >= (runs_inline_ ? 1 : kDepth); }
-  // Blocks until all are done; their times in the order of add(). Throws CommError.
+  bool full() const { return added_ >= depth_; }
+  // Blocks until all are done; their times in the order of add(). Throws CommError. Now and then it
+  // brings the clocks, which drift apart, together again.
   std::vector<CallSpan> finish();
+
+  // What keeps the device busy. REQUIRES: there is something.
+  BusyCopies& busy() { return *busy_; }
 
  private:
   // Enough that the host is rarely waited for, and few enough for what a stream holds.
@@ -49,19 +58,17 @@ class CallQueue {
     double queued_s = 0;
   };
 
-  void keep_busy();
   void adjust(const std::vector<CallSpan>& spans);
+  void calibrate();
 
   Device& device_;
   comm::Communicator& world_;
-  const bool runs_inline_;
+  std::unique_ptr<BusyCopies> busy_;
   std::unique_ptr<Stream> stream_;
   std::vector<Call> calls_;  // those of added_ count
   std::size_t added_ = 0;
-  // What keeps the device busy.
-  Buffer from_, to_;
-  std::unique_ptr<Event> busy_begin_, busy_end_;
-  int copies_ = 0;
+  std::size_t depth_ = 1;  // that are queued at a time
+  double calibrated_s_ = 0;
 };
 
 }  // namespace ddpbench::bench

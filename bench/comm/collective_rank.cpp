@@ -2,10 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/comm/collective_rank.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
+#include <exception>
+#include <utility>
 
 #include "bench/rank_devices.h"
+#include "kernels/runtime/memory_needs.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -13,12 +18,51 @@ namespace {
 constexpr std::size_t kLeastBytes = 64;
 constexpr std::size_t kStagingBytes = std::size_t{16} << 20;
 
+// What lasts long enough on every GPU that there is.
+constexpr std::size_t kMostBusyBytes = std::size_t{512} << 20;
+// Of what is left when all else has its memory, this part may go to copies.
+constexpr std::size_t kBusyPart = 4;
+
 }  // namespace
 
 CollectiveRank::CollectiveRank(std::unique_ptr<comm::Communicator> world,
-                               std::unique_ptr<Device> device, std::size_t bytes)
+                               std::unique_ptr<Device> device, std::size_t bytes, int sharers)
     : device_(std::move(device)), world_(std::move(world)) {
   const std::size_t room = std::max(bytes, kLeastBytes);
+  try {
+    // In between nobody allocates: the others' devices and communicators are made.
+    barrier();
+    const std::size_t most_busy_bytes = check_memory(room, sharers);
+    barrier();
+    allocate(room, most_busy_bytes);
+  } catch (const std::exception& error) {
+    world_->abort(error.what());  // the others need not wait for a deadline
+    throw;
+  }
+}
+
+std::size_t CollectiveRank::check_memory(std::size_t room, int sharers) {
+  const bool inline_device = runs_inline(*device_);
+  MemoryNeeds needs(*device_);
+  for (int rank = 0; rank < sharers; ++rank) {
+    for (int buffer = 0; buffer < 2; ++buffer) {
+      needs.add(MemoryCategory::communication, room, Sharing::mappable);
+      if (!inline_device) needs.add(MemoryCategory::workspace, BusyCopies::kLeastBytes);
+    }
+  }
+  needs.check(
+      fmt::format("ddpbench comm, with {} rank{} of {} bytes to send and as many to receive,",
+                  sharers, sharers == 1 ? "" : "s", room),
+      sharers == 1 ? "use smaller --sizes" : "use smaller --sizes, or fewer --ranks");
+  if (inline_device) return 0;
+  const std::optional<std::size_t> free_bytes = device_->free_bytes();
+  if (!free_bytes) return BusyCopies::kLeastBytes;
+  const std::size_t buffers = 2 * static_cast<std::size_t>(sharers);
+  const std::size_t spare = *free_bytes - std::min(*free_bytes, needs.added_bytes());
+  return std::clamp(spare / kBusyPart / buffers, BusyCopies::kLeastBytes, kMostBusyBytes);
+}
+
+void CollectiveRank::allocate(std::size_t room, std::size_t most_busy_bytes) {
   in_ = device_->allocate(room, MemoryCategory::communication, Sharing::mappable);
   out_ = device_->allocate(room, MemoryCategory::communication, Sharing::mappable);
   copies_ = device_->make_stream();
@@ -27,7 +71,9 @@ CollectiveRank::CollectiveRank(std::unique_ptr<comm::Communicator> world,
   }
   world_->register_buffer(in_);
   world_->register_buffer(out_);
-  calls_ = std::make_unique<CallQueue>(*device_, *world_, runs_inline(*device_));
+  auto busy =
+      most_busy_bytes > 0 ? std::make_unique<BusyCopies>(*device_, most_busy_bytes) : nullptr;
+  calls_ = std::make_unique<CallQueue>(*device_, *world_, std::move(busy));
 }
 
 CollectiveMemory CollectiveRank::memory(std::size_t count, DataType type, comm::ReduceOp op) const {

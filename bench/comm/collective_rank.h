@@ -18,14 +18,18 @@ namespace ddpbench::bench {
 
 class CollectiveRank {
  public:
-  // Collective. The calling thread leads the device. `bytes` of the largest call's whole.
+  // Collective. The calling thread leads the device. `bytes` of the largest call's whole;
+  // `sharers`: ranks whose memory is that of this device. Throws ConfigError, before it allocates,
+  // when they need more than the device has free, with a table and what to change.
   CollectiveRank(std::unique_ptr<comm::Communicator> world, std::unique_ptr<Device> device,
-                 std::size_t bytes);
+                 std::size_t bytes, int sharers = 1);
 
   comm::Communicator& world() { return *world_; }
   Device& device() { return *device_; }
   // Timed calls on memory().
   CallQueue& calls() { return *calls_; }
+  // Bytes of the memory that memory() is of, to send from and to receive into each.
+  std::size_t room() const { return in_.bytes(); }
   CollectiveMemory memory(std::size_t count, DataType type, comm::ReduceOp op) const;
 
   // Blocks until all ranks have come.
@@ -37,6 +41,10 @@ class CollectiveRank {
   std::size_t verify(const CollectiveCase& collective, const CollectiveMemory& memory);
 
  private:
+  // What the copies that keep the device busy may take: bytes of one of their buffers; 0: there are
+  // none.
+  std::size_t check_memory(std::size_t room, int sharers);
+  void allocate(std::size_t room, std::size_t most_busy_bytes);
   // Calls `use` with each piece of a host's copy of the device's `count` elements, and the number
   // of its first element; before that it is read, after that it is written.
   enum class Access : std::uint8_t { read, write };

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "bench/comm/collective_case.h"
 #include "bench/environment_capture.h"
@@ -26,7 +27,8 @@ struct Collected {
   const CommSpec& spec;
   std::vector<CommRankResult> results;                  // [rank]
   std::vector<std::vector<std::vector<double>>> times;  // [row][rank][iteration]
-  std::vector<report::BandwidthRow> bandwidth;          // of this world
+  std::vector<report::BandwidthRow> bandwidth;          // of this world, what was measured
+  std::map<std::size_t, std::string> not_measured;      // [working set]: why not
   std::string failure;                                  // why the world ended early; empty: no
 };
 
@@ -36,15 +38,18 @@ std::string unmeasured(const Collected& all) {
 }
 
 // The ranks' cores together, or the GPU that they share, as far as all have measured.
-std::vector<report::BandwidthRow> bandwidth_rows(const CommSpec& spec,
-                                                 const std::vector<CommRankResult>& results) {
+void add_bandwidth(Collected& all) {
+  const std::vector<CommRankResult>& results = all.results;
   std::size_t complete = results.empty() ? 0 : results[0].bandwidth.size();
   for (const CommRankResult& rank : results) {
     complete = std::min(complete, rank.bandwidth.size());
   }
-  std::vector<report::BandwidthRow> rows;
   for (std::size_t i = 0; i < complete; ++i) {
     const BandwidthSample& first = results[0].bandwidth[i];
+    if (!first.missing.empty()) {
+      all.not_measured[first.working_set_bytes] = first.missing;
+      continue;
+    }
     report::BandwidthRow row;
     row.working_set_bytes = first.working_set_bytes;
     double reduce_gb_per_s = 0;
@@ -52,21 +57,20 @@ std::vector<report::BandwidthRow> bandwidth_rows(const CommSpec& spec,
       row.copy_gb_per_s += rank.bandwidth[i].copy_gb_per_s;
       reduce_gb_per_s += rank.bandwidth[i].reduce_gb_per_s;
     }
-    if (spec.on_gpus()) {
-      row.gpu = spec.devices.gpus.front();
+    if (all.spec.on_gpus()) {
+      row.gpu = all.spec.devices.gpus.front();
       row.reduce_gb_per_s = Figure::missing("a GPU has copies of its own, but no reductions");
     } else {
       row.cores = first.all_cores ? static_cast<int>(results.size()) : 1;
       row.reduce_gb_per_s = Figure::of(reduce_gb_per_s);
     }
-    rows.push_back(row);
+    all.bandwidth.push_back(row);
   }
-  return rows;
 }
 
 Collected collect(const CommSpec& spec, const launch::RankChannels& channels) {
   const auto ranks = static_cast<std::size_t>(spec.ranks);
-  Collected all{spec, {}, {spec.rows.size(), std::vector<std::vector<double>>(ranks)}, {}, {}};
+  Collected all{spec, {}, {spec.rows.size(), std::vector<std::vector<double>>(ranks)}, {}, {}, {}};
   for (int r = 0; r < spec.ranks; ++r) {
     all.results.push_back(comm_rank_result_from_text(channels.result(r)));
     for (const launch::StepRecord& record : channels.steps(r)) {
@@ -74,17 +78,21 @@ Collected collect(const CommSpec& spec, const launch::RankChannels& channels) {
                                                                         record.begin_s);
     }
   }
-  all.bandwidth = bandwidth_rows(spec, all.results);
+  add_bandwidth(all);
   return all;
+}
+
+// Bytes of a core, or of the GPU that all share.
+double working_set_of(const Collected& all, const report::CollectiveRow& row) {
+  const auto bytes = static_cast<double>(row.bytes);
+  const double touched =
+      report::collective_traffic(row.operation, row.ranks, bytes).footprint_bytes;
+  return all.spec.on_gpus() ? touched : touched / row.ranks;
 }
 
 // What was measured on all cores, or on the GPU, with the working set that is nearest, as a ratio,
 // to what a row touches.
-const report::BandwidthRow* nearest(const Collected& all, const report::CollectiveRow& asked) {
-  const auto bytes = static_cast<double>(asked.bytes);
-  const double touched =
-      report::collective_traffic(asked.operation, asked.ranks, bytes).footprint_bytes;
-  const double working_set = all.spec.on_gpus() ? touched : touched / asked.ranks;
+const report::BandwidthRow* nearest(const Collected& all, double working_set) {
   const report::BandwidthRow* best = nullptr;
   const auto distance = [working_set](const report::BandwidthRow& row) {
     return std::abs(std::log2(static_cast<double>(row.working_set_bytes) / working_set));
@@ -94,6 +102,19 @@ const report::BandwidthRow* nearest(const Collected& all, const report::Collecti
     if (best == nullptr || distance(row) < distance(*best)) best = &row;
   }
   return best;
+}
+
+// What holds for a row, or why nothing does.
+struct Memory {
+  const report::BandwidthRow* row = nullptr;
+  std::string reason;
+};
+Memory memory_of(const Collected& all, const report::CollectiveRow& row) {
+  const double working_set = working_set_of(all, row);
+  const auto none = all.not_measured.find(static_cast<std::size_t>(working_set));
+  if (none != all.not_measured.end()) return {nullptr, none->second};
+  const report::BandwidthRow* const measured = nearest(all, working_set);
+  return {measured, measured == nullptr ? kNoMemory : ""};
 }
 
 void set_bound(report::CollectiveRow& row, const Figure& figure) {
@@ -109,8 +130,8 @@ void fill_bound(const Collected& all, report::CollectiveRow& row) {
   if (const std::string reason = all.spec.no_bound_reason(); !reason.empty()) {
     return set_bound(row, Figure::missing(reason));
   }
-  const auto* memory = nearest(all, row);
-  if (memory == nullptr) return set_bound(row, Figure::missing(kNoMemory));
+  const auto [memory, missing] = memory_of(all, row);
+  if (memory == nullptr) return set_bound(row, Figure::missing(missing));
   const double reduce_gb_per_s = memory->reduce_gb_per_s.value.value_or(0);
   const bool copies = memory->copy_gb_per_s >= reduce_gb_per_s;
   const double fastest = copies ? memory->copy_gb_per_s : reduce_gb_per_s;
@@ -135,9 +156,9 @@ void fill_counted(const Collected& all, report::CollectiveRow& row) {
   }
   const double moved = report::counted_bandwidth_gb_per_s(counted, row.time_s->median);
   row.counted_gb_per_s = Figure::of(moved);
-  const auto* memory = nearest(all, row);
+  const auto [memory, missing] = memory_of(all, row);
   row.share_of_copy =
-      memory == nullptr ? Figure::missing(kNoMemory)
+      memory == nullptr ? Figure::missing(missing)
                         : Figure::of(report::share_of_copy_bandwidth(moved, memory->copy_gb_per_s));
 }
 
@@ -241,6 +262,7 @@ void keep_rows_without_figures(const CommSpec& spec, const std::string& failure,
   const Collected nothing{spec,
                           std::vector<CommRankResult>(ranks),
                           {spec.rows.size(), std::vector<std::vector<double>>(ranks)},
+                          {},
                           {},
                           failure};
   for (std::size_t i = 0; i < spec.rows.size(); ++i) {

@@ -161,6 +161,14 @@ void check_word(const char* option, const std::string& word,
   if (std::ranges::find(words, word) == words.end()) refuse_word(option, word, words);
 }
 
+void refuse_all_of_one(const CudaProbe& cuda) {
+  if (cuda.devices.size() > 1) return;
+  throw UnavailableError(fmt::format(
+      "--ranks=all: there {} here, and a collective has 2 ranks or more; --ranks=2 with "
+      "{}",
+      are_gpus(cuda), advice_about_ranks(cuda)));
+}
+
 void choose_device(const CommWords& words, const HostDevices& host, CommOptions& options) {
   check_word("--device", words.device, kDevices);
   check_word("--backend", words.backend, kBackends);
@@ -170,6 +178,7 @@ void choose_device(const CommWords& words, const HostDevices& host, CommOptions&
   options.backend = words.backend;
   options.oversubscribe = words.oversubscribe;
   const bool cuda = options.device == "cuda";
+  if (cuda && std::ranges::count(words.ranks, "all") > 0) refuse_all_of_one(host.cuda);
   const std::size_t all = cuda ? host.cuda.devices.size() : host.cpu.cores.size();
   options.ranks = parse_ranks(words.ranks, static_cast<int>(all), cuda ? "GPU" : "core");
 }
@@ -196,6 +205,12 @@ std::vector<std::uint64_t> parse_sizes(const std::string& text) {
     if (comma == rest.size()) return without_repeats(sizes);
     rest.remove_prefix(comma + 1);
   }
+}
+
+std::string advice_about_ranks(const CudaProbe& cuda) {
+  return fmt::format("{}--oversubscribe lets ranks share {}, --device=cpu measures the cores",
+                     cuda.devices.size() < 2 ? "" : "use fewer; ",
+                     cuda.devices.size() < 2 ? "it" : "them");
 }
 
 std::string reduction_word(comm::ReduceOp op) {

@@ -49,6 +49,9 @@ struct CommOptions {
 // and what is allowed; UnavailableError for a device that is not here, or lacks the backend.
 CommOptions resolve(const CommWords& words, const HostDevices& host);
 
+// What to do about more ranks than GPUs.
+std::string advice_about_ranks(const CudaProbe& cuda);
+
 // "4K..128M" (each twice the one before), "4K..128M*4", "1K,1M", and mixtures: bytes, with K, M or
 // G for 2^10, 2^20 and 2^30. Throws ConfigError.
 std::vector<std::uint64_t> parse_sizes(const std::string& text);

@@ -18,11 +18,11 @@ namespace {
 class CommRank {
  public:
   // The calling thread leads the device.
-  CommRank(const CommSpec& spec, std::unique_ptr<comm::Communicator> world,
+  CommRank(const CommSpec& spec, int rank, std::unique_ptr<comm::Communicator> world,
            std::unique_ptr<Device> device, launch::RankWriter& writer)
       : spec_(spec),
         writer_(writer),
-        rank_(std::move(world), std::move(device), spec.largest_bytes()) {
+        rank_(std::move(world), std::move(device), spec.largest_bytes(), spec.sharers(rank)) {
     result_.host = host_name();
     result_.model = rank_.device().model();
   }
@@ -58,6 +58,7 @@ class CommRank {
     const CollectiveMemory memory =
         rank_.memory(spec_.rows[row].count, spec_.type, spec_.reduction);
     std::size_t wrong = rank_.verify(collective, memory);
+    rank_.calls().begin_row();
     late_ = taken_ = 0;
     const int last = spec_.warmup + spec_.iterations - 1;
     for (int i = 0; i <= last; ++i) {
@@ -110,7 +111,7 @@ void run_process(const CommSpec& spec, const launch::RankEnvironment& environmen
                  {.timeout_s = wait_limit_s(spec.timeout_s),
                   .thread_cores = spec.devices.cores.at(static_cast<std::size_t>(environment.rank)),
                   .progress = [&writer] { writer.collective(); }});
-  CommRank(spec, std::move(world), std::move(device), writer).run();
+  CommRank(spec, environment.rank, std::move(world), std::move(device), writer).run();
 }
 
 // Whether this error only tells of another rank's.
@@ -139,12 +140,12 @@ void run_threads(const CommSpec& spec, launch::RankChannels& channels) {
   for (int r = 0; r < spec.ranks; ++r) {
     const auto rank = static_cast<std::size_t>(r);
     // The communicator, which knows the device, is the first to go.
-    threads.emplace_back([&spec, &error = errors[rank], device = std::move(devices[rank]),
+    threads.emplace_back([&spec, r, &error = errors[rank], device = std::move(devices[rank]),
                           world = std::move(worlds[rank]), writer = channels.writer(r)]() mutable {
       try {
         writer.state(launch::RankState::setup);
         device->bind_calling_thread();
-        CommRank(spec, std::move(world), std::move(device), writer).run();
+        CommRank(spec, r, std::move(world), std::move(device), writer).run();
       } catch (...) {
         error = std::current_exception();
       }

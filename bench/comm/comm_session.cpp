@@ -29,6 +29,14 @@ std::string title(const CommSpec& spec) {
                      spec.devices.oversubscribed ? ", oversubscribed" : "");
 }
 
+// What --backend=auto came to, as far as it is one.
+CommOptions with_backend(CommOptions options, const std::vector<CommSpec>& worlds) {
+  std::vector<std::string> backends;
+  for (const CommSpec& world : worlds) backends.push_back(world.devices.backend);
+  options.backend = common_backend(backends);
+  return options;
+}
+
 // Sizes that are no multiple of the type, or of the ranks that share them, are rounded down.
 void note_rounding(const CommOptions& options, const CommSpec& spec) {
   for (const CommRow& row : spec.rows) {
@@ -89,7 +97,7 @@ CommSession::CommSession(const CommOptions& options, const HostDevices& host, co
   for (const int ranks : options.ranks) worlds_.push_back(make_comm_spec(options, ranks, host));
   file_ = ReportOutput(output_);
   report_ = begin_report(output_, std::move(arguments));
-  report_.config_json = to_json(options).dump();
+  report_.config_json = to_json(with_backend(options, worlds_)).dump();
   if (options.device == "cuda") add_gpus(report_.environment, host);
   if (!options.device_note.empty()) fmt::print("{}\n", options.device_note);
   for (const CommSpec& world : worlds_) note_rounding(options, world);

@@ -62,13 +62,12 @@ std::vector<std::size_t> working_sets_of_cores(const CommSpec& spec) {
   return sets;
 }
 
-// What all ranks of a GPU touch in each row, as far as the memory of the rank that copies reaches.
+// What all ranks of a GPU touch in each row.
 std::vector<std::size_t> working_sets_of_gpu(const CommSpec& spec) {
   std::set<std::size_t> sets;
   for (const CommRow& row : spec.rows) {
     if (row.count == 0) continue;
-    const auto touched = static_cast<std::size_t>(footprint(spec, row));
-    sets.insert(std::min(touched, 2 * spec.largest_bytes()));
+    sets.insert(static_cast<std::size_t>(footprint(spec, row)));
   }
   return {sets.begin(), sets.end()};
 }
@@ -90,7 +89,7 @@ void place_on_cores(CommSpec& spec, const HostDevices& host) {
 }
 
 void place_on_gpus(CommSpec& spec, const CommOptions& options, const CudaProbe& cuda) {
-  refuse_missing_gpus(cuda, "--ranks", spec.ranks, options.oversubscribe);
+  refuse_missing_gpus(cuda, "--ranks", spec.ranks, options.oversubscribe, advice_about_ranks(cuda));
   spec.devices.gpus = next_gpus(cuda, spec.ranks);
   spec.devices.oversubscribed = spec.ranks > static_cast<int>(cuda.devices.size());
   for (const CudaDeviceInfo& gpu : cuda.devices) {
@@ -118,6 +117,12 @@ std::size_t CommSpec::largest_bytes() const {
 
 bool CommSpec::on_one_gpu() const {
   return on_gpus() && std::ranges::count(devices.gpus, devices.gpus.front()) == ranks;
+}
+
+int CommSpec::sharers(int rank) const {
+  if (!on_gpus()) return 1;
+  const int gpu = devices.gpus.at(static_cast<std::size_t>(rank));
+  return static_cast<int>(std::ranges::count(devices.gpus, gpu));
 }
 
 std::string CommSpec::no_bound_reason() const {
@@ -215,7 +220,8 @@ std::string to_json_text(const CommRankResult& result) {
     bandwidth.push_back({{"working_set_bytes", sample.working_set_bytes},
                          {"all_cores", sample.all_cores},
                          {"copy", sample.copy_gb_per_s},
-                         {"reduce", sample.reduce_gb_per_s}});
+                         {"reduce", sample.reduce_gb_per_s},
+                         {"missing", sample.missing}});
   }
   return nlohmann::json{{"host", result.host},
                         {"model", result.model},
@@ -233,7 +239,7 @@ CommRankResult comm_rank_result_from_text(const std::string& text) {
   json.at("model").get_to(result.model);
   for (const auto& sample : json.at("bandwidth")) {
     result.bandwidth.push_back({sample.at("working_set_bytes"), sample.at("all_cores"),
-                                sample.at("copy"), sample.at("reduce")});
+                                sample.at("copy"), sample.at("reduce"), sample.at("missing")});
   }
   json.at("wrong").get_to(result.wrong);
   json.at("late").get_to(result.late);

@@ -31,8 +31,8 @@ struct CommSpec {
   int iterations = 0, warmup = 0;
   double timeout_s = 0;
   std::vector<CommRow> rows;
-  // Bytes that a core works on, or a GPU for all its ranks, for which the memory's bandwidth is
-  // measured; empty: it is not.
+  // Bytes that a core works on, or a GPU for all its ranks (exactly those of each row), for which
+  // the memory's bandwidth is measured; empty: it is not.
   std::vector<std::size_t> working_sets;
   DevicePlan devices;   // one a rank
   int channel_fd = -1;  // inherited
@@ -42,6 +42,8 @@ struct CommSpec {
   bool on_gpus() const { return devices.is_on_gpu(0); }
   // All ranks are on one, whose memory then bounds them.
   bool on_one_gpu() const;
+  // Ranks whose memory is that of this rank's device.
+  int sharers(int rank) const;
   // Why memory is no bound of this world; empty where it is one.
   std::string no_bound_reason() const;
 };
@@ -65,6 +67,7 @@ struct BandwidthSample {
   std::size_t working_set_bytes = 0;
   bool all_cores = false;  // all ranks at once, or rank 0 alone
   double copy_gb_per_s = 0, reduce_gb_per_s = 0;
+  std::string missing;  // why there is none; empty: there is
 };
 
 struct CommRankResult {

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
+#include <memory>
 
 #include "parallel/comm/reduce_kernels.h"
 
@@ -13,7 +15,14 @@ namespace {
 
 constexpr int kWindows = 3;
 constexpr double kWindow_s = 2e-3;
-constexpr std::size_t kMostPasses = 1 << 10;      // of copies that are queued together
+// Of copies that are queued together: with those that keep the device busy fewer than the thousand
+// or so that a CUDA stream holds, beyond which the host waits for the device.
+constexpr std::size_t kMostPasses = 1 << 9;
+// A copy counts that lasts so many times as long as what launching it takes.
+constexpr double kLeastLaunches = 4;
+constexpr std::size_t kTinyBytes = 64;
+constexpr const char* kTooSmall = "too small: a copy's time is its launch";
+constexpr const char* kNoMemory = "the GPU has not the memory left to copy as much as ranks touch";
 constexpr std::size_t kBytesPerLook = 256 << 10;  // between two looks at the clock
 // Below this everything is in some cache, where streaming stores only lose.
 constexpr std::size_t kLeastStreaming = 1 << 20;
@@ -40,38 +49,98 @@ double best_window(CollectiveRank& rank, bool active, std::size_t bytes, Pass&& 
   return best / 1e9;
 }
 
-// Seconds of `passes` copies that were queued together.
-double queued_copies_s(Device& device, Stream& stream, BufferView to, BufferView from,
-                       std::size_t passes) {
-  const auto begin = device.make_event(), end = device.make_event();
-  stream.record(*begin);
-  for (std::size_t i = 0; i < passes; ++i) device.copy(stream, to, from);
-  stream.record(*end);
-  stream.synchronize();
-  return end->time_s() - begin->time_s();
+// One half of a working set of the device to the other.
+class DeviceCopies {
+ public:
+  DeviceCopies(CollectiveRank& rank, BufferView to, BufferView from)
+      : device_(rank.device()),
+        busy_(rank.calls().busy()),
+        stream_(device_.make_stream()),
+        begin_(device_.make_event()),
+        end_(device_.make_event()),
+        to_(to),
+        from_(from) {}
+
+  // Of one copy of the first `bytes`: the device's, at best, and the host's to queue it.
+  struct Seconds {
+    double copy_s = HUGE_VAL, queue_s = HUGE_VAL;
+  };
+  Seconds best(std::size_t bytes) {
+    std::size_t passes = 1;
+    for (double seconds = 0; seconds < kWindow_s && passes < kMostPasses; passes *= 2) {
+      queue(bytes, passes);
+      seconds = end_->time_s() - begin_->time_s();
+    }
+    Seconds best;
+    for (int window = 0; window < kWindows; ++window) {
+      busy_.queue(*stream_);
+      const double queued_s = queue(bytes, passes);
+      const double seconds = end_->time_s() - begin_->time_s();
+      const auto count = static_cast<double>(passes);
+      if (seconds > 0) best.copy_s = std::min(best.copy_s, seconds / count);
+      best.queue_s = std::min(best.queue_s, queued_s / count);
+      busy_.cover(std::max(0.0, queue_end_s_ - begin_->time_s()));
+    }
+    return best;
+  }
+
+ private:
+  // Blocks until they are done; how long the host took to queue them.
+  double queue(std::size_t bytes, std::size_t passes) {
+    stream_->record(*begin_);
+    const double begin_s = device_.now_s();
+    for (std::size_t i = 0; i < passes; ++i) {
+      device_.copy(*stream_, {to_.data, bytes}, {from_.data, bytes});
+    }
+    stream_->record(*end_);
+    queue_end_s_ = device_.now_s();
+    stream_->synchronize();
+    return queue_end_s_ - begin_s;
+  }
+
+  Device& device_;
+  BusyCopies& busy_;
+  std::unique_ptr<Stream> stream_;
+  std::unique_ptr<Event> begin_, end_;
+  BufferView to_, from_;
+  double queue_end_s_ = 0;  // of the last ones
+};
+
+void copy_halves(CollectiveRank& rank, BufferView to, BufferView from, BandwidthSample& sample) {
+  DeviceCopies copies(rank, to, from);
+  const auto tiny = copies.best(std::min(kTinyBytes, to.bytes));
+  const auto whole = copies.best(to.bytes);
+  if (whole.copy_s < kLeastLaunches * std::max(tiny.copy_s, whole.queue_s)) {
+    sample.missing = kTooSmall;
+  } else if (std::isfinite(whole.copy_s)) {
+    sample.copy_gb_per_s = 2 * static_cast<double>(to.bytes) / whole.copy_s / 1e9;
+  }
+}
+
+// In the rank's memory, or where that is too small in memory of its own.
+void measure_copies(CollectiveRank& rank, std::size_t half, BandwidthSample& sample) {
+  if (half <= rank.room()) {
+    const CollectiveMemory memory = rank.memory(half, DataType::uint8, comm::ReduceOp::maximum);
+    return copy_halves(rank, {memory.out, half}, {memory.in, half}, sample);
+  }
+  Device& device = rank.device();
+  const std::size_t needed = 2 * device.allocation_bytes(half, Sharing::process_private);
+  if (needed > device.free_bytes().value_or(needed)) {
+    sample.missing = kNoMemory;
+    return;
+  }
+  const Buffer to = device.allocate(half, MemoryCategory::workspace);
+  const Buffer from = device.allocate(half, MemoryCategory::workspace);
+  copy_halves(rank, to.view(), from.view(), sample);
 }
 
 }  // namespace
 
 BandwidthSample measure_copy_bandwidth(CollectiveRank& rank, std::size_t working_set) {
-  BandwidthSample sample{working_set, false, 0, 0};
+  BandwidthSample sample{working_set, false, 0, 0, ""};
   rank.barrier();
   if (rank.world().rank() == 0) {
-    const std::size_t half = std::max<std::size_t>(1, working_set / 2);
-    const CollectiveMemory memory = rank.memory(half, DataType::uint8, comm::ReduceOp::maximum);
-    const BufferView to{memory.out, half}, from{memory.in, half};
-    Device& device = rank.device();
-    const auto stream = device.make_stream();
-    std::size_t passes = 1;
-    for (double seconds = 0; seconds < kWindow_s && passes < kMostPasses; passes *= 2) {
-      seconds = queued_copies_s(device, *stream, to, from, passes);
-    }
-    for (int window = 0; window < kWindows; ++window) {
-      const double seconds = queued_copies_s(device, *stream, to, from, passes);
-      if (!(seconds > 0)) continue;
-      sample.copy_gb_per_s =
-          std::max(sample.copy_gb_per_s, static_cast<double>(passes * 2 * half) / seconds / 1e9);
-    }
+    measure_copies(rank, std::max<std::size_t>(1, working_set / 2), sample);
   }
   rank.barrier();
   return sample;
@@ -86,7 +155,7 @@ BandwidthSample measure_bandwidth(CollectiveRank& rank, std::size_t working_set,
   const std::array<const std::byte*, 2> sources = {memory.out, memory.in};
   std::memset(memory.in, 0, half);
   std::memset(memory.out, 0, half);
-  BandwidthSample sample{working_set, all_cores, 0, 0};
+  BandwidthSample sample{working_set, all_cores, 0, 0, ""};
   for (const comm::StoreMode mode : {comm::StoreMode::cached, comm::StoreMode::streaming}) {
     if (mode == comm::StoreMode::streaming && working_set < kLeastStreaming) continue;
     sample.copy_gb_per_s = std::max(sample.copy_gb_per_s, best_window(rank, active, 2 * half, [&] {

@@ -20,8 +20,11 @@ BandwidthSample measure_bandwidth(CollectiveRank& rank, std::size_t working_set,
 
 // Collective. The copy bandwidth of the GPU of rank 0 while the other ranks wait (0 on those):
 // copies of one half of the working set to the other by the device itself, bytes read and written,
-// timed by events around many of them that were queued together; the best of several windows.
-// Overwrites the rank's memory, which REQUIRES: working_set <= twice its bytes.
+// timed by events around many of them that were queued together while the device was busy; the best
+// of several windows. Not measured (`missing`) where a copy takes less than four times as long as
+// the host to queue it, or the device to begin it (a copy of a few bytes): that would be the rate
+// of launches; nor where there is not so much memory. Overwrites the rank's memory, or takes as
+// much as it needs for this while.
 BandwidthSample measure_copy_bandwidth(CollectiveRank& rank, std::size_t working_set);
 
 }  // namespace ddpbench::bench

@@ -124,8 +124,9 @@ std::size_t counted_bytes(std::size_t bytes) noexcept {
 std::unique_ptr<Allocation> allocate_cpu_memory(const CpuMemoryRequest& request,
                                                 std::shared_ptr<MemoryCounter> counter) {
   if (exceeds_this_host(request.bytes)) {
-    throw_out_of_memory(request, *counter,
-                        "this host has less memory; use a smaller batch or fewer devices");
+    throw_out_of_memory(
+        request, *counter,
+        "this host has less memory; use a smaller batch, smaller buffers or fewer devices");
   }
   const std::size_t bytes = std::max(counted_bytes(request.bytes), kAlignmentBytes);
   std::unique_ptr<Allocation> memory;

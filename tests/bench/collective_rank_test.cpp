@@ -5,6 +5,7 @@
 // touch: an access, or a copy that is not awaited, ends the test or shows in the results.
 #include "bench/comm/collective_rank.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "bench/comm/memory_bandwidth.h"
+#include "kernels/runtime/error.h"
 #include "parallel/comm/operation_communicator.h"
 #include "parallel/comm/work_state.h"
 #include "tests/bench/queued_device.h"
@@ -68,7 +70,10 @@ class FarDevice final : public Device {
   explicit FarDevice(unsigned seed) : queued_(seed) {}
 
   QueuedDevice& queued() { return queued_; }
-  int copies = 0;  // that were queued
+  int copies = 0;        // that were queued
+  int calibrations = 0;  // of the clock
+  std::optional<std::size_t> free;
+  std::vector<std::size_t> allocated;  // bytes, in order
 
   DeviceKind kind() const noexcept override { return DeviceKind::cuda; }
   int index() const noexcept override { return 0; }
@@ -77,6 +82,7 @@ class FarDevice final : public Device {
   int thread_count() const noexcept override { return 1; }
   void bind_calling_thread() override {}
   Buffer allocate(std::size_t bytes, MemoryCategory, Sharing) override {
+    allocated.push_back(bytes);
     return Buffer(std::make_unique<FarAllocation>(bytes));
   }
   bool is_host_accessible() const noexcept override { return false; }
@@ -88,6 +94,8 @@ class FarDevice final : public Device {
     queued_.copy(stream, {real(to.data), to.bytes}, {real(from.data), from.bytes});
   }
   double now_s() const override { return queued_.now_s(); }
+  void calibrate_clock() override { ++calibrations; }
+  std::optional<std::size_t> free_bytes() const override { return free; }
   MemoryUsage memory() const override { return {}; }
 
  private:
@@ -125,7 +133,11 @@ class LonelyCommunicator final : public comm::OperationCommunicator {
   std::unique_ptr<Communicator> split(int, int) override { return nullptr; }
   void register_buffer(const Buffer&) override {}
   void deregister_buffer(const Buffer&) override {}
-  void abort(const std::string&) noexcept override {}
+  void abort(const std::string&) noexcept override { ++aborts(); }
+  static int& aborts() {
+    static int count = 0;
+    return count;
+  }
 
  protected:
   comm::Work issue(const comm::Operation& operation, const comm::CallOptions& options) override {
@@ -152,6 +164,7 @@ class FarRank : public testing::TestWithParam<unsigned> {
     world_ = world.get();
     device_ = device.get();
     rank_.emplace(std::move(world), std::move(device), kRoom);
+    world_->barriers = 0;
   }
 
   CollectiveMemory memory(std::size_t bytes = kRoom) {
@@ -215,15 +228,154 @@ TEST_P(FarRank, TellsCallsThatWaitedForTheHostAndKeepsTheDeviceBusyThen) {
   EXPECT_EQ(device_->copies, before + 13);
 }
 
+// Where the most copies do not suffice, half as many calls are queued at a time, down to one; the
+// next row begins with as many as ever.
+TEST_P(FarRank, QueuesFewerCallsWhereTheMostCopiesDoNotCoverThem) {
+  CallQueue& calls = rank_->calls();
+  device_->queued().work_s = 10e-3;  // a copy is longer than all may be
+  const auto batch = [&] {
+    int added = 0;
+    for (; !calls.full(); ++added) calls.add(all_reduce(), memory(4096));
+    calls.finish();
+    return added;
+  };
+  EXPECT_EQ(batch(), 10);  // in time
+  EXPECT_EQ(batch(), 10);
+  world_->keeps_up = &device_->queued();
+  EXPECT_EQ(batch(), 10);
+  for (const int expected : {5, 2, 1, 1}) EXPECT_EQ(batch(), expected);
+  calls.begin_row();
+  EXPECT_EQ(batch(), 10);
+}
+
+// A call alone may be late because libraries were loaded for it.
+TEST_P(FarRank, QueuesAsManyCallsAfterOneAloneWasLate) {
+  device_->queued().work_s = 10e-3;
+  world_->keeps_up = &device_->queued();
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(rank_->run(all_reduce(), memory(4096)).late);
+  int added = 0;
+  for (; !rank_->calls().full(); ++added) rank_->calls().add(all_reduce(), memory(4096));
+  EXPECT_EQ(added, 10);
+  rank_->calls().finish();
+}
+
+TEST_P(FarRank, CalibratesTheClockBeforeARowAndEveryFiveSecondsBetweenBatches) {
+  const int first = device_->calibrations;
+  EXPECT_GT(first, 0);
+  rank_->calls().begin_row();
+  EXPECT_EQ(device_->calibrations, first + 1);
+  rank_->run(all_reduce(), memory(4096));
+  EXPECT_EQ(device_->calibrations, first + 1);
+  device_->queued().clock_s += 5;
+  rank_->run(all_reduce(), memory(4096));
+  EXPECT_EQ(device_->calibrations, first + 2);
+  rank_->run(all_reduce(), memory(4096));
+  EXPECT_EQ(device_->calibrations, first + 2);
+}
+
+// A device whose launches take a microsecond of the host and of itself, and whose copies move
+// 10 GB/s each way.
+class FastFarRank : public FarRank {
+ protected:
+  FastFarRank() {
+    device_->queued().work_s = device_->queued().host_call_s = 1e-6;
+    device_->queued().bytes_per_s = 1e10;
+  }
+};
+
+// 10 KiB: 1 us beside the launch, of which a copy is to last four.
+TEST_P(FastFarRank, MeasuresNoCopiesThatAreAsShortAsTheirLaunch) {
+  for (const std::size_t set : {std::size_t{1}, std::size_t{4096}, std::size_t{20} << 10}) {
+    const BandwidthSample sample = measure_copy_bandwidth(*rank_, set);
+    EXPECT_THAT(sample.missing, testing::HasSubstr("too small")) << set;
+    EXPECT_EQ(sample.copy_gb_per_s, 0);
+  }
+  const std::size_t half = std::size_t{80} << 10;  // 8.2 us
+  const BandwidthSample sample = measure_copy_bandwidth(*rank_, 2 * half);
+  EXPECT_EQ(sample.missing, "");
+  const double copy_s = static_cast<double>(half) / 1e10 + 1e-6;
+  EXPECT_NEAR(sample.copy_gb_per_s, 2 * static_cast<double>(half) / copy_s / 1e9, 0.1);
+}
+
+// The device would do the copies as fast as they are queued.
+TEST_P(FastFarRank, MeasuresNoCopiesThatTheHostQueuesMoreSlowly) {
+  device_->queued().host_call_s = 2e-6;
+  EXPECT_NE(measure_copy_bandwidth(*rank_, 80 << 10).missing, "");   // 4.1 us and the launch
+  EXPECT_EQ(measure_copy_bandwidth(*rank_, 240 << 10).missing, "");  // 12.3 us
+}
+
 // A copy takes a piece of work, a millisecond, and its bytes are read and written.
 TEST_P(FarRank, MeasuresTheDevicesCopies) {
+  device_->queued().work_s = 0;
+  device_->queued().bytes_per_s = 1e9;
   const BandwidthSample sample = measure_copy_bandwidth(*rank_, 2 << 20);
-  EXPECT_NEAR(sample.copy_gb_per_s, (2 << 20) / 1e-3 / 1e9, 1e-6);
+  EXPECT_NEAR(sample.copy_gb_per_s, 2, 1e-6);
   EXPECT_EQ(sample.reduce_gb_per_s, 0);
   EXPECT_GT(device_->copies, 3);
 }
 
+// More than the rank has, as several ranks touch together: memory of its own, if there is any.
+TEST_P(FarRank, TakesTheMemoryForLargeWorkingSets) {
+  device_->queued().work_s = 0;
+  device_->queued().bytes_per_s = 1e12;
+  device_->allocated.clear();
+  const std::size_t half = kRoom + 4096;
+  EXPECT_GT(measure_copy_bandwidth(*rank_, 2 * half).copy_gb_per_s, 0);
+  EXPECT_EQ(device_->allocated, (std::vector<std::size_t>{half, half}));
+  device_->free = 2 * half - 1;
+  const BandwidthSample sample = measure_copy_bandwidth(*rank_, 2 * half);
+  EXPECT_THAT(sample.missing, testing::HasSubstr("memory"));
+  EXPECT_EQ(device_->allocated.size(), 2u);
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, FarRank, testing::Values(1, 2, 3));
+INSTANTIATE_TEST_SUITE_P(Seeds, FastFarRank, testing::Values(1, 2, 3));
+
+// A rank that shares its GPU with `sharers` - 1 others, of which `free` bytes are free.
+class NewRank {
+ public:
+  NewRank(std::size_t free, int sharers, double bytes_per_s = 1e15) {
+    device_->free = free;
+    device_->queued().work_s = 0;
+    device_->queued().bytes_per_s = bytes_per_s;
+    FarDevice* const device = device_.get();
+    CollectiveRank rank(std::make_unique<LonelyCommunicator>(), std::move(device_), kRoom, sharers);
+    busy_bytes = rank.calls().busy().bytes();
+    allocated = device->allocated;
+  }
+  std::size_t busy_bytes = 0;
+  std::vector<std::size_t> allocated;
+
+ private:
+  std::unique_ptr<FarDevice> device_ = std::make_unique<FarDevice>(1);
+};
+
+constexpr std::size_t kBusy = BusyCopies::kLeastBytes;
+
+TEST(CollectiveRankMemory, IsCheckedForAllSharersBeforeAnyIsTaken) {
+  const std::size_t needed = 2 * (2 * kRoom + 2 * kBusy);
+  EXPECT_EQ(NewRank(needed, 2).allocated.size(), 4u);
+  const int aborts = LonelyCommunicator::aborts();
+  try {
+    NewRank(needed - 1, 2);
+    FAIL() << "not refused";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("2 ranks of 41943040 bytes"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("--sizes, or fewer --ranks"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("\n  communication "));
+    EXPECT_THAT(error.what(), testing::HasSubstr("\n  workspace "));
+  }
+  EXPECT_EQ(LonelyCommunicator::aborts(), aborts + 1);  // the peers need not wait
+}
+
+TEST(BusyCopies, LastFiftyMicrosecondsAsFarAsThereIsMemory) {
+  const std::size_t much = std::size_t{100} << 30;
+  EXPECT_EQ(NewRank(much, 1, 1e11).busy_bytes, kBusy);        // 340 us
+  EXPECT_EQ(NewRank(much, 1, 2.2e12).busy_bytes, 4 * kBusy);  // an H200: 61 us
+  const std::size_t needed = 2 * kRoom + 2 * kBusy;
+  EXPECT_EQ(NewRank(needed + 16 * kBusy, 1, 2.2e12).busy_bytes, 2 * kBusy);
+  EXPECT_EQ(NewRank(needed, 1, 2.2e12).busy_bytes, kBusy);
+}
 
 }  // namespace
 }  // namespace ddpbench::bench

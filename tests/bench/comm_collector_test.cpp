@@ -126,6 +126,28 @@ TEST_F(CommCollectorOnAGpu, CountsWhatTheRingMovesAgainstTheGpusCopies) {
   EXPECT_FALSE(report.memory_bandwidth[0].reduce_gb_per_s.value);
 }
 
+// What was not measured for its bytes has no bound, though other bytes have.
+TEST_F(CommCollectorOnAGpu, HasNoBoundWhereNoCopyWasMeasured) {
+  for (const int rank : {0, 1}) {
+    CommRankResult result;
+    result.wrong = {0};
+    result.bandwidth = {{8000, false, 0, 0, rank == 0 ? "too small: a launch" : ""},
+                        {1 << 20, false, rank == 0 ? 10.0 : 0.0, 0, ""}};
+    channels.writer(rank).result(to_json_text(result));
+  }
+  collect();
+  const report::CollectiveRow& row = report.collectives[0];
+  for (const report::Figure* figure :
+       {&row.bound_busbw_gb_per_s, &row.share_of_bound, &row.share_of_copy}) {
+    EXPECT_FALSE(figure->value);
+    EXPECT_EQ(figure->reason, "too small: a launch");
+  }
+  EXPECT_EQ(row.bound, "");
+  EXPECT_EQ(*row.counted_bytes.value, 20000);  // known all the same
+  ASSERT_EQ(report.memory_bandwidth.size(), 1u);
+  EXPECT_EQ(report.memory_bandwidth[0].working_set_bytes, 1u << 20);
+}
+
 TEST_F(CommCollectorOnAGpu, SaysWhatTheRanksRanOn) {
   collect();
   const report::CollectiveRow& row = report.collectives[0];

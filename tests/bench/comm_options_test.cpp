@@ -231,6 +231,23 @@ TEST(CommDevices, AllRanksAreOneAGpu) {
   EXPECT_THAT(resolve(words, host_with(8, 3)).ranks, ElementsAre(3));
 }
 
+TEST(CommDevices, OfAllRanksAreMoreThanOne) {
+  CommWords words = words_for("cuda");
+  words.ranks = {"all"};
+  words.oversubscribe = true;  // which does not make "all" more
+  EXPECT_THAT(unavailable([&] { resolve(words, host_with(8, 1)); }),
+              AllOf(HasSubstr("--ranks=all: there is 1 GPU here"), HasSubstr("--ranks=2 with "),
+                    HasSubstr("--oversubscribe"), HasSubstr("--device=cpu")));
+}
+
+TEST(CommSpec, AdvisesFewerRanksWhereThatCanBeOnly) {
+  const HostDevices host = host_with(4, 2);
+  CommWords words = words_for("cuda");
+  EXPECT_THAT(unavailable([&] { make_comm_spec(resolve(words, host), 3, host); }),
+              AllOf(HasSubstr("--ranks=3: there are 2 GPUs here; use fewer"),
+                    HasSubstr("share them"), testing::Not(HasSubstr("launcher"))));
+}
+
 TEST(CommSpec, GivesEveryRankAGpuAndTakesNccl) {
   const HostDevices host = host_with(2, 2);
   const CommSpec spec = make_comm_spec(resolve(words_for("cuda"), host), 2, host);
@@ -244,13 +261,29 @@ TEST(CommSpec, SharesGpusOnlyWhenAskedToAndMarksIt) {
   const HostDevices host = host_with(4, 1);
   CommWords words = words_for("cuda");
   EXPECT_THAT(unavailable([&] { make_comm_spec(resolve(words, host), 2, host); }),
-              AllOf(HasSubstr("--ranks=2: there is 1 GPU here"), HasSubstr("--oversubscribe")));
+              testing::StrEq("--ranks=2: there is 1 GPU here; --oversubscribe lets ranks share it, "
+                             "--device=cpu measures the cores"));
   words.oversubscribe = true;
   const CommSpec spec = make_comm_spec(resolve(words, host), 2, host);
   EXPECT_THAT(spec.devices.gpus, ElementsAre(0, 0));
   EXPECT_EQ(spec.devices.backend, "ring");
   EXPECT_TRUE(spec.devices.oversubscribed);
   EXPECT_THAT(spec.working_sets, ElementsAre(2 << 20));  // of both ranks
+}
+
+TEST(CommSpec, MeasuresExactlyWhatTheRanksOfAGpuTouch) {
+  const HostDevices host = host_with(4, 1);
+  CommWords words = words_for("cuda");
+  words.oversubscribe = true;
+  words.operations = {"all_reduce", "send_recv"};
+  words.ranks = {"4"};
+  const CommSpec spec = make_comm_spec(resolve(words, host), 4, host);
+  EXPECT_THAT(spec.working_sets, ElementsAre(4 << 20, 8 << 20));
+  EXPECT_EQ(spec.sharers(3), 4);
+  const HostDevices two = host_with(4, 2);
+  EXPECT_EQ(make_comm_spec(resolve(words, two), 4, two).sharers(3), 2);
+  words.device = "cpu";
+  EXPECT_EQ(make_comm_spec(resolve(words, host), 4, host).sharers(3), 1);
 }
 
 TEST(CommSpec, RefusesNcclBetweenThreadsThatShareAGpu) {

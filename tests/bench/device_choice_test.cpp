@@ -120,7 +120,27 @@ TEST(GpuPlacement, RefusesMoreDevicesThanGpus) {
     FAIL() << "3 devices on 2 GPUs";
   } catch (const UnavailableError& error) {
     EXPECT_THAT(error.what(), HasSubstr("--gpus=3: there are 2 GPUs here"));
+    EXPECT_THAT(error.what(), HasSubstr("a launcher has to show every rank a GPU"));
   }
+}
+
+TEST(GpuPlacement, RefusesWithTheAdviceOfWhoAsks) {
+  const HostDevices host = host_with(1);
+  try {
+    refuse_missing_gpus(host.cuda, "--gpus", 2, false, kGpuAdvice);
+    FAIL() << "2 devices on 1 GPU";
+  } catch (const UnavailableError& error) {
+    EXPECT_STREQ(
+        error.what(),
+        "--gpus=2: there is 1 GPU here; use fewer, or --oversubscribe to let devices share");
+  }
+}
+
+TEST(CommonBackend, IsTheOneOfAllThatMoveData) {
+  using Backends = std::vector<std::string>;
+  EXPECT_EQ(common_backend(Backends{"ring", "none", "ring"}), "ring");
+  EXPECT_EQ(common_backend(Backends{"nccl", "ring"}), "auto");
+  EXPECT_EQ(common_backend(Backends{"none"}), "auto");
 }
 
 TEST(GpuPlacement, SharesGpusWhenAskedToAndMarksIt) {

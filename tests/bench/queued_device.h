@@ -25,6 +25,7 @@ class QueuedDevice final : public Device {
   double clock_s = 100;    // grows with every piece of work
   double work_s = 1e-3;    // that a piece of work takes
   double host_call_s = 0;  // that the host needs to queue one
+  double bytes_per_s = 0;  // that copies take beside; 0: no time
 
   DeviceKind kind() const noexcept override { return DeviceKind::cuda; }
   int index() const noexcept override { return 0; }

@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "tests/bench/program.h"
+#include "tests/cuda/cuda_program.h"
 
 namespace ddpbench {
 namespace {
@@ -64,8 +64,9 @@ TEST_P(CudaCommModes, MeasuresAndVerifiesEveryCollective) {
 TEST_P(CudaCommModes, SharesAGpuWhenAskedToAndCountsWhatTheRingMoves) {
   program.environment["STAND_IN_GPUS"] = "1";
   const std::string mode = std::string("--mode=") + GetParam();
-  const json all = rows({"--op=all_reduce,all_gather", "--oversubscribe", mode});
+  const json all = rows({"--op=all_reduce,all_gather", "--sizes=16M", "--oversubscribe", mode});
   const json report = program.report();
+  ASSERT_EQ(all.size(), 2u);
   for (const json& row : all) {
     EXPECT_TRUE(row["oversubscribed"]);
     EXPECT_EQ(row["backend"], "ring");  // auto: NCCL refuses ranks that share a GPU
@@ -77,9 +78,11 @@ TEST_P(CudaCommModes, SharesAGpuWhenAskedToAndCountsWhatTheRingMoves) {
                 row["counted_bytes"].get<double>() / row["time_s"]["median"].get<double>() / 1e9,
                 1e-9);
   }
-  EXPECT_EQ(all[0]["counted_bytes"], 5 * 4096);
-  EXPECT_EQ(all[1]["counted_bytes"], 4 * 4096);
-  ASSERT_EQ(report["memory_bandwidth"].size(), 1u);  // both rows touch as much as the rank has
+  EXPECT_EQ(all[0]["counted_bytes"], 5 << 24);
+  EXPECT_EQ(all[1]["counted_bytes"], 4 << 24);
+  ASSERT_EQ(report["memory_bandwidth"].size(), 2u);
+  EXPECT_EQ(report["memory_bandwidth"][0]["working_set_bytes"], 2 << 24);
+  EXPECT_EQ(report["memory_bandwidth"][1]["working_set_bytes"], 3 << 24);  // more than a rank has
   EXPECT_EQ(report["memory_bandwidth"][0]["gpu"], 0);
   EXPECT_TRUE(report["memory_bandwidth"][0]["cores"].is_null());
   EXPECT_GT(report["memory_bandwidth"][0]["copy_gb_per_s"], 0);
@@ -89,6 +92,39 @@ TEST_P(CudaCommModes, SharesAGpuWhenAskedToAndCountsWhatTheRingMoves) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, CudaCommModes, testing::Values("process", "thread"),
+                         [](const auto& p) { return std::string(p.param); });
+
+// A copy of 64 bytes is nothing but its launch.
+TEST_F(CudaComm, HoldsShortRowsAgainstNoCopies) {
+  program.environment["STAND_IN_GPUS"] = "1";
+  const json all = rows({"--sizes=64", "--oversubscribe"});
+  ASSERT_EQ(all.size(), 1u);
+  for (const char* name : {"bound_busbw_gb_per_s", "share_of_bound", "share_of_copy"}) {
+    EXPECT_TRUE(all[0][name].is_null()) << name;
+    EXPECT_EQ(all[0][std::string(name) + "_reason"], "too small: a copy's time is its launch");
+  }
+  EXPECT_TRUE(all[0]["bound"].is_null());
+  EXPECT_EQ(all[0]["counted_bytes"], 5 * 64);
+  EXPECT_FALSE(program.report().contains("memory_bandwidth"));
+}
+
+class CudaCommMemory : public CudaComm, public testing::WithParamInterface<const char*> {};
+
+// What the copies take that keep the device busy, too: 64 MiB a rank.
+TEST_P(CudaCommMemory, IsCheckedForAllRanksOfAGpuBeforeTheyAllocate) {
+  program.environment["STAND_IN_GPUS"] = "1";
+  program.environment["STAND_IN_MEMORY_BYTES"] = std::to_string(100'000'000);
+  const std::string mode = std::string("--mode=") + GetParam();
+  const test::ProgramResult result = measure({"--sizes=4K,1M", "--oversubscribe", mode});
+  EXPECT_EQ(result.exit_code, 2) << result.out << result.err;
+  EXPECT_THAT(result.err, AllOf(HasSubstr("2 ranks of 1048576 bytes"), HasSubstr(" free; use "),
+                                HasSubstr("use smaller --sizes"), HasSubstr("\n  workspace ")));
+  const json report = program.report();
+  EXPECT_EQ(report["error"]["kind"], "config");
+  EXPECT_TRUE(report["collectives"][0]["time_s"].is_null());
+}
+
+INSTANTIATE_TEST_SUITE_P(, CudaCommMemory, testing::Values("process", "thread"),
                          [](const auto& p) { return std::string(p.param); });
 
 TEST_F(CudaComm, TakesNcclForRanksWithGpusOfTheirOwn) {
@@ -102,6 +138,17 @@ TEST_F(CudaComm, TakesNcclForRanksWithGpusOfTheirOwn) {
     EXPECT_TRUE(all[0]["counted_bytes"].is_null());
   }
   EXPECT_EQ(program.report()["environment"]["gpus"].size(), 2u);
+}
+
+TEST_F(CudaComm, SaysInTheConfigWhichBackendAllWorldsHave) {
+  rows({});
+  EXPECT_EQ(program.report()["config"]["backend"], "nccl");
+  rows({"--ranks=3", "--oversubscribe"});
+  EXPECT_EQ(program.report()["config"]["backend"], "ring");
+  const json all = rows({"--ranks=2,3", "--oversubscribe"});
+  EXPECT_EQ(program.report()["config"]["backend"], "auto");
+  EXPECT_EQ(all[0]["backend"], "nccl");
+  EXPECT_EQ(all[1]["backend"], "ring");
 }
 
 TEST_F(CudaComm, LetsProcessesShareAGpuThroughNccl) {
@@ -138,14 +185,29 @@ TEST_F(CudaComm, FindsWrongResults) {
 TEST_F(CudaComm, RefusesWhatIsNotHere) {
   test::ProgramResult result = measure({"--ranks=3"});
   EXPECT_EQ(result.exit_code, 3);
-  EXPECT_THAT(result.err,
-              AllOf(HasSubstr("--ranks=3: there are 2 GPUs here"), HasSubstr("--oversubscribe")));
+  EXPECT_THAT(result.err, AllOf(HasSubstr("--ranks=3: there are 2 GPUs here"),
+                                HasSubstr("--oversubscribe"), testing::Not(HasSubstr("launcher"))));
   result = measure({"--ranks=3", "--mode=thread", "--backend=nccl", "--oversubscribe"});
   EXPECT_EQ(result.exit_code, 3);
   EXPECT_THAT(result.err, HasSubstr("use --backend=ring"));
+  program.environment["STAND_IN_GPUS"] = "1";
+  for (const char* ranks : {"--ranks=2", "--ranks=all"}) {
+    result = measure({ranks});
+    EXPECT_EQ(result.exit_code, 3);
+    EXPECT_THAT(result.err, HasSubstr("--oversubscribe lets ranks share it, --device=cpu"));
+  }
   program.environment["STAND_IN_GPUS"] = "0";
   EXPECT_EQ(measure({}).exit_code, 3);
   EXPECT_EQ(program.read("report.json"), "");
+}
+
+// What a launcher has to do is said where one started the ranks.
+using test::CudaProgram;
+TEST_F(CudaProgram, NamesNoLauncherWhereThereIsNone) {
+  const auto refused = program.run(test::small_run("ddp", {"--device=cuda", "--gpus=3"}));
+  EXPECT_EQ(refused.exit_code, 3);
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("use fewer, or --oversubscribe"),
+                                 testing::Not(HasSubstr("launcher"))));
 }
 
 TEST_F(CudaComm, RefusesWhatItDoesNotKnow) {

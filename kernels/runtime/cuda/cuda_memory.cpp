@@ -102,8 +102,8 @@ class PinnedAllocation final : public Allocation {
   std::size_t free_bytes = 0, total_bytes = 0;
   static_cast<void>(cudaMemGetInfo(&free_bytes, &total_bytes));
   throw DeviceError(fmt::format(
-      "{}: cannot allocate {} bytes for {}: {} of its {} bytes are free; use a smaller batch; "
-      "this process holds{}",
+      "{}: cannot allocate {} bytes for {}: {} of its {} bytes are free; use a smaller batch or "
+      "smaller buffers; this process holds{}",
       request.device, request.bytes, to_string(request.category), free_bytes, total_bytes,
       memory_table(counter.usage().live_bytes)));
 }
