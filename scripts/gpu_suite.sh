@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: The ddpbench authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Everything that only a GPU can show, in one go and within ten minutes: configures, builds, runs all
+# What only a GPU can show, in one go and within ten minutes: configures, builds, runs all
 # tests labelled `gpu`, then the benchmarks, then compute-sanitizer over the kernels' tests. Leaves logs,
 # reports and summary.md in one folder, and goes on after a stage that failed. Each of these groups has
 # a share of the time and what those before it left; within a group the more important comes first.
