@@ -2,9 +2,10 @@
 # SPDX-FileCopyrightText: The ddpbench authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Everything that only a GPU can show, in one go and within ten minutes: configures, builds, runs all
+# What only a GPU can show, in one go and within ten minutes: configures, builds, runs all
 # tests labelled `gpu`, then the benchmarks, then compute-sanitizer over the kernels' tests. Leaves logs,
-# reports and summary.md in one folder, and goes on after a stage that failed.
+# reports and summary.md in one folder, and goes on after a stage that failed. Each of these groups has
+# a share of the time and what those before it left; within a group the more important comes first.
 #
 #   scripts/gpu_suite.sh [OPTION]...
 #     --out DIR               where everything goes (default: gpu-suite-<UTC time>)
@@ -12,14 +13,15 @@
 #     --python PYTHON         interpreter beside whose packages cuDNN, NCCL and PyTorch are looked for
 #                             (default: python3); what it has not is taken from the system
 #     --architectures LIST    of GPUs, as "80;90" (default: those of the GPUs that are here)
-#     --data-dir DIR          data sets (default: MNIST is synthesised)
+#     --data-dir DIR          data sets (default: MNIST is synthesised, and no test of its accuracy)
 #     --build-dir DIR         default: build/gpu-suite
 #     --jobs N                compilers at once (default: one a processor)
 #     --minutes N             for everything together (default: 10)
 #     --quick                 fewer steps, and memcheck without racecheck
 #     --build-only            without a GPU: configure, build, and the CUDA parts' tests that need none
 #
-# Exit: 0 all stages did well; 1 one failed; 2 wrong usage; 3 no GPU, or no CUDA toolkit.
+# Exit: 0 all stages did well; 1 one failed, or there was no time left for it; 2 wrong usage; 3 no GPU,
+# or no CUDA toolkit.
 set -euo pipefail
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
@@ -27,7 +29,9 @@ out="gpu-suite-$(date -u +%Y%m%dT%H%M%SZ)"
 build="$root/build/gpu-suite"
 prefix='' architectures='' data_dir='' python=python3
 jobs=$(nproc) minutes=10 quick=no build_only=no
-failures=0
+failures=0 unfinished=0
+# Of the time, for groups of stages in their order.
+shares_left=() group_deadline=0
 
 say() { printf 'gpu_suite.sh: %s\n' "$*" >&2; }
 die() {
@@ -106,31 +110,47 @@ PYTHON
 
 # ---- stages ----
 
+# group: the stages from here on have the next share of what is left, up to `group_deadline`.
+group() {
+  local share sum=0
+  for share in "${shares_left[@]}"; do sum=$((sum + share)); done
+  group_deadline=$((SECONDS + (deadline - SECONDS) * shares_left[0] / sum))
+  shares_left=("${shares_left[@]:1}")
+}
+
 # stage NAME SECONDS COMMAND...: runs it with its output in NAME.log, for so long at most and no longer
-# than what is left of all. Sets `result`; adds a row to the summary.
+# than what is left of its group's time. Sets `result`; adds a row to the summary. What had no time is
+# not taken for what failed.
 stage() {
   local name=$1 limit=$2 begin=$SECONDS status=0 remark=
   shift 2
-  local left=$((deadline - SECONDS))
-  if ((left < limit)); then limit=$left; fi
+  local left=$((group_deadline - SECONDS)) short=no
+  if ((left < limit)); then limit=$left short=yes; fi
   if ((limit < 5)); then
-    result="no time left"
+    result="not run: no time left"
   else
     say "$name (at most $limit s)"
     timeout --kill-after=10 "$limit" "$@" >"$out/$name.log" 2>&1 </dev/null || status=$?
     case $status in
       0) result=ok ;;
-      124 | 137) result="stopped after $limit s" ;;
+      124 | 137)
+        result="failed: stopped after $limit s"
+        if [[ $short == yes ]]; then result="not finished: no time left after $limit s"; fi
+        ;;
       *) result="failed ($status)" ;;
     esac
   fi
+  case $result in
+    failed*) failures=$((failures + 1)) ;;
+    not*) unfinished=$((unfinished + 1)) ;;
+  esac
   if [[ $result != ok ]]; then
-    failures=$((failures + 1))
     say "$name: $result; the end of $out/$name.log:"
     tail -n 12 "$out/$name.log" >&2 2>/dev/null || true
   fi
   if [[ -f $out/$name.log ]]; then
-    remark=$(grep -E 'tests passed|ERROR SUMMARY|RACECHECK SUMMARY|^error:' "$out/$name.log" | tail -n 1 || true)
+    remark=$(grep -E 'tests passed|  PASSED  |ERROR SUMMARY|RACECHECK SUMMARY|^error:' "$out/$name.log" |
+      tail -n 1 || true)
   fi
   row "$name" "$result" "$((SECONDS - begin))" "$remark"
 }
@@ -181,29 +201,34 @@ bench() {
 }
 
 run_benchmarks() {
-  local steps=300 epochs=5 round observe servers data=()
+  local steps=300 epochs=5 round observe servers ranks data=()
   if [[ $quick == yes ]]; then steps=60 epochs=1; fi
   if [[ -n $data_dir ]]; then data=("--data-dir=$data_dir"); fi
   mkdir -p "$out/reports"
   local common=(--config=mnist --device=cuda --epochs=1 "--steps=$steps" "${data[@]}")
+  bench mnist --config=mnist --device=cuda "--epochs=$epochs" --batch-size=256 --residency=device "${data[@]}"
+  bench single-b256-resident "${common[@]}" --batch-size=256 --residency=device
+  bench single-b4096-bf16 "${common[@]}" --batch-size=4096 --precision=bf16 --residency=device
+  run_pytorch "${common[@]}"
+  run_single_operations
+  run_collectives
   # In turn, so that a GPU that warms up or throttles does not count for one of them.
   for round in 1 2; do
     for observe in on off; do
       bench "single-b256-observe-$observe-$round" "${common[@]}" --batch-size=256 "--observe=$observe"
     done
   done
-  bench single-b256-resident "${common[@]}" --batch-size=256 --residency=device
-  bench single-b4096-bf16 "${common[@]}" --batch-size=4096 --precision=bf16 --residency=device
-  bench ddp-2-ring-oversubscribed "${common[@]}" --strategy=ddp --gpus=2 --backend=ring --oversubscribe \
+  bench graphs "${common[@]}" --strategy=single,ddp --batch-size=256 --cuda-graph=on,off
+  for ranks in 2 4; do
+    bench "strategies-$ranks-oversubscribed" "${common[@]}" --strategy=single,dp,ddp,ps "--gpus=$ranks" \
+      --backend=ring --oversubscribe --batch-size=256
+  done
+  bench ddp-2-nccl-oversubscribed "${common[@]}" --strategy=ddp --gpus=2 --backend=nccl --oversubscribe \
     --batch-size=256
   for servers in cuda cpu; do
     bench "ps-servers-$servers" "${common[@]}" --strategy=ps --gpus=1 --servers=1 --batch-size=256 \
       "--server-device=$servers"
   done
-  bench mnist --config=mnist --device=cuda "--epochs=$epochs" --batch-size=256 --residency=device "${data[@]}"
-  run_collectives
-  run_single_operations
-  run_pytorch "${common[@]}"
 }
 
 # Each operation alone. Not in the folder reports/: this JSON is Google Benchmark's.
@@ -253,37 +278,77 @@ run_pytorch() {
   fi
 }
 
-run_sanitizers() {
-  local sanitizer tool program tools=(memcheck racecheck)
-  sanitizer=$(command -v compute-sanitizer || true)
-  if [[ -z $sanitizer ]]; then
-    for sanitizer in "$(dirname "$nvcc")/compute-sanitizer" /usr/local/cuda/bin/compute-sanitizer; do
-      [[ -x $sanitizer ]] && break
-      sanitizer=
-    done
+# Each program whole: CUDA's start costs more than most tests. `gpu` is the label of these programs.
+run_gpu_tests() {
+  local program name
+  if [[ -n $data_dir ]]; then
+    local -x DDPBENCH_TEST_DATA_DIR
+    DDPBENCH_TEST_DATA_DIR=$(cd "$data_dir" && pwd)
   fi
+  mkdir -p "$out/tests"
+  # Operations first; what runs the whole program last.
+  for name in runtime ops comm_threads comm_processes program; do
+    program="$build/bin/cuda_${name}_gpu_tests"
+    stage "tests-$name" 240 "$program" "--gtest_output=xml:$out/tests/$name.xml"
+    check_gpu_tests_ran "$name"
+  done
+  for program in "$build"/bin/cuda_*gpu_tests; do
+    name=${program##*/cuda_}
+    [[ -e $out/tests-${name%_gpu_tests}.log || $unfinished -gt 0 ]] ||
+      fail_row "tests-${name%_gpu_tests}" "gpu_suite.sh does not know $program"
+  done
+}
+
+fail_row() {
+  failures=$((failures + 1))
+  say "$1: failed, $2"
+  row "$1" failed "" "$2"
+}
+
+# A test that skips counts as passed, which is right for a second GPU and wrong for the first.
+check_gpu_tests_ran() {
+  local log="$out/tests-$1.log" skipped
+  [[ $result == ok ]] || return 0
+  if grep -q 'needs a GPU' "$log" || ! grep -q '^\[       OK \]' "$log"; then
+    fail_row "tests-$1-ran" "its tests skipped, or there are none: see tests-$1.log"
+  fi
+  skipped=$(grep -A 1 ': Skipped$' "$log" | grep -v -e ': Skipped$' -e '^--$' | sort -u | paste -sd';' || true)
+  if [[ -n $skipped ]]; then row "tests-$1-skipped" "skipped in part" "" "$skipped"; fi
+}
+
+find_sanitizer() {
+  sanitizer=$(command -v compute-sanitizer || true)
+  [[ -z $sanitizer ]] || return 0
+  for sanitizer in "$(dirname "$nvcc")/compute-sanitizer" /usr/local/cuda/bin/compute-sanitizer; do
+    [[ -x $sanitizer ]] && return
+  done
+  sanitizer=
+}
+
+# Tests of program $2 that sanitized_tests.txt has for tool $1, as a filter of GoogleTest.
+sanitized() {
+  awk -v tool="$1" -v program="$2" '$2 == program && ("," $1 ",") ~ ("," tool ",") { print $3 }' \
+    "$root/scripts/sanitized_tests.txt" | paste -sd:
+}
+
+run_sanitizers() {
+  local sanitizer tool program filter tools=(memcheck racecheck)
+  find_sanitizer
   if [[ -z $sanitizer ]]; then
     skip sanitizers "compute-sanitizer is not here"
     return
   fi
   if [[ $quick == yes ]]; then tools=(memcheck); fi
   for tool in "${tools[@]}"; do
-    for program in "$build"/bin/cuda_*gpu_tests; do
-      # Transfers between processes are no kernels of ours, and racecheck looks at shared memory only.
-      if [[ $tool == racecheck && $program == *runtime* ]]; then continue; fi
-      stage "$tool-$(basename "$program")" 120 "$sanitizer" "--tool=$tool" --error-exitcode=9 \
-        "$program" --gtest_brief=1
+    for program in ops comm_threads runtime; do
+      filter=$(sanitized "$tool" "cuda_${program}_gpu_tests")
+      [[ -n $filter ]] || continue
+      stage "$tool-$program" 120 "$sanitizer" "--tool=$tool" --error-exitcode=9 \
+        "$build/bin/cuda_${program}_gpu_tests" "--gtest_filter=$filter"
+      [[ $result != ok ]] || grep -q '^\[       OK \]' "$out/$tool-$program.log" ||
+        fail_row "$tool-$program-ran" "no test of $filter ran"
     done
   done
-}
-
-# A test that skips counts as passed, which is right for a second GPU and wrong for the first.
-check_gpu_tests_ran() {
-  local log="$out/tests-gpu.log"
-  if grep -q 'No tests were found' "$log" || ! grep -q ' Passed ' "$log"; then
-    failures=$((failures + 1))
-    row tests-gpu-ran failed "" "no test labelled gpu ran to its end"
-  fi
 }
 
 begin_summary() {
@@ -329,7 +394,8 @@ end_summary() {
       operations_table "$out/micro/operations.json" || printf 'cannot be shown\n'
     } >>"$out/summary.md" 2>>"$out/show.log"
   fi
-  say "$failures of the stages above failed; $out/summary.md"
+  printf '\n%s failed, %s without enough time\n' "$failures" "$unfinished" >>"$out/summary.md"
+  say "of the stages above $failures failed, and for $unfinished there was not time enough; $out/summary.md"
 }
 
 main() {
@@ -342,24 +408,34 @@ main() {
   begin_summary
   mkdir -p "$build"
   plan_configure
+  # Configuring and building, tests, benchmarks, sanitizers: most of it is the compiler's.
+  shares_left=(60 18 12 10)
+  local targets=(ddpbench ddpbench_cuda cuda_gpu_tests)
+  if [[ $build_only == yes ]]; then
+    shares_left=(80 20)
+    targets+=(cuda_tests)
+  fi
+  group
   stage configure 120 cmake "${configure[@]}"
   if [[ $result == ok ]]; then
-    stage build $((60 * minutes)) cmake --build "$build" --parallel "$jobs" \
-      --target ddpbench ddpbench_cuda cuda_tests
+    stage build $((60 * minutes)) cmake --build "$build" --parallel "$jobs" --target "${targets[@]}"
   fi
   if [[ $result != ok ]]; then
     say "without a build there is nothing to run"
     return 1
   fi
-  stage tests-cpu 120 ctest --test-dir "$build/tests/cuda" --output-on-failure --parallel "$jobs" -LE gpu
-  if [[ $build_only == no ]]; then
-    stage tests-gpu 180 ctest --test-dir "$build/tests/cuda" --output-on-failure -L gpu
-    check_gpu_tests_ran
+  group
+  if [[ $build_only == yes ]]; then
+    stage tests-cpu $((60 * minutes)) ctest --test-dir "$build/tests/cuda" --output-on-failure --parallel "$jobs" -LE gpu
+  else
+    run_gpu_tests
+    group
     run_benchmarks
+    group
     run_sanitizers
   fi
   end_summary
-  ((failures == 0)) || return 1
+  ((failures + unfinished == 0)) || return 1
 }
 
 # As a whole, so that changing this file while it runs does no harm.

@@ -9,13 +9,17 @@
 #
 #   scripts/unpack_packages.sh DIR          # DIR must be new or empty
 #   scripts/unpack_packages.sh FILE.tar.xz  # FILE.tar.xz must be new
+#   scripts/unpack_packages.sh --check      # only whether it would be enough; leaves nothing behind
 #
 # What every machine with a compiler has (the compiler, git, python, the C and C++ libraries) is left
 # out, and so is what no build reads (documentation, static libraries beside shared ones).
-# Exit: 0 done; 2 wrong usage; 3 a package cannot be had (no Debian, no network, no package lists).
+# In the end CMake looks for every dependency in the folder, and nowhere else.
+# Exit: 0 done; 1 the folder lacks something; 2 wrong usage; 3 a package cannot be had (no Debian, no
+# network, no package lists).
 set -euo pipefail
 
-list="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/packages.txt"
+root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+list="$root/scripts/packages.txt"
 
 say() { printf 'unpack_packages.sh: %s\n' "$*" >&2; }
 
@@ -39,15 +43,17 @@ depends_of() {
   apt-cache depends --important "$@" | sed -n 's/^  Depends: \([a-z0-9][^<>: ]*\)$/\1/p' | sort -u
 }
 
-# Prints the packages in "$@" and the shared libraries that they stand on. Of development packages only
-# those that are wanted: valijson names all the JSON libraries that it could work with.
+# Prints the packages in "$@", the shared libraries that they stand on, and OpenCL's headers, which are
+# packages of their own. Of development packages only those that are wanted: valijson names all the JSON
+# libraries that it could work with.
 with_libraries() {
   local known=("$@") queue=() package
   mapfile -t queue < <(depends_of "$@" | grep -v -e '-dev$')
   while ((${#queue[@]} > 0)); do
     package=${queue[0]}
     queue=("${queue[@]:1}")
-    [[ $package == lib* || $package == zlib1g || $package == ocl-icd-* ]] || continue
+    [[ $package == lib* || $package == zlib1g || $package == ocl-icd-* ||
+      $package == opencl-* ]] || continue
     [[ $package =~ $of_the_system || " ${known[*]} " == *" $package "* ]] && continue
     known+=("$package")
     while read -r package; do queue+=("$package"); done < <(depends_of "$package" | grep -v -e '-dev$')
@@ -55,8 +61,46 @@ with_libraries() {
   printf '%s\n' "${known[@]}"
 }
 
-if (($# != 1)) || [[ $1 == -* ]]; then
-  say "usage: unpack_packages.sh DIR | FILE.tar.xz"
+# Prints what CMake found neither in the folder nor beside the compiler, as NAME=PATH.
+found_elsewhere() {
+  sed -n 's/^\(.*\(_DIR\|_INCLUDE[A-Z_]*\|_LIBRAR[A-Z_]*\)\):[A-Z]*=\(\/.*\)$/\1=\3/p' \
+    "$1/CMakeCache.txt" | grep -v -e '^CMAKE_' -e '^OpenMP_' -e "=$prefix/" -e "=$work/" || true
+}
+
+# Whether a build finds all that it needs in the folder, whatever this machine has installed.
+check_prefix() {
+  local project="$work/check" elsewhere
+  if ! command -v cmake >/dev/null; then
+    say "not checked: there is no cmake here"
+    return
+  fi
+  mkdir "$project"
+  cat >"$project/CMakeLists.txt" <<CMAKE
+cmake_minimum_required(VERSION 3.25)
+project(check LANGUAGES C CXX)
+set(DDPBENCH_BUILD_TESTS ON)
+set(DDPBENCH_BUILD_MICRO ON)
+include("$root/cmake/Dependencies.cmake")
+CMAKE
+  # pkg-config's files name the places of installed packages.
+  if ! cmake -S "$project" -B "$project/build" "-DCMAKE_PREFIX_PATH=$prefix/usr" \
+    "-DCMAKE_IGNORE_PREFIX_PATH=/usr;/usr/local;/" -DPKG_CONFIG_EXECUTABLE=/bin/false \
+    >"$work/log" 2>&1; then
+    grep -A 4 -e 'CMake Error' -e 'Could NOT find' "$work/log" >&2
+    say "the packages are not enough for a build"
+    exit 1
+  fi
+  elsewhere=$(found_elsewhere "$project/build")
+  if [[ -n $elsewhere ]]; then
+    printf '%s\n' "$elsewhere" >&2
+    say "CMake found these outside of the packages"
+    exit 1
+  fi
+  say "checked: a build finds all that it needs"
+}
+
+if (($# != 1)) || [[ $1 == -* && $1 != --check ]]; then
+  say "usage: unpack_packages.sh DIR | FILE.tar.xz | --check"
   exit 2
 fi
 archive=
@@ -75,15 +119,15 @@ done
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/ddpbench-packages.XXXXXX")
 trap 'rm -rf --one-file-system "$work"' EXIT
-prefix=${archive:+$work/prefix}
-prefix=${prefix:-$1}
+prefix=$1
+if [[ -n $archive || $1 == --check ]]; then prefix="$work/prefix"; fi
 mkdir -p "$prefix"
 prefix=$(cd "$prefix" && pwd)
 
 mapfile -t packages < <(wanted)
 mapfile -t packages < <(with_libraries "${packages[@]}")
 say "downloading ${#packages[@]} packages"
-if ! (cd "$work" && apt-get -q download "${packages[@]}") >"$work/log" 2>&1; then
+if ! (cd "$work" && apt-get -q -o Acquire::http::Timeout=20 download "${packages[@]}") >"$work/log" 2>&1; then
   tail -n 5 "$work/log" >&2
   say "a package cannot be had; fetch the package lists (apt-get update) and try again"
   exit 3
@@ -104,6 +148,8 @@ while IFS= read -r -d '' link; do
     ln -sfr "$prefix$target" "$link"
   fi
 done < <(find "$prefix" -type l -print0)
+check_prefix
+if [[ $1 == --check ]]; then exit 0; fi
 if [[ -n $archive ]]; then
   tar --create --xz --owner=0 --group=0 --file "$archive" --directory "$prefix" .
 fi

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The program with --device=cuda on two stand-ins for a GPU.
+// The program with --device=cuda: on two stand-ins for a GPU, or on the first GPU of this machine,
+// as DDPBENCH_BINARY has the one module or the other beside it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,33 +13,26 @@ namespace ddpbench::test {
 
 class CudaProgram : public testing::Test {
  protected:
-  CudaProgram() {
-    program.environment["STAND_IN_GPUS"] = "2";
-    // Small enough for plain loops to evaluate it on 10,000 digits.
-    program.write("tiny.json", R"({"name": "tiny", "input": [1, 28, 28], "layers": [
-      {"name": "conv1", "type": "conv2d", "out_channels": 3, "kernel": 5, "stride": 4},
-      {"name": "relu1", "type": "relu"},
-      {"name": "pool1", "type": "max_pool2d", "kernel": 2},
-      {"name": "fc1", "type": "linear", "out_features": 16},
-      {"name": "relu2", "type": "relu"},
-      {"name": "fc2", "type": "linear", "out_features": 10}]})");
-    nlohmann::json config = nlohmann::json::parse(small_config({.steps = 12}));
-    config["model"] = "tiny.json";
-    config["lr"] = 0.05;
-    program.write("lenet.json", config.dump());
-  }
+  CudaProgram();
+  // Skips, and says why, where the program finds no GPU.
+  void SetUp() override;
+
+  // Whether plain loops stand in for the GPU.
+  static bool on_stand_in();
+
+  // Whether the GPU computes in it.
+  bool has_precision(const std::string& precision);
 
   // The one run of a report.
-  nlohmann::json run(const std::string& strategy, std::vector<std::string> more) {
-    more.push_back("--device=cuda");
-    more.push_back("--force");
-    const auto result = program.run(small_run(strategy, more));
-    EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
-    const nlohmann::json report = program.report();
-    return report.at("runs").at(0);
-  }
+  nlohmann::json run(const std::string& strategy, std::vector<std::string> more);
 
   Program program;
 };
+
+// The run is whole, was timed on CUDA devices, and computed what one device alone does.
+void expect_trained_on_cuda(const nlohmann::json& run);
+
+// What the run trained, to all digits that the report has: each epoch's loss and accuracy.
+std::vector<double> losses(const nlohmann::json& run);
 
 }  // namespace ddpbench::test

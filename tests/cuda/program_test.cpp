@@ -20,18 +20,8 @@ using nlohmann::json;
 using testing::HasSubstr;
 
 using test::CudaProgram;
-
-void expect_trained_on_cuda(const json& run) {
-  EXPECT_EQ(run.at("status"), "ok") << run;
-  EXPECT_EQ(run.at("device"), "cuda");
-  EXPECT_EQ(run.at("device_model"), "The host");
-  EXPECT_EQ(run.at("verification").at("status"),
-            run.at("strategy") == "single" ? "reference" : "passed")
-      << run.at("verification");
-  EXPECT_GT(run.at("step").at("count"), 0);
-  for (const json& time : run.at("step").at("samples_s")) EXPECT_GT(time, 0);
-  EXPECT_GT(run.at("phases").at("forward_s"), 0);
-}
+using test::expect_trained_on_cuda;
+using test::losses;
 
 struct Case {
   std::string strategy, backend, expected;
@@ -56,59 +46,6 @@ INSTANTIATE_TEST_SUITE_P(Strategies, EveryStrategy,
                            return tested.param.strategy + "_" + tested.param.backend;
                          });
 
-// What the run trained, to all digits that the report has.
-std::vector<double> losses(const json& run) {
-  std::vector<double> all;
-  for (const json& epoch : run.at("epochs")) {
-    all.push_back(epoch.at("train_loss"));
-    all.push_back(epoch.at("test_accuracy"));
-  }
-  return all;
-}
-
-// Two runs that are to agree to the last digit: no measurement may choose other kernels.
-const std::vector<std::string> kSameBits = {"--precision=fp32", "--deterministic"};
-
-std::vector<std::string> with(std::vector<std::string> options,
-                              const std::vector<std::string>& more) {
-  options.insert(options.end(), more.begin(), more.end());
-  return options;
-}
-
-TEST_F(CudaProgram, ReplayedStepsTrainWhatQueuedStepsTrain) {
-  for (const auto& [strategy, backend] :
-       {std::pair{"single", "auto"}, {"ddp", "nccl"}, {"ddp", "ring"}}) {
-    const auto same = with(kSameBits, {"--epochs=2", std::string("--backend=") + backend});
-    const json queued = run(strategy, with(same, {"--cuda-graph=off"}));
-    const json replayed = run(strategy, with(same, {"--cuda-graph=on"}));
-    expect_trained_on_cuda(replayed);
-    EXPECT_EQ(losses(queued), losses(replayed)) << strategy << " with " << backend;
-  }
-}
-
-TEST_F(CudaProgram, OneReportHasBothTimesWithAndWithoutGraphs) {
-  const auto result = program.run(test::small_run(
-      "single,dp,ddp", {"--device=cuda", "--cuda-graph=on,off", "--repetitions=2"}));
-  ASSERT_EQ(result.exit_code, 0) << result.out << result.err;
-  const json report = program.report();
-  EXPECT_EQ(report.at("config").at("cuda_graph"), json({"on", "off"}));
-  std::map<std::pair<std::string, std::string>, int> runs;  // strategy and graphs
-  for (const json& run : report.at("runs")) {
-    const json graph = run.at("strategy_options").value("cuda_graph", json());
-    ++runs[{run.at("strategy"), graph.dump()}];
-    EXPECT_GT(run.at("step").at("time_s").at("median"), 0);
-  }
-  const std::map<std::pair<std::string, std::string>, int> expected = {{{"single", "true"}, 2},
-                                                                       {{"single", "false"}, 2},
-                                                                       {{"dp", "null"}, 2},
-                                                                       {{"ddp", "true"}, 2},
-                                                                       {{"ddp", "false"}, 2}};
-  EXPECT_EQ(runs, expected);
-  EXPECT_EQ(report.at("cells").size(), expected.size());
-  EXPECT_THAT(result.out, HasSubstr("cuda_graph=on"));
-  EXPECT_THAT(result.out, HasSubstr("cuda_graph=off"));
-}
-
 TEST_F(CudaProgram, SaysWhichGraphsCannotBeListed) {
   const auto refused =
       program.run(test::small_run("single", {"--device=cuda", "--cuda-graph=auto,on"}));
@@ -129,33 +66,6 @@ TEST_F(CudaProgram, ResolvesTheBackendWhereAllRunsHaveOne) {
   EXPECT_EQ(backend("single,ddp"), "nccl");
   EXPECT_EQ(backend("single"), "auto");
   EXPECT_EQ(backend("ddp,ps"), "auto");  // ps shares GPUs here, which NCCL refuses
-}
-
-TEST_F(CudaProgram, DataOnTheDeviceIsTheSameData) {
-  for (const char* strategy : {"single", "dp", "ddp"}) {
-    const json host = run(strategy, with(kSameBits, {"--residency=host"}));
-    const json device = run(strategy, with(kSameBits, {"--residency=device"}));
-    expect_trained_on_cuda(device);
-    EXPECT_EQ(losses(host), losses(device)) << strategy;
-  }
-}
-
-TEST_F(CudaProgram, TrainsInEveryPrecisionAndSaysWhich) {
-  for (const char* precision : {"tf32", "bf16"}) {
-    const json run = CudaProgram::run("single", {std::string("--precision=") + precision});
-    expect_trained_on_cuda(run);
-    EXPECT_EQ(run.at("precision"), precision);
-  }
-}
-
-TEST_F(CudaProgram, TrainsWhatTheCpuTrains) {
-  const json cuda = run("ddp", {"--precision=fp32"});
-  const auto result = program.run(test::small_run("ddp", {"--device=cpu", "--force"}));
-  ASSERT_EQ(result.exit_code, 0) << result.err;
-  const json report = program.report();
-  const auto on_cpu = losses(report.at("runs").at(0)), on_cuda = losses(cuda);
-  ASSERT_EQ(on_cpu.size(), on_cuda.size());
-  for (std::size_t i = 0; i < on_cpu.size(); ++i) EXPECT_NEAR(on_cpu[i], on_cuda[i], 1e-3) << i;
 }
 
 TEST_F(CudaProgram, CatchesAPlantedFault) {

@@ -22,7 +22,7 @@ mkdir -p "$2/bin"
 cp "$STAGE"/programs/* "$2/bin"
 """
 CTEST = """#!/bin/bash
-if [[ -e $STAGE/all-skip ]]; then echo '1/1 Test #1: Cuda ... ***Skipped'; else echo '1/1 Passed 0.1 sec'; fi
+echo "$*" >>"$STAGE/ctest-log"
 echo '100% tests passed, 0 tests failed out of 1'
 """
 DDPBENCH = """#!/bin/bash
@@ -39,7 +39,20 @@ exit 0
 """
 SANITIZER = """#!/bin/bash
 echo "$*" >>"$STAGE/sanitizer-log"
+if [[ ! -e $STAGE/nothing-matches ]]; then echo '[       OK ] Cuda.A (0 ms)'; fi
 echo '========= ERROR SUMMARY: 0 errors'
+"""
+GPU_TESTS = """#!/bin/bash
+echo "$(basename "$0") data=$DDPBENCH_TEST_DATA_DIR $*" >>"$STAGE/gpu-tests-log"
+if [[ -e $STAGE/slow ]]; then sleep 100; fi
+if [[ -e $STAGE/all-skip ]]; then
+  printf 'x_test.cpp:9: Skipped\\nneeds a GPU: there is no NVIDIA driver\\n\\n[  SKIPPED ] Cuda.A (0 ms)\\n'
+else
+  printf '[       OK ] Cuda.A (0 ms)\\n'
+fi
+if [[ $0 == *program* ]]; then printf 'x_test.cpp:9: Skipped\\nneeds the files of MNIST\\n\\n[  SKIPPED ] A.B (0 ms)\\n'; fi
+echo '[  PASSED  ] 7 tests.'
+[[ ! -e $STAGE/fails || $0 != *ops* ]]
 """
 # Has no PyTorch, and no packages of NVIDIA's; otherwise Python.
 PYTHON = """#!/bin/bash
@@ -60,6 +73,7 @@ JSON
 done
 exit 0
 """
+PROGRAMS = ("runtime", "ops", "comm_threads", "comm_processes", "program")
 
 
 class GpuSuite(unittest.TestCase):
@@ -72,8 +86,9 @@ class GpuSuite(unittest.TestCase):
                            ("ctest", CTEST), ("compute-sanitizer", SANITIZER),
                            ("bare-python", PYTHON)):
             self.tool("bin", name, text)
-        for name in ("ddpbench", "cuda_ops_gpu_tests", "cuda_runtime_gpu_tests"):
-            self.tool("programs", name, DDPBENCH)
+        self.tool("programs", "ddpbench", DDPBENCH)
+        for name in PROGRAMS:
+            self.tool("programs", f"cuda_{name}_gpu_tests", GPU_TESTS)
         self.tool("programs", "gpu_ops_bench", GPU_OPS_BENCH)
         self.out = self.stage / "out"
         self.mark("gpu")
@@ -106,18 +121,22 @@ class GpuSuite(unittest.TestCase):
     def test_runs_every_stage_and_leaves_a_summary(self):
         run = self.run_script()
         self.assertEqual(run.returncode, 0, run.stderr)
-        for row in ("| configure | ok |", "| build | ok |", "| tests-gpu | ok |",
+        for row in ("| configure | ok |", "| build | ok |", "| tests-runtime | ok |",
+                    "| tests-comm_processes | ok |", "| tests-program | ok |", "7 tests.",
+                    "| tests-program-skipped | skipped in part |  | needs the files of MNIST |",
+                    "| bench-mnist | ok |", "| bench-graphs | ok |",
+                    "| bench-strategies-4-oversubscribed | ok |",
+                    "| bench-ddp-2-nccl-oversubscribed | ok |",
                     "| bench-single-b256-observe-off-2 | ok |", "| bench-single-b4096-bf16 | ok |",
                     "| bench-ps-servers-cuda | ok |", "| bench-ps-servers-cpu | ok |",
                     "| bench-comm-ring-thread | ok |", "| bench-comm-ring-process-all | ok |",
                     "| bench-comm-nccl | ok |", "| bench-pytorch | skipped |",
-                    "| memcheck-cuda_ops_gpu_tests | ok |", "0 errors", "## Reports"):
+                    "| memcheck-ops | ok |", "| racecheck-comm_threads | ok |", "0 errors", "## Reports"):
             self.assertIn(row, self.summary())
         self.assertIn("NVIDIA H200, 580.65.06", self.summary())
         self.assertIn("-DDDPBENCH_CUDA_ARCHITECTURES=90 ", self.log("cmake"))
         self.assertIn("--tool=racecheck", self.log("sanitizer"))
-        self.assertNotIn("racecheck --error-exitcode=9 " + str(self.stage / "build" / "bin") +
-                         "/cuda_runtime", self.log("sanitizer"))
+        self.assertIn("0 failed, 0 without enough time", self.summary())
         collectives = [line for line in self.log("ddpbench").splitlines() if line.startswith("comm ")]
         self.assertEqual(len(collectives), 5)
         for line in collectives:
@@ -131,7 +150,7 @@ class GpuSuite(unittest.TestCase):
                     for line in self.log("ddpbench").splitlines() if "--observe=" in line]
         self.assertEqual(observed, ["on", "off", "on", "off"])
         servers = [line.split("--server-device=")[1].split()[0]
-                   for line in self.log("ddpbench").splitlines() if "--strategy=ps" in line]
+                   for line in self.log("ddpbench").splitlines() if "--strategy=ps " in line]
         self.assertEqual(servers, ["cuda", "cpu"])
 
     def test_times_single_operations_and_shows_their_shares(self):
@@ -160,10 +179,61 @@ class GpuSuite(unittest.TestCase):
         self.assertIn("| bench-mnist | ok |", self.summary())
         self.assertNotIn("racecheck", self.log("sanitizer"))
 
+    def test_runs_each_test_program_whole_and_once(self):
+        data = self.stage / "data"
+        data.mkdir()
+        self.run_script("--quick", f"--data-dir={data}")
+        lines = self.log("gpu-tests").splitlines()
+        self.assertEqual(lines, [
+            f"cuda_{name}_gpu_tests data={data} --gtest_output=xml:{self.out}/tests/{name}.xml"
+            for name in PROGRAMS])
+
+    def test_sanitizes_a_few_cases_of_each_kernel(self):
+        self.assertEqual(self.run_script().returncode, 0)
+        runs = {}
+        for line in self.log("sanitizer").splitlines():
+            tool, _, program, tests = line.split()
+            runs[tool.split("=")[1], pathlib.Path(program).name] = tests.removeprefix("--gtest_filter=")
+        # Of the two programs of communication no processes, and no shared memory in the runtime.
+        self.assertEqual(set(runs), {("memcheck", "cuda_ops_gpu_tests"),
+                                     ("memcheck", "cuda_comm_threads_gpu_tests"),
+                                     ("memcheck", "cuda_runtime_gpu_tests"),
+                                     ("racecheck", "cuda_ops_gpu_tests"),
+                                     ("racecheck", "cuda_comm_threads_gpu_tests")})
+        self.assertIn("CudaSgd.*", runs["memcheck", "cuda_ops_gpu_tests"].split(":"))
+        self.assertNotIn("CudaSgd.*", runs["racecheck", "cuda_ops_gpu_tests"].split(":"))
+
+    def test_sanitizing_nothing_is_a_failure(self):
+        self.mark("nothing-matches")
+        self.assertEqual(self.run_script("--quick").returncode, 1)
+        self.assertIn("| memcheck-ops-ran | failed |", self.summary())
+
+    def test_what_had_no_time_is_not_what_failed(self):
+        self.mark("slow")
+        run = self.run_script("--quick", "--minutes=1")
+        self.assertEqual(run.returncode, 1)
+        # The tests use up their share, and no more.
+        self.assertIn("| tests-runtime | not finished: no time left after ", self.summary())
+        self.assertIn("| tests-ops | not run: no time left |", self.summary())
+        self.assertIn("| bench-mnist | ok |", self.summary())
+        self.assertIn("| memcheck-ops | ok |", self.summary())
+        self.assertIn("\n0 failed, 5 without enough time", self.summary())
+
+    def test_a_failed_program_is_a_failure(self):
+        self.mark("fails")
+        self.assertEqual(self.run_script("--quick").returncode, 1)
+        self.assertIn("| tests-ops | failed (1) |", self.summary())
+        self.assertIn("\n1 failed, 0 without", self.summary())
+
+    def test_a_program_that_it_does_not_know_is_a_failure(self):
+        self.tool("programs", "cuda_new_gpu_tests", GPU_TESTS)
+        self.assertEqual(self.run_script("--quick").returncode, 1)
+        self.assertIn("| tests-new | failed |", self.summary())
+
     def test_tests_that_all_skip_are_a_failure(self):
         self.mark("all-skip")
-        self.assertEqual(self.run_script().returncode, 1)
-        self.assertIn("| tests-gpu-ran | failed |", self.summary())
+        self.assertEqual(self.run_script("--quick").returncode, 1)
+        self.assertIn("| tests-ops-ran | failed |", self.summary())
 
     def test_ends_when_nothing_can_be_built(self):
         self.mark("no-configure")
@@ -187,6 +257,8 @@ class GpuSuite(unittest.TestCase):
         self.assertIn("-DDDPBENCH_CUDA_ARCHITECTURES=80;90 ", self.log("cmake"))
         self.assertIn("| tests-cpu | ok |", self.summary())
         self.assertNotIn("bench-", self.summary())
+        self.assertIn("-LE gpu", self.log("ctest"))
+        self.assertEqual(self.log("gpu-tests"), "")
 
     def test_takes_packages_from_a_folder_or_an_archive(self):
         prefix = self.stage / "prefix"
