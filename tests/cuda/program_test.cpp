@@ -242,12 +242,13 @@ class OwnGpus : public CudaProgram {
  protected:
   std::vector<test::ProgramResult> run_seeing(const std::vector<std::string>& visible,
                                               const std::vector<std::string>& more = {},
-                                              const std::string& strategy = "ddp") {
+                                              const std::string& strategy = "ddp",
+                                              const std::string& device = "cuda") {
     program.environment["STAND_IN_GPUS"] = "4";
     auto ranks = test::world(static_cast<int>(visible.size()), test::free_port());
     for (std::size_t r = 0; r < ranks.size(); ++r) ranks[r]["CUDA_VISIBLE_DEVICES"] = visible[r];
     std::vector<std::string> arguments = {"--strategy=" + strategy, "--config=lenet.json",
-                                          "--json=report.json",     "--device=cuda",
+                                          "--json=report.json",     "--device=" + device,
                                           "--precision=fp32",       "--force"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return program.run_together(arguments, ranks);
@@ -306,7 +307,7 @@ TEST_F(OwnGpus, AreThereForAllRanksOrForNone) {
   const auto refused = run_seeing({"0", "-1"});
   expect_exit(refused, 3);
   for (const auto& result : refused) EXPECT_THAT(result.err, HasSubstr("rank 1: "));
-  expect_exit(run_seeing({"0", "-1"}, {"--device=auto"}), 0);
+  expect_exit(run_seeing({"0", "-1"}, {}, "ddp", "auto"), 0);
   const json report = program.report();
   EXPECT_EQ(report.at("runs").at(0).at("device"), "cpu");
 }
