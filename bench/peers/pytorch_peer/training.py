@@ -78,7 +78,8 @@ class Trainer:
     def join(self):
         if self.spec["strategy"] != "ddp":
             return
-        limit = datetime.timedelta(seconds=self.spec["timeout"] or FOREVER_S)
+        # The launcher has the same limit and knows which rank it waits for: it is to speak first.
+        limit = datetime.timedelta(seconds=(self.spec["timeout"] or FOREVER_S) + 10)
         distributed.init_process_group(
             self.spec["backend"], init_method="file://" + self.spec["store"], rank=self.rank,
             world_size=self.spec["processes"], timeout=limit)
