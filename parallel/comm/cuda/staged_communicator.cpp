@@ -116,7 +116,7 @@ class HostCalls : public std::enable_shared_from_this<HostCalls> {
 StagedCommunicator::StagedCommunicator(std::unique_ptr<Communicator> host, Device& device)
     : CudaCommunicator(device, host->rank(), host->size(), nullptr, options_beside(*host)),
       host_(std::make_shared<HostCalls>(std::move(host), monitor().shared_from_this())),
-      memory_(device) {
+      memory_(std::make_unique<StagingMemory>(device)) {
   start_watching();
 }
 
@@ -125,7 +125,12 @@ StagedCommunicator::~StagedCommunicator() {
   const cuda::CurrentDevice current(ordinal());
   if (!is_idle_until(deadline_after(kPatience_s))) {
     abort(monitor().prefix(nullptr) + "the communicator was destroyed while operations ran");
-    static_cast<void>(is_idle_until(deadline_after(kPatience_s)));
+    if (!is_idle_until(deadline_after(kPatience_s))) {
+      // A device that hangs may still touch the memory, and call the host on the driver's thread,
+      // where neither the ring's threads can be awaited nor events be destroyed: both stay.
+      static_cast<void>(memory_.release());
+      static_cast<void>(new std::shared_ptr<HostCalls>(host_));
+    }
   }
   stop_watching();
 }
@@ -180,14 +185,14 @@ Operation StagedCommunicator::on_host(const Operation& operation) {
   host.in.data = host.out.data = nullptr;
   if (uses_in && uses_out && (contains(out, in) || contains(in, out))) {
     const Elements& whole = contains(out, in) ? out : in;
-    void* const place = memory_.place_for(whole);
+    void* const place = memory_->place_for(whole);
     if (place == nullptr) return host;
     host.in = moved(in, whole, place);
     host.out = moved(out, whole, place);
     return host;
   }
-  if (uses_in) host.in.data = memory_.place_for(in);
-  if (uses_out) host.out.data = memory_.place_for(out);
+  if (uses_in) host.in.data = memory_->place_for(in);
+  if (uses_out) host.out.data = memory_->place_for(out);
   return host;
 }
 
@@ -210,7 +215,7 @@ void StagedCommunicator::launch(std::span<const Call> calls) {
     if (!writes_out(operation)) continue;
     copy(operation.out.data, staged_[i].out.data, operation.out.bytes(), cudaMemcpyHostToDevice);
   }
-  memory_.give_back();  // to calls that come later in the stream
+  memory_->give_back();  // to calls that come later in the stream
 }
 
 void StagedCommunicator::queue_host_calls(std::span<const Call> calls) {
@@ -243,13 +248,13 @@ void StagedCommunicator::await_idle() {
 
 void StagedCommunicator::register_buffer(const Buffer& buffer) {
   await_idle();
-  host_->communicator().register_buffer(memory_.add(buffer.view()));
+  host_->communicator().register_buffer(memory_->add(buffer.view()));
 }
 
 void StagedCommunicator::deregister_buffer(const Buffer& buffer) {
   await_idle();
-  host_->communicator().deregister_buffer(memory_.find(buffer.view()));
-  memory_.remove(buffer.view());
+  host_->communicator().deregister_buffer(memory_->find(buffer.view()));
+  memory_->remove(buffer.view());
 }
 
 std::unique_ptr<Communicator> StagedCommunicator::split(int color, int key) {

@@ -56,7 +56,7 @@ class StagedCommunicator final : public CudaCommunicator {
 
   // Shared with what is queued, which may outlive a communicator whose device hangs.
   const std::shared_ptr<HostCalls> host_;
-  StagingMemory memory_;
+  std::unique_ptr<StagingMemory> memory_;
   std::vector<Operation> staged_;  // of the launch under way
 };
 
