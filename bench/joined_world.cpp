@@ -6,13 +6,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <thread>
 
 #include "bench/data_places.h"
@@ -48,6 +51,19 @@ constexpr const char* kErrorCountKey = "joined/errors";
 constexpr const char* kErrorKey = "joined/first_error";
 constexpr const char* kDoneKey = "joined/done";
 constexpr const char* kGpusKey = "joined/gpus_known";
+
+// A rank's area as it is now; a communicator's watchdog may still mark its heartbeat there.
+std::string snapshot(std::span<std::byte> area) {
+  std::string text(area.size(), '\0');
+  std::size_t at = 0;
+  for (; at + sizeof(std::uint64_t) <= area.size(); at += sizeof(std::uint64_t)) {
+    const std::uint64_t word =
+        std::atomic_ref(*reinterpret_cast<std::uint64_t*>(area.data() + at)).load();
+    std::memcpy(&text[at], &word, sizeof(word));
+  }
+  if (at < area.size()) std::memcpy(&text[at], area.data() + at, area.size() - at);
+  return text;
+}
 std::string area_key(int rank) { return fmt::format("joined/area/{}", rank); }
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
@@ -369,8 +385,7 @@ void JoinedWorld::collect_through_store() {
   const auto key = [](int rank) { return fmt::format("collected/{}", rank); };
   const auto own = channels_.area(environment_.rank);
   if (!is_first()) {
-    store_->set(key(environment_.rank),
-                std::string(reinterpret_cast<const char*>(own.data()), own.size()));
+    store_->set(key(environment_.rank), snapshot(own));
     return;
   }
   for (int rank = 1; rank < environment_.world_size; ++rank) {

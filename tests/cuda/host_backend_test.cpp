@@ -83,23 +83,23 @@ std::string first_conv_of(const CudaBackendOptions& options) {
 TEST(CudaBackend, SearchesOnceForAShapeAndRemembersItOnDisk) {
   const CacheDirectory directory;
   const CudaBackendOptions options{.cache_directory = directory.path()};
-  const int before = test::algorithm_searches();
+  const int before = test::algorithm_searches().load();
   BackendFixture first = cuda_backend(options);
   const std::string description = first.backend().conv2d(kConv)->description();
-  EXPECT_EQ(test::algorithm_searches(), before + 3);  // forward and both gradients
+  EXPECT_EQ(test::algorithm_searches().load(), before + 3);  // forward and both gradients
   first.backend().conv2d(kConv);
-  EXPECT_EQ(test::algorithm_searches(), before + 3);
+  EXPECT_EQ(test::algorithm_searches().load(), before + 3);
   BackendFixture second = cuda_backend(options);
   EXPECT_EQ(second.backend().conv2d(kConv)->description(), description);
-  EXPECT_EQ(test::algorithm_searches(), before + 3);
+  EXPECT_EQ(test::algorithm_searches().load(), before + 3);
   Conv2dDesc other = kConv;
   other.pad_h = 1;
   second.backend().conv2d(other);
-  EXPECT_EQ(test::algorithm_searches(), before + 6);
+  EXPECT_EQ(test::algorithm_searches().load(), before + 6);
   BackendFixture third =
       cuda_backend({.precision = CudaPrecision::fp32, .cache_directory = directory.path()});
   third.backend().conv2d(kConv);
-  EXPECT_EQ(test::algorithm_searches(), before + 9);
+  EXPECT_EQ(test::algorithm_searches().load(), before + 9);
 }
 
 // The stand-in's fastest algorithm does not repeat; its second may add a bias without a ReLU.
@@ -117,7 +117,7 @@ TEST(CudaBackend, TakesOnlyRepeatableAlgorithmsWhenDeterministic) {
 TEST(CudaBackend, SearchesAgainAndFindsTheSameWhenDeterministic) {
   for (const CudaPrecision precision :
        {CudaPrecision::fp32, CudaPrecision::tf32, CudaPrecision::bf16}) {
-    const int before = test::algorithm_searches();
+    const int before = test::algorithm_searches().load();
     std::map<std::string, cuda::AlgorithmChoice> found[2];
     for (auto& choices : found) {
       const CacheDirectory cold;
@@ -125,7 +125,7 @@ TEST(CudaBackend, SearchesAgainAndFindsTheSameWhenDeterministic) {
               kConv);
       choices = cold.choices();
     }
-    EXPECT_EQ(test::algorithm_searches(), before + 6);
+    EXPECT_EQ(test::algorithm_searches().load(), before + 6);
     EXPECT_EQ(found[0], found[1]);
     EXPECT_EQ(found[0].size(), 3U);
     for (const auto& [key, choice] : found[0]) EXPECT_EQ(choice.algorithm, 1) << key;
@@ -210,9 +210,9 @@ TEST(CudaBackend, RemembersOnDiskThatAnOwnKernelWasFaster) {
     chosen = first_conv_of(options);
   }
   const PretendCosts kernels_are_slow({.kernel_ms = 1e4});
-  const int before = test::algorithm_searches();
+  const int before = test::algorithm_searches().load();
   EXPECT_EQ(first_conv_of(options), chosen);
-  EXPECT_EQ(test::algorithm_searches(), before);
+  EXPECT_EQ(test::algorithm_searches().load(), before);
   // What was chosen from more is no answer for less.
   CudaBackendOptions library = options;
   library.convolutions = ConvolutionKernels::library;

@@ -48,8 +48,8 @@ int& compute_capability() {
   return capability;
 }
 
-int& algorithm_searches() {
-  static int searches = 0;
+std::atomic<int>& algorithm_searches() {
+  static std::atomic<int> searches = 0;
   return searches;
 }
 

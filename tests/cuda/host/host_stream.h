@@ -13,6 +13,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -79,7 +80,7 @@ bool& waits_for_streams();
 // What the stand-in's GPU says it is: 90, or less to see what is refused. Test hook.
 int& compute_capability();
 // Searches for algorithms since the program began. Test hook.
-int& algorithm_searches();
+std::atomic<int>& algorithm_searches();
 
 // Launches, calls of libraries and copies in what was recorded last. Test hook.
 std::size_t& recorded_nodes();
