@@ -337,7 +337,12 @@ operations_table() {
 import json, sys
 print("| operation | microseconds | counted bytes | share of copy | share of bound |")
 print("| :-- | --: | --: | --: | --: |")
-for run in json.load(open(sys.argv[1]))["benchmarks"]:
+text = open(sys.argv[1]).read()
+try:
+    runs = json.loads(text)["benchmarks"]
+except ValueError:  # stopped before the end: what is complete
+    runs = json.loads(text[:text.rindex("\n    }") + 6] + "]}")["benchmarks"]
+for run in runs:
     name = run["name"].split("/iterations:")[0]
     if run.get("error_occurred"):
         print(f"| {name} | failed: {run['error_message']} | | | |")
@@ -347,12 +352,33 @@ for run in json.load(open(sys.argv[1]))["benchmarks"]:
 PYTHON
 }
 
+# Runs of training in one table; those of a report that cannot be read do not take the others along.
+reports_tables() {
+  local report trained=() collectives=()
+  for report in "$out"/reports/*.json; do
+    case ${report##*/} in
+      comm-*) collectives+=("$report") ;;
+      *) trained+=("$report") ;;
+    esac
+  done
+  if ((${#trained[@]} > 0)) && ! "$build/bin/ddpbench" show "${trained[@]}" --format=markdown; then
+    for report in "${trained[@]}"; do
+      "$build/bin/ddpbench" show "$report" --format=markdown || printf '\n%s cannot be shown\n\n' "${report##*/}"
+    done
+  fi
+  for report in "${collectives[@]}"; do
+    printf '\n```text\n'
+    "$build/bin/ddpbench" show "$report" || printf '%s cannot be shown\n' "${report##*/}"
+    printf '```\n'
+  done
+}
+
 end_summary() {
   local reports=("$out"/reports/*.json)
   if [[ -e ${reports[0]} ]]; then
     {
       printf '\n## Reports\n\n'
-      "$build/bin/ddpbench" show "${reports[@]}" --format=markdown || printf 'cannot be shown\n'
+      reports_tables
     } >>"$out/summary.md" 2>>"$out/show.log"
   fi
   if [[ -s $out/micro/operations.json ]]; then

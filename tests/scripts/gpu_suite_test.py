@@ -34,9 +34,13 @@ echo '100% tests passed, 0 tests failed out of 1'
 DDPBENCH = """#!/bin/bash
 echo "$*" >>"$STAGE/ddpbench-log"
 echo "$1 $CUDA_VISIBLE_DEVICES" >>"$STAGE/visible-log"
-case $1 in
-  show) echo '| strategy |' ;;
-esac
+if [[ $1 == show ]]; then
+  # As the program: reports of collectives have a table of their own and no markdown.
+  if [[ $* == */comm-* && $* == *--format=markdown* ]]; then echo 'holds collectives' >&2; exit 2; fi
+  if [[ -e $STAGE/one-broken && $* == */graphs.json* ]]; then exit 2; fi
+  for file; do [[ $file == *.json ]] && echo "table of $(basename "$file")"; done
+  exit 0
+fi
 for option; do
   [[ $option == --json=* ]] && touch "${option#--json=}"
   [[ -e $STAGE/no-bf16 && $option == --precision=bf16 ]] && { echo 'error: no bf16'; exit 3; }
@@ -78,6 +82,23 @@ for option; do
 JSON
 done
 exit 0
+"""
+# As it leaves the file when it is stopped.
+STOPPED_BENCH = """#!/bin/bash
+for option; do
+  [[ $option == --benchmark_out=* ]] && cat >"${option#--benchmark_out=}" <<'JSON'
+{
+  "context": {"date": "now"},
+  "benchmarks": [
+    {
+      "name": "copy", "real_time": 91.25, "bytes": 419430400.0, "share_of_copy": 1.0
+    },
+    {
+      "name": "sgd", "real_time": 1.0, "bytes": 4e8, "share_of_copy": 0.5
+    }
+JSON
+done
+exit 137
 """
 PROGRAMS = ("runtime", "ops", "comm_threads", "comm_processes", "program")
 
@@ -168,6 +189,22 @@ class GpuSuite(unittest.TestCase):
                     "| conv2/forward/bf16/batch:256 | 9.5 | 1e+07 | 25% | 50% |",
                     "| fc1/forward/fp32/batch:256 | failed: no room | | | |"):
             self.assertIn(row, self.summary())
+
+    def test_shows_the_operations_that_were_timed_before_it_was_stopped(self):
+        self.tool("programs", "gpu_ops_bench", STOPPED_BENCH)
+        self.assertEqual(self.run_script("--quick").returncode, 1)
+        for row in ("| copy | 91.2 | 4.194e+08 | 100% |  |", "| sgd | 1.0 | 4e+08 | 50% |  |"):
+            self.assertIn(row, self.summary())
+
+    def test_shows_all_reports_and_collectives_apart(self):
+        self.assertEqual(self.run_script("--quick").returncode, 0)
+        for name in ("mnist", "graphs", "ps-servers-cpu", "comm-nccl", "comm-ring-thread"):
+            self.assertEqual(self.summary().count(f"table of {name}.json\n"), 1, name)
+        self.assertNotIn("cannot be shown", self.summary())
+        self.mark("one-broken")
+        self.assertEqual(self.run_script("--quick").returncode, 0)
+        self.assertIn("graphs.json cannot be shown", self.summary())
+        self.assertEqual(self.summary().count("table of mnist.json\n"), 1)
 
     def test_without_google_benchmark_it_says_so(self):
         (self.stage / "programs" / "gpu_ops_bench").unlink()
