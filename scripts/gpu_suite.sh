@@ -149,6 +149,9 @@ stage() {
   if [[ -f $out/$name.log ]]; then
     remark=$(grep -E 'tests passed|  PASSED  |ERROR SUMMARY|RACECHECK SUMMARY|^error:' "$out/$name.log" |
       tail -n 1 || true)
+    if [[ $result != ok && -z $remark ]]; then
+      remark=$(grep -v '^ *$' "$out/$name.log" | tail -n 1 | cut -c 1-200 || true)
+    fi
   fi
   row "$name" "$result" "$((SECONDS - begin))" "$remark"
 }
@@ -227,11 +230,12 @@ run_collectives() {
 }
 
 run_pytorch() {
-  local peer="$root/bench/peers/pytorch_report.py"
+  local peer="$root/bench/peers/pytorch_report.py" reason
   if [[ ! -f $peer ]]; then
     skip bench-pytorch "bench/peers/pytorch_report.py is not here"
-  elif ! timeout 60 "$python" -c 'import torch; raise SystemExit(not torch.cuda.is_available())' 2>/dev/null; then
-    skip bench-pytorch "$python has no PyTorch with CUDA"
+  elif ! reason=$(timeout 90 "$python" -c \
+    'import torch; torch.cuda.is_available() or exit("PyTorch finds no CUDA device")' 2>&1); then
+    skip bench-pytorch "$python has no PyTorch with CUDA: ${reason##*$'\n'}"
   else
     # The same work in the same precision: data on the device, the host running ahead.
     local like=(--strategy=single --gpus=1 --residency=device --pace=free --force) variant
@@ -307,7 +311,7 @@ run_sanitizers() {
       stage "$tool-$program" 120 "$sanitizer" "--tool=$tool" --error-exitcode=9 \
         "$build/bin/cuda_${program}_gpu_tests" "--gtest_filter=$filter"
       [[ $result != ok ]] || grep -q '^\[       OK \]' "$out/$tool-$program.log" ||
-        fail_row "$tool-$program-ran" "no test of $filter ran"
+        fail_row "$tool-$program-ran" "none of its tests in sanitized_tests.txt ran"
     done
   done
 }

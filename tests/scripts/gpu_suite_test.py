@@ -43,7 +43,7 @@ if [[ $1 == show ]]; then
 fi
 for option; do
   [[ $option == --json=* ]] && touch "${option#--json=}"
-  [[ -e $STAGE/no-bf16 && $option == --precision=bf16 ]] && { echo 'error: no bf16'; exit 3; }
+  [[ -e $STAGE/no-bf16 && $option == --precision=bf16 ]] && { echo 'ddpbench: no bf16'; exit 3; }
 done
 exit 0
 """
@@ -66,7 +66,7 @@ echo '[  PASSED  ] 7 tests.'
 """
 # Has no PyTorch, and no packages of NVIDIA's; otherwise Python.
 PYTHON = """#!/bin/bash
-[[ $1 == -c ]] && exit 1
+[[ $1 == -c ]] && { echo 'no module torch' >&2; exit 1; }
 exec python3 "$@"
 """
 # As Google Benchmark writes it.
@@ -157,7 +157,8 @@ class GpuSuite(unittest.TestCase):
                     "| bench-single-b256-observe-off-2 | ok |", "| bench-single-b4096-bf16 | ok |",
                     "| bench-ps-servers-cuda | ok |", "| bench-ps-servers-cpu | ok |",
                     "| bench-comm-ring-thread | ok |", "| bench-comm-ring-process-all | ok |",
-                    "| bench-comm-nccl | ok |", "| bench-pytorch | skipped |",
+                    "| bench-comm-nccl | ok |",
+                    "| bench-pytorch | skipped |  | bare-python has no PyTorch with CUDA: no module torch |",
                     "| memcheck-ops | ok |", "| racecheck-comm_threads | ok |", "0 errors", "## Reports"):
             self.assertIn(row, self.summary())
         self.assertIn("NVIDIA H200, 580.65.06", self.summary())
@@ -217,8 +218,7 @@ class GpuSuite(unittest.TestCase):
         self.mark("no-bf16")
         run = self.run_script("--quick")
         self.assertEqual(run.returncode, 1)
-        self.assertIn("| bench-single-b4096-bf16 | failed (3) |", self.summary())
-        self.assertIn("error: no bf16", self.summary())
+        self.assertRegex(self.summary(), r"\| bench-single-b4096-bf16 \| failed \(3\) \| \d+ \| ddpbench: no bf16 \|")
         self.assertIn("| bench-mnist | ok |", self.summary())
         self.assertNotIn("racecheck", self.log("sanitizer"))
 
