@@ -80,8 +80,12 @@ unpack() {
   rm -rf "$2" && mkdir -p "$2"
   tar --extract --file "$1" --directory "$2" 2>/dev/null && return
   say "tar cannot unpack $1 (is xz here?); trying $python"
-  "$python" -c 'import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2])' "$1" "$2" ||
-    die 3 "$1 cannot be unpacked"
+  "$python" - "$1" "$2" <<'PYTHON' || die 3 "$1 cannot be unpacked"
+import sys, tarfile
+archive = tarfile.open(sys.argv[1])
+archive.extraction_filter = getattr(tarfile, "fully_trusted_filter", None)  # links, as tar has them
+archive.extractall(sys.argv[2])
+PYTHON
 }
 
 # Options of cmake, in `configure`.
