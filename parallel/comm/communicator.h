@@ -38,6 +38,7 @@ struct Elements {
   std::size_t count = 0;
   DataType type = DataType::fp32;
   std::size_t bytes() const { return count * size_of(type); }
+  BufferView view() const { return {static_cast<std::byte*>(data), bytes()}; }
 };
 
 // When a call's work starts.
