@@ -141,6 +141,10 @@ class Communicator {
   // Makes all current and later operations of all ranks fail with CommError(`reason`) soon.
   // Callable from any thread.
   virtual void abort(const std::string& reason) noexcept = 0;
+  // Throws CommError when it was aborted, a peer has died or it has failed, as far as this rank
+  // knows; waits for nothing. One thread at a time, and none may issue meanwhile.
+  // For what issues no calls: waits elsewhere, replays.
+  virtual void check() = 0;
 };
 
 }  // namespace ddpbench::comm

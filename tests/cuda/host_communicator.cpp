@@ -77,6 +77,7 @@ class HostCommunicator final : public OperationCommunicator {
   void group_start() override { inner_.group_start(); }
   void group_end() override { inner_.group_end(); }
   void abort(const std::string& reason) noexcept override { inner_.abort(reason); }
+  void check() override { inner_.check(); }
 
   std::unique_ptr<Communicator> split(int color, int key) override {
     auto part = inner_.split(color, key);

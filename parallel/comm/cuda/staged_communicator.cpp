@@ -257,6 +257,11 @@ std::unique_ptr<Communicator> StagedCommunicator::split(int color, int key) {
   return part ? make_staged(std::move(part), device()) : nullptr;
 }
 
+void StagedCommunicator::check() {
+  CudaCommunicator::check();
+  host_->communicator().check();
+}
+
 void StagedCommunicator::abort(const std::string& reason) noexcept {
   host_->communicator().abort(reason);
   CudaCommunicator::abort(reason);
