@@ -26,9 +26,9 @@ class MemoryMeeting {
   };
   explicit MemoryMeeting(Options options) : options_(std::move(options)) {}
 
-  // Collective over the devices, each of which calls it once, `index` of the calling one among them,
-  // with what it will take. All claims to the same memory, in the order of the devices. Throws
-  // CommTimeout.
+  // Collective over the devices, each of which calls it once, `index` of the calling one among
+  // them, with what it will take. All claims to the same memory, in the order of the devices.
+  // Throws CommTimeout.
   std::vector<MemoryClaim> exchange(int index, const MemoryClaim& own) const;
 
  private:

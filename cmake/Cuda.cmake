@@ -61,8 +61,9 @@ function(ddpbench_cuda_library target header library soname)
   set(hints ${DDPBENCH_CUDA_ROOTS} ${CUDAToolkit_TARGET_DIR} ${CUDAToolkit_LIBRARY_ROOT})
   find_path(${target}_INCLUDE ${header} HINTS ${hints} ${CUDAToolkit_INCLUDE_DIRS}
             PATH_SUFFIXES include)
-  # Python's packages have no link without a version.
-  find_library(${target}_LIBRARY NAMES ${library} ${soname} HINTS ${hints} ${CUDAToolkit_LIBRARY_DIR}
+  # Python's packages have no link without a version. Header and library are to be of one place:
+  # each folder is asked for both names before the next.
+  find_library(${target}_LIBRARY NAMES ${library} ${soname} NAMES_PER_DIR HINTS ${hints} ${CUDAToolkit_LIBRARY_DIR}
                PATH_SUFFIXES lib lib64)
   if(NOT ${target}_INCLUDE)
     ddpbench_cuda_missing(${header})

@@ -24,9 +24,8 @@ struct Member {
 };
 
 MemoryClaim claim_of(const Member& member, int index) {
-  const auto device = make_cpu_device({.index = index,
-                                       .memory_limit_bytes = member.limit,
-                                       .memory_pool = member.pool});
+  const auto device = make_cpu_device(
+      {.index = index, .memory_limit_bytes = member.limit, .memory_pool = member.pool});
   MemoryNeeds needs(*device);
   needs.add(MemoryCategory::weights, member.needs);
   return needs.claim(fmt::format("run {}", index), "do that");
@@ -52,10 +51,10 @@ std::vector<std::vector<std::string>> meet(const std::vector<Member>& members) {
 }
 
 TEST(MemoryMeeting, TellsOfThoseWithTheSameMemory) {
-  EXPECT_THAT(meet({{"a", 1000, 64}, {"b", 500, 128}, {"a", 800, 256}, {"a", 900, 512}}),
-              ElementsAre(ElementsAre("cpu:0", "cpu:2", "cpu:3"), ElementsAre("cpu:1"),
-                          ElementsAre("cpu:0", "cpu:2", "cpu:3"),
-                          ElementsAre("cpu:0", "cpu:2", "cpu:3")));
+  EXPECT_THAT(
+      meet({{"a", 1000, 64}, {"b", 500, 128}, {"a", 800, 256}, {"a", 900, 512}}),
+      ElementsAre(ElementsAre("cpu:0", "cpu:2", "cpu:3"), ElementsAre("cpu:1"),
+                  ElementsAre("cpu:0", "cpu:2", "cpu:3"), ElementsAre("cpu:0", "cpu:2", "cpu:3")));
 }
 
 TEST(MemoryMeeting, DevicesWithoutAPoolShareNothing) {
@@ -80,10 +79,10 @@ TEST(MemoryMeeting, HandsOverTheWholeClaim) {
 
 TEST(MemoryMeeting, NeedNotBeWaitedForWhenOthersCannotCome) {
   const auto store = comm::make_local_store();
-  const MemoryMeeting meeting({.store = store.get(),
-                               .devices = 2,
-                               .timeout_s = 600,
-                               .check_peers = [] { throw CommError("rank 1 has died"); }});
+  const MemoryMeeting meeting(
+      {.store = store.get(), .devices = 2, .timeout_s = 600, .check_peers = [] {
+         throw CommError("rank 1 has died");
+       }});
   EXPECT_THROW(meeting.exchange(0, {}), CommError);
 }
 
@@ -94,15 +93,16 @@ TEST(MemoryMeeting, EndsAtItsDeadline) {
 }
 
 TEST(MemoryClaims, AreCheckedTogether) {
-  const std::vector<MemoryClaim> fit = {claim_of({"a", 1024, 512}, 0), claim_of({"a", 2048, 512}, 1)};
+  const std::vector<MemoryClaim> fit = {claim_of({"a", 1024, 512}, 0),
+                                        claim_of({"a", 2048, 512}, 1)};
   EXPECT_NO_THROW(check_claims(fit));
   const std::vector<MemoryClaim> unknown = {claim_of({"a", 0, 512}, 0)};
   EXPECT_NO_THROW(check_claims(unknown));
 }
 
 TEST(MemoryClaims, TheOneThatNeedsMostSpeaks) {
-  const std::vector<MemoryClaim> claims = {claim_of({"a", 1024, 256}, 0), claim_of({"a", 1000, 512}, 1),
-                                           claim_of({"a", 2048, 256}, 2)};
+  const std::vector<MemoryClaim> claims = {
+      claim_of({"a", 1024, 256}, 0), claim_of({"a", 1000, 512}, 1), claim_of({"a", 2048, 256}, 2)};
   try {
     check_claims(claims);
     FAIL() << "they fit";
