@@ -2,12 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/host_limits.h"
 
+#include <fmt/format.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <system_error>
+
+#include "bench/environment_capture.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -60,12 +64,21 @@ std::optional<std::uint64_t> address_space_left() {
 
 }  // namespace
 
-std::uint64_t memory_limit_bytes(const HostLimits& limits) {
+MemoryLimit memory_limit(const HostLimits& limits) {
   const auto pages = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES));
-  std::optional<std::uint64_t> least = pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-  tighten(least, limits.memory_bytes);
-  tighten(least, address_space_left());
-  return *least;
+  MemoryLimit least{.bytes = pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)),
+                    .pool = host_name()};
+  if (limits.memory_bytes && *limits.memory_bytes < least.bytes) {
+    // The paths of control groups are as its namespace shows them.
+    std::error_code none;
+    const fs::path space = fs::read_symlink("/proc/self/ns/cgroup", none);
+    least = {*limits.memory_bytes,
+             fmt::format("{} {} {}", host_name(), space.string(), limits.memory_group)};
+  }
+  const auto own = address_space_left();
+  if (own && *own < least.bytes)
+    least = {*own, fmt::format("{} process {}", host_name(), ::getpid())};
+  return least;
 }
 
 HostLimits read_host_limits(const std::string& group_root) {
@@ -75,8 +88,12 @@ HostLimits read_host_limits(const std::string& group_root) {
                     .threads = first_number<std::uint64_t>("/proc/sys/kernel/threads-max")};
   for (fs::path group = own_group();; group = group.parent_path()) {
     tighten(limits.cpu_quota, cpu_quota(fs::path(group_root) / group));
-    tighten(limits.memory_bytes,
-            first_number<std::uint64_t>(fs::path(group_root) / group / "memory.max"));
+    const auto memory = first_number<std::uint64_t>(fs::path(group_root) / group / "memory.max");
+    // Of equal limits the outer one is shared by more.
+    if (memory && (!limits.memory_bytes || *memory <= *limits.memory_bytes)) {
+      limits.memory_bytes = memory;
+      limits.memory_group = (fs::path("/") / group).string();
+    }
     if (group.empty()) return limits;
   }
 }

@@ -18,11 +18,17 @@ struct HostLimits {
   std::optional<std::uint64_t> threads = {};       // of the whole system
   std::optional<double> cpu_quota = {};            // CPUs, of the control group
   std::optional<std::uint64_t> memory_bytes = {};  // of the control group
+  std::string memory_group = {};                   // the control group that has this limit
 };
 
 // What the memory of this process can come to at most: the tightest of its control group's limit,
-// what is left of its address space (RLIMIT_AS), and the host's memory. Other processes share it.
-std::uint64_t memory_limit_bytes(const HostLimits& limits);
+// what is left of its address space (RLIMIT_AS), and the host's memory.
+struct MemoryLimit {
+  std::uint64_t bytes = 0;
+  // Equal for processes that have these bytes together.
+  std::string pool;
+};
+MemoryLimit memory_limit(const HostLimits& limits);
 
 // Control groups version 2 are read below `group_root`, from this process's group upwards: the
 // tightest limit counts.

@@ -11,7 +11,7 @@
 namespace ddpbench::bench {
 namespace {
 
-std::string advice(const RunSpec& spec, bool server) {
+std::string advice(const RunSpec& spec, bool server, bool shared) {
   std::vector<std::string> ways;
   if (server) {
     ways.emplace_back("more servers (--servers)");
@@ -22,7 +22,8 @@ std::string advice(const RunSpec& spec, bool server) {
   if (spec.options.residency == "device" && !server) ways.emplace_back("--residency=host");
   const bool gpu = spec.options.device == "cuda";
   if (gpu && !server && spec.options.precision != "bf16") ways.emplace_back("--precision=bf16");
-  if (gpu && !server && shares_gpus(spec)) ways.emplace_back("fewer devices on a GPU");
+  if (gpu && shares_gpus(spec)) ways.emplace_back("fewer devices on a GPU");
+  if (!gpu && shared) ways.emplace_back("fewer devices (--gpus)");
   return fmt::format("use {}", fmt::join(ways, ", or "));
 }
 
@@ -51,8 +52,8 @@ BatchSourceOptions batch_source_options(const RunSpec& spec, const ProcessPlan& 
   return options;
 }
 
-void check_memory(const RunSpec& spec, const ProcessPlan& process, const data::Dataset& dataset,
-                  std::size_t i, MemoryNeeds& needs) {
+void add_session_memory(const RunSpec& spec, const ProcessPlan& process,
+                        const data::Dataset& dataset, std::size_t i, MemoryNeeds& needs) {
   const bool server = process.role == Role::server;
   if (!server && i == 0) {
     const BatchSourceOptions options = batch_source_options(spec, process);
@@ -63,7 +64,12 @@ void check_memory(const RunSpec& spec, const ProcessPlan& process, const data::D
     }
   }
   if (!server && !spec.is_reference()) Evaluator::add_memory(needs, spec, dataset.test);
-  needs.check(described(spec, process), advice(spec, server));
+}
+
+MemoryClaim memory_claim(const RunSpec& spec, const ProcessPlan& process, const MemoryNeeds& needs,
+                         bool shared) {
+  const bool server = process.role == Role::server;
+  return needs.claim(described(spec, process), advice(spec, server, shared));
 }
 
 }  // namespace ddpbench::bench

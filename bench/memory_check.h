@@ -19,9 +19,13 @@ namespace ddpbench::bench {
 BatchSourceOptions batch_source_options(const RunSpec& spec, const ProcessPlan& process);
 
 // `needs`: what the strategy will allocate on devices[i] of the process (StrategyContext::admit).
-// Adds the batches, the resident data set and the evaluation's batch. Throws ConfigError, with a
-// table and what to change, when the device has less.
-void check_memory(const RunSpec& spec, const ProcessPlan& process, const data::Dataset& dataset,
-                  std::size_t i, MemoryNeeds& needs);
+// Adds the batches, the resident data set and the evaluation's batch.
+void add_session_memory(const RunSpec& spec, const ProcessPlan& process,
+                        const data::Dataset& dataset, std::size_t i, MemoryNeeds& needs);
+
+// What the process claims of a device's memory for the run. `shared`: other devices may have it,
+// too.
+MemoryClaim memory_claim(const RunSpec& spec, const ProcessPlan& process, const MemoryNeeds& needs,
+                         bool shared);
 
 }  // namespace ddpbench::bench

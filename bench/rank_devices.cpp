@@ -86,10 +86,12 @@ std::unique_ptr<Device> make_device(const DevicePlan& plan, int index) {
   if (plan.is_on_gpu(index)) {
     return cuda_module().make_device({.index = index, .ordinal = plan.gpus.at(place)});
   }
+  const MemoryLimit memory = memory_limit(read_host_limits());
   return make_cpu_device({.index = index,
                           .threads = plan.threads_per_device,
                           .cores = plan.cores.at(place),
-                          .memory_limit_bytes = memory_limit_bytes(read_host_limits())});
+                          .memory_limit_bytes = memory.bytes,
+                          .memory_pool = memory.pool});
 }
 
 std::unique_ptr<comm::Communicator> make_world(const DevicePlan& plan, comm::Store& store, int rank,

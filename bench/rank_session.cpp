@@ -9,6 +9,7 @@
 #include "bench/environment_capture.h"
 #include "bench/interrupt.h"
 #include "bench/memory_check.h"
+#include "bench/memory_meeting.h"
 #include "kernels/nn/initializer.h"
 #include "kernels/ops/backend.h"
 #include "kernels/runtime/cpu_device.h"
@@ -126,9 +127,7 @@ void RankSession::make_strategy() {
       nn::import_weights(graph, loaded_weights_, spec_.options.load_model);
     }
   };
-  context.admit = [this](std::size_t i, MemoryNeeds& needs) {
-    check_memory(spec_, process_, dataset_, i, needs);
-  };
+  context.admit = [this](std::size_t i, MemoryNeeds& needs) { admit(i, needs); };
   strategy_ = ddpbench::make_strategy(config_);
   strategy_->setup(context);
   if (is_server()) return;
@@ -141,6 +140,20 @@ void RankSession::make_strategy() {
                                     .world = devices_.world.get(),
                                     .records = records_steps(spec_) && stream.can_record()});
   sampler_ = make_gpu_sampler(spec_, process_.replicas);
+}
+
+// Devices that have their memory together are admitted together, each by its own thread or process.
+void RankSession::admit(std::size_t i, MemoryNeeds& needs) {
+  add_session_memory(spec_, process_, dataset_, i, needs);
+  const bool threads = !devices_.local.empty();
+  comm::Communicator* const peers = threads ? devices_.local[i].get() : devices_.world.get();
+  const MemoryClaim own = memory_claim(spec_, process_, needs, peers != nullptr);
+  if (peers == nullptr) return check_claims({{own}});
+  const MemoryMeeting meeting({.store = threads ? local_store_.get() : inputs_.store,
+                               .devices = peers->size(),
+                               .timeout_s = wait_limit_s(spec_.options),
+                               .check_peers = [peers] { peers->check(); }});
+  check_claims(meeting.exchange(threads ? static_cast<int>(i) : inputs_.rank, own));
 }
 
 // dp: the primary's, as its phases.
@@ -350,8 +363,8 @@ void RankSession::train_epoch(int epoch) {
 // computed is used.
 void RankSession::check_communicators() {
   if (spec_.gpus.empty()) return;
-  if (devices_.world) check_communicator(*devices_.world);
-  for (const auto& local : devices_.local) check_communicator(*local);
+  if (devices_.world) devices_.world->check();
+  for (const auto& local : devices_.local) local->check();
 }
 
 // Runs `count` steps; epochs follow each other when there are more than one has.

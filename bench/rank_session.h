@@ -58,6 +58,7 @@ class RankSession {
   void run_role();
   void make_devices();
   void make_strategy();
+  void admit(std::size_t i, MemoryNeeds& needs);
   void observe_layers();
   PhaseObserver& observer();
   void make_source();
@@ -88,8 +89,9 @@ class RankSession {
   RankResult result_;
 
   RankDevices devices_;
-  std::vector<nn::NamedTensor> loaded_weights_;  // of --load-model
-  std::vector<double> warmup_step_s_;            // of this rank
+  std::shared_ptr<comm::Store> local_store_ = comm::make_local_store();  // of dp's threads
+  std::vector<nn::NamedTensor> loaded_weights_;                          // of --load-model
+  std::vector<double> warmup_step_s_;                                    // of this rank
   std::shared_ptr<DeviceWait> wait_;
   std::unique_ptr<StepRecorder> recorder_;
   std::unique_ptr<RangeMarker> marker_;

@@ -6,11 +6,6 @@
 
 namespace ddpbench::bench {
 
-void check_communicator(comm::Communicator& communicator) {
-  communicator.group_start();
-  communicator.group_end();
-}
-
 void StepRunner::run(const StepInput& input) {
   if (!options_.records || !warm_) {
     options_.strategy->step(input);
@@ -20,7 +15,7 @@ void StepRunner::run(const StepInput& input) {
   const bool observing = options_.recorder->observing();
   if (!recordings_.contains({input.images, observing})) record_both(input);
   if (observing) options_.recorder->repeat_marks();
-  if (options_.world != nullptr) check_communicator(*options_.world);
+  if (options_.world != nullptr) options_.world->check();
   recordings_.at({input.images, observing})->replay(*options_.stream);
 }
 

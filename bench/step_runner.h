@@ -16,9 +16,6 @@
 
 namespace ddpbench::bench {
 
-// Throws CommError when `communicator` has failed: replays call nothing of it, an empty group does.
-void check_communicator(comm::Communicator& communicator);
-
 // All but `world` are there, and outlive the runner.
 struct StepRunnerOptions {
   Strategy* strategy = nullptr;

@@ -31,8 +31,8 @@ void DataParallel::setup(const StrategyContext& context) {
   run_all([&](std::size_t i) {
     const bool primary = i == kPrimary;
     const bool stale = static_cast<int>(i) == config_.faults.stale_replica;
-    const auto add = [=](std::size_t flat_bytes, MemoryNeeds& needs) {
-      if (stale) needs.add(MemoryCategory::workspace, flat_bytes);
+    const auto add = [=](const nn::ParameterPlan& plan, MemoryNeeds& needs) {
+      if (stale) needs.add(MemoryCategory::workspace, plan.flat_bytes);
       if (!primary) return needs.add(MemoryCategory::input, input_bytes);
       for (int outputs = 0; outputs < 2; ++outputs) {  // logits and their gradients
         needs.add(MemoryCategory::communication, output_bytes);

@@ -16,7 +16,7 @@ DistributedDataParallel::~DistributedDataParallel() {
 void DistributedDataParallel::setup(const StrategyContext& context) {
   context_ = context;
   Device& device = *context.devices[0];
-  const auto add = [this](std::size_t, MemoryNeeds& needs) {
+  const auto add = [this](const nn::ParameterPlan&, MemoryNeeds& needs) {
     if (context_.world != nullptr) {
       needs.add(MemoryCategory::communication, sizeof(PlanSummary), Sharing::mappable);
     }

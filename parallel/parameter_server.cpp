@@ -32,8 +32,12 @@ void ParameterServer::setup_worker() {
   const std::size_t commands_bytes = servers * sizeof(ServerCommand);
   const bool stale = config_.faults.stale_replica == context_.world->rank();
   const auto sink_bytes = [stale](std::size_t flat) { return stale ? flat : sizeof(float); };
-  const auto add = [&](std::size_t flat_bytes, MemoryNeeds& needs) {
-    for (const std::size_t bytes : {commands_bytes, sink_bytes(flat_bytes)}) {
+  // A server knows from the workers' plan what it needs, and nobody allocates before all said it.
+  const auto add = [&](const nn::ParameterPlan& plan, MemoryNeeds& needs) {
+    const auto hash = combine_hash(plan.hash, static_cast<std::uint64_t>(config_.servers));
+    const PlanSummary own{hash, plan.flat_bytes};
+    agree_on_plan(*context_.world, device, &own);
+    for (const std::size_t bytes : {commands_bytes, sink_bytes(plan.flat_bytes)}) {
       needs.add(MemoryCategory::communication, bytes, Sharing::mappable);
     }
   };
@@ -47,9 +51,6 @@ void ParameterServer::setup_worker() {
                                                .initialize = context_.initialize,
                                                .admit = admission(context_, 0, add)});
   const nn::ParameterPlan& plan = replica_->graph().plan();
-  const PlanSummary own{combine_hash(plan.hash, static_cast<std::uint64_t>(config_.servers)),
-                        plan.flat_bytes};
-  agree_on_plan(*context_.world, device, &own);
   commands_ = device.allocate(commands_bytes, MemoryCategory::communication, Sharing::mappable);
   stale_sink_ = device.allocate(sink_bytes(plan.flat_bytes), MemoryCategory::communication,
                                 Sharing::mappable);

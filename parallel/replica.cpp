@@ -41,7 +41,7 @@ nn::GraphOptions graph_options(const ReplicaOptions& options, const nn::ModelSpe
   if (!options.admit) return graph;
   graph.admit = [&](const nn::ParameterPlan& plan, MemoryNeeds& needs) {
     add_needs(options, backend, model.classes(), plan.flat_bytes, needs);
-    options.admit(plan.flat_bytes, needs);
+    options.admit(plan, needs);
   };
   return graph;
 }

@@ -25,9 +25,8 @@ struct ReplicaOptions {
   bool share_weights = false;
   ops::SgdOptions sgd;
   std::function<void(nn::Graph&)> initialize;
-  // As nn::GraphOptions::admit, with what the replica allocates beside its graph; `flat_bytes` of
-  // a buffer with the order of the parameters.
-  std::function<void(std::size_t flat_bytes, MemoryNeeds&)> admit;
+  // As nn::GraphOptions::admit, with what the replica allocates beside its graph.
+  std::function<void(const nn::ParameterPlan&, MemoryNeeds&)> admit;
 };
 
 class Replica {

@@ -8,13 +8,10 @@
 
 namespace ddpbench {
 
-std::function<void(std::size_t, MemoryNeeds&)> admission(
-    const StrategyContext& context, std::size_t i,
-    std::function<void(std::size_t, MemoryNeeds&)> add) {
-  if (!context.admit) return {};
-  return [&context, i, add = std::move(add)](std::size_t flat_bytes, MemoryNeeds& needs) {
-    if (add) add(flat_bytes, needs);
-    context.admit(i, needs);
+AddNeeds admission(const StrategyContext& context, std::size_t i, AddNeeds add) {
+  return [&context, i, add = std::move(add)](const nn::ParameterPlan& plan, MemoryNeeds& needs) {
+    if (add) add(plan, needs);
+    if (context.admit) context.admit(i, needs);
   };
 }
 

@@ -32,11 +32,11 @@ struct PlanSummary {
   std::uint64_t flat_bytes = 0;  // of the flat buffers
 };
 
-// What `context` thinks of a replica on device i that needs also what `add` (which may be empty)
-// adds; for ReplicaOptions::admit. REQUIRES: `context` outlives it.
-std::function<void(std::size_t, MemoryNeeds&)> admission(
-    const StrategyContext& context, std::size_t i,
-    std::function<void(std::size_t flat_bytes, MemoryNeeds&)> add = {});
+// For ReplicaOptions::admit of the replica on device i: calls `add` (which may be empty) with the
+// replica's plan, which adds what the replica needs beside; then asks what `context` thinks of it
+// all. REQUIRES: `context` outlives it.
+using AddNeeds = std::function<void(const nn::ParameterPlan&, MemoryNeeds&)>;
+AddNeeds admission(const StrategyContext& context, std::size_t i, AddNeeds add = {});
 
 // Rank 0's summary, on every rank. Collective over `world`. `own` is null on servers, which plan
 // nothing; elsewhere it is compared, and a rank that differs throws CommError. `device` supplies

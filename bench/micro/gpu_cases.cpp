@@ -5,13 +5,17 @@
 // the options (at 256 samples all operands of a layer stay in the L2 cache of a large GPU, so that
 // its share of a copy may pass 1).
 #include "bench/micro/gpu_bench.h"
+#include "bench/micro/network_ops.h"
 #include "kernels/ops/traffic.h"
 
 namespace ddpbench::micro {
 namespace {
 
+using ops::conv3x3;
 using ops::ConvolutionKernels;
 using ops::CudaPrecision;
+using ops::halve;
+using ops::image;
 using ops::Op;
 using ops::OpBackend;
 using ops::TensorLayout;
@@ -73,39 +77,13 @@ void register_batches(GpuBench& bench, const OpCase& c) {
   }
 }
 
-TensorLayout plain(std::int64_t batch, std::int64_t channels, std::int64_t extent,
-                   DataType type = DataType::fp32) {
-  return TensorLayout::plain({batch, channels, extent, extent}, type);
-}
-
-std::unique_ptr<Op> conv(OpBackend& backend, const TensorLayout& input, std::int64_t out,
-                         bool needs_grad_input) {
-  return backend.conv2d({.input = input,
-                         .out_channels = out,
-                         .kernel_h = 3,
-                         .kernel_w = 3,
-                         .pad_h = 1,
-                         .pad_w = 1,
-                         .needs_grad_input = needs_grad_input});
-}
-
 // The layout of a convolution's maps. A small batch's, so that no large one is searched for.
 TensorLayout maps(OpBackend& backend, std::int64_t batch, std::int64_t channels,
                   std::int64_t extent) {
-  TensorLayout layout = conv(backend, plain(1, 1, extent), channels, false)->output_layout();
+  TensorLayout layout = conv3x3(backend, image(1, 1, extent), channels, false)->output_layout();
   layout.shape[0] = batch;
   layout.bytes *= static_cast<std::size_t>(batch);
   return layout;
-}
-
-std::unique_ptr<Op> halve(OpBackend& backend, const TensorLayout& input, bool plain_output) {
-  return backend.max_pool2d({.input = input,
-                             .kernel_h = 2,
-                             .kernel_w = 2,
-                             .stride_h = 2,
-                             .stride_w = 2,
-                             .fuse_relu = true,
-                             .plain_output = plain_output});
 }
 
 void register_own(GpuBench& bench, CudaPrecision precision) {
@@ -126,7 +104,7 @@ void register_own(GpuBench& bench, CudaPrecision precision) {
                              }});
   register_streaming(bench, {"reorder", precision, [=](std::int64_t batch) {
                                const TensorLayout to = maps(backend(), batch, 32, 28);
-                               return backend().reorder({plain(batch, 32, 28, to.type), to});
+                               return backend().reorder({image(batch, 32, 28, to.type), to});
                              }});
   for (const bool relu : {false, true}) {
     register_streaming(bench, {.name = relu ? "bias_relu_columns64" : "bias_columns64",
@@ -147,7 +125,8 @@ void register_first_layer(GpuBench& bench, CudaPrecision precision) {
              .precision = precision,
              .make =
                  [&bench, precision, kernels](std::int64_t batch) {
-                   return conv(bench.backend(precision, kernels), plain(batch, 1, 28), 32, false);
+                   return conv3x3(bench.backend(precision, kernels), image(batch, 1, 28), 32,
+                                  false);
                  },
              .input_gradients = false,
              .products = !own};  // own ones compute in fp32, whatever the precision
@@ -163,11 +142,11 @@ void register_library(GpuBench& bench, CudaPrecision precision) {
   };
   const auto type = precision == CudaPrecision::bf16 ? DataType::bf16 : DataType::fp32;
   add("conv2", [=](std::int64_t batch) {
-    return conv(backend(), maps(backend(), batch, 32, 14), 64, true);
+    return conv3x3(backend(), maps(backend(), batch, 32, 14), 64, true);
   });
   add("fc1", [=](std::int64_t batch) {
     return backend().linear(
-        {.input = plain(batch, 64, 7, type), .out_features = 128, .fuse_relu = true});
+        {.input = image(batch, 64, 7, type), .out_features = 128, .fuse_relu = true});
   });
   add("fc2", [=](std::int64_t batch) {
     return backend().linear({.input = TensorLayout::plain({batch, 128}, type), .out_features = 10});

@@ -10,6 +10,7 @@
 // samples_per_s.
 #include <benchmark/benchmark.h>
 
+#include "bench/micro/network_ops.h"
 #include "bench/micro/op_run.h"
 #include "kernels/ops/backend.h"
 #include "kernels/ops/traffic.h"
@@ -33,35 +34,11 @@ struct Cpu {
   std::unique_ptr<OpBackend> backend;
 };
 
-TensorLayout image(std::int64_t batch, std::int64_t channels, std::int64_t extent) {
-  return TensorLayout::plain({batch, channels, extent, extent});
-}
-
 std::unique_ptr<Op> conv1(OpBackend& backend, std::int64_t batch) {
-  return backend.conv2d({.input = image(batch, 1, 28),
-                         .out_channels = 32,
-                         .kernel_h = 3,
-                         .kernel_w = 3,
-                         .pad_h = 1,
-                         .pad_w = 1,
-                         .needs_grad_input = false});
+  return conv3x3(backend, image(batch, 1, 28), 32, false);
 }
 std::unique_ptr<Op> conv2(OpBackend& backend, std::int64_t batch) {
-  return backend.conv2d({.input = image(batch, 32, 14),
-                         .out_channels = 64,
-                         .kernel_h = 3,
-                         .kernel_w = 3,
-                         .pad_h = 1,
-                         .pad_w = 1});
-}
-std::unique_ptr<Op> halve(OpBackend& backend, const TensorLayout& input, bool plain_output) {
-  return backend.max_pool2d({.input = input,
-                             .kernel_h = 2,
-                             .kernel_w = 2,
-                             .stride_h = 2,
-                             .stride_w = 2,
-                             .fuse_relu = true,
-                             .plain_output = plain_output});
+  return conv3x3(backend, image(batch, 32, 14), 64, true);
 }
 std::unique_ptr<Op> pool1(OpBackend& backend, std::int64_t batch) {
   return halve(backend, conv1(backend, batch)->output_layout(), false);

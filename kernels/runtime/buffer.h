@@ -52,6 +52,12 @@ struct BufferView {
   std::size_t bytes = 0;
 
   BufferView slice(std::size_t offset, std::size_t length) const { return {data + offset, length}; }
+  // Whether all of `inner`, which may be any memory, lies in this one.
+  bool contains(BufferView inner) const {
+    const auto begin = reinterpret_cast<std::uintptr_t>(data);
+    const auto at = reinterpret_cast<std::uintptr_t>(inner.data);
+    return at >= begin && at - begin <= bytes && inner.bytes <= bytes - (at - begin);
+  }
   template <typename T>
   std::span<T> as() const {
     return {reinterpret_cast<T*>(data), bytes / sizeof(T)};

@@ -116,6 +116,7 @@ class CpuDevice final : public Device {
     if (limit == 0) return std::nullopt;
     return limit - std::min(limit, memory().total_live_bytes);
   }
+  std::string memory_pool() const override { return options_.memory_pool; }
 
  private:
   void check_pinned(int error, int core) const {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "kernels/runtime/device.h"
@@ -18,6 +19,7 @@ struct CpuDeviceOptions {
   // That its memory can come to at most: what the process may have where something limits it. Plans
   // are checked against it (Device::free_bytes); 0: not known.
   std::size_t memory_limit_bytes = 0;
+  std::string memory_pool{};  // Device::memory_pool() of that memory
 };
 
 std::unique_ptr<Device> make_cpu_device(const CpuDeviceOptions& options);

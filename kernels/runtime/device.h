@@ -115,6 +115,9 @@ class Device {
     const std::optional<DriverMemory> memory = driver_memory();
     return memory ? std::optional(memory->free_bytes) : std::nullopt;
   }
+  // Names the memory that free_bytes() is of: devices with equal names, of other processes too,
+  // have it together. Empty: this device has it alone, or nobody can tell.
+  virtual std::string memory_pool() const { return {}; }
 };
 
 }  // namespace ddpbench

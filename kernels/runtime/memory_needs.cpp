@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/runtime/memory_needs.h"
 
+#include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "kernels/runtime/error.h"
 
@@ -21,7 +23,7 @@ std::string memory_table(const CategoryBytes& bytes) {
 }
 
 MemoryNeeds::MemoryNeeds(const Device& device)
-    : device_(device), bytes_(device.memory().live_bytes) {}
+    : device_(device), bytes_(device.memory().live_bytes), free_bytes_(device.free_bytes()) {}
 
 void MemoryNeeds::add(MemoryCategory category, std::size_t bytes, Sharing sharing) {
   if (bytes == 0) return;
@@ -30,11 +32,40 @@ void MemoryNeeds::add(MemoryCategory category, std::size_t bytes, Sharing sharin
   added_ += taken;
 }
 
+MemoryClaim MemoryNeeds::claim(std::string what, std::string advice) const {
+  return {.pool = device_.memory_pool(),
+          .what = std::move(what),
+          .device = device_.name(),
+          .advice = std::move(advice),
+          .bytes = added_,
+          .free_bytes = free_bytes_,
+          .by_category = bytes_};
+}
+
 void MemoryNeeds::check(const std::string& what, const std::string& advice) const {
-  const std::optional<std::size_t> free_bytes = device_.free_bytes();
-  if (!free_bytes || added_ <= *free_bytes) return;
-  throw ConfigError(fmt::format("{} needs {} more bytes of {}, which has {} free; {}{}", what,
-                                added_, device_.name(), *free_bytes, advice, memory_table(bytes_)));
+  check_claims({{claim(what, advice)}});
+}
+
+void check_claims(std::span<const MemoryClaim> claims) {
+  std::size_t together = 0;
+  std::optional<std::size_t> free_bytes;
+  for (const MemoryClaim& claim : claims) {
+    together += claim.bytes;
+    if (claim.free_bytes) {
+      free_bytes = std::min(*claim.free_bytes, free_bytes.value_or(*claim.free_bytes));
+    }
+  }
+  if (!free_bytes || together <= *free_bytes) return;
+  const MemoryClaim& most = *std::ranges::max_element(claims, {}, &MemoryClaim::bytes);
+  const std::size_t others = claims.size() - 1;
+  std::string beside;
+  if (others > 0) {
+    beside = fmt::format(", and {} other device{} of the run {} bytes of the same memory", others,
+                         others == 1 ? "" : "s", together - most.bytes);
+  }
+  throw ConfigError(fmt::format("{} needs {} more bytes of {}{}, which has {} free; {}{}",
+                                most.what, most.bytes, most.device, beside, *free_bytes,
+                                most.advice, memory_table(most.by_category)));
 }
 
 }  // namespace ddpbench

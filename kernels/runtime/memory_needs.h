@@ -8,6 +8,8 @@
 
 #include <array>
 #include <cstddef>
+#include <optional>
+#include <span>
 #include <string>
 
 #include "kernels/runtime/device.h"
@@ -20,9 +22,27 @@ using CategoryBytes = std::array<std::size_t, kMemoryCategoryCount>;
 // sum last.
 std::string memory_table(const CategoryBytes& bytes);
 
+// What one device will take of a memory that it may have together with others of the run
+// (Device::memory_pool).
+struct MemoryClaim {
+  std::string pool;    // empty: the device has its memory alone
+  std::string what;    // "ddp on 2 devices"
+  std::string device;  // its name
+  std::string advice;  // "use ..."
+  std::size_t bytes = 0;
+  std::optional<std::size_t> free_bytes{};  // as the device saw it; null: it cannot tell
+  CategoryBytes by_category{};              // with what the device holds already
+};
+
+// `claims`, at least one, of one memory, in the same order wherever they are checked. Throws
+// ConfigError when less is free than they come to: "<what> needs ..., <advice>" and the table of
+// the one that needs most. Memory of which nothing is known refuses while allocating.
+void check_claims(std::span<const MemoryClaim> claims);
+
 class MemoryNeeds {
  public:
-  // `device`, which outlives this, holds already what its counters say.
+  // `device`, which outlives this, holds already what its counters say, and has free what it says
+  // now.
   explicit MemoryNeeds(const Device& device);
 
   const Device& device() const { return device_; }
@@ -32,13 +52,15 @@ class MemoryNeeds {
   // With what the device holds already.
   const CategoryBytes& by_category() const { return bytes_; }
 
-  // Throws ConfigError when the device has less than added_bytes() free: "<what> needs ...,
-  // <advice>" and the table. A device that cannot tell what it has refuses while allocating.
+  // `advice` on what to change when there is too little.
+  MemoryClaim claim(std::string what, std::string advice) const;
+  // Throws ConfigError when the device has less free than it alone needs; see check_claims.
   void check(const std::string& what, const std::string& advice) const;
 
  private:
   const Device& device_;
   CategoryBytes bytes_;
+  std::optional<std::size_t> free_bytes_;
   std::size_t added_ = 0;
 };
 

@@ -38,6 +38,7 @@ struct Elements {
   std::size_t count = 0;
   DataType type = DataType::fp32;
   std::size_t bytes() const { return count * size_of(type); }
+  BufferView view() const { return {static_cast<std::byte*>(data), bytes()}; }
 };
 
 // When a call's work starts.
@@ -140,6 +141,10 @@ class Communicator {
   // Makes all current and later operations of all ranks fail with CommError(`reason`) soon.
   // Callable from any thread.
   virtual void abort(const std::string& reason) noexcept = 0;
+  // Throws CommError when it was aborted, a peer has died or it has failed, as far as this rank
+  // knows; waits for nothing. One thread at a time, and none may issue meanwhile.
+  // For what issues no calls: waits elsewhere, replays.
+  virtual void check() = 0;
 };
 
 }  // namespace ddpbench::comm

@@ -143,19 +143,37 @@ void PeerGroup::check(int peer, const WaitReason& reason, PredicateRef ready) {
   }
 }
 
+void PeerGroup::check_all() {
+  if (aborted()) throw_aborted(nullptr);
+  for (int peer = 0; peer < size(); ++peer) {
+    // In this order: a process that ends well has left before.
+    if (peer != rank_ && is_dead(peer) && !has_left(peer)) throw_gone(peer, nullptr);
+  }
+}
+
+bool PeerGroup::has_left(int peer) const noexcept {
+  return block_->slot(peer).presence.load(std::memory_order_acquire) == Presence::left;
+}
+
+bool PeerGroup::is_dead(int peer) const {
+  return !processes_.empty() && has_ended(processes_[static_cast<std::size_t>(peer)]);
+}
+
+void PeerGroup::throw_gone(int peer, const Operation* operation) const {
+  throw CommError(
+      fmt::format("{}rank {} (pid {}) {}", prefix(operation), peer, block_->slot(peer).pid,
+                  has_left(peer) ? "has left the communicator" : "has died"),
+      operation_name(operation));
+}
+
 void PeerGroup::check_peer_lives(int peer, const WaitReason& reason, PredicateRef ready) {
-  const RankSlot& slot = block_->slot(peer);
-  const bool left = slot.presence.load(std::memory_order_acquire) == Presence::left;
-  const bool dead = !processes_.empty() && has_ended(processes_[static_cast<std::size_t>(peer)]);
-  if (!left && !dead) return;
+  if (!has_left(peer) && !is_dead(peer)) return;
   // It may have done its part before: of a collective when it consumed it, of a message when that
   // is ready now.
-  const bool done = reason.collective != 0 && slot.consumed.load(std::memory_order_acquire) >=
-                                                  position(reason.collective + 1, 0);
+  const std::uint64_t consumed = block_->slot(peer).consumed.load(std::memory_order_acquire);
+  const bool done = reason.collective != 0 && consumed >= position(reason.collective + 1, 0);
   if (done || ready()) return;
-  throw CommError(fmt::format("{}rank {} (pid {}) {}", prefix(reason.operation), peer, slot.pid,
-                              left ? "has left the communicator" : "has died"),
-                  operation_name(reason.operation));
+  throw_gone(peer, reason.operation);
 }
 
 void PeerGroup::check_same_operation(const WaitReason& reason) const {

@@ -111,6 +111,9 @@ class PeerGroup {
   }
   // REQUIRES: aborted().
   [[noreturn]] void throw_aborted(const Operation* operation) const;
+  // Throws CommError when the communicator was aborted or a peer has died. One that has left may be
+  // done.
+  void check_all();
   // Makes the waits of this rank fail: its communicator is being destroyed.
   void stop() noexcept;
   // Tells the peers that this rank does nothing any more.
@@ -126,6 +129,9 @@ class PeerGroup {
 
   void wait_slowly(int peer, const WaitReason& reason, double yield_s, PredicateRef ready);
   void sleep(int peer, Deadline until, PredicateRef ready);
+  bool has_left(int peer) const noexcept;
+  bool is_dead(int peer) const;
+  [[noreturn]] void throw_gone(int peer, const Operation* operation) const;
   void check(int peer, const WaitReason& reason, PredicateRef ready);
   void check_peer_lives(int peer, const WaitReason& reason, PredicateRef ready);
   void check_same_operation(const WaitReason& reason) const;

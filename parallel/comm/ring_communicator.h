@@ -30,6 +30,7 @@ class RingCommunicator : public OperationCommunicator {
   void register_buffer(const Buffer& buffer) override;
   void deregister_buffer(const Buffer& buffer) override;
   void abort(const std::string& reason) noexcept override { queue_->abort(reason); }
+  void check() override { queue_->peers().check_all(); }
 
  private:
   Work issue(const Operation& operation, const CallOptions& options) override;

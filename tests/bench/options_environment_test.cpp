@@ -99,6 +99,17 @@ TEST(HostLimits, TheTightestControlGroupCounts) {
   const HostLimits limits = read_host_limits(groups.path());
   EXPECT_EQ(limits.cpu_quota, 1.5);
   EXPECT_EQ(limits.memory_bytes, 1073741824U);
+  EXPECT_EQ(limits.memory_group, "/");
+}
+
+TEST(HostLimits, TheMemoryThatIsSharedHasTheNameOfWhatLimitsIt) {
+  const MemoryLimit host = memory_limit({});
+  const MemoryLimit group = memory_limit({.memory_bytes = 4096, .memory_group = "/jobs/7"});
+  EXPECT_GT(host.bytes, 4096U);
+  EXPECT_THAT(host.pool, Not(IsEmpty()));
+  EXPECT_EQ(group.bytes, 4096U);
+  EXPECT_THAT(group.pool,
+              testing::AllOf(testing::StartsWith(host.pool + " "), testing::EndsWith(" /jobs/7")));
 }
 
 TEST(HostLimits, AreMissingWhereThereAreNone) {

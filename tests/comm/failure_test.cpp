@@ -241,7 +241,9 @@ TEST_P(FailureTest, AbortFromAnotherThreadReachesAllRanksWithItsReason) {
 TEST_P(FailureTest, CallsAfterAnAbortFail) {
   auto ranks = make_thread_ring(2, test_options());
   const Work before = ranks[1]->barrier(kDeferred);
+  EXPECT_NO_THROW(ranks[1]->check());
   ranks[0]->abort("over");
+  EXPECT_THAT(comm_error_of([&] { ranks[1]->check(); }), HasSubstr("aborted by rank 0: over"));
   EXPECT_THROW(before.synchronize(), CommError);
   EXPECT_THROW(ranks[1]->barrier(), CommError);
   EXPECT_THROW(ranks[0]->barrier(), CommError);

@@ -113,6 +113,11 @@ TEST(CudaBackend, TakesOnlyRepeatableAlgorithmsWhenDeterministic) {
               ::testing::HasSubstr("tf32 algorithm 1 fused)"));
 }
 
+TEST(CudaBackend, StrictTimesDecideWhatRunsStrictly) {
+  EXPECT_THAT(conv_of({.precision = CudaPrecision::fp32}, kConv),
+              ::testing::HasSubstr("fp32 algorithm 0)"));
+}
+
 // Nor does the faster of the repeatable ones count: it is another one in every second network.
 TEST(CudaBackend, SearchesAgainAndFindsTheSameWhenDeterministic) {
   for (const CudaPrecision precision :

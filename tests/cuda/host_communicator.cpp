@@ -15,14 +15,6 @@ namespace ddpbench::comm::testing {
 
 namespace {
 
-BufferView view_of(const Elements& elements) {
-  return {static_cast<std::byte*>(elements.data), elements.bytes()};
-}
-
-bool contains(BufferView outer, BufferView inner) {
-  return inner.data >= outer.data && inner.data + inner.bytes <= outer.data + outer.bytes;
-}
-
 // Host memory and its copy on the device.
 struct Shadow {
   BufferView host;
@@ -85,6 +77,7 @@ class HostCommunicator final : public OperationCommunicator {
   void group_start() override { inner_.group_start(); }
   void group_end() override { inner_.group_end(); }
   void abort(const std::string& reason) noexcept override { inner_.abort(reason); }
+  void check() override { inner_.check(); }
 
   std::unique_ptr<Communicator> split(int color, int key) override {
     auto part = inner_.split(color, key);
@@ -116,9 +109,9 @@ class HostCommunicator final : public OperationCommunicator {
   Work issue(const Operation& operation, const CallOptions&) override {
     auto work = std::make_shared<HostWork>(device_, *stream_);
     // One operand may lie in the other.
-    const BufferView in = view_of(operation.in), out = view_of(operation.out);
-    const bool out_inside = out.bytes > 0 && contains(in, out);
-    const bool in_inside = !out_inside && in.bytes > 0 && contains(out, in);
+    const BufferView in = operation.in.view(), out = operation.out.view();
+    const bool out_inside = out.bytes > 0 && in.contains(out);
+    const bool in_inside = !out_inside && in.bytes > 0 && out.contains(in);
     const Shadow shadow_in = shadow(in_inside ? out : in, *work);
     const Shadow shadow_out = out_inside || in_inside ? shadow_in : shadow(out, *work);
     Operation on_device = operation;
@@ -140,7 +133,7 @@ class HostCommunicator final : public OperationCommunicator {
     if (host.bytes == 0) return {host, host};
     Shadow made{host, {}};
     for (const Registered& r : registered_) {
-      if (contains(r.host, host)) {
+      if (r.host.contains(host)) {
         made.on_device =
             r.on_device.view().slice(static_cast<std::size_t>(host.data - r.host.data), host.bytes);
       }

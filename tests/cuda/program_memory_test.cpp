@@ -99,6 +99,44 @@ INSTANTIATE_TEST_SUITE_P(
                          4}),
     [](const auto& test) { return test.param.name; });
 
+// Devices that share a GPU with room for each of them, and not for all.
+class SharedMemory : public CudaProgram, public testing::WithParamInterface<const char*> {
+ protected:
+  SharedMemory() { program.environment["STAND_IN_GPUS"] = "1"; }
+  test::ProgramResult run_with_memory(std::size_t bytes) {
+    program.environment["STAND_IN_MEMORY_BYTES"] = std::to_string(bytes);
+    return program.run(
+        test::small_run(GetParam(), {"--device=cuda", "--gpus=2", "--backend=ring",
+                                     "--oversubscribe", "--verify-steps=0", "--force"}));
+  }
+};
+
+TEST_P(SharedMemory, IsCheckedForAllDevicesTogether) {
+  const auto fits = run_with_memory(std::size_t{1} << 30);
+  ASSERT_EQ(fits.exit_code, 0) << fits.out << fits.err;
+  std::size_t most = 0, devices = 0;
+  const json report = program.report();
+  for (const json& device : report.at("runs").at(0).at("devices")) {
+    std::size_t sum = 0;
+    for (const auto& [name, bytes] : device.at("memory").at("by_category_bytes").items()) {
+      sum += bytes.get<std::size_t>();
+    }
+    most = std::max(most, sum);
+    ++devices;
+  }
+  // The stand-in has so much for each process.
+  constexpr std::size_t kOfLibraries = 1 << 16;
+  const auto refused = run_with_memory(most + kOfLibraries);
+  EXPECT_EQ(refused.exit_code, 2) << refused.out << refused.err;
+  EXPECT_THAT(refused.err, HasSubstr(devices == 2 ? ", and 1 other device of the run "
+                                                  : ", and 2 other devices of the run "));
+  EXPECT_THAT(refused.err, HasSubstr(" bytes of the same memory, which has "));
+  EXPECT_THAT(refused.err, HasSubstr("fewer devices on a GPU\n  weights  "));
+}
+
+INSTANTIATE_TEST_SUITE_P(Strategies, SharedMemory, testing::Values("dp", "ddp", "ps"),
+                         [](const auto& test) { return std::string(test.param); });
+
 // The choice of algorithms needs memory, too, when it is not on disk yet: less than the run's. What
 // a run with none of it says is still the table.
 TEST_F(CudaProgram, PlansWithAColdCacheOnAGpuWithoutMemory) {

@@ -108,9 +108,12 @@ ConvolutionShape::ConvolutionShape(const Context& context, const Conv2dDesc& des
   w = filter(weight, type, where);
   for (auto& pass : convolutions) pass = cuda::convolution(desc, where);
   activation = create<cudnnActivationStruct>(cudnnCreateActivationDescriptor, where);
+  // A convolution with an activation may refuse to propagate NaN, which the own pass after it does;
+  // without one nothing is lost by not asking for it. The last is a bound of what a ReLU lets pass.
   check(cudnnSetActivationDescriptor(activation.get(),
                                      relu ? CUDNN_ACTIVATION_RELU : CUDNN_ACTIVATION_IDENTITY,
-                                     CUDNN_PROPAGATE_NAN, 0.0),
+                                     relu ? CUDNN_PROPAGATE_NAN : CUDNN_NOT_PROPAGATE_NAN,
+                                     std::numeric_limits<double>::max()),
         where, "cudnnSetActivationDescriptor");
 }
 
@@ -146,7 +149,7 @@ cudnnStatus_t convolve_backward_filter(const Context& context, const Convolution
       context.cudnn, &kOne, s.x.get(), o.x, s.y.get(), o.dy,
       s.convolution(ConvolutionPass::backward_filter),
       static_cast<cudnnConvolutionBwdFilterAlgo_t>(choice.algorithm), workspace,
-      choice.workspace_bytes, o.accumulate ? &kOne : &kZero, s.w.get(), o.dw);
+      choice.workspace_bytes, &kZero, s.w.get(), o.dw);
 }
 
 }  // namespace ddpbench::ops::cuda

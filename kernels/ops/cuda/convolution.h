@@ -79,11 +79,11 @@ struct DataOperands {
 cudnnStatus_t convolve_backward_data(const Context& context, const ConvolutionShape& shape,
                                      const AlgorithmChoice& choice, const DataOperands& operands,
                                      void* workspace);
-// dw, or dw += when `accumulate`, from x and dy.
+// dw from x and dy. Not added to what is there: an algorithm is searched for, and its workspace
+// asked for, without that, and may lack it.
 struct FilterOperands {
   const void *x, *dy;
   void* dw;
-  bool accumulate;
 };
 cudnnStatus_t convolve_backward_filter(const Context& context, const ConvolutionShape& shape,
                                        const AlgorithmChoice& choice,

@@ -88,9 +88,7 @@ FilterPass::FilterPass(const Context& context, const ConvolutionShape& shape,
                                    .bias = shape.bias},
                                   layout_);
   }
-  if (is_rounded(shape) && !is_own(choice)) {
-    gradient_ = layout_.add(bytes_of(shape, shape.w_count));
-  }
+  if (!is_own(choice)) gradient_ = layout_.add(bytes_of(shape, shape.w_count));
   library_ = layout_.add(choice.workspace_bytes);
 }
 
@@ -127,13 +125,12 @@ void FilterPass::run_own(const BackwardArgs& args, const void* dy, cudaStream_t 
 }
 
 void FilterPass::run_library(const BackwardArgs& args, const void* dy, cudaStream_t stream) const {
-  const bool widened = is_rounded(shape_);
-  void* const dw = widened ? at(args.workspace, gradient_) : args.grad_parameters[0];
-  check(convolve_backward_filter(context_, shape_, choice_,
-                                 {args.inputs[0], dy, dw, args.accumulate && !widened},
+  const bool in_place = !is_rounded(shape_) && !args.accumulate;
+  void* const dw = in_place ? args.grad_parameters[0] : at(args.workspace, gradient_);
+  check(convolve_backward_filter(context_, shape_, choice_, {args.inputs[0], dy, dw},
                                  at(args.workspace, library_)),
         shape_.where, "cudnnConvolutionBackwardFilter");
-  if (!widened) return;
+  if (in_place) return;
   check(convert_type(shape_.type, dw, DataType::fp32, args.grad_parameters[0], args.accumulate,
                      static_cast<std::uint32_t>(shape_.w_count), stream),
         shape_.where, "convert_type");

@@ -7,8 +7,8 @@
 // Around cuDNN's calls run passes over the output, bound by memory bandwidth: backward one that
 // rectifies the gradient and sums that of the bias (2 to 3 maps); forward one that adds the bias
 // (2 maps), only where the chosen algorithm cannot. In bf16 the fp32 weights are rounded anew in
-// every call, and their gradient, which cuDNN gives in bf16, is widened: both small. Own kernels do
-// all of it themselves.
+// every call, and their gradient, which cuDNN gives in bf16, is widened; a gradient that is added
+// to what is there goes through the workspace, too: all small. Own kernels do all of it themselves.
 #pragma once
 
 #include "kernels/ops/cuda/convolution.h"

@@ -214,9 +214,11 @@ class Search {
       MeasuredAlgorithm candidate;
       candidate.choice.algorithm = static_cast<int>(result.algo);
       candidate.choice.math = static_cast<int>(result.mathType);
-      // Where only FMA was allowed, the default means FMA.
       if (context_.options.precision == CudaPrecision::fp32 &&
           result.mathType == CUDNN_DEFAULT_MATH) {
+        // Where the library names only its default, it was told FMA; where it names both, the
+        // default was measured in TF32, whose time says nothing.
+        if (is_measured_strictly(results, result.algo)) continue;
         candidate.choice.math = CUDNN_FMA_MATH;
       }
       candidate.runs = result.status == CUDNN_STATUS_SUCCESS && has(candidate.choice);
@@ -232,6 +234,14 @@ class Search {
     if (best == nullptr) return std::nullopt;
     set_math(shape_, Pass::kPass, best->choice.math);
     return best->choice;
+  }
+
+  template <typename Algorithm>
+  static bool is_measured_strictly(const std::vector<typename Pass::Performance>& results,
+                                   Algorithm algorithm) {
+    return std::ranges::any_of(results, [&](const auto& result) {
+      return result.algo == algorithm && result.mathType == CUDNN_FMA_MATH;
+    });
   }
 
   // Whether the library adds the bias and rectifies in the same call; it says so by doing it. An

@@ -127,10 +127,28 @@ struct InputRow {
   }
 };
 
+// Calls use(tap, pixel, input) for every tap of every pixel of the tile, a row of taps at a time.
+template <typename W, typename T, typename Use>
+__host__ __device__ inline void for_each_tap(const Walk& walk, const T* x, const Walk::Tile& tile,
+                                             const Use& use) {
+  constexpr std::uint32_t kRowTaps = W::kKernel * W::kChannels;
+  const T* const image = x + tile.n * walk.in_h * walk.in_w * W::kChannels;
+  DDPBENCH_UNROLL
+  for (std::uint32_t p = 0; p < W::kKernel; ++p) {
+    InputRow<T, W> row;
+    row.load(walk, image, tile.row * walk.stride_h + p - walk.pad_h,
+             tile.column * W::kStrideW - walk.pad_w);
+    DDPBENCH_UNROLL
+    for (std::uint32_t t = 0; t < kRowTaps; ++t) {
+      DDPBENCH_UNROLL
+      for (std::uint32_t i = 0; i < kPixels; ++i) use(p * kRowTaps + t, i, row.at(i, t));
+    }
+  }
+}
+
 template <typename T, typename W>
 struct Forward {
   static constexpr std::uint32_t kThreads = W::kThreads, kOutputs = kOutputsOf<T, W>;
-  static constexpr std::uint32_t kRowTaps = W::kKernel * W::kChannels;
   static constexpr int kPhases = 1, kBlocksAtOnce = static_cast<int>(kBlocksOf<T, W>);
   struct Shared {};
 
@@ -170,23 +188,10 @@ struct Forward {
       DDPBENCH_UNROLL
       for (std::uint32_t k = 0; k < kOutputs; ++k) sums[i][k] = start[k];
     }
-    const T* const image = x + tile.n * walk.in_h * walk.in_w * W::kChannels;
-    DDPBENCH_UNROLL
-    for (std::uint32_t p = 0; p < W::kKernel; ++p) {
-      InputRow<T, W> row;
-      row.load(walk, image, tile.row * walk.stride_h + p - walk.pad_h,
-               tile.column * W::kStrideW - walk.pad_w);
+    for_each_tap<W>(walk, x, tile, [&](std::uint32_t tap, std::uint32_t i, float input) {
       DDPBENCH_UNROLL
-      for (std::uint32_t t = 0; t < kRowTaps; ++t) {
-        DDPBENCH_UNROLL
-        for (std::uint32_t i = 0; i < kPixels; ++i) {
-          DDPBENCH_UNROLL
-          for (std::uint32_t k = 0; k < kOutputs; ++k) {
-            sums[i][k] += row.at(i, t) * weights[p * kRowTaps + t][k];
-          }
-        }
-      }
-    }
+      for (std::uint32_t k = 0; k < kOutputs; ++k) sums[i][k] += input * weights[tap][k];
+    });
     T* const pixels =
         y + ((tile.n * walk.out_h + tile.row) * walk.out_w + tile.column) * walk.out_channels +
         channel;
@@ -215,7 +220,6 @@ struct Forward {
 template <typename T, typename W>
 struct Gradients {
   static constexpr std::uint32_t kThreads = W::kThreads, kOutputs = kOutputsOf<T, W>;
-  static constexpr std::uint32_t kRowTaps = W::kKernel * W::kChannels;
   static constexpr std::uint32_t kSums = (W::kTaps + 1) * kOutputs;  // of a thread; bias last
   static constexpr std::uint32_t kMostPadding = 8;
   static constexpr int kPhases = 2, kBlocksAtOnce = static_cast<int>(kBlocksOf<T, W>);
@@ -271,23 +275,10 @@ struct Gradients {
       DDPBENCH_UNROLL
       for (std::uint32_t k = 0; k < kOutputs; ++k) sums[W::kTaps][k] += gradient[i][k];
     }
-    const T* const image = x + tile.n * walk.in_h * walk.in_w * W::kChannels;
-    DDPBENCH_UNROLL
-    for (std::uint32_t p = 0; p < W::kKernel; ++p) {
-      InputRow<T, W> row;
-      row.load(walk, image, tile.row * walk.stride_h + p - walk.pad_h,
-               tile.column * W::kStrideW - walk.pad_w);
+    for_each_tap<W>(walk, x, tile, [&](std::uint32_t tap, std::uint32_t i, float input) {
       DDPBENCH_UNROLL
-      for (std::uint32_t t = 0; t < kRowTaps; ++t) {
-        DDPBENCH_UNROLL
-        for (std::uint32_t i = 0; i < kPixels; ++i) {
-          DDPBENCH_UNROLL
-          for (std::uint32_t k = 0; k < kOutputs; ++k) {
-            sums[p * kRowTaps + t][k] += row.at(i, t) * gradient[i][k];
-          }
-        }
-      }
-    }
+      for (std::uint32_t k = 0; k < kOutputs; ++k) sums[tap][k] += input * gradient[i][k];
+    });
   }
 
   __host__ __device__ void read_gradient(const Walk::Tile& tile, std::uint32_t channel,

@@ -11,6 +11,7 @@
 #include "kernels/runtime/cuda/cuda_memory.h"
 #include "kernels/runtime/cuda/cuda_stream.h"
 #include "kernels/runtime/cuda/current_device.h"
+#include "kernels/runtime/cuda/gpu_uuid.h"
 #include "kernels/runtime/cuda/native_device.h"
 
 namespace ddpbench {
@@ -24,6 +25,7 @@ class CudaDevice final : public NativeDevice {
     cudaDeviceProp properties{};
     check(cudaGetDeviceProperties(&properties, options_.ordinal), "cudaGetDeviceProperties");
     model_ = properties.name;
+    uuid_ = uuid_text(properties.uuid);
     clock_ = std::make_shared<CudaClock>(options_.ordinal);
   }
 
@@ -77,10 +79,11 @@ class CudaDevice final : public NativeDevice {
     check(cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo");
     return DriverMemory{.used_bytes = total_bytes - free_bytes, .free_bytes = free_bytes};
   }
+  std::string memory_pool() const override { return uuid_; }
 
  private:
   CudaDeviceOptions options_;
-  std::string model_;
+  std::string model_, uuid_;
   std::shared_ptr<CudaClock> clock_;
   std::shared_ptr<MemoryCounter> counter_ = std::make_shared<MemoryCounter>();
 };

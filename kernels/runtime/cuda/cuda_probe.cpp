@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "kernels/runtime/cuda/cuda_error.h"
+#include "kernels/runtime/cuda/gpu_uuid.h"
 #include "kernels/runtime/cuda_device.h"
 
 namespace ddpbench {
@@ -16,16 +17,6 @@ namespace {
 
 std::string version_text(int version) {
   return version == 0 ? "" : fmt::format("{}.{}", version / 1000, version % 1000 / 10);
-}
-
-// As nvidia-smi and CUDA_VISIBLE_DEVICES write it.
-std::string uuid_text(const cudaUUID_t& uuid) {
-  std::string text = "GPU-";
-  for (std::size_t i = 0; i < sizeof(uuid.bytes); ++i) {
-    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-    text += fmt::format("{:02x}", static_cast<unsigned char>(uuid.bytes[i]));
-  }
-  return text;
 }
 
 // The kernel knows which of the host's memories a PCI device is near to; -1 when there is one only.
@@ -47,7 +38,7 @@ CudaDeviceInfo describe(int ordinal) {
               "cudaDeviceGetPCIBusId");
   return {.ordinal = ordinal,
           .name = properties.name,
-          .uuid = uuid_text(properties.uuid),
+          .uuid = cuda::uuid_text(properties.uuid),
           .pci_bus_id = bus.data(),
           .compute_capability = 10 * properties.major + properties.minor,
           .multiprocessors = properties.multiProcessorCount,

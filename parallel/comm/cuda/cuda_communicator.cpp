@@ -59,7 +59,7 @@ void CudaCommunicator::fork_from(Stream& after) {
 }
 
 // The watchdog would see it, too, but a caller who aborts and calls again shall not be faster.
-void CudaCommunicator::stop_if_aborted() {
+void CudaCommunicator::check() {
   monitor_->throw_if_failed();
   if (board_ && board_->aborted()) {
     monitor_->fail(
@@ -70,7 +70,7 @@ void CudaCommunicator::stop_if_aborted() {
 
 Work CudaCommunicator::issue(const Operation& operation, const CallOptions& options) {
   const cuda::CurrentDevice current(ordinal_);
-  stop_if_aborted();
+  check();
   if (options.after != nullptr) fork_from(*options.after);
   std::uint64_t number = 0;
   if (board_ && is_recording(stream_)) {
@@ -97,7 +97,7 @@ std::uint64_t CudaCommunicator::count(const Operation& operation) {
 }
 
 void CudaCommunicator::group_start() {
-  stop_if_aborted();
+  check();
   ++group_depth_;
 }
 
@@ -106,7 +106,7 @@ void CudaCommunicator::group_end() {
   if (--group_depth_ > 0 || group_.empty()) return;
   const cuda::CurrentDevice current(ordinal_);
   try {
-    stop_if_aborted();
+    check();
     run(group_);
   } catch (...) {
     for (const Call& call : group_) call.work->fail(std::current_exception());

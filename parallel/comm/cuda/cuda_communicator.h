@@ -33,11 +33,10 @@ class CudaCommunicator : public OperationCommunicator, protected MonitoredBacken
   CudaCommunicator& operator=(const CudaCommunicator&) = delete;
 
   double timeout_s() const noexcept override { return options_.timeout_s; }
-  // Throws CommError after an abort, as calls do: an empty group before a replay, which calls
-  // nothing, asks whether the communicator still works.
   void group_start() override;
   void group_end() override;
   void abort(const std::string& reason) noexcept override { monitor_->request_abort(reason); }
+  void check() override;
 
  protected:
   struct Call {
@@ -80,7 +79,6 @@ class CudaCommunicator : public OperationCommunicator, protected MonitoredBacken
   void run(std::span<const Call> calls);
   void fork_from(Stream& after);
   std::uint64_t count(const Operation& operation);  // on the board
-  void stop_if_aborted();
 
   Device& device_;
   const int ordinal_;

@@ -27,21 +27,15 @@ std::uint64_t& RingMemory::base(int peer, std::size_t number) const {
       .as<std::uint64_t>()[static_cast<std::size_t>(peer) * kRingRegistrations + number];
 }
 
-std::optional<std::size_t> RingMemory::find(const void* data, std::size_t bytes) const {
-  const auto address = reinterpret_cast<std::uintptr_t>(data);
+std::optional<std::size_t> RingMemory::find(BufferView memory) const {
   for (std::size_t number = 0; number < registrations_.size(); ++number) {
-    if (!registrations_[number]) continue;
-    const BufferView own = registrations_[number]->own;
-    const auto begin = reinterpret_cast<std::uintptr_t>(own.data);
-    const bool inside =
-        address >= begin && address - begin <= own.bytes && bytes <= own.bytes - (address - begin);
-    if (inside) return number;
+    if (registrations_[number] && registrations_[number]->own.contains(memory)) return number;
   }
   return std::nullopt;
 }
 
 bool RingMemory::is_readable(const Elements& elements) const {
-  return threads_ || size_ == 1 || find(elements.data, elements.bytes()).has_value();
+  return threads_ || size_ == 1 || find(elements.view()).has_value();
 }
 
 std::uint64_t RingMemory::offer(const Elements& elements) const {
@@ -53,7 +47,7 @@ std::uint64_t RingMemory::offer(const Elements& elements) const {
   }
   if (size_ == 1) return kOfferNothing;  // to nobody
   // With all of its bytes: where one buffer ends, another may begin.
-  const auto found = find(elements.data, elements.bytes());
+  const auto found = find(elements.view());
   ensure(found.has_value(), "rank {} offers memory that is not registered", rank_);
   const auto begin = reinterpret_cast<std::uintptr_t>(registrations_[*found]->own.data);
   return offer_of(static_cast<int>(*found), address - begin);

@@ -42,7 +42,7 @@ class RingMemory {
     std::vector<std::unique_ptr<cuda::ImportedMemory>> peers;
   };
   // The number of the registration that holds the bytes.
-  std::optional<std::size_t> find(const void* data, std::size_t bytes) const;
+  std::optional<std::size_t> find(BufferView memory) const;
   void drop(std::size_t number);
   std::uint64_t& base(int peer, std::size_t number) const;
 

@@ -24,12 +24,6 @@ CudaCommOptions options_beside(const Communicator& host) {
   return {.timeout_s = host.timeout_s() + kPatience_s, .name = "staged", .progress = {}};
 }
 
-bool contains(const Elements& outer, const Elements& inner) {
-  const auto begin = reinterpret_cast<std::uintptr_t>(outer.data);
-  const auto address = reinterpret_cast<std::uintptr_t>(inner.data);
-  return address >= begin && address + inner.bytes() <= begin + outer.bytes();
-}
-
 // `elements`, which lie within `whole`, where `whole` is at `place`.
 Elements moved(Elements elements, const Elements& whole, void* place) {
   const auto* const data = static_cast<const std::byte*>(elements.data);
@@ -183,8 +177,8 @@ Operation StagedCommunicator::on_host(const Operation& operation) {
   const bool uses_in = reads_in(operation) || in_place;
   const bool uses_out = writes_out(operation) || in_place;
   host.in.data = host.out.data = nullptr;
-  if (uses_in && uses_out && (contains(out, in) || contains(in, out))) {
-    const Elements& whole = contains(out, in) ? out : in;
+  if (uses_in && uses_out && (out.view().contains(in.view()) || in.view().contains(out.view()))) {
+    const Elements& whole = out.view().contains(in.view()) ? out : in;
     void* const place = memory_->place_for(whole);
     if (place == nullptr) return host;
     host.in = moved(in, whole, place);
@@ -261,6 +255,11 @@ std::unique_ptr<Communicator> StagedCommunicator::split(int color, int key) {
   await_idle();
   auto part = host_->communicator().split(color, key);
   return part ? make_staged(std::move(part), device()) : nullptr;
+}
+
+void StagedCommunicator::check() {
+  CudaCommunicator::check();
+  host_->communicator().check();
 }
 
 void StagedCommunicator::abort(const std::string& reason) noexcept {

@@ -36,6 +36,7 @@ class StagedCommunicator final : public CudaCommunicator {
   void register_buffer(const Buffer& buffer) override;
   void deregister_buffer(const Buffer& buffer) override;
   void abort(const std::string& reason) noexcept override;
+  void check() override;
 
  private:
   Work issue(const Operation& operation, const CallOptions& options) override;

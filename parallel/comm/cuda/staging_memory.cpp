@@ -61,13 +61,9 @@ void StagingMemory::remove(BufferView on_device) {
 
 void* StagingMemory::place_for(const Elements& elements) {
   if (elements.bytes() == 0) return nullptr;
-  const auto address = reinterpret_cast<std::uintptr_t>(elements.data);
   for (const Registered& registered : registered_) {
-    const auto begin = reinterpret_cast<std::uintptr_t>(registered.on_device.data);
-    const std::size_t bytes = registered.on_device.bytes;
-    const bool inside = address >= begin && address - begin <= bytes &&
-                        elements.bytes() <= bytes - (address - begin);
-    if (inside) return registered.on_host.data() + (address - begin);
+    if (!registered.on_device.contains(elements.view())) continue;
+    return registered.on_host.data() + (elements.view().data - registered.on_device.data);
   }
   return borrow(elements.bytes());
 }

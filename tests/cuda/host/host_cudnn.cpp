@@ -31,6 +31,8 @@ struct cudnnConvolutionStruct {
 };
 struct cudnnActivationStruct {
   cudnnActivationMode_t mode;
+  cudnnNanPropagation_t nan;
+  double bound;
 };
 
 namespace {
@@ -115,7 +117,7 @@ cudnnStatus_t report(int* found, Performance* results, cudnnMathType_t math,
     result.time = i == 2 ? -1.0F : static_cast<float>(1 + place);
     result.memory = workspace_of(i);
     result.determinism = i == 0 ? CUDNN_NON_DETERMINISTIC : CUDNN_DETERMINISTIC;
-    result.mathType = math == CUDNN_FMA_MATH ? CUDNN_DEFAULT_MATH : math;
+    result.mathType = math;
   }
   return CUDNN_STATUS_SUCCESS;
 }
@@ -124,14 +126,20 @@ cudnnStatus_t report(int* found, Performance* results, cudnnMathType_t math,
 template <typename Performance>
 cudnnStatus_t report_search(int* found, Performance* results, cudnnMathType_t math) {
   const int search = ddpbench::test::algorithm_searches()++;
-  return report(found, results, math,
-                search / 3 % 2 == 0 ? std::array{0, 1, 3, 2} : std::array{0, 3, 1, 2});
+  const std::array by_time = search / 3 % 2 == 0 ? std::array{0, 1, 3, 2} : std::array{0, 3, 1, 2};
+  if (math != CUDNN_FMA_MATH) return report(found, results, math, by_time);
+  // The default too, in which algorithms rank otherwise and all are faster.
+  report(found, results, CUDNN_DEFAULT_MATH, {3, 1, 0, 2});
+  for (int i = 0; i < *found; ++i) results[i].time /= 100;
+  report(found, results + *found, math, by_time);
+  *found *= 2;
+  return CUDNN_STATUS_SUCCESS;
 }
 
-// Without a search; the time is an estimate.
+// Without a search; the time is an estimate, and the default is what was asked for.
 template <typename Performance>
 cudnnStatus_t report_guess(int* found, Performance* results, cudnnMathType_t math) {
-  return report(found, results, math, {0, 3, 1, 2});
+  return report(found, results, math == CUDNN_FMA_MATH ? CUDNN_DEFAULT_MATH : math, {0, 3, 1, 2});
 }
 
 // Whether the call does in a capture what is not allowed there, which makes the capture void.
@@ -211,9 +219,9 @@ cudnnStatus_t cudnnDestroyActivationDescriptor(cudnnActivationDescriptor_t d) {
   return delete d, CUDNN_STATUS_SUCCESS;
 }
 cudnnStatus_t cudnnSetActivationDescriptor(cudnnActivationDescriptor_t d,
-                                           cudnnActivationMode_t mode, cudnnNanPropagation_t,
-                                           double) {
-  return d->mode = mode, CUDNN_STATUS_SUCCESS;
+                                           cudnnActivationMode_t mode, cudnnNanPropagation_t nan,
+                                           double bound) {
+  return *d = {mode, nan, bound}, CUDNN_STATUS_SUCCESS;
 }
 
 cudnnStatus_t cudnnGetConvolutionForwardWorkspaceSize(
@@ -312,7 +320,8 @@ cudnnStatus_t cudnnConvolutionBiasActivationForward(
     cudnnTensorDescriptor_t z, const void*, cudnnTensorDescriptor_t bias, const void* bias_data,
     cudnnActivationDescriptor_t activation, cudnnTensorDescriptor_t y, void* y_data) {
   const bool identity = activation->mode == CUDNN_ACTIVATION_IDENTITY;
-  if (identity && algorithm != CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM) {
+  if (identity && (algorithm != CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM ||
+                   activation->nan != CUDNN_NOT_PROPAGATE_NAN)) {
     return CUDNN_STATUS_NOT_SUPPORTED;
   }
   if (bias->c != y->c || bias->type != y->type || z->c != y->c || scalar(alpha2) != 0) {
@@ -325,7 +334,8 @@ cudnnStatus_t cudnnConvolutionBiasActivationForward(
   queue(handle->stream, [=] {
     for (long i = 0; i < count(*y); ++i) {
       const double value = load(y->type, y_data, i) + load(bias->type, bias_data, i % y->c);
-      store(y->type, y_data, i, !identity && value < 0 ? 0 : value);
+      const double rectified = value < 0 ? 0 : std::min(value, activation->bound);
+      store(y->type, y_data, i, identity || std::isnan(value) ? value : rectified);
     }
   });
   return CUDNN_STATUS_SUCCESS;
@@ -364,7 +374,8 @@ cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle, const void* a
                                              cudnnFilterDescriptor_t w, void* dw) {
   if (breaks_capture(handle)) return CUDNN_STATUS_EXECUTION_FAILED;
   if (!fits(*x, *w, *conv, *y) || scalar(alpha) != 1) return CUDNN_STATUS_BAD_PARAM;
-  queue(handle->stream, [=, math = *conv, keep = scalar(beta)] {
+  if (scalar(beta) != 0) return CUDNN_STATUS_NOT_SUPPORTED;  // some engines add to nothing
+  queue(handle->stream, [=, math = *conv] {
     if (!take_workspace(workspace, bytes, algorithm)) return;
     std::vector<double> sums(static_cast<std::size_t>(count(*w)));
     for_each_product(*x, *w, math, *y, [&](long at_x, long at_w, long at_y) {
@@ -372,8 +383,7 @@ cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle, const void* a
           factor(math, x->type, x_data, at_x) * factor(math, y->type, dy, at_y);
     });
     for (long i = 0; i < count(*w); ++i) {
-      const double before = keep == 0 ? 0 : keep * load(w->type, dw, i);
-      store(w->type, dw, i, before + sums[static_cast<std::size_t>(i)]);
+      store(w->type, dw, i, sums[static_cast<std::size_t>(i)]);
     }
   });
   return CUDNN_STATUS_SUCCESS;

@@ -1,0 +1,22 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Operations of SimpleCNN (configs/models/simple_cnn.json) on any backend, for its measurement.
+#pragma once
+
+#include <memory>
+
+#include "kernels/ops/backend.h"
+
+namespace ddpbench::ops {
+
+// [batch, channels, extent, extent].
+TensorLayout image(std::int64_t batch, std::int64_t channels, std::int64_t extent,
+                   DataType type = DataType::fp32);
+// 3x3 with a bias, which keeps the extent.
+std::unique_ptr<Op> conv3x3(OpBackend& backend, const TensorLayout& input,
+                            std::int64_t out_channels, bool needs_grad_input);
+// Max-pool 2x2 with ReLU.
+std::unique_ptr<Op> halve(OpBackend& backend, const TensorLayout& input, bool plain_output);
+
+}  // namespace ddpbench::ops

@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/memory_meeting.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "kernels/runtime/cpu_device.h"
+#include "kernels/runtime/error.h"
+
+namespace ddpbench::bench {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+struct Member {
+  const char* pool;
+  std::size_t limit, needs;
+};
+
+MemoryClaim claim_of(const Member& member, int index) {
+  const auto device = make_cpu_device(
+      {.index = index, .memory_limit_bytes = member.limit, .memory_pool = member.pool});
+  MemoryNeeds needs(*device);
+  needs.add(MemoryCategory::weights, member.needs);
+  return needs.claim(fmt::format("run {}", index), "do that");
+}
+
+// [member] the names of the devices whose claims it has to look at.
+std::vector<std::vector<std::string>> meet(const std::vector<Member>& members) {
+  const auto store = comm::make_local_store();
+  const MemoryMeeting meeting(
+      {.store = store.get(), .devices = static_cast<int>(members.size()), .timeout_s = 30});
+  std::vector<std::vector<std::string>> names(members.size());
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    threads.emplace_back([&, i] {
+      const int index = static_cast<int>(i);
+      for (const MemoryClaim& claim : meeting.exchange(index, claim_of(members[i], index))) {
+        names[i].push_back(claim.device);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return names;
+}
+
+TEST(MemoryMeeting, TellsOfThoseWithTheSameMemory) {
+  EXPECT_THAT(
+      meet({{"a", 1000, 64}, {"b", 500, 128}, {"a", 800, 256}, {"a", 900, 512}}),
+      ElementsAre(ElementsAre("cpu:0", "cpu:2", "cpu:3"), ElementsAre("cpu:1"),
+                  ElementsAre("cpu:0", "cpu:2", "cpu:3"), ElementsAre("cpu:0", "cpu:2", "cpu:3")));
+}
+
+TEST(MemoryMeeting, DevicesWithoutAPoolShareNothing) {
+  EXPECT_THAT(meet({{"", 1000, 64}, {"", 1000, 64}}),
+              ElementsAre(ElementsAre("cpu:0"), ElementsAre("cpu:1")));
+}
+
+TEST(MemoryMeeting, HandsOverTheWholeClaim) {
+  const auto store = comm::make_local_store();
+  const MemoryMeeting meeting({.store = store.get(), .devices = 2, .timeout_s = 30});
+  const MemoryClaim told = claim_of({"a", 1000, 64}, 0);
+  std::thread other([&] { meeting.exchange(0, told); });
+  const auto claims = meeting.exchange(1, claim_of({"a", 800, 128}, 1));
+  other.join();
+  ASSERT_EQ(claims.size(), 2);
+  EXPECT_EQ(claims[0].what, told.what);
+  EXPECT_EQ(claims[0].advice, told.advice);
+  EXPECT_EQ(claims[0].bytes, told.bytes);
+  EXPECT_EQ(claims[0].free_bytes, told.free_bytes);
+  EXPECT_EQ(claims[0].by_category, told.by_category);
+}
+
+TEST(MemoryMeeting, NeedNotBeWaitedForWhenOthersCannotCome) {
+  const auto store = comm::make_local_store();
+  const MemoryMeeting meeting(
+      {.store = store.get(), .devices = 2, .timeout_s = 600, .check_peers = [] {
+         throw CommError("rank 1 has died");
+       }});
+  EXPECT_THROW(meeting.exchange(0, {}), CommError);
+}
+
+TEST(MemoryMeeting, EndsAtItsDeadline) {
+  const auto store = comm::make_local_store();
+  const MemoryMeeting meeting({.store = store.get(), .devices = 2, .timeout_s = 0});
+  EXPECT_THROW(meeting.exchange(0, {}), CommTimeout);
+}
+
+TEST(MemoryClaims, AreCheckedTogether) {
+  const std::vector<MemoryClaim> fit = {claim_of({"a", 1024, 512}, 0),
+                                        claim_of({"a", 2048, 512}, 1)};
+  EXPECT_NO_THROW(check_claims(fit));
+  const std::vector<MemoryClaim> unknown = {claim_of({"a", 0, 512}, 0)};
+  EXPECT_NO_THROW(check_claims(unknown));
+}
+
+TEST(MemoryClaims, TheOneThatNeedsMostSpeaks) {
+  const std::vector<MemoryClaim> claims = {
+      claim_of({"a", 1024, 256}, 0), claim_of({"a", 1000, 512}, 1), claim_of({"a", 2048, 256}, 2)};
+  try {
+    check_claims(claims);
+    FAIL() << "they fit";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(),
+                HasSubstr("run 1 needs 512 more bytes of cpu:1, and 2 other devices of the run 512 "
+                          "bytes of the same memory, which has 1000 free; do that\n  weights "));
+  }
+}
+
+}  // namespace
+}  // namespace ddpbench::bench
