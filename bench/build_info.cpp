@@ -14,20 +14,20 @@ namespace ddpbench::bench {
 report::Generator generator() {
   report::Generator result;
   result.version = kVersion;
-  if (*kGitCommit == '\0') {
-    result.git_reason = kGitReason;
-    return result;
-  }
-  result.git_commit = kGitCommit;
-  result.git_dirty = kGitDirty;
+  result.git_reason = kGitReason;
+  if (*kGitCommit != '\0') result.git_commit = kGitCommit;
+  if (result.git_reason.empty()) result.git_dirty = kGitDirty;
   return result;
 }
 
 std::string version_text() {
   const report::Generator made = generator();
   if (!made.git_commit) return fmt::format("ddpbench {} ({})\n", made.version, made.git_reason);
+  std::string changes;
+  if (made.git_dirty.value_or(false)) changes = ", with local changes";
+  if (!made.git_dirty) changes = ": " + made.git_reason;
   return fmt::format("ddpbench {} (commit {}{})\n", made.version, made.git_commit->substr(0, 12),
-                     *made.git_dirty ? ", with local changes" : "");
+                     changes);
 }
 
 BuildInfo build_info() {

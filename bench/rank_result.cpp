@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/rank_result.h"
 
+#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 

@@ -2,19 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The CUDA toolkit, cuDNN and NCCL for the CUDA module (DDPBENCH_ENABLE_CUDA=ON). cuDNN and NCCL are
-# looked for in the toolkit, in the system's paths and below DDPBENCH_CUDA_ROOTS, which may name the
-# folders of Python packages (.../site-packages/nvidia/cudnn, .../site-packages/nvidia/nccl).
+# looked for below DDPBENCH_CUDA_ROOTS, which may name the folders of Python packages
+# (.../site-packages/nvidia/cudnn, .../site-packages/nvidia/nccl), in the toolkit and in the system's
+# paths; cuBLASLt and NVTX in the toolkit first.
 set(DDPBENCH_CUDA_ROOTS "" CACHE STRING "Folders with include/ and lib/ of cuDNN and NCCL")
 set(DDPBENCH_CUDA_ARCHITECTURES "" CACHE STRING
     "GPU architectures, as 80;90; empty: CMAKE_CUDA_ARCHITECTURES or CUDAARCHS where given, else all that the toolkit knows of 75 80 86 89 90 100 120")
 
-function(ddpbench_cuda_missing what)
-  message(FATAL_ERROR
-    "DDPBENCH_ENABLE_CUDA=ON, but ${what} was not found. The module needs the CUDA toolkit (12.4 to "
-    "13), cuDNN 9 and NCCL 2.19 or later: https://developer.nvidia.com/cuda-downloads, or Python's "
-    "packages with -DDDPBENCH_CUDA_ROOTS='DIR/nvidia/cudnn;DIR/nvidia/nccl'. Without a GPU in mind "
-    "configure with -DDDPBENCH_ENABLE_CUDA=OFF.")
-endfunction()
+include(CudaLibrary)
 
 if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
   find_program(DDPBENCH_NVCC nvcc HINTS /usr/local/cuda/bin)
@@ -56,32 +51,24 @@ set(CMAKE_CUDA_STANDARD 20)
 set(CMAKE_CUDA_STANDARD_REQUIRED ON)
 find_package(CUDAToolkit REQUIRED)
 
-# ddpbench_cuda_library(<target> <header> <library> <soname>)
-function(ddpbench_cuda_library target header library soname)
-  set(hints ${DDPBENCH_CUDA_ROOTS} ${CUDAToolkit_TARGET_DIR} ${CUDAToolkit_LIBRARY_ROOT})
-  find_path(${target}_INCLUDE ${header} HINTS ${hints} ${CUDAToolkit_INCLUDE_DIRS}
-            PATH_SUFFIXES include)
-  # Python's packages have no link without a version. Header and library are to be of one place:
-  # each folder is asked for both names before the next.
-  find_library(${target}_LIBRARY NAMES ${library} ${soname} NAMES_PER_DIR HINTS ${hints} ${CUDAToolkit_LIBRARY_DIR}
-               PATH_SUFFIXES lib lib64)
-  if(NOT ${target}_INCLUDE)
-    ddpbench_cuda_missing(${header})
-  endif()
-  if(NOT ${target}_LIBRARY)
-    ddpbench_cuda_missing(${soname})
-  endif()
-  add_library(${target} INTERFACE)
-  target_include_directories(${target} SYSTEM INTERFACE ${${target}_INCLUDE})
-  target_link_libraries(${target} INTERFACE ${${target}_LIBRARY})
-endfunction()
+set(ddpbench_toolkit ${CUDAToolkit_TARGET_DIR} ${CUDAToolkit_LIBRARY_ROOT} ${CUDAToolkit_INCLUDE_DIRS}
+                     ${CUDAToolkit_LIBRARY_DIR})
 
-ddpbench_cuda_library(ddpbench_cudnn cudnn.h cudnn libcudnn.so.9)
-ddpbench_cuda_library(ddpbench_nccl nccl.h nccl libnccl.so.2)
+ddpbench_cuda_library(ddpbench_cudnn HEADER cudnn.h LIBRARY cudnn SONAME libcudnn.so.9
+                      PLACES ${DDPBENCH_CUDA_ROOTS} ${ddpbench_toolkit})
+ddpbench_cuda_library(ddpbench_nccl HEADER nccl.h LIBRARY nccl SONAME libnccl.so.2
+                      PLACES ${DDPBENCH_CUDA_ROOTS} ${ddpbench_toolkit})
+# Parts of the toolkit, which is sometimes there without them.
+ddpbench_cuda_library(ddpbench_cublaslt HEADER cublasLt.h LIBRARY cublasLt
+                      SONAME libcublasLt.so.${CUDAToolkit_VERSION_MAJOR}
+                      PLACES ${ddpbench_toolkit} ${DDPBENCH_CUDA_ROOTS})
+ddpbench_cuda_library(ddpbench_nvtx HEADER nvtx3/nvToolsExt.h
+                      PLACES ${ddpbench_toolkit} ${DDPBENCH_CUDA_ROOTS})
 file(STRINGS ${ddpbench_nccl_INCLUDE}/nccl.h nccl_version REGEX "#define NCCL_VERSION_CODE")
 string(REGEX MATCH "[0-9]+" nccl_version "${nccl_version}")
 if(nccl_version LESS 21900)
   ddpbench_cuda_missing("NCCL 2.19 or later (NCCL_VERSION_CODE ${nccl_version} is here)")
 endif()
 message(STATUS "CUDA ${CMAKE_CUDA_COMPILER_VERSION} for ${CMAKE_CUDA_ARCHITECTURES}, cuDNN "
-               "${ddpbench_cudnn_LIBRARY}, NCCL ${ddpbench_nccl_LIBRARY}")
+               "${ddpbench_cudnn_LIBRARY}, cuBLASLt ${ddpbench_cublaslt_LIBRARY}, NCCL "
+               "${ddpbench_nccl_LIBRARY}")

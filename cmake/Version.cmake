@@ -3,6 +3,11 @@
 #
 # bench/version.h.in -> <build>/generated/bench/version.h, with the commit taken at every build.
 # What includes it links ddpbench_version.
+set(DDPBENCH_COMMIT "" CACHE STRING "Commit of these sources (40 digits), where they are a copy without git")
+string(LENGTH "${DDPBENCH_COMMIT}" ddpbench_digits)
+if(DDPBENCH_COMMIT AND NOT (ddpbench_digits EQUAL 40 AND DDPBENCH_COMMIT MATCHES "^[0-9a-f]+$"))
+  message(FATAL_ERROR "DDPBENCH_COMMIT=${DDPBENCH_COMMIT} is no commit's 40 digits")
+endif()
 set(DDPBENCH_GENERATED_DIR ${CMAKE_BINARY_DIR}/generated)
 
 find_program(DDPBENCH_GIT git)
@@ -28,6 +33,7 @@ set(SANITIZERS "@DDPBENCH_SANITIZE@")
 set(CUDA_MODULE @ddpbench_cuda@)
 set(SOURCE_DIR "@PROJECT_SOURCE_DIR@")
 set(GIT "@ddpbench_git@")
+set(GIVEN_COMMIT "@DDPBENCH_COMMIT@")
 set(ZLIB "@ZLIB_VERSION_STRING@")
 set(OPENSSL "@OPENSSL_VERSION@")
 set(CURL "@CURL_VERSION_STRING@")

@@ -12,7 +12,8 @@ set(GIT_REASON "")
 
 # Runs git in the source directory; the first failure becomes the reason.
 function(git_read result)
-  execute_process(COMMAND ${GIT} -C ${SOURCE_DIR} ${ARGN}
+  # Git trusts no checkout of another user's, which a copy in a container often is; who builds it does.
+  execute_process(COMMAND ${GIT} -c safe.directory=${SOURCE_DIR} -C ${SOURCE_DIR} ${ARGN}
                   RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE message
                   OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_STRIP_TRAILING_WHITESPACE)
   if(NOT status EQUAL 0 AND NOT GIT_REASON)
@@ -44,6 +45,11 @@ else()
       set(GIT_DIRTY true)
     endif()
   endif()
+endif()
+
+if(GIT_REASON AND GIVEN_COMMIT)
+  set(GIT_COMMIT ${GIVEN_COMMIT})
+  set(GIT_REASON "the commit was given when this was built, from a copy of its sources")
 endif()
 
 configure_file(${TEMPLATE} ${OUTPUT} @ONLY)

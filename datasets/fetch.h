@@ -4,6 +4,7 @@
 // `ddpbench data fetch` and `data list`: downloads with libcurl, checks SHA-256, writes atomically.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>

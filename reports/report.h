@@ -253,7 +253,7 @@ struct Generator {
   std::string version;
   std::optional<std::string> git_commit;
   std::optional<bool> git_dirty;
-  std::string git_reason;         // when outside a checkout
+  std::string git_reason;         // why one of these is missing
   std::string name = "ddpbench";  // of the program that measured: a peer says so
 };
 

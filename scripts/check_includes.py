@@ -9,10 +9,11 @@
 * kernels/ has no identifier that speaks of ranks, worlds or buckets
 * only bench/ prints, ends the process or reads the environment (launch/ reads rank variables)
 * strategies make no thread, sleep on nothing and ask no clock
+* a file includes, itself or by headers of the project, what NAMES lists of the standard library
 * sources begin with the two SPDX lines, headers have #pragma once
 
 Prints one line a violation, as PATH:LINE: MESSAGE, and exits with 1 when there is one. tests/ is
-exempt from all but the SPDX lines and the way includes are written.
+exempt from all but the last two and the way includes are written.
 """
 
 import pathlib
@@ -98,6 +99,24 @@ BANS = [
         "strategies ask no clock: the device's clock is the device's to tell"),
 ]
 
+# Names that one compiler's library brings along with other headers and the next one's does not: GCC 13
+# and 14 each took some away.
+NAMES = {
+    "algorithm": r"\bstd::(?:(?:stable_)?sort|nth_element|(?:min|max|minmax)_element|find_if(?:_not)?|reverse"
+                 r"|(?:any|all|none)_of|count(?:_if)?|copy_(?:n|if)|transform|(?:lower|upper)_bound"
+                 r"|clamp|unique|shuffle|ranges::(?:sort|find|find_if|count"
+                 r"|count_if|any_of|all_of|none_of|replace|reverse|(?:min|max)_element))\b",
+    "cerrno": r"\berrno\b",
+    "cmath": r"\bstd::(?:sqrt|ceil|floor|round|lround|pow|exp|log2?|isnan|isfinite|isinf)\b",
+    "cstddef": r"\bstd::(?:byte|ptrdiff_t|max_align_t)\b",
+    "cstdint": r"\bstd::u?int(?:_fast|_least)?(?:8|16|32|64|ptr|max)_t\b",
+    "cstdlib": r"\bstd::(?:strto\w+|getenv|abort|exit|_Exit|malloc|free)\b",
+    "cstring": r"\bstd::(?:mem(?:cpy|move|set|cmp|chr)|str(?:len|n?cmp|error|chr|rchr))\b",
+    "limits": r"\bstd::numeric_limits\b",
+    "stdexcept": r"\bstd::(?:runtime_error|logic_error|invalid_argument|out_of_range)\b",
+}
+
+INCLUDE = r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)'
 SOURCES = {".h", ".cpp", ".cu", ".cuh", ".inc"}
 SCRIPTS = {".cmake", ".sh", ".py"}
 FOLDERS = ["kernels", "parallel", "datasets", "reports", "bench", "tests", "cmake", "scripts"]
@@ -162,7 +181,7 @@ def check_library_include(path: str, target: str) -> str:
 
 def check_includes(root: pathlib.Path, path: str, text: str) -> Iterator[Violation]:
     for number, line in enumerate(text.splitlines(), 1):
-        match = re.match(r'\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)', line)
+        match = re.match(INCLUDE, line)
         if not match:
             continue
         quoted, angled = match.groups()
@@ -170,6 +189,32 @@ def check_includes(root: pathlib.Path, path: str, text: str) -> Iterator[Violati
                    else check_library_include(path, angled))
         if message:
             yield Violation(path, number, message)
+
+
+class Reached:
+    """Which of the headers in NAMES a file includes, by headers of the project too."""
+
+    def __init__(self, root: pathlib.Path):
+        self.root, self.known = root, {}
+
+    def of(self, path: str) -> set:
+        if path not in self.known:
+            self.known[path] = set()  # ends a circle
+            file = self.root / path
+            text = file.read_text(encoding="utf-8") if file.is_file() else ""
+            found = set()
+            for quoted, angled in re.findall(INCLUDE, text, re.MULTILINE):
+                found |= self.of(quoted) if quoted else NAMES.keys() & {angled}
+            self.known[path] = found
+        return self.known[path]
+
+
+def check_names(path: str, code: str, reached: set) -> Iterator[Violation]:
+    for header, names in NAMES.items():
+        match = None if header in reached else re.search(names, code)
+        if match:
+            yield Violation(path, code.count("\n", 0, match.start()) + 1,
+                            f"{match.group()} needs #include <{header}>")
 
 
 def check_words(path: str, code: str) -> Iterator[Violation]:
@@ -209,6 +254,7 @@ def check_opening(path: str, text: str) -> Iterator[Violation]:
 
 
 def check_tree(root: pathlib.Path) -> Iterator[Violation]:
+    reached = Reached(root)
     for folder in FOLDERS:
         for file in sorted((root / folder).rglob("*")):
             path = file.relative_to(root).as_posix()
@@ -219,6 +265,7 @@ def check_tree(root: pathlib.Path) -> Iterator[Violation]:
                 code = code_only(text)
                 yield from check_opening(path, text)
                 yield from check_includes(root, path, text)
+                yield from check_names(path, code, reached.of(path))
                 yield from check_words(path, code)
                 yield from check_bans(path, code)
 

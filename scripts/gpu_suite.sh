@@ -4,11 +4,13 @@
 #
 # What only a GPU can show, in one go and within ten minutes: configures, builds, runs all
 # tests labelled `gpu`, then the benchmarks, then compute-sanitizer over the kernels' tests. Leaves logs,
-# reports and summary.md in one folder, and goes on after a stage that failed. Each of these groups has
-# a share of the time and what those before it left; within a group the more important comes first.
+# reports and summary.md in one folder, and goes on after a stage that failed; of a build that failed,
+# with what was built. Each of these parts has a share of the time and what those before it left; within a
+# part the more important comes first.
 #
 #   scripts/gpu_suite.sh [OPTION]...
 #     --out DIR               where everything goes (default: gpu-suite-<UTC time>)
+#     --archive FILE          and once more as one archive, renewed after each part (default: DIR.tar.gz)
 #     --prefix DIR|FILE       packages from scripts/unpack_packages.sh, instead of installed ones
 #     --python PYTHON         interpreter beside whose packages cuDNN, NCCL and PyTorch are looked for
 #                             (default: python3); what it has not is taken from the system
@@ -17,6 +19,9 @@
 #     --build-dir DIR         default: build/gpu-suite
 #     --jobs N                compilers at once (default: one a processor)
 #     --minutes N             for everything together (default: 10)
+#     --parts LIST            of build,tests,benchmarks,sanitizers (default: all of them); without build
+#                             with what an earlier call built
+#     --commit ID             of these sources, where they are a copy without git
 #     --quick                 fewer steps, and memcheck without racecheck
 #     --build-only            without a GPU: configure, build, and the CUDA parts' tests that need none
 #
@@ -27,17 +32,23 @@ set -euo pipefail
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 out="gpu-suite-$(date -u +%Y%m%dT%H%M%SZ)"
 build="$root/build/gpu-suite"
-prefix='' architectures='' data_dir='' python=python3
+prefix='' architectures='' data_dir='' python=python3 archive='' commit=''
 jobs=$(nproc) minutes=10 quick=no build_only=no
 failures=0 unfinished=0
-# Of the time, for groups of stages in their order.
-shares_left=() group_deadline=0
+all_parts=(build tests benchmarks sanitizers)
+parts=$(IFS=, && printf '%s' "${all_parts[*]}")
+# Of the time, for the parts that are left, in their order: most of it is the compiler's.
+declare -A share_of=([build]=60 [tests]=18 [benchmarks]=12 [sanitizers]=10 [tests-cpu]=15)
+parts_left=() part_deadline=0
 
 say() { printf 'gpu_suite.sh: %s\n' "$*" >&2; }
 die() {
   say "${*:2}"
   exit "$1"
 }
+
+# shellcheck source=scripts/gpu_machine.sh
+source "$root/scripts/gpu_machine.sh"
 
 parse_options() {
   local option
@@ -56,6 +67,9 @@ parse_options() {
     (($# > 0)) || die 2 "$option needs a value, or is not known (--help lists what is)"
     case $option in
       --out) out=$1 ;;
+      --archive) archive=$1 ;;
+      --parts) parts=$1 ;;
+      --commit) commit=$1 ;;
       --prefix) prefix=$1 ;;
       --python) python=$1 ;;
       --architectures) architectures=$1 ;;
@@ -71,60 +85,44 @@ parse_options() {
   [[ $minutes =~ ^[1-9][0-9]*$ ]] || die 2 "--minutes=$minutes is no number of minutes"
   [[ -z $prefix || -e $prefix ]] || die 2 "--prefix=$prefix is not there; scripts/unpack_packages.sh makes it"
   [[ -z $data_dir || -d $data_dir ]] || die 2 "--data-dir=$data_dir is no folder"
+  [[ $commit =~ ^([0-9a-f]{40})?$ ]] || die 2 "--commit=$commit is no commit's 40 digits"
+  [[ -z $archive || -d $(dirname "$archive") ]] || die 2 "there is no folder for --archive=$archive"
+  local part
+  [[ -n $parts ]] || die 2 "--parts names none of ${all_parts[*]}"
+  for part in ${parts//,/ }; do
+    [[ " ${all_parts[*]} " == *" $part "* ]] || die 2 "--parts: $part is none of ${all_parts[*]}"
+  done
 }
 
-# ---- what is here ----
-
-find_gpus() {
-  gpus=$(nvidia-smi --query-gpu=name,driver_version,compute_cap --format=csv,noheader 2>/dev/null || true)
-  # Some containers have the device and not the tool.
-  if [[ -z $gpus && -e /dev/nvidia0 ]]; then gpus="unknown (no nvidia-smi)"; fi
-  [[ -n $gpus || $build_only == yes ]] ||
-    die 3 "no GPU is here (nvidia-smi finds none); --build-only builds and tests what needs none"
-  if [[ -z $architectures && -n $gpus ]]; then
-    architectures=$(sed -n 's/.*, *\([0-9]*\)\.\([0-9]*\)$/\1\2/p' <<<"$gpus" | sort -u | paste -sd';')
-  fi
-}
-
-find_toolkit() {
-  nvcc=${CUDACXX:-$(command -v nvcc || true)}
-  if [[ -z $nvcc && -x /usr/local/cuda/bin/nvcc ]]; then nvcc=/usr/local/cuda/bin/nvcc; fi
-  [[ -n $nvcc ]] || die 3 "no CUDA toolkit is here (nvcc is not in PATH nor in /usr/local/cuda/bin)"
-  command -v cmake >/dev/null || die 3 "there is no cmake; pip install cmake, or install it"
-}
-
-# Folders of cuDNN and NCCL beside the interpreter's packages, separated by semicolons.
-python_roots() {
-  "$python" - <<'PYTHON' 2>/dev/null || true
-import pathlib, sys
-found = []
-for name in ("cudnn", "nccl"):
-    for place in sys.path:
-        folder = pathlib.Path(place or ".") / "nvidia" / name
-        if (folder / "include").is_dir():
-            found.append(str(folder))
-            break
-print(";".join(found))
-PYTHON
-}
+wanted() { [[ ,$parts, == *,$1,* ]]; }
 
 # ---- stages ----
 
-# group: the stages from here on have the next share of what is left, up to `group_deadline`.
-group() {
-  local share sum=0
-  for share in "${shares_left[@]}"; do sum=$((sum + share)); done
-  group_deadline=$((SECONDS + (deadline - SECONDS) * shares_left[0] / sum))
-  shares_left=("${shares_left[@]:1}")
+# part NAME: the stages from here on are of this part, with its share of the time that is left up to
+# `part_deadline`. What the last one left goes into the archive.
+part() {
+  local name sum=0
+  pack
+  for name in "${parts_left[@]}"; do sum=$((sum + share_of[$name])); done
+  part_deadline=$((SECONDS + (deadline - SECONDS) * share_of[$1] / sum))
+  parts_left=("${parts_left[@]:1}")
+}
+
+# Many files are one to carry away. Complete at any time: who stops this script finds the last one.
+pack() {
+  if ! tar --create --gzip --file "$archive.new" --directory "$(dirname "$out")" "$(basename "$out")" ||
+    ! mv -f "$archive.new" "$archive"; then
+    say "$archive cannot be written"
+  fi
 }
 
 # stage NAME SECONDS COMMAND...: runs it with its output in NAME.log, for so long at most and no longer
-# than what is left of its group's time. Sets `result`; adds a row to the summary. What had no time is
+# than what is left of its part's time. Sets `result`; adds a row to the summary. What had no time is
 # not taken for what failed.
 stage() {
   local name=$1 limit=$2 begin=$SECONDS status=0 remark=
   shift 2
-  local left=$((group_deadline - SECONDS)) short=no
+  local left=$((part_deadline - SECONDS)) short=no
   if ((left < limit)); then limit=$left short=yes; fi
   if ((limit < 5)); then
     result="not run: no time left"
@@ -151,6 +149,9 @@ stage() {
   if [[ -f $out/$name.log ]]; then
     remark=$(grep -E 'tests passed|  PASSED  |ERROR SUMMARY|RACECHECK SUMMARY|^error:' "$out/$name.log" |
       tail -n 1 || true)
+    if [[ $result != ok && -z $remark ]]; then
+      remark=$(grep -v '^ *$' "$out/$name.log" | tail -n 1 | cut -c 1-200 || true)
+    fi
   fi
   row "$name" "$result" "$((SECONDS - begin))" "$remark"
 }
@@ -159,38 +160,6 @@ row() { printf '| %s | %s | %s | %s |\n' "$1" "$2" "$3" "${4//|/\\|}" >>"$out/su
 skip() {
   say "$1: skipped, $2"
   row "$1" skipped "" "$2"
-}
-
-# Options of cmake, in `configure`.
-plan_configure() {
-  configure=(-S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DDDPBENCH_ENABLE_CUDA=ON
-    -DDDPBENCH_BUILD_MICRO=AUTO "-DCMAKE_CUDA_COMPILER=$nvcc"
-    "-DDDPBENCH_CUDA_ARCHITECTURES=$architectures" "-DDDPBENCH_CUDA_ROOTS=$(python_roots)")
-  if command -v ninja >/dev/null; then configure+=(-G Ninja); fi
-  if command -v ccache >/dev/null; then
-    configure+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_CUDA_COMPILER_LAUNCHER=ccache)
-  fi
-  [[ -n $prefix ]] || return 0
-  if [[ -f $prefix ]]; then
-    rm -rf "$build/prefix" && mkdir -p "$build/prefix"
-    tar --extract --file "$prefix" --directory "$build/prefix"
-    prefix="$build/prefix"
-  fi
-  prefix=$(cd "$prefix" && pwd)
-  local folder flags='' includes=''
-  for folder in "$prefix"/usr/lib/*-linux-gnu "$prefix"/lib/*-linux-gnu; do
-    [[ -d $folder ]] && flags+=" -Wl,-rpath,$folder -Wl,-rpath-link,$folder"
-  done
-  # Where Debian puts headers that differ between processors; a compiler looks there below /usr only.
-  for folder in "$prefix"/usr/include/*-linux-gnu; do
-    [[ -d $folder ]] && includes+=" -isystem $folder"
-  done
-  # As RPATH, which libraries of the prefix find each other by, too; LD_LIBRARY_PATH would put them
-  # before those of the compiler and of Python as well.
-  flags+=" -Wl,--disable-new-dtags"
-  configure+=("-DCMAKE_CXX_FLAGS=$includes" "-DCMAKE_CUDA_FLAGS=$includes")
-  configure+=("-DCMAKE_PREFIX_PATH=$prefix/usr" "-DCMAKE_EXE_LINKER_FLAGS=$flags"
-    "-DCMAKE_MODULE_LINKER_FLAGS=$flags" "-DDDPBENCH_VALIJSON_INCLUDE=$prefix/usr/include")
 }
 
 # bench NAME OPTION...: one report in the folder reports/.
@@ -261,11 +230,12 @@ run_collectives() {
 }
 
 run_pytorch() {
-  local peer="$root/bench/peers/pytorch_report.py"
+  local peer="$root/bench/peers/pytorch_report.py" reason
   if [[ ! -f $peer ]]; then
     skip bench-pytorch "bench/peers/pytorch_report.py is not here"
-  elif ! "$python" -c 'import torch; raise SystemExit(not torch.cuda.is_available())' 2>/dev/null; then
-    skip bench-pytorch "$python has no PyTorch with CUDA"
+  elif ! reason=$(timeout 90 "$python" -c \
+    'import torch; torch.cuda.is_available() or exit("PyTorch finds no CUDA device")' 2>&1); then
+    skip bench-pytorch "$python has no PyTorch with CUDA: ${reason##*$'\n'}"
   else
     # The same work in the same precision: data on the device, the host running ahead.
     local like=(--strategy=single --gpus=1 --residency=device --pace=free --force) variant
@@ -289,12 +259,16 @@ run_gpu_tests() {
   # Operations first; what runs the whole program last.
   for name in runtime ops comm_threads comm_processes program; do
     program="$build/bin/cuda_${name}_gpu_tests"
+    if [[ ! -x $program ]]; then
+      fail_row "tests-$name" "it was not built: see build.log"
+      continue
+    fi
     stage "tests-$name" 240 "$program" "--gtest_output=xml:$out/tests/$name.xml"
     check_gpu_tests_ran "$name"
   done
   for program in "$build"/bin/cuda_*gpu_tests; do
     name=${program##*/cuda_}
-    [[ -e $out/tests-${name%_gpu_tests}.log || $unfinished -gt 0 ]] ||
+    [[ ! -x $program || -e $out/tests-${name%_gpu_tests}.log || $unfinished -gt 0 ]] ||
       fail_row "tests-${name%_gpu_tests}" "gpu_suite.sh does not know $program"
   done
 }
@@ -314,15 +288,6 @@ check_gpu_tests_ran() {
   fi
   skipped=$(grep -A 1 ': Skipped$' "$log" | grep -v -e ': Skipped$' -e '^--$' | sort -u | paste -sd';' || true)
   if [[ -n $skipped ]]; then row "tests-$1-skipped" "skipped in part" "" "$skipped"; fi
-}
-
-find_sanitizer() {
-  sanitizer=$(command -v compute-sanitizer || true)
-  [[ -z $sanitizer ]] || return 0
-  for sanitizer in "$(dirname "$nvcc")/compute-sanitizer" /usr/local/cuda/bin/compute-sanitizer; do
-    [[ -x $sanitizer ]] && return
-  done
-  sanitizer=
 }
 
 # Tests of program $2 that sanitized_tests.txt has for tool $1, as a filter of GoogleTest.
@@ -346,15 +311,21 @@ run_sanitizers() {
       stage "$tool-$program" 120 "$sanitizer" "--tool=$tool" --error-exitcode=9 \
         "$build/bin/cuda_${program}_gpu_tests" "--gtest_filter=$filter"
       [[ $result != ok ]] || grep -q '^\[       OK \]' "$out/$tool-$program.log" ||
-        fail_row "$tool-$program-ran" "no test of $filter ran"
+        fail_row "$tool-$program-ran" "none of its tests in sanitized_tests.txt ran"
     done
   done
+}
+
+# Git trusts no checkout of another user's, which a copy in a container often is.
+describe_commit() {
+  git -c "safe.directory=$root" -C "$root" describe --always --dirty 2>/dev/null ||
+    printf '%s' "${commit:-unknown}"
 }
 
 begin_summary() {
   {
     printf '# ddpbench on this GPU\n\n'
-    printf -- '- commit: %s\n' "$(git -C "$root" describe --always --dirty 2>/dev/null || printf unknown)"
+    printf -- '- commit: %s\n' "$(describe_commit)"
     printf -- '- date: %s\n' "$(date -u +%Y-%m-%dT%H:%M:%SZ)"
     printf -- '- GPU: %s\n' "${gpus:-none, --build-only}" | sed '2,$s/^/- GPU: /'
     printf -- '- toolkit: %s, architectures %s\n' "$("$nvcc" --version | grep release)" \
@@ -370,7 +341,12 @@ operations_table() {
 import json, sys
 print("| operation | microseconds | counted bytes | share of copy | share of bound |")
 print("| :-- | --: | --: | --: | --: |")
-for run in json.load(open(sys.argv[1]))["benchmarks"]:
+text = open(sys.argv[1]).read()
+try:
+    runs = json.loads(text)["benchmarks"]
+except ValueError:  # stopped before the end: what is complete
+    runs = json.loads(text[:text.rindex("\n    }") + 6] + "]}")["benchmarks"]
+for run in runs:
     name = run["name"].split("/iterations:")[0]
     if run.get("error_occurred"):
         print(f"| {name} | failed: {run['error_message']} | | | |")
@@ -380,12 +356,33 @@ for run in json.load(open(sys.argv[1]))["benchmarks"]:
 PYTHON
 }
 
+# Runs of training in one table; those of a report that cannot be read do not take the others along.
+reports_tables() {
+  local report trained=() collectives=()
+  for report in "$out"/reports/*.json; do
+    case ${report##*/} in
+      comm-*) collectives+=("$report") ;;
+      *) trained+=("$report") ;;
+    esac
+  done
+  if ((${#trained[@]} > 0)) && ! "$build/bin/ddpbench" show "${trained[@]}" --format=markdown; then
+    for report in "${trained[@]}"; do
+      "$build/bin/ddpbench" show "$report" --format=markdown || printf '\n%s cannot be shown\n\n' "${report##*/}"
+    done
+  fi
+  for report in "${collectives[@]}"; do
+    printf '\n```text\n'
+    "$build/bin/ddpbench" show "$report" || printf '%s cannot be shown\n' "${report##*/}"
+    printf '```\n'
+  done
+}
+
 end_summary() {
   local reports=("$out"/reports/*.json)
   if [[ -e ${reports[0]} ]]; then
     {
       printf '\n## Reports\n\n'
-      "$build/bin/ddpbench" show "${reports[@]}" --format=markdown || printf 'cannot be shown\n'
+      reports_tables
     } >>"$out/summary.md" 2>>"$out/show.log"
   fi
   if [[ -s $out/micro/operations.json ]]; then
@@ -398,43 +395,57 @@ end_summary() {
   say "of the stages above $failures failed, and for $unfinished there was not time enough; $out/summary.md"
 }
 
+# Sets `result`. A program that does not compile does not take the others along, and none of an earlier
+# build stays in its place.
+build() {
+  local targets=(ddpbench ddpbench_cuda cuda_gpu_tests) keep_going=-k program
+  plan_configure
+  stage configure 120 cmake "${configure[@]}"
+  [[ $result == ok ]] || return 0
+  if [[ $build_only == yes ]]; then targets+=(cuda_tests); fi
+  if [[ -e $build/build.ninja ]]; then keep_going=-k0; fi
+  for program in "$build"/bin/{ddpbench,gpu_ops_bench,cuda_*gpu_tests} "$build/lib/ddpbench/libddpbench_cuda.so"; do
+    rm -f "$program"
+  done
+  stage build $((60 * minutes)) cmake --build "$build" --parallel "$jobs" --target "${targets[@]}" -- "$keep_going"
+}
+
+run_parts() {
+  if wanted build; then
+    part build
+    build
+  fi
+  if [[ ! -x $build/bin/ddpbench || ! -e $build/lib/ddpbench/libddpbench_cuda.so ]]; then
+    fail_row program "without $build/bin/ddpbench and its module there is nothing to run"
+    return
+  fi
+  if [[ $build_only == yes ]]; then
+    part tests-cpu
+    stage tests-cpu $((60 * minutes)) ctest --test-dir "$build/tests/cuda" --output-on-failure --parallel "$jobs" -LE gpu
+    return
+  fi
+  if wanted tests; then part tests && run_gpu_tests; fi
+  if wanted benchmarks; then part benchmarks && run_benchmarks; fi
+  if wanted sanitizers; then part sanitizers && run_sanitizers; fi
+}
+
 main() {
+  local name
   parse_options "$@"
   find_gpus
   find_toolkit
-  mkdir -p "$out"
+  mkdir -p "$out" "$build"
   out=$(cd "$out" && pwd)
+  archive=${archive:-$out.tar.gz}
   deadline=$((SECONDS + 60 * minutes))
+  for name in "${all_parts[@]}"; do
+    if wanted "$name"; then parts_left+=("$name"); fi
+  done
+  if [[ $build_only == yes ]]; then parts=build parts_left=(build tests-cpu); fi
   begin_summary
-  mkdir -p "$build"
-  plan_configure
-  # Configuring and building, tests, benchmarks, sanitizers: most of it is the compiler's.
-  shares_left=(60 18 12 10)
-  local targets=(ddpbench ddpbench_cuda cuda_gpu_tests)
-  if [[ $build_only == yes ]]; then
-    shares_left=(80 20)
-    targets+=(cuda_tests)
-  fi
-  group
-  stage configure 120 cmake "${configure[@]}"
-  if [[ $result == ok ]]; then
-    stage build $((60 * minutes)) cmake --build "$build" --parallel "$jobs" --target "${targets[@]}"
-  fi
-  if [[ $result != ok ]]; then
-    say "without a build there is nothing to run"
-    return 1
-  fi
-  group
-  if [[ $build_only == yes ]]; then
-    stage tests-cpu $((60 * minutes)) ctest --test-dir "$build/tests/cuda" --output-on-failure --parallel "$jobs" -LE gpu
-  else
-    run_gpu_tests
-    group
-    run_benchmarks
-    group
-    run_sanitizers
-  fi
+  run_parts
   end_summary
+  pack
   ((failures + unfinished == 0)) || return 1
 }
 

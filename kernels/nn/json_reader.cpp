@@ -5,6 +5,7 @@
 #include "kernels/nn/json_reader.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <set>
 
 #include "kernels/runtime/error.h"

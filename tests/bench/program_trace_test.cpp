@@ -7,6 +7,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cstddef>
+
 #include "tests/bench/program.h"
 #include "tests/bench/trace_checker.h"
 

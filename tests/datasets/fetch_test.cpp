@@ -10,6 +10,8 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "datasets/fetch_files.h"
 #include "datasets/sha256.h"
 #include "kernels/runtime/error.h"

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // relu, add and reorder of the oneDNN backend, and layout conversions.
+#include <cmath>
 #include <limits>
 
 #include "kernels/ops/onednn/layout.h"

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // max_pool2d of the oneDNN backend against the reference loops; everything is exact.
+#include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "kernels/ops/onednn/layout.h"

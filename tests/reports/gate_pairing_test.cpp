@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "kernels/runtime/error.h"
 #include "reports/gate/gate_text.h"
 #include "tests/reports/gate_support.h"

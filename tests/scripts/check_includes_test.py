@@ -89,6 +89,21 @@ class CheckIncludes(unittest.TestCase):
     def test_finds_an_include_not_written_from_the_root(self):
         self.expect_violation("kernels/ops/a.cpp", '#include "op.h"\n', "repository's root")
 
+    def test_finds_names_whose_header_no_include_reaches(self):
+        for code, header in (("std::uint64_t a;", "cstdint"), ("int a = errno;", "cerrno"),
+                             ("void f() { std::memcpy(a, b, 1); }", "cstring"),
+                             ("auto a = std::ranges::sort(b);", "algorithm")):
+            with self.subTest(code=code):
+                self.expect_violation("tests/a.cpp", f"#include <vector>\n{code}\n", ":4:", f"<{header}>")
+                self.expect_clean("tests/a.cpp", f"#include <{header}>\n{code}\n")
+        self.expect_clean("tests/a.cpp", "std::size_t a = std::max(b, c);\nauto d = x.sort();\n")
+
+    def test_names_may_be_reached_by_headers_of_the_project(self):
+        self.assertEqual(self.check({
+            "kernels/runtime/width.h": "#pragma once\n#include <cstdint>\n",
+            "kernels/runtime/row.h": '#pragma once\n#include "kernels/runtime/width.h"\nstd::int8_t f();\n',
+            "tests/a.cpp": '#include "kernels/runtime/row.h"\nstd::int8_t a;\n'}), (0, []))
+
     def test_finds_words_of_the_parallel_rooms_in_kernel_identifiers(self):
         for code in ("int rank = 0;", "int world_size();", "struct GradientBucket {};",
                      "int kMaxRanks;"):
@@ -103,7 +118,7 @@ class CheckIncludes(unittest.TestCase):
         for code in ("std::cout << 1;", 'printf("x");', 'fmt::print("x");', "exit(1);",
                      "std::exit(1);", 'auto* v = std::getenv("X");', "std::cerr << 1;"):
             with self.subTest(code=code):
-                self.expect_violation("reports/a.cpp", code + "\n", "only bench/")
+                self.expect_violation("reports/a.cpp", f"#include <cstdlib>\n{code}\n", "only bench/")
 
     def test_ignores_members_and_formatting_that_only_look_alike(self):
         self.expect_clean("reports/a.cpp", "int a = snprintf(b, 1, c);\nx.exit(1);\np->exit(2);\n")

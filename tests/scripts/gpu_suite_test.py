@@ -7,6 +7,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import tarfile
 import tempfile
 import unittest
 
@@ -14,13 +15,18 @@ SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "gpu_suite.sh
 
 NVIDIA_SMI = "#!/bin/bash\n[[ -e $STAGE/gpu ]] && echo 'NVIDIA H200, 580.65.06, 9.0'\n"
 NVCC = "#!/bin/bash\necho 'Cuda compilation tools, release 13.0'\n"
-# Configuring fails when `no-configure` is there; building puts the programs in place.
+# Configuring fails when `no-configure` is there; building puts the programs in place, and fails when
+# `no-build` is there.
 CMAKE = """#!/bin/bash
+[[ $1 == --version ]] && { echo 'cmake version 3.31.6'; exit; }
 echo "$*" >>"$STAGE/cmake-log"
 [[ $1 == --build ]] || { [[ ! -e $STAGE/no-configure ]]; exit; }
-mkdir -p "$2/bin"
-cp "$STAGE"/programs/* "$2/bin"
+mkdir -p "$2/bin" "$2/lib/ddpbench"
+cp "$STAGE"/programs/cuda* "$STAGE"/programs/gpu* "$2/bin"
+cp "$STAGE"/programs/ddpbench "$2/bin" && touch "$2/lib/ddpbench/libddpbench_cuda.so"
+[[ ! -e $STAGE/no-build ]]
 """
+OLD_CMAKE = "#!/bin/bash\necho 'cmake version 3.22.1'\n"
 CTEST = """#!/bin/bash
 echo "$*" >>"$STAGE/ctest-log"
 echo '100% tests passed, 0 tests failed out of 1'
@@ -28,12 +34,16 @@ echo '100% tests passed, 0 tests failed out of 1'
 DDPBENCH = """#!/bin/bash
 echo "$*" >>"$STAGE/ddpbench-log"
 echo "$1 $CUDA_VISIBLE_DEVICES" >>"$STAGE/visible-log"
-case $1 in
-  show) echo '| strategy |' ;;
-esac
+if [[ $1 == show ]]; then
+  # As the program: reports of collectives have a table of their own and no markdown.
+  if [[ $* == */comm-* && $* == *--format=markdown* ]]; then echo 'holds collectives' >&2; exit 2; fi
+  if [[ -e $STAGE/one-broken && $* == */graphs.json* ]]; then exit 2; fi
+  for file; do [[ $file == *.json ]] && echo "table of $(basename "$file")"; done
+  exit 0
+fi
 for option; do
   [[ $option == --json=* ]] && touch "${option#--json=}"
-  [[ -e $STAGE/no-bf16 && $option == --precision=bf16 ]] && { echo 'error: no bf16'; exit 3; }
+  [[ -e $STAGE/no-bf16 && $option == --precision=bf16 ]] && { echo 'ddpbench: no bf16'; exit 3; }
 done
 exit 0
 """
@@ -56,7 +66,7 @@ echo '[  PASSED  ] 7 tests.'
 """
 # Has no PyTorch, and no packages of NVIDIA's; otherwise Python.
 PYTHON = """#!/bin/bash
-[[ $1 == -c ]] && exit 1
+[[ $1 == -c ]] && { echo 'no module torch' >&2; exit 1; }
 exec python3 "$@"
 """
 # As Google Benchmark writes it.
@@ -72,6 +82,23 @@ for option; do
 JSON
 done
 exit 0
+"""
+# As it leaves the file when it is stopped.
+STOPPED_BENCH = """#!/bin/bash
+for option; do
+  [[ $option == --benchmark_out=* ]] && cat >"${option#--benchmark_out=}" <<'JSON'
+{
+  "context": {"date": "now"},
+  "benchmarks": [
+    {
+      "name": "copy", "real_time": 91.25, "bytes": 419430400.0, "share_of_copy": 1.0
+    },
+    {
+      "name": "sgd", "real_time": 1.0, "bytes": 4e8, "share_of_copy": 0.5
+    }
+JSON
+done
+exit 137
 """
 PROGRAMS = ("runtime", "ops", "comm_threads", "comm_processes", "program")
 
@@ -101,14 +128,14 @@ class GpuSuite(unittest.TestCase):
     def mark(self, name):
         (self.stage / name).touch()
 
-    def run_script(self, *arguments):
+    def run_script(self, *arguments, python="bare-python", script=SCRIPT):
         environment = {**os.environ, "STAGE": str(self.stage),
                        "PATH": f"{self.stage / 'bin'}:{os.environ['PATH']}"}
         environment.pop("CUDACXX", None)
         environment.pop("CUDA_VISIBLE_DEVICES", None)
         return subprocess.run(
-            [str(SCRIPT), f"--out={self.out}", f"--build-dir={self.stage / 'build'}",
-             "--python=bare-python", *arguments],
+            [str(script), f"--out={self.out}", f"--build-dir={self.stage / 'build'}",
+             f"--python={python}", *arguments],
             env=environment, capture_output=True, text=True, timeout=60)
 
     def log(self, name):
@@ -130,7 +157,8 @@ class GpuSuite(unittest.TestCase):
                     "| bench-single-b256-observe-off-2 | ok |", "| bench-single-b4096-bf16 | ok |",
                     "| bench-ps-servers-cuda | ok |", "| bench-ps-servers-cpu | ok |",
                     "| bench-comm-ring-thread | ok |", "| bench-comm-ring-process-all | ok |",
-                    "| bench-comm-nccl | ok |", "| bench-pytorch | skipped |",
+                    "| bench-comm-nccl | ok |",
+                    "| bench-pytorch | skipped |  | bare-python has no PyTorch with CUDA: no module torch |",
                     "| memcheck-ops | ok |", "| racecheck-comm_threads | ok |", "0 errors", "## Reports"):
             self.assertIn(row, self.summary())
         self.assertIn("NVIDIA H200, 580.65.06", self.summary())
@@ -163,6 +191,22 @@ class GpuSuite(unittest.TestCase):
                     "| fc1/forward/fp32/batch:256 | failed: no room | | | |"):
             self.assertIn(row, self.summary())
 
+    def test_shows_the_operations_that_were_timed_before_it_was_stopped(self):
+        self.tool("programs", "gpu_ops_bench", STOPPED_BENCH)
+        self.assertEqual(self.run_script("--quick").returncode, 1)
+        for row in ("| copy | 91.2 | 4.194e+08 | 100% |  |", "| sgd | 1.0 | 4e+08 | 50% |  |"):
+            self.assertIn(row, self.summary())
+
+    def test_shows_all_reports_and_collectives_apart(self):
+        self.assertEqual(self.run_script("--quick").returncode, 0)
+        for name in ("mnist", "graphs", "ps-servers-cpu", "comm-nccl", "comm-ring-thread"):
+            self.assertEqual(self.summary().count(f"table of {name}.json\n"), 1, name)
+        self.assertNotIn("cannot be shown", self.summary())
+        self.mark("one-broken")
+        self.assertEqual(self.run_script("--quick").returncode, 0)
+        self.assertIn("graphs.json cannot be shown", self.summary())
+        self.assertEqual(self.summary().count("table of mnist.json\n"), 1)
+
     def test_without_google_benchmark_it_says_so(self):
         (self.stage / "programs" / "gpu_ops_bench").unlink()
         run = self.run_script("--quick")
@@ -174,8 +218,7 @@ class GpuSuite(unittest.TestCase):
         self.mark("no-bf16")
         run = self.run_script("--quick")
         self.assertEqual(run.returncode, 1)
-        self.assertIn("| bench-single-b4096-bf16 | failed (3) |", self.summary())
-        self.assertIn("error: no bf16", self.summary())
+        self.assertRegex(self.summary(), r"\| bench-single-b4096-bf16 \| failed \(3\) \| \d+ \| ddpbench: no bf16 \|")
         self.assertIn("| bench-mnist | ok |", self.summary())
         self.assertNotIn("racecheck", self.log("sanitizer"))
 
@@ -242,6 +285,84 @@ class GpuSuite(unittest.TestCase):
         self.assertIn("| configure | failed (1) |", self.summary())
         self.assertEqual(self.log("ddpbench"), "")
 
+    def test_runs_what_was_built_when_some_was_not(self):
+        self.assertEqual(self.run_script("--quick").returncode, 0)
+        # What the last build left is not taken for what this one could not build.
+        (self.stage / "programs" / "cuda_ops_gpu_tests").unlink()
+        self.mark("no-build")
+        self.assertEqual(self.run_script("--quick").returncode, 1)
+        for row in ("| build | failed (1) |", "| tests-ops | failed |  | it was not built: see build.log |",
+                    "| tests-program | ok |", "| bench-mnist | ok |"):
+            self.assertIn(row, self.summary())
+
+    def test_runs_the_parts_that_are_asked_for(self):
+        self.assertEqual(self.run_script("--parts=build").returncode, 0)
+        self.assertIn("| build | ok |", self.summary())
+        self.assertEqual(self.log("gpu-tests") + self.log("ddpbench") + self.log("sanitizer"), "")
+        builds = self.log("cmake")
+        self.assertEqual(self.run_script("--parts=tests,sanitizers", "--quick").returncode, 0)
+        self.assertEqual(self.log("cmake"), builds)
+        for row in ("| tests-program | ok |", "| memcheck-ops | ok |"):
+            self.assertIn(row, self.summary())
+        self.assertNotIn("| bench-", self.summary())
+
+    def test_without_a_build_there_are_no_other_parts(self):
+        run = self.run_script("--parts=benchmarks")
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("there is nothing to run", self.summary())
+
+    def test_leaves_everything_in_one_archive_too(self):
+        archive = self.stage / "archive.tar.gz"
+        self.assertEqual(self.run_script("--quick", f"--archive={archive}").returncode, 0)
+        self.assertEqual(self.run_script("--quick").returncode, 0)
+        for file in (archive, self.stage / "out.tar.gz"):
+            with tarfile.open(file) as packed:
+                names = packed.getnames()
+                summary = packed.extractfile("out/summary.md").read().decode()
+            self.assertIn("out/reports/mnist.json", names)
+            self.assertIn("out/memcheck-ops.log", names)
+            self.assertIn("0 failed, 0 without enough time", summary)
+
+    def test_names_the_commit_that_is_given_for_a_copy(self):
+        copy = self.stage / "copy"
+        shutil.copytree(SCRIPT.parent, copy / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
+        commit = "0123456789abcdef0123456789abcdef01234567"
+        run = self.run_script("--quick", f"--commit={commit}", script=copy / "scripts" / SCRIPT.name)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn(f"- commit: {commit}", self.summary())
+        self.assertIn(f"-DDDPBENCH_COMMIT={commit} ", self.log("cmake"))
+
+    def test_takes_cmake_beside_the_interpreter_when_the_systems_is_old(self):
+        (self.stage / "venv").mkdir()
+        (self.stage / "bin" / "cmake").rename(self.stage / "venv" / "cmake")
+        self.tool("bin", "cmake", OLD_CMAKE)
+        run = self.run_script("--build-only")
+        self.assertEqual(run.returncode, 3)
+        self.assertIn("no cmake of version 3.25", run.stderr)
+        self.tool("venv", "python", f"""#!/bin/bash
+[[ $1 == -c && $2 == *executable* ]] && {{ echo '{self.stage / "venv"}'; exit; }}
+exec python3 "$@"
+""")
+        run = self.run_script("--build-only", python=self.stage / "venv" / "python")
+        self.assertEqual(run.returncode, 0, run.stderr)
+
+    def test_asks_nvcc_for_the_architecture_when_the_driver_does_not_say(self):
+        self.tool("bin", "nvidia-smi", "#!/bin/bash\necho 'NVIDIA H200, 580.65.06, [N/A]'\n")
+        self.assertEqual(self.run_script("--quick").returncode, 0)
+        self.assertIn("-DDDPBENCH_CUDA_ARCHITECTURES=native ", self.log("cmake"))
+
+    def test_finds_what_python_has_of_nvidias(self):
+        site = self.stage / "site"
+        for name in ("cudnn", "nccl", "cu13"):
+            (site / "nvidia" / name / "include").mkdir(parents=True)
+        self.tool("bin", "full-python", f"""#!/bin/bash
+export PYTHONPATH='{site}'
+exec python3 "$@"
+""")
+        self.assertEqual(self.run_script("--build-only", python="full-python").returncode, 0)
+        roots = ";".join(str(site / "nvidia" / name) for name in ("cudnn", "nccl", "cu13"))
+        self.assertIn(f"-DDDPBENCH_CUDA_ROOTS={roots}", self.log("cmake"))
+
     @unittest.skipIf(os.path.exists("/dev/nvidia0"), "there is a GPU here")
     def test_without_a_gpu_it_stops_before_it_writes_anything(self):
         (self.stage / "gpu").unlink()
@@ -268,11 +389,24 @@ class GpuSuite(unittest.TestCase):
         for given, used in ((prefix, prefix), (archive, self.stage / "build" / "prefix")):
             self.assertEqual(self.run_script(f"--prefix={given}", "--build-only").returncode, 0)
             line = [x for x in self.log("cmake").splitlines() if "CMAKE_PREFIX_PATH" in x][-1]
+            if given == archive:
+                self.unpacked_without_xz(archive)
             self.assertIn(f"-DCMAKE_PREFIX_PATH={used}/usr ", line)
             self.assertIn(f"-Wl,-rpath,{used}/usr/lib/x86_64-linux-gnu ", line)
 
+    # A `tar` without `xz` fails as this one does.
+    def unpacked_without_xz(self, archive):
+        self.tool("bin", "tar", "#!/bin/bash\n[[ $* == *--extract* ]] && exit 2\nexec /bin/tar \"$@\"\n")
+        folder = self.stage / "build" / "prefix" / "usr" / "lib" / "x86_64-linux-gnu"
+        shutil.rmtree(self.stage / "build")
+        run = self.run_script(f"--prefix={archive}", "--build-only", python="python3")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertTrue(folder.is_dir())
+
     def test_refuses_what_it_does_not_know(self):
-        for wrong in (("--bogus=1",), ("--jobs=many",), ("--prefix=/nonexistent",), ("--out",)):
+        for wrong in (("--bogus=1",), ("--jobs=many",), ("--prefix=/nonexistent",), ("--out",),
+                      ("--parts=",), ("--parts=build,all",), ("--commit=abc",),
+                      ("--archive=/nonexistent/a.tar.gz",)):
             self.assertEqual(self.run_script(*wrong).returncode, 2, wrong)
         self.assertFalse(self.out.exists())
 

@@ -5,6 +5,7 @@
 // call to call, so that running allocates nothing. Scratch memory comes from the caller.
 #pragma once
 
+#include <cstddef>
 #include <dnnl.hpp>
 #include <initializer_list>
 #include <optional>

@@ -1,0 +1,35 @@
+# SPDX-FileCopyrightText: The ddpbench authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# How Cuda.cmake looks for NVIDIA's libraries.
+
+function(ddpbench_cuda_missing what)
+  message(FATAL_ERROR
+    "DDPBENCH_ENABLE_CUDA=ON, but ${what} was not found. The module needs the CUDA toolkit (12.4 to "
+    "13), cuDNN 9 and NCCL 2.19 or later: https://developer.nvidia.com/cuda-downloads, or Python's "
+    "packages with -DDDPBENCH_CUDA_ROOTS='DIR/nvidia/cudnn;DIR/nvidia/nccl'. Without a GPU in mind "
+    "configure with -DDDPBENCH_ENABLE_CUDA=OFF.")
+endfunction()
+
+# ddpbench_cuda_library(<target> HEADER <header> [LIBRARY <library> SONAME <soname>] PLACES <folder>...)
+#
+# The target <target> with header and library, from the first of the folders that has them. Of several
+# versions on one machine both are from the same place.
+function(ddpbench_cuda_library target)
+  cmake_parse_arguments(WANTED "" "HEADER;LIBRARY;SONAME" "PLACES" ${ARGN})
+  find_path(${target}_INCLUDE ${WANTED_HEADER} HINTS ${WANTED_PLACES} PATH_SUFFIXES include)
+  if(NOT ${target}_INCLUDE)
+    ddpbench_cuda_missing(${WANTED_HEADER})
+  endif()
+  add_library(${target} INTERFACE)
+  target_include_directories(${target} SYSTEM INTERFACE ${${target}_INCLUDE})
+  if(WANTED_LIBRARY)
+    # Python's packages have no link without a version.
+    find_library(${target}_LIBRARY NAMES ${WANTED_LIBRARY} ${WANTED_SONAME} NAMES_PER_DIR
+                 HINTS ${WANTED_PLACES} PATH_SUFFIXES lib lib64)
+    if(NOT ${target}_LIBRARY)
+      ddpbench_cuda_missing(${WANTED_SONAME})
+    endif()
+    target_link_libraries(${target} INTERFACE ${${target}_LIBRARY})
+  endif()
+endfunction()

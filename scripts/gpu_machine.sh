@@ -1,0 +1,120 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: The ddpbench authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# A part of scripts/gpu_suite.sh, which sources it: what the machine has (GPUs, toolkit, CMake, Python's
+# packages, compute-sanitizer), and what that makes of CMake's options. Uses its functions `say` and `die`
+# and the variables of its options.
+# shellcheck disable=SC2154
+
+# Sets `gpus`, a line each, and `architectures`, where it is not given.
+find_gpus() {
+  local smi
+  smi=$(command -v nvidia-smi || true)
+  # Containers have the driver's tools there, and not always in PATH.
+  if [[ -z $smi && -x /usr/local/nvidia/bin/nvidia-smi ]]; then smi=/usr/local/nvidia/bin/nvidia-smi; fi
+  gpus=$([[ -z $smi ]] || "$smi" --query-gpu=name,driver_version,compute_cap --format=csv,noheader 2>/dev/null || true)
+  # Some have the device and not the tool.
+  if [[ -z $gpus && -e /dev/nvidia0 ]]; then gpus="unknown (no nvidia-smi)"; fi
+  [[ -n $gpus || $build_only == yes ]] ||
+    die 3 "no GPU is here (nvidia-smi finds none); --build-only builds and tests what needs none"
+  if [[ -z $architectures && -n $gpus ]]; then
+    architectures=$(sed -n 's/.*, *\([0-9]*\)\.\([0-9]*\)$/\1\2/p' <<<"$gpus" | sort -u | paste -sd';')
+    # All of the toolkit's would take several times as long: nvcc can ask the driver, too.
+    if [[ -z $architectures ]]; then architectures=native; fi
+  fi
+}
+
+# Whether program $1 is a CMake that knows the project's CMakeLists.txt.
+is_new_cmake() {
+  local version
+  version=$("$1" --version 2>/dev/null | sed -n '1s/^cmake version //p')
+  [[ -n $version && $(printf '%s\n' 3.25 "$version" | sort -V | head -n 1) == 3.25 ]]
+}
+
+# Sets `nvcc`. Puts the folder of the Python interpreter, where `pip install cmake ninja` leaves them,
+# behind PATH; or before it, where the system's CMake is none or too old.
+find_toolkit() {
+  local beside
+  nvcc=${CUDACXX:-$(command -v nvcc || true)}
+  if [[ -z $nvcc && -x /usr/local/cuda/bin/nvcc ]]; then nvcc=/usr/local/cuda/bin/nvcc; fi
+  [[ -n $nvcc ]] || die 3 "no CUDA toolkit is here (nvcc is not in PATH nor in /usr/local/cuda/bin)"
+  beside=$("$python" -c 'import os, sys; print(os.path.dirname(sys.executable))' 2>/dev/null || true)
+  if is_new_cmake cmake; then
+    PATH=$PATH${beside:+:$beside}
+  elif [[ -n $beside ]] && is_new_cmake "$beside/cmake"; then
+    PATH=$beside:$PATH
+  else
+    die 3 "there is no cmake of version 3.25 or later: pip install cmake, or install it"
+  fi
+}
+
+# Folders of cuDNN, NCCL and the toolkit's libraries beside the interpreter's packages, separated by
+# semicolons. Packages for CUDA 13 share the folder cu13.
+python_roots() {
+  "$python" - <<'PYTHON' 2>/dev/null || true
+import pathlib, sys
+found = []
+for name in ("cudnn", "nccl", "cu13", "cublas", "nvtx"):
+    for place in sys.path:
+        folder = pathlib.Path(place or ".") / "nvidia" / name
+        if (folder / "include").is_dir():
+            found.append(str(folder))
+            break
+print(";".join(found))
+PYTHON
+}
+
+# Sets `sanitizer`; empty where there is none.
+find_sanitizer() {
+  sanitizer=$(command -v compute-sanitizer || true)
+  [[ -z $sanitizer ]] || return 0
+  for sanitizer in "$(dirname "$nvcc")/compute-sanitizer" /usr/local/cuda/bin/compute-sanitizer; do
+    [[ -x $sanitizer ]] && return
+  done
+  sanitizer=
+}
+
+# Unpacks archive $1 into the new folder $2. Bare machines have no xz, which Python brings along.
+unpack() {
+  rm -rf "$2" && mkdir -p "$2"
+  tar --extract --file "$1" --directory "$2" 2>/dev/null && return
+  say "tar cannot unpack $1 (is xz here?); trying $python"
+  "$python" - "$1" "$2" <<'PYTHON' || die 3 "$1 cannot be unpacked"
+import sys, tarfile
+archive = tarfile.open(sys.argv[1])
+archive.extraction_filter = getattr(tarfile, "fully_trusted_filter", None)  # links, as tar has them
+archive.extractall(sys.argv[2])
+PYTHON
+}
+
+# Options of cmake, in `configure`.
+plan_configure() {
+  configure=(-S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DDDPBENCH_ENABLE_CUDA=ON
+    -DDDPBENCH_BUILD_MICRO=AUTO "-DCMAKE_CUDA_COMPILER=$nvcc" "-DDDPBENCH_COMMIT=$commit"
+    "-DDDPBENCH_CUDA_ARCHITECTURES=$architectures" "-DDDPBENCH_CUDA_ROOTS=$(python_roots)")
+  if command -v ninja >/dev/null; then configure+=(-G Ninja); fi
+  if command -v ccache >/dev/null; then
+    configure+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_CUDA_COMPILER_LAUNCHER=ccache)
+  fi
+  [[ -n $prefix ]] || return 0
+  if [[ -f $prefix ]]; then
+    unpack "$prefix" "$build/prefix"
+    prefix="$build/prefix"
+  fi
+  prefix=$(cd "$prefix" && pwd)
+  local folder flags='' includes=''
+  for folder in "$prefix"/usr/lib/*-linux-gnu "$prefix"/lib/*-linux-gnu; do
+    [[ -d $folder ]] && flags+=" -Wl,-rpath,$folder -Wl,-rpath-link,$folder"
+  done
+  # Where Debian puts headers that differ between processors; a compiler looks there below /usr only.
+  for folder in "$prefix"/usr/include/*-linux-gnu; do
+    [[ -d $folder ]] && includes+=" -isystem $folder"
+  done
+  # As RPATH, which libraries of the prefix find each other by, too; LD_LIBRARY_PATH would put them
+  # before those of the compiler and of Python as well.
+  flags+=" -Wl,--disable-new-dtags"
+  configure+=("-DCMAKE_CXX_FLAGS=$includes" "-DCMAKE_CUDA_FLAGS=$includes")
+  configure+=("-DCMAKE_PREFIX_PATH=$prefix/usr" "-DCMAKE_EXE_LINKER_FLAGS=$flags"
+    "-DCMAKE_MODULE_LINKER_FLAGS=$flags" "-DDDPBENCH_VALIJSON_INCLUDE=$prefix/usr/include")
+}
