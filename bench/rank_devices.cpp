@@ -74,10 +74,15 @@ DevicePlan device_plan(const RunSpec& spec) {
 
 bool runs_inline(const Device& device) { return device.kind() == DeviceKind::cpu; }
 
-// NCCL takes ranks of one host on one GPU for a mistake. Ranks that shall share one say that they
+// NCCL connects ranks in the first collective of a kind unless told to do it when the communicator
+// is made. There a deadline ends it; inside a call only aborting NCCL under the caller does.
+//
+// It takes ranks of one host on one GPU for a mistake. Ranks that shall share one say that they
 // are on hosts of their own; they then talk through sockets, so this tests, and measures nothing.
 void prepare_rank(const DevicePlan& plan, int rank) {
-  if (plan.backend != "nccl" || !plan.oversubscribed) return;
+  if (plan.backend != "nccl") return;
+  ::setenv("NCCL_RUNTIME_CONNECT", "0", 0);
+  if (!plan.oversubscribed) return;
   ::setenv("NCCL_HOSTID", fmt::format("{}-{}", host_name(), rank).c_str(), 0);
 }
 

@@ -48,6 +48,9 @@ Outcome run_cuda_processes(CudaBackend backend, int size, const CudaRankFunction
                            double timeout_s) {
   return run_processes(size, [&](Store& store, int rank) {
     ::setenv("NCCL_HOSTID", std::to_string(rank).c_str(), 1);
+    // As the program's ranks do (prepare_rank), so that connecting has no part in a test's
+    // deadline.
+    ::setenv("NCCL_RUNTIME_CONNECT", "0", 0);
     const auto device = make_cuda_device({.index = rank, .ordinal = 0});
     device->bind_calling_thread();
     const CudaCommOptions options{.timeout_s = timeout_s, .name = "world", .progress = {}};
