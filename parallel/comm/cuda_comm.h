@@ -26,7 +26,8 @@ struct CudaCommOptions {
 };
 
 // Collective over `size` processes that share `store`, one device each. The device outlives the
-// communicator. Throws CommError when a peer does not come before the timeout.
+// communicator. Throws CommError when a peer does not come before the timeout, or within 30 s if
+// that is more: what happens once on a GPU is no part of an operation's deadline.
 //
 // NCCL refuses two ranks on one GPU unless every rank has an NCCL_HOSTID of its own.
 std::unique_ptr<Communicator> make_nccl(Store& store, int rank, int size, Device& device,
