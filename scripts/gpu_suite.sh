@@ -286,8 +286,8 @@ run_gpu_tests() {
     DDPBENCH_TEST_DATA_DIR=$(cd "$data_dir" && pwd)
   fi
   mkdir -p "$out/tests"
-  # Operations first; what runs the whole program last.
-  for name in runtime ops comm_threads comm_processes program; do
+  # Operations first; what forks most processes, each with a context to make, last.
+  for name in runtime ops comm_threads program comm_processes; do
     program="$build/bin/cuda_${name}_gpu_tests"
     stage "tests-$name" 240 "$program" "--gtest_output=xml:$out/tests/$name.xml"
     check_gpu_tests_ran "$name"

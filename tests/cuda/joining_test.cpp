@@ -18,7 +18,8 @@ using Make = decltype(&make_nccl);
 
 class Joining : public ::testing::TestWithParam<Make> {};
 
-// What a rank does before it joins, making a context above all, may take longer than its operations.
+// What a rank does before it joins, making a context above all, may take longer than its
+// operations.
 TEST_P(Joining, HasMoreTimeThanAnOperation) {
   run_processes(2, [](Store& store, int rank) {
     const auto device = make_cuda_device({.index = rank, .ordinal = 0});
