@@ -64,7 +64,7 @@ std::vector<ncclComm_t> join_before(const Joining& joining, double timeout_s) {
   std::thread thread(std::move(task));
   if (made.wait_until(deadline_after(timeout_s)) != std::future_status::ready) {
     thread.detach();
-    throw CommTimeout(
+    throw UnfinishedJoin(
         fmt::format("rank {} of {}: NCCL did not connect all ranks within {} s; NCCL_DEBUG=INFO "
                     "tells how far it came",
                     joining.first_rank, joining.size, timeout_s));
