@@ -25,6 +25,7 @@
 #include "bench/joined_plan.h"
 #include "bench/launch_run.h"
 #include "bench/machine_snapshot.h"
+#include "bench/rank_devices.h"
 #include "bench/rank_main.h"
 #include "bench/rank_session.h"
 #include "bench/report_output.h"
@@ -330,7 +331,7 @@ int JoinedWorld::run() {
     return train();
   } catch (const std::exception& error) {
     const int exit_code = fail(error);
-    if (left_behind_) end_process(exit_code);
+    if (left_behind_ || leaves_thread_behind(error)) end_process(exit_code);
     return exit_code;
   }
 }

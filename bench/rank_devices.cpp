@@ -74,11 +74,20 @@ DevicePlan device_plan(const RunSpec& spec) {
 
 bool runs_inline(const Device& device) { return device.kind() == DeviceKind::cpu; }
 
-// NCCL takes ranks of one host on one GPU for a mistake. Ranks that shall share one say that they
+// NCCL connects ranks in the first collective of a kind unless told to do it when the communicator
+// is made. There a deadline ends it; inside a call only aborting NCCL under the caller does.
+//
+// It takes ranks of one host on one GPU for a mistake. Ranks that shall share one say that they
 // are on hosts of their own; they then talk through sockets, so this tests, and measures nothing.
 void prepare_rank(const DevicePlan& plan, int rank) {
-  if (plan.backend != "nccl" || !plan.oversubscribed) return;
+  if (plan.backend != "nccl") return;
+  ::setenv("NCCL_RUNTIME_CONNECT", "0", 0);
+  if (!plan.oversubscribed) return;
   ::setenv("NCCL_HOSTID", fmt::format("{}-{}", host_name(), rank).c_str(), 0);
+}
+
+bool leaves_thread_behind(const std::exception& error) {
+  return dynamic_cast<const comm::UnfinishedJoin*>(&error) != nullptr;
 }
 
 std::unique_ptr<Device> make_device(const DevicePlan& plan, int index) {
@@ -136,12 +145,18 @@ RankDevices make_rank_devices(const RunSpec& spec, const RankPlace& place) {
   WorldOptions world{.timeout_s = wait_limit_s(spec.options),
                      .thread_cores = plan.cores.at(static_cast<std::size_t>(place.devices[0])),
                      .progress = place.progress};
-  if (place.processes > 1) {
-    rank.world =
-        make_world(plan, *place.store, place.rank, place.processes, *rank.devices[0], world);
+  try {
+    if (place.processes > 1) {
+      rank.world =
+          make_world(plan, *place.store, place.rank, place.processes, *rank.devices[0], world);
+    }
+    world.progress = nullptr;
+    if (rank.devices.size() > 1) rank.local = make_thread_world(plan, pointers(rank), world);
+  } catch (const comm::UnfinishedJoin&) {
+    // The thread that stays behind uses the devices, and giving them back could wait for it.
+    static_cast<void>(new RankDevices(std::move(rank)));
+    throw;
   }
-  world.progress = nullptr;
-  if (rank.devices.size() > 1) rank.local = make_thread_world(plan, pointers(rank), world);
   note_driver_bytes(rank, "with_communicators");
   return rank;
 }

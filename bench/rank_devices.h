@@ -8,6 +8,7 @@
 // `ddpbench comm`, which executes no operations, makes its devices and communicators one by one.
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -54,6 +55,9 @@ bool runs_inline(const Device& device);
 
 // What must be said before the first device of a process is made.
 void prepare_rank(const DevicePlan& plan, int rank);
+// Whether this error of making a communicator left a thread behind, so that the process has to end
+// by end_process().
+bool leaves_thread_behind(const std::exception& error);
 // Device number `index` of the plan. Opens the CUDA module for a GPU.
 std::unique_ptr<Device> make_device(const DevicePlan& plan, int index);
 // Collective over `size` processes, of which each has one device that takes part: `device`, number

@@ -12,6 +12,7 @@
 
 #include "bench/comm/comm_rank.h"
 #include "bench/comm/comm_spec.h"
+#include "bench/rank_devices.h"
 #include "bench/rank_session.h"
 #include "kernels/runtime/error.h"
 #include "parallel/comm/store.h"
@@ -107,7 +108,7 @@ int rank_main(const GetVariable& get_variable) {
       return 0;
     } catch (const std::exception& error) {
       const int exit_code = report_error(writer, error);
-      if (left_behind) end_process(exit_code);
+      if (left_behind || leaves_thread_behind(error)) end_process(exit_code);
       return exit_code;
     }
   } catch (const std::exception& error) {

@@ -256,8 +256,8 @@ run_gpu_tests() {
     DDPBENCH_TEST_DATA_DIR=$(cd "$data_dir" && pwd)
   fi
   mkdir -p "$out/tests"
-  # Operations first; what runs the whole program last.
-  for name in runtime ops comm_threads comm_processes program; do
+  # Operations first; what forks most processes, each with a context to make, last.
+  for name in runtime ops comm_threads program comm_processes; do
     program="$build/bin/cuda_${name}_gpu_tests"
     if [[ ! -x $program ]]; then
       fail_row "tests-$name" "it was not built: see build.log"

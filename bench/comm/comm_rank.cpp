@@ -126,6 +126,7 @@ bool only_noticed(const std::exception_ptr& error) {
 }
 
 void run_threads(const CommSpec& spec, launch::RankChannels& channels) {
+  prepare_rank(spec.devices, 0);
   std::vector<std::unique_ptr<Device>> devices;
   std::vector<Device*> pointers;
   for (int r = 0; r < spec.ranks; ++r) {

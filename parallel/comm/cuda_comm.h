@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/runtime/device.h"
+#include "kernels/runtime/error.h"
 #include "parallel/comm/communicator.h"
 #include "parallel/comm/store.h"
 
@@ -25,8 +26,17 @@ struct CudaCommOptions {
   std::function<void()> progress;
 };
 
+// NCCL did not connect its ranks in time. A thread of this process stays inside it, so the process
+// has to end without destroying static objects (std::_Exit).
+class UnfinishedJoin final : public CommTimeout {
+ public:
+  using CommTimeout::CommTimeout;
+};
+
 // Collective over `size` processes that share `store`, one device each. The device outlives the
-// communicator. Throws CommError when a peer does not come before the timeout.
+// communicator. Throws CommError when a peer does not come before the timeout, or within 30 s if
+// that is more: what happens once on a GPU is no part of an operation's deadline. When NCCL itself
+// does not connect the ranks until then, that is an UnfinishedJoin, also of make_thread_nccl().
 //
 // NCCL refuses two ranks on one GPU unless every rank has an NCCL_HOSTID of its own.
 std::unique_ptr<Communicator> make_nccl(Store& store, int rank, int size, Device& device,

@@ -7,7 +7,10 @@
 #include <gmock/gmock.h>
 
 #include <chrono>
+#include <span>
+#include <stdexcept>
 #include <thread>
+#include <vector>
 
 #include "kernels/runtime/error.h"
 #include "tests/comm/conformance.h"
@@ -44,42 +47,77 @@ class CudaProcesses : public ::testing::TestWithParam<World> {
   static Outcome run(const CudaRankFunction& function, double timeout_s = 60) {
     return run_cuda_processes(GetParam().backend, GetParam().size, function, timeout_s);
   }
-  static void on_all_ranks(void (*check)(Communicator&, bool)) {
-    run([&](Communicator& c, Device& device) {
-      check(*make_host_communicator(c, device), GetParam().registered);
-    }).expect_success();
-  }
 };
 
-TEST_P(CudaProcesses, AllReduce) { on_all_ranks(check_all_reduce_for_every_count); }
-TEST_P(CudaProcesses, AllReduceOfEveryType) { on_all_ranks(check_all_reduce_of_every_type); }
-TEST_P(CudaProcesses, AllReduceElsewhere) {
-  on_all_ranks(check_all_reduce_where_a_buffer_does_not_begin);
+void check_groups_and_split(Communicator& whole, bool) {
+  constexpr std::size_t kCount = 2'000'003;  // of several segments
+  std::vector<float> out(kCount, static_cast<float>(whole.rank())), in(kCount);
+  const int before = (whole.rank() + whole.size() - 1) % whole.size();
+  whole.group_start();
+  const Work send = whole.send({out.data(), kCount}, (whole.rank() + 1) % whole.size());
+  const Work recv = whole.recv({in.data(), kCount}, before);
+  whole.group_end();
+  recv.synchronize();
+  send.synchronize();
+  const auto left = static_cast<float>(before);
+  check(in.front() == left && in.back() == left, "a wrong message");
+  const auto part = whole.split(whole.rank() % 2, -whole.rank());
+  check_all_reduce_for_every_count(*part, false);
 }
-TEST_P(CudaProcesses, Reduce) { on_all_ranks(check_reduce); }
-TEST_P(CudaProcesses, Broadcast) { on_all_ranks(check_broadcast); }
-TEST_P(CudaProcesses, AllGather) { on_all_ranks(check_all_gather); }
-TEST_P(CudaProcesses, ReduceScatter) { on_all_ranks(check_reduce_scatter); }
-TEST_P(CudaProcesses, ScatterAndGather) { on_all_ranks(check_scatter_and_gather); }
-TEST_P(CudaProcesses, MixedMemory) { on_all_ranks(check_mixed_memory); }
-TEST_P(CudaProcesses, BitIdentical) { on_all_ranks(check_all_reduce_is_bit_identical); }
 
-TEST_P(CudaProcesses, GroupsAndSplit) {
-  run([](Communicator& c, Device& device) {
-    constexpr std::size_t kCount = 2'000'003;  // of several segments
-    const auto whole = make_host_communicator(c, device);
-    std::vector<float> out(kCount, static_cast<float>(c.rank())), in(kCount);
-    whole->group_start();
-    const Work send = whole->send({out.data(), kCount}, (c.rank() + 1) % c.size());
-    const Work recv = whole->recv({in.data(), kCount}, (c.rank() + c.size() - 1) % c.size());
-    whole->group_end();
-    recv.synchronize();
-    send.synchronize();
-    const auto left = static_cast<float>((c.rank() + c.size() - 1) % c.size());
-    check(in.front() == left && in.back() == left, "a wrong message");
-    const auto part = whole->split(c.rank() % 2, -c.rank());
-    check_all_reduce_for_every_count(*part, false);
-  }).expect_success();
+struct NamedCheck {
+  const char* name;
+  void (*check)(Communicator&, bool registered);
+};
+constexpr NamedCheck kChecks[] = {
+    {"AllReduce", check_all_reduce_for_every_count},
+    {"AllReduceOfEveryType", check_all_reduce_of_every_type},
+    {"AllReduceElsewhere", check_all_reduce_where_a_buffer_does_not_begin},
+    {"Reduce", check_reduce},
+    {"Broadcast", check_broadcast},
+    {"AllGather", check_all_gather},
+    {"ReduceScatter", check_reduce_scatter},
+    {"ScatterAndGather", check_scatter_and_gather},
+    {"MixedMemory", check_mixed_memory},
+    {"BitIdentical", check_all_reduce_is_bit_identical},
+    {"GroupsAndSplit", check_groups_and_split},
+};
+
+// Throws what a check threw, behind its name.
+void run_checks(std::span<const NamedCheck> checks, Communicator& c, bool registered) {
+  for (const NamedCheck& named : checks) {
+    try {
+      named.check(c, registered);
+    } catch (const std::exception& error) {
+      throw std::runtime_error(fmt::format("{}: {}", named.name, error.what()));
+    }
+  }
+}
+
+// The first of the checks that failed on any rank; all of them, plus one: none is named.
+std::size_t first_failed(std::span<const NamedCheck> checks, const Outcome& outcome) {
+  for (std::size_t i = 0; i < checks.size(); ++i) {
+    for (const std::string& error : outcome.errors) {
+      if (error.starts_with(std::string(checks[i].name) + ": ")) return i;
+    }
+  }
+  return checks.size();
+}
+
+// One set of processes does them all, as a context on a GPU takes longer to make than most checks;
+// after one that failed, another set does those behind it.
+TEST_P(CudaProcesses, Conform) {
+  std::span<const NamedCheck> checks = kChecks;
+  while (!checks.empty()) {
+    const Outcome outcome = run([&](Communicator& c, Device& device) {
+      run_checks(checks, *make_host_communicator(c, device), GetParam().registered);
+    });
+    outcome.expect_success();
+    const std::size_t failed = first_failed(checks, outcome);
+    if (failed == checks.size()) return;
+    ADD_FAILURE() << checks[failed].name << " failed";
+    checks = checks.subspan(failed + 1);
+  }
 }
 
 // As a training step does it: nothing waits on the host but the last line.
@@ -136,14 +174,30 @@ std::string error_of(F&& function) {
   }
 }
 
-TEST_P(CudaProcesses, TheWatchdogNamesARankThatDoesNotCome) {
-  if (GetParam().size < 2) GTEST_SKIP() << "needs two ranks";
+// Calls nothing meanwhile.
+void wait_for_an_abort(Communicator& c, std::chrono::seconds at_most) {
+  const auto end = std::chrono::steady_clock::now() + at_most;
+  while (std::chrono::steady_clock::now() < end) {
+    try {
+      c.group_start();
+      c.group_end();
+    } catch (const CommError&) {
+      return;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
+// In which no memory is registered.
+using CudaProcessesFail = CudaProcesses;
+
+TEST_P(CudaProcessesFail, TheWatchdogNamesARankThatDoesNotCome) {
   const Outcome outcome = run(
       [](Communicator& c, Device& device) {
         const auto stream = device.make_stream();
         const Buffer data = device.allocate(4096, MemoryCategory::communication);
         c.barrier().synchronize(deadline_after(60));
-        if (c.rank() == c.size() - 1) std::this_thread::sleep_for(std::chrono::seconds(5));
+        if (c.rank() == c.size() - 1) wait_for_an_abort(c, std::chrono::seconds(4));
         // Only the stream waits; the watchdog sets it free.
         const std::string error = error_of([&] {
           const Work work =
@@ -163,8 +217,7 @@ TEST_P(CudaProcesses, TheWatchdogNamesARankThatDoesNotCome) {
   EXPECT_THAT(outcome.errors.back(), HasSubstr("aborted by rank"));
 }
 
-TEST_P(CudaProcesses, AnAbortReachesAllRanks) {
-  if (GetParam().size < 2) GTEST_SKIP() << "needs two ranks";
+TEST_P(CudaProcessesFail, AnAbortReachesAllRanks) {
   const Outcome outcome = run([](Communicator& c, Device& device) {
     const Buffer data = device.allocate(4096, MemoryCategory::communication);
     c.barrier().synchronize();
@@ -179,8 +232,7 @@ TEST_P(CudaProcesses, AnAbortReachesAllRanks) {
   EXPECT_THAT(outcome.errors, Each(HasSubstr("aborted by rank 0: the user changed his mind")));
 }
 
-TEST_P(CudaProcesses, DifferentCallsAreNoticed) {
-  if (GetParam().size < 2) GTEST_SKIP() << "needs two ranks";
+TEST_P(CudaProcessesFail, DifferentCallsAreNoticed) {
   const Outcome outcome = run([](Communicator& c, Device& device) {
     const Buffer data = device.allocate(4096, MemoryCategory::communication);
     const std::size_t count = c.rank() == 0 ? 1000 : 1001;
@@ -196,6 +248,12 @@ INSTANTIATE_TEST_SUITE_P(
                       World{CudaBackend::ring, 4, true}, World{CudaBackend::nccl, 2, false},
                       World{CudaBackend::staged, 2, false}, World{CudaBackend::staged, 4, true}),
     name_of);
+INSTANTIATE_TEST_SUITE_P(Ranks, CudaProcessesFail,
+                         ::testing::Values(World{CudaBackend::ring, 2, false},
+                                           World{CudaBackend::ring, 4, false},
+                                           World{CudaBackend::nccl, 2, false},
+                                           World{CudaBackend::staged, 2, false}),
+                         name_of);
 
 }  // namespace
 }  // namespace ddpbench::comm::testing

@@ -11,6 +11,12 @@
 
 namespace ddpbench::comm::testing {
 
+namespace {
+
+constexpr double kStart_s = 60;
+
+}  // namespace
+
 std::string why_no_gpu() {
   const Outcome outcome = run_processes(1, [](Store&, int) {
     const CudaProbe probe = probe_cuda();
@@ -48,8 +54,13 @@ Outcome run_cuda_processes(CudaBackend backend, int size, const CudaRankFunction
                            double timeout_s) {
   return run_processes(size, [&](Store& store, int rank) {
     ::setenv("NCCL_HOSTID", std::to_string(rank).c_str(), 1);
+    // As the program's ranks do (prepare_rank), so that connecting has no part in a test's
+    // deadline.
+    ::setenv("NCCL_RUNTIME_CONNECT", "0", 0);
     const auto device = make_cuda_device({.index = rank, .ordinal = 0});
     device->bind_calling_thread();
+    // Contexts on one GPU are made one after the other.
+    store_barrier(store, "devices", size, kStart_s);
     const CudaCommOptions options{.timeout_s = timeout_s, .name = "world", .progress = {}};
     std::unique_ptr<Communicator> communicator;
     switch (backend) {

@@ -69,5 +69,30 @@ INSTANTIATE_TEST_SUITE_P(Runs, HungDevice,
                          testing::Values(Case{"single", 30, "host"}, Case{"single", 700, "host"},
                                          Case{"single", 700, "device"}, Case{"dp", 30, "host"}));
 
+// NCCL that comes to no end while it connects two devices: by ranks of their own, or by this one.
+class HungJoin : public test::CudaProgram {
+ protected:
+  HungJoin() { program.environment["STAND_IN_NCCL_JOIN_HANGS"] = "1"; }
+  void expect_timeout(const std::string& strategy, int timeout_s) {
+    const auto result = program.run(
+        test::small_run(strategy, {"--device=cuda", "--gpus=2", "--backend=nccl",
+                                   "--verify-steps=0", "--timeout=" + std::to_string(timeout_s)}));
+    EXPECT_EQ(result.exit_code, 4) << result.out << result.err;
+    const json error = program.report().at("error");
+    EXPECT_EQ(error.at("kind"), "timeout") << error.dump();
+    EXPECT_EQ(error.at("signal"), nullptr);
+    EXPECT_THAT(error.at("message").get<std::string>(),
+                HasSubstr("NCCL did not connect all ranks within"));
+  }
+};
+
+TEST_F(HungJoin, EndsAProcessThatALauncherStarted) {
+  const test::Variables launcher = test::world(1, test::free_port())[0];
+  program.environment.insert(launcher.begin(), launcher.end());
+  expect_timeout("dp", 1);
+}
+
+TEST_F(HungJoin, EndsProcessesOfTheSupervisor) { expect_timeout("ddp", 31); }
+
 }  // namespace
 }  // namespace ddpbench

@@ -100,7 +100,7 @@ JSON
 done
 exit 137
 """
-PROGRAMS = ("runtime", "ops", "comm_threads", "comm_processes", "program")
+PROGRAMS = ("runtime", "ops", "comm_threads", "program", "comm_processes")
 
 
 class GpuSuite(unittest.TestCase):

@@ -16,16 +16,20 @@ bool is_recording(cudaStream_t stream) {
 
 class CudaGraph final : public Recording {
  public:
-  // Takes over `graph`.
-  explicit CudaGraph(cudaGraph_t graph) : graph_(graph) {
-    const cudaError_t status = cudaGraphInstantiate(&executable_, graph_, 0);
+  // Takes over `graph`. `stream`: any of the graph's device, for what a launch needs beforehand.
+  CudaGraph(cudaGraph_t graph, cudaStream_t stream) : graph_(graph) {
+    // Communication that a step records keeps its streams' priority, instead of that of the stream
+    // on which the step is replayed.
+    const cudaError_t status =
+        cudaGraphInstantiate(&executable_, graph_, cudaGraphInstantiateFlagUseNodePriority);
     if (status != cudaSuccess) static_cast<void>(cudaGraphDestroy(graph_));
     check(status, "cudaGraphInstantiate");
+    // Else the first launch does it, which may be a timed step.
+    const cudaError_t uploaded = cudaGraphUpload(executable_, stream);
+    if (uploaded != cudaSuccess) destroy();
+    check(uploaded, "cudaGraphUpload");
   }
-  ~CudaGraph() override {
-    static_cast<void>(cudaGraphExecDestroy(executable_));
-    static_cast<void>(cudaGraphDestroy(graph_));
-  }
+  ~CudaGraph() override { destroy(); }
   CudaGraph(const CudaGraph&) = delete;
   CudaGraph& operator=(const CudaGraph&) = delete;
 
@@ -34,6 +38,11 @@ class CudaGraph final : public Recording {
   }
 
  private:
+  void destroy() noexcept {
+    static_cast<void>(cudaGraphExecDestroy(executable_));
+    static_cast<void>(cudaGraphDestroy(graph_));
+  }
+
   cudaGraph_t graph_;
   cudaGraphExec_t executable_ = nullptr;
 };
@@ -108,7 +117,7 @@ std::unique_ptr<Recording> CudaStream::end_recording() {
   cudaGraph_t graph = nullptr;
   check(cudaStreamEndCapture(stream_, &graph), "the step cannot be recorded as a CUDA graph");
   const CurrentDevice current(ordinal_);
-  return std::make_unique<CudaGraph>(graph);
+  return std::make_unique<CudaGraph>(graph, stream_);
 }
 
 cudaStream_t native_stream(Stream& stream) {

@@ -13,6 +13,24 @@
 
 namespace ddpbench::comm {
 
+namespace {
+
+// While it lives, the watchdog knows that its thread is inside the calls that queue `work`.
+class Launching {
+ public:
+  Launching(WorkMonitor& monitor, const std::shared_ptr<CudaWork>& work) : monitor_(monitor) {
+    monitor_.launching(work);
+  }
+  ~Launching() { monitor_.launched(); }
+  Launching(const Launching&) = delete;
+  Launching& operator=(const Launching&) = delete;
+
+ private:
+  WorkMonitor& monitor_;
+};
+
+}  // namespace
+
 CudaCommunicator::CudaCommunicator(Device& device, int rank, int size,
                                    std::shared_ptr<PeerBoard> board, const CudaCommOptions& options)
     : OperationCommunicator(rank, size),
@@ -118,13 +136,15 @@ void CudaCommunicator::group_end() {
 
 void CudaCommunicator::run(std::span<const Call> calls) {
   try {
+    const Launching launching(*monitor_, calls.front().work);
     for (const Call& call : calls) call.work->begin(stream_);
     launch(calls);
     for (const Call& call : calls) call.work->end(stream_);
   } catch (const Error&) {
     // What was queued so far may wait for what was not: this rank is of no use to the others.
     monitor_->fail(std::current_exception());
-    throw;
+    // When the watchdog ended the call, its reason came first and says more.
+    monitor_->throw_if_failed();
   }
   for (const Call& call : calls) monitor_->watch(call.work);
 }

@@ -14,6 +14,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <memory>
 #include <span>
 #include <string>
@@ -25,6 +26,14 @@
 #include "parallel/comm/operation_communicator.h"
 
 namespace ddpbench::comm {
+
+// How long ranks wait for each other at least while a communicator is made, whatever deadline its
+// operations have: each makes its context meanwhile, maps memory and loads kernels (NCCL's alone
+// are hundreds of MB), which takes seconds when several processes do it on one GPU.
+inline constexpr double kJoinPatience_s = 30;
+inline double joining_timeout_s(const CudaCommOptions& options) {
+  return std::max(options.timeout_s, kJoinPatience_s);
+}
 
 class CudaCommunicator : public OperationCommunicator, protected MonitoredBackend {
  public:

@@ -66,7 +66,7 @@ std::unique_ptr<Communicator> make_cuda_ring(Store& store, int rank, int size, D
   ensure(size >= 1 && rank >= 0 && rank < size, "rank {} of {}", rank, size);
   check_size(size);
   const cuda::CurrentDevice current(cuda::native_device(device).ordinal());
-  auto board = PeerBoard::meet(store, options.name, rank, size, options.timeout_s);
+  auto board = PeerBoard::meet(store, options.name, rank, size, joining_timeout_s(options));
   if (!board) {
     throw CommError(
         fmt::format("the {} ranks are on several hosts, or in several PID namespaces; the ring "
@@ -74,7 +74,7 @@ std::unique_ptr<Communicator> make_cuda_ring(Store& store, int rank, int size, D
                     "processes of one host",
                     size));
   }
-  RingMeeting meeting = meet_processes(*board, options.name, rank, options.timeout_s);
+  RingMeeting meeting = meet_processes(*board, options.name, rank, joining_timeout_s(options));
   return std::make_unique<CudaRingCommunicator>(device, rank, std::move(board), options,
                                                 std::move(meeting));
 }

@@ -146,7 +146,7 @@ bool NcclCommunicator::abandon() noexcept {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     static_cast<void>(lock.try_lock());
   }
-  const ncclComm_t nccl = std::exchange(nccl_, nullptr);
+  const ncclComm_t nccl = nccl_.exchange(nullptr);
   // Aborting waits for CUDA graphs that hold NCCL's calls; nobody may wait for the mutex meanwhile.
   if (lock) lock.unlock();
   if (nccl != nullptr) static_cast<void>(ncclCommAbort(nccl));

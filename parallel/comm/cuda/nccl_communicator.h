@@ -6,13 +6,15 @@
 // NCCL's communicator blocks: a call returns when it is queued, which costs the host microseconds,
 // where a non-blocking one makes a thread a call. What may hang in it nevertheless: making it
 // (bounded by a thread of its own, see nccl_make.cpp), and a first call whose peer is lost while
-// connections are made; the watchdog aborts NCCL then, which makes that call return.
+// connections are made; the watchdog aborts NCCL then, which makes that call return. With
+// NCCL_RUNTIME_CONNECT=0, which the program sets, collectives are connected while it is made.
 //
 // Average is ncclAvg: NCCL scales before it adds, so an average is not rounded once only.
 #pragma once
 
 #include <nccl.h>
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -45,8 +47,9 @@ class NcclCommunicator final : public CudaCommunicator {
 
   // Held by whoever is in NCCL, so that the watchdog does not free what somebody uses.
   std::mutex mutex_;
-  ncclComm_t nccl_;  // null once aborted
-  Buffer barrier_;   // one number
+  // Null once aborted, which may be under a call that does not return: it has no mutex then.
+  std::atomic<ncclComm_t> nccl_;
+  Buffer barrier_;  // one number
   std::map<const void*, void*> registrations_;
 };
 

@@ -64,7 +64,7 @@ std::vector<ncclComm_t> join_before(const Joining& joining, double timeout_s) {
   std::thread thread(std::move(task));
   if (made.wait_until(deadline_after(timeout_s)) != std::future_status::ready) {
     thread.detach();
-    throw CommTimeout(
+    throw UnfinishedJoin(
         fmt::format("rank {} of {}: NCCL did not connect all ranks within {} s; NCCL_DEBUG=INFO "
                     "tells how far it came",
                     joining.first_rank, joining.size, timeout_s));
@@ -79,14 +79,15 @@ std::unique_ptr<Communicator> make_nccl(Store& store, int rank, int size, Device
                                         const CudaCommOptions& options) {
   ensure(size >= 1 && rank >= 0 && rank < size, "rank {} of {}", rank, size);
   // All have come when this returns, whether or not they share a machine.
-  auto board = PeerBoard::meet(store, options.name, rank, size, options.timeout_s);
+  const double timeout_s = joining_timeout_s(options);
+  auto board = PeerBoard::meet(store, options.name, rank, size, timeout_s);
   const std::string key = options.name + "/nccl_id";
   if (rank == 0) store.set(key, text_of(make_id()));
-  const Joining joining{.id = id_of(store.get(key, options.timeout_s)),
+  const Joining joining{.id = id_of(store.get(key, timeout_s)),
                         .first_rank = rank,
                         .size = size,
                         .ordinals = {cuda::native_device(device).ordinal()}};
-  const ncclComm_t made = join_before(joining, options.timeout_s).front();
+  const ncclComm_t made = join_before(joining, timeout_s).front();
   return std::make_unique<NcclCommunicator>(made, device, rank, size, std::move(board), options);
 }
 
@@ -99,7 +100,7 @@ std::vector<std::unique_ptr<Communicator>> make_thread_nccl(const std::vector<De
   for (Device* const device : devices) {
     joining.ordinals.push_back(cuda::native_device(*device).ordinal());
   }
-  const std::vector<ncclComm_t> made = join_before(joining, options.timeout_s);
+  const std::vector<ncclComm_t> made = join_before(joining, joining_timeout_s(options));
   std::vector<std::unique_ptr<Communicator>> communicators;
   for (int rank = 0; rank < size; ++rank) {
     const auto i = static_cast<std::size_t>(rank);

@@ -62,6 +62,8 @@ class CudaRingCommunicator final : public CudaCommunicator {
   void join_lanes();
   cudaStream_t lane_stream() const noexcept { return lane_ != 0 && uses_side_ ? side_ : stream(); }
 
+  // Collective: each rank's buffer becomes readable to all, within `timeout_s`.
+  void map_everywhere(const Buffer& buffer, double timeout_s);
   bool between_threads() const noexcept { return meeting_.events != nullptr; }
   std::size_t stage_offset(const RingStep& step) const;
   void* address(const RingStep& step, const RingPlace& place, std::size_t call) const;

@@ -91,19 +91,35 @@ WorkMarks WorkMonitor::recorded_marks(unsigned long long recording) {
   return recorded_marks_[place];
 }
 
+void WorkMonitor::launching(const std::shared_ptr<CudaWork>& work) {
+  bool wake = false;
+  {
+    const std::lock_guard lock(mutex_);
+    launching_ = work;
+    launching_since_ = Clock::now();
+    wake = was_dozing();
+  }
+  if (wake) wake_.notify_one();
+}
+
+void WorkMonitor::launched() noexcept {
+  const std::lock_guard lock(mutex_);
+  launching_.reset();
+}
+
 void WorkMonitor::watch(const std::shared_ptr<CudaWork>& work) {
   bool wake = false;
   {
     const std::lock_guard lock(mutex_);
     if (work->is_recorded()) {
       recorded_.push_back(work);
-      wake = true;
+      wake = was_dozing();
     } else if (failure_) {
       // It failed while this work was queued, and nobody looks at works any more.
       work->fail(failure_);
     } else {
-      wake = head_ == works_.size();
       works_.push_back(work);
+      wake = was_dozing();
     }
   }
   if (wake) wake_.notify_one();
@@ -198,14 +214,16 @@ void WorkMonitor::serve() {
   static_cast<void>(cudaSetDevice(options_.ordinal));
   std::unique_lock lock(mutex_);
   while (!stopping_) {
-    const bool busy = head_ < works_.size();
+    const bool busy = head_ < works_.size() || launching_ != nullptr;
+    dozes_ = !busy && !failed();
     if (failed() && abandoned_) {
       wake_.wait(lock, [this] { return stopping_; });
-    } else if (!busy && recorded_.empty() && !abort_requested_ && !failed()) {
+    } else if (dozes_ && recorded_.empty() && !abort_requested_) {
       wake_.wait(lock);
     } else {
-      wake_.wait_for(lock, busy || failed() ? std::chrono::microseconds(kBusyLook) : kIdleLook);
+      wake_.wait_for(lock, dozes_ ? std::chrono::microseconds(kIdleLook) : kBusyLook);
     }
+    dozes_ = false;
     if (stopping_) return;
     lock.unlock();
     look();
@@ -217,12 +235,16 @@ void WorkMonitor::look() {
   try {
     if (!failed()) {
       const std::shared_ptr<CudaWork> oldest = retire();
-      const std::string reason = outside_failure(oldest.get());
+      const auto [launch, since] = current_launch();
+      // A peer that left when it had done the oldest does not come to the one that is queued.
+      const CudaWork* const latest = launch ? launch.get() : oldest.get();
+      const std::string reason = outside_failure(latest);
       if (!reason.empty()) {
-        const Operation* const operation = oldest ? &oldest->operation() : nullptr;
+        const Operation* const operation = latest ? &latest->operation() : nullptr;
         throw CommError(prefix(operation) + reason, operation_name(operation));
       }
       if (oldest) look_at(*oldest);
+      if (launch) look_at_launch(*launch, since);
       look_at_recorded();
     }
   } catch (const Error&) {
@@ -262,7 +284,12 @@ std::shared_ptr<CudaWork> WorkMonitor::retire() {
   return oldest;
 }
 
-std::string WorkMonitor::outside_failure(const CudaWork* oldest) {
+WorkMonitor::Launch WorkMonitor::current_launch() {
+  const std::lock_guard lock(mutex_);
+  return {launching_, launching_since_};
+}
+
+std::string WorkMonitor::outside_failure(const CudaWork* latest) {
   {
     const std::lock_guard lock(mutex_);
     if (abort_requested_) {
@@ -276,7 +303,7 @@ std::string WorkMonitor::outside_failure(const CudaWork* oldest) {
   const auto now = Clock::now();
   if (error.empty() && options_.board && now - last_peer_look_ > kPeerLook) {
     last_peer_look_ = now;
-    error = options_.board->lost_rank(options_.rank, oldest ? oldest->number() : 0);
+    error = options_.board->lost_rank(options_.rank, latest ? latest->number() : 0);
   }
   return error;
 }
@@ -291,6 +318,13 @@ void WorkMonitor::look_at(CudaWork& work) {
   const std::chrono::duration<double> running = Clock::now() - work.runs_since_;
   if (running.count() < options_.timeout_s || work.reached(work.marks_.end)) return;
   throw CommTimeout(timeout_text(work), operation_name(&work.operation()));
+}
+
+void WorkMonitor::look_at_launch(const CudaWork& work, Clock::time_point since) const {
+  const std::chrono::duration<double> blocked = Clock::now() - since;
+  if (blocked.count() < options_.timeout_s) return;
+  throw CommTimeout(timeout_text(work) + "; the call has not returned",
+                    operation_name(&work.operation()));
 }
 
 // A recorded work is under way from when its recording was queued until its end is reached again.

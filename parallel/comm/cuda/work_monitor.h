@@ -5,6 +5,9 @@
 // the watchdog. The watchdog is a thread that looks at the events, at the backend and at the peers'
 // board, and fails all works when a deadline passes, a peer is lost or somebody aborts; so the step
 // itself never waits for anything on the host. It outlives the communicator as long as works do.
+//
+// The calls that queue an operation may block, too (NCCL connects ranks inside the first of a
+// kind), so they are told of by launching() and have the operation's deadline themselves.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -18,6 +21,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "kernels/runtime/cuda/cuda_clock.h"
@@ -63,6 +67,10 @@ class WorkMonitor : public std::enable_shared_from_this<WorkMonitor> {
   void give_back(const WorkMarks& marks) noexcept;
   // Events of the recording's next work. They are kept for good: the recording uses them.
   WorkMarks recorded_marks(unsigned long long recording);
+  // The issuing thread is inside the calls that queue `work`, from launching() to launched(). They
+  // may block; what ends them from outside is the backend's abandon().
+  void launching(const std::shared_ptr<CudaWork>& work);
+  void launched() noexcept;
   // The works were queued in this order on one stream.
   void watch(const std::shared_ptr<CudaWork>& work);
 
@@ -91,10 +99,19 @@ class WorkMonitor : public std::enable_shared_from_this<WorkMonitor> {
   std::shared_ptr<CudaWork> retire();
   void look_at(CudaWork& oldest);
   void look_at_recorded();
-  std::string outside_failure(const CudaWork* oldest);
+  void look_at_launch(const CudaWork& work, Clock::time_point since) const;
+  struct Launch {
+    std::shared_ptr<CudaWork> work;  // null: none
+    Clock::time_point since;
+  };
+  Launch current_launch();
+  // `latest`: of the works that peers have to come to; or null.
+  std::string outside_failure(const CudaWork* latest);
   void fail_locked(std::exception_ptr error) noexcept;
   std::string timeout_text(const CudaWork& work) const;
   void announce() noexcept;
+  // Whether the watchdog has to be woken to look soon. REQUIRES: mutex_ is held.
+  bool was_dozing() noexcept { return std::exchange(dozes_, false); }
 
   const MonitorOptions options_;
   const std::shared_ptr<BlockPool> pool_ = std::make_shared<BlockPool>();
@@ -110,6 +127,9 @@ class WorkMonitor : public std::enable_shared_from_this<WorkMonitor> {
   std::vector<std::shared_ptr<CudaWork>> works_;  // from head_ on
   std::size_t head_ = 0;
   std::vector<std::weak_ptr<CudaWork>> recorded_;
+  std::shared_ptr<CudaWork> launching_;  // or null
+  Clock::time_point launching_since_{};
+  bool dozes_ = false;  // the watchdog, until it is woken or for long
   std::exception_ptr failure_;
   std::string abort_reason_;
   bool abort_requested_ = false;

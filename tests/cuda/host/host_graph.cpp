@@ -17,6 +17,8 @@ struct CUgraph_st {
 struct CUgraphExec_st {
   std::vector<GraphNode> nodes;
   std::mt19937 random;
+  bool has_priorities = false;  // of its nodes; else all have the launching stream's
+  bool is_uploaded = false;
 };
 
 namespace {
@@ -64,8 +66,13 @@ std::vector<std::size_t> any_order(const std::vector<GraphNode>& nodes, std::mt1
 namespace ddpbench::test {
 
 void capture(cudaStream_t stream, std::function<std::function<void()>()> launch) {
-  stream->capture->nodes.push_back({std::move(launch), stream->tips});
+  stream->capture->nodes.push_back({std::move(launch), stream->tips, stream->priority});
   stream->tips = {stream->capture->nodes.size() - 1};
+}
+
+LaunchedGraph& launched_graph() {
+  static thread_local LaunchedGraph graph;
+  return graph;
 }
 
 std::size_t& recorded_nodes() {
@@ -127,14 +134,28 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   return cudaSuccess;
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
-                                 unsigned long long) {
-  return *executable = new CUgraphExec_st{graph->nodes, std::mt19937(captures)}, cudaSuccess;
+                                 unsigned long long flags) {
+  if ((flags & ~cudaGraphInstantiateFlagUseNodePriority) != 0) return cudaErrorNotSupported;
+  *executable = new CUgraphExec_st{
+      .nodes = graph->nodes, .random = std::mt19937(captures), .has_priorities = flags != 0};
+  return cudaSuccess;
+}
+cudaError_t cudaGraphUpload(cudaGraphExec_t executable, cudaStream_t stream) {
+  if (const cudaError_t status = ddpbench::test::refusal_of_unsafe_call()) return status;
+  if (stream->capture) return cudaErrorStreamCaptureUnsupported;
+  return executable->is_uploaded = true, cudaSuccess;
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
   if (const cudaError_t status = ddpbench::test::refusal()) return status;
   if (stream->capture) return cudaErrorNotSupported;
   std::vector<std::function<void()>> launched;
-  for (const GraphNode& node : executable->nodes) launched.push_back(node.launch());
+  ddpbench::test::LaunchedGraph graph{.was_uploaded = executable->is_uploaded};
+  for (const GraphNode& node : executable->nodes) {
+    launched.push_back(node.launch());
+    graph.priorities.push_back(executable->has_priorities ? node.priority : stream->priority);
+  }
+  executable->is_uploaded = true;
+  ddpbench::test::launched_graph() = std::move(graph);
   return ddpbench::test::queue(stream, [launched = std::move(launched),
                                         order = any_order(executable->nodes, executable->random)] {
     for (const std::size_t node : order) launched[node]();

@@ -3,8 +3,13 @@
 //
 // NCCL's stand-in: what ranks call between ncclGroupStart and ncclGroupEnd runs in the stream's
 // turn on the CPU ring. Ranks meet at a store whose port and secret are the unique id.
+//
+// As NCCL's ranks, they connect when the communicator is made with NCCL_RUNTIME_CONNECT=0 only.
+// Else the end of the first group with a collective comes back when all ranks have called one, and
+// hangs when one does not, unless the communicator is aborted.
 #include <fmt/format.h>
 #include <nccl.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -26,6 +31,7 @@ namespace {
 struct Issue {
   std::function<comm::Work(comm::Communicator&)> start;
   void* reduced = nullptr;  // what an all-reduce of several elements writes
+  bool connects = true;     // all ranks call it
 };
 
 constexpr comm::CallOptions kDeferred{.after = nullptr, .start = comm::Start::deferred};
@@ -34,7 +40,9 @@ constexpr double kPatience_s = 60;
 // One rank of one communicator; lives until its last call has run.
 class Member {
  public:
-  explicit Member(std::unique_ptr<comm::Communicator> ring) : ring_(std::move(ring)) {}
+  // Ranks connect by `connection`; null when they are connected.
+  Member(std::unique_ptr<comm::Communicator> ring, std::unique_ptr<comm::Communicator> connection)
+      : ring_(std::move(ring)), connection_(std::move(connection)) {}
 
   comm::Communicator& ring() { return *ring_; }
   bool is_idle() const { return queued_ == 0; }
@@ -53,8 +61,23 @@ class Member {
     }
     --queued_;
   }
+  // By the thread that calls; false when aborted.
+  bool connect() {
+    if (connection_ == nullptr || connected_) return true;
+    try {
+      connection_->barrier().synchronize();
+      connected_ = true;
+    } catch (const ddpbench::Error&) {
+      // NCCL's sockets wait for a rank that died as for one that is late.
+      std::unique_lock lock(mutex_);
+      changed_.wait_for(lock, std::chrono::duration<double>(kPatience_s),
+                        [this] { return aborted_; });
+    }
+    return connected_;
+  }
   void abort() {
     ring_->abort("ncclCommAbort");
+    if (connection_ != nullptr) connection_->abort("ncclCommAbort");
     {
       const std::lock_guard lock(mutex_);
       aborted_ = true;
@@ -80,7 +103,8 @@ class Member {
     changed_.wait(lock, [this] { return aborted_; });
   }
 
-  const std::unique_ptr<comm::Communicator> ring_;
+  const std::unique_ptr<comm::Communicator> ring_, connection_;
+  bool connected_ = false;
   std::atomic<int> queued_ = 0;
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -150,6 +174,36 @@ struct ncclComm {
 
 namespace {
 
+// Threads that are inside a call. A program must not end under them: they go on with NCCL's static
+// objects when these are gone. Here that always shows.
+class Inside {
+ public:
+  ~Inside() {
+    if (threads_ > 0) std::abort();
+  }
+  void enter() { ++threads_; }
+  void leave() { --threads_; }
+
+ private:
+  std::atomic<int> threads_ = 0;
+} inside;
+
+// The communicators that are made never come to be when STAND_IN_NCCL_JOIN_HANGS is set.
+void hang_if_asked() {
+  while (std::getenv("STAND_IN_NCCL_JOIN_HANGS") != nullptr) ::pause();
+}
+
+}  // namespace
+
+namespace {
+
+std::shared_ptr<Member> make_member(std::unique_ptr<comm::Communicator> ring) {
+  const char* const at_runtime = std::getenv("NCCL_RUNTIME_CONNECT");
+  const bool connected = at_runtime != nullptr && std::atoi(at_runtime) == 0;
+  auto connection = connected ? nullptr : ring->split(0, ring->rank());
+  return std::make_shared<Member>(std::move(ring), std::move(connection));
+}
+
 // Devices of one host, in the stand-in: so the ring connects them all.
 ncclResult_t join(const Joining& joining) {
   Id id{};
@@ -159,8 +213,8 @@ ncclResult_t join(const Joining& joining) {
     comm::RingOptions options;
     options.timeout_s = kPatience_s;
     options.name = "nccl";
-    *joining.made = new ncclComm{
-        std::make_shared<Member>(comm::make_ring(*store, joining.rank, joining.size, options))};
+    *joining.made =
+        new ncclComm{make_member(comm::make_ring(*store, joining.rank, joining.size, options))};
     return ncclSuccess;
   } catch (const ddpbench::Error& error) {
     return failed(error.what(), ncclSystemError);
@@ -168,12 +222,15 @@ ncclResult_t join(const Joining& joining) {
 }
 
 ncclResult_t join_all(const std::vector<Joining>& joinings) {
+  inside.enter();
+  if (!joinings.empty()) hang_if_asked();
   std::vector<ncclResult_t> results(joinings.size(), ncclSuccess);
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < joinings.size(); ++i) {
     threads.emplace_back([&, i] { results[i] = join(joinings[i]); });
   }
   for (std::thread& thread : threads) thread.join();
+  inside.leave();
   for (const ncclResult_t result : results) {
     if (result != ncclSuccess) return failed("a rank could not join", result);
   }
@@ -186,11 +243,14 @@ ncclResult_t queue_calls(std::vector<Call> calls) {
     const std::shared_ptr<Member> member = calls.front().member;
     const cudaStream_t stream = calls.front().stream;
     std::vector<Issue> issues;
+    bool connects = false;
     std::erase_if(calls, [&](Call& call) {
       const bool is_its = call.member == member;
+      if (is_its) connects = connects || call.issue.connects;
       if (is_its) issues.push_back(std::move(call.issue));
       return is_its;
     });
+    if (connects && !member->connect()) return failed("aborted", ncclInternalError);
     const auto run = [member, issues = std::move(issues)] { member->run(issues); };
     if (stream->capture) {
       ddpbench::test::capture(stream, [member, run] {
@@ -280,7 +340,7 @@ ncclResult_t ncclCommSplit(ncclComm_t communicator, int color, int key, ncclComm
   Member& member = *communicator->member;
   if (!member.is_idle()) return failed("a split while calls are under way", ncclInvalidUsage);
   auto part = member.ring().split(color, key);
-  *made = part ? new ncclComm{std::make_shared<Member>(std::move(part))} : nullptr;
+  *made = part ? new ncclComm{make_member(std::move(part))} : nullptr;
   return ncclSuccess;
 }
 ncclResult_t ncclCommRegister(const ncclComm_t, void* data, size_t bytes, void** handle) {
@@ -331,15 +391,19 @@ ncclResult_t ncclReduceScatter(const void* in, void* out, size_t count, ncclData
 }
 ncclResult_t ncclSend(const void* data, size_t count, ncclDataType_t type, int peer,
                       ncclComm_t communicator, cudaStream_t stream) {
-  return call(communicator, stream, {[=](comm::Communicator& ring) {
-                return ring.send(elements(data, count, type), peer, kDeferred);
-              }});
+  return call(communicator, stream,
+              {[=](comm::Communicator& ring) {
+                 return ring.send(elements(data, count, type), peer, kDeferred);
+               },
+               nullptr, false});
 }
 ncclResult_t ncclRecv(void* data, size_t count, ncclDataType_t type, int peer,
                       ncclComm_t communicator, cudaStream_t stream) {
-  return call(communicator, stream, {[=](comm::Communicator& ring) {
-                return ring.recv(elements(data, count, type), peer, kDeferred);
-              }});
+  return call(communicator, stream,
+              {[=](comm::Communicator& ring) {
+                 return ring.recv(elements(data, count, type), peer, kDeferred);
+               },
+               nullptr, false});
 }
 
 }  // extern "C"

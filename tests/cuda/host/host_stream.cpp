@@ -248,8 +248,10 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
   registry.emplace(device_of_thread, (*stream)->queue);
   return cudaSuccess;
 }
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int) {
-  return cudaStreamCreateWithFlags(stream, flags);
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {
+  const cudaError_t status = cudaStreamCreateWithFlags(stream, flags);
+  if (status == cudaSuccess) (*stream)->priority = priority;
+  return status;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   stream->queue->close();

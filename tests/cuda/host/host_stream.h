@@ -45,6 +45,7 @@ struct GraphNode {
   // Called when the graph is launched; what it returns runs in the node's turn.
   std::function<std::function<void()>()> launch;
   std::vector<std::size_t> after;  // nodes
+  int priority = 0;                // of the stream that captured it
 };
 
 // One sequence of captures, of the stream that began it and of those that joined it.
@@ -85,6 +86,14 @@ std::atomic<int>& algorithm_searches();
 // Launches, calls of libraries and copies in what was recorded last. Test hook.
 std::size_t& recorded_nodes();
 
+// What the graph was like that the calling thread launched last. Test hook.
+struct LaunchedGraph {
+  std::vector<int>
+      priorities;  // at which its nodes ran, a node's each, in the order of their capture
+  bool was_uploaded = false;  // or launched before: the launch had nothing to prepare
+};
+LaunchedGraph& launched_graph();
+
 // How much longer a cuDNN convolution, and a kernel of ours, takes on the clock of the events than
 // it does: so that a test decides which is the faster. Test hook.
 struct PretendedCosts {
@@ -100,6 +109,7 @@ void let_time_pass(double ms);
 
 struct CUstream_st {
   int device = 0;
+  int priority = 0;
   std::shared_ptr<ddpbench::test::WorkQueue> queue = std::make_shared<ddpbench::test::WorkQueue>();
   std::shared_ptr<ddpbench::test::Capture> capture;  // null: none
   std::vector<std::size_t> tips;                     // the nodes that the next one follows

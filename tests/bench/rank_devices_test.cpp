@@ -1,0 +1,70 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/rank_devices.h"
+
+#include <gmock/gmock.h>
+
+#include <array>
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <string>
+
+namespace ddpbench::bench {
+namespace {
+
+using testing::EndsWith;
+using testing::Eq;
+using testing::Optional;
+
+constexpr std::array kVariables = {"NCCL_RUNTIME_CONNECT", "NCCL_HOSTID"};
+
+// What a rank is told of NCCL, beside what the user has told it.
+class PrepareRank : public testing::Test {
+ protected:
+  PrepareRank() {
+    for (const char* const name : kVariables) {
+      before_[name] = value(name);
+      ::unsetenv(name);
+    }
+  }
+  ~PrepareRank() override {
+    for (const auto& [name, text] : before_) {
+      if (text) {
+        ::setenv(name.c_str(), text->c_str(), 1);
+      } else {
+        ::unsetenv(name.c_str());
+      }
+    }
+  }
+  static std::optional<std::string> value(const std::string& name) {
+    const char* const text = std::getenv(name.c_str());
+    return text == nullptr ? std::nullopt : std::optional<std::string>(text);
+  }
+
+ private:
+  std::map<std::string, std::optional<std::string>> before_;
+};
+
+TEST_F(PrepareRank, LetsNcclConnectWhereADeadlineEndsIt) {
+  prepare_rank({.backend = "nccl"}, 1);
+  EXPECT_THAT(value("NCCL_RUNTIME_CONNECT"), Optional(Eq("0")));
+  EXPECT_EQ(value("NCCL_HOSTID"), std::nullopt);
+}
+
+TEST_F(PrepareRank, LetsRanksOfOneGpuPassForHosts) {
+  prepare_rank({.backend = "nccl", .oversubscribed = true}, 1);
+  EXPECT_THAT(value("NCCL_RUNTIME_CONNECT"), Optional(Eq("0")));
+  EXPECT_THAT(value("NCCL_HOSTID"), Optional(EndsWith("-1")));
+}
+
+TEST_F(PrepareRank, LeavesWhatTheUserSaidAndOtherBackends) {
+  prepare_rank({.backend = "ring", .oversubscribed = true}, 1);
+  EXPECT_EQ(value("NCCL_RUNTIME_CONNECT"), std::nullopt);
+  ::setenv("NCCL_RUNTIME_CONNECT", "1", 1);
+  prepare_rank({.backend = "nccl"}, 1);
+  EXPECT_THAT(value("NCCL_RUNTIME_CONNECT"), Optional(Eq("1")));
+}
+
+}  // namespace
+}  // namespace ddpbench::bench

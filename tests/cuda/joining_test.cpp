@@ -1,0 +1,39 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ranks that take their time until they join. On the stand-in.
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <thread>
+
+#include "kernels/runtime/cuda_device.h"
+#include "parallel/comm/cuda_comm.h"
+#include "tests/comm/rank_runner.h"
+
+namespace ddpbench::comm::testing {
+namespace {
+
+using Make = decltype(&make_nccl);
+
+class Joining : public ::testing::TestWithParam<Make> {};
+
+// What a rank does before it joins, making a context above all, may take longer than its
+// operations.
+TEST_P(Joining, HasMoreTimeThanAnOperation) {
+  run_processes(2, [](Store& store, int rank) {
+    const auto device = make_cuda_device({.index = rank, .ordinal = 0});
+    if (rank == 1) std::this_thread::sleep_for(std::chrono::seconds(1));
+    const auto world =
+        GetParam()(store, rank, 2, *device, {.timeout_s = 0.2, .name = "world", .progress = {}});
+    check(world->size() == 2 && world->timeout_s() == 0.2, "another communicator");
+  }).expect_success();
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, Joining, ::testing::Values(&make_nccl, &make_cuda_ring),
+                         [](const auto& tested) {
+                           return std::string(tested.param == &make_nccl ? "Nccl" : "Ring");
+                         });
+
+}  // namespace
+}  // namespace ddpbench::comm::testing
