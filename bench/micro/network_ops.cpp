@@ -8,8 +8,8 @@ TensorLayout image(std::int64_t batch, std::int64_t channels, std::int64_t exten
   return TensorLayout::plain({batch, channels, extent, extent}, type);
 }
 
-std::unique_ptr<Op> conv3x3(OpBackend& backend, const TensorLayout& input, std::int64_t out_channels,
-                            bool needs_grad_input) {
+std::unique_ptr<Op> conv3x3(OpBackend& backend, const TensorLayout& input,
+                            std::int64_t out_channels, bool needs_grad_input) {
   return backend.conv2d({.input = input,
                          .out_channels = out_channels,
                          .kernel_h = 3,

@@ -1,0 +1,179 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Backward: a thread keeps the sums of some neighbouring output channels in registers and goes over
+// tiles of outputs (few_channel_tiles.cuh). A block puts its threads' sums together, and a second
+// launch the blocks'.
+#include "kernels/ops/cuda/column_sums.h"
+#include "kernels/ops/cuda/few_channel_tiles.cuh"
+
+namespace ddpbench::ops::cuda {
+namespace few_channels {
+namespace {
+
+template <typename T, typename W>
+struct Gradients {
+  static constexpr std::uint32_t kThreads = W::kThreads, kOutputs = kOutputsOf<T, W>;
+  static constexpr std::uint32_t kSums = (W::kTaps + 1) * kOutputs;  // of a thread; bias last
+  static constexpr std::uint32_t kMostPadding = 8;
+  static constexpr int kPhases = 2, kBlocksAtOnce = static_cast<int>(kBlocksOf<T, W>);
+  struct Shared {
+    float sums[kSums * (kThreads + kMostPadding)];
+  };
+
+  Walk walk;
+  const T *x, *dy, *y;
+  float* partial;  // [pixel_blocks][out_channels * taps weights, then out_channels biases]
+  bool vectors;
+
+  __host__ __device__ void operator()(int phase, Shared& shared, std::uint32_t block,
+                                      std::uint32_t thread) const {
+    const Walk::Place at = walk.place(block, thread, kOutputs);
+    if (phase == 0) {
+      sum_tiles(shared, at, thread);
+    } else {
+      sum_threads(shared, at, thread);
+    }
+  }
+
+  // The distance of a sum's values of all threads to the next sum's. Padded, so that the threads of
+  // sum_threads, which take all lanes of a sum before the next one's, find them in other banks.
+  __host__ __device__ std::uint32_t stride() const {
+    const std::uint32_t lanes = 1U << walk.lane_bits;
+    return kThreads + (lanes < kMostPadding ? lanes : kMostPadding);
+  }
+
+  __host__ __device__ void sum_tiles(Shared& shared, const Walk::Place& at,
+                                     std::uint32_t thread) const {
+    float sums[W::kTaps + 1][kOutputs] = {};
+    const std::uint32_t step = walk.pixel_blocks * walk.slots;
+    const std::uint32_t end = at.channel < walk.out_channels ? walk.tiles : 0;
+    for (std::uint32_t i = at.pixel_block * walk.slots + at.slot; i < end; i += step) {
+      add_tile(walk.tile(i), at.channel, sums);
+    }
+    DDPBENCH_UNROLL
+    for (std::uint32_t t = 0; t <= W::kTaps; ++t) {
+      DDPBENCH_UNROLL
+      for (std::uint32_t k = 0; k < kOutputs; ++k) {
+        shared.sums[(t * kOutputs + k) * stride() + thread] = sums[t][k];
+      }
+    }
+  }
+
+  __host__ __device__ void add_tile(const Walk::Tile& tile, std::uint32_t channel,
+                                    float (&sums)[W::kTaps + 1][kOutputs]) const {
+    float gradient[kPixels][kOutputs];
+    read_gradient(tile, channel, gradient);
+    DDPBENCH_UNROLL
+    for (std::uint32_t i = 0; i < kPixels; ++i) {
+      DDPBENCH_UNROLL
+      for (std::uint32_t k = 0; k < kOutputs; ++k) sums[W::kTaps][k] += gradient[i][k];
+    }
+    for_each_tap<W>(walk, x, tile, [&](std::uint32_t tap, std::uint32_t i, float input) {
+      DDPBENCH_UNROLL
+      for (std::uint32_t k = 0; k < kOutputs; ++k) sums[tap][k] += input * gradient[i][k];
+    });
+  }
+
+  __host__ __device__ void read_gradient(const Walk::Tile& tile, std::uint32_t channel,
+                                         float (&gradient)[kPixels][kOutputs]) const {
+    const std::uint32_t first =
+        ((tile.n * walk.out_h + tile.row) * walk.out_w + tile.column) * walk.out_channels + channel;
+    DDPBENCH_UNROLL
+    for (std::uint32_t i = 0; i < kPixels; ++i) {
+      DDPBENCH_UNROLL
+      for (std::uint32_t k = 0; k < kOutputs; ++k) gradient[i][k] = 0;
+      if (tile.column + i >= walk.out_w) continue;
+      const std::uint32_t at = first + i * walk.out_channels;
+      read(dy + at, channel, gradient[i]);
+      if (y == nullptr) continue;
+      float output[kOutputs];
+      read(y + at, channel, output);
+      DDPBENCH_UNROLL
+      for (std::uint32_t k = 0; k < kOutputs; ++k) {
+        gradient[i][k] = relu_gradient(output[k], gradient[i][k]);
+      }
+    }
+  }
+
+  __host__ __device__ void read(const T* from, std::uint32_t channel,
+                                float (&values)[kOutputs]) const {
+    if (vectors) {
+      load(from, values);
+      return;
+    }
+    DDPBENCH_UNROLL
+    for (std::uint32_t k = 0; k < kOutputs; ++k) {
+      values[k] = channel + k < walk.out_channels ? to_float(from[k]) : 0.0F;
+    }
+  }
+
+  // Thread i of the block takes sums i, i + kThreads, ... of those of its lanes.
+  __host__ __device__ void sum_threads(const Shared& shared, const Walk::Place& at,
+                                       std::uint32_t thread) const {
+    const std::uint32_t weights = walk.out_channels * W::kTaps;
+    float* const row = partial + at.pixel_block * (weights + walk.out_channels);
+    for (std::uint32_t i = thread; i < kSums << walk.lane_bits; i += kThreads) {
+      const std::uint32_t lane = i & ((1U << walk.lane_bits) - 1), sum = i >> walk.lane_bits;
+      const std::uint32_t tap = sum / kOutputs;
+      const std::uint32_t channel =
+          ((at.channel_block << walk.lane_bits) + lane) * kOutputs + sum % kOutputs;
+      if (channel >= walk.out_channels) continue;
+      float total = 0;
+      for (std::uint32_t slot = 0; slot < walk.slots; ++slot) {
+        total += shared.sums[sum * stride() + (slot << walk.lane_bits) + lane];
+      }
+      row[tap < W::kTaps ? channel * W::kTaps + tap : weights + channel] = total;
+    }
+  }
+};
+
+std::uint32_t partial_rows(const FewChannelShape& s) {
+  std::uint32_t rows = 0;
+  with_kernel_types(s, [&](auto element, auto window) {
+    rows = plan_walk<decltype(element), decltype(window)>(s, 1).pixel_blocks;
+    return cudaSuccess;
+  });
+  return rows;
+}
+
+std::uint32_t window_of(const FewChannelShape& s) { return s.kernel_h * s.kernel_w * s.channels; }
+
+}  // namespace
+}  // namespace few_channels
+
+std::size_t few_channel_workspace_bytes(const FewChannelShape& shape) {
+  using namespace few_channels;
+  return sizeof(float) * partial_rows(shape) * shape.out_channels * (window_of(shape) + 1);
+}
+
+cudaError_t few_channel_gradients(const FewChannelShape& shape, const FewChannelGradients& args,
+                                  cudaStream_t stream) {
+  using namespace few_channels;
+  auto* const partial = static_cast<float*>(args.workspace);
+  const cudaError_t status = with_kernel_types(shape, [&](auto element, auto window) {
+    using T = decltype(element);
+    using W = decltype(window);
+    Gradients<T, W> body{};
+    body.walk = plan_walk<T, W>(shape, 1);
+    body.x = static_cast<const T*>(args.x);
+    body.dy = static_cast<const T*>(args.dy);
+    body.y = static_cast<const T*>(args.y);
+    body.partial = partial;
+    body.vectors = may_use_vectors<T, W>(shape, args.dy, args.y);
+    return for_each_block(body.walk.pixel_blocks * body.walk.channel_blocks.divisor(), stream,
+                          body);
+  });
+  if (status != cudaSuccess) return status;
+  RowSums last{};
+  last.rows = partial_rows(shape);
+  last.columns = shape.out_channels * (window_of(shape) + 1);
+  last.matrix = partial;
+  last.sums = args.dw;
+  last.split = shape.out_channels * window_of(shape);
+  last.rest = args.dbias;
+  last.accumulate = args.accumulate;
+  return add_up_rows(last, stream);
+}
+
+}  // namespace ddpbench::ops::cuda
