@@ -16,7 +16,8 @@ struct Gradients {
   static constexpr std::uint32_t kThreads = W::kThreads, kOutputs = kOutputsOf<T, W>;
   static constexpr std::uint32_t kSums = (W::kTaps + 1) * kOutputs;  // of a thread; bias last
   static constexpr std::uint32_t kMostPadding = 8;
-  static constexpr int kPhases = 2, kBlocksAtOnce = static_cast<int>(kBlocksOf<T, W>);
+  using Channels = Packed<T, kOutputs>;
+  static constexpr int kPhases = 2, kBlocksAtOnce = blocks_at_once<W>(kOutputs == 8 ? 168 : 128);
   struct Shared {
     float sums[kSums * (kThreads + kMostPadding)];
   };
@@ -46,10 +47,12 @@ struct Gradients {
   __host__ __device__ void sum_tiles(Shared& shared, const Walk::Place& at,
                                      std::uint32_t thread) const {
     float sums[W::kTaps + 1][kOutputs] = {};
-    const std::uint32_t step = walk.pixel_blocks * walk.slots;
-    const std::uint32_t end = at.channel < walk.out_channels ? walk.tiles : 0;
-    for (std::uint32_t i = at.pixel_block * walk.slots + at.slot; i < end; i += step) {
-      add_tile(walk.tile(i), at.channel, sums);
+    if (at.channel < walk.out_channels) {
+      if (vectors) {
+        add_tiles<true>(at, sums);
+      } else {
+        add_tiles<false>(at, sums);
+      }
     }
     DDPBENCH_UNROLL
     for (std::uint32_t t = 0; t <= W::kTaps; ++t) {
@@ -60,35 +63,48 @@ struct Gradients {
     }
   }
 
+  // How the output's gradient is read is decided outside of the loop: behind a branch in it, the
+  // reads of one pixel would have to arrive before those of the next start.
+  template <bool kVectors>
+  __host__ __device__ void add_tiles(const Walk::Place& at,
+                                     float (&sums)[W::kTaps + 1][kOutputs]) const {
+    const std::uint32_t step = walk.pixel_blocks * walk.slots;
+    DDPBENCH_UNROLL_BY(1)
+    for (std::uint32_t i = at.pixel_block * walk.slots + at.slot; i < walk.tiles; i += step) {
+      add_tile<kVectors>(walk.tile(i), at.channel, sums);
+    }
+  }
+
+  template <bool kVectors>
   __host__ __device__ void add_tile(const Walk::Tile& tile, std::uint32_t channel,
                                     float (&sums)[W::kTaps + 1][kOutputs]) const {
+    InputTile<T, W> tile_input;
+    tile_input.read(walk, x, tile);
     float gradient[kPixels][kOutputs];
-    read_gradient(tile, channel, gradient);
+    read_gradient<kVectors>(tile, channel, gradient);
     DDPBENCH_UNROLL
     for (std::uint32_t i = 0; i < kPixels; ++i) {
       DDPBENCH_UNROLL
       for (std::uint32_t k = 0; k < kOutputs; ++k) sums[W::kTaps][k] += gradient[i][k];
     }
-    for_each_tap<W>(walk, x, tile, [&](std::uint32_t tap, std::uint32_t i, float input) {
+    tile_input.for_each_tap([&](std::uint32_t tap, std::uint32_t i, float input) {
       DDPBENCH_UNROLL
       for (std::uint32_t k = 0; k < kOutputs; ++k) sums[tap][k] += input * gradient[i][k];
     });
   }
 
+  template <bool kVectors>
   __host__ __device__ void read_gradient(const Walk::Tile& tile, std::uint32_t channel,
                                          float (&gradient)[kPixels][kOutputs]) const {
-    const std::uint32_t first =
-        ((tile.n * walk.out_h + tile.row) * walk.out_w + tile.column) * walk.out_channels + channel;
+    Channels gradients[kPixels] = {}, outputs[kPixels] = {};
+    read_pixels<kVectors>(dy, tile, channel, gradients);
+    if (y != nullptr) read_pixels<kVectors>(y, tile, channel, outputs);
     DDPBENCH_UNROLL
     for (std::uint32_t i = 0; i < kPixels; ++i) {
-      DDPBENCH_UNROLL
-      for (std::uint32_t k = 0; k < kOutputs; ++k) gradient[i][k] = 0;
-      if (tile.column + i >= walk.out_w) continue;
-      const std::uint32_t at = first + i * walk.out_channels;
-      read(dy + at, channel, gradient[i]);
+      unpack(gradients[i], gradient[i]);
       if (y == nullptr) continue;
       float output[kOutputs];
-      read(y + at, channel, output);
+      unpack(outputs[i], output);
       DDPBENCH_UNROLL
       for (std::uint32_t k = 0; k < kOutputs; ++k) {
         gradient[i][k] = relu_gradient(output[k], gradient[i][k]);
@@ -96,15 +112,33 @@ struct Gradients {
     }
   }
 
-  __host__ __device__ void read(const T* from, std::uint32_t channel,
-                                float (&values)[kOutputs]) const {
-    if (vectors) {
-      load(from, values);
-      return;
-    }
+  // Of a tile's pixels the thread's channels; `to` stays what it is beyond the end of the row.
+  template <bool kVectors>
+  __host__ __device__ void read_pixels(const T* map, const Walk::Tile& tile, std::uint32_t channel,
+                                       Channels (&to)[kPixels]) const {
+    const T* const first =
+        map + ((tile.n * walk.out_h + tile.row) * walk.out_w + tile.column) * walk.out_channels +
+        channel;
     DDPBENCH_UNROLL
-    for (std::uint32_t k = 0; k < kOutputs; ++k) {
-      values[k] = channel + k < walk.out_channels ? to_float(from[k]) : 0.0F;
+    for (std::uint32_t i = 0; i < kPixels; ++i) {
+      if (tile.column + i >= walk.out_w) continue;
+      to[i] = read_channels<kVectors>(first + i * walk.out_channels, channel);
+    }
+  }
+
+  template <bool kVectors>
+  __host__ __device__ Channels read_channels(const T* from, std::uint32_t channel) const {
+    if constexpr (kVectors) {
+      return read_words<sizeof(Channels) / sizeof(std::uint32_t)>(from);
+    } else {
+      T values[kOutputs];
+      DDPBENCH_UNROLL
+      for (std::uint32_t k = 0; k < kOutputs; ++k) {
+        values[k] = channel + k < walk.out_channels ? from[k] : T{};
+      }
+      Channels channels;
+      memcpy(&channels, values, sizeof(channels));
+      return channels;
     }
   }
 
@@ -131,7 +165,9 @@ struct Gradients {
 std::uint32_t partial_rows(const FewChannelShape& s) {
   std::uint32_t rows = 0;
   with_kernel_types(s, [&](auto element, auto window) {
-    rows = plan_walk<decltype(element), decltype(window)>(s, 1).pixel_blocks;
+    using T = decltype(element);
+    using W = decltype(window);
+    rows = plan_walk<T, W>(s, Gradients<T, W>::kBlocksAtOnce).pixel_blocks;
     return cudaSuccess;
   });
   return rows;
@@ -155,7 +191,7 @@ cudaError_t few_channel_gradients(const FewChannelShape& shape, const FewChannel
     using T = decltype(element);
     using W = decltype(window);
     Gradients<T, W> body{};
-    body.walk = plan_walk<T, W>(shape, 1);
+    body.walk = plan_walk<T, W>(shape, body.kBlocksAtOnce);
     body.x = static_cast<const T*>(args.x);
     body.dy = static_cast<const T*>(args.dy);
     body.y = static_cast<const T*>(args.y);

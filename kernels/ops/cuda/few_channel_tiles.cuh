@@ -35,13 +35,13 @@ struct Window {
 template <typename T, typename W>
 inline constexpr std::uint32_t kOutputsOf = std::min(kVectorOf<T>, W::kMostOutputs);
 
-// Blocks that a multiprocessor holds at once; the launch bounds keep registers there. Each of its
-// quarters has 16,384 registers for whole warps. Of blocks of 4 warps it takes 3 with 168 registers
-// a thread, as 8 outputs need, and 5 with 96; of blocks of 2 warps 4, whatever they need.
-template <typename T, typename W>
-inline constexpr std::uint32_t kBlocksOf = W::kThreads == 64       ? 4
-                                           : kOutputsOf<T, W> == 8 ? 3
-                                                                   : 5;
+// Blocks that a multiprocessor holds at once, where threads need up to `registers`; the launch
+// bounds keep them there. Each of its quarters has 16,384 registers for whole warps, in units of 8
+// a thread. Blocks of 2 warps are 4, whatever they need.
+template <typename W>
+constexpr int blocks_at_once(std::uint32_t registers) {
+  return W::kThreads == 64 ? 4 : static_cast<int>(16384 / (32 * registers));
+}
 
 inline std::uint32_t ceil_div(std::uint32_t a, std::uint32_t b) { return (a + b - 1) / b; }
 
@@ -77,8 +77,9 @@ struct Walk {
   }
 };
 
+// As many blocks as the GPU holds at once: each begins with its weights, or ends with its sums.
 template <typename T, typename W>
-Walk plan_walk(const FewChannelShape& s, std::uint32_t waves) {
+Walk plan_walk(const FewChannelShape& s, std::uint32_t blocks_of_multiprocessor) {
   Walk walk{};
   walk.in_h = s.in_h, walk.in_w = s.in_w, walk.out_h = s.out_h, walk.out_w = s.out_w;
   walk.stride_h = s.stride_h, walk.pad_h = s.pad_h, walk.pad_w = s.pad_w;
@@ -93,55 +94,59 @@ Walk plan_walk(const FewChannelShape& s, std::uint32_t waves) {
   const std::uint32_t channel_blocks = ceil_div(groups, 1U << walk.lane_bits);
   walk.channel_blocks = Divisor(channel_blocks);
   const std::uint32_t room =
-      std::max(1U, s.multiprocessors * kBlocksOf<T, W> * waves / channel_blocks);
+      std::max(1U, s.multiprocessors * blocks_of_multiprocessor / channel_blocks);
   walk.pixel_blocks = std::min(ceil_div(walk.tiles, walk.slots), room);
   return walk;
 }
 
-// The pixels of one input row that a tile sees; zeros outside of the image.
+// The pixels that a tile sees, as memory holds them; zeros outside of the image. All are read
+// before one is used, so that they are on their way together.
 template <typename T, typename W>
-struct InputRow {
-  float value[W::kColumns * W::kChannels];
+struct InputTile {
+  T values[W::kKernel][W::kColumns * W::kChannels];
 
-  // `row` may wrap around above the image, and `first` to its left.
-  __host__ __device__ void load(const Walk& walk, const T* image, std::uint32_t row,
-                                std::uint32_t first) {
-    const bool inside = row < walk.in_h;
-    const std::uint32_t start = inside ? row * walk.in_w * W::kChannels : 0;
+  __host__ __device__ void read(const Walk& walk, const T* x, const Walk::Tile& tile) {
+    DDPBENCH_UNROLL
+    for (std::uint32_t p = 0; p < W::kKernel; ++p) {
+      read_row(walk, x, tile.n, tile.row * walk.stride_h + p - walk.pad_h,
+               tile.column * W::kStrideW - walk.pad_w, values[p]);
+    }
+  }
+
+  // `row` may wrap around above the image, and `first` to its left. The elements of a row have one
+  // address and a distance each that is known when compiling: instructions for 64-bit addresses
+  // would be as many as those that count. Where nothing is read, it may lie outside of the images.
+  __host__ __device__ static void read_row(const Walk& walk, const T* x, std::uint32_t n,
+                                           std::uint32_t row, std::uint32_t first,
+                                           T (&to)[W::kColumns * W::kChannels]) {
+    const std::uint32_t start = ((n * walk.in_h + row) * walk.in_w + first) * W::kChannels;
+    const T* const from = x + static_cast<std::int32_t>(start);
     DDPBENCH_UNROLL
     for (std::uint32_t j = 0; j < W::kColumns; ++j) {
-      const std::uint32_t column = first + j;
-      const bool is_there = inside && column < walk.in_w;
+      const bool is_there = row < walk.in_h && first + j < walk.in_w;
       DDPBENCH_UNROLL
       for (std::uint32_t c = 0; c < W::kChannels; ++c) {
-        value[j * W::kChannels + c] =
-            is_there ? to_float(image[start + column * W::kChannels + c]) : 0.0F;
+        to[j * W::kChannels + c] = is_there ? from[j * W::kChannels + c] : T{};
       }
     }
   }
-  __host__ __device__ float at(std::uint32_t pixel, std::uint32_t tap_of_row) const {
-    return value[pixel * W::kStrideW * W::kChannels + tap_of_row];
-  }
-};
 
-// Calls use(tap, pixel, input) for every tap of every pixel of the tile, a row of taps at a time.
-template <typename W, typename T, typename Use>
-__host__ __device__ inline void for_each_tap(const Walk& walk, const T* x, const Walk::Tile& tile,
-                                             const Use& use) {
-  constexpr std::uint32_t kRowTaps = W::kKernel * W::kChannels;
-  const T* const image = x + tile.n * walk.in_h * walk.in_w * W::kChannels;
-  DDPBENCH_UNROLL
-  for (std::uint32_t p = 0; p < W::kKernel; ++p) {
-    InputRow<T, W> row;
-    row.load(walk, image, tile.row * walk.stride_h + p - walk.pad_h,
-             tile.column * W::kStrideW - walk.pad_w);
+  // Calls use(tap, pixel, input) for every tap of every pixel of the tile.
+  template <typename Use>
+  __host__ __device__ void for_each_tap(const Use& use) const {
+    constexpr std::uint32_t kRowTaps = W::kKernel * W::kChannels;
     DDPBENCH_UNROLL
-    for (std::uint32_t t = 0; t < kRowTaps; ++t) {
+    for (std::uint32_t p = 0; p < W::kKernel; ++p) {
       DDPBENCH_UNROLL
-      for (std::uint32_t i = 0; i < kPixels; ++i) use(p * kRowTaps + t, i, row.at(i, t));
+      for (std::uint32_t t = 0; t < kRowTaps; ++t) {
+        DDPBENCH_UNROLL
+        for (std::uint32_t i = 0; i < kPixels; ++i) {
+          use(p * kRowTaps + t, i, to_float(values[p][i * W::kStrideW * W::kChannels + t]));
+        }
+      }
     }
   }
-}
+};
 
 // Calls with_window(Window()) for the shape's.
 template <typename WithWindow>

@@ -9,12 +9,10 @@ namespace ddpbench::ops::cuda {
 namespace few_channels {
 namespace {
 
-constexpr std::uint32_t kForwardWaves = 4;  // each block reads its weights: few, but even ones
-
 template <typename T, typename W>
 struct Forward {
   static constexpr std::uint32_t kThreads = W::kThreads, kOutputs = kOutputsOf<T, W>;
-  static constexpr int kPhases = 1, kBlocksAtOnce = static_cast<int>(kBlocksOf<T, W>);
+  static constexpr int kPhases = 1, kBlocksAtOnce = blocks_at_once<W>(kOutputs == 8 ? 168 : 96);
   struct Shared {};
 
   Walk walk;
@@ -47,13 +45,15 @@ struct Forward {
   __host__ __device__ void run_tile(const Walk::Tile& tile, std::uint32_t channel,
                                     const float (&weights)[W::kTaps][kOutputs],
                                     const float (&start)[kOutputs]) const {
+    InputTile<T, W> tile_input;
+    tile_input.read(walk, x, tile);
     float sums[kPixels][kOutputs];
     DDPBENCH_UNROLL
     for (std::uint32_t i = 0; i < kPixels; ++i) {
       DDPBENCH_UNROLL
       for (std::uint32_t k = 0; k < kOutputs; ++k) sums[i][k] = start[k];
     }
-    for_each_tap<W>(walk, x, tile, [&](std::uint32_t tap, std::uint32_t i, float input) {
+    tile_input.for_each_tap([&](std::uint32_t tap, std::uint32_t i, float input) {
       DDPBENCH_UNROLL
       for (std::uint32_t k = 0; k < kOutputs; ++k) sums[i][k] += input * weights[tap][k];
     });
@@ -99,7 +99,7 @@ cudaError_t few_channel_forward(const FewChannelShape& shape, const FewChannelFo
     using T = decltype(element);
     using W = decltype(window);
     Forward<T, W> body{};
-    body.walk = plan_walk<T, W>(shape, kForwardWaves);
+    body.walk = plan_walk<T, W>(shape, body.kBlocksAtOnce);
     body.x = static_cast<const T*>(args.x);
     body.w = args.w;
     body.bias = args.bias;
