@@ -16,15 +16,21 @@ struct Gradients {
   static constexpr std::uint32_t kThreads = W::kThreads, kOutputs = kOutputsOf<T, W>;
   static constexpr std::uint32_t kSums = (W::kTaps + 1) * kOutputs;  // of a thread; bias last
   static constexpr std::uint32_t kMostPadding = 8;
+  // What says which of the gradients count: the output where it is positive; pooled, the winners.
+  using Mask = std::conditional_t<W::kPool == 1, T, std::uint8_t>;
   using Channels = Packed<T, kOutputs>;
-  static constexpr int kPhases = 2, kBlocksAtOnce = blocks_at_once<W>(kOutputs == 8 ? 168 : 128);
+  using Masks = Packed<Mask, kOutputs>;
+  static constexpr int kPhases = 2, kBlocksAtOnce = blocks_at_once<W>(kOutputs == 8   ? 168
+                                                                      : W::kPool == 1 ? 128
+                                                                                      : 96);
   struct Shared {
     float sums[kSums * (kThreads + kMostPadding)];
   };
 
   Walk walk;
-  const T *x, *dy, *y;
-  float* partial;  // [pixel_blocks][out_channels * taps weights, then out_channels biases]
+  const T *x, *dy;
+  const Mask* mask;  // null, not pooled only: all count
+  float* partial;    // [pixel_blocks][out_channels * taps weights, then out_channels biases]
   bool vectors;
 
   __host__ __device__ void operator()(int phase, Shared& shared, std::uint32_t block,
@@ -71,7 +77,7 @@ struct Gradients {
     const std::uint32_t step = walk.pixel_blocks * walk.slots;
     DDPBENCH_UNROLL_BY(1)
     for (std::uint32_t i = at.pixel_block * walk.slots + at.slot; i < walk.tiles; i += step) {
-      add_tile<kVectors>(walk.tile(i), at.channel, sums);
+      add_tile<kVectors>(walk.tile<W>(i), at.channel, sums);
     }
   }
 
@@ -80,65 +86,79 @@ struct Gradients {
                                     float (&sums)[W::kTaps + 1][kOutputs]) const {
     InputTile<T, W> tile_input;
     tile_input.read(walk, x, tile);
-    float gradient[kPixels][kOutputs];
-    read_gradient<kVectors>(tile, channel, gradient);
+    Channels gradients[W::kTileOutputs] = {};
+    Masks masks[W::kTileOutputs] = {};
+    read_outputs<kVectors>(dy, tile, channel, gradients);
+    if (W::kPool > 1 || mask != nullptr) read_outputs<kVectors>(mask, tile, channel, masks);
     DDPBENCH_UNROLL
-    for (std::uint32_t i = 0; i < kPixels; ++i) {
+    for (std::uint32_t o = 0; o < W::kTileOutputs; ++o) {
+      float counted[kOutputs], gradient[W::kPooled][kOutputs];
+      unpack(gradients[o], counted);
+      spread(masks[o], counted, gradient);
       DDPBENCH_UNROLL
-      for (std::uint32_t k = 0; k < kOutputs; ++k) sums[W::kTaps][k] += gradient[i][k];
+      for (std::uint32_t k = 0; k < kOutputs; ++k) sums[W::kTaps][k] += counted[k];
+      tile_input.for_each_tap(o, [&](std::uint32_t tap, std::uint32_t i, float input) {
+        DDPBENCH_UNROLL
+        for (std::uint32_t k = 0; k < kOutputs; ++k) sums[tap][k] += input * gradient[i][k];
+      });
     }
-    tile_input.for_each_tap([&](std::uint32_t tap, std::uint32_t i, float input) {
-      DDPBENCH_UNROLL
-      for (std::uint32_t k = 0; k < kOutputs; ++k) sums[tap][k] += input * gradient[i][k];
-    });
   }
 
-  template <bool kVectors>
-  __host__ __device__ void read_gradient(const Walk::Tile& tile, std::uint32_t channel,
-                                         float (&gradient)[kPixels][kOutputs]) const {
-    Channels gradients[kPixels] = {}, outputs[kPixels] = {};
-    read_pixels<kVectors>(dy, tile, channel, gradients);
-    if (y != nullptr) read_pixels<kVectors>(y, tile, channel, outputs);
-    DDPBENCH_UNROLL
-    for (std::uint32_t i = 0; i < kPixels; ++i) {
-      unpack(gradients[i], gradient[i]);
-      if (y == nullptr) continue;
-      float output[kOutputs];
-      unpack(outputs[i], output);
-      DDPBENCH_UNROLL
-      for (std::uint32_t k = 0; k < kOutputs; ++k) {
-        gradient[i][k] = relu_gradient(output[k], gradient[i][k]);
+  // The gradient of the pixels below an output from the output's, `counted`, which becomes zero
+  // where it does not count.
+  __host__ __device__ void spread(const Masks& masks, float (&counted)[kOutputs],
+                                  float (&gradient)[W::kPooled][kOutputs]) const {
+    if constexpr (W::kPool == 1) {
+      if (mask != nullptr) {
+        float output[kOutputs];
+        unpack(masks, output);
+        DDPBENCH_UNROLL
+        for (std::uint32_t k = 0; k < kOutputs; ++k) {
+          counted[k] = relu_gradient(output[k], counted[k]);
+        }
       }
-    }
-  }
-
-  // Of a tile's pixels the thread's channels; `to` stays what it is beyond the end of the row.
-  template <bool kVectors>
-  __host__ __device__ void read_pixels(const T* map, const Walk::Tile& tile, std::uint32_t channel,
-                                       Channels (&to)[kPixels]) const {
-    const T* const first =
-        map + ((tile.n * walk.out_h + tile.row) * walk.out_w + tile.column) * walk.out_channels +
-        channel;
-    DDPBENCH_UNROLL
-    for (std::uint32_t i = 0; i < kPixels; ++i) {
-      if (tile.column + i >= walk.out_w) continue;
-      to[i] = read_channels<kVectors>(first + i * walk.out_channels, channel);
-    }
-  }
-
-  template <bool kVectors>
-  __host__ __device__ Channels read_channels(const T* from, std::uint32_t channel) const {
-    if constexpr (kVectors) {
-      return read_words<sizeof(Channels) / sizeof(std::uint32_t)>(from);
+      memcpy(gradient, counted, sizeof(counted));
     } else {
-      T values[kOutputs];
       DDPBENCH_UNROLL
       for (std::uint32_t k = 0; k < kOutputs; ++k) {
-        values[k] = channel + k < walk.out_channels ? from[k] : T{};
+        const std::uint32_t winner = masks.word[k / 4], shift = k % 4 * 8;
+        DDPBENCH_UNROLL
+        for (std::uint32_t i = 0; i < W::kPooled; ++i) {
+          gradient[i][k] = (winner & (1U << (shift + i))) != 0 ? counted[k] : 0.0F;
+        }
+        counted[k] = (winner & (0xFFU << shift)) != 0 ? counted[k] : 0.0F;
       }
-      Channels channels;
-      memcpy(&channels, values, sizeof(channels));
-      return channels;
+    }
+  }
+
+  // Of a tile's outputs the thread's channels; `to` stays what it is beyond the end of the row.
+  template <bool kVectors, typename Element>
+  __host__ __device__ void read_outputs(const Element* map, const Walk::Tile& tile,
+                                        std::uint32_t channel,
+                                        Packed<Element, kOutputs> (&to)[W::kTileOutputs]) const {
+    const Element* const first = map + walk.output(tile) + channel;
+    DDPBENCH_UNROLL
+    for (std::uint32_t o = 0; o < W::kTileOutputs; ++o) {
+      if (tile.column + o >= walk.out_w) continue;
+      to[o] = read_channels<kVectors>(first + o * walk.out_channels, channel);
+    }
+  }
+
+  template <bool kVectors, typename Element>
+  __host__ __device__ Packed<Element, kOutputs> read_channels(const Element* from,
+                                                              std::uint32_t channel) const {
+    using Result = Packed<Element, kOutputs>;
+    if constexpr (kVectors) {
+      return read_words<sizeof(Result) / sizeof(std::uint32_t)>(from);
+    } else {
+      Element values[kOutputs];
+      DDPBENCH_UNROLL
+      for (std::uint32_t k = 0; k < kOutputs; ++k) {
+        values[k] = channel + k < walk.out_channels ? from[k] : Element{};
+      }
+      Result result;
+      memcpy(&result, values, sizeof(result));
+      return result;
     }
   }
 
@@ -194,9 +214,10 @@ cudaError_t few_channel_gradients(const FewChannelShape& shape, const FewChannel
     body.walk = plan_walk<T, W>(shape, body.kBlocksAtOnce);
     body.x = static_cast<const T*>(args.x);
     body.dy = static_cast<const T*>(args.dy);
-    body.y = static_cast<const T*>(args.y);
+    body.mask =
+        static_cast<const typename Gradients<T, W>::Mask*>(W::kPool == 1 ? args.y : args.winners);
     body.partial = partial;
-    body.vectors = may_use_vectors<T, W>(shape, args.dy, args.y);
+    body.vectors = may_use_vectors<T, W>(shape, args.dy, body.mask);
     return for_each_block(body.walk.pixel_blocks * body.walk.channel_blocks.divisor(), stream,
                           body);
   });

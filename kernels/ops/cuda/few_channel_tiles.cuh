@@ -7,6 +7,7 @@
 #pragma once
 
 #include <algorithm>
+#include <type_traits>
 
 #include "kernels/ops/cuda/divide.cuh"
 #include "kernels/ops/cuda/few_channels.h"
@@ -16,19 +17,25 @@
 
 namespace ddpbench::ops::cuda::few_channels {
 
-inline constexpr std::uint32_t kPixels = 4;     // outputs of a tile
+inline constexpr std::uint32_t kPixels = 4;     // of a row of a tile
 inline constexpr std::uint32_t kMaxLanes = 32;  // threads of a pixel
 
-// What is known when compiling: kernel extent, channels, horizontal stride.
-template <std::uint32_t kExtent, std::uint32_t kInputs, std::uint32_t kStride>
+// What is known when compiling: kernel extent, channels, horizontal stride; and the extent of the
+// windows that the convolution's pixels are pooled in, 1 without pooling.
+template <std::uint32_t kExtent, std::uint32_t kInputs, std::uint32_t kStride,
+          std::uint32_t kPoolExtent>
 struct Window {
   static constexpr std::uint32_t kKernel = kExtent, kChannels = kInputs, kStrideW = kStride;
   static constexpr std::uint32_t kTaps = kKernel * kKernel * kChannels;
+  // Pixels below an output, and outputs of a tile.
+  static constexpr std::uint32_t kPool = kPoolExtent, kPooled = kPool * kPool;
+  static constexpr std::uint32_t kTileOutputs = kPixels / kPool;
   // As many output channels a thread as registers hold the weights of.
   static constexpr std::uint32_t kMostOutputs = kTaps < 16 ? 8 : 4;
   // Backward's sums of a block have to fit into 48 KiB of shared memory.
   static constexpr std::uint32_t kThreads = kTaps < 16 ? 128 : 64;
-  // Pixels of an input row below a tile.
+  // Rows and columns of the input below a tile; pooled, the stride is 1.
+  static constexpr std::uint32_t kRows = kPool - 1 + kKernel;
   static constexpr std::uint32_t kColumns = (kPixels - 1) * kStrideW + kKernel;
 };
 
@@ -68,12 +75,17 @@ struct Walk {
   struct Tile {
     std::uint32_t n, row, column;  // of the first output
   };
+  template <typename W>
   __host__ __device__ Tile tile(std::uint32_t index) const {
     Tile at{};
-    at.column = row_tiles.split(index) * kPixels;
+    at.column = row_tiles.split(index) * W::kTileOutputs;
     at.row = rows.split(index);
     at.n = index;
     return at;
+  }
+  // Where in the output the tile's first one has its first channel.
+  __host__ __device__ std::uint32_t output(const Tile& at) const {
+    return ((at.n * out_h + at.row) * out_w + at.column) * out_channels;
   }
 };
 
@@ -84,7 +96,7 @@ Walk plan_walk(const FewChannelShape& s, std::uint32_t blocks_of_multiprocessor)
   walk.in_h = s.in_h, walk.in_w = s.in_w, walk.out_h = s.out_h, walk.out_w = s.out_w;
   walk.stride_h = s.stride_h, walk.pad_h = s.pad_h, walk.pad_w = s.pad_w;
   walk.out_channels = s.out_channels;
-  const std::uint32_t row_tiles = ceil_div(s.out_w, kPixels);
+  const std::uint32_t row_tiles = ceil_div(s.out_w, W::kTileOutputs);
   walk.rows = Divisor(s.out_h);
   walk.row_tiles = Divisor(row_tiles);
   walk.tiles = s.batch * s.out_h * row_tiles;
@@ -103,13 +115,13 @@ Walk plan_walk(const FewChannelShape& s, std::uint32_t blocks_of_multiprocessor)
 // before one is used, so that they are on their way together.
 template <typename T, typename W>
 struct InputTile {
-  T values[W::kKernel][W::kColumns * W::kChannels];
+  T values[W::kRows][W::kColumns * W::kChannels];
 
   __host__ __device__ void read(const Walk& walk, const T* x, const Walk::Tile& tile) {
     DDPBENCH_UNROLL
-    for (std::uint32_t p = 0; p < W::kKernel; ++p) {
-      read_row(walk, x, tile.n, tile.row * walk.stride_h + p - walk.pad_h,
-               tile.column * W::kStrideW - walk.pad_w, values[p]);
+    for (std::uint32_t p = 0; p < W::kRows; ++p) {
+      read_row(walk, x, tile.n, tile.row * W::kPool * walk.stride_h + p - walk.pad_h,
+               tile.column * W::kPool * W::kStrideW - walk.pad_w, values[p]);
     }
   }
 
@@ -131,18 +143,17 @@ struct InputTile {
     }
   }
 
-  // Calls use(tap, pixel, input) for every tap of every pixel of the tile.
+  // Calls use(tap, pixel, input) for every tap of every pixel below one of the tile's outputs.
   template <typename Use>
-  __host__ __device__ void for_each_tap(const Use& use) const {
+  __host__ __device__ void for_each_tap(std::uint32_t output, const Use& use) const {
     constexpr std::uint32_t kRowTaps = W::kKernel * W::kChannels;
     DDPBENCH_UNROLL
-    for (std::uint32_t p = 0; p < W::kKernel; ++p) {
+    for (std::uint32_t t = 0; t < W::kTaps; ++t) {
       DDPBENCH_UNROLL
-      for (std::uint32_t t = 0; t < kRowTaps; ++t) {
-        DDPBENCH_UNROLL
-        for (std::uint32_t i = 0; i < kPixels; ++i) {
-          use(p * kRowTaps + t, i, to_float(values[p][i * W::kStrideW * W::kChannels + t]));
-        }
+      for (std::uint32_t i = 0; i < W::kPooled; ++i) {
+        const std::uint32_t column = (output * W::kPool + i % W::kPool) * W::kStrideW;
+        use(t, i,
+            to_float(values[i / W::kPool + t / kRowTaps][column * W::kChannels + t % kRowTaps]));
       }
     }
   }
@@ -152,9 +163,15 @@ struct InputTile {
 template <typename WithWindow>
 cudaError_t with_window_type(const FewChannelShape& s, const WithWindow& with_window) {
   if (!has_few_channel_kernels(s)) return cudaErrorInvalidValue;
-  if (s.kernel_h == 5) return with_window(Window<5, 1, 1>());
-  if (s.channels == 3) return with_window(Window<3, 3, 1>());
-  return s.stride_w == 2 ? with_window(Window<3, 1, 2>()) : with_window(Window<3, 1, 1>());
+  const auto with_kernel = [&](auto pool) {
+    constexpr std::uint32_t kPool = decltype(pool)::value;
+    if (s.kernel_h == 5) return with_window(Window<5, 1, 1, kPool>());
+    if (s.channels == 3) return with_window(Window<3, 3, 1, kPool>());
+    return with_window(Window<3, 1, 1, kPool>());
+  };
+  if (s.pool == 2) return with_kernel(std::integral_constant<std::uint32_t, 2>());
+  if (s.stride_w == 2) return with_window(Window<3, 1, 2, 1>());
+  return with_kernel(std::integral_constant<std::uint32_t, 1>());
 }
 
 template <typename WithKernel>
@@ -164,9 +181,9 @@ cudaError_t with_kernel_types(const FewChannelShape& s, const WithKernel& with_k
   });
 }
 
-template <typename T, typename W>
-bool may_use_vectors(const FewChannelShape& s, const void* a, const void* b) {
-  return s.out_channels % kOutputsOf<T, W> == 0 && are_vector_aligned(a, b);
+template <typename T, typename W, typename... Pointers>
+bool may_use_vectors(const FewChannelShape& s, const Pointers*... maps) {
+  return s.out_channels % kOutputsOf<T, W> == 0 && are_vector_aligned(maps...);
 }
 
 }  // namespace ddpbench::ops::cuda::few_channels
