@@ -4,12 +4,12 @@
 // conv2d and max_pool2d in one, on own kernels (few_channels.h), for a first layer of few channels:
 // the map between the two, the largest of such a network, is never in memory.
 //
-// Taken where the convolution alone runs on own kernels in both passes: there it does the same
-// arithmetic and moves a fraction of the bytes, so what won the convolution's trial wins the more.
-// Where the library won a pass, nobody has compared the pair; the two stay apart.
+// Taken where it is faster than the two apart, by a trial of both directions that is remembered as
+// the choice of algorithms is; untried where own kernels are.
 #include "kernels/ops/cuda/convolution.h"
 #include "kernels/ops/cuda/cuda_ops.h"
 #include "kernels/ops/cuda/layout.h"
+#include "kernels/ops/cuda/pair_trial.h"
 #include "kernels/ops/planned_op.h"
 #include "kernels/runtime/error.h"
 
@@ -96,23 +96,49 @@ std::optional<FewChannelShape> pooled_shape(const ConvolutionShape& conv,
   return has_output && has_few_channel_kernels(shape) ? std::optional(shape) : std::nullopt;
 }
 
+bool is_faster(const ContextPtr& context, Op& both, const Conv2dDesc& conv,
+               const MaxPool2dDesc& pool, const std::string& where) {
+  const std::unique_ptr<Op> first = make_conv2d(context, conv);
+  MaxPool2dDesc behind = pool;
+  behind.input = first->output_layout();
+  const std::unique_ptr<Op> second = make_max_pool2d(context, behind);
+  return is_faster_in_one(*context, both, *first, *second, where);
+}
+
+// As choose_algorithm decides between own kernels and the library's algorithms.
+bool is_chosen(const ContextPtr& context, Op& both, const Conv2dDesc& conv,
+               const MaxPool2dDesc& pool, const std::string& key, const std::string& where) {
+  const CudaBackendOptions& options = context->options;
+  if (options.deterministic || options.convolutions == ConvolutionKernels::own) return true;
+  if (const auto known = context->algorithms.find(key)) return is_own(*known);
+  try {
+    const bool faster = is_faster(context, both, conv, pool, where);
+    context->algorithms.store(key, {.algorithm = faster ? kOwnKernel : 0});
+    return faster;
+  } catch (const NoPlanningMemory&) {
+  } catch (const DeviceError&) {
+    // A call that cannot be recorded, say. If it is the GPU that fails, the next call tells.
+    static_cast<void>(cudaGetLastError());
+  }
+  return true;
+}
+
 }  // namespace
 
 std::unique_ptr<Op> make_conv2d_max_pool2d(ContextPtr context, const Conv2dDesc& conv,
                                            const MaxPool2dDesc& pool) {
   output_shape(conv);
-  std::string where =
+  if (context->options.convolutions == ConvolutionKernels::library) return nullptr;
+  const std::string where =
       fmt::format("{} {} on {}", describe(conv), describe(pool), to_string(conv.input.shape));
   const ConvolutionShape shape(*context, conv, where);
   const std::optional<FewChannelShape> pooled = pooled_shape(shape, pool);
   if (!pooled) return nullptr;
-  for (const ConvolutionPass pass : {ConvolutionPass::forward, ConvolutionPass::backward_filter}) {
-    if (!is_own(choose_algorithm(*context, shape, pass))) return nullptr;
-  }
   element_index(shape.x_count, where);
   element_index(shape.y_count, where);
-  return std::make_unique<Conv2dMaxPool2d>(std::move(context), conv, pool, *pooled,
-                                           std::move(where));
+  auto both = std::make_unique<Conv2dMaxPool2d>(context, conv, pool, *pooled, where);
+  const std::string key = fmt::format("{}|{}", shape.key, describe(pool));
+  return is_chosen(context, *both, conv, pool, key, where) ? std::move(both) : nullptr;
 }
 
 }  // namespace ddpbench::ops::cuda
