@@ -15,7 +15,7 @@
 // 2 * window * outputs FLOPs a pixel of the convolution each, window = channels * kernel * kernel:
 // for 3 x 3, one channel and bf16 4.4 multiply-adds a byte, which is close to what a GPU's fp32
 // units do in the time that its memory needs; hence weights, or sums, stay in registers and pixels
-// are read once for several outputs. Pooled it is 11 (fp32: 7), so those units are the bound.
+// are read once for several outputs. Pooled it is 11, so those units are the bound (fp32: 7).
 // Products and sums are fp32's in every precision, and weights are read as they are kept. Pooling
 // compares sums before they are rounded.
 #pragma once
