@@ -12,6 +12,7 @@ namespace ddpbench::micro {
 namespace {
 
 using ops::conv3x3;
+using ops::conv3x3_halved;
 using ops::ConvolutionKernels;
 using ops::CudaPrecision;
 using ops::halve;
@@ -117,22 +118,25 @@ void register_own(GpuBench& bench, CudaPrecision precision) {
   }
 }
 
-// The first layer: own kernels at sizes that no cache holds, and both at the usual batches.
+// The first layer, with the pool behind it and without: own kernels at sizes that no cache holds,
+// and both at the usual batches.
 void register_first_layer(GpuBench& bench, CudaPrecision precision) {
-  for (const ConvolutionKernels kernels : {ConvolutionKernels::own, ConvolutionKernels::library}) {
+  const auto add = [&](const char* name, ConvolutionKernels kernels, const auto& make) {
     const bool own = kernels == ConvolutionKernels::own;
-    OpCase c{.name = own ? "conv1_own" : "conv1_library",
+    OpCase c{.name = name,
              .precision = precision,
              .make =
-                 [&bench, precision, kernels](std::int64_t batch) {
-                   return conv3x3(bench.backend(precision, kernels), image(batch, 1, 28), 32,
-                                  false);
+                 [&bench, precision, kernels, make](std::int64_t batch) {
+                   return make(bench.backend(precision, kernels), image(batch, 1, 28), 32, false);
                  },
              .input_gradients = false,
              .products = !own};  // own ones compute in fp32, whatever the precision
     register_batches(bench, c);
     if (own) register_streaming(bench, c);
-  }
+  };
+  add("conv1_own", ConvolutionKernels::own, conv3x3);
+  add("conv1_pool1_own", ConvolutionKernels::own, conv3x3_halved);
+  add("conv1_library", ConvolutionKernels::library, conv3x3);
 }
 
 void register_library(GpuBench& bench, CudaPrecision precision) {

@@ -3,7 +3,8 @@
 //
 // Nodes are planned in topological order, those of the segment at the micro-batch's size. A tensor
 // has its producer's layout ("natural") and a further version for each other layout that a consumer
-// wants; consumers of equal wishes share one.
+// wants; consumers of equal wishes share one. Where the backend runs a convolution and the pool
+// that alone reads it as one operation, the tensor between the two has no version.
 #include "kernels/nn/lowering.h"
 
 #include <algorithm>
@@ -27,6 +28,7 @@ class Lowering {
         segment_(choose_segment(model, nodes_, backend, options.batch, options.micro_batch)),
         versions_(nodes_.size() + 1),
         trained_(nodes_.size() + 1, false),
+        taken_in_(nodes_.size(), false),
         specs_(model.layers.size()),
         step_of_(model.layers.size()) {
     plan_.batch = options.batch;
@@ -62,19 +64,32 @@ class Lowering {
     return plan_.operations.back().get();
   }
 
+  // What runs a node, and the node whose output it gives: itself, or the pool that it takes in.
+  struct PlannedNode {
+    std::unique_ptr<ops::Op> op;
+    std::size_t last;
+  };
+
   void lower_node(std::size_t i) {
+    if (taken_in_[i]) return;
     const FusedNode& node = nodes_[i];
     bool micro = i < segment_.nodes;
-    std::unique_ptr<ops::Op> op = make_op(i, micro);
-    if (micro && (op->couples_samples() || !op->accumulates_weight_gradients())) {
+    PlannedNode planned = plan_node(i, micro);
+    if (micro && (planned.op->couples_samples() || !planned.op->accumulates_weight_gradients())) {
       segment_.nodes = i;
       micro = false;
-      op = make_op(i, micro);
+      planned = plan_node(i, micro);
     }
+    auto& [op, last] = planned;
     Step step{.name = node.name, .op = op.get(), .micro = micro};
+    if (last != i) {
+      taken_in_[last] = true;
+      step.name += "+" + nodes_[last].name;
+    }
+    const std::size_t own_slot = slot(static_cast<int>(last));
     for (std::size_t k = 0; k < node.inputs.size(); ++k) {
       step.inputs.push_back(input_version(node.inputs[k], op->input_layout(k), micro));
-      if (trained_[slot(node.inputs[k])]) trained_[slot(static_cast<int>(i))] = true;
+      if (trained_[slot(node.inputs[k])]) trained_[own_slot] = true;
     }
     step.output = add_value(plan_, op->output_layout(), micro);
     step.passes_gradient = model_.layers[node.layer].type == LayerType::add &&
@@ -82,11 +97,23 @@ class Lowering {
                            op->input_layout(1) == op->output_layout();
     step.saved = add_saved(*op, micro);
     specs_[node.layer] = op->parameters();
-    if (!specs_[node.layer].empty()) trained_[slot(static_cast<int>(i))] = true;
-    versions_[slot(static_cast<int>(i))] = {step.output};
+    if (!specs_[node.layer].empty()) trained_[own_slot] = true;
+    versions_[own_slot] = {step.output};
     step_of_[node.layer] = {micro, steps(micro).size()};
     steps(micro).push_back(std::move(step));
     keep(std::move(op));
+  }
+
+  PlannedNode plan_node(std::size_t i, bool micro) {
+    if (model_.layers[nodes_[i].layer].type == LayerType::conv2d) {
+      const std::vector<std::size_t> readers = readers_of(i);
+      if (readers.size() == 1 &&
+          model_.layers[nodes_[readers[0]].layer].type == LayerType::max_pool2d) {
+        auto both = backend_.conv2d_max_pool2d(conv2d_desc(i, micro), pool_desc(readers[0], {}));
+        if (both) return {std::move(both), readers[0]};
+      }
+    }
+    return {make_op(i, micro), i};
   }
 
   int add_saved(const ops::Op& op, bool micro) {
@@ -99,36 +126,17 @@ class Lowering {
     const FusedNode& node = nodes_[i];
     const LayerSpec& layer = model_.layers[node.layer];
     const ops::TensorLayout input = hint(node.inputs[0], micro);
-    const bool wants_gradient = training_ && trained_[slot(node.inputs[0])];
     switch (layer.type) {
       case LayerType::conv2d:
-        return backend_.conv2d({.input = input,
-                                .out_channels = layer.out,
-                                .kernel_h = layer.kernel_h,
-                                .kernel_w = layer.kernel_w,
-                                .stride_h = layer.stride_h,
-                                .stride_w = layer.stride_w,
-                                .pad_h = layer.pad_h,
-                                .pad_w = layer.pad_w,
-                                .bias = layer.bias,
-                                .fuse_relu = node.fuse_relu,
-                                .needs_grad_input = wants_gradient});
+        return backend_.conv2d(conv2d_desc(i, micro));
       case LayerType::max_pool2d:
-        return backend_.max_pool2d({.input = input,
-                                    .kernel_h = layer.kernel_h,
-                                    .kernel_w = layer.kernel_w,
-                                    .stride_h = layer.stride_h,
-                                    .stride_w = layer.stride_w,
-                                    .pad_h = layer.pad_h,
-                                    .pad_w = layer.pad_w,
-                                    .fuse_relu = node.fuse_relu,
-                                    .plain_output = only_linear_reads(i)});
+        return backend_.max_pool2d(pool_desc(i, input));
       case LayerType::linear:
         return backend_.linear({.input = input,
                                 .out_features = layer.out,
                                 .bias = layer.bias,
                                 .fuse_relu = node.fuse_relu,
-                                .needs_grad_input = wants_gradient});
+                                .needs_grad_input = wants_input_gradient(node)});
       case LayerType::relu:
         return backend_.relu({.input = input});
       case LayerType::add:
@@ -137,18 +145,56 @@ class Lowering {
     return backend_.add({.input = input});
   }
 
-  bool only_linear_reads(std::size_t i) const {
-    std::size_t readers = 0;
-    bool linear = true;
-    for (const FusedNode& node : nodes_) {
-      if (std::find(node.inputs.begin(), node.inputs.end(), static_cast<int>(i)) ==
-          node.inputs.end()) {
-        continue;
+  ops::Conv2dDesc conv2d_desc(std::size_t i, bool micro) {
+    const FusedNode& node = nodes_[i];
+    const LayerSpec& layer = model_.layers[node.layer];
+    return {.input = hint(node.inputs[0], micro),
+            .out_channels = layer.out,
+            .kernel_h = layer.kernel_h,
+            .kernel_w = layer.kernel_w,
+            .stride_h = layer.stride_h,
+            .stride_w = layer.stride_w,
+            .pad_h = layer.pad_h,
+            .pad_w = layer.pad_w,
+            .bias = layer.bias,
+            .fuse_relu = node.fuse_relu,
+            .needs_grad_input = wants_input_gradient(node)};
+  }
+
+  ops::MaxPool2dDesc pool_desc(std::size_t i, const ops::TensorLayout& input) const {
+    const FusedNode& node = nodes_[i];
+    const LayerSpec& layer = model_.layers[node.layer];
+    return {.input = input,
+            .kernel_h = layer.kernel_h,
+            .kernel_w = layer.kernel_w,
+            .stride_h = layer.stride_h,
+            .stride_w = layer.stride_w,
+            .pad_h = layer.pad_h,
+            .pad_w = layer.pad_w,
+            .fuse_relu = node.fuse_relu,
+            .plain_output = only_linear_reads(i)};
+  }
+
+  bool wants_input_gradient(const FusedNode& node) const {
+    return training_ && trained_[slot(node.inputs[0])];
+  }
+
+  std::vector<std::size_t> readers_of(std::size_t i) const {
+    std::vector<std::size_t> readers;
+    for (std::size_t k = 0; k < nodes_.size(); ++k) {
+      const std::vector<int>& inputs = nodes_[k].inputs;
+      if (std::find(inputs.begin(), inputs.end(), static_cast<int>(i)) != inputs.end()) {
+        readers.push_back(k);
       }
-      ++readers;
-      linear = linear && model_.layers[node.layer].type == LayerType::linear;
     }
-    return readers > 0 && linear;
+    return readers;
+  }
+
+  bool only_linear_reads(std::size_t i) const {
+    const std::vector<std::size_t> readers = readers_of(i);
+    return !readers.empty() && std::all_of(readers.begin(), readers.end(), [&](std::size_t k) {
+      return model_.layers[nodes_[k].layer].type == LayerType::linear;
+    });
   }
 
   // The layout that an operation is told to expect: the one that needs no reorder.
@@ -220,6 +266,7 @@ class Lowering {
   std::vector<Step> segment_steps_, rest_steps_;
   std::vector<std::vector<int>> versions_;              // values; the natural one first
   std::vector<bool> trained_;                           // whether a tensor depends on parameters
+  std::vector<bool> taken_in_;                          // nodes that run in the one before
   std::vector<std::vector<ops::ParameterSpec>> specs_;  // of each layer
   std::vector<std::pair<bool, std::size_t>> step_of_;   // of each layer: in the segment, index
 };

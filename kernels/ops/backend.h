@@ -27,6 +27,12 @@ class OpBackend {
   // (empty output, no input), DeviceError when the library refuses.
   virtual std::unique_ptr<Op> conv2d(const Conv2dDesc& desc) = 0;
   virtual std::unique_ptr<Op> max_pool2d(const MaxPool2dDesc& desc) = 0;
+  // A convolution and the pool that alone reads its output, as one operation, whose parameters are
+  // the convolution's and whose output is the pool's; `pool.input` is not looked at. Null, which is
+  // no error, where the two are better apart or there is no such operation.
+  virtual std::unique_ptr<Op> conv2d_max_pool2d(const Conv2dDesc&, const MaxPool2dDesc&) {
+    return nullptr;
+  }
   virtual std::unique_ptr<Op> linear(const LinearDesc& desc) = 0;
   virtual std::unique_ptr<Op> relu(const ReluDesc& desc) = 0;
   virtual std::unique_ptr<Op> add(const AddDesc& desc) = 0;

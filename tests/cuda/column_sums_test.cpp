@@ -106,5 +106,16 @@ TEST(ColumnSums, AreThoseOfEveryShapeAtEveryAddress) {
   }
 }
 
+// More parts than the second launch's threads take at once, and as many as there are at most: the
+// number of them is no longer that of the rows.
+TEST(ColumnSums, AreThoseOfManyParts) {
+  for (const std::uint32_t rows : {70'000U, 140'001U}) {
+    for (const std::uint32_t columns : {3U, 8U}) {
+      check_case<float>({rows, columns, false, true, 0});
+      check_case<Bf16>({rows, columns, true, false, 0});
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ddpbench::ops::cuda

@@ -61,9 +61,12 @@ constexpr double kWeights1 = 4 * (3136 * 128 + 128), kWeights2 = 4 * (128 * 10 +
 std::map<std::string, Bytes> operations(double size) {
   const double map1 = 784 * 32, map2 = 196 * 64, columns = 4 * 64;
   const double pool1 = (map1 + map1 / 4) * size + map1 / 4;
+  const double first = (784 + map1 / 4) * size + map1 / 4;
   const double pool2 = (map2 + map2 / 4) * size + map2 / 4;
   return {{"conv1_own/forward", {784 * 33 * size, kParameters1}},
           {"conv1_own/backward", {784 * 33 * size, kParameters1}},
+          {"conv1_pool1_own/forward", {first, kParameters1}},
+          {"conv1_pool1_own/backward", {first, kParameters1}},
           {"conv1_library/forward", {784 * 33 * size, kParameters1}},
           {"conv1_library/backward", {784 * 33 * size, kParameters1}},
           {"conv2/forward", {196 * 96 * size, kParameters2}},

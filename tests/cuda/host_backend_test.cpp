@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What only the stand-in for a GPU can show: searches, refusals, a device of another generation.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -32,9 +33,9 @@ const Conv2dDesc kFirstConv = first_layer(conv({2, 1, 8, 8}, 4, 3, 1, 1));
 // A folder for the algorithm cache of one test.
 class CacheDirectory {
  public:
-  CacheDirectory()
+  explicit CacheDirectory(const char* name = "search")
       : path_(std::filesystem::temp_directory_path() /
-              ("ddpbench-search-" + std::to_string(::getpid()))) {
+              fmt::format("ddpbench-{}-{}", name, ::getpid())) {
     std::filesystem::remove_all(path_);
   }
   ~CacheDirectory() { std::filesystem::remove_all(path_); }
@@ -178,7 +179,7 @@ TEST(CudaBackend, MeasuresAgainWhenTheOwnKernelsAreOthers) {
     const std::size_t at = key.find(version);
     ASSERT_NE(at, std::string::npos) << key;
     std::string other = key;
-    other.insert(at + version.size(), "1");
+    other.insert(at + version.size(), 1, '1');
     of_others[other] = choice;
   }
   directory.write(of_others);
@@ -224,6 +225,35 @@ TEST(CudaBackend, RemembersOnDiskThatAnOwnKernelWasFaster) {
   EXPECT_THAT(first_conv_of(library), ::testing::HasSubstr("(cudnn tf32 algorithm 0)"));
 }
 
+// With the pool behind it, or null where it stays apart.
+std::unique_ptr<Op> first_conv_with_pool(const CudaBackendOptions& options) {
+  BackendFixture fixture = cuda_backend(options);
+  const PoolCase pool{"", {}, 2, 2, 0};
+  return fixture.backend().conv2d_max_pool2d(without_bias(kFirstConv), pool.desc({}, true, false));
+}
+
+TEST(CudaBackend, PoolsInTheConvolutionWhereThatIsFasterAndRemembersIt) {
+  const CacheDirectory slow_library("slow-library"), slow_kernels("slow-kernels");
+  const CudaBackendOptions in_one{.cache_directory = slow_library.path()};
+  {
+    const PretendCosts library_is_slow({.convolution_ms = 1e4});
+    EXPECT_TRUE(first_conv_with_pool(in_one));
+  }
+  const CudaBackendOptions apart{.cache_directory = slow_kernels.path()};
+  {
+    // 3 kernels of ours in one, 2 of the pool's apart, where the library has the convolution.
+    const PretendCosts kernels_are_slow({.kernel_ms = 1e4});
+    EXPECT_FALSE(first_conv_with_pool(apart));
+    EXPECT_TRUE(first_conv_with_pool(in_one));
+    EXPECT_TRUE(first_conv_with_pool({.deterministic = true}));
+    const LittleMemory nothing_can_be_tried;
+    EXPECT_TRUE(first_conv_with_pool({}));
+  }
+  const int before = test::algorithm_searches().load();
+  EXPECT_FALSE(first_conv_with_pool(apart));
+  EXPECT_EQ(test::algorithm_searches().load(), before);
+}
+
 TEST(CudaBackend, MeasuresNothingBetweenLibraryAndOwnKernelWhenDeterministic) {
   const PretendCosts kernels_are_slow({.kernel_ms = 1e4});
   EXPECT_THAT(first_conv_of({.deterministic = true}), ::testing::HasSubstr("(own kernel)"));
@@ -265,9 +295,9 @@ TEST(CudaBackend, AStepHasNoMoreNodesThanTheyWereCounted) {
   const auto nodes = [](CudaPrecision precision, ConvolutionKernels convolutions) {
     return nodes_of_a_step({.precision = precision, .convolutions = convolutions});
   };
-  EXPECT_EQ(nodes(CudaPrecision::tf32, ConvolutionKernels::own), 22U);
+  EXPECT_EQ(nodes(CudaPrecision::tf32, ConvolutionKernels::own), 20U);
   EXPECT_EQ(nodes(CudaPrecision::tf32, ConvolutionKernels::library), 24U);
-  EXPECT_EQ(nodes(CudaPrecision::bf16, ConvolutionKernels::own), 35U);
+  EXPECT_EQ(nodes(CudaPrecision::bf16, ConvolutionKernels::own), 33U);
   EXPECT_EQ(nodes(CudaPrecision::bf16, ConvolutionKernels::library), 39U);
 }
 

@@ -28,20 +28,16 @@ Batch make_batch(std::int64_t batch, std::int64_t classes, std::int64_t samples)
   return b;
 }
 
-// Among them more classes than lanes, and at last so many blocks of rows that all threads of the
-// final sum take four parts at once, and some one more.
+// Among them more classes than lanes, as many as stay in shared memory and more; at last so many
+// blocks of rows that all threads of the final sum take four parts at once, and some one more.
 std::vector<Batch> batches() {
-  return {make_batch(1, 1, 1),
-          make_batch(1, 10, 1),
-          make_batch(5, 3, 5),
-          make_batch(7, 10, 4),
-          make_batch(4, 10, 0),
-          make_batch(1000, 10, 1000),
-          make_batch(256, 10, 256),
-          make_batch(257, 32, 200),
-          make_batch(9, 33, 9),
-          make_batch(61, 311, 60),
-          make_batch(8 * 5000 + 3, 33, 8 * 5000 + 1)};
+  return {make_batch(1, 1, 1),      make_batch(1, 10, 1),
+          make_batch(5, 3, 5),      make_batch(7, 10, 4),
+          make_batch(4, 10, 0),     make_batch(1000, 10, 1000),
+          make_batch(256, 10, 256), make_batch(257, 32, 200),
+          make_batch(9, 33, 9),     make_batch(61, 311, 60),
+          make_batch(9, 1000, 9),   make_batch(3, 1024, 2),
+          make_batch(10, 1500, 9),  make_batch(8 * 5000 + 3, 33, 8 * 5000 + 1)};
 }
 
 struct Result {

@@ -108,6 +108,40 @@ class Reversed : public Wrapped {
   TensorLayout input_, output_;
 };
 
+// A convolution and the pool behind it; the map between the two is workspace.
+class Pair : public Wrapped {
+ public:
+  Pair(std::unique_ptr<Op> conv, std::unique_ptr<Op> pool)
+      : Wrapped(std::move(conv)), pool_(std::move(pool)) {}
+  std::string description() const override {
+    return op_->description() + " and " + pool_->description();
+  }
+  const TensorLayout& output_layout() const override { return pool_->output_layout(); }
+  std::size_t saved_bytes() const override { return pool_->saved_bytes(); }
+  std::size_t workspace_bytes() const override { return op_->output_layout().bytes; }
+
+  void forward(Stream& stream, const ForwardArgs& args) override {
+    ForwardArgs first = args, second = args;
+    first.output = args.workspace;
+    op_->forward(stream, first);
+    const void* const map[] = {args.workspace};
+    second.inputs = map;
+    pool_->forward(stream, second);
+  }
+
+  void backward(Stream& stream, const BackwardArgs& args) override {
+    BackwardArgs first = args, second = args;
+    void* const map[] = {args.workspace};
+    second.grad_inputs = map;
+    pool_->backward(stream, second);
+    first.grad_output = args.workspace;
+    op_->backward(stream, first);
+  }
+
+ private:
+  std::unique_ptr<Op> pool_;
+};
+
 class ReversingReorder : public Op {
  public:
   explicit ReversingReorder(const ReorderDesc& desc) : desc_(desc) {}
@@ -129,20 +163,30 @@ class ReversingReorder : public Op {
 
 class PeculiarBackend : public OpBackend {
  public:
-  PeculiarBackend(bool odd_layouts, bool coupled_adds)
-      : plain_(make_reference_backend()), odd_layouts_(odd_layouts), coupled_adds_(coupled_adds) {}
+  struct Peculiarities {
+    bool odd_layouts = false, coupled_adds = false, paired_pools = false;
+  };
+  explicit PeculiarBackend(const Peculiarities& has)
+      : plain_(make_reference_backend()), has_(has) {}
 
   std::string name() const override { return "peculiar"; }
   std::unique_ptr<Op> conv2d(const Conv2dDesc& d) override { return odd(plain_->conv2d(d)); }
   std::unique_ptr<Op> max_pool2d(const MaxPool2dDesc& d) override {
     return d.plain_output ? plain_->max_pool2d(d) : odd(plain_->max_pool2d(d));
   }
+  std::unique_ptr<Op> conv2d_max_pool2d(const Conv2dDesc& d, const MaxPool2dDesc& p) override {
+    if (!has_.paired_pools || d.fuse_relu) return nullptr;
+    auto first = plain_->conv2d(d);
+    MaxPool2dDesc behind = p;
+    behind.input = first->output_layout();
+    return std::make_unique<Pair>(std::move(first), plain_->max_pool2d(behind));
+  }
   std::unique_ptr<Op> linear(const LinearDesc& d) override { return plain_->linear(d); }
   std::unique_ptr<Op> relu(const ReluDesc& d) override {
     return std::make_unique<AnyOrder>(plain_->relu(d), d.input);
   }
   std::unique_ptr<Op> add(const AddDesc& d) override {
-    if (coupled_adds_) return std::make_unique<Coupled>(plain_->add(d));
+    if (has_.coupled_adds) return std::make_unique<Coupled>(plain_->add(d));
     return std::make_unique<AnyOrder>(plain_->add(d), d.input);
   }
   std::unique_ptr<Op> reorder(const ReorderDesc& d) override {
@@ -165,22 +209,24 @@ class PeculiarBackend : public OpBackend {
 
  private:
   std::unique_ptr<Op> odd(std::unique_ptr<Op> op) const {
-    if (!odd_layouts_) return op;
+    if (!has_.odd_layouts) return op;
     return std::make_unique<Reversed>(std::move(op));
   }
 
   std::unique_ptr<OpBackend> plain_;
-  bool odd_layouts_, coupled_adds_;
+  Peculiarities has_;
 };
+
+std::unique_ptr<OpBackend> peculiar(const PeculiarBackend::Peculiarities& has) {
+  return std::make_unique<PeculiarBackend>(has);
+}
 
 }  // namespace
 
-std::unique_ptr<ops::OpBackend> odd_layouts(Device&) {
-  return std::make_unique<PeculiarBackend>(true, false);
-}
+std::unique_ptr<ops::OpBackend> odd_layouts(Device&) { return peculiar({.odd_layouts = true}); }
 
-std::unique_ptr<ops::OpBackend> coupled_adds(Device&) {
-  return std::make_unique<PeculiarBackend>(false, true);
-}
+std::unique_ptr<ops::OpBackend> coupled_adds(Device&) { return peculiar({.coupled_adds = true}); }
+
+std::unique_ptr<ops::OpBackend> paired_pools(Device&) { return peculiar({.paired_pools = true}); }
 
 }  // namespace ddpbench::nn

@@ -36,6 +36,17 @@ ModelSpec residual_network() {
                      "residual.json");
 }
 
+ModelSpec forked_network() {
+  return parse_model(R"({"name": "forked", "input": [1, 8, 8], "layers": [
+    {"name": "stem", "type": "conv2d", "out_channels": 4, "kernel": 3, "padding": 1},
+    {"name": "pool", "type": "max_pool2d", "kernel": 2, "inputs": ["stem"]},
+    {"name": "side", "type": "conv2d", "out_channels": 4, "kernel": 2, "stride": 2,
+     "inputs": ["stem"]},
+    {"name": "sum", "type": "add", "inputs": ["pool", "side"]},
+    {"name": "head", "type": "linear", "out_features": 3}]})",
+                     "forked.json");
+}
+
 std::vector<float> random_values(std::size_t count, std::uint32_t seed) {
   std::mt19937 random(seed);
   std::vector<float> values(count);

@@ -21,6 +21,8 @@ std::string model_path(const std::string& name);  // configs/models/<name>.json
 ModelSpec simple_cnn();
 // Every layer type on [2, 6, 6]; the first map has three readers.
 ModelSpec residual_network();
+// [1, 8, 8]; a convolution that a pool and another convolution read.
+ModelSpec forked_network();
 
 // Uniform in [-1, 1), the same on every machine.
 std::vector<float> random_values(std::size_t count, std::uint32_t seed);

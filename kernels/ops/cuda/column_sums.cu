@@ -11,6 +11,9 @@
 // same place, nor past the test for the end of a loop.
 #include "kernels/ops/cuda/column_sums.h"
 
+#include <algorithm>
+
+#include "kernels/ops/cuda/divide.cuh"
 #include "kernels/ops/cuda/launch.cuh"
 #include "kernels/ops/cuda/number.cuh"
 #include "kernels/ops/cuda/vector.cuh"
@@ -22,26 +25,35 @@ constexpr std::uint32_t kColumns = 32;  // a warp reads 32 neighbours
 constexpr std::uint32_t kReads = 4;     // rows whose reads are on their way together
 // Up to this many rows one launch is as fast as two.
 constexpr std::uint32_t kRowsOfOneChunk = 512;
-constexpr std::uint32_t kMaxChunks = 512;
+
+// Blocks that a multiprocessor holds at once of the sums over many rows; bf16, of which a thread
+// has 8 columns, needs 75 registers of a thread.
+template <typename T>
+inline constexpr int kBlocksOf = sizeof(T) == 4 ? 4 : 3;
+// As many chunks at most as a GPU of 128 multiprocessors holds at once: a few more would have to
+// wait for all of these.
+template <typename T>
+inline constexpr std::uint32_t kMaxChunks = 128 * kBlocksOf<T>;
 
 std::uint32_t ceil_div(std::uint32_t a, std::uint32_t b) { return (a + b - 1) / b; }
 
+template <typename T>
 std::uint32_t chunk_count(std::uint32_t rows) {
   if (rows <= kRowsOfOneChunk) return 1;
-  const std::uint32_t chunks = ceil_div(rows, kRowsOfOneChunk / 2);
-  return chunks < kMaxChunks ? chunks : kMaxChunks;
+  return std::min(ceil_div(rows, kRowsOfOneChunk / 2), kMaxChunks<T>);
 }
 
 // Each thread has kWidth neighbouring columns.
 template <typename T, std::uint32_t kWidth>
 struct ChunkSums {
   static constexpr std::uint32_t kThreads = 256;
-  static constexpr int kPhases = 2;
+  static constexpr int kPhases = 2, kBlocksAtOnce = kBlocksOf<T>;
   struct Shared {
     float sums[kThreads * kWidth];  // [row threads][columns of the block]
   };
 
-  std::uint32_t rows, columns, tiles, rows_per_chunk;
+  std::uint32_t rows, columns, rows_per_chunk;
+  Divisor tiles;
   std::uint32_t lane_bits;  // threads of a row
   const T *gradient, *output;
   T* masked;
@@ -51,7 +63,8 @@ struct ChunkSums {
   __host__ __device__ void operator()(int phase, Shared& shared, std::uint32_t block,
                                       std::uint32_t thread) const {
     const std::uint32_t tile_columns = kWidth << lane_bits;
-    const std::uint32_t first = block % tiles * tile_columns, chunk = block / tiles;
+    std::uint32_t chunk = block;
+    const std::uint32_t first = tiles.split(chunk) * tile_columns;
     if (phase == 0) {
       const std::uint32_t lane = thread & ((1U << lane_bits) - 1);
       const std::uint32_t column = first + lane * kWidth;
@@ -149,6 +162,7 @@ struct ChunkSums {
 
 struct AddUpRows {
   static constexpr std::uint32_t kParts = 32;  // threads of a column
+  static constexpr std::uint32_t kReads = 8;   // one block has only its own reads on their way
   static constexpr std::uint32_t kThreads = kColumns * kParts;
   static constexpr int kPhases = 2;
   struct Shared {
@@ -173,18 +187,17 @@ struct AddUpRows {
 
   __host__ __device__ float sum_of_part(std::uint32_t part, std::uint32_t column) const {
     float sum = 0;
-    std::uint32_t row = part;
     DDPBENCH_UNROLL_BY(1)
-    for (; row + (kReads - 1) * kParts < args.rows; row += kReads * kParts) {
+    for (std::uint32_t first = part; first < args.rows; first += kReads * kParts) {
       float values[kReads];
       DDPBENCH_UNROLL
       for (std::uint32_t k = 0; k < kReads; ++k) {
-        values[k] = args.matrix[(row + k * kParts) * args.columns + column];
+        const std::uint32_t row = first + k * kParts;
+        values[k] = row < args.rows ? args.matrix[row * args.columns + column] : 0.0F;
       }
       DDPBENCH_UNROLL
       for (std::uint32_t k = 0; k < kReads; ++k) sum += values[k];
     }
-    for (; row < args.rows; row += kParts) sum += args.matrix[row * args.columns + column];
     return sum;
   }
 
@@ -204,7 +217,8 @@ cudaError_t sum_chunks(const ColumnSums& args, float* sums, std::uint32_t chunks
   body.rows = args.rows;
   body.columns = args.columns;
   while (body.lane_bits < 5 && (kWidth << body.lane_bits) < args.columns) ++body.lane_bits;
-  body.tiles = ceil_div(args.columns, kWidth << body.lane_bits);
+  const std::uint32_t tiles = ceil_div(args.columns, kWidth << body.lane_bits);
+  body.tiles = Divisor(tiles);
   body.rows_per_chunk = ceil_div(args.rows, chunks);
   body.gradient = static_cast<const T*>(args.gradient);
   body.output = static_cast<const T*>(args.output);
@@ -212,7 +226,7 @@ cudaError_t sum_chunks(const ColumnSums& args, float* sums, std::uint32_t chunks
   body.sums = sums;
   body.accumulate = args.accumulate && chunks == 1;
   body.vectors = are_vector_aligned(args.gradient, args.output, args.masked);
-  return for_each_block(body.tiles * chunks, stream, body);
+  return for_each_block(tiles * chunks, stream, body);
 }
 
 // Few rows have a column a thread: more blocks. The width decides the order of the sums, so it
@@ -229,16 +243,18 @@ cudaError_t sum_chunks_of(const ColumnSums& args, float* sums, std::uint32_t chu
 }  // namespace
 
 std::size_t column_sums_workspace_bytes(std::uint32_t rows, std::uint32_t columns) {
-  const std::uint32_t chunks = chunk_count(rows);
+  const std::uint32_t chunks = chunk_count<float>(rows);  // the most of any type
   return chunks == 1 ? 0 : sizeof(float) * chunks * columns;
 }
 
 cudaError_t column_sums(const ColumnSums& args, cudaStream_t stream) {
-  const std::uint32_t chunks = chunk_count(args.rows);
   auto* const partial = static_cast<float*>(args.workspace);
-  float* const sums = chunks == 1 || args.sums == nullptr ? args.sums : partial;
+  std::uint32_t chunks = 1;
   const cudaError_t status = with_element_type(args.type, [&](auto element) {
-    return sum_chunks_of<decltype(element)>(args, sums, chunks, stream);
+    using T = decltype(element);
+    chunks = chunk_count<T>(args.rows);
+    float* const sums = chunks == 1 || args.sums == nullptr ? args.sums : partial;
+    return sum_chunks_of<T>(args, sums, chunks, stream);
   });
   if (status != cudaSuccess || chunks == 1 || args.sums == nullptr) return status;
   RowSums last{};

@@ -17,7 +17,7 @@ namespace ddpbench::ops::cuda {
 // masked = output > 0 ? gradient : 0; sums[c] = (accumulate ? sums[c] : 0) + sum of column c of it.
 //
 // Moves 1 matrix, with the ReLU 3; bound by memory bandwidth. Every sum is taken in an order that
-// depends on the shape only. Two launches when there are many rows, else one.
+// depends on shape and type only. Two launches when there are many rows, else one.
 struct ColumnSums {
   DataType type = DataType::fp32;
   std::uint32_t rows = 0, columns = 0;

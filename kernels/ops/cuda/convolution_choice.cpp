@@ -7,15 +7,12 @@
 #include <array>
 
 #include "kernels/ops/cuda/convolution_pass.h"
-#include "kernels/ops/cuda/convolution_search.h"
 #include "kernels/ops/cuda/elementwise_kernels.h"
+#include "kernels/ops/cuda/recorded_trial.h"
 #include "kernels/runtime/error.h"
 
 namespace ddpbench::ops::cuda {
 namespace {
-
-constexpr int kRounds = 3;    // of which the shortest counts
-constexpr int kLaunches = 8;  // a round
 
 const char* name_of(ConvolutionPass pass) {
   if (pass == ConvolutionPass::forward) return "forward";
@@ -27,15 +24,14 @@ const char* name_of(ConvolutionPass pass) {
 class Trial {
  public:
   Trial(const Context& context, const ConvolutionShape& shape, ConvolutionPass pass)
-      : context_(context),
-        shape_(shape),
+      : shape_(shape),
         is_forward_(pass == ConvolutionPass::forward),
         x_(activation_bytes(shape.x_count), shape.where),
         y_(is_forward_ || shape.relu ? activation_bytes(shape.y_count) : 0, shape.where),
         dy_(is_forward_ ? 0 : activation_bytes(shape.y_count), shape.where),
         w_(parameter_bytes(shape.w_count), shape.where),
         bias_(parameter_bytes(shape.out_channels), shape.where),
-        stream_(context) {
+        trial_(context) {
     fill(shape.type, x_, shape.x_count);
     fill(shape.type, y_, shape.y_count);
     fill(shape.type, dy_, shape.y_count);
@@ -47,12 +43,12 @@ class Trial {
     const PlanningMemory workspace(pass.workspace_bytes(), shape_.where);
     const std::array<const void*, 1> inputs = {x_.data()};
     const std::array<const void*, 2> parameters = {w_.data(), bias_.data()};
-    return time_s([&] {
+    return trial_.time_s([&] {
       pass.run({.inputs = inputs,
                 .output = y_.data(),
                 .parameters = parameters,
                 .workspace = workspace.data()},
-               stream_.native());
+               trial_.native());
     });
   }
 
@@ -60,13 +56,13 @@ class Trial {
     const PlanningMemory workspace(pass.workspace_bytes(), shape_.where);
     const std::array<const void*, 1> inputs = {x_.data()};
     const std::array<void*, 2> gradients = {w_.data(), bias_.data()};
-    return time_s([&] {
+    return trial_.time_s([&] {
       pass.run({.inputs = inputs,
                 .output = y_.data(),
                 .grad_output = dy_.data(),
                 .grad_parameters = gradients,
                 .workspace = workspace.data()},
-               stream_.native());
+               trial_.native());
     });
   }
 
@@ -80,51 +76,15 @@ class Trial {
 
   void fill(DataType type, const PlanningMemory& memory, std::int64_t count) {
     if (memory.data() == nullptr) return;
-    check(fill_with_pattern(type, memory.data(), element_index(count, shape_.where),
-                            stream_.native()),
-          shape_.where, "filling memory for a trial");
+    check(
+        fill_with_pattern(type, memory.data(), element_index(count, shape_.where), trial_.native()),
+        shape_.where, "filling memory for a trial");
   }
 
-  // Of one call.
-  template <typename Call>
-  double time_s(const Call& call) {
-    call();  // loads the kernels, which a recording cannot
-    stream_.stream().synchronize();
-    const std::unique_ptr<Recording> recording = record(call);
-    const auto begin = context_.device.make_event(), end = context_.device.make_event();
-    double shortest = 0;
-    for (int round = -1; round < kRounds; ++round) {  // the first one warms up
-      stream_.stream().record(*begin);
-      recording->replay(stream_.stream());
-      stream_.stream().record(*end);
-      stream_.stream().synchronize();
-      const double time = (end->time_s() - begin->time_s()) / kLaunches;
-      if (round <= 0 || time < shortest) shortest = time;
-    }
-    return shortest;
-  }
-
-  template <typename Call>
-  std::unique_ptr<Recording> record(const Call& call) {
-    stream_.stream().begin_recording();
-    try {
-      for (int i = 0; i < kLaunches; ++i) call();
-    } catch (...) {
-      // A stream that still records can neither be waited for nor given up.
-      try {
-        stream_.stream().end_recording();
-      } catch (const Error&) {  // says only what the call's error says
-      }
-      throw;
-    }
-    return stream_.stream().end_recording();
-  }
-
-  const Context& context_;
   const ConvolutionShape& shape_;
   bool is_forward_;
   PlanningMemory x_, y_, dy_, w_, bias_;  // or the gradients of the last two
-  SearchStream stream_;
+  RecordedTrial trial_;
 };
 
 MeasuredAlgorithm measured(const Context& context, const ConvolutionShape& shape,

@@ -17,6 +17,9 @@
 namespace ddpbench::ops::cuda {
 
 std::unique_ptr<Op> make_conv2d(ContextPtr context, const Conv2dDesc& desc);
+// Null where it is not to be had (OpBackend::conv2d_max_pool2d).
+std::unique_ptr<Op> make_conv2d_max_pool2d(ContextPtr context, const Conv2dDesc& conv,
+                                           const MaxPool2dDesc& pool);
 std::unique_ptr<Op> make_linear(ContextPtr context, const LinearDesc& desc);
 std::unique_ptr<Op> make_max_pool2d(ContextPtr context, const MaxPool2dDesc& desc);
 std::unique_ptr<Op> make_relu(ContextPtr context, const ReluDesc& desc);

@@ -3,15 +3,21 @@
 //
 // Convolution of images with few channels, which libraries pad to 8: the first layer of a network.
 // Forward with bias and ReLU in the same pass, the gradients of weights and bias in one pass over
-// the output's gradient; that of the input is left to the library, a first layer has none.
+// the output's gradient; that of the input is left to the library, a first layer has none. Both
+// also for a convolution whose output only a max-pool of 2 x 2 windows reads: then the map between
+// the two is never in memory, forward or backward.
 //
 // Forward reads the images and writes the output, backward reads both (with a ReLU the output and
 // its gradient), once each: with 32 outputs for one input the output's bytes are all that counts.
-// 2 * window * outputs FLOPs an output pixel each, window = channels * kernel * kernel: for 3 x 3,
-// one channel and bf16 4.5 multiply-adds a byte, which is close to what a GPU's fp32 units do in
-// the time that its memory needs; hence weights, or sums, stay in registers and pixels are read
-// once for several outputs. Products and sums are fp32's in every precision, and weights are read
-// as they are kept.
+// Pooled it is a quarter of them, beside 1 byte an output that says which pixel won: forward writes
+// both, backward reads the gradient and that byte. A pixel of the convolution with 32 outputs in
+// fp32 is 132 bytes each way, and as many as 168 more in the pool; pooled here, 44.
+// 2 * window * outputs FLOPs a pixel of the convolution each, window = channels * kernel * kernel:
+// for 3 x 3, one channel and bf16 4.4 multiply-adds a byte, which is close to what a GPU's fp32
+// units do in the time that its memory needs; hence weights, or sums, stay in registers and pixels
+// are read once for several outputs. Pooled it is 11, so those units are the bound (fp32: 7).
+// Products and sums are fp32's in every precision, and weights are read as they are kept. Pooling
+// compares sums before they are rounded.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -25,28 +31,33 @@ namespace ddpbench::ops::cuda {
 
 // Raised with every change of the kernels: measured choices between them and a library's algorithms
 // are kept on disk, and hold for the kernels that were measured.
-inline constexpr int kFewChannelKernels = 2;
+inline constexpr int kFewChannelKernels = 3;
 
 // Images and output channels last and of `type`, weights [out, kernel, kernel, channels] in fp32.
 struct FewChannelShape {
   std::uint32_t batch = 0, channels = 0, in_h = 0, in_w = 0;
   std::uint32_t out_channels = 0, out_h = 0, out_w = 0;
   std::uint32_t kernel_h = 0, kernel_w = 0, stride_h = 0, stride_w = 0, pad_h = 0, pad_w = 0;
+  std::uint32_t pool = 1;  // 2: the output is the maximum of each 2 x 2 pixels, whole windows only
   DataType type = DataType::fp32;
   std::uint32_t multiprocessors = 0;  // of the GPU: how many parts the sums of gradients have
 };
 
 // Whether there are kernels: 3 x 3 windows over 1 channel (stride_w 1 or 2) or 3 (stride_w 1), and
-// 5 x 5 windows over 1 (stride_w 1); any stride_h, padding and number of outputs. REQUIRES of all
-// below: there are, and all tensors have fewer than 2^31 elements.
+// 5 x 5 windows over 1 (stride_w 1); any stride_h, padding and number of outputs; with
+// pool 2 for strides of 1. REQUIRES of all below: there are, and all tensors have fewer than 2^31
+// elements.
 bool has_few_channel_kernels(const FewChannelShape& shape);
 
-// y = x * w + bias, then rectified where `relu`. One launch.
+// y = x * w + bias, pooled, then rectified where `relu`. One launch.
 struct FewChannelForward {
   const void* x = nullptr;
   const float* w = nullptr;
   const float* bias = nullptr;  // null: none
   void* y = nullptr;
+  // Pooled only, a byte an output: bit 2 i + j for the pixel in row i and column j of its window, 0
+  // where the ReLU cut it off. Of equal ones the first wins, NaN wins over all.
+  std::uint8_t* winners = nullptr;
   bool relu = false;
 };
 cudaError_t few_channel_forward(const FewChannelShape& shape, const FewChannelForward& args,
@@ -57,7 +68,8 @@ cudaError_t few_channel_forward(const FewChannelShape& shape, const FewChannelFo
 struct FewChannelGradients {
   const void* x = nullptr;
   const void* dy = nullptr;
-  const void* y = nullptr;  // null: no ReLU, else dy counts where y > 0
+  const void* y = nullptr;                // null: no ReLU, else dy counts where y > 0; not pooled
+  const std::uint8_t* winners = nullptr;  // pooled: forward's
   float* dw = nullptr;
   float* dbias = nullptr;  // null: not wanted
   bool accumulate = false;

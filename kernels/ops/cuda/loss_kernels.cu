@@ -5,7 +5,9 @@
 // lines. Up to 256 rows are one block, and need one launch.
 //
 // Many: lane l of a row's 32 takes classes l, l + 32, ... Lanes exchange what they found through
-// shared memory; every lane then puts all 32 parts together in the same order.
+// shared memory, where 4 of them put 8 each together and then every lane those 4, in the same
+// order. Of up to 1024 classes the row itself stays there, too: its logits are read from memory
+// once, and their exponentials are taken once.
 #include "kernels/ops/cuda/loss_kernels.h"
 
 #include <cmath>
@@ -19,6 +21,24 @@ namespace {
 constexpr std::uint32_t kFewClasses = 32;  // up to which a thread takes a row
 constexpr std::uint32_t kLanes = 32;
 constexpr std::uint32_t kRows = 8;  // of a block
+
+// Asks for values first, first + kStride, ... of those below `end`.
+template <std::uint32_t kStride, std::uint32_t kCount>
+__host__ __device__ void read_strided(const float* from, std::uint32_t first, std::uint32_t end,
+                                      float (&values)[kCount]) {
+  const float* const mine = from + first;
+  DDPBENCH_UNROLL
+  for (std::uint32_t k = 0; k < kCount; ++k) {
+    values[k] = first + k * kStride < end ? mine[k * kStride] : 0.0F;
+  }
+}
+
+// -log of the label's share. The sum of exponentials is 1 or more and has been rounded to single
+// precision: its logarithm in double would know no more of it, and cost what hundreds of
+// instructions do.
+__host__ __device__ double loss_of(float sum, float largest, float at_label) {
+  return logf(sum) + (static_cast<double>(largest) - at_label);
+}
 
 // Of one block's rows.
 struct PartialTotals {
@@ -41,11 +61,18 @@ __host__ __device__ PartialTotals sum(const PartialTotals* parts, std::uint32_t 
 
 struct LossRows {
   static constexpr std::uint32_t kThreads = kLanes * kRows;
-  static constexpr int kPhases = 4;
+  static constexpr std::uint32_t kReads = 8;    // logits of a lane on their way together
+  static constexpr std::uint32_t kParts = 4;    // of a row, of what its lanes found
+  static constexpr std::uint32_t kKept = 1024;  // classes whose values stay in shared memory
+  static constexpr int kPhases = 6;
+  struct Largest {
+    float value;
+    std::uint32_t at;  // the number of classes: there is none
+  };
   struct Shared {
-    float largest[kRows][kLanes];
-    std::uint32_t at[kRows][kLanes];  // of the largest; the number of classes: none in this lane
-    float sum[kRows][kLanes];
+    float kept[kRows][kKept];  // logits, then their exponentials
+    Largest largest[kRows][kLanes], largest_parts[kRows][kParts];
+    float sums[kRows][kLanes], sum_parts[kRows][kParts];
     double loss[kRows];
     bool correct[kRows];
   };
@@ -62,80 +89,96 @@ struct LossRows {
                                       std::uint32_t thread) const {
     const std::uint32_t lane = thread % kLanes, row = thread / kLanes;
     const std::uint32_t n = block * kRows + row;
-    if (phase == 0) find_largest(s, n, row, lane);
-    if (phase == 1) add_exponentials(s, n, row, lane);
-    if (phase == 2) finish_row(s, n, row, lane);
-    if (phase == 3 && thread == 0) add_rows(s, block);
-  }
-
-  __host__ __device__ void find_largest(Shared& s, std::uint32_t n, std::uint32_t row,
-                                        std::uint32_t lane) const {
-    float largest = -INFINITY;
-    std::uint32_t at = shape.classes;
-    for (std::uint32_t j = lane; n < samples && j < shape.classes; j += kLanes) {
-      const float x = logits[n * shape.classes + j];
-      if (at != shape.classes && !(x > largest)) continue;
-      largest = x;
-      at = j;
+    if (phase == 0) s.largest[row][lane] = find_largest(s, n, row, lane);
+    if (phase == 1 && lane < kParts) {
+      s.largest_parts[row][lane] = best_of<kLanes, kParts>(s.largest[row], lane);
     }
-    s.largest[row][lane] = largest;
-    s.at[row][lane] = at;
+    if (phase == 2) s.sums[row][lane] = add_exponentials(s, n, row, lane);
+    if (phase == 3 && lane < kParts) {
+      s.sum_parts[row][lane] = sum_of<kLanes, kParts>(s.sums[row], lane);
+    }
+    if (phase == 4) finish_row(s, n, row, lane);
+    if (phase == 5 && thread == 0) add_rows(s, block);
   }
 
-  // The first of the row's largest logits.
-  __host__ __device__ std::uint32_t best_of(const Shared& s, std::uint32_t row,
-                                            float& largest) const {
-    largest = s.largest[row][0];
-    std::uint32_t at = s.at[row][0];
-    for (std::uint32_t i = 1; i < kLanes; ++i) {
-      const float other = s.largest[row][i];
-      const std::uint32_t there = s.at[row][i];
-      if (there == shape.classes) continue;
-      if (other > largest || (other == largest && there < at)) {
-        largest = other;
-        at = there;
+  // Of the lane's classes; keeps their logits.
+  __host__ __device__ Largest find_largest(Shared& s, std::uint32_t n, std::uint32_t row,
+                                           std::uint32_t lane) const {
+    Largest found{-INFINITY, shape.classes};
+    const float* const from = logits + n * shape.classes;
+    const std::uint32_t end = n < samples ? shape.classes : 0;
+    DDPBENCH_UNROLL_BY(1)
+    for (std::uint32_t first = lane; first < end; first += kReads * kLanes) {
+      float values[kReads];
+      read_strided<kLanes>(from, first, end, values);
+      DDPBENCH_UNROLL
+      for (std::uint32_t k = 0; k < kReads; ++k) {
+        const std::uint32_t j = first + k * kLanes;
+        if (j >= end) continue;
+        if (j < kKept) s.kept[row][j] = values[k];
+        found = better(found, {values[k], j});
       }
     }
-    return at;
+    return found;
   }
 
-  __host__ __device__ void add_exponentials(Shared& s, std::uint32_t n, std::uint32_t row,
-                                            std::uint32_t lane) const {
-    float largest;
-    best_of(s, row, largest);
+  // The larger; of equal ones the first class. Without branches, in which lanes would part.
+  __host__ __device__ Largest better(const Largest& a, const Largest& b) const {
+    const bool larger = b.value > a.value, equal = b.value == a.value, before = b.at < a.at;
+    const bool none_yet = a.at == shape.classes, is_one = b.at != shape.classes;
+    return (is_one & (none_yet | larger | (equal & before))) ? b : a;
+  }
+  // Of every kStep-th of kCount.
+  template <std::uint32_t kCount, std::uint32_t kStep>
+  __host__ __device__ Largest best_of(const Largest* found, std::uint32_t first) const {
+    Largest best = found[first];
+    for (std::uint32_t i = first + kStep; i < kCount; i += kStep) best = better(best, found[i]);
+    return best;
+  }
+  template <std::uint32_t kCount, std::uint32_t kStep>
+  __host__ __device__ static float sum_of(const float* parts, std::uint32_t first) {
+    float sum = 0;
+    for (std::uint32_t i = first; i < kCount; i += kStep) sum += parts[i];
+    return sum;
+  }
+
+  // Of the lane's classes; keeps what it adds.
+  __host__ __device__ float add_exponentials(Shared& s, std::uint32_t n, std::uint32_t row,
+                                             std::uint32_t lane) const {
+    const float largest = best_of<kParts, 1>(s.largest_parts[row], 0).value;
     float sum = 0;
     for (std::uint32_t j = lane; n < samples && j < shape.classes; j += kLanes) {
-      sum += expf(logits[n * shape.classes + j] - largest);
+      const float logit = j < kKept ? s.kept[row][j] : logits[n * shape.classes + j];
+      const float exponential = expf(logit - largest);
+      if (j < kKept) s.kept[row][j] = exponential;
+      sum += exponential;
     }
-    s.sum[row][lane] = sum;
+    return sum;
   }
 
   __host__ __device__ void finish_row(Shared& s, std::uint32_t n, std::uint32_t row,
                                       std::uint32_t lane) const {
-    float largest;
-    const std::uint32_t best = best_of(s, row, largest);
-    float sum = 0;
-    for (std::uint32_t i = 0; i < kLanes; ++i) sum += s.sum[row][i];
+    const Largest best = best_of<kParts, 1>(s.largest_parts[row], 0);
+    const float sum = sum_of<kParts, 1>(s.sum_parts[row], 0);
     const bool counts = n < samples;
     const std::uint32_t label = counts ? static_cast<std::uint32_t>(labels[n]) : shape.classes;
     if (gradient != nullptr && n < shape.batch) {
-      write_gradient(n, lane, label, counts ? scale / sum : 0.0F, largest);
+      write_gradient(s.kept[row], n, lane, label, counts ? scale / sum : 0.0F, best.value);
     }
     if (lane != 0) return;
-    s.loss[row] = 0;
-    if (counts) {
-      const double difference = static_cast<double>(largest) - logits[n * shape.classes + label];
-      s.loss[row] = log(static_cast<double>(sum)) + difference;
-    }
-    s.correct[row] = counts && best == label;
+    s.loss[row] = counts ? loss_of(sum, best.value, logits[n * shape.classes + label]) : 0.0;
+    s.correct[row] = counts && best.at == label;
   }
 
-  __host__ __device__ void write_gradient(std::uint32_t n, std::uint32_t lane, std::uint32_t label,
-                                          float factor, float largest) const {
+  __host__ __device__ void write_gradient(const float* exponentials, std::uint32_t n,
+                                          std::uint32_t lane, std::uint32_t label, float factor,
+                                          float largest) const {
     for (std::uint32_t j = lane; j < shape.classes; j += kLanes) {
       const std::uint32_t at = n * shape.classes + j;
-      // Rows past the samples that count: zero, whatever their logits are.
-      const float share = label < shape.classes ? expf(logits[at] - largest) * factor : 0.0F;
+      float share = 0;  // of rows past the samples that count, whatever their logits are
+      if (label < shape.classes) {
+        share = (j < kKept ? exponentials[j] : expf(logits[at] - largest)) * factor;
+      }
       gradient[at] = j == label ? share - scale : share;
     }
   }
@@ -153,9 +196,11 @@ struct LossRows {
 struct LossThreads {
   static constexpr std::uint32_t kThreads = 256;  // a row each
   static constexpr std::uint32_t kParts = 16;     // of the sum over them
+  static constexpr std::uint32_t kReads = 12;     // logits of a thread on their way together
   static constexpr int kPhases = 4;
   struct Shared {
     float tile[kThreads * (kFewClasses + 1)];
+    std::uint32_t labels[kThreads];
     PartialTotals rows[kThreads], parts[kParts];
   };
 
@@ -193,9 +238,29 @@ struct LossThreads {
     const std::uint32_t j = classes.split(row);
     return row * stride() + j;
   }
+  // What the block needs of memory is asked for before its threads meet: labels, too, beside the
+  // first logits.
   __host__ __device__ void read(Shared& s, std::uint32_t block, std::uint32_t thread) const {
     const float* const from = logits + block * kThreads * shape.classes;
-    for (std::uint32_t i = thread; i < count(block); i += kThreads) s.tile[place(i)] = from[i];
+    const std::uint32_t end = count(block), n = block * kThreads + thread;
+    float values[kReads];
+    read_strided<kThreads>(from, thread, end, values);
+    const std::int32_t label = n < samples ? labels[n] : 0;
+    keep(s, thread, end, values);
+    DDPBENCH_UNROLL_BY(1)
+    for (std::uint32_t i = thread + kReads * kThreads; i < end; i += kReads * kThreads) {
+      read_strided<kThreads>(from, i, end, values);
+      keep(s, i, end, values);
+    }
+    s.labels[thread] = static_cast<std::uint32_t>(label);
+  }
+  __host__ __device__ void keep(Shared& s, std::uint32_t first, std::uint32_t end,
+                                const float (&values)[kReads]) const {
+    DDPBENCH_UNROLL
+    for (std::uint32_t k = 0; k < kReads; ++k) {
+      const std::uint32_t i = first + k * kThreads;
+      if (i < end) s.tile[place(i)] = values[k];
+    }
   }
   __host__ __device__ void write(const Shared& s, std::uint32_t block, std::uint32_t thread) const {
     float* const to = gradient + block * kThreads * shape.classes;
@@ -212,8 +277,8 @@ struct LossThreads {
     std::uint32_t best = 0;
     for (std::uint32_t j = 1; j < shape.classes; ++j) best = x[j] > x[best] ? j : best;
     const float largest = x[best];
-    const auto label = static_cast<std::uint32_t>(labels[n]);
-    const double difference = static_cast<double>(largest) - x[label];
+    const std::uint32_t label = s.labels[thread];
+    const float at_label = x[label];
     float sum = 0;
     for (std::uint32_t j = 0; j < shape.classes; ++j) {
       x[j] = expf(x[j] - largest);
@@ -224,7 +289,7 @@ struct LossThreads {
       const float share = x[j] * factor;
       x[j] = j == label ? share - scale : share;
     }
-    return {log(static_cast<double>(sum)) + difference, best == label ? 1U : 0U};
+    return {loss_of(sum, largest, at_label), best == label ? 1U : 0U};
   }
 
   __host__ __device__ void finish(const PartialTotals& total, std::uint32_t block) const {

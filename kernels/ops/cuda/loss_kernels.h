@@ -3,10 +3,11 @@
 //
 // Softmax cross-entropy: a thread a row up to 32 classes, else a warp, in two launches; one up to
 // 32 classes and 256 rows. Reads the logits, writes their gradient: 8 bytes a logit, and one
-// exponential or two; a batch of hundreds is bound by the launches.
+// exponential, of classes beyond 1024 two and 12 more bytes at most, which caches may hold; a batch
+// of hundreds is bound by the launches.
 //
-// Exponentials in single precision, the sum over samples in double. Every sum is taken in an order
-// that depends on the shape only.
+// Exponentials and logarithms in single precision, the sum over samples in double. Every sum is
+// taken in an order that depends on the shape only.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -62,6 +62,11 @@ __host__ __device__ inline bool is_nan(float value) { return value != value; }
 __host__ __device__ inline float relu(float x) { return x < 0 ? 0 : x; }
 __host__ __device__ inline float relu_gradient(float y, float grad) { return y <= 0 ? 0 : grad; }
 
+// Whether `value` takes the place of a window's largest so far: NaN does.
+__host__ __device__ inline bool exceeds(float value, float largest) {
+  return value > largest || is_nan(value);
+}
+
 // Calls with_type(T()) for the type of the elements; others are an invalid argument.
 template <typename WithType>
 cudaError_t with_element_type(DataType type, const WithType& with_type) {

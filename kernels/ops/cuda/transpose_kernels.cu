@@ -1,9 +1,11 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A block reads a tile of 32 x 32 elements row by row and writes it column by column.
+// A block reads a tile of 32 x 32 elements row by row and writes it column by column; a thread has
+// all that it reads on its way before it keeps any.
 #include "kernels/ops/cuda/transpose_kernels.h"
 
+#include "kernels/ops/cuda/divide.cuh"
 #include "kernels/ops/cuda/elementwise_kernels.h"
 #include "kernels/ops/cuda/launch.cuh"
 #include "kernels/ops/cuda/number.cuh"
@@ -13,6 +15,7 @@ namespace {
 
 constexpr std::uint32_t kTile = 32;
 constexpr std::uint32_t kRowThreads = 8;
+constexpr std::uint32_t kSteps = kTile / kRowThreads;  // elements of a thread
 
 template <typename From, typename To>
 struct TransposeTiles {
@@ -22,23 +25,37 @@ struct TransposeTiles {
     float tile[kTile][kTile + 1];  // the odd length keeps a column's elements in different banks
   };
 
-  std::uint32_t rows, columns, row_tiles, column_tiles;
+  std::uint32_t rows, columns;
+  Divisor row_tiles, column_tiles;
   const From* from;
   To* to;
 
   __host__ __device__ void operator()(int phase, Shared& shared, std::uint32_t block,
                                       std::uint32_t thread) const {
     const std::uint32_t lane = thread % kTile, first = thread / kTile;
-    const std::uint32_t column = block % column_tiles * kTile;
-    block /= column_tiles;
-    const std::uint32_t row = block % row_tiles * kTile;
-    const std::uint32_t matrix = block / row_tiles * rows * columns;
-    for (std::uint32_t k = first; k < kTile; k += kRowThreads) {
-      if (phase == 0 && row + k < rows && column + lane < columns) {
-        shared.tile[k][lane] = to_float(from[matrix + (row + k) * columns + column + lane]);
+    std::uint32_t matrix = block;
+    const std::uint32_t column = column_tiles.split(matrix) * kTile;
+    const std::uint32_t row = row_tiles.split(matrix) * kTile;
+    matrix *= rows * columns;
+    if (phase == 0 && column + lane < columns) {
+      float values[kSteps];
+      DDPBENCH_UNROLL
+      for (std::uint32_t i = 0; i < kSteps; ++i) {
+        const std::uint32_t at = row + first + i * kRowThreads;
+        values[i] = at < rows ? to_float(from[matrix + at * columns + column + lane]) : 0.0F;
       }
-      if (phase == 1 && column + k < columns && row + lane < rows) {
-        to[matrix + (column + k) * rows + row + lane] = from_float<To>(shared.tile[lane][k]);
+      DDPBENCH_UNROLL
+      for (std::uint32_t i = 0; i < kSteps; ++i) {
+        shared.tile[first + i * kRowThreads][lane] = values[i];
+      }
+    }
+    if (phase == 1 && row + lane < rows) {
+      DDPBENCH_UNROLL
+      for (std::uint32_t i = 0; i < kSteps; ++i) {
+        const std::uint32_t k = first + i * kRowThreads, at = column + k;
+        if (at < columns) {
+          to[matrix + at * rows + row + lane] = from_float<To>(shared.tile[lane][k]);
+        }
       }
     }
   }
@@ -59,11 +76,13 @@ cudaError_t transpose(const Transpose& args, cudaStream_t stream) {
       TransposeTiles<From, To> body{};
       body.rows = args.rows;
       body.columns = args.columns;
-      body.row_tiles = (args.rows + kTile - 1) / kTile;
-      body.column_tiles = (args.columns + kTile - 1) / kTile;
+      const std::uint32_t row_tiles = (args.rows + kTile - 1) / kTile;
+      const std::uint32_t column_tiles = (args.columns + kTile - 1) / kTile;
+      body.row_tiles = Divisor(row_tiles);
+      body.column_tiles = Divisor(column_tiles);
       body.from = static_cast<const From*>(args.from);
       body.to = static_cast<To*>(args.to);
-      return for_each_block(args.batch * body.row_tiles * body.column_tiles, stream, body);
+      return for_each_block(args.batch * row_tiles * column_tiles, stream, body);
     });
   });
 }

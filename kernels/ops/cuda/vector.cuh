@@ -73,21 +73,30 @@ __host__ __device__ inline std::uint32_t pack_bf16(float first, float second) {
 #endif
 }
 
-// Reads kCount numbers from an address that is a multiple of their size together.
+// kCount numbers as memory holds them. Reads whose words are unpacked later are on their way
+// together.
+template <typename T, std::uint32_t kCount>
+using Packed = Words<kCount * sizeof(T) / sizeof(std::uint32_t)>;
+
+// Of fp32 a number a word, of bf16 two.
 template <std::uint32_t kCount>
-__host__ __device__ void load(const float* from, float (&to)[kCount]) {
-  const auto words = read_words<kCount>(from);
+__host__ __device__ void unpack(const Words<kCount>& words, float (&to)[kCount]) {
   memcpy(to, words.word, sizeof(to));
 }
 template <std::uint32_t kCount>
-__host__ __device__ void load(const Bf16* from, float (&to)[kCount]) {
-  static_assert(kCount % 2 == 0);
-  const auto words = read_words<kCount / 2>(from);
+__host__ __device__ void unpack(const Words<kCount>& words, float (&to)[2 * kCount]) {
   DDPBENCH_UNROLL
-  for (std::uint32_t i = 0; i < kCount; i += 2) {
-    const std::uint32_t halves[2] = {words.word[i / 2] << 16, words.word[i / 2] & 0xffff0000U};
-    memcpy(&to[i], halves, sizeof(halves));
+  for (std::uint32_t i = 0; i < kCount; ++i) {
+    const std::uint32_t halves[2] = {words.word[i] << 16, words.word[i] & 0xffff0000U};
+    memcpy(&to[2 * i], halves, sizeof(halves));
   }
+}
+
+// Reads kCount numbers from an address that is a multiple of their size together.
+template <typename T, std::uint32_t kCount>
+__host__ __device__ void load(const T* from, float (&to)[kCount]) {
+  static_assert(kCount * sizeof(T) % sizeof(std::uint32_t) == 0);
+  unpack(read_words<kCount * sizeof(T) / sizeof(std::uint32_t)>(from), to);
 }
 
 // Writes them, rounded to the type.

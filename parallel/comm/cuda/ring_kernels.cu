@@ -45,10 +45,12 @@ __host__ __device__ inline T load_past_caches(const T* from) {
 
 __host__ __device__ inline const char* resolve(const RingTable& table, const std::uint64_t* offer,
                                                int peer) {
+  // Both are the host's: asked for together, the second costs no way there and back of its own.
   const std::uint64_t word = read_now(offer);
+  const auto aborted = read_now(table.aborted);
   const std::uint64_t tag = word >> kOfferBits;
   const std::uint64_t place = word & ((std::uint64_t{1} << kOfferBits) - 1);
-  if (tag == 0 || read_now(table.aborted) != 0) return nullptr;
+  if (tag == 0 || aborted != 0) return nullptr;
   if (tag == kOfferAddress) return reinterpret_cast<const char*>(place);
   if (tag > kRingRegistrations) return nullptr;
   const std::uint64_t mapped =

@@ -1,0 +1,187 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A convolution and the pool behind it as one operation, against the two of the reference.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "tests/cuda/cuda_fixture.h"
+#include "tests/ops/shape_cases.h"
+
+namespace ddpbench::ops::testing {
+namespace {
+
+MaxPool2dDesc pool(std::int64_t kernel, std::int64_t stride, std::int64_t pad = 0) {
+  return PoolCase{"", {}, kernel, stride, pad}.desc({}, false, false);
+}
+MaxPool2dDesc halved() { return pool(2, 2); }
+
+CudaBackendOptions on_own_kernels(CudaPrecision precision) {
+  return {.precision = precision, .convolutions = ConvolutionKernels::own};
+}
+
+struct Case {
+  const char* name;
+  Conv2dDesc conv;
+};
+
+std::vector<Case> cases() {
+  return {
+      {"NetworkFirstLayer", conv({3, 1, 28, 28}, 32, 3, 1, 1)},
+      {"OneWindow", conv({1, 1, 4, 4}, 1, 3)},
+      {"OddMaps", conv({2, 1, 9, 7}, 16, 3, 1, 1)},
+      {"OddNumberOfWindows", conv({2, 1, 6, 10}, 8, 3, 1, 1)},
+      {"WithoutPadding", conv({5, 1, 9, 12}, 12, 3)},
+      {"WidePadding", conv({2, 1, 4, 5}, 8, 3, 1, 3)},
+      {"OddOutputs", conv({2, 1, 8, 10}, 7, 3, 1, 1)},
+      {"ManyOutputs", conv({1, 1, 6, 5}, 300, 3, 1, 1)},
+      {"ManySmallImages", conv({301, 1, 4, 4}, 8, 3, 1, 1)},
+      {"WithoutBias", without_bias(conv({2, 1, 8, 8}, 16, 3, 1, 1))},
+      {"Colours", conv({3, 3, 10, 9}, 24, 3, 1, 1)},
+      {"ColoursOddOutputs", conv({2, 3, 7, 6}, 9, 3)},
+      {"LargeKernel", conv({2, 1, 28, 28}, 6, 5, 1, 2)},
+      {"LargeKernelWithoutPadding", conv({3, 1, 9, 8}, 16, 5)},
+  };
+}
+
+class CudaConv2dMaxPool2d : public CudaOps, public ::testing::WithParamInterface<Case> {
+ protected:
+  static Conv2dDesc desc() { return first_layer(GetParam().conv); }
+
+  static std::unique_ptr<Op> both(BackendFixture& fixture, bool relu) {
+    MaxPool2dDesc behind = halved();
+    behind.fuse_relu = relu;
+    return fixture.backend().conv2d_max_pool2d(desc(), behind);
+  }
+
+  // One operation of the reference after the other.
+  static OpOutputs reference(const OpInputs& in, bool relu) {
+    BackendFixture plain = BackendFixture::reference();
+    const auto first = plain.backend().conv2d(desc());
+    const auto second = plain.backend().max_pool2d(
+        PoolCase{"", {}, 2, 2, 0}.desc(first->output_layout(), relu, false));
+    OpInputs of_first = in;
+    of_first.want_grad_inputs = false;
+    of_first.grad_output.assign(
+        static_cast<std::size_t>(element_count(first->output_layout().shape)), 0);
+    const OpInputs of_second = {.inputs = {run(plain, *first, of_first).output},
+                                .grad_output = in.grad_output};
+    const OpOutputs pooled = run(plain, *second, of_second);
+    of_first.grad_output = pooled.grad_inputs[0];
+    OpOutputs result = run(plain, *first, of_first);
+    result.output = pooled.output;
+    return result;
+  }
+
+  template <typename Tolerance>
+  static void compare(const OpOutputs& got, const OpOutputs& want, const Tolerance& tolerance) {
+    EXPECT_TRUE(all_near(got.output, want.output, tolerance(want.output)));
+    ASSERT_EQ(got.grad_parameters.size(), desc().bias ? 2U : 1U);
+    for (std::size_t i = 0; i < got.grad_parameters.size(); ++i) {
+      EXPECT_TRUE(all_near(got.grad_parameters[i], want.grad_parameters[i],
+                           tolerance(want.grad_parameters[i])));
+    }
+  }
+};
+
+TEST_P(CudaConv2dMaxPool2d, EqualsTheReferenceForWholeNumbers) {
+  for (const CudaPrecision precision : precisions()) {
+    for (const bool relu : {false, true}) {
+      BackendFixture fixture = cuda_backend(on_own_kernels(precision));
+      const auto op = both(fixture, relu);
+      ASSERT_TRUE(op);
+      SCOPED_TRACE(op->description());
+      OpInputs in = whole_inputs(*op, 1);  // with ties
+      in.want_grad_inputs = false;
+      const OpOutputs want = reference(in, relu);
+      const auto tolerance = [&](const Values& values) {
+        return whole_tolerance(precision, values);
+      };
+      for (const Execution execution : {Execution::direct, Execution::recorded})
+        compare(run(fixture, *op, in, execution), want, tolerance);
+      for (const Values& gradient : want.grad_parameters) {
+        in.initial_gradients.push_back(
+            whole_values(static_cast<std::int64_t>(gradient.size()), 77));
+      }
+      compare(run(fixture, *op, in), reference(in, relu), tolerance);
+    }
+  }
+}
+
+TEST_P(CudaConv2dMaxPool2d, RepeatsItsBits) {
+  for (const CudaPrecision precision : precisions()) {
+    BackendFixture fixture = cuda_backend(on_own_kernels(precision));
+    const auto op = both(fixture, true);
+    ASSERT_TRUE(op);
+    OpInputs in = random_inputs(*op, 3);
+    in.want_grad_inputs = false;
+    const OpOutputs first = run(fixture, *op, in);
+    expect_same_bits(run(fixture, *op, in, Execution::recorded), first);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, CudaConv2dMaxPool2d, ::testing::ValuesIn(cases()),
+                         [](const auto& test) { return test.param.name; });
+
+using CudaConv2dMaxPool2dPlan = CudaOps;
+
+TEST_F(CudaConv2dMaxPool2dPlan, SaysWhatItIs) {
+  BackendFixture fixture = cuda_backend(on_own_kernels(CudaPrecision::fp32));
+  const Conv2dDesc first = first_layer(conv({2, 1, 9, 8}, 16, 3, 1, 1));
+  const auto alone = fixture.backend().conv2d(first);
+  const auto op = fixture.backend().conv2d_max_pool2d(first, with_relu(halved()));
+  ASSERT_TRUE(op);
+  EXPECT_EQ(op->description(), "conv2d 3x3 1->16 max_pool2d 2x2 +relu (own kernel)");
+  EXPECT_EQ(op->input_layout(0), alone->input_layout(0));
+  EXPECT_EQ(op->output_layout().tag, "nhwc");
+  EXPECT_EQ(op->output_layout().shape, (Shape{2, 16, 4, 4}));
+  ASSERT_EQ(op->parameters().size(), 2U);
+  EXPECT_EQ(op->parameters()[0].layout, alone->parameters()[0].layout);
+  EXPECT_EQ(op->saved_bytes(), 2U * 16 * 4 * 4);
+  // The last row of the convolution is in no window.
+  EXPECT_DOUBLE_EQ(op->forward_flops(), alone->forward_flops() * 8 / 9);
+  EXPECT_DOUBLE_EQ(op->backward_flops(), alone->backward_flops() * 8 / 9);
+}
+
+TEST_F(CudaConv2dMaxPool2dPlan, IsNotToBeHadForOthers) {
+  BackendFixture own = cuda_backend(on_own_kernels(CudaPrecision::fp32));
+  const Conv2dDesc fits = first_layer(conv({2, 1, 8, 8}, 16, 3, 1, 1));
+  const auto has = [](BackendFixture& fixture, const Conv2dDesc& first,
+                      const MaxPool2dDesc& second) {
+    return fixture.backend().conv2d_max_pool2d(first, second) != nullptr;
+  };
+  EXPECT_TRUE(has(own, fits, halved()));
+  EXPECT_FALSE(has(own, conv({2, 1, 8, 8}, 16, 3, 1, 1), halved())) << "wants an input gradient";
+  EXPECT_FALSE(has(own, with_relu(fits), halved())) << "rectifies before it pools";
+  EXPECT_FALSE(has(own, first_layer(conv({2, 1, 8, 8}, 16, 3, 2, 1)), halved())) << "stride 2";
+  EXPECT_FALSE(has(own, first_layer(conv({2, 8, 8, 8}, 16, 3, 1, 1)), halved())) << "8 channels";
+  EXPECT_FALSE(has(own, first_layer(conv({2, 1, 3, 9}, 16, 3)), halved())) << "no whole window";
+  EXPECT_FALSE(has(own, fits, pool(2, 1))) << "windows overlap";
+  EXPECT_FALSE(has(own, fits, pool(3, 3))) << "3 x 3 windows";
+  EXPECT_FALSE(has(own, fits, pool(2, 2, 1))) << "padded windows";
+  MaxPool2dDesc plain = halved();
+  plain.plain_output = true;
+  EXPECT_FALSE(has(own, fits, plain)) << "plain output";
+  BackendFixture library = cuda_backend({.convolutions = ConvolutionKernels::library});
+  EXPECT_FALSE(has(library, fits, halved()));
+}
+
+TEST_F(CudaConv2dMaxPool2dPlan, LetsNaNWinAndPassItsGradient) {
+  BackendFixture fixture = cuda_backend(on_own_kernels(CudaPrecision::fp32));
+  const auto op = fixture.backend().conv2d_max_pool2d(first_layer(conv({1, 1, 4, 4}, 8, 3, 1, 1)),
+                                                      with_relu(halved()));
+  ASSERT_TRUE(op);
+  OpInputs in = random_inputs(*op, 1);
+  in.want_grad_inputs = false;
+  in.inputs[0][0] = std::numeric_limits<float>::quiet_NaN();  // in the first window only
+  std::fill(in.grad_output.begin(), in.grad_output.end(), 0.0F);
+  in.grad_output[0] = 1;
+  const OpOutputs got = run(fixture, *op, in);
+  EXPECT_TRUE(std::isnan(got.output[0]));
+  EXPECT_FALSE(std::isnan(got.output[3]));
+  EXPECT_EQ(got.grad_parameters[1][0], 1);
+}
+
+}  // namespace
+}  // namespace ddpbench::ops::testing
