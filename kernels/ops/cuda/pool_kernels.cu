@@ -2,13 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Max-pooling: one thread an output pixel forward, one thread an input pixel backward; of a vector
-// of channels (pool_vectors.cuh) where the maps allow it, else of one.
+// of channels (pool_vectors.cuh) where the maps allow it, else of one. Windows of 2 x 2 side by
+// side are a thread each, both ways (pool_tiles.cuh).
 #include "kernels/ops/cuda/pool_kernels.h"
 
 #include <cmath>
 
 #include "kernels/ops/cuda/launch.cuh"
 #include "kernels/ops/cuda/number.cuh"
+#include "kernels/ops/cuda/pool_tiles.cuh"
 #include "kernels/ops/cuda/pool_vectors.cuh"
 
 namespace ddpbench::ops::cuda {
@@ -140,6 +142,12 @@ template <typename T, typename Winner>
 cudaError_t forward_vectors(const PoolGeometry& g, const T* x, T* y, Winner* winners,
                             cudaStream_t stream) {
   const VectorWalk walk(g.channels, kVectorOf<T>, g.out_h, g.out_w);
+  if constexpr (sizeof(Winner) == 1) {
+    if (has_tiles(g) && g.output.c == 1) {
+      return for_each(g.output_count() / kVectorOf<T>, stream,
+                      PoolForwardTiles<T>{g, walk, x, y, winners});
+    }
+  }
   return for_each(g.output_count() / kVectorOf<T>, stream,
                   PoolForwardVectors<T, Winner>{g, walk, x, y, winners});
 }
@@ -147,6 +155,15 @@ cudaError_t forward_vectors(const PoolGeometry& g, const T* x, T* y, Winner* win
 template <typename T, typename Winner>
 cudaError_t backward_vectors(const PoolGeometry& g, const T* dy, const Winner* winners, T* dx,
                              cudaStream_t stream) {
+  if constexpr (sizeof(Winner) == 1) {
+    using Tiles = PoolBackwardTiles<T>;
+    if (has_tiles(g) && g.output.c == 1) {
+      const std::uint32_t rows = Tiles::tiles(g.in_h), columns = Tiles::tiles(g.in_w);
+      const VectorWalk tiles(g.channels, kVectorOf<T>, rows, columns);
+      return for_each(g.batch * rows * columns * (g.channels / kVectorOf<T>), stream,
+                      Tiles{g, tiles, dy, winners, dx});
+    }
+  }
   const VectorWalk walk(g.channels, kVectorOf<T>, g.in_h, g.in_w);
   return for_each(g.input_count() / kVectorOf<T>, stream,
                   PoolBackwardVectors<T, Winner>{g, walk, Divisor(g.stride_h), Divisor(g.stride_w),

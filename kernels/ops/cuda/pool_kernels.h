@@ -4,7 +4,9 @@
 // Max-pooling with a fused ReLU. Forward keeps each window's winner as an index in the window;
 // backward looks, for each pixel, through the windows that cover it: no atomics, the same sum every
 // time. Bound by memory bandwidth: forward reads the input and writes output and winners (1 byte
-// each, 2 for windows over 254 elements), backward the other way round.
+// each, 2 for windows over 254 elements), backward the other way round. Backward of windows of 2 x
+// 2 side by side reads every gradient and winner once; of others, once for each pixel of its
+// window, all but the first from a cache.
 #pragma once
 
 #include <cuda_runtime_api.h>

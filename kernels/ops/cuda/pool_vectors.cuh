@@ -5,8 +5,6 @@
 // reads and writes whole lines, and the position of a pixel is worked out once for all of them.
 #pragma once
 
-#include <cmath>
-
 #include "kernels/ops/cuda/divide.cuh"
 #include "kernels/ops/cuda/pool_kernels.h"
 #include "kernels/ops/cuda/vector.cuh"
@@ -62,9 +60,42 @@ struct VectorWalk {
   Divisor vectors, columns, rows;
 };
 
+// The largest element of a window and which it is, for each channel of a vector. Of equals the
+// first one stays; NaN is larger than all.
+template <typename Winner, std::uint32_t kCount>
+struct WindowMaximum {
+  float best[kCount];
+  std::uint32_t winner[kCount];
+
+  __host__ __device__ void start(const float (&value)[kCount], std::uint32_t element) {
+    DDPBENCH_UNROLL
+    for (std::uint32_t k = 0; k < kCount; ++k) {
+      best[k] = value[k];
+      winner[k] = element;
+    }
+  }
+  __host__ __device__ void take(const float (&value)[kCount], std::uint32_t element) {
+    DDPBENCH_UNROLL
+    for (std::uint32_t k = 0; k < kCount; ++k) {
+      if (value[k] > best[k] || is_nan(value[k])) {
+        best[k] = value[k];
+        winner[k] = element;
+      }
+    }
+  }
+  __host__ __device__ void rectify() {
+    DDPBENCH_UNROLL
+    for (std::uint32_t k = 0; k < kCount; ++k) {
+      if (best[k] <= 0) winner[k] = kNoGradient<Winner>;
+      best[k] = relu(best[k]);
+    }
+  }
+};
+
 template <typename T, typename Winner>
 struct PoolForwardVectors {
   static constexpr std::uint32_t kCount = kVectorOf<T>;
+  using Maximum = WindowMaximum<Winner, kCount>;
 
   PoolGeometry g;
   VectorWalk walk;
@@ -75,13 +106,8 @@ struct PoolForwardVectors {
   __host__ __device__ void operator()(std::uint32_t index) const {
     const VectorWalk::Place at = walk.place(index);
     const std::uint32_t channel = at.vector * kCount;
-    float best[kCount];
-    std::uint32_t winner[kCount];
-    DDPBENCH_UNROLL
-    for (std::uint32_t k = 0; k < kCount; ++k) {
-      best[k] = -INFINITY;
-      winner[k] = kNoGradient<Winner>;
-    }
+    Maximum maximum{};  // no window is without an element
+    bool started = false;
     for (std::uint32_t p = 0; p < g.kernel_h; ++p) {
       // Above the image the difference wraps around to a row far below it.
       const std::uint32_t row = at.h * g.stride_h + p - g.pad_h;
@@ -91,36 +117,27 @@ struct PoolForwardVectors {
         if (column >= g.in_w) continue;
         float value[kCount];
         load(x + at.n * g.input.n + row * g.input.h + column * g.input.w + channel, value);
-        DDPBENCH_UNROLL
-        for (std::uint32_t k = 0; k < kCount; ++k) {
-          if (winner[k] == kNoGradient<Winner> || value[k] > best[k] || is_nan(value[k])) {
-            best[k] = value[k];
-            winner[k] = p * g.kernel_w + q;
-          }
-        }
+        const std::uint32_t element = p * g.kernel_w + q;
+        started ? maximum.take(value, element) : maximum.start(value, element);
+        started = true;
       }
     }
-    write(at, channel, index, best, winner);
+    if (g.relu) maximum.rectify();
+    write(at, channel, index, maximum);
   }
 
   __host__ __device__ void write(const VectorWalk::Place& at, std::uint32_t channel,
-                                 std::uint32_t index, float (&best)[kCount],
-                                 std::uint32_t (&winner)[kCount]) const {
-    DDPBENCH_UNROLL
-    for (std::uint32_t k = 0; g.relu && k < kCount; ++k) {
-      if (best[k] <= 0) winner[k] = kNoGradient<Winner>;
-      best[k] = relu(best[k]);
-    }
+                                 std::uint32_t index, const Maximum& maximum) const {
     T* const to = y + at.n * g.output.n + at.h * g.output.h + at.w * g.output.w;
     if (g.output.c == 1) {
-      store(to + channel, best);
+      store(to + channel, maximum.best);
     } else {
       DDPBENCH_UNROLL
       for (std::uint32_t k = 0; k < kCount; ++k) {
-        to[(channel + k) * g.output.c] = from_float<T>(best[k]);
+        to[(channel + k) * g.output.c] = from_float<T>(maximum.best[k]);
       }
     }
-    PackedWinners<Winner, kCount>::write(winners + index * kCount, winner);
+    PackedWinners<Winner, kCount>::write(winners + index * kCount, maximum.winner);
   }
 };
 

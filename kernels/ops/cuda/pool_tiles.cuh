@@ -1,0 +1,97 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Max-pooling by windows of 2 x 2 that lie side by side, over channels-last maps: one thread a
+// window of a vector of channels, forward and backward. No pixel is in two windows, so that backward
+// reads a window's gradient and winners once and writes its four pixels; forward's four reads are on
+// their way before the first comparison.
+#pragma once
+
+#include "kernels/ops/cuda/pool_vectors.cuh"
+
+namespace ddpbench::ops::cuda {
+
+inline constexpr std::uint32_t kTile = 2;  // pixels a side
+
+// Whether the windows are such tiles.
+inline bool has_tiles(const PoolGeometry& g) {
+  return g.kernel_h == kTile && g.kernel_w == kTile && g.stride_h == kTile && g.stride_w == kTile &&
+         g.pad_h == 0 && g.pad_w == 0;
+}
+
+// Both: maps channels last, of whole vectors of channels; winners are counted in a byte.
+template <typename T>
+struct PoolForwardTiles {
+  static constexpr std::uint32_t kCount = kVectorOf<T>;
+
+  PoolGeometry g;
+  VectorWalk walk;  // of the output
+  const T* x;
+  T* y;
+  std::uint8_t* winners;
+
+  __host__ __device__ void operator()(std::uint32_t index) const {
+    const VectorWalk::Place at = walk.place(index);
+    const T* const window = x + at.n * g.input.n + at.h * kTile * g.input.h +
+                            at.w * kTile * g.input.w + at.vector * kCount;
+    float value[kTile * kTile][kCount];
+    DDPBENCH_UNROLL
+    for (std::uint32_t element = 0; element < kTile * kTile; ++element) {
+      load(window + element / kTile * g.input.h + element % kTile * g.input.w, value[element]);
+    }
+    WindowMaximum<std::uint8_t, kCount> maximum;
+    maximum.start(value[0], 0);
+    DDPBENCH_UNROLL
+    for (std::uint32_t element = 1; element < kTile * kTile; ++element) {
+      maximum.take(value[element], element);
+    }
+    if (g.relu) maximum.rectify();
+    store(y + index * kCount, maximum.best);
+    PackedWinners<std::uint8_t, kCount>::write(winners + index * kCount, maximum.winner);
+  }
+};
+
+// The last row or column of pixels is in no window where their number is odd: its tiles have no
+// gradient, and the pixels that they do have are written zero.
+template <typename T>
+struct PoolBackwardTiles {
+  static constexpr std::uint32_t kCount = kVectorOf<T>;
+
+  PoolGeometry g;
+  VectorWalk walk;  // of the tiles, also of those that are cut off
+  const T* dy;
+  const std::uint8_t* winners;
+  T* dx;
+
+  __host__ __device__ static std::uint32_t tiles(std::uint32_t pixels) {
+    return (pixels + kTile - 1) / kTile;
+  }
+
+  __host__ __device__ void operator()(std::uint32_t index) const {
+    const VectorWalk::Place at = walk.place(index);
+    const std::uint32_t channel = at.vector * kCount;
+    std::uint32_t winner[kCount] = {};
+    float gradient[kCount] = {};
+    if (at.h < g.out_h && at.w < g.out_w) {
+      const std::uint32_t pixel = (at.n * g.out_h + at.h) * g.out_w + at.w;
+      PackedWinners<std::uint8_t, kCount>::read(winners + pixel * g.channels + channel, winner);
+      load(dy + pixel * g.channels + channel, gradient);
+    }
+    T* const tile = dx + at.n * g.input.n + at.h * kTile * g.input.h + at.w * kTile * g.input.w;
+    const std::uint32_t rows = g.in_h - at.h * kTile, columns = g.in_w - at.w * kTile;
+    DDPBENCH_UNROLL
+    for (std::uint32_t element = 0; element < kTile * kTile; ++element) {
+      const std::uint32_t row = element / kTile, column = element % kTile;
+      // Every tile has its first row and column.
+      if ((row > 0 && row >= rows) || (column > 0 && column >= columns)) continue;
+      float passed[kCount];
+      DDPBENCH_UNROLL
+      for (std::uint32_t k = 0; k < kCount; ++k) {
+        passed[k] = winner[k] == element ? gradient[k] : 0.0F;
+      }
+      store(tile + row * g.input.h + column * g.input.w + channel, passed);
+    }
+  }
+};
+
+}  // namespace ddpbench::ops::cuda
