@@ -113,6 +113,8 @@ std::vector<LinearCase> linear_cases() {
       {"OneFeature", linear({5, 1}, 1)},
       {"OneByOne", with_relu(linear({1, 1}, 1))},
       {"NetworkFirstLayer", with_relu(linear({8, 64, 7, 7}, 128))},
+      {"OddMaps", with_relu(linear({3, 6, 4, 5}, 9))},
+      {"OnePixel", linear({4, 5, 1, 1}, 3)},
       {"NetworkLastLayer", linear({33, 128}, 10)},
       {"OddSizes", linear({17, 45}, 33)},
       {"OddSizesWithRelu", with_relu(linear({17, 45}, 33))},

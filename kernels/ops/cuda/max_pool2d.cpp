@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// max_pool2d on the own kernels, over plain or channels-last maps of either type. Writes plain maps
-// straight from channels-last ones where a linear layer follows.
+// max_pool2d on the own kernels, over plain or channels-last maps of either type, which the output
+// keeps to: linear layers here read both.
 #include "kernels/ops/cuda/cuda_ops.h"
 #include "kernels/ops/cuda/layout.h"
 #include "kernels/ops/cuda/pool_kernels.h"
@@ -23,14 +23,12 @@ class MaxPool2d final : public PlannedOp {
  public:
   MaxPool2d(ContextPtr context, const MaxPool2dDesc& desc, std::string where)
       : PlannedOp(plain_plan(desc)), context_(std::move(context)), where_(std::move(where)) {
-    const Shape output = plan_.output.shape;
     plan_.inputs = {is_nhwc(desc.input) ? desc.input
                                         : TensorLayout::plain(desc.input.shape, desc.input.type)};
-    plan_.output = is_nhwc(desc.input) && !desc.plain_output
-                       ? nhwc_layout(output, desc.input.type)
-                       : TensorLayout::plain(output, desc.input.type);
+    plan_.output = is_nhwc(desc.input) ? nhwc_layout(plan_.output.shape, desc.input.type)
+                                       : TensorLayout::plain(plan_.output.shape, desc.input.type);
     element_index(element_count(desc.input.shape), where_);
-    const std::uint32_t outputs = element_index(element_count(output), where_);
+    const std::uint32_t outputs = element_index(element_count(plan_.output.shape), where_);
     describe_geometry(desc);
     const std::uint32_t bytes = winner_bytes(geometry_.kernel_h, geometry_.kernel_w);
     if (bytes == 0) {

@@ -40,13 +40,6 @@ __host__ __device__ inline Pixel pixel_at(std::uint32_t i, const PoolGeometry& g
   return at;
 }
 
-// The inverse for the output's pixels: where the window's winner is kept.
-__host__ __device__ inline std::uint32_t winner_index(const PoolGeometry& g, const Pixel& at,
-                                                      std::uint32_t i, std::uint32_t j) {
-  if (g.channels_last) return ((at.n * g.out_h + i) * g.out_w + j) * g.channels + at.c;
-  return ((at.n * g.channels + at.c) * g.out_h + i) * g.out_w + j;
-}
-
 __host__ __device__ inline std::uint32_t offset(const ImageStrides& s, const Pixel& at) {
   return at.n * s.n + at.c * s.c + at.h * s.h + at.w * s.w;
 }
@@ -81,7 +74,7 @@ struct PoolForward {
       if (best <= 0) winner = kNoGradient<Winner>;
       best = relu(best);
     }
-    y[offset(g.output, at)] = from_float<T>(best);
+    y[index] = from_float<T>(best);
     winners[index] = static_cast<Winner>(winner);
   }
 };
@@ -114,11 +107,11 @@ struct PoolBackward {
     for (std::uint32_t i = first_window(row, g.kernel_h, g.stride_h); i < end_i; ++i) {
       for (std::uint32_t j = first_window(column, g.kernel_w, g.stride_w); j < end_j; ++j) {
         const std::uint32_t mine = (row - i * g.stride_h) * g.kernel_w + column - j * g.stride_w;
-        if (winners[winner_index(g, at, i, j)] != mine) continue;
-        sum += to_float(dy[offset(g.output, {at.n, at.c, i, j})]);
+        const std::uint32_t window = offset(g.output, {at.n, at.c, i, j});
+        if (winners[window] == mine) sum += to_float(dy[window]);
       }
     }
-    dx[offset(g.input, at)] = from_float<T>(sum);
+    dx[index] = from_float<T>(sum);
   }
 };
 
@@ -135,7 +128,7 @@ template <typename T>
 bool may_use_vectors(const PoolGeometry& g, const void* input, const void* output,
                      const void* winners) {
   return g.channels_last && g.channels % kVectorOf<T> == 0 &&
-         are_vector_aligned(input, winners, g.output.c == 1 ? output : nullptr);
+         are_vector_aligned(input, winners, output);
 }
 
 template <typename T, typename Winner>
@@ -143,7 +136,7 @@ cudaError_t forward_vectors(const PoolGeometry& g, const T* x, T* y, Winner* win
                             cudaStream_t stream) {
   const VectorWalk walk(g.channels, kVectorOf<T>, g.out_h, g.out_w);
   if constexpr (sizeof(Winner) == 1) {
-    if (has_tiles(g) && g.output.c == 1) {
+    if (has_tiles(g)) {
       return for_each(g.output_count() / kVectorOf<T>, stream,
                       PoolForwardTiles<T>{g, walk, x, y, winners});
     }
@@ -157,7 +150,7 @@ cudaError_t backward_vectors(const PoolGeometry& g, const T* dy, const Winner* w
                              cudaStream_t stream) {
   if constexpr (sizeof(Winner) == 1) {
     using Tiles = PoolBackwardTiles<T>;
-    if (has_tiles(g) && g.output.c == 1) {
+    if (has_tiles(g)) {
       const std::uint32_t rows = Tiles::tiles(g.in_h), columns = Tiles::tiles(g.in_w);
       const VectorWalk tiles(g.channels, kVectorOf<T>, rows, columns);
       return for_each(g.batch * rows * columns * (g.channels / kVectorOf<T>), stream,

@@ -25,8 +25,8 @@ struct ImageStrides {
 struct PoolGeometry {
   std::uint32_t batch = 0, channels = 0, in_h = 0, in_w = 0, out_h = 0, out_w = 0;
   std::uint32_t kernel_h = 0, kernel_w = 0, stride_h = 0, stride_w = 0, pad_h = 0, pad_w = 0;
-  ImageStrides input, output;
-  bool channels_last = false;  // of the input: in this order threads and winners go
+  ImageStrides input, output;  // of densely packed maps, both in one order; winners as the output
+  bool channels_last = false;  // that order
   bool relu = false;
   DataType type = DataType::fp32;
 

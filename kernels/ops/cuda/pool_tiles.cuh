@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Max-pooling by windows of 2 x 2 that lie side by side, over channels-last maps: one thread a
-// window of a vector of channels, forward and backward. No pixel is in two windows, so that backward
-// reads a window's gradient and winners once and writes its four pixels; forward's four reads are on
-// their way before the first comparison.
+// window of a vector of channels, forward and backward. No pixel is in two windows, so that
+// backward reads a window's gradient and winners once and writes its four pixels; forward's four
+// reads are on their way before the first comparison.
 #pragma once
 
 #include "kernels/ops/cuda/pool_vectors.cuh"
@@ -40,10 +40,9 @@ struct PoolForwardTiles {
       load(window + element / kTile * g.input.h + element % kTile * g.input.w, value[element]);
     }
     WindowMaximum<std::uint8_t, kCount> maximum;
-    maximum.start(value[0], 0);
     DDPBENCH_UNROLL
-    for (std::uint32_t element = 1; element < kTile * kTile; ++element) {
-      maximum.take(value[element], element);
+    for (std::uint32_t element = 0; element < kTile * kTile; ++element) {
+      maximum.take(value[element], element, element == 0);
     }
     if (g.relu) maximum.rectify();
     store(y + index * kCount, maximum.best);
@@ -73,9 +72,10 @@ struct PoolBackwardTiles {
     std::uint32_t winner[kCount] = {};
     float gradient[kCount] = {};
     if (at.h < g.out_h && at.w < g.out_w) {
-      const std::uint32_t pixel = (at.n * g.out_h + at.h) * g.out_w + at.w;
-      PackedWinners<std::uint8_t, kCount>::read(winners + pixel * g.channels + channel, winner);
-      load(dy + pixel * g.channels + channel, gradient);
+      const std::uint32_t from =
+          at.n * g.output.n + at.h * g.output.h + at.w * g.output.w + channel;
+      PackedWinners<std::uint8_t, kCount>::read(winners + from, winner);
+      load(dy + from, gradient);
     }
     T* const tile = dx + at.n * g.input.n + at.h * kTile * g.input.h + at.w * kTile * g.input.w;
     const std::uint32_t rows = g.in_h - at.h * kTile, columns = g.in_w - at.w * kTile;

@@ -67,17 +67,10 @@ struct WindowMaximum {
   float best[kCount];
   std::uint32_t winner[kCount];
 
-  __host__ __device__ void start(const float (&value)[kCount], std::uint32_t element) {
+  __host__ __device__ void take(const float (&value)[kCount], std::uint32_t element, bool first) {
     DDPBENCH_UNROLL
     for (std::uint32_t k = 0; k < kCount; ++k) {
-      best[k] = value[k];
-      winner[k] = element;
-    }
-  }
-  __host__ __device__ void take(const float (&value)[kCount], std::uint32_t element) {
-    DDPBENCH_UNROLL
-    for (std::uint32_t k = 0; k < kCount; ++k) {
-      if (value[k] > best[k] || is_nan(value[k])) {
+      if (first || value[k] > best[k] || is_nan(value[k])) {
         best[k] = value[k];
         winner[k] = element;
       }
@@ -107,7 +100,7 @@ struct PoolForwardVectors {
     const VectorWalk::Place at = walk.place(index);
     const std::uint32_t channel = at.vector * kCount;
     Maximum maximum{};  // no window is without an element
-    bool started = false;
+    bool first = true;
     for (std::uint32_t p = 0; p < g.kernel_h; ++p) {
       // Above the image the difference wraps around to a row far below it.
       const std::uint32_t row = at.h * g.stride_h + p - g.pad_h;
@@ -117,26 +110,12 @@ struct PoolForwardVectors {
         if (column >= g.in_w) continue;
         float value[kCount];
         load(x + at.n * g.input.n + row * g.input.h + column * g.input.w + channel, value);
-        const std::uint32_t element = p * g.kernel_w + q;
-        started ? maximum.take(value, element) : maximum.start(value, element);
-        started = true;
+        maximum.take(value, p * g.kernel_w + q, first);
+        first = false;
       }
     }
     if (g.relu) maximum.rectify();
-    write(at, channel, index, maximum);
-  }
-
-  __host__ __device__ void write(const VectorWalk::Place& at, std::uint32_t channel,
-                                 std::uint32_t index, const Maximum& maximum) const {
-    T* const to = y + at.n * g.output.n + at.h * g.output.h + at.w * g.output.w;
-    if (g.output.c == 1) {
-      store(to + channel, maximum.best);
-    } else {
-      DDPBENCH_UNROLL
-      for (std::uint32_t k = 0; k < kCount; ++k) {
-        to[(channel + k) * g.output.c] = from_float<T>(maximum.best[k]);
-      }
-    }
+    store(y + index * kCount, maximum.best);
     PackedWinners<Winner, kCount>::write(winners + index * kCount, maximum.winner);
   }
 };
@@ -182,20 +161,12 @@ struct PoolBackwardVectors {
 
   __host__ __device__ void add_window(const VectorWalk::Place& at, std::uint32_t i, std::uint32_t j,
                                       std::uint32_t mine, float (&sum)[kCount]) const {
-    const std::uint32_t channel = at.vector * kCount;
-    const std::uint32_t pixel = (at.n * g.out_h + i) * g.out_w + j;
+    const std::uint32_t from =
+        at.n * g.output.n + i * g.output.h + j * g.output.w + at.vector * kCount;
     std::uint32_t winner[kCount];
-    PackedWinners<Winner, kCount>::read(winners + pixel * g.channels + channel, winner);
-    const T* const from = dy + at.n * g.output.n + i * g.output.h + j * g.output.w;
+    PackedWinners<Winner, kCount>::read(winners + from, winner);
     float gradient[kCount];
-    if (g.output.c == 1) {
-      load(from + channel, gradient);
-    } else {
-      DDPBENCH_UNROLL
-      for (std::uint32_t k = 0; k < kCount; ++k) {
-        gradient[k] = to_float(from[(channel + k) * g.output.c]);
-      }
-    }
+    load(dy + from, gradient);
     DDPBENCH_UNROLL
     for (std::uint32_t k = 0; k < kCount; ++k) sum[k] += winner[k] == mine ? gradient[k] : 0.0F;
   }
