@@ -88,14 +88,14 @@ TensorLayout maps(OpBackend& backend, std::int64_t batch, std::int64_t channels,
 
 void register_own(GpuBench& bench, CudaPrecision precision) {
   const auto backend = [&bench, precision]() -> OpBackend& { return bench.backend(precision); };
-  const auto pool = [&](const char* name, std::int64_t channels, std::int64_t extent) {
+  const auto pool = [&](const char* name, std::int64_t channels, std::int64_t extent, bool bias) {
     register_streaming(bench, {name, precision, [=](std::int64_t batch) {
                                  const TensorLayout in = maps(backend(), batch, channels, extent);
-                                 return halve(backend(), in, false);
+                                 return halve(backend(), in, false, bias);
                                }});
   };
-  pool("pool1", 32, 28);
-  pool("pool2", 64, 14);
+  pool("pool1", 32, 28, false);
+  pool("pool2", 64, 14, true);
   register_streaming(bench, {"relu", precision, [=](std::int64_t batch) {
                                return backend().relu({maps(backend(), batch, 32, 28)});
                              }});

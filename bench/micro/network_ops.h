@@ -14,9 +14,10 @@ namespace ddpbench::ops {
 TensorLayout image(std::int64_t batch, std::int64_t channels, std::int64_t extent,
                    DataType type = DataType::fp32);
 // 3x3 with a bias, which keeps the extent.
-std::unique_ptr<Op> conv3x3(OpBackend& backend, const TensorLayout& input, std::int64_t out_channels,
-                            bool needs_grad_input);
+std::unique_ptr<Op> conv3x3(OpBackend& backend, const TensorLayout& input,
+                            std::int64_t out_channels, bool needs_grad_input);
 // Max-pool 2x2 with ReLU.
-std::unique_ptr<Op> halve(OpBackend& backend, const TensorLayout& input, bool plain_output);
+std::unique_ptr<Op> halve(OpBackend& backend, const TensorLayout& input, bool plain_output,
+                          bool bias = false);
 
 }  // namespace ddpbench::ops

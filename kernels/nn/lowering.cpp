@@ -3,7 +3,8 @@
 //
 // Nodes are planned in topological order, those of the segment at the micro-batch's size. A tensor
 // has its producer's layout ("natural") and a further version for each other layout that a consumer
-// wants; consumers of equal wishes share one.
+// wants; consumers of equal wishes share one. Where the backend prefers it, a pool adds the bias of
+// the convolution before it, to whose layer that still belongs.
 #include "kernels/nn/lowering.h"
 
 #include <algorithm>
@@ -27,8 +28,9 @@ class Lowering {
         segment_(choose_segment(model, nodes_, backend, options.batch, options.micro_batch)),
         versions_(nodes_.size() + 1),
         trained_(nodes_.size() + 1, false),
+        bias_in_pool_(nodes_.size(), false),
         specs_(model.layers.size()),
-        step_of_(model.layers.size()) {
+        steps_of_(model.layers.size()) {
     plan_.batch = options.batch;
     plan_.micro_batch = segment_.micro_batch;
     ops::Shape shape = model.input_shape;
@@ -81,12 +83,23 @@ class Lowering {
                            op->input_layout(0) == op->output_layout() &&
                            op->input_layout(1) == op->output_layout();
     step.saved = add_saved(*op, micro);
-    specs_[node.layer] = op->parameters();
-    if (!specs_[node.layer].empty()) trained_[slot(static_cast<int>(i))] = true;
+    if (add_parameters(i, *op, micro)) trained_[slot(static_cast<int>(i))] = true;
     versions_[slot(static_cast<int>(i))] = {step.output};
-    step_of_[node.layer] = {micro, steps(micro).size()};
     steps(micro).push_back(std::move(step));
     keep(std::move(op));
+  }
+
+  // Of the node's next step. Returns whether there are any.
+  bool add_parameters(std::size_t i, const ops::Op& op, bool micro) {
+    const bool of_convolution = i > 0 && bias_in_pool_[i - 1];
+    const std::size_t layer = nodes_[of_convolution ? i - 1 : i].layer;
+    const std::vector<ops::ParameterSpec> specs = op.parameters();
+    for (ops::ParameterSpec spec : specs) {
+      if (of_convolution) spec.fan_in = specs_[layer].front().fan_in;
+      specs_[layer].push_back(std::move(spec));
+      steps_of_[layer].emplace_back(micro, steps(micro).size());
+    }
+    return !specs.empty();
   }
 
   int add_saved(const ops::Op& op, bool micro) {
@@ -102,27 +115,19 @@ class Lowering {
     const bool wants_gradient = training_ && trained_[slot(node.inputs[0])];
     switch (layer.type) {
       case LayerType::conv2d:
-        return backend_.conv2d({.input = input,
-                                .out_channels = layer.out,
-                                .kernel_h = layer.kernel_h,
-                                .kernel_w = layer.kernel_w,
-                                .stride_h = layer.stride_h,
-                                .stride_w = layer.stride_w,
-                                .pad_h = layer.pad_h,
-                                .pad_w = layer.pad_w,
-                                .bias = layer.bias,
-                                .fuse_relu = node.fuse_relu,
-                                .needs_grad_input = wants_gradient});
-      case LayerType::max_pool2d:
-        return backend_.max_pool2d({.input = input,
+        return make_convolution(i, {.input = input,
+                                    .out_channels = layer.out,
                                     .kernel_h = layer.kernel_h,
                                     .kernel_w = layer.kernel_w,
                                     .stride_h = layer.stride_h,
                                     .stride_w = layer.stride_w,
                                     .pad_h = layer.pad_h,
                                     .pad_w = layer.pad_w,
+                                    .bias = layer.bias,
                                     .fuse_relu = node.fuse_relu,
-                                    .plain_output = only_linear_reads(i)});
+                                    .needs_grad_input = wants_gradient});
+      case LayerType::max_pool2d:
+        return backend_.max_pool2d(pool_of(i, input));
       case LayerType::linear:
         return backend_.linear({.input = input,
                                 .out_features = layer.out,
@@ -137,18 +142,53 @@ class Lowering {
     return backend_.add({.input = input});
   }
 
-  bool only_linear_reads(std::size_t i) const {
-    std::size_t readers = 0;
-    bool linear = true;
-    for (const FusedNode& node : nodes_) {
-      if (std::find(node.inputs.begin(), node.inputs.end(), static_cast<int>(i)) ==
-          node.inputs.end()) {
-        continue;
+  std::unique_ptr<ops::Op> make_convolution(std::size_t i, ops::Conv2dDesc desc) {
+    bias_in_pool_[i] =
+        pool_may_add_bias(i, desc) && backend_.adds_bias_in_pool(desc, pool_of(i + 1, {}));
+    if (bias_in_pool_[i]) desc.bias = false;
+    return backend_.conv2d(desc);
+  }
+
+  // Only the next node, so that none between the two can end the segment.
+  bool pool_may_add_bias(std::size_t i, const ops::Conv2dDesc& desc) const {
+    const std::vector<std::size_t> readers = readers_of(i);
+    return desc.bias && !desc.fuse_relu && readers.size() == 1 && readers[0] == i + 1 &&
+           type_of(i + 1) == LayerType::max_pool2d &&
+           (i < segment_.nodes) == (i + 1 < segment_.nodes);
+  }
+
+  ops::MaxPool2dDesc pool_of(std::size_t i, const ops::TensorLayout& input) const {
+    const LayerSpec& layer = model_.layers[nodes_[i].layer];
+    return {.input = input,
+            .kernel_h = layer.kernel_h,
+            .kernel_w = layer.kernel_w,
+            .stride_h = layer.stride_h,
+            .stride_w = layer.stride_w,
+            .pad_h = layer.pad_h,
+            .pad_w = layer.pad_w,
+            .fuse_relu = nodes_[i].fuse_relu,
+            .plain_output = only_linear_reads(i),
+            .bias = i > 0 && bias_in_pool_[i - 1]};
+  }
+
+  LayerType type_of(std::size_t i) const { return model_.layers[nodes_[i].layer].type; }
+
+  std::vector<std::size_t> readers_of(std::size_t i) const {
+    std::vector<std::size_t> readers;
+    for (std::size_t k = 0; k < nodes_.size(); ++k) {
+      const std::vector<int>& inputs = nodes_[k].inputs;
+      if (std::find(inputs.begin(), inputs.end(), static_cast<int>(i)) != inputs.end()) {
+        readers.push_back(k);
       }
-      ++readers;
-      linear = linear && model_.layers[node.layer].type == LayerType::linear;
     }
-    return readers > 0 && linear;
+    return readers;
+  }
+
+  bool only_linear_reads(std::size_t i) const {
+    const std::vector<std::size_t> readers = readers_of(i);
+    return !readers.empty() && std::all_of(readers.begin(), readers.end(), [&](std::size_t k) {
+      return type_of(k) == LayerType::linear;
+    });
   }
 
   // The layout that an operation is told to expect: the one that needs no reorder.
@@ -204,8 +244,8 @@ class Lowering {
     }
     std::size_t next = count;  // the plan's order is the reverse
     for (std::size_t i = 0; i < specs_.size(); ++i) {
-      for (std::size_t k = 0; k < specs_[i].size(); ++k) {
-        steps(step_of_[i].first)[step_of_[i].second].parameters.push_back(--next);
+      for (const auto& [micro, step] : steps_of_[i]) {
+        steps(micro)[step].parameters.push_back(--next);
       }
     }
     return plan_parameters(layers);
@@ -220,8 +260,10 @@ class Lowering {
   std::vector<Step> segment_steps_, rest_steps_;
   std::vector<std::vector<int>> versions_;              // values; the natural one first
   std::vector<bool> trained_;                           // whether a tensor depends on parameters
+  std::vector<bool> bias_in_pool_;                      // of each node: the next one adds its bias
   std::vector<std::vector<ops::ParameterSpec>> specs_;  // of each layer
-  std::vector<std::pair<bool, std::size_t>> step_of_;   // of each layer: in the segment, index
+  // Of each of them the step that it is a parameter of: in the segment, index.
+  std::vector<std::vector<std::pair<bool, std::size_t>>> steps_of_;
 };
 
 }  // namespace

@@ -27,6 +27,10 @@ class OpBackend {
   // (empty output, no input), DeviceError when the library refuses.
   virtual std::unique_ptr<Op> conv2d(const Conv2dDesc& desc) = 0;
   virtual std::unique_ptr<Op> max_pool2d(const MaxPool2dDesc& desc) = 0;
+  // Whether max_pool2d() should add the bias of a convolution whose output only it reads
+  // (MaxPool2dDesc::bias) in place of conv2d(). Of the pool the input is not known yet. Where this
+  // is false for all, max_pool2d() may refuse a bias with a DeviceError.
+  virtual bool adds_bias_in_pool(const Conv2dDesc&, const MaxPool2dDesc&) const { return false; }
   virtual std::unique_ptr<Op> linear(const LinearDesc& desc) = 0;
   virtual std::unique_ptr<Op> relu(const ReluDesc& desc) = 0;
   virtual std::unique_ptr<Op> add(const AddDesc& desc) = 0;

@@ -101,6 +101,10 @@ struct MaxPool2dDesc {
   // Write the output plain: its consumers are linear layers. A backend whose linear layers take the
   // output's own layout keeps that.
   bool plain_output = false;
+  // output = relu(maxpool(x) + bias), a value a channel. It is that of the convolution before,
+  // since rounding sums keeps their order: only of values that it makes equal may another one win.
+  // Its fan-in, which the convolution knows, is 0 in parameters().
+  bool bias = false;
 };
 
 struct LinearDesc {

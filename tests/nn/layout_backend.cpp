@@ -129,20 +129,26 @@ class ReversingReorder : public Op {
 
 class PeculiarBackend : public OpBackend {
  public:
-  PeculiarBackend(bool odd_layouts, bool coupled_adds)
-      : plain_(make_reference_backend()), odd_layouts_(odd_layouts), coupled_adds_(coupled_adds) {}
+  struct Peculiarities {
+    bool odd_layouts = false, coupled_adds = false, biases_in_pools = false;
+  };
+  explicit PeculiarBackend(const Peculiarities& peculiar)
+      : plain_(make_reference_backend()), peculiar_(peculiar) {}
 
   std::string name() const override { return "peculiar"; }
   std::unique_ptr<Op> conv2d(const Conv2dDesc& d) override { return odd(plain_->conv2d(d)); }
   std::unique_ptr<Op> max_pool2d(const MaxPool2dDesc& d) override {
     return d.plain_output ? plain_->max_pool2d(d) : odd(plain_->max_pool2d(d));
   }
+  bool adds_bias_in_pool(const Conv2dDesc&, const MaxPool2dDesc&) const override {
+    return peculiar_.biases_in_pools;
+  }
   std::unique_ptr<Op> linear(const LinearDesc& d) override { return plain_->linear(d); }
   std::unique_ptr<Op> relu(const ReluDesc& d) override {
     return std::make_unique<AnyOrder>(plain_->relu(d), d.input);
   }
   std::unique_ptr<Op> add(const AddDesc& d) override {
-    if (coupled_adds_) return std::make_unique<Coupled>(plain_->add(d));
+    if (peculiar_.coupled_adds) return std::make_unique<Coupled>(plain_->add(d));
     return std::make_unique<AnyOrder>(plain_->add(d), d.input);
   }
   std::unique_ptr<Op> reorder(const ReorderDesc& d) override {
@@ -165,22 +171,26 @@ class PeculiarBackend : public OpBackend {
 
  private:
   std::unique_ptr<Op> odd(std::unique_ptr<Op> op) const {
-    if (!odd_layouts_) return op;
+    if (!peculiar_.odd_layouts) return op;
     return std::make_unique<Reversed>(std::move(op));
   }
 
   std::unique_ptr<OpBackend> plain_;
-  bool odd_layouts_, coupled_adds_;
+  Peculiarities peculiar_;
 };
 
 }  // namespace
 
 std::unique_ptr<ops::OpBackend> odd_layouts(Device&) {
-  return std::make_unique<PeculiarBackend>(true, false);
+  return std::make_unique<PeculiarBackend>(PeculiarBackend::Peculiarities{.odd_layouts = true});
 }
 
 std::unique_ptr<ops::OpBackend> coupled_adds(Device&) {
-  return std::make_unique<PeculiarBackend>(false, true);
+  return std::make_unique<PeculiarBackend>(PeculiarBackend::Peculiarities{.coupled_adds = true});
+}
+
+std::unique_ptr<ops::OpBackend> biases_in_pools(Device&) {
+  return std::make_unique<PeculiarBackend>(PeculiarBackend::Peculiarities{.biases_in_pools = true});
 }
 
 }  // namespace ddpbench::nn

@@ -18,4 +18,7 @@ std::unique_ptr<ops::OpBackend> odd_layouts(Device& device);
 // Additions say that they couple samples: they may not run in micro-batches.
 std::unique_ptr<ops::OpBackend> coupled_adds(Device& device);
 
+// Pools add the biases of convolutions.
+std::unique_ptr<ops::OpBackend> biases_in_pools(Device& device);
+
 }  // namespace ddpbench::nn

@@ -85,6 +85,8 @@ std::vector<PoolCase> pool_cases() {
       {"OddHeight", {2, 8, 9, 4}, 2, 2, 0},
       {"OneRowOfOddWidth", {3, 24, 2, 5}, 2, 2, 0},
       {"OneWindow", {5, 8, 2, 2}, 2, 2, 0},
+      {"ManyWindows", {3, 24, 63, 61}, 2, 2, 0},
+      {"ManyChannels", {2, 520, 3, 4}, 2, 2, 0},
       {"LargerWindowsSideBySide", {2, 8, 8, 7}, 3, 3, 0},
       {"ChannelsBelowABlock", {2, 5, 7, 9}, 2, 2, 0},
       {"ChannelsAboveABlock", {2, 33, 6, 6}, 2, 2, 0},

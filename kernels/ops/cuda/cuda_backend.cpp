@@ -23,6 +23,10 @@ class CudaBackend final : public OpBackend {
   std::unique_ptr<Op> max_pool2d(const MaxPool2dDesc& desc) override {
     return cuda::make_max_pool2d(context_, desc);
   }
+  bool adds_bias_in_pool(const Conv2dDesc& conv, const MaxPool2dDesc& pool) const override {
+    const auto current = make_current();
+    return cuda::adds_bias_in_pool(*context_, conv, pool);
+  }
   std::unique_ptr<Op> linear(const LinearDesc& desc) override {
     const auto current = make_current();
     return cuda::make_linear(context_, desc);

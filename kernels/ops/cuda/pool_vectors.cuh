@@ -76,6 +76,10 @@ struct WindowMaximum {
       }
     }
   }
+  __host__ __device__ void add(const float (&bias)[kCount]) {
+    DDPBENCH_UNROLL
+    for (std::uint32_t k = 0; k < kCount; ++k) best[k] += bias[k];
+  }
   __host__ __device__ void rectify() {
     DDPBENCH_UNROLL
     for (std::uint32_t k = 0; k < kCount; ++k) {
