@@ -124,10 +124,9 @@ struct PoolBackwardTilesWithBias {
   };
 
   PoolBackwardTiles<T> tiles;
-  std::uint32_t count;  // of tiles, in vectors of channels
-  std::uint32_t
-      threads;  // of a block that take tiles: whole pixels, so that each keeps its channels
-  float* sums;  // [blocks, channels]
+  std::uint32_t count;    // of tiles, in vectors of channels
+  std::uint32_t threads;  // of a block that take tiles: whole pixels, so each keeps to its channels
+  float* sums;            // [blocks, channels]
   std::uint32_t blocks;
 
   __host__ __device__ void operator()(int phase, Shared& shared, std::uint32_t block,
