@@ -89,14 +89,14 @@ TensorLayout maps(OpBackend& backend, std::int64_t batch, std::int64_t channels,
 
 void register_own(GpuBench& bench, CudaPrecision precision) {
   const auto backend = [&bench, precision]() -> OpBackend& { return bench.backend(precision); };
-  const auto pool = [&](const char* name, std::int64_t channels, std::int64_t extent, bool plain) {
+  const auto pool = [&](const char* name, std::int64_t channels, std::int64_t extent, bool bias) {
     register_streaming(bench, {name, precision, [=](std::int64_t batch) {
                                  const TensorLayout in = maps(backend(), batch, channels, extent);
-                                 return halve(backend(), in, plain);
+                                 return halve(backend(), in, false, bias);
                                }});
   };
   pool("pool1", 32, 28, false);
-  pool("pool2_to_plain", 64, 14, true);
+  pool("pool2", 64, 14, true);
   register_streaming(bench, {"relu", precision, [=](std::int64_t batch) {
                                return backend().relu({maps(backend(), batch, 32, 28)});
                              }});
@@ -150,7 +150,7 @@ void register_library(GpuBench& bench, CudaPrecision precision) {
   });
   add("fc1", [=](std::int64_t batch) {
     return backend().linear(
-        {.input = image(batch, 64, 7, type), .out_features = 128, .fuse_relu = true});
+        {.input = maps(backend(), batch, 64, 7), .out_features = 128, .fuse_relu = true});
   });
   add("fc2", [=](std::int64_t batch) {
     return backend().linear({.input = TensorLayout::plain({batch, 128}, type), .out_features = 10});

@@ -43,8 +43,11 @@ std::unique_ptr<Op> conv3x3_halved(OpBackend& backend, const TensorLayout& input
                                    halving({}, false));
 }
 
-std::unique_ptr<Op> halve(OpBackend& backend, const TensorLayout& input, bool plain_output) {
-  return backend.max_pool2d(halving(input, plain_output));
+std::unique_ptr<Op> halve(OpBackend& backend, const TensorLayout& input, bool plain_output,
+                          bool bias) {
+  MaxPool2dDesc desc = halving(input, plain_output);
+  desc.bias = bias;
+  return backend.max_pool2d(desc);
 }
 
 }  // namespace ddpbench::ops

@@ -20,6 +20,7 @@ std::unique_ptr<Op> conv3x3(OpBackend& backend, const TensorLayout& input,
 std::unique_ptr<Op> conv3x3_halved(OpBackend& backend, const TensorLayout& input,
                                    std::int64_t out_channels, bool needs_grad_input);
 // Max-pool 2x2 with ReLU.
-std::unique_ptr<Op> halve(OpBackend& backend, const TensorLayout& input, bool plain_output);
+std::unique_ptr<Op> halve(OpBackend& backend, const TensorLayout& input, bool plain_output,
+                          bool bias = false);
 
 }  // namespace ddpbench::ops

@@ -4,10 +4,12 @@
 // Nodes are planned in topological order, those of the segment at the micro-batch's size. A tensor
 // has its producer's layout ("natural") and a further version for each other layout that a consumer
 // wants; consumers of equal wishes share one. Where the backend runs a convolution and the pool
-// that alone reads it as one operation, the tensor between the two has no version.
+// that alone reads it as one operation, the tensor between the two has no version. Else, where the
+// backend prefers it, the pool adds the bias of the convolution, to whose layer that still belongs.
 #include "kernels/nn/lowering.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "kernels/nn/fusion.h"
@@ -29,8 +31,9 @@ class Lowering {
         versions_(nodes_.size() + 1),
         trained_(nodes_.size() + 1, false),
         taken_in_(nodes_.size(), false),
+        bias_in_pool_(nodes_.size(), false),
         specs_(model.layers.size()),
-        step_of_(model.layers.size()) {
+        steps_of_(model.layers.size()) {
     plan_.batch = options.batch;
     plan_.micro_batch = segment_.micro_batch;
     ops::Shape shape = model.input_shape;
@@ -96,24 +99,41 @@ class Lowering {
                            op->input_layout(0) == op->output_layout() &&
                            op->input_layout(1) == op->output_layout();
     step.saved = add_saved(*op, micro);
-    specs_[node.layer] = op->parameters();
-    if (!specs_[node.layer].empty()) trained_[own_slot] = true;
+    if (add_parameters(i, *op, micro)) trained_[own_slot] = true;
     versions_[own_slot] = {step.output};
-    step_of_[node.layer] = {micro, steps(micro).size()};
     steps(micro).push_back(std::move(step));
     keep(std::move(op));
   }
 
   PlannedNode plan_node(std::size_t i, bool micro) {
-    if (model_.layers[nodes_[i].layer].type == LayerType::conv2d) {
-      const std::vector<std::size_t> readers = readers_of(i);
-      if (readers.size() == 1 &&
-          model_.layers[nodes_[readers[0]].layer].type == LayerType::max_pool2d) {
-        auto both = backend_.conv2d_max_pool2d(conv2d_desc(i, micro), pool_desc(readers[0], {}));
-        if (both) return {std::move(both), readers[0]};
-      }
+    if (const auto pool = pool_behind(i)) {
+      auto both = backend_.conv2d_max_pool2d(conv2d_desc(i, micro), pool_desc(*pool, {}));
+      if (both) return {std::move(both), *pool};
     }
     return {make_op(i, micro), i};
+  }
+
+  // The pool that alone reads a convolution.
+  std::optional<std::size_t> pool_behind(std::size_t i) const {
+    const std::vector<std::size_t> readers = readers_of(i);
+    if (type_of(i) != LayerType::conv2d || readers.size() != 1 ||
+        type_of(readers[0]) != LayerType::max_pool2d) {
+      return std::nullopt;
+    }
+    return readers[0];
+  }
+
+  // Of the node's next step. Returns whether there are any.
+  bool add_parameters(std::size_t i, const ops::Op& op, bool micro) {
+    const bool of_convolution = i > 0 && bias_in_pool_[i - 1];
+    const std::size_t layer = nodes_[of_convolution ? i - 1 : i].layer;
+    const std::vector<ops::ParameterSpec> specs = op.parameters();
+    for (ops::ParameterSpec spec : specs) {
+      if (of_convolution) spec.fan_in = specs_[layer].front().fan_in;
+      specs_[layer].push_back(std::move(spec));
+      steps_of_[layer].emplace_back(micro, steps(micro).size());
+    }
+    return !specs.empty();
   }
 
   int add_saved(const ops::Op& op, bool micro) {
@@ -128,7 +148,7 @@ class Lowering {
     const ops::TensorLayout input = hint(node.inputs[0], micro);
     switch (layer.type) {
       case LayerType::conv2d:
-        return backend_.conv2d(conv2d_desc(i, micro));
+        return make_convolution(i, conv2d_desc(i, micro));
       case LayerType::max_pool2d:
         return backend_.max_pool2d(pool_desc(i, input));
       case LayerType::linear:
@@ -143,6 +163,19 @@ class Lowering {
         break;
     }
     return backend_.add({.input = input});
+  }
+
+  std::unique_ptr<ops::Op> make_convolution(std::size_t i, ops::Conv2dDesc desc) {
+    bias_in_pool_[i] =
+        pool_may_add_bias(i, desc) && backend_.adds_bias_in_pool(desc, pool_desc(i + 1, {}));
+    if (bias_in_pool_[i]) desc.bias = false;
+    return backend_.conv2d(desc);
+  }
+
+  // Only the next node, so that none between the two can end the segment.
+  bool pool_may_add_bias(std::size_t i, const ops::Conv2dDesc& desc) const {
+    return desc.bias && !desc.fuse_relu && pool_behind(i) == i + 1 &&
+           (i < segment_.nodes) == (i + 1 < segment_.nodes);
   }
 
   ops::Conv2dDesc conv2d_desc(std::size_t i, bool micro) {
@@ -172,12 +205,15 @@ class Lowering {
             .pad_h = layer.pad_h,
             .pad_w = layer.pad_w,
             .fuse_relu = node.fuse_relu,
-            .plain_output = only_linear_reads(i)};
+            .plain_output = only_linear_reads(i),
+            .bias = i > 0 && bias_in_pool_[i - 1]};
   }
 
   bool wants_input_gradient(const FusedNode& node) const {
     return training_ && trained_[slot(node.inputs[0])];
   }
+
+  LayerType type_of(std::size_t i) const { return model_.layers[nodes_[i].layer].type; }
 
   std::vector<std::size_t> readers_of(std::size_t i) const {
     std::vector<std::size_t> readers;
@@ -193,7 +229,7 @@ class Lowering {
   bool only_linear_reads(std::size_t i) const {
     const std::vector<std::size_t> readers = readers_of(i);
     return !readers.empty() && std::all_of(readers.begin(), readers.end(), [&](std::size_t k) {
-      return model_.layers[nodes_[k].layer].type == LayerType::linear;
+      return type_of(k) == LayerType::linear;
     });
   }
 
@@ -250,8 +286,8 @@ class Lowering {
     }
     std::size_t next = count;  // the plan's order is the reverse
     for (std::size_t i = 0; i < specs_.size(); ++i) {
-      for (std::size_t k = 0; k < specs_[i].size(); ++k) {
-        steps(step_of_[i].first)[step_of_[i].second].parameters.push_back(--next);
+      for (const auto& [micro, step] : steps_of_[i]) {
+        steps(micro)[step].parameters.push_back(--next);
       }
     }
     return plan_parameters(layers);
@@ -267,8 +303,10 @@ class Lowering {
   std::vector<std::vector<int>> versions_;              // values; the natural one first
   std::vector<bool> trained_;                           // whether a tensor depends on parameters
   std::vector<bool> taken_in_;                          // nodes that run in the one before
+  std::vector<bool> bias_in_pool_;                      // of each node: the next one adds its bias
   std::vector<std::vector<ops::ParameterSpec>> specs_;  // of each layer
-  std::vector<std::pair<bool, std::size_t>> step_of_;   // of each layer: in the segment, index
+  // Of each of them the step that it is a parameter of: in the segment, index.
+  std::vector<std::vector<std::pair<bool, std::size_t>>> steps_of_;
 };
 
 }  // namespace

@@ -33,6 +33,10 @@ class OpBackend {
   virtual std::unique_ptr<Op> conv2d_max_pool2d(const Conv2dDesc&, const MaxPool2dDesc&) {
     return nullptr;
   }
+  // Whether max_pool2d() should add the bias of a convolution whose output only it reads
+  // (MaxPool2dDesc::bias) in place of conv2d(). Of the pool the input is not known yet. Where this
+  // is false for all, max_pool2d() may refuse a bias with a DeviceError.
+  virtual bool adds_bias_in_pool(const Conv2dDesc&, const MaxPool2dDesc&) const { return false; }
   virtual std::unique_ptr<Op> linear(const LinearDesc& desc) = 0;
   virtual std::unique_ptr<Op> relu(const ReluDesc& desc) = 0;
   virtual std::unique_ptr<Op> add(const AddDesc& desc) = 0;

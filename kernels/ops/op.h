@@ -97,12 +97,20 @@ struct MaxPool2dDesc {
   std::int64_t kernel_h = 0, kernel_w = 0;
   std::int64_t stride_h = 0, stride_w = 0;
   std::int64_t pad_h = 0, pad_w = 0;
-  bool fuse_relu = false;     // output = relu(maxpool(x)) = maxpool(relu(x)): they commute
-  bool plain_output = false;  // write the output plain (its consumer is a linear layer)
+  bool fuse_relu = false;  // output = relu(maxpool(x)) = maxpool(relu(x)): they commute
+  // Write the output plain: its consumers are linear layers. A backend whose linear layers take the
+  // output's own layout keeps that.
+  bool plain_output = false;
+  // output = relu(maxpool(x) + bias), a value a channel. It is that of the convolution before,
+  // since rounding sums keeps their order: only of values that it makes equal may another one win.
+  // Its fan-in, which the convolution knows, is 0 in parameters().
+  bool bias = false;
 };
 
 struct LinearDesc {
-  TensorLayout input;  // [batch, ...]; flattened over its plain (NCHW) order
+  // [batch, ...]; flattened over its plain (NCHW) order. Where a backend reads features in another
+  // order, the weight's layout has its columns in that order.
+  TensorLayout input;
   std::int64_t out_features = 0;
   bool bias = true;
   bool fuse_relu = false;

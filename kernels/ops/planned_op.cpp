@@ -107,8 +107,8 @@ std::string describe(const Conv2dDesc& desc) {
 }
 
 std::string describe(const MaxPool2dDesc& desc) {
-  return fmt::format("max_pool2d {}x{}{}", desc.kernel_h, desc.kernel_w,
-                     desc.fuse_relu ? " +relu" : "");
+  return fmt::format("max_pool2d {}x{}{}{}", desc.kernel_h, desc.kernel_w,
+                     desc.bias ? " +bias" : "", desc.fuse_relu ? " +relu" : "");
 }
 
 std::string describe(const LinearDesc& desc) {
@@ -136,6 +136,8 @@ OpPlan plain_plan(const MaxPool2dDesc& desc) {
   plan.output = TensorLayout::plain(output_shape(desc));
   plan.inputs = {TensorLayout::plain(desc.input.shape)};
   plan.description = describe(desc);
+  const Shape channels = {desc.input.shape[1]};
+  if (desc.bias) plan.parameters = {{"bias", channels, TensorLayout::plain(channels)}};
   return plan;
 }
 

@@ -44,9 +44,10 @@ bool CudaProgram::has_precision(const std::string& precision) { return why_not(p
 
 CudaProgram::CudaProgram() {
   show_gpus(program);
-  // Small enough for plain loops to evaluate it on 10,000 digits.
+  // Small enough for plain loops to evaluate it on 10,000 digits. In fp32 its channels are a whole
+  // vector, so that the pool adds the bias and its gradient is ready before the weight's.
   program.write("tiny.json", R"({"name": "tiny", "input": [1, 28, 28], "layers": [
-    {"name": "conv1", "type": "conv2d", "out_channels": 3, "kernel": 5, "stride": 4},
+    {"name": "conv1", "type": "conv2d", "out_channels": 4, "kernel": 5, "stride": 4},
     {"name": "relu1", "type": "relu"},
     {"name": "pool1", "type": "max_pool2d", "kernel": 2},
     {"name": "fc1", "type": "linear", "out_features": 16},

@@ -5,6 +5,7 @@
 #include <array>
 #include <numeric>
 
+#include "kernels/ops/cuda/layout.h"
 #include "kernels/runtime/error.h"
 #include "tests/cuda/cuda_fixture.h"
 #include "tests/ops/shape_cases.h"
@@ -20,6 +21,17 @@ class CudaLinear : public CudaOps, public ::testing::WithParamInterface<LinearCa
     LinearDesc result = desc();
     result.fuse_relu = false;
     return result;
+  }
+  // With every layout of the input that is read as it lies.
+  static std::vector<LinearDesc> in_every_layout(const LinearDesc& linear,
+                                                 CudaPrecision precision) {
+    std::vector<LinearDesc> all = {linear};
+    const auto type = precision == CudaPrecision::bf16 ? DataType::bf16 : DataType::fp32;
+    all[0].input = TensorLayout::plain(linear.input.shape, type);
+    if (linear.input.shape.size() != 4) return all;
+    all.push_back(linear);
+    all[1].input = cuda::nhwc_layout(linear.input.shape, type);
+    return all;
   }
   static OpOutputs reference(const LinearDesc& linear, const OpInputs& in) {
     BackendFixture plain = BackendFixture::reference();
@@ -48,18 +60,23 @@ TEST_P(CudaLinear, EqualsTheReferenceForWholeNumbers) {
   for (const CudaPrecision precision : precisions()) {
     SCOPED_TRACE(name_of(precision));
     BackendFixture fixture = cuda_backend({.precision = precision});
-    const auto op = fixture.backend().linear(desc());
-    OpInputs in = whole_inputs(*op, 1);
-    in.want_grad_inputs = desc().needs_grad_input;
-    const OpOutputs want = reference(desc(), in);
-    const auto tolerance = [&](std::int64_t, const Values& values) {
-      return whole_tolerance(precision, values);
-    };
-    compare(run(fixture, *op, in), want, tolerance);
-    for (const Values& gradient : want.grad_parameters) {
-      in.initial_gradients.push_back(whole_values(static_cast<std::int64_t>(gradient.size()), 77));
+    for (const LinearDesc& linear : in_every_layout(desc(), precision)) {
+      SCOPED_TRACE(linear.input.tag);
+      const auto op = fixture.backend().linear(linear);
+      EXPECT_EQ(op->input_layout(0), linear.input);
+      OpInputs in = whole_inputs(*op, 1);
+      in.want_grad_inputs = desc().needs_grad_input;
+      const OpOutputs want = reference(desc(), in);
+      const auto tolerance = [&](std::int64_t, const Values& values) {
+        return whole_tolerance(precision, values);
+      };
+      compare(run(fixture, *op, in), want, tolerance);
+      for (const Values& gradient : want.grad_parameters) {
+        in.initial_gradients.push_back(
+            whole_values(static_cast<std::int64_t>(gradient.size()), 77));
+      }
+      compare(run(fixture, *op, in), reference(desc(), in), tolerance);
     }
-    compare(run(fixture, *op, in), reference(desc(), in), tolerance);
   }
 }
 
@@ -67,13 +84,16 @@ TEST_P(CudaLinear, IsNearTheReferenceForRandomNumbers) {
   for (const CudaPrecision precision : precisions()) {
     SCOPED_TRACE(name_of(precision));
     BackendFixture fixture = cuda_backend({.precision = precision});
-    const auto op = fixture.backend().linear(without_relu());
-    OpInputs in = random_inputs(*op, 1);
-    in.want_grad_inputs = desc().needs_grad_input;
-    compare(run(fixture, *op, in), reference(without_relu(), in),
-            [&](std::int64_t terms, const Values& want) {
-              return random_tolerance(precision, terms, want);
-            });
+    for (const LinearDesc& linear : in_every_layout(without_relu(), precision)) {
+      SCOPED_TRACE(linear.input.tag);
+      const auto op = fixture.backend().linear(linear);
+      OpInputs in = random_inputs(*op, 1);
+      in.want_grad_inputs = desc().needs_grad_input;
+      compare(run(fixture, *op, in), reference(without_relu(), in),
+              [&](std::int64_t terms, const Values& want) {
+                return random_tolerance(precision, terms, want);
+              });
+    }
   }
 }
 
@@ -126,6 +146,19 @@ TEST_F(CudaBareProduct, IsTheFirstTimesTheTransposeOfTheSecond) {
 }
 
 using CudaLinearPlan = CudaOps;
+
+// PyTorch's shape, whatever the order in memory: checkpoints, initial weights and verification go
+// by it.
+TEST_F(CudaLinearPlan, KeepsItsWeightInTheOrderOfTheMapsThatItReads) {
+  BackendFixture fixture = cuda_backend();
+  const Shape maps = {2, 3, 4, 5};
+  const auto op = fixture.backend().linear(linear(cuda::nhwc_layout(maps, DataType::fp32), 7));
+  const ParameterSpec weight = op->parameters()[0];
+  EXPECT_EQ(weight.shape, (Shape{7, 60}));
+  EXPECT_EQ(weight.layout, cuda::ohwi_layout({7, 3, 4, 5}));
+  const auto plain = fixture.backend().linear(linear(maps, 7))->parameters()[0];
+  EXPECT_EQ(plain.layout, TensorLayout::plain({7, 60}));
+}
 
 TEST_F(CudaLinearPlan, RefusesShapesWithoutAResult) {
   BackendFixture fixture = cuda_backend();

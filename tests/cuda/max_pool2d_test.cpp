@@ -24,6 +24,18 @@ class CudaMaxPool2d : public CudaOps, public ::testing::WithParamInterface<PoolC
     return {TensorLayout::plain(shape), TensorLayout::plain(shape, DataType::bf16),
             cuda::nhwc_layout(shape, DataType::fp32), cuda::nhwc_layout(shape, DataType::bf16)};
   }
+  // Windows of 2 x 2 side by side, channels last, in vectors of 16 bytes.
+  static bool may_have_bias(const TensorLayout& layout) {
+    const PoolCase& c = GetParam();
+    const std::int64_t vector = layout.type == DataType::bf16 ? 8 : 4;
+    return c.kernel == 2 && c.stride == 2 && c.pad == 0 && cuda::is_nhwc(layout) &&
+           c.input[1] % vector == 0;
+  }
+  static void expect_equal(const OpOutputs& got, const OpOutputs& want) {
+    EXPECT_TRUE(all_near(got.output, want.output, 0));
+    EXPECT_TRUE(all_near(got.grad_inputs[0], want.grad_inputs[0], 0));
+    EXPECT_TRUE(all_near(got.grad_parameters[0], want.grad_parameters[0], 0));
+  }
 };
 
 TEST_P(CudaMaxPool2d, EqualsTheReferenceInEveryLayoutAndType) {
@@ -40,7 +52,7 @@ TEST_P(CudaMaxPool2d, EqualsTheReferenceInEveryLayoutAndType) {
           SCOPED_TRACE(layout.tag + (plain_output ? " to plain" : ""));
           const auto op = fixture.backend().max_pool2d(desc(layout, relu, plain_output));
           EXPECT_EQ(op->input_layout(0), layout);
-          EXPECT_EQ(op->output_layout().tag, plain_output ? "plain" : layout.tag);
+          EXPECT_EQ(op->output_layout().tag, layout.tag);  // linear layers read both
           EXPECT_EQ(op->output_layout().type, layout.type);
           const OpOutputs got = run(fixture, *op, in, execution);
           EXPECT_TRUE(all_near(got.output, want.output, 0));
@@ -63,6 +75,36 @@ TEST_P(CudaMaxPool2d, LetsNaNWinAndPassItsGradient) {
     EXPECT_EQ(std::count_if(got.grad_inputs[0].begin() + 1, got.grad_inputs[0].end(),
                             [](float v) { return v != 0; }),
               0);
+  }
+}
+
+// The gradient of the bias also where it is added to one that is there already, and where it alone
+// is wanted.
+TEST_P(CudaMaxPool2d, AddsABiasAsTheReferenceDoesOrRefusesIt) {
+  BackendFixture fixture = cuda_backend();
+  for (const bool relu : {false, true}) {
+    BackendFixture plain = BackendFixture::reference();
+    MaxPool2dDesc biased = desc(TensorLayout::plain(GetParam().input), relu, false);
+    biased.bias = true;
+    const auto reference = plain.backend().max_pool2d(biased);
+    for (const TensorLayout& layout : layouts()) {
+      SCOPED_TRACE(layout.tag);
+      biased.input = layout;
+      if (!may_have_bias(layout)) {
+        EXPECT_THROW(fixture.backend().max_pool2d(biased), DeviceError);
+        continue;
+      }
+      OpInputs in = whole_inputs(*reference, 1);
+      const OpOutputs want = run(plain, *reference, in);
+      const auto op = fixture.backend().max_pool2d(biased);
+      for (const Execution execution : {Execution::direct, Execution::recorded}) {
+        expect_equal(run(fixture, *op, in, execution), want);
+      }
+      in.initial_gradients = {whole_values(GetParam().input[1], 7)};
+      expect_equal(run(fixture, *op, in), run(plain, *reference, in));
+      in.want_grad_inputs = false;
+      EXPECT_EQ(run(fixture, *op, in).grad_parameters, run(plain, *reference, in).grad_parameters);
+    }
   }
 }
 

@@ -47,6 +47,18 @@ nn::ModelSpec residual() {
                          "residual.json");
 }
 
+// Whose pools add the biases, of odd maps, with and without a ReLU.
+nn::ModelSpec pooled() {
+  return nn::parse_model(R"({"name": "pooled", "input": [2, 13, 11], "layers": [
+    {"name": "conv1", "type": "conv2d", "out_channels": 8, "kernel": 3, "padding": 1},
+    {"name": "relu1", "type": "relu"},
+    {"name": "pool1", "type": "max_pool2d", "kernel": 2},
+    {"name": "conv2", "type": "conv2d", "out_channels": 16, "kernel": 3, "padding": 1},
+    {"name": "pool2", "type": "max_pool2d", "kernel": 2},
+    {"name": "fc", "type": "linear", "out_features": 5}]})",
+                         "pooled.json");
+}
+
 struct Step {
   Values logits;
   std::vector<Values> gradients;
@@ -105,7 +117,7 @@ double unit(CudaPrecision precision) {
 }
 
 TEST_F(CudaNetwork, TrainsAsTheReferenceDoes) {
-  for (const nn::ModelSpec& model : {chain(), residual()}) {
+  for (const nn::ModelSpec& model : {chain(), residual(), pooled()}) {
     BackendFixture plain = BackendFixture::reference();
     const Step want = train(plain, model, Execution::direct);
     for (const CudaPrecision precision : precisions()) {
@@ -131,6 +143,18 @@ TEST_F(CudaNetwork, ARecordedStepGivesTheSameBitsWhenDeterministic) {
     for (std::size_t i = 0; i < direct.gradients.size(); ++i)
       EXPECT_TRUE(same_bits(recorded.gradients[i], direct.gradients[i])) << i;
   }
+}
+
+TEST_F(CudaNetwork, AddsBiasesInThePoolsWhereThatCostsNothing) {
+  BackendFixture fixture = cuda_backend();
+  const auto description = [&](const nn::ModelSpec& model) {
+    return nn::Graph(model, fixture.device(), fixture.backend(), {.batch = kBatch}).describe();
+  };
+  const std::string biased = description(pooled());
+  EXPECT_NE(biased.find("max_pool2d 2x2 +bias +relu"), std::string::npos) << biased;
+  EXPECT_NE(biased.find("max_pool2d 2x2 +bias ("), std::string::npos) << biased;
+  // Neither after the own kernels of one channel, nor on 6 channels, no whole vectors.
+  EXPECT_EQ(description(chain()).find("+bias"), std::string::npos);
 }
 
 TEST_F(CudaNetwork, MayRunInMicroBatches) {

@@ -14,6 +14,7 @@
 
 #include "kernels/nn/segment.h"
 #include "kernels/runtime/error.h"
+#include "tests/nn/layout_backend.h"
 #include "tests/nn/networks.h"
 #include "tests/nn/small_device.h"
 
@@ -33,7 +34,7 @@ std::size_t peak_bytes(const Device& device, MemoryCategory category) {
   return device.memory().peak_bytes[static_cast<std::size_t>(category)];
 }
 
-// The same plan with and without micro-batches, on both backends.
+// The same plan with and without micro-batches, on several backends.
 struct Variant {
   std::string name;
   BackendMaker backend;
@@ -44,7 +45,9 @@ std::vector<Variant> variants() {
   return {{"Reference", reference, 0},
           {"ReferenceInMicroBatches", reference, 2},
           {"OneDnn", onednn, 0},
-          {"OneDnnInMicroBatches", onednn, 2}};
+          {"OneDnnInMicroBatches", onednn, 2},
+          {"BiasesInPools", biases_in_pools, 0},
+          {"BiasesInPoolsInMicroBatches", biases_in_pools, 2}};
 }
 
 class AnyGraph : public ::testing::TestWithParam<Variant> {

@@ -164,7 +164,7 @@ class ReversingReorder : public Op {
 class PeculiarBackend : public OpBackend {
  public:
   struct Peculiarities {
-    bool odd_layouts = false, coupled_adds = false, paired_pools = false;
+    bool odd_layouts = false, coupled_adds = false, paired_pools = false, biases_in_pools = false;
   };
   explicit PeculiarBackend(const Peculiarities& has)
       : plain_(make_reference_backend()), has_(has) {}
@@ -180,6 +180,9 @@ class PeculiarBackend : public OpBackend {
     MaxPool2dDesc behind = p;
     behind.input = first->output_layout();
     return std::make_unique<Pair>(std::move(first), plain_->max_pool2d(behind));
+  }
+  bool adds_bias_in_pool(const Conv2dDesc&, const MaxPool2dDesc&) const override {
+    return has_.biases_in_pools;
   }
   std::unique_ptr<Op> linear(const LinearDesc& d) override { return plain_->linear(d); }
   std::unique_ptr<Op> relu(const ReluDesc& d) override {
@@ -228,5 +231,9 @@ std::unique_ptr<ops::OpBackend> odd_layouts(Device&) { return peculiar({.odd_lay
 std::unique_ptr<ops::OpBackend> coupled_adds(Device&) { return peculiar({.coupled_adds = true}); }
 
 std::unique_ptr<ops::OpBackend> paired_pools(Device&) { return peculiar({.paired_pools = true}); }
+
+std::unique_ptr<ops::OpBackend> biases_in_pools(Device&) {
+  return peculiar({.biases_in_pools = true});
+}
 
 }  // namespace ddpbench::nn

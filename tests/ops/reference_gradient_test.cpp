@@ -85,20 +85,23 @@ TEST(ReferenceGradient, OfAddEqualsFiniteDifferences) {
 TEST(ReferenceGradient, OfMaxPoolEqualsFiniteDifferences) {
   BackendFixture fixture = BackendFixture::reference();
   for (const bool relu : {false, true})
-    for (const std::int64_t pad : {0, 1}) {
-      const auto op = fixture.backend().max_pool2d({.input = TensorLayout::plain({2, 2, 5, 4}),
-                                                    .kernel_h = 3,
-                                                    .kernel_w = 2,
-                                                    .stride_h = 2,
-                                                    .stride_w = 1,
-                                                    .pad_h = pad,
-                                                    .pad_w = pad,
-                                                    .fuse_relu = relu});
-      OpInputs in = random_inputs(*op, 1);
-      in.inputs[0] = shuffled_values(80, 2);
-      for (float& v : in.inputs[0]) v -= 50.5F;
-      check_all_gradients(fixture, *op, in, 0.25F);
-    }
+    for (const std::int64_t pad : {0, 1})
+      for (const bool bias : {false, true}) {
+        const auto op = fixture.backend().max_pool2d({.input = TensorLayout::plain({2, 2, 5, 4}),
+                                                      .kernel_h = 3,
+                                                      .kernel_w = 2,
+                                                      .stride_h = 2,
+                                                      .stride_w = 1,
+                                                      .pad_h = pad,
+                                                      .pad_w = pad,
+                                                      .fuse_relu = relu,
+                                                      .bias = bias});
+        OpInputs in = random_inputs(*op, 1);
+        in.inputs[0] = shuffled_values(80, 2);
+        for (float& v : in.inputs[0]) v -= 50.5F;
+        if (bias) in.parameters[0] = {0.125F, -0.125F};
+        check_all_gradients(fixture, *op, in, 0.25F);
+      }
 }
 
 TEST(ReferenceGradient, OfReluEqualsFiniteDifferences) {

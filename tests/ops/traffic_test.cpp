@@ -53,6 +53,16 @@ TEST(Traffic, OfAPoolHasWhatItKeeps) {
   EXPECT_EQ(backward_bytes(*op, true), x + y + kept);
 }
 
+TEST(Traffic, OfAPoolThatAddsABiasHasThat) {
+  BackendFixture fixture = BackendFixture::reference();
+  MaxPool2dDesc desc = pool_cases()[0].desc(TensorLayout::plain({2, 32, 28, 28}), true, false);
+  const auto bare = fixture.backend().max_pool2d(desc);
+  desc.bias = true;
+  const auto biased = fixture.backend().max_pool2d(desc);
+  EXPECT_EQ(forward_bytes(*biased), forward_bytes(*bare) + 32 * kFloat);
+  EXPECT_EQ(backward_bytes(*biased, false), backward_bytes(*bare, false) + 32 * kFloat);
+}
+
 TEST(Traffic, OfWhatStandsAroundANetwork) {
   EXPECT_EQ(sgd_bytes(1000, true), 20e3);
   EXPECT_EQ(sgd_bytes(1000, false), 12e3);

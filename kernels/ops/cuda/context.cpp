@@ -110,6 +110,13 @@ cudaDataType_t cublas_type(DataType type) {
   return type == DataType::fp32 ? CUDA_R_32F : CUDA_R_16BF;
 }
 
+std::uint32_t multiprocessors_of(const Context& context, std::string_view where) {
+  int count = 0;
+  check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, context.device.ordinal()),
+        where, "cudaDeviceGetAttribute");
+  return static_cast<std::uint32_t>(count);
+}
+
 std::uint32_t element_index(std::int64_t count, std::string_view operation) {
   if (count < 0 || count > std::numeric_limits<std::int32_t>::max())
     throw DeviceError(

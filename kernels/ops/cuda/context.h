@@ -56,6 +56,9 @@ std::string_view precision_name(CudaPrecision precision);
 cudnnDataType_t cudnn_type(DataType type);
 cudaDataType_t cublas_type(DataType type);
 
+// Of the context's GPU.
+std::uint32_t multiprocessors_of(const Context& context, std::string_view where);
+
 // `count` as the kernels take it, which index with 32 bits. Throws DeviceError naming the operation
 // when it is 2^31 or more.
 std::uint32_t element_index(std::int64_t count, std::string_view operation);

@@ -62,13 +62,6 @@ std::string key_of(const Context& context, const Conv2dDesc& d) {
                      d.fuse_relu ? 1 : 0, d.needs_grad_input ? 1 : 0);
 }
 
-std::uint32_t multiprocessors_of(const Context& context, const std::string& where) {
-  int count = 0;
-  check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, context.device.ordinal()),
-        where, "cudaDeviceGetAttribute");
-  return static_cast<std::uint32_t>(count);
-}
-
 std::optional<FewChannelShape> few_channel_shape(const Context& context, const Conv2dDesc& d,
                                                  const std::string& where) {
   const auto index = [&](std::int64_t extent) { return element_index(extent, where); };
@@ -86,6 +79,11 @@ std::optional<FewChannelShape> few_channel_shape(const Context& context, const C
 }
 
 }  // namespace
+
+bool may_run_own_kernels(const Context& context, const Conv2dDesc& desc) {
+  return context.options.convolutions != ConvolutionKernels::library &&
+         few_channel_shape(context, desc, describe(desc)).has_value();
+}
 
 ConvolutionShape::ConvolutionShape(const Context& context, const Conv2dDesc& desc,
                                    std::string where_text)

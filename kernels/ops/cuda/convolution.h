@@ -54,6 +54,9 @@ struct ConvolutionShape {
 inline constexpr int kOwnKernel = -1;
 inline bool is_own(const AlgorithmChoice& choice) { return choice.algorithm == kOwnKernel; }
 
+// Whether own kernels are among those that its passes are chosen from.
+bool may_run_own_kernels(const Context& context, const Conv2dDesc& desc);
+
 // The choice for one pass: from the cache when it is there and still works, else measured now, on
 // memory and data of its own, and cached. Where the GPU lacks memory for that, or what runs cannot
 // be recorded: an own kernel where there is one, else what the library guesses; not cached. Leaves

@@ -28,6 +28,10 @@ class CudaBackend final : public OpBackend {
     const auto current = make_current();
     return cuda::make_conv2d_max_pool2d(context_, conv, pool);
   }
+  bool adds_bias_in_pool(const Conv2dDesc& conv, const MaxPool2dDesc& pool) const override {
+    const auto current = make_current();
+    return cuda::adds_bias_in_pool(*context_, conv, pool);
+  }
   std::unique_ptr<Op> linear(const LinearDesc& desc) override {
     const auto current = make_current();
     return cuda::make_linear(context_, desc);

@@ -22,6 +22,9 @@ std::unique_ptr<Op> make_conv2d_max_pool2d(ContextPtr context, const Conv2dDesc&
                                            const MaxPool2dDesc& pool);
 std::unique_ptr<Op> make_linear(ContextPtr context, const LinearDesc& desc);
 std::unique_ptr<Op> make_max_pool2d(ContextPtr context, const MaxPool2dDesc& desc);
+// OpBackend::adds_bias_in_pool. It saves a pass over the convolution's output where the library
+// does not add the bias, and in any case one over its gradient.
+bool adds_bias_in_pool(const Context& context, const Conv2dDesc& conv, const MaxPool2dDesc& pool);
 std::unique_ptr<Op> make_relu(ContextPtr context, const ReluDesc& desc);
 std::unique_ptr<Op> make_add(ContextPtr context, const AddDesc& desc);
 std::unique_ptr<Op> make_reorder(ContextPtr context, const ReorderDesc& desc);

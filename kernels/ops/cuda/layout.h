@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The layouts of the CUDA backend beside plain: channels last in memory, "nhwc" for activations and
-// "ohwi" for convolution weights. Both are a batch of matrices [channels, pixels], transposed.
-// The shape says all about them, so they need no descriptor. Knows nothing of CUDA.
+// "ohwi" for weights: of convolutions, and of linear layers that read channels-last maps. Both are
+// a batch of matrices [channels, pixels], transposed. The shape says all about them, so they need
+// no descriptor. Knows nothing of CUDA.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,8 @@ namespace ddpbench::ops::cuda {
 
 // [batch, channels, height, width] kept as [batch, height, width, channels].
 TensorLayout nhwc_layout(const Shape& shape, DataType type);
-// [out, in, kh, kw] kept as [out, kh, kw, in], fp32.
+// [out, in, kh, kw] kept as [out, kh, kw, in], fp32. Of a linear layer `in`, `kh` and `kw` are the
+// channels, height and width of its input.
 TensorLayout ohwi_layout(const Shape& shape);
 bool is_nhwc(const TensorLayout& layout);
 // The layout that costs nothing: `given` when its memory is that of `wanted` (one channel, or one

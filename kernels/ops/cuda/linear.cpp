@@ -10,11 +10,15 @@
 // db comes from the epilogue of dw. (The library's epilogue for the gradient of a ReLU belongs to
 // the product that *makes* dy, which is the next layer's.) In bf16 the fp32 weights are rounded
 // anew in every call; dw is fp32.
+//
+// Channels-last maps are read as they lie: the terms of a product may come in any order that x and
+// w share, so the weight's columns are kept in that of the pixels (layout.h).
 #include <algorithm>
 
 #include "kernels/ops/cuda/cuda_ops.h"
 #include "kernels/ops/cuda/elementwise_kernels.h"
 #include "kernels/ops/cuda/gradient_pass.h"
+#include "kernels/ops/cuda/layout.h"
 #include "kernels/ops/cuda/product.h"
 #include "kernels/ops/planned_op.h"
 #include "kernels/runtime/error.h"
@@ -41,7 +45,7 @@ class Linear final : public PlannedOp {
     in_ = element_index(in, where_);
     weight_count_ = element_index(in * desc.out_features, where_);
     element_index(batch * std::max(in, desc.out_features), where_);
-    plan_.inputs = {TensorLayout::plain(desc.input.shape, type_)};
+    describe_input(desc.input);
     plan_.output = TensorLayout::plain(plan_.output.shape, type_);
     plan_.description += fmt::format(" (cublaslt {})", precision_name(context_->options.precision));
     make_products();
@@ -84,6 +88,17 @@ class Linear final : public PlannedOp {
   static void* at(void* workspace, std::size_t offset) {
     return static_cast<std::byte*>(workspace) + offset;
   }
+
+  void describe_input(const TensorLayout& input) {
+    if (!is_nhwc(input)) {
+      plan_.inputs = {TensorLayout::plain(input.shape, type_)};
+      return;
+    }
+    plan_.inputs = {nhwc_layout(input.shape, type_)};
+    const Shape& maps = input.shape;
+    plan_.parameters[0].layout = ohwi_layout({columns_, maps[1], maps[2], maps[3]});
+  }
+
   bool is_rounded() const { return type_ != DataType::fp32; }
 
   void make_products() {

@@ -2,13 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Max-pooling: one thread an output pixel forward, one thread an input pixel backward; of a vector
-// of channels (pool_vectors.cuh) where the maps allow it, else of one.
+// of channels (pool_vectors.cuh) where the maps allow it, else of one. Windows of 2 x 2 side by
+// side are a thread each, both ways (pool_tiles.cuh).
 #include "kernels/ops/cuda/pool_kernels.h"
 
+#include <algorithm>
 #include <cmath>
 
+#include "kernels/ops/cuda/column_sums.h"
 #include "kernels/ops/cuda/launch.cuh"
 #include "kernels/ops/cuda/number.cuh"
+#include "kernels/ops/cuda/pool_tiles.cuh"
 #include "kernels/ops/cuda/pool_vectors.cuh"
 
 namespace ddpbench::ops::cuda {
@@ -36,13 +40,6 @@ __host__ __device__ inline Pixel pixel_at(std::uint32_t i, const PoolGeometry& g
   }
   at.n = i;
   return at;
-}
-
-// The inverse for the output's pixels: where the window's winner is kept.
-__host__ __device__ inline std::uint32_t winner_index(const PoolGeometry& g, const Pixel& at,
-                                                      std::uint32_t i, std::uint32_t j) {
-  if (g.channels_last) return ((at.n * g.out_h + i) * g.out_w + j) * g.channels + at.c;
-  return ((at.n * g.channels + at.c) * g.out_h + i) * g.out_w + j;
 }
 
 __host__ __device__ inline std::uint32_t offset(const ImageStrides& s, const Pixel& at) {
@@ -79,7 +76,7 @@ struct PoolForward {
       if (best <= 0) winner = kNoGradient<Winner>;
       best = relu(best);
     }
-    y[offset(g.output, at)] = from_float<T>(best);
+    y[index] = from_float<T>(best);
     winners[index] = static_cast<Winner>(winner);
   }
 };
@@ -112,11 +109,11 @@ struct PoolBackward {
     for (std::uint32_t i = first_window(row, g.kernel_h, g.stride_h); i < end_i; ++i) {
       for (std::uint32_t j = first_window(column, g.kernel_w, g.stride_w); j < end_j; ++j) {
         const std::uint32_t mine = (row - i * g.stride_h) * g.kernel_w + column - j * g.stride_w;
-        if (winners[winner_index(g, at, i, j)] != mine) continue;
-        sum += to_float(dy[offset(g.output, {at.n, at.c, i, j})]);
+        const std::uint32_t window = offset(g.output, {at.n, at.c, i, j});
+        if (winners[window] == mine) sum += to_float(dy[window]);
       }
     }
-    dx[offset(g.input, at)] = from_float<T>(sum);
+    dx[index] = from_float<T>(sum);
   }
 };
 
@@ -129,24 +126,93 @@ cudaError_t with_winner_type(const PoolGeometry& geometry, const WithWinner& wit
   return cudaErrorInvalidValue;
 }
 
+// For 16-byte accesses to these addresses of maps and winners.
+template <typename T, typename... Pointers>
+bool may_use_vectors(const PoolGeometry& g, const Pointers*... addresses) {
+  return g.channels_last && g.channels % kVectorOf<T> == 0 && are_vector_aligned(addresses...);
+}
+
 template <typename T>
-bool may_use_vectors(const PoolGeometry& g, const void* input, const void* output,
-                     const void* winners) {
-  return g.channels_last && g.channels % kVectorOf<T> == 0 &&
-         are_vector_aligned(input, winners, g.output.c == 1 ? output : nullptr);
+cudaError_t forward_tiles(const PoolGeometry& g, const PoolForwardCall& call, cudaStream_t stream) {
+  const VectorWalk walk(g.channels, kVectorOf<T>, g.out_h, g.out_w);
+  return for_each(
+      g.output_count() / kVectorOf<T>, stream,
+      PoolForwardTiles<T>{g, walk, static_cast<const T*>(call.x), call.bias,
+                          static_cast<T*>(call.y), static_cast<std::uint8_t*>(call.winners)});
 }
 
 template <typename T, typename Winner>
-cudaError_t forward_vectors(const PoolGeometry& g, const T* x, T* y, Winner* winners,
+cudaError_t forward_windows(const PoolGeometry& g, const PoolForwardCall& call,
                             cudaStream_t stream) {
+  const auto* const x = static_cast<const T*>(call.x);
+  auto* const y = static_cast<T*>(call.y);
+  auto* const winners = static_cast<Winner*>(call.winners);
+  if (!may_use_vectors<T>(g, x, y, winners)) {
+    return for_each(g.output_count(), stream, PoolForward<T, Winner>{g, x, y, winners});
+  }
   const VectorWalk walk(g.channels, kVectorOf<T>, g.out_h, g.out_w);
   return for_each(g.output_count() / kVectorOf<T>, stream,
                   PoolForwardVectors<T, Winner>{g, walk, x, y, winners});
 }
 
+// Tiles, also those that are cut off, in vectors of channels.
+template <typename T>
+std::uint32_t tile_count(const PoolGeometry& g) {
+  using Tiles = PoolBackwardTiles<T>;
+  return g.batch * Tiles::tiles(g.in_h) * Tiles::tiles(g.in_w) * (g.channels / kVectorOf<T>);
+}
+
+// How the gradient of a bias is summed.
+struct BiasParts {
+  std::uint32_t threads, blocks;
+};
+template <typename T>
+BiasParts bias_parts(const PoolGeometry& g) {
+  using Body = PoolBackwardTilesWithBias<T>;
+  const std::uint32_t vectors = g.channels / kVectorOf<T>;
+  const std::uint32_t threads = Body::kThreads / vectors * vectors;
+  const std::uint32_t needed = (tile_count<T>(g) + threads - 1) / threads;
+  return {threads, std::min(needed, g.multiprocessors * Body::kBlocksEach)};
+}
+
+template <typename T>
+cudaError_t backward_tiles_with_bias(const PoolBackwardTiles<T>& tiles,
+                                     const PoolBackwardCall& call, cudaStream_t stream) {
+  const auto [threads, blocks] = bias_parts<T>(tiles.g);
+  auto* const sums = static_cast<float*>(call.workspace);
+  const cudaError_t status = for_each_block(
+      blocks, stream,
+      PoolBackwardTilesWithBias<T>{tiles, tile_count<T>(tiles.g), threads, sums, blocks});
+  if (status != cudaSuccess) return status;
+  RowSums rows{};
+  rows.rows = blocks;
+  rows.columns = rows.split = tiles.g.channels;
+  rows.matrix = sums;
+  rows.sums = call.bias_gradient;
+  rows.accumulate = call.accumulate;
+  return add_up_rows(rows, stream);
+}
+
+template <typename T>
+cudaError_t backward_tiles(const PoolGeometry& g, const PoolBackwardCall& call,
+                           cudaStream_t stream) {
+  using Tiles = PoolBackwardTiles<T>;
+  const VectorWalk walk(g.channels, kVectorOf<T>, Tiles::tiles(g.in_h), Tiles::tiles(g.in_w));
+  const Tiles tiles{g, walk, static_cast<const T*>(call.dy),
+                    static_cast<const std::uint8_t*>(call.winners), static_cast<T*>(call.dx)};
+  if (call.bias_gradient != nullptr) return backward_tiles_with_bias(tiles, call, stream);
+  return for_each(tile_count<T>(g), stream, tiles);
+}
+
 template <typename T, typename Winner>
-cudaError_t backward_vectors(const PoolGeometry& g, const T* dy, const Winner* winners, T* dx,
+cudaError_t backward_windows(const PoolGeometry& g, const PoolBackwardCall& call,
                              cudaStream_t stream) {
+  const auto* const dy = static_cast<const T*>(call.dy);
+  const auto* const winners = static_cast<const Winner*>(call.winners);
+  auto* const dx = static_cast<T*>(call.dx);
+  if (!may_use_vectors<T>(g, dx, dy, winners)) {
+    return for_each(g.input_count(), stream, PoolBackward<T, Winner>{g, dy, winners, dx});
+  }
   const VectorWalk walk(g.channels, kVectorOf<T>, g.in_h, g.in_w);
   return for_each(g.input_count() / kVectorOf<T>, stream,
                   PoolBackwardVectors<T, Winner>{g, walk, Divisor(g.stride_h), Divisor(g.stride_w),
@@ -161,38 +227,41 @@ std::uint32_t winner_bytes(std::uint32_t kernel_h, std::uint32_t kernel_w) {
   return elements <= kNoGradient<std::uint16_t> ? 2 : 0;
 }
 
-cudaError_t pool_forward(const PoolGeometry& geometry, const void* x, void* y, void* winners,
+bool may_add_bias(const PoolGeometry& g) {
+  const std::uint32_t vector = kVectorBytes / static_cast<std::uint32_t>(size_of(g.type));
+  return has_tiles(g) && g.channels_last && g.channels % vector == 0 &&
+         g.channels / vector <= PoolBackwardTilesWithBias<float>::kThreads;
+}
+
+std::size_t pool_bias_workspace_bytes(const PoolGeometry& g) {
+  const BiasParts parts = g.type == DataType::bf16 ? bias_parts<Bf16>(g) : bias_parts<float>(g);
+  return std::size_t{parts.blocks} * g.channels * sizeof(float);
+}
+
+cudaError_t pool_forward(const PoolGeometry& geometry, const PoolForwardCall& call,
                          cudaStream_t stream) {
   return with_element_type(geometry.type, [&](auto element) {
+    using T = decltype(element);
+    if (has_tiles(geometry) && may_use_vectors<T>(geometry, call.x, call.y, call.winners)) {
+      return forward_tiles<T>(geometry, call, stream);
+    }
+    if (call.bias != nullptr) return cudaErrorInvalidValue;
     return with_winner_type(geometry, [&](auto winner) {
-      using T = decltype(element);
-      using Winner = decltype(winner);
-      const auto* const from = static_cast<const T*>(x);
-      auto* const to = static_cast<T*>(y);
-      auto* const kept = static_cast<Winner*>(winners);
-      if (may_use_vectors<T>(geometry, x, y, winners)) {
-        return forward_vectors(geometry, from, to, kept, stream);
-      }
-      return for_each(geometry.output_count(), stream,
-                      PoolForward<T, Winner>{geometry, from, to, kept});
+      return forward_windows<T, decltype(winner)>(geometry, call, stream);
     });
   });
 }
 
-cudaError_t pool_backward(const PoolGeometry& geometry, const void* dy, const void* winners,
-                          void* dx, cudaStream_t stream) {
+cudaError_t pool_backward(const PoolGeometry& geometry, const PoolBackwardCall& call,
+                          cudaStream_t stream) {
   return with_element_type(geometry.type, [&](auto element) {
+    using T = decltype(element);
+    if (has_tiles(geometry) && may_use_vectors<T>(geometry, call.dx, call.dy, call.winners)) {
+      return backward_tiles<T>(geometry, call, stream);
+    }
+    if (call.bias_gradient != nullptr) return cudaErrorInvalidValue;
     return with_winner_type(geometry, [&](auto winner) {
-      using T = decltype(element);
-      using Winner = decltype(winner);
-      const auto* const from = static_cast<const T*>(dy);
-      const auto* const kept = static_cast<const Winner*>(winners);
-      auto* const to = static_cast<T*>(dx);
-      if (may_use_vectors<T>(geometry, dx, dy, winners)) {
-        return backward_vectors(geometry, from, kept, to, stream);
-      }
-      return for_each(geometry.input_count(), stream,
-                      PoolBackward<T, Winner>{geometry, from, kept, to});
+      return backward_windows<T, decltype(winner)>(geometry, call, stream);
     });
   });
 }

@@ -5,8 +5,6 @@
 // reads and writes whole lines, and the position of a pixel is worked out once for all of them.
 #pragma once
 
-#include <cmath>
-
 #include "kernels/ops/cuda/divide.cuh"
 #include "kernels/ops/cuda/pool_kernels.h"
 #include "kernels/ops/cuda/vector.cuh"
@@ -62,9 +60,39 @@ struct VectorWalk {
   Divisor vectors, columns, rows;
 };
 
+// The largest element of a window and which it is, for each channel of a vector. Of equals the
+// first one stays; NaN is larger than all.
+template <typename Winner, std::uint32_t kCount>
+struct WindowMaximum {
+  float best[kCount];
+  std::uint32_t winner[kCount];
+
+  __host__ __device__ void take(const float (&value)[kCount], std::uint32_t element, bool first) {
+    DDPBENCH_UNROLL
+    for (std::uint32_t k = 0; k < kCount; ++k) {
+      if (first || value[k] > best[k] || is_nan(value[k])) {
+        best[k] = value[k];
+        winner[k] = element;
+      }
+    }
+  }
+  __host__ __device__ void add(const float (&bias)[kCount]) {
+    DDPBENCH_UNROLL
+    for (std::uint32_t k = 0; k < kCount; ++k) best[k] += bias[k];
+  }
+  __host__ __device__ void rectify() {
+    DDPBENCH_UNROLL
+    for (std::uint32_t k = 0; k < kCount; ++k) {
+      if (best[k] <= 0) winner[k] = kNoGradient<Winner>;
+      best[k] = relu(best[k]);
+    }
+  }
+};
+
 template <typename T, typename Winner>
 struct PoolForwardVectors {
   static constexpr std::uint32_t kCount = kVectorOf<T>;
+  using Maximum = WindowMaximum<Winner, kCount>;
 
   PoolGeometry g;
   VectorWalk walk;
@@ -75,13 +103,8 @@ struct PoolForwardVectors {
   __host__ __device__ void operator()(std::uint32_t index) const {
     const VectorWalk::Place at = walk.place(index);
     const std::uint32_t channel = at.vector * kCount;
-    float best[kCount];
-    std::uint32_t winner[kCount];
-    DDPBENCH_UNROLL
-    for (std::uint32_t k = 0; k < kCount; ++k) {
-      best[k] = -INFINITY;
-      winner[k] = kNoGradient<Winner>;
-    }
+    Maximum maximum{};  // no window is without an element
+    bool first = true;
     for (std::uint32_t p = 0; p < g.kernel_h; ++p) {
       // Above the image the difference wraps around to a row far below it.
       const std::uint32_t row = at.h * g.stride_h + p - g.pad_h;
@@ -91,36 +114,13 @@ struct PoolForwardVectors {
         if (column >= g.in_w) continue;
         float value[kCount];
         load(x + at.n * g.input.n + row * g.input.h + column * g.input.w + channel, value);
-        DDPBENCH_UNROLL
-        for (std::uint32_t k = 0; k < kCount; ++k) {
-          if (winner[k] == kNoGradient<Winner> || value[k] > best[k] || is_nan(value[k])) {
-            best[k] = value[k];
-            winner[k] = p * g.kernel_w + q;
-          }
-        }
+        maximum.take(value, p * g.kernel_w + q, first);
+        first = false;
       }
     }
-    write(at, channel, index, best, winner);
-  }
-
-  __host__ __device__ void write(const VectorWalk::Place& at, std::uint32_t channel,
-                                 std::uint32_t index, float (&best)[kCount],
-                                 std::uint32_t (&winner)[kCount]) const {
-    DDPBENCH_UNROLL
-    for (std::uint32_t k = 0; g.relu && k < kCount; ++k) {
-      if (best[k] <= 0) winner[k] = kNoGradient<Winner>;
-      best[k] = relu(best[k]);
-    }
-    T* const to = y + at.n * g.output.n + at.h * g.output.h + at.w * g.output.w;
-    if (g.output.c == 1) {
-      store(to + channel, best);
-    } else {
-      DDPBENCH_UNROLL
-      for (std::uint32_t k = 0; k < kCount; ++k) {
-        to[(channel + k) * g.output.c] = from_float<T>(best[k]);
-      }
-    }
-    PackedWinners<Winner, kCount>::write(winners + index * kCount, winner);
+    if (g.relu) maximum.rectify();
+    store(y + index * kCount, maximum.best);
+    PackedWinners<Winner, kCount>::write(winners + index * kCount, maximum.winner);
   }
 };
 
@@ -165,20 +165,12 @@ struct PoolBackwardVectors {
 
   __host__ __device__ void add_window(const VectorWalk::Place& at, std::uint32_t i, std::uint32_t j,
                                       std::uint32_t mine, float (&sum)[kCount]) const {
-    const std::uint32_t channel = at.vector * kCount;
-    const std::uint32_t pixel = (at.n * g.out_h + i) * g.out_w + j;
+    const std::uint32_t from =
+        at.n * g.output.n + i * g.output.h + j * g.output.w + at.vector * kCount;
     std::uint32_t winner[kCount];
-    PackedWinners<Winner, kCount>::read(winners + pixel * g.channels + channel, winner);
-    const T* const from = dy + at.n * g.output.n + i * g.output.h + j * g.output.w;
+    PackedWinners<Winner, kCount>::read(winners + from, winner);
     float gradient[kCount];
-    if (g.output.c == 1) {
-      load(from + channel, gradient);
-    } else {
-      DDPBENCH_UNROLL
-      for (std::uint32_t k = 0; k < kCount; ++k) {
-        gradient[k] = to_float(from[(channel + k) * g.output.c]);
-      }
-    }
+    load(dy + from, gradient);
     DDPBENCH_UNROLL
     for (std::uint32_t k = 0; k < kCount; ++k) sum[k] += winner[k] == mine ? gradient[k] : 0.0F;
   }

@@ -13,6 +13,7 @@
 #include "kernels/ops/onednn/layout.h"
 #include "kernels/ops/onednn/onednn_ops.h"
 #include "kernels/ops/planned_op.h"
+#include "kernels/runtime/error.h"
 
 namespace ddpbench::ops::onednn {
 namespace {
@@ -113,6 +114,8 @@ class MaxPool2d : public PlannedOp {
 
 std::unique_ptr<Op> make_max_pool2d(ContextPtr context, const MaxPool2dDesc& desc) {
   output_shape(desc);
+  if (desc.bias)
+    throw DeviceError(fmt::format("{}: convolutions add their bias here", describe(desc)));
   const Context& c = *context;
   return plan_with_onednn(c, fmt::format("{} on {}", describe(desc), to_string(desc.input.shape)),
                           [&] { return std::make_unique<MaxPool2d>(std::move(context), desc); });
