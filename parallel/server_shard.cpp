@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "parallel/server_shard.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <span>
 
@@ -13,6 +15,18 @@ namespace {
 
 constexpr std::uint64_t kAlignment = 64;
 constexpr comm::Start kStart = comm::Start::deferred;  // a server has nothing else to do meanwhile
+
+std::string name_of(ServerCommand command) {
+  switch (command) {
+    case ServerCommand::push:
+      return "push";
+    case ServerCommand::reset:
+      return "reset";
+    case ServerCommand::goodbye:
+      return "goodbye";
+  }
+  return fmt::format("{}", static_cast<std::int64_t>(command));
+}
 
 std::size_t parameters_before(const nn::ParameterPlan* plan, std::uint64_t end) {
   if (plan == nullptr) return 0;
@@ -123,10 +137,13 @@ ServerCommand ServerShard::receive_command() {
                             {reinterpret_cast<std::byte*>(received_commands_.data()), bytes},
                             commands_.view().slice(0, bytes));
   stream_->synchronize();
+  context_.world->check();  // an abort ends the wait, too, with nothing received
   for (const ServerCommand command : received_commands_) {
     if (command != received_commands_[0]) {
-      throw CommError(
-          fmt::format("server {}: workers sent different commands in one round", index_));
+      std::vector<std::string> names;
+      for (const ServerCommand each : received_commands_) names.push_back(name_of(each));
+      throw CommError(fmt::format("server {}: workers sent different commands in one round: {}",
+                                  index_, fmt::join(names, ", ")));
     }
   }
   return received_commands_[0];

@@ -28,6 +28,7 @@ PlanSummary agree_on_plan(comm::Communicator& world, Device& device, const PlanS
       .wait(*stream);
   device.copy(*stream, host, memory.view().slice(0, sizeof(summary)));
   stream->synchronize();
+  world.check();  // an abort ends the wait, too, with nothing received
   if (own != nullptr && (own->hash != summary.hash || own->flat_bytes != summary.flat_bytes)) {
     throw CommError(fmt::format(
         "rank {} of {} planned other parameters, layouts or buckets than rank 0 (hash "

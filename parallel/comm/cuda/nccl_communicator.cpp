@@ -35,8 +35,10 @@ NcclCommunicator::~NcclCommunicator() {
          std::chrono::steady_clock::now() < patience) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  stop_watching();
+  // Asked before the watchdog ends, which fails whatever comes later. A rank that is done must not
+  // abort: others may still work with each other, as servers do with the workers that are left.
   const bool idle = cudaStreamQuery(stream()) == cudaSuccess && !monitor().failed();
+  stop_watching();
   if (nccl_ == nullptr) return;
   // Destroying waits for all that was called, and for CUDA graphs that hold such calls.
   static_cast<void>(idle ? ncclCommDestroy(nccl_) : ncclCommAbort(nccl_));
