@@ -106,6 +106,7 @@ class Lowering {
   }
 
   PlannedNode plan_node(std::size_t i, bool micro) {
+    bias_in_pool_[i] = false;  // a node that the segment gave up is planned again
     if (const auto pool = pool_behind(i)) {
       auto both = backend_.conv2d_max_pool2d(conv2d_desc(i, micro), pool_desc(*pool, {}));
       if (both) return {std::move(both), *pool};

@@ -108,6 +108,23 @@ TEST_P(CudaMaxPool2d, AddsABiasAsTheReferenceDoesOrRefusesIt) {
   }
 }
 
+// More windows than all threads of a large GPU take at once. The gradient is counted by hand: as
+// many ones as there are windows.
+TEST_F(CudaOps, SumsTheBiasGradientOfManyWindows) {
+  constexpr std::int64_t kChannels = 8, kExtent = 840;
+  BackendFixture fixture = cuda_backend({.precision = CudaPrecision::fp32});
+  MaxPool2dDesc desc = PoolCase{"", {}, 2, 2, 0}.desc(
+      cuda::nhwc_layout({2, kChannels, kExtent, kExtent}, DataType::fp32), false, false);
+  desc.bias = true;
+  const auto op = fixture.backend().max_pool2d(desc);
+  constexpr std::int64_t kWindows = 2 * (kExtent / 2) * (kExtent / 2);
+  OpInputs in;
+  in.inputs = {Values(static_cast<std::size_t>(kWindows * kChannels * 4), 1.0F)};
+  in.parameters = {Values(kChannels, 0.0F)};
+  in.grad_output = Values(static_cast<std::size_t>(kWindows * kChannels), 1.0F);
+  EXPECT_EQ(run(fixture, *op, in).grad_parameters[0], Values(kChannels, float{kWindows}));
+}
+
 INSTANTIATE_TEST_SUITE_P(Shapes, CudaMaxPool2d, ::testing::ValuesIn(pool_cases()),
                          [](const auto& test) { return test.param.name; });
 

@@ -59,6 +59,20 @@ nn::ModelSpec pooled() {
                          "pooled.json");
 }
 
+// Whose first convolution takes its pool in, while the second's pool adds the bias; both pools on
+// the way to the other kind of layer.
+nn::ModelSpec joined() {
+  return nn::parse_model(R"({"name": "joined", "input": [1, 13, 18], "layers": [
+    {"name": "conv1", "type": "conv2d", "out_channels": 8, "kernel": 3, "padding": 1},
+    {"name": "relu1", "type": "relu"},
+    {"name": "pool1", "type": "max_pool2d", "kernel": 2},
+    {"name": "conv2", "type": "conv2d", "out_channels": 16, "kernel": 3, "padding": 1},
+    {"name": "relu2", "type": "relu"},
+    {"name": "pool2", "type": "max_pool2d", "kernel": 2},
+    {"name": "fc", "type": "linear", "out_features": 5}]})",
+                         "joined.json");
+}
+
 struct Step {
   Values logits;
   std::vector<Values> gradients;
@@ -117,12 +131,14 @@ double unit(CudaPrecision precision) {
 }
 
 TEST_F(CudaNetwork, TrainsAsTheReferenceDoes) {
-  for (const nn::ModelSpec& model : {chain(), residual(), pooled()}) {
+  for (const nn::ModelSpec& model : {chain(), residual(), pooled(), joined()}) {
     BackendFixture plain = BackendFixture::reference();
     const Step want = train(plain, model, Execution::direct);
     for (const CudaPrecision precision : precisions()) {
       SCOPED_TRACE(model.name + " in " + name_of(precision));
-      BackendFixture fixture = cuda_backend({.precision = precision});
+      // With its own kernels, not with those that a trial finds faster.
+      BackendFixture fixture =
+          cuda_backend({.precision = precision, .convolutions = ConvolutionKernels::own});
       const Step got = train(fixture, model, Execution::direct);
       EXPECT_LT(relative_difference(got.logits, want.logits), 13 * unit(precision));
       const double bound = precision == CudaPrecision::fp32 ? 1e-5 : 4 * std::sqrt(unit(precision));
@@ -155,6 +171,14 @@ TEST_F(CudaNetwork, AddsBiasesInThePoolsWhereThatCostsNothing) {
   EXPECT_NE(biased.find("max_pool2d 2x2 +bias ("), std::string::npos) << biased;
   // Neither after the own kernels of one channel, nor on 6 channels, no whole vectors.
   EXPECT_EQ(description(chain()).find("+bias"), std::string::npos);
+}
+
+TEST_F(CudaNetwork, JoinsPoolsWithConvolutionsInBothWays) {
+  BackendFixture fixture = cuda_backend({.convolutions = ConvolutionKernels::own});
+  const std::string joins =
+      nn::Graph(joined(), fixture.device(), fixture.backend(), {.batch = kBatch}).describe();
+  EXPECT_NE(joins.find("conv1+relu1+pool1"), std::string::npos) << joins;
+  EXPECT_NE(joins.find("max_pool2d 2x2 +bias +relu"), std::string::npos) << joins;
 }
 
 TEST_F(CudaNetwork, MayRunInMicroBatches) {

@@ -20,7 +20,7 @@
 namespace ddpbench::ops::cuda {
 namespace {
 
-constexpr std::string_view kFormat = "ddpbench algorithms 3\n";
+constexpr std::string_view kFormat = "ddpbench algorithms 4\n";
 constexpr std::string_view kHash = "hash ";
 
 std::string hash_line(std::string_view text) {

@@ -35,8 +35,6 @@ inline constexpr int kBlocksOf = sizeof(T) == 4 ? 4 : 3;
 template <typename T>
 inline constexpr std::uint32_t kMaxChunks = 128 * kBlocksOf<T>;
 
-std::uint32_t ceil_div(std::uint32_t a, std::uint32_t b) { return (a + b - 1) / b; }
-
 template <typename T>
 std::uint32_t chunk_count(std::uint32_t rows) {
   if (rows <= kRowsOfOneChunk) return 1;
@@ -98,7 +96,7 @@ struct ChunkSums {
     const std::uint32_t row_threads = kThreads >> lane_bits, begin = chunk * rows_per_chunk + part;
     const std::uint32_t chunk_end = (chunk + 1) * rows_per_chunk;
     const std::uint32_t end = chunk_end < rows ? chunk_end : rows;
-    const std::uint32_t count = begin < end ? (end - begin + row_threads - 1) / row_threads : 0;
+    const std::uint32_t count = begin < end ? ceil_div(end - begin, row_threads) : 0;
     const std::uint32_t step = row_threads * columns;
     std::uint32_t at = begin * columns + column;
     DDPBENCH_UNROLL_BY(1)

@@ -10,6 +10,7 @@
 #include "kernels/ops/cuda/cuda_ops.h"
 #include "kernels/ops/cuda/layout.h"
 #include "kernels/ops/cuda/pair_trial.h"
+#include "kernels/ops/cuda/pool_kernels.h"
 #include "kernels/ops/planned_op.h"
 #include "kernels/runtime/error.h"
 
@@ -85,9 +86,9 @@ bool is_tiling(const MaxPool2dDesc& pool, std::int64_t extent) {
 std::optional<FewChannelShape> pooled_shape(const ConvolutionShape& conv,
                                             const MaxPool2dDesc& pool) {
   constexpr std::uint32_t kPool = 2;
-  // A ReLU between the two would be the pool's already; plain outputs are left to the pool.
-  const bool fits = conv.few_channels && !conv.needs_grad_input && !conv.relu &&
-                    !pool.plain_output && is_tiling(pool, kPool);
+  // A ReLU between the two would be the pool's already.
+  const bool fits = conv.few_channels && !conv.needs_grad_input && !conv.relu && !pool.bias &&
+                    is_tiling(pool, kPool);
   if (!fits) return std::nullopt;
   FewChannelShape shape = *conv.few_channels;
   shape.pool = kPool;
@@ -137,7 +138,8 @@ std::unique_ptr<Op> make_conv2d_max_pool2d(ContextPtr context, const Conv2dDesc&
   element_index(shape.x_count, where);
   element_index(shape.y_count, where);
   auto both = std::make_unique<Conv2dMaxPool2d>(context, conv, pool, *pooled, where);
-  const std::string key = fmt::format("{}|{}", shape.key, describe(pool));
+  const std::string key =
+      fmt::format("{}|{}|pool kernels {}", shape.key, describe(pool), kPoolKernels);
   return is_chosen(context, *both, conv, pool, key, where) ? std::move(both) : nullptr;
 }
 

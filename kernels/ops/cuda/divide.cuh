@@ -45,4 +45,9 @@ class Divisor {
   std::uint32_t divisor_ = 1, factor_ = 1, shift_ = 0;
 };
 
+// a / b, rounded up. REQUIRES: a + b is no overflow.
+__host__ __device__ constexpr std::uint32_t ceil_div(std::uint32_t a, std::uint32_t b) {
+  return (a + b - 1) / b;
+}
+
 }  // namespace ddpbench::ops::cuda

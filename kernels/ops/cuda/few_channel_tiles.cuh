@@ -50,8 +50,6 @@ constexpr int blocks_at_once(std::uint32_t registers) {
   return W::kThreads == 64 ? 4 : static_cast<int>(16384 / (32 * registers));
 }
 
-inline std::uint32_t ceil_div(std::uint32_t a, std::uint32_t b) { return (a + b - 1) / b; }
-
 // How the threads of all blocks go over tiles and channels.
 struct Walk {
   std::uint32_t in_h, in_w, out_h, out_w, stride_h, pad_h, pad_w, out_channels;

@@ -31,7 +31,7 @@ namespace ddpbench::ops::cuda {
 
 // Raised with every change of the kernels: measured choices between them and a library's algorithms
 // are kept on disk, and hold for the kernels that were measured.
-inline constexpr int kFewChannelKernels = 3;
+inline constexpr int kFewChannelKernels = 4;
 
 // Images and output channels last and of `type`, weights [out, kernel, kernel, channels] in fp32.
 struct FewChannelShape {

@@ -348,7 +348,7 @@ bool has_few_classes(const LossShape& shape) { return shape.classes <= kFewClass
 
 std::uint32_t block_count(const LossShape& shape) {
   const std::uint32_t rows = has_few_classes(shape) ? LossThreads::kThreads : kRows;
-  return (shape.batch + rows - 1) / rows;
+  return ceil_div(shape.batch, rows);
 }
 
 template <typename Body>

@@ -118,7 +118,8 @@ std::unique_ptr<Op> make_max_pool2d(ContextPtr context, const MaxPool2dDesc& des
   return std::make_unique<MaxPool2d>(std::move(context), desc, std::move(where));
 }
 
-// Own kernels of a convolution add it at no cost, too.
+// Own kernels of a convolution add it at no cost, too. Where they may run and the library's turn
+// out faster, the bias stays with the library's: the convolution was tried with it.
 bool adds_bias_in_pool(const Context& context, const Conv2dDesc& conv, const MaxPool2dDesc& pool) {
   return !may_run_own_kernels(context, conv) &&
          may_add_bias(window_of(pool, conv.out_channels, context.activation_type(), true));

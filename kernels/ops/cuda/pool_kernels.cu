@@ -10,6 +10,7 @@
 #include <cmath>
 
 #include "kernels/ops/cuda/column_sums.h"
+#include "kernels/ops/cuda/divide.cuh"
 #include "kernels/ops/cuda/launch.cuh"
 #include "kernels/ops/cuda/number.cuh"
 #include "kernels/ops/cuda/pool_tiles.cuh"
@@ -66,7 +67,7 @@ struct PoolForward {
         const std::uint32_t column = at.w * g.stride_w + q - g.pad_w;
         if (column >= g.in_w) continue;
         const float value = to_float(image[row * g.input.h + column * g.input.w]);
-        if (winner == kNoGradient<Winner> || value > best || is_nan(value)) {
+        if (winner == kNoGradient<Winner> || exceeds(value, best)) {
           best = value;
           winner = p * g.kernel_w + q;
         }
@@ -171,7 +172,7 @@ BiasParts bias_parts(const PoolGeometry& g) {
   using Body = PoolBackwardTilesWithBias<T>;
   const std::uint32_t vectors = g.channels / kVectorOf<T>;
   const std::uint32_t threads = Body::kThreads / vectors * vectors;
-  const std::uint32_t needed = (tile_count<T>(g) + threads - 1) / threads;
+  const std::uint32_t needed = ceil_div(tile_count<T>(g), threads);
   return {threads, std::min(needed, g.multiprocessors * Body::kBlocksEach)};
 }
 

@@ -18,6 +18,9 @@
 
 namespace ddpbench::ops::cuda {
 
+// As kFewChannelKernels, for the choice between pooling apart and within a convolution.
+inline constexpr int kPoolKernels = 1;
+
 // Distance in elements from one image, channel, row, column to the next.
 struct ImageStrides {
   std::uint32_t n = 0, c = 0, h = 0, w = 0;

@@ -7,6 +7,7 @@
 // reads are on their way before the first comparison.
 #pragma once
 
+#include "kernels/ops/cuda/divide.cuh"
 #include "kernels/ops/cuda/pool_vectors.cuh"
 
 namespace ddpbench::ops::cuda {
@@ -72,7 +73,7 @@ struct PoolBackwardTiles {
   };
 
   __host__ __device__ static std::uint32_t tiles(std::uint32_t pixels) {
-    return (pixels + kTile - 1) / kTile;
+    return ceil_div(pixels, kTile);
   }
 
   __host__ __device__ void operator()(std::uint32_t index) const {

@@ -70,7 +70,7 @@ struct WindowMaximum {
   __host__ __device__ void take(const float (&value)[kCount], std::uint32_t element, bool first) {
     DDPBENCH_UNROLL
     for (std::uint32_t k = 0; k < kCount; ++k) {
-      if (first || value[k] > best[k] || is_nan(value[k])) {
+      if (first || exceeds(value[k], best[k])) {
         best[k] = value[k];
         winner[k] = element;
       }

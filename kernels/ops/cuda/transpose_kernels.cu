@@ -76,8 +76,8 @@ cudaError_t transpose(const Transpose& args, cudaStream_t stream) {
       TransposeTiles<From, To> body{};
       body.rows = args.rows;
       body.columns = args.columns;
-      const std::uint32_t row_tiles = (args.rows + kTile - 1) / kTile;
-      const std::uint32_t column_tiles = (args.columns + kTile - 1) / kTile;
+      const std::uint32_t row_tiles = ceil_div(args.rows, kTile);
+      const std::uint32_t column_tiles = ceil_div(args.columns, kTile);
       body.row_tiles = Divisor(row_tiles);
       body.column_tiles = Divisor(column_tiles);
       body.from = static_cast<const From*>(args.from);
