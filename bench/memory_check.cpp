@@ -11,7 +11,7 @@
 namespace ddpbench::bench {
 namespace {
 
-std::string advice(const RunSpec& spec, bool server, bool shared) {
+std::string advice(const RunSpec& spec, bool server) {
   std::vector<std::string> ways;
   if (server) {
     ways.emplace_back("more servers (--servers)");
@@ -22,8 +22,6 @@ std::string advice(const RunSpec& spec, bool server, bool shared) {
   if (spec.options.residency == "device" && !server) ways.emplace_back("--residency=host");
   const bool gpu = spec.options.device == "cuda";
   if (gpu && !server && spec.options.precision != "bf16") ways.emplace_back("--precision=bf16");
-  if (gpu && shares_gpus(spec)) ways.emplace_back("fewer devices on a GPU");
-  if (!gpu && shared) ways.emplace_back("fewer devices (--gpus)");
   return fmt::format("use {}", fmt::join(ways, ", or "));
 }
 
@@ -66,10 +64,16 @@ void add_session_memory(const RunSpec& spec, const ProcessPlan& process,
   if (!server && !spec.is_reference()) Evaluator::add_memory(needs, spec, dataset.test);
 }
 
-MemoryClaim memory_claim(const RunSpec& spec, const ProcessPlan& process, const MemoryNeeds& needs,
-                         bool shared) {
-  const bool server = process.role == Role::server;
-  return needs.claim(described(spec, process), advice(spec, server, shared));
+MemoryClaim memory_claim(const RunSpec& spec, const ProcessPlan& process,
+                         const MemoryNeeds& needs) {
+  MemoryClaim claim =
+      needs.claim(described(spec, process), advice(spec, process.role == Role::server));
+  // With a global batch size the others would have more each.
+  if (spec.options.global_batch_sizes.empty()) {
+    claim.shared_advice = needs.device().kind() == DeviceKind::cuda ? ", or fewer devices on a GPU"
+                                                                    : ", or fewer devices (--gpus)";
+  }
+  return claim;
 }
 
 }  // namespace ddpbench::bench

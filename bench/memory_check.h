@@ -23,9 +23,7 @@ BatchSourceOptions batch_source_options(const RunSpec& spec, const ProcessPlan& 
 void add_session_memory(const RunSpec& spec, const ProcessPlan& process,
                         const data::Dataset& dataset, std::size_t i, MemoryNeeds& needs);
 
-// What the process claims of a device's memory for the run. `shared`: other devices may have it,
-// too.
-MemoryClaim memory_claim(const RunSpec& spec, const ProcessPlan& process, const MemoryNeeds& needs,
-                         bool shared);
+// What the process claims of a device's memory for the run.
+MemoryClaim memory_claim(const RunSpec& spec, const ProcessPlan& process, const MemoryNeeds& needs);
 
 }  // namespace ddpbench::bench

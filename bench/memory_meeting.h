@@ -20,19 +20,23 @@ class MemoryMeeting {
   struct Options {
     comm::Store* store = nullptr;  // of all that meet; outlives this
     int devices = 1;               // that meet
-    double timeout_s = 60;
+    double timeout_s = 60;         // of each call
     // Called now and then while others are waited for; throws when they cannot come any more.
     std::function<void()> check_peers;
   };
   explicit MemoryMeeting(Options options) : options_(std::move(options)) {}
 
-  // Collective over the devices, each of which calls it once, `index` of the calling one among
-  // them, with what it will take. All claims to the same memory, in the order of the devices.
-  // Throws CommTimeout.
+  // Each is collective over the devices, which call it once, `index` of the calling one among them,
+  // and throws CommTimeout that names the first that does not come.
+  //
+  // All have planned: what planning took is free again.
+  void await_plans(int index) const;
+  // `own`: what the device will take. All claims to the same memory, in the order of the devices.
+  // Nobody allocates before all have told theirs.
   std::vector<MemoryClaim> exchange(int index, const MemoryClaim& own) const;
 
  private:
-  std::string wait_for(int device) const;
+  void await_all(int index, const std::string& what) const;
 
   Options options_;
 };

@@ -147,13 +147,14 @@ void RankSession::admit(std::size_t i, MemoryNeeds& needs) {
   add_session_memory(spec_, process_, dataset_, i, needs);
   const bool threads = !devices_.local.empty();
   comm::Communicator* const peers = threads ? devices_.local[i].get() : devices_.world.get();
-  const MemoryClaim own = memory_claim(spec_, process_, needs, peers != nullptr);
-  if (peers == nullptr) return check_claims({{own}});
+  if (peers == nullptr) return check_claims({{memory_claim(spec_, process_, needs)}});
+  const int index = threads ? static_cast<int>(i) : inputs_.rank;
   const MemoryMeeting meeting({.store = threads ? local_store_.get() : inputs_.store,
                                .devices = peers->size(),
                                .timeout_s = wait_limit_s(spec_.options),
                                .check_peers = [peers] { peers->check(); }});
-  check_claims(meeting.exchange(threads ? static_cast<int>(i) : inputs_.rank, own));
+  meeting.await_plans(index);
+  check_claims(meeting.exchange(index, memory_claim(spec_, process_, needs)));
 }
 
 // dp: the primary's, as its phases.

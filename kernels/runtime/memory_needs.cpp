@@ -23,7 +23,7 @@ std::string memory_table(const CategoryBytes& bytes) {
 }
 
 MemoryNeeds::MemoryNeeds(const Device& device)
-    : device_(device), bytes_(device.memory().live_bytes), free_bytes_(device.free_bytes()) {}
+    : device_(device), bytes_(device.memory().live_bytes) {}
 
 void MemoryNeeds::add(MemoryCategory category, std::size_t bytes, Sharing sharing) {
   if (bytes == 0) return;
@@ -37,8 +37,9 @@ MemoryClaim MemoryNeeds::claim(std::string what, std::string advice) const {
           .what = std::move(what),
           .device = device_.name(),
           .advice = std::move(advice),
+          .shared_advice = {},
           .bytes = added_,
-          .free_bytes = free_bytes_,
+          .free_bytes = device_.free_bytes(),
           .by_category = bytes_};
 }
 
@@ -63,9 +64,10 @@ void check_claims(std::span<const MemoryClaim> claims) {
     beside = fmt::format(", and {} other device{} of the run {} bytes of the same memory", others,
                          others == 1 ? "" : "s", together - most.bytes);
   }
-  throw ConfigError(fmt::format("{} needs {} more bytes of {}{}, which has {} free; {}{}",
+  throw ConfigError(fmt::format("{} needs {} more bytes of {}{}, which has {} free; {}{}{}",
                                 most.what, most.bytes, most.device, beside, *free_bytes,
-                                most.advice, memory_table(most.by_category)));
+                                most.advice, others > 0 ? most.shared_advice : std::string(),
+                                memory_table(most.by_category)));
 }
 
 }  // namespace ddpbench

@@ -25,10 +25,11 @@ std::string memory_table(const CategoryBytes& bytes);
 // What one device will take of a memory that it may have together with others of the run
 // (Device::memory_pool).
 struct MemoryClaim {
-  std::string pool;    // empty: the device has its memory alone
-  std::string what;    // "ddp on 2 devices"
-  std::string device;  // its name
-  std::string advice;  // "use ..."
+  std::string pool;           // empty: the device has its memory alone
+  std::string what;           // "ddp on 2 devices"
+  std::string device;         // its name
+  std::string advice;         // "use ..."
+  std::string shared_advice;  // ", or ...": where others claim the same memory
   std::size_t bytes = 0;
   std::optional<std::size_t> free_bytes{};  // as the device saw it; null: it cannot tell
   CategoryBytes by_category{};              // with what the device holds already
@@ -41,8 +42,7 @@ void check_claims(std::span<const MemoryClaim> claims);
 
 class MemoryNeeds {
  public:
-  // `device`, which outlives this, holds already what its counters say, and has free what it says
-  // now.
+  // `device`, which outlives this, holds already what its counters say.
   explicit MemoryNeeds(const Device& device);
 
   const Device& device() const { return device_; }
@@ -52,7 +52,8 @@ class MemoryNeeds {
   // With what the device holds already.
   const CategoryBytes& by_category() const { return bytes_; }
 
-  // `advice` on what to change when there is too little.
+  // With what the device says now that it has free. `advice` on what to change when that is too
+  // little.
   MemoryClaim claim(std::string what, std::string advice) const;
   // Throws ConfigError when the device has less free than it alone needs; see check_claims.
   void check(const std::string& what, const std::string& advice) const;
@@ -60,7 +61,6 @@ class MemoryNeeds {
  private:
   const Device& device_;
   CategoryBytes bytes_;
-  std::optional<std::size_t> free_bytes_;
   std::size_t added_ = 0;
 };
 

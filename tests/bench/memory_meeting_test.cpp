@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <chrono>
 #include <string>
 #include <thread>
 #include <vector>
@@ -28,7 +29,9 @@ MemoryClaim claim_of(const Member& member, int index) {
       {.index = index, .memory_limit_bytes = member.limit, .memory_pool = member.pool});
   MemoryNeeds needs(*device);
   needs.add(MemoryCategory::weights, member.needs);
-  return needs.claim(fmt::format("run {}", index), "do that");
+  MemoryClaim claim = needs.claim(fmt::format("run {}", index), "do that");
+  claim.shared_advice = ", or this";
+  return claim;
 }
 
 // [member] the names of the devices whose claims it has to look at.
@@ -89,7 +92,30 @@ TEST(MemoryMeeting, NeedNotBeWaitedForWhenOthersCannotCome) {
 TEST(MemoryMeeting, EndsAtItsDeadline) {
   const auto store = comm::make_local_store();
   const MemoryMeeting meeting({.store = store.get(), .devices = 2, .timeout_s = 0});
-  EXPECT_THROW(meeting.exchange(0, {}), CommTimeout);
+  try {
+    meeting.exchange(0, {});
+    FAIL() << "came";
+  } catch (const CommTimeout& error) {
+    EXPECT_THAT(error.what(),
+                HasSubstr("device 1 of 2 did not say what memory it needs within 0 s (--timeout)"));
+  }
+  EXPECT_THROW(meeting.await_plans(0), CommTimeout);
+}
+
+// A store over TCP drops the connection of a wait that ends without an answer.
+TEST(MemoryMeeting, WaitsForALateDeviceOverTcp) {
+  const auto serving = comm::make_tcp_store_server({.secret = "s"});
+  std::vector<std::thread> threads;
+  for (int index = 0; index < 2; ++index) {
+    threads.emplace_back([&, index] {
+      const auto store = comm::connect_tcp_store({.port = serving->port(), .secret = "s"});
+      const MemoryMeeting meeting({.store = store.get(), .devices = 2, .timeout_s = 30});
+      if (index == 1) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      meeting.await_plans(index);
+      EXPECT_EQ(meeting.exchange(index, claim_of({"a", 1000, 64}, index)).size(), 2);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST(MemoryClaims, AreCheckedTogether) {
@@ -107,9 +133,10 @@ TEST(MemoryClaims, TheOneThatNeedsMostSpeaks) {
     check_claims(claims);
     FAIL() << "they fit";
   } catch (const ConfigError& error) {
-    EXPECT_THAT(error.what(),
-                HasSubstr("run 1 needs 512 more bytes of cpu:1, and 2 other devices of the run 512 "
-                          "bytes of the same memory, which has 1000 free; do that\n  weights "));
+    EXPECT_THAT(
+        error.what(),
+        HasSubstr("run 1 needs 512 more bytes of cpu:1, and 2 other devices of the run 512 "
+                  "bytes of the same memory, which has 1000 free; do that, or this\n  weights "));
   }
 }
 

@@ -50,6 +50,24 @@ INSTANTIATE_TEST_SUITE_P(Strategies, EveryStrategy,
                            return tested.param.strategy + "_" + tested.param.backend;
                          });
 
+// conv1 and pool1 as one operation, conv2's bias in pool2: with --deterministic no trial decides.
+TEST_F(CudaProgram, StrategiesAgreeOnNetworksWhosePoolsAreJoined) {
+  program.write("tiny.json", R"({"name": "joined", "input": [1, 28, 28], "layers": [
+    {"name": "conv1", "type": "conv2d", "out_channels": 4, "kernel": 3, "padding": 1},
+    {"name": "relu1", "type": "relu"},
+    {"name": "pool1", "type": "max_pool2d", "kernel": 2},
+    {"name": "conv2", "type": "conv2d", "out_channels": 8, "kernel": 3, "stride": 2},
+    {"name": "pool2", "type": "max_pool2d", "kernel": 2},
+    {"name": "fc1", "type": "linear", "out_features": 10}]})");
+  const auto trained = program.run(test::small_run(
+      "single,dp,ddp,ps", {"--device=cuda", "--gpus=2", "--deterministic", "--precision=fp32",
+                           "--backend=ring", "--oversubscribe", "--verify-steps=2", "--force"}));
+  EXPECT_EQ(trained.exit_code, 0) << trained.out << trained.err;
+  const json report = program.report();
+  EXPECT_EQ(report.at("runs").size(), 4);
+  for (const json& run : report.at("runs")) expect_trained_on_cuda(run);
+}
+
 TEST_F(CudaProgram, SaysWhichGraphsCannotBeListed) {
   const auto refused =
       program.run(test::small_run("single", {"--device=cuda", "--cuda-graph=auto,on"}));
