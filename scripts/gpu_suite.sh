@@ -49,6 +49,8 @@ die() {
 
 # shellcheck source=scripts/gpu_machine.sh
 source "$root/scripts/gpu_machine.sh"
+# shellcheck source=scripts/gpu_summary.sh
+source "$root/scripts/gpu_summary.sh"
 
 parse_options() {
   local option
@@ -314,85 +316,6 @@ run_sanitizers() {
         fail_row "$tool-$program-ran" "none of its tests in sanitized_tests.txt ran"
     done
   done
-}
-
-# Git trusts no checkout of another user's, which a copy in a container often is.
-describe_commit() {
-  git -c "safe.directory=$root" -C "$root" describe --always --dirty 2>/dev/null ||
-    printf '%s' "${commit:-unknown}"
-}
-
-begin_summary() {
-  {
-    printf '# ddpbench on this GPU\n\n'
-    printf -- '- commit: %s\n' "$(describe_commit)"
-    printf -- '- date: %s\n' "$(date -u +%Y-%m-%dT%H:%M:%SZ)"
-    printf -- '- GPU: %s\n' "${gpus:-none, --build-only}" | sed '2,$s/^/- GPU: /'
-    printf -- '- toolkit: %s, architectures %s\n' "$("$nvcc" --version | grep release)" \
-      "${architectures:-of the toolkit}"
-    printf '\n| stage | result | seconds | remark |\n| :-- | :-- | --: | :-- |\n'
-  } >"$out/summary.md"
-}
-
-# Google Benchmark's JSON in "$1" as a table: what each operation reached of the measured bandwidth and,
-# where it has products, of the longer one of both bounds.
-operations_table() {
-  "$python" - "$1" <<'PYTHON'
-import json, sys
-print("| operation | microseconds | counted bytes | share of copy | share of bound |")
-print("| :-- | --: | --: | --: | --: |")
-text = open(sys.argv[1]).read()
-try:
-    runs = json.loads(text)["benchmarks"]
-except ValueError:  # stopped before the end: what is complete
-    runs = json.loads(text[:text.rindex("\n    }") + 6] + "]}")["benchmarks"]
-for run in runs:
-    name = run["name"].split("/iterations:")[0]
-    if run.get("error_occurred"):
-        print(f"| {name} | failed: {run['error_message']} | | | |")
-        continue
-    bound = f"{run['share_of_bound']:.0%}" if "share_of_bound" in run else ""
-    print(f"| {name} | {run['real_time']:.1f} | {run['bytes']:.4g} | {run['share_of_copy']:.0%} | {bound} |")
-PYTHON
-}
-
-# Runs of training in one table; those of a report that cannot be read do not take the others along.
-reports_tables() {
-  local report trained=() collectives=()
-  for report in "$out"/reports/*.json; do
-    case ${report##*/} in
-      comm-*) collectives+=("$report") ;;
-      *) trained+=("$report") ;;
-    esac
-  done
-  if ((${#trained[@]} > 0)) && ! "$build/bin/ddpbench" show "${trained[@]}" --format=markdown; then
-    for report in "${trained[@]}"; do
-      "$build/bin/ddpbench" show "$report" --format=markdown || printf '\n%s cannot be shown\n\n' "${report##*/}"
-    done
-  fi
-  for report in "${collectives[@]}"; do
-    printf '\n```text\n'
-    "$build/bin/ddpbench" show "$report" || printf '%s cannot be shown\n' "${report##*/}"
-    printf '```\n'
-  done
-}
-
-end_summary() {
-  local reports=("$out"/reports/*.json)
-  if [[ -e ${reports[0]} ]]; then
-    {
-      printf '\n## Reports\n\n'
-      reports_tables
-    } >>"$out/summary.md" 2>>"$out/show.log"
-  fi
-  if [[ -s $out/micro/operations.json ]]; then
-    {
-      printf '\n## Operations\n\n'
-      operations_table "$out/micro/operations.json" || printf 'cannot be shown\n'
-    } >>"$out/summary.md" 2>>"$out/show.log"
-  fi
-  printf '\n%s failed, %s without enough time\n' "$failures" "$unfinished" >>"$out/summary.md"
-  say "of the stages above $failures failed, and for $unfinished there was not time enough; $out/summary.md"
 }
 
 # Sets `result`. A program that does not compile does not take the others along, and none of an earlier
