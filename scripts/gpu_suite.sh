@@ -319,17 +319,17 @@ run_sanitizers() {
 }
 
 # Sets `result`. A program that does not compile does not take the others along, and none of an earlier
-# build stays in its place.
+# build stays in its place, also where nothing can be configured.
 build() {
   local targets=(ddpbench ddpbench_cuda cuda_gpu_tests) keep_going=-k program
   plan_configure
+  for program in "$build"/bin/{ddpbench,gpu_ops_bench,cuda_*tests} "$build/lib/ddpbench/libddpbench_cuda.so"; do
+    rm -f "$program"
+  done
   stage configure 120 cmake "${configure[@]}"
   [[ $result == ok ]] || return 0
   if [[ $build_only == yes ]]; then targets+=(cuda_tests); fi
   if [[ -e $build/build.ninja ]]; then keep_going=-k0; fi
-  for program in "$build"/bin/{ddpbench,gpu_ops_bench,cuda_*gpu_tests} "$build/lib/ddpbench/libddpbench_cuda.so"; do
-    rm -f "$program"
-  done
   stage build $((60 * minutes)) cmake --build "$build" --parallel "$jobs" --target "${targets[@]}" -- "$keep_going"
 }
 

@@ -285,6 +285,16 @@ class GpuSuite(unittest.TestCase):
         self.assertIn("| configure | failed (1) |", self.summary())
         self.assertEqual(self.log("ddpbench"), "")
 
+    def test_runs_nothing_of_an_earlier_build_when_nothing_can_be_configured(self):
+        self.assertEqual(self.run_script("--parts=build").returncode, 0)
+        host_tests = self.stage / "build" / "bin" / "cuda_ops_tests"
+        host_tests.touch()
+        self.mark("no-configure")
+        self.assertEqual(self.run_script("--quick").returncode, 1)
+        self.assertIn("| program | failed |", self.summary())
+        self.assertEqual(self.log("gpu-tests") + self.log("ddpbench") + self.log("sanitizer"), "")
+        self.assertFalse(host_tests.exists())
+
     def test_runs_what_was_built_when_some_was_not(self):
         self.assertEqual(self.run_script("--quick").returncode, 0)
         # What the last build left is not taken for what this one could not build.
