@@ -23,7 +23,8 @@
 #                             with what an earlier call built
 #     --commit ID             of these sources, where they are a copy without git
 #     --quick                 fewer steps, and memcheck without racecheck
-#     --build-only            without a GPU: configure, build, and the CUDA parts' tests that need none
+#     --build-only            without a GPU: configure, build, and the CUDA parts' tests that need none;
+#                             not together with --parts
 #
 # Exit: 0 all stages did well; 1 one failed, or there was no time left for it; 2 wrong usage; 3 no GPU,
 # or no CUDA toolkit.
@@ -36,7 +37,7 @@ prefix='' architectures='' data_dir='' python=python3 archive='' commit=''
 jobs=$(nproc) minutes=10 quick=no build_only=no
 failures=0 unfinished=0
 all_parts=(build tests benchmarks sanitizers)
-parts=$(IFS=, && printf '%s' "${all_parts[*]}")
+parts=$(IFS=, && printf '%s' "${all_parts[*]}") parts_given=no
 # Of the time, for the parts that are left, in their order: most of it is the compiler's.
 declare -A share_of=([build]=60 [tests]=18 [benchmarks]=12 [sanitizers]=10 [tests-cpu]=15)
 parts_left=() part_deadline=0
@@ -70,7 +71,7 @@ parse_options() {
     case $option in
       --out) out=$1 ;;
       --archive) archive=$1 ;;
-      --parts) parts=$1 ;;
+      --parts) parts=$1 parts_given=yes ;;
       --commit) commit=$1 ;;
       --prefix) prefix=$1 ;;
       --python) python=$1 ;;
@@ -89,11 +90,15 @@ parse_options() {
   [[ -z $data_dir || -d $data_dir ]] || die 2 "--data-dir=$data_dir is no folder"
   [[ $commit =~ ^([0-9a-f]{40})?$ ]] || die 2 "--commit=$commit is no commit's 40 digits"
   [[ -z $archive || -d $(dirname "$archive") ]] || die 2 "there is no folder for --archive=$archive"
-  local part
-  [[ -n $parts ]] || die 2 "--parts names none of ${all_parts[*]}"
-  for part in ${parts//,/ }; do
-    [[ " ${all_parts[*]} " == *" $part "* ]] || die 2 "--parts: $part is none of ${all_parts[*]}"
-  done
+  check_parts
+}
+
+check_parts() {
+  local names
+  [[ $build_only == no || $parts_given == no ]] || die 2 "--build-only goes without --parts: it has its own"
+  names=$(IFS='|' && printf '%s' "${all_parts[*]}")
+  [[ $parts =~ ^($names)(,($names))*$ ]] ||
+    die 2 "--parts=$parts: name some of ${all_parts[*]}, with commas between them and nothing else"
 }
 
 wanted() { [[ ,$parts, == *,$1,* ]]; }

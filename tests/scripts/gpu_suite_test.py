@@ -415,7 +415,9 @@ exec python3 "$@"
 
     def test_refuses_what_it_does_not_know(self):
         for wrong in (("--bogus=1",), ("--jobs=many",), ("--prefix=/nonexistent",), ("--out",),
-                      ("--parts=",), ("--parts=build,all",), ("--commit=abc",),
+                      ("--parts=",), ("--parts=build,all",), ("--parts=,",), ("--parts=tests,",),
+                      ("--parts=build tests",), ("--parts= tests",), ("--parts=test",),
+                      ("--build-only", "--parts=tests"), ("--commit=abc",),
                       ("--archive=/nonexistent/a.tar.gz",)):
             self.assertEqual(self.run_script(*wrong).returncode, 2, wrong)
         self.assertFalse(self.out.exists())
