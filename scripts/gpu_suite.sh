@@ -9,7 +9,8 @@
 # part the more important comes first.
 #
 #   scripts/gpu_suite.sh [OPTION]...
-#     --out DIR               where everything goes (default: gpu-suite-<UTC time>)
+#     --out DIR               where everything goes (default: gpu-suite-<UTC time>); calls with one DIR and
+#                             without build go on with its summary.md, and replace reports that they write
 #     --archive FILE          and once more as one archive, renewed after each part (default: DIR.tar.gz)
 #     --prefix DIR|FILE       packages from scripts/unpack_packages.sh, instead of installed ones
 #     --python PYTHON         interpreter beside whose packages cuDNN, NCCL and PyTorch are looked for
@@ -35,7 +36,7 @@ out="gpu-suite-$(date -u +%Y%m%dT%H%M%SZ)"
 build="$root/build/gpu-suite"
 prefix='' architectures='' data_dir='' python=python3 archive='' commit=''
 jobs=$(nproc) minutes=10 quick=no build_only=no
-failures=0 unfinished=0
+failures=0 unfinished=0 written=()
 all_parts=(build tests benchmarks sanitizers)
 parts=$(IFS=, && printf '%s' "${all_parts[*]}") parts_given=no
 # Of the time, for the parts that are left, in their order: most of it is the compiler's.
@@ -127,7 +128,7 @@ pack() {
 # than what is left of its part's time. Sets `result`; adds a row to the summary. What had no time is
 # not taken for what failed.
 stage() {
-  local name=$1 limit=$2 begin=$SECONDS status=0 remark=
+  local name=$1 limit=$2 begin=$SECONDS status=0 remark='' log=''
   shift 2
   local left=$((part_deadline - SECONDS)) short=no
   if ((left < limit)); then limit=$left short=yes; fi
@@ -135,7 +136,8 @@ stage() {
     result="not run: no time left"
   else
     say "$name (at most $limit s)"
-    timeout --kill-after=10 "$limit" "$@" >"$out/$name.log" 2>&1 </dev/null || status=$?
+    log=$out/$name.log # not an earlier call's
+    timeout --kill-after=10 "$limit" "$@" >"$log" 2>&1 </dev/null || status=$?
     case $status in
       0) result=ok ;;
       124 | 137)
@@ -149,15 +151,16 @@ stage() {
     failed*) failures=$((failures + 1)) ;;
     not*) unfinished=$((unfinished + 1)) ;;
   esac
-  if [[ $result != ok ]]; then
-    say "$name: $result; the end of $out/$name.log:"
-    tail -n 12 "$out/$name.log" >&2 2>/dev/null || true
+  if [[ -z $log ]]; then
+    say "$name: $result"
+  elif [[ $result != ok ]]; then
+    say "$name: $result; the end of $log:"
+    tail -n 12 "$log" >&2 2>/dev/null || true
   fi
-  if [[ -f $out/$name.log ]]; then
-    remark=$(grep -E 'tests passed|  PASSED  |ERROR SUMMARY|RACECHECK SUMMARY|^error:' "$out/$name.log" |
-      tail -n 1 || true)
+  if [[ -f $log ]]; then
+    remark=$(grep -E 'tests passed|  PASSED  |ERROR SUMMARY|RACECHECK SUMMARY|^error:' "$log" | tail -n 1 || true)
     if [[ $result != ok && -z $remark ]]; then
-      remark=$(grep -v '^ *$' "$out/$name.log" | tail -n 1 | cut -c 1-200 || true)
+      remark=$(grep -v '^ *$' "$log" | tail -n 1 | cut -c 1-200 || true)
     fi
   fi
   row "$name" "$result" "$((SECONDS - begin))" "$remark"
@@ -169,11 +172,23 @@ skip() {
   row "$1" skipped "" "$2"
 }
 
+# writing FILE NAME SECONDS COMMAND...: a stage whose command writes FILE, which goes among `written` if
+# it does. An earlier call's is replaced; it stays where there was no time for this one.
+writing() {
+  local file=$1
+  shift
+  if [[ -e $file ]]; then mv -f "$file" "$file.earlier"; fi
+  stage "$@"
+  if [[ -e $file ]]; then written+=("$file"); fi
+  if [[ $result == "not run"* && -e $file.earlier ]]; then mv -f "$file.earlier" "$file"; fi
+  rm -f "$file.earlier"
+}
+
 # bench NAME OPTION...: one report in the folder reports/.
 bench() {
-  local name=$1
+  local name=$1 report="$out/reports/$1.json"
   shift
-  stage "bench-$name" 90 "$build/bin/ddpbench" "$@" --quiet "--json=$out/reports/$name.json"
+  writing "$report" "bench-$name" 90 "$build/bin/ddpbench" "$@" --quiet "--json=$report"
 }
 
 run_benchmarks() {
@@ -209,15 +224,15 @@ run_benchmarks() {
 
 # Each operation alone. Not in the folder reports/: this JSON is Google Benchmark's.
 run_single_operations() {
-  local program="$build/bin/gpu_ops_bench" rounds=20
+  local program="$build/bin/gpu_ops_bench" rounds=20 times="$out/micro/operations.json"
   if [[ ! -x $program ]]; then
     skip bench-operations "Google Benchmark was not found (libbenchmark-dev)"
     return
   fi
   if [[ $quick == yes ]]; then rounds=5; fi
   mkdir -p "$out/micro"
-  stage bench-operations 120 "$program" "--rounds=$rounds" "--cache=$build/algorithms" \
-    "--benchmark_out=$out/micro/operations.json" --benchmark_out_format=json
+  writing "$times" bench-operations 120 "$program" "--rounds=$rounds" "--cache=$build/algorithms" \
+    "--benchmark_out=$times" --benchmark_out_format=json
 }
 
 # Our ring between two ranks on the first GPU, threads and processes, with 100 MB among the sizes;
@@ -245,14 +260,19 @@ run_pytorch() {
     skip bench-pytorch "$python has no PyTorch with CUDA: ${reason##*$'\n'}"
   else
     # The same work in the same precision: data on the device, the host running ahead.
-    local like=(--strategy=single --gpus=1 --residency=device --pace=free --force) variant
+    local like=(--strategy=single --gpus=1 --residency=device --pace=free) variant
     for variant in none cuda-graphs inductor; do
-      stage "bench-pytorch-b256-$variant" 120 "$python" -B "$peer" "$@" "${like[@]}" --batch-size=256 \
-        --precision=tf32 "--compile=$variant" "--json=$out/reports/pytorch-b256-$variant.json"
+      run_peer "pytorch-b256-$variant" "$@" "${like[@]}" --batch-size=256 --precision=tf32 "--compile=$variant"
     done
-    stage bench-pytorch-b4096-bf16 120 "$python" -B "$peer" "$@" "${like[@]}" --batch-size=4096 \
-      --precision=bf16 "--json=$out/reports/pytorch-b4096-bf16.json"
+    run_peer pytorch-b4096-bf16 "$@" "${like[@]}" --batch-size=4096 --precision=bf16
   fi
+}
+
+# run_peer NAME OPTION...: as `bench`.
+run_peer() {
+  local name=$1 report="$out/reports/$1.json"
+  shift
+  writing "$report" "bench-$name" 120 "$python" -B "$peer" "$@" "--json=$report"
 }
 
 # Each program whole: CUDA's start costs more than most tests. `gpu` is the label of these programs.

@@ -12,16 +12,23 @@ describe_commit() {
     printf '%s' "${commit:-unknown}"
 }
 
+# Anew where something is built. Parts that are called after one another with the same --out go on below.
 begin_summary() {
+  local title='# ddpbench on this GPU'
+  if ! wanted build && [[ -s $out/summary.md ]]; then
+    title=$'\n'"# Later: ${parts//,/, }"
+  else
+    rm -f "$out/summary.md"
+  fi
   {
-    printf '# ddpbench on this GPU\n\n'
+    printf '%s\n\n' "$title"
     printf -- '- commit: %s\n' "$(describe_commit)"
     printf -- '- date: %s\n' "$(date -u +%Y-%m-%dT%H:%M:%SZ)"
     printf -- '- GPU: %s\n' "${gpus:-none, --build-only}" | sed '2,$s/^/- GPU: /'
     printf -- '- toolkit: %s, architectures %s\n' "$("$nvcc" --version | grep release)" \
       "${architectures:-of the toolkit}"
     printf '\n| stage | result | seconds | remark |\n| :-- | :-- | --: | :-- |\n'
-  } >"$out/summary.md"
+  } >>"$out/summary.md"
 }
 
 # Google Benchmark's JSON in "$1" as a table: what each operation reached of the measured bandwidth and,
@@ -49,7 +56,7 @@ PYTHON
 # Runs of training in one table; those of a report that cannot be read do not take the others along.
 reports_tables() {
   local report trained=() collectives=()
-  for report in "$out"/reports/*.json; do
+  for report in "$@"; do
     case ${report##*/} in
       comm-*) collectives+=("$report") ;;
       *) trained+=("$report") ;;
@@ -67,18 +74,25 @@ reports_tables() {
   done
 }
 
+# Of the reports those that this call's stages wrote: the folder may have others, of an earlier call.
 end_summary() {
-  local reports=("$out"/reports/*.json)
-  if [[ -e ${reports[0]} ]]; then
+  local file operations="$out/micro/operations.json" reports=() operated=no
+  for file in "${written[@]}"; do
+    case $file in
+      "$operations") operated=yes ;;
+      *) reports+=("$file") ;;
+    esac
+  done
+  if ((${#reports[@]} > 0)); then
     {
       printf '\n## Reports\n\n'
-      reports_tables
+      reports_tables "${reports[@]}"
     } >>"$out/summary.md" 2>>"$out/show.log"
   fi
-  if [[ -s $out/micro/operations.json ]]; then
+  if [[ $operated == yes ]]; then
     {
       printf '\n## Operations\n\n'
-      operations_table "$out/micro/operations.json" || printf 'cannot be shown\n'
+      operations_table "$operations" || printf 'cannot be shown\n'
     } >>"$out/summary.md" 2>>"$out/show.log"
   fi
   printf '\n%s failed, %s without enough time\n' "$failures" "$unfinished" >>"$out/summary.md"

@@ -42,6 +42,7 @@ if [[ $1 == show ]]; then
   exit 0
 fi
 for option; do
+  [[ $option == --json=* && -e ${option#--json=} && $* != *--force* ]] && { echo 'is there already'; exit 2; }
   [[ $option == --json=* ]] && touch "${option#--json=}"
   [[ -e $STAGE/no-bf16 && $option == --precision=bf16 ]] && { echo 'ddpbench: no bf16'; exit 3; }
 done
@@ -252,12 +253,14 @@ class GpuSuite(unittest.TestCase):
         self.assertIn("| memcheck-ops-ran | failed |", self.summary())
 
     def test_what_had_no_time_is_not_what_failed(self):
+        self.assertEqual(self.run_script("--quick").returncode, 0)
         self.mark("slow")
         run = self.run_script("--quick", "--minutes=1")
         self.assertEqual(run.returncode, 1)
         # The tests use up their share, and no more.
         self.assertIn("| tests-runtime | not finished: no time left after ", self.summary())
-        self.assertIn("| tests-ops | not run: no time left |", self.summary())
+        # Nor what an earlier call's log says.
+        self.assertIn("| tests-ops | not run: no time left | 0 |  |", self.summary())
         self.assertIn("| bench-mnist | ok |", self.summary())
         self.assertIn("| memcheck-ops | ok |", self.summary())
         self.assertIn("\n0 failed, 5 without enough time", self.summary())
@@ -315,6 +318,32 @@ class GpuSuite(unittest.TestCase):
         for row in ("| tests-program | ok |", "| memcheck-ops | ok |"):
             self.assertIn(row, self.summary())
         self.assertNotIn("| bench-", self.summary())
+
+    def test_parts_called_in_turn_leave_one_summary(self):
+        for part in ("build", "tests", "benchmarks", "sanitizers"):
+            run = self.run_script(f"--parts={part}", "--quick")
+            self.assertEqual(run.returncode, 0, run.stderr)
+        for row in ("| build | ok |", "\n\n# Later: tests\n", "| tests-program | ok |",
+                    "| bench-mnist | ok |", "| memcheck-ops | ok |"):
+            self.assertEqual(self.summary().count(row), 1, row)
+        # Where they were measured, and not below each part.
+        for text in ("## Reports", "table of mnist.json\n", "| copy | 91.2 |"):
+            self.assertEqual(self.summary().count(text), 1, text)
+        self.assertEqual(self.run_script("--parts=build").returncode, 0)
+        self.assertNotIn("# Later", self.summary())
+        self.assertNotIn("table of ", self.summary())
+
+    def test_benchmarks_that_are_repeated_replace_their_reports(self):
+        self.assertEqual(self.run_script("--quick").returncode, 0)
+        self.mark("no-bf16")  # which leaves no report
+        self.assertEqual(self.run_script("--quick", "--parts=benchmarks").returncode, 1)
+        for row in ("| bench-single-b4096-bf16 | ok |", "| bench-single-b4096-bf16 | failed (3) |"):
+            self.assertIn(row, self.summary())
+        self.assertEqual(self.summary().count("| bench-mnist | ok |"), 2)
+        self.assertEqual(self.summary().count("table of single-b4096-bf16.json\n"), 1)
+        left = {file.name for file in (self.out / "reports").iterdir()}
+        self.assertIn("mnist.json", left)
+        self.assertFalse([name for name in left if "bf16" in name or not name.endswith(".json")])
 
     def test_without_a_build_there_are_no_other_parts(self):
         run = self.run_script("--parts=benchmarks")
