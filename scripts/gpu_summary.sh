@@ -6,10 +6,22 @@
 # rows. Uses the variables of its options and of scripts/gpu_machine.sh.
 # shellcheck disable=SC2154
 
-# Git trusts no checkout of another user's, which a copy in a container often is.
+# Of what is measured: what a program built before says of itself, or else these sources' commit by the rules
+# of cmake/WriteVersion.cmake. Git trusts no checkout of another user's, which a copy in a container often
+# is; and a copy within another project's checkout is none of that project's commits.
 describe_commit() {
-  git -c "safe.directory=$root" -C "$root" describe --always --dirty 2>/dev/null ||
+  local program="$build/bin/ddpbench" built top git=(git -c "safe.directory=$root" -C "$root")
+  if ! wanted build && [[ -x $program ]]; then
+    built=$(timeout 30 "$program" --version 2>/dev/null | sed -n 's/^ddpbench [^ ]* (\(commit \)\{0,1\}\(.*\))$/\2/p')
+    printf '%s' "${built:-unknown: $program does not say}"
+    return
+  fi
+  top=$("${git[@]}" rev-parse --show-toplevel 2>/dev/null || true)
+  if [[ -n $top && $(realpath "$top") == "$(realpath "$root")" ]]; then
+    "${git[@]}" describe --always --dirty
+  else
     printf '%s' "${commit:-unknown}"
+  fi
 }
 
 # Anew where something is built. Parts that are called after one another with the same --out go on below.

@@ -32,6 +32,7 @@ echo "$*" >>"$STAGE/ctest-log"
 echo '100% tests passed, 0 tests failed out of 1'
 """
 DDPBENCH = """#!/bin/bash
+[[ $1 == --version ]] && { echo 'ddpbench 0.1.0 (commit 0a1b2c3d4e5f, with local changes)'; exit; }
 echo "$*" >>"$STAGE/ddpbench-log"
 echo "$1 $CUDA_VISIBLE_DEVICES" >>"$STAGE/visible-log"
 if [[ $1 == show ]]; then
@@ -362,14 +363,49 @@ class GpuSuite(unittest.TestCase):
             self.assertIn("out/memcheck-ops.log", names)
             self.assertIn("0 failed, 0 without enough time", summary)
 
+    def copy(self, folder):
+        """The script in a copy of its folder."""
+        shutil.copytree(SCRIPT.parent, folder / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
+        return folder / "scripts" / SCRIPT.name
+
+    def git(self, folder, *arguments):
+        return subprocess.run(
+            ["git", "-C", folder, "-c", "user.name=A", "-c", "user.email=a@b", *arguments],
+            check=True, capture_output=True, text=True).stdout.strip()
+
     def test_names_the_commit_that_is_given_for_a_copy(self):
-        copy = self.stage / "copy"
-        shutil.copytree(SCRIPT.parent, copy / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
+        # Without git, and within another project's checkout.
         commit = "0123456789abcdef0123456789abcdef01234567"
-        run = self.run_script("--quick", f"--commit={commit}", script=copy / "scripts" / SCRIPT.name)
-        self.assertEqual(run.returncode, 0, run.stderr)
-        self.assertIn(f"- commit: {commit}", self.summary())
-        self.assertIn(f"-DDDPBENCH_COMMIT={commit} ", self.log("cmake"))
+        outer = self.stage / "outer"
+        self.git(self.stage, "init", "--quiet", outer)
+        self.git(outer, "commit", "--quiet", "--allow-empty", "--message=other")
+        for folder in (self.stage / "copy", outer / "copy"):
+            script = self.copy(folder)
+            run = self.run_script("--quick", f"--commit={commit}", script=script)
+            self.assertEqual(run.returncode, 0, run.stderr)
+            self.assertIn(f"- commit: {commit}\n", self.summary())
+            self.assertIn(f"-DDDPBENCH_COMMIT={commit} ", self.log("cmake"))
+            self.assertEqual(self.run_script("--parts=build", script=script).returncode, 0)
+            self.assertIn("- commit: unknown\n", self.summary())
+
+    def test_names_the_commit_of_a_checkout_also_by_a_link(self):
+        self.copy(self.stage / "checkout")
+        self.git(self.stage, "init", "--quiet", "checkout")
+        self.git(self.stage / "checkout", "add", "--all")
+        self.git(self.stage / "checkout", "commit", "--quiet", "--message=all")
+        (self.stage / "link").symlink_to(self.stage / "checkout")
+        for folder in ("checkout", "link"):
+            script = self.stage / folder / "scripts" / SCRIPT.name
+            self.assertEqual(self.run_script("--parts=build", script=script).returncode, 0)
+            commit = self.git(self.stage / "checkout", "rev-parse", "--short", "HEAD")
+            self.assertIn(f"- commit: {commit}\n", self.summary())
+
+    def test_names_the_commit_of_what_was_built_before(self):
+        self.assertEqual(self.run_script("--parts=build").returncode, 0)
+        self.assertNotIn("0a1b2c3d4e5f", self.summary())
+        self.assertEqual(self.run_script("--parts=tests").returncode, 0)
+        later = self.summary().split("# Later: tests")[1]
+        self.assertIn("- commit: 0a1b2c3d4e5f, with local changes\n", later)
 
     def test_takes_cmake_beside_the_interpreter_when_the_systems_is_old(self):
         (self.stage / "venv").mkdir()
