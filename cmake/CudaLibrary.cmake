@@ -13,8 +13,9 @@ endfunction()
 
 # ddpbench_cuda_library(<target> HEADER <header> [LIBRARY <library> SONAME <soname>] PLACES <folder>...)
 #
-# The target <target> with header and library, from the first of the folders that has them. Of several
-# versions on one machine both are from the same place.
+# The target <target> with header and library. The header is CMake's first find: below CMAKE_PREFIX_PATH, in
+# the folders, or the system's. The library is the one beside the header, so that of several versions on one
+# machine both are of one; only where there is none beside it, it is searched for as the header was.
 function(ddpbench_cuda_library target)
   cmake_parse_arguments(WANTED "" "HEADER;LIBRARY;SONAME" "PLACES" ${ARGN})
   find_path(${target}_INCLUDE ${WANTED_HEADER} HINTS ${WANTED_PLACES} PATH_SUFFIXES include)
@@ -25,8 +26,12 @@ function(ddpbench_cuda_library target)
   target_include_directories(${target} SYSTEM INTERFACE ${${target}_INCLUDE})
   if(WANTED_LIBRARY)
     # Python's packages have no link without a version.
-    find_library(${target}_LIBRARY NAMES ${WANTED_LIBRARY} ${WANTED_SONAME} NAMES_PER_DIR
-                 HINTS ${WANTED_PLACES} PATH_SUFFIXES lib lib64)
+    set(names NAMES ${WANTED_LIBRARY} ${WANTED_SONAME} NAMES_PER_DIR)
+    # Debian has folders of the architecture, below include as below lib.
+    string(REGEX REPLACE "/include(/${CMAKE_LIBRARY_ARCHITECTURE})?/?$" "" beside "${${target}_INCLUDE}")
+    find_library(${target}_LIBRARY ${names} NO_DEFAULT_PATH
+                 PATHS "${beside}/" PATH_SUFFIXES lib/${CMAKE_LIBRARY_ARCHITECTURE} lib lib64)
+    find_library(${target}_LIBRARY ${names} HINTS ${WANTED_PLACES} PATH_SUFFIXES lib lib64)
     if(NOT ${target}_LIBRARY)
       ddpbench_cuda_missing(${WANTED_SONAME})
     endif()

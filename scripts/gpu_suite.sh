@@ -9,7 +9,8 @@
 # part the more important comes first.
 #
 #   scripts/gpu_suite.sh [OPTION]...
-#     --out DIR               where everything goes (default: gpu-suite-<UTC time>)
+#     --out DIR               where everything goes (default: gpu-suite-<UTC time>); calls with one DIR and
+#                             without build go on with its summary.md, and replace reports that they write
 #     --archive FILE          and once more as one archive, renewed after each part (default: DIR.tar.gz)
 #     --prefix DIR|FILE       packages from scripts/unpack_packages.sh, instead of installed ones
 #     --python PYTHON         interpreter beside whose packages cuDNN, NCCL and PyTorch are looked for
@@ -23,7 +24,8 @@
 #                             with what an earlier call built
 #     --commit ID             of these sources, where they are a copy without git
 #     --quick                 fewer steps, and memcheck without racecheck
-#     --build-only            without a GPU: configure, build, and the CUDA parts' tests that need none
+#     --build-only            without a GPU: configure, build, and the CUDA parts' tests that need none;
+#                             not together with --parts
 #
 # Exit: 0 all stages did well; 1 one failed, or there was no time left for it; 2 wrong usage; 3 no GPU,
 # or no CUDA toolkit.
@@ -34,9 +36,9 @@ out="gpu-suite-$(date -u +%Y%m%dT%H%M%SZ)"
 build="$root/build/gpu-suite"
 prefix='' architectures='' data_dir='' python=python3 archive='' commit=''
 jobs=$(nproc) minutes=10 quick=no build_only=no
-failures=0 unfinished=0
+failures=0 unfinished=0 written=()
 all_parts=(build tests benchmarks sanitizers)
-parts=$(IFS=, && printf '%s' "${all_parts[*]}")
+parts=$(IFS=, && printf '%s' "${all_parts[*]}") parts_given=no
 # Of the time, for the parts that are left, in their order: most of it is the compiler's.
 declare -A share_of=([build]=60 [tests]=18 [benchmarks]=12 [sanitizers]=10 [tests-cpu]=15)
 parts_left=() part_deadline=0
@@ -49,6 +51,8 @@ die() {
 
 # shellcheck source=scripts/gpu_machine.sh
 source "$root/scripts/gpu_machine.sh"
+# shellcheck source=scripts/gpu_summary.sh
+source "$root/scripts/gpu_summary.sh"
 
 parse_options() {
   local option
@@ -68,7 +72,7 @@ parse_options() {
     case $option in
       --out) out=$1 ;;
       --archive) archive=$1 ;;
-      --parts) parts=$1 ;;
+      --parts) parts=$1 parts_given=yes ;;
       --commit) commit=$1 ;;
       --prefix) prefix=$1 ;;
       --python) python=$1 ;;
@@ -87,11 +91,15 @@ parse_options() {
   [[ -z $data_dir || -d $data_dir ]] || die 2 "--data-dir=$data_dir is no folder"
   [[ $commit =~ ^([0-9a-f]{40})?$ ]] || die 2 "--commit=$commit is no commit's 40 digits"
   [[ -z $archive || -d $(dirname "$archive") ]] || die 2 "there is no folder for --archive=$archive"
-  local part
-  [[ -n $parts ]] || die 2 "--parts names none of ${all_parts[*]}"
-  for part in ${parts//,/ }; do
-    [[ " ${all_parts[*]} " == *" $part "* ]] || die 2 "--parts: $part is none of ${all_parts[*]}"
-  done
+  check_parts
+}
+
+check_parts() {
+  local names
+  [[ $build_only == no || $parts_given == no ]] || die 2 "--build-only goes without --parts: it has its own"
+  names=$(IFS='|' && printf '%s' "${all_parts[*]}")
+  [[ $parts =~ ^($names)(,($names))*$ ]] ||
+    die 2 "--parts=$parts: name some of ${all_parts[*]}, with commas between them and nothing else"
 }
 
 wanted() { [[ ,$parts, == *,$1,* ]]; }
@@ -120,7 +128,7 @@ pack() {
 # than what is left of its part's time. Sets `result`; adds a row to the summary. What had no time is
 # not taken for what failed.
 stage() {
-  local name=$1 limit=$2 begin=$SECONDS status=0 remark=
+  local name=$1 limit=$2 begin=$SECONDS status=0 remark='' log=''
   shift 2
   local left=$((part_deadline - SECONDS)) short=no
   if ((left < limit)); then limit=$left short=yes; fi
@@ -128,7 +136,8 @@ stage() {
     result="not run: no time left"
   else
     say "$name (at most $limit s)"
-    timeout --kill-after=10 "$limit" "$@" >"$out/$name.log" 2>&1 </dev/null || status=$?
+    log=$out/$name.log # not an earlier call's
+    timeout --kill-after=10 "$limit" "$@" >"$log" 2>&1 </dev/null || status=$?
     case $status in
       0) result=ok ;;
       124 | 137)
@@ -142,15 +151,16 @@ stage() {
     failed*) failures=$((failures + 1)) ;;
     not*) unfinished=$((unfinished + 1)) ;;
   esac
-  if [[ $result != ok ]]; then
-    say "$name: $result; the end of $out/$name.log:"
-    tail -n 12 "$out/$name.log" >&2 2>/dev/null || true
+  if [[ -z $log ]]; then
+    say "$name: $result"
+  elif [[ $result != ok ]]; then
+    say "$name: $result; the end of $log:"
+    tail -n 12 "$log" >&2 2>/dev/null || true
   fi
-  if [[ -f $out/$name.log ]]; then
-    remark=$(grep -E 'tests passed|  PASSED  |ERROR SUMMARY|RACECHECK SUMMARY|^error:' "$out/$name.log" |
-      tail -n 1 || true)
+  if [[ -f $log ]]; then
+    remark=$(grep -E 'tests passed|  PASSED  |ERROR SUMMARY|RACECHECK SUMMARY|^error:' "$log" | tail -n 1 || true)
     if [[ $result != ok && -z $remark ]]; then
-      remark=$(grep -v '^ *$' "$out/$name.log" | tail -n 1 | cut -c 1-200 || true)
+      remark=$(grep -v '^ *$' "$log" | tail -n 1 | cut -c 1-200 || true)
     fi
   fi
   row "$name" "$result" "$((SECONDS - begin))" "$remark"
@@ -162,11 +172,23 @@ skip() {
   row "$1" skipped "" "$2"
 }
 
+# writing FILE NAME SECONDS COMMAND...: a stage whose command writes FILE, which goes among `written` if
+# it does. An earlier call's is replaced; it stays where there was no time for this one.
+writing() {
+  local file=$1
+  shift
+  if [[ -e $file ]]; then mv -f "$file" "$file.earlier"; fi
+  stage "$@"
+  if [[ -e $file ]]; then written+=("$file"); fi
+  if [[ $result == "not run"* && -e $file.earlier ]]; then mv -f "$file.earlier" "$file"; fi
+  rm -f "$file.earlier"
+}
+
 # bench NAME OPTION...: one report in the folder reports/.
 bench() {
-  local name=$1
+  local name=$1 report="$out/reports/$1.json"
   shift
-  stage "bench-$name" 90 "$build/bin/ddpbench" "$@" --quiet "--json=$out/reports/$name.json"
+  writing "$report" "bench-$name" 90 "$build/bin/ddpbench" "$@" --quiet "--json=$report"
 }
 
 run_benchmarks() {
@@ -202,15 +224,15 @@ run_benchmarks() {
 
 # Each operation alone. Not in the folder reports/: this JSON is Google Benchmark's.
 run_single_operations() {
-  local program="$build/bin/gpu_ops_bench" rounds=20
+  local program="$build/bin/gpu_ops_bench" rounds=20 times="$out/micro/operations.json"
   if [[ ! -x $program ]]; then
     skip bench-operations "Google Benchmark was not found (libbenchmark-dev)"
     return
   fi
   if [[ $quick == yes ]]; then rounds=5; fi
   mkdir -p "$out/micro"
-  stage bench-operations 120 "$program" "--rounds=$rounds" "--cache=$build/algorithms" \
-    "--benchmark_out=$out/micro/operations.json" --benchmark_out_format=json
+  writing "$times" bench-operations 120 "$program" "--rounds=$rounds" "--cache=$build/algorithms" \
+    "--benchmark_out=$times" --benchmark_out_format=json
 }
 
 # Our ring between two ranks on the first GPU, threads and processes, with 100 MB among the sizes;
@@ -238,14 +260,19 @@ run_pytorch() {
     skip bench-pytorch "$python has no PyTorch with CUDA: ${reason##*$'\n'}"
   else
     # The same work in the same precision: data on the device, the host running ahead.
-    local like=(--strategy=single --gpus=1 --residency=device --pace=free --force) variant
+    local like=(--strategy=single --gpus=1 --residency=device --pace=free) variant
     for variant in none cuda-graphs inductor; do
-      stage "bench-pytorch-b256-$variant" 120 "$python" -B "$peer" "$@" "${like[@]}" --batch-size=256 \
-        --precision=tf32 "--compile=$variant" "--json=$out/reports/pytorch-b256-$variant.json"
+      run_peer "pytorch-b256-$variant" "$@" "${like[@]}" --batch-size=256 --precision=tf32 "--compile=$variant"
     done
-    stage bench-pytorch-b4096-bf16 120 "$python" -B "$peer" "$@" "${like[@]}" --batch-size=4096 \
-      --precision=bf16 "--json=$out/reports/pytorch-b4096-bf16.json"
+    run_peer pytorch-b4096-bf16 "$@" "${like[@]}" --batch-size=4096 --precision=bf16
   fi
+}
+
+# run_peer NAME OPTION...: as `bench`.
+run_peer() {
+  local name=$1 report="$out/reports/$1.json"
+  shift
+  writing "$report" "bench-$name" 120 "$python" -B "$peer" "$@" "--json=$report"
 }
 
 # Each program whole: CUDA's start costs more than most tests. `gpu` is the label of these programs.
@@ -316,97 +343,18 @@ run_sanitizers() {
   done
 }
 
-# Git trusts no checkout of another user's, which a copy in a container often is.
-describe_commit() {
-  git -c "safe.directory=$root" -C "$root" describe --always --dirty 2>/dev/null ||
-    printf '%s' "${commit:-unknown}"
-}
-
-begin_summary() {
-  {
-    printf '# ddpbench on this GPU\n\n'
-    printf -- '- commit: %s\n' "$(describe_commit)"
-    printf -- '- date: %s\n' "$(date -u +%Y-%m-%dT%H:%M:%SZ)"
-    printf -- '- GPU: %s\n' "${gpus:-none, --build-only}" | sed '2,$s/^/- GPU: /'
-    printf -- '- toolkit: %s, architectures %s\n' "$("$nvcc" --version | grep release)" \
-      "${architectures:-of the toolkit}"
-    printf '\n| stage | result | seconds | remark |\n| :-- | :-- | --: | :-- |\n'
-  } >"$out/summary.md"
-}
-
-# Google Benchmark's JSON in "$1" as a table: what each operation reached of the measured bandwidth and,
-# where it has products, of the longer one of both bounds.
-operations_table() {
-  "$python" - "$1" <<'PYTHON'
-import json, sys
-print("| operation | microseconds | counted bytes | share of copy | share of bound |")
-print("| :-- | --: | --: | --: | --: |")
-text = open(sys.argv[1]).read()
-try:
-    runs = json.loads(text)["benchmarks"]
-except ValueError:  # stopped before the end: what is complete
-    runs = json.loads(text[:text.rindex("\n    }") + 6] + "]}")["benchmarks"]
-for run in runs:
-    name = run["name"].split("/iterations:")[0]
-    if run.get("error_occurred"):
-        print(f"| {name} | failed: {run['error_message']} | | | |")
-        continue
-    bound = f"{run['share_of_bound']:.0%}" if "share_of_bound" in run else ""
-    print(f"| {name} | {run['real_time']:.1f} | {run['bytes']:.4g} | {run['share_of_copy']:.0%} | {bound} |")
-PYTHON
-}
-
-# Runs of training in one table; those of a report that cannot be read do not take the others along.
-reports_tables() {
-  local report trained=() collectives=()
-  for report in "$out"/reports/*.json; do
-    case ${report##*/} in
-      comm-*) collectives+=("$report") ;;
-      *) trained+=("$report") ;;
-    esac
-  done
-  if ((${#trained[@]} > 0)) && ! "$build/bin/ddpbench" show "${trained[@]}" --format=markdown; then
-    for report in "${trained[@]}"; do
-      "$build/bin/ddpbench" show "$report" --format=markdown || printf '\n%s cannot be shown\n\n' "${report##*/}"
-    done
-  fi
-  for report in "${collectives[@]}"; do
-    printf '\n```text\n'
-    "$build/bin/ddpbench" show "$report" || printf '%s cannot be shown\n' "${report##*/}"
-    printf '```\n'
-  done
-}
-
-end_summary() {
-  local reports=("$out"/reports/*.json)
-  if [[ -e ${reports[0]} ]]; then
-    {
-      printf '\n## Reports\n\n'
-      reports_tables
-    } >>"$out/summary.md" 2>>"$out/show.log"
-  fi
-  if [[ -s $out/micro/operations.json ]]; then
-    {
-      printf '\n## Operations\n\n'
-      operations_table "$out/micro/operations.json" || printf 'cannot be shown\n'
-    } >>"$out/summary.md" 2>>"$out/show.log"
-  fi
-  printf '\n%s failed, %s without enough time\n' "$failures" "$unfinished" >>"$out/summary.md"
-  say "of the stages above $failures failed, and for $unfinished there was not time enough; $out/summary.md"
-}
-
 # Sets `result`. A program that does not compile does not take the others along, and none of an earlier
-# build stays in its place.
+# build stays in its place, also where nothing can be configured.
 build() {
   local targets=(ddpbench ddpbench_cuda cuda_gpu_tests) keep_going=-k program
   plan_configure
+  for program in "$build"/bin/{ddpbench,gpu_ops_bench,cuda_*tests} "$build/lib/ddpbench/libddpbench_cuda.so"; do
+    rm -f "$program"
+  done
   stage configure 120 cmake "${configure[@]}"
   [[ $result == ok ]] || return 0
   if [[ $build_only == yes ]]; then targets+=(cuda_tests); fi
   if [[ -e $build/build.ninja ]]; then keep_going=-k0; fi
-  for program in "$build"/bin/{ddpbench,gpu_ops_bench,cuda_*gpu_tests} "$build/lib/ddpbench/libddpbench_cuda.so"; do
-    rm -f "$program"
-  done
   stage build $((60 * minutes)) cmake --build "$build" --parallel "$jobs" --target "${targets[@]}" -- "$keep_going"
 }
 

@@ -37,9 +37,10 @@ std::string build(const ChartRun& run) {
   const Generator& generator = run.report->generator;
   const std::string program = generator.name == "ddpbench" ? "" : generator.name + " ";
   if (!generator.git_commit) return fmt::format("{}version {}", program, generator.version);
+  // "+" for changes, "?" where nobody knows of any.
+  const char* changes = !generator.git_dirty ? "?" : *generator.git_dirty ? "+" : "";
   return fmt::format("{}version {} {}{}", program, generator.version,
-                     generator.git_commit->substr(0, 8),
-                     generator.git_dirty.value_or(false) ? "+" : "");
+                     generator.git_commit->substr(0, 8), changes);
 }
 
 std::string model(const ChartRun& run) { return run.run->model; }

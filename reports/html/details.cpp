@@ -9,6 +9,7 @@
 #include "reports/html/numbers.h"
 #include "reports/html/sections.h"
 #include "reports/json/json_text.h"
+#include "reports/local_changes.h"
 
 namespace ddpbench::report::html {
 namespace {
@@ -36,8 +37,9 @@ std::string build_of(const Generator& generator) {
   if (!generator.git_commit) {
     return fmt::format("{} ({})", generator.version, generator.git_reason);
   }
-  return fmt::format("{} ({}{})", generator.version, *generator.git_commit,
-                     generator.git_dirty.value_or(false) ? ", with changes" : "");
+  const std::string_view changes = local_changes(generator);
+  return fmt::format("{} ({}{}{})", generator.version, *generator.git_commit,
+                     changes.empty() ? "" : ", ", changes);
 }
 
 void write_environment(Markup& page, const Report& report) {

@@ -9,6 +9,7 @@
 #include <set>
 #include <unordered_set>
 
+#include "reports/local_changes.h"
 #include "reports/table/table_layout.h"
 
 namespace ddpbench::report {
@@ -65,7 +66,9 @@ std::string version(const RunRow& row) {
   constexpr std::size_t kShortCommit = 12;
   const Generator& generator = row.report->generator;
   std::string commit = generator.git_commit.value_or("").substr(0, kShortCommit);
-  if (generator.git_dirty.value_or(false)) commit += " with changes";
+  if (const std::string_view changes = local_changes(generator); !changes.empty()) {
+    commit += fmt::format(", {}", changes);
+  }
   const std::string program = generator.name == "ddpbench" ? "" : generator.name + " ";
   return with_note(program + generator.version, commit);
 }

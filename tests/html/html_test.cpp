@@ -145,6 +145,18 @@ TEST(HtmlPageTest, TellsCellsAndRepetitionsOfASweepApart) {
   EXPECT_THAT(page, Not(HasSubstr("repetition 0")));
 }
 
+TEST(HtmlPageTest, SaysWhetherTheSourcesWereChanged) {
+  HtmlInput input = test::rich_input();
+  Generator& generator = input.reports[0].generator;
+  generator = {"0.1.0", "0123456789abcdef", false, ""};
+  EXPECT_THAT(html_page(input), HasSubstr(">0.1.0 (0123456789abcdef)<"));
+  generator.git_dirty = true;
+  EXPECT_THAT(html_page(input), HasSubstr(">0.1.0 (0123456789abcdef, with changes)<"));
+  generator.git_dirty = std::nullopt;
+  generator.git_reason = "the commit was given";
+  EXPECT_THAT(html_page(input), HasSubstr(">0.1.0 (0123456789abcdef, changes unknown)<"));
+}
+
 TEST(HtmlPageTest, RunsThatAllFailedAreAPageToo) {
   const std::string page = html_page(test::barren_input());
   EXPECT_THAT(page, HasSubstr("Nothing to draw: "));

@@ -137,6 +137,13 @@ TEST(SeriesNames, TellVersionsApart) {
   reports[1].generator.name = "ddpbench-pytorch-peer";
   EXPECT_THAT(names_of(reports),
               ElementsAre("ddp, ddpbench-pytorch-peer version 0.1.0", "ddp, version 0.1.0"));
+  reports[0].generator = {"0.1.0", "0123456789abcdef", false, ""};
+  reports[1].generator = {"0.1.0", "0123456789abcdef", true, ""};
+  EXPECT_THAT(names_of(reports),
+              ElementsAre("ddp, version 0.1.0 01234567", "ddp, version 0.1.0 01234567+"));
+  reports[1].generator = {"0.1.0", "0123456789abcdef", std::nullopt, "the commit was given"};
+  EXPECT_THAT(names_of(reports),
+              ElementsAre("ddp, version 0.1.0 01234567", "ddp, version 0.1.0 01234567?"));
 }
 
 TEST(SeriesNames, PoolReportsOfTheSameThing) {

@@ -273,7 +273,13 @@ TEST(SeveralReports, SayThatMachinesAndVersionsDiffer) {
   files[1].report.generator.git_dirty = true;
   EXPECT_THAT(caption(all_runs(files)),
               AllOf(HasSubstr("; different machines: node (Imaginary 9000, Imaginary GPU) / other"),
-                    HasSubstr("; different versions: 0.1.0 / 0.1.0 (0123456789ab with changes)")));
+                    HasSubstr("; different versions: 0.1.0 / 0.1.0 (0123456789ab, with changes)")));
+  files[0].report.generator = files[1].report.generator;
+  files[0].report.generator.git_dirty = false;
+  files[1].report.generator.git_dirty = std::nullopt;
+  files[1].report.generator.git_reason = "the commit was given";
+  EXPECT_THAT(caption(all_runs(files)), HasSubstr("; different versions: 0.1.0 (0123456789ab) / "
+                                                  "0.1.0 (0123456789ab, changes unknown)"));
 }
 
 // single in one file, ddp in another.

@@ -39,7 +39,7 @@ class CudaLibrary(unittest.TestCase):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).touch()
 
-    def found(self):
+    def found(self, *options):
         """Header's folder and library, or what CMake says."""
         build = self.stage / "build"
         shutil.rmtree(build, ignore_errors=True)
@@ -47,7 +47,7 @@ class CudaLibrary(unittest.TestCase):
             [CMAKE, "-S", self.stage, "-B", build, f"-DPACKAGE={self.package}", f"-DTOOLKIT={self.toolkit}",
              f"-DSYSTEM={self.system}", "-DCMAKE_MAKE_PROGRAM=true",
              "-DCMAKE_FIND_USE_CMAKE_ENVIRONMENT_PATH=OFF",
-             "-DCMAKE_FIND_USE_SYSTEM_ENVIRONMENT_PATH=OFF"],
+             "-DCMAKE_FIND_USE_SYSTEM_ENVIRONMENT_PATH=OFF", *options],
             capture_output=True, text=True, check=False)
         if run.returncode != 0:
             return run.stderr
@@ -67,6 +67,33 @@ class CudaLibrary(unittest.TestCase):
         self.assertEqual(self.found(), (f"{self.toolkit}/include", f"{self.toolkit}/lib64/libnccl.so"))
         shutil.rmtree(self.toolkit)
         self.assertEqual(self.found(), (f"{self.system}/include", f"{self.system}/lib/libnccl.so"))
+
+    def test_takes_the_library_beside_the_header_before_others(self):
+        # Places of libraries without headers come first: in the order of places, and by CMake's own.
+        self.lay(self.package, "lib/libnccl.so.2")
+        self.lay(self.toolkit, "include/nccl.h", "lib64/libnccl.so")
+        prefix = self.stage / "prefix"
+        self.lay(prefix, "lib/libnccl.so")
+        self.assertEqual(self.found(f"-DCMAKE_PREFIX_PATH={prefix}"),
+                         (f"{self.toolkit}/include", f"{self.toolkit}/lib64/libnccl.so"))
+        # What CMAKE_PREFIX_PATH has of both goes before all places.
+        self.lay(prefix, "include/nccl.h")
+        self.assertEqual(self.found(f"-DCMAKE_PREFIX_PATH={prefix}"),
+                         (f"{prefix}/include", f"{prefix}/lib/libnccl.so"))
+
+    def test_takes_the_library_beside_a_header_in_the_architectures_folder(self):
+        self.lay(self.toolkit, "lib64/libnccl.so")
+        self.lay(self.system, "lib/x86_64-linux-gnu/libnccl.so")
+        for folder in ("include", "include/x86_64-linux-gnu"):
+            shutil.rmtree(self.system / "include", ignore_errors=True)
+            self.lay(self.system, f"{folder}/nccl.h")
+            self.assertEqual(self.found("-DCMAKE_LIBRARY_ARCHITECTURE=x86_64-linux-gnu"),
+                             (f"{self.system}/{folder}", f"{self.system}/lib/x86_64-linux-gnu/libnccl.so"))
+
+    def test_takes_a_library_from_elsewhere_when_none_is_beside_the_header(self):
+        self.lay(self.package, "include/nccl.h")
+        self.lay(self.toolkit, "lib64/libnccl.so")
+        self.assertEqual(self.found(), (f"{self.package}/include", f"{self.toolkit}/lib64/libnccl.so"))
 
     def test_says_what_is_missing(self):
         self.assertIn("nccl.h was not found", self.found())

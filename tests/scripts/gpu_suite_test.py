@@ -32,6 +32,7 @@ echo "$*" >>"$STAGE/ctest-log"
 echo '100% tests passed, 0 tests failed out of 1'
 """
 DDPBENCH = """#!/bin/bash
+[[ $1 == --version ]] && { echo 'ddpbench 0.1.0 (commit 0a1b2c3d4e5f, with local changes)'; exit; }
 echo "$*" >>"$STAGE/ddpbench-log"
 echo "$1 $CUDA_VISIBLE_DEVICES" >>"$STAGE/visible-log"
 if [[ $1 == show ]]; then
@@ -42,6 +43,7 @@ if [[ $1 == show ]]; then
   exit 0
 fi
 for option; do
+  [[ $option == --json=* && -e ${option#--json=} && $* != *--force* ]] && { echo 'is there already'; exit 2; }
   [[ $option == --json=* ]] && touch "${option#--json=}"
   [[ -e $STAGE/no-bf16 && $option == --precision=bf16 ]] && { echo 'ddpbench: no bf16'; exit 3; }
 done
@@ -252,12 +254,14 @@ class GpuSuite(unittest.TestCase):
         self.assertIn("| memcheck-ops-ran | failed |", self.summary())
 
     def test_what_had_no_time_is_not_what_failed(self):
+        self.assertEqual(self.run_script("--quick").returncode, 0)
         self.mark("slow")
         run = self.run_script("--quick", "--minutes=1")
         self.assertEqual(run.returncode, 1)
         # The tests use up their share, and no more.
         self.assertIn("| tests-runtime | not finished: no time left after ", self.summary())
-        self.assertIn("| tests-ops | not run: no time left |", self.summary())
+        # Nor what an earlier call's log says.
+        self.assertIn("| tests-ops | not run: no time left | 0 |  |", self.summary())
         self.assertIn("| bench-mnist | ok |", self.summary())
         self.assertIn("| memcheck-ops | ok |", self.summary())
         self.assertIn("\n0 failed, 5 without enough time", self.summary())
@@ -285,6 +289,16 @@ class GpuSuite(unittest.TestCase):
         self.assertIn("| configure | failed (1) |", self.summary())
         self.assertEqual(self.log("ddpbench"), "")
 
+    def test_runs_nothing_of_an_earlier_build_when_nothing_can_be_configured(self):
+        self.assertEqual(self.run_script("--parts=build").returncode, 0)
+        host_tests = self.stage / "build" / "bin" / "cuda_ops_tests"
+        host_tests.touch()
+        self.mark("no-configure")
+        self.assertEqual(self.run_script("--quick").returncode, 1)
+        self.assertIn("| program | failed |", self.summary())
+        self.assertEqual(self.log("gpu-tests") + self.log("ddpbench") + self.log("sanitizer"), "")
+        self.assertFalse(host_tests.exists())
+
     def test_runs_what_was_built_when_some_was_not(self):
         self.assertEqual(self.run_script("--quick").returncode, 0)
         # What the last build left is not taken for what this one could not build.
@@ -306,6 +320,32 @@ class GpuSuite(unittest.TestCase):
             self.assertIn(row, self.summary())
         self.assertNotIn("| bench-", self.summary())
 
+    def test_parts_called_in_turn_leave_one_summary(self):
+        for part in ("build", "tests", "benchmarks", "sanitizers"):
+            run = self.run_script(f"--parts={part}", "--quick")
+            self.assertEqual(run.returncode, 0, run.stderr)
+        for row in ("| build | ok |", "\n\n# Later: tests\n", "| tests-program | ok |",
+                    "| bench-mnist | ok |", "| memcheck-ops | ok |"):
+            self.assertEqual(self.summary().count(row), 1, row)
+        # Where they were measured, and not below each part.
+        for text in ("## Reports", "table of mnist.json\n", "| copy | 91.2 |"):
+            self.assertEqual(self.summary().count(text), 1, text)
+        self.assertEqual(self.run_script("--parts=build").returncode, 0)
+        self.assertNotIn("# Later", self.summary())
+        self.assertNotIn("table of ", self.summary())
+
+    def test_benchmarks_that_are_repeated_replace_their_reports(self):
+        self.assertEqual(self.run_script("--quick").returncode, 0)
+        self.mark("no-bf16")  # which leaves no report
+        self.assertEqual(self.run_script("--quick", "--parts=benchmarks").returncode, 1)
+        for row in ("| bench-single-b4096-bf16 | ok |", "| bench-single-b4096-bf16 | failed (3) |"):
+            self.assertIn(row, self.summary())
+        self.assertEqual(self.summary().count("| bench-mnist | ok |"), 2)
+        self.assertEqual(self.summary().count("table of single-b4096-bf16.json\n"), 1)
+        left = {file.name for file in (self.out / "reports").iterdir()}
+        self.assertIn("mnist.json", left)
+        self.assertFalse([name for name in left if "bf16" in name or not name.endswith(".json")])
+
     def test_without_a_build_there_are_no_other_parts(self):
         run = self.run_script("--parts=benchmarks")
         self.assertEqual(run.returncode, 1)
@@ -323,14 +363,49 @@ class GpuSuite(unittest.TestCase):
             self.assertIn("out/memcheck-ops.log", names)
             self.assertIn("0 failed, 0 without enough time", summary)
 
+    def copy(self, folder):
+        """The script in a copy of its folder."""
+        shutil.copytree(SCRIPT.parent, folder / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
+        return folder / "scripts" / SCRIPT.name
+
+    def git(self, folder, *arguments):
+        return subprocess.run(
+            ["git", "-C", folder, "-c", "user.name=A", "-c", "user.email=a@b", *arguments],
+            check=True, capture_output=True, text=True).stdout.strip()
+
     def test_names_the_commit_that_is_given_for_a_copy(self):
-        copy = self.stage / "copy"
-        shutil.copytree(SCRIPT.parent, copy / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
+        # Without git, and within another project's checkout.
         commit = "0123456789abcdef0123456789abcdef01234567"
-        run = self.run_script("--quick", f"--commit={commit}", script=copy / "scripts" / SCRIPT.name)
-        self.assertEqual(run.returncode, 0, run.stderr)
-        self.assertIn(f"- commit: {commit}", self.summary())
-        self.assertIn(f"-DDDPBENCH_COMMIT={commit} ", self.log("cmake"))
+        outer = self.stage / "outer"
+        self.git(self.stage, "init", "--quiet", outer)
+        self.git(outer, "commit", "--quiet", "--allow-empty", "--message=other")
+        for folder in (self.stage / "copy", outer / "copy"):
+            script = self.copy(folder)
+            run = self.run_script("--quick", f"--commit={commit}", script=script)
+            self.assertEqual(run.returncode, 0, run.stderr)
+            self.assertIn(f"- commit: {commit}\n", self.summary())
+            self.assertIn(f"-DDDPBENCH_COMMIT={commit} ", self.log("cmake"))
+            self.assertEqual(self.run_script("--parts=build", script=script).returncode, 0)
+            self.assertIn("- commit: unknown\n", self.summary())
+
+    def test_names_the_commit_of_a_checkout_also_by_a_link(self):
+        self.copy(self.stage / "checkout")
+        self.git(self.stage, "init", "--quiet", "checkout")
+        self.git(self.stage / "checkout", "add", "--all")
+        self.git(self.stage / "checkout", "commit", "--quiet", "--message=all")
+        (self.stage / "link").symlink_to(self.stage / "checkout")
+        for folder in ("checkout", "link"):
+            script = self.stage / folder / "scripts" / SCRIPT.name
+            self.assertEqual(self.run_script("--parts=build", script=script).returncode, 0)
+            commit = self.git(self.stage / "checkout", "rev-parse", "--short", "HEAD")
+            self.assertIn(f"- commit: {commit}\n", self.summary())
+
+    def test_names_the_commit_of_what_was_built_before(self):
+        self.assertEqual(self.run_script("--parts=build").returncode, 0)
+        self.assertNotIn("0a1b2c3d4e5f", self.summary())
+        self.assertEqual(self.run_script("--parts=tests").returncode, 0)
+        later = self.summary().split("# Later: tests")[1]
+        self.assertIn("- commit: 0a1b2c3d4e5f, with local changes\n", later)
 
     def test_takes_cmake_beside_the_interpreter_when_the_systems_is_old(self):
         (self.stage / "venv").mkdir()
@@ -405,7 +480,9 @@ exec python3 "$@"
 
     def test_refuses_what_it_does_not_know(self):
         for wrong in (("--bogus=1",), ("--jobs=many",), ("--prefix=/nonexistent",), ("--out",),
-                      ("--parts=",), ("--parts=build,all",), ("--commit=abc",),
+                      ("--parts=",), ("--parts=build,all",), ("--parts=,",), ("--parts=tests,",),
+                      ("--parts=build tests",), ("--parts= tests",), ("--parts=test",),
+                      ("--build-only", "--parts=tests"), ("--commit=abc",),
                       ("--archive=/nonexistent/a.tar.gz",)):
             self.assertEqual(self.run_script(*wrong).returncode, 2, wrong)
         self.assertFalse(self.out.exists())

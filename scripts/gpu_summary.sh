@@ -1,0 +1,112 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: The ddpbench authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# A part of scripts/gpu_suite.sh, which sources it: the head of its summary and what follows the stages'
+# rows. Uses the variables of its options and of scripts/gpu_machine.sh.
+# shellcheck disable=SC2154
+
+# Of what is measured: what a program built before says of itself, or else these sources' commit by the rules
+# of cmake/WriteVersion.cmake. Git trusts no checkout of another user's, which a copy in a container often
+# is; and a copy within another project's checkout is none of that project's commits.
+describe_commit() {
+  local program="$build/bin/ddpbench" built top git=(git -c "safe.directory=$root" -C "$root")
+  if ! wanted build && [[ -x $program ]]; then
+    built=$(timeout 30 "$program" --version 2>/dev/null | sed -n 's/^ddpbench [^ ]* (\(commit \)\{0,1\}\(.*\))$/\2/p')
+    printf '%s' "${built:-unknown: $program does not say}"
+    return
+  fi
+  top=$("${git[@]}" rev-parse --show-toplevel 2>/dev/null || true)
+  if [[ -n $top && $(realpath "$top") == "$(realpath "$root")" ]]; then
+    "${git[@]}" describe --always --dirty
+  else
+    printf '%s' "${commit:-unknown}"
+  fi
+}
+
+# Anew where something is built. Parts that are called after one another with the same --out go on below.
+begin_summary() {
+  local title='# ddpbench on this GPU'
+  if ! wanted build && [[ -s $out/summary.md ]]; then
+    title=$'\n'"# Later: ${parts//,/, }"
+  else
+    rm -f "$out/summary.md"
+  fi
+  {
+    printf '%s\n\n' "$title"
+    printf -- '- commit: %s\n' "$(describe_commit)"
+    printf -- '- date: %s\n' "$(date -u +%Y-%m-%dT%H:%M:%SZ)"
+    printf -- '- GPU: %s\n' "${gpus:-none, --build-only}" | sed '2,$s/^/- GPU: /'
+    printf -- '- toolkit: %s, architectures %s\n' "$("$nvcc" --version | grep release)" \
+      "${architectures:-of the toolkit}"
+    printf '\n| stage | result | seconds | remark |\n| :-- | :-- | --: | :-- |\n'
+  } >>"$out/summary.md"
+}
+
+# Google Benchmark's JSON in "$1" as a table: what each operation reached of the measured bandwidth and,
+# where it has products, of the longer one of both bounds.
+operations_table() {
+  "$python" - "$1" <<'PYTHON'
+import json, sys
+print("| operation | microseconds | counted bytes | share of copy | share of bound |")
+print("| :-- | --: | --: | --: | --: |")
+text = open(sys.argv[1]).read()
+try:
+    runs = json.loads(text)["benchmarks"]
+except ValueError:  # stopped before the end: what is complete
+    runs = json.loads(text[:text.rindex("\n    }") + 6] + "]}")["benchmarks"]
+for run in runs:
+    name = run["name"].split("/iterations:")[0]
+    if run.get("error_occurred"):
+        print(f"| {name} | failed: {run['error_message']} | | | |")
+        continue
+    bound = f"{run['share_of_bound']:.0%}" if "share_of_bound" in run else ""
+    print(f"| {name} | {run['real_time']:.1f} | {run['bytes']:.4g} | {run['share_of_copy']:.0%} | {bound} |")
+PYTHON
+}
+
+# Runs of training in one table; those of a report that cannot be read do not take the others along.
+reports_tables() {
+  local report trained=() collectives=()
+  for report in "$@"; do
+    case ${report##*/} in
+      comm-*) collectives+=("$report") ;;
+      *) trained+=("$report") ;;
+    esac
+  done
+  if ((${#trained[@]} > 0)) && ! "$build/bin/ddpbench" show "${trained[@]}" --format=markdown; then
+    for report in "${trained[@]}"; do
+      "$build/bin/ddpbench" show "$report" --format=markdown || printf '\n%s cannot be shown\n\n' "${report##*/}"
+    done
+  fi
+  for report in "${collectives[@]}"; do
+    printf '\n```text\n'
+    "$build/bin/ddpbench" show "$report" || printf '%s cannot be shown\n' "${report##*/}"
+    printf '```\n'
+  done
+}
+
+# Of the reports those that this call's stages wrote: the folder may have others, of an earlier call.
+end_summary() {
+  local file operations="$out/micro/operations.json" reports=() operated=no
+  for file in "${written[@]}"; do
+    case $file in
+      "$operations") operated=yes ;;
+      *) reports+=("$file") ;;
+    esac
+  done
+  if ((${#reports[@]} > 0)); then
+    {
+      printf '\n## Reports\n\n'
+      reports_tables "${reports[@]}"
+    } >>"$out/summary.md" 2>>"$out/show.log"
+  fi
+  if [[ $operated == yes ]]; then
+    {
+      printf '\n## Operations\n\n'
+      operations_table "$operations" || printf 'cannot be shown\n'
+    } >>"$out/summary.md" 2>>"$out/show.log"
+  fi
+  printf '\n%s failed, %s without enough time\n' "$failures" "$unfinished" >>"$out/summary.md"
+  say "of the stages above $failures failed, and for $unfinished there was not time enough; $out/summary.md"
+}
