@@ -107,6 +107,10 @@ BoardSlot& PeerBoard::slot(int rank) const noexcept {
   return reinterpret_cast<BoardSlot*>(slots)[rank];
 }
 
+Presence PeerBoard::presence_of(int rank) const noexcept {
+  return slot(rank).presence.load(std::memory_order_acquire);
+}
+
 PeerBoard::Header& PeerBoard::header() const noexcept {
   return *reinterpret_cast<Header*>(memory_.view().data);
 }
@@ -162,6 +166,7 @@ std::string PeerBoard::late_ranks(int rank, std::uint64_t number) const {
 
 bool PeerBoard::has_died(int peer) {
   if (scope_ == FutexScope::process) return false;
+  const std::lock_guard lock(processes_mutex_);
   UniqueFd& process = processes_[static_cast<std::size_t>(peer)];
   if (!process) {
     process = UniqueFd(static_cast<int>(
@@ -175,13 +180,15 @@ bool PeerBoard::has_died(int peer) {
 
 std::string PeerBoard::lost_rank(int rank, std::uint64_t number) {
   for (int peer = 0; peer < size_; ++peer) {
-    const Presence presence = slot(peer).presence.load(std::memory_order_acquire);
-    if (peer == rank || presence == Presence::absent) continue;
+    if (peer == rank || presence_of(peer) == Presence::absent) continue;
+    // In this order: a process that ends well has left before.
+    const bool dead = has_died(peer);
+    const bool left = presence_of(peer) == Presence::left;
     const bool came = !counts() || slot(peer).issued.load(std::memory_order_acquire) >= number;
-    if (presence == Presence::left) {
+    if (left) {
       // A rank leaves when its own work is done, which of a collective that it took part in it is.
       if (!came) return fmt::format("rank {} has left the communicator", peer);
-    } else if (has_died(peer)) {
+    } else if (dead) {
       return fmt::format("rank {} (pid {}) has died", peer,
                          slot(peer).pid.load(std::memory_order_relaxed));
     }
@@ -203,7 +210,7 @@ std::vector<std::string> PeerBoard::exchange(int rank, const std::string& text, 
     BoardSlot& other = slot(peer);
     while (other.exchanged.load(std::memory_order_acquire) < number) {
       if (aborted()) throw CommError(fmt::format("rank {} of {}: {}", rank, size_, abort_reason()));
-      const Presence presence = other.presence.load(std::memory_order_acquire);
+      const Presence presence = presence_of(peer);
       const bool lost = presence == Presence::left ||
                         (presence == Presence::attached && peer != rank && has_died(peer));
       if (lost && other.exchanged.load(std::memory_order_acquire) < number) {

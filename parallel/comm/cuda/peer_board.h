@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -73,6 +74,7 @@ class PeerBoard {
   PeerBoard(SharedMemory memory, int size, FutexScope scope);
   static std::size_t bytes_for(int size);
   BoardSlot& slot(int rank) const noexcept;
+  Presence presence_of(int rank) const noexcept;
   Header& header() const noexcept;
   bool counts() const noexcept { return !header().counts_no_more.load(); }
   bool has_died(int peer);
@@ -80,6 +82,7 @@ class PeerBoard {
   SharedMemory memory_;
   int size_;
   FutexScope scope_;
+  std::mutex processes_mutex_;       // the watchdog looks at peers while exchange() does
   std::vector<UniqueFd> processes_;  // [rank], opened when first looked at
 };
 
