@@ -57,6 +57,7 @@ comm::CudaCommOptions cuda_options(const WorldOptions& options, const char* name
   comm::CudaCommOptions cuda;
   cuda.timeout_s = options.timeout_s;
   cuda.progress = options.progress;
+  cuda.joining = options.joining;
   cuda.name = name;
   return cuda;
 }
@@ -144,7 +145,8 @@ RankDevices make_rank_devices(const RunSpec& spec, const RankPlace& place) {
   note_driver_bytes(rank, "with_libraries");
   WorldOptions world{.timeout_s = wait_limit_s(spec.options),
                      .thread_cores = plan.cores.at(static_cast<std::size_t>(place.devices[0])),
-                     .progress = place.progress};
+                     .progress = place.progress,
+                     .joining = place.joining};
   try {
     if (place.processes > 1) {
       rank.world =

@@ -40,6 +40,7 @@ struct RankPlace {
   std::vector<int> devices;
   comm::Store* store = nullptr;    // null when there is one process
   std::function<void()> progress;  // of the communicator
+  std::function<void()> joining;   // while communicators are made; see CudaCommOptions
 };
 
 // The devices' part of a run's specification.
@@ -49,6 +50,7 @@ struct WorldOptions {
   double timeout_s = 60;           // of every wait for peers
   std::vector<int> thread_cores;   // OS processors of a CPU communicator's own thread; empty: any
   std::function<void()> progress;  // of the communicator; may be empty
+  std::function<void()> joining;   // while it is made, between GPUs; may be empty
 };
 // Whether what is queued on the device's streams is done when the host goes on.
 bool runs_inline(const Device& device);

@@ -17,6 +17,7 @@
 
 #include "kernels/runtime/shared_memory.h"
 #include "parallel/comm/control_block.h"
+#include "parallel/comm/cuda/peer_wait.h"
 #include "parallel/comm/operation.h"
 #include "parallel/comm/store.h"
 #include "parallel/comm/tcp_store_protocol.h"
@@ -35,7 +36,7 @@ class PeerBoard {
   static std::shared_ptr<PeerBoard> open(const std::string& handle, int size);
   // Collective over the store: rank 0 creates it. Null when the ranks are not all on one machine.
   static std::shared_ptr<PeerBoard> meet(Store& store, const std::string& name, int rank, int size,
-                                         double timeout_s);
+                                         const PeerWait& wait);
 
   int size() const noexcept { return size_; }
   FutexScope scope() const noexcept { return scope_; }
@@ -58,7 +59,7 @@ class PeerBoard {
 
   // A blocking all-gather of short texts, [rank]. Throws CommError, CommTimeout. By the rank's
   // issuing thread.
-  std::vector<std::string> exchange(int rank, const std::string& text, double timeout_s);
+  std::vector<std::string> exchange(int rank, const std::string& text, const PeerWait& wait);
 
   void abort(int rank, const std::string& reason) noexcept;
   bool aborted() const noexcept;
