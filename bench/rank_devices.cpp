@@ -147,18 +147,14 @@ RankDevices make_rank_devices(const RunSpec& spec, const RankPlace& place) {
                      .thread_cores = plan.cores.at(static_cast<std::size_t>(place.devices[0])),
                      .progress = place.progress,
                      .joining = place.joining};
-  try {
+  connect_devices(rank, [&] {
     if (place.processes > 1) {
       rank.world =
           make_world(plan, *place.store, place.rank, place.processes, *rank.devices[0], world);
     }
     world.progress = nullptr;
     if (rank.devices.size() > 1) rank.local = make_thread_world(plan, pointers(rank), world);
-  } catch (const comm::UnfinishedJoin&) {
-    // The thread that stays behind uses the devices, and giving them back could wait for it.
-    static_cast<void>(new RankDevices(std::move(rank)));
-    throw;
-  }
+  });
   note_driver_bytes(rank, "with_communicators");
   return rank;
 }

@@ -79,9 +79,11 @@ class HungJoin : public test::CudaProgram {
     program.environment["STAND_IN_JOIN_PATIENCE_S"] = "4";
   }
   void expect_timeout(const std::string& strategy) {
-    const auto result =
-        program.run(test::small_run(strategy, {"--device=cuda", "--gpus=2", "--backend=nccl",
-                                               "--verify-steps=0", "--timeout=1"}));
+    expect_timeout_of(test::small_run(strategy, {"--device=cuda", "--gpus=2", "--backend=nccl",
+                                                 "--verify-steps=0", "--timeout=1"}));
+  }
+  void expect_timeout_of(const std::vector<std::string>& arguments) {
+    const auto result = program.run(arguments);
     EXPECT_EQ(result.exit_code, 4) << result.out << result.err;
     const json error = program.report().at("error");
     EXPECT_EQ(error.at("kind"), "timeout") << error.dump();
@@ -99,6 +101,13 @@ TEST_F(HungJoin, EndsAProcessThatALauncherStarted) {
 
 TEST_F(HungJoin, EndsProcessesOfTheSupervisor) { expect_timeout("ddp"); }
 TEST_F(HungJoin, EndsAProcessOfTheSupervisorWithAllDevices) { expect_timeout("dp"); }
+
+TEST_F(HungJoin, EndsAMeasurementOfCollectives) {
+  for (const char* mode : {"--mode=process", "--mode=thread"}) {
+    expect_timeout_of({"comm", "--device=cuda", "--gpus=all", "--backend=nccl", "--sizes=4K",
+                       "--timeout=1", "--json=report.json", "--force", mode});
+  }
+}
 
 }  // namespace
 }  // namespace ddpbench
