@@ -57,6 +57,7 @@ comm::CudaCommOptions cuda_options(const WorldOptions& options, const char* name
   comm::CudaCommOptions cuda;
   cuda.timeout_s = options.timeout_s;
   cuda.progress = options.progress;
+  cuda.joining = options.joining;
   cuda.name = name;
   return cuda;
 }
@@ -144,19 +145,16 @@ RankDevices make_rank_devices(const RunSpec& spec, const RankPlace& place) {
   note_driver_bytes(rank, "with_libraries");
   WorldOptions world{.timeout_s = wait_limit_s(spec.options),
                      .thread_cores = plan.cores.at(static_cast<std::size_t>(place.devices[0])),
-                     .progress = place.progress};
-  try {
+                     .progress = place.progress,
+                     .joining = place.joining};
+  connect_devices(rank, [&] {
     if (place.processes > 1) {
       rank.world =
           make_world(plan, *place.store, place.rank, place.processes, *rank.devices[0], world);
     }
     world.progress = nullptr;
     if (rank.devices.size() > 1) rank.local = make_thread_world(plan, pointers(rank), world);
-  } catch (const comm::UnfinishedJoin&) {
-    // The thread that stays behind uses the devices, and giving them back could wait for it.
-    static_cast<void>(new RankDevices(std::move(rank)));
-    throw;
-  }
+  });
   note_driver_bytes(rank, "with_communicators");
   return rank;
 }

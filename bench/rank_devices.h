@@ -11,6 +11,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "bench/device_plan.h"
@@ -40,6 +41,7 @@ struct RankPlace {
   std::vector<int> devices;
   comm::Store* store = nullptr;    // null when there is one process
   std::function<void()> progress;  // of the communicator
+  std::function<void()> joining;   // while communicators are made; see CudaCommOptions
 };
 
 // The devices' part of a run's specification.
@@ -49,6 +51,7 @@ struct WorldOptions {
   double timeout_s = 60;           // of every wait for peers
   std::vector<int> thread_cores;   // OS processors of a CPU communicator's own thread; empty: any
   std::function<void()> progress;  // of the communicator; may be empty
+  std::function<void()> joining;   // while it is made, between GPUs; may be empty
 };
 // Whether what is queued on the device's streams is done when the host goes on.
 bool runs_inline(const Device& device);
@@ -58,6 +61,18 @@ void prepare_rank(const DevicePlan& plan, int rank);
 // Whether this error of making a communicator left a thread behind, so that the process has to end
 // by end_process().
 bool leaves_thread_behind(const std::exception& error);
+// What `connect` returns, which makes communicators between devices that `owner` gives back when it
+// is destroyed. When that leaves a thread behind, so is what `owner` holds: the thread uses the
+// devices, and giving them back could wait for it.
+template <typename Owner, typename Connect>
+auto connect_devices(Owner& owner, Connect&& connect) {
+  try {
+    return connect();
+  } catch (const std::exception& error) {
+    if (leaves_thread_behind(error)) static_cast<void>(new Owner(std::move(owner)));
+    throw;
+  }
+}
 // Device number `index` of the plan. Opens the CUDA module for a GPU.
 std::unique_ptr<Device> make_device(const DevicePlan& plan, int index);
 // Collective over `size` processes, of which each has one device that takes part: `device`, number

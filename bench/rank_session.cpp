@@ -80,7 +80,8 @@ void RankSession::make_devices() {
                   .store = inputs_.store,
                   // Marks from two threads may swallow each other: a heartbeat needs to grow, not
                   // to count.
-                  .progress = [this] { writer_.collective(); }};
+                  .progress = [this] { writer_.collective(); },
+                  .joining = [this] { writer_.state(launch::RankState::setup); }};
   // A server's device follows the replicas' devices.
   if (is_server()) place.devices = {inputs_.rank};
   devices_ = make_rank_devices(spec_, place);

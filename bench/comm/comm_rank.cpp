@@ -106,11 +106,14 @@ void run_process(const CommSpec& spec, const launch::RankEnvironment& environmen
                                               .timeout_s = wait_limit_s(spec.timeout_s)});
   auto device = make_device(spec.devices, environment.rank);
   device->bind_calling_thread();
-  auto world =
-      make_world(spec.devices, *store, environment.rank, spec.ranks, *device,
-                 {.timeout_s = wait_limit_s(spec.timeout_s),
-                  .thread_cores = spec.devices.cores.at(static_cast<std::size_t>(environment.rank)),
-                  .progress = [&writer] { writer.collective(); }});
+  const auto place = static_cast<std::size_t>(environment.rank);
+  const WorldOptions options{.timeout_s = wait_limit_s(spec.timeout_s),
+                             .thread_cores = spec.devices.cores.at(place),
+                             .progress = [&writer] { writer.collective(); },
+                             .joining = [&writer] { writer.state(launch::RankState::setup); }};
+  auto world = connect_devices(device, [&] {
+    return make_world(spec.devices, *store, environment.rank, spec.ranks, *device, options);
+  });
   CommRank(spec, environment.rank, std::move(world), std::move(device), writer).run();
 }
 
@@ -133,9 +136,13 @@ void run_threads(const CommSpec& spec, launch::RankChannels& channels) {
     devices.push_back(make_device(spec.devices, r));
     pointers.push_back(devices.back().get());
   }
-  auto worlds = make_thread_world(
-      spec.devices, pointers,
-      {.timeout_s = wait_limit_s(spec.timeout_s), .thread_cores = {}, .progress = {}});
+  launch::RankWriter process = channels.writer(0);
+  const WorldOptions options{.timeout_s = wait_limit_s(spec.timeout_s),
+                             .thread_cores = {},
+                             .progress = {},
+                             .joining = [&process] { process.state(launch::RankState::setup); }};
+  auto worlds =
+      connect_devices(devices, [&] { return make_thread_world(spec.devices, pointers, options); });
   std::vector<std::exception_ptr> errors(worlds.size());
   std::vector<std::thread> threads;
   for (int r = 0; r < spec.ranks; ++r) {

@@ -18,12 +18,19 @@
 
 namespace ddpbench::comm {
 
-// Equal on all ranks, except for progress.
+// Equal on all ranks, except for the functions.
 struct CudaCommOptions {
   double timeout_s = 60;       // default deadline of every wait
   std::string name = "world";  // key prefix in the store; one name per communicator
   // Called after completed operations of this rank were noticed, on the watchdog's thread. Cheap.
   std::function<void()> progress;
+  // How long ranks wait for each other at least, in seconds, while the communicator is made: each
+  // makes its context meanwhile, maps memory and loads kernels (NCCL's alone are hundreds of MB),
+  // which takes seconds when several processes do it on one GPU.
+  double join_patience_s = 30;
+  // Called several times a second while they do so, on the thread that makes the communicator:
+  // whoever watches the ranks does not know of that patience. Cheap.
+  std::function<void()> joining;
 };
 
 // NCCL did not connect its ranks in time. A thread of this process stays inside it, so the process
@@ -34,9 +41,10 @@ class UnfinishedJoin final : public CommTimeout {
 };
 
 // Collective over `size` processes that share `store`, one device each. The device outlives the
-// communicator. Throws CommError when a peer does not come before the timeout, or within 30 s if
-// that is more: what happens once on a GPU is no part of an operation's deadline. When NCCL itself
-// does not connect the ranks until then, that is an UnfinishedJoin, also of make_thread_nccl().
+// communicator. Throws CommError when a peer does not come before the timeout, or within
+// join_patience_s if that is more: what happens once on a GPU is no part of an operation's
+// deadline. When NCCL itself does not connect the ranks until then, that is an UnfinishedJoin, also
+// of make_thread_nccl().
 //
 // NCCL refuses two ranks on one GPU unless every rank has an NCCL_HOSTID of its own.
 std::unique_ptr<Communicator> make_nccl(Store& store, int rank, int size, Device& device,

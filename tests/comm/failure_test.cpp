@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdint>
 #include <thread>
 #include <vector>
 
@@ -292,18 +293,21 @@ INSTANTIATE_TEST_SUITE_P(Ranks, FailureTest,
                            return tested.param == RankKind::threads ? "Threads" : "Processes";
                          });
 
-class KilledRank : public ::testing::TestWithParam<bool> {};
+enum class Meanwhile : std::uint8_t { receive, reduce, check };
+class KilledRank : public ::testing::TestWithParam<Meanwhile> {};
 
 TEST_P(KilledRank, IsNamedByItsSurvivorsLongBeforeTheDeadline) {
-  const bool in_message = GetParam();
-  const Outcome outcome = run_ranks(RankKind::processes, 3, [&](Communicator& c) {
+  const Outcome outcome = run_ranks(RankKind::processes, 3, [](Communicator& c) {
     std::vector<float> data(50'000);
     c.barrier().synchronize();
     if (c.rank() == 1) {
       sleep_s(0.02);
       ::kill(::getpid(), SIGKILL);
     }
-    if (in_message) c.recv({data.data(), data.size()}, 1, kNow).synchronize();
+    if (GetParam() == Meanwhile::check) check_until_it_fails(c);
+    if (GetParam() == Meanwhile::receive) {
+      c.recv({data.data(), data.size()}, 1, kNow).synchronize();
+    }
     c.all_reduce({data.data(), data.size()}, ReduceOp::sum).synchronize();
   });
   EXPECT_EQ(outcome.errors[1], "signal 9");
@@ -313,9 +317,19 @@ TEST_P(KilledRank, IsNamedByItsSurvivorsLongBeforeTheDeadline) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(While, KilledRank, ::testing::Bool(), [](const auto& tested) {
-  return tested.param ? "OthersReceiveFromIt" : "OthersWaitInACollective";
-});
+INSTANTIATE_TEST_SUITE_P(While, KilledRank,
+                         ::testing::Values(Meanwhile::receive, Meanwhile::reduce, Meanwhile::check),
+                         [](const auto& tested) {
+                           switch (tested.param) {
+                             case Meanwhile::receive:
+                               return "OthersReceiveFromIt";
+                             case Meanwhile::reduce:
+                               return "OthersWaitInACollective";
+                             case Meanwhile::check:
+                               return "OthersOnlyCheck";
+                           }
+                           return "";
+                         });
 
 TEST(Rendezvous, TimesOutNamingTheRankThatDoesNotJoin) {
   const auto store = make_local_store();

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <stdexcept>
 #include <thread>
@@ -148,6 +149,15 @@ Outcome run_ranks(RankKind kind, int size, const RankFunction& function,
 
 void check(bool condition, const std::string& message) {
   if (!condition) throw std::runtime_error(message);
+}
+
+void check_until_it_fails(Communicator& communicator) {
+  const Deadline deadline = deadline_after(30);
+  while (std::chrono::steady_clock::now() < deadline) {
+    communicator.check();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  throw std::runtime_error("check() notices nothing");
 }
 
 Buffer mappable_buffer(std::size_t bytes) {

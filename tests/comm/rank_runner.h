@@ -40,6 +40,10 @@ Outcome run_processes(int size, const std::function<void(Store&, int rank)>& fun
 // Throws std::runtime_error, which the outcome shows.
 void check(bool condition, const std::string& message);
 
+// Issues nothing, and calls check() until that throws, which goes on. Throws std::runtime_error
+// when it has not after half a minute.
+void check_until_it_fails(Communicator& communicator);
+
 // Memory that peers may map, without a device.
 Buffer mappable_buffer(std::size_t bytes);
 

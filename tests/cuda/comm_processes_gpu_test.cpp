@@ -5,6 +5,8 @@
 // never calls CUDA.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <span>
@@ -230,6 +232,20 @@ TEST_P(CudaProcessesFail, AnAbortReachesAllRanks) {
     }
   });
   EXPECT_THAT(outcome.errors, Each(HasSubstr("aborted by rank 0: the user changed his mind")));
+}
+
+// Before anything was called.
+TEST_P(CudaProcessesFail, CheckNoticesARankThatDied) {
+  const int last = GetParam().size - 1;
+  const Outcome outcome = run([&](Communicator& c, Device&) {
+    if (c.rank() == last) ::kill(::getpid(), SIGKILL);
+    check_until_it_fails(c);
+  });
+  EXPECT_EQ(outcome.errors.back(), "signal 9");
+  for (int rank = 0; rank < last; ++rank) {
+    EXPECT_THAT(outcome.errors[static_cast<std::size_t>(rank)],
+                AllOf(HasSubstr(fmt::format("rank {} (pid", last)), HasSubstr("has died")));
+  }
 }
 
 TEST_P(CudaProcessesFail, DifferentCallsAreNoticed) {

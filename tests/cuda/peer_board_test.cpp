@@ -112,6 +112,18 @@ TEST(PeerBoard, SeesAProcessDie) {
   EXPECT_EQ(outcome.errors[1], "signal 9");
 }
 
+TEST(PeerBoard, TellsThatItWaits) {
+  const auto board = PeerBoard::create("test", 2, FutexScope::process);
+  for (const int rank : {0, 1}) board->attach(rank);
+  int told = 0;
+  // Rank 1 comes when rank 0 has said that it waits.
+  const PeerWait wait(60, [&] {
+    if (++told == 2) board->exchange(1, "", 60);
+  });
+  EXPECT_NO_THROW(board->exchange(0, "", wait));
+  EXPECT_EQ(told, 2);
+}
+
 TEST(PeerBoard, WaitsForNobodyForEver) {
   const auto board = PeerBoard::create("test", 2, FutexScope::process);
   board->attach(0);

@@ -154,6 +154,7 @@ CudaCommunicator::Part CudaCommunicator::split_board(int color, int key) {
     int color, key, rank;
   };
   Part part{.options = options_};
+  part.options.joining = nullptr;  // its ranks are at work already
   part.options.name = fmt::format("{}/split{}.{}", options_.name, splits_++, color);
   std::vector<Choice> choices;
   for (const std::string& text :

@@ -27,12 +27,9 @@
 
 namespace ddpbench::comm {
 
-// How long ranks wait for each other at least while a communicator is made, whatever deadline its
-// operations have: each makes its context meanwhile, maps memory and loads kernels (NCCL's alone
-// are hundreds of MB), which takes seconds when several processes do it on one GPU.
-inline constexpr double kJoinPatience_s = 30;
-inline double joining_timeout_s(const CudaCommOptions& options) {
-  return std::max(options.timeout_s, kJoinPatience_s);
+// For others while a communicator is made.
+inline PeerWait joining_wait(const CudaCommOptions& options) {
+  return {std::max(options.timeout_s, options.join_patience_s), options.joining};
 }
 
 class CudaCommunicator : public OperationCommunicator, protected MonitoredBackend {

@@ -37,16 +37,17 @@ void enable_peer_access(int from, int to) {
 
 }  // namespace
 
-RingMeeting meet_processes(PeerBoard& board, const std::string& name, int rank, double timeout_s) {
+RingMeeting meet_processes(PeerBoard& board, const std::string& name, int rank,
+                           const PeerWait& wait) {
   RingMeeting meeting;
   std::string handle;
   if (rank == 0) {
     meeting.control = RingControl::create(name, board.size());
     handle = meeting.control->handle();
   }
-  const std::string offered = board.exchange(rank, handle, timeout_s).front();
+  const std::string offered = board.exchange(rank, handle, wait).front();
   if (rank != 0) meeting.control = RingControl::open(offered, board.size());
-  board.exchange(rank, "", timeout_s);
+  board.exchange(rank, "", wait);
   return meeting;
 }
 
@@ -66,7 +67,8 @@ std::unique_ptr<Communicator> make_cuda_ring(Store& store, int rank, int size, D
   ensure(size >= 1 && rank >= 0 && rank < size, "rank {} of {}", rank, size);
   check_size(size);
   const cuda::CurrentDevice current(cuda::native_device(device).ordinal());
-  auto board = PeerBoard::meet(store, options.name, rank, size, joining_timeout_s(options));
+  const PeerWait wait = joining_wait(options);
+  auto board = PeerBoard::meet(store, options.name, rank, size, wait);
   if (!board) {
     throw CommError(
         fmt::format("the {} ranks are on several hosts, or in several PID namespaces; the ring "
@@ -74,7 +76,7 @@ std::unique_ptr<Communicator> make_cuda_ring(Store& store, int rank, int size, D
                     "processes of one host",
                     size));
   }
-  RingMeeting meeting = meet_processes(*board, options.name, rank, joining_timeout_s(options));
+  RingMeeting meeting = meet_processes(*board, options.name, rank, wait);
   return std::make_unique<CudaRingCommunicator>(device, rank, std::move(board), options,
                                                 std::move(meeting));
 }

@@ -58,16 +58,16 @@ std::vector<ncclComm_t> join(const Joining& joining) {
 }
 
 // NCCL has no deadline for this, so a thread does it; one that hangs lasts as long as the process.
-std::vector<ncclComm_t> join_before(const Joining& joining, double timeout_s) {
+std::vector<ncclComm_t> join_before(const Joining& joining, const PeerWait& wait) {
   std::packaged_task<std::vector<ncclComm_t>()> task([joining] { return join(joining); });
   std::future<std::vector<ncclComm_t>> made = task.get_future();
   std::thread thread(std::move(task));
-  if (made.wait_until(deadline_after(timeout_s)) != std::future_status::ready) {
+  if (!is_ready_in_time(made, wait)) {
     thread.detach();
     throw UnfinishedJoin(
         fmt::format("rank {} of {}: NCCL did not connect all ranks within {} s; NCCL_DEBUG=INFO "
                     "tells how far it came",
-                    joining.first_rank, joining.size, timeout_s));
+                    joining.first_rank, joining.size, wait.timeout_s));
   }
   thread.join();
   return made.get();
@@ -79,15 +79,16 @@ std::unique_ptr<Communicator> make_nccl(Store& store, int rank, int size, Device
                                         const CudaCommOptions& options) {
   ensure(size >= 1 && rank >= 0 && rank < size, "rank {} of {}", rank, size);
   // All have come when this returns, whether or not they share a machine.
-  const double timeout_s = joining_timeout_s(options);
-  auto board = PeerBoard::meet(store, options.name, rank, size, timeout_s);
+  const PeerWait wait = joining_wait(options);
+  auto board = PeerBoard::meet(store, options.name, rank, size, wait);
   const std::string key = options.name + "/nccl_id";
   if (rank == 0) store.set(key, text_of(make_id()));
-  const Joining joining{.id = id_of(store.get(key, timeout_s)),
+  const std::string id = tell_while(wait, [&] { return store.get(key, wait.timeout_s); });
+  const Joining joining{.id = id_of(id),
                         .first_rank = rank,
                         .size = size,
                         .ordinals = {cuda::native_device(device).ordinal()}};
-  const ncclComm_t made = join_before(joining, timeout_s).front();
+  const ncclComm_t made = join_before(joining, wait).front();
   return std::make_unique<NcclCommunicator>(made, device, rank, size, std::move(board), options);
 }
 
@@ -100,7 +101,7 @@ std::vector<std::unique_ptr<Communicator>> make_thread_nccl(const std::vector<De
   for (Device* const device : devices) {
     joining.ordinals.push_back(cuda::native_device(*device).ordinal());
   }
-  const std::vector<ncclComm_t> made = join_before(joining, joining_timeout_s(options));
+  const std::vector<ncclComm_t> made = join_before(joining, joining_wait(options));
   std::vector<std::unique_ptr<Communicator>> communicators;
   for (int rank = 0; rank < size; ++rank) {
     const auto i = static_cast<std::size_t>(rank);

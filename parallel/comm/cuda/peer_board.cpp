@@ -81,30 +81,34 @@ std::shared_ptr<PeerBoard> PeerBoard::open(const std::string& handle, int size) 
 }
 
 std::shared_ptr<PeerBoard> PeerBoard::meet(Store& store, const std::string& name, int rank,
-                                           int size, double timeout_s) {
+                                           int size, const PeerWait& wait) {
   const std::string key = name + "/board";
   const auto mark_key = [&](int peer) { return fmt::format("{}/{}", key, peer); };
-  store.set(mark_key(rank), host_mark());
-  bool one_host = true;
-  for (int peer = 0; peer < size; ++peer) {
-    one_host = store.get(mark_key(peer), timeout_s) == host_mark() && one_host;
-  }
-  if (!one_host) return nullptr;
-  std::shared_ptr<PeerBoard> board;
-  if (rank == 0) {
-    board = create(name, size, FutexScope::host);
-    store.set(key, board->handle());
-  } else {
-    board = open(store.get(key, timeout_s), size);
-  }
+  auto board = tell_while(wait, [&]() -> std::shared_ptr<PeerBoard> {
+    store.set(mark_key(rank), host_mark());
+    bool one_host = true;
+    for (int peer = 0; peer < size; ++peer) {
+      one_host = store.get(mark_key(peer), wait.timeout_s) == host_mark() && one_host;
+    }
+    if (!one_host) return nullptr;
+    if (rank != 0) return open(store.get(key, wait.timeout_s), size);
+    auto made = create(name, size, FutexScope::host);
+    store.set(key, made->handle());
+    return made;
+  });
+  if (!board) return nullptr;
   board->attach(rank);
-  board->exchange(rank, "", timeout_s);  // rank 0's descriptor may go when all have opened it
+  board->exchange(rank, "", wait);  // rank 0's descriptor may go when all have opened it
   return board;
 }
 
 BoardSlot& PeerBoard::slot(int rank) const noexcept {
   std::byte* const slots = memory_.view().data + sizeof(Header);
   return reinterpret_cast<BoardSlot*>(slots)[rank];
+}
+
+Presence PeerBoard::presence_of(int rank) const noexcept {
+  return slot(rank).presence.load(std::memory_order_acquire);
 }
 
 PeerBoard::Header& PeerBoard::header() const noexcept {
@@ -162,6 +166,7 @@ std::string PeerBoard::late_ranks(int rank, std::uint64_t number) const {
 
 bool PeerBoard::has_died(int peer) {
   if (scope_ == FutexScope::process) return false;
+  const std::lock_guard lock(processes_mutex_);
   UniqueFd& process = processes_[static_cast<std::size_t>(peer)];
   if (!process) {
     process = UniqueFd(static_cast<int>(
@@ -175,13 +180,15 @@ bool PeerBoard::has_died(int peer) {
 
 std::string PeerBoard::lost_rank(int rank, std::uint64_t number) {
   for (int peer = 0; peer < size_; ++peer) {
-    const Presence presence = slot(peer).presence.load(std::memory_order_acquire);
-    if (peer == rank || presence == Presence::absent) continue;
+    if (peer == rank || presence_of(peer) == Presence::absent) continue;
+    // In this order: a process that ends well has left before.
+    const bool dead = has_died(peer);
+    const bool left = presence_of(peer) == Presence::left;
     const bool came = !counts() || slot(peer).issued.load(std::memory_order_acquire) >= number;
-    if (presence == Presence::left) {
+    if (left) {
       // A rank leaves when its own work is done, which of a collective that it took part in it is.
       if (!came) return fmt::format("rank {} has left the communicator", peer);
-    } else if (has_died(peer)) {
+    } else if (dead) {
       return fmt::format("rank {} (pid {}) has died", peer,
                          slot(peer).pid.load(std::memory_order_relaxed));
     }
@@ -189,7 +196,8 @@ std::string PeerBoard::lost_rank(int rank, std::uint64_t number) {
   return "";
 }
 
-std::vector<std::string> PeerBoard::exchange(int rank, const std::string& text, double timeout_s) {
+std::vector<std::string> PeerBoard::exchange(int rank, const std::string& text,
+                                             const PeerWait& wait) {
   ensure(text.size() < kTextBytes, "a text of {} bytes on the board", text.size());
   BoardSlot& own = slot(rank);
   const std::uint64_t number = own.exchanged.load(std::memory_order_relaxed) + 1;
@@ -197,13 +205,14 @@ std::vector<std::string> PeerBoard::exchange(int rank, const std::string& text, 
   auto& target = own.texts[number % 2];
   std::memcpy(target.data(), text.c_str(), text.size() + 1);
   own.exchanged.store(number, std::memory_order_release);
-  const Deadline deadline = deadline_after(timeout_s);
+  const Deadline deadline = deadline_after(wait.timeout_s);
+  auto told = std::chrono::steady_clock::now();
   std::vector<std::string> all;
   for (int peer = 0; peer < size_; ++peer) {
     BoardSlot& other = slot(peer);
     while (other.exchanged.load(std::memory_order_acquire) < number) {
       if (aborted()) throw CommError(fmt::format("rank {} of {}: {}", rank, size_, abort_reason()));
-      const Presence presence = other.presence.load(std::memory_order_acquire);
+      const Presence presence = presence_of(peer);
       const bool lost = presence == Presence::left ||
                         (presence == Presence::attached && peer != rank && has_died(peer));
       if (lost && other.exchanged.load(std::memory_order_acquire) < number) {
@@ -211,9 +220,14 @@ std::vector<std::string> PeerBoard::exchange(int rank, const std::string& text, 
             fmt::format("rank {} of {}: rank {} {}", rank, size_, peer,
                         presence == Presence::left ? "has left the communicator" : "has died"));
       }
-      if (std::chrono::steady_clock::now() >= deadline) {
+      const auto now = std::chrono::steady_clock::now();
+      if (now >= deadline) {
         throw CommTimeout(fmt::format("rank {} of {}: rank {} did not join within {} s", rank,
-                                      size_, peer, timeout_s));
+                                      size_, peer, wait.timeout_s));
+      }
+      if (wait.tell && now - told >= kTellInterval) {
+        told = now;
+        wait.tell();
       }
       std::this_thread::sleep_for(kLook);
     }

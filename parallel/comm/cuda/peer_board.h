@@ -11,11 +11,13 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include "kernels/runtime/shared_memory.h"
 #include "parallel/comm/control_block.h"
+#include "parallel/comm/cuda/peer_wait.h"
 #include "parallel/comm/operation.h"
 #include "parallel/comm/store.h"
 #include "parallel/comm/tcp_store_protocol.h"
@@ -34,7 +36,7 @@ class PeerBoard {
   static std::shared_ptr<PeerBoard> open(const std::string& handle, int size);
   // Collective over the store: rank 0 creates it. Null when the ranks are not all on one machine.
   static std::shared_ptr<PeerBoard> meet(Store& store, const std::string& name, int rank, int size,
-                                         double timeout_s);
+                                         const PeerWait& wait);
 
   int size() const noexcept { return size_; }
   FutexScope scope() const noexcept { return scope_; }
@@ -57,7 +59,7 @@ class PeerBoard {
 
   // A blocking all-gather of short texts, [rank]. Throws CommError, CommTimeout. By the rank's
   // issuing thread.
-  std::vector<std::string> exchange(int rank, const std::string& text, double timeout_s);
+  std::vector<std::string> exchange(int rank, const std::string& text, const PeerWait& wait);
 
   void abort(int rank, const std::string& reason) noexcept;
   bool aborted() const noexcept;
@@ -73,6 +75,7 @@ class PeerBoard {
   PeerBoard(SharedMemory memory, int size, FutexScope scope);
   static std::size_t bytes_for(int size);
   BoardSlot& slot(int rank) const noexcept;
+  Presence presence_of(int rank) const noexcept;
   Header& header() const noexcept;
   bool counts() const noexcept { return !header().counts_no_more.load(); }
   bool has_died(int peer);
@@ -80,6 +83,7 @@ class PeerBoard {
   SharedMemory memory_;
   int size_;
   FutexScope scope_;
+  std::mutex processes_mutex_;       // the watchdog looks at peers while exchange() does
   std::vector<UniqueFd> processes_;  // [rank], opened when first looked at
 };
 

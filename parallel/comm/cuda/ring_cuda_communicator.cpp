@@ -58,7 +58,7 @@ CudaRingCommunicator::CudaRingCommunicator(Device& device, int rank,
     if (size() > 1) {
       stage_ =
           device.allocate(stage_bytes(size()), MemoryCategory::communication, Sharing::mappable);
-      map_everywhere(stage_, joining_timeout_s(options));  // the first: number 0 everywhere
+      map_everywhere(stage_, joining_wait(options));  // the first: number 0 everywhere
     }
   }
   start_watching();
@@ -315,11 +315,11 @@ void CudaRingCommunicator::register_buffer(const Buffer& buffer) {
   map_everywhere(buffer, timeout_s());
 }
 
-void CudaRingCommunicator::map_everywhere(const Buffer& buffer, double timeout_s) {
+void CudaRingCommunicator::map_everywhere(const Buffer& buffer, const PeerWait& wait) {
   const cuda::CurrentDevice current(ordinal());
   const std::string handle = buffer.bytes() == 0 ? "" : buffer.export_handle();
-  memory_.add(buffer.view(), board()->exchange(rank(), handle, timeout_s));
-  board()->exchange(rank(), "", timeout_s);  // the owner may free it when all have mapped it
+  memory_.add(buffer.view(), board()->exchange(rank(), handle, wait));
+  board()->exchange(rank(), "", wait);  // the owner may free it when all have mapped it
 }
 
 void CudaRingCommunicator::deregister_buffer(const Buffer& buffer) {

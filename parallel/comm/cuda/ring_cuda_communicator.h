@@ -25,7 +25,8 @@ struct RingMeeting {
 
 // Collective. `ordinals` are the ranks' GPUs. Throws CommError, UnavailableError when one GPU
 // cannot reach another's memory.
-RingMeeting meet_processes(PeerBoard& board, const std::string& name, int rank, double timeout_s);
+RingMeeting meet_processes(PeerBoard& board, const std::string& name, int rank,
+                           const PeerWait& wait);
 RingMeeting meet_threads(const std::string& name, const std::vector<int>& ordinals);
 
 class CudaRingCommunicator final : public CudaCommunicator {
@@ -63,7 +64,7 @@ class CudaRingCommunicator final : public CudaCommunicator {
   cudaStream_t lane_stream() const noexcept { return lane_ != 0 && uses_side_ ? side_ : stream(); }
 
   // Collective: each rank's buffer becomes readable to all, within `timeout_s`.
-  void map_everywhere(const Buffer& buffer, double timeout_s);
+  void map_everywhere(const Buffer& buffer, const PeerWait& wait);
   bool between_threads() const noexcept { return meeting_.events != nullptr; }
   std::size_t stage_offset(const RingStep& step) const;
   void* address(const RingStep& step, const RingPlace& place, std::size_t call) const;

@@ -13,7 +13,8 @@ namespace ddpbench::comm {
 
 namespace {
 
-// How often the watchdog looks: while works are under way, and when only recordings could be.
+// How often the watchdog looks: while works are under way; and when only recordings could be, or
+// peers die or abort, which check() promises to know of before the first work, too.
 constexpr auto kBusyLook = std::chrono::microseconds(200);
 constexpr auto kIdleLook = std::chrono::milliseconds(5);
 // How often it asks the kernel whether peers live.
@@ -218,7 +219,7 @@ void WorkMonitor::serve() {
     dozes_ = !busy && !failed();
     if (failed() && abandoned_) {
       wake_.wait(lock, [this] { return stopping_; });
-    } else if (dozes_ && recorded_.empty() && !abort_requested_) {
+    } else if (dozes_ && recorded_.empty() && !abort_requested_ && !options_.board) {
       wake_.wait(lock);
     } else {
       wake_.wait_for(lock, dozes_ ? std::chrono::microseconds(kIdleLook) : kBusyLook);

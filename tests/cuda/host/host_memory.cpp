@@ -135,6 +135,7 @@ cudaError_t cudaHostAlloc(void** data, size_t bytes, unsigned) {
 // Waits for the device, as CUDA's.
 cudaError_t cudaFree(void* data) {
   if (data == nullptr) return cudaSuccess;
+  ddpbench::test::wait_for_nccl();
   if (const cudaError_t status = ddpbench::test::refusal()) return status;
   int device = 0;
   {

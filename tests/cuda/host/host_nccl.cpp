@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -183,6 +184,9 @@ class Inside {
   }
   void enter() { ++threads_; }
   void leave() { --threads_; }
+  void wait() const {
+    while (threads_ > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 
  private:
   std::atomic<int> threads_ = 0;
@@ -194,6 +198,8 @@ void hang_if_asked() {
 }
 
 }  // namespace
+
+void ddpbench::test::wait_for_nccl() { inside.wait(); }
 
 namespace {
 

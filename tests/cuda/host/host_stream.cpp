@@ -254,6 +254,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, i
   return status;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  ddpbench::test::wait_for_nccl();
   stream->queue->close();
   return delete stream, cudaSuccess;
 }
@@ -285,7 +286,10 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
 cudaError_t cudaEventCreate(cudaEvent_t* event) {
   return cudaEventCreateWithFlags(event, cudaEventDefault);
 }
-cudaError_t cudaEventDestroy(cudaEvent_t event) { return delete event, cudaSuccess; }
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  ddpbench::test::wait_for_nccl();
+  return delete event, cudaSuccess;
+}
 
 cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags) {
   const auto state = event->state;

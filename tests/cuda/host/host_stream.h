@@ -69,6 +69,10 @@ cudaError_t refusal();
 // capture is void. (cudaStreamCaptureModeThreadLocal)
 cudaError_t refusal_of_unsafe_call();
 
+// Waits until no thread is inside NCCL to connect devices, as calls do that give back what a device
+// has: they wait for what NCCL's thread holds.
+void wait_for_nccl();
+
 // Waits for all streams of the device.
 void synchronize_device(int device);
 int current_device();

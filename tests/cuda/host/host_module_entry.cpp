@@ -1,0 +1,39 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The door of the stand-in's module. What NCCL's ranks have to join within is
+// STAND_IN_JOIN_PATIENCE_S here, where that is set: a test of a run that does not come to be waits
+// no half a minute.
+#include <cstdlib>
+
+#include "parallel/cuda/linked_module.h"
+
+namespace ddpbench {
+namespace {
+
+comm::CudaCommOptions with_patience(comm::CudaCommOptions options) {
+  const char* const seconds = std::getenv("STAND_IN_JOIN_PATIENCE_S");
+  if (seconds != nullptr) options.join_patience_s = std::atof(seconds);
+  return options;
+}
+
+class HostModule final : public LinkedModule {
+ public:
+  std::unique_ptr<comm::Communicator> make_nccl(
+      comm::Store& store, int rank, int size, Device& device,
+      const comm::CudaCommOptions& options) const override {
+    return LinkedModule::make_nccl(store, rank, size, device, with_patience(options));
+  }
+  std::vector<std::unique_ptr<comm::Communicator>> make_thread_nccl(
+      const std::vector<Device*>& devices, const comm::CudaCommOptions& options) const override {
+    return LinkedModule::make_thread_nccl(devices, with_patience(options));
+  }
+};
+
+}  // namespace
+}  // namespace ddpbench
+
+extern "C" __attribute__((visibility("default"))) const ddpbench::CudaModule* ddpbench_cuda_module(
+    const char* build) {
+  return ddpbench::module_of_build<ddpbench::HostModule>(build);
+}
