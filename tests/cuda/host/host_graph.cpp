@@ -98,12 +98,13 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* 
 #if CUDART_VERSION >= 13000
 cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status,
                                      unsigned long long* number, cudaGraph_t*,
-                                     const cudaGraphNode_t**, const cudaGraphEdgeData**, size_t*) {
+                                     const cudaGraphNode_t**, const cudaGraphEdgeData**, size_t*)
 #else
 cudaError_t cudaStreamGetCaptureInfo_v2(cudaStream_t stream, cudaStreamCaptureStatus* status,
                                         unsigned long long* number, cudaGraph_t*,
-                                        const cudaGraphNode_t**, size_t*) {
+                                        const cudaGraphNode_t**, size_t*)
 #endif
+{
   if (stream->capture && number != nullptr) *number = stream->capture->number;
   return cudaStreamIsCapturing(stream, status);
 }
