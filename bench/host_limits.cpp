@@ -66,18 +66,20 @@ std::optional<std::uint64_t> address_space_left() {
 
 MemoryLimit memory_limit(const HostLimits& limits) {
   const auto pages = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES));
+  const std::string host = host_name();
   MemoryLimit least{.bytes = pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)),
-                    .pool = host_name()};
+                    .pool = host};
   if (limits.memory_bytes && *limits.memory_bytes < least.bytes) {
     // The paths of control groups are as its namespace shows them.
     std::error_code none;
     const fs::path space = fs::read_symlink("/proc/self/ns/cgroup", none);
     least = {*limits.memory_bytes,
-             fmt::format("{} {} {}", host_name(), space.string(), limits.memory_group)};
+             fmt::format("{} {} {}", host, space.string(), limits.memory_group)};
   }
   const auto own = address_space_left();
-  if (own && *own < least.bytes)
-    least = {*own, fmt::format("{} process {}", host_name(), ::getpid())};
+  if (own && *own < least.bytes) {
+    least = {*own, fmt::format("{} process {}", host, ::getpid())};
+  }
   return least;
 }
 

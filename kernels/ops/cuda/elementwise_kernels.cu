@@ -68,7 +68,7 @@ cudaError_t map(DataType type, void* y, std::uint32_t count, cudaStream_t stream
     using T = decltype(element);
     const Map<T, Function, sizeof...(Inputs)> body{
         {static_cast<const T*>(x)...}, static_cast<T*>(y), count, are_vector_aligned(y, x...)};
-    return for_each((count + body.kCount - 1) / body.kCount, stream, body);
+    return for_each(ceil_div(count, body.kCount), stream, body);
   });
 }
 
@@ -178,7 +178,7 @@ cudaError_t convert_type(DataType from_type, const void* from, DataType to_type,
       const Body body{static_cast<decltype(from_element) const*>(from),
                       static_cast<decltype(to_element)*>(to), count, accumulate,
                       are_vector_aligned(from, to)};
-      return for_each((count + Body::kCount - 1) / Body::kCount, stream, body);
+      return for_each(ceil_div(count, Body::kCount), stream, body);
     });
   });
 }

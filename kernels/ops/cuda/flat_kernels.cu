@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Kernels over flat buffers of fp32: the optimizer's step and the mean.
+#include "kernels/ops/cuda/divide.cuh"
 #include "kernels/ops/cuda/elementwise_kernels.h"
 #include "kernels/ops/cuda/launch.cuh"
 #include "kernels/ops/cuda/vector.cuh"
@@ -114,7 +115,7 @@ cudaError_t sgd_step(const SgdArgs& args, cudaStream_t stream) {
   body.vectors = are_vector_aligned(args.weights, args.gradients, body.velocity);
   body.step = {static_cast<float>(args.options.lr), static_cast<float>(args.options.momentum),
                static_cast<float>(args.options.weight_decay), args.grad_scale};
-  return for_each((body.count + kVector - 1) / kVector, stream, body);
+  return for_each(ceil_div(body.count, kVector), stream, body);
 }
 
 cudaError_t mean_of(std::span<const float* const> inputs, float* out, std::uint32_t count,
@@ -129,7 +130,7 @@ cudaError_t mean_of(std::span<const float* const> inputs, float* out, std::uint3
   body.input_count = static_cast<std::uint32_t>(inputs.size());
   body.count = count;
   body.out = out;
-  return for_each((count + kVector - 1) / kVector, stream, body);
+  return for_each(ceil_div(count, kVector), stream, body);
 }
 
 }  // namespace ddpbench::ops::cuda
