@@ -7,6 +7,7 @@
 #include <array>
 
 #include "kernels/ops/cuda/convolution_pass.h"
+#include "kernels/ops/cuda/convolution_search.h"
 #include "kernels/ops/cuda/elementwise_kernels.h"
 #include "kernels/ops/cuda/recorded_trial.h"
 #include "kernels/runtime/error.h"

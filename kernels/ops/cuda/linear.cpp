@@ -47,8 +47,10 @@ class Linear final : public PlannedOp {
     element_index(batch * std::max(in, desc.out_features), where_);
     describe_input(desc.input);
     plan_.output = TensorLayout::plain(plan_.output.shape, type_);
-    plan_.description += fmt::format(" (cublaslt {})", precision_name(context_->options.precision));
     make_products();
+    plan_.description +=
+        fmt::format(" (cublaslt {} algorithm {})", precision_name(context_->options.precision),
+                    forward_->place());
     lay_out_workspace();
   }
 
