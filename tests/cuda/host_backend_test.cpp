@@ -256,8 +256,8 @@ TEST(CudaBackend, AStepHasNoMoreNodesThanTheyWereCounted) {
   };
   EXPECT_EQ(nodes(CudaPrecision::tf32, ConvolutionKernels::own), 18U);
   EXPECT_EQ(nodes(CudaPrecision::tf32, ConvolutionKernels::library), 20U);
-  EXPECT_EQ(nodes(CudaPrecision::bf16, ConvolutionKernels::own), 31U);
-  EXPECT_EQ(nodes(CudaPrecision::bf16, ConvolutionKernels::library), 35U);
+  EXPECT_EQ(nodes(CudaPrecision::bf16, ConvolutionKernels::own), 24U);
+  EXPECT_EQ(nodes(CudaPrecision::bf16, ConvolutionKernels::library), 27U);
 }
 
 // What benchmarks take for the rate of products has nothing but the product in it.
