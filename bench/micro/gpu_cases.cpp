@@ -107,6 +107,12 @@ void register_own(GpuBench& bench, CudaPrecision precision) {
                                const TensorLayout to = maps(backend(), batch, 32, 28);
                                return backend().reorder({image(batch, 32, 28, to.type), to});
                              }});
+  if (precision == CudaPrecision::bf16) {
+    register_streaming(bench, {"rounding", precision, [=](std::int64_t batch) {
+                                 const TensorLayout plain = TensorLayout::plain({batch * 1024});
+                                 return backend().reorder({plain, in_bf16(plain)});
+                               }});
+  }
   for (const bool relu : {false, true}) {
     register_streaming(bench, {.name = relu ? "bias_relu_columns64" : "bias_columns64",
                                .precision = precision,

@@ -62,6 +62,7 @@ OpRun::OpRun(const Machine& machine, std::unique_ptr<Op> op, bool input_gradient
   }
   for (const ParameterSpec& spec : op_->parameters()) {
     add(parameters_, spec.layout);
+    if (op_->reads_rounded_parameters()) add(rounded_, in_bf16(spec.layout));
     add(grad_parameters_, spec.layout);
   }
   const TensorLayout& output = op_->output_layout();
@@ -77,7 +78,8 @@ void OpRun::forward() {
                                  .output = output_.data(),
                                  .parameters = parameters_,
                                  .saved = saved_.data(),
-                                 .workspace = workspace_.data()});
+                                 .workspace = workspace_.data(),
+                                 .rounded = rounded_});
 }
 
 void OpRun::backward() {
@@ -88,7 +90,8 @@ void OpRun::backward() {
                                   .parameters = parameters_,
                                   .grad_parameters = grad_parameters_,
                                   .saved = saved_.data(),
-                                  .workspace = workspace_.data()});
+                                  .workspace = workspace_.data(),
+                                  .rounded = rounded_});
 }
 
 template <typename Pointer>

@@ -16,6 +16,25 @@
 namespace ddpbench::nn {
 namespace {
 
+// The flat parameters in bf16, for the operations that read them so.
+ops::TensorLayout rounded_layout(const ParameterPlan& parameters) {
+  const auto count = static_cast<std::int64_t>(parameters.flat_bytes / sizeof(float));
+  return ops::TensorLayout::plain({count}, DataType::bf16);
+}
+
+void plan_rounding(LoweredNetwork& network, ops::OpBackend& backend) {
+  const auto reads_rounded = [](const auto& op) { return op->reads_rounded_parameters(); };
+  if (std::ranges::none_of(network.plan.operations, reads_rounded)) return;
+  const ops::TensorLayout rounded = rounded_layout(network.parameters);
+  auto op = backend.reorder({.from = ops::TensorLayout::plain(rounded.shape), .to = rounded});
+  network.plan.rounding = op.get();
+  network.plan.operations.push_back(std::move(op));
+}
+
+std::size_t rounded_bytes(const LoweredNetwork& network) {
+  return network.plan.rounding == nullptr ? 0 : rounded_layout(network.parameters).bytes;
+}
+
 LoweredNetwork plan_network(const ModelSpec& model, ops::OpBackend& backend,
                             const GraphOptions& options) {
   if (options.batch < 1) {
@@ -23,6 +42,7 @@ LoweredNetwork plan_network(const ModelSpec& model, ops::OpBackend& backend,
         fmt::format("the batch of {} must be at least 1, found {}", model.name, options.batch));
   }
   LoweredNetwork network = lower_network(model, backend, options);
+  plan_rounding(network, backend);
   if (options.training) plan_backward(network.plan, backend);
   place_values(network.plan);
   for (const auto& op : network.plan.operations) {
@@ -52,6 +72,7 @@ LoweredNetwork ask_for_memory(LoweredNetwork network, const Device& device,
   const std::size_t flat = network.parameters.flat_bytes;
   MemoryNeeds needs(device);
   needs.add(MemoryCategory::weights, flat, options.weight_sharing);
+  needs.add(MemoryCategory::weights, rounded_bytes(network));
   if (options.training) needs.add(MemoryCategory::gradients, flat, options.gradient_sharing);
   needs.add(MemoryCategory::activations, network.plan.arena_bytes);
   needs.add(MemoryCategory::workspace, network.plan.workspace_bytes);
@@ -87,6 +108,7 @@ struct Graph::Impl {
       : model(m),
         device(d),
         backend(b),
+        rounded(allocate_some(d, rounded_bytes(network), MemoryCategory::weights)),
         plan(std::move(network.plan)),
         parameters(std::move(network.parameters)),
         weights(allocate_some(d, parameters.flat_bytes, MemoryCategory::weights,
@@ -97,8 +119,9 @@ struct Graph::Impl {
                       : Buffer()),
         arena(allocate_some(d, plan.arena_bytes, MemoryCategory::activations)),
         workspace(allocate_some(d, plan.workspace_bytes, MemoryCategory::workspace)),
-        program(plan, parameters,
-                {arena.view(), workspace.view(), weights.view(), gradients.view()}) {
+        program(
+            plan, parameters,
+            {arena.view(), workspace.view(), weights.view(), gradients.view(), rounded.view()}) {
     for (const Step& step : plan.backward) {
       if (step.parameters.empty() || step.op->accumulates_weight_gradients()) continue;
       cannot_accumulate = step.name;
@@ -113,6 +136,7 @@ struct Graph::Impl {
   ModelSpec model;
   Device& device;
   ops::OpBackend& backend;
+  Buffer rounded;  // the weights of the last forward in bf16, where operations read them so
   Plan plan;
   ParameterPlan parameters;
   Buffer weights, gradients, arena, workspace;

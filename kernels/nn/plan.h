@@ -58,6 +58,7 @@ struct Plan {
   int input = kNoValue;
   int logits = kNoValue;
   int output_gradient = kNoValue;   // kNoValue: forward only
+  ops::Op* rounding = nullptr;      // of the flat parameters to bf16; null: nothing reads them so
   std::size_t arena_bytes = 0;      // activations and their gradients
   std::size_t workspace_bytes = 0;  // one for all operations
 

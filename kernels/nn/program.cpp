@@ -30,6 +30,7 @@ class Program::Binder {
     const auto trailing = static_cast<std::size_t>(
         std::find_if(backward.begin(), backward.end(), is_micro) - backward.begin());
     const std::size_t calls = plan_.micro_batch == 0 ? 0 : plan_.calls(true);
+    if (plan_.rounding != nullptr) bind_rounding();
     for (std::size_t k = 0; k < calls; ++k) bind(forward.first(leading), k, program_.forward_);
     bind(forward.subspan(leading), 0, program_.forward_);
     bind(backward.first(trailing), 0, program_.backward_);
@@ -40,11 +41,11 @@ class Program::Binder {
 
  private:
   void reserve() {
-    std::size_t reads = 0, writes = 0;
+    std::size_t reads = 1, writes = 0;  // the first is rounding's
     for (const std::vector<Step>* steps : {&plan_.forward, &plan_.backward}) {
       for (const Step& step : *steps) {
         const std::size_t calls = plan_.calls(step.micro);
-        reads += calls * (step.inputs.size() + step.parameters.size());
+        reads += calls * (step.inputs.size() + 2 * step.parameters.size());
         writes += calls * (step.grad_inputs.size() + step.parameters.size());
       }
     }
@@ -54,10 +55,24 @@ class Program::Binder {
 
   void bind(std::span<const Step> steps, std::size_t k, std::vector<Call>& calls) {
     for (const Step& step : steps) {
-      calls.push_back(make_call(step, k));
-      calls.back().number = program_.call_names_.size();
-      program_.call_names_.push_back(call_name(step, k, &calls == &program_.forward_));
+      add(calls, make_call(step, k), call_name(step, k, &calls == &program_.forward_));
     }
+  }
+
+  void bind_rounding() {
+    auto& pointers = program_.read_pointers_;
+    pointers.push_back(memory_.weights.data);
+    Call call{.op = plan_.rounding};
+    call.forward = {.inputs = {&pointers.back(), 1},
+                    .output = memory_.rounded.data,
+                    .workspace = memory_.workspace.data};
+    add(program_.forward_, std::move(call), "weights to bf16");
+  }
+
+  void add(std::vector<Call>& calls, Call call, std::string name) {
+    call.number = program_.call_names_.size();
+    calls.push_back(std::move(call));
+    program_.call_names_.push_back(std::move(name));
   }
 
   // Backward may run forward operations: it undoes a layout, or adds gradients up.
@@ -82,11 +97,13 @@ class Program::Binder {
   Call make_call(const Step& step, std::size_t k) {
     Call call{.op = step.op, .direction = step.direction};
     const std::span<const void* const> inputs = input_pointers(step, k);
-    const std::span<const void* const> weights = weight_pointers(step);
+    const std::span<const void* const> weights = parameter_pointers(step, memory_.weights);
+    std::span<const void* const> rounded;
+    if (step.op->reads_rounded_parameters()) rounded = parameter_pointers(step, memory_.rounded);
     void* const output = at(step.output, step.micro, k);
     void* const saved = at(step.saved, step.micro, k);
     if (step.direction == Direction::forward) {
-      call.forward = {inputs, output, weights, saved, memory_.workspace.data};
+      call.forward = {inputs, output, weights, saved, memory_.workspace.data, rounded};
       return call;
     }
     call.backward.inputs = inputs;
@@ -97,6 +114,7 @@ class Program::Binder {
     call.backward.grad_parameters = parameter_gradient_pointers(step);
     call.backward.saved = saved;
     call.backward.workspace = memory_.workspace.data;
+    call.backward.rounded = rounded;
     // Micro-batches run from last to first.
     call.adds = step.micro && k + 1 < plan_.calls(true);
     if (!step.micro || k == 0) add_ready(step, call);
@@ -126,11 +144,14 @@ class Program::Binder {
     return {pointers.data() + begin, step.inputs.size()};
   }
 
-  std::span<const void* const> weight_pointers(const Step& step) {
+  // `flat` may have elements of another size than the plan's.
+  std::span<const void* const> parameter_pointers(const Step& step, const BufferView& flat) {
     auto& pointers = program_.read_pointers_;
     const std::size_t begin = pointers.size();
+    if (step.parameters.empty()) return {};
+    const std::size_t shrinks = parameters_.flat_bytes / flat.bytes;
     for (const std::size_t i : step.parameters) {
-      pointers.push_back(memory_.weights.data + parameters_.parameters[i].offset_bytes);
+      pointers.push_back(flat.data + parameters_.parameters[i].offset_bytes / shrinks);
     }
     return {pointers.data() + begin, step.parameters.size()};
   }

@@ -20,6 +20,7 @@ struct ProgramMemory {
   BufferView workspace;  // plan.workspace_bytes
   BufferView weights;    // flat
   BufferView gradients;  // flat; empty for a plan without backward
+  BufferView rounded;    // flat, of bf16; empty where nothing reads it
 };
 
 class Program {

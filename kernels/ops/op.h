@@ -34,6 +34,7 @@ struct ForwardArgs {
   std::span<const void* const> parameters;  // in parameters()[i].layout
   void* saved = nullptr;                    // saved_bytes(); kept for backward
   void* workspace = nullptr;                // workspace_bytes(); free between calls
+  std::span<const void* const> rounded;     // parameters in bf16, if reads_rounded_parameters()
 };
 
 struct BackwardArgs {
@@ -46,6 +47,7 @@ struct BackwardArgs {
   bool accumulate = false;                 // add to grad_parameters instead of overwriting them
   const void* saved = nullptr;
   void* workspace = nullptr;
+  std::span<const void* const> rounded;  // as in forward
 };
 
 class Op {
@@ -68,6 +70,9 @@ class Op {
   // Whether one sample's result depends on the others of the batch (batch norm): such an op may not
   // be split into micro-batches.
   virtual bool couples_samples() const { return false; }
+  // Whether it reads copies of its parameters, in the same layouts, that are rounded to bf16: the
+  // caller rounds all of a network's at once, each time that they changed.
+  virtual bool reads_rounded_parameters() const { return false; }
   // Whether backward honours BackwardArgs::accumulate.
   virtual bool accumulates_weight_gradients() const { return true; }
   // Floating-point operations of one forward call and of one backward call (multiply-add = 2).

@@ -23,6 +23,7 @@ struct OpPlan {
   std::size_t workspace_bytes = 0;
   bool needs_inputs = false;
   bool needs_output = false;
+  bool reads_rounded = false;
   double forward_flops = 0;
   double backward_flops = 0;
 };
@@ -39,6 +40,7 @@ class PlannedOp : public Op {
   std::size_t workspace_bytes() const override { return plan_.workspace_bytes; }
   bool backward_needs_inputs() const override { return plan_.needs_inputs; }
   bool backward_needs_output() const override { return plan_.needs_output; }
+  bool reads_rounded_parameters() const override { return plan_.reads_rounded; }
   double forward_flops() const override { return plan_.forward_flops; }
   double backward_flops() const override { return plan_.backward_flops; }
 

@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "kernels/runtime/error.h"
+
 namespace ddpbench::ops {
 
 std::int64_t element_count(const Shape& shape) {
@@ -22,6 +24,14 @@ TensorLayout TensorLayout::plain(Shape shape, DataType type) {
   layout.bytes = static_cast<std::size_t>(element_count(shape)) * size_of(type);
   layout.shape = std::move(shape);
   layout.type = type;
+  return layout;
+}
+
+TensorLayout in_bf16(TensorLayout layout) {
+  ensure(layout.type == DataType::fp32 && !layout.native, "a layout {} cannot be told in bf16",
+         layout.tag);
+  layout.type = DataType::bf16;
+  layout.bytes = layout.bytes / size_of(DataType::fp32) * size_of(DataType::bf16);
   return layout;
 }
 

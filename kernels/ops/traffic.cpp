@@ -19,20 +19,27 @@ double parameter_bytes(const Op& op) {
   return static_cast<double>(sum);
 }
 
+// What it reads of them.
+double read_parameter_bytes(const Op& op) {
+  const double bytes = parameter_bytes(op);
+  if (!op.reads_rounded_parameters()) return bytes;
+  return bytes / kFloat * static_cast<double>(size_of(DataType::bf16));
+}
+
 double kept_bytes(const Op& op) { return static_cast<double>(op.saved_bytes()); }
 double output_bytes(const Op& op) { return static_cast<double>(op.output_layout().bytes); }
 
 }  // namespace
 
 double forward_bytes(const Op& op) {
-  return input_bytes(op) + parameter_bytes(op) + output_bytes(op) + kept_bytes(op);
+  return input_bytes(op) + read_parameter_bytes(op) + output_bytes(op) + kept_bytes(op);
 }
 
 double backward_bytes(const Op& op, bool input_gradients) {
   double bytes = output_bytes(op) + kept_bytes(op) + parameter_bytes(op);
   if (op.backward_needs_inputs()) bytes += input_bytes(op);
   if (op.backward_needs_output()) bytes += output_bytes(op);
-  if (input_gradients) bytes += input_bytes(op) + parameter_bytes(op);
+  if (input_gradients) bytes += input_bytes(op) + read_parameter_bytes(op);
   return bytes;
 }
 

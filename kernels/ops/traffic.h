@@ -13,7 +13,8 @@
 
 namespace ddpbench::ops {
 
-// Reads inputs and parameters, writes output and what is saved.
+// Reads inputs and parameters (in bf16 where the operation reads such copies), writes output and
+// what is saved.
 double forward_bytes(const Op& op);
 // Reads the output's gradient, what was saved, and of inputs and output what the operation needs;
 // writes the parameters' gradients. With `input_gradients` it reads the parameters, too, and writes

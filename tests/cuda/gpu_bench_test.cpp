@@ -54,27 +54,28 @@ struct Bytes {
   double of_one, of_all = 0;
 };
 
-constexpr double kParameters1 = 4 * (9 * 32 + 32), kParameters2 = 4 * (9 * 32 * 64 + 64);
-constexpr double kWeights1 = 4 * (3136 * 128 + 128), kWeights2 = 4 * (128 * 10 + 10);
+constexpr double kConv1 = 9 * 32 + 32, kConv2 = 9 * 32 * 64 + 64;  // parameters
+constexpr double kFc1 = 3136 * 128 + 128, kFc2 = 128 * 10 + 10;
 
-// Of operations whose tensors have elements of `size` bytes.
+// Of operations whose tensors have elements of `size` bytes. Libraries read parameters in that
+// type, own kernels in fp32; gradients of parameters are fp32.
 std::map<std::string, Bytes> operations(double size) {
   const double map1 = 784 * 32, map2 = 196 * 64, columns = 4 * 64;
   const double pool1 = (map1 + map1 / 4) * size + map1 / 4;
   const double first = (784 + map1 / 4) * size + map1 / 4;
   const double pool2 = (map2 + map2 / 4) * size + map2 / 4;
-  return {{"conv1_own/forward", {784 * 33 * size, kParameters1}},
-          {"conv1_own/backward", {784 * 33 * size, kParameters1}},
-          {"conv1_pool1_own/forward", {first, kParameters1}},
-          {"conv1_pool1_own/backward", {first, kParameters1}},
-          {"conv1_library/forward", {784 * 33 * size, kParameters1}},
-          {"conv1_library/backward", {784 * 33 * size, kParameters1}},
-          {"conv2/forward", {196 * 96 * size, kParameters2}},
-          {"conv2/backward", {196 * 128 * size, 2 * kParameters2}},
-          {"fc1/forward", {3264 * size, kWeights1}},
-          {"fc1/backward", {2 * 3264 * size, 2 * kWeights1}},
-          {"fc2/forward", {138 * size, kWeights2}},
-          {"fc2/backward", {266 * size, 2 * kWeights2}},
+  return {{"conv1_own/forward", {784 * 33 * size, 4 * kConv1}},
+          {"conv1_own/backward", {784 * 33 * size, 4 * kConv1}},
+          {"conv1_pool1_own/forward", {first, 4 * kConv1}},
+          {"conv1_pool1_own/backward", {first, 4 * kConv1}},
+          {"conv1_library/forward", {784 * 33 * size, size * kConv1}},
+          {"conv1_library/backward", {784 * 33 * size, 4 * kConv1}},
+          {"conv2/forward", {196 * 96 * size, size * kConv2}},
+          {"conv2/backward", {196 * 128 * size, (4 + size) * kConv2}},
+          {"fc1/forward", {3264 * size, size * kFc1}},
+          {"fc1/backward", {2 * 3264 * size, (4 + size) * kFc1}},
+          {"fc2/forward", {138 * size, size * kFc2}},
+          {"fc2/backward", {266 * size, (4 + size) * kFc2}},
           {"pool1/forward", {pool1}},
           {"pool1/backward", {pool1}},
           {"pool2/forward", {pool2, columns}},
@@ -100,6 +101,10 @@ std::map<std::string, Bytes> all_cases() {
       {"loss/classes:1000/", {8004}}, {"gather/elements:784/", {784 * 5 + 9}}};
   for (const char* precision : {"fp32", "tf32", "bf16"}) {
     const double size = std::string(precision) == "bf16" ? 2 : 4;
+    if (size == 2) {
+      all["rounding/forward/bf16/"] = {1024 * 6};
+      all["rounding/backward/bf16/"] = {1024 * 6};
+    }
     for (const auto& [name, bytes] : operations(size)) {
       const bool product = name.starts_with("conv") || name.starts_with("fc");
       if (std::string(precision) == "tf32" && !product) continue;

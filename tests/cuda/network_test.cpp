@@ -80,9 +80,13 @@ struct Step {
 
 Step train(BackendFixture& fixture, const nn::ModelSpec& model, Execution execution) {
   nn::Graph graph(model, fixture.device(), fixture.backend(), {.batch = kBatch});
-  nn::initialize_parameters(graph, 1);
   const OpMemory input =
       fixture.upload(random_values(kBatch * element_count(model.input_shape), 2));
+  // What is kept of other weights must not count.
+  nn::initialize_parameters(graph, 7);
+  graph.forward(fixture.stream(), reinterpret_cast<const float*>(input.data()));
+  fixture.stream().synchronize();
+  nn::initialize_parameters(graph, 1);
   const OpMemory gradient = fixture.upload(random_values(kBatch * model.classes(), 3));
   const auto step = [&] {
     graph.forward(fixture.stream(), reinterpret_cast<const float*>(input.data()));

@@ -49,6 +49,9 @@ class OpCall {
     }
     for (std::size_t i = 0; i < specs_.size(); ++i) {
       parameters_.push_back(fixture.to_layout(in.parameters.at(i), specs_[i].layout));
+      if (op.reads_rounded_parameters()) {
+        rounded_.push_back(fixture.to_layout(in.parameters[i], in_bf16(specs_[i].layout)));
+      }
       if (in.initial_gradients.empty())
         grad_parameters_.push_back(fixture.allocate(specs_[i].layout.bytes));
       else
@@ -58,11 +61,13 @@ class OpCall {
 
   void queue() {
     const auto inputs = addresses(inputs_), parameters = addresses(parameters_);
+    const auto rounded = addresses(rounded_);
     op_.forward(fixture_.stream(), {.inputs = inputs,
                                     .output = output_.data(),
                                     .parameters = parameters,
                                     .saved = saved_.data(),
-                                    .workspace = forward_workspace_.data()});
+                                    .workspace = forward_workspace_.data(),
+                                    .rounded = rounded});
     const std::vector<const void*> no_inputs(inputs.size(), nullptr);
     auto grad_inputs = writable(grad_inputs_);
     if (!in_.want_grad_inputs) std::fill(grad_inputs.begin(), grad_inputs.end(), nullptr);
@@ -76,7 +81,8 @@ class OpCall {
                   .grad_parameters = grad_parameters,
                   .accumulate = !in_.initial_gradients.empty(),
                   .saved = saved_.data(),
-                  .workspace = backward_workspace_.data()});
+                  .workspace = backward_workspace_.data(),
+                  .rounded = rounded});
   }
 
   OpOutputs results() {
@@ -96,7 +102,7 @@ class OpCall {
   const OpInputs& in_;
   std::vector<ParameterSpec> specs_;
   OpMemory output_, saved_, forward_workspace_, backward_workspace_, grad_output_;
-  std::vector<OpMemory> inputs_, parameters_, grad_inputs_, grad_parameters_;
+  std::vector<OpMemory> inputs_, parameters_, rounded_, grad_inputs_, grad_parameters_;
 };
 
 }  // namespace

@@ -23,6 +23,7 @@ class Conv2d final : public PlannedOp {
     element_index(shape_.y_count, where);
     element_index(shape_.x_count, where);
     choose_passes();
+    plan_.reads_rounded = shape_.type == DataType::bf16 && (data_ || !forward_->is_own());
     // The filter's pass leaves the rectified gradient in its part.
     WorkspaceLayout backward;
     backward.add(filter_->workspace_bytes());
@@ -38,7 +39,7 @@ class Conv2d final : public PlannedOp {
     const cudaStream_t native = context_->use(stream);
     const void* const dy = filter_->run(args, native);
     if (!data_ || args.grad_inputs.empty() || !args.grad_inputs[0]) return;
-    data_->run(args, dy, static_cast<std::byte*>(args.workspace) + data_workspace_, native);
+    data_->run(args, dy, static_cast<std::byte*>(args.workspace) + data_workspace_);
   }
 
  private:

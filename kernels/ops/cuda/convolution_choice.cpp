@@ -7,6 +7,7 @@
 #include <array>
 
 #include "kernels/ops/cuda/convolution_pass.h"
+#include "kernels/ops/cuda/convolution_search.h"
 #include "kernels/ops/cuda/elementwise_kernels.h"
 #include "kernels/ops/cuda/recorded_trial.h"
 #include "kernels/runtime/error.h"
@@ -31,23 +32,29 @@ class Trial {
         dy_(is_forward_ ? 0 : activation_bytes(shape.y_count), shape.where),
         w_(parameter_bytes(shape.w_count), shape.where),
         bias_(parameter_bytes(shape.out_channels), shape.where),
+        rounded_w_(rounded_bytes(shape.w_count), shape.where),
+        rounded_bias_(rounded_bytes(shape.out_channels), shape.where),
         trial_(context) {
     fill(shape.type, x_, shape.x_count);
     fill(shape.type, y_, shape.y_count);
     fill(shape.type, dy_, shape.y_count);
     fill(DataType::fp32, w_, shape.w_count);
     fill(DataType::fp32, bias_, shape.out_channels);
+    fill(DataType::bf16, rounded_w_, shape.w_count);
+    fill(DataType::bf16, rounded_bias_, shape.out_channels);
   }
 
   double time_s(const ForwardPass& pass) {
     const PlanningMemory workspace(pass.workspace_bytes(), shape_.where);
     const std::array<const void*, 1> inputs = {x_.data()};
     const std::array<const void*, 2> parameters = {w_.data(), bias_.data()};
+    const std::array<const void*, 2> rounded = {rounded_w_.data(), rounded_bias_.data()};
     return trial_.time_s([&] {
       pass.run({.inputs = inputs,
                 .output = y_.data(),
                 .parameters = parameters,
-                .workspace = workspace.data()},
+                .workspace = workspace.data(),
+                .rounded = rounded},
                trial_.native());
     });
   }
@@ -74,6 +81,11 @@ class Trial {
     return static_cast<std::size_t>(count) * sizeof(float);
   }
 
+  // Of what only forward reads.
+  std::size_t rounded_bytes(std::int64_t count) const {
+    return is_forward_ && shape_.type == DataType::bf16 ? activation_bytes(count) : 0;
+  }
+
   void fill(DataType type, const PlanningMemory& memory, std::int64_t count) {
     if (memory.data() == nullptr) return;
     check(
@@ -84,6 +96,7 @@ class Trial {
   const ConvolutionShape& shape_;
   bool is_forward_;
   PlanningMemory x_, y_, dy_, w_, bias_;  // or the gradients of the last two
+  PlanningMemory rounded_w_, rounded_bias_;
   RecordedTrial trial_;
 };
 

@@ -18,30 +18,21 @@ std::size_t bytes_of(const ConvolutionShape& shape, std::int64_t count) {
   return static_cast<std::size_t>(count) * size_of(shape.type);
 }
 
-const void* rounded(const ConvolutionShape& shape, const void* from, void* to, std::int64_t count,
-                    cudaStream_t stream) {
-  check(convert_type(DataType::fp32, from, shape.type, to, false, static_cast<std::uint32_t>(count),
-                     stream),
-        shape.where, "convert_type");
-  return to;
+// Parameter `i` as cuDNN reads it.
+template <typename Args>
+const void* parameter(const ConvolutionShape& shape, const Args& args, std::size_t i) {
+  return is_rounded(shape) ? args.rounded[i] : args.parameters[i];
 }
 
 }  // namespace
 
 ForwardPass::ForwardPass(const Context& context, const ConvolutionShape& shape,
                          const AlgorithmChoice& choice)
-    : context_(context), shape_(shape), choice_(choice) {
-  if (is_own(choice)) return;
-  if (is_rounded(shape)) {
-    weight_ = layout_.add(bytes_of(shape, shape.w_count));
-    bias_ = layout_.add(bytes_of(shape, shape.out_channels));
-  }
-  library_ = layout_.add(choice.workspace_bytes);
-}
+    : context_(context), shape_(shape), choice_(choice) {}
 
 void ForwardPass::run(const ForwardArgs& args, cudaStream_t stream) const {
   const auto* const bias = shape_.bias ? static_cast<const float*>(args.parameters[1]) : nullptr;
-  if (!is_own(choice_)) return run_library(args, bias, stream);
+  if (!is_own()) return run_library(args, bias, stream);
   FewChannelForward own{};
   own.x = args.inputs[0];
   own.w = static_cast<const float*>(args.parameters[0]);
@@ -54,16 +45,10 @@ void ForwardPass::run(const ForwardArgs& args, cudaStream_t stream) const {
 
 void ForwardPass::run_library(const ForwardArgs& args, const float* bias,
                               cudaStream_t stream) const {
-  const void* weight = args.parameters[0];
-  const void* library_bias = bias;
-  if (is_rounded(shape_)) {
-    weight = rounded(shape_, weight, at(args.workspace, weight_), shape_.w_count, stream);
-    if (choice_.fused) {
-      library_bias = rounded(shape_, bias, at(args.workspace, bias_), shape_.out_channels, stream);
-    }
-  }
+  const void* const weight = parameter(shape_, args, 0);
+  const void* const library_bias = choice_.fused ? parameter(shape_, args, 1) : nullptr;
   check(convolve(context_, shape_, choice_, {args.inputs[0], weight, library_bias, args.output},
-                 at(args.workspace, library_)),
+                 args.workspace),
         shape_.where, "cudnnConvolutionForward");
   if (choice_.fused || (!shape_.bias && !shape_.relu)) return;
   BiasRelu rest{};
@@ -138,19 +123,12 @@ void FilterPass::run_library(const BackwardArgs& args, const void* dy, cudaStrea
 
 DataPass::DataPass(const Context& context, const ConvolutionShape& shape,
                    const AlgorithmChoice& choice)
-    : context_(context), shape_(shape), choice_(choice) {
-  if (is_rounded(shape)) weight_ = layout_.add(bytes_of(shape, shape.w_count));
-  library_ = layout_.add(choice.workspace_bytes);
-}
+    : context_(context), shape_(shape), choice_(choice) {}
 
-void DataPass::run(const BackwardArgs& args, const void* dy, void* workspace,
-                   cudaStream_t stream) const {
-  const void* weight = args.parameters[0];
-  if (is_rounded(shape_)) {
-    weight = rounded(shape_, weight, at(workspace, weight_), shape_.w_count, stream);
-  }
+void DataPass::run(const BackwardArgs& args, const void* dy, void* workspace) const {
+  const void* const weight = parameter(shape_, args, 0);
   check(convolve_backward_data(context_, shape_, choice_, {weight, dy, args.grad_inputs[0]},
-                               at(workspace, library_)),
+                               workspace),
         shape_.where, "cudnnConvolutionBackwardData");
 }
 

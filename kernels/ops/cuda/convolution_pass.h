@@ -6,9 +6,9 @@
 //
 // Around cuDNN's calls run passes over the output, bound by memory bandwidth: backward one that
 // rectifies the gradient and sums that of the bias (2 to 3 maps); forward one that adds the bias
-// (2 maps), only where the chosen algorithm cannot. In bf16 the fp32 weights are rounded anew in
-// every call, and their gradient, which cuDNN gives in bf16, is widened; a gradient that is added
-// to what is there goes through the workspace, too: all small. Own kernels do all of it themselves.
+// (2 maps), only where the chosen algorithm cannot. In bf16 the gradient of the weights, which
+// cuDNN gives in bf16, is widened; one that is added to what is there goes through the workspace,
+// too: both small. Own kernels do all of it themselves, and read fp32 weights.
 #pragma once
 
 #include "kernels/ops/cuda/convolution.h"
@@ -21,7 +21,9 @@ namespace ddpbench::ops::cuda {
 class ForwardPass {
  public:
   ForwardPass(const Context& context, const ConvolutionShape& shape, const AlgorithmChoice& choice);
-  std::size_t workspace_bytes() const { return layout_.bytes(); }
+  std::size_t workspace_bytes() const { return is_own() ? 0 : choice_.workspace_bytes; }
+  // Whether it is an own kernel, which reads the parameters as they are kept.
+  bool is_own() const { return cuda::is_own(choice_); }
   // `stream` is the one that the context uses.
   void run(const ForwardArgs& args, cudaStream_t stream) const;
 
@@ -31,8 +33,6 @@ class ForwardPass {
   const Context& context_;
   const ConvolutionShape& shape_;
   AlgorithmChoice choice_;
-  WorkspaceLayout layout_;
-  std::size_t weight_ = 0, bias_ = 0, library_ = 0;
 };
 
 // Gradients of weights and bias.
@@ -61,16 +61,14 @@ class FilterPass {
 class DataPass {
  public:
   DataPass(const Context& context, const ConvolutionShape& shape, const AlgorithmChoice& choice);
-  std::size_t workspace_bytes() const { return layout_.bytes(); }
+  std::size_t workspace_bytes() const { return choice_.workspace_bytes; }
   // `dy` is what the filter's pass returned; the workspace is another one.
-  void run(const BackwardArgs& args, const void* dy, void* workspace, cudaStream_t stream) const;
+  void run(const BackwardArgs& args, const void* dy, void* workspace) const;
 
  private:
   const Context& context_;
   const ConvolutionShape& shape_;
   AlgorithmChoice choice_;
-  WorkspaceLayout layout_;
-  std::size_t weight_ = 0, library_ = 0;
 };
 
 }  // namespace ddpbench::ops::cuda

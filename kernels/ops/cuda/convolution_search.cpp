@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/ops/cuda/elementwise_kernels.h"
+#include "kernels/ops/cuda/search_stream.h"
 #include "kernels/runtime/error.h"
 
 namespace ddpbench::ops::cuda {

@@ -8,15 +8,14 @@
 // Forward adds the bias and rectifies in the product's epilogue. Backward rectifies dy and sums db
 // in one own pass (3 matrices of batch x out); where there is no ReLU and nothing is accumulated,
 // db comes from the epilogue of dw. (The library's epilogue for the gradient of a ReLU belongs to
-// the product that *makes* dy, which is the next layer's.) In bf16 the fp32 weights are rounded
-// anew in every call; dw is fp32.
+// the product that *makes* dy, which is the next layer's.) In bf16 the weights and the bias are
+// read as rounded copies; dw is fp32.
 //
 // Channels-last maps are read as they lie: the terms of a product may come in any order that x and
 // w share, so the weight's columns are kept in that of the pixels (layout.h).
 #include <algorithm>
 
 #include "kernels/ops/cuda/cuda_ops.h"
-#include "kernels/ops/cuda/elementwise_kernels.h"
 #include "kernels/ops/cuda/gradient_pass.h"
 #include "kernels/ops/cuda/layout.h"
 #include "kernels/ops/cuda/product.h"
@@ -43,29 +42,28 @@ class Linear final : public PlannedOp {
     rows_ = element_index(batch, where_);
     columns_ = element_index(desc.out_features, where_);
     in_ = element_index(in, where_);
-    weight_count_ = element_index(in * desc.out_features, where_);
+    element_index(in * desc.out_features, where_);
     element_index(batch * std::max(in, desc.out_features), where_);
     describe_input(desc.input);
     plan_.output = TensorLayout::plain(plan_.output.shape, type_);
-    plan_.description += fmt::format(" (cublaslt {})", precision_name(context_->options.precision));
+    plan_.reads_rounded = is_rounded();
     make_products();
+    plan_.description +=
+        fmt::format(" (cublaslt {} algorithm {})", precision_name(context_->options.precision),
+                    forward_->place());
     lay_out_workspace();
   }
 
   void forward(Stream& stream, const ForwardArgs& args) override {
-    const cudaStream_t native = ddpbench::cuda::native_stream(stream);
-    const void* bias = desc_.bias ? args.parameters[1] : nullptr;
-    if (is_rounded() && bias != nullptr) {
-      bias = rounded(bias, at(args.workspace, forward_at_.bias), columns_, native);
-    }
-    const void* weight = weight_of(args.parameters[0], args.workspace, forward_at_, native);
-    forward_->run(native, {weight, args.inputs[0], args.output, bias},
-                  at(args.workspace, forward_at_.library));
+    const std::span<const void* const> parameters = is_rounded() ? args.rounded : args.parameters;
+    const void* const bias = desc_.bias ? parameters[1] : nullptr;
+    forward_->run(ddpbench::cuda::native_stream(stream),
+                  {parameters[0], args.inputs[0], args.output, bias}, args.workspace);
   }
 
   void backward(Stream& stream, const BackwardArgs& args) override {
     const cudaStream_t native = ddpbench::cuda::native_stream(stream);
-    void* const library = at(args.workspace, backward_at_.library);
+    void* const library = static_cast<std::byte*>(args.workspace) + library_;
     const bool sums_in_product = with_bias_gradient_ && !args.accumulate;
     const void* dy = sums_in_product ? args.grad_output : gradient_pass_.run(args, native, where_);
     if (sums_in_product) {
@@ -76,19 +74,11 @@ class Linear final : public PlannedOp {
           native, {args.inputs[0], dy, args.grad_parameters[0], nullptr, args.accumulate}, library);
     }
     if (!backward_data_ || args.grad_inputs.empty() || !args.grad_inputs[0]) return;
-    const void* weight = weight_of(args.parameters[0], args.workspace, backward_at_, native);
+    const void* const weight = is_rounded() ? args.rounded[0] : args.parameters[0];
     backward_data_->run(native, {weight, dy, args.grad_inputs[0]}, library);
   }
 
  private:
-  struct Offsets {
-    std::size_t weight = 0, bias = 0, library = 0;
-  };
-
-  static void* at(void* workspace, std::size_t offset) {
-    return static_cast<std::byte*>(workspace) + offset;
-  }
-
   void describe_input(const TensorLayout& input) {
     if (!is_nhwc(input)) {
       plan_.inputs = {TensorLayout::plain(input.shape, type_)};
@@ -132,13 +122,7 @@ class Linear final : public PlannedOp {
   }
 
   void lay_out_workspace() {
-    const std::size_t size = size_of(type_);
-    WorkspaceLayout forward, backward;
-    if (is_rounded()) {
-      forward_at_.weight = forward.add(weight_count_ * size);
-      forward_at_.bias = forward.add(columns_ * size);
-      backward_at_.weight = backward.add(weight_count_ * size);
-    }
+    WorkspaceLayout backward;
     gradient_pass_ = GradientPass({.type = type_,
                                    .rows = rows_,
                                    .columns = columns_,
@@ -148,31 +132,18 @@ class Linear final : public PlannedOp {
     std::size_t products = backward_weight_->workspace_bytes();
     if (with_bias_gradient_) products = std::max(products, with_bias_gradient_->workspace_bytes());
     if (backward_data_) products = std::max(products, backward_data_->workspace_bytes());
-    forward_at_.library = forward.add(forward_->workspace_bytes());
-    backward_at_.library = backward.add(products);
-    plan_.workspace_bytes = std::max(forward.bytes(), backward.bytes());
-  }
-
-  const void* rounded(const void* from, void* to, std::uint32_t count, cudaStream_t stream) const {
-    check(convert_type(DataType::fp32, from, type_, to, false, count, stream), where_,
-          "convert_type");
-    return to;
-  }
-
-  const void* weight_of(const void* weight, void* workspace, const Offsets& offsets,
-                        cudaStream_t stream) const {
-    if (!is_rounded()) return weight;
-    return rounded(weight, at(workspace, offsets.weight), weight_count_, stream);
+    library_ = backward.add(products);
+    plan_.workspace_bytes = std::max(forward_->workspace_bytes(), backward.bytes());
   }
 
   ContextPtr context_;
   LinearDesc desc_;
   std::string where_;
   DataType type_;
-  std::uint32_t rows_ = 0, columns_ = 0, in_ = 0, weight_count_ = 0;
+  std::uint32_t rows_ = 0, columns_ = 0, in_ = 0;
   std::optional<Product> forward_, backward_weight_, backward_data_;
   std::unique_ptr<Product> with_bias_gradient_;
-  Offsets forward_at_, backward_at_;
+  std::size_t library_ = 0;  // where backward's products have their workspace
   GradientPass gradient_pass_;
 };
 

@@ -38,6 +38,10 @@ class PairTrial {
       parameters_.push_back(memory_.back()->data());
       memory_.push_back(std::make_unique<PlanningMemory>(spec.layout.bytes, where));
       gradients_.push_back(memory_.back()->data());
+      if (!first.reads_rounded_parameters()) continue;
+      const TensorLayout rounded = in_bf16(spec.layout);
+      fill(*memory_.emplace_back(std::make_unique<PlanningMemory>(rounded.bytes, where)), rounded);
+      rounded_.push_back(memory_.back()->data());
     }
   }
 
@@ -70,7 +74,8 @@ class PairTrial {
                                  .output = output,
                                  .parameters = parameters_,
                                  .saved = saved_.data(),
-                                 .workspace = workspace_.data()});
+                                 .workspace = workspace_.data(),
+                                 .rounded = rounded_});
   }
 
   void backward(Op& op, const void* input, const void* output, const void* gradient,
@@ -84,14 +89,15 @@ class PairTrial {
                                   .parameters = parameters_,
                                   .grad_parameters = gradients_,
                                   .saved = saved_.data(),
-                                  .workspace = workspace_.data()});
+                                  .workspace = workspace_.data(),
+                                  .rounded = rounded_});
   }
 
   Op &both_, &first_, &second_;
   const std::string& where_;
   PlanningMemory x_, map_, map_gradient_, y_, dy_, saved_, workspace_;
-  std::vector<std::unique_ptr<PlanningMemory>> memory_;  // of parameters and their gradients
-  std::vector<const void*> parameters_;
+  std::vector<std::unique_ptr<PlanningMemory>> memory_;  // of parameters
+  std::vector<const void*> parameters_, rounded_;
   std::vector<void*> gradients_;
   RecordedTrial trial_;
 };

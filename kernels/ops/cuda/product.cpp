@@ -3,7 +3,10 @@
 #include "kernels/ops/cuda/product.h"
 
 #include <algorithm>
+#include <limits>
 
+#include "kernels/ops/cuda/elementwise_kernels.h"
+#include "kernels/ops/cuda/recorded_trial.h"
 #include "kernels/runtime/error.h"
 
 namespace ddpbench::ops::cuda {
@@ -14,6 +17,8 @@ constexpr float kOne = 1, kZero = 0;
 // owns at least at multiples of 16. The library assumes 256 when it is not told.
 constexpr std::uint32_t kAlignment = 16;
 constexpr std::size_t kWorkspaceLimit = std::size_t{32} << 20;  // NVIDIA's advice for Hopper
+// As many as are tried: the library sorts them by the time that it estimates.
+constexpr int kCandidates = 8;
 
 cublasLtEpilogue_t native_epilogue(Epilogue epilogue) {
   switch (epilogue) {
@@ -35,6 +40,43 @@ bool is_aligned(const void* address) {
   return reinterpret_cast<std::uintptr_t>(address) % kAlignment == 0;
 }
 
+std::string key_of(const Context& context, const ProductDesc& d) {
+  return fmt::format(
+      "{}|cublaslt {}|product {} x {} x {}{}{} {} to {} epilogue {}", context.machine,
+      cublasLtGetVersion(), d.m, d.n, d.k, d.transpose_a ? " ta" : "", d.transpose_b ? " tb" : "",
+      ddpbench::to_string(d.input), ddpbench::to_string(d.output), static_cast<int>(d.epilogue));
+}
+
+// What a trial runs on: all that a product touches.
+struct TrialMemory {
+  TrialMemory(const ProductDesc& desc, std::size_t workspace_bytes, const std::string& where)
+      : a(bytes(desc.m * desc.k, desc.input), where),
+        b(bytes(desc.k * desc.n, desc.input), where),
+        d(bytes(desc.m * desc.n, desc.output), where),
+        vector(bytes(std::max(desc.m, desc.n), DataType::fp32), where),
+        workspace(workspace_bytes, where) {}
+
+  Product::Operands operands() const { return {a.data(), b.data(), d.data(), vector.data()}; }
+
+  PlanningMemory a, b, d, vector, workspace;
+
+ private:
+  static std::size_t bytes(std::int64_t count, DataType type) {
+    return static_cast<std::size_t>(count) * size_of(type);
+  }
+};
+
+// Power, and with it the clock, depends on the values: those of a step are no zeros.
+void fill_factors(const ProductDesc& desc, const TrialMemory& memory, cudaStream_t stream,
+                  const std::string& where) {
+  const auto fill = [&](void* data, std::int64_t count) {
+    check(fill_with_pattern(desc.input, data, element_index(count, where), stream), where,
+          "filling memory for a trial");
+  };
+  fill(memory.a.data(), desc.m * desc.k);
+  fill(memory.b.data(), desc.k * desc.n);
+}
+
 }  // namespace
 
 Product::Product(const Context& context, const ProductDesc& desc, std::string where, NotYet)
@@ -42,20 +84,21 @@ Product::Product(const Context& context, const ProductDesc& desc, std::string wh
   describe(desc);
 }
 
-Product::Product(const Context& context, const ProductDesc& desc, std::string where)
+Product::Product(Context& context, const ProductDesc& desc, std::string where)
     : Product(context, desc, std::move(where), NotYet()) {
-  if (find_algorithm()) return;
+  if (find_algorithm(context, desc)) return;
   throw DeviceError(fmt::format("{}: cuBLASLt has no algorithm for {} x {} x {} of {} in {}{}",
                                 where_, desc.m, desc.n, desc.k, ddpbench::to_string(desc.input),
                                 precision_name(context.options.precision),
                                 context.options.deterministic ? ", deterministically" : ""));
 }
 
-std::unique_ptr<Product> Product::make_if_supported(const Context& context, const ProductDesc& desc,
+std::unique_ptr<Product> Product::make_if_supported(Context& context, const ProductDesc& desc,
                                                     const std::string& where) {
   std::unique_ptr<Product> product(new Product(context, desc, where, NotYet()));
   try {
-    return product->find_algorithm() && product->runs(desc) ? std::move(product) : nullptr;
+    if (!product->find_algorithm(context, desc)) return nullptr;
+    return product->runs(desc) ? std::move(product) : nullptr;
   } catch (const NoPlanningMemory&) {
     return nullptr;
   }
@@ -98,7 +141,7 @@ Product::Handle<cublasLtMatrixLayoutOpaque_t> Product::matrix(DataType type, std
   return Handle<cublasLtMatrixLayoutOpaque_t>(layout);
 }
 
-bool Product::find_algorithm() {
+std::vector<cublasLtMatmulHeuristicResult_t> Product::candidates() const {
   cublasLtMatmulPreferenceOpaque_t* preference = nullptr;
   check(cublasLtMatmulPreferenceCreate(&preference), where_, "cublasLtMatmulPreferenceCreate");
   const Handle<cublasLtMatmulPreferenceOpaque_t> owner(preference);
@@ -118,29 +161,76 @@ bool Product::find_algorithm() {
         CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, schemes);
   }
+  std::vector<cublasLtMatmulHeuristicResult_t> results(kCandidates);
   int found = 0;
-  const cublasStatus_t status =
-      cublasLtMatmulAlgoGetHeuristic(context_.cublas, operation_.get(), a_.get(), b_.get(),
-                                     d_.get(), d_.get(), preference, 1, &heuristic_, &found);
+  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+      context_.cublas, operation_.get(), a_.get(), b_.get(), d_.get(), d_.get(), preference,
+      kCandidates, results.data(), &found);
   // The second is what some versions say of an epilogue that they do not have for these types.
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return false;
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return {};
   check(status, where_, "cublasLtMatmulAlgoGetHeuristic");
-  return found > 0 && heuristic_.state == CUBLAS_STATUS_SUCCESS;
+  results.resize(static_cast<std::size_t>(found));
+  std::erase_if(results, [](const auto& r) { return r.state != CUBLAS_STATUS_SUCCESS; });
+  return results;
+}
+
+bool Product::find_algorithm(Context& context, const ProductDesc& desc) {
+  const std::vector<cublasLtMatmulHeuristicResult_t> found = candidates();
+  if (found.empty()) return false;
+  place_ = choose(context, desc, found);
+  heuristic_ = found[place_];
+  return true;
+}
+
+// Deterministic, no measurement decides, which may fall out one way today and another way tomorrow.
+std::size_t Product::choose(Context& context, const ProductDesc& desc,
+                            const std::vector<cublasLtMatmulHeuristicResult_t>& candidates) {
+  if (candidates.size() == 1 || context.options.deterministic) return 0;
+  const std::string key = key_of(context, desc);
+  if (const auto known = context.algorithms.find(key)) {
+    const auto place = static_cast<std::size_t>(known->algorithm);
+    const bool still_there =
+        place < candidates.size() && candidates[place].workspaceSize == known->workspace_bytes;
+    if (still_there) return place;
+  }
+  try {
+    const std::size_t place = fastest(desc, candidates);
+    context.algorithms.store(key, {.algorithm = static_cast<int>(place),
+                                   .workspace_bytes = candidates[place].workspaceSize});
+    return place;
+  } catch (const NoPlanningMemory&) {
+    return 0;
+  }
+}
+
+std::size_t Product::fastest(const ProductDesc& desc,
+                             const std::vector<cublasLtMatmulHeuristicResult_t>& candidates) {
+  std::size_t workspace_bytes = 0;
+  for (const auto& c : candidates) workspace_bytes = std::max(workspace_bytes, c.workspaceSize);
+  const TrialMemory memory(desc, workspace_bytes, where_);
+  RecordedTrial trial(context_);
+  fill_factors(desc, memory, trial.native(), where_);
+  std::size_t best = 0;
+  double shortest_s = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    heuristic_ = candidates[i];
+    try {
+      const double time_s =
+          trial.time_s([&] { run(trial.native(), memory.operands(), memory.workspace.data()); });
+      if (time_s < shortest_s) best = i, shortest_s = time_s;
+    } catch (const DeviceError&) {
+      // Refused after all. If it is the GPU that fails, the next call tells.
+      static_cast<void>(cudaGetLastError());
+    }
+  }
+  return best;
 }
 
 bool Product::runs(const ProductDesc& desc) const {
-  const auto bytes = [](std::int64_t count, DataType type) {
-    return static_cast<std::size_t>(count) * size_of(type);
-  };
-  const PlanningMemory a(bytes(desc.m * desc.k, desc.input), where_);
-  const PlanningMemory b(bytes(desc.k * desc.n, desc.input), where_);
-  const PlanningMemory d(bytes(desc.m * desc.n, desc.output), where_);
-  const PlanningMemory vector(bytes(std::max(desc.m, desc.n), DataType::fp32), where_);
-  const PlanningMemory workspace(workspace_bytes(), where_);
+  const TrialMemory memory(desc, workspace_bytes(), where_);
   const std::unique_ptr<Stream> stream = context_.device.make_stream();
   const cublasStatus_t status =
-      queue(ddpbench::cuda::native_stream(*stream), {a.data(), b.data(), d.data(), vector.data()},
-            workspace.data());
+      queue(ddpbench::cuda::native_stream(*stream), memory.operands(), memory.workspace.data());
   stream->synchronize();
   return status == CUBLAS_STATUS_SUCCESS;
 }

@@ -1,7 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One matrix product of cuBLASLt: planned once by the library's heuristic, then run.
+// One matrix product of cuBLASLt: planned once, then run. Of the algorithms that the library's
+// heuristic puts first, the one is taken that a trial finds the fastest, remembered as the choice
+// of convolutions is; deterministic, or without memory for a trial, it is the heuristic's first.
 //
 // cuBLASLt counts in columns first. A row-major matrix [rows, columns] is its column-major matrix
 // of `columns` rows, so products of row-major matrices are written here with the factors swapped:
@@ -13,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "kernels/ops/cuda/context.h"
 
@@ -38,13 +41,15 @@ struct ProductDesc {
 class Product {
  public:
   // Throws DeviceError when the library has no algorithm. `where` begins what errors say.
-  Product(const Context& context, const ProductDesc& desc, std::string where);
+  Product(Context& context, const ProductDesc& desc, std::string where);
   // Null where the library has none, or refuses to run it after all: it is run once, on memory of
   // its own. Null, too, where the GPU lacks that memory.
-  static std::unique_ptr<Product> make_if_supported(const Context& context, const ProductDesc& desc,
+  static std::unique_ptr<Product> make_if_supported(Context& context, const ProductDesc& desc,
                                                     const std::string& where);
 
   std::size_t workspace_bytes() const { return heuristic_.workspaceSize; }
+  // Of the algorithm, among the heuristic's: 0 for its first.
+  std::size_t place() const { return place_; }
 
   // All 16-byte aligned. `vector` is the bias, or the gradient of it. With `accumulate` d += ...
   struct Operands {
@@ -69,7 +74,13 @@ class Product {
   void describe(const ProductDesc& desc);
   Handle<cublasLtMatrixLayoutOpaque_t> matrix(DataType type, std::int64_t rows,
                                               std::int64_t columns) const;
-  bool find_algorithm();
+  // The library's candidates that keep to the options, its best guess first.
+  std::vector<cublasLtMatmulHeuristicResult_t> candidates() const;
+  bool find_algorithm(Context& context, const ProductDesc& desc);
+  std::size_t choose(Context& context, const ProductDesc& desc,
+                     const std::vector<cublasLtMatmulHeuristicResult_t>& candidates);
+  std::size_t fastest(const ProductDesc& desc,
+                      const std::vector<cublasLtMatmulHeuristicResult_t>& candidates);
   bool runs(const ProductDesc& desc) const;
   cublasStatus_t queue(cudaStream_t stream, const Operands& operands, void* workspace) const;
   bool has_vector() const { return epilogue_ != Epilogue::none && epilogue_ != Epilogue::relu; }
@@ -83,6 +94,7 @@ class Product {
   Handle<cublasLtMatmulDescOpaque_t> operation_;
   Handle<cublasLtMatrixLayoutOpaque_t> a_, b_, d_;
   cublasLtMatmulHeuristicResult_t heuristic_{};
+  std::size_t place_ = 0;
 };
 
 }  // namespace ddpbench::ops::cuda

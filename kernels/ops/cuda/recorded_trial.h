@@ -7,7 +7,7 @@
 #include <functional>
 #include <memory>
 
-#include "kernels/ops/cuda/convolution_search.h"
+#include "kernels/ops/cuda/search_stream.h"
 
 namespace ddpbench::ops::cuda {
 

@@ -58,6 +58,11 @@ bool& convolutions_refuse_recording() {
   return refuse;
 }
 
+int& product_algorithms() {
+  static int count = 1;
+  return count;
+}
+
 PretendedCosts& pretended_costs() {
   static PretendedCosts costs;
   return costs;

@@ -98,12 +98,15 @@ struct LaunchedGraph {
 };
 LaunchedGraph& launched_graph();
 
-// How much longer a cuDNN convolution, and a kernel of ours, takes on the clock of the events than
-// it does: so that a test decides which is the faster. Test hook.
+// How much longer a cuDNN convolution, a kernel of ours, and a product by what cuBLASLt's heuristic
+// puts first, takes on the clock of the events than it does: so that a test decides which is the
+// faster. Test hook.
 struct PretendedCosts {
-  double convolution_ms = 0, kernel_ms = 0;
+  double convolution_ms = 0, kernel_ms = 0, first_product_ms = 0;
 };
 PretendedCosts& pretended_costs();
+// How many algorithms cuBLASLt's heuristic finds for a product: 1, or more. Test hook.
+int& product_algorithms();
 // Whether cuDNN's convolutions do what cannot be recorded. Test hook.
 bool& convolutions_refuse_recording();
 // Moves the clock of the events.
