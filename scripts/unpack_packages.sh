@@ -69,11 +69,13 @@ found_elsewhere() {
 
 # Whether a build finds all that it needs in the folder, whatever this machine has installed.
 check_prefix() {
-  local project="$work/check" elsewhere
-  if ! command -v cmake >/dev/null; then
-    say "not checked: there is no cmake here"
-    return
-  fi
+  local project="$work/check" elsewhere program
+  for program in cmake ninja; do
+    if ! command -v "$program" >/dev/null; then
+      say "not checked: there is no $program here"
+      return
+    fi
+  done
   mkdir "$project"
   cat >"$project/CMakeLists.txt" <<CMAKE
 cmake_minimum_required(VERSION 3.25)
@@ -83,7 +85,7 @@ set(DDPBENCH_BUILD_MICRO ON)
 include("$root/cmake/Dependencies.cmake")
 CMAKE
   # pkg-config's files name the places of installed packages.
-  if ! cmake -S "$project" -B "$project/build" "-DCMAKE_PREFIX_PATH=$prefix/usr" \
+  if ! cmake -G Ninja -S "$project" -B "$project/build" "-DCMAKE_PREFIX_PATH=$prefix/usr" \
     "-DCMAKE_IGNORE_PREFIX_PATH=/usr;/usr/local;/" -DPKG_CONFIG_EXECUTABLE=/bin/false \
     >"$work/log" 2>&1; then
     grep -A 4 -e 'CMake Error' -e 'Could NOT find' "$work/log" >&2
