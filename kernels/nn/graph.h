@@ -98,8 +98,8 @@ class Graph {
   float* output_gradient() const;
   // Gradients of all parameters from output_gradient(). With `accumulate` they are added to what
   // the gradient buffer holds (gradient accumulation; the verification's reference does this).
-  // `ready` may be empty. REQUIRES: training, and a forward since the last backward (its gradients
-  // overwrite activations that they no longer need).
+  // `ready` may be empty. REQUIRES: training, a forward since the last backward (its gradients
+  // overwrite activations that they no longer need), and the weights of that forward.
   void backward(Stream& stream, const GradientReady& ready = {}, bool accumulate = false);
 
   // Host copies in PyTorch's shape and order, fp32. Block until done. `flat` is a buffer that has

@@ -97,9 +97,12 @@ class Program::Binder {
   Call make_call(const Step& step, std::size_t k) {
     Call call{.op = step.op, .direction = step.direction};
     const std::span<const void* const> inputs = input_pointers(step, k);
-    const std::span<const void* const> weights = parameter_pointers(step, memory_.weights);
+    const std::span<const void* const> weights =
+        parameter_pointers(step, memory_.weights, sizeof(float));
     std::span<const void* const> rounded;
-    if (step.op->reads_rounded_parameters()) rounded = parameter_pointers(step, memory_.rounded);
+    if (step.op->reads_rounded_parameters()) {
+      rounded = parameter_pointers(step, memory_.rounded, size_of(DataType::bf16));
+    }
     void* const output = at(step.output, step.micro, k);
     void* const saved = at(step.saved, step.micro, k);
     if (step.direction == Direction::forward) {
@@ -144,14 +147,13 @@ class Program::Binder {
     return {pointers.data() + begin, step.inputs.size()};
   }
 
-  // `flat` may have elements of another size than the plan's.
-  std::span<const void* const> parameter_pointers(const Step& step, const BufferView& flat) {
+  std::span<const void* const> parameter_pointers(const Step& step, const BufferView& flat,
+                                                  std::size_t element_bytes) {
     auto& pointers = program_.read_pointers_;
     const std::size_t begin = pointers.size();
-    if (step.parameters.empty()) return {};
-    const std::size_t shrinks = parameters_.flat_bytes / flat.bytes;
     for (const std::size_t i : step.parameters) {
-      pointers.push_back(flat.data + parameters_.parameters[i].offset_bytes / shrinks);
+      const std::size_t elements = parameters_.parameters[i].offset_bytes / sizeof(float);
+      pointers.push_back(flat.data + elements * element_bytes);
     }
     return {pointers.data() + begin, step.parameters.size()};
   }

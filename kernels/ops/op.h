@@ -71,7 +71,7 @@ class Op {
   // be split into micro-batches.
   virtual bool couples_samples() const { return false; }
   // Whether it reads copies of its parameters, in the same layouts, that are rounded to bf16: the
-  // caller rounds all of a network's at once, each time that they changed.
+  // graph rounds all of a network's at once when forward begins.
   virtual bool reads_rounded_parameters() const { return false; }
   // Whether backward honours BackwardArgs::accumulate.
   virtual bool accumulates_weight_gradients() const { return true; }

@@ -17,8 +17,8 @@ namespace ddpbench::ops {
 // what is saved.
 double forward_bytes(const Op& op);
 // Reads the output's gradient, what was saved, and of inputs and output what the operation needs;
-// writes the parameters' gradients. With `input_gradients` it reads the parameters, too, and writes
-// those.
+// writes the parameters' gradients. With `input_gradients` it reads the parameters, too (as forward
+// does), and writes those.
 double backward_bytes(const Op& op, bool input_gradients);
 
 // The operations that are no Op; all fp32.

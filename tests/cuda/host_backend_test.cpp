@@ -2,15 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What only the stand-in for a GPU can show: searches, refusals, a device of another generation.
-#include <fmt/format.h>
 #include <gmock/gmock.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include <array>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "kernels/nn/graph.h"
 #include "kernels/nn/model_spec.h"

@@ -78,8 +78,11 @@ struct Step {
   std::vector<Values> gradients;
 };
 
-Step train(BackendFixture& fixture, const nn::ModelSpec& model, Execution execution) {
-  nn::Graph graph(model, fixture.device(), fixture.backend(), {.batch = kBatch});
+Step train(BackendFixture& fixture, const nn::ModelSpec& model, Execution execution,
+           std::optional<std::int64_t> micro_batch = {}) {
+  nn::Graph graph(model, fixture.device(), fixture.backend(),
+                  {.batch = kBatch, .micro_batch = micro_batch});
+  EXPECT_EQ(graph.micro_batch(), micro_batch.value_or(graph.micro_batch()));
   const OpMemory input =
       fixture.upload(random_values(kBatch * element_count(model.input_shape), 2));
   // What is kept of other weights must not count.
@@ -185,10 +188,29 @@ TEST_F(CudaNetwork, JoinsPoolsWithConvolutionsInBothWays) {
   EXPECT_NE(joins.find("max_pool2d 2x2 +bias +relu"), std::string::npos) << joins;
 }
 
-TEST_F(CudaNetwork, MayRunInMicroBatches) {
-  BackendFixture fixture = cuda_backend({.precision = CudaPrecision::fp32});
-  nn::Graph graph(chain(), fixture.device(), fixture.backend(), {.batch = 4, .micro_batch = 2});
-  EXPECT_EQ(graph.micro_batch(), 2);
+// Also with copies of the parameters that are rounded once for all slices.
+TEST_F(CudaNetwork, ComputesTheSameInMicroBatches) {
+  for (const CudaPrecision precision : precisions()) {
+    SCOPED_TRACE(name_of(precision));
+    BackendFixture fixture =
+        cuda_backend({.precision = precision, .convolutions = ConvolutionKernels::own});
+    const Step whole = train(fixture, chain(), Execution::direct);
+    const Step slices = train(fixture, chain(), Execution::direct, 1);
+    const double bound = precision == CudaPrecision::bf16 ? 13 * unit(precision) : 1e-5;
+    EXPECT_LT(relative_difference(slices.logits, whole.logits), bound);
+    for (std::size_t i = 0; i < whole.gradients.size(); ++i)
+      EXPECT_LT(relative_difference(slices.gradients[i], whole.gradients[i]), bound) << i;
+  }
+}
+
+TEST_F(CudaNetwork, RoundsAllParametersInItsFirstCall) {
+  for (const bool training : {true, false}) {
+    BackendFixture fixture = cuda_backend({.precision = CudaPrecision::bf16});
+    const nn::Graph graph(chain(), fixture.device(), fixture.backend(),
+                          {.batch = kBatch, .training = training});
+    EXPECT_EQ(graph.call_names()[0], "weights to bf16");
+    EXPECT_EQ(std::ranges::count(graph.call_names(), "weights to bf16"), 1);
+  }
 }
 
 }  // namespace

@@ -90,6 +90,15 @@ TEST_F(CudaProgram, ResolvesTheBackendWhereAllRunsHaveOne) {
   EXPECT_EQ(backend("ddp,ps"), "auto");  // ps shares GPUs here, which NCCL refuses
 }
 
+// Measured by each process, or read from where the first one left it: verified in both precisions
+// that allow no more than rounding where all run the same.
+TEST_F(CudaProgram, RanksTakeTheSameOfSeveralAlgorithmsForAProduct) {
+  program.environment["STAND_IN_PRODUCT_ALGORITHMS"] = "3";
+  for (const char* const precision : {"--precision=fp32", "--precision=bf16"}) {
+    expect_trained_on_cuda(CudaProgram::run("ddp", {precision}));
+  }
+}
+
 TEST_F(CudaProgram, CatchesAPlantedFault) {
   const auto result =
       program.run(test::small_run("ddp", {"--device=cuda", "--precision=fp32", "--inject=sum"}));

@@ -40,6 +40,7 @@ class Wrapped : public Op {
   std::size_t workspace_bytes() const override { return op_->workspace_bytes(); }
   bool backward_needs_inputs() const override { return op_->backward_needs_inputs(); }
   bool backward_needs_output() const override { return op_->backward_needs_output(); }
+  bool reads_rounded_parameters() const override { return op_->reads_rounded_parameters(); }
   void forward(Stream& s, const ForwardArgs& args) override { op_->forward(s, args); }
   void backward(Stream& s, const BackwardArgs& args) override { op_->backward(s, args); }
 

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <charconv>
 #include <filesystem>
 #include <fstream>
@@ -20,7 +21,7 @@
 namespace ddpbench::ops::cuda {
 namespace {
 
-constexpr std::string_view kFormat = "ddpbench algorithms 4\n";
+constexpr std::string_view kFormat = "ddpbench algorithms 5\n";
 constexpr std::string_view kHash = "hash ";
 
 std::string hash_line(std::string_view text) {
@@ -43,7 +44,9 @@ std::string read_file(const std::string& path) {
 }
 
 void write_file(const std::string& path, const std::string& text) {
-  const std::string temporary = fmt::format("{}.{}.tmp", path, ::getpid());
+  // dp's threads write at the same time, too.
+  static std::atomic<int> writes = 0;
+  const std::string temporary = fmt::format("{}.{}.{}.tmp", path, ::getpid(), ++writes);
   std::error_code ignored;
   {
     std::ofstream file(temporary, std::ios::binary | std::ios::trunc);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The passes of a convolution as an operation runs them: from fp32 parameters, to fp32 gradients,
+// The passes of a convolution as an operation runs them: to fp32 gradients of the parameters,
 // by an algorithm of cuDNN's with what it needs around it, or by own kernels (few_channels.h).
 //
 // Around cuDNN's calls run passes over the output, bound by memory bandwidth: backward one that

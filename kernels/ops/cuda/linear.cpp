@@ -49,7 +49,7 @@ class Linear final : public PlannedOp {
     plan_.reads_rounded = is_rounded();
     make_products();
     plan_.description +=
-        fmt::format(" (cublaslt {} algorithm {})", precision_name(context_->options.precision),
+        fmt::format(" (cublaslt {} candidate {})", precision_name(context_->options.precision),
                     forward_->place());
     lay_out_workspace();
   }

@@ -8,17 +8,22 @@
 #include "kernels/ops/cuda/elementwise_kernels.h"
 #include "kernels/ops/cuda/recorded_trial.h"
 #include "kernels/runtime/error.h"
+#include "kernels/runtime/hash.h"
 
 namespace ddpbench::ops::cuda {
 namespace {
 
 constexpr float kOne = 1, kZero = 0;
-// Of all operands: parameters and activations lie at multiples of 64 bytes, a batch that the caller
-// owns at least at multiples of 16. The library assumes 256 when it is not told.
+// Of all operands: parameters and activations lie at multiples of 64 bytes, parameters' copies in
+// bf16 of 32, a batch that the caller owns at least of 16. The library assumes 256 when it is not
+// told.
 constexpr std::uint32_t kAlignment = 16;
 constexpr std::size_t kWorkspaceLimit = std::size_t{32} << 20;  // NVIDIA's advice for Hopper
 // As many as are tried: the library sorts them by the time that it estimates.
 constexpr int kCandidates = 8;
+// One that takes so many times the fastest so far in a single call is not tried further; and what
+// takes long needs no repetition to be told apart.
+constexpr double kHopeless = 2, kLong_s = 2e-3;
 
 cublasLtEpilogue_t native_epilogue(Epilogue epilogue) {
   switch (epilogue) {
@@ -45,6 +50,13 @@ std::string key_of(const Context& context, const ProductDesc& d) {
       "{}|cublaslt {}|product {} x {} x {}{}{} {} to {} epilogue {}", context.machine,
       cublasLtGetVersion(), d.m, d.n, d.k, d.transpose_a ? " ta" : "", d.transpose_b ? " tb" : "",
       ddpbench::to_string(d.input), ddpbench::to_string(d.output), static_cast<int>(d.epilogue));
+}
+
+// As it is remembered: the place in the heuristic's list may be another one in another process.
+AlgorithmChoice choice_of(const cublasLtMatmulHeuristicResult_t& candidate) {
+  const std::uint64_t hash = hash_bytes(candidate.algo.data, sizeof(candidate.algo.data));
+  return {.algorithm = static_cast<int>(hash & std::numeric_limits<int>::max()),
+          .workspace_bytes = candidate.workspaceSize};
 }
 
 // What a trial runs on: all that a product touches.
@@ -141,7 +153,7 @@ Product::Handle<cublasLtMatrixLayoutOpaque_t> Product::matrix(DataType type, std
   return Handle<cublasLtMatrixLayoutOpaque_t>(layout);
 }
 
-std::vector<cublasLtMatmulHeuristicResult_t> Product::candidates() const {
+std::vector<cublasLtMatmulHeuristicResult_t> Product::candidates(const ProductDesc& desc) const {
   cublasLtMatmulPreferenceOpaque_t* preference = nullptr;
   check(cublasLtMatmulPreferenceCreate(&preference), where_, "cublasLtMatmulPreferenceCreate");
   const Handle<cublasLtMatmulPreferenceOpaque_t> owner(preference);
@@ -155,8 +167,9 @@ std::vector<cublasLtMatmulHeuristicResult_t> Product::candidates() const {
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
     set(attribute, kAlignment);
   }
-  if (context_.options.deterministic) {
-    // Parts of a sum may be added up in the workspace, in a fixed order; not in place.
+  if (context_.options.deterministic || desc.output != DataType::fp32) {
+    // Parts of a sum may be added up in the workspace, in fp32 and in a fixed order; not in place,
+    // and not rounded before.
     const std::uint32_t schemes =
         CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, schemes);
@@ -175,7 +188,7 @@ std::vector<cublasLtMatmulHeuristicResult_t> Product::candidates() const {
 }
 
 bool Product::find_algorithm(Context& context, const ProductDesc& desc) {
-  const std::vector<cublasLtMatmulHeuristicResult_t> found = candidates();
+  const std::vector<cublasLtMatmulHeuristicResult_t> found = candidates(desc);
   if (found.empty()) return false;
   place_ = choose(context, desc, found);
   heuristic_ = found[place_];
@@ -188,40 +201,42 @@ std::size_t Product::choose(Context& context, const ProductDesc& desc,
   if (candidates.size() == 1 || context.options.deterministic) return 0;
   const std::string key = key_of(context, desc);
   if (const auto known = context.algorithms.find(key)) {
-    const auto place = static_cast<std::size_t>(known->algorithm);
-    const bool still_there =
-        place < candidates.size() && candidates[place].workspaceSize == known->workspace_bytes;
-    if (still_there) return place;
+    const auto is_it = [&](const auto& c) { return choice_of(c) == *known; };
+    const auto found = std::ranges::find_if(candidates, is_it);
+    if (found != candidates.end()) return static_cast<std::size_t>(found - candidates.begin());
   }
   try {
-    const std::size_t place = fastest(desc, candidates);
-    context.algorithms.store(key, {.algorithm = static_cast<int>(place),
-                                   .workspace_bytes = candidates[place].workspaceSize});
-    return place;
+    const std::optional<std::size_t> place = fastest(desc, candidates);
+    if (place) context.algorithms.store(key, choice_of(candidates[*place]));
+    return place.value_or(0);
   } catch (const NoPlanningMemory&) {
+    return 0;
+  } catch (const DeviceError&) {
+    // If it is the GPU that fails, the next call tells.
+    static_cast<void>(cudaGetLastError());
     return 0;
   }
 }
 
-std::size_t Product::fastest(const ProductDesc& desc,
-                             const std::vector<cublasLtMatmulHeuristicResult_t>& candidates) {
+std::optional<std::size_t> Product::fastest(
+    const ProductDesc& desc, const std::vector<cublasLtMatmulHeuristicResult_t>& candidates) {
   std::size_t workspace_bytes = 0;
   for (const auto& c : candidates) workspace_bytes = std::max(workspace_bytes, c.workspaceSize);
   const TrialMemory memory(desc, workspace_bytes, where_);
   RecordedTrial trial(context_);
   fill_factors(desc, memory, trial.native(), where_);
-  std::size_t best = 0;
+  const auto call = [&] { run(trial.native(), memory.operands(), memory.workspace.data()); };
+  std::optional<std::size_t> best;
   double shortest_s = std::numeric_limits<double>::infinity();
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     heuristic_ = candidates[i];
-    try {
-      const double time_s =
-          trial.time_s([&] { run(trial.native(), memory.operands(), memory.workspace.data()); });
-      if (time_s < shortest_s) best = i, shortest_s = time_s;
-    } catch (const DeviceError&) {
-      // Refused after all. If it is the GPU that fails, the next call tells.
-      static_cast<void>(cudaGetLastError());
-    }
+    const cublasStatus_t status = queue(trial.native(), memory.operands(), memory.workspace.data());
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED) continue;
+    check(status, where_, "cublasLtMatmul");
+    double time_s = trial.once_s(call);
+    if (time_s > kHopeless * shortest_s) continue;
+    if (time_s < kLong_s) time_s = trial.time_s(call);
+    if (time_s < shortest_s) best = i, shortest_s = time_s;
   }
   return best;
 }

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,7 +49,7 @@ class Product {
                                                     const std::string& where);
 
   std::size_t workspace_bytes() const { return heuristic_.workspaceSize; }
-  // Of the algorithm, among the heuristic's: 0 for its first.
+  // Of the algorithm among the heuristic's, from 0 on.
   std::size_t place() const { return place_; }
 
   // All 16-byte aligned. `vector` is the bias, or the gradient of it. With `accumulate` d += ...
@@ -75,12 +76,13 @@ class Product {
   Handle<cublasLtMatrixLayoutOpaque_t> matrix(DataType type, std::int64_t rows,
                                               std::int64_t columns) const;
   // The library's candidates that keep to the options, its best guess first.
-  std::vector<cublasLtMatmulHeuristicResult_t> candidates() const;
+  std::vector<cublasLtMatmulHeuristicResult_t> candidates(const ProductDesc& desc) const;
   bool find_algorithm(Context& context, const ProductDesc& desc);
   std::size_t choose(Context& context, const ProductDesc& desc,
                      const std::vector<cublasLtMatmulHeuristicResult_t>& candidates);
-  std::size_t fastest(const ProductDesc& desc,
-                      const std::vector<cublasLtMatmulHeuristicResult_t>& candidates);
+  // Its place; nullopt: none ran, or it is not known why one did not.
+  std::optional<std::size_t> fastest(
+      const ProductDesc& desc, const std::vector<cublasLtMatmulHeuristicResult_t>& candidates);
   bool runs(const ProductDesc& desc) const;
   cublasStatus_t queue(cudaStream_t stream, const Operands& operands, void* workspace) const;
   bool has_vector() const { return epilogue_ != Epilogue::none && epilogue_ != Epilogue::relu; }

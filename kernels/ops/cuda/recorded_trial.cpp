@@ -29,6 +29,16 @@ double RecordedTrial::time_s(const std::function<void()>& call) {
   return shortest;
 }
 
+double RecordedTrial::once_s(const std::function<void()>& call) {
+  const auto begin = context_.device.make_event(), end = context_.device.make_event();
+  call();
+  stream().record(*begin);
+  call();
+  stream().record(*end);
+  stream().synchronize();
+  return end->time_s() - begin->time_s();
+}
+
 std::unique_ptr<Recording> RecordedTrial::record(const std::function<void()>& call) {
   stream().begin_recording();
   try {

@@ -20,6 +20,9 @@ class RecordedTrial {
   // Seconds of one call, which queues its work on the stream. Throws DeviceError where that cannot
   // be recorded.
   double time_s(const std::function<void()>& call);
+  // The same by one call that is not recorded, after one that nothing is measured of: cheap, and
+  // with the gap of a launch in it.
+  double once_s(const std::function<void()>& call);
 
  private:
   std::unique_ptr<Recording> record(const std::function<void()>& call);

@@ -207,12 +207,14 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
       of(preference).alignment > 16) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
-  *found = std::min(requested, ddpbench::test::product_algorithms());
+  const auto& products = ddpbench::test::products();
+  *found = std::min(requested, products.algorithms);
   for (int i = 0; i < *found; ++i) {
     results[i] = {};
     results[i].algo.data[0] = kMark;
-    results[i].algo.data[1] = static_cast<std::uint64_t>(i);
-    results[i].workspaceSize = workspace_of(static_cast<std::uint64_t>(i));
+    const auto algorithm = static_cast<std::uint64_t>(products.backwards ? *found - 1 - i : i);
+    results[i].algo.data[1] = algorithm;
+    results[i].workspaceSize = workspace_of(algorithm);
     results[i].state = CUBLAS_STATUS_SUCCESS;
   }
   return CUBLAS_STATUS_SUCCESS;
@@ -238,7 +240,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
       algorithm->data[0] != kMark || bytes < workspace_of(algorithm->data[1])) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
-  if (algorithm->data[1] == kRefused) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (algorithm->data[1] == kRefused || ddpbench::test::products().refused) {
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
   const bool is_first = algorithm->data[1] == 0;
   ddpbench::test::queue(stream, [=] {
     if (is_first) ddpbench::test::let_time_pass(ddpbench::test::pretended_costs().first_product_ms);

@@ -105,8 +105,13 @@ struct PretendedCosts {
   double convolution_ms = 0, kernel_ms = 0, first_product_ms = 0;
 };
 PretendedCosts& pretended_costs();
-// How many algorithms cuBLASLt's heuristic finds for a product: 1, or more. Test hook.
-int& product_algorithms();
+// cuBLASLt's algorithms for a product. Test hook.
+struct Products {
+  int algorithms = 1;      // that its heuristic finds, or STAND_IN_PRODUCT_ALGORITHMS
+  bool backwards = false;  // lists them in the other order
+  bool refused = false;    // none can be run after all
+};
+Products& products();
 // Whether cuDNN's convolutions do what cannot be recorded. Test hook.
 bool& convolutions_refuse_recording();
 // Moves the clock of the events.
