@@ -66,12 +66,12 @@ class Program::Binder {
     call.forward = {.inputs = {&pointers.back(), 1},
                     .output = memory_.rounded.data,
                     .workspace = memory_.workspace.data};
-    add(program_.forward_, std::move(call), "weights to bf16");
+    add(program_.forward_, call, "weights to bf16");
   }
 
-  void add(std::vector<Call>& calls, Call call, std::string name) {
-    call.number = program_.call_names_.size();
-    calls.push_back(std::move(call));
+  void add(std::vector<Call>& calls, const Call& call, std::string name) {
+    calls.push_back(call);
+    calls.back().number = program_.call_names_.size();
     program_.call_names_.push_back(std::move(name));
   }
 
