@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -51,6 +52,13 @@ struct Context {
   AlgorithmCache algorithms;
 };
 using ContextPtr = std::shared_ptr<Context>;
+
+// The parameters as the libraries read them beside activations of `type`: as they are kept, or the
+// copies in bf16.
+template <typename Args>
+std::span<const void* const> parameters_beside(DataType type, const Args& args) {
+  return type == DataType::bf16 ? args.rounded : args.parameters;
+}
 
 std::string_view precision_name(CudaPrecision precision);
 cudnnDataType_t cudnn_type(DataType type);

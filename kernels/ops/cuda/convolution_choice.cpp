@@ -8,7 +8,6 @@
 
 #include "kernels/ops/cuda/convolution_pass.h"
 #include "kernels/ops/cuda/convolution_search.h"
-#include "kernels/ops/cuda/elementwise_kernels.h"
 #include "kernels/ops/cuda/recorded_trial.h"
 #include "kernels/runtime/error.h"
 
@@ -87,10 +86,7 @@ class Trial {
   }
 
   void fill(DataType type, const PlanningMemory& memory, std::int64_t count) {
-    if (memory.data() == nullptr) return;
-    check(
-        fill_with_pattern(type, memory.data(), element_index(count, shape_.where), trial_.native()),
-        shape_.where, "filling memory for a trial");
+    trial_.fill(type, memory, count, shape_.where);
   }
 
   const ConvolutionShape& shape_;

@@ -18,12 +18,6 @@ std::size_t bytes_of(const ConvolutionShape& shape, std::int64_t count) {
   return static_cast<std::size_t>(count) * size_of(shape.type);
 }
 
-// Parameter `i` as cuDNN reads it.
-template <typename Args>
-const void* parameter(const ConvolutionShape& shape, const Args& args, std::size_t i) {
-  return is_rounded(shape) ? args.rounded[i] : args.parameters[i];
-}
-
 }  // namespace
 
 ForwardPass::ForwardPass(const Context& context, const ConvolutionShape& shape,
@@ -45,8 +39,9 @@ void ForwardPass::run(const ForwardArgs& args, cudaStream_t stream) const {
 
 void ForwardPass::run_library(const ForwardArgs& args, const float* bias,
                               cudaStream_t stream) const {
-  const void* const weight = parameter(shape_, args, 0);
-  const void* const library_bias = choice_.fused ? parameter(shape_, args, 1) : nullptr;
+  const auto parameters = parameters_beside(shape_.type, args);
+  const void* const weight = parameters[0];
+  const void* const library_bias = choice_.fused ? parameters[1] : nullptr;
   check(convolve(context_, shape_, choice_, {args.inputs[0], weight, library_bias, args.output},
                  args.workspace),
         shape_.where, "cudnnConvolutionForward");
@@ -126,7 +121,7 @@ DataPass::DataPass(const Context& context, const ConvolutionShape& shape,
     : context_(context), shape_(shape), choice_(choice) {}
 
 void DataPass::run(const BackwardArgs& args, const void* dy, void* workspace) const {
-  const void* const weight = parameter(shape_, args, 0);
+  const void* const weight = parameters_beside(shape_.type, args)[0];
   check(convolve_backward_data(context_, shape_, choice_, {weight, dy, args.grad_inputs[0]},
                                workspace),
         shape_.where, "cudnnConvolutionBackwardData");

@@ -55,7 +55,7 @@ class Linear final : public PlannedOp {
   }
 
   void forward(Stream& stream, const ForwardArgs& args) override {
-    const std::span<const void* const> parameters = is_rounded() ? args.rounded : args.parameters;
+    const std::span<const void* const> parameters = parameters_beside(type_, args);
     const void* const bias = desc_.bias ? parameters[1] : nullptr;
     forward_->run(ddpbench::cuda::native_stream(stream),
                   {parameters[0], args.inputs[0], args.output, bias}, args.workspace);
@@ -74,7 +74,7 @@ class Linear final : public PlannedOp {
           native, {args.inputs[0], dy, args.grad_parameters[0], nullptr, args.accumulate}, library);
     }
     if (!backward_data_ || args.grad_inputs.empty() || !args.grad_inputs[0]) return;
-    const void* const weight = is_rounded() ? args.rounded[0] : args.parameters[0];
+    const void* const weight = parameters_beside(type_, args)[0];
     backward_data_->run(native, {weight, dy, args.grad_inputs[0]}, library);
   }
 

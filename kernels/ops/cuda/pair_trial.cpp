@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 
-#include "kernels/ops/cuda/elementwise_kernels.h"
 #include "kernels/ops/cuda/recorded_trial.h"
 
 namespace ddpbench::ops::cuda {
@@ -63,9 +62,7 @@ class PairTrial {
 
  private:
   void fill(const PlanningMemory& memory, const TensorLayout& layout) {
-    const auto count = static_cast<std::uint32_t>(element_count(layout.shape));
-    check(fill_with_pattern(layout.type, memory.data(), count, trial_.native()), where_,
-          "filling memory for a trial");
+    trial_.fill(layout.type, memory, element_count(layout.shape), where_);
   }
 
   void forward(Op& op, const void* input, void* output) {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "kernels/ops/cuda/elementwise_kernels.h"
 #include "kernels/ops/cuda/recorded_trial.h"
 #include "kernels/runtime/error.h"
 #include "kernels/runtime/hash.h"
@@ -78,27 +77,16 @@ struct TrialMemory {
   }
 };
 
-// Power, and with it the clock, depends on the values: those of a step are no zeros.
-void fill_factors(const ProductDesc& desc, const TrialMemory& memory, cudaStream_t stream,
-                  const std::string& where) {
-  const auto fill = [&](void* data, std::int64_t count) {
-    check(fill_with_pattern(desc.input, data, element_index(count, where), stream), where,
-          "filling memory for a trial");
-  };
-  fill(memory.a.data(), desc.m * desc.k);
-  fill(memory.b.data(), desc.k * desc.n);
-}
-
 }  // namespace
 
-Product::Product(const Context& context, const ProductDesc& desc, std::string where, NotYet)
+Product::Product(Context& context, const ProductDesc& desc, std::string where, NotYet)
     : context_(context), where_(std::move(where)), epilogue_(desc.epilogue) {
   describe(desc);
 }
 
 Product::Product(Context& context, const ProductDesc& desc, std::string where)
     : Product(context, desc, std::move(where), NotYet()) {
-  if (find_algorithm(context, desc)) return;
+  if (find_algorithm(desc)) return;
   throw DeviceError(fmt::format("{}: cuBLASLt has no algorithm for {} x {} x {} of {} in {}{}",
                                 where_, desc.m, desc.n, desc.k, ddpbench::to_string(desc.input),
                                 precision_name(context.options.precision),
@@ -109,7 +97,7 @@ std::unique_ptr<Product> Product::make_if_supported(Context& context, const Prod
                                                     const std::string& where) {
   std::unique_ptr<Product> product(new Product(context, desc, where, NotYet()));
   try {
-    if (!product->find_algorithm(context, desc)) return nullptr;
+    if (!product->find_algorithm(desc)) return nullptr;
     return product->runs(desc) ? std::move(product) : nullptr;
   } catch (const NoPlanningMemory&) {
     return nullptr;
@@ -187,27 +175,27 @@ std::vector<cublasLtMatmulHeuristicResult_t> Product::candidates(const ProductDe
   return results;
 }
 
-bool Product::find_algorithm(Context& context, const ProductDesc& desc) {
+bool Product::find_algorithm(const ProductDesc& desc) {
   const std::vector<cublasLtMatmulHeuristicResult_t> found = candidates(desc);
   if (found.empty()) return false;
-  place_ = choose(context, desc, found);
+  place_ = choose(desc, found);
   heuristic_ = found[place_];
   return true;
 }
 
 // Deterministic, no measurement decides, which may fall out one way today and another way tomorrow.
-std::size_t Product::choose(Context& context, const ProductDesc& desc,
+std::size_t Product::choose(const ProductDesc& desc,
                             const std::vector<cublasLtMatmulHeuristicResult_t>& candidates) {
-  if (candidates.size() == 1 || context.options.deterministic) return 0;
-  const std::string key = key_of(context, desc);
-  if (const auto known = context.algorithms.find(key)) {
+  if (candidates.size() == 1 || context_.options.deterministic) return 0;
+  const std::string key = key_of(context_, desc);
+  if (const auto known = context_.algorithms.find(key)) {
     const auto is_it = [&](const auto& c) { return choice_of(c) == *known; };
     const auto found = std::ranges::find_if(candidates, is_it);
     if (found != candidates.end()) return static_cast<std::size_t>(found - candidates.begin());
   }
   try {
     const std::optional<std::size_t> place = fastest(desc, candidates);
-    if (place) context.algorithms.store(key, choice_of(candidates[*place]));
+    if (place) context_.algorithms.store(key, choice_of(candidates[*place]));
     return place.value_or(0);
   } catch (const NoPlanningMemory&) {
     return 0;
@@ -224,7 +212,8 @@ std::optional<std::size_t> Product::fastest(
   for (const auto& c : candidates) workspace_bytes = std::max(workspace_bytes, c.workspaceSize);
   const TrialMemory memory(desc, workspace_bytes, where_);
   RecordedTrial trial(context_);
-  fill_factors(desc, memory, trial.native(), where_);
+  trial.fill(desc.input, memory.a, desc.m * desc.k, where_);
+  trial.fill(desc.input, memory.b, desc.k * desc.n, where_);
   const auto call = [&] { run(trial.native(), memory.operands(), memory.workspace.data()); };
   std::optional<std::size_t> best;
   double shortest_s = std::numeric_limits<double>::infinity();

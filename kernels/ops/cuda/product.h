@@ -77,8 +77,8 @@ class Product {
                                               std::int64_t columns) const;
   // The library's candidates that keep to the options, its best guess first.
   std::vector<cublasLtMatmulHeuristicResult_t> candidates(const ProductDesc& desc) const;
-  bool find_algorithm(Context& context, const ProductDesc& desc);
-  std::size_t choose(Context& context, const ProductDesc& desc,
+  bool find_algorithm(const ProductDesc& desc);
+  std::size_t choose(const ProductDesc& desc,
                      const std::vector<cublasLtMatmulHeuristicResult_t>& candidates);
   // Its place; nullopt: none ran, or it is not known why one did not.
   std::optional<std::size_t> fastest(
@@ -88,9 +88,9 @@ class Product {
   bool has_vector() const { return epilogue_ != Epilogue::none && epilogue_ != Epilogue::relu; }
   // Without a search, for make_if_supported.
   struct NotYet {};
-  Product(const Context& context, const ProductDesc& desc, std::string where, NotYet);
+  Product(Context& context, const ProductDesc& desc, std::string where, NotYet);
 
-  const Context& context_;
+  Context& context_;
   std::string where_;
   Epilogue epilogue_;
   Handle<cublasLtMatmulDescOpaque_t> operation_;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/ops/cuda/recorded_trial.h"
 
+#include "kernels/ops/cuda/elementwise_kernels.h"
 #include "kernels/runtime/error.h"
 
 namespace ddpbench::ops::cuda {
@@ -11,6 +12,13 @@ constexpr int kRounds = 3;    // of which the shortest counts
 constexpr int kLaunches = 8;  // a round
 
 }  // namespace
+
+void RecordedTrial::fill(DataType type, const PlanningMemory& memory, std::int64_t count,
+                         const std::string& where) {
+  if (memory.data() == nullptr) return;
+  check(fill_with_pattern(type, memory.data(), element_index(count, where), native()), where,
+        "filling memory for a trial");
+}
 
 double RecordedTrial::time_s(const std::function<void()>& call) {
   call();  // loads the kernels, which a recording cannot
@@ -31,7 +39,6 @@ double RecordedTrial::time_s(const std::function<void()>& call) {
 
 double RecordedTrial::once_s(const std::function<void()>& call) {
   const auto begin = context_.device.make_event(), end = context_.device.make_event();
-  call();
   stream().record(*begin);
   call();
   stream().record(*end);

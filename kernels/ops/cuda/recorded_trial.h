@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "kernels/ops/cuda/search_stream.h"
 
@@ -17,11 +18,15 @@ class RecordedTrial {
   Stream& stream() { return stream_.stream(); }
   cudaStream_t native() const { return stream_.native(); }
 
+  // With values as a step's, which are no zeros: power, and with it the clock, depends on them.
+  // Null memory is left alone. `where` begins what errors say.
+  void fill(DataType type, const PlanningMemory& memory, std::int64_t count,
+            const std::string& where);
   // Seconds of one call, which queues its work on the stream. Throws DeviceError where that cannot
   // be recorded.
   double time_s(const std::function<void()>& call);
-  // The same by one call that is not recorded, after one that nothing is measured of: cheap, and
-  // with the gap of a launch in it.
+  // The same by one call that is not recorded: cheap, and with the gap of a launch in it. REQUIRES:
+  // it was queued before, which loads its kernels.
   double once_s(const std::function<void()>& call);
 
  private:
