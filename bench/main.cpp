@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "bench/command_line.h"
-#include "bench/rank_main.h"
+#include "bench/commands/command_line.h"
+#include "bench/rank/rank_main.h"
 
 int main(int argc, char** argv) {
   using namespace ddpbench::bench;

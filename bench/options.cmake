@@ -3,22 +3,22 @@
 #
 # Command line, configuration files, environment and build information.
 set(DDPBENCH_BENCH_OPTION_SOURCES
-  build_info.cpp
+  commands/info.cpp
   commands/subcommand.cpp
-  config_file.cpp
-  environment_capture.cpp
-  host_limits.cpp
-  info.cpp
-  install_paths.cpp
-  option_definitions.cpp
-  option_help.cpp
-  option_injection.cpp
-  option_layer.cpp
-  option_parser.cpp
-  option_schema.cpp
-  option_suggestion.cpp
-  option_table.cpp
-  option_value.cpp
-  options.cpp
-  sweep_plan.cpp)
+  host/build_info.cpp
+  host/environment_capture.cpp
+  host/host_limits.cpp
+  host/install_paths.cpp
+  options/config_file.cpp
+  options/option_definitions.cpp
+  options/option_help.cpp
+  options/option_injection.cpp
+  options/option_layer.cpp
+  options/option_parser.cpp
+  options/option_schema.cpp
+  options/option_suggestion.cpp
+  options/option_table.cpp
+  options/option_value.cpp
+  options/options.cpp
+  plan/sweep_plan.cpp)
 set(DDPBENCH_BENCH_OPTION_LIBRARIES CLI11::CLI11 ddpbench_version)

@@ -6,7 +6,7 @@
 // the machine.
 #include "datasets/batch_assembler.h"
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 
 namespace ddpbench::data {
 namespace {

@@ -11,8 +11,8 @@
 #include <numeric>
 #include <vector>
 
+#include "base/error.h"
 #include "datasets/dataset.h"
-#include "kernels/runtime/error.h"
 
 namespace ddpbench::data {
 namespace {

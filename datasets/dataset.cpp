@@ -9,11 +9,11 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "datasets/catalog.h"
 #include "datasets/decoded_layout.h"
 #include "datasets/idx_dataset.h"
 #include "datasets/synthetic_digits.h"
-#include "kernels/runtime/error.h"
 
 namespace ddpbench::data {
 namespace {

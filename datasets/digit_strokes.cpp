@@ -8,7 +8,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 
 namespace ddpbench::data {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "datasets/random.h"
+#include "base/random.h"
 
 namespace ddpbench::data {
 

@@ -15,9 +15,9 @@
 #include <exception>
 #include <memory>
 
+#include "base/error.h"
 #include "datasets/partial_file.h"
 #include "datasets/sha256.h"
-#include "kernels/runtime/error.h"
 
 namespace ddpbench::data {
 namespace {

@@ -8,10 +8,10 @@
 
 #include <filesystem>
 
+#include "base/error.h"
 #include "datasets/download.h"
 #include "datasets/fetch_files.h"
 #include "datasets/sha256.h"
-#include "kernels/runtime/error.h"
 
 namespace ddpbench::data {
 namespace {

@@ -17,8 +17,8 @@
 #include <limits>
 #include <new>
 
-#include "datasets/file_descriptor.h"
-#include "kernels/runtime/error.h"
+#include "base/error.h"
+#include "base/file_descriptor.h"
 
 namespace ddpbench::data {
 namespace {

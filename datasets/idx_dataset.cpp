@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "datasets/decoded_layout.h"
 #include "datasets/idx_file.h"
-#include "kernels/runtime/error.h"
 
 namespace ddpbench::data {
 namespace {

@@ -10,8 +10,8 @@
 #include <array>
 #include <utility>
 
+#include "base/error.h"
 #include "datasets/file_bytes.h"
-#include "kernels/runtime/error.h"
 
 namespace ddpbench::data {
 namespace {

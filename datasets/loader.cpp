@@ -17,8 +17,8 @@
 #include <mutex>
 #include <thread>
 
+#include "base/error.h"
 #include "datasets/batch_assembler.h"
-#include "kernels/runtime/error.h"
 
 namespace ddpbench::data {
 namespace {

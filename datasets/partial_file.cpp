@@ -16,7 +16,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 
 namespace ddpbench::data {
 namespace {

@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 
-#include "datasets/file_descriptor.h"
+#include "base/file_descriptor.h"
 
 namespace ddpbench::data {
 

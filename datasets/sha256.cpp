@@ -15,7 +15,7 @@
 #include <fstream>
 #include <vector>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 
 namespace ddpbench::data {
 

@@ -11,9 +11,9 @@
 #include <numbers>
 #include <vector>
 
+#include "base/random.h"
 #include "datasets/decoded_layout.h"
 #include "datasets/digit_strokes.h"
-#include "datasets/random.h"
 
 namespace ddpbench::data {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <dlfcn.h>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 #include "parallel/module_build.h"
 
 namespace ddpbench {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "parallel/distributed_data_parallel.h"
 
-#include "kernels/runtime/hash.h"
+#include "base/hash.h"
 #include "parallel/step_parts.h"
 
 namespace ddpbench {

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "parallel/parameter_server.h"
 
-#include "kernels/runtime/error.h"
-#include "kernels/runtime/hash.h"
+#include "base/error.h"
+#include "base/hash.h"
 #include "parallel/step_parts.h"
 
 namespace ddpbench {

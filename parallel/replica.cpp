@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "parallel/replica.h"
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 #include "parallel/step_parts.h"
 
 namespace ddpbench {

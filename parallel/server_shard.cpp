@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <span>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 #include "parallel/step_parts.h"
 
 namespace ddpbench {

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 
 namespace ddpbench {
 

@@ -4,7 +4,7 @@
 
 #include <numeric>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 #include "parallel/data_parallel.h"
 #include "parallel/distributed_data_parallel.h"
 #include "parallel/parameter_server.h"

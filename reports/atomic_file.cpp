@@ -14,7 +14,7 @@
 #include <system_error>
 #include <utility>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 
 namespace ddpbench::report {
 namespace {

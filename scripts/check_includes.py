@@ -5,7 +5,9 @@
 
     scripts/check_includes.py [ROOT]
 
-* a room includes only the rooms it stands on, a library's headers appear only in their own room
+* a room includes only the rooms it stands on, also inside a room (FLOORS), and no units (a source
+  with its header) include each other in a circle
+* a library's headers appear only in their own room
 * kernels/ has no identifier that speaks of ranks, worlds or buckets
 * only bench/ prints, ends the process or reads the environment (launch/ reads rank variables)
 * strategies make no thread, sleep on nothing and ask no clock
@@ -23,18 +25,34 @@ from typing import Iterator, NamedTuple
 
 # ---- the rules, as data ----
 
-# Room -> folders that it may include. The first is the room's own.
+# Room -> the rooms that it may include, beside itself.
 ROOMS = {
-    "kernels/runtime": ["kernels/runtime"],
-    "kernels/ops": ["kernels/ops", "kernels/runtime"],
-    "kernels/nn": ["kernels/nn", "kernels/ops", "kernels/runtime"],
-    "parallel/comm": ["parallel/comm", "kernels/runtime"],
-    "parallel/launch": ["parallel/launch", "parallel/comm", "kernels/runtime"],
-    "parallel": ["parallel", "parallel/comm", "kernels/nn", "kernels/ops", "kernels/runtime"],
-    "datasets": ["datasets", "kernels/runtime/error.h"],
-    "reports": ["reports", "kernels/runtime/error.h"],
-    "bench": ["bench", "reports", "datasets", "parallel", "parallel/comm", "parallel/launch",
-              "kernels/nn", "kernels/ops", "kernels/runtime"],
+    "base": [],
+    "kernels/runtime": ["base"],
+    "kernels/ops": ["kernels/runtime", "base"],
+    "kernels/nn": ["kernels/ops", "kernels/runtime", "base"],
+    "parallel/comm": ["kernels/runtime", "base"],
+    "parallel/launch": ["parallel/comm", "kernels/runtime", "base"],
+    "parallel": ["parallel/comm", "kernels/nn", "kernels/ops", "kernels/runtime", "base"],
+    "datasets": ["base"],
+    "reports": ["base"],
+    "bench": ["reports", "datasets", "parallel", "parallel/comm", "parallel/launch",
+              "kernels/nn", "kernels/ops", "kernels/runtime", "base"],
+}
+
+# The rooms inside a room, from the lowest up: each may include itself and those before it. "." is
+# the room's own folder. A room that is not listed here has no rooms inside.
+FLOORS = {
+    "kernels/runtime": [".", "cuda"],
+    "kernels/ops": [".", "cpu", "reference", "onednn", "cuda/kernels", "cuda/library", "cuda/ops"],
+    "kernels/nn": ["model", "plan", "."],
+    "parallel/comm": ["store", ".", "shm", "shm/collectives", "shm/queue",
+                      "cuda", "cuda/staged", "cuda/nccl", "cuda/ipc"],
+    "parallel": [".", "cuda"],
+    "reports": ["data", "metrics", "json", "collectives", "charts", "table", "why",
+                "exports", "gate", "html"],
+    "bench": ["host", "options", "plan", "measure", "feed", "rank", "run", "comm", "joined",
+              "commands", ".", "micro", "gate_study"],
 }
 
 
@@ -46,16 +64,16 @@ class Library(NamedTuple):
 # First match counts. A header that no row knows is a violation: add the row here.
 LIBRARIES = [
     Library(r"fmt/.*", r".*"),
-    Library(r"nlohmann/.*", r"(kernels/nn|datasets|reports|bench)/.*"),
-    Library(r"simdjson\.h", r"reports/.*"),
+    Library(r"nlohmann/.*", r"(base|kernels/nn|datasets|reports|bench)/.*"),
+    Library(r"simdjson\.h", r"(base|reports)/.*"),
     Library(r"dnnl.*|oneapi/.*", r"kernels/ops/.*onednn.*"),
     Library(r"hwloc.*", r"kernels/runtime/.*\.cpp"),
     Library(r"omp\.h", r"kernels/(runtime|ops)/.*"),
     Library(r"cuda.*|cublas.*|cudnn.*|nvml\.h|cub/.*|thrust/.*", r".*/cuda/.*"),
     Library(r"nvtx3/.*", r"kernels/runtime/cuda/.*"),
-    Library(r"nccl.*", r"parallel/comm/cuda/nccl.*"),
-    Library(r"mpi\.h", r"parallel/comm/mpi.*"),
-    Library(r"gloo/.*", r"parallel/comm/gloo.*"),
+    Library(r"nccl.*", r"parallel/comm/cuda/nccl/.*"),
+    Library(r"mpi\.h", r"parallel/comm/mpi/.*"),
+    Library(r"gloo/.*", r"parallel/comm/gloo/.*"),
     Library(r"(zlib|zconf)\.h", r"(datasets|bench)/.*\.cpp"),
     Library(r"openssl/.*", r"datasets/.*\.cpp"),
     Library(r"curl/.*", r"(datasets|bench)/.*\.cpp"),
@@ -119,7 +137,7 @@ NAMES = {
 INCLUDE = r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)'
 SOURCES = {".h", ".cpp", ".cu", ".cuh", ".inc"}
 SCRIPTS = {".cmake", ".sh", ".py"}
-FOLDERS = ["kernels", "parallel", "datasets", "reports", "bench", "tests", "cmake", "scripts"]
+FOLDERS = ["base", "kernels", "parallel", "datasets", "reports", "bench", "tests", "cmake", "scripts"]
 GENERATED = {"bench/version.h"}
 SPDX = ["SPDX-FileCopyrightText: The ddpbench authors", "SPDX-License-Identifier: Apache-2.0"]
 
@@ -135,6 +153,13 @@ class Violation(NamedTuple):
 def room_of(path: str) -> str:
     """The longest room that holds `path`; empty for tests/, cmake/ and scripts/."""
     return max((r for r in ROOMS if path.startswith(r + "/")), key=len, default="")
+
+
+def floor_of(room: str, path: str) -> str:
+    """The room of `room` that `path` lies in: "." or a folder of FLOORS[room]; empty when FLOORS
+    does not know the folder."""
+    folder = str(pathlib.PurePosixPath(path).parent.relative_to(room))
+    return folder if folder in FLOORS[room] else ""
 
 
 def code_only(text: str) -> str:
@@ -162,10 +187,16 @@ def check_project_include(root: pathlib.Path, path: str, target: str) -> str:
     room = room_of(path)
     if not room:
         return ""
-    allowed = ROOMS[room]
-    if target in allowed or room_of(target) in allowed:
+    allowed = [room] + ROOMS[room]
+    if room_of(target) not in allowed:
+        return f'{room} may not include "{target}", only {", ".join(allowed)}'
+    if room_of(target) != room or room not in FLOORS:
         return ""
-    return f'{room} may not include "{target}", only {", ".join(allowed)}'
+    own, other = floor_of(room, path), floor_of(room, target)
+    floors = FLOORS[room]
+    if own and other and floors.index(other) > floors.index(own):
+        return f'"{own}" of {room} may not include "{target}": "{other}" stands above it'
+    return ""
 
 
 def check_library_include(path: str, target: str) -> str:
@@ -207,6 +238,56 @@ class Reached:
                 found |= self.of(quoted) if quoted else NAMES.keys() & {angled}
             self.known[path] = found
         return self.known[path]
+
+
+def check_place(path: str) -> Iterator[Violation]:
+    room = room_of(path)
+    if room in FLOORS and not floor_of(room, path):
+        yield Violation(path, 1, f"its folder is not among the rooms of {room}: "
+                                 f"{', '.join(FLOORS[room])}")
+
+
+class Units:
+    """Units (a source with its header) and which units each includes."""
+
+    def __init__(self, root: pathlib.Path):
+        self.root, self.edges = root, {}
+
+    def add(self, path: str, text: str) -> None:
+        unit = path.rsplit(".", 1)[0]
+        includes = self.edges.setdefault(unit, {})
+        for target, _ in re.findall(INCLUDE, text, re.MULTILINE):
+            other = target.rsplit(".", 1)[0]
+            if other != unit and (self.root / target).is_file():
+                includes.setdefault(other, path)
+
+    def cycles(self) -> Iterator[Violation]:
+        """One violation a cycle, at one file of it, with the shortest way round."""
+        seen = set()
+        for unit in sorted(self.edges):
+            way = [] if unit in seen else self.way_back(unit)
+            if way:
+                seen.update(way)
+                yield Violation(self.edges[unit][way[1]], 1,
+                                "units include each other in a circle: " + " -> ".join(way))
+
+    def way_back(self, unit: str) -> list:
+        """The shortest way from `unit` back to it; empty when there is none."""
+        came_from, front = {}, [unit]
+        while front:
+            following = []
+            for at in front:
+                for other in sorted(self.edges.get(at, {})):
+                    if other == unit:
+                        way = [unit, at]
+                        while way[-1] != unit:
+                            way.append(came_from[way[-1]])
+                        return way[::-1]
+                    if other not in came_from:
+                        came_from[other] = at
+                        following.append(other)
+            front = following
+        return []
 
 
 def check_names(path: str, code: str, reached: set) -> Iterator[Violation]:
@@ -254,7 +335,7 @@ def check_opening(path: str, text: str) -> Iterator[Violation]:
 
 
 def check_tree(root: pathlib.Path) -> Iterator[Violation]:
-    reached = Reached(root)
+    reached, units = Reached(root), Units(root)
     for folder in FOLDERS:
         for file in sorted((root / folder).rglob("*")):
             path = file.relative_to(root).as_posix()
@@ -265,9 +346,13 @@ def check_tree(root: pathlib.Path) -> Iterator[Violation]:
                 code = code_only(text)
                 yield from check_opening(path, text)
                 yield from check_includes(root, path, text)
+                yield from check_place(path)
+                if room_of(path):
+                    units.add(path, text)
                 yield from check_names(path, code, reached.of(path))
                 yield from check_words(path, code)
                 yield from check_bans(path, code)
+    yield from units.cycles()
 
 
 def main() -> int:

@@ -8,7 +8,7 @@
 #include <limits>
 #include <utility>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 #include "parallel/comm/operation.h"
 
 namespace ddpbench::bench {

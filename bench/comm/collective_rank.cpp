@@ -9,7 +9,7 @@
 #include <exception>
 #include <utility>
 
-#include "bench/rank_devices.h"
+#include "bench/rank/rank_devices.h"
 #include "kernels/runtime/memory_needs.h"
 
 namespace ddpbench::bench {

@@ -9,10 +9,10 @@
 #include <map>
 
 #include "bench/comm/collective_case.h"
-#include "bench/environment_capture.h"
-#include "bench/run_collector.h"
+#include "bench/host/environment_capture.h"
+#include "bench/run/run_collector.h"
 #include "reports/collectives/collective_metrics.h"
-#include "reports/metrics.h"
+#include "reports/metrics/metrics.h"
 
 namespace ddpbench::bench {
 namespace {

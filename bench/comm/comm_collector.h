@@ -7,7 +7,7 @@
 #include "bench/comm/comm_spec.h"
 #include "parallel/launch/rank_channel.h"
 #include "parallel/launch/supervisor.h"
-#include "reports/report.h"
+#include "reports/data/report.h"
 
 namespace ddpbench::bench {
 

@@ -14,10 +14,10 @@
 #include <optional>
 #include <span>
 
+#include "base/error.h"
 #include "bench/comm/collective_case.h"
-#include "bench/device_plan.h"
-#include "bench/option_parser.h"
-#include "kernels/runtime/error.h"
+#include "bench/options/option_parser.h"
+#include "bench/plan/device_plan.h"
 #include "parallel/comm/operation.h"
 
 namespace ddpbench::bench {

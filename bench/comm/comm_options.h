@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/host_devices.h"
+#include "bench/host/host_devices.h"
 #include "parallel/comm/communicator.h"
 
 namespace ddpbench::bench {

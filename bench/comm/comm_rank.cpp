@@ -5,12 +5,12 @@
 #include <exception>
 #include <thread>
 
+#include "base/error.h"
 #include "bench/comm/collective_rank.h"
 #include "bench/comm/memory_bandwidth.h"
-#include "bench/environment_capture.h"
-#include "bench/rank_devices.h"
-#include "kernels/runtime/error.h"
-#include "parallel/comm/store.h"
+#include "bench/host/environment_capture.h"
+#include "bench/rank/rank_devices.h"
+#include "parallel/comm/store/store.h"
 
 namespace ddpbench::bench {
 namespace {

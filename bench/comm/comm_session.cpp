@@ -9,13 +9,13 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/error.h"
 #include "bench/comm/comm_collector.h"
-#include "bench/gpu_environment.h"
-#include "bench/interrupt.h"
-#include "bench/launch_run.h"
-#include "bench/progress.h"
-#include "bench/report_output.h"
-#include "kernels/runtime/error.h"
+#include "bench/host/gpu_environment.h"
+#include "bench/host/interrupt.h"
+#include "bench/run/launch_run.h"
+#include "bench/run/progress.h"
+#include "bench/run/report_output.h"
 
 namespace ddpbench::bench {
 namespace {

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "bench/comm/comm_spec.h"
-#include "bench/options.h"
-#include "bench/report_output.h"
+#include "bench/options/options.h"
+#include "bench/run/report_output.h"
 #include "parallel/launch/supervisor.h"
-#include "reports/report.h"
+#include "reports/data/report.h"
 
 namespace ddpbench::bench {
 

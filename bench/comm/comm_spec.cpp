@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/error.h"
 #include "bench/comm/collective_case.h"
-#include "kernels/runtime/error.h"
 #include "reports/collectives/collective_metrics.h"
 
 namespace ddpbench::bench {

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <memory>
 
-#include "parallel/comm/reduce_kernels.h"
+#include "parallel/comm/shm/reduce_kernels.h"
 
 namespace ddpbench::bench {
 namespace {

@@ -13,15 +13,15 @@
 #include <functional>
 #include <optional>
 
-#include "bench/gnuplot.h"
-#include "bench/option_parser.h"
-#include "bench/terminal.h"
-#include "kernels/runtime/error.h"
+#include "base/error.h"
+#include "bench/commands/gnuplot.h"
+#include "bench/host/terminal.h"
+#include "bench/options/option_parser.h"
 #include "reports/atomic_file.h"
 #include "reports/charts/chart_data.h"
 #include "reports/charts/chart_text.h"
 #include "reports/charts/gnuplot_script.h"
-#include "reports/report_reader.h"
+#include "reports/json/report_reader.h"
 
 namespace ddpbench::bench {
 namespace {

@@ -10,13 +10,13 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/error.h"
 #include "bench/commands/gate_sides.h"
-#include "bench/option_parser.h"
-#include "bench/terminal.h"
-#include "kernels/runtime/error.h"
+#include "bench/host/terminal.h"
+#include "bench/options/option_parser.h"
 #include "reports/atomic_file.h"
 #include "reports/gate/gate.h"
-#include "reports/report_reader.h"
+#include "reports/json/report_reader.h"
 
 namespace ddpbench::bench {
 namespace {

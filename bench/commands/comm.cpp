@@ -7,10 +7,10 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "base/error.h"
 #include "bench/comm/comm_session.h"
-#include "bench/environment_capture.h"
-#include "bench/host_devices.h"
-#include "kernels/runtime/error.h"
+#include "bench/host/environment_capture.h"
+#include "bench/host/host_devices.h"
 #include "parallel/launch/rank_environment.h"
 
 namespace ddpbench::bench {

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "kernels/runtime/error.h"
-#include "reports/report_reader.h"
+#include "base/error.h"
+#include "reports/json/report_reader.h"
 
 namespace ddpbench::bench {
 namespace {

@@ -7,13 +7,13 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 
+#include "base/error.h"
 #include "bench/commands/gate_sides.h"
-#include "kernels/runtime/error.h"
 #include "reports/atomic_file.h"
+#include "reports/data/report_view.h"
 #include "reports/gate/gate.h"
 #include "reports/html/page.h"
-#include "reports/report_reader.h"
-#include "reports/table/report_view.h"
+#include "reports/json/report_reader.h"
 
 namespace ddpbench::bench {
 namespace {

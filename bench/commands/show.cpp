@@ -8,13 +8,13 @@
 #include <algorithm>
 #include <optional>
 
-#include "bench/option_parser.h"
-#include "bench/option_table.h"
-#include "bench/terminal.h"
-#include "kernels/runtime/error.h"
+#include "base/error.h"
+#include "bench/host/terminal.h"
+#include "bench/options/option_parser.h"
+#include "bench/options/option_table.h"
 #include "reports/atomic_file.h"
 #include "reports/collectives/collective_table.h"
-#include "reports/report_reader.h"
+#include "reports/json/report_reader.h"
 #include "reports/table/cell_lines.h"
 #include "reports/table/run_formats.h"
 #include "reports/table/table_warnings.h"

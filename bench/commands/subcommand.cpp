@@ -8,15 +8,15 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/error.h"
 #include "bench/commands/chart.h"
 #include "bench/commands/check.h"
 #include "bench/commands/comm.h"
 #include "bench/commands/html.h"
 #include "bench/commands/show.h"
-#include "bench/option_help.h"
-#include "bench/option_parser.h"
-#include "bench/option_table.h"
-#include "kernels/runtime/error.h"
+#include "bench/options/option_help.h"
+#include "bench/options/option_parser.h"
+#include "bench/options/option_table.h"
 #include "reports/atomic_file.h"
 
 namespace ddpbench::bench {

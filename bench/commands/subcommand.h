@@ -22,7 +22,7 @@ class Subcommand {
   // Adds options and positional arguments, bound to members of this object. Long options are
   // written with '-'; users may write '_' too.
   virtual void define(CLI::App& app) = 0;
-  // After a successful parse; returns the exit code. Errors are thrown (kernels/runtime/error.h).
+  // After a successful parse; returns the exit code. Errors are thrown (base/error.h).
   virtual int run() = 0;
   // The whole command line, for what records it; set before run().
   std::vector<std::string> command_line;

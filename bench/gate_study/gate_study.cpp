@@ -17,11 +17,11 @@
 #include <map>
 #include <tuple>
 
+#include "base/error.h"
 #include "bench/gate_study/repetition_source.h"
-#include "kernels/runtime/error.h"
 #include "reports/gate/gate.h"
 #include "reports/gate/gate_settings.h"
-#include "reports/report_reader.h"
+#include "reports/json/report_reader.h"
 
 namespace ddpbench::bench {
 namespace {

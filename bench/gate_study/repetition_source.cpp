@@ -7,7 +7,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "reports/metrics.h"
+#include "reports/metrics/metrics.h"
 
 namespace ddpbench::bench {
 namespace {

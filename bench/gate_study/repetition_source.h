@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "reports/report.h"
+#include "reports/data/report.h"
 
 namespace ddpbench::bench {
 

@@ -15,7 +15,7 @@
 #include <string>
 
 #include "bench/micro/comm_world.h"
-#include "reports/metrics.h"
+#include "reports/metrics/metrics.h"
 
 namespace ddpbench::bench {
 namespace {

@@ -11,10 +11,10 @@
 #include <cstdio>
 #include <exception>
 
+#include "base/error.h"
 #include "bench/comm/collective_rank.h"
 #include "kernels/runtime/cpu_device.h"
-#include "kernels/runtime/error.h"
-#include "parallel/comm/ring.h"
+#include "parallel/comm/shm/queue/shm.h"
 
 namespace ddpbench::bench {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 
 namespace ddpbench::micro {
 namespace {

@@ -14,8 +14,8 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 
+#include "base/error.h"
 #include "bench/micro/gpu_bench.h"
-#include "kernels/runtime/error.h"
 
 namespace ddpbench::micro {
 namespace {

@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
-#include "kernels/runtime/error.h"
-#include "reports/metrics.h"
-#include "reports/report.h"
+#include "base/error.h"
+#include "reports/data/report.h"
+#include "reports/metrics/metrics.h"
 
 namespace ddpbench::bench {
 namespace {

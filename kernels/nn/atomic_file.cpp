@@ -11,7 +11,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 
 namespace ddpbench::nn {
 namespace {

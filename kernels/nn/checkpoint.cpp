@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <map>
 
+#include "base/error.h"
 #include "kernels/nn/graph.h"
-#include "kernels/runtime/error.h"
 
 namespace ddpbench::nn {
 namespace {

@@ -6,12 +6,12 @@
 
 #include <algorithm>
 
-#include "kernels/nn/backward_plan.h"
-#include "kernels/nn/lowering.h"
-#include "kernels/nn/plan.h"
+#include "base/error.h"
+#include "kernels/nn/plan/backward_plan.h"
+#include "kernels/nn/plan/lowering.h"
+#include "kernels/nn/plan/plan.h"
+#include "kernels/nn/plan/value_placement.h"
 #include "kernels/nn/program.h"
-#include "kernels/nn/value_placement.h"
-#include "kernels/runtime/error.h"
 
 namespace ddpbench::nn {
 namespace {

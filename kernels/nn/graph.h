@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "kernels/nn/layer_observer.h"
-#include "kernels/nn/model_spec.h"
+#include "kernels/nn/model/model_spec.h"
 #include "kernels/ops/backend.h"
 #include "kernels/runtime/device.h"
 #include "kernels/runtime/memory_needs.h"

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <vector>
 
-#include "kernels/nn/philox.h"
-#include "kernels/runtime/hash.h"
+#include "base/hash.h"
+#include "base/philox.h"
 
 namespace ddpbench::nn {
 namespace {

@@ -9,8 +9,8 @@
 #include <algorithm>
 #include <span>
 
-#include "kernels/nn/value_placement.h"
-#include "kernels/runtime/error.h"
+#include "base/error.h"
+#include "kernels/nn/plan/value_placement.h"
 
 namespace ddpbench::nn {
 

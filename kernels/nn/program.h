@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "kernels/nn/graph.h"
-#include "kernels/nn/plan.h"
+#include "kernels/nn/plan/plan.h"
 
 namespace ddpbench::nn {
 

@@ -12,10 +12,10 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
-#include "kernels/nn/alignment.h"
+#include "base/error.h"
 #include "kernels/nn/atomic_file.h"
 #include "kernels/nn/checkpoint.h"
-#include "kernels/runtime/error.h"
+#include "kernels/nn/plan/alignment.h"
 
 namespace ddpbench::nn {
 namespace {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/ops/batch_gather.h"
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 
 namespace ddpbench::ops {
 

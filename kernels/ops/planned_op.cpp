@@ -8,7 +8,7 @@
 // ReLU and comparisons of pooling are not counted.
 #include "kernels/ops/planned_op.h"
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 
 namespace ddpbench::ops {
 namespace {

@@ -13,9 +13,9 @@
 #include <cstring>
 #include <limits>
 
+#include "base/error.h"
 #include "kernels/runtime/cpu_info.h"
 #include "kernels/runtime/cpu_memory.h"
-#include "kernels/runtime/error.h"
 #include "kernels/runtime/thread_affinity.h"
 
 namespace ddpbench {

@@ -13,7 +13,7 @@
 #include <cstring>
 #include <new>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 #include "kernels/runtime/memory_mapping.h"
 #include "kernels/runtime/memory_needs.h"
 #include "kernels/runtime/shared_memory.h"

@@ -10,8 +10,8 @@
 #include <memory>
 #include <type_traits>
 
+#include "base/error.h"
 #include "kernels/runtime/cpu_info.h"
-#include "kernels/runtime/error.h"
 
 namespace ddpbench {
 namespace {

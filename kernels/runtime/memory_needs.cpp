@@ -6,7 +6,7 @@
 #include <numeric>
 #include <utility>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 
 namespace ddpbench {
 

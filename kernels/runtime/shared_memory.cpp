@@ -17,7 +17,7 @@
 #include <string_view>
 #include <utility>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 #include "kernels/runtime/memory_mapping.h"
 
 namespace ddpbench {

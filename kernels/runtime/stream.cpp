@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What streams do that cannot record.
+#include "base/error.h"
 #include "kernels/runtime/device.h"
-#include "kernels/runtime/error.h"
 
 namespace ddpbench {
 

@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "kernels/runtime/device.h"
-#include "kernels/runtime/error.h"
 #include "parallel/comm/communicator.h"
-#include "parallel/comm/store.h"
+#include "parallel/comm/store/store.h"
 
 namespace ddpbench::comm {
 

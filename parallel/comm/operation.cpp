@@ -4,7 +4,7 @@
 // See operation.h.
 #include "parallel/comm/operation.h"
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 
 namespace ddpbench::comm {
 

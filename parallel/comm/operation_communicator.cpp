@@ -4,7 +4,7 @@
 // See operation_communicator.h.
 #include "parallel/comm/operation_communicator.h"
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 
 namespace ddpbench::comm {
 

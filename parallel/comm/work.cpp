@@ -4,7 +4,7 @@
 // Work: forwards to the backend's state; an empty one is done.
 #include <algorithm>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 #include "parallel/comm/work_state.h"
 
 namespace ddpbench::comm {

@@ -22,7 +22,7 @@
 #include <fstream>
 #include <utility>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 
 namespace ddpbench::launch {
 namespace {

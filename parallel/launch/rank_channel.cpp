@@ -8,7 +8,7 @@
 #include <new>
 #include <utility>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 #include "parallel/launch/rank_slot.h"
 
 namespace ddpbench::launch {

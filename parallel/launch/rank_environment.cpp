@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 
 namespace ddpbench::launch {
 namespace {

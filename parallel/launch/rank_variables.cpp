@@ -13,7 +13,7 @@
 #include <map>
 #include <string_view>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 
 namespace ddpbench::launch {
 namespace {

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <cstring>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 #include "parallel/launch/rank_slot.h"
 
 namespace ddpbench::launch {

@@ -15,8 +15,8 @@
 #include <cstring>
 #include <filesystem>
 
-#include "kernels/runtime/error.h"
-#include "parallel/comm/store.h"
+#include "base/error.h"
+#include "parallel/comm/store/store.h"
 #include "parallel/launch/child_process.h"
 #include "parallel/launch/guilty_rank.h"
 #include "parallel/launch/rank_variables.h"

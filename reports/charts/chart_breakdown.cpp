@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "reports/charts/chart_runs.h"
-#include "reports/metrics.h"
+#include "reports/metrics/metrics.h"
 
 namespace ddpbench::report {
 namespace {

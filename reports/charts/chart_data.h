@@ -20,7 +20,7 @@
 #include <string_view>
 #include <vector>
 
-#include "reports/report.h"
+#include "reports/data/report.h"
 
 namespace ddpbench::report {
 

@@ -9,7 +9,7 @@
 #include <tuple>
 
 #include "reports/charts/chart_names.h"
-#include "reports/metrics.h"
+#include "reports/metrics/metrics.h"
 
 namespace ddpbench::report {
 namespace {

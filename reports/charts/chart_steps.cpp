@@ -9,7 +9,7 @@
 #include <initializer_list>
 
 #include "reports/charts/chart_runs.h"
-#include "reports/metrics.h"
+#include "reports/metrics/metrics.h"
 
 namespace ddpbench::report {
 namespace {

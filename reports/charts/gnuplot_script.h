@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Charts as gnuplot scripts, version 5.4 or newer, with their data inline: `gnuplot -d -` reads one
-// on its standard input and writes the picture to its standard output. bench/gnuplot.h runs it.
+// on its standard input and writes the picture to its standard output. bench/commands/gnuplot.h
+// runs it.
 //
 // Text from reports is never code there: it stands in single quotes, where gnuplot knows no
 // escapes, variables or backquotes, without line breaks, and every terminal is set to `noenhanced`.

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reports/collectives/collective_metrics.h"
 
-#include "kernels/runtime/error.h"
-#include "reports/metrics.h"
+#include "base/error.h"
+#include "reports/metrics/metrics.h"
 
 namespace ddpbench::report {
 

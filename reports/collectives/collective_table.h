@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "reports/report.h"
+#include "reports/data/report.h"
 #include "reports/table/table_layout.h"
 
 namespace ddpbench::report {

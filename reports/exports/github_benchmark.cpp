@@ -12,7 +12,7 @@
 #include "reports/exports/export_fields.h"
 #include "reports/json/json_fields.h"
 #include "reports/json/json_text.h"
-#include "reports/metrics.h"
+#include "reports/metrics/metrics.h"
 #include "reports/table/run_formats.h"
 
 namespace ddpbench::report {

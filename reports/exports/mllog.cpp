@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 #include "reports/exports/export_fields.h"
 #include "reports/json/json_fields.h"
 #include "reports/table/run_formats.h"

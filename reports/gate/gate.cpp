@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <set>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 #include "reports/gate/gate_health.h"
 #include "reports/gate/gate_judge.h"
 #include "reports/gate/gate_pairing.h"

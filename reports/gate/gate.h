@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "reports/report.h"
+#include "reports/data/report.h"
 
 namespace ddpbench::report {
 

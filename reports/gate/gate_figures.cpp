@@ -6,9 +6,9 @@
 #include <array>
 #include <cmath>
 
-#include "kernels/runtime/error.h"
-#include "reports/metrics.h"
-#include "reports/missing_reason.h"
+#include "base/error.h"
+#include "reports/data/missing_reason.h"
+#include "reports/metrics/metrics.h"
 
 namespace ddpbench::report {
 namespace {

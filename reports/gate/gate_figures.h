@@ -7,9 +7,9 @@
 #include <optional>
 #include <span>
 
+#include "reports/data/report.h"
 #include "reports/gate/gate.h"
-#include "reports/report.h"
-#include "reports/statistics.h"
+#include "reports/metrics/statistics.h"
 
 namespace ddpbench::report {
 

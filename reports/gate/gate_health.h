@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "reports/data/report.h"
 #include "reports/gate/gate.h"
-#include "reports/report.h"
 
 namespace ddpbench::report {
 

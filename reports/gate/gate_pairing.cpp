@@ -10,7 +10,7 @@
 #include <optional>
 #include <tuple>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 
 namespace ddpbench::report {
 namespace {

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "reports/data/report.h"
 #include "reports/gate/gate.h"
 #include "reports/gate/gate_settings.h"
-#include "reports/report.h"
 
 namespace ddpbench::report {
 

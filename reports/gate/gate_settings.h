@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "reports/data/report.h"
 #include "reports/gate/gate.h"
-#include "reports/report.h"
 
 namespace ddpbench::report {
 

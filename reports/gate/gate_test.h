@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "reports/gate/gate_figures.h"
-#include "reports/statistics.h"
+#include "reports/metrics/statistics.h"
 
 namespace ddpbench::report {
 

@@ -7,8 +7,8 @@
 
 #include "reports/html/numbers.h"
 #include "reports/html/sections.h"
+#include "reports/metrics/tuning.h"
 #include "reports/table/table_warnings.h"
-#include "reports/tuning.h"
 
 namespace ddpbench::report::html {
 namespace {

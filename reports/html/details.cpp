@@ -6,10 +6,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "reports/data/local_changes.h"
 #include "reports/html/numbers.h"
 #include "reports/html/sections.h"
 #include "reports/json/json_text.h"
-#include "reports/local_changes.h"
 
 namespace ddpbench::report::html {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 
 namespace ddpbench::report::html {
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "reports/report.h"
+#include "reports/data/report.h"
 
 namespace ddpbench::report {
 

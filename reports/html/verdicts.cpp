@@ -4,9 +4,9 @@
 // Why runs are not faster, and whether they computed the right thing.
 #include <fmt/format.h>
 
+#include "reports/data/run_names.h"
 #include "reports/html/numbers.h"
 #include "reports/html/sections.h"
-#include "reports/run_names.h"
 #include "reports/why/why.h"
 
 namespace ddpbench::report::html {

@@ -4,7 +4,7 @@
 // JsonCursor::check: what a JSON parser lets pass and a reader must not.
 #include <algorithm>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 #include "reports/json/json_cursor.h"
 #include "reports/json/json_limits.h"
 #include "reports/json/message_text.h"

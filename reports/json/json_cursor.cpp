@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 #include "reports/json/json_fields.h"
 #include "reports/json/json_limits.h"
 #include "reports/json/message_text.h"

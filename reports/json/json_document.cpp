@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 #include "reports/json/json_limits.h"
 #include "reports/json/json_refusal.h"
 

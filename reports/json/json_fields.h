@@ -12,7 +12,7 @@
 #include <optional>
 #include <string>
 
-#include "reports/report.h"
+#include "reports/data/report.h"
 
 namespace ddpbench::report {
 

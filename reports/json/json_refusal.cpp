@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 #include "reports/json/json_limits.h"
 #include "reports/json/message_text.h"
 

@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <system_error>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 #include "reports/json/json_document.h"
 #include "reports/json/json_limits.h"
 #include "reports/json/json_refusal.h"

@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "reports/charts/chart_names.h"
-#include "reports/repetitions.h"
+#include "reports/metrics/repetitions.h"
 #include "reports/table/table_layout.h"
 
 namespace ddpbench::report {

@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "reports/metrics.h"
-#include "reports/missing_reason.h"
+#include "reports/data/missing_reason.h"
+#include "reports/metrics/metrics.h"
 #include "reports/table/column_makers.h"
 
 namespace ddpbench::report {

@@ -6,7 +6,7 @@
 #include <map>
 #include <utility>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 #include "reports/table/column_makers.h"
 
 namespace ddpbench::report {

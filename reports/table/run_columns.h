@@ -13,7 +13,7 @@
 #include <variant>
 #include <vector>
 
-#include "reports/table/report_view.h"
+#include "reports/data/report_view.h"
 #include "reports/table/table_layout.h"
 
 namespace ddpbench::report {

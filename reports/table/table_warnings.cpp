@@ -6,8 +6,8 @@
 
 #include <algorithm>
 
-#include "reports/conditions.h"
-#include "reports/gpu_warnings.h"
+#include "reports/metrics/conditions.h"
+#include "reports/metrics/gpu_warnings.h"
 #include "reports/table/cell_lines.h"
 #include "reports/table/table_layout.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "reports/report.h"
+#include "reports/data/report.h"
 
 namespace ddpbench::report {
 

@@ -9,9 +9,9 @@
 #include <span>
 #include <utility>
 
-#include "reports/missing_reason.h"
-#include "reports/repetitions.h"
-#include "reports/run_names.h"
+#include "reports/data/missing_reason.h"
+#include "reports/data/run_names.h"
+#include "reports/metrics/repetitions.h"
 #include "reports/table/table_layout.h"
 #include "reports/why/why_cause.h"
 #include "reports/why/why_parts.h"

@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "reports/report.h"
-#include "reports/table/report_view.h"
+#include "reports/data/report.h"
+#include "reports/data/report_view.h"
 
 namespace ddpbench::report {
 

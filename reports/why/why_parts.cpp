@@ -7,7 +7,7 @@
 #include <cmath>
 #include <utility>
 
-#include "reports/metrics.h"
+#include "reports/metrics/metrics.h"
 
 namespace ddpbench::report {
 namespace {

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "reports/metrics.h"
+#include "reports/metrics/metrics.h"
 #include "reports/why/why_cause.h"
 
 namespace ddpbench::report {

@@ -3,12 +3,12 @@
 //
 // Every step must find the samples that the sampler deals out, however the device and the host take
 // turns.
-#include "bench/batch_source.h"
+#include "bench/feed/batch_source.h"
 
 #include <gmock/gmock.h>
 
+#include "base/error.h"
 #include "kernels/runtime/cpu_device.h"
-#include "kernels/runtime/error.h"
 #include "tests/bench/queued_device.h"
 
 namespace ddpbench::bench {

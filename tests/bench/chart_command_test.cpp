@@ -11,7 +11,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "reports/report.h"
+#include "reports/data/report.h"
 #include "tests/bench/options_test_support.h"
 #include "tests/reports/sample_report.h"
 #include "tests/reports/schema_validator.h"

@@ -11,7 +11,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 #include "tests/reports/gate_support.h"
 
 namespace ddpbench::bench {

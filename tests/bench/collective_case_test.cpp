@@ -11,9 +11,9 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 #include "parallel/comm/operation.h"
-#include "parallel/comm/ring.h"
+#include "parallel/comm/shm/queue/shm.h"
 
 namespace ddpbench::bench {
 namespace {

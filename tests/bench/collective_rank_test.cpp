@@ -13,8 +13,8 @@
 #include <optional>
 #include <vector>
 
+#include "base/error.h"
 #include "bench/comm/memory_bandwidth.h"
-#include "kernels/runtime/error.h"
 #include "parallel/comm/operation_communicator.h"
 #include "parallel/comm/work_state.h"
 #include "tests/bench/queued_device.h"

@@ -8,8 +8,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "bench/comm/comm_spec.h"
-#include "kernels/runtime/error.h"
 
 namespace ddpbench::bench {
 namespace {

@@ -4,8 +4,8 @@
 // What --device, --precision, --backend and --gpus come to, on hosts that are made up.
 #include <gmock/gmock.h>
 
-#include "bench/run_plan.h"
-#include "kernels/runtime/error.h"
+#include "base/error.h"
+#include "bench/plan/run_plan.h"
 
 namespace ddpbench::bench {
 namespace {

@@ -3,7 +3,7 @@
 //
 // The real gnuplot, where it is installed, draws every kind of chart in every format, and takes
 // nothing in a report for code.
-#include "bench/gnuplot.h"
+#include "bench/commands/gnuplot.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 #include <fstream>
 #include <functional>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 #include "reports/charts/gnuplot_script.h"
 #include "tests/bench/options_test_support.h"
 #include "tests/reports/sample_report.h"

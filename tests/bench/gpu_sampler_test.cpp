@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Sampling with monitors that the test scripts; tests/cuda/ has the driver's side.
-#include "bench/gpu_sampler.h"
+#include "bench/host/gpu_sampler.h"
 
 #include <gmock/gmock.h>
 #include <sched.h>
@@ -10,9 +10,9 @@
 #include <atomic>
 #include <nlohmann/json.hpp>
 
-#include "bench/gpu_environment.h"
-#include "bench/rank_result.h"
-#include "bench/telemetry_json.h"
+#include "bench/host/gpu_environment.h"
+#include "bench/rank/rank_result.h"
+#include "bench/rank/telemetry_json.h"
 
 namespace ddpbench::bench {
 namespace {

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "reports/report.h"
+#include "reports/data/report.h"
 #include "tests/bench/program.h"
 #include "tests/reports/sample_report.h"
 

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/memory_meeting.h"
+#include "bench/rank/memory_meeting.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/error.h"
 #include "kernels/runtime/cpu_device.h"
-#include "kernels/runtime/error.h"
 
 namespace ddpbench::bench {
 namespace {

@@ -5,8 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "bench/build_info.h"
-#include "bench/option_help.h"
+#include "bench/host/build_info.h"
+#include "bench/options/option_help.h"
 #include "tests/bench/options_test_support.h"
 
 namespace ddpbench::bench {

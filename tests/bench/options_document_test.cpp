@@ -10,9 +10,9 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "bench/config_file.h"
-#include "bench/option_help.h"
-#include "bench/option_table.h"
+#include "bench/options/config_file.h"
+#include "bench/options/option_help.h"
+#include "bench/options/option_table.h"
 #include "tests/bench/options_test_support.h"
 #include "tests/reports/schema_validator.h"
 

@@ -5,10 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "bench/build_info.h"
-#include "bench/host_limits.h"
-#include "bench/info.h"
-#include "bench/install_paths.h"
+#include "bench/commands/info.h"
+#include "bench/host/build_info.h"
+#include "bench/host/host_limits.h"
+#include "bench/host/install_paths.h"
 #include "tests/bench/options_test_support.h"
 
 namespace ddpbench::bench {

@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "bench/option_injection.h"
+#include "bench/options/option_injection.h"
 #include "tests/bench/options_test_support.h"
 
 namespace ddpbench::bench {

@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "bench/environment_capture.h"
-#include "bench/option_parser.h"
-#include "kernels/runtime/error.h"
+#include "base/error.h"
+#include "bench/host/environment_capture.h"
+#include "bench/options/option_parser.h"
 
 namespace ddpbench::bench {
 

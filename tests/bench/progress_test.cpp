@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/progress.h"
+#include "bench/run/progress.h"
 
 #include <gmock/gmock.h>
 

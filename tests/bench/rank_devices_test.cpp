@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/rank_devices.h"
+#include "bench/rank/rank_devices.h"
 
 #include <gmock/gmock.h>
 

@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/reference_weights.h"
+#include "bench/rank/reference_weights.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 
 namespace ddpbench::bench {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/resume.h"
+#include "bench/run/resume.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/run_collector.h"
+#include "bench/run/run_collector.h"
 
 #include <gtest/gtest.h>
 
-#include "bench/rank_result.h"
+#include "bench/rank/rank_result.h"
 
 namespace ddpbench::bench {
 namespace {

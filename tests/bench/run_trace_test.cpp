@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // From records of known times to Chrome trace events.
-#include "bench/run_trace.h"
+#include "bench/run/run_trace.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "bench/rank_result.h"
+#include "bench/rank/rank_result.h"
 #include "tests/bench/trace_checker.h"
 
 namespace ddpbench::bench {

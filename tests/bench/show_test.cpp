@@ -7,7 +7,7 @@
 
 #include <ostream>
 
-#include "reports/report.h"
+#include "reports/data/report.h"
 #include "tests/bench/program.h"
 #include "tests/reports/sample_report.h"
 

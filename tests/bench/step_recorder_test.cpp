@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The harness measures a device of known time and noise; what it says must be what the device did.
-#include "bench/step_recorder.h"
+#include "bench/measure/step_recorder.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 #include "tests/bench/fake_device.h"
 
 namespace ddpbench::bench {

@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Steps that are recorded and replayed, and the times of a device that works on its own.
-#include "bench/step_runner.h"
+#include "bench/measure/step_runner.h"
 
 #include <gmock/gmock.h>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 #include "tests/bench/queued_device.h"
 
 namespace ddpbench::bench {

@@ -2,14 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The matrix that lists of options make.
-#include "bench/sweep_plan.h"
+#include "bench/plan/sweep_plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <map>
 
-#include "bench/run_plan.h"
+#include "bench/plan/run_plan.h"
 #include "tests/bench/options_test_support.h"
 
 namespace ddpbench::bench {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The order of a sweep, what is added to it for precision, and what an earlier report spares.
-#include "bench/sweep_schedule.h"
+#include "bench/plan/sweep_schedule.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/tune_plan.h"
+#include "bench/plan/tune_plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -14,8 +14,8 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/runtime/error.h"
-#include "parallel/comm/store.h"
+#include "base/error.h"
+#include "parallel/comm/store/store.h"
 #include "tests/comm/rank_runner.h"
 
 namespace ddpbench::comm::testing {

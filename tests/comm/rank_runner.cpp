@@ -15,7 +15,7 @@
 #include <thread>
 
 #include "kernels/runtime/shared_memory.h"
-#include "parallel/comm/store.h"
+#include "parallel/comm/store/store.h"
 
 namespace ddpbench::comm::testing {
 

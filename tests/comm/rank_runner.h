@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "kernels/runtime/buffer.h"
-#include "parallel/comm/ring.h"
+#include "parallel/comm/shm/queue/shm.h"
 
 namespace ddpbench::comm::testing {
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What every store must do, over both kinds of store.
-#include "parallel/comm/store.h"
+#include "parallel/comm/store/store.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 
 namespace ddpbench::comm {
 namespace {

@@ -3,7 +3,7 @@
 //
 // The choice of stores, over a machine that is made up: each mode takes a given time a byte, except
 // right after a change of mode, when the memory still is as the other mode left it.
-#include "parallel/comm/store_tuner.h"
+#include "parallel/comm/shm/store_tuner.h"
 
 #include <gtest/gtest.h>
 

@@ -13,9 +13,9 @@
 #include <string>
 #include <thread>
 
-#include "kernels/runtime/error.h"
-#include "parallel/comm/store.h"
-#include "parallel/comm/tcp_store_protocol.h"
+#include "base/error.h"
+#include "parallel/comm/store/store.h"
+#include "parallel/comm/store/tcp_store_protocol.h"
 
 namespace ddpbench::comm {
 namespace {

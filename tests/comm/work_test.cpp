@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/error.h"
 #include "kernels/runtime/cpu_device.h"
-#include "kernels/runtime/error.h"
 #include "tests/comm/allocation_counter.h"
 #include "tests/comm/rank_runner.h"
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The file of measured choices, and the choice itself.
-#include "kernels/ops/cuda/algorithm_cache.h"
+#include "kernels/ops/cuda/library/algorithm_cache.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@
 #include <fstream>
 #include <vector>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 
 namespace ddpbench::ops::cuda {
 namespace {

@@ -3,14 +3,14 @@
 //
 // Column sums with and without a ReLU's mask, over shapes and addresses that decide how the kernels
 // read. On the stand-in, whose default stream runs at once on the host's memory.
-#include "kernels/ops/cuda/column_sums.h"
+#include "kernels/ops/cuda/kernels/column_sums.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 #include <vector>
 
-#include "kernels/ops/cuda/number.cuh"
+#include "kernels/ops/cuda/kernels/number.cuh"
 
 namespace ddpbench::ops::cuda {
 namespace {

@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 #include "tests/comm/conformance.h"
 #include "tests/cuda/cuda_ranks.h"
 #include "tests/cuda/host_communicator.h"

@@ -4,7 +4,7 @@
 // The CUDA ring between threads that share a GPU, and NCCL with one rank.
 #include <gtest/gtest.h>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 #include "parallel/comm/cuda_comm.h"
 #include "tests/comm/conformance.h"
 #include "tests/cuda/cuda_ranks.h"

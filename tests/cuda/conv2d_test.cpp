@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // conv2d of the CUDA backend against the reference loops.
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 #include "tests/cuda/cuda_fixture.h"
 #include "tests/ops/shape_cases.h"
 

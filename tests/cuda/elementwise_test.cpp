@@ -5,8 +5,8 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/ops/cuda/layout.h"
-#include "kernels/runtime/error.h"
+#include "base/error.h"
+#include "kernels/ops/cuda/library/layout.h"
 #include "tests/cuda/cuda_fixture.h"
 
 namespace ddpbench::ops::testing {

@@ -6,12 +6,12 @@
 
 #include <array>
 
+#include "base/error.h"
 #include "kernels/nn/graph.h"
-#include "kernels/nn/model_spec.h"
-#include "kernels/ops/cuda/algorithm_cache.h"
+#include "kernels/nn/model/model_spec.h"
+#include "kernels/ops/cuda/library/algorithm_cache.h"
 #include "kernels/runtime/cpu_device.h"
 #include "kernels/runtime/cuda_device.h"
-#include "kernels/runtime/error.h"
 #include "tests/cuda/cuda_fixture.h"
 #include "tests/cuda/host/host_stream.h"
 #include "tests/cuda/planning_conditions.h"

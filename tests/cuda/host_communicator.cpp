@@ -7,7 +7,7 @@
 #include <list>
 #include <vector>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 #include "parallel/comm/operation_communicator.h"
 #include "parallel/comm/work_state.h"
 

@@ -9,8 +9,8 @@
 #include <limits>
 #include <random>
 
-#include "kernels/ops/cuda/divide.cuh"
-#include "kernels/ops/cuda/vector.cuh"
+#include "kernels/ops/cuda/kernels/divide.cuh"
+#include "kernels/ops/cuda/kernels/vector.cuh"
 
 namespace ddpbench::ops::cuda {
 namespace {

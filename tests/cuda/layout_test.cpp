@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How layouts of the CUDA backend turn into one another.
-#include "kernels/ops/cuda/layout.h"
+#include "kernels/ops/cuda/library/layout.h"
 
 #include <gtest/gtest.h>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 
 namespace ddpbench::ops::cuda {
 namespace {

@@ -5,8 +5,8 @@
 #include <array>
 #include <numeric>
 
-#include "kernels/ops/cuda/layout.h"
-#include "kernels/runtime/error.h"
+#include "base/error.h"
+#include "kernels/ops/cuda/library/layout.h"
 #include "tests/cuda/cuda_fixture.h"
 #include "tests/ops/shape_cases.h"
 

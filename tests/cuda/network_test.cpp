@@ -8,7 +8,7 @@
 
 #include "kernels/nn/graph.h"
 #include "kernels/nn/initializer.h"
-#include "kernels/nn/model_spec.h"
+#include "kernels/nn/model/model_spec.h"
 #include "tests/cuda/cuda_fixture.h"
 
 namespace ddpbench::ops::testing {

@@ -8,7 +8,7 @@
 
 #include <cstdlib>
 
-#include "bench/step_ranges.h"
+#include "bench/measure/step_ranges.h"
 #include "kernels/runtime/cpu_device.h"
 #include "kernels/runtime/range_marker.h"
 

@@ -9,7 +9,7 @@
 #include <chrono>
 #include <thread>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 #include "parallel/comm/cuda/peer_board.h"
 #include "tests/comm/rank_runner.h"
 

@@ -14,7 +14,7 @@
 #include <map>
 #include <string>
 
-#include "kernels/ops/cuda/algorithm_cache.h"
+#include "kernels/ops/cuda/library/algorithm_cache.h"
 #include "tests/cuda/host/host_stream.h"
 
 namespace ddpbench::ops::testing {

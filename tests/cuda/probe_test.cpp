@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 
+#include "base/error.h"
 #include "kernels/runtime/cuda_device.h"
-#include "kernels/runtime/error.h"
 
 namespace ddpbench {
 namespace {

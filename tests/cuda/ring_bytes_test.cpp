@@ -4,7 +4,7 @@
 // What reports say that the CUDA ring moves is what its plans move.
 #include <gtest/gtest.h>
 
-#include "parallel/comm/cuda/ring_plan.h"
+#include "parallel/comm/cuda/ipc/ipc_plan.h"
 #include "reports/collectives/collective_metrics.h"
 
 namespace ddpbench::comm {

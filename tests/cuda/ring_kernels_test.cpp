@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The ring's kernels, compiled for the host, against the CPU ring's arithmetic: to the last bit.
-#include "parallel/comm/cuda/ring_kernels.h"
+#include "parallel/comm/cuda/ipc/ipc_kernels.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 #include <random>
 #include <vector>
 
-#include "parallel/comm/reduce_kernels.h"
+#include "parallel/comm/shm/reduce_kernels.h"
 
 namespace ddpbench::comm {
 namespace {

@@ -8,7 +8,7 @@
 
 #include <array>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 #include "tests/cuda/ring_simulation.h"
 
 namespace ddpbench::comm::testing {

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "parallel/comm/cuda/ring_plan.h"
+#include "parallel/comm/cuda/ipc/ipc_plan.h"
 
 namespace ddpbench::comm::testing {
 

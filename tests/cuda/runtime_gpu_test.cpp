@@ -4,7 +4,7 @@
 
 #include <numeric>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 #include "tests/cuda/gpu.h"
 
 namespace ddpbench {

@@ -4,7 +4,7 @@
 // Softmax cross-entropy of the CUDA backend against the reference.
 #include <limits>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 #include "tests/cuda/cuda_fixture.h"
 
 namespace ddpbench::ops::testing {

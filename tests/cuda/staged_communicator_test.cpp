@@ -14,9 +14,9 @@
 #include <thread>
 #include <vector>
 
+#include "base/error.h"
 #include "kernels/runtime/cuda/cuda_stream.h"
 #include "kernels/runtime/cuda_device.h"
-#include "kernels/runtime/error.h"
 #include "parallel/comm/cuda_comm.h"
 #include "tests/comm/conformance.h"
 #include "tests/comm/rank_runner.h"

@@ -10,7 +10,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 #include "tests/datasets/test_files.h"
 
 namespace ddpbench::data {

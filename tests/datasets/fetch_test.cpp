@@ -12,9 +12,9 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "datasets/fetch_files.h"
 #include "datasets/sha256.h"
-#include "kernels/runtime/error.h"
 #include "tests/datasets/http_server.h"
 #include "tests/datasets/test_files.h"
 

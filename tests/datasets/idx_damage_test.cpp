@@ -6,8 +6,8 @@
 
 #include <functional>
 
-#include "datasets/random.h"
-#include "kernels/runtime/error.h"
+#include "base/error.h"
+#include "base/random.h"
 #include "tests/datasets/test_files.h"
 
 namespace ddpbench::data {

@@ -10,7 +10,7 @@
 #include <chrono>
 #include <thread>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 #include "tests/datasets/allocation_count.h"
 
 namespace ddpbench::data {

@@ -10,8 +10,8 @@
 #include <numeric>
 #include <set>
 
-#include "datasets/random.h"
-#include "kernels/runtime/error.h"
+#include "base/error.h"
+#include "base/random.h"
 
 namespace ddpbench::data {
 namespace {

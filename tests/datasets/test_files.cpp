@@ -12,7 +12,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 
 namespace ddpbench::data {
 

@@ -5,12 +5,12 @@
 #include <sstream>
 #include <vector>
 
-#include "bench/config_file.h"
-#include "bench/option_layer.h"
-#include "bench/option_parser.h"
-#include "bench/option_table.h"
-#include "bench/option_value.h"
-#include "kernels/runtime/error.h"
+#include "base/error.h"
+#include "bench/options/config_file.h"
+#include "bench/options/option_layer.h"
+#include "bench/options/option_parser.h"
+#include "bench/options/option_table.h"
+#include "bench/options/option_value.h"
 #include "tests/fuzz/entries.h"
 
 namespace ddpbench::fuzz {

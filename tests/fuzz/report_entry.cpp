@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "kernels/runtime/error.h"
-#include "reports/metrics.h"
-#include "reports/report.h"
-#include "reports/report_reader.h"
+#include "base/error.h"
+#include "reports/data/report.h"
+#include "reports/json/report_reader.h"
+#include "reports/metrics/metrics.h"
 #include "tests/fuzz/entries.h"
 
 namespace ddpbench::fuzz {

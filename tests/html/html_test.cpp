@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 #include "reports/html/markup.h"
 #include "reports/html/numbers.h"
 #include "tests/html/sample_pages.h"

@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "reports/gate/gate.h"
-#include "reports/metrics.h"
-#include "reports/tuning.h"
+#include "reports/metrics/metrics.h"
+#include "reports/metrics/tuning.h"
 #include "tests/reports/gate_support.h"
 #include "tests/reports/sample_report.h"
 

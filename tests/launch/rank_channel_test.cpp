@@ -14,7 +14,7 @@
 #include <set>
 #include <string>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 
 namespace ddpbench::launch {
 namespace {

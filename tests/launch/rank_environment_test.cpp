@@ -10,7 +10,7 @@
 #include <map>
 #include <string>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 
 namespace ddpbench::launch {
 namespace {

@@ -22,8 +22,8 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/runtime/error.h"
-#include "parallel/comm/store.h"
+#include "base/error.h"
+#include "parallel/comm/store/store.h"
 #include "parallel/launch/rank_environment.h"
 #include "parallel/launch/supervisor.h"
 

@@ -23,7 +23,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 #include "parallel/launch/child_process.h"
 
 namespace ddpbench::launch {

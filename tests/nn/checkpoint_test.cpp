@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 #include "tests/nn/networks.h"
 
 namespace ddpbench::nn {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Which layers run as one operation.
-#include "kernels/nn/fusion.h"
+#include "kernels/nn/plan/fusion.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -12,8 +12,8 @@
 #include <limits>
 #include <numeric>
 
-#include "kernels/nn/segment.h"
-#include "kernels/runtime/error.h"
+#include "base/error.h"
+#include "kernels/nn/plan/segment.h"
 #include "tests/nn/layout_backend.h"
 #include "tests/nn/networks.h"
 #include "tests/nn/small_device.h"

@@ -9,7 +9,7 @@
 #include <cmath>
 #include <set>
 
-#include "kernels/nn/philox.h"
+#include "base/philox.h"
 #include "tests/nn/networks.h"
 
 namespace ddpbench::nn {

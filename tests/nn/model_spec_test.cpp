@@ -2,12 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Model files: what they mean, and every way in which they can be wrong.
-#include "kernels/nn/model_spec.h"
+#include "kernels/nn/model/model_spec.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 #include "tests/nn/networks.h"
 
 namespace ddpbench::nn {

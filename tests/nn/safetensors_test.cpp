@@ -10,8 +10,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/error.h"
 #include "kernels/nn/checkpoint.h"
-#include "kernels/runtime/error.h"
 
 namespace ddpbench::nn {
 namespace {

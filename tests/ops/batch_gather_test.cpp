@@ -5,8 +5,8 @@
 #include <array>
 #include <random>
 
+#include "base/error.h"
 #include "datasets/batch_assembler.h"
-#include "kernels/runtime/error.h"
 #include "tests/ops/op_harness.h"
 
 namespace ddpbench::ops::testing {

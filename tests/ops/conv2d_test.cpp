@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // conv2d of the oneDNN backend against the reference loops.
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 #include "tests/ops/op_harness.h"
 #include "tests/ops/shape_cases.h"
 

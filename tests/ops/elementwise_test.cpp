@@ -5,8 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "base/error.h"
 #include "kernels/ops/onednn/layout.h"
-#include "kernels/runtime/error.h"
 #include "tests/ops/op_harness.h"
 
 namespace ddpbench::ops::testing {

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // linear of the oneDNN backend against the reference loops, from plain and blocked inputs.
+#include "base/error.h"
 #include "kernels/ops/onednn/layout.h"
-#include "kernels/runtime/error.h"
 #include "tests/ops/op_harness.h"
 #include "tests/ops/shape_cases.h"
 

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <limits>
 
+#include "base/error.h"
 #include "kernels/ops/onednn/layout.h"
-#include "kernels/runtime/error.h"
 #include "tests/ops/op_harness.h"
 #include "tests/ops/shape_cases.h"
 

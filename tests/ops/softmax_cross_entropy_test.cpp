@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 #include "tests/ops/op_harness.h"
 
 namespace ddpbench::ops::testing {

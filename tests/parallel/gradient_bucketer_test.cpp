@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 #include "parallel/server_shard.h"
 
 namespace ddpbench {

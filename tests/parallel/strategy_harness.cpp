@@ -11,7 +11,7 @@
 
 #include "kernels/nn/initializer.h"
 #include "kernels/runtime/cpu_device.h"
-#include "parallel/comm/ring.h"
+#include "parallel/comm/shm/queue/shm.h"
 #include "parallel/replica.h"
 
 namespace ddpbench::test {

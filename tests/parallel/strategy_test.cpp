@@ -10,7 +10,7 @@
 #include <cmath>
 #include <ostream>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 #include "tests/parallel/strategy_harness.h"
 
 namespace ddpbench {

@@ -9,7 +9,7 @@
 
 #include <random>
 
-#include "reports/metrics.h"
+#include "reports/metrics/metrics.h"
 #include "tests/reports/sample_report.h"
 
 namespace ddpbench::report {

@@ -7,10 +7,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 #include "reports/collectives/collective_metrics.h"
-#include "reports/metrics.h"
-#include "reports/report_reader.h"
+#include "reports/json/report_reader.h"
+#include "reports/metrics/metrics.h"
 #include "tests/reports/sample_report.h"
 #include "tests/reports/schema_validator.h"
 

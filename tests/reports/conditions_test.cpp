@@ -2,14 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What two made-up snapshots of a machine say about the run between them.
-#include "reports/conditions.h"
+#include "reports/metrics/conditions.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "reports/report_reader.h"
+#include "reports/json/report_reader.h"
 #include "tests/reports/sample_report.h"
 #include "tests/reports/schema_validator.h"
 

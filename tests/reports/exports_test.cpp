@@ -11,7 +11,7 @@
 #include <set>
 #include <sstream>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 #include "reports/exports/export_fields.h"
 #include "reports/table/run_formats.h"
 #include "tests/reports/sample_report.h"

@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 #include "reports/gate/gate_text.h"
 #include "tests/reports/gate_support.h"
 

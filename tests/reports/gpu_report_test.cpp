@@ -6,9 +6,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "kernels/runtime/error.h"
-#include "reports/gpu_warnings.h"
-#include "reports/report_reader.h"
+#include "base/error.h"
+#include "reports/json/report_reader.h"
+#include "reports/metrics/gpu_warnings.h"
 #include "reports/table/table_warnings.h"
 #include "tests/reports/sample_report.h"
 #include "tests/reports/schema_validator.h"

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "reports/metrics.h"
+#include "reports/metrics/metrics.h"
 
 namespace ddpbench::report {
 namespace {

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "reports/metrics.h"
+#include "reports/metrics/metrics.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 
 namespace ddpbench::report {
 namespace {

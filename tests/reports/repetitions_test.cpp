@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "reports/repetitions.h"
+#include "reports/metrics/repetitions.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "reports/report_reader.h"
+#include "reports/json/report_reader.h"
 #include "tests/reports/sample_report.h"
 #include "tests/reports/schema_validator.h"
 

@@ -12,8 +12,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "kernels/runtime/error.h"
-#include "reports/report_reader.h"
+#include "base/error.h"
+#include "reports/json/report_reader.h"
 #include "tests/reports/sample_report.h"
 
 namespace ddpbench::report {

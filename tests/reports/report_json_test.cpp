@@ -9,8 +9,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "kernels/runtime/error.h"
-#include "reports/report.h"
+#include "base/error.h"
+#include "reports/data/report.h"
 #include "tests/reports/sample_report.h"
 
 namespace ddpbench::report {

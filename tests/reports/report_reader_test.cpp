@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "reports/report_reader.h"
+#include "reports/json/report_reader.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 #include "tests/reports/sample_report.h"
 
 namespace ddpbench::report {

@@ -13,9 +13,9 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 #include "reports/atomic_file.h"
-#include "reports/report.h"
+#include "reports/data/report.h"
 #include "tests/reports/sample_report.h"
 
 namespace ddpbench::report {

@@ -4,7 +4,7 @@
 // A report with a run of every kind: ok, not available, oversubscribed, failed, skipped.
 #pragma once
 
-#include "reports/report.h"
+#include "reports/data/report.h"
 
 namespace ddpbench::report::test {
 

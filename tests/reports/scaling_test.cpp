@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "kernels/runtime/error.h"
-#include "reports/metrics.h"
+#include "base/error.h"
+#include "reports/metrics/metrics.h"
 #include "tests/reports/sample_report.h"
 
 namespace ddpbench::report {

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "reports/report.h"
+#include "reports/data/report.h"
 #include "tests/reports/sample_report.h"
 #include "tests/reports/schema_validator.h"
 

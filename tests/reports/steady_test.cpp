@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The end of a warm-up and drift, on made-up series of step times.
-#include "reports/steady.h"
+#include "reports/metrics/steady.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

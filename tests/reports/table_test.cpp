@@ -8,7 +8,7 @@
 #include <limits>
 #include <sstream>
 
-#include "reports/report.h"
+#include "reports/data/report.h"
 #include "reports/table/table_layout.h"
 #include "tests/reports/sample_report.h"
 #include "tests/reports/text_width.h"

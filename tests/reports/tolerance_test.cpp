@@ -5,8 +5,8 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/runtime/error.h"
-#include "reports/metrics.h"
+#include "base/error.h"
+#include "reports/metrics/metrics.h"
 
 namespace ddpbench::report {
 namespace {

@@ -2,14 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Recommendations of `ddpbench tune` from made-up rounds.
-#include "reports/tuning.h"
+#include "reports/metrics/tuning.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "reports/report_reader.h"
+#include "reports/json/report_reader.h"
 #include "tests/reports/sample_report.h"
 #include "tests/reports/schema_validator.h"
 

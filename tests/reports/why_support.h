@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "reports/metrics.h"
+#include "reports/metrics/metrics.h"
 #include "reports/why/why.h"
 #include "tests/reports/sample_report.h"
 

@@ -13,8 +13,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/error.h"
 #include "kernels/runtime/cpu_topology.h"
-#include "kernels/runtime/error.h"
 
 namespace ddpbench {
 namespace {

@@ -15,8 +15,8 @@
 #include <optional>
 #include <thread>
 
+#include "base/error.h"
 #include "kernels/runtime/cpu_device.h"
-#include "kernels/runtime/error.h"
 
 namespace ddpbench {
 namespace {

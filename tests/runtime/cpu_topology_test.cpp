@@ -12,7 +12,7 @@
 #include <set>
 #include <thread>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 
 namespace ddpbench {
 namespace {

@@ -14,8 +14,8 @@
 #include <filesystem>
 #include <functional>
 
+#include "base/error.h"
 #include "kernels/runtime/cpu_device.h"
-#include "kernels/runtime/error.h"
 
 namespace ddpbench {
 namespace {

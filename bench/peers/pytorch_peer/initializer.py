@@ -15,7 +15,7 @@ LOW = 0xFFFFFFFF
 
 
 def combine_hash(value, other):
-    """kernels/runtime/hash.h."""
+    """base/hash.h."""
     return sampler.mix((value * 0x9E3779B97F4A7C15 + other + 0x2545F4914F6CDD1D) & sampler.MASK)
 
 

@@ -14,7 +14,7 @@ def mix(z):
 
 
 class SplitMix64:
-    """The generator of datasets/random.h: one stream for each (seed, stream)."""
+    """The generator of base/random.h: one stream for each (seed, stream)."""
 
     def __init__(self, seed, stream):
         second = mix((stream + 2 * INCREMENT) & MASK)

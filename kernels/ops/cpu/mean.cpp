@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/error.h"
 #include "kernels/ops/cpu/parallel.h"
-#include "kernels/runtime/error.h"
 
 namespace ddpbench::ops::cpu {
 namespace {

@@ -4,8 +4,8 @@
 // 7 operations and 20 bytes an element (16 without momentum): bound by memory bandwidth.
 #include "kernels/ops/cpu/sgd.h"
 
+#include "base/error.h"
 #include "kernels/ops/cpu/parallel.h"
-#include "kernels/runtime/error.h"
 
 namespace ddpbench::ops::cpu {
 namespace {

@@ -10,8 +10,8 @@
 #include <memory>
 #include <utility>
 
+#include "base/error.h"
 #include "kernels/ops/cpu/simd.h"
-#include "kernels/runtime/error.h"
 
 namespace ddpbench::ops::onednn {
 

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 
 namespace ddpbench::ops::onednn {
 namespace {

@@ -6,6 +6,7 @@
 // oneDNN's pooling with its separate ReLU takes 2.7 times as long on SimpleCNN's maps.
 #include <algorithm>
 
+#include "base/error.h"
 #include "kernels/ops/cpu/max_pool.h"
 #include "kernels/ops/cpu/parallel.h"
 #include "kernels/ops/cpu/transpose.h"
@@ -13,7 +14,6 @@
 #include "kernels/ops/onednn/layout.h"
 #include "kernels/ops/onednn/onednn_ops.h"
 #include "kernels/ops/planned_op.h"
-#include "kernels/runtime/error.h"
 
 namespace ddpbench::ops::onednn {
 namespace {

@@ -4,9 +4,9 @@
 // Reference relu, add and reorder. One operation, or none, and 8 to 12 bytes an element.
 #include <cstring>
 
+#include "base/error.h"
 #include "kernels/ops/planned_op.h"
 #include "kernels/ops/reference/reference_ops.h"
-#include "kernels/runtime/error.h"
 
 namespace ddpbench::ops::reference {
 namespace {

@@ -4,9 +4,9 @@
 // OpBackend over the reference operations.
 #include <cstring>
 
+#include "base/error.h"
 #include "kernels/ops/backend.h"
 #include "kernels/ops/reference/reference_ops.h"
-#include "kernels/runtime/error.h"
 
 namespace ddpbench::ops {
 namespace {

@@ -8,7 +8,7 @@
 
 #include <string>
 
-#include "kernels/runtime/error.h"
+#include "base/error.h"
 
 namespace ddpbench::cuda {
 

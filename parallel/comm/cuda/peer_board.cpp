@@ -13,8 +13,8 @@
 #include <cstring>
 #include <thread>
 
-#include "kernels/runtime/error.h"
-#include "parallel/comm/host_mark.h"
+#include "base/error.h"
+#include "parallel/comm/shm/host_mark.h"
 
 namespace ddpbench::comm {
 

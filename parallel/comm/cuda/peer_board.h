@@ -16,11 +16,11 @@
 #include <vector>
 
 #include "kernels/runtime/shared_memory.h"
-#include "parallel/comm/control_block.h"
 #include "parallel/comm/cuda/peer_wait.h"
 #include "parallel/comm/operation.h"
-#include "parallel/comm/store.h"
-#include "parallel/comm/tcp_store_protocol.h"
+#include "parallel/comm/shm/control_block.h"
+#include "parallel/comm/store/store.h"
+#include "parallel/comm/store/tcp_store_protocol.h"
 
 namespace ddpbench::comm {
 

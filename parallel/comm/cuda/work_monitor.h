@@ -25,9 +25,9 @@
 #include <vector>
 
 #include "kernels/runtime/cuda/cuda_clock.h"
-#include "parallel/comm/block_pool.h"
 #include "parallel/comm/cuda/cuda_work.h"
 #include "parallel/comm/cuda/peer_board.h"
+#include "parallel/comm/shm/block_pool.h"
 
 namespace ddpbench::comm {
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/ops/cuda/number.cuh"
+#include "kernels/ops/cuda/kernels/number.cuh"
 #include "tests/cuda/host/host_stream.h"
 
 namespace {

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "kernels/ops/cuda/number.cuh"
+#include "kernels/ops/cuda/kernels/number.cuh"
 #include "tests/cuda/host/host_stream.h"
 
 using ddpbench::ops::cuda::Bf16;

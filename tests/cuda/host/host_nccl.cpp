@@ -19,9 +19,9 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/runtime/error.h"
-#include "parallel/comm/ring.h"
-#include "parallel/comm/store.h"
+#include "base/error.h"
+#include "parallel/comm/shm/queue/shm.h"
+#include "parallel/comm/store/store.h"
 #include "tests/cuda/host/host_memory.h"
 #include "tests/cuda/host/host_stream.h"
 

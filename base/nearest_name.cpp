@@ -1,0 +1,66 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "base/nearest_name.h"
+
+#include <algorithm>
+#include <cctype>
+#include <numeric>
+
+namespace ddpbench {
+namespace {
+
+std::string plain(std::string name) {
+  for (char& c : name)
+    c = c == '_' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return name;
+}
+
+// Optimal string alignment: insertions, deletions, substitutions and swaps of neighbours, with
+// three rows of the usual table.
+std::size_t edit_distance(const std::string& a, const std::string& b) {
+  std::vector<std::size_t> before(b.size() + 1), above(b.size() + 1), row(b.size() + 1);
+  std::iota(above.begin(), above.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t substitution = above[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      row[j] = std::min({above[j] + 1, row[j - 1] + 1, substitution});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        row[j] = std::min(row[j], before[j - 2] + 1);
+    }
+    std::swap(before, above);
+    std::swap(above, row);
+  }
+  return above[b.size()];
+}
+
+// Part of a name, such as "batch" or "num-gpus", is near however much is missing.
+constexpr std::size_t kShortestPart = 4;
+
+std::size_t distance(const std::string& name, const std::string& known) {
+  const std::size_t edits = edit_distance(name, known);
+  const bool part =
+      std::min(name.size(), known.size()) >= kShortestPart &&
+      (known.find(name) != std::string::npos || name.find(known) != std::string::npos);
+  return part ? std::min<std::size_t>(edits, 1) : edits;
+}
+
+}  // namespace
+
+std::optional<std::string> nearest_name(const std::string& name,
+                                        const std::vector<std::string>& known) {
+  const std::string wanted = plain(name);
+  // One slip in three letters; more would suggest names that share nothing with the one given.
+  const std::size_t limit = std::max<std::size_t>(1, wanted.size() / 3);
+  std::optional<std::string> nearest;
+  std::size_t least = limit + 1;
+  for (const std::string& candidate : known) {
+    const std::size_t d = distance(wanted, plain(candidate));
+    if (d >= least || d >= std::max(wanted.size(), candidate.size())) continue;
+    least = d;
+    nearest = candidate;
+  }
+  return nearest;
+}
+
+}  // namespace ddpbench

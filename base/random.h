@@ -1,0 +1,53 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Random numbers that are the same on every machine and standard library (std::shuffle and the
+// std distributions are not). Cost: five operations a number.
+#pragma once
+
+#include <cstdint>
+
+namespace ddpbench {
+
+// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014;
+// increment and mixing constants as published there, variant 13 of Stafford's mixers).
+class SplitMix64 {
+ public:
+  // One independent stream for each (seed, stream): both are mixed before they meet, so that
+  // neighbouring numbers do not give overlapping sequences.
+  SplitMix64(std::uint64_t seed, std::uint64_t stream)
+      : state_(mix(seed + kIncrement) ^ mix(mix(stream + 2 * kIncrement))) {}
+
+  std::uint64_t next() { return mix(state_ += kIncrement); }
+
+  // Uniform in [0, 1), of 53 bits.
+  double uniform() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
+  double uniform(double low, double high) { return low + (high - low) * uniform(); }
+
+  // Uniform in [0, bound), without bias (Lemire, "Fast random integer generation in an interval",
+  // 2019: multiply, and reject the few products that fall into the short interval).
+  // REQUIRES: bound > 0.
+  std::uint32_t below(std::uint32_t bound) {
+    std::uint64_t product = (next() >> 32) * bound;
+    if (static_cast<std::uint32_t>(product) < bound) {
+      const std::uint32_t short_interval = (0U - bound) % bound;
+      while (static_cast<std::uint32_t>(product) < short_interval) {
+        product = (next() >> 32) * bound;
+      }
+    }
+    return static_cast<std::uint32_t>(product >> 32);
+  }
+
+ private:
+  static constexpr std::uint64_t kIncrement = 0x9E3779B97F4A7C15;
+
+  static constexpr std::uint64_t mix(std::uint64_t z) {
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
+    return z ^ (z >> 31);
+  }
+
+  std::uint64_t state_;
+};
+
+}  // namespace ddpbench

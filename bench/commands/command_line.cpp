@@ -1,0 +1,125 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/commands/command_line.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <exception>
+
+#include "base/error.h"
+#include "bench/commands/info.h"
+#include "bench/commands/subcommand.h"
+#include "bench/host/build_info.h"
+#include "bench/host/environment_capture.h"
+#include "bench/host/gpu_environment.h"
+#include "bench/host/install_paths.h"
+#include "bench/joined/joined_world.h"
+#include "bench/options/option_parser.h"
+#include "bench/plan/data_places.h"
+#include "bench/run/session.h"
+#include "bench/run/tune.h"
+#include "datasets/fetch.h"
+#include "kernels/ops/backend.h"
+#include "parallel/launch/rank_environment.h"
+#include "parallel/strategy.h"
+
+namespace ddpbench::bench {
+namespace {
+
+std::string joined(const std::vector<std::string>& words) {
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+int show_info(const Options& options, const InstallPaths& paths) {
+  InfoContents contents;
+  contents.environment = capture_environment(process_variables(), ops::library_versions());
+  const HostDevices host = find_devices("auto");
+  add_gpus(contents.environment, host);
+  contents.no_gpu_reason = host.cuda.reason;
+  contents.limits = read_host_limits();
+  contents.paths = paths;
+  contents.data_directories = data_directories(options.data_dir);
+  contents.built_in = {{"strategies", joined(known_strategies())},
+                       {"communication", build_info().cuda_module ? "ring, nccl" : "ring"},
+                       {"data sets", joined(data::known_datasets())}};
+  fmt::print("{}", info_text(contents));
+  return 0;
+}
+
+int list_data(const Options& options) {
+  const std::string directory = data_directories(options.data_dir).front();
+  fmt::print("data directory: {}\n", directory);
+  for (const std::string& name : data::known_datasets()) {
+    fmt::print("{}\n", name);
+    for (const data::FileState& file : data::inspect_dataset(name, directory)) {
+      fmt::print("  {:<32} {}\n", file.name,
+                 !file.present  ? "not here"
+                 : file.correct ? fmt::format("{} bytes, checksum right", file.bytes)
+                                : fmt::format("{} bytes, checksum WRONG", file.bytes));
+    }
+  }
+  return 0;
+}
+
+int fetch_data(const ParsedCommand& command) {
+  data::FetchOptions options;
+  options.directory = data_directories(command.options.data_dir).front();
+  options.force = command.options.force;
+  if (!command.options.quiet) {
+    options.progress = [](const std::string& line) { fmt::print("{}\n", line); };
+  }
+  for (const std::string& name : command.names) data::fetch_dataset(name, options);
+  return 0;
+}
+
+int execute(const ParsedCommand& command, const InstallPaths& paths,
+            const std::vector<std::string>& arguments, const GetVariable& get_variable) {
+  switch (command.command) {
+    case Command::help:
+    case Command::version:
+      fmt::print("{}", command.text);
+      return 0;
+    case Command::info:
+      return show_info(command.options, paths);
+    case Command::data_list:
+      return list_data(command.options);
+    case Command::data_fetch:
+      return fetch_data(command);
+    case Command::tune:
+      if (launch::read_rank_environment(get_variable)) {
+        throw ConfigError("tune starts its runs itself; do not start it with a launcher");
+      }
+      return run_tune(command.options, arguments);
+    case Command::run:
+      if (const auto environment = launch::read_rank_environment(get_variable)) {
+        return join_world(command.options, *environment, arguments);
+      }
+      return Session(command.options, arguments).run();
+  }
+  return 1;
+}
+
+}  // namespace
+
+int command_line_main(const std::vector<std::string>& arguments) {
+  try {
+    const std::string first = arguments.size() > 1 ? arguments[1] : "";
+    if (const SubcommandEntry* subcommand = find_subcommand(first)) {
+      return run_subcommand(*subcommand, {arguments.begin() + 2, arguments.end()}, arguments[0]);
+    }
+    const Variables variables = process_variables();
+    const InstallPaths paths = find_install_paths("/proc/self/exe", build_info().source_directory);
+    const ParseContext context = parse_context(variables, paths.config_directories());
+    const ParsedCommand command = parse_command({arguments.begin() + 1, arguments.end()}, context);
+    return execute(command, paths, arguments, context.get_variable);
+  } catch (const Error& error) {
+    fmt::print(stderr, "ddpbench: {}\n", error.what());
+    return error.exit_code();
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "ddpbench: internal error: {}\n", error.what());
+    return 1;
+  }
+}
+
+}  // namespace ddpbench::bench

@@ -1,0 +1,153 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/commands/info.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <filesystem>
+
+#include "bench/host/build_info.h"
+#include "bench/options/config_file.h"
+
+namespace ddpbench::bench {
+namespace {
+
+// Sections of "  name   value" lines.
+class Text {
+ public:
+  void section(const std::string& title) { text_ += fmt::format("\n{}\n", title); }
+  void line(const std::string& name, const std::string& value) {
+    text_ += fmt::format("  {:<16} {}\n", name, value);
+  }
+  void raw(const std::string& text) { text_ += text; }
+  const std::string& str() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+std::string bytes(std::uint64_t count) {
+  const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(count);
+  std::size_t unit = 0;
+  while (value >= 1024 && unit + 1 < std::size(units)) {
+    value /= 1024;
+    ++unit;
+  }
+  return fmt::format("{:.4g} {}", value, units[unit]);
+}
+
+std::string known_bytes(std::uint64_t count) { return count == 0 ? "unknown" : bytes(count); }
+
+std::string count_limit(const std::optional<std::uint64_t>& limit) {
+  return limit ? fmt::format("{}", *limit) : "unlimited";
+}
+
+std::string byte_limit(const std::optional<std::uint64_t>& limit) {
+  return limit ? bytes(*limit) : "unlimited";
+}
+
+std::string presence(const std::string& directory) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(directory, ignored) ? "" : " (not there)";
+}
+
+void add_built_in(Text& text, const InfoContents& contents) {
+  const BuildInfo build = build_info();
+  text.section("Built in");
+  text.line("compiler", build.compiler);
+  text.line("build type", build.build_type.empty() ? "none" : build.build_type);
+  if (!build.sanitizers.empty()) text.line("sanitizers", build.sanitizers);
+  text.line("devices", build.cuda_module ? "cpu, cuda" : "cpu (DDPBENCH_ENABLE_CUDA=OFF)");
+  for (const auto& [name, value] : contents.built_in) text.line(name, value);
+}
+
+std::string link_words(const report::GpuLink& link) {
+  std::string words = fmt::format("to cuda:{}:", link.to);
+  if (link.nvlinks.value.value_or(0) > 0) {
+    words += fmt::format(" {} NVLinks of version {}", *link.nvlinks.value,
+                         link.nvlink_version.value ? std::to_string(*link.nvlink_version.value)
+                                                   : std::string("unknown"));
+  } else {
+    words += fmt::format(" PCIe, meeting at {}", link.pcie_path.value.value_or("an unknown place"));
+  }
+  if (link.peer_access.value) {
+    words += *link.peer_access.value ? ", direct copies" : ", copies through the host";
+  }
+  return words;
+}
+
+void add_gpu(Text& text, const report::GpuInfo& gpu, std::size_t index) {
+  text.line(fmt::format("cuda:{}", index),
+            fmt::format("{}, {}, driver {}", gpu.name, bytes(gpu.memory_bytes),
+                        gpu.driver.empty() ? "unknown" : gpu.driver));
+  if (gpu.uuid.empty()) return;
+  text.line("", fmt::format("{}, PCI {}, NUMA node {}", gpu.uuid, gpu.pci_bus_id,
+                            gpu.numa_node.value ? std::to_string(*gpu.numa_node.value)
+                                                : std::string("unknown")));
+  text.line("",
+            fmt::format("compute capability {}, {} multiprocessors, L2 {}", gpu.compute_capability,
+                        gpu.multiprocessors, known_bytes(gpu.l2_bytes)));
+  for (const report::GpuLink& link : gpu.links) text.line("", link_words(link));
+}
+
+void add_devices(Text& text, const InfoContents& contents) {
+  const report::Environment& environment = contents.environment;
+  const report::CpuInfo& cpu = environment.cpu;
+  text.section("Devices");
+  text.line("cpu", cpu.model);
+  text.line("", fmt::format("{} cores, {} hardware threads: up to {} devices of 1 thread without "
+                            "sharing cores",
+                            cpu.cores, cpu.processors, cpu.cores));
+  text.line("", fmt::format("L2 {} a core, L3 {}, memory {}", known_bytes(cpu.l2_bytes),
+                            known_bytes(cpu.l3_bytes), known_bytes(cpu.memory_bytes)));
+  text.line("", fmt::format("{}", fmt::join(cpu.features, " ")));
+  for (std::size_t i = 0; i < environment.gpus.size(); ++i) add_gpu(text, environment.gpus[i], i);
+  if (environment.gpus.empty()) text.line("cuda", contents.no_gpu_reason);
+}
+
+void add_limits(Text& text, const HostLimits& limits) {
+  text.section("Limits");
+  text.line("open files", count_limit(limits.open_files));
+  text.line("locked memory", byte_limit(limits.locked_memory_bytes));
+  text.line("processes", count_limit(limits.processes) + " of this user");
+  text.line("threads", count_limit(limits.threads) + " of the system");
+  text.line("cpu quota", limits.cpu_quota ? fmt::format("{:.3g} CPUs", *limits.cpu_quota) : "none");
+  text.line("memory", byte_limit(limits.memory_bytes));
+}
+
+void add_places(Text& text, const InfoContents& contents) {
+  const InstallPaths& paths = contents.paths;
+  text.section("Places");
+  if (paths.root.empty())
+    text.line("program files",
+              fmt::format("not found; looked at {}", fmt::join(paths.candidates, ", ")));
+  else
+    text.line("program files", fmt::format("{} ({})", paths.root, paths.origin));
+  text.line("configurations",
+            fmt::format("{}", fmt::join(config_names(paths.config_directories()), ", ")));
+  text.line("networks", fmt::format("{}", fmt::join(config_names({paths.models()}), ", ")));
+  for (const std::string& directory : contents.data_directories)
+    text.line("data", directory + presence(directory));
+}
+
+}  // namespace
+
+std::string info_text(const InfoContents& contents) {
+  const report::Environment& environment = contents.environment;
+  Text text;
+  text.raw(version_text());
+  text.section("System");
+  text.line("host", fmt::format("{}", fmt::join(environment.hosts, ", ")));
+  text.line("system", fmt::format("{}, {}", environment.operating_system, environment.kernel));
+  add_built_in(text, contents);
+  add_devices(text, contents);
+  text.section("Libraries");
+  for (const auto& [name, version] : environment.libraries) text.line(name, version);
+  add_limits(text, contents.limits);
+  add_places(text, contents);
+  return text.str();
+}
+
+}  // namespace ddpbench::bench

@@ -1,0 +1,29 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The text of `ddpbench info`: version, what was built in, devices, libraries, limits, places.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bench/host/host_limits.h"
+#include "bench/host/install_paths.h"
+#include "reports/data/report.h"
+
+namespace ddpbench::bench {
+
+struct InfoContents {
+  report::Environment environment;
+  HostLimits limits;
+  InstallPaths paths;
+  std::vector<std::string> data_directories;  // in the order in which they are searched
+  // More lines of "Built in": {"strategies", "single, dp"}, {"data sets", "mnist"}.
+  std::vector<std::pair<std::string, std::string>> built_in;
+  std::string no_gpu_reason;  // why environment.gpus is empty
+};
+
+std::string info_text(const InfoContents& contents);
+
+}  // namespace ddpbench::bench

@@ -1,0 +1,144 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Batches from the host's loader.
+#include "base/error.h"
+#include "bench/feed/batch_source.h"
+
+namespace ddpbench::bench {
+namespace {
+
+// One batch in use, one ready, one being assembled.
+constexpr int kBatchesInFlight = 3;
+
+// Where steps read what the loader fills, there is none under way without workers.
+int buffers_of(const Device& device, const BatchSourceOptions& options) {
+  return device.is_host_accessible() && options.loader.workers == 0 ? 1 : kBatchesInFlight;
+}
+
+std::vector<BatchMemory> make_memory(Device& device, const BatchSourceOptions& options) {
+  std::vector<BatchMemory> memory;
+  for (int i = 0; i < buffers_of(device, options); ++i) {
+    memory.emplace_back(device, options.samples, options.image_bytes);
+  }
+  return memory;
+}
+
+data::Loader make_loader(const data::Split& split, const data::ShardedSampler& sampler,
+                         data::LoaderOptions options, const std::vector<BatchMemory>& memory) {
+  for (const BatchMemory& batch : memory) options.buffers.push_back(batch.host());
+  return data::Loader(split, sampler, options);
+}
+
+// Steps read the memory that the loader fills.
+class InPlaceSource final : public BatchSource {
+ public:
+  InPlaceSource(Device& device, const data::Split& split, const data::ShardedSampler& sampler,
+                const BatchSourceOptions& options)
+      : memory_(make_memory(device, options)),
+        loader_(make_loader(split, sampler, options.loader, memory_)) {}
+
+  void begin_epoch(std::int64_t epoch, std::int64_t max_steps) override {
+    loader_.begin_epoch(epoch, max_steps);
+  }
+  StepInput next(Stream&) override {
+    const data::BatchBuffer* const batch = loader_.next();
+    ensure(batch != nullptr, "the loader ended before the epoch did");
+    return {batch->images, batch->labels};
+  }
+  void consumed(Stream&) override {}
+
+ private:
+  std::vector<BatchMemory> memory_;
+  data::Loader loader_;
+};
+
+// The loader fills page-locked memory, from which a stream of its own copies to the device. A
+// batch's device memory is written again when the step that read it is done; its host memory goes
+// back to the loader when the copy is.
+class CopyingSource final : public BatchSource {
+ public:
+  CopyingSource(Device& device, const data::Split& split, const data::ShardedSampler& sampler,
+                const BatchSourceOptions& options)
+      : wait_(options.wait),
+        memory_(make_memory(device, options)),
+        copies_(device.make_stream()),
+        loader_(make_loader(split, sampler, options.loader, memory_)) {
+    for (int i = 0; i < kBatchesInFlight; ++i) {
+      copied_.push_back(device.make_event());
+      consumed_.push_back(device.make_event());
+    }
+  }
+  // What failed is told by whoever waits for the steps.
+  ~CopyingSource() override {
+    if (wait_->gave_up()) return;
+    try {
+      copies_->synchronize();
+    } catch (const Error&) {
+    }
+  }
+
+  void begin_epoch(std::int64_t epoch, std::int64_t max_steps) override {
+    wait_for_copy();
+    loader_.begin_epoch(epoch, max_steps);
+  }
+
+  StepInput next(Stream& stream) override {
+    wait_for_copy();  // the loader takes the buffer before back
+    const data::BatchBuffer* const batch = loader_.next();
+    ensure(batch != nullptr, "the loader ended before the epoch did");
+    slot_ = (slot_ + 1) % memory_.size();
+    if (used_ >= memory_.size()) copies_->wait(*consumed_[slot_]);
+    memory_[slot_].upload(*copies_, source_of(*batch));
+    copies_->record(*copied_[slot_]);
+    stream.wait(*copied_[slot_]);
+    copying_ = true;
+    return memory_[slot_].device();
+  }
+
+  void consumed(Stream& stream) override {
+    stream.record(*consumed_[slot_]);
+    ++used_;
+  }
+
+ private:
+  const BatchMemory& source_of(const data::BatchBuffer& batch) const {
+    for (const BatchMemory& memory : memory_) {
+      if (memory.host().images == batch.images) return memory;
+    }
+    throw InternalError("the loader returned a buffer that it was not given");
+  }
+
+  void wait_for_copy() {
+    if (!copying_) return;
+    wait_->until(*copied_[slot_], "the copy of a batch");
+    copying_ = false;
+  }
+
+  std::shared_ptr<DeviceWait> wait_;
+  std::vector<BatchMemory> memory_;  // [slot]; the loader's order of their host sides is its own
+  std::unique_ptr<Stream> copies_;
+  std::vector<std::unique_ptr<Event>> copied_, consumed_;  // [slot]
+  std::size_t slot_ = 0, used_ = 0;
+  bool copying_ = false;
+  data::Loader loader_;  // last: its threads end before its memory does
+};
+
+}  // namespace
+
+void add_loader_source(MemoryNeeds& needs, const BatchSourceOptions& options) {
+  for (int i = 0; i < buffers_of(needs.device(), options); ++i) {
+    BatchMemory::add_memory(needs, options.samples, options.image_bytes);
+  }
+}
+
+std::unique_ptr<BatchSource> make_loader_source(Device& device, const data::Split& split,
+                                                const data::ShardedSampler& sampler,
+                                                const BatchSourceOptions& options) {
+  if (device.is_host_accessible()) {
+    return std::make_unique<InPlaceSource>(device, split, sampler, options);
+  }
+  return std::make_unique<CopyingSource>(device, split, sampler, options);
+}
+
+}  // namespace ddpbench::bench

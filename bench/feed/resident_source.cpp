@@ -1,0 +1,138 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Batches from a data set that lives on the device: nothing travels in a step. An epoch's order is
+// copied before its first step; each batch is picked and normalised on the steps' own stream.
+#include <algorithm>
+
+#include "base/error.h"
+#include "bench/feed/batch_source.h"
+#include "kernels/ops/backend.h"
+
+namespace ddpbench::bench {
+namespace {
+
+// Of the sample indices of all an epoch's batches.
+std::size_t order_bytes(const data::ShardedSampler& sampler, const BatchSourceOptions& options) {
+  return static_cast<std::size_t>(sampler.steps_per_epoch()) * options.samples *
+         sizeof(std::int32_t);
+}
+
+Buffer upload(Device& device, std::span<const std::uint8_t> bytes) {
+  Buffer buffer = device.allocate(bytes.size(), MemoryCategory::input);
+  const auto stream = device.make_stream();
+  // The copy only reads its source; BufferView has no constant form.
+  auto* const source = reinterpret_cast<std::byte*>(const_cast<std::uint8_t*>(bytes.data()));
+  device.copy(*stream, buffer.view(), {source, bytes.size()});
+  stream->synchronize();
+  return buffer;
+}
+
+class ResidentSource final : public BatchSource {
+ public:
+  ResidentSource(Device& device, ops::OpBackend& backend, const data::Split& split,
+                 const data::ShardedSampler& sampler, const BatchSourceOptions& options)
+      : device_(device),
+        split_(split),
+        sampler_(sampler),
+        options_(options),
+        gather_(backend.batch_gather()),
+        images_(upload(device, split.images)),
+        labels_(upload(device, split.labels)),
+        batch_(device, options.samples, options.image_bytes, FilledBy::device) {
+    const std::size_t bytes = order_bytes(sampler, options);
+    order_ = device.allocate(bytes, MemoryCategory::input);
+    staged_order_ = device.allocate_staging(bytes);
+    uploaded_ = device.make_event();
+  }
+
+  void begin_epoch(std::int64_t epoch, std::int64_t max_steps) override {
+    if (order_used_) options_.wait->until(*uploaded_, "the copy of an epoch's order");
+    sampler_.begin_epoch(epoch);
+    steps_ = std::min(max_steps, sampler_.steps_per_epoch());
+    fill_order();
+    step_ = 0;
+  }
+
+  StepInput next(Stream& stream) override {
+    ensure(step_ < steps_, "a batch beyond the end of the epoch");
+    const std::size_t bytes =
+        static_cast<std::size_t>(steps_) * options_.samples * sizeof(std::int32_t);
+    // Behind the epoch before on the same stream, whose steps still read its order.
+    if (step_ == 0 && bytes > 0) {
+      device_.copy(stream, order_.view().slice(0, bytes), staged_order_.view().slice(0, bytes));
+      stream.record(*uploaded_);
+      order_used_ = true;
+    }
+    const StepInput input = batch_.device();
+    gather(stream, input);
+    ++step_;
+    return input;
+  }
+
+  void consumed(Stream&) override {}
+
+ private:
+  // The batches of all steps, one behind the other.
+  void fill_order() {
+    const std::size_t part = options_.samples / options_.loader.shards.size();
+    std::vector<std::int64_t> indices(part);
+    auto* out = staged_order_.view().as<std::int32_t>().data();
+    for (std::int64_t step = 0; step < steps_; ++step) {
+      for (const int shard : options_.loader.shards) {
+        sampler_.batch(step, shard, indices);
+        out = std::ranges::transform(indices, out, [](std::int64_t index) {
+                return static_cast<std::int32_t>(index);
+              }).out;
+      }
+    }
+  }
+
+  void gather(Stream& stream, const StepInput& input) {
+    const double mean = options_.loader.normalization.mean;
+    const double std = options_.loader.normalization.std;
+    ops::GatherArgs args;
+    args.images = images_.view().as<const std::uint8_t>().data();
+    args.labels = labels_.view().as<const std::uint8_t>().data();
+    args.indices = order_.view().as<const std::int32_t>().data() +
+                   static_cast<std::size_t>(step_) * options_.samples;
+    args.batch = static_cast<std::int64_t>(options_.samples);
+    args.sample_elements = static_cast<std::int64_t>(split_.sample_bytes);
+    args.mean = {&mean, 1};
+    args.std = {&std, 1};
+    args.out = const_cast<float*>(input.images);
+    args.labels_out = const_cast<std::int32_t*>(input.labels);
+    gather_->run(stream, args);
+  }
+
+  Device& device_;
+  const data::Split& split_;
+  data::ShardedSampler sampler_;
+  BatchSourceOptions options_;
+  std::unique_ptr<ops::BatchGather> gather_;
+  Buffer images_, labels_;       // the data set
+  Buffer order_, staged_order_;  // sample indices of an epoch
+  BatchMemory batch_;
+  std::unique_ptr<Event> uploaded_;
+  bool order_used_ = false;
+  std::int64_t step_ = 0, steps_ = 0;
+};
+
+}  // namespace
+
+void add_resident_source(MemoryNeeds& needs, const data::Split& split,
+                         const data::ShardedSampler& sampler, const BatchSourceOptions& options) {
+  needs.add(MemoryCategory::input, split.images.size());
+  needs.add(MemoryCategory::input, split.labels.size());
+  needs.add(MemoryCategory::input, order_bytes(sampler, options));
+  BatchMemory::add_memory(needs, options.samples, options.image_bytes);
+}
+
+std::unique_ptr<BatchSource> make_resident_source(Device& device, ops::OpBackend& backend,
+                                                  const data::Split& split,
+                                                  const data::ShardedSampler& sampler,
+                                                  const BatchSourceOptions& options) {
+  return std::make_unique<ResidentSource>(device, backend, split, sampler, options);
+}
+
+}  // namespace ddpbench::bench

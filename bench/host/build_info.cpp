@@ -1,0 +1,56 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/host/build_info.h"
+
+#include <fmt/format.h>
+
+#include <CLI/Version.hpp>
+#include <nlohmann/json.hpp>
+
+#include "bench/version.h"
+
+namespace ddpbench::bench {
+
+report::Generator generator() {
+  report::Generator result;
+  result.version = kVersion;
+  result.git_reason = kGitReason;
+  if (*kGitCommit != '\0') result.git_commit = kGitCommit;
+  if (result.git_reason.empty()) result.git_dirty = kGitDirty;
+  return result;
+}
+
+std::string version_text() {
+  const report::Generator made = generator();
+  if (!made.git_commit) return fmt::format("ddpbench {} ({})\n", made.version, made.git_reason);
+  std::string changes;
+  if (made.git_dirty.value_or(false)) changes = ", with local changes";
+  if (!made.git_dirty) changes = ": " + made.git_reason;
+  return fmt::format("ddpbench {} (commit {}{})\n", made.version, made.git_commit->substr(0, 12),
+                     changes);
+}
+
+BuildInfo build_info() {
+#ifdef __clang__
+  const std::string compiler = "clang " __clang_version__;
+#else
+  const std::string compiler = "gcc " __VERSION__;
+#endif
+  return {compiler, kBuildType, kSanitizers, kCudaModule, kSourceDirectory};
+}
+
+std::map<std::string, std::string> build_libraries() {
+  return {
+      {"fmt",
+       fmt::format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100)},
+      {"nlohmann_json", fmt::format("{}.{}.{}", NLOHMANN_JSON_VERSION_MAJOR,
+                                    NLOHMANN_JSON_VERSION_MINOR, NLOHMANN_JSON_VERSION_PATCH)},
+      {"CLI11", CLI11_VERSION},
+      {"zlib", kZlibVersion},
+      {"OpenSSL", kOpensslVersion},
+      {"libcurl", kCurlVersion},
+      {"hwloc", kHwlocVersion},
+  };
+}
+
+}  // namespace ddpbench::bench

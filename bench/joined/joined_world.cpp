@@ -1,0 +1,493 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/joined/joined_world.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <thread>
+
+#include "base/error.h"
+#include "bench/host/gpu_environment.h"
+#include "bench/host/interrupt.h"
+#include "bench/host/machine_snapshot.h"
+#include "bench/joined/joined_gpus.h"
+#include "bench/plan/data_places.h"
+#include "bench/plan/joined_plan.h"
+#include "bench/plan/run_plan.h"
+#include "bench/rank/rank_devices.h"
+#include "bench/rank/rank_main.h"
+#include "bench/rank/rank_session.h"
+#include "bench/run/launch_run.h"
+#include "bench/run/report_output.h"
+#include "bench/run/run_collector.h"
+#include "bench/run/run_trace.h"
+#include "parallel/comm/store/store.h"
+#include "reports/metrics/conditions.h"
+
+namespace ddpbench::bench {
+namespace {
+
+// Ports from MASTER_PORT on: torchrun's agent holds the first itself, jobs of others the next ones.
+constexpr int kStoreTries = 16;
+constexpr double kFirstErrorWaitS = 2;  // for the guilty rank's word, after this rank noticed
+constexpr double kAreasWaitS = 2;       // for what the other ranks of a failed run still can say
+constexpr double kLastLookS = 0.05;     // what came already is taken even after that
+
+// Keys of the store.
+constexpr const char* kDatasetKey = "joined/dataset";
+constexpr const char* kReferenceKey = "joined/reference";
+constexpr const char* kErrorCountKey = "joined/errors";
+constexpr const char* kErrorKey = "joined/first_error";
+constexpr const char* kDoneKey = "joined/done";
+constexpr const char* kGpusKey = "joined/gpus_known";
+
+// A rank's area as it is now; a communicator's watchdog may still mark its heartbeat there.
+std::string snapshot(std::span<std::byte> area) {
+  std::string text(area.size(), '\0');
+  std::size_t at = 0;
+  for (; at + sizeof(std::uint64_t) <= area.size(); at += sizeof(std::uint64_t)) {
+    const std::uint64_t word =
+        std::atomic_ref(*reinterpret_cast<std::uint64_t*>(area.data() + at)).load();
+    std::memcpy(&text[at], &word, sizeof(word));
+  }
+  if (at < area.size()) std::memcpy(&text[at], area.data() + at, area.size() - at);
+  return text;
+}
+std::string area_key(int rank) { return fmt::format("joined/area/{}", rank); }
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// Other ranks are no children of this one: what they used is not known here, and must not count as
+// load of somebody else.
+void fill_joined_conditions(report::Run& run, report::MachineSnapshot before, int processes) {
+  if (processes > 1) {
+    before.own_busy_s.reset();
+    before.own_major_page_faults.reset();
+    before.own_involuntary_switches.reset();
+  }
+  report::fill_conditions(run, before, take_machine_snapshot());
+  if (processes == 1) return;
+  const auto unknown =
+      report::Figure::missing("a launcher started the ranks, and only rank 0's own use is known");
+  run.conditions->other_load_ratio = unknown;
+  run.conditions->major_page_faults = unknown;
+  run.conditions->involuntary_context_switches = unknown;
+}
+
+[[noreturn]] void throw_reference_failure(const launch::RankError& error) {
+  const std::string message = "the reference to verify against failed: " + error.message;
+  const int code = failure_exit_code(error);
+  if (code == ConfigError("").exit_code()) throw ConfigError(message);
+  if (code == UnavailableError("").exit_code()) throw UnavailableError(message);
+  throw InternalError(message);
+}
+
+// While it lives, an interrupt ends what this rank waits for in `world` (which may be null).
+class InterruptWatch {
+ public:
+  explicit InterruptWatch(comm::Communicator* world) {
+    if (world != nullptr) thread_ = std::thread([this, world] { watch(*world); });
+  }
+  ~InterruptWatch() {
+    {
+      const std::lock_guard lock(mutex_);
+      ending_ = true;
+    }
+    changed_.notify_one();
+    if (thread_.joinable()) thread_.join();
+  }
+  InterruptWatch(const InterruptWatch&) = delete;
+  InterruptWatch& operator=(const InterruptWatch&) = delete;
+
+ private:
+  void watch(comm::Communicator& world) {
+    constexpr auto kLook = std::chrono::milliseconds(50);
+    std::unique_lock lock(mutex_);
+    while (!changed_.wait_for(lock, kLook, [this] { return ending_; })) {
+      if (!interrupt_requested()) continue;
+      world.abort("interrupted");
+      return;
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool ending_ = false;
+  std::thread thread_;
+};
+
+class JoinedWorld {
+ public:
+  JoinedWorld(Options options, const launch::RankEnvironment& environment,
+              const std::vector<std::string>& arguments);
+  int run();
+
+ private:
+  bool is_first() const { return environment_.rank == 0; }
+  HostDevices find_world_devices();
+  void place_on_own_gpus();
+  void take_own_gpu();
+  void connect();
+  void wait_for_all(const std::string& name);
+  void share_dataset(data::DatasetSource& source);
+  void share_reference();
+  void place(const CpuTopology& topology);
+  int train();
+  void collect(RankSession& session);
+  void collect_through_store();
+  int fail(const std::exception& error);
+  void tell(const launch::RankError& own);
+  launch::RunFailure first_failure(const launch::RankError& own);
+  void collect_what_is_left();
+  int write(const launch::SuperviseResult& result);
+
+  Options options_;
+  launch::RankEnvironment environment_;
+  Progress progress_;
+  ReportOutput file_;
+  report::Report report_;
+  report::Trace trace_;
+  std::optional<report::MachineSnapshot> before_;  // rank 0, when training begins
+  RunSpec spec_;
+  nn::ModelSpec model_;
+  std::unique_ptr<comm::TcpStoreServer> server_;
+  std::shared_ptr<comm::Store> store_;
+  std::optional<JoinedGpus> own_gpus_;  // where several processes have GPUs
+  SharedMemory dataset_;
+  std::optional<ReferenceWeights> reference_;
+  launch::RankChannels channels_;  // of all ranks; before collect() only this rank's area is filled
+  launch::RankWriter writer_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  bool left_behind_ = false;  // a session whose device hangs
+  double startup_s_ = 0;      // from this object's making to the first step
+};
+
+JoinedWorld::JoinedWorld(Options options, const launch::RankEnvironment& environment,
+                         const std::vector<std::string>& arguments)
+    : options_(std::move(options)),
+      environment_(environment),
+      progress_(Progress::style_for_stdout(options_.quiet || !is_first())),
+      channels_(launch::RankChannels::create({.ranks = 1, .result_capacity = 64})) {
+  refuse_lists(options_);
+  const HostDevices host = find_world_devices();
+  const DeviceChoice choice = choose_device(options_, host);
+  options_.device = choice.device;
+  options_.server_device = choice.server_device;
+  options_.precision = choice.precision;
+  const RunCell cell =
+      joined_cell(options_, environment_.world_size, device_count(host, choice.device));
+  if (options_.backend == "auto" && options_.device == "cpu") options_.backend = "ring";
+  const bool reports = is_first() && !options_.dry_run;
+  if (reports) file_ = ReportOutput(options_);
+  const std::string model_path = find_model(options_.model);
+  model_ = nn::load_model_file(model_path);
+  const auto source = open_data(options_);
+  check_dataset_fits(model_, source->info(), model_path);
+  spec_ = make_run_spec(options_, cell, source->info(), model_path, host);
+  place_on_own_gpus();
+  if (options_.backend == "auto") options_.backend = common_backend({spec_});
+  if (reports) {
+    report_ = begin_report(options_, arguments);
+    if (options_.device == "cuda") add_gpus(report_.environment, host);
+  }
+  spec_.verification_tolerance = tolerance_for(spec_, model_);
+  place(host.cpu);
+  take_own_gpu();
+  const auto layout = channel_layout(spec_, model_);
+  channels_ = launch::RankChannels::create(layout);
+  writer_ = channels_.writer(environment_.rank);
+  if (options_.dry_run) return;
+  connect();
+  share_dataset(*source);
+}
+
+// What all ranks together have. Whether they are on GPUs is for all to know, so also those tell who
+// see none; servers on CPU devices need none.
+HostDevices JoinedWorld::find_world_devices() {
+  HostDevices host = find_devices(options_.device);
+  const int workers = environment_.world_size - cpu_servers(options_);
+  if (options_.device == "cpu" || environment_.world_size == 1 || workers < 1) return host;
+  connect();
+  JoinedGpus gpus = assign_gpus(
+      exchange_gpus(*store_, environment_.rank, workers, host.cuda, wait_limit_s(options_)));
+  wait_for_all(kGpusKey);  // rank 0 may be about to refuse
+  host.cuda = gpus.world;
+  if (!host.cuda.devices.empty()) own_gpus_ = std::move(gpus);
+  return host;
+}
+
+// The plan gives GPUs to processes in turn; here each has the one that it sees.
+void JoinedWorld::place_on_own_gpus() {
+  if (!own_gpus_ || spec_.gpus.empty()) return;
+  if (spec_.backend == "ring" && !spec_.has_cpu_servers() && !own_gpus_->unseen.empty()) {
+    throw UnavailableError(fmt::format(
+        "the ring maps the memory of peers, but {}: have the launcher show every rank all GPUs of "
+        "its host, or use --backend=nccl with a GPU for each rank",
+        own_gpus_->unseen));
+  }
+  std::ranges::copy_n(own_gpus_->numbers.begin(), std::ssize(spec_.gpus), spec_.gpus.begin());
+}
+
+// From the world's number of this process's GPU to its own. The last that the plan is asked.
+void JoinedWorld::take_own_gpu() {
+  if (!own_gpus_ || !spec_.is_on_gpu(environment_.rank)) return;
+  const auto rank = static_cast<std::size_t>(environment_.rank);
+  spec_.gpus.at(rank) = own_gpus_->ordinals.at(rank);
+}
+
+// Each rank knows its own place. A launcher that bound the rank to cores of its own (mpirun) has
+// decided; otherwise ranks divide the host as the supervisor would.
+void JoinedWorld::place(const CpuTopology& topology) {
+  const int devices = spec_.cell.servers + (spec_.has_cpu_servers() ? 0 : spec_.cell.world_size);
+  const bool bound = static_cast<int>(topology.cores.size()) <
+                     std::min(devices * options_.threads_per_device,
+                              static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));
+  if (!bound || environment_.world_size == 1) return;
+  const CpuPlacement own = place_cpu_devices(topology, 1, options_.threads_per_device);
+  spec_.cores.at(static_cast<std::size_t>(environment_.rank)) = own.device_cores[0];
+  if (spec_.gpus.empty()) spec_.oversubscribed = own.oversubscribed;
+  // The launcher dealt out the cores, of which every rank sees its own.
+  if (spec_.has_cpu_servers()) spec_.oversubscribed = shares_gpus(spec_);
+}
+
+void JoinedWorld::connect() {
+  if (environment_.world_size == 1 || store_) return;
+  comm::TcpStoreOptions options{
+      .host = environment_.master_address,
+      .port = environment_.master_port + (environment_.agent_store ? 1 : 0),
+      .tries = kStoreTries,
+      .secret = environment_.secret,
+      .timeout_s = wait_limit_s(options_)};
+  if (is_first()) server_ = comm::make_tcp_store_server(options);
+  store_ = comm::connect_tcp_store(options);
+}
+
+// A barrier after which rank 0 may leave, and with it the store that it serves: it goes last, when
+// the others have had their answers.
+void JoinedWorld::wait_for_all(const std::string& name) {
+  const double limit_s = wait_limit_s(options_);
+  comm::store_barrier(*store_, name, environment_.world_size, limit_s);
+  const auto passed = [&](int rank) { return fmt::format("{}/passed/{}", name, rank); };
+  if (!is_first()) return store_->set(passed(environment_.rank), "1");
+  for (int rank = 1; rank < environment_.world_size; ++rank) store_->get(passed(rank), limit_s);
+}
+
+void JoinedWorld::share_dataset(data::DatasetSource& source) {
+  if (is_first()) {
+    dataset_ = SharedMemory::create("ddpbench-dataset", source.info().decoded_bytes());
+    source.decode(dataset_.view().as<std::byte>());
+    if (store_) store_->set(kDatasetKey, dataset_.handle());
+  } else {
+    dataset_ = SharedMemory::open(store_->get(kDatasetKey, wait_limit_s(options_)));
+  }
+}
+
+// Rank 0 runs the reference in a process of its own; the others wait for it.
+void JoinedWorld::share_reference() {
+  if (options_.verify_steps == 0 || spec_.cell.strategy == "single") return;
+  spec_.reference_fd = 0;  // there is one; each rank maps it as it came by it
+  if (!is_first()) {
+    reference_ = ReferenceWeights::open(store_->get(kReferenceKey, wait_limit_s(options_)));
+    return;
+  }
+  reference_ = ReferenceWeights::create(model_.parameter_count());
+  RunSpec reference = reference_spec(spec_);
+  reference.dataset_fd = dataset_.fd();
+  reference.reference_fd = reference_->fd();
+  auto channels = launch::RankChannels::create(channel_layout(reference, model_));
+  const auto result = launch_run(reference, channels, progress_);
+  if (result.interrupted) throw Interrupted("interrupted");
+  if (result.failure) throw_reference_failure(result.failure->error);
+  if (store_) store_->set(kReferenceKey, reference_->handle());
+}
+
+int JoinedWorld::run() {
+  if (options_.dry_run) {
+    if (is_first()) {
+      fmt::print("{}: batch {} per device, {} global, {} epochs of {} steps\n", spec_.title,
+                 spec_.per_device_batch, spec_.global_batch(), options_.epochs,
+                 spec_.steps_per_epoch);
+    }
+    return 0;
+  }
+  // Rank 0 has a report to write; on the others a signal simply ends the process.
+  if (is_first()) catch_interrupts();
+  try {
+    share_reference();
+    return train();
+  } catch (const std::exception& error) {
+    const int exit_code = fail(error);
+    if (left_behind_ || leaves_thread_behind(error)) end_process(exit_code);
+    return exit_code;
+  }
+}
+
+int JoinedWorld::train() {
+  RankInputs inputs;
+  inputs.rank = environment_.rank;
+  inputs.store = store_.get();
+  inputs.decoded = dataset_.view().as<const std::byte>();
+  inputs.reference = reference_ ? &*reference_ : nullptr;
+  inputs.interrupted = interrupt_requested;
+  if (is_first()) {
+    before_ = take_machine_snapshot();
+    fmt::print("{}\n", data_note(spec_.dataset, options_));
+    if (!options_.quiet) fmt::print("{}\n", spec_.title);
+  }
+  int exit_code = 0;
+  const auto body = [&](RankSession& session) {
+    startup_s_ = seconds_since(begin_);
+    {
+      const InterruptWatch watch(session.world());
+      session.run();
+    }
+    collect(session);
+    if (is_first()) exit_code = write({});
+    if (store_) wait_for_all(kDoneKey);
+  };
+  run_session(std::make_unique<RankSession>(spec_, inputs, writer_), body, left_behind_);
+  return exit_code;
+}
+
+// Every rank's area to rank 0: through the communicator where that moves host memory, else through
+// the store.
+void JoinedWorld::collect(RankSession& session) {
+  if (session.world() == nullptr) return;
+  const auto own = channels_.area(environment_.rank);
+  if (!spec_.gpus.empty()) {
+    collect_through_store();
+    return;
+  }
+  comm::Elements all;
+  if (is_first()) {
+    all = {own.data(), own.size() * static_cast<std::size_t>(environment_.world_size),
+           DataType::uint8};
+  }
+  session.world()
+      ->gather({own.data(), own.size(), DataType::uint8}, all, 0, {.start = comm::Start::deferred})
+      .synchronize();
+}
+
+void JoinedWorld::collect_through_store() {
+  const auto key = [](int rank) { return fmt::format("collected/{}", rank); };
+  const auto own = channels_.area(environment_.rank);
+  if (!is_first()) {
+    store_->set(key(environment_.rank), snapshot(own));
+    return;
+  }
+  for (int rank = 1; rank < environment_.world_size; ++rank) {
+    const std::string area = store_->get(key(rank), wait_limit_s(options_));
+    const auto place = channels_.area(rank);
+    ensure(area.size() == place.size(), "rank {} sent {} bytes of {}", rank, area.size(),
+           place.size());
+    std::memcpy(place.data(), area.data(), area.size());
+  }
+}
+
+int JoinedWorld::fail(const std::exception& error) {
+  report_error(writer_, error);
+  const launch::RankError own = *channels_.status(environment_.rank).error;
+  launch::SuperviseResult result;
+  result.interrupted = own.kind == "interrupted" || interrupt_requested();
+  fmt::print(stderr, "ddpbench: rank {}: {}\n", environment_.rank, error.what());
+  tell(own);
+  if (is_first()) {
+    if (!result.interrupted) result.failure = first_failure(own);
+    collect_what_is_left();
+    write(result);
+  }
+  return result.interrupted ? 130 : failure_exit_code(own);
+}
+
+// The first rank to fail says so in the store; the others leave there what they have recorded,
+// since the communicator is gone.
+void JoinedWorld::tell(const launch::RankError& own) {
+  if (!store_) return;
+  try {
+    const bool noticed = own.kind == "comm" || own.kind == "timeout" || own.kind == "interrupted";
+    if (!noticed && store_->add(kErrorCountKey, 1) == 1) {
+      store_->set(kErrorKey, nlohmann::json{{"rank", environment_.rank},
+                                            {"kind", own.kind},
+                                            {"message", own.message},
+                                            {"operation", own.operation}}
+                                 .dump());
+    }
+    const auto area = channels_.area(environment_.rank);
+    if (is_first() || area.size() > comm::kMaxStoreValueBytes) return;
+    store_->set(area_key(environment_.rank),
+                {reinterpret_cast<const char*>(area.data()), area.size()});
+  } catch (const std::exception&) {
+    // The store went with its rank: nobody is left to tell.
+  }
+}
+
+// Ranks that only noticed name the one that failed.
+launch::RunFailure JoinedWorld::first_failure(const launch::RankError& own) {
+  launch::RunFailure failure{
+      .rank = environment_.rank, .error = own, .last = channels_.status(environment_.rank)};
+  if (!store_) return failure;
+  try {
+    const auto first = nlohmann::json::parse(store_->get(kErrorKey, kFirstErrorWaitS));
+    failure.rank = first.at("rank");
+    failure.error.kind = first.at("kind");
+    failure.error.message = first.at("message");
+    failure.error.operation = first.at("operation");
+  } catch (const std::exception&) {
+    // The store went with its rank, or nobody said more: what this rank saw is what is known.
+  }
+  return failure;
+}
+
+// A rank that was killed says nothing, and is missing in the report.
+void JoinedWorld::collect_what_is_left() {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(kAreasWaitS);
+  for (int rank = 1; store_ && rank < environment_.world_size; ++rank) {
+    try {
+      const std::chrono::duration<double> left = until - std::chrono::steady_clock::now();
+      const std::string area = store_->get(area_key(rank), std::max(left.count(), kLastLookS));
+      const auto own = channels_.area(rank);
+      if (area.size() == own.size()) std::memcpy(own.data(), area.data(), own.size());
+    } catch (const std::exception&) {
+      continue;
+    }
+  }
+}
+
+// Returns the exit code that the run itself gives.
+int JoinedWorld::write(const launch::SuperviseResult& result) {
+  report::Run run = collect_run(spec_, channels_, result);
+  if (!options_.trace_path.empty()) add_run(trace_, spec_, channels_);
+  if (startup_s_ > 0) run.time.startup_s = report::Figure::of(startup_s_);
+  run.time.total_s = report::Figure::of(seconds_since(begin_));
+  if (before_) fill_joined_conditions(run, *before_, environment_.world_size);
+  report_.status = run.status;
+  report_.error = run.error;
+  report_.runs.push_back(std::move(run));
+  finish_report(report_, {&trace_, report_.runs.size()}, options_, file_);
+  if (report_.status != report::Status::failed || result.failure) return 0;
+  fmt::print(stderr, "ddpbench: {}\n", report_.error->message);
+  return 1;  // what the ranks left is not what it should be
+}
+
+}  // namespace
+
+int join_world(Options options, const launch::RankEnvironment& environment,
+               const std::vector<std::string>& arguments) {
+  return JoinedWorld(std::move(options), environment, arguments).run();
+}
+
+}  // namespace ddpbench::bench

@@ -1,0 +1,32 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/measure/device_wait.h"
+
+#include <chrono>
+#include <thread>
+
+#include "bench/host/interrupt.h"
+
+namespace ddpbench::bench {
+
+void DeviceWait::until(const Event& event, std::string_view what) {
+  if (event.reached()) return;
+  const auto end =
+      std::chrono::steady_clock::now() + std::chrono::duration<double>(options_.limit_s);
+  while (!event.reached()) {
+    if (options_.interrupted && options_.interrupted()) {
+      gave_up_ = true;
+      throw Interrupted("interrupted");
+    }
+    if (std::chrono::steady_clock::now() >= end) {
+      gave_up_ = true;
+      throw CommTimeout(fmt::format(
+          "rank {}, step {}: waited {} s for {} on {}, which did not come; the device hangs, or "
+          "--timeout is too short for this work",
+          options_.rank, step_.load(), options_.limit_s, what, options_.device));
+    }
+    std::this_thread::yield();
+  }
+}
+
+}  // namespace ddpbench::bench

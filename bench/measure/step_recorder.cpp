@@ -1,0 +1,272 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/measure/step_recorder.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace ddpbench::bench {
+namespace {
+
+constexpr std::size_t kMarksReserved = 32;
+constexpr std::size_t kBucketsReserved = 1024;
+constexpr std::string_view kEndOfStep = "the end of a step";
+constexpr double kObservationShare = 0.005;  // of the step, at most (docs/metrics.md)
+
+bool is_compute(Phase phase) {
+  return phase == Phase::forward || phase == Phase::loss || phase == Phase::backward ||
+         phase == Phase::optimizer;
+}
+
+// dp's transfers are phases of their own; ddp's and ps's are described by their buckets.
+bool is_transfer(Phase phase) {
+  return phase == Phase::scatter || phase == Phase::replicate || phase == Phase::gather ||
+         phase == Phase::reduce;
+}
+
+}  // namespace
+
+StepRecorder::StepRecorder(Device& device, launch::RankWriter& writer, RecorderOptions options)
+    : device_(device),
+      writer_(writer),
+      options_(std::move(options)),
+      pending_(options_.steps_ahead + 1),
+      layers_(device) {
+  for (Pending& step : pending_) step.end = device.make_event();
+  for (std::size_t i = 0; i < kMarksReserved; ++i) {
+    marks_.push_back({Phase::forward, device.make_event(), device.make_event()});
+  }
+  buckets_.reserve(kBucketsReserved);
+  compute_.reserve(kMarksReserved);
+  communication_.reserve(kBucketsReserved);
+  waiting_.reserve(kBucketsReserved);
+}
+
+void StepRecorder::choose_interval(double step_s) {
+  // What one mark costs here, measured: events of a scratch phase, as begin and end record them.
+  constexpr int kProbes = 200;
+  const double begin = device_.now_s();
+  for (int i = 0; i < kProbes; ++i) {
+    stream_->record(*marks_[0].begin);
+    stream_->record(*marks_[0].end);
+  }
+  const double mark_s = (device_.now_s() - begin) / kProbes;
+  options_.wait->until(*marks_[0].end, "events between steps");
+  const double observing_s =
+      mark_s * static_cast<double>(std::max<std::size_t>(used_, 1)) + observing_s_;
+  const double allowed_s = kObservationShare * std::max(step_s, 1e-9);
+  // A power of two, so that the steps that ranks with other intervals observe are among each
+  // other's.
+  const double wanted = std::clamp(std::ceil(observing_s / allowed_s), 1.0, 1e6);
+  interval_ = std::bit_ceil(static_cast<std::uint32_t>(wanted));
+}
+
+void StepRecorder::begin_step(std::uint32_t epoch, bool timed) {
+  timed_ = timed;
+  tracing_ = options_.observe && timed && timed_step_ < options_.trace_steps;
+  observing_ = options_.observe && (!timed || tracing_ || timed_step_ % interval_ == 0);
+  marking_ = observing_ || !options_.injections.empty();
+  layers_.begin_step(tracing_);
+  used_ = 0;
+  buckets_.clear();
+  open_.fill(0);
+  wait_begin_s_ = wait_end_s_ = 0;
+  writer_.begin_step(epoch, total_step_);
+  options_.wait->at_step(total_step_);
+  strike();
+  Pending& step = pending_[(oldest_ + queued_) % pending_.size()];
+  step.timed = timed;
+  step.record = {};
+  step.record.epoch = epoch;
+  step.record.step = timed_step_;
+  step.asked_s = device_.now_s();
+}
+
+void StepRecorder::begin(Phase phase, Stream& stream) {
+  writer_.phase(static_cast<std::uint32_t>(phase));
+  if (phase == Phase::data_wait) {
+    wait_begin_s_ = device_.now_s();
+    return;
+  }
+  if (!marking_) return;
+  if (used_ == marks_.size()) {
+    marks_.push_back({phase, device_.make_event(), device_.make_event()});
+  }
+  Mark& mark = marks_[used_++];
+  mark.phase = phase;
+  open_[static_cast<std::size_t>(phase)] = used_;
+  stream.record(*mark.begin);
+}
+
+void StepRecorder::end(Phase phase, Stream& stream) {
+  writer_.phase(kPhaseCount);
+  if (phase == Phase::data_wait) {
+    slow_down(phase, wait_begin_s_);
+    wait_end_s_ = device_.now_s();
+    return;
+  }
+  std::size_t& open = open_[static_cast<std::size_t>(phase)];
+  if (open == 0) return;
+  Mark& mark = marks_[open - 1];
+  open = 0;
+  if (!options_.injections.empty()) {
+    stream.synchronize();
+    slow_down(phase, mark.begin->time_s());
+  }
+  stream.record(*mark.end);
+}
+
+void StepRecorder::begin_recording(bool marked) {
+  marking_ = marked;
+  used_ = 0;
+}
+
+void StepRecorder::end_recording() {
+  recorded_marks_ = used_;
+  marking_ = observing_;
+  used_ = 0;
+}
+
+void StepRecorder::bucket(const BucketTimes& times) {
+  writer_.bucket_done();
+  if (options_.observe) buckets_.push_back(times);
+}
+
+void StepRecorder::end_step(const std::function<void()>& report) {
+  Pending& step = pending_[(oldest_ + queued_) % pending_.size()];
+  stream_->record(*step.end);
+  ++queued_;
+  ++total_step_;
+  if (timed_) ++timed_step_;
+  const bool waits = observing_ || !timed_ || options_.steps_ahead == 0;
+  if (waits) {
+    options_.wait->until(*step.end, kEndOfStep);
+    const double idle_from_s = device_.now_s();
+    while (queued_ > 1) finish_oldest();
+    finish_observed(step, report);
+    calibrate();
+    if (options_.steps_ahead > 0) observing_s_ = device_.now_s() - idle_from_s;
+  } else if (queued_ == pending_.size()) {
+    finish_oldest();
+  }
+  layers_.begin_step(false);
+}
+
+void StepRecorder::finish_steps() {
+  while (queued_ > 0) finish_oldest();
+}
+
+// A step of which only begin and end are known.
+void StepRecorder::finish_oldest() {
+  Pending& step = pending_[oldest_];
+  options_.wait->until(*step.end, kEndOfStep);
+  take_times(step);
+  if (step.timed) writer_.append(step.record);
+  oldest_ = (oldest_ + 1) % pending_.size();
+  --queued_;
+}
+
+// The youngest step, which is done, with all that was marked in it.
+void StepRecorder::finish_observed(Pending& step, const std::function<void()>& report) {
+  // Devices that work on their own tell the times of buckets in the steps that are waited for.
+  const bool wants_buckets = observing_ || options_.steps_ahead == 0;
+  if (wants_buckets && report) report();
+  if (observing_) sum_up(step.record);
+  const std::uint32_t number = step.record.step;
+  const bool timed = step.timed;
+  finish_oldest();
+  if (!timed) return;
+  for (const BucketTimes& times : buckets_) {
+    writer_.append(launch::BucketRecord{.step = number, .times = times});
+  }
+  if (tracing_) append_trace(number);
+}
+
+// The clocks of host and device drift apart; here the device is idle.
+void StepRecorder::calibrate() {
+  constexpr double kInterval_s = 5;
+  if (options_.steps_ahead == 0 || device_.now_s() - calibrated_s_ < kInterval_s) return;
+  device_.calibrate_clock();
+  calibrated_s_ = device_.now_s();
+}
+
+// From asking for the batch; a device that works on its own may not have come to the end of the
+// step before by then, and what it still does of that is that step's.
+void StepRecorder::take_times(Pending& step) {
+  step.record.begin_s = std::max(step.asked_s, last_end_s_);
+  step.record.end_s = std::max(step.end->time_s(), step.record.begin_s);
+  last_end_s_ = step.record.end_s;
+  last_step_s_ = step.record.end_s - step.record.begin_s;
+}
+
+void StepRecorder::sum_up(launch::StepRecord& record) {
+  record.phases_observed = 1;
+  compute_.clear();
+  communication_.clear();
+  waiting_.clear();
+  record.phase_s[static_cast<std::size_t>(Phase::data_wait)] = wait_end_s_ - wait_begin_s_;
+  for (std::size_t i = 0; i < used_; ++i) {
+    const report::Interval interval{marks_[i].begin->time_s(), marks_[i].end->time_s()};
+    record.phase_s[static_cast<std::size_t>(marks_[i].phase)] += interval.end - interval.begin;
+    if (is_compute(marks_[i].phase)) compute_.push_back(interval);
+    if (is_transfer(marks_[i].phase)) communication_.push_back(interval);
+  }
+  for (const BucketTimes& times : buckets_) {
+    communication_.push_back({times.arrived_s, times.end_s});
+    waiting_.push_back({times.start_s, times.arrived_s});
+  }
+  const auto times = report::communication_times(communication_, compute_);
+  record.comm_s = times.comm_s;
+  record.comm_overlapped_s = times.overlapped_s;
+  record.comm_wait_s = report::total_length(report::merge_intervals(waiting_));
+  // Waiting costs nothing while something else goes on.
+  compute_.insert(compute_.end(), communication_.begin(), communication_.end());
+  record.comm_wait_exposed_s = report::communication_times(waiting_, compute_).exposed_s;
+}
+
+void StepRecorder::append_trace(std::uint32_t step) {
+  const auto append = [&](Phase phase, double begin_s, double end_s) {
+    writer_.append(launch::TraceRecord{.step = step,
+                                       .kind = launch::TraceRecord::Kind::phase,
+                                       .which = static_cast<std::uint32_t>(phase),
+                                       .begin_s = begin_s,
+                                       .end_s = end_s});
+  };
+  if (wait_end_s_ > 0) append(Phase::data_wait, wait_begin_s_, wait_end_s_);
+  for (std::size_t i = 0; i < used_; ++i) {
+    append(marks_[i].phase, marks_[i].begin->time_s(), marks_[i].end->time_s());
+  }
+  layers_.append_to(writer_, step);
+}
+
+void StepRecorder::strike() {
+  for (const Injection& injection : options_.injections) {
+    if (injection.step != static_cast<std::int64_t>(total_step_)) continue;
+    if (injection.kind == "kill") ::kill(::getpid(), SIGKILL);
+    if (injection.kind == "stop") ::kill(::getpid(), SIGSTOP);
+    if (injection.kind == "throw") {
+      throw InternalError(fmt::format("planted by --inject={}", injection.text));
+    }
+  }
+}
+
+// Stretches the phase that ends now by the planted share of its own length.
+void StepRecorder::slow_down(Phase phase, double begin_s) {
+  for (const Injection& injection : options_.injections) {
+    if (injection.kind != "slow" || injection.phase != to_string(phase)) continue;
+    if (injection.step >= 0 && injection.step != static_cast<std::int64_t>(total_step_)) continue;
+    const double now = device_.now_s();
+    const double until = now + (now - begin_s) * injection.percent / 100;
+    while (device_.now_s() < until) {
+    }
+  }
+}
+
+}  // namespace ddpbench::bench

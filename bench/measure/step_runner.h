@@ -1,0 +1,53 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// StepRunner: runs a rank's steps, and where the device can, records them once and replays them (a
+// CUDA graph): then a step costs the host one call.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "bench/measure/step_recorder.h"
+#include "kernels/runtime/device.h"
+#include "parallel/comm/communicator.h"
+#include "parallel/strategy.h"
+
+namespace ddpbench::bench {
+
+// All but `world` are there, and outlive the runner.
+struct StepRunnerOptions {
+  Strategy* strategy = nullptr;
+  Stream* stream = nullptr;
+  StepRecorder* recorder = nullptr;
+  comm::Communicator* world = nullptr;  // of the strategy; null when there is one process
+  // The stream can record, and every step queues the same work for the same input.
+  bool records = false;
+};
+
+class StepRunner {
+ public:
+  // Goes before the communicator, which waits for recordings that hold its calls.
+  explicit StepRunner(const StepRunnerOptions& options) : options_(options) {}
+
+  // One step, between the recorder's begin_step and end_step. The first is queued call by call;
+  // once one was recorded all are replayed, so that a strategy can report what it holds of the
+  // recording.
+  void run(const StepInput& input);
+
+  std::size_t recordings() const { return recordings_.size(); }
+
+ private:
+  // The memory of a batch differs from step to step, and steps that are observed mark their phases.
+  using Key = std::pair<const float*, bool>;
+
+  void record_both(const StepInput& input);
+  std::unique_ptr<Recording> record(const StepInput& input);
+
+  StepRunnerOptions options_;
+  bool warm_ = false;  // a step has run: libraries have made what they make at first use
+  std::map<Key, std::unique_ptr<Recording>> recordings_;
+};
+
+}  // namespace ddpbench::bench

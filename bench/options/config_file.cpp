@@ -1,0 +1,136 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/options/config_file.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "base/error.h"
+#include "bench/options/option_parser.h"
+
+namespace ddpbench::bench {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+bool is_file(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
+}
+
+std::string stem(const std::string& name) {
+  return name.ends_with(".json") ? name.substr(0, name.size() - 5) : name;
+}
+
+// A configuration has a few hundred bytes and nests two deep; what follows it may recurse.
+constexpr std::size_t kLargestConfig = std::size_t{1} << 20;
+constexpr int kDeepestConfig = 16;
+
+std::string read_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text(kLargestConfig + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (!file.is_open() || file.bad() || (file.fail() && !file.eof()))
+    throw ConfigError(fmt::format("{}: cannot be opened for reading.", path));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  return text;
+}
+
+// Throws at the second key of the same name in one object, and where nesting is too deep.
+class ParseChecks {
+ public:
+  explicit ParseChecks(const std::string& path) : path_(path) {}
+
+  bool operator()(int depth, json::parse_event_t event, const json& parsed) {
+    using Event = json::parse_event_t;
+    if (depth > kDeepestConfig)
+      throw ConfigError(fmt::format("{}: nested deeper than {} levels; no configuration is.", path_,
+                                    kDeepestConfig));
+    if (event == Event::object_start) keys_.emplace_back();
+    if (event == Event::object_end) keys_.pop_back();
+    if (event == Event::key && !keys_.back().insert(parsed.get<std::string>()).second)
+      throw ConfigError(fmt::format("{}: the key \"{}\" is there twice; remove one.", path_,
+                                    parsed.get<std::string>()));
+    return true;
+  }
+
+ private:
+  const std::string& path_;
+  std::vector<std::set<std::string>> keys_;
+};
+
+using Leaves = std::vector<std::pair<std::string, json>>;
+
+void append_leaves(const json& object, const json::json_pointer& parent, Leaves& leaves) {
+  for (const auto& [key, value] : object.items()) {
+    if (parent.empty() && (key == "$schema" || key == "comment")) continue;
+    if (value.is_object() && !value.empty())
+      append_leaves(value, parent / key, leaves);
+    else
+      leaves.emplace_back((parent / key).to_string(), value);
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> config_names(const std::vector<std::string>& directories) {
+  std::set<std::string> names;
+  for (const std::string& directory : directories) {
+    std::error_code absent;
+    for (const auto& entry : fs::directory_iterator(directory, absent))
+      if (entry.path().extension() == ".json" && is_file(entry.path()))
+        names.insert(entry.path().stem().string());
+  }
+  return {names.begin(), names.end()};
+}
+
+std::string find_config(const std::string& name, const std::vector<std::string>& directories) {
+  if (is_file(name)) return name;
+  std::vector<std::string> places = {name};
+  for (const std::string& directory : directories) {
+    for (const std::string& file : {name, name + ".json"}) {
+      const fs::path candidate = fs::path(directory) / file;
+      if (is_file(candidate)) return candidate.string();
+      places.push_back(candidate.string());
+    }
+  }
+  const auto names = config_names(directories);
+  throw ConfigError(
+      fmt::format("--config: there is no configuration '{}'.{} Looked at: {}. Known names: {}.",
+                  name, suggestion(stem(name), names), fmt::join(places, ", "),
+                  names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
+}
+
+json read_config(const std::string& path) { return parse_config(read_text(path), path); }
+
+json parse_config(const std::string& text, const std::string& path) {
+  if (text.size() > kLargestConfig)
+    throw ConfigError(
+        fmt::format("{}: larger than {} bytes; this is no configuration.", path, kLargestConfig));
+  if (const std::size_t nul = text.find('\0'); nul != text.npos)  // nlohmann takes it for the end
+    throw ConfigError(fmt::format("{}: is not JSON: byte {} is NUL.", path, nul));
+  json content;
+  try {
+    content = json::parse(text, ParseChecks(path));
+  } catch (const json::exception& error) {  // a parse_error, or a number that no double holds
+    throw ConfigError(fmt::format("{}: is not JSON: {}", path, error.what()));
+  }
+  if (!content.is_object())
+    throw ConfigError(
+        fmt::format("{}: expected a JSON object, got {}.", path, content.type_name()));
+  return content;
+}
+
+Leaves flatten(const json& object) {
+  Leaves leaves;
+  append_leaves(object, json::json_pointer(), leaves);
+  return leaves;
+}
+
+}  // namespace ddpbench::bench

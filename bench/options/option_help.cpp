@@ -1,0 +1,198 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/options/option_help.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <string_view>
+#include <vector>
+
+#include "bench/commands/subcommand.h"
+#include "bench/options/option_table.h"
+#include "bench/options/option_value.h"
+
+namespace ddpbench::bench {
+namespace {
+
+constexpr std::size_t kColumns = 80;
+constexpr std::size_t kHelpColumn =
+    31;  // where explanations begin; longer flags get their own line
+
+constexpr std::string_view kPurpose =
+    "Trains one network with several data-parallel strategies, proves that they compute the same "
+    "thing, times them, and writes one report.";
+
+constexpr std::string_view kPrecedence =
+    "LIST, and \",...\" in what a value looks like: several with commas, of which every "
+    "combination "
+    "that a strategy heeds is run. Later wins: defaults, the configuration file, DDPBENCH_ "
+    "variables, flags. Every option has a "
+    "variable (--batch-size: DDPBENCH_BATCH_SIZE; on or off for switches; an empty one counts as "
+    "not "
+    "set) and, except --config, --help and --version, a key in configuration files (batch_size). "
+    "Long options accept - and _. Relative paths start at the working directory.";
+
+struct Usage {
+  const char* line;
+  const char* help;
+};
+constexpr Usage kUsages[] = {
+    {"ddpbench [OPTION]...", "compare strategies"},
+    {"ddpbench tune [OPTION]...", "find ddp's best bucket sizes for this network and machine"},
+    {"ddpbench info", "version, what was built in, devices, libraries, limits"},
+    {"ddpbench data list", "which data sets are there"},
+    {"ddpbench data fetch NAME...", "download data sets"},
+};
+
+struct ExitCode {
+  int code;
+  const char* meaning;
+};
+constexpr ExitCode kExitCodes[] = {
+    {0, "done"},
+    {1, "internal error"},
+    {2, "usage, configuration or data error"},
+    {3, "something asked for is not here (device, backend, library)"},
+    {4, "a rank died or a deadline passed"},
+    {5, "strategies disagree: verification failed"},
+    {6, "regression (check)"},
+    {7, "inconclusive (check)"},
+    {130, "interrupted; a partial report was written"},
+};
+
+// Words of `text` in lines of at most kColumns, each after `indent` spaces; the first line goes on
+// from column `used`.
+std::string wrapped(std::string_view text, std::size_t indent, std::size_t used) {
+  std::string result;
+  std::size_t column = used;
+  while (!text.empty()) {
+    const std::string_view word = text.substr(0, text.find(' '));
+    text.remove_prefix(std::min(text.size(), word.size() + 1));
+    if (column > indent && column + 1 + word.size() > kColumns) {
+      result.append("\n").append(indent, ' ');
+      column = indent;
+    } else if (column > indent) {
+      result += " ";
+      ++column;
+    }
+    result += word;
+    column += word.size();
+  }
+  return result + "\n";
+}
+
+std::string flag_with_hint(const OptionDefinition& definition) {
+  const std::string flag = definition.name == "help" ? "-h, --help" : definition.flag();
+  return definition.is_switch() ? flag : flag + "=" + definition.hint;
+}
+
+std::string option_lines(const OptionDefinition& definition) {
+  const bool key_only = (definition.sources & kFlag) == 0;
+  std::string help = definition.help;
+  const std::string value = default_text(definition);
+  if (!value.empty() && !definition.is_switch()) help += fmt::format(" [{}]", value);
+  return two_columns(key_only ? fmt::format("{}: {}", definition.name, definition.hint)
+                              : flag_with_hint(definition),
+                     help);
+}
+
+std::vector<std::string> groups() {
+  std::vector<std::string> names;
+  for (const OptionDefinition& definition : option_table())
+    if (names.empty() || names.back() != definition.group) names.push_back(definition.group);
+  return names;
+}
+
+// What stands in a cell of a Markdown table.
+std::string cell(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    if (c == '|') result += '\\';
+    result += c;
+  }
+  return result;
+}
+
+std::string code(std::string_view text) {
+  return text.empty() ? "" : fmt::format("`{}`", cell(text));
+}
+
+std::string keys_cell(const OptionDefinition& definition) {
+  std::vector<std::string> keys;
+  for (const std::string& key : definition.file_keys()) keys.push_back(code(key.substr(1)));
+  return fmt::format("{}", fmt::join(keys, ", "));
+}
+
+std::string option_row(const OptionDefinition& definition) {
+  const bool flag = (definition.sources & kFlag) != 0;
+  const bool variable = (definition.sources & kVariable) != 0;
+  return fmt::format("| {} | {} | {} | {} | {} |\n",
+                     flag ? code(flag_with_hint(definition)) : code(definition.hint),
+                     code(default_text(definition)), variable ? code(definition.variable()) : "",
+                     keys_cell(definition), cell(definition.help));
+}
+
+}  // namespace
+
+std::string two_columns(std::string_view name, std::string_view help) {
+  std::string line = fmt::format("  {}", name);
+  if (line.size() >= kHelpColumn)
+    line.append("\n").append(kHelpColumn, ' ');
+  else
+    line.resize(kHelpColumn, ' ');
+  return line + wrapped(help, kHelpColumn, kHelpColumn);
+}
+
+std::string help_text() {
+  std::string text = "Usage:\n";
+  for (const Usage& usage : kUsages) text += two_columns(usage.line, usage.help);
+  for (const SubcommandEntry& entry : subcommands())
+    text += two_columns(entry.usage, entry.summary);
+  text += fmt::format("\n{}", wrapped(kPurpose, 0, 0));
+  for (const std::string& group : groups()) {
+    text += fmt::format("\n{}:\n", group);
+    for (const OptionDefinition& definition : option_table())
+      if (definition.group == group) text += option_lines(definition);
+  }
+  text += fmt::format("\n{}\nExit codes:\n", wrapped(kPrecedence, 0, 0));
+  for (const ExitCode& exit : kExitCodes)
+    text += fmt::format("  {:>3}  {}\n", exit.code, exit.meaning);
+  return text;
+}
+
+std::string cli_document() {
+  std::string text =
+      "<!-- SPDX-FileCopyrightText: The ddpbench authors -->\n"
+      "<!-- SPDX-License-Identifier: Apache-2.0 -->\n"
+      "<!-- Made from bench/options/option_definitions.cpp; a test compares both and says how to "
+      "renew "
+      "this. "
+      "-->\n\n"
+      "# Command line\n\n";
+  text += fmt::format("{}\n\n| command | does |\n|---|---|\n", kPurpose);
+  for (const Usage& usage : kUsages) text += fmt::format("| `{}` | {} |\n", usage.line, usage.help);
+  for (const SubcommandEntry& entry : subcommands())
+    text += fmt::format("| `{}` | {} |\n", cell(entry.usage), entry.summary);
+  text += fmt::format("\n{}\n", kPrecedence);
+  for (const std::string& group : groups()) {
+    text += fmt::format(
+        "\n## {}\n\n| value | default | variable | configuration key | meaning |\n"
+        "|---|---|---|---|---|\n",
+        group);
+    for (const OptionDefinition& definition : option_table())
+      if (definition.group == group) text += option_row(definition);
+  }
+  for (const SubcommandEntry& entry : subcommands())
+    text += fmt::format("\n## ddpbench {}\n\n```\n{}```\n", entry.name, subcommand_help(entry));
+  text += "\n## Exit codes\n\n| exit | meaning |\n|---|---|\n";
+  for (const ExitCode& exit : kExitCodes)
+    text += fmt::format("| {} | {} |\n", exit.code, exit.meaning);
+  text += fmt::format(
+      "\n## Variables that are not options\n\nSet by the program, its scripts or launchers for the "
+      "processes that they start: `{}`.\n",
+      fmt::join(reserved_variables(), "`, `"));
+  return text;
+}
+
+}  // namespace ddpbench::bench

@@ -1,0 +1,18 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reads --inject: "kind:key=value,key=value" (the kinds are in options.h).
+#pragma once
+
+#include <string>
+
+#include "bench/options/options.h"
+
+namespace ddpbench::bench {
+
+// Throws ConfigError, with `where` in front, for an unknown kind, key or phase (naming the
+// nearest), a key that the kind does not take, one that it needs and lacks, one given twice, and
+// wrong values.
+Injection parse_injection(const std::string& text, const std::string& where);
+
+}  // namespace ddpbench::bench

@@ -1,0 +1,44 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A layer: the values that one place (a configuration file, the DDPBENCH_ variables, the flags)
+// gives to options. Layers are applied in order, a later one wins.
+#pragma once
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "bench/options/option_table.h"
+
+namespace ddpbench::bench {
+
+class Layer {
+ public:
+  struct Given {
+    nlohmann::json value;
+    std::string where;  // "--lr", "DDPBENCH_LR", "x.json: /optimizer/lr"
+  };
+
+  // Throws ConfigError when the layer has the option already.
+  void add(const OptionDefinition& definition, Given given);
+  // Null when the layer does not have it.
+  const Given* find(const std::string& option) const;
+  // Checks and assigns all values; a batch size of this layer replaces the other one of the layers
+  // before, and both in one layer are a ConfigError.
+  void apply(Options& options) const;
+
+ private:
+  std::map<std::string, Given> given_;  // by OptionDefinition::name
+};
+
+// From a configuration file's content or from to_json's. `origin` is its path. `sources` admits
+// more than files may have (kAnywhere: to_json's "config"). Throws ConfigError for unknown keys,
+// naming the nearest, and for objects where there should be values or the reverse.
+Layer file_layer(const nlohmann::json& content, const std::string& origin,
+                 unsigned sources = kFile);
+
+// From the environment; also refuses unknown DDPBENCH_ variables, naming the nearest.
+Layer variable_layer(const ParseContext& context, Command command);
+
+}  // namespace ddpbench::bench

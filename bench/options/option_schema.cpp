@@ -1,0 +1,123 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The JSON Schema of configuration files, from the option table.
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "bench/options/option_help.h"
+#include "bench/options/option_table.h"
+#include "bench/options/option_value.h"
+
+namespace ddpbench::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Whole bounds without a fraction, so that they read as counts.
+Json number(double value) {
+  if (value == std::floor(value) && std::abs(value) < 1e15) return static_cast<std::int64_t>(value);
+  return value;
+}
+
+Json bounded(const char* type, const ValueRule& rule) {
+  Json schema = {{"type", type}};
+  if (std::isfinite(rule.minimum))
+    schema[rule.above_minimum ? "exclusiveMinimum" : "minimum"] = number(rule.minimum);
+  if (std::isfinite(rule.maximum))
+    schema[rule.below_maximum ? "exclusiveMaximum" : "maximum"] = number(rule.maximum);
+  return schema;
+}
+
+Json text_schema(const ValueRule& rule) {
+  if (!rule.choices.empty()) return {{"enum", rule.choices}};
+  return {{"type", "string"}, {"minLength", 1}};
+}
+
+// One entry, or a list of different ones.
+Json one_or_list(const Json& entry, bool unique) {
+  return {
+      {"anyOf",
+       {entry, {{"type", "array"}, {"items", entry}, {"minItems", 1}, {"uniqueItems", unique}}}}};
+}
+
+struct ValueSchema {
+  const ValueRule& rule;
+
+  Json operator()(NoMember) const { return true; }
+  Json operator()(GpuList) const {
+    Json schema = one_or_list(bounded("integer", rule), true);
+    schema["anyOf"].push_back({{"const", "all"}});
+    return schema;
+  }
+  Json operator()(std::string Options::*) const { return text_schema(rule); }
+  Json operator()(std::vector<std::string> Options::*) const {
+    return one_or_list(text_schema(rule), true);
+  }
+  Json operator()(std::vector<Injection> Options::*) const {
+    return one_or_list(text_schema(rule), false);
+  }
+  Json operator()(std::vector<bool> Options::*) const {
+    return one_or_list({{"type", "boolean"}}, true);
+  }
+  Json operator()(std::vector<int> Options::*) const {
+    return one_or_list(bounded("integer", rule), true);
+  }
+  Json operator()(std::vector<std::int64_t> Options::*) const {
+    return one_or_list(bounded("integer", rule), true);
+  }
+  Json operator()(std::vector<double> Options::*) const {
+    return one_or_list(bounded("number", rule), true);
+  }
+  Json operator()(bool Options::*) const { return {{"type", "boolean"}}; }
+  Json operator()(std::optional<Percent> Options::*) const {
+    return {{"type", "string"}, {"pattern", "^[0-9.]+%$"}};
+  }
+  Json operator()(double Options::*) const { return bounded("number", rule); }
+  Json operator()(auto) const { return bounded("integer", rule); }
+};
+
+// What the parser refuses as given twice: an option by both of its keys ("/lr", "/optimizer/lr").
+Json twice(const std::string& key, const std::string& parent, const std::string& child) {
+  return {{"required", {key, parent}}, {"properties", {{parent, {{"required", {child}}}}}}};
+}
+
+Json empty_object() {
+  return {{"type", "object"}, {"additionalProperties", false}, {"properties", Json::object()}};
+}
+
+}  // namespace
+
+Json config_schema() {
+  Json schema = {
+      {"$schema", "http://json-schema.org/draft-07/schema#"},
+      {"title", "ddpbench configuration"},
+      {"description", "Made from bench/options/option_definitions.cpp; a test compares both."}};
+  schema.update(empty_object());
+  Json& properties = schema["properties"];
+  properties["$schema"] = {{"type", "string"}};
+  properties["comment"] = true;
+  Json excluded = Json::array();
+  excluded.push_back({{"required", {"batch_size", "global_batch_size"}}});
+  for (const OptionDefinition& definition : option_table()) {
+    const auto keys = definition.file_keys();
+    for (const std::string& key : keys) {
+      const Json::json_pointer pointer(key);
+      const bool nested = !pointer.parent_pointer().empty();
+      Json& parent = nested ? properties[pointer.parent_pointer().back()] : schema;
+      if (parent.is_null()) parent = empty_object();
+      Json value = std::visit(ValueSchema{definition.rule}, definition.member);
+      value["description"] = definition.help;
+      parent["properties"][pointer.back()] = value;
+    }
+    if (keys.size() < 2) continue;
+    const Json::json_pointer nested(keys.back());
+    excluded.push_back(
+        twice(with_underscores(definition.name), nested.parent_pointer().back(), nested.back()));
+  }
+  schema["not"]["anyOf"] = excluded;
+  return schema;
+}
+
+}  // namespace ddpbench::bench

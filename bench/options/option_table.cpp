@@ -1,0 +1,72 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/options/option_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <string_view>
+
+namespace ddpbench::bench {
+
+std::string with_underscores(std::string name) {
+  std::ranges::replace(name, '-', '_');
+  return name;
+}
+
+std::string with_dashes(std::string name) {
+  std::ranges::replace(name, '_', '-');
+  return name;
+}
+
+std::string OptionDefinition::flag() const { return fmt::format("--{}", name); }
+
+std::string OptionDefinition::variable() const {
+  std::string result = "DDPBENCH_";
+  for (const char c : with_underscores(name))
+    result += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return result;
+}
+
+std::string OptionDefinition::canonical_key() const {
+  return json_key.empty() ? fmt::format("/{}", with_underscores(name)) : json_key;
+}
+
+bool OptionDefinition::applies_to(Command command) const {
+  static constexpr std::string_view kDecidedByTune[] = {
+      "strategy", "resume", "until-ci", "max-repetitions", "max-minutes", "order", "save-model"};
+  if (std::ranges::count(commands, command) != 0) return true;
+  return command == Command::tune && std::ranges::count(commands, Command::run) != 0 &&
+         std::ranges::count(kDecidedByTune, name) == 0;
+}
+
+std::vector<std::string> OptionDefinition::file_keys() const {
+  if ((sources & kFile) == 0) return {};
+  std::vector<std::string> keys;
+  if ((sources & kFlag) != 0 && !json_key.empty())
+    keys.push_back(fmt::format("/{}", with_underscores(name)));
+  keys.push_back(canonical_key());
+  return keys;
+}
+
+const std::vector<OptionDefinition>& option_table() {
+  static const std::vector<OptionDefinition> table = option_definitions();
+  return table;
+}
+
+const OptionDefinition* find_flag(const std::string& name) {
+  const std::string wanted = with_dashes(name);
+  for (const OptionDefinition& definition : option_table())
+    if ((definition.sources & kFlag) != 0 && definition.name == wanted) return &definition;
+  return nullptr;
+}
+
+const std::vector<std::string>& reserved_variables() {
+  static const std::vector<std::string> names = {"DDPBENCH_JOB_SECRET", "DDPBENCH_LAUNCHER",
+                                                 "DDPBENCH_RUN_FD",     "DDPBENCH_CHANNEL_FD",
+                                                 "DDPBENCH_DATASET_FD", "DDPBENCH_PRESET"};
+  return names;
+}
+
+}  // namespace ddpbench::bench

@@ -1,0 +1,86 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The one table of options. Flags, DDPBENCH_ variables, configuration keys, their schema, --help
+// and docs/cli.md all come from it, so they cannot differ.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "bench/options/option_parser.h"
+#include "bench/options/options.h"
+
+namespace ddpbench::bench {
+
+// gpus and all_gpus, which one option sets.
+struct GpuList {};
+// An option that is no member of Options: --help, --version.
+struct NoMember {};
+
+// The member that an option sets; its type says how values are read.
+using Member =
+    std::variant<NoMember, GpuList, std::string Options::*, std::vector<std::string> Options::*,
+                 std::vector<Injection> Options::*, std::vector<bool> Options::*,
+                 std::vector<int> Options::*, std::vector<std::int64_t> Options::*,
+                 std::vector<double> Options::*, bool Options::*, int Options::*,
+                 std::uint64_t Options::*, std::optional<std::int64_t> Options::*,
+                 std::optional<Percent> Options::*, double Options::*>;
+
+// What a value must be, beyond its type.
+struct ValueRule {
+  std::vector<std::string> choices = {};  // text: one of these; empty: any text that is not empty
+  std::vector<std::string> absent = {};   // names that mean something but are not in this build
+  double minimum = 0;
+  double maximum = std::numeric_limits<double>::infinity();  // included
+  bool above_minimum = false;                                // the minimum itself is excluded
+  bool below_maximum = false;                                // the maximum itself is excluded
+};
+
+// Where an option may be given (bits).
+enum Source : unsigned { kFlag = 1, kVariable = 2, kFile = 4, kAnywhere = 7 };
+
+struct OptionDefinition {
+  std::string name;   // "batch-size"; of keys that only a file has "dataset.name"
+  std::string group;  // heading in --help
+  // What its value looks like, "N", "N,..." for a list; empty: a switch, on when named.
+  std::string hint;
+  std::string help;  // a sentence or two
+  Member member = NoMember{};
+  ValueRule rule = {};
+  std::string default_text = {};  // when the member's default does not say it
+  std::string json_key = {};      // canonical JSON pointer, "/optimizer/lr"; empty: name with '_'
+  unsigned sources = kAnywhere;
+  std::vector<Command> commands = {Command::run};
+  // A list of one is shown and written as its value, without brackets.
+  bool bare_when_single = false;
+
+  bool is_switch() const { return hint.empty(); }
+  bool is_list() const { return hint.starts_with("LIST") || hint.ends_with(",..."); }
+  std::string flag() const;      // "--batch-size"
+  std::string variable() const;  // "DDPBENCH_BATCH_SIZE"
+  // JSON pointers of the configuration keys that set it, the canonical one last.
+  std::vector<std::string> file_keys() const;
+  std::string canonical_key() const;
+  // tune takes what run takes, but for what it decides itself (strategy, resume, ...).
+  bool applies_to(Command command) const;
+};
+
+const std::vector<OptionDefinition>& option_table();
+// The same, made anew (option_definitions.cpp).
+std::vector<OptionDefinition> option_definitions();
+
+// Null when there is none. `name` without dashes in front; '_' and '-' are the same.
+const OptionDefinition* find_flag(const std::string& name);
+
+// DDPBENCH_ variables that are no options: the job's and the build's.
+const std::vector<std::string>& reserved_variables();
+
+// "batch_size" <-> "batch-size".
+std::string with_underscores(std::string name);
+std::string with_dashes(std::string name);
+
+}  // namespace ddpbench::bench

@@ -1,0 +1,107 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/options/options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "bench/options/option_layer.h"
+#include "bench/options/option_value.h"
+#include "bench/plan/sweep_plan.h"
+#include "reports/metrics/repetitions.h"
+
+namespace ddpbench::bench {
+
+namespace {
+
+void check_trace(const Options& options) {
+  if (options.trace_path.empty()) return;
+  if (!options.observe)
+    throw ConfigError(
+        fmt::format("--trace={}: --observe=off leaves nothing to trace", options.trace_path));
+  if (options.trace_path == options.json_path)
+    throw ConfigError(fmt::format("--trace and --json both name {}", options.trace_path));
+  if (options.trace_path == options.resume_path)
+    throw ConfigError(fmt::format("--trace and --resume both name {}", options.trace_path));
+}
+
+void check_saving(const Options& options) {
+  if (options.save_model.empty()) return;
+  const std::size_t runs =
+      plan_matrix(options).size() * static_cast<std::size_t>(options.repetitions);
+  if (runs > 1 || options.until_ci)
+    throw ConfigError(fmt::format(
+        "--save-model={}: this command makes {} runs, which would overwrite each other's weights. "
+        "Give one strategy, one number of devices, one value where a list could be, and one "
+        "repetition.",
+        options.save_model, options.until_ci ? "several" : std::to_string(runs)));
+}
+
+void check_global_batches(const Options& options) {
+  const bool several = std::ranges::any_of(
+      options.strategies, [](const std::string& name) { return name != "single"; });
+  if (!several) return;
+  for (const std::int64_t global : options.global_batch_sizes)
+    for (const int devices : options.gpus)
+      if (global % devices != 0)
+        throw ConfigError(fmt::format(
+            "--global-batch-size={} cannot be divided by --gpus={}: each of the {} devices must "
+            "get the same number of samples. The next size that can is {}.",
+            global, devices, devices, (global / devices + 1) * devices));
+}
+
+void check_limits(const Options& options) {
+  if (options.warmup_max_steps && *options.warmup_max_steps < options.warmup_steps)
+    throw ConfigError(fmt::format("--warmup-max-steps={} is below --warmup-steps={}.",
+                                  *options.warmup_max_steps, options.warmup_steps));
+  if (options.until_ci && options.max_repetitions < options.repetitions)
+    throw ConfigError(fmt::format("--max-repetitions={} is below --repetitions={}.",
+                                  options.max_repetitions, options.repetitions));
+  if (options.until_ci && options.max_repetitions < report::kFewestForInterval)
+    throw ConfigError(fmt::format(
+        "--max-repetitions={} leaves --until-ci={}% no interval to look at: a 95 % interval of the "
+        "median needs {} repetitions. Allow at least so many, or give --repetitions alone.",
+        options.max_repetitions, options.until_ci->value, report::kFewestForInterval));
+}
+
+void check_cuda_graphs(const Options& options) {
+  const auto& listed = options.cuda_graphs;
+  if (listed.size() > 1 && std::ranges::find(listed, "auto") != listed.end())
+    throw ConfigError("--cuda-graph=auto comes to on or off; to compare the two, list on,off.");
+}
+
+}  // namespace
+
+std::int64_t warmup_limit(const Options& options) {
+  if (options.warmup_steps == 0) return 0;  // no warm-up at all
+  return options.warmup_max_steps.value_or(kWarmupLimitFactor * options.warmup_steps);
+}
+
+void check_options(const Options& options) {
+  check_cuda_graphs(options);
+  check_trace(options);
+  check_saving(options);
+  check_global_batches(options);
+  check_limits(options);
+}
+
+nlohmann::ordered_json to_json(const Options& options) {
+  nlohmann::ordered_json result;
+  for (const OptionDefinition& definition : option_table()) {
+    const nlohmann::json value = get_value(options, definition);
+    if (value.is_null()) continue;
+    result[nlohmann::ordered_json::json_pointer(definition.canonical_key())] = value;
+  }
+  return result;
+}
+
+Options options_from_json(const nlohmann::json& json) {
+  Options options;
+  file_layer(json, "options", kAnywhere).apply(options);
+  return options;
+}
+
+}  // namespace ddpbench::bench

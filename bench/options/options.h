@@ -1,0 +1,120 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Options: the fully resolved configuration of one command (docs/cli.md). Plain data;
+// filled by option_parser from defaults, configuration file, DDPBENCH_ variables and flags, in that
+// order, and handed to worker processes as JSON.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ddpbench::bench {
+
+// A fault or slowness planted for tests and demonstrations:
+// "slow:rank=1,phase=backward,percent=25", "kill:rank=1,step=5", "stop:rank=1,step=5" (SIGSTOP),
+// "throw:rank=1,step=5", "missing_bucket:bucket=0", "sum" (a sum for an average),
+// "stale:rank=1,step=1" (one rank skips an update).
+struct Injection {
+  std::string kind;
+  int rank = -1;           // process rank; -1: all
+  std::int64_t step = -1;  // counted over verification, warm-up and training (stale: since the last
+                           // return to step 0); -1: every step
+  std::string phase;
+  double percent = 0;
+  int bucket = 0;
+  std::string text;  // as given
+
+  bool operator==(const Injection&) const = default;
+};
+
+// A share, as people write it: "2%" is 2.
+struct Percent {
+  double value = 0;
+  bool operator==(const Percent&) const = default;
+};
+
+inline constexpr std::int64_t kDefaultBatchSize = 64;  // as configs/mnist.json
+inline constexpr std::int64_t kWarmupLimitFactor = 10;
+
+// Lists make a matrix of runs (bench/plan/sweep_plan.h); a run's own Options hold one value each.
+
+struct Options {
+  std::vector<std::string> strategies = {"single"};
+  std::vector<int> gpus = {1};   // empty with all_gpus
+  bool all_gpus = false;         // --gpus=all, resolved by the supervisor into gpus = {their count}
+  std::string config_path;       // as resolved; empty: none
+  std::string device = "auto";   // auto | cpu | cuda
+  std::string backend = "auto";  // auto | ring | nccl
+  // After parsing exactly one is not empty (kDefaultBatchSize per device when none was given).
+  std::vector<std::int64_t> batch_sizes;         // per device; weak scaling
+  std::vector<std::int64_t> global_batch_sizes;  // strong scaling
+  int epochs = 1;
+  std::optional<std::int64_t> steps;  // an epoch, at most
+  int warmup_steps = 10;              // at least; the warm-up goes on until step times are steady
+  std::optional<std::int64_t> warmup_max_steps;  // not set: kWarmupLimitFactor x warmup_steps
+  int repetitions = 1;
+  std::string order = "interleaved";  // interleaved | sequential
+  std::optional<Percent> until_ci;    // width of the interval that repetitions go on for
+  int max_repetitions = 30;           // with until_ci
+  double max_minutes = 0;             // with until_ci; 0: no limit
+  // Of tune: pairs of fresh runs that judge its candidate; the gain that is worth a recommendation.
+  int confirm_repetitions = 8;
+  std::optional<Percent> least_gain = Percent{1};
+  std::uint64_t seed = 1;
+  int threads_per_device = 1;
+  std::string precision = "auto";                   // auto | fp32 | tf32 | bf16
+  std::vector<std::string> cuda_graphs = {"auto"};  // auto, or on | off
+  std::string residency = "host";                   // host | device: where the training set lives
+  bool deterministic = false;  // only algorithms whose results repeat bit by bit
+  double lr = 0.01, momentum = 0.9, weight_decay = 0;
+  std::string optimizer = "sgd";
+  std::string lr_scaling = "none";  // none | linear
+  std::string last_batch = "pad";   // pad | drop
+  std::vector<bool> overlaps = {true};
+  std::vector<double> bucket_caps_mb = {25}, first_buckets_mb = {1};  // MiB
+  std::vector<int> server_counts = {1};
+  std::vector<std::string> ps_updates = {"server"};  // server | worker
+  std::string server_device = "auto";                // auto | cpu | cuda: of the servers of ps
+  int loader_workers = 1;
+  int verify_steps = 3;
+  bool observe = true;
+  bool oversubscribe = false;
+  double timeout_s = 300;
+  std::string json_path;    // empty: ddpbench-<UTC time>.json
+  std::string resume_path;  // a report to complete; empty: none
+  bool force = false;
+  std::string trace_path;  // empty: none
+  int trace_steps = 20;
+  std::string save_model, load_model;
+  std::string data_dir;  // empty: the default places
+  std::vector<Injection> injections;
+  bool dry_run = false, quiet = false;
+
+  // Keys that only a configuration file has.
+  std::string model = "simple_cnn";  // name in configs/models, or a path
+  std::string dataset = "mnist";
+  std::string on_missing = "synthesize";  // synthesize | error
+  double dataset_mean = 0.1307, dataset_std = 0.3081;
+
+  bool operator==(const Options&) const = default;
+};
+
+// The warm-up's limit: --warmup-max-steps, or what it is without; 0 when warmup_steps is.
+std::int64_t warmup_limit(const Options& options);
+
+// What holds between options: global batches that every device count divides, one run when weights
+// are saved, limits that are not below what they limit. Throws ConfigError. The parser calls it;
+// call it again once --gpus=all has become a number.
+void check_options(const Options& options);
+
+// The resolved configuration as reports show it and workers read it, with the keys of a
+// configuration file plus "config" (its path); what is not set is left out. from_json(to_json(o))
+// == o.
+nlohmann::ordered_json to_json(const Options& options);
+Options options_from_json(const nlohmann::json& json);
+
+}  // namespace ddpbench::bench

@@ -1,0 +1,63 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// DevicePlan: which devices a job has and what moves data between them; and how --device, --backend
+// and --oversubscribe become one, the same for training runs and for `ddpbench comm`.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/host/host_devices.h"
+
+namespace ddpbench::bench {
+
+struct DevicePlan {
+  std::string device = "cpu";    // cpu | cuda
+  std::string backend = "ring";  // ring | nccl; none: there is one device
+  int threads_per_device = 1;
+  // [device] OS processors. Devices share them when there are too few.
+  std::vector<std::vector<int>> cores;
+  std::vector<int> gpus;  // [device] CUDA's numbers, of those that are on GPUs: the first ones
+  bool oversubscribed = false;  // devices share GPUs, or on CPU devices cores
+
+  bool is_on_gpu(int index) const { return static_cast<std::size_t>(index) < gpus.size(); }
+  bool has_both_kinds() const { return !gpus.empty() && gpus.size() < cores.size(); }
+};
+
+// What --device comes to on `host`: "cpu" or "cuda", and for "auto" a line that says why. Throws
+// UnavailableError when there is no such device, or none that has the backend.
+struct KindChoice {
+  std::string device;
+  std::string note;  // empty unless --device=auto
+};
+KindChoice choose_kind(const std::string& device, const std::string& backend,
+                       const HostDevices& host);
+
+// GPUs of so many devices, each on the next one. REQUIRES: there are GPUs.
+std::vector<int> next_gpus(const CudaProbe& cuda, int devices);
+// What to do about too few GPUs, in training runs and in those whose ranks a launcher started.
+inline constexpr std::string_view kGpuAdvice = "use fewer, or --oversubscribe to let devices share";
+inline constexpr std::string_view kLaunchedGpuAdvice =
+    "use fewer, or --oversubscribe to let devices share (a launcher has to show every rank a GPU "
+    "of its own, or all of its host)";
+// "is 1 GPU", "are 2 GPUs".
+std::string are_gpus(const CudaProbe& cuda);
+// Throws UnavailableError with `advice` unless each device can have a GPU of its own or
+// --oversubscribe lets them share. `option`: what asked for so many ("--gpus").
+void refuse_missing_gpus(const CudaProbe& cuda, std::string_view option, int devices,
+                         bool oversubscribe, std::string_view advice);
+
+// The one of `backends`, of several runs or worlds, that all have which move data ("none": that one
+// moves none); "auto" where they differ or none moves data.
+std::string common_backend(const std::vector<std::string>& backends);
+// "ring" or "nccl", for `wanted` that may be "auto". NCCL refuses ranks that share a GPU.
+std::string choose_backend(const std::string& wanted, const std::string& device, bool shared_gpus);
+// `command`: the options that led there. Throws UnavailableError when threads of one process would
+// share a GPU through NCCL; processes can pretend to be on several hosts.
+void refuse_nccl_between_threads(std::string_view command, const std::string& backend,
+                                 bool shared_gpus);
+
+}  // namespace ddpbench::bench

@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// From options to the runs of a report: which cells there are, and what each is made of.
+#pragma once
+
+#include <compare>
+#include <string>
+#include <vector>
+
+#include "bench/host/host_devices.h"
+#include "bench/options/options.h"
+#include "bench/plan/device_plan.h"
+#include "bench/plan/run_spec.h"
+
+namespace ddpbench::bench {
+
+// Batches, learning rate, placement. Throws ConfigError: a global batch that the devices do not
+// divide, a data set smaller than a batch with --last-batch=drop, NCCL to servers on CPU devices;
+// UnavailableError: more devices than there are GPUs, and what to do about that: `gpu_advice`.
+// Descriptors are left at -1.
+RunSpec make_run_spec(const Options& options, const RunCell& cell, const data::DatasetInfo& dataset,
+                      const std::string& model_path, const HostDevices& host,
+                      std::string_view gpu_advice = kLaunchedGpuAdvice);
+
+// What --backend=auto came to: the one backend of all runs that have any. Where they have several,
+// or none moves data, each run's own says it and this is "auto".
+std::string common_backend(const std::vector<RunSpec>& runs);
+
+// The reference that `spec` is verified against: one process, the same slices.
+RunSpec reference_spec(const RunSpec& spec);
+
+// What the reference of a run depends on, of all that differs between the runs of a sweep: runs of
+// equal keys share one.
+struct ReferenceKey {
+  int world_size = 1;  // slices
+  std::int64_t per_device_batch = 0;
+  double lr = 0;
+  auto operator<=>(const ReferenceKey&) const = default;
+};
+ReferenceKey reference_key(const RunSpec& spec);
+
+// The verification's tolerance for this run: metrics' bound for the run's precision with the
+// longest sum behind a gradient element, global batch x output positions; 0 when verification is
+// off.
+double tolerance_for(const RunSpec& spec, const nn::ModelSpec& model);
+
+// What --device, --server-device and --precision come to on `host`: no "auto" is left. `note` says
+// for --device=auto why it was chosen. Throws UnavailableError when what was asked for is not here,
+// ConfigError for servers on GPUs beside workers on CPU devices.
+struct DeviceChoice {
+  std::string device;         // cpu | cuda
+  std::string server_device;  // cpu | cuda
+  std::string precision;      // fp32 | tf32 | bf16
+  std::string note;
+};
+DeviceChoice choose_device(const Options& options, const HostDevices& host);
+
+// How many devices --gpus=all stands for.
+int device_count(const HostDevices& host, const std::string& device);
+
+}  // namespace ddpbench::bench

@@ -1,0 +1,79 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// RunSpec: everything that the processes of one run need to know. The supervisor makes it and hands
+// it to the ranks as JSON; nothing is decided twice.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "bench/options/options.h"
+#include "bench/plan/sweep_plan.h"
+#include "datasets/dataset.h"
+#include "datasets/sharded_sampler.h"
+#include "parallel/strategy.h"
+
+namespace ddpbench::bench {
+
+struct RunSpec {
+  Options options;  // of this cell: no list has more than one entry
+  RunCell cell;
+  std::string title;  // for people; stays with the supervisor
+  std::int64_t per_device_batch = 0;
+  double lr = 0;           // after --lr-scaling
+  std::string backend;     // resolved: "ring", "nccl"; "none" for one device
+  std::string model_path;  // resolved
+  data::DatasetInfo dataset;
+  double verification_tolerance = 0;
+  std::int64_t steps_per_epoch = 0;  // after --steps
+  // OS processors of each device: replicas, then servers. Devices share cores when oversubscribed.
+  // Workers on GPUs beside servers on CPU devices have none.
+  std::vector<std::vector<int>> cores;
+  // CUDA's numbers of the GPUs of the devices that are on GPUs, which come first.
+  std::vector<int> gpus;
+  bool oversubscribed = false;
+  // Inherited descriptors; -1 in a joined world, where a rank brings its own.
+  int channel_fd = -1;
+  int dataset_fd = -1;
+  int reference_fd = -1;  // ReferenceWeights; -1: no verification
+
+  bool is_on_gpu(int device) const { return static_cast<std::size_t>(device) < gpus.size(); }
+  // Servers of ps on CPU devices, workers on GPUs.
+  bool has_cpu_servers() const {
+    return cell.servers > 0 && options.device == "cuda" && options.server_device == "cpu";
+  }
+  bool is_reference() const { return cell.strategy == "reference"; }
+  int verify_steps() const { return reference_fd < 0 ? 0 : options.verify_steps; }
+  std::int64_t global_batch() const { return per_device_batch * cell.world_size; }
+};
+
+// Whether several devices of the run are on one GPU.
+bool shares_gpus(const RunSpec& spec);
+
+// Which samples the run's shards see; the same on all its processes.
+data::ShardedSampler make_sampler(const RunSpec& spec);
+
+// The strategy's part of the specification.
+StrategyConfig strategy_config(const RunSpec& spec);
+
+// Whether a device may record the run's steps and replay them. Replicas on several threads (dp) are
+// queued by them all, workers of ps command servers, planted faults strike steps of their own, and
+// layers are traced while they are queued.
+bool can_record_steps(const RunSpec& spec);
+
+// Whether this run does: CUDA devices do what is asked for.
+bool records_steps(const RunSpec& spec);
+
+nlohmann::json to_json(const RunSpec& spec);
+RunSpec run_spec_from_json(const nlohmann::json& json);
+
+// Seconds that a wait for peers may last: --timeout, or for 0 (never) longer than any run.
+double wait_limit_s(double timeout_s);
+double wait_limit_s(const Options& options);
+
+// All steps that a worker of this run takes: verification, warm-up, training.
+std::int64_t total_steps(const RunSpec& spec);
+
+}  // namespace ddpbench::bench

@@ -1,0 +1,112 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/plan/sweep_schedule.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "reports/metrics/repetitions.h"
+
+namespace ddpbench::bench {
+namespace {
+
+// SplitMix64 (Steele, Lea and Flood 2014): the standard library's shuffle differs between
+// implementations, and an order that a seed names must not.
+class Random {
+ public:
+  explicit Random(std::uint64_t state) : state_(state) {}
+  std::uint64_t next() {
+    state_ += 0x9e3779b97f4a7c15U;
+    std::uint64_t z = state_;
+    z = (z ^ (z >> 30U)) * 0xbf58476d1ce4e5b9U;
+    z = (z ^ (z >> 27U)) * 0x94d049bb133111ebU;
+    return z ^ (z >> 31U);
+  }
+  // In [0, bound). The modulo's bias is below 2^-50 for any number of cells.
+  std::size_t below(std::size_t bound) { return next() % bound; }
+
+ private:
+  std::uint64_t state_;
+};
+
+}  // namespace
+
+SchedulePolicy schedule_policy(const Options& options) {
+  SchedulePolicy policy;
+  policy.interleaved = options.order == "interleaved";
+  policy.seed = options.seed;
+  policy.repetitions = options.repetitions;
+  if (options.until_ci) policy.wanted_width = options.until_ci->value / 100;
+  policy.max_repetitions = options.max_repetitions;
+  policy.max_seconds = options.max_minutes * 60;
+  return policy;
+}
+
+SweepSchedule::SweepSchedule(std::vector<std::size_t> cells, const SchedulePolicy& policy)
+    : cells_(std::move(cells)), policy_(policy), next_round_(policy.first_repetition) {}
+
+void SweepSchedule::record(Slot slot, std::optional<double> step_s) { results_[slot] = step_s; }
+
+std::optional<Slot> SweepSchedule::next(double elapsed_s) {
+  return policy_.interleaved ? next_interleaved(elapsed_s) : next_sequential(elapsed_s);
+}
+
+bool SweepSchedule::precise(std::size_t cell) const {
+  std::vector<double> times;
+  for (const auto& [slot, step_s] : results_) {
+    if (slot.cell == cell && step_s) times.push_back(*step_s);
+  }
+  const auto interval = report::median_interval(std::move(times));
+  return interval && interval->relative_width() <= *policy_.wanted_width;
+}
+
+bool SweepSchedule::wanted(std::size_t cell, int repetition, double elapsed_s) const {
+  const int made = repetition - policy_.first_repetition;
+  if (made < policy_.repetitions) return true;
+  if (!policy_.wanted_width || made >= policy_.max_repetitions) return false;
+  if (policy_.max_seconds > 0 && elapsed_s >= policy_.max_seconds) return false;
+  const bool failed = std::ranges::any_of(
+      results_, [&](const auto& result) { return result.first.cell == cell && !result.second; });
+  return !failed && !precise(cell);
+}
+
+std::vector<std::size_t> SweepSchedule::order_of(int round) const {
+  std::vector<std::size_t> order = cells_;
+  if (policy_.repetitions == 1 && !policy_.wanted_width) return order;
+  // Mixed apart, so that neighbouring seeds and rounds have nothing in common.
+  Random random(Random(policy_.seed).next() ^ Random(~static_cast<std::uint64_t>(round)).next());
+  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random.below(i)]);
+  return order;
+}
+
+std::optional<Slot> SweepSchedule::next_interleaved(double elapsed_s) {
+  while (round_.empty()) {
+    bool any = false;
+    for (const std::size_t cell : order_of(next_round_)) {
+      const Slot slot{cell, next_round_};
+      const bool made = results_.contains(slot);
+      any = any || made || wanted(cell, next_round_, elapsed_s);
+      if (!made && wanted(cell, next_round_, elapsed_s)) round_.push_back(slot);
+    }
+    if (!any) return std::nullopt;
+    ++next_round_;
+  }
+  const Slot slot = round_.front();
+  round_.pop_front();
+  return slot;
+}
+
+std::optional<Slot> SweepSchedule::next_sequential(double elapsed_s) {
+  for (; current_ < cells_.size(); ++current_, next_round_ = policy_.first_repetition) {
+    for (; results_.contains({cells_[current_], next_round_}) ||
+           wanted(cells_[current_], next_round_, elapsed_s);
+         ++next_round_) {
+      if (!results_.contains({cells_[current_], next_round_})) {
+        return Slot{cells_[current_], next_round_++};
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace ddpbench::bench

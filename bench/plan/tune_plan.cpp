@@ -1,0 +1,105 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/plan/tune_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "kernels/nn/plan/parameter_layout.h"
+#include "parallel/gradient_bucketer.h"
+
+namespace ddpbench::bench {
+namespace {
+
+constexpr double kMiB = 1 << 20;
+constexpr double kDefaultFirstMb = 1, kDefaultCapMb = 25;
+
+// Bytes of the parameters of one layer, weight before bias; empty when it has none.
+std::vector<std::size_t> parameter_bytes(const nn::LayerSpec& layer, const ops::Shape& input) {
+  std::int64_t fan_in = 0;
+  if (layer.type == nn::LayerType::conv2d) fan_in = input.at(0) * layer.kernel_h * layer.kernel_w;
+  if (layer.type == nn::LayerType::linear) {
+    fan_in = 1;
+    for (const std::int64_t extent : input) fan_in *= extent;
+  }
+  if (fan_in == 0) return {};
+  std::vector<std::size_t> bytes = {static_cast<std::size_t>(layer.out * fan_in) * sizeof(float)};
+  if (layer.bias) bytes.push_back(static_cast<std::size_t>(layer.out) * sizeof(float));
+  return bytes;
+}
+
+nn::ParameterPlan parameter_plan(const nn::ModelSpec& model) {
+  nn::ParameterPlan plan;
+  for (std::size_t i = model.layers.size(); i-- > 0;) {
+    const nn::LayerSpec& layer = model.layers[i];
+    const int from = layer.inputs.at(0);
+    const auto bytes = parameter_bytes(
+        layer,
+        from < 0 ? model.input_shape : model.layers[static_cast<std::size_t>(from)].output_shape);
+    for (std::size_t k = bytes.size(); k-- > 0;) {
+      plan.parameters.push_back({.offset_bytes = plan.flat_bytes, .bytes = bytes[k]});
+      plan.flat_bytes += (bytes[k] + nn::kParameterAlignment - 1) / nn::kParameterAlignment *
+                         nn::kParameterAlignment;
+    }
+  }
+  return plan;
+}
+
+// Three significant digits: a size to type again.
+double rounded(double size) { return std::stod(fmt::format("{:.3g}", size)); }
+
+template <typename T>
+void put_first(std::vector<T>& list, T value) {
+  std::erase(list, value);
+  list.insert(list.begin(), value);
+}
+
+}  // namespace
+
+std::vector<std::size_t> bucket_bytes(const nn::ModelSpec& model, double first_bucket_mb,
+                                      double bucket_cap_mb) {
+  std::vector<std::size_t> sizes;
+  const auto buckets =
+      plan_buckets(parameter_plan(model), static_cast<std::size_t>(first_bucket_mb * kMiB),
+                   static_cast<std::size_t>(bucket_cap_mb * kMiB));
+  for (const Bucket& bucket : buckets) sizes.push_back(bucket.bytes);
+  return sizes;
+}
+
+void fill_tune_lists(Options& options, const nn::ModelSpec& model) {
+  const double all = static_cast<double>(parameter_plan(model).flat_bytes) / kMiB;
+  if (options.first_buckets_mb.empty()) {
+    options.first_buckets_mb = {rounded(all / 32), rounded(all / 8), rounded(2 * all)};
+  }
+  if (options.bucket_caps_mb.empty()) {
+    options.bucket_caps_mb = {rounded(all / 8), rounded(all / 4), rounded(all / 2)};
+  }
+  if (options.overlaps.empty()) options.overlaps = {true, false};
+  put_first(options.first_buckets_mb, kDefaultFirstMb);
+  put_first(options.bucket_caps_mb, kDefaultCapMb);
+  put_first(options.overlaps, true);
+}
+
+std::vector<std::size_t> distinct_settings(const std::vector<RunCell>& cells,
+                                           const nn::ModelSpec& model) {
+  std::vector<std::vector<std::size_t>> buckets;
+  for (const RunCell& cell : cells) {
+    buckets.push_back(bucket_bytes(model, cell.first_bucket_mb, cell.bucket_cap_mb));
+  }
+  const std::size_t fewest =
+      std::ranges::min(buckets, {}, [](const auto& sizes) { return sizes.size(); }).size();
+  std::set<std::pair<bool, std::vector<std::size_t>>> seen;
+  std::vector<std::size_t> chosen;
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    const bool worth =
+        cells[i].overlap || buckets[i] == buckets.front() || buckets[i].size() == fewest;
+    if (worth && seen.insert({cells[i].overlap, buckets[i]}).second) chosen.push_back(i);
+  }
+  return chosen;
+}
+
+}  // namespace ddpbench::bench

@@ -1,0 +1,59 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/rank/evaluation.h"
+
+#include <algorithm>
+
+#include "datasets/loader.h"
+
+namespace ddpbench::bench {
+
+void Evaluator::add_memory(MemoryNeeds& needs, const RunSpec& spec, const data::Split& test) {
+  BatchMemory::add_memory(needs, static_cast<std::size_t>(spec.per_device_batch),
+                          test.sample_bytes * sizeof(float));
+}
+
+ops::LossTotals Evaluator::run(const std::vector<Replica*>& replicas, ReplicaGroup* group,
+                               const std::function<void()>& alive) {
+  if (memory_.empty()) {
+    for (Replica* replica : replicas) {
+      memory_.emplace_back(replica->device(), static_cast<std::size_t>(spec_.per_device_batch),
+                           test_.sample_bytes * sizeof(float));
+      evaluated_.push_back(replica->device().make_event());
+    }
+  }
+  std::vector<ops::LossTotals> totals(replicas.size());
+  const auto work = [&](std::size_t i) {
+    totals[i] = run_part(i, *replicas[i], i == 0 ? alive : std::function<void()>{});
+  };
+  if (group != nullptr) {
+    group->run(work);
+  } else {
+    work(0);
+  }
+  ops::LossTotals sum;
+  for (const ops::LossTotals& part : totals) sum += part;
+  return sum;
+}
+
+ops::LossTotals Evaluator::run_part(std::size_t i, Replica& replica,
+                                    const std::function<void()>& alive) {
+  const data::Normalization normalization{spec_.options.dataset_mean, spec_.options.dataset_std};
+  const std::int64_t world = spec_.cell.world_size, batch = spec_.per_device_batch;
+  const std::int64_t end = test_.count * (indices_[i] + 1) / world;
+  BatchMemory& memory = memory_[i];
+  for (std::int64_t first = test_.count * indices_[i] / world; first < end; first += batch) {
+    const std::int64_t count = std::min(batch, end - first);
+    data::assemble_range(test_, normalization, first, count, memory.host());
+    if (alive) alive();
+    memory.upload(replica.stream(), memory);
+    const StepInput input = memory.device();
+    replica.evaluate(input.images, input.labels, count);
+    // The next batch is assembled in the same memory.
+    replica.stream().record(*evaluated_[i]);
+    wait_->until(*evaluated_[i], "an evaluated batch");
+  }
+  return replica.take_evaluation();
+}
+
+}  // namespace ddpbench::bench

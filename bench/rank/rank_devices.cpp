@@ -1,0 +1,162 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/rank/rank_devices.h"
+
+#include <cstdlib>
+
+#include "base/error.h"
+#include "bench/host/environment_capture.h"
+#include "bench/host/host_devices.h"
+#include "bench/host/host_limits.h"
+#include "bench/plan/data_places.h"
+#include "kernels/runtime/cpu_device.h"
+#include "parallel/comm/shm/queue/shm.h"
+#include "parallel/cuda_module.h"
+
+namespace ddpbench::bench {
+namespace {
+
+std::vector<Device*> pointers(const RankDevices& rank) {
+  std::vector<Device*> devices;
+  for (const auto& device : rank.devices) devices.push_back(device.get());
+  return devices;
+}
+
+void lead_devices(RankDevices& rank) {
+  if (rank.devices.size() > 1) {
+    rank.group = make_thread_replica_group(pointers(rank));
+  } else {
+    rank.devices[0]->bind_calling_thread();
+  }
+}
+
+ops::CudaBackendOptions backend_options(const RunSpec& spec) {
+  ops::CudaBackendOptions options;
+  options.deterministic = spec.options.deterministic;
+  const std::vector<std::string> places = data_directories("");
+  if (!places.empty() && !places[0].empty()) options.cache_directory = places[0] + "/cuda";
+  if (spec.options.precision == "fp32") options.precision = ops::CudaPrecision::fp32;
+  if (spec.options.precision == "bf16") options.precision = ops::CudaPrecision::bf16;
+  return options;
+}
+
+std::unique_ptr<ops::OpBackend> make_backend(const RunSpec& spec, Device& device) {
+  if (device.kind() == DeviceKind::cpu) return ops::make_onednn_backend(device);
+  return cuda_module().make_backend(device, backend_options(spec));
+}
+
+comm::RingOptions ring_options(const WorldOptions& options) {
+  comm::RingOptions ring;
+  ring.timeout_s = options.timeout_s;
+  ring.thread_cores = options.thread_cores;
+  ring.progress = options.progress;
+  return ring;
+}
+
+comm::CudaCommOptions cuda_options(const WorldOptions& options, const char* name) {
+  comm::CudaCommOptions cuda;
+  cuda.timeout_s = options.timeout_s;
+  cuda.progress = options.progress;
+  cuda.joining = options.joining;
+  cuda.name = name;
+  return cuda;
+}
+
+}  // namespace
+
+DevicePlan device_plan(const RunSpec& spec) {
+  return {.device = spec.options.device,
+          .backend = spec.backend,
+          .threads_per_device = spec.options.threads_per_device,
+          .cores = spec.cores,
+          .gpus = spec.gpus,
+          .oversubscribed = spec.oversubscribed};
+}
+
+bool runs_inline(const Device& device) { return device.kind() == DeviceKind::cpu; }
+
+// NCCL connects ranks in the first collective of a kind unless told to do it when the communicator
+// is made. There a deadline ends it; inside a call only aborting NCCL under the caller does.
+//
+// It takes ranks of one host on one GPU for a mistake. Ranks that shall share one say that they
+// are on hosts of their own; they then talk through sockets, so this tests, and measures nothing.
+void prepare_rank(const DevicePlan& plan, int rank) {
+  if (plan.backend != "nccl") return;
+  ::setenv("NCCL_RUNTIME_CONNECT", "0", 0);
+  if (!plan.oversubscribed) return;
+  ::setenv("NCCL_HOSTID", fmt::format("{}-{}", host_name(), rank).c_str(), 0);
+}
+
+bool leaves_thread_behind(const std::exception& error) {
+  return dynamic_cast<const comm::UnfinishedJoin*>(&error) != nullptr;
+}
+
+std::unique_ptr<Device> make_device(const DevicePlan& plan, int index) {
+  const auto place = static_cast<std::size_t>(index);
+  if (plan.is_on_gpu(index)) {
+    return cuda_module().make_device({.index = index, .ordinal = plan.gpus.at(place)});
+  }
+  const MemoryLimit memory = memory_limit(read_host_limits());
+  return make_cpu_device({.index = index,
+                          .threads = plan.threads_per_device,
+                          .cores = plan.cores.at(place),
+                          .memory_limit_bytes = memory.bytes,
+                          .memory_pool = memory.pool});
+}
+
+std::unique_ptr<comm::Communicator> make_world(const DevicePlan& plan, comm::Store& store, int rank,
+                                               int size, Device& device,
+                                               const WorldOptions& options) {
+  if (!plan.is_on_gpu(device.index()) || plan.has_both_kinds()) {
+    auto host = comm::make_ring(store, rank, size, ring_options(options));
+    if (!plan.is_on_gpu(device.index())) return host;
+    return cuda_module().make_staged(std::move(host), device);
+  }
+  const auto make = plan.backend == "nccl" ? &CudaModule::make_nccl : &CudaModule::make_ring;
+  return (cuda_module().*make)(store, rank, size, device, cuda_options(options, "world"));
+}
+
+std::vector<std::unique_ptr<comm::Communicator>> make_thread_world(
+    const DevicePlan& plan, const std::vector<Device*>& devices, const WorldOptions& options) {
+  if (!plan.is_on_gpu(devices.front()->index())) {
+    return comm::make_thread_ring(static_cast<int>(devices.size()), ring_options(options));
+  }
+  const auto make =
+      plan.backend == "nccl" ? &CudaModule::make_thread_nccl : &CudaModule::make_thread_ring;
+  return (cuda_module().*make)(devices, cuda_options(options, "replicas"));
+}
+
+void note_driver_bytes(RankDevices& rank, const std::string& stage) {
+  rank.driver_bytes.resize(rank.devices.size());
+  for (std::size_t i = 0; i < rank.devices.size(); ++i) {
+    const std::optional<DriverMemory> memory = rank.devices[i]->driver_memory();
+    if (memory) rank.driver_bytes[i][stage] = memory->used_bytes;
+  }
+}
+
+RankDevices make_rank_devices(const RunSpec& spec, const RankPlace& place) {
+  const DevicePlan plan = device_plan(spec);
+  prepare_rank(plan, place.rank);
+  RankDevices rank;
+  for (const int index : place.devices) rank.devices.push_back(make_device(plan, index));
+  note_driver_bytes(rank, "with_context");
+  lead_devices(rank);
+  for (const auto& device : rank.devices) rank.backends.push_back(make_backend(spec, *device));
+  note_driver_bytes(rank, "with_libraries");
+  WorldOptions world{.timeout_s = wait_limit_s(spec.options),
+                     .thread_cores = plan.cores.at(static_cast<std::size_t>(place.devices[0])),
+                     .progress = place.progress,
+                     .joining = place.joining};
+  connect_devices(rank, [&] {
+    if (place.processes > 1) {
+      rank.world =
+          make_world(plan, *place.store, place.rank, place.processes, *rank.devices[0], world);
+    }
+    world.progress = nullptr;
+    if (rank.devices.size() > 1) rank.local = make_thread_world(plan, pointers(rank), world);
+  });
+  note_driver_bytes(rank, "with_communicators");
+  return rank;
+}
+
+}  // namespace ddpbench::bench

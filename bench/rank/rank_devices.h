@@ -1,0 +1,95 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// RankDevices: the devices of one process of a run, what executes operations on them, and what
+// moves data between them and those of other processes. The one place that tells kinds of devices
+// apart.
+//
+// `ddpbench comm`, which executes no operations, makes its devices and communicators one by one.
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "bench/plan/device_plan.h"
+#include "bench/plan/run_spec.h"
+#include "kernels/ops/backend.h"
+#include "kernels/runtime/device.h"
+#include "parallel/comm/communicator.h"
+#include "parallel/comm/store/store.h"
+#include "parallel/replica_group.h"
+#include "reports/data/gpu_info.h"
+
+namespace ddpbench::bench {
+
+struct RankDevices {
+  std::vector<std::unique_ptr<Device>> devices;
+  std::vector<std::unique_ptr<ops::OpBackend>> backends;   // one a device
+  std::vector<report::DriverBytes> driver_bytes;           // [device], until now; empty: no GPU
+  std::unique_ptr<ReplicaGroup> group;                     // null when there is one device
+  std::unique_ptr<comm::Communicator> world;               // null when there is one process
+  std::vector<std::unique_ptr<comm::Communicator>> local;  // one a device, when there are several
+};
+
+struct RankPlace {
+  int rank = 0;
+  int processes = 1;
+  // Indices of the process's devices among the run's: replicas, then servers.
+  std::vector<int> devices;
+  comm::Store* store = nullptr;    // null when there is one process
+  std::function<void()> progress;  // of the communicator
+  std::function<void()> joining;   // while communicators are made; see CudaCommOptions
+};
+
+// The devices' part of a run's specification.
+DevicePlan device_plan(const RunSpec& spec);
+
+struct WorldOptions {
+  double timeout_s = 60;           // of every wait for peers
+  std::vector<int> thread_cores;   // OS processors of a CPU communicator's own thread; empty: any
+  std::function<void()> progress;  // of the communicator; may be empty
+  std::function<void()> joining;   // while it is made, between GPUs; may be empty
+};
+// Whether what is queued on the device's streams is done when the host goes on.
+bool runs_inline(const Device& device);
+
+// What must be said before the first device of a process is made.
+void prepare_rank(const DevicePlan& plan, int rank);
+// Whether this error of making a communicator left a thread behind, so that the process has to end
+// by end_process().
+bool leaves_thread_behind(const std::exception& error);
+// What `connect` returns, which makes communicators between devices that `owner` gives back when it
+// is destroyed. When that leaves a thread behind, so is what `owner` holds: the thread uses the
+// devices, and giving them back could wait for it.
+template <typename Owner, typename Connect>
+auto connect_devices(Owner& owner, Connect&& connect) {
+  try {
+    return connect();
+  } catch (const std::exception& error) {
+    if (leaves_thread_behind(error)) static_cast<void>(new Owner(std::move(owner)));
+    throw;
+  }
+}
+// Device number `index` of the plan. Opens the CUDA module for a GPU.
+std::unique_ptr<Device> make_device(const DevicePlan& plan, int index);
+// Collective over `size` processes, of which each has one device that takes part: `device`, number
+// `index` of the plan, which outlives the communicator.
+std::unique_ptr<comm::Communicator> make_world(const DevicePlan& plan, comm::Store& store, int rank,
+                                               int size, Device& device,
+                                               const WorldOptions& options);
+// Between devices of this process, [rank], each to be used by a thread of its own. They outlive the
+// communicators.
+std::vector<std::unique_ptr<comm::Communicator>> make_thread_world(
+    const DevicePlan& plan, const std::vector<Device*>& devices, const WorldOptions& options);
+
+// What the devices' drivers say now, under the name `stage`.
+void note_driver_bytes(RankDevices& rank, const std::string& stage);
+
+// Collective over the run's processes. The calling thread becomes the first device's leading
+// thread.
+RankDevices make_rank_devices(const RunSpec& spec, const RankPlace& place);
+
+}  // namespace ddpbench::bench

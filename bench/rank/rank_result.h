@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// RankResult: what one process of a run found out besides its step records. Travels as JSON text
+// through the rank's channel, rewritten as it grows, so that a killed rank leaves what it had.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/rank/reference_weights.h"
+#include "kernels/runtime/buffer.h"
+#include "reports/data/gpu_info.h"
+
+namespace ddpbench::bench {
+
+// One epoch on one process; sums over its samples. Times of the device clock.
+struct EpochResult {
+  int epoch = 0;
+  double begin_s = 0, end_s = 0;
+  std::int64_t samples = 0;
+  double loss_sum = 0;
+  std::uint64_t correct = 0;
+  std::int64_t test_samples = 0;
+  std::uint64_t test_correct = 0;
+};
+
+struct DeviceResult {
+  int replica = 0;  // servers follow the workers
+  std::string role, device, model;
+  std::vector<int> cores;
+  std::uint64_t peak_bytes = 0;
+  std::map<std::string, std::uint64_t> by_category_bytes;
+  report::Known<report::GpuTelemetry> gpu_telemetry = {std::nullopt, "the device is no GPU"};
+  report::DriverBytes driver_bytes = {};  // empty: the device is no GPU
+};
+
+struct RankResult {
+  std::string host;
+  std::vector<DeviceResult> devices;
+  std::int64_t parameters = 0;
+  std::vector<VerificationResult> verification;  // one a local replica; empty: not done
+  // Seconds; empty until that part is done, train_s and evaluate_s until one epoch is.
+  std::optional<double> verify_s, warmup_s, train_s, evaluate_s;
+  std::optional<std::int64_t> warmup_steps;  // taken; empty until they are
+  std::optional<bool> warmup_steady;         // empty: too few to say
+  std::vector<EpochResult> epochs;
+  std::vector<std::string> calls;  // with --trace: what the numbers of layer records stand for
+};
+
+std::string to_json_text(const RankResult& result);
+// An empty text gives an empty result.
+RankResult rank_result_from_text(const std::string& text);
+
+}  // namespace ddpbench::bench

@@ -1,0 +1,89 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/run/launch_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "bench/host/interrupt.h"
+#include "bench/rank/rank_main.h"
+#include "kernels/runtime/shared_memory.h"
+
+namespace ddpbench::bench {
+namespace {
+
+// The job's description as text in memory that a child inherits.
+SharedMemory job_memory(const nlohmann::json& job) {
+  const std::string text = job.dump();
+  SharedMemory memory = SharedMemory::create("ddpbench-run", text.size() + 1);
+  std::memcpy(memory.view().data, text.data(), text.size());
+  return memory;
+}
+
+// Phases and calls of the traced steps. A layer runs at most twice a micro-batch forward (with a
+// reorder) and three times backward (with a sum too), and micro-batches have at least 4 samples.
+std::size_t trace_capacity(const RunSpec& spec, const nn::ModelSpec& model) {
+  const std::size_t most_calls = 5 * model.layers.size();
+  const std::size_t micro_batches = 1 + static_cast<std::size_t>(spec.per_device_batch) / 4;
+  return static_cast<std::size_t>(spec.options.trace_steps) *
+         (2 * kPhaseCount + most_calls * micro_batches);
+}
+
+}  // namespace
+
+int failure_exit_code(const launch::RankError& error) {
+  const int code = error.exit_code;
+  return code == 2 || code == 3 || code == 5 ? code : 4;
+}
+
+launch::ChannelLayout channel_layout(const RunSpec& spec, const nn::ModelSpec& model) {
+  launch::ChannelLayout layout;
+  layout.ranks = static_cast<int>(plan_strategy(strategy_config(spec)).processes.size());
+  const auto steps = static_cast<std::size_t>(spec.options.epochs * spec.steps_per_epoch);
+  layout.step_capacity = spec.is_reference() ? 0 : steps;
+  // ddp has at most a bucket a parameter tensor, two of which a layer may have; ps a shard a
+  // server.
+  const std::size_t buckets =
+      std::max(2 * model.layers.size(), 2 * static_cast<std::size_t>(spec.cell.servers));
+  layout.bucket_capacity = spec.options.observe ? layout.step_capacity * buckets : 0;
+  if (!spec.options.trace_path.empty() && !spec.is_reference()) {
+    layout.trace_capacity = trace_capacity(spec, model);
+  }
+  return layout;
+}
+
+launch::SuperviseResult launch_job(const nlohmann::json& job, int processes, int threads_per_device,
+                                   const std::vector<int>& inherited_fds,
+                                   launch::RankChannels& channels,
+                                   const launch::SuperviseOptions& supervise) {
+  const SharedMemory text = job_memory(job);
+  launch::LaunchSpec launch;
+  launch.ranks = processes;
+  launch.threads_per_device = threads_per_device;
+  launch.environment[kRunFdVariable] = std::to_string(text.fd());
+  launch.inherited_fds = {text.fd(), channels.fd()};
+  launch.inherited_fds.insert(launch.inherited_fds.end(), inherited_fds.begin(),
+                              inherited_fds.end());
+  return launch::run_ranks(launch, channels, supervise);
+}
+
+launch::SuperviseResult launch_run(RunSpec spec, launch::RankChannels& channels,
+                                   Progress& progress) {
+  spec.channel_fd = channels.fd();
+  std::vector<int> fds = {spec.dataset_fd};
+  if (spec.reference_fd >= 0) fds.push_back(spec.reference_fd);
+  launch::SuperviseOptions supervise;
+  supervise.timeout_s = spec.options.timeout_s;
+  supervise.interrupted = interrupt_requested;
+  supervise.progress = [&](const launch::RankChannels& all) { progress.update(all); };
+  progress.begin(spec, spec.title);
+  auto result = launch_job(to_json(spec), channels.layout().ranks, spec.options.threads_per_device,
+                           fds, channels, supervise);
+  progress.end();
+  return result;
+}
+
+}  // namespace ddpbench::bench

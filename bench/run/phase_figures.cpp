@@ -1,0 +1,77 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/run/phase_figures.h"
+
+#include <algorithm>
+
+#include "reports/metrics/metrics.h"
+
+namespace ddpbench::bench {
+namespace {
+
+using Ranks = std::span<const std::span<const launch::StepRecord>>;
+
+// A strategy adds its own phases; these are there for all.
+bool is_common(Phase phase) {
+  return phase == Phase::data_wait || phase == Phase::forward || phase == Phase::loss ||
+         phase == Phase::backward || phase == Phase::optimizer;
+}
+
+// The median over steps of the maximum over ranks of a figure; only steps in which it was observed.
+template <typename Value>
+report::Figure median_of_slowest(Ranks ranks, Value value) {
+  // Ranks may observe at different intervals: only steps that all observed are compared.
+  std::map<std::uint32_t, std::pair<std::size_t, double>> by_step;  // ranks, their maximum
+  for (const auto& steps : ranks) {
+    for (const auto& step : steps) {
+      if (step.phases_observed == 0) continue;
+      auto& [seen, maximum] = by_step[step.step];
+      maximum = seen == 0 ? value(step) : std::max(maximum, value(step));
+      ++seen;
+    }
+  }
+  std::vector<double> slowest;
+  for (const auto& [step, entry] : by_step) {
+    if (entry.first == ranks.size()) slowest.push_back(entry.second);
+  }
+  if (slowest.empty()) return report::Figure::missing("phases were not observed");
+  return report::Figure::of(report::median(slowest));
+}
+
+// Over all observed steps and ranks: a median of ratios would hide how much time they stand for.
+report::Figure overlap(Ranks ranks) {
+  double total = 0;
+  double overlapped = 0;
+  for (const auto& steps : ranks) {
+    for (const auto& step : steps) {
+      total += step.comm_s;
+      overlapped += step.comm_overlapped_s;
+    }
+  }
+  return report::overlap_ratio(total, overlapped);
+}
+
+}  // namespace
+
+std::map<std::string, report::Figure> phase_figures(Ranks ranks) {
+  std::map<std::string, report::Figure> figures;
+  for (std::size_t p = 0; p < kPhaseCount; ++p) {
+    const auto phase = static_cast<Phase>(p);
+    const auto figure =
+        median_of_slowest(ranks, [p](const launch::StepRecord& step) { return step.phase_s[p]; });
+    if (!is_common(phase) && (!figure.value || *figure.value == 0)) continue;
+    figures[std::string(to_string(phase)) + "_s"] = figure;
+  }
+  const auto comm = median_of_slowest(ranks, [](const auto& step) { return step.comm_s; });
+  figures["comm_s"] = comm;
+  figures["comm_exposed_s"] = median_of_slowest(
+      ranks, [](const auto& step) { return step.comm_s - step.comm_overlapped_s; });
+  figures["comm_wait_s"] =
+      median_of_slowest(ranks, [](const auto& step) { return step.comm_wait_s; });
+  figures["comm_wait_exposed_s"] =
+      median_of_slowest(ranks, [](const auto& step) { return step.comm_wait_exposed_s; });
+  figures["overlap_ratio"] = comm.value ? overlap(ranks) : report::Figure::missing(comm.reason);
+  return figures;
+}
+
+}  // namespace ddpbench::bench

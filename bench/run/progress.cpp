@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/run/progress.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+namespace ddpbench::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr auto kLineInterval = std::chrono::seconds(5);  // when lines do not redraw
+
+double seconds(Clock::duration d) { return std::chrono::duration<double>(d).count(); }
+
+}  // namespace
+
+Progress::Style Progress::style_for_stdout(bool quiet) {
+  if (quiet) return Style::quiet;
+  return ::isatty(STDOUT_FILENO) != 0 ? Style::redraw : Style::lines;
+}
+
+void Progress::begin(const RunSpec& spec, const std::string& title) {
+  title_ = title;
+  total_ = total_steps(spec);
+  timed_ = spec.is_reference() ? 0 : spec.options.epochs * spec.steps_per_epoch;
+  steps_per_epoch_ = spec.steps_per_epoch;
+  epochs_ = spec.options.epochs;
+  global_batch_ = spec.global_batch();
+  begin_ = last_time_ = Clock::now();
+  next_line_ = begin_ + kLineInterval;
+  last_step_ = 0;
+  rate_ = 0;
+  if (style_ == Style::lines) {
+    fmt::print("{}\n", title_);
+    std::fflush(stdout);
+  }
+}
+
+std::string Progress::line(const launch::RankStatus& status, std::int64_t timed) const {
+  const auto step = static_cast<std::int64_t>(status.step);
+  const std::int64_t left = timed > 0 ? timed_ - timed : std::max(timed_, total_ - step);
+  std::string text = fmt::format("{}: {}", title_, to_string(status.state));
+  if (status.state == launch::RankState::training) {
+    text += fmt::format(" epoch {}/{} step {}/{}", status.epoch + 1, epochs_,
+                        std::min(timed - status.epoch * steps_per_epoch_ + 1, steps_per_epoch_),
+                        steps_per_epoch_);
+  }
+  if (rate_ > 0) {
+    text +=
+        fmt::format(", {:.0f} samples/s, ETA {:.0f} s", rate_ * static_cast<double>(global_batch_),
+                    static_cast<double>(left) / rate_);
+  }
+  return text;
+}
+
+void Progress::update(const launch::RankChannels& channels) {
+  if (style_ == Style::quiet) return;
+  const auto now = Clock::now();
+  if (style_ == Style::lines && now < next_line_) return;
+  next_line_ = now + kLineInterval;
+  const launch::RankStatus status = channels.status(0);
+  const double elapsed = seconds(now - last_time_);
+  if (status.step > last_step_ && elapsed > 0) {
+    const double rate = static_cast<double>(status.step - last_step_) / elapsed;
+    rate_ = rate_ == 0 ? rate : 0.7 * rate_ + 0.3 * rate;
+  }
+  last_step_ = status.step;
+  last_time_ = now;
+  const std::string text = line(status, std::ssize(channels.steps(0)));
+  if (style_ == Style::lines) {
+    fmt::print("  {}\n", text);
+  } else {
+    fmt::print("\r{:<{}}", text, drawn_);
+    drawn_ = text.size();
+  }
+  std::fflush(stdout);
+}
+
+void Progress::end() {
+  if (style_ != Style::redraw) return;
+  fmt::print("\r{:<{}}\r", "", drawn_);
+  drawn_ = 0;
+  std::fflush(stdout);
+}
+
+}  // namespace ddpbench::bench

@@ -1,0 +1,44 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The progress of a run on stdout: a line that redraws on a terminal, plain lines otherwise.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "bench/plan/run_spec.h"
+#include "parallel/launch/rank_channel.h"
+
+namespace ddpbench::bench {
+
+class Progress {
+ public:
+  enum class Style : std::uint8_t { quiet, lines, redraw };
+  explicit Progress(Style style) : style_(style) {}
+  // quiet with --quiet, else redraw when stdout is a terminal.
+  static Style style_for_stdout(bool quiet);
+
+  void begin(const RunSpec& spec, const std::string& title);
+  void update(const launch::RankChannels& channels);
+  // Clears a redrawn line.
+  void end();
+
+ private:
+  std::string line(const launch::RankStatus& status, std::int64_t timed) const;
+
+  Style style_;
+  std::string title_;
+  std::int64_t total_ = 0;  // steps of the run, if the warm-up takes no more than it must
+  std::int64_t timed_ = 0;  // of them
+  std::int64_t steps_per_epoch_ = 1;
+  int epochs_ = 1;
+  std::int64_t global_batch_ = 0;
+  std::chrono::steady_clock::time_point begin_, next_line_;
+  std::uint64_t last_step_ = 0;  // at the last line, for the rate
+  std::chrono::steady_clock::time_point last_time_;
+  double rate_ = 0;        // steps/s, smoothed
+  std::size_t drawn_ = 0;  // characters on the redrawn line
+};
+
+}  // namespace ddpbench::bench

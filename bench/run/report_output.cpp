@@ -1,0 +1,131 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/run/report_output.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdio>
+#include <ctime>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "bench/host/build_info.h"
+#include "bench/host/environment_capture.h"
+#include "bench/host/terminal.h"
+#include "bench/run/run_trace.h"
+#include "kernels/ops/backend.h"
+#include "reports/atomic_file.h"
+#include "reports/metrics/metrics.h"
+#include "reports/metrics/repetitions.h"
+#include "reports/why/why.h"
+
+namespace ddpbench::bench {
+namespace {
+
+std::string utc_now(const char* format) {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  ::gmtime_r(&now, &utc);
+  std::array<char, 64> text{};
+  std::strftime(text.data(), text.size(), format, &utc);
+  return text.data();
+}
+
+// ddpbench-<UTC time>.json, numbered on when another run of the same second took it.
+std::string default_report_path() {
+  const std::string stem = "ddpbench-" + utc_now("%Y%m%dT%H%M%SZ");
+  std::string path = stem + ".json";
+  for (int i = 2; std::filesystem::exists(path); ++i) path = fmt::format("{}-{}.json", stem, i);
+  return path;
+}
+
+void check_output_file(const std::string& path, const char* option, bool force) {
+  try {
+    report::check_output_path(path, force);
+  } catch (const ConfigError& error) {
+    throw ConfigError(fmt::format("{}: {}", option, error.what()));
+  }
+}
+
+void save_trace(const RunsTrace& trace, std::size_t runs, const Options& options) {
+  if (trace.runs == 0) {
+    fmt::print("trace: none of the runs was made now; {} is left as it was\n", options.trace_path);
+    return;
+  }
+  write_trace(*trace.trace, options);
+  std::string part;
+  if (trace.runs < runs) {
+    part = fmt::format(" ({} of {} runs; the others were {})", trace.runs, runs,
+                       options.resume_path.empty() ? "not started" : "made before --resume");
+  }
+  fmt::print("trace: {}{}\n", options.trace_path, part);
+}
+
+// Whether both name the one file, in whatever words.
+bool is_same_file(const std::string& a, const std::string& b) {
+  std::error_code error;
+  return std::filesystem::equivalent(a, b, error);
+}
+
+}  // namespace
+
+ReportOutput::ReportOutput(const Options& options)
+    : path_(options.json_path), replace_(options.force) {
+  if (!options.resume_path.empty()) {
+    if (path_.empty()) path_ = options.resume_path;
+    // What is written holds what was read.
+    if (is_same_file(path_, options.resume_path)) replace_ = true;
+  }
+  named_by_time_ = path_.empty();
+  if (named_by_time_) path_ = default_report_path();
+  check_output_file(path_, "--json", replace_);
+  if (!options.save_model.empty()) {
+    check_output_file(options.save_model, "--save-model", options.force);
+  }
+  if (!options.trace_path.empty()) check_output_file(options.trace_path, "--trace", options.force);
+}
+
+void ReportOutput::save(const report::Report& report) {
+  const bool taken = !replace_ && named_by_time_ && std::filesystem::exists(path_);
+  if (taken) path_ = default_report_path();
+  report::write_report(report, path_, replace_);
+  replace_ = true;
+}
+
+std::string utc_timestamp() { return utc_now("%Y-%m-%dT%H:%M:%SZ"); }
+
+report::Report begin_report(const Options& options, std::vector<std::string> arguments) {
+  report::Report report;
+  report.argv = std::move(arguments);
+  report.started_at = utc_timestamp();
+  report.generator = generator();
+  report.config_json = to_json(options).dump();
+  report.environment = capture_environment(process_variables(), ops::library_versions());
+  return report;
+}
+
+void complete_report(report::Report& report, const Options& options) {
+  report.finished_at = utc_timestamp();
+  report::fill_scaling(report);
+  report::fill_why(report);
+  const bool wanted = options.until_ci.has_value();
+  report::fill_cells(report, wanted ? std::optional(options.until_ci->value / 100) : std::nullopt);
+}
+
+void finish_report(report::Report& report, const RunsTrace& trace, const Options& options,
+                   ReportOutput& file) {
+  complete_report(report, options);
+  // The table first: whatever happens to the file, the results were seen.
+  fmt::print("\n{}\n", report::render_table(report, terminal_width()));
+  const std::string why = report::render_why(report, terminal_width());
+  if (!why.empty()) fmt::print("{}\n", why);
+  std::fflush(stdout);
+  file.save(report);
+  // The report is there already when the trace cannot be written.
+  if (!options.trace_path.empty()) save_trace(trace, report.runs.size(), options);
+  fmt::print("report: {}\n", file.path());
+}
+
+}  // namespace ddpbench::bench

@@ -1,0 +1,396 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/run/run_collector.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "bench/host/environment_capture.h"
+#include "bench/rank/rank_result.h"
+#include "bench/run/phase_figures.h"
+#include "reports/metrics/metrics.h"
+#include "reports/metrics/steady.h"
+
+namespace ddpbench::bench {
+namespace {
+
+// All workers' and servers' results and records of one run.
+struct Collected {
+  const RunSpec& spec;
+  std::vector<RankResult> results;                         // [rank]
+  std::vector<std::span<const launch::StepRecord>> steps;  // [worker rank]
+  std::vector<std::span<const launch::BucketRecord>> buckets;
+  // Workers that left anything. Of a joined world that failed some may be missing: figures of the
+  // others are better than none.
+  std::vector<std::size_t> heard;
+
+  std::vector<std::span<const launch::StepRecord>> heard_steps() const {
+    std::vector<std::span<const launch::StepRecord>> found;
+    for (const std::size_t r : heard) found.push_back(steps[r]);
+    return found;
+  }
+};
+
+Collected collect(const RunSpec& spec, const launch::RankChannels& channels) {
+  Collected all{spec, {}, {}, {}, {}};
+  for (int r = 0; r < channels.layout().ranks; ++r) {
+    all.results.push_back(rank_result_from_text(channels.result(r)));
+    all.steps.push_back(channels.steps(r));
+    all.buckets.push_back(channels.buckets(r));
+  }
+  const auto plan = plan_strategy(strategy_config(spec));
+  for (std::size_t r = all.steps.size(); r-- > 0;) {
+    if (plan.processes[r].role == Role::server) {
+      all.steps.resize(r);
+      all.buckets.resize(r);
+    }
+  }
+  for (std::size_t r = 0; r < all.steps.size(); ++r) {
+    if (!all.steps[r].empty() || !all.results[r].host.empty()) all.heard.push_back(r);
+  }
+  return all;
+}
+
+std::vector<double> step_times(std::span<const launch::StepRecord> steps) {
+  std::vector<double> times;
+  times.reserve(steps.size());
+  for (const auto& step : steps) times.push_back(step.end_s - step.begin_s);
+  return times;
+}
+
+// All workers took the same number of steps; rank 0 judged them.
+void fill_warmup(const Collected& all, report::Run& run) {
+  const RankResult& first = all.results.at(0);
+  run.step.warmup = static_cast<int>(first.warmup_steps.value_or(all.spec.options.warmup_steps));
+  run.step.warmup_steady = first.warmup_steady;
+  if (first.warmup_steady) return;
+  run.step.warmup_reason =
+      first.warmup_steps ? fmt::format("fewer than {} warm-up steps", report::kFewestForSteady)
+                         : "the run ended before the warm-up did";
+}
+
+void fill_steps(const Collected& all, report::Run& run) {
+  std::vector<std::vector<double>> ranks;
+  for (const auto& steps : all.heard_steps()) ranks.push_back(step_times(steps));
+  fill_warmup(all, run);
+  run.step.samples_s = report::slowest_rank_per_step(ranks);
+  run.step.count = static_cast<std::int64_t>(run.step.samples_s.size());
+  if (run.step.count == 0) {
+    run.samples_per_s = report::Figure::missing("no timed step was finished");
+    run.samples_per_s_per_device = run.samples_per_s;
+    return;
+  }
+  run.step.time_s = report::summarize(run.step.samples_s);
+  const double rate = static_cast<double>(run.global_batch_size) / run.step.time_s->median;
+  run.samples_per_s = report::Figure::of(rate);
+  run.samples_per_s_per_device = report::Figure::of(rate / run.world_size);
+}
+
+// ps that updates on the servers has no optimizer phase of its own.
+void note_server_update(const RunSpec& spec, std::map<std::string, report::Figure>& phases) {
+  if (spec.cell.strategy != "ps" || spec.cell.ps_update != "server") return;
+  phases["optimizer_s"] =
+      report::Figure::missing("the parameters are updated on the servers, within pull");
+}
+
+void fill_phases(const Collected& all, report::Run& run) {
+  run.phases = phase_figures(all.heard_steps());
+  note_server_update(all.spec, run.phases);
+}
+
+// Sums over processes; time from the first begin to the last end.
+void fill_epochs(const Collected& all, report::Run& run) {
+  std::size_t complete = SIZE_MAX;
+  for (const std::size_t r : all.heard) {
+    complete = std::min(complete, all.results[r].epochs.size());
+  }
+  for (std::size_t e = 0; e < complete && complete != SIZE_MAX; ++e) {
+    EpochResult sum = all.results[all.heard[0]].epochs[e];
+    for (std::size_t i = 1; i < all.heard.size(); ++i) {
+      const EpochResult& part = all.results[all.heard[i]].epochs[e];
+      sum.begin_s = std::min(sum.begin_s, part.begin_s);
+      sum.end_s = std::max(sum.end_s, part.end_s);
+      sum.samples += part.samples;
+      sum.loss_sum += part.loss_sum;
+      sum.correct += part.correct;
+      sum.test_samples += part.test_samples;
+      sum.test_correct += part.test_correct;
+    }
+    const auto samples = static_cast<double>(sum.samples);
+    report::EpochRow row;
+    row.epoch = sum.epoch;
+    row.time_s = sum.end_s - sum.begin_s;
+    row.samples = sum.samples;
+    row.samples_per_s = samples / row.time_s;
+    row.train_loss = sum.loss_sum / samples;
+    row.train_accuracy = static_cast<double>(sum.correct) / samples;
+    row.test_accuracy = sum.test_samples > 0
+                            ? report::Figure::of(static_cast<double>(sum.test_correct) /
+                                                 static_cast<double>(sum.test_samples))
+                            : report::Figure::missing("no test samples");
+    run.epochs.push_back(row);
+  }
+}
+
+// Medians over the timed steps, relative to the step's begin.
+std::vector<report::BucketRow> bucket_rows(std::span<const launch::BucketRecord> records,
+                                           std::span<const launch::StepRecord> steps) {
+  struct Samples {
+    std::uint64_t bytes = 0;
+    std::vector<double> ready, start, arrived, end;
+  };
+  std::map<int, Samples> buckets;
+  for (const auto& record : records) {
+    if (record.step >= steps.size()) continue;
+    const double begin = steps[record.step].begin_s;
+    Samples& samples = buckets[static_cast<int>(record.times.bucket)];
+    samples.bytes = record.times.bytes;
+    samples.ready.push_back(record.times.ready_s - begin);
+    samples.start.push_back(record.times.start_s - begin);
+    samples.arrived.push_back(record.times.arrived_s - begin);
+    samples.end.push_back(record.times.end_s - begin);
+  }
+  std::vector<report::BucketRow> rows;
+  for (auto& [bucket, samples] : buckets) {
+    rows.push_back({bucket, samples.bytes, report::median(samples.ready),
+                    report::median(samples.start), report::median(samples.arrived),
+                    report::median(samples.end)});
+  }
+  return rows;
+}
+
+void fill_devices(const Collected& all, const launch::SuperviseResult& result, report::Run& run) {
+  for (std::size_t r = 0; r < all.results.size(); ++r) {
+    for (const DeviceResult& device : all.results[r].devices) {
+      report::DeviceRow row;
+      row.rank = device.replica;
+      row.role = device.role;
+      row.host = all.results[r].host;
+      row.device = device.device;
+      row.cores = device.cores;
+      row.process_rank = static_cast<int>(r);
+      row.peak_bytes = device.peak_bytes;
+      row.by_category_bytes = device.by_category_bytes;
+      row.gpu_telemetry = device.gpu_telemetry;
+      row.driver_bytes = device.driver_bytes.empty()
+                             ? report::Known<report::DriverBytes>::missing("the device is no GPU")
+                             : report::Known<report::DriverBytes>::of(device.driver_bytes);
+      const std::size_t rss = r < result.peak_rss_bytes.size() ? result.peak_rss_bytes[r] : 0;
+      row.process_peak_rss_bytes =
+          rss > 0 ? report::Figure::of(static_cast<double>(rss))
+                  : report::Figure::missing("the process was not awaited by ddpbench");
+      const bool timed = r < all.steps.size() && !all.steps[r].empty();
+      row.step_time_median_s =
+          timed ? report::Figure::of(report::median(step_times(all.steps[r])))
+                : report::Figure::missing(device.role == "server" ? "servers take no steps"
+                                                                  : "no timed step was finished");
+      if (timed) {
+        row.phases = phase_figures({&all.steps[r], 1});
+        note_server_update(all.spec, row.phases);
+        row.buckets = bucket_rows(all.buckets[r], all.steps[r]);
+      }
+      // Servers may be on another kind of device.
+      if (r == 0 && device.role == "worker") run.device_model = device.model;
+      run.devices.push_back(std::move(row));
+    }
+  }
+}
+
+void fill_verification(const Collected& all, report::Run& run) {
+  report::Verification& verification = run.verification;
+  verification.steps = all.spec.verify_steps();
+  verification.tolerance = report::Figure::of(all.spec.verification_tolerance);
+  std::vector<VerificationResult> found;
+  for (const RankResult& rank : all.results) {
+    found.insert(found.end(), rank.verification.begin(), rank.verification.end());
+  }
+  if (found.empty()) {
+    verification.status = "not_applicable";
+    verification.reason = "the run ended before the verification did";
+    verification.max_relative_error = report::Figure::missing(verification.reason);
+    return;
+  }
+  double worst = 0;
+  bool equal = true;
+  for (const VerificationResult& result : found) {
+    if (!(result.max_relative_error <= worst)) {
+      worst = result.max_relative_error;
+      verification.worst_tensor = result.worst_tensor;
+    }
+    equal = equal && result.weights_hash == found[0].weights_hash;
+  }
+  verification.replicas_bit_equal = equal;
+  verification.max_relative_error = std::isfinite(worst)
+                                        ? report::Figure::of(worst)
+                                        : report::Figure::missing(
+                                              "infinite: a tensor that the reference left "
+                                              "unchanged has changed, or is not a number");
+  const bool passed = worst <= all.spec.verification_tolerance && equal;
+  verification.status = passed ? "passed" : "failed";
+  if (!passed) {
+    verification.reason =
+        equal ? fmt::format("{} differs by more than the tolerance", verification.worst_tensor)
+              : "replicas are not bit-equal";
+  }
+}
+
+void fill_verification_status(const Collected& all, report::Run& run) {
+  if (all.spec.options.verify_steps == 0) {
+    run.verification.status = "off";
+  } else if (run.strategy == "single") {
+    run.verification.status = "reference";
+  } else if (all.spec.reference_fd < 0) {
+    run.verification.status = "off";
+    run.verification.reason = "there is no reference for this run";
+  } else {
+    fill_verification(all, run);
+    return;
+  }
+  const std::string reason =
+      run.verification.status == "reference" ? "this is what others are verified against" : "off";
+  run.verification.max_relative_error = report::Figure::missing(reason);
+  run.verification.tolerance = report::Figure::missing(reason);
+}
+
+// The longest of the ranks.
+report::Figure longest(const Collected& all, std::optional<double> RankResult::*part,
+                       const std::string& reason) {
+  std::optional<double> most;
+  for (const RankResult& rank : all.results) {
+    const std::optional<double>& seconds = rank.*part;
+    if (seconds) most = std::max(most.value_or(0), *seconds);
+  }
+  return most ? report::Figure::of(*most) : report::Figure::missing(reason);
+}
+
+void fill_times(const Collected& all, const launch::SuperviseResult& result, report::Run& run) {
+  const auto reached = [&](const char* otherwise) {
+    return run.status == report::Status::ok ? otherwise : "the run ended before it was done";
+  };
+  run.time.startup_s = result.startup_s > 0 ? report::Figure::of(result.startup_s)
+                                            : report::Figure::missing(reached("not recorded"));
+  run.time.verify_s =
+      longest(all, &RankResult::verify_s,
+              all.spec.verify_steps() == 0 ? "nothing was verified" : reached("not recorded"));
+  run.time.warmup_s = longest(all, &RankResult::warmup_s, reached("not recorded"));
+  run.time.train_s = longest(all, &RankResult::train_s, reached("not recorded"));
+  run.time.evaluate_s = longest(all, &RankResult::evaluate_s, reached("not recorded"));
+}
+
+// Records that did not fit would make every statistic one of a part only.
+std::optional<report::ErrorInfo> lost_records(const launch::RankChannels& channels) {
+  for (int r = 0; r < channels.layout().ranks; ++r) {
+    const std::uint64_t dropped = channels.dropped_steps(r);
+    if (dropped == 0) continue;
+    report::ErrorInfo error;
+    error.kind = "internal";
+    error.rank = r;
+    error.message = fmt::format(
+        "rank {}: {} timed steps were not recorded, there was room for {} only; the figures are "
+        "those of the others",
+        r, dropped, channels.steps(r).size());
+    return error;
+  }
+  return std::nullopt;
+}
+
+report::ErrorInfo error_info(const launch::RunFailure& failure, const Collected& all) {
+  report::ErrorInfo error = failure_info(failure);
+  if (failure.rank >= 0) {
+    const auto rank = static_cast<std::size_t>(failure.rank);
+    if (rank < all.results.size()) error.host = all.results[rank].host;
+    if (error.host.empty()) error.host = host_name();
+  }
+  return error;
+}
+
+}  // namespace
+
+report::ErrorInfo failure_info(const launch::RunFailure& failure) {
+  report::ErrorInfo error;
+  error.kind = failure.error.kind;
+  error.message = failure.error.message;
+  error.operation = failure.error.operation;
+  if (failure.last.state >= launch::RankState::verifying) error.step = failure.last.step;
+  if (failure.last.phase < kPhaseCount) {
+    error.phase = std::string(to_string(static_cast<Phase>(failure.last.phase)));
+  }
+  if (failure.signal != 0) error.signal = failure.signal;
+  if (failure.rank >= 0) error.rank = failure.rank;
+  return error;
+}
+
+report::Run planned_run(const RunSpec& spec) {
+  report::Run run;
+  run.strategy = spec.cell.strategy;
+  run.world_size = spec.cell.world_size;
+  run.servers = spec.cell.servers;
+  run.repetition = spec.cell.repetition;
+  run.device = spec.options.device;
+  run.threads_per_device = spec.options.threads_per_device;
+  run.backend = spec.backend;
+  run.precision = spec.options.precision;
+  run.model = spec.options.model;
+  run.optimizer_name = spec.options.optimizer;
+  run.optimizer = {{"lr", spec.lr},
+                   {"momentum", spec.options.momentum},
+                   {"weight_decay", spec.options.weight_decay}};
+  run.per_device_batch_size = spec.per_device_batch;
+  run.global_batch_size = spec.global_batch();
+  run.scaling_mode = spec.options.global_batch_sizes.empty() ? "weak" : "strong";
+  run.oversubscribed = spec.oversubscribed;
+  run.dataset_name = spec.dataset.name;
+  run.dataset_source = spec.dataset.source;
+  run.train_samples = spec.dataset.train_samples;
+  run.test_samples = spec.dataset.test_samples;
+  if (run.strategy == "ddp") {
+    run.strategy_options = {{"overlap", spec.cell.overlap ? "on" : "off"},
+                            {"first_bucket_mb", fmt::format("{}", spec.cell.first_bucket_mb)},
+                            {"bucket_cap_mb", fmt::format("{}", spec.cell.bucket_cap_mb)}};
+  } else if (run.strategy == "ps") {
+    run.strategy_options = {{"overlap", spec.cell.overlap ? "on" : "off"},
+                            {"ps_update", spec.cell.ps_update}};
+    // Where there is a choice: runs on CPU devices keep the names that they had.
+    if (run.device == "cuda") run.strategy_options["server_device"] = spec.options.server_device;
+  }
+  const bool heeds_graphs = run.strategy == "single" || run.strategy == "ddp";
+  if (run.device == "cuda" && heeds_graphs) {
+    run.strategy_options["cuda_graph"] = records_steps(spec) ? "on" : "off";
+  }
+  const auto processes = static_cast<int>(plan_strategy(strategy_config(spec)).processes.size());
+  for (const Injection& injection : spec.options.injections) {
+    // stale names a replica, the others a process; a run without it is not concerned.
+    if (injection.rank >= (injection.kind == "stale" ? spec.cell.world_size : processes)) continue;
+    run.injected += (run.injected.empty() ? "" : " ") + injection.text;
+  }
+  return run;
+}
+
+report::Run collect_run(const RunSpec& spec, const launch::RankChannels& channels,
+                        const launch::SuperviseResult& result) {
+  report::Run run = planned_run(spec);
+  const Collected all = collect(spec, channels);
+  if (result.interrupted) {
+    run.status = report::Status::interrupted;
+  } else if (result.failure) {
+    run.status = report::Status::failed;
+    run.error = error_info(*result.failure, all);
+  } else if (auto lost = lost_records(channels)) {
+    run.status = report::Status::failed;
+    run.error = std::move(lost);
+  }
+  for (const RankResult& rank : all.results) {
+    run.parameters = std::max(run.parameters, rank.parameters);
+  }
+  fill_times(all, result, run);
+  fill_steps(all, run);
+  fill_phases(all, run);
+  fill_epochs(all, run);
+  fill_devices(all, result, run);
+  fill_verification_status(all, run);
+  return run;
+}
+
+}  // namespace ddpbench::bench

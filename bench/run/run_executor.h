@@ -1,0 +1,70 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// RunExecutor: makes single runs for the supervisor. Holds what they share: the network, the
+// decoded data set, and the references that runs are verified against. Never opens a device.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/host/host_devices.h"
+#include "bench/options/options.h"
+#include "bench/plan/run_plan.h"
+#include "bench/rank/reference_weights.h"
+#include "bench/run/progress.h"
+#include "kernels/nn/model/model_spec.h"
+#include "kernels/runtime/shared_memory.h"
+#include "parallel/launch/supervisor.h"
+#include "reports/data/report.h"
+#include "reports/exports/trace.h"
+
+namespace ddpbench::bench {
+
+class RunExecutor {
+ public:
+  // `options`: resolved (device, backend, number of devices); outlives the executor. Finds network
+  // and data set; throws ConfigError when they are not there or do not fit.
+  RunExecutor(const Options& options, const HostDevices& host);
+
+  const data::DatasetInfo& dataset() const { return dataset_info_; }
+  const nn::ModelSpec& model() const { return model_; }
+  const std::string& model_path() const { return model_path_; }
+
+  // What a cell is made of. Throws ConfigError for what cannot work.
+  RunSpec plan(const RunCell& cell) const;
+  // Decodes the data set, once, before the first run.
+  void decode();
+  // Runs the cell in fresh processes. Failure is an outcome, not an exception: it is in the result
+  // and said on stderr.
+  report::Run run(const RunCell& cell);
+  // Of the runs that failed so far, in order.
+  const std::vector<int>& exit_codes() const { return exit_codes_; }
+  // With --trace: the first timed steps of the runs so far.
+  const report::Trace& trace() const { return trace_; }
+  std::size_t traced_runs() const { return traced_runs_; }  // that are in it
+
+ private:
+  report::Run run_spec(RunSpec& spec);
+  // The reference that `spec` is verified against, computed once for all runs that share it; -1
+  // when the run needs none or it was interrupted. `failure` is set when it could not be computed.
+  int reference_for(const RunSpec& spec, std::optional<launch::RunFailure>& failure);
+
+  const Options& options_;
+  const HostDevices& host_;
+  std::string model_path_;
+  nn::ModelSpec model_;
+  std::unique_ptr<data::DatasetSource> source_;
+  data::DatasetInfo dataset_info_;
+  SharedMemory dataset_;
+  Progress progress_;
+  std::map<ReferenceKey, ReferenceWeights> references_;
+  std::vector<int> exit_codes_;
+  report::Trace trace_;
+  std::size_t traced_runs_ = 0;
+};
+
+}  // namespace ddpbench::bench

@@ -1,0 +1,221 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/run/run_trace.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "bench/rank/rank_result.h"
+#include "reports/atomic_file.h"
+
+namespace ddpbench::bench {
+namespace {
+
+// Threads of a traced process. Collectives that run at the same time get further ones.
+constexpr int kSteps = 1, kInput = 2, kCompute = 3, kCommunication = 4;
+
+int thread_of(Phase phase) {
+  switch (phase) {
+    case Phase::data_wait:
+      return kInput;
+    case Phase::scatter:
+    case Phase::replicate:
+    case Phase::gather:
+    case Phase::reduce:
+      return kCommunication;
+    default:
+      return kCompute;
+  }
+}
+
+// The records of one rank and what the trace needs to place them.
+class RankTrace {
+ public:
+  RankTrace(report::Trace& trace, const RunSpec& spec, const launch::RankChannels& channels,
+            int rank)
+      : trace_(trace),
+        spec_(spec),
+        result_(rank_result_from_text(channels.result(rank))),
+        steps_(channels.steps(rank)),
+        buckets_(channels.buckets(rank)),
+        records_(channels.trace(rank)),
+        rank_(rank) {
+    traced_ = std::min(steps_.size(), static_cast<std::size_t>(spec.options.trace_steps));
+  }
+
+  bool empty() const { return traced_ == 0; }
+  const std::string& host() const { return result_.host; }
+  // Nothing of the trace is earlier: an epoch begins before its first step.
+  double begin_s() const {
+    const auto& epochs = result_.epochs;
+    return epochs.empty() ? steps_[0].begin_s : std::min(steps_[0].begin_s, epochs[0].begin_s);
+  }
+
+  void append(int process, const std::string& title, double origin_s) {
+    origin_s_ = origin_s;
+    process_.id = process;
+    process_.name = fmt::format("{}, rank {}", title, rank_);
+    process_.threads = {{kSteps, "steps"}, {kInput, "input"}, {kCompute, "compute"}};
+    append_steps();
+    append_phases_and_layers();
+    append_buckets();
+    trace_.processes.push_back(std::move(process_));
+  }
+
+ private:
+  void event(std::string name, const char* category, int thread, double begin_s, double end_s,
+             std::map<std::string, std::int64_t> arguments) {
+    trace_.events.push_back({std::move(name), category, process_.id, thread, begin_s - origin_s_,
+                             end_s - origin_s_, std::move(arguments)});
+  }
+
+  void append_steps() {
+    for (std::size_t i = 0; i < traced_; ++i) {
+      const launch::StepRecord& step = steps_[i];
+      event(fmt::format("step {}", step.step), "step", kSteps, step.begin_s, step.end_s,
+            {{"epoch", step.epoch}});
+    }
+    for (std::uint32_t epoch = 0; epoch <= steps_[traced_ - 1].epoch; ++epoch) append_epoch(epoch);
+  }
+
+  // An epoch that did not end, ends with its last step.
+  void append_epoch(std::uint32_t epoch) {
+    double begin_s = 0, end_s = 0;
+    for (const launch::StepRecord& step : steps_) {
+      if (step.epoch != epoch) continue;
+      if (end_s == 0) begin_s = step.begin_s;
+      end_s = step.end_s;
+    }
+    if (epoch < result_.epochs.size()) {
+      begin_s = std::min(begin_s, result_.epochs[epoch].begin_s);
+      end_s = std::max(end_s, result_.epochs[epoch].end_s);
+    }
+    event(fmt::format("epoch {}", epoch), "epoch", kSteps, begin_s, end_s, {});
+  }
+
+  void append_phases_and_layers() {
+    for (const launch::TraceRecord& record : records_) {
+      if (record.step >= traced_) continue;
+      if (record.kind == launch::TraceRecord::Kind::phase) {
+        const auto phase = static_cast<Phase>(record.which);
+        const int thread = thread_of(phase);
+        if (thread == kCommunication) process_.threads[thread] = "communication";
+        event(std::string(to_string(phase)), "phase", thread, record.begin_s, record.end_s,
+              {{"step", record.step}});
+      } else {
+        const std::string name = record.which < result_.calls.size()
+                                     ? result_.calls[record.which]
+                                     : fmt::format("call {}", record.which);
+        event(name, "layer", kCompute, record.begin_s, record.end_s, {{"step", record.step}});
+      }
+    }
+  }
+
+  std::string bucket_name(std::uint32_t bucket) const {
+    if (spec_.cell.strategy != "ps") return fmt::format("bucket {}", bucket);
+    const auto servers = static_cast<std::uint32_t>(spec_.cell.servers);
+    return bucket < servers ? fmt::format("push shard {}", bucket)
+                            : fmt::format("pull shard {}", bucket - servers);
+  }
+
+  // The first thread on which nothing runs any more at `begin_s`.
+  int communication_thread(double begin_s, double end_s) {
+    std::size_t lane = 0;
+    while (lane < busy_until_s_.size() && busy_until_s_[lane] > begin_s) ++lane;
+    if (lane == busy_until_s_.size()) busy_until_s_.push_back(0);
+    busy_until_s_[lane] = end_s;
+    const int thread = kCommunication + static_cast<int>(lane);
+    process_.threads[thread] =
+        lane == 0 ? "communication" : fmt::format("communication {}", lane + 1);
+    return thread;
+  }
+
+  void append_buckets() {
+    std::vector<launch::BucketRecord> traced;
+    for (const launch::BucketRecord& record : buckets_) {
+      if (record.step < traced_) traced.push_back(record);
+    }
+    std::ranges::stable_sort(traced, {}, [](const auto& record) { return record.times.start_s; });
+    for (const launch::BucketRecord& record : traced) append_bucket(record);
+  }
+
+  void append_bucket(const launch::BucketRecord& record) {
+    const BucketTimes& times = record.times;
+    const int thread = communication_thread(times.start_s, times.end_s);
+    const std::string name = bucket_name(times.bucket);
+    event(name, "bucket", thread, times.start_s, times.end_s,
+          {{"step", record.step},
+           {"bucket", times.bucket},
+           {"bytes", static_cast<std::int64_t>(times.bytes)}});
+    event("waiting for peers", "waiting", thread, times.start_s, times.arrived_s,
+          {{"step", record.step}});
+    event("transfer", "transfer", thread, times.arrived_s, times.end_s, {{"step", record.step}});
+    trace_.flows.push_back({name + " ready", process_.id, kCompute, thread,
+                            times.ready_s - origin_s_, times.start_s - origin_s_});
+  }
+
+  report::Trace& trace_;
+  const RunSpec& spec_;
+  RankResult result_;
+  std::span<const launch::StepRecord> steps_;
+  std::span<const launch::BucketRecord> buckets_;
+  std::span<const launch::TraceRecord> records_;
+  int rank_;
+  std::size_t traced_ = 0;
+  double origin_s_ = 0;
+  report::TraceProcess process_;
+  std::vector<double> busy_until_s_;
+};
+
+// What its processes are called: the run's title, which names what the lists of one command vary,
+// and a number where that is taken (`ddpbench tune` varies more).
+std::string title_in(const report::Trace& trace, const RunSpec& spec) {
+  const auto taken = [&trace](const std::string& title) {
+    return std::ranges::any_of(trace.processes, [&](const report::TraceProcess& process) {
+      return process.name.starts_with(title + ", rank ");
+    });
+  };
+  std::string title = spec.title;
+  for (int number = 2; taken(title); ++number) title = fmt::format("{} ({})", spec.title, number);
+  return title;
+}
+
+}  // namespace
+
+void add_run(report::Trace& trace, const RunSpec& spec, const launch::RankChannels& channels) {
+  std::vector<RankTrace> ranks;
+  std::uint64_t dropped = 0;
+  for (int r = 0; r < channels.layout().ranks; ++r) {
+    ranks.emplace_back(trace, spec, channels, r);
+    dropped += channels.dropped_trace(r);
+  }
+  // Clocks of one host are one clock; hosts are laid together at their begin.
+  std::map<std::string, double> origins;
+  for (const RankTrace& rank : ranks) {
+    if (rank.empty()) continue;
+    const auto [origin, added] = origins.try_emplace(rank.host(), rank.begin_s());
+    origin->second = std::min(origin->second, rank.begin_s());
+  }
+  const std::string title = title_in(trace, spec);
+  int process = trace.processes.empty() ? 0 : trace.processes.back().id + 1;
+  for (RankTrace& rank : ranks) {
+    if (!rank.empty()) rank.append(process++, title, origins.at(rank.host()));
+  }
+  trace.metadata["traced_steps"] =
+      fmt::format("the first {} timed ones of every run", spec.options.trace_steps);
+  trace.metadata["time_0"] =
+      "of every run and host: the begin of its first epoch, or of its first timed step";
+  if (dropped > 0) {
+    trace.metadata["dropped of " + title] = fmt::format("{} phases and layers", dropped);
+  }
+}
+
+void write_trace(const report::Trace& trace, const Options& options) {
+  report::write_file_atomically(options.trace_path, report::to_chrome_json(trace), options.force);
+}
+
+}  // namespace ddpbench::bench

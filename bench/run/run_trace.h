@@ -1,0 +1,24 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// From the records of ranks to a trace. All runs of a command share one file: every rank of every
+// run is a process of it, numbered on and called by the run's title, and every run begins at time
+// 0, so that runs lie below each other. No time is below 0, which viewers drop.
+#pragma once
+
+#include <string>
+
+#include "bench/options/options.h"
+#include "bench/plan/run_spec.h"
+#include "parallel/launch/rank_channel.h"
+#include "reports/exports/trace.h"
+
+namespace ddpbench::bench {
+
+// Adds the traced steps that the run's ranks finished, also of a run that ended early.
+void add_run(report::Trace& trace, const RunSpec& spec, const launch::RankChannels& channels);
+
+// Writes the trace to --trace. Throws ConfigError.
+void write_trace(const report::Trace& trace, const Options& options);
+
+}  // namespace ddpbench::bench

@@ -1,0 +1,244 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/run/session.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "base/error.h"
+#include "bench/host/gpu_environment.h"
+#include "bench/host/interrupt.h"
+#include "bench/plan/data_places.h"
+#include "bench/run/resume.h"
+#include "bench/run/run_collector.h"
+#include "reports/json/report_reader.h"
+#include "reports/metrics/repetitions.h"
+
+namespace ddpbench::bench {
+namespace {
+
+std::optional<double> step_time(const report::Run& run) {
+  if (run.status != report::Status::ok || !run.step.time_s) return std::nullopt;
+  return run.step.time_s->median;
+}
+
+double clock_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Which cell earlier runs are of. Every cell is planned once, however many runs there are.
+class CellFinder {
+ public:
+  CellFinder(const std::vector<RunCell>& cells, const RunExecutor& executor, std::string path)
+      : path_(std::move(path)) {
+    for (const RunCell& cell : cells) {
+      planned_.emplace(report::cell_key(planned_run(executor.plan(cell))), planned_.size());
+    }
+  }
+
+  // Throws ConfigError when `run`, number `index` of the report, is of no cell or was found before.
+  Slot find(const report::Run& run, std::size_t index) {
+    const auto cell = planned_.find(report::cell_key(run));
+    if (cell == planned_.end()) {
+      throw ConfigError(
+          fmt::format("--resume={}: /runs/{} is none of the runs of this command", path_, index));
+    }
+    const Slot slot{cell->second, run.repetition};
+    const auto [earlier, added] = found_.emplace(slot, index);
+    if (!added) {
+      throw ConfigError(fmt::format(
+          "--resume={}: /runs/{} and /runs/{} are both repetition {} of the same run; remove one "
+          "of them",
+          path_, earlier->second, index, run.repetition));
+    }
+    return slot;
+  }
+
+ private:
+  std::string path_;
+  std::map<report::CellKey, std::size_t> planned_;
+  std::map<Slot, std::size_t> found_;
+};
+
+std::vector<std::size_t> all_of(std::size_t count) {
+  std::vector<std::size_t> indices(count);
+  std::iota(indices.begin(), indices.end(), std::size_t{0});
+  return indices;
+}
+
+}  // namespace
+
+Session::Session(Options options, std::vector<std::string> arguments)
+    : options_(std::move(options)), host_(find_devices(options_.device)) {
+  resolve_options();
+  std::optional<report::Report> earlier;
+  if (!options_.resume_path.empty()) earlier = report::read_report(options_.resume_path);
+  if (!options_.dry_run) file_ = ReportOutput(options_);
+  executor_.emplace(options_, host_);
+  cells_ = plan_matrix(options_);
+  std::vector<RunSpec> planned;  // every one, before the first is started
+  for (const RunCell& cell : cells_) planned.push_back(executor_->plan(cell));
+  if (options_.backend == "auto") options_.backend = common_backend(planned);
+  report_ = begin_report(options_, std::move(arguments));
+  if (options_.device == "cuda") add_gpus(report_.environment, host_);
+  if (earlier) adopt(std::move(*earlier));
+  if (!device_note_.empty()) fmt::print("{}\n", device_note_);
+  fmt::print("{}\n", data_note(executor_->dataset(), options_));
+  if (!options_.dry_run) executor_->decode();
+}
+
+void Session::resolve_options() {
+  const DeviceChoice choice = choose_device(options_, host_);
+  if (options_.all_gpus) {
+    options_.gpus = {device_count(host_, choice.device)};
+    check_options(options_);  // what depends on the number of devices is known only now
+  }
+  options_.device = choice.device;
+  options_.server_device = choice.server_device;
+  options_.precision = choice.precision;
+  device_note_ = choice.note;
+  if (options_.backend == "auto" && options_.device == "cpu") options_.backend = "ring";
+}
+
+int Session::run() {
+  if (options_.dry_run) {
+    print_plan();
+    return 0;
+  }
+  SweepSchedule schedule(all_of(cells_.size()), schedule_policy(options_));
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    if (const auto step_s = step_time(report_.runs[i])) schedule.record(slots_[i], step_s);
+  }
+  if (sweep(schedule)) drop_unwanted();
+  return finish();
+}
+
+bool Session::sweep(SweepSchedule& schedule) {
+  catch_interrupts();
+  const double begin_s = clock_s();
+  while (const auto slot = schedule.next(clock_s() - begin_s)) {
+    RunCell cell = cells_[slot->cell];
+    cell.repetition = slot->repetition;
+    report::Run run = executor_->run(cell);
+    run.sequence = next_sequence_++;
+    schedule.record(*slot, step_time(run));
+    interrupted_ = run.status == report::Status::interrupted;
+    place(*slot, std::move(run));
+    if (interrupted_) return false;
+    save_partial();
+  }
+  return true;
+}
+
+const report::Run* Session::find(Slot slot) const {
+  const auto at = std::ranges::find(slots_, slot);
+  return at == slots_.end() ? nullptr
+                            : &report_.runs[static_cast<std::size_t>(at - slots_.begin())];
+}
+
+// Keeps the runs of `earlier`; those that are not ok stay until they are made again or the sweep
+// ends without them.
+void Session::adopt(report::Report earlier) {
+  check_resumable(earlier, report_, options_.resume_path);
+  CellFinder cells(cells_, *executor_, options_.resume_path);
+  for (std::size_t i = 0; i < earlier.runs.size(); ++i) {
+    report::Run& run = earlier.runs[i];
+    if (run.dataset_source != executor_->dataset().source) {
+      throw ConfigError(fmt::format("--resume={}: the data set was {}, is {}", options_.resume_path,
+                                    run.dataset_source, executor_->dataset().source));
+    }
+    next_sequence_ = std::max(next_sequence_, run.sequence.value_or(static_cast<int>(i)) + 1);
+    const Slot slot = cells.find(run, i);
+    place(slot, std::move(run));
+  }
+  first_sequence_ = next_sequence_;
+  report_.started_at = earlier.started_at;
+  const auto kept = std::ranges::count_if(
+      report_.runs, [](const report::Run& run) { return step_time(run).has_value(); });
+  fmt::print("resuming {}: {} of its {} runs are kept\n", options_.resume_path, kept,
+             report_.runs.size());
+}
+
+void Session::place(Slot slot, report::Run run) {
+  const auto at = std::ranges::lower_bound(slots_, slot);
+  const auto index = at - slots_.begin();
+  if (at != slots_.end() && *at == slot) {
+    report_.runs[static_cast<std::size_t>(index)] = std::move(run);
+  } else {
+    slots_.insert(at, slot);
+    report_.runs.insert(report_.runs.begin() + index, std::move(run));
+  }
+}
+
+// Earlier runs that are not ok and that a whole sweep did not make again: it is not about them, and
+// a report that says ok must not hold them.
+void Session::drop_unwanted() {
+  for (std::size_t i = slots_.size(); i-- > 0;) {
+    const report::Run& run = report_.runs[i];
+    const bool made_now = run.sequence.value_or(-1) >= first_sequence_;
+    if (made_now || run.status == report::Status::ok) continue;
+    RunCell cell = cells_[slots_[i].cell];
+    cell.repetition = slots_[i].repetition;
+    fmt::print("left out: {}, which was {} in {} and is not asked for now\n",
+               run_title(cell, options_), report::to_string(run.status), options_.resume_path);
+    report_.runs.erase(report_.runs.begin() + static_cast<std::ptrdiff_t>(i));
+    slots_.erase(slots_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+// The report's status from its runs; one that has not ended counts as interrupted.
+void Session::settle(bool ended) {
+  const report::Run* first = nullptr;
+  for (const report::Run& run : report_.runs) {
+    if (run.status == report::Status::failed &&
+        (first == nullptr || run.sequence < first->sequence)) {
+      first = &run;
+    }
+  }
+  report_.error = first != nullptr ? first->error : std::nullopt;
+  report_.status = !ended || interrupted_ ? report::Status::interrupted
+                   : first != nullptr     ? report::Status::failed
+                                          : report::Status::ok;
+}
+
+// A disk that is full now may not be at the end: the sweep goes on.
+void Session::save_partial() {
+  const double begin_s = clock_s();
+  if (!pace_.due(begin_s)) return;
+  settle(false);
+  complete_report(report_, options_);
+  try {
+    file_.save(report_);
+  } catch (const Error& error) {
+    if (!warned_) fmt::print(stderr, "ddpbench: {}; going on\n", error.what());
+    warned_ = true;
+  }
+  pace_.saved(begin_s, clock_s());
+}
+
+int Session::finish() {
+  settle(true);
+  finish_report(report_, {&executor_->trace(), executor_->traced_runs()}, options_, file_);
+  if (interrupted_) return 130;
+  return executor_->exit_codes().empty() ? 0 : executor_->exit_codes().front();
+}
+
+void Session::print_plan() const {
+  fmt::print("model: {} ({} parameters), {}\n", model().name, model().parameter_count(),
+             executor_->model_path());
+  for (RunCell cell : cells_) {
+    for (cell.repetition = 0; cell.repetition < options_.repetitions; ++cell.repetition) {
+      const RunSpec spec = executor_->plan(cell);
+      fmt::print("{}: batch {} per device, {} global, {} epochs of {} steps{}\n", spec.title,
+                 spec.per_device_batch, spec.global_batch(), options_.epochs, spec.steps_per_epoch,
+                 spec.oversubscribed ? ", oversubscribed" : "");
+    }
+  }
+  fmt::print("configuration: {}\n", to_json(options_).dump(2));
+}
+
+}  // namespace ddpbench::bench

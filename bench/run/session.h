@@ -1,0 +1,69 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Session: the supervisor of one command. Checks everything that can be checked before training,
+// makes the runs of a sweep in the order of its schedule, and writes the report, also after the
+// runs of it (save_pace.h), so that whatever ends this process loses little.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/host/host_devices.h"
+#include "bench/options/options.h"
+#include "bench/plan/sweep_schedule.h"
+#include "bench/run/report_output.h"
+#include "bench/run/run_executor.h"
+#include "bench/run/save_pace.h"
+#include "reports/data/report.h"
+
+namespace ddpbench::bench {
+
+class Session {
+ public:
+  // Throws ConfigError or UnavailableError for what cannot work, before anything is started.
+  Session(Options options, std::vector<std::string> arguments);
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // Runs everything; returns the command's exit code. Prints progress, table and the report's path.
+  int run();
+
+  // run() in parts, for commands that sweep more than once.
+  const Options& options() const { return options_; }
+  const nn::ModelSpec& model() const { return executor_->model(); }
+  const std::vector<RunCell>& cells() const { return cells_; }
+  // Makes the runs that `schedule`, over indices into cells(), asks for; false when interrupted.
+  bool sweep(SweepSchedule& schedule);
+  // The run of a slot; null when it was not made.
+  const report::Run* find(Slot slot) const;
+  report::Report& report() { return report_; }
+  int finish();
+
+ private:
+  void print_plan() const;
+  void resolve_options();
+  void adopt(report::Report earlier);
+  void place(Slot slot, report::Run run);
+  void drop_unwanted();
+  void settle(bool ended);
+  void save_partial();
+
+  Options options_;
+  HostDevices host_;
+  std::string device_note_;
+  ReportOutput file_;
+  SavePace pace_;
+  std::optional<RunExecutor> executor_;
+  std::vector<RunCell> cells_;
+  report::Report report_;
+  std::vector<Slot> slots_;  // of the report's runs, which are sorted by them
+  int first_sequence_ = 0;   // of the runs that this command makes; earlier ones are --resume's
+  int next_sequence_ = 0;
+  bool interrupted_ = false;
+  bool warned_ = false;  // that the report cannot be saved
+};
+
+}  // namespace ddpbench::bench

@@ -1,0 +1,152 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/run/tune.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "base/error.h"
+#include "bench/plan/data_places.h"
+#include "bench/plan/tune_plan.h"
+#include "bench/run/session.h"
+#include "reports/metrics/metrics.h"
+#include "reports/metrics/tuning.h"
+
+namespace ddpbench::bench {
+namespace {
+
+void check_tunable(const Options& options) {
+  if (options.gpus.size() > 1 || options.batch_sizes.size() > 1 ||
+      options.global_batch_sizes.size() > 1 || options.cuda_graphs.size() > 1) {
+    throw ConfigError(
+        "tune finds the bucket sizes of one number of devices and one batch size; give one --gpus "
+        "and one --batch-size or --global-batch-size, and one --cuda-graph");
+  }
+  if (!options.all_gpus && options.gpus.front() < 2) {
+    throw ConfigError("tune needs at least two devices, which have something to send: --gpus=2");
+  }
+}
+
+class Tuning {
+ public:
+  explicit Tuning(Session& session)
+      : session_(session), settings_(distinct_settings(session.cells(), session.model())) {
+    tune_.screening_rounds = session.options().repetitions;
+    tune_.least_gain_ratio = session.options().least_gain.value_or(Percent{}).value / 100;
+    for (const std::size_t cell : settings_) {
+      const RunCell& c = session.cells()[cell];
+      tune_.settings.push_back(
+          {.first_bucket_mb = c.first_bucket_mb,
+           .bucket_cap_mb = c.bucket_cap_mb,
+           .overlap = c.overlap,
+           .buckets = static_cast<int>(
+               bucket_bytes(session.model(), c.first_bucket_mb, c.bucket_cap_mb).size())});
+    }
+  }
+
+  void print() const {
+    fmt::print("{} settings, {} rounds of all, then the best against the default {} times:\n",
+               settings_.size(), tune_.screening_rounds, confirmations());
+    for (const report::TuneSetting& setting : tune_.settings) {
+      fmt::print("  {} ({} bucket{})\n", report::describe(setting), setting.buckets,
+                 setting.buckets == 1 ? "" : "s");
+    }
+  }
+
+  // False when interrupted: the report then says so in place of a conclusion.
+  bool run() {
+    expect_interrupt();
+    if (!sweep(settings_, 0, tune_.screening_rounds)) return false;
+    choose();
+    if (tune_.candidate) {
+      if (!sweep({settings_.front(), settings_[*tune_.candidate]}, tune_.screening_rounds,
+                 confirmations())) {
+        return false;
+      }
+      report::judge_gain(tune_, ratios(*tune_.candidate, tune_.screening_rounds, confirmations()));
+    }
+    tune_.conclusion = report::conclude(tune_);
+    session_.report().tune = tune_;
+    return true;
+  }
+
+ private:
+  // What a report says that is saved before the end.
+  void expect_interrupt() {
+    const auto unknown = report::Figure::missing("tune ended before it was known");
+    report::Tune unfinished = tune_;
+    for (report::TuneSetting& setting : unfinished.settings) setting.screening_ratio = unknown;
+    unfinished.gain_ratio = unfinished.gain_low_ratio = unfinished.gain_high_ratio = unknown;
+    unfinished.conclusion = "Nothing can be said: tune ended before its last run.";
+    session_.report().tune = std::move(unfinished);
+  }
+  int confirmations() const { return session_.options().confirm_repetitions; }
+
+  bool sweep(const std::vector<std::size_t>& cells, int first, int repetitions) {
+    SchedulePolicy policy = schedule_policy(session_.options());
+    policy.first_repetition = first;
+    policy.repetitions = repetitions;
+    SweepSchedule schedule(cells, policy);
+    return session_.sweep(schedule);
+  }
+
+  std::optional<double> step_s(std::size_t setting, int repetition) const {
+    const report::Run* run = session_.find({settings_[setting], repetition});
+    if (run == nullptr || run->status != report::Status::ok || !run->step.time_s) {
+      return std::nullopt;
+    }
+    return run->step.time_s->median;
+  }
+
+  // Of the rounds in which both the setting and the default ran: pairs share the machine's mood.
+  std::vector<double> ratios(std::size_t setting, int first, int repetitions) const {
+    std::vector<double> found;
+    for (int r = first; r < first + repetitions; ++r) {
+      const auto own = step_s(setting, r);
+      const auto base = step_s(0, r);
+      if (own && base) found.push_back(*own / *base);
+    }
+    return found;
+  }
+
+  // The setting with the smallest median ratio, when that is below 1.
+  void choose() {
+    double best = 1;
+    for (std::size_t s = 0; s < settings_.size(); ++s) {
+      auto found = ratios(s, 0, tune_.screening_rounds);
+      if (found.empty()) {
+        tune_.settings[s].screening_ratio = report::Figure::missing("it did not succeed");
+        continue;
+      }
+      const double ratio = report::median(std::move(found));
+      tune_.settings[s].screening_ratio = report::Figure::of(ratio);
+      if (s == 0 || ratio >= best) continue;
+      best = ratio;
+      tune_.candidate = s;
+    }
+  }
+
+  Session& session_;
+  std::vector<std::size_t> settings_;  // indices of cells; the first is the default
+  report::Tune tune_;
+};
+
+}  // namespace
+
+int run_tune(Options options, std::vector<std::string> arguments) {
+  check_tunable(options);
+  fill_tune_lists(options, nn::load_model_file(find_model(options.model)));
+  Session session(std::move(options), std::move(arguments));
+  if (session.options().gpus.front() < 2) {
+    throw ConfigError("--gpus=all is one device here; tune needs at least two");
+  }
+  Tuning tuning(session);
+  tuning.print();
+  if (session.options().dry_run) return 0;
+  tuning.run();
+  return session.finish();
+}
+
+}  // namespace ddpbench::bench

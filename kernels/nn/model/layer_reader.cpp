@@ -1,0 +1,156 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Attributes of each layer type and their defaults.
+#include "kernels/nn/model/layer_reader.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <utility>
+
+#include "base/error.h"
+
+namespace ddpbench::nn {
+namespace {
+
+using namespace std::string_view_literals;
+
+constexpr std::array kTypeNames = {"conv2d"sv, "relu"sv, "max_pool2d"sv, "linear"sv, "add"sv};
+
+constexpr std::array kPlainKeys = {"name"sv, "type"sv, "inputs"sv};
+constexpr std::array kConvKeys = {"name"sv,        "type"sv,         "inputs"sv,
+                                  "in_channels"sv, "out_channels"sv, "kernel"sv,
+                                  "stride"sv,      "padding"sv,      "bias"sv};
+constexpr std::array kPoolKeys = {"name"sv,   "type"sv,   "inputs"sv,
+                                  "kernel"sv, "stride"sv, "padding"sv};
+constexpr std::array kLinearKeys = {"name"sv,        "type"sv,         "inputs"sv,
+                                    "in_features"sv, "out_features"sv, "bias"sv};
+
+std::span<const std::string_view> keys_of(LayerType type) {
+  switch (type) {
+    case LayerType::conv2d:
+      return kConvKeys;
+    case LayerType::max_pool2d:
+      return kPoolKeys;
+    case LayerType::linear:
+      return kLinearKeys;
+    case LayerType::relu:
+    case LayerType::add:
+      break;
+  }
+  return kPlainKeys;
+}
+
+LayerType read_type(const JsonReader& json) {
+  const std::string word = json.string("a layer's type");
+  const auto found = std::find(kTypeNames.begin(), kTypeNames.end(), word);
+  if (found == kTypeNames.end()) {
+    json.fail(fmt::format("unknown layer type \"{}\"{}", word, suggestion(word, kTypeNames)));
+  }
+  return static_cast<LayerType>(found - kTypeNames.begin());
+}
+
+// Names become part of tensor names in checkpoints and of messages.
+std::string read_name(const JsonReader& json) {
+  std::string name = json.string("a layer's name");
+  const bool legal = !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '.' || c == '-';
+  });
+  if (!legal) {
+    json.fail(fmt::format("\"{}\" is no layer name; use letters, digits, '_', '.' and '-'", name));
+  }
+  if (name == kInputName)
+    json.fail("\"input\" is the network's input; give the layer another name");
+  return name;
+}
+
+// A number for both directions, or [h, w].
+std::pair<std::int64_t, std::int64_t> read_extent(const JsonReader& json, std::string_view what,
+                                                  std::int64_t least) {
+  if (!json.is_array()) {
+    const std::int64_t both = json.integer(what, least);
+    return {both, both};
+  }
+  const std::vector<JsonReader> pair = json.elements(what);
+  if (pair.size() != 2) {
+    json.fail(fmt::format("{} must be a number or [h, w], found {} elements", what, pair.size()));
+  }
+  return {pair[0].integer(what, least), pair[1].integer(what, least)};
+}
+
+void read_window(const JsonReader& json, LayerSpec& spec) {
+  std::tie(spec.kernel_h, spec.kernel_w) = read_extent(json.at("kernel"), "kernel", 1);
+  spec.stride_h = spec.type == LayerType::max_pool2d ? spec.kernel_h : 1;
+  spec.stride_w = spec.type == LayerType::max_pool2d ? spec.kernel_w : 1;
+  if (json.has("stride")) {
+    std::tie(spec.stride_h, spec.stride_w) = read_extent(json.at("stride"), "stride", 1);
+  }
+  if (!json.has("padding")) return;
+  std::tie(spec.pad_h, spec.pad_w) = read_extent(json.at("padding"), "padding", 0);
+  // Past that a window could see padding only (PyTorch has the same rule for pools).
+  const bool pool = spec.type == LayerType::max_pool2d;
+  if (pool && (2 * spec.pad_h > spec.kernel_h || 2 * spec.pad_w > spec.kernel_w)) {
+    json.at("padding").fail(fmt::format("padding [{}, {}] is more than half of the kernel [{}, {}]",
+                                        spec.pad_h, spec.pad_w, spec.kernel_h, spec.kernel_w));
+  }
+}
+
+void read_weights(const JsonReader& json, std::string_view in_key, std::string_view out_key,
+                  LayerEntry& entry) {
+  entry.spec.out = json.at(out_key).integer(out_key, 1);
+  if (json.has(in_key)) entry.declared_in = json.at(in_key).integer(in_key, 1);
+  if (json.has("bias")) entry.spec.bias = json.at("bias").boolean("bias");
+}
+
+void read_inputs(const JsonReader& json, const std::string& previous, LayerEntry& entry) {
+  if (!json.has("inputs")) {
+    entry.input_names = {previous};
+    entry.input_pointers = {entry.pointer};
+  } else {
+    for (const JsonReader& input : json.at("inputs").elements("inputs")) {
+      entry.input_names.push_back(input.string("an input"));
+      entry.input_pointers.push_back(input.pointer());
+    }
+  }
+  const std::size_t wanted = entry.spec.type == LayerType::add ? 2 : 1;
+  if (entry.input_names.size() == wanted) return;
+  const std::string message = fmt::format("the layer \"{}\" of type {} takes {} input{}, found {}",
+                                          entry.spec.name, to_string(entry.spec.type), wanted,
+                                          wanted == 1 ? "" : "s", entry.input_names.size());
+  json.has("inputs") ? json.at("inputs").fail(message) : json.fail(message);
+}
+
+}  // namespace
+
+std::string_view to_string(LayerType type) { return kTypeNames[static_cast<std::size_t>(type)]; }
+
+LayerEntry read_layer(const JsonReader& json, const std::string& previous) {
+  json.expect_object("a layer");
+  LayerEntry entry;
+  entry.pointer = json.pointer();
+  entry.spec.type = read_type(json.at("type"));
+  json.expect_keys(fmt::format("a layer of type {}", to_string(entry.spec.type)),
+                   keys_of(entry.spec.type));
+  entry.spec.name = read_name(json.at("name"));
+  switch (entry.spec.type) {
+    case LayerType::conv2d:
+      read_weights(json, "in_channels", "out_channels", entry);
+      read_window(json, entry.spec);
+      break;
+    case LayerType::max_pool2d:
+      read_window(json, entry.spec);
+      break;
+    case LayerType::linear:
+      read_weights(json, "in_features", "out_features", entry);
+      break;
+    case LayerType::relu:
+    case LayerType::add:
+      break;
+  }
+  read_inputs(json, previous, entry);
+  return entry;
+}
+
+}  // namespace ddpbench::nn

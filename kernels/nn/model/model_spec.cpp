@@ -1,0 +1,241 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reads a model file: entries, the graph they form, its order, shapes and output.
+#include "kernels/nn/model/model_spec.h"
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "base/error.h"
+#include "kernels/nn/model/json_reader.h"
+#include "kernels/nn/model/layer_reader.h"
+#include "kernels/nn/model/shape_inference.h"
+
+namespace ddpbench::nn {
+namespace {
+
+using namespace std::string_view_literals;
+
+constexpr int kInput = -1;
+
+// The file's entries by name, with their inputs resolved to positions in the file.
+struct Network {
+  const std::string& origin;
+  std::vector<LayerEntry> entries;
+  std::map<std::string, int, std::less<>> index;  // of each name
+  std::vector<std::vector<int>> inputs;           // of each entry; kInput is the network's input
+
+  const std::string& name(int i) const { return entries[static_cast<std::size_t>(i)].spec.name; }
+};
+
+ops::Shape read_input_shape(const JsonReader& json) {
+  ops::Shape shape;
+  for (const JsonReader& extent : json.elements("input")) {
+    shape.push_back(extent.integer("an extent of the input", 1));
+  }
+  if (shape.size() != 3) {
+    json.fail(fmt::format("input must be [channels, h, w], found {}", ops::to_string(shape)));
+  }
+  return shape;
+}
+
+void read_entries(const JsonReader& json, Network& network) {
+  std::string previous{kInputName};
+  for (const JsonReader& layer : json.elements("layers")) {
+    LayerEntry entry = read_layer(layer, previous);
+    const int position = static_cast<int>(network.entries.size());
+    const auto [first, added] = network.index.emplace(entry.spec.name, position);
+    if (!added) {
+      layer.at("name").fail(fmt::format(
+          "the name \"{}\" is already used at {}; give each layer its own", entry.spec.name,
+          network.entries[static_cast<std::size_t>(first->second)].pointer));
+    }
+    previous = entry.spec.name;
+    network.entries.push_back(std::move(entry));
+  }
+  if (network.entries.empty()) json.fail("layers is empty; a network needs one layer at least");
+}
+
+// Names that a reference may mean, for suggestions.
+std::vector<std::string_view> known_names(const Network& network, bool with_input) {
+  std::vector<std::string_view> names;
+  if (with_input) names.push_back(kInputName);
+  for (const LayerEntry& entry : network.entries) names.push_back(entry.spec.name);
+  return names;
+}
+
+void resolve_inputs(Network& network) {
+  for (const LayerEntry& entry : network.entries) {
+    std::vector<int>& inputs = network.inputs.emplace_back();
+    for (std::size_t i = 0; i < entry.input_names.size(); ++i) {
+      const std::string& name = entry.input_names[i];
+      const auto found = network.index.find(name);
+      if (name != kInputName && found == network.index.end()) {
+        fail_at(network.origin, entry.input_pointers[i],
+                fmt::format("the layer \"{}\" reads \"{}\", which is no layer{}", entry.spec.name,
+                            name, suggestion(name, known_names(network, true))));
+      }
+      inputs.push_back(name == kInputName ? kInput : found->second);
+    }
+  }
+}
+
+// Walks inputs that are not placed yet until one comes again: that is a cycle, told in data order.
+[[noreturn]] void fail_with_cycle(const Network& network, const std::vector<bool>& placed) {
+  std::vector<int> path;
+  auto current = static_cast<int>(std::find(placed.begin(), placed.end(), false) - placed.begin());
+  while (std::find(path.begin(), path.end(), current) == path.end()) {
+    path.push_back(current);
+    for (const int input : network.inputs[static_cast<std::size_t>(current)]) {
+      if (input == kInput || placed[static_cast<std::size_t>(input)]) continue;
+      current = input;
+      break;
+    }
+  }
+  std::string text = fmt::format("\"{}\"", network.name(current));
+  for (auto it = path.rbegin(); *it != current; ++it)
+    text += fmt::format(" -> \"{}\"", network.name(*it));
+  fail_at(network.origin, network.entries[static_cast<std::size_t>(current)].pointer,
+          fmt::format("the layers form a cycle: {} -> \"{}\"; a network's data flows one way", text,
+                      network.name(current)));
+}
+
+// Positions in an order in which each entry follows its inputs; the file's order wherever possible.
+std::vector<int> topological_order(const Network& network) {
+  const std::size_t count = network.entries.size();
+  std::vector<bool> placed(count, false);
+  std::vector<int> order;
+  while (order.size() < count) {
+    std::size_t next = 0;
+    const auto ready = [&](std::size_t i) {
+      return !placed[i] &&
+             std::all_of(network.inputs[i].begin(), network.inputs[i].end(), [&](int input) {
+               return input == kInput || placed[static_cast<std::size_t>(input)];
+             });
+    };
+    while (next < count && !ready(next)) ++next;
+    if (next == count) fail_with_cycle(network, placed);
+    placed[next] = true;
+    order.push_back(static_cast<int>(next));
+  }
+  return order;
+}
+
+int read_output(const JsonReader& root, const Network& network) {
+  if (!root.has("output")) return static_cast<int>(network.entries.size()) - 1;
+  const JsonReader json = root.at("output");
+  const std::string name = json.string("output");
+  const auto found = network.index.find(name);
+  if (found == network.index.end()) {
+    json.fail(fmt::format("the output \"{}\" is no layer{}", name,
+                          suggestion(name, known_names(network, false))));
+  }
+  return found->second;
+}
+
+// A layer that the output does not depend on would have weights that nothing trains.
+void expect_all_used(const Network& network, int output) {
+  std::vector<bool> used(network.entries.size(), false);
+  std::vector<int> pending = {output};
+  while (!pending.empty()) {
+    const int current = pending.back();
+    pending.pop_back();
+    if (current == kInput || used[static_cast<std::size_t>(current)]) continue;
+    used[static_cast<std::size_t>(current)] = true;
+    for (const int input : network.inputs[static_cast<std::size_t>(current)])
+      pending.push_back(input);
+  }
+  const auto unused = std::find(used.begin(), used.end(), false);
+  if (unused == used.end()) return;
+  const LayerEntry& entry = network.entries[static_cast<std::size_t>(unused - used.begin())];
+  fail_at(
+      network.origin, entry.pointer,
+      fmt::format(
+          "the output \"{}\" does not depend on the layer \"{}\"; remove the layer or connect it",
+          network.name(output), entry.spec.name));
+}
+
+// Moves the entries into `model` in topological order and infers their shapes.
+void add_layers(const Network& network, int output, ModelSpec& model) {
+  std::vector<int> placed_at(network.entries.size(), kInput);
+  for (const int position : topological_order(network)) {
+    const LayerEntry& entry = network.entries[static_cast<std::size_t>(position)];
+    LayerSpec layer = entry.spec;
+    std::vector<ops::Shape> shapes;
+    for (const int input : network.inputs[static_cast<std::size_t>(position)]) {
+      layer.inputs.push_back(input == kInput ? kInput : placed_at[static_cast<std::size_t>(input)]);
+      const int at = layer.inputs.back();
+      shapes.push_back(at == kInput ? model.input_shape
+                                    : model.layers[static_cast<std::size_t>(at)].output_shape);
+    }
+    layer.output_shape = infer_shape(entry, shapes, network.origin);
+    placed_at[static_cast<std::size_t>(position)] = static_cast<int>(model.layers.size());
+    model.layers.push_back(std::move(layer));
+  }
+  model.output = placed_at[static_cast<std::size_t>(output)];
+}
+
+void expect_logits(const ModelSpec& model, const std::string& origin, bool declared) {
+  const LayerSpec& last = model.layers[static_cast<std::size_t>(model.output)];
+  if (last.output_shape.size() == 1) return;
+  fail_at(
+      origin, declared ? "/output" : "/layers",
+      fmt::format(
+          "the output must be logits of shape [features], the layer \"{}\" gives {}; end with a "
+          "linear layer",
+          last.name, ops::to_string(last.output_shape)));
+}
+
+}  // namespace
+
+std::int64_t ModelSpec::classes() const {
+  return layers[static_cast<std::size_t>(output)].output_shape[0];
+}
+
+std::int64_t ModelSpec::parameter_count() const {
+  std::int64_t count = 0;
+  for (const LayerSpec& layer : layers) {
+    const int input = layer.inputs[0];
+    count += nn::parameter_count(layer, input == kInput
+                                            ? input_shape
+                                            : layers[static_cast<std::size_t>(input)].output_shape);
+  }
+  return count;
+}
+
+ModelSpec parse_model(const std::string& json_text, const std::string& origin) {
+  constexpr std::array kKeys = {"name"sv, "input"sv, "layers"sv, "output"sv};
+  const nlohmann::json document = parse_json(json_text, origin);
+  const JsonReader root(document, origin);
+  root.expect_object("a model");
+  root.expect_keys("a model", kKeys);
+
+  ModelSpec model;
+  model.name = root.at("name").string("name");
+  model.input_shape = read_input_shape(root.at("input"));
+  Network network{origin, {}, {}, {}};
+  read_entries(root.at("layers"), network);
+  resolve_inputs(network);
+  const int output = read_output(root, network);
+  // Order first: "unused" would be a misleading word for a cycle beside the path to the output.
+  add_layers(network, output, model);
+  expect_all_used(network, output);
+  expect_logits(model, origin, root.has("output"));
+  return model;
+}
+
+ModelSpec load_model_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  if (!file || !(text << file.rdbuf())) {
+    throw ConfigError(
+        fmt::format("cannot read the model file {}; check the path and its permissions", path));
+  }
+  return parse_model(text.str(), path);
+}
+
+}  // namespace ddpbench::nn

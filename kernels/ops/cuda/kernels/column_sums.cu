@@ -1,0 +1,271 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A block adds up a chunk of rows of some columns: several threads a column, each with the rows of
+// its own, then their sums in order. Where there are many rows, and their length allows it, a
+// thread has as many neighbouring columns as 16 bytes hold. With several chunks their sums are the
+// rows of a second, small matrix, whose columns have 32 threads each: few blocks, so that the time
+// of one read after the other is what counts.
+//
+// Reads are batched by hand: the compiler may not move a read past a write that could be to the
+// same place, nor past the test for the end of a loop.
+#include "kernels/ops/cuda/kernels/column_sums.h"
+
+#include <algorithm>
+
+#include "kernels/ops/cuda/kernels/divide.cuh"
+#include "kernels/ops/cuda/kernels/launch.cuh"
+#include "kernels/ops/cuda/kernels/number.cuh"
+#include "kernels/ops/cuda/kernels/vector.cuh"
+
+namespace ddpbench::ops::cuda {
+namespace {
+
+constexpr std::uint32_t kColumns = 32;  // a warp reads 32 neighbours
+constexpr std::uint32_t kReads = 4;     // rows whose reads are on their way together
+// Up to this many rows one launch is as fast as two.
+constexpr std::uint32_t kRowsOfOneChunk = 512;
+
+// Blocks that a multiprocessor holds at once of the sums over many rows; bf16, of which a thread
+// has 8 columns, needs 75 registers of a thread.
+template <typename T>
+inline constexpr int kBlocksOf = sizeof(T) == 4 ? 4 : 3;
+// As many chunks at most as a GPU of 128 multiprocessors holds at once: a few more would have to
+// wait for all of these.
+template <typename T>
+inline constexpr std::uint32_t kMaxChunks = 128 * kBlocksOf<T>;
+
+template <typename T>
+std::uint32_t chunk_count(std::uint32_t rows) {
+  if (rows <= kRowsOfOneChunk) return 1;
+  return std::min(ceil_div(rows, kRowsOfOneChunk / 2), kMaxChunks<T>);
+}
+
+// Each thread has kWidth neighbouring columns.
+template <typename T, std::uint32_t kWidth>
+struct ChunkSums {
+  static constexpr std::uint32_t kThreads = 256;
+  static constexpr int kPhases = 2, kBlocksAtOnce = kBlocksOf<T>;
+  struct Shared {
+    float sums[kThreads * kWidth];  // [row threads][columns of the block]
+  };
+
+  std::uint32_t rows, columns, rows_per_chunk;
+  Divisor tiles;
+  std::uint32_t lane_bits;  // threads of a row
+  const T *gradient, *output;
+  T* masked;
+  float* sums;  // [chunks][columns]; null: not wanted
+  bool accumulate, vectors;
+
+  __host__ __device__ void operator()(int phase, Shared& shared, std::uint32_t block,
+                                      std::uint32_t thread) const {
+    const std::uint32_t tile_columns = kWidth << lane_bits;
+    std::uint32_t chunk = block;
+    const std::uint32_t first = tiles.split(chunk) * tile_columns;
+    if (phase == 0) {
+      const std::uint32_t lane = thread & ((1U << lane_bits) - 1);
+      const std::uint32_t column = first + lane * kWidth;
+      float total[kWidth] = {};
+      if (column < columns) {
+        const std::uint32_t part = thread >> lane_bits;
+        if (kWidth > 1 && vectors) {
+          sum_rows<true>(chunk, part, column, total);
+        } else {
+          sum_rows<false>(chunk, part, column, total);
+        }
+      }
+      DDPBENCH_UNROLL
+      for (std::uint32_t k = 0; k < kWidth; ++k) shared.sums[thread * kWidth + k] = total[k];
+    } else if (sums != nullptr) {
+      for (std::uint32_t i = thread; i < tile_columns && first + i < columns; i += kThreads) {
+        float sum = 0;
+        for (std::uint32_t at = i; at < kThreads * kWidth; at += tile_columns) {
+          sum += shared.sums[at];
+        }
+        float* const to = sums + chunk * columns + first + i;
+        *to = accumulate ? *to + sum : sum;
+      }
+    }
+  }
+
+  // Of the chunk's rows those of one row thread, in turn.
+  template <bool kVectors>
+  __host__ __device__ void sum_rows(std::uint32_t chunk, std::uint32_t part, std::uint32_t column,
+                                    float (&total)[kWidth]) const {
+    const std::uint32_t row_threads = kThreads >> lane_bits, begin = chunk * rows_per_chunk + part;
+    const std::uint32_t chunk_end = (chunk + 1) * rows_per_chunk;
+    const std::uint32_t end = chunk_end < rows ? chunk_end : rows;
+    const std::uint32_t count = begin < end ? ceil_div(end - begin, row_threads) : 0;
+    const std::uint32_t step = row_threads * columns;
+    std::uint32_t at = begin * columns + column;
+    DDPBENCH_UNROLL_BY(1)
+    for (std::uint32_t i = 0; i < count / kReads; ++i, at += kReads * step) {
+      add_rows<kVectors, kReads>(at, step, total);
+    }
+    DDPBENCH_UNROLL_BY(1)
+    for (std::uint32_t i = 0; i < count % kReads; ++i, at += step)
+      add_rows<kVectors, 1>(at, step, total);
+  }
+
+  template <bool kVectors, std::uint32_t kRows>
+  __host__ __device__ void add_rows(std::uint32_t at, std::uint32_t step,
+                                    float (&total)[kWidth]) const {
+    float values[kRows][kWidth];
+    DDPBENCH_UNROLL
+    for (std::uint32_t r = 0; r < kRows; ++r) read<kVectors>(gradient + at + r * step, values[r]);
+    if (output != nullptr) mask<kVectors, kRows>(at, step, values);
+    DDPBENCH_UNROLL
+    for (std::uint32_t r = 0; r < kRows; ++r) {
+      DDPBENCH_UNROLL
+      for (std::uint32_t k = 0; k < kWidth; ++k) total[k] += values[r][k];
+    }
+  }
+
+  template <bool kVectors, std::uint32_t kRows>
+  __host__ __device__ void mask(std::uint32_t at, std::uint32_t step,
+                                float (&values)[kRows][kWidth]) const {
+    float outputs[kRows][kWidth];
+    DDPBENCH_UNROLL
+    for (std::uint32_t r = 0; r < kRows; ++r) read<kVectors>(output + at + r * step, outputs[r]);
+    DDPBENCH_UNROLL
+    for (std::uint32_t r = 0; r < kRows; ++r) {
+      DDPBENCH_UNROLL
+      for (std::uint32_t k = 0; k < kWidth; ++k) {
+        values[r][k] = relu_gradient(outputs[r][k], values[r][k]);
+      }
+      write<kVectors>(masked + at + r * step, values[r]);
+    }
+  }
+
+  template <bool kVectors>
+  __host__ __device__ void read(const T* from, float (&values)[kWidth]) const {
+    if constexpr (kWidth > 1 && kVectors) {
+      load(from, values);
+    } else {
+      DDPBENCH_UNROLL
+      for (std::uint32_t k = 0; k < kWidth; ++k) values[k] = to_float(from[k]);
+    }
+  }
+  template <bool kVectors>
+  __host__ __device__ void write(T* to, const float (&values)[kWidth]) const {
+    if constexpr (kWidth > 1 && kVectors) {
+      store(to, values);
+    } else {
+      DDPBENCH_UNROLL
+      for (std::uint32_t k = 0; k < kWidth; ++k) to[k] = from_float<T>(values[k]);
+    }
+  }
+};
+
+struct AddUpRows {
+  static constexpr std::uint32_t kParts = 32;  // threads of a column
+  static constexpr std::uint32_t kReads = 8;   // one block has only its own reads on their way
+  static constexpr std::uint32_t kThreads = kColumns * kParts;
+  static constexpr int kPhases = 2;
+  struct Shared {
+    float sums[kParts][kColumns];
+  };
+
+  RowSums args;
+
+  __host__ __device__ void operator()(int phase, Shared& shared, std::uint32_t block,
+                                      std::uint32_t thread) const {
+    const std::uint32_t lane = thread % kColumns, part = thread / kColumns;
+    const std::uint32_t column = block * kColumns + lane;
+    if (column >= args.columns) return;
+    if (phase == 0) {
+      shared.sums[part][lane] = sum_of_part(part, column);
+    } else if (part == 0) {
+      float sum = 0;
+      for (std::uint32_t i = 0; i < kParts; ++i) sum += shared.sums[i][lane];
+      write(column, sum);
+    }
+  }
+
+  __host__ __device__ float sum_of_part(std::uint32_t part, std::uint32_t column) const {
+    float sum = 0;
+    DDPBENCH_UNROLL_BY(1)
+    for (std::uint32_t first = part; first < args.rows; first += kReads * kParts) {
+      float values[kReads];
+      DDPBENCH_UNROLL
+      for (std::uint32_t k = 0; k < kReads; ++k) {
+        const std::uint32_t row = first + k * kParts;
+        values[k] = row < args.rows ? args.matrix[row * args.columns + column] : 0.0F;
+      }
+      DDPBENCH_UNROLL
+      for (std::uint32_t k = 0; k < kReads; ++k) sum += values[k];
+    }
+    return sum;
+  }
+
+  __host__ __device__ void write(std::uint32_t column, float sum) const {
+    const bool first = column < args.split;
+    float* const to = first ? args.sums : args.rest;
+    if (to == nullptr) return;
+    const std::uint32_t at = first ? column : column - args.split;
+    to[at] = args.accumulate ? to[at] + sum : sum;
+  }
+};
+
+template <typename T, std::uint32_t kWidth>
+cudaError_t sum_chunks(const ColumnSums& args, float* sums, std::uint32_t chunks,
+                       cudaStream_t stream) {
+  ChunkSums<T, kWidth> body{};
+  body.rows = args.rows;
+  body.columns = args.columns;
+  while (body.lane_bits < 5 && (kWidth << body.lane_bits) < args.columns) ++body.lane_bits;
+  const std::uint32_t tiles = ceil_div(args.columns, kWidth << body.lane_bits);
+  body.tiles = Divisor(tiles);
+  body.rows_per_chunk = ceil_div(args.rows, chunks);
+  body.gradient = static_cast<const T*>(args.gradient);
+  body.output = static_cast<const T*>(args.output);
+  body.masked = static_cast<T*>(args.masked);
+  body.sums = sums;
+  body.accumulate = args.accumulate && chunks == 1;
+  body.vectors = are_vector_aligned(args.gradient, args.output, args.masked);
+  return for_each_block(tiles * chunks, stream, body);
+}
+
+// Few rows have a column a thread: more blocks. The width decides the order of the sums, so it
+// comes from the shape alone; from addresses, only how the columns are read.
+template <typename T>
+cudaError_t sum_chunks_of(const ColumnSums& args, float* sums, std::uint32_t chunks,
+                          cudaStream_t stream) {
+  constexpr std::uint32_t kWidth = kVectorOf<T>;
+  return chunks > 1 && args.columns % kWidth == 0
+             ? sum_chunks<T, kWidth>(args, sums, chunks, stream)
+             : sum_chunks<T, 1>(args, sums, chunks, stream);
+}
+
+}  // namespace
+
+std::size_t column_sums_workspace_bytes(std::uint32_t rows, std::uint32_t columns) {
+  const std::uint32_t chunks = chunk_count<float>(rows);  // the most of any type
+  return chunks == 1 ? 0 : sizeof(float) * chunks * columns;
+}
+
+cudaError_t column_sums(const ColumnSums& args, cudaStream_t stream) {
+  auto* const partial = static_cast<float*>(args.workspace);
+  std::uint32_t chunks = 1;
+  const cudaError_t status = with_element_type(args.type, [&](auto element) {
+    using T = decltype(element);
+    chunks = chunk_count<T>(args.rows);
+    float* const sums = chunks == 1 || args.sums == nullptr ? args.sums : partial;
+    return sum_chunks_of<T>(args, sums, chunks, stream);
+  });
+  if (status != cudaSuccess || chunks == 1 || args.sums == nullptr) return status;
+  RowSums last{};
+  last.rows = chunks;
+  last.columns = last.split = args.columns;
+  last.matrix = partial;
+  last.sums = args.sums;
+  last.accumulate = args.accumulate;
+  return add_up_rows(last, stream);
+}
+
+cudaError_t add_up_rows(const RowSums& args, cudaStream_t stream) {
+  return for_each_block(ceil_div(args.columns, kColumns), stream, AddUpRows{args});
+}
+
+}  // namespace ddpbench::ops::cuda

@@ -1,0 +1,193 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Element by element: relu, add, bias, conversion of types, and the test pattern.
+#include "kernels/ops/cuda/kernels/elementwise_kernels.h"
+
+#include "kernels/ops/cuda/kernels/divide.cuh"
+#include "kernels/ops/cuda/kernels/launch.cuh"
+#include "kernels/ops/cuda/kernels/number.cuh"
+#include "kernels/ops/cuda/kernels/vector.cuh"
+
+namespace ddpbench::ops::cuda {
+namespace {
+
+// Thread i takes elements [kCount i, kCount i + kCount), as vectors where all memory is aligned;
+// the last one what is left. `Function` has one from one of each input.
+template <typename T, typename Function, std::uint32_t kInputs>
+struct Map {
+  static constexpr std::uint32_t kCount = kVectorOf<T>;
+
+  const T* x[kInputs];
+  T* y;
+  std::uint32_t count;
+  bool vectors;
+
+  __host__ __device__ void operator()(std::uint32_t i) const {
+    const std::uint32_t first = i * kCount;
+    if (vectors && first + kCount <= count) {
+      run_vector(first);
+      return;
+    }
+    for (std::uint32_t k = first; k < count && k < first + kCount; ++k) {
+      float operands[kInputs];
+      for (std::uint32_t j = 0; j < kInputs; ++j) operands[j] = to_float(x[j][k]);
+      y[k] = from_float<T>(Function::of(operands));
+    }
+  }
+
+  __host__ __device__ void run_vector(std::uint32_t first) const {
+    float from[kInputs][kCount], to[kCount];
+    DDPBENCH_UNROLL
+    for (std::uint32_t j = 0; j < kInputs; ++j) load(x[j] + first, from[j]);
+    DDPBENCH_UNROLL
+    for (std::uint32_t k = 0; k < kCount; ++k) {
+      float operands[kInputs];
+      DDPBENCH_UNROLL
+      for (std::uint32_t j = 0; j < kInputs; ++j) operands[j] = from[j][k];
+      to[k] = Function::of(operands);
+    }
+    store(y + first, to);
+  }
+};
+
+struct Relu {
+  __host__ __device__ static float of(const float (&x)[1]) { return relu(x[0]); }
+};
+struct ReluGradient {  // from y and dy
+  __host__ __device__ static float of(const float (&x)[2]) { return relu_gradient(x[0], x[1]); }
+};
+struct Sum {
+  __host__ __device__ static float of(const float (&x)[2]) { return x[0] + x[1]; }
+};
+
+template <typename Function, typename... Inputs>
+cudaError_t map(DataType type, void* y, std::uint32_t count, cudaStream_t stream,
+                const Inputs*... x) {
+  return with_element_type(type, [&](auto element) {
+    using T = decltype(element);
+    const Map<T, Function, sizeof...(Inputs)> body{
+        {static_cast<const T*>(x)...}, static_cast<T*>(y), count, are_vector_aligned(y, x...)};
+    return for_each(ceil_div(count, body.kCount), stream, body);
+  });
+}
+
+template <typename T>
+struct AddBias {
+  BiasRelu args;
+  Divisor columns;
+  __host__ __device__ void operator()(std::uint32_t i) const {
+    T* const y = static_cast<T*>(args.y);
+    std::uint32_t row = i;
+    const float bias = args.bias != nullptr ? args.bias[columns.split(row)] : 0.0F;
+    const float value = to_float(y[i]) + bias;
+    y[i] = from_float<T>(args.relu ? relu(value) : value);
+  }
+};
+
+// The same for vectors, of which a row has a whole number.
+template <typename T>
+struct AddBiasVectors {
+  BiasRelu args;
+  Divisor vectors;
+  __host__ __device__ void operator()(std::uint32_t i) const {
+    T* const y = static_cast<T*>(args.y) + i * kVectorOf<T>;
+    std::uint32_t row = i;
+    const std::uint32_t column = vectors.split(row) * kVectorOf<T>;
+    float value[kVectorOf<T>];
+    load(y, value);
+    DDPBENCH_UNROLL
+    for (std::uint32_t k = 0; k < kVectorOf<T>; ++k) {
+      if (args.bias != nullptr) value[k] += args.bias[column + k];
+      if (args.relu) value[k] = relu(value[k]);
+    }
+    store(y, value);
+  }
+};
+
+// Four elements a thread: 16 bytes of the wider type.
+template <typename From, typename To>
+struct ConvertType {
+  static constexpr std::uint32_t kCount = 4;
+  const From* from;
+  To* to;
+  std::uint32_t count;
+  bool accumulate, vectors;
+
+  __host__ __device__ void operator()(std::uint32_t i) const {
+    const std::uint32_t first = i * kCount;
+    if (!vectors || first + kCount > count) {
+      for (std::uint32_t k = first; k < count && k < first + kCount; ++k) {
+        const float value = to_float(from[k]);
+        to[k] = from_float<To>(accumulate ? to_float(to[k]) + value : value);
+      }
+      return;
+    }
+    float value[kCount], before[kCount] = {};
+    load(from + first, value);
+    if (accumulate) load(to + first, before);
+    DDPBENCH_UNROLL
+    for (std::uint32_t k = 0; accumulate && k < kCount; ++k) value[k] += before[k];
+    store(to + first, value);
+  }
+};
+
+template <typename T>
+struct Pattern {
+  T* data;
+  __host__ __device__ void operator()(std::uint32_t i) const {
+    // Knuth's multiplicative hash; its upper 16 bits are exact in a float.
+    const std::uint32_t hash = i * 2654435761U;
+    data[i] = from_float<T>(static_cast<float>(hash >> 16) / 32768.0F - 1.0F);
+  }
+};
+
+}  // namespace
+
+cudaError_t relu_forward(DataType type, const void* x, void* y, std::uint32_t count,
+                         cudaStream_t stream) {
+  return map<Relu>(type, y, count, stream, x);
+}
+
+cudaError_t relu_backward(DataType type, const void* y, const void* dy, void* dx,
+                          std::uint32_t count, cudaStream_t stream) {
+  return map<ReluGradient>(type, dx, count, stream, y, dy);
+}
+
+cudaError_t add(DataType type, const void* a, const void* b, void* sum, std::uint32_t count,
+                cudaStream_t stream) {
+  return map<Sum>(type, sum, count, stream, a, b);
+}
+
+cudaError_t bias_relu(const BiasRelu& args, std::uint32_t count, cudaStream_t stream) {
+  return with_element_type(args.type, [&](auto element) {
+    using T = decltype(element);
+    if (args.columns % kVectorOf<T> == 0 && are_vector_aligned(args.y)) {
+      const Divisor vectors(args.columns / kVectorOf<T>);
+      return for_each(count / kVectorOf<T>, stream, AddBiasVectors<T>{args, vectors});
+    }
+    return for_each(count, stream, AddBias<T>{args, Divisor(args.columns)});
+  });
+}
+
+cudaError_t convert_type(DataType from_type, const void* from, DataType to_type, void* to,
+                         bool accumulate, std::uint32_t count, cudaStream_t stream) {
+  return with_element_type(from_type, [&](auto from_element) {
+    return with_element_type(to_type, [&](auto to_element) {
+      using Body = ConvertType<decltype(from_element), decltype(to_element)>;
+      const Body body{static_cast<decltype(from_element) const*>(from),
+                      static_cast<decltype(to_element)*>(to), count, accumulate,
+                      are_vector_aligned(from, to)};
+      return for_each(ceil_div(count, Body::kCount), stream, body);
+    });
+  });
+}
+
+cudaError_t fill_with_pattern(DataType type, void* data, std::uint32_t count, cudaStream_t stream) {
+  return with_element_type(type, [&](auto element) {
+    using T = decltype(element);
+    return for_each(count, stream, Pattern<T>{static_cast<T*>(data)});
+  });
+}
+
+}  // namespace ddpbench::ops::cuda

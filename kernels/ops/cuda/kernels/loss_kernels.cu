@@ -1,0 +1,393 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Few classes: a thread a row, by way of shared memory, so that memory is read and written in whole
+// lines. Up to 256 rows are one block, and need one launch.
+//
+// Many: lane l of a row's 32 takes classes l, l + 32, ... Lanes exchange what they found through
+// shared memory, where 4 of them put 8 each together and then every lane those 4, in the same
+// order. Of up to 1024 classes the row itself stays there, too: its logits are read from memory
+// once, and their exponentials are taken once.
+#include "kernels/ops/cuda/kernels/loss_kernels.h"
+
+#include <cmath>
+
+#include "kernels/ops/cuda/kernels/divide.cuh"
+#include "kernels/ops/cuda/kernels/launch.cuh"
+
+namespace ddpbench::ops::cuda {
+namespace {
+
+constexpr std::uint32_t kFewClasses = 32;  // up to which a thread takes a row
+constexpr std::uint32_t kLanes = 32;
+constexpr std::uint32_t kRows = 8;  // of a block
+
+// Asks for values first, first + kStride, ... of those below `end`.
+template <std::uint32_t kStride, std::uint32_t kCount>
+__host__ __device__ void read_strided(const float* from, std::uint32_t first, std::uint32_t end,
+                                      float (&values)[kCount]) {
+  const float* const mine = from + first;
+  DDPBENCH_UNROLL
+  for (std::uint32_t k = 0; k < kCount; ++k) {
+    values[k] = first + k * kStride < end ? mine[k * kStride] : 0.0F;
+  }
+}
+
+// -log of the label's share. The sum of exponentials is 1 or more and has been rounded to single
+// precision: its logarithm in double would know no more of it, and cost what hundreds of
+// instructions do.
+__host__ __device__ double loss_of(float sum, float largest, float at_label) {
+  return logf(sum) + (static_cast<double>(largest) - at_label);
+}
+
+// Of one block's rows.
+struct PartialTotals {
+  double loss_sum;
+  std::uint64_t correct;
+};
+
+__host__ __device__ void add(PartialTotals& sum, const PartialTotals& part) {
+  sum.loss_sum += part.loss_sum;
+  sum.correct += part.correct;
+}
+
+// Of every kSums-th of kCount.
+template <std::uint32_t kCount, std::uint32_t kSums>
+__host__ __device__ PartialTotals sum(const PartialTotals* parts, std::uint32_t first) {
+  PartialTotals total{0, 0};
+  for (std::uint32_t i = first; i < kCount; i += kSums) add(total, parts[i]);
+  return total;
+}
+
+struct LossRows {
+  static constexpr std::uint32_t kThreads = kLanes * kRows;
+  static constexpr std::uint32_t kReads = 8;    // logits of a lane on their way together
+  static constexpr std::uint32_t kParts = 4;    // of a row, of what its lanes found
+  static constexpr std::uint32_t kKept = 1024;  // classes whose values stay in shared memory
+  static constexpr int kPhases = 6;
+  struct Largest {
+    float value;
+    std::uint32_t at;  // the number of classes: there is none
+  };
+  struct Shared {
+    float kept[kRows][kKept];  // logits, then their exponentials
+    Largest largest[kRows][kLanes], largest_parts[kRows][kParts];
+    float sums[kRows][kLanes], sum_parts[kRows][kParts];
+    double loss[kRows];
+    bool correct[kRows];
+  };
+
+  LossShape shape;
+  const float* logits;
+  const std::int32_t* labels;
+  std::uint32_t samples;
+  float scale;
+  float* gradient;  // null: not wanted
+  PartialTotals* partial;
+
+  __host__ __device__ void operator()(int phase, Shared& s, std::uint32_t block,
+                                      std::uint32_t thread) const {
+    const std::uint32_t lane = thread % kLanes, row = thread / kLanes;
+    const std::uint32_t n = block * kRows + row;
+    if (phase == 0) s.largest[row][lane] = find_largest(s, n, row, lane);
+    if (phase == 1 && lane < kParts) {
+      s.largest_parts[row][lane] = best_of<kLanes, kParts>(s.largest[row], lane);
+    }
+    if (phase == 2) s.sums[row][lane] = add_exponentials(s, n, row, lane);
+    if (phase == 3 && lane < kParts) {
+      s.sum_parts[row][lane] = sum_of<kLanes, kParts>(s.sums[row], lane);
+    }
+    if (phase == 4) finish_row(s, n, row, lane);
+    if (phase == 5 && thread == 0) add_rows(s, block);
+  }
+
+  // Of the lane's classes; keeps their logits.
+  __host__ __device__ Largest find_largest(Shared& s, std::uint32_t n, std::uint32_t row,
+                                           std::uint32_t lane) const {
+    Largest found{-INFINITY, shape.classes};
+    const float* const from = logits + n * shape.classes;
+    const std::uint32_t end = n < samples ? shape.classes : 0;
+    DDPBENCH_UNROLL_BY(1)
+    for (std::uint32_t first = lane; first < end; first += kReads * kLanes) {
+      float values[kReads];
+      read_strided<kLanes>(from, first, end, values);
+      DDPBENCH_UNROLL
+      for (std::uint32_t k = 0; k < kReads; ++k) {
+        const std::uint32_t j = first + k * kLanes;
+        if (j >= end) continue;
+        if (j < kKept) s.kept[row][j] = values[k];
+        found = better(found, {values[k], j});
+      }
+    }
+    return found;
+  }
+
+  // The larger; of equal ones the first class. Without branches, in which lanes would part.
+  __host__ __device__ Largest better(const Largest& a, const Largest& b) const {
+    const bool larger = b.value > a.value, equal = b.value == a.value, before = b.at < a.at;
+    const bool none_yet = a.at == shape.classes, is_one = b.at != shape.classes;
+    return (is_one & (none_yet | larger | (equal & before))) ? b : a;
+  }
+  // Of every kStep-th of kCount.
+  template <std::uint32_t kCount, std::uint32_t kStep>
+  __host__ __device__ Largest best_of(const Largest* found, std::uint32_t first) const {
+    Largest best = found[first];
+    for (std::uint32_t i = first + kStep; i < kCount; i += kStep) best = better(best, found[i]);
+    return best;
+  }
+  template <std::uint32_t kCount, std::uint32_t kStep>
+  __host__ __device__ static float sum_of(const float* parts, std::uint32_t first) {
+    float sum = 0;
+    for (std::uint32_t i = first; i < kCount; i += kStep) sum += parts[i];
+    return sum;
+  }
+
+  // Of the lane's classes; keeps what it adds.
+  __host__ __device__ float add_exponentials(Shared& s, std::uint32_t n, std::uint32_t row,
+                                             std::uint32_t lane) const {
+    const float largest = best_of<kParts, 1>(s.largest_parts[row], 0).value;
+    float sum = 0;
+    for (std::uint32_t j = lane; n < samples && j < shape.classes; j += kLanes) {
+      const float logit = j < kKept ? s.kept[row][j] : logits[n * shape.classes + j];
+      const float exponential = expf(logit - largest);
+      if (j < kKept) s.kept[row][j] = exponential;
+      sum += exponential;
+    }
+    return sum;
+  }
+
+  __host__ __device__ void finish_row(Shared& s, std::uint32_t n, std::uint32_t row,
+                                      std::uint32_t lane) const {
+    const Largest best = best_of<kParts, 1>(s.largest_parts[row], 0);
+    const float sum = sum_of<kParts, 1>(s.sum_parts[row], 0);
+    const bool counts = n < samples;
+    const std::uint32_t label = counts ? static_cast<std::uint32_t>(labels[n]) : shape.classes;
+    if (gradient != nullptr && n < shape.batch) {
+      write_gradient(s.kept[row], n, lane, label, counts ? scale / sum : 0.0F, best.value);
+    }
+    if (lane != 0) return;
+    s.loss[row] = counts ? loss_of(sum, best.value, logits[n * shape.classes + label]) : 0.0;
+    s.correct[row] = counts && best.at == label;
+  }
+
+  __host__ __device__ void write_gradient(const float* exponentials, std::uint32_t n,
+                                          std::uint32_t lane, std::uint32_t label, float factor,
+                                          float largest) const {
+    for (std::uint32_t j = lane; j < shape.classes; j += kLanes) {
+      const std::uint32_t at = n * shape.classes + j;
+      float share = 0;  // of rows past the samples that count, whatever their logits are
+      if (label < shape.classes) {
+        share = (j < kKept ? exponentials[j] : expf(logits[at] - largest)) * factor;
+      }
+      gradient[at] = j == label ? share - scale : share;
+    }
+  }
+
+  __host__ __device__ void add_rows(const Shared& s, std::uint32_t block) const {
+    PartialTotals total{0, 0};
+    for (std::uint32_t row = 0; row < kRows; ++row) {
+      total.loss_sum += s.loss[row];
+      total.correct += s.correct[row] ? 1 : 0;
+    }
+    partial[block] = total;
+  }
+};
+
+struct LossThreads {
+  static constexpr std::uint32_t kThreads = 256;  // a row each
+  static constexpr std::uint32_t kParts = 16;     // of the sum over them
+  static constexpr std::uint32_t kReads = 12;     // logits of a thread on their way together
+  static constexpr int kPhases = 4;
+  struct Shared {
+    float tile[kThreads * (kFewClasses + 1)];
+    std::uint32_t labels[kThreads];
+    PartialTotals rows[kThreads], parts[kParts];
+  };
+
+  LossShape shape;
+  const float* logits;
+  const std::int32_t* labels;
+  std::uint32_t samples;
+  float scale;
+  float* gradient;         // null: not wanted
+  PartialTotals* partial;  // null: there is one block, which adds to the totals
+  LossTotals* totals;
+  Divisor classes;
+
+  __host__ __device__ void operator()(int phase, Shared& s, std::uint32_t block,
+                                      std::uint32_t thread) const {
+    if (phase == 0) read(s, block, thread);
+    if (phase == 1) s.rows[thread] = row(s, block * kThreads + thread, thread);
+    if (phase == 2) {
+      if (gradient != nullptr) write(s, block, thread);
+      if (thread < kParts) s.parts[thread] = sum<kThreads, kParts>(s.rows, thread);
+    }
+    if (phase == 3 && thread == 0) finish(sum<kParts, 1>(s.parts, 0), block);
+  }
+
+  // Odd, so that the rows' elements of one class lie in different banks.
+  __host__ __device__ std::uint32_t stride() const { return shape.classes | 1U; }
+
+  // The block's rows are one piece of memory, which neighbouring threads take in turn.
+  __host__ __device__ std::uint32_t count(std::uint32_t block) const {
+    const std::uint32_t rows = shape.batch - block * kThreads;
+    return (rows < kThreads ? rows : kThreads) * shape.classes;
+  }
+  __host__ __device__ std::uint32_t place(std::uint32_t i) const {
+    std::uint32_t row = i;
+    const std::uint32_t j = classes.split(row);
+    return row * stride() + j;
+  }
+  // What the block needs of memory is asked for before its threads meet: labels, too, beside the
+  // first logits.
+  __host__ __device__ void read(Shared& s, std::uint32_t block, std::uint32_t thread) const {
+    const float* const from = logits + block * kThreads * shape.classes;
+    const std::uint32_t end = count(block), n = block * kThreads + thread;
+    float values[kReads];
+    read_strided<kThreads>(from, thread, end, values);
+    const std::int32_t label = n < samples ? labels[n] : 0;
+    keep(s, thread, end, values);
+    DDPBENCH_UNROLL_BY(1)
+    for (std::uint32_t i = thread + kReads * kThreads; i < end; i += kReads * kThreads) {
+      read_strided<kThreads>(from, i, end, values);
+      keep(s, i, end, values);
+    }
+    s.labels[thread] = static_cast<std::uint32_t>(label);
+  }
+  __host__ __device__ void keep(Shared& s, std::uint32_t first, std::uint32_t end,
+                                const float (&values)[kReads]) const {
+    DDPBENCH_UNROLL
+    for (std::uint32_t k = 0; k < kReads; ++k) {
+      const std::uint32_t i = first + k * kThreads;
+      if (i < end) s.tile[place(i)] = values[k];
+    }
+  }
+  __host__ __device__ void write(const Shared& s, std::uint32_t block, std::uint32_t thread) const {
+    float* const to = gradient + block * kThreads * shape.classes;
+    for (std::uint32_t i = thread; i < count(block); i += kThreads) to[i] = s.tile[place(i)];
+  }
+
+  // Leaves the gradient where the logits were. The first of the largest logits is the answer.
+  __host__ __device__ PartialTotals row(Shared& s, std::uint32_t n, std::uint32_t thread) const {
+    float* const x = s.tile + thread * stride();
+    if (n >= samples) {
+      for (std::uint32_t j = 0; j < shape.classes; ++j) x[j] = 0;
+      return {0, 0};
+    }
+    std::uint32_t best = 0;
+    for (std::uint32_t j = 1; j < shape.classes; ++j) best = x[j] > x[best] ? j : best;
+    const float largest = x[best];
+    const std::uint32_t label = s.labels[thread];
+    const float at_label = x[label];
+    float sum = 0;
+    for (std::uint32_t j = 0; j < shape.classes; ++j) {
+      x[j] = expf(x[j] - largest);
+      sum += x[j];
+    }
+    const float factor = scale / sum;
+    for (std::uint32_t j = 0; j < shape.classes; ++j) {
+      const float share = x[j] * factor;
+      x[j] = j == label ? share - scale : share;
+    }
+    return {loss_of(sum, largest, at_label), best == label ? 1U : 0U};
+  }
+
+  __host__ __device__ void finish(const PartialTotals& total, std::uint32_t block) const {
+    if (partial != nullptr) {
+      partial[block] = total;
+      return;
+    }
+    totals->loss_sum += total.loss_sum;
+    totals->correct += total.correct;
+    totals->samples += samples;
+  }
+};
+
+// One block adds up what the others found: a thread every kThreads-th, then 32 every 32nd of the
+// threads', then one theirs. A block alone has only its own reads on their way, so each thread has
+// several.
+struct LossSum {
+  static constexpr std::uint32_t kThreads = 1024, kParts = 32, kReads = 4;
+  static constexpr int kPhases = 3;
+  struct Shared {
+    PartialTotals threads[kThreads], parts[kParts];
+  };
+
+  const PartialTotals* partial;
+  std::uint32_t count, samples;
+  LossTotals* totals;
+
+  __host__ __device__ void operator()(int phase, Shared& s, std::uint32_t,
+                                      std::uint32_t thread) const {
+    if (phase == 0) s.threads[thread] = sum_of_thread(thread);
+    if (phase == 1 && thread < kParts) s.parts[thread] = sum<kThreads, kParts>(s.threads, thread);
+    if (phase == 2 && thread == 0) {
+      const PartialTotals total = sum<kParts, 1>(s.parts, 0);
+      totals->loss_sum += total.loss_sum;
+      totals->correct += total.correct;
+      totals->samples += samples;
+    }
+  }
+
+  __host__ __device__ PartialTotals sum_of_thread(std::uint32_t thread) const {
+    PartialTotals total{0, 0};
+    std::uint32_t i = thread;
+    for (; i + (kReads - 1) * kThreads < count; i += kReads * kThreads) {
+      PartialTotals parts[kReads];
+      DDPBENCH_UNROLL
+      for (std::uint32_t k = 0; k < kReads; ++k) parts[k] = partial[i + k * kThreads];
+      DDPBENCH_UNROLL
+      for (std::uint32_t k = 0; k < kReads; ++k) add(total, parts[k]);
+    }
+    for (; i < count; i += kThreads) add(total, partial[i]);
+    return total;
+  }
+};
+
+bool has_few_classes(const LossShape& shape) { return shape.classes <= kFewClasses; }
+
+std::uint32_t block_count(const LossShape& shape) {
+  const std::uint32_t rows = has_few_classes(shape) ? LossThreads::kThreads : kRows;
+  return ceil_div(shape.batch, rows);
+}
+
+template <typename Body>
+Body body_of(const LossShape& shape, const LossArgs& args, void* workspace) {
+  Body body{};
+  body.shape = shape;
+  body.logits = args.logits;
+  body.labels = args.labels;
+  body.samples = static_cast<std::uint32_t>(args.samples);
+  body.scale = args.grad_scale;
+  body.gradient = args.grad_logits;
+  body.partial = static_cast<PartialTotals*>(workspace);
+  return body;
+}
+
+}  // namespace
+
+std::size_t loss_workspace_bytes(const LossShape& shape) {
+  return block_count(shape) * sizeof(PartialTotals);
+}
+
+cudaError_t softmax_cross_entropy(const LossShape& shape, const LossArgs& args, void* workspace,
+                                  cudaStream_t stream) {
+  const std::uint32_t blocks = block_count(shape);
+  cudaError_t status = cudaSuccess;
+  if (has_few_classes(shape)) {
+    auto body = body_of<LossThreads>(shape, args, workspace);
+    if (blocks == 1) body.partial = nullptr;
+    body.classes = Divisor(shape.classes);
+    body.totals = args.totals;
+    status = for_each_block(blocks, stream, body);
+    if (blocks == 1) return status;
+  } else {
+    status = for_each_block(blocks, stream, body_of<LossRows>(shape, args, workspace));
+  }
+  if (status != cudaSuccess) return status;
+  return for_each_block(1, stream,
+                        LossSum{static_cast<const PartialTotals*>(workspace), blocks,
+                                static_cast<std::uint32_t>(args.samples), args.totals});
+}
+
+}  // namespace ddpbench::ops::cuda

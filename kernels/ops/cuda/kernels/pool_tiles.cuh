@@ -1,0 +1,167 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Max-pooling by windows of 2 x 2 that lie side by side, over channels-last maps: one thread a
+// window of a vector of channels, forward and backward. No pixel is in two windows, so that
+// backward reads a window's gradient and winners once and writes its four pixels; forward's four
+// reads are on their way before the first comparison.
+#pragma once
+
+#include "kernels/ops/cuda/kernels/divide.cuh"
+#include "kernels/ops/cuda/kernels/pool_vectors.cuh"
+
+namespace ddpbench::ops::cuda {
+
+inline constexpr std::uint32_t kTile = 2;  // pixels a side
+
+// Whether the windows are such tiles.
+inline bool has_tiles(const PoolGeometry& g) {
+  return g.kernel_h == kTile && g.kernel_w == kTile && g.stride_h == kTile && g.stride_w == kTile &&
+         g.pad_h == 0 && g.pad_w == 0;
+}
+
+// Both: maps channels last, of whole vectors of channels; winners are counted in a byte.
+template <typename T>
+struct PoolForwardTiles {
+  static constexpr std::uint32_t kCount = kVectorOf<T>;
+
+  PoolGeometry g;
+  VectorWalk walk;  // of the output
+  const T* x;
+  const float* bias;  // null: none
+  T* y;
+  std::uint8_t* winners;
+
+  __host__ __device__ void operator()(std::uint32_t index) const {
+    const VectorWalk::Place at = walk.place(index);
+    const T* const window = x + at.n * g.input.n + at.h * kTile * g.input.h +
+                            at.w * kTile * g.input.w + at.vector * kCount;
+    float value[kTile * kTile][kCount];
+    DDPBENCH_UNROLL
+    for (std::uint32_t element = 0; element < kTile * kTile; ++element) {
+      load(window + element / kTile * g.input.h + element % kTile * g.input.w, value[element]);
+    }
+    float added[kCount] = {};
+    if (bias != nullptr) load(bias + at.vector * kCount, added);
+    WindowMaximum<std::uint8_t, kCount> maximum;
+    DDPBENCH_UNROLL
+    for (std::uint32_t element = 0; element < kTile * kTile; ++element) {
+      maximum.take(value[element], element, element == 0);
+    }
+    if (bias != nullptr) maximum.add(added);
+    if (g.relu) maximum.rectify();
+    store(y + index * kCount, maximum.best);
+    PackedWinners<std::uint8_t, kCount>::write(winners + index * kCount, maximum.winner);
+  }
+};
+
+// The last row or column of pixels is in no window where their number is odd: its tiles have no
+// gradient, and the pixels that they do have are written zero.
+template <typename T>
+struct PoolBackwardTiles {
+  static constexpr std::uint32_t kCount = kVectorOf<T>;
+
+  PoolGeometry g;
+  VectorWalk walk;  // of the tiles, also of those that are cut off
+  const T* dy;
+  const std::uint8_t* winners;
+  T* dx;
+
+  struct Gradient {
+    float value[kCount] = {};
+    std::uint32_t winner[kCount] = {};
+  };
+
+  __host__ __device__ static std::uint32_t tiles(std::uint32_t pixels) {
+    return ceil_div(pixels, kTile);
+  }
+
+  __host__ __device__ void operator()(std::uint32_t index) const {
+    const VectorWalk::Place at = walk.place(index);
+    write(at, read(at));
+  }
+
+  __host__ __device__ Gradient read(const VectorWalk::Place& at) const {
+    Gradient gradient;
+    if (at.h >= g.out_h || at.w >= g.out_w) return gradient;
+    const std::uint32_t from =
+        at.n * g.output.n + at.h * g.output.h + at.w * g.output.w + at.vector * kCount;
+    PackedWinners<std::uint8_t, kCount>::read(winners + from, gradient.winner);
+    load(dy + from, gradient.value);
+    return gradient;
+  }
+
+  __host__ __device__ void write(const VectorWalk::Place& at, const Gradient& gradient) const {
+    T* const tile = dx + at.n * g.input.n + at.h * kTile * g.input.h + at.w * kTile * g.input.w +
+                    at.vector * kCount;
+    const std::uint32_t rows = g.in_h - at.h * kTile, columns = g.in_w - at.w * kTile;
+    DDPBENCH_UNROLL
+    for (std::uint32_t element = 0; element < kTile * kTile; ++element) {
+      const std::uint32_t row = element / kTile, column = element % kTile;
+      // Every tile has its first row and column.
+      if ((row > 0 && row >= rows) || (column > 0 && column >= columns)) continue;
+      float passed[kCount];
+      DDPBENCH_UNROLL
+      for (std::uint32_t k = 0; k < kCount; ++k) {
+        passed[k] = gradient.winner[k] == element ? gradient.value[k] : 0.0F;
+      }
+      store(tile + row * g.input.h + column * g.input.w, passed);
+    }
+  }
+};
+
+// The same, and the gradient of a bias: the sums over all windows of what their winners pass. Each
+// block writes those of its windows, which add_up_rows (column_sums.h) adds up.
+template <typename T>
+struct PoolBackwardTilesWithBias {
+  static constexpr std::uint32_t kCount = kVectorOf<T>;
+  static constexpr std::uint32_t kThreads = 512;
+  static constexpr int kBlocksAtOnce = 2, kPhases = 2;
+  // That are launched for each multiprocessor, at most: what fits at once of fp32 (32 registers at
+  // 90), twice that of bf16.
+  static constexpr std::uint32_t kBlocksEach = 4;
+  struct Shared {
+    float sums[kThreads][kCount];
+  };
+
+  PoolBackwardTiles<T> tiles;
+  std::uint32_t count;    // of tiles, in vectors of channels
+  std::uint32_t threads;  // of a block that take tiles: whole pixels, so each keeps to its channels
+  float* sums;            // [blocks, channels]
+  std::uint32_t blocks;
+
+  __host__ __device__ void operator()(int phase, Shared& shared, std::uint32_t block,
+                                      std::uint32_t thread) const {
+    if (phase == 0) {
+      if (thread < threads) take_tiles(shared.sums[thread], block * threads + thread);
+      return;
+    }
+    const std::uint32_t channels = tiles.g.channels, vectors = channels / kCount;
+    for (std::uint32_t channel = thread; channel < channels; channel += kThreads) {
+      float sum = 0;
+      for (std::uint32_t from = channel / kCount; from < threads; from += vectors) {
+        sum += shared.sums[from][channel % kCount];
+      }
+      sums[block * channels + channel] = sum;
+    }
+  }
+
+  __host__ __device__ void take_tiles(float (&to)[kCount], std::uint32_t first) const {
+    float sum[kCount] = {};
+    DDPBENCH_UNROLL_BY(1)
+    for (std::uint32_t index = first; index < count; index += blocks * threads) {
+      const VectorWalk::Place at = tiles.walk.place(index);
+      const auto gradient = tiles.read(at);
+      DDPBENCH_UNROLL
+      for (std::uint32_t k = 0; k < kCount; ++k) {
+        const bool passes = gradient.winner[k] != kNoGradient<std::uint8_t>;
+        sum[k] += passes ? gradient.value[k] : 0.0F;
+      }
+      if (tiles.dx != nullptr) tiles.write(at, gradient);
+    }
+    DDPBENCH_UNROLL
+    for (std::uint32_t k = 0; k < kCount; ++k) to[k] = sum[k];
+  }
+};
+
+}  // namespace ddpbench::ops::cuda

@@ -1,0 +1,143 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Handles of the libraries, and what they say when they refuse.
+#include "kernels/ops/cuda/library/context.h"
+
+#include <array>
+#include <limits>
+
+#include "base/error.h"
+
+namespace ddpbench::ops::cuda {
+namespace {
+
+constexpr int kFirstWithTensorCoresForFloats = 80;  // compute capability, times 10
+
+int compute_capability(int ordinal) {
+  int major = 0, minor = 0;
+  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, ordinal), "GPU",
+        "cudaDeviceGetAttribute");
+  check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, ordinal), "GPU",
+        "cudaDeviceGetAttribute");
+  return 10 * major + minor;
+}
+
+void check_precision(const ddpbench::cuda::NativeDevice& device, CudaPrecision precision) {
+  const int capability = compute_capability(device.ordinal());
+  if (precision == CudaPrecision::fp32 || capability >= kFirstWithTensorCoresForFloats) return;
+  throw UnavailableError(fmt::format(
+      "precision {} needs a GPU of compute capability 8.0 or later; {} ({}) has {}.{}",
+      precision_name(precision), device.name(), device.model(), capability / 10, capability % 10));
+}
+
+std::string machine_key(const Context& context) {
+  constexpr std::string_view kConvolutions[] = {"", "|library", "|own"};
+  std::string key = fmt::format("{}|cudnn {}|{}{}{}", context.device.model(), cudnnGetVersion(),
+                                precision_name(context.options.precision),
+                                context.options.deterministic ? "|deterministic" : "",
+                                kConvolutions[static_cast<int>(context.options.convolutions)]);
+  for (char& c : key) {
+    if (c == '\t' || c == '\n') c = ' ';
+  }
+  return key;
+}
+
+}  // namespace
+
+void check(cudaError_t status, std::string_view operation, const char* call) {
+  if (status == cudaSuccess) return;
+  throw DeviceError(fmt::format("{}: {}: {}: {}", operation, call, cudaGetErrorName(status),
+                                cudaGetErrorString(status)));
+}
+
+void check(cudnnStatus_t status, std::string_view operation, const char* call) {
+  if (status == CUDNN_STATUS_SUCCESS) return;
+  std::array<char, 512> details{};
+  cudnnGetLastErrorString(details.data(), details.size());
+  throw DeviceError(
+      fmt::format("{}: {}: {}: {}", operation, call, cudnnGetErrorString(status), details.data()));
+}
+
+void check(cublasStatus_t status, std::string_view operation, const char* call) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  throw DeviceError(fmt::format("{}: {}: {}: {}", operation, call, cublasLtGetStatusName(status),
+                                cublasLtGetStatusString(status)));
+}
+
+Context::Context(ddpbench::cuda::NativeDevice& native, const CudaBackendOptions& backend_options)
+    : device(native), options(backend_options), algorithms(backend_options.cache_directory) {
+  check_precision(device, options.precision);
+  check(cudnnCreate(&cudnn), device.name(), "cudnnCreate");
+  const cublasStatus_t status = cublasLtCreate(&cublas);
+  if (status != CUBLAS_STATUS_SUCCESS) cudnnDestroy(cudnn);
+  check(status, device.name(), "cublasLtCreate");
+  machine = machine_key(*this);
+}
+
+Context::~Context() {
+  cublasLtDestroy(cublas);
+  cudnnDestroy(cudnn);
+}
+
+cudaStream_t Context::use(Stream& stream) const {
+  cudaStream_t native = ddpbench::cuda::native_stream(stream);
+  check(cudnnSetStream(cudnn, native), device.name(), "cudnnSetStream");
+  return native;
+}
+
+std::string_view precision_name(CudaPrecision precision) {
+  switch (precision) {
+    case CudaPrecision::fp32:
+      return "fp32";
+    case CudaPrecision::tf32:
+      return "tf32";
+    case CudaPrecision::bf16:
+      return "bf16";
+  }
+  return "";
+}
+
+cudnnDataType_t cudnn_type(DataType type) {
+  ensure(type == DataType::fp32 || type == DataType::bf16, "cuDNN and {}",
+         ddpbench::to_string(type));
+  return type == DataType::fp32 ? CUDNN_DATA_FLOAT : CUDNN_DATA_BFLOAT16;
+}
+
+cudaDataType_t cublas_type(DataType type) {
+  ensure(type == DataType::fp32 || type == DataType::bf16, "cuBLASLt and {}",
+         ddpbench::to_string(type));
+  return type == DataType::fp32 ? CUDA_R_32F : CUDA_R_16BF;
+}
+
+std::uint32_t multiprocessors_of(const Context& context, std::string_view where) {
+  int count = 0;
+  check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, context.device.ordinal()),
+        where, "cudaDeviceGetAttribute");
+  return static_cast<std::uint32_t>(count);
+}
+
+std::uint32_t element_index(std::int64_t count, std::string_view operation) {
+  if (count < 0 || count > std::numeric_limits<std::int32_t>::max())
+    throw DeviceError(
+        fmt::format("{}: {} elements; the kernels take fewer than 2^31: use a smaller "
+                    "batch",
+                    operation, count));
+  return static_cast<std::uint32_t>(count);
+}
+
+PlanningMemory::PlanningMemory(std::size_t bytes, std::string_view operation) {
+  if (bytes == 0) return;
+  const cudaError_t status = cudaMalloc(&data_, bytes);
+  if (status == cudaErrorMemoryAllocation) {
+    static_cast<void>(cudaGetLastError());  // it is not sticky: the device goes on
+    throw NoPlanningMemory(fmt::format(
+        "{}: planning it takes {} more bytes than the GPU has free; use a smaller batch", operation,
+        bytes));
+  }
+  check(status, operation, "cudaMalloc for planning");
+}
+
+PlanningMemory::~PlanningMemory() { static_cast<void>(cudaFree(data_)); }
+
+}  // namespace ddpbench::ops::cuda

@@ -1,0 +1,111 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What all operations of one CUDA backend share, and the checks of the libraries' answers.
+#pragma once
+
+#include <cublasLt.h>
+#include <cudnn.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+#include "kernels/ops/cuda/library/algorithm_cache.h"
+#include "kernels/ops/cuda_backend.h"
+#include "kernels/runtime/cuda/cuda_stream.h"
+#include "kernels/runtime/cuda/native_device.h"
+#include "kernels/runtime/data_type.h"
+
+namespace ddpbench::ops::cuda {
+
+// Each throws DeviceError "<operation>: <call>: <library's name>: <library's text>" unless `status`
+// is success. `operation` names the shape, too: "conv2d 3x3 1->32 on [8, 1, 28, 28]".
+void check(cudaError_t status, std::string_view operation, const char* call);
+void check(cudnnStatus_t status, std::string_view operation, const char* call);
+void check(cublasStatus_t status, std::string_view operation, const char* call);
+
+// Used by the device's leading thread.
+struct Context {
+  // REQUIRES: the device is current. `device` must outlive it. Throws UnavailableError when the
+  // device cannot compute in this precision.
+  Context(ddpbench::cuda::NativeDevice& device, const CudaBackendOptions& options);
+  ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  // The stream, which cuDNN's calls then go to.
+  cudaStream_t use(Stream& stream) const;
+
+  DataType activation_type() const {
+    return options.precision == CudaPrecision::bf16 ? DataType::bf16 : DataType::fp32;
+  }
+
+  ddpbench::cuda::NativeDevice& device;
+  CudaBackendOptions options;
+  cudnnHandle_t cudnn = nullptr;
+  cublasLtHandle_t cublas = nullptr;
+  std::string machine;  // device, library and options: the first part of the cache's keys
+  AlgorithmCache algorithms;
+};
+using ContextPtr = std::shared_ptr<Context>;
+
+// The parameters as the libraries read them beside activations of `type`: as they are kept, or the
+// copies in bf16.
+template <typename Args>
+std::span<const void* const> parameters_beside(DataType type, const Args& args) {
+  return type == DataType::bf16 ? args.rounded : args.parameters;
+}
+
+std::string_view precision_name(CudaPrecision precision);
+cudnnDataType_t cudnn_type(DataType type);
+cudaDataType_t cublas_type(DataType type);
+
+// Of the context's GPU.
+std::uint32_t multiprocessors_of(const Context& context, std::string_view where);
+
+// `count` as the kernels take it, which index with 32 bits. Throws DeviceError naming the operation
+// when it is 2^31 or more.
+std::uint32_t element_index(std::int64_t count, std::string_view operation);
+
+// Hands out parts of a workspace whose size it finds out, aligned for any kernel.
+class WorkspaceLayout {
+ public:
+  // The offset of `bytes` that nobody else has.
+  std::size_t add(std::size_t bytes) {
+    const std::size_t offset = bytes_;
+    bytes_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    return offset;
+  }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  static constexpr std::size_t kAlignment = 256;
+  std::size_t bytes_ = 0;
+};
+
+// The GPU has no memory left for a measurement. Planning goes on without it, since the run itself
+// may need less; whether it fits is checked where its memory is known.
+class NoPlanningMemory : public ConfigError {
+ public:
+  using ConfigError::ConfigError;
+};
+
+// Device memory for the time of planning; not counted, since no step ever holds it. Throws
+// NoPlanningMemory.
+class PlanningMemory {
+ public:
+  PlanningMemory(std::size_t bytes, std::string_view operation);
+  ~PlanningMemory();
+  PlanningMemory(const PlanningMemory&) = delete;
+  PlanningMemory& operator=(const PlanningMemory&) = delete;
+  void* data() const { return data_; }
+
+ private:
+  void* data_ = nullptr;
+};
+
+}  // namespace ddpbench::ops::cuda

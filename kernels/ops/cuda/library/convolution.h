@@ -1,0 +1,95 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Convolution as cuDNN does it: descriptors for one shape, and for each of the three passes the
+// algorithm, cuDNN's or an own kernel, that was the fastest when it was tried.
+#pragma once
+
+#include <cudnn.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "kernels/ops/cuda/kernels/few_channels.h"
+#include "kernels/ops/cuda/library/context.h"
+#include "kernels/ops/op.h"
+
+namespace ddpbench::ops::cuda {
+
+enum class ConvolutionPass : std::uint8_t { forward, backward_data, backward_filter };
+
+// Deletes what a cuDNN descriptor points to.
+struct DescriptorDeleter {
+  void operator()(cudnnTensorStruct* d) const { cudnnDestroyTensorDescriptor(d); }
+  void operator()(cudnnFilterStruct* d) const { cudnnDestroyFilterDescriptor(d); }
+  void operator()(cudnnConvolutionStruct* d) const { cudnnDestroyConvolutionDescriptor(d); }
+  void operator()(cudnnActivationStruct* d) const { cudnnDestroyActivationDescriptor(d); }
+};
+template <typename Struct>
+using Descriptor = std::unique_ptr<Struct, DescriptorDeleter>;
+
+// All tensors channels-last and of the backend's activation type; sums are fp32.
+struct ConvolutionShape {
+  ConvolutionShape(const Context& context, const Conv2dDesc& desc, std::string where);
+
+  std::string where;  // "conv2d 3x3 1->32 on [8, 1, 28, 28]": begins what errors say
+  std::string key;    // of the algorithm cache, without the pass
+  bool bias, relu, needs_grad_input;
+  DataType type;
+  std::int64_t x_count, w_count, y_count, out_channels;
+  Descriptor<cudnnTensorStruct> x, y, bias_vector;
+  Descriptor<cudnnFilterStruct> w;
+  // One a pass: the arithmetic is part of it and may differ.
+  Descriptor<cudnnConvolutionStruct> convolutions[3];
+  Descriptor<cudnnActivationStruct> activation;
+  std::optional<FewChannelShape> few_channels;  // where there are own kernels
+
+  cudnnConvolutionDescriptor_t convolution(ConvolutionPass pass) const {
+    return convolutions[static_cast<int>(pass)].get();
+  }
+};
+
+// AlgorithmChoice::algorithm of an own kernel; cuDNN counts from 0.
+inline constexpr int kOwnKernel = -1;
+inline bool is_own(const AlgorithmChoice& choice) { return choice.algorithm == kOwnKernel; }
+
+// Whether own kernels are among those that its passes are chosen from.
+bool may_run_own_kernels(const Context& context, const Conv2dDesc& desc);
+
+// The choice for one pass: from the cache when it is there and still works, else measured now, on
+// memory and data of its own, and cached. Where the GPU lacks memory for that, or what runs cannot
+// be recorded: an own kernel where there is one, else what the library guesses; not cached. Leaves
+// the arithmetic set in the pass's descriptor. Throws DeviceError when there is no algorithm that
+// keeps to the options.
+AlgorithmChoice choose_algorithm(Context& context, const ConvolutionShape& shape,
+                                 ConvolutionPass pass);
+
+// cuDNN's calls. y = x * w, then + bias and rectified where the choice says that the library does
+// so ("fused"); `bias` is of the activations' type.
+struct ForwardOperands {
+  const void *x, *w, *bias;
+  void* y;
+};
+cudnnStatus_t convolve(const Context& context, const ConvolutionShape& shape,
+                       const AlgorithmChoice& choice, const ForwardOperands& operands,
+                       void* workspace);
+// dx from dy and w.
+struct DataOperands {
+  const void *w, *dy;
+  void* dx;
+};
+cudnnStatus_t convolve_backward_data(const Context& context, const ConvolutionShape& shape,
+                                     const AlgorithmChoice& choice, const DataOperands& operands,
+                                     void* workspace);
+// dw from x and dy. Not added to what is there: an algorithm is searched for, and its workspace
+// asked for, without that, and may lack it.
+struct FilterOperands {
+  const void *x, *dy;
+  void* dw;
+};
+cudnnStatus_t convolve_backward_filter(const Context& context, const ConvolutionShape& shape,
+                                       const AlgorithmChoice& choice,
+                                       const FilterOperands& operands, void* workspace);
+
+}  // namespace ddpbench::ops::cuda

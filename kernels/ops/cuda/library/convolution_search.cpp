@@ -1,0 +1,306 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/ops/cuda/library/convolution_search.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/error.h"
+#include "kernels/ops/cuda/kernels/elementwise_kernels.h"
+#include "kernels/ops/cuda/library/search_stream.h"
+
+namespace ddpbench::ops::cuda {
+namespace {
+
+// What tells the three passes apart. `Memory` is that of x, w and y, or their gradients.
+struct Memory {
+  void *x, *w, *y;
+};
+
+struct Forward {
+  static constexpr ConvolutionPass kPass = ConvolutionPass::forward;
+  static constexpr int kAlgorithms = CUDNN_CONVOLUTION_FWD_ALGO_COUNT;
+  // In each pass: the one that cuDNN has for channels-last tensors, and that repeats its bits.
+  static constexpr int kFirst = CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM;
+  using Performance = cudnnConvolutionFwdAlgoPerf_t;
+
+  static cudnnStatus_t workspace(const Context& c, const ConvolutionShape& s, int algorithm,
+                                 std::size_t* bytes) {
+    return cudnnGetConvolutionForwardWorkspaceSize(
+        c.cudnn, s.x.get(), s.w.get(), s.convolution(kPass), s.y.get(),
+        static_cast<cudnnConvolutionFwdAlgo_t>(algorithm), bytes);
+  }
+  static cudnnStatus_t find(const Context& c, const ConvolutionShape& s, const Memory& m,
+                            std::vector<Performance>& results, int* count, void* workspace,
+                            std::size_t bytes) {
+    return cudnnFindConvolutionForwardAlgorithmEx(
+        c.cudnn, s.x.get(), m.x, s.w.get(), m.w, s.convolution(kPass), s.y.get(), m.y,
+        static_cast<int>(results.size()), count, results.data(), workspace, bytes);
+  }
+  static cudnnStatus_t guess(const Context& c, const ConvolutionShape& s,
+                             std::vector<Performance>& results, int* count) {
+    return cudnnGetConvolutionForwardAlgorithm_v7(
+        c.cudnn, s.x.get(), s.w.get(), s.convolution(kPass), s.y.get(),
+        static_cast<int>(results.size()), count, results.data());
+  }
+};
+
+struct BackwardData {
+  static constexpr ConvolutionPass kPass = ConvolutionPass::backward_data;
+  static constexpr int kAlgorithms = CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT;
+  static constexpr int kFirst = CUDNN_CONVOLUTION_BWD_DATA_ALGO_1;
+  using Performance = cudnnConvolutionBwdDataAlgoPerf_t;
+
+  static cudnnStatus_t workspace(const Context& c, const ConvolutionShape& s, int algorithm,
+                                 std::size_t* bytes) {
+    return cudnnGetConvolutionBackwardDataWorkspaceSize(
+        c.cudnn, s.w.get(), s.y.get(), s.convolution(kPass), s.x.get(),
+        static_cast<cudnnConvolutionBwdDataAlgo_t>(algorithm), bytes);
+  }
+  static cudnnStatus_t find(const Context& c, const ConvolutionShape& s, const Memory& m,
+                            std::vector<Performance>& results, int* count, void* workspace,
+                            std::size_t bytes) {
+    return cudnnFindConvolutionBackwardDataAlgorithmEx(
+        c.cudnn, s.w.get(), m.w, s.y.get(), m.y, s.convolution(kPass), s.x.get(), m.x,
+        static_cast<int>(results.size()), count, results.data(), workspace, bytes);
+  }
+  static cudnnStatus_t guess(const Context& c, const ConvolutionShape& s,
+                             std::vector<Performance>& results, int* count) {
+    return cudnnGetConvolutionBackwardDataAlgorithm_v7(
+        c.cudnn, s.w.get(), s.y.get(), s.convolution(kPass), s.x.get(),
+        static_cast<int>(results.size()), count, results.data());
+  }
+};
+
+struct BackwardFilter {
+  static constexpr ConvolutionPass kPass = ConvolutionPass::backward_filter;
+  static constexpr int kAlgorithms = CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT;
+  static constexpr int kFirst = CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1;
+  using Performance = cudnnConvolutionBwdFilterAlgoPerf_t;
+
+  static cudnnStatus_t workspace(const Context& c, const ConvolutionShape& s, int algorithm,
+                                 std::size_t* bytes) {
+    return cudnnGetConvolutionBackwardFilterWorkspaceSize(
+        c.cudnn, s.x.get(), s.y.get(), s.convolution(kPass), s.w.get(),
+        static_cast<cudnnConvolutionBwdFilterAlgo_t>(algorithm), bytes);
+  }
+  static cudnnStatus_t find(const Context& c, const ConvolutionShape& s, const Memory& m,
+                            std::vector<Performance>& results, int* count, void* workspace,
+                            std::size_t bytes) {
+    return cudnnFindConvolutionBackwardFilterAlgorithmEx(
+        c.cudnn, s.x.get(), m.x, s.y.get(), m.y, s.convolution(kPass), s.w.get(), m.w,
+        static_cast<int>(results.size()), count, results.data(), workspace, bytes);
+  }
+  static cudnnStatus_t guess(const Context& c, const ConvolutionShape& s,
+                             std::vector<Performance>& results, int* count) {
+    return cudnnGetConvolutionBackwardFilterAlgorithm_v7(
+        c.cudnn, s.x.get(), s.y.get(), s.convolution(kPass), s.w.get(),
+        static_cast<int>(results.size()), count, results.data());
+  }
+};
+
+// The arithmetic that a precision allows. bf16 products run on tensor cores only when told so.
+cudnnMathType_t math_of(CudaPrecision precision) {
+  switch (precision) {
+    case CudaPrecision::fp32:
+      return CUDNN_FMA_MATH;
+    case CudaPrecision::tf32:
+      return CUDNN_DEFAULT_MATH;
+    case CudaPrecision::bf16:
+      break;
+  }
+  return CUDNN_TENSOR_OP_MATH;
+}
+
+void set_math(const ConvolutionShape& shape, ConvolutionPass pass, int math) {
+  check(cudnnSetConvolutionMathType(shape.convolution(pass), static_cast<cudnnMathType_t>(math)),
+        shape.where, "cudnnSetConvolutionMathType");
+}
+
+template <typename Pass>
+class Search {
+ public:
+  Search(const Context& context, const ConvolutionShape& shape)
+      : context_(context), shape_(shape) {}
+
+  // Asks the library, whose answer counts; also sets the arithmetic.
+  bool has(AlgorithmChoice& choice) const {
+    if (choice.algorithm < 0 || choice.algorithm >= Pass::kAlgorithms) return false;
+    if (!may_use(static_cast<cudnnMathType_t>(choice.math))) return false;
+    set_math(shape_, Pass::kPass, choice.math);
+    std::size_t bytes = 0;
+    if (Pass::workspace(context_, shape_, choice.algorithm, &bytes) != CUDNN_STATUS_SUCCESS) {
+      return false;
+    }
+    choice.workspace_bytes = bytes;
+    return bytes <= kWorkspaceLimit;
+  }
+
+  std::optional<AlgorithmChoice> measure() const {
+    set_math(shape_, Pass::kPass, math_of(context_.options.precision));
+    const std::size_t size = size_of(shape_.type);
+    const auto bytes = [&](std::int64_t count) { return static_cast<std::size_t>(count) * size; };
+    const PlanningMemory x(bytes(shape_.x_count), shape_.where);
+    const PlanningMemory w(bytes(shape_.w_count), shape_.where);
+    const PlanningMemory y(bytes(shape_.y_count), shape_.where);
+    const Memory memory{x.data(), w.data(), y.data()};
+    const std::size_t workspace_bytes = largest_workspace();
+    const PlanningMemory workspace(workspace_bytes, shape_.where);
+    SearchStream stream(context_);
+    fill(memory, stream.native());
+
+    std::vector<typename Pass::Performance> results(kMostResults);
+    int count = 0;
+    const cudnnStatus_t status =
+        Pass::find(context_, shape_, memory, results, &count, workspace.data(), workspace_bytes);
+    if (status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED) {
+      throw NoPlanningMemory(shape_.where + ": cuDNN lacks memory for its search");
+    }
+    check(status, shape_.where, "the search for cuDNN's fastest algorithm");
+    stream.stream().synchronize();
+    results.resize(static_cast<std::size_t>(count));
+    std::optional<AlgorithmChoice> choice = pick(results);
+    if constexpr (Pass::kPass == ConvolutionPass::forward) {
+      if (choice) choice->fused = can_fuse(*choice, memory, stream);
+    }
+    return choice;
+  }
+
+  // What the library thinks the fastest, in the bias's and the ReLU's own pass: takes no memory.
+  std::optional<AlgorithmChoice> guess() const {
+    set_math(shape_, Pass::kPass, math_of(context_.options.precision));
+    std::vector<typename Pass::Performance> results(kMostResults);
+    int count = 0;
+    check(Pass::guess(context_, shape_, results, &count), shape_.where,
+          "cuDNN's guess of its fastest algorithm");
+    results.resize(static_cast<std::size_t>(count));
+    for (std::size_t i = 0; i < results.size(); ++i) results[i].time = static_cast<float>(i);
+    return pick(results);
+  }
+
+ private:
+  static constexpr std::size_t kMostResults = 2 * Pass::kAlgorithms + 4;
+
+  // fp32 is to be strict, whatever the library thinks the fastest.
+  bool may_use(cudnnMathType_t math) const {
+    return context_.options.precision != CudaPrecision::fp32 || math == CUDNN_FMA_MATH;
+  }
+
+  std::size_t largest_workspace() const {
+    std::size_t largest = 0;
+    for (int algorithm = 0; algorithm < Pass::kAlgorithms; ++algorithm) {
+      std::size_t bytes = 0;
+      const cudnnStatus_t status = Pass::workspace(context_, shape_, algorithm, &bytes);
+      if (status == CUDNN_STATUS_SUCCESS && bytes <= kWorkspaceLimit) {
+        largest = std::max(largest, bytes);
+      }
+    }
+    return largest;
+  }
+
+  void fill(const Memory& memory, cudaStream_t stream) const {
+    const auto fill_one = [&](void* data, std::int64_t count) {
+      check(fill_with_pattern(shape_.type, data, element_index(count, shape_.where), stream),
+            shape_.where, "filling memory for the search");
+    };
+    fill_one(memory.x, shape_.x_count);
+    fill_one(memory.w, shape_.w_count);
+    fill_one(memory.y, shape_.y_count);
+  }
+
+  std::optional<AlgorithmChoice> pick(
+      const std::vector<typename Pass::Performance>& results) const {
+    std::vector<MeasuredAlgorithm> measured;
+    for (const auto& result : results) {
+      MeasuredAlgorithm candidate;
+      candidate.choice.algorithm = static_cast<int>(result.algo);
+      candidate.choice.math = static_cast<int>(result.mathType);
+      if (context_.options.precision == CudaPrecision::fp32 &&
+          result.mathType == CUDNN_DEFAULT_MATH) {
+        // Where the library names only its default, it was told FMA; where it names both, the
+        // default was measured in TF32, whose time says nothing.
+        if (is_measured_strictly(results, result.algo)) continue;
+        candidate.choice.math = CUDNN_FMA_MATH;
+      }
+      candidate.runs = result.status == CUDNN_STATUS_SUCCESS && has(candidate.choice);
+      candidate.repeatable = result.determinism == CUDNN_DETERMINISTIC;
+      candidate.time_s = static_cast<double>(result.time) * 1e-3;
+      measured.push_back(candidate);
+    }
+    AlgorithmRules rules{.workspace_limit_bytes = kWorkspaceLimit};
+    if (context_.options.deterministic) {
+      rules.repeatable = {Pass::kFirst, math_of(context_.options.precision)};
+    }
+    const MeasuredAlgorithm* best = pick_algorithm(measured, rules);
+    if (best == nullptr) return std::nullopt;
+    set_math(shape_, Pass::kPass, best->choice.math);
+    return best->choice;
+  }
+
+  template <typename Algorithm>
+  static bool is_measured_strictly(const std::vector<typename Pass::Performance>& results,
+                                   Algorithm algorithm) {
+    return std::ranges::any_of(results, [&](const auto& result) {
+      return result.algo == algorithm && result.mathType == CUDNN_FMA_MATH;
+    });
+  }
+
+  // Whether the library adds the bias and rectifies in the same call; it says so by doing it. An
+  // activation of none is there for one algorithm only (cuDNN's reference of the call).
+  bool can_fuse(AlgorithmChoice choice, const Memory& memory, SearchStream& stream) const {
+    if (!shape_.bias) return false;
+    if (!shape_.relu && choice.algorithm != CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM) {
+      return false;
+    }
+    choice.fused = true;
+    // Of the chosen arithmetic, which may need more than the one that was searched with.
+    const PlanningMemory workspace(std::max<std::size_t>(choice.workspace_bytes, 1), shape_.where);
+    const PlanningMemory bias(static_cast<std::size_t>(shape_.out_channels) * size_of(shape_.type),
+                              shape_.where);
+    check(fill_with_pattern(shape_.type, bias.data(),
+                            element_index(shape_.out_channels, shape_.where), stream.native()),
+          shape_.where, "filling memory for the search");
+    const cudnnStatus_t status = convolve(
+        context_, shape_, choice, {memory.x, memory.w, bias.data(), memory.y}, workspace.data());
+    stream.stream().synchronize();
+    return status == CUDNN_STATUS_SUCCESS;
+  }
+
+  const Context& context_;
+  const ConvolutionShape& shape_;
+};
+
+// Calls with_search(Search<Pass>()) for the pass.
+template <typename WithSearch>
+auto with_search_of(const Context& context, const ConvolutionShape& shape, ConvolutionPass pass,
+                    const WithSearch& with_search) {
+  switch (pass) {
+    case ConvolutionPass::forward:
+      return with_search(Search<Forward>(context, shape));
+    case ConvolutionPass::backward_data:
+      return with_search(Search<BackwardData>(context, shape));
+    case ConvolutionPass::backward_filter:
+      break;
+  }
+  return with_search(Search<BackwardFilter>(context, shape));
+}
+
+}  // namespace
+
+std::optional<AlgorithmChoice> search_library(const Context& context, const ConvolutionShape& shape,
+                                              ConvolutionPass pass) {
+  return with_search_of(context, shape, pass, [](const auto& search) { return search.measure(); });
+}
+
+std::optional<AlgorithmChoice> guess_library(const Context& context, const ConvolutionShape& shape,
+                                             ConvolutionPass pass) {
+  return with_search_of(context, shape, pass, [](const auto& search) { return search.guess(); });
+}
+
+bool library_has(const Context& context, const ConvolutionShape& shape, ConvolutionPass pass,
+                 AlgorithmChoice& choice) {
+  return with_search_of(context, shape, pass,
+                        [&](const auto& search) { return search.has(choice); });
+}
+
+}  // namespace ddpbench::ops::cuda

@@ -1,0 +1,32 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The measured choice among cuDNN's algorithms (cudnnFind...Ex): some tens of milliseconds a pass
+// and shape, once a machine.
+#pragma once
+
+#include <optional>
+
+#include "kernels/ops/cuda/library/convolution.h"
+
+namespace ddpbench::ops::cuda {
+
+// Enough for every algorithm of SimpleCNN and ResNet at the batches of one GPU; it is part of the
+// workspace that all operations share.
+inline constexpr std::size_t kWorkspaceLimit = std::size_t{256} << 20;
+
+// The fastest that keeps to the options, measured on memory and data of its own; nullopt: none.
+// Deterministic, the first in a fixed order of those that ran. Throws NoPlanningMemory.
+std::optional<AlgorithmChoice> search_library(const Context& context, const ConvolutionShape& shape,
+                                              ConvolutionPass pass);
+
+// The same without memory: what the library guesses to be the fastest, unmeasured.
+std::optional<AlgorithmChoice> guess_library(const Context& context, const ConvolutionShape& shape,
+                                             ConvolutionPass pass);
+
+// Whether the library (still) runs the choice, within the options; it sets the choice's workspace,
+// and the arithmetic in the pass's descriptor.
+bool library_has(const Context& context, const ConvolutionShape& shape, ConvolutionPass pass,
+                 AlgorithmChoice& choice);
+
+}  // namespace ddpbench::ops::cuda

@@ -1,0 +1,259 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/ops/cuda/library/product.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "kernels/ops/cuda/library/recorded_trial.h"
+
+namespace ddpbench::ops::cuda {
+namespace {
+
+constexpr float kOne = 1, kZero = 0;
+// Of all operands: parameters and activations lie at multiples of 64 bytes, parameters' copies in
+// bf16 of 32, a batch that the caller owns at least of 16. The library assumes 256 when it is not
+// told.
+constexpr std::uint32_t kAlignment = 16;
+constexpr std::size_t kWorkspaceLimit = std::size_t{32} << 20;  // NVIDIA's advice for Hopper
+// As many as are tried: the library sorts them by the time that it estimates.
+constexpr int kCandidates = 8;
+// One that takes so many times the fastest so far in a single call is not tried further; and what
+// takes long needs no repetition to be told apart.
+constexpr double kHopeless = 2, kLong_s = 2e-3;
+
+cublasLtEpilogue_t native_epilogue(Epilogue epilogue) {
+  switch (epilogue) {
+    case Epilogue::none:
+      return CUBLASLT_EPILOGUE_DEFAULT;
+    case Epilogue::bias:
+      return CUBLASLT_EPILOGUE_BIAS;
+    case Epilogue::relu:
+      return CUBLASLT_EPILOGUE_RELU;
+    case Epilogue::bias_relu:
+      return CUBLASLT_EPILOGUE_RELU_BIAS;
+    case Epilogue::bias_gradient:
+      break;
+  }
+  return CUBLASLT_EPILOGUE_BGRADB;
+}
+
+bool is_aligned(const void* address) {
+  return reinterpret_cast<std::uintptr_t>(address) % kAlignment == 0;
+}
+
+std::string key_of(const Context& context, const ProductDesc& d) {
+  return fmt::format(
+      "{}|cublaslt {}|product {} x {} x {}{}{} {} to {} epilogue {}", context.machine,
+      cublasLtGetVersion(), d.m, d.n, d.k, d.transpose_a ? " ta" : "", d.transpose_b ? " tb" : "",
+      ddpbench::to_string(d.input), ddpbench::to_string(d.output), static_cast<int>(d.epilogue));
+}
+
+// As it is remembered: the place in the heuristic's list may be another one in another process.
+AlgorithmChoice choice_of(const cublasLtMatmulHeuristicResult_t& candidate) {
+  const std::uint64_t hash = hash_bytes(candidate.algo.data, sizeof(candidate.algo.data));
+  return {.algorithm = static_cast<int>(hash & std::numeric_limits<int>::max()),
+          .workspace_bytes = candidate.workspaceSize};
+}
+
+// What a trial runs on: all that a product touches.
+struct TrialMemory {
+  TrialMemory(const ProductDesc& desc, std::size_t workspace_bytes, const std::string& where)
+      : a(bytes(desc.m * desc.k, desc.input), where),
+        b(bytes(desc.k * desc.n, desc.input), where),
+        d(bytes(desc.m * desc.n, desc.output), where),
+        vector(bytes(std::max(desc.m, desc.n), DataType::fp32), where),
+        workspace(workspace_bytes, where) {}
+
+  Product::Operands operands() const { return {a.data(), b.data(), d.data(), vector.data()}; }
+
+  PlanningMemory a, b, d, vector, workspace;
+
+ private:
+  static std::size_t bytes(std::int64_t count, DataType type) {
+    return static_cast<std::size_t>(count) * size_of(type);
+  }
+};
+
+}  // namespace
+
+Product::Product(Context& context, const ProductDesc& desc, std::string where, NotYet)
+    : context_(context), where_(std::move(where)), epilogue_(desc.epilogue) {
+  describe(desc);
+}
+
+Product::Product(Context& context, const ProductDesc& desc, std::string where)
+    : Product(context, desc, std::move(where), NotYet()) {
+  if (find_algorithm(desc)) return;
+  throw DeviceError(fmt::format("{}: cuBLASLt has no algorithm for {} x {} x {} of {} in {}{}",
+                                where_, desc.m, desc.n, desc.k, ddpbench::to_string(desc.input),
+                                precision_name(context.options.precision),
+                                context.options.deterministic ? ", deterministically" : ""));
+}
+
+std::unique_ptr<Product> Product::make_if_supported(Context& context, const ProductDesc& desc,
+                                                    const std::string& where) {
+  std::unique_ptr<Product> product(new Product(context, desc, where, NotYet()));
+  try {
+    if (!product->find_algorithm(desc)) return nullptr;
+    return product->runs(desc) ? std::move(product) : nullptr;
+  } catch (const NoPlanningMemory&) {
+    return nullptr;
+  }
+}
+
+void Product::describe(const ProductDesc& desc) {
+  const bool tf32 = context_.options.precision == CudaPrecision::tf32;
+  cublasLtMatmulDescOpaque_t* operation = nullptr;
+  check(cublasLtMatmulDescCreate(
+            &operation, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
+        where_, "cublasLtMatmulDescCreate");
+  operation_.reset(operation);
+  const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const auto& value) {
+    check(cublasLtMatmulDescSetAttribute(operation, attribute, &value, sizeof(value)), where_,
+          "cublasLtMatmulDescSetAttribute");
+  };
+  const auto transposition = [](bool transpose) { return transpose ? CUBLAS_OP_T : CUBLAS_OP_N; };
+  set(CUBLASLT_MATMUL_DESC_TRANSA, static_cast<std::int32_t>(transposition(desc.transpose_a)));
+  set(CUBLASLT_MATMUL_DESC_TRANSB, static_cast<std::int32_t>(transposition(desc.transpose_b)));
+  set(CUBLASLT_MATMUL_DESC_EPILOGUE, static_cast<std::uint32_t>(native_epilogue(desc.epilogue)));
+  if (has_vector()) {
+    // The heuristic looks at the alignment of the address, and at nothing behind it.
+    const std::uintptr_t aligned = kAlignment;
+    set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, aligned);
+  }
+  if (desc.epilogue == Epilogue::bias_gradient) {
+    set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<std::int32_t>(CUDA_R_32F));
+  }
+  a_ = desc.transpose_a ? matrix(desc.input, desc.k, desc.m) : matrix(desc.input, desc.m, desc.k);
+  b_ = desc.transpose_b ? matrix(desc.input, desc.n, desc.k) : matrix(desc.input, desc.k, desc.n);
+  d_ = matrix(desc.output, desc.m, desc.n);
+}
+
+Product::Handle<cublasLtMatrixLayoutOpaque_t> Product::matrix(DataType type, std::int64_t rows,
+                                                              std::int64_t columns) const {
+  cublasLtMatrixLayoutOpaque_t* layout = nullptr;
+  check(cublasLtMatrixLayoutCreate(&layout, cublas_type(type), static_cast<std::uint64_t>(rows),
+                                   static_cast<std::uint64_t>(columns), rows),
+        where_, "cublasLtMatrixLayoutCreate");
+  return Handle<cublasLtMatrixLayoutOpaque_t>(layout);
+}
+
+std::vector<cublasLtMatmulHeuristicResult_t> Product::candidates(const ProductDesc& desc) const {
+  cublasLtMatmulPreferenceOpaque_t* preference = nullptr;
+  check(cublasLtMatmulPreferenceCreate(&preference), where_, "cublasLtMatmulPreferenceCreate");
+  const Handle<cublasLtMatmulPreferenceOpaque_t> owner(preference);
+  const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
+    check(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof(value)),
+          where_, "cublasLtMatmulPreferenceSetAttribute");
+  };
+  set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspaceLimit);
+  for (const auto attribute :
+       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
+    set(attribute, kAlignment);
+  }
+  if (context_.options.deterministic || desc.output != DataType::fp32) {
+    // Parts of a sum may be added up in the workspace, in fp32 and in a fixed order; not in place,
+    // and not rounded before.
+    const std::uint32_t schemes =
+        CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, schemes);
+  }
+  std::vector<cublasLtMatmulHeuristicResult_t> results(kCandidates);
+  int found = 0;
+  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+      context_.cublas, operation_.get(), a_.get(), b_.get(), d_.get(), d_.get(), preference,
+      kCandidates, results.data(), &found);
+  // The second is what some versions say of an epilogue that they do not have for these types.
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return {};
+  check(status, where_, "cublasLtMatmulAlgoGetHeuristic");
+  results.resize(static_cast<std::size_t>(found));
+  std::erase_if(results, [](const auto& r) { return r.state != CUBLAS_STATUS_SUCCESS; });
+  return results;
+}
+
+bool Product::find_algorithm(const ProductDesc& desc) {
+  const std::vector<cublasLtMatmulHeuristicResult_t> found = candidates(desc);
+  if (found.empty()) return false;
+  place_ = choose(desc, found);
+  heuristic_ = found[place_];
+  return true;
+}
+
+// Deterministic, no measurement decides, which may fall out one way today and another way tomorrow.
+std::size_t Product::choose(const ProductDesc& desc,
+                            const std::vector<cublasLtMatmulHeuristicResult_t>& candidates) {
+  if (candidates.size() == 1 || context_.options.deterministic) return 0;
+  const std::string key = key_of(context_, desc);
+  if (const auto known = context_.algorithms.find(key)) {
+    const auto is_it = [&](const auto& c) { return choice_of(c) == *known; };
+    const auto found = std::ranges::find_if(candidates, is_it);
+    if (found != candidates.end()) return static_cast<std::size_t>(found - candidates.begin());
+  }
+  try {
+    const std::optional<std::size_t> place = fastest(desc, candidates);
+    if (place) context_.algorithms.store(key, choice_of(candidates[*place]));
+    return place.value_or(0);
+  } catch (const NoPlanningMemory&) {
+    return 0;
+  } catch (const DeviceError&) {
+    // If it is the GPU that fails, the next call tells.
+    static_cast<void>(cudaGetLastError());
+    return 0;
+  }
+}
+
+std::optional<std::size_t> Product::fastest(
+    const ProductDesc& desc, const std::vector<cublasLtMatmulHeuristicResult_t>& candidates) {
+  std::size_t workspace_bytes = 0;
+  for (const auto& c : candidates) workspace_bytes = std::max(workspace_bytes, c.workspaceSize);
+  const TrialMemory memory(desc, workspace_bytes, where_);
+  RecordedTrial trial(context_);
+  trial.fill(desc.input, memory.a, desc.m * desc.k, where_);
+  trial.fill(desc.input, memory.b, desc.k * desc.n, where_);
+  const auto call = [&] { run(trial.native(), memory.operands(), memory.workspace.data()); };
+  std::optional<std::size_t> best;
+  double shortest_s = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    heuristic_ = candidates[i];
+    const cublasStatus_t status = queue(trial.native(), memory.operands(), memory.workspace.data());
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED) continue;
+    check(status, where_, "cublasLtMatmul");
+    double time_s = trial.once_s(call);
+    if (time_s > kHopeless * shortest_s) continue;
+    if (time_s < kLong_s) time_s = trial.time_s(call);
+    if (time_s < shortest_s) best = i, shortest_s = time_s;
+  }
+  return best;
+}
+
+bool Product::runs(const ProductDesc& desc) const {
+  const TrialMemory memory(desc, workspace_bytes(), where_);
+  const std::unique_ptr<Stream> stream = context_.device.make_stream();
+  const cublasStatus_t status =
+      queue(ddpbench::cuda::native_stream(*stream), memory.operands(), memory.workspace.data());
+  stream->synchronize();
+  return status == CUBLAS_STATUS_SUCCESS;
+}
+
+void Product::run(cudaStream_t stream, const Operands& o, void* workspace) const {
+  ensure(is_aligned(o.a) && is_aligned(o.b) && is_aligned(o.d) && is_aligned(o.vector),
+         "{}: an operand is not aligned to {} bytes", where_, kAlignment);
+  check(queue(stream, o, workspace), where_, "cublasLtMatmul");
+}
+
+cublasStatus_t Product::queue(cudaStream_t stream, const Operands& o, void* workspace) const {
+  if (has_vector()) {
+    const cublasStatus_t status = cublasLtMatmulDescSetAttribute(
+        operation_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, &o.vector, sizeof(o.vector));
+    if (status != CUBLAS_STATUS_SUCCESS) return status;
+  }
+  return cublasLtMatmul(context_.cublas, operation_.get(), &kOne, o.a, a_.get(), o.b, b_.get(),
+                        o.accumulate ? &kOne : &kZero, o.d, d_.get(), o.d, d_.get(),
+                        &heuristic_.algo, workspace, heuristic_.workspaceSize, stream);
+}
+
+}  // namespace ddpbench::ops::cuda

@@ -1,0 +1,109 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// OpBackend for CUDA devices.
+#include "kernels/ops/cuda_backend.h"
+
+#include "base/error.h"
+#include "kernels/ops/cuda/ops/cuda_ops.h"
+#include "kernels/runtime/cuda/current_device.h"
+
+namespace ddpbench::ops {
+namespace {
+
+class CudaBackend final : public OpBackend {
+ public:
+  explicit CudaBackend(cuda::ContextPtr context) : context_(std::move(context)) {}
+
+  std::string name() const override { return "cuda"; }
+  std::unique_ptr<Op> conv2d(const Conv2dDesc& desc) override {
+    const auto current = make_current();
+    return cuda::make_conv2d(context_, desc);
+  }
+  std::unique_ptr<Op> max_pool2d(const MaxPool2dDesc& desc) override {
+    return cuda::make_max_pool2d(context_, desc);
+  }
+  std::unique_ptr<Op> conv2d_max_pool2d(const Conv2dDesc& conv,
+                                        const MaxPool2dDesc& pool) override {
+    const auto current = make_current();
+    return cuda::make_conv2d_max_pool2d(context_, conv, pool);
+  }
+  bool adds_bias_in_pool(const Conv2dDesc& conv, const MaxPool2dDesc& pool) const override {
+    const auto current = make_current();
+    return cuda::adds_bias_in_pool(*context_, conv, pool);
+  }
+  std::unique_ptr<Op> linear(const LinearDesc& desc) override {
+    const auto current = make_current();
+    return cuda::make_linear(context_, desc);
+  }
+  std::unique_ptr<Op> relu(const ReluDesc& desc) override {
+    return cuda::make_relu(context_, desc);
+  }
+  std::unique_ptr<Op> add(const AddDesc& desc) override { return cuda::make_add(context_, desc); }
+  std::unique_ptr<Op> reorder(const ReorderDesc& desc) override {
+    return cuda::make_reorder(context_, desc);
+  }
+  std::unique_ptr<SoftmaxCrossEntropy> softmax_cross_entropy(std::int64_t batch,
+                                                             std::int64_t classes) override {
+    return cuda::make_softmax_cross_entropy(context_, batch, classes);
+  }
+  std::size_t loss_bytes(std::int64_t batch, std::int64_t classes) const override {
+    return cuda::loss_bytes(batch, classes);
+  }
+  std::unique_ptr<Sgd> sgd() override { return cuda::make_sgd(); }
+  std::unique_ptr<Mean> mean() override { return cuda::make_mean(); }
+  std::unique_ptr<BatchGather> batch_gather() override { return cuda::make_batch_gather(); }
+
+  void convert(const TensorLayout& from_layout, const void* from, const TensorLayout& to_layout,
+               void* to) override {
+    const auto current = make_current();
+    cuda::convert(*context_, from_layout, from, to_layout, to);
+  }
+
+  // A GPU's caches are small beside what keeps all of it busy: the larger the batch the better.
+  std::int64_t micro_batch_hint(std::size_t) const override { return 0; }
+
+ private:
+  ddpbench::cuda::CurrentDevice make_current() const {
+    return ddpbench::cuda::CurrentDevice(context_->device.ordinal());
+  }
+
+  cuda::ContextPtr context_;
+};
+
+cuda::ContextPtr make_context(Device& device, const CudaBackendOptions& options) {
+  if (device.kind() != DeviceKind::cuda)
+    throw UnavailableError(
+        fmt::format("the CUDA backend runs on CUDA devices, not on {}", device.name()));
+  ddpbench::cuda::NativeDevice& native = ddpbench::cuda::native_device(device);
+  const ddpbench::cuda::CurrentDevice current(native.ordinal());
+  return std::make_shared<cuda::Context>(native, options);
+}
+
+// As the libraries number themselves: 91900 is 9.19.0.
+std::string version_text(std::size_t version) {
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
+}  // namespace
+
+std::unique_ptr<OpBackend> make_cuda_backend(Device& device, const CudaBackendOptions& options) {
+  return std::make_unique<CudaBackend>(make_context(device, options));
+}
+
+std::unique_ptr<Op> make_cuda_bias_pass(Device& device, const CudaBackendOptions& options,
+                                        const BiasPassDesc& desc) {
+  return cuda::make_bias_pass(make_context(device, options), desc);
+}
+
+std::unique_ptr<Op> make_cuda_bare_product(Device& device, const CudaBackendOptions& options,
+                                           const BareProductDesc& desc) {
+  return cuda::make_bare_product(make_context(device, options), desc);
+}
+
+std::map<std::string, std::string> cuda_library_versions() {
+  return {{"cudnn", version_text(cudnnGetVersion())},
+          {"cublaslt", version_text(cublasLtGetVersion())}};
+}
+
+}  // namespace ddpbench::ops

@@ -1,0 +1,100 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The "ring" backend of CUDA devices: executes the steps of ring_plan.h on streams.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "parallel/comm/cuda/cuda_communicator.h"
+#include "parallel/comm/cuda/ipc/ipc_kernels.h"
+#include "parallel/comm/cuda/ipc/ipc_memory.h"
+#include "parallel/comm/cuda/ipc/ipc_plan.h"
+#include "parallel/comm/cuda/ipc/ipc_signals.h"
+
+namespace ddpbench::comm {
+
+// What the ranks of one ring share.
+struct RingMeeting {
+  std::shared_ptr<RingControl> control;
+  std::shared_ptr<ThreadEvents> events;  // null between processes
+};
+
+// Collective. `ordinals` are the ranks' GPUs. Throws CommError, UnavailableError when one GPU
+// cannot reach another's memory.
+RingMeeting meet_processes(PeerBoard& board, const std::string& name, int rank,
+                           const PeerWait& wait);
+RingMeeting meet_threads(const std::string& name, const std::vector<int>& ordinals);
+
+class CudaRingCommunicator final : public CudaCommunicator {
+ public:
+  // Between processes a collective.
+  CudaRingCommunicator(Device& device, int rank, std::shared_ptr<PeerBoard> board,
+                       const CudaCommOptions& options, RingMeeting meeting);
+  ~CudaRingCommunicator() override;
+
+  std::string backend() const override { return "ring"; }
+  std::unique_ptr<Communicator> split(int color, int key) override;
+  void register_buffer(const Buffer& buffer) override;
+  void deregister_buffer(const Buffer& buffer) override;
+
+ private:
+  // Where a call's regions are, and what peers are told of them.
+  struct Regions {
+    void* in = nullptr;
+    void* out = nullptr;
+    std::uint64_t in_offer = kOfferNothing;
+  };
+
+  void launch(std::span<const Call> calls) override;
+  void launch_collective(const Call& call);
+  void launch_messages(std::span<const Call> calls);
+  void execute(std::span<const Call> calls);
+  // By what must be queued before a step: gathered signals and pulls.
+  void queue_signals();
+  void queue_pulls();
+  void execute_step(const RingStep& step, const Operation& operation);
+  void add_pull(const RingStep& step);
+  void reduce(const RingStep& step, const Operation& operation);
+  void fork_lanes();
+  void join_lanes();
+  cudaStream_t lane_stream() const noexcept { return lane_ != 0 && uses_side_ ? side_ : stream(); }
+
+  // Collective: each rank's buffer becomes readable to all, within `timeout_s`.
+  void map_everywhere(const Buffer& buffer, const PeerWait& wait);
+  bool between_threads() const noexcept { return meeting_.events != nullptr; }
+  std::size_t stage_offset(const RingStep& step) const;
+  void* address(const RingStep& step, const RingPlace& place, std::size_t call) const;
+  std::uint64_t offer(const RingStep& step) const;
+  Regions regions_of(const Operation& operation, bool exposed) const;
+  const std::uint64_t* offers(int set, int from) const;
+  RingTable table() const;
+
+  void look_while_waiting(int peer, const Operation& operation, Deadline deadline);
+  std::string asynchronous_error() override { return ""; }
+  bool abandon() noexcept override;
+  void drain() noexcept;
+
+  const RingMeeting meeting_;
+  RingMemory memory_;
+  Buffer stage_;  // of the lanes, then of messages to each peer
+  std::unique_ptr<RingSignals> signals_;
+  cudaStream_t side_ = nullptr;  // lane 1; lane 0 is stream()
+  cudaEvent_t lane_event_ = nullptr;
+
+  // Kept from call to call.
+  RingPlan plan_;
+  std::vector<RingMessage> messages_;
+  std::vector<Regions> regions_;
+  RingPulls pulls_;
+  // Of the call that execute() is at.
+  int lane_ = 0;
+  bool uses_side_ = false;
+  const Call* first_call_ = nullptr;
+  bool has_signals_ = false, has_waits_ = false;
+};
+
+}  // namespace ddpbench::comm

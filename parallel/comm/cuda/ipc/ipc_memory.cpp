@@ -1,0 +1,100 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// See ring_memory.h.
+#include "parallel/comm/cuda/ipc/ipc_memory.h"
+
+#include <algorithm>
+
+#include "kernels/runtime/cuda/cuda_error.h"
+
+namespace ddpbench::comm {
+
+RingMemory::RingMemory(Device& device, int rank, int size, bool threads)
+    : rank_(rank),
+      size_(size),
+      threads_(threads),
+      table_(device.allocate_staging(static_cast<std::size_t>(size) * kRingRegistrations *
+                                     sizeof(std::uint64_t))),
+      registrations_(kRingRegistrations) {
+  void* address = nullptr;
+  cuda::check(cudaHostGetDevicePointer(&address, table_.data(), 0), "cudaHostGetDevicePointer");
+  bases_ = static_cast<const std::uint64_t*>(address);
+}
+
+std::uint64_t& RingMemory::base(int peer, std::size_t number) const {
+  return table_.view()
+      .as<std::uint64_t>()[static_cast<std::size_t>(peer) * kRingRegistrations + number];
+}
+
+std::optional<std::size_t> RingMemory::find(BufferView memory) const {
+  for (std::size_t number = 0; number < registrations_.size(); ++number) {
+    if (registrations_[number] && registrations_[number]->own.contains(memory)) return number;
+  }
+  return std::nullopt;
+}
+
+bool RingMemory::is_readable(const Elements& elements) const {
+  return threads_ || size_ == 1 || find(elements.view()).has_value();
+}
+
+std::uint64_t RingMemory::offer(const Elements& elements) const {
+  const auto address = reinterpret_cast<std::uintptr_t>(elements.data);
+  if (threads_) {
+    ensure(address >> kOfferBits == 0, "device memory at {:#x}, beyond what an offer can tell",
+           address);
+    return offer_of_address(address);
+  }
+  if (size_ == 1) return kOfferNothing;  // to nobody
+  // With all of its bytes: where one buffer ends, another may begin.
+  const auto found = find(elements.view());
+  ensure(found.has_value(), "rank {} offers memory that is not registered", rank_);
+  const auto begin = reinterpret_cast<std::uintptr_t>(registrations_[*found]->own.data);
+  return offer_of(static_cast<int>(*found), address - begin);
+}
+
+void RingMemory::add(BufferView own, const std::vector<std::string>& handles) {
+  // The lowest free number: the same on all ranks.
+  const auto free = std::find_if(registrations_.begin(), registrations_.end(),
+                                 [](const auto& r) { return !r.has_value(); });
+  if (free == registrations_.end()) {
+    throw CommError(fmt::format("rank {} of {}: {} buffers are registered, and no more can be",
+                                rank_, size_, kRingRegistrations));
+  }
+  const auto number = static_cast<std::size_t>(free - registrations_.begin());
+  Registration registration{.own = own, .peers = {}};
+  for (int peer = 0; peer < size_; ++peer) {
+    const std::string& handle = handles[static_cast<std::size_t>(peer)];
+    registration.peers.push_back(
+        peer == rank_ || handle.empty() ? nullptr : std::make_unique<cuda::ImportedMemory>(handle));
+  }
+  for (int peer = 0; peer < size_; ++peer) {
+    const auto& mapped = registration.peers[static_cast<std::size_t>(peer)];
+    base(peer, number) = mapped ? reinterpret_cast<std::uintptr_t>(mapped->view().data) : 0;
+  }
+  *free = std::move(registration);
+}
+
+void RingMemory::drop(std::size_t number) {
+  for (int peer = 0; peer < size_; ++peer) base(peer, number) = 0;
+  registrations_[number].reset();
+}
+
+void RingMemory::remove(BufferView own) {
+  for (std::size_t number = 0; number < registrations_.size(); ++number) {
+    const auto& registration = registrations_[number];
+    if (!registration || registration->own.data != own.data ||
+        registration->own.bytes != own.bytes) {
+      continue;
+    }
+    return drop(number);
+  }
+  throw CommError(
+      fmt::format("a buffer of {} bytes was not registered and cannot be deregistered", own.bytes));
+}
+
+void RingMemory::clear() {
+  for (std::size_t number = 0; number < registrations_.size(); ++number) drop(number);
+}
+
+}  // namespace ddpbench::comm

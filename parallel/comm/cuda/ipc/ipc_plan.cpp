@@ -1,0 +1,338 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// See ring_plan.h.
+#include "parallel/comm/cuda/ipc/ipc_plan.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+
+namespace ddpbench::comm {
+
+namespace {
+
+// Chunks begin at multiples of it, so that kernels read whole vectors.
+constexpr std::size_t kChunkAlignment = 16;
+
+RingPlace shifted(RingPlace place, std::size_t bytes) {
+  place.offset += bytes;
+  return place;
+}
+
+std::size_t rounded_down(std::size_t bytes, std::size_t unit) { return bytes / unit * unit; }
+std::size_t divided_up(std::size_t bytes, std::size_t by) { return (bytes + by - 1) / by; }
+
+// `out` of `in`, where a rank's own part may be in place.
+bool same_place(const void* a, const void* base, std::size_t offset) {
+  return a == static_cast<const std::byte*>(base) + offset;
+}
+
+}  // namespace
+
+void RingPlan::copy(RingPlace source, RingPlace target, std::size_t bytes) {
+  if (bytes == 0) return;
+  steps_.push_back({.action = RingAction::copy,
+                    .lane = lane_,
+                    .source = source,
+                    .target = target,
+                    .bytes = bytes});
+}
+
+void RingPlan::pull(int peer, int phase, RingPlace target, std::size_t bytes) {
+  if (bytes == 0) return;
+  steps_.push_back({.action = RingAction::pull,
+                    .lane = lane_,
+                    .set = ring_set(lane_, phase),
+                    .peer = peer,
+                    .target = target,
+                    .bytes = bytes});
+}
+
+template <typename Offer>
+void RingPlan::exchange(int phase, Offer&& offer) {
+  for (const RingAction action : {RingAction::signal, RingAction::await}) {
+    for (int i = 1; i < shape_.size; ++i) {
+      // Each begins with its neighbour, so that not all look at one rank at once.
+      const int peer = (shape_.rank + i) % shape_.size;
+      steps_.push_back({.action = action,
+                        .lane = lane_,
+                        .set = ring_set(lane_, phase),
+                        .peer = peer,
+                        .source = action == RingAction::signal ? offer(peer) : RingPlace{}});
+    }
+  }
+}
+
+void RingPlan::exchange(int phase) {
+  exchange(phase, [](int) { return RingPlace{}; });
+}
+
+RingPlan::Range RingPlan::chunk(const Range& round, int rank, std::size_t element) const {
+  const auto size = static_cast<std::size_t>(shape_.size);
+  const std::size_t unit = std::max(kChunkAlignment, element);
+  const std::size_t units = (round.bytes + unit - 1) / unit;
+  const auto bound = [&](std::size_t r) { return std::min(units * r / size * unit, round.bytes); };
+  const auto r = static_cast<std::size_t>(rank);
+  return {bound(r), bound(r + 1) - bound(r)};
+}
+
+void RingPlan::plan_collective(const Operation& operation, RingExposure exposure) {
+  steps_.clear();
+  lane_ = 0;
+  lanes_ = 1;
+  switch (operation.kind) {
+    case OperationKind::all_reduce:
+    case OperationKind::reduce:
+    case OperationKind::broadcast:
+      return plan_shared(operation, exposure.in);
+    case OperationKind::barrier:
+      exchange(0);
+      return exchange(1);
+    case OperationKind::send:
+    case OperationKind::recv:
+      throw InternalError("messages are planned as a group");
+    default:
+      return plan_parts(operation, exposure);
+  }
+}
+
+template <typename Round>
+void RingPlan::in_rounds(std::size_t total, std::size_t most, Round&& round) {
+  if (total == 0) return;
+  std::size_t rounds = divided_up(total, most);
+  // Lanes that have equally much to do end together.
+  if (rounds > 1) rounds = divided_up(rounds, kRingLanes) * kRingLanes;
+  const std::size_t bytes =
+      std::min(divided_up(divided_up(total, rounds), kChunkAlignment) * kChunkAlignment, most);
+  for (std::size_t begin = 0; begin < total; begin += bytes) {
+    lane_ = static_cast<int>(begin / bytes % kRingLanes);
+    lanes_ = std::max(lanes_, lane_ + 1);
+    round(Range{begin, std::min(bytes, total - begin)});
+  }
+}
+
+void RingPlan::plan_shared(const Operation& operation, bool exposed) {
+  in_rounds(operation.in.bytes(), rounded_down(shape_.round_bytes, kChunkAlignment),
+            [&](const Range& round) { shared_round(operation, exposed, round); });
+}
+
+void RingPlan::shared_round(const Operation& operation, bool exposed, const Range& round) {
+  const int rank = shape_.rank;
+  const std::size_t element = size_of(operation.in.type);
+  const bool broadcasts = operation.kind == OperationKind::broadcast;
+  const bool is_source = !broadcasts || rank == operation.root;
+  const bool is_receiver =
+      operation.kind == OperationKind::reduce ? rank == operation.root : !(broadcasts && is_source);
+  const RingPlace data{RingRegion::in, round.begin};
+  const RingPlace offered = exposed ? data : RingPlace{RingRegion::stage, 0};
+  const Range own = chunk(round, rank, element);
+
+  if (is_source && !exposed) copy(data, offered, round.bytes);
+  exchange(0, [&](int peer) {
+    return is_source ? shifted(offered, chunk(round, peer, element).begin) : RingPlace{};
+  });
+  const RingPlace own_chunk = shifted(offered, own.begin);
+  if (!broadcasts && own.bytes > 0) {
+    steps_.push_back({.action = RingAction::reduce,
+                      .lane = lane_,
+                      .set = ring_set(lane_, 0),
+                      .source = own_chunk,
+                      .target = own_chunk,
+                      .bytes = own.bytes});
+  } else if (broadcasts && !is_source) {
+    pull(operation.root, 0, own_chunk, own.bytes);
+  }
+  exchange(1, [&](int peer) {
+    const bool reads = operation.kind != OperationKind::reduce || peer == operation.root;
+    return reads ? own_chunk : RingPlace{};
+  });
+  if (is_receiver) {
+    for (int i = 1; i < shape_.size; ++i) {
+      const int peer = (rank + i) % shape_.size;
+      const Range theirs = chunk(round, peer, element);
+      pull(peer, 1, shifted(data, theirs.begin), theirs.bytes);
+    }
+    if (!exposed) copy(own_chunk, shifted(data, own.begin), own.bytes);
+  }
+  exchange(2);
+}
+
+void RingPlan::plan_parts(const Operation& operation, RingExposure exposure) {
+  const bool gathers =
+      operation.kind == OperationKind::all_gather || operation.kind == OperationKind::gather;
+  // What spreads parts stages one for each rank.
+  const std::size_t parts = gathers ? 1 : static_cast<std::size_t>(shape_.size);
+  const std::size_t most = rounded_down(shape_.round_bytes / parts, kChunkAlignment);
+  ensure(most > 0, "the ring's staging memory is too small for {} ranks", shape_.size);
+  in_rounds(operation.part().bytes(), most, [&](const Range& round) {
+    if (gathers) {
+      gather_round(operation, exposure.in, round);
+    } else {
+      scatter_round(operation, exposure.in, round);
+    }
+  });
+}
+
+void RingPlan::gather_round(const Operation& operation, bool exposed, const Range& round) {
+  const bool to_all = operation.kind == OperationKind::all_gather;
+  const bool is_receiver = to_all || shape_.rank == operation.root;
+  const std::size_t part = operation.in.bytes();
+  const RingPlace data{RingRegion::in, round.begin};
+  const RingPlace offered = exposed ? data : RingPlace{RingRegion::stage, 0};
+  const auto place_of = [&](int rank) {
+    return RingPlace{RingRegion::out, static_cast<std::size_t>(rank) * part + round.begin};
+  };
+  // A root whom nobody reads stages nothing.
+  if (!exposed && (to_all || !is_receiver)) copy(data, offered, round.bytes);
+  exchange(0, [&](int peer) { return to_all || peer == operation.root ? offered : RingPlace{}; });
+  if (is_receiver) {
+    for (int i = 1; i < shape_.size; ++i) {
+      const int peer = (shape_.rank + i) % shape_.size;
+      pull(peer, 0, place_of(peer), round.bytes);
+    }
+    const std::size_t own = static_cast<std::size_t>(shape_.rank) * part;
+    if (!same_place(operation.in.data, operation.out.data, own)) {
+      copy(data, place_of(shape_.rank), round.bytes);
+    }
+  }
+  exchange(1);
+}
+
+void RingPlan::scatter_round(const Operation& operation, bool exposed, const Range& round) {
+  const bool reduces = operation.kind == OperationKind::reduce_scatter;
+  const bool is_source = reduces || shape_.rank == operation.root;
+  const std::size_t part = operation.out.bytes();
+  const auto part_of = [&](int rank) {
+    return RingPlace{RingRegion::in, static_cast<std::size_t>(rank) * part + round.begin};
+  };
+  const auto offer_to = [&](int rank) {
+    return exposed ? part_of(rank)
+                   : RingPlace{RingRegion::stage, static_cast<std::size_t>(rank) * round.bytes};
+  };
+  if (is_source && !exposed) {
+    for (int i = 1; i < shape_.size; ++i) {
+      const int peer = (shape_.rank + i) % shape_.size;
+      copy(part_of(peer), offer_to(peer), round.bytes);
+    }
+  }
+  exchange(0, [&](int peer) { return is_source ? offer_to(peer) : RingPlace{}; });
+  const RingPlace target{RingRegion::out, round.begin};
+  if (reduces) {
+    steps_.push_back({.action = RingAction::reduce,
+                      .lane = lane_,
+                      .set = ring_set(lane_, 0),
+                      .source = part_of(shape_.rank),
+                      .target = target,
+                      .bytes = round.bytes});
+  } else if (!is_source) {
+    pull(operation.root, 0, target, round.bytes);
+  } else if (!same_place(operation.out.data, operation.in.data,
+                         static_cast<std::size_t>(shape_.rank) * part)) {
+    copy(part_of(shape_.rank), target, round.bytes);
+  }
+  exchange(1);
+}
+
+void RingPlan::plan_messages(std::span<const RingMessage> messages) {
+  steps_.clear();
+  lane_ = 0;
+  lanes_ = 1;
+  first_rounds_.assign(messages.size(), 0);
+  rounds_.assign(messages.size(), 0);
+  for (std::size_t m = 0; m < messages.size(); ++m) {
+    const Operation& operation = messages[m].operation;
+    if (operation.root == shape_.rank) continue;
+    // Without elements, too: a message is done when the receiver has come.
+    const std::size_t bytes = operation.part().bytes();
+    const std::size_t most = shape_.message_stage_bytes;
+    rounds_[m] = std::max<std::size_t>((bytes + most - 1) / most, 1);
+    // Messages of a pair go one after the other.
+    for (std::size_t before = 0; before < m; ++before) {
+      const Operation& other = messages[before].operation;
+      const bool same_way = other.kind == operation.kind && other.root == operation.root;
+      if (same_way) first_rounds_[m] += rounds_[before];
+    }
+  }
+  pair_own_messages(messages);
+  for (std::size_t round = 0; message_round(messages, round); ++round) {
+  }
+}
+
+void RingPlan::pair_own_messages(std::span<const RingMessage> messages) {
+  std::size_t recv = 0;
+  const auto is_own = [&](std::size_t m, OperationKind kind) {
+    return messages[m].operation.kind == kind && messages[m].operation.root == shape_.rank;
+  };
+  const auto next_recv = [&] {
+    while (recv < messages.size() && !is_own(recv, OperationKind::recv)) ++recv;
+    return recv < messages.size();
+  };
+  for (std::size_t send = 0; send < messages.size(); ++send) {
+    if (!is_own(send, OperationKind::send)) continue;
+    const Operation& operation = messages[send].operation;
+    if (!next_recv() || messages[recv].operation.out.bytes() != operation.in.bytes()) {
+      throw CommError(fmt::format("rank {} of {}: {} has no equal recv in its group", shape_.rank,
+                                  shape_.size, describe(operation)),
+                      "send");
+    }
+    if (operation.in.bytes() > 0) {
+      steps_.push_back({.action = RingAction::copy,
+                        .source = {RingRegion::in, 0},
+                        .target = {RingRegion::out, 0},
+                        .bytes = operation.in.bytes(),
+                        .call = send,
+                        .target_call = recv});
+    }
+    ++recv;
+  }
+  if (next_recv()) {
+    throw CommError(fmt::format("rank {} of {}: {} has no send in its group", shape_.rank,
+                                shape_.size, describe(messages[recv].operation)),
+                    "recv");
+  }
+}
+
+// All offers, then all that waits for a peer's offer, then all that waits for an answer.
+bool RingPlan::message_round(std::span<const RingMessage> messages, std::size_t round) {
+  bool any = false;
+  enum class Turn : std::uint8_t { offer, take, finish };
+  for (const Turn turn : {Turn::offer, Turn::take, Turn::finish}) {
+    for (std::size_t m = 0; m < messages.size(); ++m) {
+      if (round < first_rounds_[m] || round >= first_rounds_[m] + rounds_[m]) continue;
+      any = true;
+      const Operation& operation = messages[m].operation;
+      const bool sends = operation.kind == OperationKind::send;
+      const std::size_t begin = (round - first_rounds_[m]) * shape_.message_stage_bytes;
+      const std::size_t bytes =
+          std::min(shape_.message_stage_bytes, operation.part().bytes() - begin);
+      RingStep step{.peer = operation.root, .bytes = bytes, .call = m, .target_call = m};
+      const auto add = [&](RingAction action, int set) {
+        step.action = action;
+        step.set = set;
+        steps_.push_back(step);
+      };
+      if (sends && turn == Turn::offer) {
+        step.source = {RingRegion::in, begin};
+        if (!messages[m].exposed && bytes > 0) {
+          step.target = {RingRegion::stage, 0};
+          add(RingAction::copy, 0);
+          step.source = std::exchange(step.target, {});
+        }
+        add(RingAction::signal, kMessageSet);
+      } else if (sends && turn == Turn::finish) {
+        add(RingAction::await, kAnswerSet);
+      } else if (!sends && turn == Turn::take) {
+        add(RingAction::await, kMessageSet);
+        step.target = {RingRegion::out, begin};
+        if (bytes > 0) add(RingAction::pull, kMessageSet);
+        step.target = {};
+        add(RingAction::signal, kAnswerSet);
+      }
+    }
+  }
+  return any;
+}
+
+}  // namespace ddpbench::comm

@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// RingSignals: how a stream of one rank waits for a stream of another.
+//
+// Between processes: stream memory operations (cuStreamBatchMemOp) on flags in shared, page-locked
+// host memory. A waiting stream is parked by the GPU's front end, no kernel spins, so several
+// processes may share a GPU by time slices; host memory is reached by GPUs without a path to each
+// other; the host can raise flags to free streams from an abort; and a CUDA graph records them as
+// they are, which is why a flag is up or down and not a count. Interprocess events cannot be
+// recorded, and tell nothing before the peer's host has recorded them. The cost: a wait and a
+// write each take about a microsecond on PCIe, a flag a peer, so an exchange over 8 ranks takes
+// some ten, and an all-reduce three exchanges a round.
+//
+// Between threads: CUDA events, of which the peer's host is awaited first, here on this host. Two
+// streams of one process and GPU may share a hardware queue, and there a stream that waits for a
+// flag could hold up the very work that raises it, as could an allocation, which waits for the
+// whole device. A stream that waits for an event waits for queued work only. The cost: a call
+// blocks until the peers have made theirs, and it cannot be recorded into a graph.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "parallel/comm/cuda/ipc/ipc_control.h"
+#include "parallel/comm/operation.h"
+
+namespace ddpbench::comm {
+
+class RingSignals {
+ public:
+  virtual ~RingSignals() = default;
+  // Gather what flush() queues on a stream: all signals, then all waits.
+  virtual void signal(int set, int peer, std::uint64_t offer) = 0;
+  virtual void await(int set, int peer) = 0;
+  virtual void flush(cudaStream_t stream, const Operation& operation) = 0;
+  // Ends all waits of this rank's streams, once; streams that are not idle then need it again.
+  virtual void release() noexcept = 0;
+};
+
+std::unique_ptr<RingSignals> make_flag_signals(std::shared_ptr<RingControl> control, int rank);
+
+// The events between the threads of one process, and what their hosts have recorded.
+class ThreadEvents;
+std::shared_ptr<ThreadEvents> make_thread_events(const std::vector<int>& ordinals);
+
+// `look` is called while the host waits, and throws when it shall not wait any longer.
+using WaitLook = std::function<void(int peer, const Operation& operation, Deadline deadline)>;
+std::unique_ptr<RingSignals> make_event_signals(std::shared_ptr<RingControl> control,
+                                                std::shared_ptr<ThreadEvents> events, int rank,
+                                                double timeout_s, WaitLook look);
+
+}  // namespace ddpbench::comm

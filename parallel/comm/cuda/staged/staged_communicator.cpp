@@ -1,0 +1,285 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// See staged_communicator.h.
+#include "parallel/comm/cuda/staged/staged_communicator.h"
+
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "kernels/runtime/cuda/cuda_error.h"
+#include "kernels/runtime/cuda/cuda_stream.h"
+#include "kernels/runtime/cuda/current_device.h"
+
+namespace ddpbench::comm {
+
+namespace {
+
+// How long the watchdog leaves the word to the host's communicator, which knows who is late, and
+// how long the end of a communicator waits for what is under way.
+constexpr double kPatience_s = 2;
+
+CudaCommOptions options_beside(const Communicator& host) {
+  return {.timeout_s = host.timeout_s() + kPatience_s, .name = "staged", .progress = {}};
+}
+
+// `elements`, which lie within `whole`, where `whole` is at `place`.
+Elements moved(Elements elements, const Elements& whole, void* place) {
+  const auto* const data = static_cast<const std::byte*>(elements.data);
+  elements.data =
+      static_cast<std::byte*>(place) + (data - static_cast<const std::byte*>(whole.data));
+  return elements;
+}
+
+}  // namespace
+
+// The host's side: its communicator, and calls on it that streams will make. Knows nothing of CUDA,
+// whose host functions may not call it.
+class HostCalls : public std::enable_shared_from_this<HostCalls> {
+ public:
+  HostCalls(std::unique_ptr<Communicator> communicator, std::shared_ptr<WorkMonitor> monitor)
+      : communicator_(std::move(communicator)), monitor_(std::move(monitor)) {}
+
+  Communicator& communicator() const noexcept { return *communicator_; }
+
+  // The calls of one launch.
+  struct Batch {
+    std::shared_ptr<HostCalls> owner;  // while it is queued
+    std::vector<std::pair<Operation, std::shared_ptr<CudaWork>>> calls;
+    std::vector<Work> works;
+  };
+  Batch& take() {
+    const std::lock_guard lock(mutex_);
+    if (free_.empty()) {
+      batches_.push_back(std::make_unique<Batch>());
+      free_.push_back(batches_.back().get());
+      free_.reserve(batches_.size());  // giving back must not throw
+    }
+    Batch& batch = *free_.back();
+    free_.pop_back();
+    return batch;
+  }
+  // A cudaHostFn_t.
+  static void run(void* batch) {
+    auto& queued = *static_cast<Batch*>(batch);
+    const std::shared_ptr<HostCalls> owner = std::move(queued.owner);
+    owner->run(queued);
+  }
+  void give_back(Batch& batch) noexcept {
+    batch.calls.clear();
+    batch.works.clear();
+    batch.owner.reset();
+    const std::lock_guard lock(mutex_);
+    free_.push_back(&batch);
+  }
+
+ private:
+  void run(Batch& batch) noexcept {
+    try {
+      // After a failure nothing more goes out: what it would carry was not received.
+      if (!monitor_->failed()) call_all(batch);
+    } catch (const std::exception& error) {
+      communicator_->abort(error.what());
+      monitor_->fail(std::current_exception());
+    }
+    give_back(batch);
+  }
+
+  void call_all(Batch& batch) {
+    const Deadline deadline = deadline_after(communicator_->timeout_s());
+    communicator_->group_start();
+    for (const auto& [operation, work] : batch.calls) {
+      batch.works.push_back(
+          call(*communicator_, operation, {.after = nullptr, .start = Start::deferred}));
+    }
+    communicator_->group_end();
+    for (std::size_t i = 0; i < batch.calls.size(); ++i) {
+      batch.works[i].synchronize(deadline);
+      batch.calls[i].second->arrived_at(batch.works[i].times().arrived_s);
+    }
+  }
+
+  const std::unique_ptr<Communicator> communicator_;
+  const std::shared_ptr<WorkMonitor> monitor_;
+  std::mutex mutex_;  // guards what follows
+  std::vector<std::unique_ptr<Batch>> batches_;
+  std::vector<Batch*> free_;
+};
+
+StagedCommunicator::StagedCommunicator(std::unique_ptr<Communicator> host, Device& device)
+    : CudaCommunicator(device, host->rank(), host->size(), nullptr, options_beside(*host)),
+      host_(std::make_shared<HostCalls>(std::move(host), monitor().shared_from_this())),
+      memory_(std::make_unique<StagingMemory>(device)) {
+  start_watching();
+}
+
+// Nothing here may be freed under device work.
+StagedCommunicator::~StagedCommunicator() {
+  const cuda::CurrentDevice current(ordinal());
+  if (!is_idle_until(deadline_after(kPatience_s))) {
+    abort(monitor().prefix(nullptr) + "the communicator was destroyed while operations ran");
+    if (!is_idle_until(deadline_after(kPatience_s))) {
+      // A device that hangs may still touch the memory, and call the host on the driver's thread,
+      // where neither the ring's threads can be awaited nor events be destroyed: both stay.
+      static_cast<void>(memory_.release());
+      static_cast<void>(new std::shared_ptr<HostCalls>(host_));
+    }
+  }
+  stop_watching();
+}
+
+std::string StagedCommunicator::backend() const { return host_->communicator().backend(); }
+
+double StagedCommunicator::timeout_s() const noexcept { return host_->communicator().timeout_s(); }
+
+Work StagedCommunicator::issue(const Operation& operation, const CallOptions& options) {
+  ensure(options.after == nullptr || !is_recording(cuda::native_stream(*options.after)),
+         "{}communication through host memory cannot be recorded into a CUDA graph",
+         monitor().prefix(&operation));
+  return CudaCommunicator::issue(operation, options);
+}
+
+bool StagedCommunicator::reads_in(const Operation& operation) const {
+  switch (operation.kind) {
+    case OperationKind::broadcast:
+    case OperationKind::scatter:
+      return is_root(operation);
+    case OperationKind::recv:
+    case OperationKind::barrier:
+      return false;
+    default:
+      return true;
+  }
+}
+
+bool StagedCommunicator::writes_out(const Operation& operation) const {
+  switch (operation.kind) {
+    case OperationKind::broadcast:
+      return !is_root(operation);
+    case OperationKind::reduce:
+    case OperationKind::gather:
+      return is_root(operation);
+    case OperationKind::send:
+    case OperationKind::barrier:
+      return false;
+    default:
+      return true;
+  }
+}
+
+// The same call on host memory. Operands that lie within one another do so there.
+Operation StagedCommunicator::on_host(const Operation& operation) {
+  Operation host = operation;
+  const Elements& in = operation.in;
+  const Elements& out = operation.out;
+  const bool in_place = in.data == out.data;
+  const bool uses_in = reads_in(operation) || in_place;
+  const bool uses_out = writes_out(operation) || in_place;
+  host.in.data = host.out.data = nullptr;
+  if (uses_in && uses_out && (out.view().contains(in.view()) || in.view().contains(out.view()))) {
+    const Elements& whole = out.view().contains(in.view()) ? out : in;
+    void* const place = memory_->place_for(whole);
+    if (place == nullptr) return host;
+    host.in = moved(in, whole, place);
+    host.out = moved(out, whole, place);
+    return host;
+  }
+  if (uses_in) host.in.data = memory_->place_for(in);
+  if (uses_out) host.out.data = memory_->place_for(out);
+  return host;
+}
+
+void StagedCommunicator::copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
+  if (bytes == 0) return;
+  cuda::check(cudaMemcpyAsync(to, from, bytes, kind, stream()), "a copy to or from staging memory");
+}
+
+void StagedCommunicator::launch(std::span<const Call> calls) {
+  staged_.clear();
+  for (const Call& call : calls) {
+    const Operation host = on_host(call.operation);
+    staged_.push_back(host);
+    if (!reads_in(call.operation)) continue;
+    copy(host.in.data, call.operation.in.data, host.in.bytes(), cudaMemcpyDeviceToHost);
+  }
+  queue_host_calls(calls);
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const Operation& operation = calls[i].operation;
+    if (!writes_out(operation)) continue;
+    copy(operation.out.data, staged_[i].out.data, operation.out.bytes(), cudaMemcpyHostToDevice);
+  }
+  memory_->give_back();  // to calls that come later in the stream
+}
+
+void StagedCommunicator::queue_host_calls(std::span<const Call> calls) {
+  HostCalls::Batch& batch = host_->take();
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    batch.calls.emplace_back(staged_[i], calls[i].work);
+  }
+  batch.owner = host_;
+  const cudaError_t status = cudaLaunchHostFunc(stream(), &HostCalls::run, &batch);
+  if (status != cudaSuccess) host_->give_back(batch);
+  cuda::check(status, "queueing a call of the host's communicator (cudaLaunchHostFunc)");
+}
+
+bool StagedCommunicator::is_idle_until(Deadline deadline) const noexcept {
+  while (cudaStreamQuery(stream()) == cudaErrorNotReady) {
+    if (std::chrono::steady_clock::now() >= deadline) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  return true;
+}
+
+void StagedCommunicator::await_idle() {
+  const cuda::CurrentDevice current(ordinal());
+  if (!is_idle_until(deadline_after(options().timeout_s))) {
+    throw CommTimeout(monitor().prefix(nullptr) +
+                      "operations are still running; memory and groups cannot change");
+  }
+  monitor().throw_if_failed();
+}
+
+void StagedCommunicator::register_buffer(const Buffer& buffer) {
+  await_idle();
+  host_->communicator().register_buffer(memory_->add(buffer.view()));
+}
+
+void StagedCommunicator::deregister_buffer(const Buffer& buffer) {
+  await_idle();
+  host_->communicator().deregister_buffer(memory_->find(buffer.view()));
+  memory_->remove(buffer.view());
+}
+
+std::unique_ptr<Communicator> StagedCommunicator::split(int color, int key) {
+  await_idle();
+  auto part = host_->communicator().split(color, key);
+  return part ? make_staged(std::move(part), device()) : nullptr;
+}
+
+void StagedCommunicator::check() {
+  CudaCommunicator::check();
+  host_->communicator().check();
+}
+
+void StagedCommunicator::abort(const std::string& reason) noexcept {
+  host_->communicator().abort(reason);
+  CudaCommunicator::abort(reason);
+}
+
+// Host functions that wait for peers return then, and the streams go on.
+bool StagedCommunicator::abandon() noexcept {
+  try {
+    monitor().throw_if_failed();
+  } catch (const std::exception& error) {
+    host_->communicator().abort(error.what());
+  }
+  return true;
+}
+
+std::unique_ptr<Communicator> make_staged(std::unique_ptr<Communicator> host, Device& device) {
+  const cuda::CurrentDevice current(cuda::native_device(device).ordinal());
+  return std::make_unique<StagedCommunicator>(std::move(host), device);
+}
+
+}  // namespace ddpbench::comm

@@ -1,0 +1,64 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// StagedCommunicator: a CUDA device's end of a communicator of the host (see make_staged).
+//
+// The host's part of a call is a host function of the communication stream (cudaLaunchHostFunc),
+// between the copy to the host and the copy back. So a stream that waits for the work waits for an
+// event, and nothing but the host's own communicator can be late: no flag has to be raised by
+// anybody, and an abort of the host's communicator is enough to free the streams. CUDA runs such
+// functions on a thread of its own, which the host's waits for peers then block; it allows that as
+// long as nothing of this process's device work is waited for that was not queued before.
+//
+// Host functions of one process may run one behind the other, whatever streams they are of. So one
+// process must not be two ranks that way.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "parallel/comm/cuda/cuda_communicator.h"
+#include "parallel/comm/cuda/staged/staging_memory.h"
+
+namespace ddpbench::comm {
+
+class HostCalls;
+
+class StagedCommunicator final : public CudaCommunicator {
+ public:
+  StagedCommunicator(std::unique_ptr<Communicator> host, Device& device);
+  ~StagedCommunicator() override;
+
+  std::string backend() const override;
+  double timeout_s() const noexcept override;
+  std::unique_ptr<Communicator> split(int color, int key) override;
+  void register_buffer(const Buffer& buffer) override;
+  void deregister_buffer(const Buffer& buffer) override;
+  void abort(const std::string& reason) noexcept override;
+  void check() override;
+
+ private:
+  Work issue(const Operation& operation, const CallOptions& options) override;
+  void launch(std::span<const Call> calls) override;
+  void queue_host_calls(std::span<const Call> calls);
+  Operation on_host(const Operation& operation);
+  bool is_root(const Operation& operation) const { return rank() == operation.root; }
+  bool reads_in(const Operation& operation) const;
+  bool writes_out(const Operation& operation) const;
+  void copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind);
+  // Until nothing is under way, or the deadline.
+  bool is_idle_until(Deadline deadline) const noexcept;
+  // Throws CommTimeout when something still is.
+  void await_idle();
+
+  std::string asynchronous_error() override { return ""; }  // host functions tell theirs at once
+  bool abandon() noexcept override;
+
+  // Shared with what is queued, which may outlive a communicator whose device hangs.
+  const std::shared_ptr<HostCalls> host_;
+  std::unique_ptr<StagingMemory> memory_;
+  std::vector<Operation> staged_;  // of the launch under way
+};
+
+}  // namespace ddpbench::comm

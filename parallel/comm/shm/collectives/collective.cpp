@@ -1,0 +1,121 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// See collective.h.
+#include "parallel/comm/shm/collectives/collective.h"
+
+namespace ddpbench::comm {
+
+namespace {
+
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+Collective::Collective(PeerGroup& peers, const PeerMemory& memory, const Operation& operation,
+                       const Run& run)
+    : peers_(peers),
+      memory_(memory),
+      operation_(operation),
+      run_(run),
+      tuner_(run.tuners->of(operation.kind, operation.part().bytes())),
+      store_mode_(tuner_.begin_operation()),
+      started_s_(now_s()),
+      arrived_s_(started_s_) {}
+
+ReduceSpec Collective::reduce_spec() const { return {operation_.in.type, operation_.op, size()}; }
+
+void Collective::begin() {
+  if (run_.number <= kHistory) return;
+  for (int peer = 0; peer < size(); ++peer) {
+    await_counter(peer, peers_.block().slot(peer).consumed,
+                  position(run_.number - kHistory + 1, 0));
+  }
+}
+
+void Collective::enter(const MemoryLocation& exposed) {
+  const Elements part = operation_.part();
+  peers_.own().descriptors[run_.number % kHistory] = {operation_.kind, part.type,  operation_.op,
+                                                      operation_.root, part.count, exposed};
+  publish(1);
+}
+
+void Collective::await_entered(int peer) {
+  await(peer, 1);
+  const std::size_t slot = run_.number % kHistory;
+  peers_.ensure_same_operation(peers_.own().descriptors[slot],
+                               peers_.block().slot(peer).descriptors[slot], peer);
+}
+
+void Collective::await_root() {
+  await_entered(operation_.root);
+  arrived_s_ = now_s();
+}
+
+void Collective::await_all_entered() {
+  for (int i = 1; i < size(); ++i) await_entered((rank() + i) % size());
+  arrived_s_ = now_s();
+}
+
+bool Collective::staged(int peer) const {
+  const Descriptor& d = peers_.block().slot(peer).descriptors[run_.number % kHistory];
+  return d.memory.buffer == MemoryLocation::kStaged;
+}
+
+std::byte* Collective::exposed(int peer, std::size_t bytes) const {
+  const Descriptor& d = peers_.block().slot(peer).descriptors[run_.number % kHistory];
+  return memory_.resolve(peer, d.memory, bytes);
+}
+
+template <typename Store>
+void Collective::store(std::size_t bytes, Store&& function) {
+  if (!tuner_.wants_record()) return function();
+  const double before_s = now_s();
+  function();
+  stored_s_ += now_s() - before_s;
+  stored_bytes_ += bytes;
+}
+
+void Collective::reduce_to(std::byte* target, std::span<const std::byte* const> sources,
+                           std::size_t bytes, const ReduceSpec& spec) {
+  store(bytes,
+        [&] { reduce_sources(target, sources, bytes / size_of(spec.type), spec, store_mode_); });
+}
+
+void Collective::copy(std::byte* target, const std::byte* source, std::size_t bytes) {
+  store(bytes, [&] { copy_bytes(target, source, bytes, store_mode_); });
+}
+
+void Collective::await(int peer, std::uint64_t step) {
+  await_counter(peer, peers_.block().slot(peer).progress, at(step));
+}
+
+void Collective::await_consumed(int peer, std::uint64_t rounds) {
+  await_counter(peer, peers_.block().slot(peer).consumed, at(rounds));
+}
+
+void Collective::finish_reading() {
+  if (stored_bytes_ > 0) tuner_.record(stored_bytes_, stored_s_);
+  peers_.publish(peers_.own().consumed, position(run_.number + 1, 0));
+}
+
+void Collective::await_finished(int peer) {
+  await_counter(peer, peers_.block().slot(peer).consumed, position(run_.number + 1, 0));
+}
+
+void Collective::await_all_finished() {
+  for (int i = 1; i < size(); ++i) await_finished((rank() + i) % size());
+}
+
+void Collective::await_counter(int peer, const std::atomic<std::uint64_t>& counter,
+                               std::uint64_t value) {
+  // Sequentially consistent, for the last look before sleeping (PeerGroup::publish).
+  const auto reached = [&] { return counter.load(std::memory_order_seq_cst) >= value; };
+  if (!reached()) {
+    peers_.wait(peer, {&operation_, run_.number, run_.deadline}, run_.policy, reached);
+  }
+}
+
+}  // namespace ddpbench::comm

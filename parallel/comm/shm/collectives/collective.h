@@ -1,0 +1,105 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// One run of a collective on one rank: entering, positions, and access to the peers' memory. The
+// algorithms (all_reduce.cpp, ...) are written in these words.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "parallel/comm/shm/peer_group.h"
+#include "parallel/comm/shm/peer_memory.h"
+#include "parallel/comm/shm/queue/shm.h"
+#include "parallel/comm/shm/reduce_kernels.h"
+
+namespace ddpbench::comm {
+
+class Collective {
+ public:
+  // The number of a collective and the conditions under which it runs.
+  struct Run {
+    std::uint64_t number = 0;
+    Deadline deadline;
+    WaitPolicy policy;
+    AllReduceAlgorithm algorithm = AllReduceAlgorithm::automatic;
+    std::span<const std::byte*> sources;  // scratch, [size]
+    StoreTuners* tuners = nullptr;
+  };
+
+  Collective(PeerGroup& peers, const PeerMemory& memory, const Operation& operation,
+             const Run& run);
+
+  int rank() const noexcept { return peers_.rank(); }
+  int size() const noexcept { return peers_.size(); }
+  const Operation& operation() const noexcept { return operation_; }
+  const Run& run() const noexcept { return run_; }
+  ReduceSpec reduce_spec() const;
+  double started_s() const noexcept { return started_s_; }
+  // When all that this rank waited for had entered; it may have waited for nobody.
+  double arrived_s() const noexcept { return arrived_s_; }
+
+  // Waits until this rank's mailbox and descriptor of kHistory collectives ago may be overwritten.
+  void begin();
+  // Posts the descriptor. `exposed` is what peers may read from now on.
+  void enter(const MemoryLocation& exposed);
+  // Where `elements` are for the peers: kStaged when they cannot map them.
+  MemoryLocation locate(const Elements& elements) const { return memory_.locate(elements); }
+  // Waits until the root, or all, have entered, and checks that they called the same operation.
+  void await_root();
+  void await_all_entered();
+  // What a peer (or this rank) exposed. REQUIRES: it has entered.
+  bool staged(int peer) const;
+  std::byte* exposed(int peer, std::size_t bytes) const;  // REQUIRES: not staged
+  std::byte* staging(int peer) const { return peers_.block().staging(peer); }
+  std::byte* mailbox(int peer) const { return peers_.block().mailbox(peer, run_.number); }
+
+  // Writes results: reduces `sources`, or copies, storing as it has proved fastest.
+  void reduce_to(std::byte* target, std::span<const std::byte* const> sources, std::size_t bytes,
+                 const ReduceSpec& spec);
+  void copy(std::byte* target, const std::byte* source, std::size_t bytes);
+
+  // Step s of this rank is reached; waits until a peer has reached it.
+  void publish(std::uint64_t step) { peers_.publish(peers_.own().progress, at(step)); }
+  void await(int peer, std::uint64_t step);
+  // This rank has read all that it needs of round r - 1; waits until a peer has.
+  void consume(std::uint64_t rounds) { peers_.publish(peers_.own().consumed, at(rounds)); }
+  void await_consumed(int peer, std::uint64_t rounds);
+  // This rank reads no peer's memory any more; waits until no peer reads this rank's.
+  void finish_reading();
+  void await_finished(int peer);
+  void await_all_finished();
+
+ private:
+  void await_entered(int peer);
+  template <typename Store>
+  void store(std::size_t bytes, Store&& function);
+  std::uint64_t at(std::uint64_t step) const { return position(run_.number, step); }
+  void await_counter(int peer, const std::atomic<std::uint64_t>& counter, std::uint64_t value);
+
+  PeerGroup& peers_;
+  const PeerMemory& memory_;
+  const Operation& operation_;
+  const Run run_;
+  StoreTuner& tuner_;
+  const StoreMode store_mode_;
+  double stored_s_ = 0;  // and bytes, where they are measured
+  std::size_t stored_bytes_ = 0;
+  double started_s_;
+  double arrived_s_;
+};
+
+// The algorithms. Each opens with begin and ends when this rank's result is complete and nobody
+// reads its memory any more.
+void run_all_reduce(Collective& c);  // also reduce
+void run_reduce_scatter(Collective& c);
+void run_all_gather(Collective& c);
+void run_broadcast(Collective& c);
+void run_scatter(Collective& c);
+void run_gather(Collective& c);
+// For operations whose parts fit into a mailbox, barriers among them.
+void run_small(Collective& c);
+bool is_small(const Operation& operation, int size);
+
+}  // namespace ddpbench::comm

@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Collectives of a few kilobytes, where latency is all: every rank puts its input into its mailbox
+// as it enters, and whoever needs it reads it there. One step, and nobody waits for his readers,
+// because a mailbox is not used again before kHistory collectives later. Cost for n ranks and S
+// bytes: a rank reads up to (n - 1) S bytes, which for an all-reduce is n / 2 times as much as the
+// ring does, in 1 step in place of 2 (n - 1).
+//
+// All ranks reduce the same mailboxes in the order of ranks 0, 1, ...: all get the same bits.
+#include <cstring>
+
+#include "parallel/comm/shm/collectives/collective.h"
+
+namespace ddpbench::comm {
+
+namespace {
+
+std::byte* bytes_of(const Elements& elements) { return static_cast<std::byte*>(elements.data); }
+
+// memcpy must not be handed null pointers, which empty operations may have.
+void copy_some(std::byte* target, const std::byte* source, std::size_t bytes) {
+  if (bytes > 0 && target != source) std::memcpy(target, source, bytes);
+}
+
+// What this rank's peers read.
+Elements posted_by(const Collective& c) {
+  const Operation& o = c.operation();
+  switch (o.kind) {
+    case OperationKind::broadcast:
+    case OperationKind::scatter:
+      return c.rank() == o.root ? o.in : Elements{};
+    default:
+      return o.in;
+  }
+}
+
+void reduce_mailboxes(Collective& c, std::size_t offset, const Elements& target) {
+  const std::span<const std::byte*> sources = c.run().sources;
+  for (int peer = 0; peer < c.size(); ++peer) {
+    sources[static_cast<std::size_t>(peer)] = c.mailbox(peer) + offset;
+  }
+  reduce_sources(target.data, sources, target.count, c.reduce_spec());
+}
+
+void concatenate_mailboxes(Collective& c) {
+  const std::size_t bytes = c.operation().in.bytes();
+  for (int peer = 0; peer < c.size(); ++peer) {
+    copy_some(bytes_of(c.operation().out) + static_cast<std::size_t>(peer) * bytes, c.mailbox(peer),
+              bytes);
+  }
+}
+
+void take_part(Collective& c, std::size_t part, const Elements& target) {
+  copy_some(bytes_of(target), c.mailbox(c.operation().root) + part * target.bytes(),
+            target.bytes());
+}
+
+}  // namespace
+
+bool is_small(const Operation& operation, int size) {
+  const std::size_t part = operation.part().bytes();
+  const bool many_parts =
+      operation.kind == OperationKind::reduce_scatter || operation.kind == OperationKind::scatter;
+  return part <= kMailboxBytes / (many_parts ? static_cast<std::size_t>(size) : 1);
+}
+
+void run_small(Collective& c) {
+  const Operation& o = c.operation();
+  const bool is_root = c.rank() == o.root;
+  const auto rank = static_cast<std::size_t>(c.rank());
+  c.begin();
+  const Elements posted = posted_by(c);
+  copy_some(c.mailbox(c.rank()), bytes_of(posted), posted.bytes());
+  c.enter({});
+  switch (o.kind) {
+    case OperationKind::reduce:
+    case OperationKind::gather:
+      if (!is_root) break;
+      [[fallthrough]];
+    default:
+      c.await_all_entered();
+      break;
+    case OperationKind::broadcast:
+    case OperationKind::scatter:
+      c.await_root();
+      break;
+  }
+  switch (o.kind) {
+    case OperationKind::all_reduce:
+      reduce_mailboxes(c, 0, o.in);
+      break;
+    case OperationKind::reduce:
+      if (is_root) reduce_mailboxes(c, 0, o.in);
+      break;
+    case OperationKind::reduce_scatter:
+      reduce_mailboxes(c, rank * o.out.bytes(), o.out);
+      break;
+    case OperationKind::all_gather:
+      concatenate_mailboxes(c);
+      break;
+    case OperationKind::gather:
+      if (is_root) concatenate_mailboxes(c);
+      break;
+    case OperationKind::broadcast:
+      if (!is_root) take_part(c, 0, o.in);
+      break;
+    case OperationKind::scatter:
+      take_part(c, rank, o.out);
+      break;
+    default:
+      break;
+  }
+  c.finish_reading();
+}
+
+}  // namespace ddpbench::comm

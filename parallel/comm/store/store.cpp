@@ -1,0 +1,69 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The in-process store, and the barrier that any store can hold.
+#include "parallel/comm/store/store.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+
+#include "base/error.h"
+#include "parallel/comm/store/store_map.h"
+
+namespace ddpbench::comm {
+
+namespace {
+
+class LocalStore : public Store {
+ public:
+  void set(const std::string& key, const std::string& value) override {
+    {
+      const std::lock_guard lock(mutex_);
+      map_.set(key, value);
+    }
+    changed_.notify_all();
+  }
+
+  std::string get(const std::string& key, double timeout_s) override {
+    std::unique_lock lock(mutex_);
+    const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(timeout_s);
+    if (!changed_.wait_until(lock, until, [&] { return map_.find(key) != nullptr; })) {
+      throw CommTimeout(fmt::format("store key '{}' was not set within {} s", key, timeout_s));
+    }
+    return *map_.find(key);
+  }
+
+  std::int64_t add(const std::string& key, std::int64_t amount) override {
+    std::int64_t value = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      value = map_.add(key, amount);
+    }
+    changed_.notify_all();
+    return value;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  StoreMap map_;
+};
+
+}  // namespace
+
+std::shared_ptr<Store> make_local_store() { return std::make_shared<LocalStore>(); }
+
+void store_barrier(Store& store, const std::string& name, int count, double timeout_s) {
+  const std::string arrived = "barrier/" + name + "/arrived";
+  const std::string open = "barrier/" + name + "/open";
+  if (store.add(arrived, 1) == count) store.set(open, "1");
+  try {
+    store.get(open, timeout_s);
+  } catch (const CommTimeout&) {
+    throw CommTimeout(fmt::format("store barrier '{}': {} of {} ranks came within {} s", name,
+                                  store.add(arrived, 0), count, timeout_s));
+  }
+}
+
+}  // namespace ddpbench::comm

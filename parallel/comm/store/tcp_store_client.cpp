@@ -1,0 +1,255 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Client of the TCP store. Every call uses a connection of its own while it lasts and leaves it in
+// a pool, so that a thread that waits in get() does not hinder the others. A call that fails drops
+// its connection, and with it whatever the server still meant to answer.
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "parallel/comm/communicator.h"
+#include "parallel/comm/store/store.h"
+#include "parallel/comm/store/tcp_store_protocol.h"
+
+namespace ddpbench::comm {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A foreign listener does not greet. The first round over the ports gives each a quarter of a
+// second (ours answers within a millisecond on an idle machine), later rounds give more.
+constexpr double kFirstGreetingTime_s = 0.25;
+constexpr double kLongestGreetingTime_s = 4;
+constexpr auto kRetryPause = std::chrono::milliseconds(5);
+
+// Waits until the socket is ready for `events`; false at the deadline.
+bool ready(int socket, short events, Deadline deadline) {
+  while (true) {
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    pollfd polled{socket, events, 0};
+    // One millisecond more than is left: never a busy loop in the last fraction.
+    const int count = ::poll(&polled, 1, static_cast<int>(std::clamp<long>(left + 1, 0, 60000)));
+    if (count > 0) return true;
+    if (Clock::now() >= deadline) return false;
+  }
+}
+
+class Connection {
+ public:
+  explicit Connection(UniqueFd socket) : socket_(std::move(socket)) {}
+
+  void send(std::string_view bytes, Deadline deadline) {
+    while (!bytes.empty()) {
+      const ssize_t sent = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      if (sent > 0) {
+        bytes.remove_prefix(static_cast<std::size_t>(sent));
+      } else if (errno != EAGAIN && errno != EINTR) {
+        throw CommError(fmt::format("store server is gone: {}", std::strerror(errno)));
+      } else if (!ready(socket_.get(), POLLOUT, deadline)) {
+        throw CommTimeout("store server does not take the request");
+      }
+    }
+  }
+
+  // The next frame.
+  std::string receive(Deadline deadline) {
+    while (true) {
+      if (auto payload = input_.next(kMaxFrameBytes)) return *payload;
+      input_.append(receive_some(65536, deadline));
+    }
+  }
+
+  std::string receive_exactly(std::size_t bytes, Deadline deadline) {
+    std::string text;
+    while (text.size() < bytes) text += receive_some(bytes - text.size(), deadline);
+    return text;
+  }
+
+ private:
+  std::string receive_some(std::size_t at_most, Deadline deadline) {
+    std::string bytes(at_most, '\0');
+    while (true) {
+      const ssize_t count = ::recv(socket_.get(), bytes.data(), bytes.size(), 0);
+      if (count > 0) {
+        bytes.resize(static_cast<std::size_t>(count));
+        return bytes;
+      }
+      if (count == 0) throw CommError("store server closed the connection");
+      if (errno != EAGAIN && errno != EINTR) {
+        throw CommError(fmt::format("store server is gone: {}", std::strerror(errno)));
+      }
+      if (!ready(socket_.get(), POLLIN, deadline)) throw CommTimeout("no answer");
+    }
+  }
+
+  UniqueFd socket_;
+  FrameReader input_;
+};
+
+// Null when nobody listens there. A socket can connect to itself when the port is in the range from
+// which the system takes client ports and nobody listens: that is nobody, too.
+UniqueFd connect_socket(const std::string& host, int port, Deadline deadline) {
+  UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket) throw CommError(fmt::format("store: no socket: {}", std::strerror(errno)));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  if (::inet_pton(AF_INET, host.c_str(), &address.sin_addr) != 1) {
+    throw CommError(fmt::format("store: '{}' is not an IPv4 address", host));
+  }
+  const int started =
+      ::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address);
+  if (started != 0 && errno != EINPROGRESS) return UniqueFd();
+  if (!ready(socket.get(), POLLOUT, deadline)) return UniqueFd();
+  int error = 0;
+  socklen_t length = sizeof error;
+  ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
+  sockaddr_in own{};
+  length = sizeof own;
+  ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&own), &length);
+  const bool itself =
+      own.sin_port == address.sin_port && own.sin_addr.s_addr == address.sin_addr.s_addr;
+  if (error != 0 || itself) return UniqueFd();
+  const int on = 1;
+  ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  return socket;
+}
+
+enum class Answer : std::uint8_t { ours, nobody, foreign, refused };
+
+class Client : public Store {
+ public:
+  explicit Client(const TcpStoreOptions& options) : options_(options) {
+    idle_.push_back(find_server(deadline_after(options_.timeout_s)));
+  }
+
+  void set(const std::string& key, const std::string& value) override {
+    call({Request::set, key, value}, options_.timeout_s);
+  }
+
+  std::string get(const std::string& key, double timeout_s) override {
+    return call({Request::get, key, ""}, timeout_s);
+  }
+
+  std::int64_t add(const std::string& key, std::int64_t amount) override {
+    const std::string sum = call({Request::add, key, encode_integer(amount)}, options_.timeout_s);
+    if (sum.size() != 8) throw CommError("store server: malformed reply");
+    return decode_integer(sum);
+  }
+
+ private:
+  std::string call(const StoreRequest& request, double timeout_s) {
+    if (request.key.empty() || request.key.size() > kMaxKeyBytes ||
+        request.argument.size() > kMaxValueBytes) {
+      throw CommError(fmt::format("store key of {} bytes with {} bytes: allowed are 1 to {} and {}",
+                                  request.key.size(), request.argument.size(), kMaxKeyBytes,
+                                  kMaxValueBytes));
+    }
+    const Deadline deadline = deadline_after(timeout_s);
+    std::unique_ptr<Connection> connection = take_connection(deadline);
+    std::string reply;
+    try {
+      connection->send(encode(request), deadline);
+      reply = connection->receive(deadline);
+    } catch (const CommTimeout& error) {
+      throw CommTimeout(fmt::format("store key '{}' at {}:{}: {} within {} s", request.key,
+                                    options_.host, port_, error.what(), timeout_s));
+    }
+    if (reply.empty() || reply[0] != static_cast<char>(Reply::ok)) {
+      throw CommError(fmt::format("store key '{}': {}", request.key,
+                                  reply.empty() ? "malformed reply" : reply.substr(1)));
+    }
+    const std::lock_guard lock(mutex_);
+    idle_.push_back(std::move(connection));
+    return reply.substr(1);
+  }
+
+  std::unique_ptr<Connection> take_connection(Deadline deadline) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!idle_.empty()) {
+        auto connection = std::move(idle_.back());
+        idle_.pop_back();
+        return connection;
+      }
+    }
+    std::unique_ptr<Connection> connection;
+    if (ask(port_, deadline, connection) == Answer::ours) return connection;
+    throw CommError(fmt::format("store server at {}:{} is gone", options_.host, port_));
+  }
+
+  std::unique_ptr<Connection> find_server(Deadline deadline) {
+    bool refused = false;
+    double greeting_s = kFirstGreetingTime_s;
+    do {
+      for (port_ = options_.port; port_ < options_.port + options_.tries; ++port_) {
+        std::unique_ptr<Connection> connection;
+        const Deadline until = std::min(deadline, deadline_after(greeting_s));
+        const Answer answer = ask(port_, until, connection);
+        if (answer == Answer::ours) return connection;
+        refused = refused || answer == Answer::refused;
+      }
+      // With one port there is nobody else who could be meant.
+      if (refused && options_.tries == 1) break;
+      greeting_s = std::min(2 * greeting_s, kLongestGreetingTime_s);
+      std::this_thread::sleep_for(kRetryPause);
+    } while (Clock::now() < deadline);
+    const std::string where = options_.tries == 1
+                                  ? fmt::format("{}:{}", options_.host, options_.port)
+                                  : fmt::format("{}:{}-{}", options_.host, options_.port,
+                                                options_.port + options_.tries - 1);
+    if (refused) throw CommError(fmt::format("store server at {} refuses our secret", where));
+    throw CommTimeout(fmt::format("no store server at {} within {} s: is rank 0 running?", where,
+                                  options_.timeout_s));
+  }
+
+  Answer ask(int port, Deadline deadline, std::unique_ptr<Connection>& result) {
+    UniqueFd socket = connect_socket(options_.host, port, deadline);
+    if (!socket) return Answer::nobody;
+    auto connection = std::make_unique<Connection>(std::move(socket));
+    try {
+      if (connection->receive_exactly(kGreeting.size(), deadline) != kGreeting) {
+        return Answer::foreign;
+      }
+      connection->send(frame(options_.secret), deadline);
+      const std::string reply = connection->receive(deadline);
+      if (reply != std::string(1, static_cast<char>(Reply::ok))) return Answer::refused;
+    } catch (const CommError&) {
+      return Answer::foreign;  // silent, or closed, or not our protocol
+    }
+    result = std::move(connection);
+    return Answer::ours;
+  }
+
+  const TcpStoreOptions options_;
+  int port_ = 0;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Connection>> idle_;
+};
+
+}  // namespace
+
+std::shared_ptr<Store> connect_tcp_store(const TcpStoreOptions& options) {
+  ensure(!options.secret.empty() && options.secret.size() <= kMaxSecretBytes,
+         "a store's secret has 1 to {} bytes, not {}", kMaxSecretBytes, options.secret.size());
+  ensure(options.port > 0 && options.tries >= 1, "store client: port {}, {} tries", options.port,
+         options.tries);
+  return std::make_shared<Client>(options);
+}
+
+}  // namespace ddpbench::comm

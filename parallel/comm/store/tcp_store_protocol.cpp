@@ -1,0 +1,115 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// See tcp_store_protocol.h. Integers are little endian whatever the host is.
+#include "parallel/comm/store/tcp_store_protocol.h"
+
+#include <unistd.h>
+
+#include <utility>
+
+#include "base/error.h"
+
+namespace ddpbench::comm {
+
+namespace {
+
+constexpr std::size_t kLengthBytes = 4;
+
+std::string little_endian(std::uint64_t value, std::size_t bytes) {
+  std::string text(bytes, '\0');
+  for (std::size_t i = 0; i < bytes; ++i) {
+    text[i] = static_cast<char>(static_cast<unsigned char>(value >> (8 * i)));
+  }
+  return text;
+}
+
+std::uint64_t from_little_endian(std::string_view bytes) {
+  std::uint64_t value = 0;
+  for (std::size_t i = bytes.size(); i-- > 0;) {
+    value = value << 8 | static_cast<unsigned char>(bytes[i]);
+  }
+  return value;
+}
+
+}  // namespace
+
+std::string encode_integer(std::int64_t value) {
+  return little_endian(static_cast<std::uint64_t>(value), 8);
+}
+
+std::int64_t decode_integer(std::string_view bytes) {
+  return static_cast<std::int64_t>(from_little_endian(bytes));
+}
+
+std::string frame(std::string_view payload) {
+  return little_endian(payload.size(), kLengthBytes).append(payload);
+}
+
+std::string encode(const StoreRequest& request) {
+  std::string payload(1, static_cast<char>(request.kind));
+  payload += little_endian(request.key.size(), kLengthBytes);
+  payload += request.key;
+  payload += request.argument;
+  return frame(payload);
+}
+
+std::optional<StoreRequest> decode_request(std::string_view payload) {
+  if (payload.size() < 1 + kLengthBytes) return std::nullopt;
+  StoreRequest request;
+  request.kind = static_cast<Request>(payload[0]);
+  const std::size_t key_bytes = from_little_endian(payload.substr(1, kLengthBytes));
+  payload.remove_prefix(1 + kLengthBytes);
+  const bool fits = key_bytes >= 1 && key_bytes <= kMaxKeyBytes && key_bytes <= payload.size();
+  if (!fits) return std::nullopt;
+  request.key = payload.substr(0, key_bytes);
+  request.argument = payload.substr(key_bytes);
+  switch (request.kind) {
+    case Request::set:
+      return request.argument.size() <= kMaxValueBytes ? std::optional(request) : std::nullopt;
+    case Request::get:
+      return request.argument.empty() ? std::optional(request) : std::nullopt;
+    case Request::add:
+      return request.argument.size() == 8 ? std::optional(request) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> FrameReader::next(std::size_t limit) {
+  if (buffer_.size() < kLengthBytes) return std::nullopt;
+  const std::size_t length = from_little_endian(std::string_view(buffer_).substr(0, kLengthBytes));
+  if (length > limit) {
+    throw CommError(fmt::format("store connection: a frame of {} bytes, at most {} are allowed",
+                                length, limit));
+  }
+  if (buffer_.size() < kLengthBytes + length) return std::nullopt;
+  std::string payload = buffer_.substr(kLengthBytes, length);
+  buffer_.erase(0, kLengthBytes + length);
+  return payload;
+}
+
+bool equal_in_constant_time(std::string_view a, std::string_view b) {
+  unsigned difference = a.size() == b.size() ? 0 : 1;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const char other = b.empty() ? '\0' : b[i % b.size()];
+    difference |= static_cast<unsigned char>(a[i] ^ other);
+  }
+  return difference == 0;
+}
+
+UniqueFd& UniqueFd::operator=(UniqueFd&& other) noexcept {
+  if (this != &other) {
+    reset();
+    fd_ = other.release();
+  }
+  return *this;
+}
+
+int UniqueFd::release() noexcept { return std::exchange(fd_, -1); }
+
+void UniqueFd::reset() noexcept {
+  if (fd_ >= 0) ::close(fd_);
+  fd_ = -1;
+}
+
+}  // namespace ddpbench::comm

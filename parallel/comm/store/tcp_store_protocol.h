@@ -1,0 +1,83 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What client and server of the TCP store say to each other.
+//
+// The server speaks first, so that a client recognises a foreign listener (torchrun's own store, a
+// web server) by its silence and never tells it the secret:
+//   server -> client   8 bytes kGreeting
+//   client -> server   one frame with the secret
+//   server -> client   one frame: Reply::ok or Reply::refused (then it closes)
+// Afterwards the client sends requests, one at a time, and gets one reply each.
+// A frame is a length (4 bytes, little endian, of what follows) and that many bytes.
+//   request: Request (1 byte), key length (4 bytes), key, argument (value, or 8 bytes amount)
+//   reply:   Reply (1 byte), value (get), new value as 8 bytes (add), or message (failed)
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "parallel/comm/store/store.h"
+
+namespace ddpbench::comm {
+
+inline constexpr std::string_view kGreeting = "DDPBSTR1";
+inline constexpr std::size_t kMaxSecretBytes = 1024;
+inline constexpr std::size_t kMaxKeyBytes = 4096;
+inline constexpr std::size_t kMaxValueBytes = kMaxStoreValueBytes;
+inline constexpr std::size_t kMaxFrameBytes = kMaxKeyBytes + kMaxValueBytes + 16;
+
+enum class Request : char { set = 's', get = 'g', add = 'a' };
+enum class Reply : char { ok = 'o', refused = 'r', failed = 'f' };
+
+struct StoreRequest {
+  Request kind = Request::get;
+  std::string key;
+  std::string argument;
+};
+
+std::string encode_integer(std::int64_t value);
+// REQUIRES: bytes.size() == 8.
+std::int64_t decode_integer(std::string_view bytes);
+
+std::string frame(std::string_view payload);
+std::string encode(const StoreRequest& request);  // a whole frame
+// Nothing when `payload` is not a well-formed request within the limits.
+std::optional<StoreRequest> decode_request(std::string_view payload);
+
+// Collects received bytes and cuts them into frames.
+class FrameReader {
+ public:
+  void append(std::string_view bytes) { buffer_.append(bytes); }
+  // The payload of the next frame, if it is complete. Throws CommError when it would be longer than
+  // `limit`.
+  std::optional<std::string> next(std::size_t limit);
+
+ private:
+  std::string buffer_;
+};
+
+// Compares in a time that does not depend on where the first difference is.
+bool equal_in_constant_time(std::string_view a, std::string_view b);
+
+// Owner of a file descriptor.
+class UniqueFd {
+ public:
+  UniqueFd() = default;
+  explicit UniqueFd(int fd) : fd_(fd) {}
+  UniqueFd(UniqueFd&& other) noexcept : fd_(other.release()) {}
+  UniqueFd& operator=(UniqueFd&& other) noexcept;
+  ~UniqueFd() { reset(); }
+  int get() const noexcept { return fd_; }
+  explicit operator bool() const noexcept { return fd_ >= 0; }
+  int release() noexcept;
+  void reset() noexcept;
+
+ private:
+  int fd_ = -1;
+};
+
+}  // namespace ddpbench::comm

@@ -1,0 +1,256 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Server of the TCP store: one thread that polls all connections. A get of an absent key stays
+// pending on its connection until somebody sets the key. What a stranger sends can cost him his
+// connection and nothing else: sizes are limited, an unproven connection has a deadline, and there
+// may be only so many of them.
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <list>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "parallel/comm/store/store.h"
+#include "parallel/comm/store/store_map.h"
+#include "parallel/comm/store/tcp_store_protocol.h"
+
+namespace ddpbench::comm {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::size_t kMaxConnections = 4096;
+constexpr auto kHandshakeTime = std::chrono::seconds(10);
+
+struct Connection {
+  UniqueFd socket;
+  FrameReader input;
+  std::string output;
+  bool proven = false;      // presented the secret
+  bool closing = false;     // close as soon as the output is sent
+  std::string pending_get;  // key that it waits for; empty: none
+  Clock::time_point handshake_until;
+};
+
+UniqueFd bind_listener(const TcpStoreOptions& options, int port) {
+  UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket) throw CommError(fmt::format("store: no socket: {}", std::strerror(errno)));
+  const int on = 1;
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  if (::inet_pton(AF_INET, options.host.c_str(), &address.sin_addr) != 1) {
+    throw CommError(fmt::format("store: '{}' is not an IPv4 address", options.host));
+  }
+  if (::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
+      ::listen(socket.get(), 128) != 0) {
+    const int error = errno;
+    socket.reset();
+    errno = error;
+  }
+  return socket;
+}
+
+// The first free port of options.port ... port + tries - 1 (port 0: the system chooses).
+UniqueFd listen_on_free_port(const TcpStoreOptions& options) {
+  for (int i = 0; i < options.tries; ++i) {
+    UniqueFd socket = bind_listener(options, options.port == 0 ? 0 : options.port + i);
+    if (socket) return socket;
+    if (errno != EADDRINUSE) break;
+  }
+  throw CommError(fmt::format("store: cannot listen on {} port {} ({} tried): {}", options.host,
+                              options.port, options.tries, std::strerror(errno)));
+}
+
+int port_of(int socket) {
+  sockaddr_in address{};
+  socklen_t length = sizeof address;
+  ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &length);
+  return ntohs(address.sin_port);
+}
+
+class Server : public TcpStoreServer {
+ public:
+  explicit Server(const TcpStoreOptions& options)
+      : secret_(options.secret),
+        listener_(listen_on_free_port(options)),
+        stop_(::eventfd(0, EFD_CLOEXEC)),
+        port_(port_of(listener_.get())) {
+    if (!stop_) throw CommError(fmt::format("store: no eventfd: {}", std::strerror(errno)));
+    thread_ = std::thread([this] { serve(); });
+  }
+
+  ~Server() override {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const auto written = ::write(stop_.get(), &one, sizeof one);
+    thread_.join();
+  }
+
+  int port() const noexcept override { return port_; }
+
+ private:
+  void serve() {
+    std::vector<pollfd> polled;
+    while (true) {
+      polled.assign({{stop_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}});
+      for (const Connection& c : connections_) {
+        const int events = POLLIN | (c.output.empty() ? 0 : POLLOUT);
+        polled.push_back({c.socket.get(), static_cast<short>(events), 0});
+      }
+      ::poll(polled.data(), polled.size(), poll_timeout_ms());
+      if (polled[0].revents != 0) return;
+      std::size_t i = 2;
+      for (auto it = connections_.begin(); it != connections_.end(); ++i) {
+        const bool keep = advance(*it, polled[i].revents);
+        it = keep ? std::next(it) : connections_.erase(it);
+      }
+      if (polled[1].revents != 0) accept_all();
+    }
+  }
+
+  // Strangers are dropped at their deadline, which needs a poll that ends.
+  int poll_timeout_ms() const {
+    for (const Connection& c : connections_) {
+      if (!c.proven) return 1000;
+    }
+    return -1;
+  }
+
+  void accept_all() {
+    while (true) {
+      UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      if (!socket) {
+        // Out of descriptors: the connection stays in the backlog; do not poll in a hot loop.
+        if (errno == EMFILE || errno == ENFILE) {
+          std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        }
+        return;
+      }
+      if (connections_.size() >= kMaxConnections) continue;
+      const int on = 1;
+      ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+      Connection& c = connections_.emplace_back();
+      c.socket = std::move(socket);
+      c.output = kGreeting;
+      c.handshake_until = Clock::now() + kHandshakeTime;
+      send_output(c);
+    }
+  }
+
+  // False when the connection is over.
+  bool advance(Connection& c, int events) {
+    if (!c.proven && Clock::now() > c.handshake_until) return false;
+    if (events & (POLLIN | POLLHUP | POLLERR)) {
+      if (!receive(c)) return false;
+      try {
+        handle_frames(c);
+      } catch (const CommError&) {
+        return false;  // a frame over the limit
+      }
+    }
+    return send_output(c) && !(c.closing && c.output.empty());
+  }
+
+  static bool receive(Connection& c) {
+    char bytes[65536];
+    const ssize_t count = ::recv(c.socket.get(), bytes, sizeof bytes, 0);
+    if (count > 0) c.input.append({bytes, static_cast<std::size_t>(count)});
+    return count > 0 || (count < 0 && (errno == EAGAIN || errno == EINTR));
+  }
+
+  static bool send_output(Connection& c) {
+    while (!c.output.empty()) {
+      const ssize_t sent = ::send(c.socket.get(), c.output.data(), c.output.size(), MSG_NOSIGNAL);
+      if (sent < 0) return errno == EAGAIN || errno == EINTR;
+      c.output.erase(0, static_cast<std::size_t>(sent));
+    }
+    return true;
+  }
+
+  void handle_frames(Connection& c) {
+    while (!c.closing) {
+      const auto payload = c.input.next(c.proven ? kMaxFrameBytes : kMaxSecretBytes);
+      if (!payload) return;
+      if (!c.proven) {
+        c.proven = equal_in_constant_time(*payload, secret_);
+        c.closing = !c.proven;
+        reply(c, c.proven ? Reply::ok : Reply::refused, "");
+      } else if (const auto request = decode_request(*payload)) {
+        handle(c, *request);
+      } else {
+        reply(c, Reply::failed, "malformed request");
+        c.closing = true;
+      }
+    }
+  }
+
+  void handle(Connection& c, const StoreRequest& request) {
+    switch (request.kind) {
+      case Request::set:
+        map_.set(request.key, request.argument);
+        reply(c, Reply::ok, "");
+        return answer_waiting(request.key);
+      case Request::get:
+        if (const std::string* value = map_.find(request.key)) return reply(c, Reply::ok, *value);
+        c.pending_get = request.key;
+        return;
+      case Request::add:
+        return add(c, request);
+    }
+  }
+
+  void add(Connection& c, const StoreRequest& request) {
+    try {
+      const std::int64_t value = map_.add(request.key, decode_integer(request.argument));
+      reply(c, Reply::ok, encode_integer(value));
+    } catch (const CommError& error) {
+      return reply(c, Reply::failed, error.what());
+    }
+    answer_waiting(request.key);
+  }
+
+  void answer_waiting(const std::string& key) {
+    for (Connection& c : connections_) {
+      if (c.pending_get != key) continue;
+      c.pending_get.clear();
+      reply(c, Reply::ok, *map_.find(key));
+      send_output(c);  // a failure shows at its next poll
+    }
+  }
+
+  static void reply(Connection& c, Reply kind, std::string_view text) {
+    c.output += frame(std::string(1, static_cast<char>(kind)).append(text));
+  }
+
+  const std::string secret_;
+  UniqueFd listener_;
+  UniqueFd stop_;
+  const int port_;
+  StoreMap map_;
+  std::list<Connection> connections_;
+  std::thread thread_;
+};
+
+}  // namespace
+
+std::unique_ptr<TcpStoreServer> make_tcp_store_server(const TcpStoreOptions& options) {
+  ensure(!options.secret.empty() && options.secret.size() <= kMaxSecretBytes,
+         "a store's secret has 1 to {} bytes, not {}", kMaxSecretBytes, options.secret.size());
+  ensure(options.tries >= 1, "a store server tries {} ports", options.tries);
+  return std::make_unique<Server>(options);
+}
+
+}  // namespace ddpbench::comm

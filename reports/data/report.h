@@ -1,0 +1,306 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Report: what a ddpbench command found out, as plain data (DESIGN.md section 6 has the keys).
+// reports/ knows no device: everything here is filled in by bench/.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "reports/data/gpu_info.h"
+
+namespace ddpbench::report {
+
+inline constexpr int kSchemaVersion = 1;
+
+// A figure that may be missing: null beside "<key>_reason" in JSON, never 0 or -1.
+struct Figure {
+  std::optional<double> value;
+  std::string reason;  // why it is missing; empty when it is not
+  static Figure of(double v) { return {v, {}}; }
+  static Figure missing(std::string why) { return {std::nullopt, std::move(why)}; }
+};
+
+enum class Status : std::uint8_t { ok, failed, skipped, interrupted };
+
+struct ErrorInfo {
+  std::string kind;
+  std::optional<int> rank;
+  std::string host;
+  std::optional<int> signal;
+  std::optional<std::uint64_t> step;
+  std::string phase;
+  std::string operation;
+  std::string message;
+};
+
+struct StepStatistics {  // of one sample of times, seconds
+  double median = 0, iqr = 0, p5 = 0, p95 = 0, p99 = 0, min = 0, max = 0;
+};
+
+struct StepSection {
+  int warmup = 0;
+  std::optional<bool> warmup_steady;  // step times had come to rest; not set: not judged
+  std::string warmup_reason;          // why it was not judged
+  std::int64_t count = 0;
+  std::optional<StepStatistics> time_s;  // absent when count is 0
+  std::vector<double> samples_s;         // one a timed step: the maximum over ranks
+};
+
+struct EpochRow {
+  int epoch = 0;
+  double time_s = 0;
+  std::int64_t samples = 0;  // processed by all ranks, padding included
+  double samples_per_s = 0;
+  double train_loss =
+      0;  // may be NaN or infinite when training diverged: null in JSON, with the reason
+  double train_accuracy = 0;
+  Figure test_accuracy;
+};
+
+// One gradient bucket (or pushed shard) of one rank: medians over the timed steps, relative to the
+// step's begin.
+struct BucketRow {
+  int bucket = 0;
+  std::uint64_t bytes = 0;
+  double ready_s = 0, start_s = 0, arrived_s = 0, end_s = 0;
+};
+
+struct DeviceRow {
+  int rank = 0;  // the replica's index (dp's threads too); servers follow the workers
+  std::string role = "worker";  // worker | server
+  std::string host, device;     // "cpu:0"
+  std::vector<int> cores;       // OS processors it is pinned to
+  int process_rank = 0;
+  Figure step_time_median_s;
+  std::uint64_t peak_bytes = 0;
+  std::string peak_reason;  // why the peak is not known; empty: it is
+  std::map<std::string, std::uint64_t> by_category_bytes;  // peak by category
+  Figure process_peak_rss_bytes;
+  // "forward_s", ..., "comm_wait_s": medians over the observed steps of this rank alone
+  // (Run::phases has those of the slowest rank). Empty for servers.
+  std::map<std::string, Figure> phases;
+  std::vector<BucketRow> buckets;
+  Known<GpuTelemetry> gpu_telemetry;  // of this replica's own GPU
+  Known<DriverBytes> driver_bytes;    // of the same
+
+  Figure peak_memory() const {
+    return peak_reason.empty() ? Figure::of(static_cast<double>(peak_bytes))
+                               : Figure::missing(peak_reason);
+  }
+};
+
+struct Verification {
+  std::string status = "off";  // passed | failed | off | reference | not_applicable
+  std::string reason;          // with failed and not_applicable
+  int steps = 0;
+  Figure max_relative_error;  // max over tensors of |dw - dw_ref| / |dw_ref|
+  std::string worst_tensor;
+  Figure tolerance;
+  std::optional<bool> replicas_bit_equal;
+};
+
+struct Scaling {
+  std::string baseline;  // "single"
+  double speedup = 0;
+  double efficiency = 0;
+};
+
+// Why the run is not faster, as it was found when the report was written (reports/why/why.h).
+struct Why {
+  std::string cause;                    // a word of Cause
+  std::string sentence;                 // with the largest loss and its figure
+  std::string advice;                   // empty: none
+  std::map<std::string, Figure> parts;  // "compute_s", ...; they add up to the step's median time
+};
+
+// Parts of a run, seconds; missing where the run ended before them.
+struct Times {
+  Figure startup_s, verify_s, warmup_s, train_s, evaluate_s, total_s;
+};
+
+// What the machine did during a run, and whether its step times drifted
+// (reports/metrics/conditions.h).
+struct Conditions {
+  Figure cpu_frequency_begin_mhz, cpu_frequency_end_mhz;  // mean over processors
+  // Shares of the machine's processor time: used by others, taken by other virtual machines.
+  Figure other_load_ratio, stolen_ratio;
+  Figure quota_throttled_ratio;  // share of the time in which a CPU quota had stopped the run
+  Figure major_page_faults, involuntary_context_switches;  // of the run's processes
+  Figure swapped_in_pages, thermal_throttle_count;         // of the machine
+  Figure step_drift_ratio;                                 // last third of the steps / first - 1
+  std::vector<std::string> notes;                          // on what is out of the ordinary
+};
+
+struct Run {
+  Status status = Status::ok;
+  std::optional<ErrorInfo> error;  // with failed
+  std::string reason;              // with skipped
+  std::string strategy;
+  int world_size = 1, servers = 0, repetition = 0;
+  std::optional<int> sequence;  // place in the order in which the runs were made, from 0
+  std::string started_at;       // "2026-01-31T12:00:00Z"; empty: not recorded
+  std::string device, device_model;
+  int threads_per_device = 1;
+  std::string backend, precision;
+  std::string model;
+  std::int64_t parameters = 0;
+  std::map<std::string, double> optimizer;  // lr, momentum, weight_decay (name is "sgd")
+  std::string optimizer_name = "sgd";
+  std::int64_t per_device_batch_size = 0, global_batch_size = 0;
+  int accumulation_steps = 1;
+  std::string scaling_mode;  // weak | strong
+  bool oversubscribed = false;
+  // overlap, bucket caps, ps_update, ... as on the command line; in JSON "on"/"off" and
+  // "true"/"false" become booleans, and numbers numbers.
+  std::map<std::string, std::string> strategy_options;
+  std::string dataset_name, dataset_source;
+  std::int64_t train_samples = 0, test_samples = 0;
+  std::string injected;  // --inject of this run; empty: none
+  Times time;
+  std::vector<EpochRow> epochs;
+  StepSection step;
+  std::map<std::string, Figure>
+      phases;  // "forward_s", ..., "comm_s", "comm_exposed_s", "overlap_ratio"
+  std::vector<DeviceRow> devices;
+  Verification verification;
+  std::optional<Scaling> scaling;
+  std::string scaling_reason;
+  Figure samples_per_s, samples_per_s_per_device;
+  std::optional<Why> why;                // of runs on several devices
+  std::optional<Conditions> conditions;  // not set: not recorded
+};
+
+// One collective, size and world of `ddpbench comm`.
+struct CollectiveRow {
+  std::string operation;  // "all_reduce", ...; "send_recv": to the next rank, from the one before
+  std::string backend;    // ring | nccl
+  std::string device = "cpu";  // cpu | cuda: of all ranks
+  std::string device_model;    // empty: not told, as by reports from before this key
+  std::vector<int> gpus;       // [rank] index in environment.gpus; empty on CPU devices
+  std::string mode;            // process | thread: what ranks are
+  int ranks = 0;
+  std::uint64_t bytes = 0;  // of the whole buffer, as nccl-tests counts it
+  std::uint64_t count = 0;  // elements; where each rank has a part of the whole, of a part
+  std::string data_type;    // "fp32", ...
+  std::string reduction;    // sum | average | max; empty: the operation does not reduce
+  bool in_place = false;
+  bool oversubscribed = false;
+  int warmup = 0;
+  std::int64_t iterations = 0;           // timed ones that were finished
+  std::int64_t late_iterations = 0;      // of them, those that waited for the host to queue them
+  std::optional<StepStatistics> time_s;  // over the iterations, of the slowest rank's time
+  Figure algbw_gb_per_s, busbw_gb_per_s;
+  std::optional<std::uint64_t> wrong;  // elements of all ranks that are not exactly right
+  std::string wrong_reason;            // without `wrong`
+  // What memory alone would allow (collective_metrics.h), what of it sets the bound (memory_copy,
+  // memory_reduce; empty: nothing was measured), and busbw over bound.
+  Figure bound_busbw_gb_per_s, share_of_bound;
+  std::string bound;
+  // What the CUDA ring reads and writes on the one GPU that all ranks share, that a second, and
+  // its share of what the GPU's own copies move.
+  Figure counted_bytes, counted_gb_per_s, share_of_copy;
+};
+
+// Bytes read and written a second by the cores of the ranks, each in memory of its own, or by the
+// copies of a GPU.
+struct BandwidthRow {
+  std::uint64_t working_set_bytes = 0;  // of a core, or of the GPU
+  std::optional<int> cores;             // at once; of CPU devices
+  std::optional<int> gpu;               // index in environment.gpus
+  double copy_gb_per_s = 0;             // of all of them together
+  Figure reduce_gb_per_s;               // likewise; missing on a GPU
+};
+
+// Runs that are repetitions of each other, and how well the median of their median step times is
+// known (docs/metrics.md).
+struct CellSummary {
+  std::vector<std::size_t> runs;  // indices
+  Figure step_median_s, ci_low_s, ci_high_s;
+  Figure ci_width_ratio;                     // (high - low) / median
+  std::optional<double> wanted_width_ratio;  // of --until-ci
+  bool noisy = false;                        // less precise than wanted
+};
+
+// A way to cut gradients into buckets that `ddpbench tune` tried.
+struct TuneSetting {
+  double first_bucket_mb = 0, bucket_cap_mb = 0;  // MiB
+  bool overlap = true;
+  int buckets = 0;         // that these sizes make
+  Figure screening_ratio;  // median over rounds of its step time / the default's
+};
+
+// What `ddpbench tune` found (reports/metrics/tuning.h).
+struct Tune {
+  std::vector<TuneSetting> settings;  // the first is the default
+  int screening_rounds = 0;
+  std::optional<std::size_t> candidate;  // of settings: the best of the screening; not set: none
+  int confirmation_pairs = 0;            // fresh runs of default and candidate
+  // One minus the median ratio of the candidate's step time to the default's, 95 % interval.
+  Figure gain_ratio, gain_low_ratio, gain_high_ratio;
+  double least_gain_ratio = 0;  // from which on a gain is worth a recommendation
+  bool recommended = false;     // the candidate
+  std::string conclusion;
+};
+
+struct Generator {
+  std::string version;
+  std::optional<std::string> git_commit;
+  std::optional<bool> git_dirty;
+  std::string git_reason;         // why one of these is missing
+  std::string name = "ddpbench";  // of the program that measured: a peer says so
+};
+
+struct CpuInfo {
+  std::string model;
+  int cores = 0, processors = 0;
+  std::uint64_t l2_bytes = 0, l3_bytes = 0, memory_bytes = 0;
+  std::vector<std::string> features;
+};
+
+struct Environment {
+  std::vector<std::string> hosts;
+  std::string operating_system, kernel;
+  CpuInfo cpu;
+  std::vector<GpuInfo> gpus;
+  std::map<std::string, std::string> libraries;  // name -> version
+  std::map<std::string, std::string> variables;  // allow-listed only
+};
+
+struct Report {
+  Generator generator;
+  Status status = Status::ok;
+  std::optional<ErrorInfo> error;       // of the first failure
+  std::string started_at, finished_at;  // "2026-01-31T12:00:00Z"
+  std::vector<std::string> argv;
+  Environment environment;
+  std::string config_json;  // fully resolved configuration, as JSON text
+  std::vector<Run> runs;
+  std::vector<CollectiveRow> collectives;      // of `ddpbench comm`, which makes no runs
+  std::vector<BandwidthRow> memory_bandwidth;  // likewise
+  std::vector<CellSummary> cells;              // when something was repeated
+  std::optional<Tune> tune;                    // of `ddpbench tune`
+};
+
+std::string_view to_string(Status status);
+
+// Exactly the keys of the schema. A missing figure without a reason gets one from the run's status.
+// Throws InternalError, with the JSON pointer, for a number that is not finite (a diverged
+// train_loss apart), and for a failed report or run without an error or a skipped run without a
+// reason.
+nlohmann::ordered_json to_json(const Report& report);
+
+// To a file, whole or not at all, and without `force` only to a new one (atomic_file.h).
+void write_report(const Report& report, const std::string& path, bool force);
+
+// The summary table for people, a row a run (no colour, at most `width` columns when width > 0).
+std::string render_table(const Report& report, int width);
+
+}  // namespace ddpbench::report

@@ -1,0 +1,123 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/data/report_view.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <unordered_set>
+
+#include "reports/data/local_changes.h"
+#include "reports/table/table_layout.h"
+
+namespace ddpbench::report {
+namespace {
+
+std::string last_part(const std::string& path) {
+  return std::filesystem::path(path).filename().string();
+}
+
+// Whether two different paths would have the same short name.
+bool short_names_clash(std::span<const ReportFile> files) {
+  std::set<std::string> paths, names;
+  for (const ReportFile& file : files) {
+    if (paths.insert(file.name).second && !names.insert(last_part(file.name)).second) return true;
+  }
+  return false;
+}
+
+void append_runs(const Report& report, const std::string& name, std::vector<RunRow>& rows) {
+  for (std::size_t i = 0; i < report.runs.size(); ++i) {
+    rows.push_back({&report, &report.runs[i], i, name});
+  }
+}
+
+// What `describe` says of the rows, each thing once.
+template <typename Describe>
+std::vector<std::string> each_once(std::span<const RunRow> rows, Describe describe) {
+  std::vector<std::string> words;
+  std::unordered_set<std::string> known;
+  for (const RunRow& row : rows) {
+    std::string word = describe(row);
+    if (!word.empty() && known.insert(word).second) words.push_back(std::move(word));
+  }
+  return words;
+}
+
+std::string alternatives(const std::vector<std::string>& words) {
+  return fmt::format("{}", fmt::join(words, " / "));
+}
+
+std::string with_note(const std::string& word, const std::string& note) {
+  return note.empty() ? word : fmt::format("{} ({})", word, note);
+}
+
+std::string machine(const RunRow& row) {
+  const Environment& environment = row.report->environment;
+  std::vector<std::string> models = {environment.cpu.model};
+  for (const GpuInfo& gpu : environment.gpus) models.push_back(gpu.name);
+  return with_note(fmt::format("{}", fmt::join(environment.hosts, "+")),
+                   fmt::format("{}", fmt::join(models, ", ")));
+}
+
+std::string version(const RunRow& row) {
+  constexpr std::size_t kShortCommit = 12;
+  const Generator& generator = row.report->generator;
+  std::string commit = generator.git_commit.value_or("").substr(0, kShortCommit);
+  if (const std::string_view changes = local_changes(generator); !changes.empty()) {
+    commit += fmt::format(", {}", changes);
+  }
+  const std::string program = generator.name == "ddpbench" ? "" : generator.name + " ";
+  return with_note(program + generator.version, commit);
+}
+
+// "; different machines: a (x) / b (y)"; empty when all are the same.
+std::string difference(const char* what, const std::vector<std::string>& words) {
+  return words.size() < 2 ? "" : fmt::format("; different {}: {}", what, alternatives(words));
+}
+
+}  // namespace
+
+std::vector<RunRow> all_runs(std::span<const ReportFile> files) {
+  const bool whole = short_names_clash(files);
+  std::vector<RunRow> rows;
+  for (const ReportFile& file : files) {
+    append_runs(file.report, whole ? file.name : last_part(file.name), rows);
+  }
+  return rows;
+}
+
+std::vector<RunRow> all_runs(const Report& report) {
+  std::vector<RunRow> rows;
+  append_runs(report, "", rows);
+  return rows;
+}
+
+bool from_several_files(std::span<const RunRow> rows) {
+  return std::ranges::any_of(
+      rows, [&rows](const RunRow& row) { return row.report != rows.front().report; });
+}
+
+std::string caption(std::span<const RunRow> rows) {
+  const auto say = [&rows](auto describe) {
+    return alternatives(
+        each_once(rows, [&describe](const RunRow& row) { return describe(*row.run); }));
+  };
+  const std::vector<std::string> parts = {
+      say([](const Run& run) { return run.model; }) + " on " +
+          say([](const Run& run) { return with_note(run.dataset_name, run.dataset_source); }),
+      say([](const Run& run) { return with_note(run.device, run.device_model); }),
+      say([](const Run& run) {
+        return fmt::format("{} thread{} a device", run.threads_per_device,
+                           run.threads_per_device == 1 ? "" : "s");
+      }),
+      say([](const Run& run) { return run.precision; }),
+      say([](const Run& run) { return run.scaling_mode + " scaling"; })};
+  return printable(fmt::format("{}{}{}", fmt::join(parts, ", "),
+                               difference("machines", each_once(rows, machine)),
+                               difference("versions", each_once(rows, version))));
+}
+
+}  // namespace ddpbench::report

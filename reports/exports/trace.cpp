@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/exports/trace.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace ddpbench::report {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::int64_t nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
+double microseconds(std::int64_t ns) { return static_cast<double>(ns) / 1e3; }
+
+// An event with what it is sorted by: at the same moment the longer one, which holds the others,
+// comes first.
+struct Timed {
+  std::int64_t begin_ns = 0, length_ns = 0;
+  Json json;
+};
+
+Json name_event(const char* what, int process, int thread, const char* key, Json value) {
+  return {{"name", what},
+          {"ph", "M"},
+          {"pid", process},
+          {"tid", thread},
+          {"args", {{key, std::move(value)}}}};
+}
+
+void append_names(const TraceProcess& process, Json& events) {
+  events.push_back(name_event("process_name", process.id, 0, "name", process.name));
+  events.push_back(name_event("process_sort_index", process.id, 0, "sort_index", process.id));
+  for (const auto& [thread, name] : process.threads) {
+    events.push_back(name_event("thread_name", process.id, thread, "name", name));
+    events.push_back(name_event("thread_sort_index", process.id, thread, "sort_index", thread));
+  }
+}
+
+Timed interval(const TraceEvent& event) {
+  const std::int64_t begin = nanoseconds(event.begin_s);
+  const std::int64_t length = std::max<std::int64_t>(0, nanoseconds(event.end_s) - begin);
+  Json json = {{"name", event.name},        {"cat", event.category},       {"ph", "X"},
+               {"ts", microseconds(begin)}, {"dur", microseconds(length)}, {"pid", event.process},
+               {"tid", event.thread}};
+  for (const auto& [name, value] : event.arguments) json["args"][name] = value;
+  return {begin, length, std::move(json)};
+}
+
+Timed moment(const TraceFlow& flow, const char* kind, int thread, double time_s) {
+  const std::int64_t begin = nanoseconds(time_s);
+  return {begin,
+          0,
+          {{"name", flow.name},
+           {"cat", "bucket"},
+           {"ph", kind},
+           {"ts", microseconds(begin)},
+           {"pid", flow.process},
+           {"tid", thread}}};
+}
+
+void append_flow(const TraceFlow& flow, std::size_t id, std::vector<Timed>& events) {
+  Timed ready = moment(flow, "i", flow.from_thread, flow.from_s);
+  ready.json["s"] = "t";
+  Timed from = moment(flow, "s", flow.from_thread, flow.from_s);
+  Timed to = moment(flow, "f", flow.to_thread, flow.to_s);
+  from.json["id"] = to.json["id"] = id;
+  to.json["bp"] = "e";
+  for (Timed* event : {&ready, &from, &to}) events.push_back(std::move(*event));
+}
+
+}  // namespace
+
+std::string to_chrome_json(const Trace& trace) {
+  Json events = Json::array();
+  for (const TraceProcess& process : trace.processes) append_names(process, events);
+  std::vector<Timed> timed;
+  for (const TraceEvent& event : trace.events) timed.push_back(interval(event));
+  for (std::size_t i = 0; i < trace.flows.size(); ++i) append_flow(trace.flows[i], i, timed);
+  std::ranges::stable_sort(timed, [](const Timed& a, const Timed& b) {
+    return a.begin_ns != b.begin_ns ? a.begin_ns < b.begin_ns : a.length_ns > b.length_ns;
+  });
+  for (Timed& event : timed) events.push_back(std::move(event.json));
+  const Json document = {
+      {"displayTimeUnit", "ms"}, {"otherData", trace.metadata}, {"traceEvents", std::move(events)}};
+  return document.dump() + "\n";
+}
+
+}  // namespace ddpbench::report

@@ -1,0 +1,132 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/metrics/conditions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "reports/metrics/steady.h"
+
+namespace ddpbench::report {
+namespace {
+
+constexpr const char* kNotTold = "not told by this system";
+
+template <typename T>
+Figure grown(const std::optional<T>& before, const std::optional<T>& after) {
+  if (!before || !after) return Figure::missing(kNotTold);
+  // Counters may be reset (a container that moves); less than nothing is not shown.
+  return Figure::of(*after < *before ? 0 : static_cast<double>(*after - *before));
+}
+
+Figure level_of(const std::optional<double>& value) {
+  return value ? Figure::of(*value) : Figure::missing(kNotTold);
+}
+
+// part / whole, in [0, 1].
+Figure share(const Figure& part, const Figure& whole) {
+  if (!part.value || !whole.value) return Figure::missing(kNotTold);
+  if (!(*whole.value > 0)) return Figure::missing("the run was too short");
+  return Figure::of(std::clamp(*part.value / *whole.value, 0.0, 1.0));
+}
+
+Figure minus(const Figure& a, const Figure& b) {
+  if (!a.value || !b.value) return Figure::missing(kNotTold);
+  return Figure::of(std::max(0.0, *a.value - *b.value));
+}
+
+double value_or_zero(const Figure& figure) { return figure.value.value_or(0); }
+
+std::string percent(double ratio) { return fmt::format("{:.0f} %", 100 * ratio); }
+
+// Something that can be out of the ordinary: how much of it, from which limit on, and in words.
+struct Check {
+  double (*amount)(const Conditions&);
+  double limit;
+  std::string (*words)(double amount);
+};
+
+double frequency_loss(const Conditions& c) {
+  const auto& begin = c.cpu_frequency_begin_mhz.value;
+  const auto& end = c.cpu_frequency_end_mhz.value;
+  return begin && end && *begin > 0 ? 1 - *end / *begin : 0;
+}
+
+constexpr Check kChecks[] = {
+    {[](const Conditions& c) { return value_or_zero(c.other_load_ratio); }, 0.10,
+     [](double x) { return fmt::format("other processes used {} of the machine", percent(x)); }},
+    {[](const Conditions& c) { return value_or_zero(c.stolen_ratio); }, 0.02,
+     [](double x) { return fmt::format("other virtual machines took {} of it", percent(x)); }},
+    {[](const Conditions& c) { return value_or_zero(c.quota_throttled_ratio); }, 0.01,
+     [](double x) { return fmt::format("a CPU quota stopped it for {} of the time", percent(x)); }},
+    {frequency_loss, 0.05,
+     [](double x) { return fmt::format("the CPU's frequency fell by {}", percent(x)); }},
+    {[](const Conditions& c) { return value_or_zero(c.thermal_throttle_count); }, 1,
+     [](double x) { return fmt::format("heat throttled the CPU {:.0f} times", x); }},
+    {[](const Conditions& c) { return value_or_zero(c.swapped_in_pages); }, 256,
+     [](double x) { return fmt::format("{:.0f} pages were swapped in", x); }},
+    {[](const Conditions& c) { return value_or_zero(c.major_page_faults); }, 1000,
+     [](double x) { return fmt::format("{:.0f} pages had to come from disk", x); }},
+    {[](const Conditions& c) { return value_or_zero(c.step_drift_ratio); }, 0.05,
+     [](double x) {
+       return fmt::format("steps of the last third took {} longer than of the first", percent(x));
+     }},
+    {[](const Conditions& c) { return -value_or_zero(c.step_drift_ratio); }, 0.05,
+     [](double x) {
+       return fmt::format("steps of the last third took {} less than of the first", percent(x));
+     }},
+};
+
+}  // namespace
+
+Conditions conditions_between(const MachineSnapshot& before, const MachineSnapshot& after) {
+  Conditions c;
+  const Figure all = grown(before.all_s, after.all_s);
+  c.other_load_ratio = share(
+      minus(grown(before.busy_s, after.busy_s), grown(before.own_busy_s, after.own_busy_s)), all);
+  c.stolen_ratio = share(grown(before.stolen_s, after.stolen_s), all);
+  c.quota_throttled_ratio = share(grown(before.quota_throttled_s, after.quota_throttled_s),
+                                  grown(before.wall_s, after.wall_s));
+  c.cpu_frequency_begin_mhz = level_of(before.cpu_frequency_mhz);
+  c.cpu_frequency_end_mhz = level_of(after.cpu_frequency_mhz);
+  c.major_page_faults = grown(before.own_major_page_faults, after.own_major_page_faults);
+  c.involuntary_context_switches =
+      grown(before.own_involuntary_switches, after.own_involuntary_switches);
+  c.swapped_in_pages = grown(before.swapped_in_pages, after.swapped_in_pages);
+  c.thermal_throttle_count = grown(before.thermal_throttles, after.thermal_throttles);
+  return c;
+}
+
+void fill_conditions(Run& run, const MachineSnapshot& before, const MachineSnapshot& after) {
+  Conditions c = conditions_between(before, after);
+  c.step_drift_ratio = step_drift(run.step.samples_s);
+  for (const Check& check : kChecks) {
+    const double amount = check.amount(c);
+    if (amount >= check.limit) c.notes.push_back(check.words(amount) + " during this run");
+  }
+  run.conditions = std::move(c);
+}
+
+std::vector<std::string> condition_warnings(const Report& report) {
+  std::vector<std::string> warnings;
+  for (const Check& check : kChecks) {
+    std::size_t runs = 0;
+    double most = 0;
+    for (const Run& run : report.runs) {
+      const double amount = run.conditions ? check.amount(*run.conditions) : 0;
+      if (amount < check.limit) continue;
+      ++runs;
+      most = std::max(most, amount);
+    }
+    if (runs == 0) continue;
+    warnings.push_back(report.runs.size() == 1
+                           ? check.words(most) + " during the run"
+                           : fmt::format("in {} of {} runs, at worst: {}", runs, report.runs.size(),
+                                         check.words(most)));
+  }
+  return warnings;
+}
+
+}  // namespace ddpbench::report

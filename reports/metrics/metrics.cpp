@@ -1,0 +1,78 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Statistics of samples, the slowest rank, and bandwidths.
+#include "reports/metrics/metrics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+
+namespace ddpbench::report {
+
+double quantile(std::span<const double> sorted, double q) {
+  ensure(!sorted.empty(), "quantile of no values");
+  ensure(q >= 0 && q <= 1, "quantile {} is outside [0, 1]", q);
+  const double position = q * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<std::size_t>(position);
+  if (below + 1 >= sorted.size()) return sorted.back();
+  const double fraction = position - static_cast<double>(below);
+  return sorted[below] + fraction * (sorted[below + 1] - sorted[below]);
+}
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return quantile(values, 0.5);
+}
+
+StepStatistics summarize(std::vector<double> values) {
+  std::ranges::sort(values);
+  StepStatistics statistics;
+  statistics.median = quantile(values, 0.5);
+  statistics.iqr = quantile(values, 0.75) - quantile(values, 0.25);
+  statistics.p5 = quantile(values, 0.05);
+  statistics.p95 = quantile(values, 0.95);
+  statistics.p99 = quantile(values, 0.99);
+  statistics.min = values.front();
+  statistics.max = values.back();
+  return statistics;
+}
+
+std::vector<double> slowest_rank_per_step(std::span<const std::vector<double>> ranks) {
+  if (ranks.empty()) return {};
+  std::size_t finished = std::numeric_limits<std::size_t>::max();
+  for (const auto& rank : ranks) finished = std::min(finished, rank.size());
+  std::vector<double> slowest(ranks.front().begin(),
+                              ranks.front().begin() + static_cast<std::ptrdiff_t>(finished));
+  for (const auto& rank : ranks.subspan(1)) {
+    for (std::size_t step = 0; step < finished; ++step) {
+      slowest[step] = std::max(slowest[step], rank[step]);
+    }
+  }
+  return slowest;
+}
+
+double algorithm_bandwidth_gb_per_s(double bytes, double seconds) {
+  ensure(seconds > 0, "bandwidth of {} bytes in {} s", bytes, seconds);
+  return bytes / seconds / 1e9;
+}
+
+// A rank's link carries factor x bytes whatever the algorithm does (NCCL tests,
+// doc/PERFORMANCE.md): an all-reduce sends and receives each of the n-1 foreign parts twice, once
+// to sum and once to copy.
+double bus_bandwidth_factor(const std::string& collective, int ranks) {
+  ensure(ranks >= 1, "{} of {} ranks", collective, ranks);
+  const double foreign = (ranks - 1.0) / ranks;
+  if (collective == "all_reduce") return 2 * foreign;
+  for (const char* name : {"all_gather", "reduce_scatter", "gather", "scatter"}) {
+    if (collective == name) return foreign;
+  }
+  for (const char* name : {"broadcast", "reduce", "send", "recv", "send_recv"}) {
+    if (collective == name) return 1;
+  }
+  throw InternalError(fmt::format("no bus bandwidth factor for the collective '{}'", collective));
+}
+
+}  // namespace ddpbench::report

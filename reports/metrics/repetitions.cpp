@@ -1,0 +1,139 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/metrics/repetitions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "reports/metrics/metrics.h"
+
+namespace ddpbench::report {
+namespace {
+
+// The largest k (from 1) for which the k-th smallest and k-th largest of n values enclose the
+// median with kConfidence; 0: none does. A value lies below the median with probability 1/2, so the
+// k-th smallest lies above it with P(Binomial(n, 1/2) < k).
+std::size_t enclosing_rank(std::size_t n) {
+  const auto count = static_cast<double>(n);
+  double below = 0;  // P(Binomial < k)
+  std::size_t k = 0;
+  for (;; ++k) {
+    const auto chosen = static_cast<double>(k);
+    below += std::exp(std::lgamma(count + 1) - std::lgamma(chosen + 1) -
+                      std::lgamma(count - chosen + 1) - count * std::log(2));
+    if (2 * below > 1 - kConfidence) return k;
+  }
+}
+
+// How many repetitions failed, and the step times of the others.
+struct Outcome {
+  std::vector<double> step_s;
+  std::size_t failed = 0;
+};
+
+Outcome outcome(const Report& report, const std::vector<std::size_t>& runs) {
+  Outcome result;
+  for (const std::size_t index : runs) {
+    const Run& run = report.runs[index];
+    if (run.status == Status::ok && run.step.time_s) {
+      result.step_s.push_back(run.step.time_s->median);
+    } else {
+      ++result.failed;
+    }
+  }
+  return result;
+}
+
+CellSummary summary(const Report& report, std::vector<std::size_t> runs,
+                    std::optional<double> wanted_width) {
+  CellSummary cell;
+  const Outcome found = outcome(report, runs);
+  cell.runs = std::move(runs);
+  const std::size_t n = found.step_s.size();
+  cell.step_median_s =
+      n > 0 ? Figure::of(median(found.step_s)) : Figure::missing("no repetition was timed");
+  if (const auto interval = median_interval(found.step_s)) {
+    cell.ci_low_s = Figure::of(interval->low);
+    cell.ci_high_s = Figure::of(interval->high);
+    cell.ci_width_ratio = Figure::of(interval->relative_width());
+  } else {
+    cell.ci_low_s = cell.ci_high_s = cell.ci_width_ratio = Figure::missing(
+        fmt::format("a 95 % interval of the median needs {} timed repetitions, there {} {}",
+                    kFewestForInterval, n == 1 ? "is" : "are", n));
+  }
+  if (!wanted_width) return cell;
+  cell.wanted_width_ratio = *wanted_width;
+  const auto& width = cell.ci_width_ratio.value;
+  cell.noisy = !width || *width > *wanted_width;
+  return cell;
+}
+
+bool same_device_model(const Run& a, const Run& b) {
+  return a.device_model.empty() || b.device_model.empty() || a.device_model == b.device_model;
+}
+
+// Indices of the runs of each cell, cells in the order of their first runs. Several groups share a
+// key only where device models differ.
+std::vector<std::vector<std::size_t>> cell_groups(const Report& report) {
+  std::vector<std::vector<std::size_t>> groups;
+  std::map<CellKey, std::vector<std::size_t>> by_key;  // places in `groups`
+  for (std::size_t i = 0; i < report.runs.size(); ++i) {
+    std::vector<std::size_t>& places = by_key[cell_key(report.runs[i])];
+    const auto place = std::ranges::find_if(places, [&](std::size_t p) {
+      return same_device_model(report.runs[groups[p].front()], report.runs[i]);
+    });
+    if (place != places.end()) {
+      groups[*place].push_back(i);
+    } else {
+      places.push_back(groups.size());
+      groups.push_back({i});
+    }
+  }
+  return groups;
+}
+
+}  // namespace
+
+std::optional<MedianInterval> median_interval(std::vector<double> values) {
+  if (values.size() < static_cast<std::size_t>(kFewestForInterval)) return std::nullopt;
+  std::ranges::sort(values);
+  const std::size_t k = enclosing_rank(values.size());
+  return MedianInterval{quantile(values, 0.5), values[k - 1], values[values.size() - k]};
+}
+
+CellKey cell_key(const Run& run) {
+  return {run.strategy,
+          run.world_size,
+          run.servers,
+          run.device,
+          run.threads_per_device,
+          run.backend,
+          run.precision,
+          run.model,
+          run.optimizer,
+          run.optimizer_name,
+          run.per_device_batch_size,
+          run.global_batch_size,
+          run.accumulation_steps,
+          run.scaling_mode,
+          run.strategy_options,
+          run.dataset_name,
+          run.injected};
+}
+
+bool same_cell(const Run& a, const Run& b) {
+  return same_device_model(a, b) && cell_key(a) == cell_key(b);
+}
+
+void fill_cells(Report& report, std::optional<double> wanted_width) {
+  report.cells.clear();
+  std::vector<std::vector<std::size_t>> groups = cell_groups(report);
+  if (groups.size() == report.runs.size() && !wanted_width) return;
+  for (auto& runs : groups) {
+    report.cells.push_back(summary(report, std::move(runs), wanted_width));
+  }
+}
+
+}  // namespace ddpbench::report

@@ -1,0 +1,197 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Speed-up and efficiency against the `single` run of the same report, or of another one.
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <tuple>
+
+#include "base/error.h"
+#include "reports/data/report_view.h"
+#include "reports/metrics/metrics.h"
+
+namespace ddpbench::report {
+namespace {
+
+// What must be equal for two runs to be compared; of the batch, the one that the scaling keeps.
+using Work = std::tuple<std::string, std::string, int, std::string, std::string, std::string, bool,
+                        std::int64_t, int>;
+
+Work work_of(const Run& run, bool strong) {
+  return {run.device,
+          run.device_model,
+          run.threads_per_device,
+          run.model,
+          run.precision,
+          run.dataset_name,
+          strong,
+          strong ? run.global_batch_size : run.per_device_batch_size,
+          strong ? 0 : run.accumulation_steps};
+}
+
+// Whether steps were replayed as CUDA graphs: "on", "off", or "" where that is no question.
+std::string graph_mode(const Run& run) {
+  const auto found = run.strategy_options.find("cuda_graph");
+  return found == run.strategy_options.end() ? "" : found->second;
+}
+
+// Of the modes that `single` ran in, the one to measure a run in `mode` against: its own; where it
+// has none, or nothing ran in that, what --cuda-graph=auto takes before the other.
+template <typename Modes>  // by mode
+std::string baseline_mode(const std::string& mode, const Modes& modes) {
+  for (const std::string& wanted : {mode, std::string("on"), std::string("off"), std::string()}) {
+    if (modes.contains(wanted)) return wanted;
+  }
+  return mode;
+}
+
+// Why `run` has no throughput that means anything; empty when it has.
+std::string unusable(const Run& run) {
+  if (run.status == Status::failed) return "the run failed";
+  if (run.status == Status::skipped) return "the run was skipped";
+  if (run.status == Status::interrupted) return "the run was interrupted";
+  if (run.verification.status == "failed") return "the verification failed";
+  if (run.oversubscribed) return "oversubscribed: more compute threads than cores";
+  if (run.samples_per_s.value.value_or(0) <= 0) return "no throughput was measured";
+  return {};
+}
+
+// A planted fault makes a run unfit to measure others against.
+bool is_baseline(const Run& run) {
+  return run.strategy == kBaseline && unusable(run).empty() && run.injected.empty();
+}
+
+// The throughputs of all `single` runs, by the work that they do. One pass, because a report may
+// hold thousands of runs.
+class Baselines {
+ public:
+  explicit Baselines(const Report& report) {
+    std::map<Work, std::map<std::string, std::vector<double>>> throughputs;
+    for (const Run& run : report.runs) {
+      any_ = any_ || run.strategy == kBaseline;
+      if (!is_baseline(run)) continue;
+      for (const bool strong : {false, true}) {
+        throughputs[work_of(run, strong)][graph_mode(run)].push_back(*run.samples_per_s.value);
+      }
+    }
+    for (auto& [work, modes] : throughputs) {
+      for (auto& [mode, values] : modes) medians_[work][mode] = median(std::move(values));
+    }
+  }
+
+  // Median over the repetitions of the `single` run that does the same work as `run`.
+  std::optional<double> throughput(const Run& run) const {
+    const auto found = medians_.find(work_of(run, run.scaling_mode == "strong"));
+    if (found == medians_.end()) return std::nullopt;
+    return found->second.at(baseline_mode(graph_mode(run), found->second));
+  }
+
+  // Whether there is a `single` run at all, usable or not.
+  bool any() const { return any_; }
+
+  std::string why_none(const Run& run) const {
+    if (!any_) return "no single run in this report";
+    if (medians_.empty()) return "no usable single run in this report";
+    const bool strong = run.scaling_mode == "strong";
+    return fmt::format("no single run with the same device, network and {} batch size ({})",
+                       strong ? "global" : "per-device",
+                       strong ? run.global_batch_size : run.per_device_batch_size);
+  }
+
+ private:
+  bool any_ = false;
+  std::map<Work, std::map<std::string, double>> medians_;  // by mode
+};
+
+}  // namespace
+
+std::vector<const Run*> baseline_runs(const Report& report, const Run& run) {
+  const bool strong = run.scaling_mode == "strong";
+  const Work work = work_of(run, strong);
+  std::map<std::string, std::vector<const Run*>> modes;
+  for (const Run& other : report.runs) {
+    if (!is_baseline(other) || work_of(other, strong) != work) continue;
+    modes[graph_mode(other)].push_back(&other);
+  }
+  return modes[baseline_mode(graph_mode(run), modes)];
+}
+
+std::string no_baseline_reason(const Report& report, const Run& run) {
+  return Baselines(report).why_none(run);
+}
+
+Scaling scaling(double samples_per_s, double single_samples_per_s, int world_size) {
+  ensure(single_samples_per_s > 0, "scaling against {} samples/s", single_samples_per_s);
+  ensure(world_size >= 1, "scaling of a world of {}", world_size);
+  const double speedup = samples_per_s / single_samples_per_s;
+  return {kBaseline, speedup, speedup / world_size};
+}
+
+void fill_scaling(Report& report) {
+  const Baselines baselines(report);
+  for (Run& run : report.runs) {
+    run.scaling.reset();
+    run.scaling_reason = unusable(run);
+    if (!run.scaling_reason.empty()) continue;
+    if (const auto single = baselines.throughput(run)) {
+      run.scaling = scaling(*run.samples_per_s.value, *single, run.world_size);
+    } else {
+      run.scaling_reason = baselines.why_none(run);
+    }
+  }
+}
+
+std::string borrowed_baseline(const ReportFile& file) {
+  return fmt::format("{} of {}", kBaseline, file.name);
+}
+
+namespace {
+
+bool same_gpu(const GpuInfo& a, const GpuInfo& b) {
+  return a.name == b.name && a.driver == b.driver && a.memory_bytes == b.memory_bytes;
+}
+
+// Same build of a program on the same machine: anything else would compare more than strategies.
+bool comparable(const Report& a, const Report& b) {
+  const Environment &x = a.environment, &y = b.environment;
+  return a.generator.name == b.generator.name && a.generator.version == b.generator.version &&
+         a.generator.git_commit == b.generator.git_commit &&
+         a.generator.git_dirty == b.generator.git_dirty && x.hosts == y.hosts &&
+         x.cpu.model == y.cpu.model && x.cpu.processors == y.cpu.processors &&
+         std::ranges::equal(x.gpus, y.gpus, same_gpu);
+}
+
+// The first other file that has the `single` run for `run`; `baselines` are those of `files`.
+void measure_against_others(std::span<const ReportFile> files, std::span<const Baselines> baselines,
+                            const Report& own, Run& run) {
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (!baselines[i].any() || !comparable(own, files[i].report)) continue;
+    const auto single = baselines[i].throughput(run);
+    if (!single) continue;
+    run.scaling = scaling(*run.samples_per_s.value, *single, run.world_size);
+    run.scaling->baseline = borrowed_baseline(files[i]);
+    run.scaling_reason.clear();
+    return;
+  }
+  run.scaling_reason =
+      "no single run in this report, and none of the same build, machine and work in the others";
+}
+
+}  // namespace
+
+void complete_scaling(std::span<ReportFile> files) {
+  if (files.size() < 2) return;
+  std::vector<Baselines> baselines;
+  for (const ReportFile& file : files) baselines.emplace_back(file.report);
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (baselines[i].any()) continue;  // measured, or with a reason that stands
+    Report& own = files[i].report;
+    for (Run& run : own.runs) {
+      if (run.scaling || !unusable(run).empty()) continue;
+      measure_against_others(files, baselines, own, run);
+    }
+  }
+}
+
+}  // namespace ddpbench::report
