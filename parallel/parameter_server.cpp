@@ -8,6 +8,13 @@
 
 namespace ddpbench {
 
+std::vector<ProcessPlan> ParameterServer::plan(const StrategyConfig& config) {
+  if (config.servers < 1) throw ConfigError("strategy ps needs at least 1 server (--servers)");
+  std::vector<ProcessPlan> processes = plan_process_per_replica(config);
+  for (int s = 0; s < config.servers; ++s) processes.push_back({.role = Role::server});
+  return processes;
+}
+
 ParameterServer::~ParameterServer() {
   // Collective, in the order in which the servers give up theirs.
   if (!replica_) return;

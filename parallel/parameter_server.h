@@ -28,6 +28,8 @@ namespace ddpbench {
 class ParameterServer final : public Strategy {
  public:
   explicit ParameterServer(StrategyConfig config) : config_(std::move(config)) {}
+  // One process a worker, then one a server. Throws ConfigError when there is no server.
+  static std::vector<ProcessPlan> plan(const StrategyConfig& config);
   ~ParameterServer() override;
 
   void setup(const StrategyContext& context) override;

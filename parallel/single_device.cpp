@@ -2,10 +2,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "parallel/single_device.h"
 
+#include "base/error.h"
 #include "kernels/ops/tensor_layout.h"
 #include "parallel/step_parts.h"
 
 namespace ddpbench {
+
+std::vector<ProcessPlan> SingleDevice::plan(const StrategyConfig& config) {
+  std::vector<ProcessPlan> processes = plan_one_process(config);
+  processes[0].replicas = {0};
+  return processes;
+}
+
+std::vector<ProcessPlan> SingleDevice::plan_single(const StrategyConfig& config) {
+  if (config.replicas != 1) {
+    throw ConfigError(
+        fmt::format("strategy single uses 1 device, but {} were asked for", config.replicas));
+  }
+  return plan(config);
+}
 
 void SingleDevice::setup(const StrategyContext& context) {
   context_ = context;

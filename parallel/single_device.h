@@ -10,6 +10,8 @@
 #pragma once
 
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "parallel/replica.h"
 #include "parallel/strategy.h"
@@ -19,6 +21,10 @@ namespace ddpbench {
 class SingleDevice final : public Strategy {
  public:
   explicit SingleDevice(StrategyConfig config) : config_(std::move(config)) {}
+  // `reference`: one process on one device, whatever the number of replicas.
+  static std::vector<ProcessPlan> plan(const StrategyConfig& config);
+  // `single`. Throws ConfigError when there are several replicas.
+  static std::vector<ProcessPlan> plan_single(const StrategyConfig& config);
 
   void setup(const StrategyContext& context) override;
   void step(const StepInput& input) override;

@@ -3,10 +3,10 @@
 //
 // Strategy: one way of training a network on several devices.
 //
-// plan_strategy says, before anything is started, which processes there are and what each is fed;
-// then every process makes its Strategy, calls setup once and step for every batch (workers), or
-// serve (servers). A strategy makes no thread and sleeps on nothing: concurrent replicas run
-// through ReplicaGroup, blocking goes through Stream and Work.
+// plan_strategy (strategies.h) says, before anything is started, which processes there are and what
+// each is fed. Then every process makes its Strategy and calls setup once; workers call step for
+// every batch, servers call serve. A strategy makes no thread and sleeps on nothing: concurrent
+// replicas run through ReplicaGroup, blocking goes through Stream and Work.
 #pragma once
 
 #include <cstddef>
@@ -41,9 +41,9 @@ struct PlantedFaults {
 };
 
 struct StrategyConfig {
-  std::string strategy;  // single | dp | ddp | ps | reference
+  std::string strategy;  // name of a row in strategies.cpp
   int replicas = 1;
-  int servers = 0;  // ps
+  int servers = 0;  // where the strategy has servers
   std::int64_t per_device_batch = 64;
   ops::SgdOptions optimizer;
   bool overlap = true;  // ddp: reduce buckets, ps: push shards, while backward runs
@@ -67,10 +67,10 @@ struct StrategyPlan {
   std::int64_t global_batch = 0;
 };
 
-// Throws ConfigError for impossible configurations (single with several replicas, no server for
-// ps).
-StrategyPlan plan_strategy(const StrategyConfig& config);
-std::vector<std::string> known_strategies();  // those that a user may name
+// One process that drives all replicas and is fed the whole global batch.
+std::vector<ProcessPlan> plan_one_process(const StrategyConfig& config);
+// One process a replica, each fed its own shard.
+std::vector<ProcessPlan> plan_process_per_replica(const StrategyConfig& config);
 
 // What one process hands its strategy. Everything outlives it.
 struct StrategyContext {
@@ -120,7 +120,5 @@ class Strategy {
   // Replicas of this process; their weights are current after publish_parameters().
   virtual std::vector<Replica*> replicas() = 0;
 };
-
-std::unique_ptr<Strategy> make_strategy(const StrategyConfig& config);
 
 }  // namespace ddpbench

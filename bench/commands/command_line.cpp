@@ -22,7 +22,7 @@
 #include "datasets/fetch.h"
 #include "kernels/ops/backend.h"
 #include "parallel/launch/rank_environment.h"
-#include "parallel/strategy.h"
+#include "parallel/strategies.h"
 
 namespace ddpbench::bench {
 namespace {

@@ -7,7 +7,7 @@
 #include <iterator>
 
 #include "bench/options/option_table.h"
-#include "parallel/strategy.h"
+#include "parallel/strategies.h"
 #include "reports/metrics/repetitions.h"
 
 namespace ddpbench::bench {

@@ -15,6 +15,7 @@
 #include "kernels/ops/backend.h"
 #include "kernels/runtime/cpu_device.h"
 #include "parallel/comm/shm/queue/shm.h"
+#include "parallel/strategies.h"
 #include "reports/metrics/steady.h"
 
 namespace ddpbench::bench {

@@ -11,6 +11,7 @@
 #include "bench/host/interrupt.h"
 #include "bench/rank/rank_main.h"
 #include "kernels/runtime/shared_memory.h"
+#include "parallel/strategies.h"
 
 namespace ddpbench::bench {
 namespace {

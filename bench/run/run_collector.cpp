@@ -10,6 +10,7 @@
 #include "bench/host/environment_capture.h"
 #include "bench/rank/rank_result.h"
 #include "bench/run/phase_figures.h"
+#include "parallel/strategies.h"
 #include "reports/metrics/metrics.h"
 #include "reports/metrics/steady.h"
 

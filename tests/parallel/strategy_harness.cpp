@@ -13,6 +13,7 @@
 #include "kernels/runtime/cpu_device.h"
 #include "parallel/comm/shm/queue/shm.h"
 #include "parallel/replica.h"
+#include "parallel/strategies.h"
 
 namespace ddpbench::test {
 namespace {

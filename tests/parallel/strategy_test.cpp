@@ -3,7 +3,7 @@
 //
 // Every strategy computes what one device computes, and the faults that verification must catch
 // differ by far more than rounding.
-#include "parallel/strategy.h"
+#include "parallel/strategies.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,92 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "parallel/strategies.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "parallel/data_parallel.h"
+#include "parallel/distributed_data_parallel.h"
+#include "parallel/parameter_server.h"
+#include "parallel/single_device.h"
+
+namespace ddpbench {
+namespace {
+
+template <typename T>
+std::unique_ptr<Strategy> make(const StrategyConfig& config) {
+  return std::make_unique<T>(config);
+}
+
+// To add a strategy, add a row (docs/adding-a-strategy.md).
+constexpr StrategyTraits kStrategies[] = {
+    {.name = "single",
+     .words = "one device",
+     .gradient_path = "stay on the device",
+     .outcome = Outcome::baseline,
+     .one_process = true,
+     .records_steps = true,
+     .plan = SingleDevice::plan_single,
+     .make = make<SingleDevice>},
+    {.name = "dp",
+     .words = "one process, a thread per device",
+     .gradient_path = "are reduced to device 0, which updates and broadcasts the weights",
+     .one_process = true,
+     .plan = plan_one_process,
+     .make = make<DataParallel>},
+    {.name = "ddp",
+     .words = "a process per device, all-reduce",
+     .gradient_path = "are averaged on all devices, bucket by bucket, while backward runs",
+     .uses_buckets = true,
+     .overlaps = true,
+     .records_steps = true,
+     .plan = plan_process_per_replica,
+     .make = make<DistributedDataParallel>},
+    {.name = "ps",
+     .words = "parameter server",
+     .gradient_path = "are pushed to servers, shard by shard, and the result is pulled",
+     .has_servers = true,
+     .overlaps = true,
+     .plan = ParameterServer::plan,
+     .make = make<ParameterServer>},
+    {.name = "reference",
+     .words = "one device that computes the batches of all replicas",
+     .gradient_path = "are accumulated on the device",
+     .is_listed = false,
+     .one_process = true,
+     .plan = SingleDevice::plan,
+     .make = make<SingleDevice>}};
+
+}  // namespace
+
+std::span<const StrategyTraits> all_strategies() { return kStrategies; }
+
+const StrategyTraits& strategy_traits(std::string_view name) {
+  const auto* const row = std::ranges::find(kStrategies, name, &StrategyTraits::name);
+  if (row == std::end(kStrategies)) throw ConfigError(fmt::format("unknown strategy '{}'", name));
+  return *row;
+}
+
+std::vector<std::string> known_strategies(bool StrategyTraits::*trait) {
+  std::vector<std::string> names;
+  for (const StrategyTraits& row : kStrategies) {
+    if (row.is_listed && row.*trait) names.emplace_back(row.name);
+  }
+  return names;
+}
+
+StrategyPlan plan_strategy(const StrategyConfig& config) {
+  if (config.replicas < 1 || config.per_device_batch < 1) {
+    throw ConfigError(fmt::format("{}: {} devices with a batch of {} each cannot train",
+                                  config.strategy, config.replicas, config.per_device_batch));
+  }
+  return {.processes = strategy_traits(config.strategy).plan(config),
+          .sampler_shards = config.replicas,
+          .global_batch = config.per_device_batch * config.replicas};
+}
+
+std::unique_ptr<Strategy> make_strategy(const StrategyConfig& config) {
+  return strategy_traits(config.strategy).make(config);
+}
+
+}  // namespace ddpbench

@@ -1,0 +1,57 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The table of strategies: everything that tells one from another outside its own source. Options,
+// plans, reports and help ask a row for what they need to know, and compare no names.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "parallel/strategy.h"
+
+namespace ddpbench {
+
+// How the trained weights compare with those of one device that computes the same global batches.
+enum class Outcome : std::uint8_t {
+  baseline,    // the strategy is that one device: others are compared and verified against it
+  exact,       // equal but for rounding, which verification checks
+  approximate  // different by design: verification has nothing to check
+};
+
+struct StrategyTraits {
+  std::string_view name;           // as --strategy takes it and a report states it
+  std::string_view words;          // what it is, for help
+  std::string_view gradient_path;  // how gradients get from the replicas into the weights, for docs
+  Outcome outcome = Outcome::exact;
+  bool is_listed = true;       // a user may name it
+  bool one_process = false;    // its devices are threads of one process
+  bool uses_buckets = false;   // --first-bucket-mb and --bucket-cap-mb take effect between devices
+  bool has_servers = false;    // --servers, --server-device and --ps-update take effect
+  bool overlaps = false;       // --overlap takes effect
+  bool records_steps = false;  // --cuda-graph takes effect: its steps can be recorded and replayed
+  // The processes of a job of at least one replica and one sample. Throws ConfigError for a
+  // configuration that the strategy cannot have.
+  std::vector<ProcessPlan> (*plan)(const StrategyConfig&) = nullptr;
+  std::unique_ptr<Strategy> (*make)(const StrategyConfig&) = nullptr;
+
+  bool is_baseline() const { return outcome == Outcome::baseline; }
+};
+
+// All rows, in the order in which tables and charts show them.
+std::span<const StrategyTraits> all_strategies();
+// Throws ConfigError when no row has that name.
+const StrategyTraits& strategy_traits(std::string_view name);
+// The names that a user may give; those of rows that have `trait`, where it is given.
+std::vector<std::string> known_strategies(bool StrategyTraits::*trait = &StrategyTraits::is_listed);
+
+// Throws ConfigError for impossible configurations (`single` with several replicas, `ps` without a
+// server).
+StrategyPlan plan_strategy(const StrategyConfig& config);
+std::unique_ptr<Strategy> make_strategy(const StrategyConfig& config);
+
+}  // namespace ddpbench
