@@ -9,17 +9,15 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/random.h"
+
 namespace ddpbench {
 
-// splitmix64's finaliser (Steele et al., OOPSLA 2014) over the sum with an odd constant.
 constexpr std::uint64_t combine_hash(std::uint64_t hash, std::uint64_t value) {
-  std::uint64_t z = hash * 0x9e3779b97f4a7c15u + value + 0x2545f4914f6cdd1du;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
+  return split_mix(hash * 0x9e3779b97f4a7c15u + value + 0x2545f4914f6cdd1du);
 }
 
-// Over the bytes of memory; equal bytes give equal hashes.
+// Equal bytes give equal hashes.
 inline std::uint64_t hash_bytes(const void* data, std::size_t bytes, std::uint64_t seed = 0) {
   const auto* p = static_cast<const unsigned char*>(data);
   std::uint64_t hash = combine_hash(seed, bytes);

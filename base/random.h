@@ -9,16 +9,26 @@
 
 namespace ddpbench {
 
+// The finaliser of SplitMix64: a bijection in which each bit of the result depends on all of `z`.
+constexpr std::uint64_t split_mix(std::uint64_t z) {
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
+  return z ^ (z >> 31);
+}
+
 // SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014;
 // increment and mixing constants as published there, variant 13 of Stafford's mixers).
 class SplitMix64 {
  public:
+  // The generator as published, whose state begins at `state`. Neighbouring states give sequences
+  // that overlap.
+  constexpr explicit SplitMix64(std::uint64_t state) : state_(state) {}
   // One independent stream for each (seed, stream): both are mixed before they meet, so that
   // neighbouring numbers do not give overlapping sequences.
-  SplitMix64(std::uint64_t seed, std::uint64_t stream)
-      : state_(mix(seed + kIncrement) ^ mix(mix(stream + 2 * kIncrement))) {}
+  constexpr SplitMix64(std::uint64_t seed, std::uint64_t stream)
+      : state_(split_mix(seed + kIncrement) ^ split_mix(split_mix(stream + 2 * kIncrement))) {}
 
-  std::uint64_t next() { return mix(state_ += kIncrement); }
+  constexpr std::uint64_t next() { return split_mix(state_ += kIncrement); }
 
   // Uniform in [0, 1), of 53 bits.
   double uniform() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
@@ -40,12 +50,6 @@ class SplitMix64 {
 
  private:
   static constexpr std::uint64_t kIncrement = 0x9E3779B97F4A7C15;
-
-  static constexpr std::uint64_t mix(std::uint64_t z) {
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
-    return z ^ (z >> 31);
-  }
 
   std::uint64_t state_;
 };

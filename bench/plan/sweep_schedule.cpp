@@ -5,32 +5,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/random.h"
 #include "reports/metrics/repetitions.h"
 
 namespace ddpbench::bench {
-namespace {
-
-// SplitMix64 (Steele, Lea and Flood 2014): the standard library's shuffle differs between
-// implementations, and an order that a seed names must not.
-class Random {
- public:
-  explicit Random(std::uint64_t state) : state_(state) {}
-  std::uint64_t next() {
-    state_ += 0x9e3779b97f4a7c15U;
-    std::uint64_t z = state_;
-    z = (z ^ (z >> 30U)) * 0xbf58476d1ce4e5b9U;
-    z = (z ^ (z >> 27U)) * 0x94d049bb133111ebU;
-    return z ^ (z >> 31U);
-  }
-  // In [0, bound). The modulo's bias is below 2^-50 for any number of cells.
-  std::size_t below(std::size_t bound) { return next() % bound; }
-
- private:
-  std::uint64_t state_;
-};
-
-}  // namespace
-
 SchedulePolicy schedule_policy(const Options& options) {
   SchedulePolicy policy;
   policy.interleaved = options.order == "interleaved";
@@ -73,9 +51,11 @@ bool SweepSchedule::wanted(std::size_t cell, int repetition, double elapsed_s) c
 std::vector<std::size_t> SweepSchedule::order_of(int round) const {
   std::vector<std::size_t> order = cells_;
   if (policy_.repetitions == 1 && !policy_.wanted_width) return order;
-  // Mixed apart, so that neighbouring seeds and rounds have nothing in common.
-  Random random(Random(policy_.seed).next() ^ Random(~static_cast<std::uint64_t>(round)).next());
-  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random.below(i)]);
+  // Mixed apart, so that neighbouring seeds and rounds have nothing in common. The order that a
+  // seed names must not change: the modulo's bias is below 2^-50 for any number of cells.
+  SplitMix64 random(SplitMix64(policy_.seed).next() ^
+                    SplitMix64(~static_cast<std::uint64_t>(round)).next());
+  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random.next() % i]);
   return order;
 }
 

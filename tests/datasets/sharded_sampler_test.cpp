@@ -8,10 +8,8 @@
 
 #include <algorithm>
 #include <numeric>
-#include <set>
 
 #include "base/error.h"
-#include "base/random.h"
 
 namespace ddpbench::data {
 namespace {
@@ -188,19 +186,6 @@ TEST(ShardedSampler, RefusesAStepOrShardThatIsNotThere) {
   EXPECT_THROW(sampler.batch(0, 0, too_many), InternalError);
   EXPECT_THROW(ShardedSampler({.samples = 10, .global_batch = 4, .shards = 2}).batch(0, 0, indices),
                InternalError);
-}
-
-TEST(SplitMix, StaysBelowItsBoundAndReachesAllOfIt) {
-  SplitMix64 random(1, 2);
-  std::set<std::uint32_t> seen;
-  for (int i = 0; i < 1000; ++i) seen.insert(random.below(7));
-  EXPECT_THAT(seen, testing::ElementsAre(0, 1, 2, 3, 4, 5, 6));
-  for (int i = 0; i < 1000; ++i) {
-    const double value = random.uniform(-2, 3);
-    EXPECT_GE(value, -2);
-    EXPECT_LT(value, 3);
-  }
-  EXPECT_EQ(random.below(1), 0U);
 }
 
 }  // namespace

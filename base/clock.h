@@ -1,0 +1,35 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The host's clocks. A device's clock is the device's to tell (Device::now_s), and strategies ask
+// no clock (scripts/check_includes.py).
+#pragma once
+
+#include <chrono>
+#include <ctime>
+#include <string>
+
+namespace ddpbench {
+
+using SteadyClock = std::chrono::steady_clock;
+
+// Seconds since some moment of the host's past. Never goes back; the same for all processes of one
+// host.
+inline double steady_s() {
+  return std::chrono::duration<double>(SteadyClock::now().time_since_epoch()).count();
+}
+
+inline double seconds_since(SteadyClock::time_point begin) {
+  return std::chrono::duration<double>(SteadyClock::now() - begin).count();
+}
+
+// Now in UTC, as strftime(3) writes it.
+inline std::string utc_time(const char* format) {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  ::gmtime_r(&now, &utc);
+  char text[64];
+  return {text, std::strftime(text, sizeof text, format, &utc)};
+}
+
+}  // namespace ddpbench

@@ -1,0 +1,28 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Whole numbers and units of memory.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <type_traits>
+
+namespace ddpbench {
+
+inline constexpr std::size_t kKiB = 1024;
+inline constexpr std::size_t kMiB = 1024 * kKiB;
+
+// How many pieces of `by` hold `value`. REQUIRES: value >= 0, by > 0, and value + by fits T.
+template <std::integral T>
+constexpr T ceil_div(T value, std::type_identity_t<T> by) {
+  return static_cast<T>((value + by - 1) / by);
+}
+
+// The least multiple of `multiple` that is not below `value`. REQUIRES: as ceil_div.
+template <std::integral T>
+constexpr T round_up(T value, std::type_identity_t<T> multiple) {
+  return static_cast<T>(ceil_div(value, multiple) * multiple);
+}
+
+}  // namespace ddpbench

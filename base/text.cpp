@@ -1,0 +1,88 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "base/text.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace ddpbench {
+namespace {
+
+bool continues_character(char c) { return (c & 0xC0) == 0x80; }
+
+// Where the characters begin, and where the last one ends.
+std::vector<std::size_t> character_places(std::string_view text) {
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (!continues_character(text[i])) places.push_back(i);
+  }
+  places.push_back(text.size());
+  return places;
+}
+
+// Takes the next word from the front of `text`; empty at the end.
+std::string_view take_word(std::string_view& text) {
+  constexpr std::string_view kSpaces = " \t\n\v\f\r";
+  text.remove_prefix(std::min(text.find_first_not_of(kSpaces), text.size()));
+  const std::string_view word = text.substr(0, text.find_first_of(kSpaces));
+  text.remove_prefix(word.size());
+  return word;
+}
+
+}  // namespace
+
+std::size_t display_width(std::string_view text) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(text, [](char c) { return !continues_character(c); }));
+}
+
+std::string printable(std::string text) {
+  std::ranges::replace_if(
+      text, [](char c) { return (c >= 0 && c < ' ') || c == '\x7f'; }, ' ');
+  return text;
+}
+
+std::string_view cut_at_character(std::string_view text, std::size_t most) {
+  if (text.size() <= most) return text;
+  while (most > 0 && continues_character(text[most])) --most;
+  return text.substr(0, most);
+}
+
+std::string wrap(std::string_view text, std::size_t width, std::size_t indent, std::size_t used) {
+  std::string result;
+  bool line_has_words = false;
+  for (std::string_view word = take_word(text); !word.empty(); word = take_word(text)) {
+    const std::size_t length = display_width(word);
+    if (line_has_words && width > 0 && used + 1 + length > width) {
+      result.append("\n").append(indent, ' ');
+      used = indent;
+    } else if (line_has_words) {
+      result += ' ';
+      ++used;
+    }
+    result += word;
+    used += length;
+    line_has_words = true;
+  }
+  return result + '\n';
+}
+
+std::string elided(const std::string& text, double width,
+                   const std::function<double(std::string_view)>& measure) {
+  if (measure(text) <= width) return text;
+  const std::vector<std::size_t> places = character_places(text);
+  const std::size_t characters = places.size() - 1;
+  // Each turn keeps one character more, a third of them before the gap.
+  std::string best = "\u2026";
+  for (std::size_t kept = 1; kept < characters; ++kept) {
+    const std::size_t before = kept / 3, after = kept - before;
+    std::string candidate =
+        text.substr(0, places[before]) + "\u2026" + text.substr(places[characters - after]);
+    if (measure(candidate) > width) break;
+    best = std::move(candidate);
+  }
+  return best;
+}
+
+}  // namespace ddpbench

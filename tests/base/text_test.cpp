@@ -1,0 +1,64 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "base/text.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+
+namespace ddpbench {
+namespace {
+
+TEST(Text, CountsCodePointsAsColumns) {
+  EXPECT_EQ(display_width(""), 0U);
+  EXPECT_EQ(display_width("step"), 4U);
+  EXPECT_EQ(display_width("\u00b5s \u2026"), 4U);
+}
+
+TEST(Text, PrintsNoControlCharacters) {
+  EXPECT_EQ(printable("a\x1b[2Jb\n\x7f\u00b5"), "a [2Jb  \u00b5");
+}
+
+TEST(Text, CutsBetweenCharacters) {
+  EXPECT_EQ(cut_at_character("abc", 3), "abc");
+  EXPECT_EQ(cut_at_character("abc", 2), "ab");
+  EXPECT_EQ(cut_at_character("a\u00b5c", 2), "a");
+  EXPECT_EQ(cut_at_character("a\u00b5c", 3), "a\u00b5");
+  EXPECT_EQ(cut_at_character("\x80\x80\x80", 2), "");
+}
+
+TEST(Wrap, FillsLinesAndIndentsThoseAfterTheFirst) {
+  EXPECT_EQ(wrap("one two three four", 9, 2), "one two\n  three\n  four\n");
+  EXPECT_EQ(wrap("one two", 0, 2), "one two\n");
+  EXPECT_EQ(wrap("", 10, 2), "\n");
+}
+
+TEST(Wrap, CountsWhatTheCallerHasWrittenOnTheFirstLine) {
+  EXPECT_EQ(wrap("one two three", 12, 4, 4), "one two\n    three\n");
+}
+
+TEST(Wrap, LeavesAWordThatIsLongerThanALineWhole) {
+  EXPECT_EQ(wrap("a incomprehensible b", 6, 2), "a\n  incomprehensible\n  b\n");
+}
+
+TEST(Wrap, MeasuresCharactersAndNotBytes) {
+  EXPECT_EQ(wrap("\u00b5\u00b5\u00b5 \u00b5\u00b5", 6, 0), "\u00b5\u00b5\u00b5 \u00b5\u00b5\n");
+}
+
+TEST(Elided, KeepsTheBeginningAndMoreOfTheEnd) {
+  const auto width = [](std::string_view text) { return static_cast<double>(display_width(text)); };
+  EXPECT_EQ(elided("abcdefghij", 10, width), "abcdefghij");
+  EXPECT_EQ(elided("abcdefghij", 7, width), "ab\u2026ghij");
+  EXPECT_EQ(elided("\u00b5\u00b5\u00b5\u00b5", 3, width), "\u2026\u00b5\u00b5");
+  EXPECT_EQ(elided("abcdefghij", 0, width), "\u2026");
+}
+
+TEST(Counted, AddsAnSToAllNumbersButOne) {
+  EXPECT_EQ(counted(0, "core"), "0 cores");
+  EXPECT_EQ(counted(1, "core"), "1 core");
+  EXPECT_EQ(counted(std::size_t{2}, "core"), "2 cores");
+  EXPECT_EQ(counted(std::int64_t{-1}, "core"), "-1 cores");
+}
+
+}  // namespace
+}  // namespace ddpbench
