@@ -9,6 +9,7 @@
 #include <exception>
 #include <utility>
 
+#include "base/text.h"
 #include "bench/rank/rank_devices.h"
 #include "kernels/runtime/memory_needs.h"
 
@@ -50,10 +51,9 @@ std::size_t CollectiveRank::check_memory(std::size_t room, int sharers) {
       if (!inline_device) needs.add(MemoryCategory::workspace, BusyCopies::kLeastBytes);
     }
   }
-  needs.check(
-      fmt::format("ddpbench comm, with {} rank{} of {} bytes to send and as many to receive,",
-                  sharers, sharers == 1 ? "" : "s", room),
-      sharers == 1 ? "use smaller --sizes" : "use smaller --sizes, or fewer --ranks");
+  needs.check(fmt::format("ddpbench comm, with {} of {} bytes to send and as many to receive,",
+                          counted(sharers, "rank"), room),
+              sharers == 1 ? "use smaller --sizes" : "use smaller --sizes, or fewer --ranks");
   if (inline_device) return 0;
   const std::optional<std::size_t> free_bytes = device_->free_bytes();
   if (!free_bytes) return BusyCopies::kLeastBytes;

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/text.h"
 #include "bench/commands/subcommand.h"
 #include "bench/options/option_table.h"
 #include "bench/options/option_value.h"
@@ -60,27 +61,6 @@ constexpr ExitCode kExitCodes[] = {
     {7, "inconclusive (check)"},
     {130, "interrupted; a partial report was written"},
 };
-
-// Words of `text` in lines of at most kColumns, each after `indent` spaces; the first line goes on
-// from column `used`.
-std::string wrapped(std::string_view text, std::size_t indent, std::size_t used) {
-  std::string result;
-  std::size_t column = used;
-  while (!text.empty()) {
-    const std::string_view word = text.substr(0, text.find(' '));
-    text.remove_prefix(std::min(text.size(), word.size() + 1));
-    if (column > indent && column + 1 + word.size() > kColumns) {
-      result.append("\n").append(indent, ' ');
-      column = indent;
-    } else if (column > indent) {
-      result += " ";
-      ++column;
-    }
-    result += word;
-    column += word.size();
-  }
-  return result + "\n";
-}
 
 std::string flag_with_hint(const OptionDefinition& definition) {
   const std::string flag = definition.name == "help" ? "-h, --help" : definition.flag();
@@ -141,7 +121,7 @@ std::string two_columns(std::string_view name, std::string_view help) {
     line.append("\n").append(kHelpColumn, ' ');
   else
     line.resize(kHelpColumn, ' ');
-  return line + wrapped(help, kHelpColumn, kHelpColumn);
+  return line + wrap(help, kColumns, kHelpColumn, kHelpColumn);
 }
 
 std::string help_text() {
@@ -149,13 +129,13 @@ std::string help_text() {
   for (const Usage& usage : kUsages) text += two_columns(usage.line, usage.help);
   for (const SubcommandEntry& entry : subcommands())
     text += two_columns(entry.usage, entry.summary);
-  text += fmt::format("\n{}", wrapped(kPurpose, 0, 0));
+  text += fmt::format("\n{}", wrap(kPurpose, kColumns, 0));
   for (const std::string& group : groups()) {
     text += fmt::format("\n{}:\n", group);
     for (const OptionDefinition& definition : option_table())
       if (definition.group == group) text += option_lines(definition);
   }
-  text += fmt::format("\n{}\nExit codes:\n", wrapped(kPrecedence, 0, 0));
+  text += fmt::format("\n{}\nExit codes:\n", wrap(kPrecedence, kColumns, 0));
   for (const ExitCode& exit : kExitCodes)
     text += fmt::format("  {:>3}  {}\n", exit.code, exit.meaning);
   return text;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace ddpbench::bench {
 
@@ -18,9 +19,8 @@ KindChoice choose_kind(const std::string& device, const std::string& backend,
   if (device == "auto") {
     choice.device = gpu ? "cuda" : "cpu";
     choice.note =
-        gpu ? fmt::format("device: cuda (--device=auto: {} GPU{}, the first is {})",
-                          host.cuda.devices.size(), host.cuda.devices.size() == 1 ? "" : "s",
-                          host.cuda.devices[0].name)
+        gpu ? fmt::format("device: cuda (--device=auto: {}, the first is {})",
+                          counted(host.cuda.devices.size(), "GPU"), host.cuda.devices[0].name)
             : fmt::format("device: cpu (--device=auto: {})", host.cuda.reason);
   }
   if (choice.device == "cpu" && backend != "auto" && backend != "ring") {

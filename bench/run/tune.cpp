@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "bench/plan/data_places.h"
 #include "bench/plan/tune_plan.h"
 #include "bench/run/session.h"
@@ -50,8 +51,7 @@ class Tuning {
     fmt::print("{} settings, {} rounds of all, then the best against the default {} times:\n",
                settings_.size(), tune_.screening_rounds, confirmations());
     for (const report::TuneSetting& setting : tune_.settings) {
-      fmt::print("  {} ({} bucket{})\n", report::describe(setting), setting.buckets,
-                 setting.buckets == 1 ? "" : "s");
+      fmt::print("  {} ({})\n", report::describe(setting), counted(setting.buckets, "bucket"));
     }
   }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace ddpbench {
 
@@ -61,8 +62,8 @@ void check_claims(std::span<const MemoryClaim> claims) {
   const std::size_t others = claims.size() - 1;
   std::string beside;
   if (others > 0) {
-    beside = fmt::format(", and {} other device{} of the run {} bytes of the same memory", others,
-                         others == 1 ? "" : "s", together - most.bytes);
+    beside = fmt::format(", and {} of the run {} bytes of the same memory",
+                         counted(others, "other device"), together - most.bytes);
   }
   throw ConfigError(fmt::format("{} needs {} more bytes of {}{}, which has {} free; {}{}{}",
                                 most.what, most.bytes, most.device, beside, *free_bytes,

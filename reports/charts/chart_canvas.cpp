@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "reports/table/table_layout.h"
+#include "base/text.h"
 
 namespace ddpbench::report {
 namespace {

@@ -9,6 +9,8 @@
 #include <map>
 #include <set>
 
+#include "base/text.h"
+
 namespace ddpbench::report {
 namespace {
 
@@ -17,13 +19,9 @@ constexpr std::size_t kNamedValues = 3;  // of an attribute in a title; more are
 // One thing that may tell runs apart. Empty: the run has no such attribute.
 using Attribute = std::string (*)(const ChartRun& run);
 
-std::string plural(std::int64_t count, const char* thing) {
-  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
-}
-
 std::string hardware(const Environment& environment) {
   const std::string model = environment.cpu.model.empty() ? "unknown CPU" : environment.cpu.model;
-  std::string text = fmt::format("{}, {}", model, plural(environment.cpu.cores, "core"));
+  std::string text = fmt::format("{}, {}", model, counted(environment.cpu.cores, "core"));
   for (const GpuInfo& gpu : environment.gpus) text += ", " + gpu.name;
   return text;
 }
@@ -57,7 +55,7 @@ std::string device(const ChartRun& run) {
 }
 
 std::string threads(const ChartRun& run) {
-  return plural(run.run->threads_per_device, "thread") + " a device";
+  return counted(run.run->threads_per_device, "thread") + " a device";
 }
 
 std::string precision(const ChartRun& run) { return run.run->precision; }
@@ -89,7 +87,7 @@ std::string optimizer_number(const ChartRun& run) {
 }
 
 std::string servers(const ChartRun& run) {
-  return run.run->servers > 0 ? plural(run.run->servers, "server") : "";
+  return run.run->servers > 0 ? counted(run.run->servers, "server") : "";
 }
 
 // One device needs no backend, which makes it no other strategy.

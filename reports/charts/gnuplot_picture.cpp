@@ -6,7 +6,7 @@
 #include <cmath>
 #include <sstream>
 
-#include "reports/table/table_layout.h"
+#include "base/text.h"
 
 namespace ddpbench::report {
 namespace {

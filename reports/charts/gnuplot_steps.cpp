@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "reports/charts/elided.h"
+#include "base/text.h"
 #include "reports/charts/gnuplot_picture.h"
 
 namespace ddpbench::report {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/text.h"
 #include "reports/table/table_layout.h"
 
 namespace ddpbench::report {
@@ -89,8 +90,7 @@ using Mover = std::pair<std::optional<int>, std::optional<int>>;
 
 std::string mover_text(const Mover& mover) {
   if (mover.second) return fmt::format("GPU {}", *mover.second);
-  const int cores = mover.first.value_or(0);
-  return fmt::format("{} core{}", cores, cores == 1 ? "" : "s");
+  return counted(mover.first.value_or(0), "core");
 }
 
 void raise(Figure& best, const Figure& figure) {

@@ -9,8 +9,8 @@
 #include <set>
 #include <unordered_set>
 
+#include "base/text.h"
 #include "reports/data/local_changes.h"
-#include "reports/table/table_layout.h"
 
 namespace ddpbench::report {
 namespace {
@@ -109,10 +109,7 @@ std::string caption(std::span<const RunRow> rows) {
       say([](const Run& run) { return run.model; }) + " on " +
           say([](const Run& run) { return with_note(run.dataset_name, run.dataset_source); }),
       say([](const Run& run) { return with_note(run.device, run.device_model); }),
-      say([](const Run& run) {
-        return fmt::format("{} thread{} a device", run.threads_per_device,
-                           run.threads_per_device == 1 ? "" : "s");
-      }),
+      say([](const Run& run) { return counted(run.threads_per_device, "thread") + " a device"; }),
       say([](const Run& run) { return run.precision; }),
       say([](const Run& run) { return run.scaling_mode + " scaling"; })};
   return printable(fmt::format("{}{}{}", fmt::join(parts, ", "),

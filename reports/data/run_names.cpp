@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace ddpbench::report {
 namespace {
@@ -20,8 +21,7 @@ std::vector<Detail> details_of(const Run& run) {
   std::vector<Detail> details = {
       {"model", run.model},
       {"precision", run.precision},
-      {"threads", fmt::format("{} thread{} a device", run.threads_per_device,
-                              run.threads_per_device == 1 ? "" : "s")},
+      {"threads", counted(run.threads_per_device, "thread") + " a device"},
       {"batch", fmt::format("batch {}", run.per_device_batch_size)}};
   for (const auto& [name, value] : run.strategy_options) {
     details.push_back({"--" + name, fmt::format("{}={}", name, value)});
@@ -58,9 +58,6 @@ const RunNames::Group& RunNames::group_of(const Run& run) const {
 }
 
 std::string name_of(const std::string& strategy, int world_size, int servers) {
-  const auto counted = [](int count, const char* thing) {
-    return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
-  };
   std::string name = fmt::format("{} on {}", strategy, counted(world_size, "device"));
   if (servers > 0) name += " and " + counted(servers, "server");
   return name;

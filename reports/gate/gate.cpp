@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "reports/gate/gate_health.h"
 #include "reports/gate/gate_judge.h"
 #include "reports/gate/gate_pairing.h"
@@ -129,11 +130,8 @@ std::string_view to_string(GateVerdict verdict) {
 }
 
 std::string to_string(const PairKey& key) {
-  std::string text =
-      fmt::format("{}, {} device{}", key.strategy, key.world_size, key.world_size == 1 ? "" : "s");
-  if (key.servers > 0) {
-    text += fmt::format(", {} server{}", key.servers, key.servers == 1 ? "" : "s");
-  }
+  std::string text = fmt::format("{}, {}", key.strategy, counted(key.world_size, "device"));
+  if (key.servers > 0) text += ", " + counted(key.servers, "server");
   if (!key.backend.empty() && key.backend != kNoBackend) text += ", " + key.backend;
   return text;
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "reports/gate/gate_figures.h"
 #include "reports/gate/gate_health.h"
 #include "reports/gate/gate_test.h"
@@ -198,9 +199,9 @@ void add_figure(PairVerdict& pair, FigureVerdict verdict) {
       gate_figure(verdict.name).decisive || verdict.verdict != GateVerdict::inconclusive;
   if (counts) pair.verdict = std::max(pair.verdict, verdict.verdict);
   if (verdict.outliers > 0 && verdict.name != "samples_per_s") {
-    pair.notes.push_back(fmt::format("{}: {} repetition{} far from the others, drawn in",
-                                     gate_figure(verdict.name).heading, verdict.outliers,
-                                     verdict.outliers == 1 ? "" : "s"));
+    pair.notes.push_back(fmt::format("{}: {} far from the others, drawn in",
+                                     gate_figure(verdict.name).heading,
+                                     counted(verdict.outliers, "repetition")));
   }
   pair.figures.push_back(std::move(verdict));
 }

@@ -7,10 +7,10 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "reports/gate/gate.h"
 #include "reports/gate/gate_text.h"
 #include "reports/json/json_text.h"
-#include "reports/table/table_layout.h"
 
 namespace ddpbench::report {
 namespace {

@@ -6,9 +6,9 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "reports/gate/gate.h"
 #include "reports/gate/gate_text.h"
-#include "reports/table/table_layout.h"
 
 namespace ddpbench::report {
 namespace {

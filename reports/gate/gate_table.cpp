@@ -4,6 +4,7 @@
 // The gate's result on a terminal: a table a pair, what needs words below it.
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "reports/gate/gate.h"
 #include "reports/gate/gate_text.h"
 #include "reports/table/table_layout.h"

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/text.h"
 #include "reports/gate/gate_figures.h"
 
 namespace ddpbench::report {
@@ -27,10 +28,6 @@ std::string amount(const std::string& name, double change) {
 
 std::string signed_number(const std::string& name, double change) {
   return fmt::format("{:+.{}f}", change / kPercent, is_accuracy(name) ? 2 : 1);
-}
-
-std::string counted(std::size_t count, const char* noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
 std::string direction(const FigureVerdict& figure) {

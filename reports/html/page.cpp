@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/text.h"
 #include "reports/html/assets.h"
 #include "reports/html/picture.h"
 #include "reports/html/sections.h"
@@ -95,9 +96,7 @@ void write_foot(Markup& page, const HtmlInput& input) {
   const Generator& generator = input.reports.front().generator;
   std::string text = "Made by ddpbench " + generator.version;
   if (generator.git_commit) text += " (" + generator.git_commit->substr(0, 12) + ")";
-  page.open("footer").leaf("p", text + " from " +
-                                    fmt::format("{} report{}.", input.reports.size(),
-                                                input.reports.size() == 1 ? "" : "s"));
+  page.open("footer").leaf("p", text + " from " + counted(input.reports.size(), "report") + ".");
   page.close();
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "reports/html/picture.h"
 
 namespace ddpbench::report::html {
@@ -106,10 +107,9 @@ class Panel {
                            decimal(y_of(value.max)), decimal(x - 3)),
                "error");
     }
-    std::string tip =
-        fmt::format("{} on {} device{}{}\n{}", chart_.series[point.series].name, point.devices,
-                    point.devices == 1 ? "" : "s", point.oversubscribed ? ", oversubscribed" : "",
-                    with_unit(value.median, quantity_.unit));
+    std::string tip = fmt::format(
+        "{} on {}{}\n{}", chart_.series[point.series].name, counted(point.devices, "device"),
+        point.oversubscribed ? ", oversubscribed" : "", with_unit(value.median, quantity_.unit));
     if (value.count > 1) {
       tip += fmt::format("\n{} repetitions: {} to {}", value.count,
                          number(value.min / quantity_.unit.size),

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "reports/charts/elided.h"
+#include "base/text.h"
 
 namespace ddpbench::report::html {
 namespace {

@@ -4,22 +4,18 @@
 
 #include <fmt/format.h>
 
-#include "reports/table/table_layout.h"
+#include "base/text.h"
 
 namespace ddpbench::report {
 namespace {
 
 constexpr std::size_t kLongest = 100;
 
-bool continues_character(char c) { return (c & 0xC0) == 0x80; }
-
 }  // namespace
 
 std::string message_text(std::string_view text) {
   if (text.size() <= kLongest) return printable(std::string(text));
-  std::size_t length = kLongest;
-  while (length > 0 && continues_character(text[length])) --length;
-  return fmt::format("{}... ({} bytes)", printable(std::string(text.substr(0, length))),
+  return fmt::format("{}... ({} bytes)", printable(std::string(cut_at_character(text, kLongest))),
                      text.size());
 }
 

@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/text.h"
 #include "reports/charts/chart_names.h"
 #include "reports/metrics/repetitions.h"
-#include "reports/table/table_layout.h"
 
 namespace ddpbench::report {
 namespace {
@@ -39,7 +39,7 @@ std::string count_text(const Report& report, const CellSummary& cell) {
   }));
   const std::size_t all = cell.runs.size();
   const std::string part = timed < all ? fmt::format("{} of ", timed) : "";
-  return fmt::format("{}{} repetition{}", part, all, all == 1 ? "" : "s");
+  return part + counted(all, "repetition");
 }
 
 std::string line(const Report& report, const std::string& name, const CellSummary& cell) {
@@ -64,8 +64,7 @@ std::vector<std::string> cell_names(const Report& report) {
   std::vector<std::string> names = series_names(firsts);
   for (std::size_t i = 0; i < names.size(); ++i) {
     const Run& run = *firsts[i].run;
-    names[i].insert(run.strategy.size(),
-                    fmt::format(" on {} device{}", run.world_size, run.world_size == 1 ? "" : "s"));
+    names[i].insert(run.strategy.size(), " on " + counted(run.world_size, "device"));
     names[i] = printable(names[i]);
   }
   return names;

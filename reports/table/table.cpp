@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The summary table: what all runs share above, a row a run, the reasons of missing figures below.
+#include "base/text.h"
 #include "reports/collectives/collective_table.h"
 #include "reports/table/cell_lines.h"
 #include "reports/table/run_formats.h"

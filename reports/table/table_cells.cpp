@@ -8,6 +8,7 @@
 #include <initializer_list>
 #include <string_view>
 
+#include "base/text.h"
 #include "reports/table/column_makers.h"
 
 namespace ddpbench::report {

@@ -5,7 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <sstream>
+
+#include "base/text.h"
 
 namespace ddpbench::report {
 namespace {
@@ -101,36 +102,6 @@ std::string Footnotes::mark(const std::string& reason) {
   const auto [found, fresh] = numbers_.emplace(reason, reasons_.size() + 1);
   if (fresh) reasons_.push_back(reason);
   return fmt::format("({})", found->second);
-}
-
-std::size_t display_width(const std::string& text) {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
-}
-
-std::string printable(std::string text) {
-  std::ranges::replace_if(
-      text, [](char c) { return (c >= 0 && c < ' ') || c == '\x7f'; }, ' ');
-  return text;
-}
-
-std::string wrap(const std::string& text, std::size_t width, std::size_t indent) {
-  std::istringstream words(text);
-  std::string result, word;
-  std::size_t used = 0;
-  while (words >> word) {
-    const std::size_t length = display_width(word);
-    if (used > 0 && width > 0 && used + 1 + length > width) {
-      result += '\n' + std::string(indent, ' ');
-      used = indent;
-    } else if (used > 0) {
-      result += ' ';
-      ++used;
-    }
-    result += word;
-    used += length;
-  }
-  return result + '\n';
 }
 
 }  // namespace ddpbench::report

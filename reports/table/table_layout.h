@@ -42,12 +42,4 @@ class Footnotes {
   std::unordered_map<std::string, std::size_t> numbers_;  // reports may hold thousands of reasons
 };
 
-// Characters on a terminal, counting each code point of UTF-8 as one.
-std::size_t display_width(const std::string& text);
-// Without control characters, which would break the table or speak to the terminal.
-std::string printable(std::string text);
-// Words on lines of at most `width` columns (0: one line), continued below the text after `indent`
-// columns. Ends with a newline.
-std::string wrap(const std::string& text, std::size_t width, std::size_t indent);
-
 }  // namespace ddpbench::report

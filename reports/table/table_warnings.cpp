@@ -6,10 +6,10 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "reports/metrics/conditions.h"
 #include "reports/metrics/gpu_warnings.h"
 #include "reports/table/cell_lines.h"
-#include "reports/table/table_layout.h"
 
 namespace ddpbench::report {
 

@@ -9,10 +9,10 @@
 #include <span>
 #include <utility>
 
+#include "base/text.h"
 #include "reports/data/missing_reason.h"
 #include "reports/data/run_names.h"
 #include "reports/metrics/repetitions.h"
-#include "reports/table/table_layout.h"
 #include "reports/why/why_cause.h"
 #include "reports/why/why_parts.h"
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/text.h"
 #include "reports/metrics/metrics.h"
 #include "reports/why/why_cause.h"
 
@@ -114,10 +115,10 @@ std::string primary_device(const Run& run, const Decomposition& split) {
 }
 
 std::string servers(const Run& run, const Decomposition& split) {
-  return fmt::format("{}: {} workers share {} server{}, which takes {} from each in turn",
+  return fmt::format("{}: {} workers share {}, which takes {} from each in turn",
                      share_of_step("pushing to and waiting for the server",
                                    split.parts.server_wait_s + split.parts.comm_exposed_s, split),
-                     run.world_size, run.servers, run.servers == 1 ? "" : "s",
+                     run.world_size, counted(run.servers, "server"),
                      size_text(gradient_bytes(run) / std::max(1, run.servers)));
 }
 
@@ -170,10 +171,6 @@ std::string small_losses(const Run& run, const Decomposition& split) {
   return fmt::format("{:.0f} % is lost in several small parts; the largest is {}, {:.0f} %",
                      100 * ranked_losses(split).step_s / split.parts.step_s, largest.title,
                      100 * largest.seconds / split.parts.step_s);
-}
-
-std::string counted(int count, const char* what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
 std::string oversubscription(const Report& report, const Run& run) {

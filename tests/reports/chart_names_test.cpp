@@ -9,7 +9,7 @@
 
 #include <algorithm>
 
-#include "reports/charts/elided.h"
+#include "base/text.h"
 #include "tests/reports/sample_report.h"
 
 namespace ddpbench::report {

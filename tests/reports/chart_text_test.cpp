@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <sstream>
 
-#include "reports/table/table_layout.h"
 #include "tests/reports/sample_report.h"
 #include "tests/reports/text_width.h"
 

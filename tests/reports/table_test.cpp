@@ -8,6 +8,7 @@
 #include <limits>
 #include <sstream>
 
+#include "base/text.h"
 #include "reports/data/report.h"
 #include "reports/table/table_layout.h"
 #include "tests/reports/sample_report.h"

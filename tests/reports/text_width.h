@@ -9,7 +9,7 @@
 #include <sstream>
 #include <string>
 
-#include "reports/table/table_layout.h"
+#include "base/text.h"
 
 namespace ddpbench::report::test {
 

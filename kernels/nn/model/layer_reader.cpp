@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace ddpbench::nn {
 namespace {
@@ -116,9 +117,9 @@ void read_inputs(const JsonReader& json, const std::string& previous, LayerEntry
   }
   const std::size_t wanted = entry.spec.type == LayerType::add ? 2 : 1;
   if (entry.input_names.size() == wanted) return;
-  const std::string message = fmt::format("the layer \"{}\" of type {} takes {} input{}, found {}",
-                                          entry.spec.name, to_string(entry.spec.type), wanted,
-                                          wanted == 1 ? "" : "s", entry.input_names.size());
+  const std::string message =
+      fmt::format("the layer \"{}\" of type {} takes {}, found {}", entry.spec.name,
+                  to_string(entry.spec.type), counted(wanted, "input"), entry.input_names.size());
   json.has("inputs") ? json.at("inputs").fail(message) : json.fail(message);
 }
 
