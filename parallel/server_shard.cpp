@@ -14,7 +14,7 @@ namespace ddpbench {
 namespace {
 
 constexpr std::uint64_t kAlignment = 64;
-constexpr comm::Start kStart = comm::Start::deferred;  // a server has nothing else to do meanwhile
+constexpr comm::Start kServerStart = comm::Start::deferred;  // a server has nothing else to do meanwhile
 
 std::string name_of(ServerCommand command) {
   switch (command) {
@@ -127,7 +127,7 @@ ServerCommand ServerShard::receive_command() {
     works_.push_back(context_.world->recv(
         {commands_.data() + static_cast<std::size_t>(w) * sizeof(ServerCommand), 1,
          DataType::int64},
-        w, {.start = kStart}));
+        w, {.start = kServerStart}));
   }
   context_.world->group_end();
   for (const comm::Work& work : works_) work.wait(*stream_);
@@ -155,7 +155,7 @@ void ServerShard::handle_push() {
   world.group_start();
   for (int w = 0; w < config_.replicas; ++w) {
     works_.push_back(
-        world.recv(shard_of(pushed_, static_cast<std::size_t>(w)), w, {.start = kStart}));
+        world.recv(shard_of(pushed_, static_cast<std::size_t>(w)), w, {.start = kServerStart}));
   }
   world.group_end();
   for (const comm::Work& work : works_) work.wait(*stream_);
@@ -179,7 +179,7 @@ void ServerShard::handle_push() {
   world.group_start();
   for (int w = 0; w < config_.replicas; ++w) {
     works_.push_back(world.send(shard_of(on_server ? weights_ : gradient_), w,
-                                {.after = stream_.get(), .start = kStart}));
+                                {.after = stream_.get(), .start = kServerStart}));
   }
   world.group_end();
   for (const comm::Work& work : works_) work.wait(*stream_);
@@ -187,7 +187,7 @@ void ServerShard::handle_push() {
 
 void ServerShard::handle_reset() {
   if (config_.ps_update == PsUpdate::worker) return;
-  context_.world->recv(shard_of(weights_), 0, {.start = kStart}).wait(*stream_);
+  context_.world->recv(shard_of(weights_), 0, {.start = kServerStart}).wait(*stream_);
   fill_with_zeros(*context_.devices[0], *stream_, velocity_);
 }
 

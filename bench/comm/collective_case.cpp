@@ -14,10 +14,9 @@
 namespace ddpbench::bench {
 namespace {
 
+using comm::CallOptions;
 using comm::Communicator;
 using comm::ReduceOp;
-using Memory = CollectiveMemory;
-using Options = comm::CallOptions;
 constexpr std::uint64_t kMostValues = 8191;
 
 // Up to here every integer is a value of the type.
@@ -79,47 +78,47 @@ auto with_type(DataType type, Use&& use) {
 }
 
 std::size_t part(const Place& p) { return p.count / static_cast<std::size_t>(p.size); }
-comm::Elements whole_in(const Memory& m) { return {m.in, m.count, m.type}; }
-comm::Elements whole_out(const Memory& m) { return {m.out, m.count, m.type}; }
-comm::Elements part_in(const Communicator& c, const Memory& m) {
+comm::Elements whole_in(const CollectiveMemory& m) { return {m.in, m.count, m.type}; }
+comm::Elements whole_out(const CollectiveMemory& m) { return {m.out, m.count, m.type}; }
+comm::Elements part_in(const Communicator& c, const CollectiveMemory& m) {
   return {m.in, part({c.rank(), c.size(), m.count}), m.type};
 }
-comm::Elements part_out(const Communicator& c, const Memory& m) {
+comm::Elements part_out(const Communicator& c, const CollectiveMemory& m) {
   return {m.out, part({c.rank(), c.size(), m.count}), m.type};
 }
 
 IssuedCollective one(comm::Work work) { return {{std::move(work), comm::Work()}}; }
 
-IssuedCollective all_reduce(Communicator& c, const Memory& m, const Options& o) {
+IssuedCollective all_reduce(Communicator& c, const CollectiveMemory& m, const CallOptions& o) {
   return one(c.all_reduce(whole_in(m), m.op, o));
 }
-IssuedCollective reduce(Communicator& c, const Memory& m, const Options& o) {
+IssuedCollective reduce(Communicator& c, const CollectiveMemory& m, const CallOptions& o) {
   return one(c.reduce(whole_in(m), m.op, 0, o));
 }
-IssuedCollective broadcast(Communicator& c, const Memory& m, const Options& o) {
+IssuedCollective broadcast(Communicator& c, const CollectiveMemory& m, const CallOptions& o) {
   return one(c.broadcast(whole_in(m), 0, o));
 }
-IssuedCollective all_gather(Communicator& c, const Memory& m, const Options& o) {
+IssuedCollective all_gather(Communicator& c, const CollectiveMemory& m, const CallOptions& o) {
   return one(c.all_gather(part_in(c, m), whole_out(m), o));
 }
-IssuedCollective reduce_scatter(Communicator& c, const Memory& m, const Options& o) {
+IssuedCollective reduce_scatter(Communicator& c, const CollectiveMemory& m, const CallOptions& o) {
   return one(c.reduce_scatter(whole_in(m), part_out(c, m), m.op, o));
 }
-IssuedCollective scatter(Communicator& c, const Memory& m, const Options& o) {
+IssuedCollective scatter(Communicator& c, const CollectiveMemory& m, const CallOptions& o) {
   return one(c.scatter(whole_in(m), part_out(c, m), 0, o));
 }
-IssuedCollective gather(Communicator& c, const Memory& m, const Options& o) {
+IssuedCollective gather(Communicator& c, const CollectiveMemory& m, const CallOptions& o) {
   return one(c.gather(part_in(c, m), whole_out(m), 0, o));
 }
 // As a group: on devices all ranks would send first, and wait for each other.
-IssuedCollective send_recv(Communicator& c, const Memory& m, const Options& o) {
+IssuedCollective send_recv(Communicator& c, const CollectiveMemory& m, const CallOptions& o) {
   c.group_start();
   comm::Work sent = c.send(whole_in(m), (c.rank() + 1) % c.size(), o);
   comm::Work received = c.recv(whole_out(m), (c.rank() + c.size() - 1) % c.size(), o);
   c.group_end();
   return {{std::move(received), std::move(sent)}};
 }
-IssuedCollective barrier(Communicator& c, const Memory&, const Options& o) {
+IssuedCollective barrier(Communicator& c, const CollectiveMemory&, const CallOptions& o) {
   return one(c.barrier(o));
 }
 

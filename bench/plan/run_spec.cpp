@@ -5,12 +5,14 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/math.h"
+
 namespace ddpbench::bench {
 namespace {
 
-constexpr double kMiB = 1 << 20;
-
-std::size_t mebibytes(double value) { return static_cast<std::size_t>(value * kMiB); }
+std::size_t mebibytes(double value) {
+  return static_cast<std::size_t>(value * static_cast<double>(kMiB));
+}
 
 PlantedFaults planted_faults(const std::vector<Injection>& injections) {
   PlantedFaults faults;

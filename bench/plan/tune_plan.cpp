@@ -9,13 +9,13 @@
 #include <string>
 #include <utility>
 
+#include "base/math.h"
 #include "kernels/nn/plan/parameter_layout.h"
 #include "parallel/gradient_bucketer.h"
 
 namespace ddpbench::bench {
 namespace {
 
-constexpr double kMiB = 1 << 20;
 constexpr double kDefaultFirstMb = 1, kDefaultCapMb = 25;
 
 // Bytes of the parameters of one layer, weight before bias; empty when it has none.
@@ -63,15 +63,16 @@ void put_first(std::vector<T>& list, T value) {
 std::vector<std::size_t> bucket_bytes(const nn::ModelSpec& model, double first_bucket_mb,
                                       double bucket_cap_mb) {
   std::vector<std::size_t> sizes;
-  const auto buckets =
-      plan_buckets(parameter_plan(model), static_cast<std::size_t>(first_bucket_mb * kMiB),
-                   static_cast<std::size_t>(bucket_cap_mb * kMiB));
+  const auto buckets = plan_buckets(
+      parameter_plan(model), static_cast<std::size_t>(first_bucket_mb * static_cast<double>(kMiB)),
+      static_cast<std::size_t>(bucket_cap_mb * static_cast<double>(kMiB)));
   for (const Bucket& bucket : buckets) sizes.push_back(bucket.bytes);
   return sizes;
 }
 
 void fill_tune_lists(Options& options, const nn::ModelSpec& model) {
-  const double all = static_cast<double>(parameter_plan(model).flat_bytes) / kMiB;
+  const double all =
+      static_cast<double>(parameter_plan(model).flat_bytes) / static_cast<double>(kMiB);
   if (options.first_buckets_mb.empty()) {
     options.first_buckets_mb = {rounded(all / 32), rounded(all / 8), rounded(2 * all)};
   }

@@ -39,11 +39,11 @@ nlohmann::json read_spec(int fd) {
 
 // What the process was started for: one rank of a training run, or of `ddpbench comm`.
 struct Job {
-  explicit Job(const nlohmann::json& json) {
-    if (is_comm_spec(json)) {
-      comm = comm_spec_from_json(json);
+  explicit Job(const nlohmann::json& spec) {
+    if (is_comm_spec(spec)) {
+      comm = comm_spec_from_json(spec);
     } else {
-      training = run_spec_from_json(json);
+      training = run_spec_from_json(spec);
     }
   }
   int channel_fd() const { return comm ? comm->channel_fd : training.channel_fd; }

@@ -15,7 +15,7 @@ namespace ddpbench::launch {
 namespace {
 
 // The variables of one launcher. Of alternatives, the first that is set counts.
-struct Variables {
+struct LauncherVariables {
   const char* launcher;
   std::vector<const char*> rank;
   std::vector<const char*> local_rank;
@@ -67,7 +67,7 @@ class Reader {
   const GetVariable& get_;
 };
 
-Variables mpi_variables(const Reader& reader) {
+LauncherVariables mpi_variables(const Reader& reader) {
   if (reader.has("OMPI_COMM_WORLD_RANK")) {
     return {"mpirun",
             {"OMPI_COMM_WORLD_RANK"},
@@ -83,25 +83,25 @@ Variables mpi_variables(const Reader& reader) {
 
 // Which launcher's variables are there. mpirun comes before srun, because below a mpirun that uses
 // srun, SLURM_PROCID counts mpirun's own daemons.
-std::optional<Variables> find_launcher(const Reader& reader) {
+std::optional<LauncherVariables> find_launcher(const Reader& reader) {
   const bool own = reader.text("DDPBENCH_LAUNCHER") == "ddpbench";
   const bool elastic = reader.has("TORCHELASTIC_RUN_ID");
   if (reader.has("RANK") || own) {
-    return Variables{own       ? "ddpbench"
-                     : elastic ? "torchrun"
-                               : "environment",
-                     {"RANK"},
-                     {"LOCAL_RANK"},
-                     {"WORLD_SIZE"},
-                     {"LOCAL_WORLD_SIZE"},
-                     {"TORCHELASTIC_RUN_ID"}};
+    return LauncherVariables{own       ? "ddpbench"
+                             : elastic ? "torchrun"
+                                       : "environment",
+                             {"RANK"},
+                             {"LOCAL_RANK"},
+                             {"WORLD_SIZE"},
+                             {"LOCAL_WORLD_SIZE"},
+                             {"TORCHELASTIC_RUN_ID"}};
   }
   if (reader.has("OMPI_COMM_WORLD_RANK") || reader.has("PMI_RANK")) return mpi_variables(reader);
   // Without SLURM_STEP_ID this is a batch script, and with one task it may be an interactive shell:
   // both see SLURM_PROCID=0, but nobody else will join.
   if (reader.has("SLURM_PROCID") && reader.has("SLURM_STEP_ID") &&
       reader.first({"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}) != "1") {
-    return Variables{
+    return LauncherVariables{
         "srun", {"SLURM_PROCID"}, {"SLURM_LOCALID"}, {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"},
         {},     {"SLURM_JOB_ID"}};
   }
@@ -114,7 +114,7 @@ std::optional<Variables> find_launcher(const Reader& reader) {
   return std::nullopt;
 }
 
-void read_place(const Reader& reader, const Variables& names, RankEnvironment& result) {
+void read_place(const Reader& reader, const LauncherVariables& names, RankEnvironment& result) {
   result.launcher = names.launcher;
   result.world_size = reader.number(names.world_size, names.launcher);
   result.rank = reader.number(names.rank, names.launcher);
@@ -129,7 +129,7 @@ void read_place(const Reader& reader, const Variables& names, RankEnvironment& r
   }
 }
 
-void read_master(const Reader& reader, const Variables& names, RankEnvironment& result) {
+void read_master(const Reader& reader, const LauncherVariables& names, RankEnvironment& result) {
   // What is started with RANK has them always; mpirun and srun know nothing of them.
   const bool required = std::string_view(names.rank.front()) == "RANK";
   if (const auto address = reader.text("MASTER_ADDR")) {
@@ -150,7 +150,7 @@ void read_master(const Reader& reader, const Variables& names, RankEnvironment& 
 
 // A job's id is no secret to the other users of a host, nor on the network: with one derived from
 // it, all ranks must be here and meet on the loopback interface.
-void derive_secret(const Reader& reader, const Variables& names, RankEnvironment& result) {
+void derive_secret(const Reader& reader, const LauncherVariables& names, RankEnvironment& result) {
   const auto job = reader.first(names.job_id);
   if (!job) {
     throw ConfigError(

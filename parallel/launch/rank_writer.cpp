@@ -3,19 +3,14 @@
 //
 // The rank's side of RankChannels: stores into its own slot and appends records.
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "parallel/launch/rank_slot.h"
 
 namespace ddpbench::launch {
 namespace {
-
-double monotonic_s() {
-  using Seconds = std::chrono::duration<double>;
-  return Seconds(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // The slot has one writer: no read-modify-write instruction is needed.
 template <typename T>
@@ -52,7 +47,7 @@ void RankWriter::state(RankState state) {
   if (!area_) return;
   RankSlot& slot = slot_of(area_);
   if (is_past_setup(state) && slot.ready_s.load(std::memory_order_relaxed) == 0) {
-    slot.ready_s.store(monotonic_s(), std::memory_order_release);
+    slot.ready_s.store(steady_s(), std::memory_order_release);
   }
   slot.state.store(state, std::memory_order_release);
   advance(slot.heartbeat);
@@ -125,7 +120,7 @@ void RankWriter::error(const RankError& error) {
   store_text(slot.error_operation, error.operation);
   store_text(slot.error_message, error.message);
   slot.exit_code = error.exit_code;
-  slot.error_s = monotonic_s();
+  slot.error_s = steady_s();
   slot.has_error.store(1, std::memory_order_release);
   state(RankState::failed);
 }

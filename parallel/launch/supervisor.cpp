@@ -15,6 +15,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "parallel/comm/store/store.h"
 #include "parallel/launch/child_process.h"
@@ -37,11 +38,6 @@ constexpr int kSettleLooks =
 constexpr double kLetRanksSpeak_s = 1;
 // A longer pause between two looks means that we were suspended ourselves (Ctrl-Z).
 constexpr double kSuspended_s = 2;
-
-double monotonic_s() {
-  using Seconds = std::chrono::duration<double>;
-  return Seconds(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // Where the ranks write: a file of their own or, when no path is given, our stderr.
 class OutputFile {
@@ -130,7 +126,7 @@ class Supervision {
     }
     for (ChildProcess& started : children_) started.confirm();
     sights_.resize(children_.size());
-    for (RankSight& sight : sights_) sight.last_progress_s = monotonic_s();
+    for (RankSight& sight : sights_) sight.last_progress_s = steady_s();
   }
 
   bool any_alive() const { return std::ranges::any_of(children_, &ChildProcess::alive); }
@@ -147,7 +143,7 @@ class Supervision {
   }
 
   void look() {
-    const double now_s = monotonic_s();
+    const double now_s = steady_s();
     const double pause_s = now_s - looked_s_;
     looked_s_ = now_s;
     for (std::size_t i = 0; i < children_.size(); ++i) {
@@ -192,7 +188,7 @@ class Supervision {
 
   void report_progress(bool last) {
     if (!options_.progress) return;
-    const double now_s = monotonic_s();
+    const double now_s = steady_s();
     if (!last && now_s - reported_s_ < kProgressEvery_s) return;
     reported_s_ = now_s;
     options_.progress(channels_);
@@ -200,13 +196,13 @@ class Supervision {
 
   // SIGTERM, then SIGKILL for those that are still there after the grace period.
   void end_all() {
-    const double deadline_s = monotonic_s() + options_.grace_s;
+    const double deadline_s = steady_s() + options_.grace_s;
     for (const ChildProcess& child : children_) {
       child.signal(SIGTERM);
       child.signal(SIGCONT);  // a stopped process would not see the other
     }
-    while (any_alive() && monotonic_s() < deadline_s) {
-      wait(std::min(kLookMs, 1 + static_cast<int>(1e3 * (deadline_s - monotonic_s()))));
+    while (any_alive() && steady_s() < deadline_s) {
+      wait(std::min(kLookMs, 1 + static_cast<int>(1e3 * (deadline_s - steady_s()))));
       for (ChildProcess& child : children_) child.reap();
     }
     for (const ChildProcess& child : children_) child.signal(SIGKILL);
@@ -223,7 +219,7 @@ class Supervision {
     return ready_s - begin_s_;
   }
 
-  double begin_s_ = monotonic_s();
+  double begin_s_ = steady_s();
   RankChannels& channels_;
   const SuperviseOptions& options_;
   std::string secret_;

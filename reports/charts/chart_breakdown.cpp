@@ -13,7 +13,7 @@
 namespace ddpbench::report {
 namespace {
 
-constexpr std::size_t kMostBars = 40;
+constexpr std::size_t kMostBreakdownBars = 40;
 constexpr double kVisibleExcess = 0.02;  // of the step, from which on a note says so
 
 struct Part {
@@ -32,7 +32,7 @@ std::optional<double> phase(const Run& run, const char* key) {
   return plausible(*found->second.value) ? found->second.value : std::nullopt;
 }
 
-std::string unfit(const Run& run) {
+std::string unfit_breakdown(const Run& run) {
   if (!run.step.time_s) return "no step was timed";
   if (!plausible(run.step.time_s->median)) return "its step time is not plausible";
   const auto forward = run.phases.find("forward_s");
@@ -75,8 +75,8 @@ void note_excess(StackedChart& chart) {
 }  // namespace
 
 StackedChart breakdown_chart(std::span<const Report> reports) {
-  ChartRuns runs = chart_runs(reports, "Step time", unfit);
-  limit_groups(runs, kMostBars);
+  ChartRuns runs = chart_runs(reports, "Step time", unfit_breakdown);
+  limit_groups(runs, kMostBreakdownBars);
   StackedChart chart;
   begin_chart(chart, runs);
   if (!chart.empty_reason.empty()) return chart;

@@ -13,15 +13,15 @@
 namespace ddpbench::report {
 namespace {
 
-constexpr std::size_t kMostGroups = 6;
-constexpr std::size_t kMostBars = 96;  // of one group
+constexpr std::size_t kMostTimelines = 6;
+constexpr std::size_t kMostTimelineBars = 96;  // of one group
 
 bool sane(const BucketRow& row) {
   return plausible(row.ready_s) && plausible(row.start_s) && plausible(row.arrived_s) &&
          plausible(row.end_s);
 }
 
-std::string unfit(const Run& run) {
+std::string unfit_buckets(const Run& run) {
   bool any = false;
   for (const DeviceRow& device : run.devices) {
     if (!std::ranges::all_of(device.buckets, sane)) return "its bucket times are not plausible";
@@ -72,10 +72,10 @@ BucketGroup bucket_group(const RunGroup& group, ChartCaption& caption) {
     }
   }
   if (!steps.empty()) result.step_s = median(std::move(steps));
-  if (result.bars.size() > kMostBars) {
+  if (result.bars.size() > kMostTimelineBars) {
     caption.notes.push_back(fmt::format("{}: the first {} of {} rows are shown", group.name,
-                                        kMostBars, result.bars.size()));
-    result.bars.resize(kMostBars);
+                                        kMostTimelineBars, result.bars.size()));
+    result.bars.resize(kMostTimelineBars);
   }
   return result;
 }
@@ -83,8 +83,8 @@ BucketGroup bucket_group(const RunGroup& group, ChartCaption& caption) {
 }  // namespace
 
 BucketsChart buckets_chart(std::span<const Report> reports) {
-  ChartRuns runs = chart_runs(reports, "Gradient buckets", unfit);
-  limit_groups(runs, kMostGroups);
+  ChartRuns runs = chart_runs(reports, "Gradient buckets", unfit_buckets);
+  limit_groups(runs, kMostTimelines);
   BucketsChart chart;
   begin_chart(chart, runs);
   if (!chart.empty_reason.empty()) return chart;

@@ -11,14 +11,14 @@
 namespace ddpbench::report {
 namespace {
 
-constexpr std::size_t kMostGroups = 20;
+constexpr std::size_t kMostMemoryBars = 20;
 // kernels/runtime has no say here: these are words of the report. Others follow by name.
 constexpr std::string_view kKnown[] = {"weights",   "gradients",     "optimizer", "activations",
                                        "workspace", "communication", "input"};
 // Neighbours differ in brightness; what else a report names is white.
 constexpr std::size_t kStyles[] = {2, 1, 4, 7, 0, 3, 6};
 
-std::string unfit(const Run& run) {
+std::string unfit_memory(const Run& run) {
   const bool any = std::ranges::any_of(
       run.devices, [](const DeviceRow& device) { return !device.by_category_bytes.empty(); });
   return any ? "" : "no memory was recorded";
@@ -95,8 +95,8 @@ StackedBar bar_of(const RunGroup& group, const StackedChart& chart, const Device
 }  // namespace
 
 StackedChart memory_chart(std::span<const Report> reports) {
-  ChartRuns runs = chart_runs(reports, "Device memory", unfit);
-  limit_groups(runs, kMostGroups);
+  ChartRuns runs = chart_runs(reports, "Device memory", unfit_memory);
+  limit_groups(runs, kMostMemoryBars);
   StackedChart chart;
   begin_chart(chart, runs);
   if (!chart.empty_reason.empty()) return chart;

@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kMostSeries = 16;  // lines that a legend can name
 constexpr std::string_view kBaseline = "single";
 
-std::string unfit(const Run& run) {
+std::string unfit_scaling(const Run& run) {
   if (!run.samples_per_s.value) {
     return run.samples_per_s.reason.empty() ? "no throughput was measured"
                                             : run.samples_per_s.reason;
@@ -100,7 +100,7 @@ void note_spread(ScalingChart& chart) {
 }  // namespace
 
 ScalingChart scaling_chart(std::span<const Report> reports) {
-  ChartRuns runs = chart_runs(reports, "Scaling", unfit);
+  ChartRuns runs = chart_runs(reports, "Scaling", unfit_scaling);
   limit_series(runs);
   ScalingChart chart;
   begin_chart(chart, runs);

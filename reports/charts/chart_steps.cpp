@@ -14,9 +14,9 @@
 namespace ddpbench::report {
 namespace {
 
-constexpr std::size_t kMostGroups = 12;  // panels that one picture has room for
+constexpr std::size_t kMostPanels = 12;  // panels that one picture has room for
 
-std::string unfit(const Run& run) {
+std::string unfit_steps(const Run& run) {
   if (run.step.samples_s.empty()) return "no step was timed";
   return std::ranges::all_of(run.step.samples_s, plausible) ? ""
                                                             : "its step times are not plausible";
@@ -104,8 +104,8 @@ StepGroup step_group(const RunGroup& group, std::size_t max_bins) {
 }  // namespace
 
 StepsChart steps_chart(std::span<const Report> reports, std::size_t max_bins) {
-  ChartRuns runs = chart_runs(reports, "Step times", unfit);
-  limit_groups(runs, kMostGroups);
+  ChartRuns runs = chart_runs(reports, "Step times", unfit_steps);
+  limit_groups(runs, kMostPanels);
   StepsChart chart;
   begin_chart(chart, runs);
   if (!chart.empty_reason.empty()) return chart;

@@ -28,7 +28,7 @@ std::string escaped(const std::string& text) {
   return result;
 }
 
-std::string line_of(const std::vector<std::string>& cells) {
+std::string markdown_line(const std::vector<std::string>& cells) {
   return fmt::format("| {} |\n", fmt::join(cells, " | "));
 }
 
@@ -44,12 +44,12 @@ std::string table_lines(const TextTable& table) {
     headings.push_back(escaped(heading(column)));
     rulers.emplace_back(column.left ? ":--" : "--:");
   }
-  std::string text = line_of(headings) + line_of(rulers);
+  std::string text = markdown_line(headings) + markdown_line(rulers);
   for (std::size_t row = 0; row < table.instead.size(); ++row) {
     std::vector<std::string> cells;
     for (const TextColumn& column : table.columns) cells.push_back(escaped(column.cells[row]));
     if (!table.instead[row].empty()) cells[table.keys] = escaped(table.instead[row]);
-    text += line_of(cells);
+    text += markdown_line(cells);
   }
   return text;
 }

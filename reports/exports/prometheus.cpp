@@ -16,7 +16,7 @@
 namespace ddpbench::report {
 namespace {
 
-std::string escaped(const std::string& text) {
+std::string escaped_label(const std::string& text) {
   std::string result;
   for (const char c : text) {
     if (c == '\\' || c == '"') result += '\\';
@@ -54,7 +54,7 @@ std::string labels_of(const RunRow& row, bool name_report) {
       const std::string value = label_of(field.value(row));
       if (value.empty()) continue;  // to Prometheus an empty label is an absent one
       if (!labels.empty()) labels += ',';
-      labels += fmt::format("{}=\"{}\"", field.key, escaped(value));
+      labels += fmt::format("{}=\"{}\"", field.key, escaped_label(value));
     }
   }
   return labels;
@@ -83,7 +83,7 @@ std::string metric(const std::string& name, const std::string& help,
     if (number) samples += fmt::format("{}{{{}}} {}\n", name, sets[i], *number);
   }
   if (samples.empty()) return {};
-  return fmt::format("# HELP {0} {1}\n# TYPE {0} gauge\n{2}", name, escaped(help), samples);
+  return fmt::format("# HELP {0} {1}\n# TYPE {0} gauge\n{2}", name, escaped_label(help), samples);
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ Table page_table(const TextTable& text, const std::string& caption) {
   return table;
 }
 
-void write_report(Markup& page, const std::string& name, const Report& report) {
+void write_collectives(Markup& page, const std::string& name, const Report& report) {
   page.open("article").leaf("h3", name);
   const CollectiveTables tables = collective_tables(report);
   Table table = page_table(tables.collectives, tables.caption);
@@ -60,7 +60,7 @@ void write_collectives(Markup& page, const HtmlInput& input) {
   open_section(page, "collectives", "Collectives");
   for (std::size_t i = 0; i < input.reports.size(); ++i) {
     if (input.reports[i].collectives.empty()) continue;
-    write_report(page, input.names[i], input.reports[i]);
+    write_collectives(page, input.names[i], input.reports[i]);
   }
   page.close().trusted("\n");
 }

@@ -68,7 +68,7 @@ std::string pretty(const std::string& json) {
   return value.is_discarded() ? json : json_text(value);
 }
 
-void write_report(Markup& page, const std::string& name, const Report& report) {
+void write_details(Markup& page, const std::string& name, const Report& report) {
   page.open("article").leaf("h3", name);
   {
     Facts facts(page);
@@ -91,7 +91,7 @@ void write_report(Markup& page, const std::string& name, const Report& report) {
 void write_details(Markup& page, const HtmlInput& input) {
   open_section(page, "details", "Environment and configuration");
   for (std::size_t i = 0; i < input.reports.size(); ++i) {
-    write_report(page, input.names[i], input.reports[i]);
+    write_details(page, input.names[i], input.reports[i]);
   }
   page.close();
 }

@@ -16,7 +16,7 @@
 namespace ddpbench::report {
 namespace {
 
-using Json = nlohmann::json;
+using PlainJson = nlohmann::json;
 
 // Where nlohmann's parser must stop: it keeps whole tokens, quotes them in its messages, and takes
 // a NUL byte for the end.
@@ -69,17 +69,17 @@ class Listener {
  public:
   bool null() { return next(); }
   bool boolean(bool /*value*/) { return next(); }
-  bool number_integer(Json::number_integer_t /*value*/) { return next(); }
-  bool number_unsigned(Json::number_unsigned_t /*value*/) { return next(); }
+  bool number_integer(PlainJson::number_integer_t /*value*/) { return next(); }
+  bool number_unsigned(PlainJson::number_unsigned_t /*value*/) { return next(); }
   // Integers beyond 64 bits arrive here too.
-  bool number_float(Json::number_float_t /*value*/, const std::string& literal) {
+  bool number_float(PlainJson::number_float_t /*value*/, const std::string& literal) {
     next();
     if (literal.find_first_of(".eE") != std::string::npos) return true;
     why_ = fmt::format("the integer {} does not fit 64 bits", message_text(literal));
     return false;
   }
   bool string(std::string& /*value*/) { return next(); }
-  bool binary(Json::binary_t& /*value*/) { return next(); }
+  bool binary(PlainJson::binary_t& /*value*/) { return next(); }
   bool start_object(std::size_t /*size*/) { return open(false); }
   bool start_array(std::size_t /*size*/) { return open(true); }
   bool key(std::string& name) {
@@ -160,7 +160,7 @@ void refuse_json(const std::string& text, const std::string& name, const std::st
   const std::optional<Stop> stop = first_stop(text);
   const std::string_view safe = std::string_view(text).substr(0, stop ? stop->position : text.npos);
   Listener listener;
-  Json::sax_parse(safe.begin(), safe.end(), &listener);
+  PlainJson::sax_parse(safe.begin(), safe.end(), &listener);
   const std::optional<std::size_t> position = listener.position();
   // Where the text was cut off, that it ends too early is no news.
   if (stop && (listener.why().empty() || position.value_or(0) >= safe.size())) {

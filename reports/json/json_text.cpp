@@ -8,29 +8,28 @@
 namespace ddpbench::report {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-std::string scalar_text(const Json& value) {
-  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+std::string scalar_text(const nlohmann::ordered_json& value) {
+  return value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
-bool fits_one_line(const Json& value) {
-  return value.empty() || (value.is_array() && std::ranges::all_of(value, [](const Json& child) {
-                             return child.is_number();
-                           }));
+bool fits_one_line(const nlohmann::ordered_json& value) {
+  return value.empty() ||
+         (value.is_array() && std::ranges::all_of(value, [](const nlohmann::ordered_json& child) {
+            return child.is_number();
+          }));
 }
 
-void append(std::string& text, const Json& value, std::size_t indent);
+void append(std::string& text, const nlohmann::ordered_json& value, std::size_t indent);
 
 // The whole list at once: making a text of each of millions of numbers takes several times as long.
-void append_number_list(std::string& text, const Json& list) {
+void append_number_list(std::string& text, const nlohmann::ordered_json& list) {
   for (const char c : list.dump()) {
     text += c;
     if (c == ',') text += ' ';
   }
 }
 
-void append_lines(std::string& text, const Json& value, std::size_t indent) {
+void append_lines(std::string& text, const nlohmann::ordered_json& value, std::size_t indent) {
   const bool object = value.is_object();
   text += object ? '{' : '[';
   bool first = true;
@@ -46,7 +45,7 @@ void append_lines(std::string& text, const Json& value, std::size_t indent) {
   text += object ? '}' : ']';
 }
 
-void append(std::string& text, const Json& value, std::size_t indent) {
+void append(std::string& text, const nlohmann::ordered_json& value, std::size_t indent) {
   if (!value.is_structured()) {
     text += scalar_text(value);
   } else if (!fits_one_line(value)) {
@@ -61,10 +60,10 @@ void append(std::string& text, const Json& value, std::size_t indent) {
 }  // namespace
 
 std::string valid_utf8(const std::string& text) {
-  return Json::parse(scalar_text(text)).get<std::string>();
+  return nlohmann::ordered_json::parse(scalar_text(text)).get<std::string>();
 }
 
-std::string json_text(const Json& value) {
+std::string json_text(const nlohmann::ordered_json& value) {
   std::string text;
   append(text, value, 0);
   return text + '\n';

@@ -59,7 +59,7 @@ std::string bucket_advice(const Run& run, const Decomposition& split) {
   return fmt::format("try --{}-mb={}", first ? "first-bucket" : "bucket-cap", mb);
 }
 
-std::string oversubscription(const Report& report, const Run& run) {
+std::string oversubscription_advice(const Report& report, const Run& run) {
   const bool cuda = run.device == "cuda";
   const auto gpus = static_cast<int>(report.environment.gpus.size());
   const int cores = report.environment.cpu.cores / std::max(1, run.threads_per_device);
@@ -76,7 +76,7 @@ std::string oversubscription(const Report& report, const Run& run) {
   return fmt::format("at most --gpus={} fit here", devices);
 }
 
-std::string slow_rank(const Decomposition& split) {
+std::string slow_rank_advice(const Decomposition& split) {
   const std::string& phase = split.stragglers.phase;
   if (phase == "input wait") return "look at that rank's storage, or try more --loader-workers";
   if (phase.empty()) return "look at that rank's link, and at what else runs on its cores";
@@ -98,9 +98,9 @@ std::string cause_advice(Cause cause, const Report& report, const Run& run,
     case Cause::scales:
       return {};
     case Cause::oversubscription:
-      return oversubscription(report, run);
+      return oversubscription_advice(report, run);
     case Cause::slow_rank:
-      return slow_rank(split);
+      return slow_rank_advice(split);
     case Cause::imbalance:
       return fmt::format("keep other programs off the machine; a larger {} evens steps out",
                          batch_option(run));

@@ -34,7 +34,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kMaxConnections = 4096;
 constexpr auto kHandshakeTime = std::chrono::seconds(10);
 
-struct Connection {
+struct ServedConnection {
   UniqueFd socket;
   FrameReader input;
   std::string output;
@@ -106,7 +106,7 @@ class Server : public TcpStoreServer {
     std::vector<pollfd> polled;
     while (true) {
       polled.assign({{stop_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}});
-      for (const Connection& c : connections_) {
+      for (const ServedConnection& c : connections_) {
         const int events = POLLIN | (c.output.empty() ? 0 : POLLOUT);
         polled.push_back({c.socket.get(), static_cast<short>(events), 0});
       }
@@ -123,7 +123,7 @@ class Server : public TcpStoreServer {
 
   // Strangers are dropped at their deadline, which needs a poll that ends.
   int poll_timeout_ms() const {
-    for (const Connection& c : connections_) {
+    for (const ServedConnection& c : connections_) {
       if (!c.proven) return 1000;
     }
     return -1;
@@ -142,7 +142,7 @@ class Server : public TcpStoreServer {
       if (connections_.size() >= kMaxConnections) continue;
       const int on = 1;
       ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-      Connection& c = connections_.emplace_back();
+      ServedConnection& c = connections_.emplace_back();
       c.socket = std::move(socket);
       c.output = kGreeting;
       c.handshake_until = Clock::now() + kHandshakeTime;
@@ -151,7 +151,7 @@ class Server : public TcpStoreServer {
   }
 
   // False when the connection is over.
-  bool advance(Connection& c, int events) {
+  bool advance(ServedConnection& c, int events) {
     if (!c.proven && Clock::now() > c.handshake_until) return false;
     if (events & (POLLIN | POLLHUP | POLLERR)) {
       if (!receive(c)) return false;
@@ -164,14 +164,14 @@ class Server : public TcpStoreServer {
     return send_output(c) && !(c.closing && c.output.empty());
   }
 
-  static bool receive(Connection& c) {
+  static bool receive(ServedConnection& c) {
     char bytes[65536];
     const ssize_t count = ::recv(c.socket.get(), bytes, sizeof bytes, 0);
     if (count > 0) c.input.append({bytes, static_cast<std::size_t>(count)});
     return count > 0 || (count < 0 && (errno == EAGAIN || errno == EINTR));
   }
 
-  static bool send_output(Connection& c) {
+  static bool send_output(ServedConnection& c) {
     while (!c.output.empty()) {
       const ssize_t sent = ::send(c.socket.get(), c.output.data(), c.output.size(), MSG_NOSIGNAL);
       if (sent < 0) return errno == EAGAIN || errno == EINTR;
@@ -180,7 +180,7 @@ class Server : public TcpStoreServer {
     return true;
   }
 
-  void handle_frames(Connection& c) {
+  void handle_frames(ServedConnection& c) {
     while (!c.closing) {
       const auto payload = c.input.next(c.proven ? kMaxFrameBytes : kMaxSecretBytes);
       if (!payload) return;
@@ -197,7 +197,7 @@ class Server : public TcpStoreServer {
     }
   }
 
-  void handle(Connection& c, const StoreRequest& request) {
+  void handle(ServedConnection& c, const StoreRequest& request) {
     switch (request.kind) {
       case Request::set:
         map_.set(request.key, request.argument);
@@ -212,7 +212,7 @@ class Server : public TcpStoreServer {
     }
   }
 
-  void add(Connection& c, const StoreRequest& request) {
+  void add(ServedConnection& c, const StoreRequest& request) {
     try {
       const std::int64_t value = map_.add(request.key, decode_integer(request.argument));
       reply(c, Reply::ok, encode_integer(value));
@@ -223,7 +223,7 @@ class Server : public TcpStoreServer {
   }
 
   void answer_waiting(const std::string& key) {
-    for (Connection& c : connections_) {
+    for (ServedConnection& c : connections_) {
       if (c.pending_get != key) continue;
       c.pending_get.clear();
       reply(c, Reply::ok, *map_.find(key));
@@ -231,7 +231,7 @@ class Server : public TcpStoreServer {
     }
   }
 
-  static void reply(Connection& c, Reply kind, std::string_view text) {
+  static void reply(ServedConnection& c, Reply kind, std::string_view text) {
     c.output += frame(std::string(1, static_cast<char>(kind)).append(text));
   }
 
@@ -240,7 +240,7 @@ class Server : public TcpStoreServer {
   UniqueFd stop_;
   const int port_;
   StoreMap map_;
-  std::list<Connection> connections_;
+  std::list<ServedConnection> connections_;
   std::thread thread_;
 };
 

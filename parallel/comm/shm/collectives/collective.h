@@ -102,4 +102,8 @@ void run_gather(Collective& c);
 void run_small(Collective& c);
 bool is_small(const Operation& operation, int size);
 
+inline std::byte* bytes_of(const Elements& elements) {
+  return static_cast<std::byte*>(elements.data);
+}
+
 }  // namespace ddpbench::comm

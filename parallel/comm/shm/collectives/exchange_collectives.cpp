@@ -10,7 +10,6 @@ namespace ddpbench::comm {
 
 namespace {
 
-std::byte* bytes_of(const Elements& elements) { return static_cast<std::byte*>(elements.data); }
 
 // Runs `work` in each round, when all ranks' memory of that round is readable.
 template <typename Work>

@@ -18,8 +18,6 @@ namespace {
 
 constexpr std::size_t kLanes = 4;
 
-std::byte* bytes_of(const Elements& elements) { return static_cast<std::byte*>(elements.data); }
-
 void copy_unless_same(std::byte* target, const std::byte* source, std::size_t bytes) {
   if (target != source) copy_bytes(target, source, bytes);
 }

@@ -16,8 +16,6 @@ namespace ddpbench::comm {
 
 namespace {
 
-std::byte* bytes_of(const Elements& elements) { return static_cast<std::byte*>(elements.data); }
-
 // memcpy must not be handed null pointers, which empty operations may have.
 void copy_some(std::byte* target, const std::byte* source, std::size_t bytes) {
   if (bytes > 0 && target != source) std::memcpy(target, source, bytes);
