@@ -46,7 +46,7 @@ FLOORS = {
     "kernels/runtime": [".", "cuda"],
     "kernels/ops": [".", "cpu", "reference", "onednn", "cuda/kernels", "cuda/library", "cuda/ops"],
     "kernels/nn": ["model", "plan", "."],
-    "parallel/comm": ["store", ".", "shm", "shm/collectives", "shm/queue",
+    "parallel/comm": ["store", ".", "queue", "shm/peers", "shm/collectives", "shm",
                       "cuda", "cuda/staged", "cuda/nccl", "cuda/ipc"],
     "parallel": [".", "cuda"],
     "reports": ["data", "metrics", "json", "collectives", "charts", "table", "why",

@@ -148,7 +148,7 @@ void fill_counted(const Collected& all, report::CollectiveRow& row) {
     return;
   }
   const double counted =
-      std::round(report::cuda_ring_bytes(row.operation, row.ranks, static_cast<double>(row.bytes)));
+      std::round(report::ipc_bytes(row.operation, row.ranks, static_cast<double>(row.bytes)));
   row.counted_bytes = Figure::of(counted);
   if (!row.time_s) {
     row.counted_gb_per_s = row.share_of_copy = Figure::missing(unmeasured(all));

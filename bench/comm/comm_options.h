@@ -26,7 +26,7 @@ struct CommWords {
   std::string mode = "process";
   bool oversubscribe = false;  // more ranks than GPUs
   int iterations = 50;
-  int warmup = 20;  // beyond the communicator's first trial of other stores (store_tuner.h)
+  int warmup = 20;  // beyond the communicator's first trial of other stores (write_tuner.h)
   double timeout_s = 300;
 };
 

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <memory>
 
-#include "parallel/comm/shm/reduce_kernels.h"
+#include "parallel/comm/shm/collectives/reduce_kernels.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -156,8 +156,8 @@ BandwidthSample measure_bandwidth(CollectiveRank& rank, std::size_t working_set,
   std::memset(memory.in, 0, half);
   std::memset(memory.out, 0, half);
   BandwidthSample sample{working_set, all_cores, 0, 0, ""};
-  for (const comm::StoreMode mode : {comm::StoreMode::cached, comm::StoreMode::streaming}) {
-    if (mode == comm::StoreMode::streaming && working_set < kLeastStreaming) continue;
+  for (const comm::WriteMode mode : {comm::WriteMode::cached, comm::WriteMode::non_temporal}) {
+    if (mode == comm::WriteMode::non_temporal && working_set < kLeastStreaming) continue;
     sample.copy_gb_per_s = std::max(sample.copy_gb_per_s, best_window(rank, active, 2 * half, [&] {
                                       comm::copy_bytes(memory.out, memory.in, half, mode);
                                     }));

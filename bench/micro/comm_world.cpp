@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "bench/comm/collective_rank.h"
 #include "kernels/runtime/cpu_device.h"
-#include "parallel/comm/shm/queue/shm.h"
+#include "parallel/comm/shm/shm.h"
 
 namespace ddpbench::bench {
 
@@ -107,7 +107,7 @@ void CommWorld::start_processes(const CpuPlacement& placement) {
   std::array<int, 2> pipe_ends{};
   ensure(::pipe(pipe_ends.data()) == 0, "no pipe");
   const auto join = [&](int rank) {
-    return comm::make_ring(*comm::connect_tcp_store(options), rank, size, {});
+    return comm::make_shm(*comm::connect_tcp_store(options), rank, size, {});
   };
   // Forked before the store's server makes a thread; its port follows through the pipe.
   for (int rank = 1; rank < size; ++rank) {
@@ -139,7 +139,7 @@ void CommWorld::start_processes(const CpuPlacement& placement) {
 }
 
 void CommWorld::start_threads(const CpuPlacement& placement) {
-  auto ranks = comm::make_thread_ring(static_cast<int>(placement.device_cores.size()), {});
+  auto ranks = comm::make_thread_shm(static_cast<int>(placement.device_cores.size()), {});
   for (int rank = 1; rank < static_cast<int>(ranks.size()); ++rank) {
     threads_.emplace_back([this, rank, device = device_of(rank, placement),
                            own = std::move(ranks[static_cast<std::size_t>(rank)])]() mutable {

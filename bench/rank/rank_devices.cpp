@@ -10,7 +10,7 @@
 #include "bench/host/host_limits.h"
 #include "bench/plan/data_places.h"
 #include "kernels/runtime/cpu_device.h"
-#include "parallel/comm/shm/queue/shm.h"
+#include "parallel/comm/shm/shm.h"
 #include "parallel/cuda_module.h"
 
 namespace ddpbench::bench {
@@ -45,8 +45,8 @@ std::unique_ptr<ops::OpBackend> make_backend(const RunSpec& spec, Device& device
   return cuda_module().make_backend(device, backend_options(spec));
 }
 
-comm::RingOptions ring_options(const WorldOptions& options) {
-  comm::RingOptions ring;
+comm::ShmOptions ring_options(const WorldOptions& options) {
+  comm::ShmOptions ring;
   ring.timeout_s = options.timeout_s;
   ring.thread_cores = options.thread_cores;
   ring.progress = options.progress;
@@ -108,21 +108,21 @@ std::unique_ptr<comm::Communicator> make_world(const DevicePlan& plan, comm::Sto
                                                int size, Device& device,
                                                const WorldOptions& options) {
   if (!plan.is_on_gpu(device.index()) || plan.has_both_kinds()) {
-    auto host = comm::make_ring(store, rank, size, ring_options(options));
+    auto host = comm::make_shm(store, rank, size, ring_options(options));
     if (!plan.is_on_gpu(device.index())) return host;
     return cuda_module().make_staged(std::move(host), device);
   }
-  const auto make = plan.backend == "nccl" ? &CudaModule::make_nccl : &CudaModule::make_ring;
+  const auto make = plan.backend == "nccl" ? &CudaModule::make_nccl : &CudaModule::make_ipc;
   return (cuda_module().*make)(store, rank, size, device, cuda_options(options, "world"));
 }
 
 std::vector<std::unique_ptr<comm::Communicator>> make_thread_world(
     const DevicePlan& plan, const std::vector<Device*>& devices, const WorldOptions& options) {
   if (!plan.is_on_gpu(devices.front()->index())) {
-    return comm::make_thread_ring(static_cast<int>(devices.size()), ring_options(options));
+    return comm::make_thread_shm(static_cast<int>(devices.size()), ring_options(options));
   }
   const auto make =
-      plan.backend == "nccl" ? &CudaModule::make_thread_nccl : &CudaModule::make_thread_ring;
+      plan.backend == "nccl" ? &CudaModule::make_thread_nccl : &CudaModule::make_thread_ipc;
   return (cuda_module().*make)(devices, cuda_options(options, "replicas"));
 }
 

@@ -14,7 +14,6 @@
 #include "kernels/nn/initializer.h"
 #include "kernels/ops/backend.h"
 #include "kernels/runtime/cpu_device.h"
-#include "parallel/comm/shm/queue/shm.h"
 #include "parallel/strategies.h"
 #include "reports/metrics/steady.h"
 

@@ -1,36 +1,27 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Communicator: collectives and point-to-point messages between ranks, and Work, the handle of one
-// that was issued. Words as in MPI and NCCL; the ring sends to rank + 1.
+// Communicator: collectives and point-to-point messages between ranks. Words as in MPI and NCCL.
 //
 // Rules. All ranks of a communicator issue collectives in one order, with equal counts, types and
 // operations (a mismatch is a CommError where it is detected). A buffer belongs to the call until
 // its Work is done on this rank: do not write it, and read only results. One thread issues calls.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "kernels/runtime/buffer.h"
 #include "kernels/runtime/data_type.h"
-
-namespace ddpbench {
-class Stream;
-}
+#include "parallel/comm/all_reduce_algorithm.h"
+#include "parallel/comm/work.h"
 
 namespace ddpbench::comm {
 
 enum class ReduceOp : std::uint8_t { sum, average, maximum };
-
-// Deadline for blocking waits; CommTimeout after it. Zero or negative: already passed.
-using Deadline = std::chrono::steady_clock::time_point;
-Deadline deadline_after(double seconds);
 
 // Elements in device memory.
 struct Elements {
@@ -53,55 +44,18 @@ struct CallOptions {
   Start start = Start::now;
 };
 
-// Times of one finished Work on this rank, in the communicator's clock (CPU: the device's clock).
-struct WorkTimes {
-  double start_s = 0;    // this rank entered the operation
-  double arrived_s = 0;  // all peers it needs had entered it
-  double end_s = 0;      // done on this rank
-};
-
-class WorkState;  // backend's own; pooled, so that a step allocates nothing
-
-// Handle of an issued operation. Copyable; an empty Work counts as done.
-class Work {
- public:
-  Work() = default;
-  explicit Work(std::shared_ptr<WorkState> state);
-  ~Work();
-  Work(const Work&);
-  Work& operator=(const Work&);
-  Work(Work&&) noexcept;
-  Work& operator=(Work&&) noexcept;
-
-  // Later work of `stream` starts after this. On an inline CPU stream that blocks the caller, with
-  // the communicator's default deadline. Throws CommError.
-  void wait(Stream& stream) const;
-  // Blocks until done or `deadline`; may run the operation on the calling thread. Throws CommError
-  // (CommTimeout) with rank, world size, operation, bytes and the peer waited for.
-  void synchronize(Deadline deadline) const;
-  void synchronize() const;  // with the communicator's default deadline
-  // True when done. Starts a deferred operation. Throws CommError when it failed.
-  bool test() const;
-  // REQUIRES: done.
-  WorkTimes times() const;
-
- private:
-  friend std::size_t wait_any(std::span<const Work> works, Deadline deadline);
-  std::shared_ptr<WorkState> state_;
-};
-
-// Index of a work that is done; blocks until one is. Throws CommError, CommTimeout.
-std::size_t wait_any(std::span<const Work> works, Deadline deadline);
-
 class Communicator {
  public:
   virtual ~Communicator() = default;
 
   virtual int rank() const noexcept = 0;
   virtual int size() const noexcept = 0;
-  virtual std::string backend() const = 0;  // "ring", "nccl", ...
+  virtual std::string backend() const = 0;  // "shm", "nccl", ...
   // Seconds that waits without a deadline of their own may last.
   virtual double timeout_s() const noexcept = 0;
+  // The algorithms that all-reduces of registered memory have run on this rank so far. Empty where
+  // the backend does not know: NCCL does not say.
+  virtual std::vector<AllReduceAlgorithm> all_reduces_run() const { return {}; }
 
   // In place. average = sum / size(), rounded once at the end.
   virtual Work all_reduce(Elements data, ReduceOp op, CallOptions options = {}) = 0;

@@ -49,9 +49,9 @@ class UnfinishedJoin final : public CommTimeout {
 // NCCL refuses two ranks on one GPU unless every rank has an NCCL_HOSTID of its own.
 std::unique_ptr<Communicator> make_nccl(Store& store, int rank, int size, Device& device,
                                         const CudaCommOptions& options);
-// The ring over CUDA IPC: ranks of one host, several of which may share a GPU.
-std::unique_ptr<Communicator> make_cuda_ring(Store& store, int rank, int size, Device& device,
-                                             const CudaCommOptions& options);
+// The ipc backend, over CUDA IPC: ranks of one host, several of which may share a GPU.
+std::unique_ptr<Communicator> make_ipc(Store& store, int rank, int size, Device& device,
+                                       const CudaCommOptions& options);
 
 // Connects a device to whatever `host` connects, whose other ranks may be processes on CPU devices,
 // which use such a communicator itself. A call copies its operands to page-locked host memory, runs
@@ -66,8 +66,8 @@ std::unique_ptr<Communicator> make_staged(std::unique_ptr<Communicator> host, De
 std::vector<std::unique_ptr<Communicator>> make_thread_nccl(const std::vector<Device*>& devices,
                                                             const CudaCommOptions& options);
 // Devices may share a GPU.
-std::vector<std::unique_ptr<Communicator>> make_thread_cuda_ring(
-    const std::vector<Device*>& devices, const CudaCommOptions& options);
+std::vector<std::unique_ptr<Communicator>> make_thread_ipc(const std::vector<Device*>& devices,
+                                                           const CudaCommOptions& options);
 
 // "nccl": the version of the library that is loaded.
 std::map<std::string, std::string> cuda_comm_versions();

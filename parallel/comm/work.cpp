@@ -2,19 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Work: forwards to the backend's state; an empty one is done.
+#include "parallel/comm/work.h"
+
 #include <algorithm>
 
 #include "base/error.h"
-#include "parallel/comm/work_state.h"
 
 namespace ddpbench::comm {
 
 Work::Work(std::shared_ptr<WorkState> state) : state_(std::move(state)) {}
-Work::~Work() = default;
-Work::Work(const Work&) = default;
-Work& Work::operator=(const Work&) = default;
-Work::Work(Work&&) noexcept = default;
-Work& Work::operator=(Work&&) noexcept = default;
 
 void Work::wait(Stream& stream) const {
   if (state_) state_->wait(stream);

@@ -30,7 +30,7 @@ double bound_bus_bandwidth_gb_per_s(const std::string& collective, int ranks, do
   return algorithm_bandwidth_gb_per_s(bytes, seconds) * bus_bandwidth_factor(collective, ranks);
 }
 
-double cuda_ring_bytes(const std::string& collective, int ranks, double bytes) {
+double ipc_bytes(const std::string& collective, int ranks, double bytes) {
   ensure(ranks >= 1, "{} of {} ranks", collective, ranks);
   const double all = ranks * bytes;
   const double foreign = bytes * (ranks - 1) / ranks;

@@ -30,7 +30,7 @@ double bound_bus_bandwidth_gb_per_s(const std::string& collective, int ranks, do
 // of an all-reduce of S bytes between n ranks each byte is read by the one rank that reduces it
 // from all n, and written once, in place; then n - 1 ranks read and write it: (n + 1) S + 2 (n - 1)
 // S = (3n - 1) S. docs/metrics.md has the others. Throws InternalError for an unknown collective.
-double cuda_ring_bytes(const std::string& collective, int ranks, double bytes);
+double ipc_bytes(const std::string& collective, int ranks, double bytes);
 
 // GB/s (10^9) of so many bytes in so many seconds, and what share of the copies' bandwidth that is,
 // which counts bytes read and written, too.

@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "parallel/comm/operation.h"
-#include "parallel/comm/shm/queue/shm.h"
+#include "parallel/comm/shm/shm.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -60,7 +60,7 @@ std::size_t wrong_of(const CollectiveCase& collective, const Setting& setting, S
   constexpr int kRanks = 3;
   const TestPattern pattern(setting.type, collective.reduces ? setting.op : comm::ReduceOp::maximum,
                             kRanks);
-  auto worlds = comm::make_thread_ring(kRanks, {});
+  auto worlds = comm::make_thread_shm(kRanks, {});
   std::atomic<std::size_t> wrong = 0;
   std::vector<std::thread> threads;
   for (int rank = 0; rank < kRanks; ++rank) {

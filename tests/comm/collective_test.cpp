@@ -28,7 +28,7 @@ std::string name_of(const ::testing::TestParamInfo<World>& tested) {
 class CollectiveTest : public ::testing::TestWithParam<World> {
  protected:
   void on_all_ranks(void (*check)(Communicator&, bool),
-                    const RingOptions& options = test_options()) {
+                    const ShmOptions& options = test_options()) {
     run_ranks(
         GetParam().kind, GetParam().size, [&](Communicator& c) { check(c, GetParam().registered); },
         options)
@@ -41,7 +41,7 @@ TEST_P(CollectiveTest, AllReduceEqualsAPlainReductionForEveryCount) {
 }
 
 TEST_P(CollectiveTest, AllReduceByTheRingEqualsAPlainReduction) {
-  RingOptions options = test_options();
+  ShmOptions options = test_options();
   options.all_reduce = AllReduceAlgorithm::ring;
   on_all_ranks(check_all_reduce_for_every_count, options);
 }

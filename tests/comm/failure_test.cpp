@@ -63,7 +63,7 @@ void check_has(const std::string& text, const std::string& part) {
 class FailureTest : public ::testing::TestWithParam<RankKind> {
  protected:
   static Outcome on_all_ranks(int size, const RankFunction& function,
-                              const RingOptions& options = test_options()) {
+                              const ShmOptions& options = test_options()) {
     return run_ranks(GetParam(), size, function, options);
   }
 };
@@ -89,7 +89,7 @@ TEST_P(FailureTest, ARankThatDoesNotComeIsNamedWhenTheDeadlinePasses) {
 }
 
 TEST_P(FailureTest, TheCommunicationThreadHasTheDefaultDeadline) {
-  RingOptions options = test_options();
+  ShmOptions options = test_options();
   options.timeout_s = 0.2;
   on_all_ranks(
       2,
@@ -240,7 +240,7 @@ TEST_P(FailureTest, AbortFromAnotherThreadReachesAllRanksWithItsReason) {
 }
 
 TEST_P(FailureTest, CallsAfterAnAbortFail) {
-  auto ranks = make_thread_ring(2, test_options());
+  auto ranks = make_thread_shm(2, test_options());
   const Work before = ranks[1]->barrier(kDeferred);
   EXPECT_NO_THROW(ranks[1]->check());
   ranks[0]->abort("over");
@@ -333,18 +333,18 @@ INSTANTIATE_TEST_SUITE_P(While, KilledRank,
 
 TEST(Rendezvous, TimesOutNamingTheRankThatDoesNotJoin) {
   const auto store = make_local_store();
-  RingOptions options = test_options();
+  ShmOptions options = test_options();
   options.timeout_s = 0.05;
-  EXPECT_THAT(comm_error_of([&] { make_ring(*store, 0, 2, options); }),
+  EXPECT_THAT(comm_error_of([&] { make_shm(*store, 0, 2, options); }),
               AllOf(HasSubstr("timeout"), HasSubstr("rank 1 did not join")));
-  EXPECT_THAT(comm_error_of([&] { make_ring(*make_local_store(), 1, 2, options); }),
+  EXPECT_THAT(comm_error_of([&] { make_shm(*make_local_store(), 1, 2, options); }),
               HasSubstr("timeout"));
 }
 
 TEST(Rendezvous, RefusesAPeerOnAnotherHost) {
   const auto store = make_local_store();
   store->set("world/control", "another boot pid:[1]\nmemfd:1:1:4096");
-  EXPECT_THAT(comm_error_of([&] { make_ring(*store, 1, 2, test_options()); }),
+  EXPECT_THAT(comm_error_of([&] { make_shm(*store, 1, 2, test_options()); }),
               HasSubstr("another host"));
 }
 

@@ -31,8 +31,8 @@ std::string error_of(F&& function) {
   }
 }
 
-Outcome run_threads(int size, const RankFunction& function, const RingOptions& options) {
-  auto ranks = make_thread_ring(size, options);
+Outcome run_threads(int size, const RankFunction& function, const ShmOptions& options) {
+  auto ranks = make_thread_shm(size, options);
   Outcome outcome{std::vector<std::string>(ranks.size())};
   std::vector<std::thread> threads;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
@@ -132,17 +132,17 @@ void Outcome::expect_success() const {
   }
 }
 
-RingOptions test_options() {
-  RingOptions options;
+ShmOptions test_options() {
+  ShmOptions options;
   options.timeout_s = 60;
   return options;
 }
 
 Outcome run_ranks(RankKind kind, int size, const RankFunction& function,
-                  const RingOptions& options) {
+                  const ShmOptions& options) {
   if (kind == RankKind::threads) return run_threads(size, function, options);
   return run_processes(size, [&](Store& store, int rank) {
-    const auto communicator = make_ring(store, rank, size, options);
+    const auto communicator = make_shm(store, rank, size, options);
     function(*communicator);
   });
 }

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "kernels/runtime/buffer.h"
-#include "parallel/comm/shm/queue/shm.h"
+#include "parallel/comm/shm/shm.h"
 
 namespace ddpbench::comm::testing {
 
@@ -29,10 +29,10 @@ struct Outcome {
   void expect_success() const;
 };
 
-RingOptions test_options();
+ShmOptions test_options();
 
 Outcome run_ranks(RankKind kind, int size, const RankFunction& function,
-                  const RingOptions& options = test_options());
+                  const ShmOptions& options = test_options());
 
 // Any function on `size` forked processes that share a store.
 Outcome run_processes(int size, const std::function<void(Store&, int rank)>& function);

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The arithmetic of reductions: rounding of the narrow types, NaN, wrapping, in-place use.
-#include "parallel/comm/shm/reduce_kernels.h"
+#include "parallel/comm/shm/collectives/reduce_kernels.h"
 
 #include <gtest/gtest.h>
 

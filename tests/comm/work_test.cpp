@@ -24,7 +24,7 @@ constexpr CallOptions kDeferred{.after = nullptr, .start = Start::deferred};
 class WorkTest : public ::testing::TestWithParam<RankKind> {
  protected:
   static void on_all_ranks(int size, const RankFunction& function,
-                           const RingOptions& options = test_options()) {
+                           const ShmOptions& options = test_options()) {
     run_ranks(GetParam(), size, function, options).expect_success();
   }
 };
@@ -74,7 +74,7 @@ TEST_P(WorkTest, DeferredRunsOnTheWaitingThreadAndNowWithoutAnyWaiting) {
     std::set<std::thread::id> threads;
     int count = 0;
   } seen;
-  RingOptions options = test_options();
+  ShmOptions options = test_options();
   options.progress = [&seen] {
     const std::lock_guard lock(seen.mutex);
     seen.threads.insert(std::this_thread::get_id());
@@ -151,7 +151,7 @@ TEST_P(WorkTest, CallsAllocateNothingAfterWarmUp) {
 TEST_P(WorkTest, OutlivesItsCommunicator) {
   Work finished, abandoned;
   {
-    auto ranks = make_thread_ring(2, test_options());
+    auto ranks = make_thread_shm(2, test_options());
     float value = 0;
     finished = ranks[0]->broadcast({&value, 1}, 0);
     finished.synchronize();
@@ -162,7 +162,7 @@ TEST_P(WorkTest, OutlivesItsCommunicator) {
 }
 
 TEST_P(WorkTest, OfAnOpenGroupCannotBeAwaited) {
-  auto ranks = make_thread_ring(1, test_options());
+  auto ranks = make_thread_shm(1, test_options());
   ranks[0]->group_start();
   const Work work = ranks[0]->barrier(kDeferred);
   EXPECT_THROW(work.synchronize(), InternalError);

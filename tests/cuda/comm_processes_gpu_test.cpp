@@ -33,7 +33,7 @@ struct World {
 };
 
 std::string name_of(const ::testing::TestParamInfo<World>& tested) {
-  const char* const backend = tested.param.backend == CudaBackend::ring   ? "Ring"
+  const char* const backend = tested.param.backend == CudaBackend::ipc    ? "Ring"
                               : tested.param.backend == CudaBackend::nccl ? "Nccl"
                                                                           : "Staged";
   return fmt::format("{}{}{}", backend, tested.param.size,
@@ -259,14 +259,14 @@ TEST_P(CudaProcessesFail, DifferentCallsAreNoticed) {
 
 INSTANTIATE_TEST_SUITE_P(
     Ranks, CudaProcesses,
-    ::testing::Values(World{CudaBackend::ring, 1, false}, World{CudaBackend::ring, 2, false},
-                      World{CudaBackend::ring, 2, true}, World{CudaBackend::ring, 4, false},
-                      World{CudaBackend::ring, 4, true}, World{CudaBackend::nccl, 2, false},
+    ::testing::Values(World{CudaBackend::ipc, 1, false}, World{CudaBackend::ipc, 2, false},
+                      World{CudaBackend::ipc, 2, true}, World{CudaBackend::ipc, 4, false},
+                      World{CudaBackend::ipc, 4, true}, World{CudaBackend::nccl, 2, false},
                       World{CudaBackend::staged, 2, false}, World{CudaBackend::staged, 4, true}),
     name_of);
 INSTANTIATE_TEST_SUITE_P(Ranks, CudaProcessesFail,
-                         ::testing::Values(World{CudaBackend::ring, 2, false},
-                                           World{CudaBackend::ring, 4, false},
+                         ::testing::Values(World{CudaBackend::ipc, 2, false},
+                                           World{CudaBackend::ipc, 4, false},
                                            World{CudaBackend::nccl, 2, false},
                                            World{CudaBackend::staged, 2, false}),
                          name_of);

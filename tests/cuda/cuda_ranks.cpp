@@ -32,7 +32,7 @@ Outcome run_cuda_threads(int size, const CudaRankFunction& function) {
     devices.push_back(make_cuda_device({.index = rank, .ordinal = 0}));
     pointers.push_back(devices.back().get());
   }
-  auto ranks = make_thread_cuda_ring(pointers, {});
+  auto ranks = make_thread_ipc(pointers, {});
   Outcome outcome{std::vector<std::string>(ranks.size())};
   std::vector<std::thread> threads;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
@@ -64,16 +64,16 @@ Outcome run_cuda_processes(CudaBackend backend, int size, const CudaRankFunction
     const CudaCommOptions options{.timeout_s = timeout_s, .name = "world", .progress = {}};
     std::unique_ptr<Communicator> communicator;
     switch (backend) {
-      case CudaBackend::ring:
-        communicator = make_cuda_ring(store, rank, size, *device, options);
+      case CudaBackend::ipc:
+        communicator = make_ipc(store, rank, size, *device, options);
         break;
       case CudaBackend::nccl:
         communicator = make_nccl(store, rank, size, *device, options);
         break;
       case CudaBackend::staged: {
-        RingOptions ring;
+        ShmOptions ring;
         ring.timeout_s = timeout_s;
-        communicator = make_staged(make_ring(store, rank, size, ring), *device);
+        communicator = make_staged(make_shm(store, rank, size, ring), *device);
       }
     }
     function(*communicator, *device);

@@ -20,7 +20,7 @@ std::string why_no_gpu();
 using CudaRankFunction = std::function<void(Communicator&, Device&)>;
 
 // staged: the host's ring, through host memory.
-enum class CudaBackend { ring, nccl, staged };
+enum class CudaBackend { ipc, nccl, staged };
 
 Outcome run_cuda_threads(int size, const CudaRankFunction& function);
 // NCCL takes several ranks on a GPU for such on several machines.

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "parallel/comm/operation_communicator.h"
-#include "parallel/comm/work_state.h"
+#include "parallel/comm/work.h"
 
 namespace ddpbench::comm::testing {
 

@@ -48,7 +48,7 @@ TEST_P(Joining, EndsWithItsPatience) {
               ::testing::AllOf(::testing::HasSubstr("/1'"), ::testing::HasSubstr("within 0.25 s")));
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, Joining, ::testing::Values(&make_nccl, &make_cuda_ring),
+INSTANTIATE_TEST_SUITE_P(Backends, Joining, ::testing::Values(&make_nccl, &make_ipc),
                          [](const auto& tested) {
                            return std::string(tested.param == &make_nccl ? "Nccl" : "Ring");
                          });

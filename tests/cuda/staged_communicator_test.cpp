@@ -46,9 +46,9 @@ struct World {
 Outcome run_world(const World& world, const std::function<void(Rank)>& function,
                   double timeout_s = 60) {
   return run_processes(world.size, [&](Store& store, int rank) {
-    RingOptions options = test_options();
+    ShmOptions options = test_options();
     options.timeout_s = timeout_s;
-    auto ring = make_ring(store, rank, world.size, options);
+    auto ring = make_shm(store, rank, world.size, options);
     if (rank >= world.on_devices) return function({*ring, nullptr, store});
     test::waits_for_streams() = !world.asynchronous;
     const auto device = make_cuda_device({.index = rank, .ordinal = 0});

@@ -11,7 +11,7 @@
 
 #include "kernels/nn/initializer.h"
 #include "kernels/runtime/cpu_device.h"
-#include "parallel/comm/shm/queue/shm.h"
+#include "parallel/comm/shm/shm.h"
 #include "parallel/replica.h"
 #include "parallel/strategies.h"
 
@@ -68,8 +68,8 @@ class Process {
     }
     if (count > 1) {
       group_ = make_thread_replica_group(devices);
-      local_ = comm::make_thread_ring(static_cast<int>(count),
-                                      {.timeout_s = kTimeoutS, .thread_cores = {}});
+      local_ = comm::make_thread_shm(static_cast<int>(count),
+                                     {.timeout_s = kTimeoutS, .thread_cores = {}});
       for (auto& local : local_) context_.local.push_back(local.get());
     } else {
       devices[0]->bind_calling_thread();
@@ -149,8 +149,8 @@ HarnessResult run_strategy(const nn::ModelSpec& model, const StrategyConfig& con
   result.peak_bytes.resize(static_cast<std::size_t>(config.replicas));
   std::vector<std::unique_ptr<comm::Communicator>> worlds;
   if (processes > 1) {
-    worlds = comm::make_thread_ring(static_cast<int>(processes),
-                                    {.timeout_s = kTimeoutS, .thread_cores = {}});
+    worlds = comm::make_thread_shm(static_cast<int>(processes),
+                                   {.timeout_s = kTimeoutS, .thread_cores = {}});
   }
   std::mutex mutex;
   std::exception_ptr first_error;

@@ -59,24 +59,24 @@ TEST(CollectiveBound, DoesNotDependOnTheSize) {
   }
 }
 
-TEST(CudaRingBytes, OfAnAllReduceAreReadByWhoReducesAndByWhoCopies) {
-  EXPECT_EQ(cuda_ring_bytes("all_reduce", 2, 1000), 5000);   // 3000 read, 2000 written
-  EXPECT_EQ(cuda_ring_bytes("all_reduce", 4, 1000), 11000);  // 7000 read, 4000 written
-  EXPECT_EQ(cuda_ring_bytes("barrier", 4, 0), 0);
-  EXPECT_THROW(cuda_ring_bytes("all_to_all", 4, 1000), InternalError);
+TEST(IpcBytes, OfAnAllReduceAreReadByWhoReducesAndByWhoCopies) {
+  EXPECT_EQ(ipc_bytes("all_reduce", 2, 1000), 5000);   // 3000 read, 2000 written
+  EXPECT_EQ(ipc_bytes("all_reduce", 4, 1000), 11000);  // 7000 read, 4000 written
+  EXPECT_EQ(ipc_bytes("barrier", 4, 0), 0);
+  EXPECT_THROW(ipc_bytes("all_to_all", 4, 1000), InternalError);
 }
 
-TEST(CudaRingBytes, AreNeverLessThanAnyAlgorithmMoves) {
+TEST(IpcBytes, AreNeverLessThanAnyAlgorithmMoves) {
   for (const char* collective : kCollectives) {
     for (const int ranks : {2, 3, 8}) {
-      EXPECT_GE(cuda_ring_bytes(collective, ranks, 1000),
+      EXPECT_GE(ipc_bytes(collective, ranks, 1000),
                 collective_traffic(collective, ranks, 1000).moved_bytes)
           << collective;
     }
   }
 }
 
-TEST(CudaRingBytes, InATimeAreAShareOfWhatCopiesMove) {
+TEST(IpcBytes, InATimeAreAShareOfWhatCopiesMove) {
   EXPECT_DOUBLE_EQ(counted_bandwidth_gb_per_s(5e8, 0.25), 2);
   EXPECT_DOUBLE_EQ(share_of_copy_bandwidth(2, 4), 0.5);
 }

@@ -17,7 +17,7 @@
 #include <memory>
 
 #include "parallel/comm/operation.h"
-#include "parallel/comm/work_state.h"
+#include "parallel/comm/work.h"
 
 namespace ddpbench::comm {
 

@@ -14,7 +14,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "parallel/comm/shm/host_mark.h"
+#include "parallel/comm/shm/peers/host_mark.h"
 
 namespace ddpbench::comm {
 

@@ -18,7 +18,7 @@
 #include "kernels/runtime/shared_memory.h"
 #include "parallel/comm/cuda/peer_wait.h"
 #include "parallel/comm/operation.h"
-#include "parallel/comm/shm/control_block.h"
+#include "parallel/comm/shm/peers/control_block.h"
 #include "parallel/comm/store/store.h"
 #include "parallel/comm/store/tcp_store_protocol.h"
 

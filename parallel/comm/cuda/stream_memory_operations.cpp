@@ -54,7 +54,7 @@ void StreamMemoryOperations::queue(cudaStream_t stream) {
       operations_.clear();
       throw DeviceError(
           fmt::format("the GPU refuses {} stream memory operations (cuStreamBatchMemOp: error {}), "
-                      "which the ring between processes needs; use --backend=nccl",
+                      "which ipc between processes needs; use --backend=nccl",
                       count, static_cast<int>(result)));
     }
   }

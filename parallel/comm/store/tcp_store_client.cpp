@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "parallel/comm/communicator.h"
+#include "parallel/comm/store/deadline.h"
 #include "parallel/comm/store/store.h"
 #include "parallel/comm/store/tcp_store_protocol.h"
 

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "parallel/comm/shm/queue/shm.h"
+#include "parallel/comm/shm/shm.h"
 #include "parallel/comm/store/store.h"
 #include "tests/cuda/host/host_memory.h"
 #include "tests/cuda/host/host_stream.h"
@@ -216,11 +216,11 @@ ncclResult_t join(const Joining& joining) {
   std::memcpy(&id, joining.id.internal, sizeof(id));
   try {
     const auto store = comm::connect_tcp_store({.port = id.port, .secret = id.secret});
-    comm::RingOptions options;
+    comm::ShmOptions options;
     options.timeout_s = kPatience_s;
     options.name = "nccl";
     *joining.made =
-        new ncclComm{make_member(comm::make_ring(*store, joining.rank, joining.size, options))};
+        new ncclComm{make_member(comm::make_shm(*store, joining.rank, joining.size, options))};
     return ncclSuccess;
   } catch (const ddpbench::Error& error) {
     return failed(error.what(), ncclSystemError);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// See ring_cuda_communicator.h.
+// See ipc_communicator.h.
 #include "parallel/comm/cuda/ipc/ipc_communicator.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ constexpr std::size_t kMessageStageBytes = std::size_t{4} << 20;
 // memory.
 constexpr double kPatience_s = 2;
 
-RingShape shape_of(int rank, int size, bool threads) {
+IpcShape shape_of(int rank, int size, bool threads) {
   return {.rank = rank,
           .size = size,
           .round_bytes = threads ? kThreadRoundBytes : kLaneStageBytes,
@@ -33,14 +33,13 @@ RingShape shape_of(int rank, int size, bool threads) {
 }
 
 std::size_t stage_bytes(int size) {
-  return kRingLanes * kLaneStageBytes + static_cast<std::size_t>(size) * kMessageStageBytes;
+  return kIpcLanes * kLaneStageBytes + static_cast<std::size_t>(size) * kMessageStageBytes;
 }
 
 }  // namespace
 
-CudaRingCommunicator::CudaRingCommunicator(Device& device, int rank,
-                                           std::shared_ptr<PeerBoard> board,
-                                           const CudaCommOptions& options, RingMeeting meeting)
+IpcCommunicator::IpcCommunicator(Device& device, int rank, std::shared_ptr<PeerBoard> board,
+                                 const CudaCommOptions& options, IpcMeeting meeting)
     : CudaCommunicator(device, rank, board->size(), board, options),
       meeting_(std::move(meeting)),
       memory_(device, rank, size(), between_threads()),
@@ -64,7 +63,7 @@ CudaRingCommunicator::CudaRingCommunicator(Device& device, int rank,
   start_watching();
 }
 
-CudaRingCommunicator::~CudaRingCommunicator() {
+IpcCommunicator::~IpcCommunicator() {
   const cuda::CurrentDevice current(ordinal());
   drain();
   memory_.clear();
@@ -82,7 +81,7 @@ CudaRingCommunicator::~CudaRingCommunicator() {
 }
 
 // Nothing here may be freed under device work.
-void CudaRingCommunicator::drain() noexcept {
+void IpcCommunicator::drain() noexcept {
   const Deadline patience = deadline_after(kPatience_s);
   const auto busy = [this] {
     return cudaStreamQuery(stream()) == cudaErrorNotReady ||
@@ -102,15 +101,14 @@ void CudaRingCommunicator::drain() noexcept {
   }
 }
 
-bool CudaRingCommunicator::abandon() noexcept {
+bool IpcCommunicator::abandon() noexcept {
   std::atomic_ref(meeting_.control->aborted()).store(1);
   signals_->release();
   // A recording may be replayed at any time, and would wait again.
   return between_threads();
 }
 
-void CudaRingCommunicator::look_while_waiting(int peer, const Operation& operation,
-                                              Deadline deadline) {
+void IpcCommunicator::look_while_waiting(int peer, const Operation& operation, Deadline deadline) {
   monitor().throw_if_failed();
   const std::string prefix = monitor().prefix(&operation);
   if (board()->aborted()) {
@@ -123,59 +121,58 @@ void CudaRingCommunicator::look_while_waiting(int peer, const Operation& operati
   }
 }
 
-std::size_t CudaRingCommunicator::stage_offset(const RingStep& step) const {
+std::size_t IpcCommunicator::stage_offset(const IpcStep& step) const {
   const bool is_message = first_call_->operation.is_message();
-  return is_message ? kRingLanes * kLaneStageBytes +
+  return is_message ? kIpcLanes * kLaneStageBytes +
                           static_cast<std::size_t>(step.peer) * kMessageStageBytes
                     : static_cast<std::size_t>(step.lane) * kLaneStageBytes;
 }
 
-void* CudaRingCommunicator::address(const RingStep& step, const RingPlace& place,
-                                    std::size_t call) const {
+void* IpcCommunicator::address(const IpcStep& step, const IpcPlace& place, std::size_t call) const {
   switch (place.region) {
-    case RingRegion::in:
+    case IpcRegion::in:
       return static_cast<std::byte*>(regions_[call].in) + place.offset;
-    case RingRegion::out:
+    case IpcRegion::out:
       return static_cast<std::byte*>(regions_[call].out) + place.offset;
-    case RingRegion::stage:
+    case IpcRegion::stage:
       return stage_.data() + stage_offset(step) + place.offset;
-    case RingRegion::none:
+    case IpcRegion::none:
       break;
   }
-  throw InternalError("a step of the ring without a place");
+  throw InternalError("a step of an IpcPlan without a place");
 }
 
-std::uint64_t CudaRingCommunicator::offer(const RingStep& step) const {
+std::uint64_t IpcCommunicator::offer(const IpcStep& step) const {
   switch (step.source.region) {
-    case RingRegion::in:
+    case IpcRegion::in:
       return regions_[step.call].in_offer + step.source.offset;
-    case RingRegion::stage:
+    case IpcRegion::stage:
       return offer_of(0, stage_offset(step) + step.source.offset);
     default:
       return kOfferNothing;
   }
 }
 
-CudaRingCommunicator::Regions CudaRingCommunicator::regions_of(const Operation& operation,
-                                                               bool exposed) const {
+IpcCommunicator::Regions IpcCommunicator::regions_of(const Operation& operation,
+                                                     bool exposed) const {
   return {.in = operation.in.data,
           .out = operation.out.data,
           .in_offer = exposed ? memory_.offer(operation.in) : kOfferNothing};
 }
 
-const std::uint64_t* CudaRingCommunicator::offers(int set, int from) const {
+const std::uint64_t* IpcCommunicator::offers(int set, int from) const {
   return reinterpret_cast<const std::uint64_t*>(
       static_cast<std::uintptr_t>(meeting_.control->device_offer(set, from, rank())));
 }
 
-RingTable CudaRingCommunicator::table() const {
+IpcTable IpcCommunicator::table() const {
   return {.bases = memory_.bases(),
           .aborted = reinterpret_cast<const std::uint32_t*>(
               static_cast<std::uintptr_t>(meeting_.control->device_aborted()))};
 }
 
 // Neighbouring messages of a group progress together; collectives come one by one, as issued.
-void CudaRingCommunicator::launch(std::span<const Call> calls) {
+void IpcCommunicator::launch(std::span<const Call> calls) {
   for (std::size_t i = 0; i < calls.size();) {
     std::size_t end = i;
     while (end < calls.size() && calls[end].operation.is_message()) ++end;
@@ -188,7 +185,7 @@ void CudaRingCommunicator::launch(std::span<const Call> calls) {
   }
 }
 
-void CudaRingCommunicator::launch_collective(const Call& call) {
+void IpcCommunicator::launch_collective(const Call& call) {
   const Operation& operation = call.operation;
   const bool reads = operation.kind != OperationKind::scatter || rank() == operation.root;
   const bool exposed = reads && memory_.is_readable(operation.in);
@@ -197,7 +194,7 @@ void CudaRingCommunicator::launch_collective(const Call& call) {
   execute({&call, 1});
 }
 
-void CudaRingCommunicator::launch_messages(std::span<const Call> calls) {
+void IpcCommunicator::launch_messages(std::span<const Call> calls) {
   messages_.clear();
   regions_.clear();
   for (const Call& call : calls) {
@@ -212,31 +209,31 @@ void CudaRingCommunicator::launch_messages(std::span<const Call> calls) {
 
 // A CUDA graph may put branches one behind the other in an order of its own, which on another rank
 // may be another one; they would wait for each other. So a recording gets one chain.
-void CudaRingCommunicator::fork_lanes() {
+void IpcCommunicator::fork_lanes() {
   uses_side_ = plan_.lanes() > 1 && !is_recording(stream());
   if (!uses_side_) return;
   cuda::check(cudaEventRecord(lane_event_, stream()), "cudaEventRecord");
   cuda::check(cudaStreamWaitEvent(side_, lane_event_, cudaEventWaitDefault), "cudaStreamWaitEvent");
 }
 
-void CudaRingCommunicator::join_lanes() {
+void IpcCommunicator::join_lanes() {
   if (!uses_side_) return;
   cuda::check(cudaEventRecord(lane_event_, side_), "cudaEventRecord");
   cuda::check(cudaStreamWaitEvent(stream(), lane_event_, cudaEventWaitDefault),
               "cudaStreamWaitEvent");
 }
 
-void CudaRingCommunicator::execute(std::span<const Call> calls) {
+void IpcCommunicator::execute(std::span<const Call> calls) {
   first_call_ = calls.data();
   lane_ = 0;
   fork_lanes();
   bool has_arrived = calls.front().operation.is_message();
-  for (const RingStep& step : plan_.steps()) {
-    const bool signals = step.action == RingAction::signal || step.action == RingAction::await;
+  for (const IpcStep& step : plan_.steps()) {
+    const bool signals = step.action == IpcAction::signal || step.action == IpcAction::await;
     // Signals follow what was pulled; and a signal after a wait belongs to the next exchange.
-    if (step.lane != lane_ || step.action != RingAction::pull) queue_pulls();
+    if (step.lane != lane_ || step.action != IpcAction::pull) queue_pulls();
     const bool waited = has_waits_;
-    if (step.lane != lane_ || !signals || (step.action == RingAction::signal && has_waits_)) {
+    if (step.lane != lane_ || !signals || (step.action == IpcAction::signal && has_waits_)) {
       queue_signals();
     }
     if (waited && !has_waits_ && !has_arrived) {
@@ -251,43 +248,43 @@ void CudaRingCommunicator::execute(std::span<const Call> calls) {
   join_lanes();
 }
 
-void CudaRingCommunicator::queue_signals() {
+void IpcCommunicator::queue_signals() {
   if (!has_signals_ && !has_waits_) return;
   has_signals_ = has_waits_ = false;
   signals_->flush(lane_stream(), first_call_->operation);
 }
 
-void CudaRingCommunicator::queue_pulls() {
+void IpcCommunicator::queue_pulls() {
   if (pulls_.count == 0) return;
   const cudaError_t status = launch_pulls(pulls_, lane_stream());
   pulls_.count = 0;
-  cuda::check(status, "the ring's pulls");
+  cuda::check(status, "the pulls of ipc");
 }
 
-void CudaRingCommunicator::execute_step(const RingStep& step, const Operation& operation) {
+void IpcCommunicator::execute_step(const IpcStep& step, const Operation& operation) {
   switch (step.action) {
-    case RingAction::copy:
+    case IpcAction::copy:
       return cuda::check(cudaMemcpyAsync(address(step, step.target, step.target_call),
                                          address(step, step.source, step.call), step.bytes,
                                          cudaMemcpyDeviceToDevice, lane_stream()),
-                         "a copy of the ring");
-    case RingAction::signal:
+                         "a copy of ipc");
+    case IpcAction::signal:
       signals_->signal(step.set, step.peer, offer(step));
       has_signals_ = true;
       return;
-    case RingAction::await:
+    case IpcAction::await:
       signals_->await(step.set, step.peer);
       has_waits_ = true;
       return;
-    case RingAction::pull:
+    case IpcAction::pull:
       return add_pull(step);
-    case RingAction::reduce:
+    case IpcAction::reduce:
       return reduce(step, operation);
   }
 }
 
-void CudaRingCommunicator::add_pull(const RingStep& step) {
-  if (pulls_.count == kMaxRingRanks) queue_pulls();
+void IpcCommunicator::add_pull(const IpcStep& step) {
+  if (pulls_.count == kMaxIpcRanks) queue_pulls();
   pulls_.table = table();
   pulls_.pulls[pulls_.count++] = {.offer = offers(step.set, step.peer),
                                   .peer = step.peer,
@@ -295,41 +292,41 @@ void CudaRingCommunicator::add_pull(const RingStep& step) {
                                   .bytes = step.bytes};
 }
 
-void CudaRingCommunicator::reduce(const RingStep& step, const Operation& operation) {
+void IpcCommunicator::reduce(const IpcStep& step, const Operation& operation) {
   const DataType type = operation.part().type;
-  const RingReduction reduction{.table = table(),
-                                .offers = offers(step.set, 0),
-                                .offer_stride = size(),
-                                .rank = rank(),
-                                .size = size(),
-                                .own = address(step, step.source, step.call),
-                                .target = address(step, step.target, step.target_call),
-                                .count = step.bytes / size_of(type),
-                                .type = type,
-                                .op = operation.op};
-  cuda::check(launch_reduction(reduction, lane_stream()), "the ring's reduction");
+  const IpcReduction reduction{.table = table(),
+                               .offers = offers(step.set, 0),
+                               .offer_stride = size(),
+                               .rank = rank(),
+                               .size = size(),
+                               .own = address(step, step.source, step.call),
+                               .target = address(step, step.target, step.target_call),
+                               .count = step.bytes / size_of(type),
+                               .type = type,
+                               .op = operation.op};
+  cuda::check(launch_reduction(reduction, lane_stream()), "the reduction of ipc");
 }
 
-void CudaRingCommunicator::register_buffer(const Buffer& buffer) {
+void IpcCommunicator::register_buffer(const Buffer& buffer) {
   if (between_threads() || size() == 1) return;  // all is readable
   map_everywhere(buffer, timeout_s());
 }
 
-void CudaRingCommunicator::map_everywhere(const Buffer& buffer, const PeerWait& wait) {
+void IpcCommunicator::map_everywhere(const Buffer& buffer, const PeerWait& wait) {
   const cuda::CurrentDevice current(ordinal());
   const std::string handle = buffer.bytes() == 0 ? "" : buffer.export_handle();
   memory_.add(buffer.view(), board()->exchange(rank(), handle, wait));
   board()->exchange(rank(), "", wait);  // the owner may free it when all have mapped it
 }
 
-void CudaRingCommunicator::deregister_buffer(const Buffer& buffer) {
+void IpcCommunicator::deregister_buffer(const Buffer& buffer) {
   if (between_threads() || size() == 1) return;
   const cuda::CurrentDevice current(ordinal());
   memory_.remove(buffer.view());
   board()->exchange(rank(), "", timeout_s());  // and when none maps it any more
 }
 
-std::unique_ptr<Communicator> CudaRingCommunicator::split(int color, int key) {
+std::unique_ptr<Communicator> IpcCommunicator::split(int color, int key) {
   const Part part = split_board(color, key);
   // Threads share events and control memory, which the first member makes for all.
   std::vector<int> ordinals;
@@ -338,7 +335,7 @@ std::unique_ptr<Communicator> CudaRingCommunicator::split(int color, int key) {
     ordinals.push_back(std::stoi(text));
   }
   const bool is_member = !part.members.empty();
-  RingMeeting meeting;
+  IpcMeeting meeting;
   if (between_threads()) {
     std::string token;
     if (is_member && part.rank == 0) {
@@ -353,15 +350,15 @@ std::unique_ptr<Communicator> CudaRingCommunicator::split(int color, int key) {
     if (is_member && part.rank != 0) {
       const std::string& leaders = tokens[static_cast<std::size_t>(part.members.front())];
       meeting =
-          *reinterpret_cast<const RingMeeting*>(static_cast<std::uintptr_t>(std::stoull(leaders)));
+          *reinterpret_cast<const IpcMeeting*>(static_cast<std::uintptr_t>(std::stoull(leaders)));
     }
     board()->exchange(rank(), "", timeout_s());
   } else if (is_member) {
     meeting = meet_processes(*part.board, part.options.name, part.rank, timeout_s());
   }
   if (!is_member) return nullptr;
-  return std::make_unique<CudaRingCommunicator>(device(), part.rank, part.board, part.options,
-                                                std::move(meeting));
+  return std::make_unique<IpcCommunicator>(device(), part.rank, part.board, part.options,
+                                           std::move(meeting));
 }
 
 }  // namespace ddpbench::comm

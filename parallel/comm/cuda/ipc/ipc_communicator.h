@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The "ring" backend of CUDA devices: executes the steps of ring_plan.h on streams.
+// The "ipc" backend, for ranks on the GPUs of one host: executes the steps of ipc_plan.h on
+// streams.
 #pragma once
 
 #include <array>
@@ -17,24 +18,24 @@
 
 namespace ddpbench::comm {
 
-// What the ranks of one ring share.
-struct RingMeeting {
-  std::shared_ptr<RingControl> control;
+// What the ranks of one ipc communicator share.
+struct IpcMeeting {
+  std::shared_ptr<IpcControl> control;
   std::shared_ptr<ThreadEvents> events;  // null between processes
 };
 
 // Collective. `ordinals` are the ranks' GPUs. Throws CommError, UnavailableError when one GPU
 // cannot reach another's memory.
-RingMeeting meet_processes(PeerBoard& board, const std::string& name, int rank,
-                           const PeerWait& wait);
-RingMeeting meet_threads(const std::string& name, const std::vector<int>& ordinals);
+IpcMeeting meet_processes(PeerBoard& board, const std::string& name, int rank,
+                          const PeerWait& wait);
+IpcMeeting meet_threads(const std::string& name, const std::vector<int>& ordinals);
 
-class CudaRingCommunicator final : public CudaCommunicator {
+class IpcCommunicator final : public CudaCommunicator {
  public:
   // Between processes a collective.
-  CudaRingCommunicator(Device& device, int rank, std::shared_ptr<PeerBoard> board,
-                       const CudaCommOptions& options, RingMeeting meeting);
-  ~CudaRingCommunicator() override;
+  IpcCommunicator(Device& device, int rank, std::shared_ptr<PeerBoard> board,
+                  const CudaCommOptions& options, IpcMeeting meeting);
+  ~IpcCommunicator() override;
 
   std::string backend() const override { return "ring"; }
   std::unique_ptr<Communicator> split(int color, int key) override;
@@ -56,9 +57,9 @@ class CudaRingCommunicator final : public CudaCommunicator {
   // By what must be queued before a step: gathered signals and pulls.
   void queue_signals();
   void queue_pulls();
-  void execute_step(const RingStep& step, const Operation& operation);
-  void add_pull(const RingStep& step);
-  void reduce(const RingStep& step, const Operation& operation);
+  void execute_step(const IpcStep& step, const Operation& operation);
+  void add_pull(const IpcStep& step);
+  void reduce(const IpcStep& step, const Operation& operation);
   void fork_lanes();
   void join_lanes();
   cudaStream_t lane_stream() const noexcept { return lane_ != 0 && uses_side_ ? side_ : stream(); }
@@ -66,30 +67,30 @@ class CudaRingCommunicator final : public CudaCommunicator {
   // Collective: each rank's buffer becomes readable to all, within `timeout_s`.
   void map_everywhere(const Buffer& buffer, const PeerWait& wait);
   bool between_threads() const noexcept { return meeting_.events != nullptr; }
-  std::size_t stage_offset(const RingStep& step) const;
-  void* address(const RingStep& step, const RingPlace& place, std::size_t call) const;
-  std::uint64_t offer(const RingStep& step) const;
+  std::size_t stage_offset(const IpcStep& step) const;
+  void* address(const IpcStep& step, const IpcPlace& place, std::size_t call) const;
+  std::uint64_t offer(const IpcStep& step) const;
   Regions regions_of(const Operation& operation, bool exposed) const;
   const std::uint64_t* offers(int set, int from) const;
-  RingTable table() const;
+  IpcTable table() const;
 
   void look_while_waiting(int peer, const Operation& operation, Deadline deadline);
   std::string asynchronous_error() override { return ""; }
   bool abandon() noexcept override;
   void drain() noexcept;
 
-  const RingMeeting meeting_;
-  RingMemory memory_;
+  const IpcMeeting meeting_;
+  IpcMemory memory_;
   Buffer stage_;  // of the lanes, then of messages to each peer
-  std::unique_ptr<RingSignals> signals_;
+  std::unique_ptr<IpcSignals> signals_;
   cudaStream_t side_ = nullptr;  // lane 1; lane 0 is stream()
   cudaEvent_t lane_event_ = nullptr;
 
   // Kept from call to call.
-  RingPlan plan_;
-  std::vector<RingMessage> messages_;
+  IpcPlan plan_;
+  std::vector<IpcMessage> messages_;
   std::vector<Regions> regions_;
-  RingPulls pulls_;
+  IpcPulls pulls_;
   // Of the call that execute() is at.
   int lane_ = 0;
   bool uses_side_ = false;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// RingControl: the flags and offers of one CUDA ring, in host memory that all ranks' processes and
-// GPUs share.
+// IpcControl: the flags and offers of one ipc communicator, in host memory that all ranks'
+// processes and GPUs share.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -15,13 +15,13 @@
 
 namespace ddpbench::comm {
 
-class RingControl {
+class IpcControl {
  public:
-  static std::shared_ptr<RingControl> create(const std::string& name, int size);
-  static std::shared_ptr<RingControl> open(const std::string& handle, int size);
-  ~RingControl();
-  RingControl(const RingControl&) = delete;
-  RingControl& operator=(const RingControl&) = delete;
+  static std::shared_ptr<IpcControl> create(const std::string& name, int size);
+  static std::shared_ptr<IpcControl> open(const std::string& handle, int size);
+  ~IpcControl();
+  IpcControl(const IpcControl&) = delete;
+  IpcControl& operator=(const IpcControl&) = delete;
 
   int size() const noexcept { return size_; }
   std::string handle() const { return memory_.handle(); }
@@ -35,7 +35,7 @@ class RingControl {
   std::uint64_t device_offer(int set, int from, int to) const noexcept;
 
  private:
-  RingControl(SharedMemory memory, int size);
+  IpcControl(SharedMemory memory, int size);
   std::size_t number(int set, int from, int to) const noexcept;
 
   SharedMemory memory_;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// See ring_kernels.h. Peers' memory is read past the caches (ld.cv): another GPU or process writes
+// See ipc_kernels.h. Peers' memory is read past the caches (ld.cv): another GPU or process writes
 // it between kernels.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -43,7 +43,7 @@ __host__ __device__ inline T load_past_caches(const T* from) {
 #endif
 }
 
-__host__ __device__ inline const char* resolve(const RingTable& table, const std::uint64_t* offer,
+__host__ __device__ inline const char* resolve(const IpcTable& table, const std::uint64_t* offer,
                                                int peer) {
   // Both are the host's: asked for together, the second costs no way there and back of its own.
   const std::uint64_t word = read_now(offer);
@@ -52,9 +52,9 @@ __host__ __device__ inline const char* resolve(const RingTable& table, const std
   const std::uint64_t place = word & ((std::uint64_t{1} << kOfferBits) - 1);
   if (tag == 0 || aborted != 0) return nullptr;
   if (tag == kOfferAddress) return reinterpret_cast<const char*>(place);
-  if (tag > kRingRegistrations) return nullptr;
+  if (tag > kIpcRegistrations) return nullptr;
   const std::uint64_t mapped =
-      read_now(table.bases + static_cast<std::size_t>(peer) * kRingRegistrations + (tag - 1));
+      read_now(table.bases + static_cast<std::size_t>(peer) * kIpcRegistrations + (tag - 1));
   return mapped == 0 ? nullptr : reinterpret_cast<const char*>(mapped + place);
 }
 
@@ -105,12 +105,12 @@ struct Pulls {
     const char* source;
   };
 
-  RingPulls pulls;
+  IpcPulls pulls;
   std::uint32_t blocks;
 
   __host__ __device__ void operator()(int phase, Shared& shared, std::uint32_t block,
                                       std::uint32_t thread) const {
-    const RingPull& pull = pulls.pulls[block / blocks];
+    const IpcPull& pull = pulls.pulls[block / blocks];
     if (phase == 0) {
       if (thread == 0) shared.source = resolve(pulls.table, pull.offer, pull.peer);
     } else if (shared.source != nullptr) {
@@ -119,7 +119,7 @@ struct Pulls {
     }
   }
 
-  __host__ __device__ static void copy(const RingPull& pull, const char* source, const Team& team) {
+  __host__ __device__ static void copy(const IpcPull& pull, const char* source, const Team& team) {
     char* const target = static_cast<char*>(pull.target);
     if (aligned(source, kVector) && aligned(target, kVector)) {
       copy_bytes<uint4>(target, source, pull.bytes, team);
@@ -208,10 +208,10 @@ struct Reduction {
   static constexpr int kPacks = sizeof(T) == 1 || kMaximum ? 1 : kPacksAtOnce;
   static constexpr std::size_t kWidth = kVector / sizeof(T);
   struct Shared {
-    const char* sources[kMaxRingRanks];
+    const char* sources[kMaxIpcRanks];
   };
 
-  RingReduction r;
+  IpcReduction r;
   std::uint32_t blocks;
   int divisor;
 
@@ -295,21 +295,21 @@ std::uint32_t blocks_for(std::size_t bytes) {
 }
 
 template <typename T, bool kMaximum>
-cudaError_t launch_body(const RingReduction& r, cudaStream_t stream) {
+cudaError_t launch_body(const IpcReduction& r, cudaStream_t stream) {
   const std::uint32_t blocks = blocks_for(r.count * sizeof(T));
   const int divisor = r.op == ReduceOp::average ? r.size : 1;
   return cuda::for_each_block(blocks, stream, Reduction<T, kMaximum>{r, blocks, divisor});
 }
 
 template <typename T>
-cudaError_t launch_typed(const RingReduction& r, cudaStream_t stream) {
+cudaError_t launch_typed(const IpcReduction& r, cudaStream_t stream) {
   return r.op == ReduceOp::maximum ? launch_body<T, true>(r, stream)
                                    : launch_body<T, false>(r, stream);
 }
 
 }  // namespace
 
-cudaError_t launch_pulls(const RingPulls& pulls, cudaStream_t stream) {
+cudaError_t launch_pulls(const IpcPulls& pulls, cudaStream_t stream) {
   std::size_t most = 0;
   for (int i = 0; i < pulls.count; ++i) most = std::max(most, pulls.pulls[i].bytes);
   if (most == 0) return cudaSuccess;
@@ -318,7 +318,7 @@ cudaError_t launch_pulls(const RingPulls& pulls, cudaStream_t stream) {
                               Pulls{pulls, blocks});
 }
 
-cudaError_t launch_reduction(const RingReduction& r, cudaStream_t stream) {
+cudaError_t launch_reduction(const IpcReduction& r, cudaStream_t stream) {
   if (r.count == 0) return cudaSuccess;
   switch (r.type) {
     case DataType::fp32:

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernels of the CUDA ring. They find a peer's memory themselves, when they run: what it
+// The kernels of the ipc backend. They find a peer's memory themselves, when they run: what it
 // offered lies as one word in memory that all ranks share, because the host that queues the kernel
 // may be ahead of the peer, and a recorded kernel outlives what was offered first.
 #pragma once
@@ -15,8 +15,8 @@
 
 namespace ddpbench::comm {
 
-inline constexpr int kMaxRingRanks = 64;
-inline constexpr int kRingRegistrations = 256;
+inline constexpr int kMaxIpcRanks = 64;
+inline constexpr int kIpcRegistrations = 256;
 
 // An offer: nothing, an address (between threads), or an offset into a registered buffer. The upper
 // 16 bits tell which.
@@ -31,13 +31,13 @@ constexpr std::uint64_t offer_of_address(std::uint64_t address) {
 }
 
 // As the device sees it.
-struct RingTable {
+struct IpcTable {
   // [peer][registration]: where the peer's buffer is mapped here; 0: it is not.
   const std::uint64_t* bases = nullptr;
   const std::uint32_t* aborted = nullptr;  // not 0: offers are void, and kernels do nothing
 };
 
-struct RingPull {
+struct IpcPull {
   const std::uint64_t* offer = nullptr;
   int peer = 0;
   void* target = nullptr;
@@ -45,16 +45,16 @@ struct RingPull {
 };
 
 // Pulls from several peers at once.
-struct RingPulls {
-  RingTable table;
+struct IpcPulls {
+  IpcTable table;
   int count = 0;
-  RingPull pulls[kMaxRingRanks];
+  IpcPull pulls[kMaxIpcRanks];
 };
 
 // target = the ranks' elements combined in the order of ranks, divided at the end for an average;
 // the arithmetic is that of reduce_kernels.h. `own` may be `target`.
-struct RingReduction {
-  RingTable table;
+struct IpcReduction {
+  IpcTable table;
   const std::uint64_t* offers = nullptr;  // of rank 0; the others' follow
   int offer_stride = 0;                   // at this distance
   int rank = 0, size = 1;
@@ -65,7 +65,7 @@ struct RingReduction {
   ReduceOp op = ReduceOp::sum;
 };
 
-cudaError_t launch_pulls(const RingPulls& pulls, cudaStream_t stream);
-cudaError_t launch_reduction(const RingReduction& reduction, cudaStream_t stream);
+cudaError_t launch_pulls(const IpcPulls& pulls, cudaStream_t stream);
+cudaError_t launch_reduction(const IpcReduction& reduction, cudaStream_t stream);
 
 }  // namespace ddpbench::comm

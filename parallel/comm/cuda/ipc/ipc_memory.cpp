@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// See ring_memory.h.
+// See ipc_memory.h.
 #include "parallel/comm/cuda/ipc/ipc_memory.h"
 
 #include <algorithm>
@@ -10,35 +10,35 @@
 
 namespace ddpbench::comm {
 
-RingMemory::RingMemory(Device& device, int rank, int size, bool threads)
+IpcMemory::IpcMemory(Device& device, int rank, int size, bool threads)
     : rank_(rank),
       size_(size),
       threads_(threads),
-      table_(device.allocate_staging(static_cast<std::size_t>(size) * kRingRegistrations *
+      table_(device.allocate_staging(static_cast<std::size_t>(size) * kIpcRegistrations *
                                      sizeof(std::uint64_t))),
-      registrations_(kRingRegistrations) {
+      registrations_(kIpcRegistrations) {
   void* address = nullptr;
   cuda::check(cudaHostGetDevicePointer(&address, table_.data(), 0), "cudaHostGetDevicePointer");
   bases_ = static_cast<const std::uint64_t*>(address);
 }
 
-std::uint64_t& RingMemory::base(int peer, std::size_t number) const {
+std::uint64_t& IpcMemory::base(int peer, std::size_t number) const {
   return table_.view()
-      .as<std::uint64_t>()[static_cast<std::size_t>(peer) * kRingRegistrations + number];
+      .as<std::uint64_t>()[static_cast<std::size_t>(peer) * kIpcRegistrations + number];
 }
 
-std::optional<std::size_t> RingMemory::find(BufferView memory) const {
+std::optional<std::size_t> IpcMemory::find(BufferView memory) const {
   for (std::size_t number = 0; number < registrations_.size(); ++number) {
     if (registrations_[number] && registrations_[number]->own.contains(memory)) return number;
   }
   return std::nullopt;
 }
 
-bool RingMemory::is_readable(const Elements& elements) const {
+bool IpcMemory::is_readable(const Elements& elements) const {
   return threads_ || size_ == 1 || find(elements.view()).has_value();
 }
 
-std::uint64_t RingMemory::offer(const Elements& elements) const {
+std::uint64_t IpcMemory::offer(const Elements& elements) const {
   const auto address = reinterpret_cast<std::uintptr_t>(elements.data);
   if (threads_) {
     ensure(address >> kOfferBits == 0, "device memory at {:#x}, beyond what an offer can tell",
@@ -53,13 +53,13 @@ std::uint64_t RingMemory::offer(const Elements& elements) const {
   return offer_of(static_cast<int>(*found), address - begin);
 }
 
-void RingMemory::add(BufferView own, const std::vector<std::string>& handles) {
+void IpcMemory::add(BufferView own, const std::vector<std::string>& handles) {
   // The lowest free number: the same on all ranks.
   const auto free = std::find_if(registrations_.begin(), registrations_.end(),
                                  [](const auto& r) { return !r.has_value(); });
   if (free == registrations_.end()) {
     throw CommError(fmt::format("rank {} of {}: {} buffers are registered, and no more can be",
-                                rank_, size_, kRingRegistrations));
+                                rank_, size_, kIpcRegistrations));
   }
   const auto number = static_cast<std::size_t>(free - registrations_.begin());
   Registration registration{.own = own, .peers = {}};
@@ -75,12 +75,12 @@ void RingMemory::add(BufferView own, const std::vector<std::string>& handles) {
   *free = std::move(registration);
 }
 
-void RingMemory::drop(std::size_t number) {
+void IpcMemory::drop(std::size_t number) {
   for (int peer = 0; peer < size_; ++peer) base(peer, number) = 0;
   registrations_[number].reset();
 }
 
-void RingMemory::remove(BufferView own) {
+void IpcMemory::remove(BufferView own) {
   for (std::size_t number = 0; number < registrations_.size(); ++number) {
     const auto& registration = registrations_[number];
     if (!registration || registration->own.data != own.data ||
@@ -93,7 +93,7 @@ void RingMemory::remove(BufferView own) {
       fmt::format("a buffer of {} bytes was not registered and cannot be deregistered", own.bytes));
 }
 
-void RingMemory::clear() {
+void IpcMemory::clear() {
   for (std::size_t number = 0; number < registrations_.size(); ++number) drop(number);
 }
 

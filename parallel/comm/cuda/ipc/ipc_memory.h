@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// RingMemory: which memory of this rank its peers can read, and where theirs is mapped here. All of
+// IpcMemory: which memory of this rank its peers can read, and where theirs is mapped here. All of
 // it among threads of one process; registered buffers among processes.
 #pragma once
 
@@ -18,9 +18,9 @@
 
 namespace ddpbench::comm {
 
-class RingMemory {
+class IpcMemory {
  public:
-  RingMemory(Device& device, int rank, int size, bool threads);
+  IpcMemory(Device& device, int rank, int size, bool threads);
 
   // The table of the mapped buffers, as the device sees it.
   const std::uint64_t* bases() const noexcept { return bases_; }

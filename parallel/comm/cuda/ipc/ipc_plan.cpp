@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// See ring_plan.h.
+// See ipc_plan.h.
 #include "parallel/comm/cuda/ipc/ipc_plan.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 // Chunks begin at multiples of it, so that kernels read whole vectors.
 constexpr std::size_t kChunkAlignment = 16;
 
-RingPlace shifted(RingPlace place, std::size_t bytes) {
+IpcPlace shifted(IpcPlace place, std::size_t bytes) {
   place.offset += bytes;
   return place;
 }
@@ -31,45 +31,45 @@ bool same_place(const void* a, const void* base, std::size_t offset) {
 
 }  // namespace
 
-void RingPlan::copy(RingPlace source, RingPlace target, std::size_t bytes) {
+void IpcPlan::copy(IpcPlace source, IpcPlace target, std::size_t bytes) {
   if (bytes == 0) return;
-  steps_.push_back({.action = RingAction::copy,
+  steps_.push_back({.action = IpcAction::copy,
                     .lane = lane_,
                     .source = source,
                     .target = target,
                     .bytes = bytes});
 }
 
-void RingPlan::pull(int peer, int phase, RingPlace target, std::size_t bytes) {
+void IpcPlan::pull(int peer, int phase, IpcPlace target, std::size_t bytes) {
   if (bytes == 0) return;
-  steps_.push_back({.action = RingAction::pull,
+  steps_.push_back({.action = IpcAction::pull,
                     .lane = lane_,
-                    .set = ring_set(lane_, phase),
+                    .set = ipc_set(lane_, phase),
                     .peer = peer,
                     .target = target,
                     .bytes = bytes});
 }
 
 template <typename Offer>
-void RingPlan::exchange(int phase, Offer&& offer) {
-  for (const RingAction action : {RingAction::signal, RingAction::await}) {
+void IpcPlan::exchange(int phase, Offer&& offer) {
+  for (const IpcAction action : {IpcAction::signal, IpcAction::await}) {
     for (int i = 1; i < shape_.size; ++i) {
       // Each begins with its neighbour, so that not all look at one rank at once.
       const int peer = (shape_.rank + i) % shape_.size;
       steps_.push_back({.action = action,
                         .lane = lane_,
-                        .set = ring_set(lane_, phase),
+                        .set = ipc_set(lane_, phase),
                         .peer = peer,
-                        .source = action == RingAction::signal ? offer(peer) : RingPlace{}});
+                        .source = action == IpcAction::signal ? offer(peer) : IpcPlace{}});
     }
   }
 }
 
-void RingPlan::exchange(int phase) {
-  exchange(phase, [](int) { return RingPlace{}; });
+void IpcPlan::exchange(int phase) {
+  exchange(phase, [](int) { return IpcPlace{}; });
 }
 
-RingPlan::Range RingPlan::chunk(const Range& round, int rank, std::size_t element) const {
+IpcPlan::Range IpcPlan::chunk(const Range& round, int rank, std::size_t element) const {
   const auto size = static_cast<std::size_t>(shape_.size);
   const std::size_t unit = std::max(kChunkAlignment, element);
   const std::size_t units = (round.bytes + unit - 1) / unit;
@@ -78,7 +78,7 @@ RingPlan::Range RingPlan::chunk(const Range& round, int rank, std::size_t elemen
   return {bound(r), bound(r + 1) - bound(r)};
 }
 
-void RingPlan::plan_collective(const Operation& operation, RingExposure exposure) {
+void IpcPlan::plan_collective(const Operation& operation, IpcExposure exposure) {
   steps_.clear();
   lane_ = 0;
   lanes_ = 1;
@@ -99,45 +99,45 @@ void RingPlan::plan_collective(const Operation& operation, RingExposure exposure
 }
 
 template <typename Round>
-void RingPlan::in_rounds(std::size_t total, std::size_t most, Round&& round) {
+void IpcPlan::in_rounds(std::size_t total, std::size_t most, Round&& round) {
   if (total == 0) return;
   std::size_t rounds = divided_up(total, most);
   // Lanes that have equally much to do end together.
-  if (rounds > 1) rounds = divided_up(rounds, kRingLanes) * kRingLanes;
+  if (rounds > 1) rounds = divided_up(rounds, kIpcLanes) * kIpcLanes;
   const std::size_t bytes =
       std::min(divided_up(divided_up(total, rounds), kChunkAlignment) * kChunkAlignment, most);
   for (std::size_t begin = 0; begin < total; begin += bytes) {
-    lane_ = static_cast<int>(begin / bytes % kRingLanes);
+    lane_ = static_cast<int>(begin / bytes % kIpcLanes);
     lanes_ = std::max(lanes_, lane_ + 1);
     round(Range{begin, std::min(bytes, total - begin)});
   }
 }
 
-void RingPlan::plan_shared(const Operation& operation, bool exposed) {
+void IpcPlan::plan_shared(const Operation& operation, bool exposed) {
   in_rounds(operation.in.bytes(), rounded_down(shape_.round_bytes, kChunkAlignment),
             [&](const Range& round) { shared_round(operation, exposed, round); });
 }
 
-void RingPlan::shared_round(const Operation& operation, bool exposed, const Range& round) {
+void IpcPlan::shared_round(const Operation& operation, bool exposed, const Range& round) {
   const int rank = shape_.rank;
   const std::size_t element = size_of(operation.in.type);
   const bool broadcasts = operation.kind == OperationKind::broadcast;
   const bool is_source = !broadcasts || rank == operation.root;
   const bool is_receiver =
       operation.kind == OperationKind::reduce ? rank == operation.root : !(broadcasts && is_source);
-  const RingPlace data{RingRegion::in, round.begin};
-  const RingPlace offered = exposed ? data : RingPlace{RingRegion::stage, 0};
+  const IpcPlace data{IpcRegion::in, round.begin};
+  const IpcPlace offered = exposed ? data : IpcPlace{IpcRegion::stage, 0};
   const Range own = chunk(round, rank, element);
 
   if (is_source && !exposed) copy(data, offered, round.bytes);
   exchange(0, [&](int peer) {
-    return is_source ? shifted(offered, chunk(round, peer, element).begin) : RingPlace{};
+    return is_source ? shifted(offered, chunk(round, peer, element).begin) : IpcPlace{};
   });
-  const RingPlace own_chunk = shifted(offered, own.begin);
+  const IpcPlace own_chunk = shifted(offered, own.begin);
   if (!broadcasts && own.bytes > 0) {
-    steps_.push_back({.action = RingAction::reduce,
+    steps_.push_back({.action = IpcAction::reduce,
                       .lane = lane_,
-                      .set = ring_set(lane_, 0),
+                      .set = ipc_set(lane_, 0),
                       .source = own_chunk,
                       .target = own_chunk,
                       .bytes = own.bytes});
@@ -146,7 +146,7 @@ void RingPlan::shared_round(const Operation& operation, bool exposed, const Rang
   }
   exchange(1, [&](int peer) {
     const bool reads = operation.kind != OperationKind::reduce || peer == operation.root;
-    return reads ? own_chunk : RingPlace{};
+    return reads ? own_chunk : IpcPlace{};
   });
   if (is_receiver) {
     for (int i = 1; i < shape_.size; ++i) {
@@ -159,13 +159,13 @@ void RingPlan::shared_round(const Operation& operation, bool exposed, const Rang
   exchange(2);
 }
 
-void RingPlan::plan_parts(const Operation& operation, RingExposure exposure) {
+void IpcPlan::plan_parts(const Operation& operation, IpcExposure exposure) {
   const bool gathers =
       operation.kind == OperationKind::all_gather || operation.kind == OperationKind::gather;
   // What spreads parts stages one for each rank.
   const std::size_t parts = gathers ? 1 : static_cast<std::size_t>(shape_.size);
   const std::size_t most = rounded_down(shape_.round_bytes / parts, kChunkAlignment);
-  ensure(most > 0, "the ring's staging memory is too small for {} ranks", shape_.size);
+  ensure(most > 0, "the staging memory of ipc is too small for {} ranks", shape_.size);
   in_rounds(operation.part().bytes(), most, [&](const Range& round) {
     if (gathers) {
       gather_round(operation, exposure.in, round);
@@ -175,18 +175,18 @@ void RingPlan::plan_parts(const Operation& operation, RingExposure exposure) {
   });
 }
 
-void RingPlan::gather_round(const Operation& operation, bool exposed, const Range& round) {
+void IpcPlan::gather_round(const Operation& operation, bool exposed, const Range& round) {
   const bool to_all = operation.kind == OperationKind::all_gather;
   const bool is_receiver = to_all || shape_.rank == operation.root;
   const std::size_t part = operation.in.bytes();
-  const RingPlace data{RingRegion::in, round.begin};
-  const RingPlace offered = exposed ? data : RingPlace{RingRegion::stage, 0};
+  const IpcPlace data{IpcRegion::in, round.begin};
+  const IpcPlace offered = exposed ? data : IpcPlace{IpcRegion::stage, 0};
   const auto place_of = [&](int rank) {
-    return RingPlace{RingRegion::out, static_cast<std::size_t>(rank) * part + round.begin};
+    return IpcPlace{IpcRegion::out, static_cast<std::size_t>(rank) * part + round.begin};
   };
   // A root whom nobody reads stages nothing.
   if (!exposed && (to_all || !is_receiver)) copy(data, offered, round.bytes);
-  exchange(0, [&](int peer) { return to_all || peer == operation.root ? offered : RingPlace{}; });
+  exchange(0, [&](int peer) { return to_all || peer == operation.root ? offered : IpcPlace{}; });
   if (is_receiver) {
     for (int i = 1; i < shape_.size; ++i) {
       const int peer = (shape_.rank + i) % shape_.size;
@@ -200,16 +200,16 @@ void RingPlan::gather_round(const Operation& operation, bool exposed, const Rang
   exchange(1);
 }
 
-void RingPlan::scatter_round(const Operation& operation, bool exposed, const Range& round) {
+void IpcPlan::scatter_round(const Operation& operation, bool exposed, const Range& round) {
   const bool reduces = operation.kind == OperationKind::reduce_scatter;
   const bool is_source = reduces || shape_.rank == operation.root;
   const std::size_t part = operation.out.bytes();
   const auto part_of = [&](int rank) {
-    return RingPlace{RingRegion::in, static_cast<std::size_t>(rank) * part + round.begin};
+    return IpcPlace{IpcRegion::in, static_cast<std::size_t>(rank) * part + round.begin};
   };
   const auto offer_to = [&](int rank) {
     return exposed ? part_of(rank)
-                   : RingPlace{RingRegion::stage, static_cast<std::size_t>(rank) * round.bytes};
+                   : IpcPlace{IpcRegion::stage, static_cast<std::size_t>(rank) * round.bytes};
   };
   if (is_source && !exposed) {
     for (int i = 1; i < shape_.size; ++i) {
@@ -217,12 +217,12 @@ void RingPlan::scatter_round(const Operation& operation, bool exposed, const Ran
       copy(part_of(peer), offer_to(peer), round.bytes);
     }
   }
-  exchange(0, [&](int peer) { return is_source ? offer_to(peer) : RingPlace{}; });
-  const RingPlace target{RingRegion::out, round.begin};
+  exchange(0, [&](int peer) { return is_source ? offer_to(peer) : IpcPlace{}; });
+  const IpcPlace target{IpcRegion::out, round.begin};
   if (reduces) {
-    steps_.push_back({.action = RingAction::reduce,
+    steps_.push_back({.action = IpcAction::reduce,
                       .lane = lane_,
-                      .set = ring_set(lane_, 0),
+                      .set = ipc_set(lane_, 0),
                       .source = part_of(shape_.rank),
                       .target = target,
                       .bytes = round.bytes});
@@ -235,7 +235,7 @@ void RingPlan::scatter_round(const Operation& operation, bool exposed, const Ran
   exchange(1);
 }
 
-void RingPlan::plan_messages(std::span<const RingMessage> messages) {
+void IpcPlan::plan_messages(std::span<const IpcMessage> messages) {
   steps_.clear();
   lane_ = 0;
   lanes_ = 1;
@@ -260,7 +260,7 @@ void RingPlan::plan_messages(std::span<const RingMessage> messages) {
   }
 }
 
-void RingPlan::pair_own_messages(std::span<const RingMessage> messages) {
+void IpcPlan::pair_own_messages(std::span<const IpcMessage> messages) {
   std::size_t recv = 0;
   const auto is_own = [&](std::size_t m, OperationKind kind) {
     return messages[m].operation.kind == kind && messages[m].operation.root == shape_.rank;
@@ -278,9 +278,9 @@ void RingPlan::pair_own_messages(std::span<const RingMessage> messages) {
                       "send");
     }
     if (operation.in.bytes() > 0) {
-      steps_.push_back({.action = RingAction::copy,
-                        .source = {RingRegion::in, 0},
-                        .target = {RingRegion::out, 0},
+      steps_.push_back({.action = IpcAction::copy,
+                        .source = {IpcRegion::in, 0},
+                        .target = {IpcRegion::out, 0},
                         .bytes = operation.in.bytes(),
                         .call = send,
                         .target_call = recv});
@@ -295,7 +295,7 @@ void RingPlan::pair_own_messages(std::span<const RingMessage> messages) {
 }
 
 // All offers, then all that waits for a peer's offer, then all that waits for an answer.
-bool RingPlan::message_round(std::span<const RingMessage> messages, std::size_t round) {
+bool IpcPlan::message_round(std::span<const IpcMessage> messages, std::size_t round) {
   bool any = false;
   enum class Turn : std::uint8_t { offer, take, finish };
   for (const Turn turn : {Turn::offer, Turn::take, Turn::finish}) {
@@ -307,28 +307,28 @@ bool RingPlan::message_round(std::span<const RingMessage> messages, std::size_t 
       const std::size_t begin = (round - first_rounds_[m]) * shape_.message_stage_bytes;
       const std::size_t bytes =
           std::min(shape_.message_stage_bytes, operation.part().bytes() - begin);
-      RingStep step{.peer = operation.root, .bytes = bytes, .call = m, .target_call = m};
-      const auto add = [&](RingAction action, int set) {
+      IpcStep step{.peer = operation.root, .bytes = bytes, .call = m, .target_call = m};
+      const auto add = [&](IpcAction action, int set) {
         step.action = action;
         step.set = set;
         steps_.push_back(step);
       };
       if (sends && turn == Turn::offer) {
-        step.source = {RingRegion::in, begin};
+        step.source = {IpcRegion::in, begin};
         if (!messages[m].exposed && bytes > 0) {
-          step.target = {RingRegion::stage, 0};
-          add(RingAction::copy, 0);
+          step.target = {IpcRegion::stage, 0};
+          add(IpcAction::copy, 0);
           step.source = std::exchange(step.target, {});
         }
-        add(RingAction::signal, kMessageSet);
+        add(IpcAction::signal, kMessageSet);
       } else if (sends && turn == Turn::finish) {
-        add(RingAction::await, kAnswerSet);
+        add(IpcAction::await, kAnswerSet);
       } else if (!sends && turn == Turn::take) {
-        add(RingAction::await, kMessageSet);
-        step.target = {RingRegion::out, begin};
-        if (bytes > 0) add(RingAction::pull, kMessageSet);
+        add(IpcAction::await, kMessageSet);
+        step.target = {IpcRegion::out, begin};
+        if (bytes > 0) add(IpcAction::pull, kMessageSet);
         step.target = {};
-        add(RingAction::signal, kAnswerSet);
+        add(IpcAction::signal, kAnswerSet);
       }
     }
   }

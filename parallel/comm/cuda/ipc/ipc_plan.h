@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// RingPlan: what one rank does for an operation of the CUDA ring, as plain data. It knows nothing
+// IpcPlan: what one rank does for an operation of the ipc backend, as plain data. It knows nothing
 // of CUDA: tests run the plans of all ranks in one simulation, in any order that they permit.
 //
 // One family of algorithms. Ranks never write each other's memory. A rank *offers* a peer a place
@@ -38,29 +38,29 @@
 
 namespace ddpbench::comm {
 
-inline constexpr int kRingLanes = 2;
-inline constexpr int kRingPhases = 3;
+inline constexpr int kIpcLanes = 2;
+inline constexpr int kIpcPhases = 3;
 // Sets of flags: those of the lanes' phases, then those of messages.
-inline constexpr int kMessageSet = kRingLanes * kRingPhases;  // the sender has offered
-inline constexpr int kAnswerSet = kMessageSet + 1;            // the receiver has taken
-inline constexpr int kRingSets = kAnswerSet + 1;
-constexpr int ring_set(int lane, int phase) { return lane * kRingPhases + phase; }
+inline constexpr int kMessageSet = kIpcLanes * kIpcPhases;  // the sender has offered
+inline constexpr int kAnswerSet = kMessageSet + 1;          // the receiver has taken
+inline constexpr int kIpcSets = kAnswerSet + 1;
+constexpr int ipc_set(int lane, int phase) { return lane * kIpcPhases + phase; }
 
 // Memory of this rank.
-enum class RingRegion : std::uint8_t {
+enum class IpcRegion : std::uint8_t {
   none,
   in,    // the operation's
   out,   // the operation's
   stage  // the lane's, or for messages the peer's, staging memory
 };
 
-struct RingPlace {
-  RingRegion region = RingRegion::none;
+struct IpcPlace {
+  IpcRegion region = IpcRegion::none;
   std::size_t offset = 0;  // bytes
-  bool operator==(const RingPlace&) const = default;
+  bool operator==(const IpcPlace&) const = default;
 };
 
-enum class RingAction : std::uint8_t {
+enum class IpcAction : std::uint8_t {
   copy,    // `bytes` from `source` to `target`, both this rank's
   signal,  // offer `source` (none: nothing) to `peer` and raise `set`
   await,   // wait until `peer` has raised `set`, and take it down
@@ -68,47 +68,47 @@ enum class RingAction : std::uint8_t {
   reduce   // all ranks' offers of `set`, and this rank's `source`, in order of rank, into `target`
 };
 
-struct RingStep {
-  RingAction action = RingAction::copy;
+struct IpcStep {
+  IpcAction action = IpcAction::copy;
   int lane = 0;
   int set = 0;
   int peer = 0;
-  RingPlace source, target;
+  IpcPlace source, target;
   std::size_t bytes = 0;
   // Of messages: which one of the group; a copy to oneself goes to the `out` of another.
   std::size_t call = 0, target_call = 0;
 };
 
-struct RingShape {
+struct IpcShape {
   int rank = 0, size = 1;
   std::size_t round_bytes = 0;  // at most in a round: a lane's staging memory, if it has any
   std::size_t message_stage_bytes = 0;  // and of messages to one peer
 };
 
 // Whether peers can read the operation's own memory, or it must pass through staging memory.
-struct RingExposure {
+struct IpcExposure {
   bool in = false;
   bool out = false;
 };
 
 // One message of a group, and whether its memory is readable.
-struct RingMessage {
+struct IpcMessage {
   Operation operation;
   bool exposed = false;
 };
 
-class RingPlan {
+class IpcPlan {
  public:
-  explicit RingPlan(const RingShape& shape) : shape_(shape) {}
+  explicit IpcPlan(const IpcShape& shape) : shape_(shape) {}
 
   // Replace the steps; memory is kept from plan to plan. Steps of different lanes are ordered by
   // flags only, those of one lane as they stand here.
-  void plan_collective(const Operation& operation, RingExposure exposure);
+  void plan_collective(const Operation& operation, IpcExposure exposure);
   // The messages of one group, which progress together: what a rank sends is offered before it
   // waits for anybody. Messages to itself must be paired. Throws CommError.
-  void plan_messages(std::span<const RingMessage> messages);
+  void plan_messages(std::span<const IpcMessage> messages);
 
-  std::span<const RingStep> steps() const noexcept { return steps_; }
+  std::span<const IpcStep> steps() const noexcept { return steps_; }
   int lanes() const noexcept { return lanes_; }  // that the steps use
 
  private:
@@ -121,25 +121,25 @@ class RingPlan {
   template <typename Round>
   void in_rounds(std::size_t total, std::size_t most, Round&& round);
   void shared_round(const Operation& operation, bool exposed, const Range& round);
-  void plan_parts(const Operation& operation, RingExposure exposure);  // the others
+  void plan_parts(const Operation& operation, IpcExposure exposure);  // the others
   void gather_round(const Operation& operation, bool exposed, const Range& round);
   void scatter_round(const Operation& operation, bool exposed, const Range& round);
-  void pair_own_messages(std::span<const RingMessage> messages);
-  bool message_round(std::span<const RingMessage> messages, std::size_t round);
+  void pair_own_messages(std::span<const IpcMessage> messages);
+  bool message_round(std::span<const IpcMessage> messages, std::size_t round);
 
   // Chunk `rank` of a round's bytes.
   Range chunk(const Range& round, int rank, std::size_t element) const;
-  void copy(RingPlace source, RingPlace target, std::size_t bytes);
-  void pull(int peer, int phase, RingPlace target, std::size_t bytes);
+  void copy(IpcPlace source, IpcPlace target, std::size_t bytes);
+  void pull(int peer, int phase, IpcPlace target, std::size_t bytes);
   // Signals all peers with the place that `offer` names for each, then waits for all.
   template <typename Offer>
   void exchange(int phase, Offer&& offer);
   void exchange(int phase);  // without offers
 
-  const RingShape shape_;
+  const IpcShape shape_;
   int lane_ = 0;
   int lanes_ = 1;
-  std::vector<RingStep> steps_;
+  std::vector<IpcStep> steps_;
   // Scratch of plan_messages: the round in which a message begins, and how many it takes.
   std::vector<std::size_t> first_rounds_, rounds_;
 };

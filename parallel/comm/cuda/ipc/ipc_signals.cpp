@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// See ring_signals.h.
+// See ipc_signals.h.
 #include "parallel/comm/cuda/ipc/ipc_signals.h"
 
 #include <atomic>
@@ -29,7 +29,7 @@ class ThreadEvents {
  public:
   explicit ThreadEvents(const std::vector<int>& ordinals)
       : size_(static_cast<int>(ordinals.size())) {
-    for (int set = 0; set < kRingSets; ++set) {
+    for (int set = 0; set < kIpcSets; ++set) {
       for (const int from : ordinals) {
         const cuda::CurrentDevice current(from);
         for (int to = 0; to < size_; ++to) {
@@ -65,9 +65,9 @@ std::shared_ptr<ThreadEvents> make_thread_events(const std::vector<int>& ordinal
 
 namespace {
 
-class FlagSignals final : public RingSignals {
+class FlagSignals final : public IpcSignals {
  public:
-  FlagSignals(std::shared_ptr<RingControl> control, int rank)
+  FlagSignals(std::shared_ptr<IpcControl> control, int rank)
       : control_(std::move(control)), rank_(rank) {}
 
   void signal(int set, int peer, std::uint64_t offer) override {
@@ -89,7 +89,7 @@ class FlagSignals final : public RingSignals {
 
   // The streams take down what is raised, and wait again: so the watchdog comes again.
   void release() noexcept override {
-    for (int set = 0; set < kRingSets; ++set) {
+    for (int set = 0; set < kIpcSets; ++set) {
       for (int peer = 0; peer < control_->size(); ++peer) {
         std::atomic_ref(control_->flag(set, peer, rank_)).store(1);
       }
@@ -101,15 +101,15 @@ class FlagSignals final : public RingSignals {
     return control_->device_flag(wait.set, wait.peer, rank_);
   }
 
-  const std::shared_ptr<RingControl> control_;
+  const std::shared_ptr<IpcControl> control_;
   const int rank_;
   StreamMemoryOperations raised_, taken_;
   std::vector<Awaited> awaited_;
 };
 
-class EventSignals final : public RingSignals {
+class EventSignals final : public IpcSignals {
  public:
-  EventSignals(std::shared_ptr<RingControl> control, std::shared_ptr<ThreadEvents> events, int rank,
+  EventSignals(std::shared_ptr<IpcControl> control, std::shared_ptr<ThreadEvents> events, int rank,
                double timeout_s, WaitLook look)
       : control_(std::move(control)),
         events_(std::move(events)),
@@ -126,7 +126,7 @@ class EventSignals final : public RingSignals {
   void flush(cudaStream_t stream, const Operation& operation) override {
     if (signals_.empty() && awaited_.empty()) return;
     ensure(!is_recording(stream),
-           "the ring between threads cannot be recorded into a CUDA graph; use --backend=nccl");
+           "ipc between threads cannot be recorded into a CUDA graph; use --backend=nccl");
     offers_.queue(stream);
     for (const Awaited& signal : signals_) {
       ThreadEvents::Flag& flag = events_->flag(signal.set, rank_, signal.peer);
@@ -166,7 +166,7 @@ class EventSignals final : public RingSignals {
     }
   }
 
-  const std::shared_ptr<RingControl> control_;
+  const std::shared_ptr<IpcControl> control_;
   const std::shared_ptr<ThreadEvents> events_;
   const int rank_;
   const double timeout_s_;
@@ -177,13 +177,13 @@ class EventSignals final : public RingSignals {
 
 }  // namespace
 
-std::unique_ptr<RingSignals> make_flag_signals(std::shared_ptr<RingControl> control, int rank) {
+std::unique_ptr<IpcSignals> make_flag_signals(std::shared_ptr<IpcControl> control, int rank) {
   return std::make_unique<FlagSignals>(std::move(control), rank);
 }
 
-std::unique_ptr<RingSignals> make_event_signals(std::shared_ptr<RingControl> control,
-                                                std::shared_ptr<ThreadEvents> events, int rank,
-                                                double timeout_s, WaitLook look) {
+std::unique_ptr<IpcSignals> make_event_signals(std::shared_ptr<IpcControl> control,
+                                               std::shared_ptr<ThreadEvents> events, int rank,
+                                               double timeout_s, WaitLook look) {
   return std::make_unique<EventSignals>(std::move(control), std::move(events), rank, timeout_s,
                                         std::move(look));
 }

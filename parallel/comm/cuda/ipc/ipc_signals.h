@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// RingSignals: how a stream of one rank waits for a stream of another.
+// IpcSignals: how a stream of one rank waits for a stream of another.
 //
 // Between processes: stream memory operations (cuStreamBatchMemOp) on flags in shared, page-locked
 // host memory. A waiting stream is parked by the GPU's front end, no kernel spins, so several
@@ -32,9 +32,9 @@
 
 namespace ddpbench::comm {
 
-class RingSignals {
+class IpcSignals {
  public:
-  virtual ~RingSignals() = default;
+  virtual ~IpcSignals() = default;
   // Gather what flush() queues on a stream: all signals, then all waits.
   virtual void signal(int set, int peer, std::uint64_t offer) = 0;
   virtual void await(int set, int peer) = 0;
@@ -43,7 +43,7 @@ class RingSignals {
   virtual void release() noexcept = 0;
 };
 
-std::unique_ptr<RingSignals> make_flag_signals(std::shared_ptr<RingControl> control, int rank);
+std::unique_ptr<IpcSignals> make_flag_signals(std::shared_ptr<IpcControl> control, int rank);
 
 // The events between the threads of one process, and what their hosts have recorded.
 class ThreadEvents;
@@ -51,8 +51,8 @@ std::shared_ptr<ThreadEvents> make_thread_events(const std::vector<int>& ordinal
 
 // `look` is called while the host waits, and throws when it shall not wait any longer.
 using WaitLook = std::function<void(int peer, const Operation& operation, Deadline deadline)>;
-std::unique_ptr<RingSignals> make_event_signals(std::shared_ptr<RingControl> control,
-                                                std::shared_ptr<ThreadEvents> events, int rank,
-                                                double timeout_s, WaitLook look);
+std::unique_ptr<IpcSignals> make_event_signals(std::shared_ptr<IpcControl> control,
+                                               std::shared_ptr<ThreadEvents> events, int rank,
+                                               double timeout_s, WaitLook look);
 
 }  // namespace ddpbench::comm

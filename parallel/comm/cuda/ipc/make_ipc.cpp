@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the ranks of a CUDA ring meet.
+// How the ranks of an ipc communicator meet.
 #include "base/error.h"
 #include "kernels/runtime/cuda/cuda_error.h"
 #include "kernels/runtime/cuda/current_device.h"
@@ -12,9 +12,9 @@ namespace ddpbench::comm {
 namespace {
 
 void check_size(int size) {
-  if (size > kMaxRingRanks) {
+  if (size > kMaxIpcRanks) {
     throw UnavailableError(
-        fmt::format("the CUDA ring connects up to {} ranks, not {}", kMaxRingRanks, size));
+        fmt::format("the ipc backend connects up to {} ranks, not {}", kMaxIpcRanks, size));
   }
 }
 
@@ -24,8 +24,8 @@ void enable_peer_access(int from, int to) {
   cuda::check(cudaDeviceCanAccessPeer(&possible, from, to), "cudaDeviceCanAccessPeer");
   if (possible == 0) {
     throw UnavailableError(fmt::format(
-        "GPU {} cannot read the memory of GPU {}, which the ring needs; use --backend=nccl", from,
-        to));
+        "GPU {} cannot read the memory of GPU {}, which the ipc backend needs; use --backend=nccl",
+        from, to));
   }
   const cuda::CurrentDevice current(from);
   const cudaError_t status = cudaDeviceEnablePeerAccess(to, 0);
@@ -37,33 +37,33 @@ void enable_peer_access(int from, int to) {
 
 }  // namespace
 
-RingMeeting meet_processes(PeerBoard& board, const std::string& name, int rank,
-                           const PeerWait& wait) {
-  RingMeeting meeting;
+IpcMeeting meet_processes(PeerBoard& board, const std::string& name, int rank,
+                          const PeerWait& wait) {
+  IpcMeeting meeting;
   std::string handle;
   if (rank == 0) {
-    meeting.control = RingControl::create(name, board.size());
+    meeting.control = IpcControl::create(name, board.size());
     handle = meeting.control->handle();
   }
   const std::string offered = board.exchange(rank, handle, wait).front();
-  if (rank != 0) meeting.control = RingControl::open(offered, board.size());
+  if (rank != 0) meeting.control = IpcControl::open(offered, board.size());
   board.exchange(rank, "", wait);
   return meeting;
 }
 
-RingMeeting meet_threads(const std::string& name, const std::vector<int>& ordinals) {
+IpcMeeting meet_threads(const std::string& name, const std::vector<int>& ordinals) {
   for (const int from : ordinals) {
     for (const int to : ordinals) {
       if (from != to) enable_peer_access(from, to);
     }
   }
   const cuda::CurrentDevice current(ordinals.front());
-  return {.control = RingControl::create(name, static_cast<int>(ordinals.size())),
+  return {.control = IpcControl::create(name, static_cast<int>(ordinals.size())),
           .events = make_thread_events(ordinals)};
 }
 
-std::unique_ptr<Communicator> make_cuda_ring(Store& store, int rank, int size, Device& device,
-                                             const CudaCommOptions& options) {
+std::unique_ptr<Communicator> make_ipc(Store& store, int rank, int size, Device& device,
+                                       const CudaCommOptions& options) {
   ensure(size >= 1 && rank >= 0 && rank < size, "rank {} of {}", rank, size);
   check_size(size);
   const cuda::CurrentDevice current(cuda::native_device(device).ordinal());
@@ -71,18 +71,18 @@ std::unique_ptr<Communicator> make_cuda_ring(Store& store, int rank, int size, D
   auto board = PeerBoard::meet(store, options.name, rank, size, wait);
   if (!board) {
     throw CommError(
-        fmt::format("the {} ranks are on several hosts, or in several PID namespaces; the ring "
+        fmt::format("the {} ranks are on several hosts, or in several PID namespaces; the ipc "
                     "backend connects "
                     "processes of one host",
                     size));
   }
-  RingMeeting meeting = meet_processes(*board, options.name, rank, wait);
-  return std::make_unique<CudaRingCommunicator>(device, rank, std::move(board), options,
-                                                std::move(meeting));
+  IpcMeeting meeting = meet_processes(*board, options.name, rank, wait);
+  return std::make_unique<IpcCommunicator>(device, rank, std::move(board), options,
+                                           std::move(meeting));
 }
 
-std::vector<std::unique_ptr<Communicator>> make_thread_cuda_ring(
-    const std::vector<Device*>& devices, const CudaCommOptions& options) {
+std::vector<std::unique_ptr<Communicator>> make_thread_ipc(const std::vector<Device*>& devices,
+                                                           const CudaCommOptions& options) {
   ensure(!devices.empty(), "a communicator of no threads");
   const auto size = static_cast<int>(devices.size());
   check_size(size);
@@ -90,12 +90,12 @@ std::vector<std::unique_ptr<Communicator>> make_thread_cuda_ring(
   for (Device* const device : devices) {
     ordinals.push_back(cuda::native_device(*device).ordinal());
   }
-  const RingMeeting meeting = meet_threads(options.name, ordinals);
+  const IpcMeeting meeting = meet_threads(options.name, ordinals);
   const auto board = PeerBoard::create(options.name, size, FutexScope::process);
   std::vector<std::unique_ptr<Communicator>> communicators;
   for (int rank = 0; rank < size; ++rank) {
     board->attach(rank);
-    communicators.push_back(std::make_unique<CudaRingCommunicator>(
+    communicators.push_back(std::make_unique<IpcCommunicator>(
         *devices[static_cast<std::size_t>(rank)], rank, board, options, meeting));
   }
   return communicators;

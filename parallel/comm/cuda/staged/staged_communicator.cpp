@@ -121,7 +121,8 @@ StagedCommunicator::~StagedCommunicator() {
     abort(monitor().prefix(nullptr) + "the communicator was destroyed while operations ran");
     if (!is_idle_until(deadline_after(kPatience_s))) {
       // A device that hangs may still touch the memory, and call the host on the driver's thread,
-      // where neither the ring's threads can be awaited nor events be destroyed: both stay.
+      // where neither the host communicator's threads can be awaited nor events be destroyed: both
+      // stay.
       static_cast<void>(memory_.release());
       static_cast<void>(new std::shared_ptr<HostCalls>(host_));
     }

@@ -21,7 +21,7 @@ Collective::Collective(PeerGroup& peers, const PeerMemory& memory, const Operati
       operation_(operation),
       run_(run),
       tuner_(run.tuners->of(operation.kind, operation.part().bytes())),
-      store_mode_(tuner_.begin_operation()),
+      write_mode_(tuner_.begin_operation()),
       started_s_(now_s()),
       arrived_s_(started_s_) {}
 
@@ -69,23 +69,23 @@ std::byte* Collective::exposed(int peer, std::size_t bytes) const {
   return memory_.resolve(peer, d.memory, bytes);
 }
 
-template <typename Store>
-void Collective::store(std::size_t bytes, Store&& function) {
-  if (!tuner_.wants_record()) return function();
+template <typename Write>
+void Collective::timed(std::size_t bytes, Write&& write) {
+  if (!tuner_.wants_record()) return write();
   const double before_s = now_s();
-  function();
-  stored_s_ += now_s() - before_s;
-  stored_bytes_ += bytes;
+  write();
+  written_s_ += now_s() - before_s;
+  written_bytes_ += bytes;
 }
 
 void Collective::reduce_to(std::byte* target, std::span<const std::byte* const> sources,
                            std::size_t bytes, const ReduceSpec& spec) {
-  store(bytes,
-        [&] { reduce_sources(target, sources, bytes / size_of(spec.type), spec, store_mode_); });
+  timed(bytes,
+        [&] { reduce_sources(target, sources, bytes / size_of(spec.type), spec, write_mode_); });
 }
 
 void Collective::copy(std::byte* target, const std::byte* source, std::size_t bytes) {
-  store(bytes, [&] { copy_bytes(target, source, bytes, store_mode_); });
+  timed(bytes, [&] { copy_bytes(target, source, bytes, write_mode_); });
 }
 
 void Collective::await(int peer, std::uint64_t step) {
@@ -97,7 +97,7 @@ void Collective::await_consumed(int peer, std::uint64_t rounds) {
 }
 
 void Collective::finish_reading() {
-  if (stored_bytes_ > 0) tuner_.record(stored_bytes_, stored_s_);
+  if (written_bytes_ > 0) tuner_.record(written_bytes_, written_s_);
   peers_.publish(peers_.own().consumed, position(run_.number + 1, 0));
 }
 

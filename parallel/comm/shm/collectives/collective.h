@@ -2,17 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One run of a collective on one rank: entering, positions, and access to the peers' memory. The
-// algorithms (all_reduce.cpp, ...) are written in these words.
+// algorithms (all_reduce.cpp, rooted_collectives.cpp, ...) are written in these words. Each opens
+// with begin and ends when this rank's result is complete and no peer reads its memory any more.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
-#include "parallel/comm/shm/peer_group.h"
-#include "parallel/comm/shm/peer_memory.h"
-#include "parallel/comm/shm/queue/shm.h"
-#include "parallel/comm/shm/reduce_kernels.h"
+#include "parallel/comm/shm/collectives/reduce_kernels.h"
+#include "parallel/comm/shm/peers/peer_group.h"
+#include "parallel/comm/shm/peers/peer_memory.h"
 
 namespace ddpbench::comm {
 
@@ -23,9 +23,8 @@ class Collective {
     std::uint64_t number = 0;
     Deadline deadline;
     WaitPolicy policy;
-    AllReduceAlgorithm algorithm = AllReduceAlgorithm::automatic;
     std::span<const std::byte*> sources;  // scratch, [size]
-    StoreTuners* tuners = nullptr;
+    WriteTuners* tuners = nullptr;
   };
 
   Collective(PeerGroup& peers, const PeerMemory& memory, const Operation& operation,
@@ -37,7 +36,7 @@ class Collective {
   const Run& run() const noexcept { return run_; }
   ReduceSpec reduce_spec() const;
   double started_s() const noexcept { return started_s_; }
-  // When all that this rank waited for had entered; it may have waited for nobody.
+  // When all that this rank waited for had entered; without any, when it started.
   double arrived_s() const noexcept { return arrived_s_; }
 
   // Waits until this rank's mailbox and descriptor of kHistory collectives ago may be overwritten.
@@ -55,7 +54,7 @@ class Collective {
   std::byte* staging(int peer) const { return peers_.block().staging(peer); }
   std::byte* mailbox(int peer) const { return peers_.block().mailbox(peer, run_.number); }
 
-  // Writes results: reduces `sources`, or copies, storing as it has proved fastest.
+  // Writes results: reduces `sources`, or copies, in the mode that has proved fastest.
   void reduce_to(std::byte* target, std::span<const std::byte* const> sources, std::size_t bytes,
                  const ReduceSpec& spec);
   void copy(std::byte* target, const std::byte* source, std::size_t bytes);
@@ -73,8 +72,8 @@ class Collective {
 
  private:
   void await_entered(int peer);
-  template <typename Store>
-  void store(std::size_t bytes, Store&& function);
+  template <typename Write>
+  void timed(std::size_t bytes, Write&& write);
   std::uint64_t at(std::uint64_t step) const { return position(run_.number, step); }
   void await_counter(int peer, const std::atomic<std::uint64_t>& counter, std::uint64_t value);
 
@@ -82,28 +81,12 @@ class Collective {
   const PeerMemory& memory_;
   const Operation& operation_;
   const Run run_;
-  StoreTuner& tuner_;
-  const StoreMode store_mode_;
-  double stored_s_ = 0;  // and bytes, where they are measured
-  std::size_t stored_bytes_ = 0;
+  WriteTuner& tuner_;
+  const WriteMode write_mode_;
+  double written_s_ = 0;  // and bytes, where they are measured
+  std::size_t written_bytes_ = 0;
   double started_s_;
   double arrived_s_;
 };
-
-// The algorithms. Each opens with begin and ends when this rank's result is complete and nobody
-// reads its memory any more.
-void run_all_reduce(Collective& c);  // also reduce
-void run_reduce_scatter(Collective& c);
-void run_all_gather(Collective& c);
-void run_broadcast(Collective& c);
-void run_scatter(Collective& c);
-void run_gather(Collective& c);
-// For operations whose parts fit into a mailbox, barriers among them.
-void run_small(Collective& c);
-bool is_small(const Operation& operation, int size);
-
-inline std::byte* bytes_of(const Elements& elements) {
-  return static_cast<std::byte*>(elements.data);
-}
 
 }  // namespace ddpbench::comm

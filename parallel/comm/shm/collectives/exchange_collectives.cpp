@@ -1,15 +1,14 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The collectives in which every rank exposes memory and reads from all others: reduce-scatter and
-// all-gather.
-// Cost for n ranks and S bytes in total: 1 step; each rank reads (n - 1) / n * S bytes.
+// See exchange_collectives.h.
+#include "parallel/comm/shm/collectives/exchange_collectives.h"
+
 #include "parallel/comm/shm/collectives/exchange_window.h"
 
 namespace ddpbench::comm {
 
 namespace {
-
 
 // Runs `work` in each round, when all ranks' memory of that round is readable.
 template <typename Work>
@@ -39,7 +38,7 @@ void run_reduce_scatter(Collective& c) {
     for (int i = 0; i < n; ++i) {
       sources[static_cast<std::size_t>(i)] = window.at((c.rank() + i) % n, part, round);
     }
-    c.reduce_to(bytes_of(o.out) + window.offset(round), sources, window.bytes(round),
+    c.reduce_to(o.out.view().data + window.offset(round), sources, window.bytes(round),
                 c.reduce_spec());
   });
 }
@@ -52,9 +51,9 @@ void run_all_gather(Collective& c) {
     for (int i = 0; i < n; ++i) {
       const int owner = (c.rank() + i) % n;
       std::byte* const target =
-          bytes_of(o.out) + static_cast<std::size_t>(owner) * o.in.bytes() + window.offset(round);
+          o.out.view().data + static_cast<std::size_t>(owner) * o.in.bytes() + window.offset(round);
       const std::byte* const source =
-          i == 0 ? bytes_of(o.in) + window.offset(round) : window.at(owner, 0, round);
+          i == 0 ? o.in.view().data + window.offset(round) : window.at(owner, 0, round);
       if (source != target) c.copy(target, source, window.bytes(round));
     }
   });

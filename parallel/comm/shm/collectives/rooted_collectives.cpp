@@ -1,16 +1,10 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The collectives between a root and the others: broadcast, scatter, gather.
-// Cost for n ranks and parts of S bytes: 1 step. Broadcast: every other rank reads S bytes of the
-// root's memory, all at once. Scatter: the same, each another part. Gather: the root reads (n - 1)
-// S.
-//
-// Memory that peers cannot map passes through the staging area in segments: kLanes of them are
-// under way, so that one side fills a segment while the other empties another.
-#include <algorithm>
+// See rooted_collectives.h.
+#include "parallel/comm/shm/collectives/rooted_collectives.h"
 
-#include "parallel/comm/shm/collectives/collective.h"
+#include <algorithm>
 
 namespace ddpbench::comm {
 
@@ -46,7 +40,7 @@ std::uint64_t filled(std::uint64_t round) { return 2 + round; }
 void fill(Collective& c, const Lanes& lanes, std::uint64_t round) {
   for (std::size_t part = 0; part < lanes.parts; ++part) {
     const std::byte* const source =
-        bytes_of(c.operation().in) + part * lanes.part_bytes + lanes.offset(round);
+        c.operation().in.view().data + part * lanes.part_bytes + lanes.offset(round);
     copy_bytes(lanes.at(c.staging(c.rank()), round, part), source, lanes.bytes(round));
   }
   c.publish(filled(round));
@@ -116,7 +110,7 @@ void collect(Collective& c, const Lanes& lanes) {
       const std::byte* const source = c.staged(peer)
                                           ? lanes.at(c.staging(peer), round, 0)
                                           : c.exposed(peer, lanes.part_bytes) + lanes.offset(round);
-      std::byte* const target = bytes_of(c.operation().out) +
+      std::byte* const target = c.operation().out.view().data +
                                 static_cast<std::size_t>(peer) * lanes.part_bytes +
                                 lanes.offset(round);
       c.copy(target, source, lanes.bytes(round));
@@ -134,7 +128,7 @@ void run_broadcast(Collective& c) {
   if (c.rank() == o.root) {
     hand_out(c, lanes);
   } else {
-    take(c, lanes, 0, bytes_of(o.in));
+    take(c, lanes, 0, o.in.view().data);
   }
 }
 
@@ -142,17 +136,17 @@ void run_scatter(Collective& c) {
   const Operation& o = c.operation();
   const auto rank = static_cast<std::size_t>(c.rank());
   const Lanes lanes{static_cast<std::size_t>(c.size()), o.out.bytes()};
-  if (c.rank() != o.root) return take(c, lanes, rank, bytes_of(o.out));
+  if (c.rank() != o.root) return take(c, lanes, rank, o.out.view().data);
   hand_out(c, lanes);
-  copy_unless_same(bytes_of(o.out), bytes_of(o.in) + rank * lanes.part_bytes, lanes.part_bytes);
+  copy_unless_same(o.out.view().data, o.in.view().data + rank * lanes.part_bytes, lanes.part_bytes);
 }
 
 void run_gather(Collective& c) {
   const Operation& o = c.operation();
   const Lanes lanes{1, o.in.bytes()};
   if (c.rank() != o.root) return hand_in(c, lanes);
-  copy_unless_same(bytes_of(o.out) + static_cast<std::size_t>(c.rank()) * lanes.part_bytes,
-                   bytes_of(o.in), lanes.part_bytes);
+  copy_unless_same(o.out.view().data + static_cast<std::size_t>(c.rank()) * lanes.part_bytes,
+                   o.in.view().data, lanes.part_bytes);
   collect(c, lanes);
 }
 

@@ -1,16 +1,10 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Collectives of a few kilobytes, where latency is all: every rank puts its input into its mailbox
-// as it enters, and whoever needs it reads it there. One step, and nobody waits for his readers,
-// because a mailbox is not used again before kHistory collectives later. Cost for n ranks and S
-// bytes: a rank reads up to (n - 1) S bytes, which for an all-reduce is n / 2 times as much as the
-// ring does, in 1 step in place of 2 (n - 1).
-//
-// All ranks reduce the same mailboxes in the order of ranks 0, 1, ...: all get the same bits.
-#include <cstring>
+// See small_collectives.h.
+#include "parallel/comm/shm/collectives/small_collectives.h"
 
-#include "parallel/comm/shm/collectives/collective.h"
+#include <cstring>
 
 namespace ddpbench::comm {
 
@@ -44,13 +38,13 @@ void reduce_mailboxes(Collective& c, std::size_t offset, const Elements& target)
 void concatenate_mailboxes(Collective& c) {
   const std::size_t bytes = c.operation().in.bytes();
   for (int peer = 0; peer < c.size(); ++peer) {
-    copy_some(bytes_of(c.operation().out) + static_cast<std::size_t>(peer) * bytes, c.mailbox(peer),
-              bytes);
+    copy_some(c.operation().out.view().data + static_cast<std::size_t>(peer) * bytes,
+              c.mailbox(peer), bytes);
   }
 }
 
 void take_part(Collective& c, std::size_t part, const Elements& target) {
-  copy_some(bytes_of(target), c.mailbox(c.operation().root) + part * target.bytes(),
+  copy_some(target.view().data, c.mailbox(c.operation().root) + part * target.bytes(),
             target.bytes());
 }
 
@@ -69,7 +63,7 @@ void run_small(Collective& c) {
   const auto rank = static_cast<std::size_t>(c.rank());
   c.begin();
   const Elements posted = posted_by(c);
-  copy_some(c.mailbox(c.rank()), bytes_of(posted), posted.bytes());
+  copy_some(c.mailbox(c.rank()), posted.view().data, posted.bytes());
   c.enter({});
   switch (o.kind) {
     case OperationKind::reduce:

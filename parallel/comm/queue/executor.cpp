@@ -1,0 +1,321 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// See executor.h.
+#include "parallel/comm/queue/executor.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include "base/error.h"
+#include "parallel/comm/queue/futex.h"
+
+namespace ddpbench::comm {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr double kForEver_s = 1e9;
+
+void pin_to(const std::vector<int>& cores) {
+  if (cores.empty()) return;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int core : cores) CPU_SET(static_cast<std::size_t>(core), &set);
+  // Cores that are not ours: the thread then runs wherever the process may.
+  ::pthread_setaffinity_np(::pthread_self(), sizeof set, &set);
+}
+
+std::string what_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& e) {
+    return e.what();
+  } catch (...) {
+    return "unknown failure";
+  }
+}
+
+}  // namespace
+
+// Executing ends when the role goes out of scope, whatever is thrown.
+class Executor::Role {
+ public:
+  explicit Role(Executor& executor) : executor_(executor), held_(executor.try_role()) {}
+  ~Role() {
+    if (held_) executor_.release_role();
+  }
+  Role(const Role&) = delete;
+  Role& operator=(const Role&) = delete;
+  explicit operator bool() const noexcept { return held_; }
+
+ private:
+  Executor& executor_;
+  const bool held_;
+};
+
+Executor::Executor(std::unique_ptr<Engine> engine, ExecutorOptions options)
+    : options_(std::move(options)), engine_(std::move(engine)) {}
+
+Executor::~Executor() { shut_down(); }
+
+void Executor::shut_down() noexcept {
+  if (stopping_.exchange(true)) return;
+  engine_->stop();
+  wake_thread();
+  if (thread_.joinable()) thread_.join();
+  engine_->leave();
+  fail_all(nullptr, std::make_exception_ptr(CommError(engine_->prefix(nullptr) +
+                                                      "the communicator was destroyed before the "
+                                                      "operation was done")));
+}
+
+// ---- issuing and waiting ----
+
+std::shared_ptr<QueuedWork> Executor::issue(const Operation& operation, Start start) {
+  engine_->throw_if_aborted(&operation);
+  auto work = std::allocate_shared<QueuedWork>(PoolAllocator<QueuedWork>(pool_), shared_from_this(),
+                                               operation, start);
+  if (const std::uint64_t last = queue_.add(work)) start_background(last);
+  return work;
+}
+
+void Executor::group_end() {
+  if (const std::uint64_t last = queue_.group_end()) start_background(last);
+}
+
+void Executor::start_background(std::uint64_t last) {
+  std::uint64_t before = background_up_to_.load(std::memory_order_relaxed);
+  while (before < last && !background_up_to_.compare_exchange_weak(before, last)) {
+  }
+  if (!thread_.joinable()) thread_ = std::thread([this] { serve(); });
+  engine_->wake_waiter();  // the thread may be waiting for a message
+  wake_thread();
+}
+
+void Executor::complete(QueuedWork& work, Deadline deadline) {
+  ensure(work.finished() || work.sequence() != 0,
+         "a work of a group that is still open is awaited");
+  while (!work.finished()) {
+    {
+      const Role role(*this);
+      if (role) {
+        drive(work, deadline);
+        continue;
+      }
+    }
+    // Another thread executes. Between works it gives way to a claimant.
+    claimants_.fetch_add(1, std::memory_order_seq_cst);
+    engine_->wake_waiter();
+    wait_locally(deadline,
+                 [&] { return work.finished() || !role_taken_.load(std::memory_order_seq_cst); });
+    claimants_.fetch_sub(1, std::memory_order_seq_cst);
+    if (background_wanted()) wake_thread();  // it may have given way to a claim that is gone
+    if (!work.finished() && Clock::now() >= deadline) {
+      throw CommTimeout(engine_->prefix(&work.operation()) +
+                            "deadline passed while another thread executes it or one before it",
+                        operation_name(&work.operation()));
+    }
+  }
+  work.rethrow();
+}
+
+bool Executor::test(QueuedWork& work) {
+  ensure(work.finished() || work.sequence() != 0, "a work of a group that is still open is tested");
+  if (!work.finished()) {
+    const Role role(*this);
+    if (role) run_messages();
+  }
+  const bool queued = queue_.holds(work.sequence());
+  if (!work.finished() && queued) start_background(work.sequence());
+  if (!work.finished()) return false;
+  work.rethrow();
+  return true;
+}
+
+void Executor::await_change(std::uint32_t seen, Deadline deadline) {
+  const auto changed = [&] { return changes() != seen || Clock::now() >= deadline; };
+  // What waits for the communication thread must not wait for this one.
+  if (!queue_waits()) {
+    const Role role(*this);
+    if (role) return drive_messages(deadline, changed);
+  }
+  wait_locally(deadline, changed);
+}
+
+void Executor::while_idle(const std::function<void()>& change) {
+  const Deadline deadline = deadline_after(timeout_s());
+  while (Clock::now() < deadline) {
+    const Role role(*this);
+    if (role) return change();
+    wait_locally(deadline, [&] { return !role_taken_.load(std::memory_order_seq_cst); });
+  }
+  throw CommTimeout(engine_->prefix(nullptr) +
+                    "operations are still running; memory cannot change");
+}
+
+void Executor::abort(const std::string& reason) noexcept {
+  engine_->abort(reason);
+  announce();
+}
+
+void Executor::on_complete(const QueuedWork& work) {
+  if (work.operation().is_message() && work.start() == Start::now) {
+    background_messages_.fetch_sub(1, std::memory_order_seq_cst);
+  }
+  announce();
+  if (options_.progress) options_.progress();
+}
+
+// ---- handing the role from thread to thread ----
+
+bool Executor::try_role() noexcept {
+  bool expected = false;
+  return role_taken_.compare_exchange_strong(expected, true, std::memory_order_seq_cst);
+}
+
+void Executor::release_role() noexcept {
+  role_taken_.store(false, std::memory_order_seq_cst);
+  announce();
+  if (background_wanted()) wake_thread();
+}
+
+void Executor::announce() noexcept {
+  changes_.fetch_add(1, std::memory_order_seq_cst);
+  if (local_sleepers_.load(std::memory_order_seq_cst) > 0) {
+    futex_wake_all(changes_, FutexScope::process);
+  }
+}
+
+// Waits for another thread of this rank. That often shares this core, so there is no spinning.
+template <typename Predicate>
+void Executor::wait_locally(Deadline deadline, Predicate&& predicate) {
+  constexpr int kYields = 4;
+  for (int i = 0; i < kYields; ++i) {
+    if (predicate()) return;
+    ::sched_yield();
+  }
+  while (true) {
+    local_sleepers_.fetch_add(1, std::memory_order_seq_cst);
+    const std::uint32_t seen = changes();
+    const bool done = predicate() || Clock::now() >= deadline;
+    if (!done) futex_wait(changes_, seen, deadline, FutexScope::process);
+    local_sleepers_.fetch_sub(1, std::memory_order_seq_cst);
+    if (done) return;
+  }
+}
+
+// ---- executing ----
+
+void Executor::run_queue(std::uint64_t last, Deadline deadline, Waiter waiter) {
+  while (queue_.holds_any()) {
+    std::shared_ptr<QueuedWork> work = queue_.take(last);
+    if (!work) return;
+    if (!work->operation().is_message()) {
+      run_collective(*work, deadline, waiter);
+      continue;
+    }
+    if (work->start() == Start::now) background_messages_.fetch_add(1, std::memory_order_seq_cst);
+    engine_->start_message(std::move(work), deadline_after(timeout_s()));
+  }
+}
+
+void Executor::run_collective(QueuedWork& work, Deadline deadline, Waiter waiter) {
+  try {
+    const WorkTimes times = engine_->run_collective(work.operation(), deadline, waiter);
+    work.complete(times.start_s, times.arrived_s);
+  } catch (...) {
+    fail_all(&work, std::current_exception());
+  }
+}
+
+// Executes until the work is done. Throws CommTimeout only; all other failures end in the work.
+void Executor::drive(QueuedWork& work, Deadline deadline) {
+  if (Clock::now() >= deadline) {
+    throw CommTimeout(engine_->prefix(&work.operation()) + "deadline passed before it began",
+                      operation_name(&work.operation()));
+  }
+  run_queue(work.sequence(), deadline, Waiter::caller);
+  if (work.finished()) return;
+  drive_messages(
+      deadline, [&] { return work.finished(); }, &work.operation());
+}
+
+// A deadline leaves messages in flight; all other failures end the communicator.
+void Executor::drive_messages(Deadline deadline, PredicateRef done, const Operation* operation) {
+  try {
+    engine_->await(operation, deadline, Waiter::caller, done);
+  } catch (const CommTimeout&) {
+    throw;
+  } catch (...) {
+    fail_all(nullptr, std::current_exception());
+  }
+}
+
+void Executor::run_messages() {
+  try {
+    run_queue(0, {}, Waiter::caller);
+    engine_->advance_messages();
+    engine_->throw_if_aborted(nullptr);
+  } catch (...) {
+    fail_all(nullptr, std::current_exception());
+  }
+}
+
+void Executor::fail_all(QueuedWork* culprit, std::exception_ptr error) noexcept {
+  if (!stopping_.load(std::memory_order_seq_cst)) engine_->abort(what_of(error));
+  if (culprit) culprit->fail(error);
+  for (const auto& work : engine_->take_messages()) work->fail(error);
+  for (const auto& work : queue_.take_all()) work->fail(error);
+  background_messages_.store(0, std::memory_order_seq_cst);
+  announce();
+}
+
+// ---- the communication thread ----
+
+void Executor::drive_background() {
+  while (!stopping_.load(std::memory_order_seq_cst)) {
+    run_queue(background_up_to_.load(std::memory_order_seq_cst), deadline_after(timeout_s()),
+              Waiter::communication_thread);
+    const std::optional<Deadline> deadline = engine_->earliest_message_deadline();
+    if (!deadline || claimants_.load(std::memory_order_seq_cst) > 0) return;
+    engine_->await(nullptr, *deadline, Waiter::communication_thread, [&] {
+      return queue_waits() || background_messages_.load(std::memory_order_seq_cst) == 0 ||
+             claimants_.load(std::memory_order_seq_cst) > 0;
+    });
+  }
+}
+
+void Executor::serve() {
+  ::pthread_setname_np(::pthread_self(), "ddpbench-comm");
+  pin_to(options_.thread_cores);
+  while (!stopping_.load(std::memory_order_seq_cst)) {
+    const std::uint32_t seen = thread_bell_.load(std::memory_order_seq_cst);
+    if (background_wanted() && claimants_.load(std::memory_order_seq_cst) == 0 && try_role()) {
+      try {
+        drive_background();
+      } catch (...) {
+        fail_all(nullptr, std::current_exception());
+      }
+      release_role();
+    } else {
+      futex_wait(thread_bell_, seen, deadline_after(kForEver_s), FutexScope::process);
+    }
+  }
+}
+
+bool Executor::background_wanted() noexcept {
+  return background_messages_.load(std::memory_order_seq_cst) > 0 || queue_waits();
+}
+
+bool Executor::queue_waits() noexcept {
+  return queue_.holds(background_up_to_.load(std::memory_order_seq_cst));
+}
+
+void Executor::wake_thread() noexcept {
+  thread_bell_.fetch_add(1, std::memory_order_seq_cst);
+  futex_wake_all(thread_bell_, FutexScope::process);
+}
+
+}  // namespace ddpbench::comm

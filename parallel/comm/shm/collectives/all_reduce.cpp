@@ -1,0 +1,223 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// See all_reduce.h.
+#include "parallel/comm/shm/collectives/all_reduce.h"
+
+#include <algorithm>
+
+#include "parallel/comm/shm/collectives/exchange_window.h"
+#include "parallel/comm/shm/collectives/small_collectives.h"
+
+namespace ddpbench::comm {
+
+namespace {
+
+// ---- how a buffer is cut into chunks, one a rank, and those into segments ----
+
+// Segments are published one by one, so that a peer works on a segment while it is still in the
+// cache of the core that made it.
+constexpr std::size_t kSegmentBytes = 64 << 10;
+
+struct Segment {
+  std::size_t offset = 0;
+  std::size_t bytes = 0;
+};
+
+class Chunks {
+ public:
+  // `bytes` cut for `ranks`; boundaries are multiples of a cache line, so that no line has two
+  // writers, and the last chunks may be shorter or empty.
+  Chunks(std::size_t bytes, int ranks)
+      : bytes_(bytes),
+        chunk_bytes_(round_up((bytes + static_cast<std::size_t>(ranks) - 1) /
+                              static_cast<std::size_t>(ranks))) {}
+
+  // The number in a chunk, the same for all.
+  std::size_t segments() const { return (chunk_bytes_ + kSegmentBytes - 1) / kSegmentBytes; }
+  Segment segment(int chunk, std::size_t number) const {
+    const std::size_t begin = std::min(bytes_, static_cast<std::size_t>(chunk) * chunk_bytes_);
+    const std::size_t end = std::min(bytes_, begin + chunk_bytes_);
+    const std::size_t from = std::min(end, begin + number * kSegmentBytes);
+    return {from, std::min(end, from + kSegmentBytes) - from};
+  }
+
+ private:
+  static std::size_t round_up(std::size_t value) {
+    return (value + kCacheLineBytes - 1) / kCacheLineBytes * kCacheLineBytes;
+  }
+
+  std::size_t bytes_;
+  std::size_t chunk_bytes_;
+};
+
+// ---- the ring ----
+
+// Ring all-reduce of registered memory, in place: reduce-scatter, then all-gather.
+// Cost for n ranks and S bytes: 2 (n - 1) steps; each rank reads 2 (n - 1) / n * S bytes of its
+// left neighbour and nothing of anybody else.
+//
+// "Rank r sends to r + 1" is here: r + 1 reads from r's memory, when r has published the segment.
+//   reduce-scatter, step t: rank r adds its left neighbour's chunk r - t - 1 to its own.
+//   all-gather, step t:     rank r copies chunk r - t from its left neighbour.
+// After the n - 1 steps of the first, r holds the sum of chunk r - (n - 2) - 1 = r + 1 (mod n), so
+// its left neighbour holds that of chunk r, with which the second begins.
+//
+// Why it may be in place. In reduce-scatter r writes its chunk r - t - 1 at step t; its only
+// reader, r + 1, reads that chunk at step t + 1, after r published it. In all-gather r overwrites
+// its partial sum of a chunk c with the result. The partial sum was read by r + 1 at some step of
+// the reduce-scatter, and the result of c was made from what r + 1 computed then (or, for r's first
+// step, from its own input, which r + 1 read at step 0). So whoever sees the result published knows
+// that the partial sum has been read. This holds segment by segment. Chunk c is added in the order
+// of ranks c, c + 1, ..., by each rank in turn, and copied everywhere: all ranks and all runs get
+// the same bits.
+struct Ring {
+  Collective& c;
+  Chunks chunks;
+  std::byte* own;
+  std::byte* left_memory;
+  int left;
+
+  // Positions: step 1 is entering; then one a segment of each of the 2 (n - 1) ring steps.
+  std::uint64_t position_of(int step, std::size_t segment) const {
+    return 2 + static_cast<std::uint64_t>(step) * chunks.segments() + segment;
+  }
+
+  template <typename Work>
+  void step(int number, int chunk, Work&& work) {
+    for (std::size_t s = 0; s < chunks.segments(); ++s) {
+      if (number > 0) c.await(left, position_of(number - 1, s));
+      const Segment segment = chunks.segment((chunk + c.size()) % c.size(), s);
+      if (segment.bytes > 0) work(segment);
+      c.publish(position_of(number, s));
+    }
+  }
+};
+
+void all_reduce_ring(Collective& c, const ExchangeWindow& window) {
+  const int n = c.size();
+  const int left = (c.rank() + n - 1) % n;
+  Ring ring{c, Chunks(window.bytes(0), n), window.at(c.rank(), 0, 0), window.at(left, 0, 0), left};
+  for (int t = 0; t < n - 1; ++t) {
+    ReduceSpec spec = c.reduce_spec();
+    if (t < n - 2) spec.divisor = 1;  // an average divides the complete sum
+    ring.step(t, c.rank() - t - 1, [&](const Segment& s) {
+      std::byte* const target = ring.own + s.offset;
+      const std::byte* const sources[] = {target, ring.left_memory + s.offset};
+      c.reduce_to(target, sources, s.bytes, spec);
+    });
+  }
+  for (int t = 0; t < n - 1; ++t) {
+    ring.step(n - 1 + t, c.rank() - t, [&](const Segment& s) {
+      c.copy(ring.own + s.offset, ring.left_memory + s.offset, s.bytes);
+    });
+  }
+  c.finish_reading();
+  c.await_finished((c.rank() + 1) % n);
+}
+
+// ---- direct ----
+
+// Direct all-reduce and reduce: rank r reduces chunk r from all ranks' memory at once, then
+// everybody (or the root) copies the other chunks from the ranks that own them. Cost for n ranks
+// and S bytes: 2 steps; a rank reads (n - 1) / n * S of its peers' bytes in each, as the ring does,
+// but writes each partial sum to its L1 cache and not to memory n - 1 times. For two ranks it is
+// the ring: the left neighbour is the only peer.
+//
+// Why it may be in place. Only rank r reads chunk r of its peers, in the first step, and it reads
+// segment s of it from all of them before it publishes its result. In the second step a peer
+// overwrites its own chunk r, segment s, after it has seen that published. What a rank's peers read
+// in the second step is its own chunk, which it does not write any more.
+// Chunk r is added in the order of ranks r, r + 1, ..., by rank r alone: all get the same bits.
+class DirectRound {
+ public:
+  DirectRound(Collective& c, const ExchangeWindow& window, std::uint64_t round)
+      : c_(c), window_(window), round_(round), chunks_(window.bytes(round), c.size()) {}
+
+  // `ready` is the step at which the round's input is readable; segment s is done at ready + 1 + s.
+  void reduce_own_chunk(std::uint64_t ready) {
+    const int n = c_.size();
+    const std::span<const std::byte*> sources = c_.run().sources;
+    for (std::size_t s = 0; s < chunks_.segments(); ++s) {
+      const Segment segment = chunks_.segment(c_.rank(), s);
+      for (int i = 0; i < n; ++i) {
+        sources[static_cast<std::size_t>(i)] =
+            window_.at((c_.rank() + i) % n, 0, round_) + segment.offset;
+      }
+      std::byte* const target = window_.at(c_.rank(), 0, round_) + segment.offset;
+      c_.reduce_to(target, sources, segment.bytes, c_.reduce_spec());
+      c_.publish(ready + 1 + s);
+    }
+  }
+
+  void gather_chunks(std::uint64_t ready) {
+    const int n = c_.size();
+    for (int i = 0; i < n; ++i) {
+      const int owner = (c_.rank() + i) % n;
+      std::byte* const target =
+          static_cast<std::byte*>(c_.operation().in.data) + window_.offset(round_);
+      const std::byte* const source = window_.at(owner, 0, round_);
+      if (source == target) continue;  // this rank's own chunk is in place
+      for (std::size_t s = 0; s < chunks_.segments(); ++s) {
+        const Segment segment = chunks_.segment(owner, s);
+        c_.await(owner, ready + 1 + s);
+        c_.copy(target + segment.offset, source + segment.offset, segment.bytes);
+      }
+    }
+  }
+
+ private:
+  Collective& c_;
+  const ExchangeWindow& window_;
+  const std::uint64_t round_;
+  const Chunks chunks_;
+};
+
+bool gets_result(const Collective& c) {
+  return c.operation().kind == OperationKind::all_reduce || c.operation().root == c.rank();
+}
+
+void all_reduce_direct(Collective& c, ExchangeWindow& window) {
+  const std::uint64_t steps_a_round = 1 + Chunks(window.piece_bytes(), c.size()).segments();
+  for (std::uint64_t round = 0; round < window.rounds(); ++round) {
+    const std::uint64_t ready = 1 + round * steps_a_round;
+    if (round > 0) {
+      window.fill(round);
+      c.publish(ready);
+      for (int i = 1; i < c.size(); ++i) c.await((c.rank() + i) % c.size(), ready);
+    }
+    DirectRound step(c, window, round);
+    step.reduce_own_chunk(ready);
+    if (gets_result(c)) step.gather_chunks(ready);
+  }
+  c.finish_reading();
+  c.await_all_finished();
+}
+
+}  // namespace
+
+AllReduceAlgorithm run_all_reduce(Collective& c, AllReduceAlgorithm wanted) {
+  // Beyond these, a rank would read from more memory streams at once than hardware prefetchers
+  // follow (about 16 a core on current processors).
+  constexpr int kMostDirectRanks = 16;
+  if (wanted != AllReduceAlgorithm::ring && is_small(c.operation(), c.size())) {
+    run_small(c);
+    return AllReduceAlgorithm::direct;
+  }
+  const bool ring = wanted == AllReduceAlgorithm::ring ||
+                    (wanted == AllReduceAlgorithm::automatic && c.size() > kMostDirectRanks);
+  ExchangeWindow window(c, c.operation().in, 1);
+  if (ring && window.all_direct()) {
+    all_reduce_ring(c, window);
+    return AllReduceAlgorithm::ring;
+  }
+  all_reduce_direct(c, window);
+  return AllReduceAlgorithm::direct;
+}
+
+void run_reduce(Collective& c) {
+  ExchangeWindow window(c, c.operation().in, 1);
+  all_reduce_direct(c, window);
+}
+
+}  // namespace ddpbench::comm

@@ -1,0 +1,179 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Send and receive: 1 step, the receiver reads the sender's memory; or, when it cannot map that,
+// packets pass through the channel, kChannelPackets of them in flight.
+#include "parallel/comm/shm/message_transfers.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "parallel/comm/shm/collectives/reduce_kernels.h"
+
+namespace ddpbench::comm {
+
+namespace {
+
+// Sequentially consistent, for the last look before sleeping (PeerGroup::publish).
+std::uint64_t read(const std::atomic<std::uint64_t>& counter) {
+  return counter.load(std::memory_order_seq_cst);
+}
+
+}  // namespace
+
+MessageTransfers::MessageTransfers(PeerGroup& peers, const PeerMemory& memory, WriteTuners& tuners)
+    : peers_(peers),
+      memory_(memory),
+      tuners_(tuners),
+      sent_(static_cast<std::size_t>(peers.size())),
+      received_(sent_) {}
+
+void MessageTransfers::start(std::shared_ptr<QueuedWork> work, Deadline deadline) {
+  const Operation& o = work->operation();
+  const auto peer = static_cast<std::size_t>(o.root);
+  const bool is_send = o.kind == OperationKind::send;
+  const std::uint64_t number = is_send ? ++sent_[peer] : ++received_[peer];
+  if (!is_send) {
+    peers_.block().channel(o.root, peers_.rank()).wanted.store(number, std::memory_order_release);
+  }
+  work->begin();
+  transfers_.push_back({std::move(work), number, deadline});
+}
+
+bool MessageTransfers::advance() {
+  bool progressed = false;
+  for (Transfer& transfer : transfers_) progressed = advance(transfer) || progressed;
+  if (progressed) {
+    std::erase_if(transfers_, [](const Transfer& t) { return t.work->finished(); });
+  }
+  return progressed;
+}
+
+bool MessageTransfers::needs(int peer) const {
+  return std::any_of(transfers_.begin(), transfers_.end(), [&](const Transfer& t) {
+    return t.work->operation().root == peer && !t.work->finished();
+  });
+}
+
+std::optional<Deadline> MessageTransfers::earliest_deadline() const {
+  std::optional<Deadline> earliest;
+  for (const Transfer& transfer : transfers_) {
+    if (transfer.work->start() != Start::now) continue;
+    earliest = std::min(earliest.value_or(transfer.deadline), transfer.deadline);
+  }
+  return earliest;
+}
+
+std::vector<std::shared_ptr<QueuedWork>> MessageTransfers::take_all() {
+  std::vector<std::shared_ptr<QueuedWork>> works;
+  for (Transfer& transfer : transfers_) {
+    if (!transfer.work->finished()) works.push_back(std::move(transfer.work));
+  }
+  transfers_.clear();
+  return works;
+}
+
+bool MessageTransfers::advance(Transfer& transfer) {
+  const Operation& o = transfer.work->operation();
+  if (o.kind == OperationKind::send) {
+    return advance_send(transfer, peers_.block().channel(peers_.rank(), o.root));
+  }
+  return advance_recv(transfer, peers_.block().channel(o.root, peers_.rank()));
+}
+
+bool MessageTransfers::advance_send(Transfer& transfer, Channel& channel) {
+  const Operation& o = transfer.work->operation();
+  bool progressed = false;
+  if (!transfer.posted) {
+    if (read(channel.taken) != transfer.number - 1) return false;  // the one before is in flight
+    const MemoryLocation location = memory_.locate(o.in);
+    transfer.staged = location.buffer == MemoryLocation::kStaged;
+    channel.message = {o.kind, o.in.type, o.op, o.root, o.in.count, location};
+    peers_.publish(channel.posted, transfer.number);
+    transfer.posted = progressed = true;
+  }
+  if (read(channel.wanted) >= transfer.number) transfer.work->peers_arrived();
+  if (transfer.staged) progressed = fill_packets(transfer, channel) || progressed;
+  if (read(channel.taken) < transfer.number) return progressed;
+  transfer.work->complete();
+  return true;
+}
+
+bool MessageTransfers::advance_recv(Transfer& transfer, Channel& channel) {
+  const Operation& o = transfer.work->operation();
+  if (read(channel.posted) < transfer.number) return false;
+  // Another recv of the same channel may be before this one.
+  if (read(channel.taken) != transfer.number - 1) return false;
+  bool progressed = false;
+  if (!transfer.posted) {
+    check_matches(o, channel.message);
+    transfer.work->peers_arrived();
+    transfer.staged = channel.message.memory.buffer == MemoryLocation::kStaged;
+    transfer.posted = progressed = true;
+  }
+  if (transfer.staged) {
+    progressed = drain_packets(transfer, channel) || progressed;
+    if (transfer.moved_bytes < o.out.bytes()) return progressed;
+  } else if (o.out.bytes() > 0) {
+    copy_message(o, channel);
+  }
+  peers_.publish(channel.taken, transfer.number);
+  transfer.work->complete();
+  return true;
+}
+
+void MessageTransfers::copy_message(const Operation& recv, const Channel& channel) {
+  const std::size_t bytes = recv.out.bytes();
+  const std::byte* const source = memory_.resolve(recv.root, channel.message.memory, bytes);
+  WriteTuner& tuner = tuners_.of(recv.kind, bytes);
+  const WriteMode mode = tuner.begin_operation();
+  const auto begin = std::chrono::steady_clock::now();
+  copy_bytes(recv.out.data, source, bytes, mode);
+  if (!tuner.wants_record()) return;
+  tuner.record(bytes,
+               std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+}
+
+bool MessageTransfers::fill_packets(Transfer& transfer, Channel& channel) {
+  const Operation& o = transfer.work->operation();
+  const auto* source = static_cast<const std::byte*>(o.in.data);
+  bool progressed = false;
+  std::uint64_t filled = read(channel.filled);
+  while (transfer.moved_bytes < o.in.bytes() && filled - read(channel.drained) < kChannelPackets) {
+    std::byte* const packet = peers_.block().channel_staging(peers_.rank(), o.root) +
+                              filled % kChannelPackets * kChannelPacketBytes;
+    const std::size_t bytes = std::min(kChannelPacketBytes, o.in.bytes() - transfer.moved_bytes);
+    copy_bytes(packet, source + transfer.moved_bytes, bytes);
+    transfer.moved_bytes += bytes;
+    peers_.publish(channel.filled, ++filled);
+    progressed = true;
+  }
+  return progressed;
+}
+
+bool MessageTransfers::drain_packets(Transfer& transfer, Channel& channel) {
+  const Operation& o = transfer.work->operation();
+  auto* target = static_cast<std::byte*>(o.out.data);
+  bool progressed = false;
+  std::uint64_t drained = read(channel.drained);
+  while (transfer.moved_bytes < o.out.bytes() && drained < read(channel.filled)) {
+    const std::byte* const packet = peers_.block().channel_staging(o.root, peers_.rank()) +
+                                    drained % kChannelPackets * kChannelPacketBytes;
+    const std::size_t bytes = std::min(kChannelPacketBytes, o.out.bytes() - transfer.moved_bytes);
+    copy_bytes(target + transfer.moved_bytes, packet, bytes);
+    transfer.moved_bytes += bytes;
+    peers_.publish(channel.drained, ++drained);
+    progressed = true;
+  }
+  return progressed;
+}
+
+void MessageTransfers::check_matches(const Operation& recv, const Descriptor& message) const {
+  if (message.count == recv.out.count && message.type == recv.out.type) return;
+  throw CommError(
+      fmt::format("{}the message has {} {}, but {} {} are expected", peers_.prefix(&recv),
+                  message.count, to_string(message.type), recv.out.count, to_string(recv.out.type)),
+      operation_name(&recv));
+}
+
+}  // namespace ddpbench::comm

@@ -1,0 +1,194 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// See shm.h.
+#include "parallel/comm/shm/shm.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <tuple>
+
+#include "base/error.h"
+#include "kernels/runtime/device.h"
+#include "parallel/comm/operation_communicator.h"
+#include "parallel/comm/queue/executor.h"
+#include "parallel/comm/shm/peers/host_mark.h"
+#include "parallel/comm/shm/shm_engine.h"
+
+namespace ddpbench::comm {
+
+namespace {
+
+// Handles of shared memory, as plain bytes that an all-gather can carry.
+using HandleText = std::array<char, 120>;
+
+HandleText to_text(const std::string& handle) {
+  HandleText text{};
+  ensure(handle.size() < text.size(), "the memory handle '{}' is too long", handle);
+  std::copy(handle.begin(), handle.end(), text.begin());
+  return text;
+}
+
+// Issues operations to an executor, registers memory, splits.
+class ShmCommunicator : public OperationCommunicator {
+ public:
+  // This rank's end of `block`.
+  ShmCommunicator(std::shared_ptr<ControlBlock> block, int rank, const ShmOptions& options);
+  ~ShmCommunicator() override;
+  // Waits until all ranks have come (CommTimeout). To be called once, before anything else.
+  void await_peers() { engine_->peers().await_attached(timeout_s()); }
+
+  std::string backend() const override { return "shm"; }
+  double timeout_s() const noexcept override { return options_.timeout_s; }
+  std::vector<AllReduceAlgorithm> all_reduces_run() const override {
+    return engine_->all_reduces_run();
+  }
+
+  void group_start() override { executor_->group_start(); }
+  void group_end() override { executor_->group_end(); }
+  std::unique_ptr<Communicator> split(int color, int key) override;
+  void register_buffer(const Buffer& buffer) override;
+  void deregister_buffer(const Buffer& buffer) override;
+  void abort(const std::string& reason) noexcept override { executor_->abort(reason); }
+  void check() override { engine_->peers().check_all(); }
+
+ private:
+  Work issue(const Operation& operation, const CallOptions& options) override;
+  // A blocking all-gather of one plain value a rank.
+  template <typename T>
+  std::vector<T> exchange(const T& own);
+
+  const ShmOptions options_;
+  ShmEngine* engine_;                   // the executor's
+  std::shared_ptr<Executor> executor_;  // which works in flight keep, too
+  int splits_ = 0;
+};
+
+ShmCommunicator::ShmCommunicator(std::shared_ptr<ControlBlock> block, int rank,
+                                 const ShmOptions& options)
+    : OperationCommunicator(rank, block->size()), options_(options) {
+  auto engine = std::make_unique<ShmEngine>(std::move(block), rank, options.all_reduce);
+  engine_ = engine.get();
+  executor_ = std::make_shared<Executor>(
+      std::move(engine),
+      ExecutorOptions{options.timeout_s, options.thread_cores, options.progress});
+}
+
+ShmCommunicator::~ShmCommunicator() { executor_->shut_down(); }
+
+Work ShmCommunicator::issue(const Operation& operation, const CallOptions& options) {
+  // A CPU stream runs inline: what is queued there now is done.
+  ensure(!options.after || options.after->device().kind() == DeviceKind::cpu,
+         "the shm backend runs after streams of CPU devices");
+  return Work(executor_->issue(operation, options.start));
+}
+
+template <typename T>
+std::vector<T> ShmCommunicator::exchange(const T& own) {
+  T mine = own;
+  std::vector<T> all(static_cast<std::size_t>(size()));
+  all_gather({&mine, sizeof(T), DataType::uint8},
+             {all.data(), sizeof(T) * all.size(), DataType::uint8},
+             {.after = nullptr, .start = Start::deferred})
+      .synchronize();
+  return all;
+}
+
+void ShmCommunicator::register_buffer(const Buffer& buffer) {
+  if (engine_->peers().block().scope() == FutexScope::process) return;  // all is readable
+  const std::string handle = buffer.export_handle();
+  ensure(buffer.bytes() == 0 || !handle.empty(),
+         "a buffer of {} bytes that peers cannot map was to be registered", buffer.bytes());
+  std::vector<std::string> handles;
+  for (const HandleText& text : exchange(to_text(handle))) handles.emplace_back(text.data());
+  executor_->while_idle([&] { engine_->memory().add(buffer.view(), handles); });
+  exchange(0);  // this rank may free or change its descriptor only when all have mapped it
+}
+
+void ShmCommunicator::deregister_buffer(const Buffer& buffer) {
+  if (engine_->peers().block().scope() == FutexScope::process) return;
+  executor_->while_idle([&] { engine_->memory().remove(buffer.view()); });
+}
+
+std::unique_ptr<Communicator> ShmCommunicator::split(int color, int key) {
+  struct Choice {
+    int color, key, rank;
+  };
+  const int number = splits_++;
+  std::vector<Choice> members = exchange(Choice{color, key, rank()});
+  std::erase_if(members, [&](const Choice& c) { return c.color != color; });
+  std::sort(members.begin(), members.end(), [](const Choice& a, const Choice& b) {
+    return std::tie(a.key, a.rank) < std::tie(b.key, b.rank);
+  });
+  const auto own = std::find_if(members.begin(), members.end(),
+                                [&](const Choice& c) { return c.rank == rank(); });
+  const int leader = members.front().rank;
+  ShmOptions options = options_;
+  options.name = fmt::format("{}/split{}.{}", options.name, number, color);
+  const FutexScope scope = engine_->peers().block().scope();
+
+  // The leader of each colour makes the memory. Threads get a pointer to its owner, processes a
+  // handle; both must stay until all have taken it.
+  std::shared_ptr<ControlBlock> block;
+  std::string token;
+  if (leader == rank() && color >= 0) {
+    block = ControlBlock::create(options.name, static_cast<int>(members.size()), scope);
+    token = scope == FutexScope::host ? block->handle()
+                                      : std::to_string(reinterpret_cast<std::uintptr_t>(&block));
+  }
+  const HandleText offered = exchange(to_text(token))[static_cast<std::size_t>(leader)];
+  if (leader != rank() && color >= 0) {
+    block = scope == FutexScope::host
+                ? ControlBlock::open(offered.data(), static_cast<int>(members.size()))
+                : *reinterpret_cast<std::shared_ptr<ControlBlock>*>(
+                      static_cast<std::uintptr_t>(std::stoull(offered.data())));
+  }
+  exchange(0);
+  if (color < 0) return nullptr;
+  auto result = std::make_unique<ShmCommunicator>(std::move(block),
+                                                  static_cast<int>(own - members.begin()), options);
+  result->await_peers();
+  return result;
+}
+
+}  // namespace
+
+// How processes of one host meet: rank 0 makes the control block and publishes its handle in the
+// store, beside a mark of its host and PID namespace; the others open it.
+std::unique_ptr<Communicator> make_shm(Store& store, int rank, int size,
+                                       const ShmOptions& options) {
+  ensure(size >= 1 && rank >= 0 && rank < size, "rank {} of {}", rank, size);
+  const std::string key = options.name + "/control";
+  std::shared_ptr<ControlBlock> block;
+  if (rank == 0) {
+    block = ControlBlock::create(options.name, size, FutexScope::host);
+    if (size > 1) store.set(key, host_mark() + "\n" + block->handle());
+  } else {
+    const std::string published = store.get(key, options.timeout_s);
+    const std::size_t newline = published.find('\n');
+    if (newline == std::string::npos || published.substr(0, newline) != host_mark()) {
+      throw CommError(fmt::format(
+          "rank {} of {} is on another host, or in another PID namespace, than rank 0; the shm "
+          "backend connects processes of one host",
+          rank, size));
+    }
+    block = ControlBlock::open(published.substr(newline + 1), size);
+  }
+  auto communicator = std::make_unique<ShmCommunicator>(std::move(block), rank, options);
+  communicator->await_peers();
+  return communicator;
+}
+
+// The threads of one process have the same control block, and every address is readable.
+std::vector<std::unique_ptr<Communicator>> make_thread_shm(int size, const ShmOptions& options) {
+  ensure(size >= 1, "a communicator of {} threads", size);
+  const auto block = ControlBlock::create(options.name, size, FutexScope::process);
+  std::vector<std::unique_ptr<Communicator>> communicators;
+  for (int rank = 0; rank < size; ++rank) {
+    communicators.push_back(std::make_unique<ShmCommunicator>(block, rank, options));
+  }
+  return communicators;
+}
+
+}  // namespace ddpbench::comm

@@ -1,0 +1,36 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The "shm" backend: ranks of one host, processes or threads, that reduce straight from their
+// peers' pages in shared memory.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "parallel/comm/all_reduce_algorithm.h"
+#include "parallel/comm/communicator.h"
+#include "parallel/comm/store/store.h"
+
+namespace ddpbench::comm {
+
+// Equal on all ranks, except for thread_cores and progress.
+struct ShmOptions {
+  double timeout_s = 60;          // default deadline of every wait
+  std::vector<int> thread_cores;  // OS processors the communication thread may run on; empty: any
+  std::string name = "world";     // key prefix in the store; one name per communicator
+  AllReduceAlgorithm all_reduce = AllReduceAlgorithm::automatic;  // of registered memory
+  // Called after each completed operation of this rank, on the thread that completed it. Cheap.
+  std::function<void()> progress;
+};
+
+// Collective over `size` processes that share `store`. Throws CommError when a peer is on another
+// host (or PID namespace) or does not come before the timeout.
+std::unique_ptr<Communicator> make_shm(Store& store, int rank, int size, const ShmOptions& options);
+
+// Communicators for `size` threads of this process, [rank]; each is used by one thread.
+std::vector<std::unique_ptr<Communicator>> make_thread_shm(int size, const ShmOptions& options);
+
+}  // namespace ddpbench::comm
