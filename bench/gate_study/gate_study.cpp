@@ -20,7 +20,7 @@
 #include "base/error.h"
 #include "bench/gate_study/repetition_source.h"
 #include "reports/gate/gate.h"
-#include "reports/gate/gate_settings.h"
+#include "reports/gate/gate_pairing.h"
 #include "reports/json/report_reader.h"
 
 namespace ddpbench::bench {
@@ -164,9 +164,9 @@ class Study {
 };
 
 // What differs by its settings would pass for noise.
-void refuse_difference(const report::Run& first, const report::Run& run, const std::string& path) {
-  auto keys = report::differing_keys(report::settings_of(first), report::settings_of(run));
-  if (first.injected != run.injected) keys.emplace_back("injected");
+void refuse_difference(const report::Settings& first, const report::Settings& own,
+                       const report::Run& run, const std::string& path) {
+  const auto keys = report::differing_keys(first, own);
   if (keys.empty()) return;
   throw ConfigError(fmt::format(
       "gate_study: {}: {} differs from the runs of {} before it; give reports of equal settings",
@@ -176,12 +176,16 @@ void refuse_difference(const report::Run& first, const report::Run& run, const s
 std::map<report::PairKey, std::vector<report::Run>> read_pools(
     const std::vector<std::string>& paths) {
   std::map<report::PairKey, std::vector<report::Run>> pools;
+  std::map<report::PairKey, report::Settings> settings;
   for (const std::string& path : paths) {
-    for (report::Run& run : report::read_report(path).runs) {
+    const report::Report report = report::read_report(path);
+    for (const report::Run& run : report.runs) {
       if (run.status != report::Status::ok || !run.step.time_s) continue;
-      auto& pool = pools[report::pair_key(run)];
-      if (!pool.empty()) refuse_difference(pool.front(), run, path);
-      pool.push_back(std::move(run));
+      const report::PairKey key = report::pair_key(run);
+      report::Settings own = report::pair_settings(report, run);
+      own["injected"] = run.injected;
+      refuse_difference(settings.try_emplace(key, own).first->second, own, run, path);
+      pools[key].push_back(run);
     }
   }
   return pools;

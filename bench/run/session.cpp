@@ -60,7 +60,7 @@ class CellFinder {
 
  private:
   std::string path_;
-  std::map<report::CellKey, std::size_t> planned_;
+  std::map<report::Settings, std::size_t> planned_;
   std::map<Slot, std::size_t> found_;
 };
 

@@ -7,17 +7,15 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
-#include <set>
+#include <utility>
 
 #include "base/text.h"
+#include "reports/data/settings.h"
 
 namespace ddpbench::report {
 namespace {
 
-constexpr std::size_t kNamedValues = 3;  // of an attribute in a title; more are counted
-
-// One thing that may tell runs apart. Empty: the run has no such attribute.
-using Attribute = std::string (*)(const ChartRun& run);
+constexpr std::size_t kNamedValues = 3;  // of a setting in a title; more are counted
 
 std::string hardware(const Environment& environment) {
   const std::string model = environment.cpu.model.empty() ? "unknown CPU" : environment.cpu.model;
@@ -41,93 +39,70 @@ std::string build(const ChartRun& run) {
                      generator.git_commit->substr(0, 8), changes);
 }
 
-std::string model(const ChartRun& run) { return run.run->model; }
-
-std::string dataset(const ChartRun& run) {
-  if (run.run->dataset_source.empty()) return run.run->dataset_name;
-  return fmt::format("{} ({})", run.run->dataset_name, run.run->dataset_source);
+// What a chart says of a setting. The machine's name says the model of its CPUs already.
+std::string words_of(const Setting& setting, const ChartRun& run) {
+  const bool known_model = run.run->device_model == run.report->environment.cpu.model;
+  return setting.key == "device" && known_model ? run.run->device : setting.words(*run.run);
 }
 
-std::string device(const ChartRun& run) {
-  const std::string& model = run.run->device_model;
-  if (model.empty() || model == run.report->environment.cpu.model) return run.run->device;
-  return fmt::format("{} ({})", run.run->device, model);
+// "cap 0.5" of bucket_cap_mb=0.5: legends and panels have little room.
+std::string brief_words(const std::string& key, const std::string& value) {
+  if (key == "strategy_options/bucket_cap_mb") return "cap " + value;
+  if (key == "strategy_options/first_bucket_mb") return "first " + value;
+  return value_words(key, value);
 }
 
-std::string threads(const ChartRun& run) {
-  return counted(run.run->threads_per_device, "thread") + " a device";
-}
-
-std::string precision(const ChartRun& run) { return run.run->precision; }
-
-std::string mode(const ChartRun& run) {
-  return run.run->scaling_mode.empty() ? "" : run.run->scaling_mode + " scaling";
-}
-
-std::string batch(const ChartRun& run) {
-  const bool strong = run.run->scaling_mode == "strong";
-  std::string text = strong ? fmt::format("global batch {}", run.run->global_batch_size)
-                            : fmt::format("batch {} a device", run.run->per_device_batch_size);
-  if (run.run->accumulation_steps != 1) {
-    text += fmt::format(" in {} accumulation steps", run.run->accumulation_steps);
+// All that may tell one run from others, in the order of a name. Runs are numerous and reports few,
+// so that a report's configuration is read once.
+class RunWords {
+ public:
+  std::vector<SettingWords> of(const ChartRun& run) {
+    std::vector<SettingWords> words;
+    for (const bool of_strategy : {true, false}) {
+      if (!of_strategy) {
+        words.push_back({"machine", machine(run)});
+        words.push_back({"build", build(run)});
+      }
+      for (const SettingWords& setting : name_words(*run.run)) {
+        if (setting.of_strategy == of_strategy) words.push_back(in_chart(setting, run));
+      }
+    }
+    for (const auto& [key, value] : config_of(*run.report)) {
+      words.push_back({key, value_words(key, value)});
+    }
+    return words;
   }
-  return text;
-}
 
-std::string optimizer(const ChartRun& run) { return run.run->optimizer_name; }
+ private:
+  static SettingWords in_chart(SettingWords setting, const ChartRun& run) {
+    const auto& options = run.run->strategy_options;
+    const auto option = options.find(setting.key.substr(setting.key.find('/') + 1));
+    if (setting.key.starts_with("strategy_options/") && option != options.end()) {
+      setting.words = brief_words(setting.key, option->second);
+    }
+    for (const Setting& row : setting_table()) {
+      if (row.key == setting.key && row.words != nullptr) setting.words = words_of(row, run);
+    }
+    return setting;
+  }
 
-// One number of the optimizer; "lr 0.01".
-template <std::size_t kIndex>
-std::string optimizer_number(const ChartRun& run) {
-  constexpr const char* kKeys[] = {"lr", "momentum", "weight_decay"};
-  constexpr const char* kWords[] = {"lr", "momentum", "weight decay"};
-  const auto found = run.run->optimizer.find(kKeys[kIndex]);
-  if (found == run.run->optimizer.end()) return "";
-  return fmt::format("{} {}", kWords[kIndex], found->second);
-}
+  const Settings& config_of(const Report& report) {
+    const auto [place, added] = configs_.try_emplace(&report);
+    if (added) place->second = config_settings(report, kNameUse);
+    return place->second;
+  }
 
-std::string servers(const ChartRun& run) {
-  return run.run->servers > 0 ? counted(run.run->servers, "server") : "";
-}
+  std::map<const Report*, Settings> configs_;
+};
 
-// One device needs no backend, which makes it no other strategy.
-std::string backend(const ChartRun& run) {
-  return run.run->backend == "none" ? "" : run.run->backend;
-}
-
-std::string injected(const ChartRun& run) {
-  return run.run->injected.empty() ? "not injected" : "injected " + run.run->injected;
-}
-
-constexpr Attribute kOfAll[] = {machine,
-                                build,
-                                model,
-                                dataset,
-                                device,
-                                threads,
-                                precision,
-                                mode,
-                                batch,
-                                optimizer,
-                                optimizer_number<0>,
-                                optimizer_number<1>,
-                                optimizer_number<2>};
-constexpr Attribute kOfStrategy[] = {servers, backend, injected};
-
-// Distinct values in the order of their first appearance; empty ones do not count.
-std::vector<std::string> distinct(std::span<const ChartRun> runs, Attribute attribute) {
+// "mnist (files) / cifar10 (files)", at most three and how many more. Empty words do not count.
+std::string each_once(std::span<const ChartRun> runs, const Setting& setting) {
   std::vector<std::string> values;
-  std::set<std::string> seen;
   for (const ChartRun& run : runs) {
-    std::string value = attribute(run);
-    if (!value.empty() && seen.insert(value).second) values.push_back(std::move(value));
+    std::string value = words_of(setting, run);
+    if (value.empty() || std::ranges::count(values, value) > 0) continue;
+    values.push_back(std::move(value));
   }
-  return values;
-}
-
-// "mnist (files) / cifar10 (files)", at most three and how many more.
-std::string each_once(std::span<const ChartRun> runs, Attribute attribute) {
-  const std::vector<std::string> values = distinct(runs, attribute);
   const std::size_t named = std::min(values.size(), kNamedValues);
   std::string text = fmt::format("{}", fmt::join(values.begin(), values.begin() + named, " / "));
   if (values.size() > named) text += fmt::format(" / {} more", values.size() - named);
@@ -140,60 +115,23 @@ std::string letter(std::size_t index) {
   return index < 26 ? first : first + std::to_string(index / 26);
 }
 
-// Machines have long names: lines are marked with letters that the subtitle explains.
-std::string machine_letter(const std::vector<std::string>& machines, const ChartRun& run) {
-  const auto found = std::ranges::find(machines, machine(run));
-  return "machine " + letter(static_cast<std::size_t>(found - machines.begin()));
-}
+// What runs say of one thing, each text once, in the order of its first appearance.
+class Texts {
+ public:
+  void add(const std::string& text) { numbers_.try_emplace(text, numbers_.size()); }
+  bool differ() const { return numbers_.size() > 1; }
+  std::size_t number_of(const std::string& text) const { return numbers_.at(text); }
 
-void append(std::string& name, const std::string& value) {
-  if (!value.empty()) name += ", " + value;
-}
-
-// "cap 0.5" of bucket_cap_mb=0.5: legends and panels have little room.
-std::string option_text(const std::string& key, const std::string& value) {
-  if (key == "bucket_cap_mb") return "cap " + value;
-  if (key == "first_bucket_mb") return "first " + value;
-  std::string words = key + " " + value;
-  std::ranges::replace(words, '_', ' ');
-  return words;
-}
-
-// Adds to the names of runs[i], i in `members`, what tells these runs apart.
-void append_options(std::span<const ChartRun> runs, const std::vector<std::size_t>& members,
-                    std::vector<std::string>& names) {
-  std::vector<ChartRun> own;
-  for (const std::size_t i : members) own.push_back(runs[i]);
-  for (const Attribute attribute : kOfStrategy) {
-    if (distinct(own, attribute).size() < 2) continue;
-    for (const std::size_t i : members) append(names[i], attribute(runs[i]));
-  }
-  std::map<std::string, std::set<std::string>> values;
-  for (const ChartRun& run : own) {
-    for (const auto& [key, value] : run.run->strategy_options) values[key].insert(value);
-  }
-  for (const auto& [key, found] : values) {
-    if (found.size() < 2) continue;
-    for (const std::size_t i : members) {
-      const auto option = runs[i].run->strategy_options.find(key);
-      if (option == runs[i].run->strategy_options.end()) continue;
-      append(names[i], option_text(key, option->second));
-    }
-  }
-}
-
-void append_common(std::span<const ChartRun> runs, std::vector<std::string>& names) {
-  for (const Attribute attribute : kOfAll) {
-    const std::vector<std::string> values = distinct(runs, attribute);
-    if (values.size() < 2) continue;
-    for (std::size_t i = 0; i < runs.size(); ++i) {
-      append(names[i], attribute == machine ? machine_letter(values, runs[i]) : attribute(runs[i]));
-    }
-  }
-}
+ private:
+  std::map<std::string, std::size_t> numbers_;
+};
 
 std::string machines_text(std::span<const ChartRun> runs) {
-  const std::vector<std::string> machines = distinct(runs, machine);
+  std::vector<std::string> machines;
+  for (const ChartRun& run : runs) {
+    std::string name = machine(run);
+    if (std::ranges::count(machines, name) == 0) machines.push_back(std::move(name));
+  }
   if (machines.size() == 1) return hardware(runs.front().report->environment);
   std::string text = "different machines";
   for (std::size_t i = 0; i < std::min(machines.size(), kNamedValues); ++i) {
@@ -205,8 +143,17 @@ std::string machines_text(std::span<const ChartRun> runs) {
   return text;
 }
 
-void append_title(std::string& text, const std::string& part) {
-  if (!part.empty()) text += (text.empty() ? "" : ", ") + part;
+// The settings that take part in `use`, in words: "simple_cnn on mnist (files), weak scaling".
+std::string title_of(std::span<const ChartRun> runs, SettingUse use) {
+  std::string text;
+  for (const Setting& setting : setting_table()) {
+    if ((setting.uses & use) == 0) continue;
+    const std::string words = each_once(runs, setting);
+    if (words.empty()) continue;
+    if (!text.empty()) text += setting.key == "dataset/name" ? " on " : ", ";
+    text += words;
+  }
+  return text;
 }
 
 }  // namespace
@@ -217,29 +164,38 @@ std::size_t strategy_rank(const std::string& strategy) {
 }
 
 std::vector<std::string> series_names(std::span<const ChartRun> runs) {
-  std::vector<std::string> names;
-  std::map<std::string, std::vector<std::size_t>> by_strategy;
+  // Settings of a strategy are compared among its runs, the others among all.
+  using Scope = std::pair<std::string, std::string>;  // strategy or nothing; key
+  const auto scope_of = [](const ChartRun& run, const SettingWords& setting) {
+    return Scope{setting.of_strategy ? run.run->strategy : std::string(), setting.key};
+  };
+  RunWords words;
+  std::vector<std::vector<SettingWords>> said;
+  std::map<Scope, Texts> texts;
   for (const ChartRun& run : runs) {
-    by_strategy[run.run->strategy].push_back(names.size());
-    names.push_back(run.run->strategy);
+    said.push_back(words.of(run));
+    for (const SettingWords& setting : said.back())
+      texts[scope_of(run, setting)].add(setting.words);
   }
-  for (const auto& [strategy, members] : by_strategy) append_options(runs, members, names);
-  append_common(runs, names);
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    names.push_back(runs[i].run->strategy);
+    for (const SettingWords& setting : said[i]) {
+      const Texts& all = texts.at(scope_of(runs[i], setting));
+      if (!all.differ()) continue;
+      // Machines have long names: lines are marked with letters that the subtitle explains.
+      names.back() +=
+          ", " + (setting.key == "machine" ? "machine " + letter(all.number_of(setting.words))
+                                           : setting.words);
+    }
+  }
   return names;
 }
 
 ChartCaption caption_of(std::span<const ChartRun> runs, const std::string& what) {
   ChartCaption caption;
-  std::string title = each_once(runs, model);
-  const std::string data = each_once(runs, dataset);
-  if (!data.empty()) title += " on " + data;
-  append_title(title, each_once(runs, mode));
-  append_title(title, each_once(runs, batch));
-  caption.title = what + ": " + title;
-  std::string sub = each_once(runs, device);
-  append_title(sub, each_once(runs, threads));
-  append_title(sub, each_once(runs, precision));
-  caption.subtitle = machines_text(runs) + "; " + sub;
+  caption.title = what + ": " + title_of(runs, kChartTitleUse);
+  caption.subtitle = machines_text(runs) + "; " + title_of(runs, kChartSubtitleUse);
   return caption;
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/text.h"
 #include "reports/data/local_changes.h"
+#include "reports/data/settings.h"
 
 namespace ddpbench::report {
 namespace {
@@ -48,10 +49,6 @@ std::vector<std::string> each_once(std::span<const RunRow> rows, Describe descri
 
 std::string alternatives(const std::vector<std::string>& words) {
   return fmt::format("{}", fmt::join(words, " / "));
-}
-
-std::string with_note(const std::string& word, const std::string& note) {
-  return note.empty() ? word : fmt::format("{} ({})", word, note);
 }
 
 std::string machine(const RunRow& row) {
@@ -101,19 +98,15 @@ bool from_several_files(std::span<const RunRow> rows) {
 }
 
 std::string caption(std::span<const RunRow> rows) {
-  const auto say = [&rows](auto describe) {
-    return alternatives(
-        each_once(rows, [&describe](const RunRow& row) { return describe(*row.run); }));
-  };
-  const std::vector<std::string> parts = {
-      say([](const Run& run) { return run.model; }) + " on " +
-          say([](const Run& run) { return with_note(run.dataset_name, run.dataset_source); }),
-      say([](const Run& run) { return with_note(run.device, run.device_model); }),
-      say([](const Run& run) { return counted(run.threads_per_device, "thread") + " a device"; }),
-      say([](const Run& run) { return run.precision; }),
-      say([](const Run& run) { return run.scaling_mode + " scaling"; })};
-  return printable(fmt::format("{}{}{}", fmt::join(parts, ", "),
-                               difference("machines", each_once(rows, machine)),
+  std::string text;
+  for (const Setting& setting : setting_table()) {
+    if ((setting.uses & kTableTitleUse) == 0) continue;
+    const std::string words = alternatives(
+        each_once(rows, [&setting](const RunRow& row) { return setting.words(*row.run); }));
+    const std::string_view joint = setting.key == "dataset/name" ? " on " : ", ";
+    text += fmt::format("{}{}", text.empty() ? "" : joint, words);
+  }
+  return printable(fmt::format("{}{}{}", text, difference("machines", each_once(rows, machine)),
                                difference("versions", each_once(rows, version))));
 }
 

@@ -8,26 +8,16 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "reports/data/settings.h"
 
 namespace ddpbench::report {
 namespace {
 
-struct Detail {
-  std::string key, text;
-};
-
 // What may tell a run from others of its strategy and number of devices, in the order of the name.
-std::vector<Detail> details_of(const Run& run) {
-  std::vector<Detail> details = {
-      {"model", run.model},
-      {"precision", run.precision},
-      {"threads", counted(run.threads_per_device, "thread") + " a device"},
-      {"batch", fmt::format("batch {}", run.per_device_batch_size)}};
-  for (const auto& [name, value] : run.strategy_options) {
-    details.push_back({"--" + name, fmt::format("{}={}", name, value)});
-  }
-  if (!run.injected.empty()) details.push_back({"injected", "injected " + run.injected});
-  std::erase_if(details, [](const Detail& detail) { return detail.text.empty(); });
+// The number of servers is said anyway.
+std::vector<SettingWords> details_of(const Run& run) {
+  std::vector<SettingWords> details = name_words(run);
+  std::erase_if(details, [](const SettingWords& detail) { return detail.key == "servers"; });
   return details;
 }
 
@@ -45,9 +35,9 @@ void RunNames::add(const Run& run) {
   Group& group = groups_[{run.strategy, run.world_size}];
   ++group.runs;
   group.repeated = group.repeated || run.repetition > 0;
-  for (Detail& detail : details_of(run)) {
+  for (SettingWords& detail : details_of(run)) {
     ++group.stated[detail.key];
-    group.texts[detail.key].insert(std::move(detail.text));
+    group.texts[detail.key].insert(std::move(detail.words));
   }
 }
 
@@ -66,9 +56,9 @@ std::string name_of(const std::string& strategy, int world_size, int servers) {
 std::string RunNames::setting(const Run& run) const {
   const Group& group = group_of(run);
   std::vector<std::string> different;
-  for (const Detail& detail : details_of(run)) {
+  for (const SettingWords& detail : details_of(run)) {
     if (group.texts.at(detail.key).size() > 1 || group.stated.at(detail.key) < group.runs) {
-      different.push_back(detail.text);
+      different.push_back(detail.words);
     }
   }
   std::string name = name_of(run.strategy, run.world_size, run.servers);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a run is called in a sentence or a heading: so that runs of different settings have
+// What a run is called in a sentence or a heading. Runs of different settings (settings.h) have
 // different names.
 #pragma once
 
@@ -25,8 +25,9 @@ class RunNames {
   explicit RunNames(std::span<const Run* const> runs);
   explicit RunNames(const Report& report);
 
-  // "ps on 2 devices and 1 server (batch 32, overlap=off)": in brackets what differs among the runs
-  // of the same strategy and number of devices. REQUIRES: `run` is one of those of the constructor.
+  // "ps on 2 devices and 1 server (batch 32 a device, overlap off)": the brackets hold what differs
+  // among the runs of the same strategy and number of devices. REQUIRES: `run` is one of those of
+  // the constructor.
   std::string setting(const Run& run) const;
   // "..., repetition 2", counted from 1, where there are several.
   std::string with_repetition(const Run& run) const;
@@ -34,7 +35,7 @@ class RunNames {
  private:
   struct Group {
     std::size_t runs = 0;
-    std::map<std::string, std::size_t> stated;           // runs that state a detail, by its key
+    std::map<std::string, std::size_t> stated;           // runs that state a setting, by its key
     std::map<std::string, std::set<std::string>> texts;  // all that is stated, by its key
     bool repeated = false;
   };

@@ -8,15 +8,12 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/text.h"
 #include "reports/gate/gate_health.h"
 #include "reports/gate/gate_judge.h"
 #include "reports/gate/gate_pairing.h"
 
 namespace ddpbench::report {
 namespace {
-
-constexpr const char* kNoBackend = "none";  // of runs on one device
 
 UncomparedRuns alone(const Cell& cell, bool fresh) {
   return {fresh, cell.key, cell.setting, cell.runs.size(),
@@ -84,7 +81,29 @@ std::vector<std::string> notes_on_measuring(std::span<const Report> fresh,
   return notes;
 }
 
+void add_keys(std::set<std::string>& keys, std::span<const Report> reports) {
+  for (const Report& report : reports) {
+    for (const Run& run : report.runs) {
+      for (const auto& [key, value] : pair_settings(report, run)) {
+        keys.insert(key);
+        const std::size_t slash = key.find('/');
+        if (slash == std::string::npos) continue;
+        keys.insert(key.substr(0, slash));
+        keys.insert(key.substr(slash + 1));
+      }
+    }
+  }
+}
+
 }  // namespace
+
+std::vector<std::string> gate_setting_keys(std::span<const Report> fresh,
+                                           std::span<const Report> base) {
+  std::set<std::string> keys;
+  add_keys(keys, fresh);
+  add_keys(keys, base);
+  return {keys.begin(), keys.end()};
+}
 
 GateResult check_reports(std::span<const Report> fresh, std::span<const Report> base,
                          const GateOptions& options) {
@@ -113,31 +132,6 @@ GateResult check_reports(std::span<const Report> fresh, std::span<const Report> 
     result.notes.push_back("a new report was interrupted before all that the baseline has had run");
   }
   return result;
-}
-
-std::string_view to_string(GateVerdict verdict) {
-  switch (verdict) {
-    case GateVerdict::pass:
-      return "PASS";
-    case GateVerdict::improved:
-      return "IMPROVED";
-    case GateVerdict::inconclusive:
-      return "INCONCLUSIVE";
-    case GateVerdict::regressed:
-      return "REGRESSED";
-  }
-  throw InternalError("unknown verdict");
-}
-
-std::string to_string(const PairKey& key) {
-  std::string text = fmt::format("{}, {}", key.strategy, counted(key.world_size, "device"));
-  if (key.servers > 0) text += ", " + counted(key.servers, "server");
-  if (!key.backend.empty() && key.backend != kNoBackend) text += ", " + key.backend;
-  return text;
-}
-
-std::string to_string(const PairKey& key, const std::string& setting) {
-  return setting.empty() ? to_string(key) : to_string(key) + ", " + setting;
 }
 
 }  // namespace ddpbench::report

@@ -8,7 +8,7 @@
 #include <span>
 
 #include "reports/data/report.h"
-#include "reports/gate/gate.h"
+#include "reports/gate/gate_result.h"
 #include "reports/metrics/statistics.h"
 
 namespace ddpbench::report {

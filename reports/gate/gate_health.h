@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "reports/data/report.h"
-#include "reports/gate/gate.h"
+#include "reports/gate/gate_result.h"
 
 namespace ddpbench::report {
 

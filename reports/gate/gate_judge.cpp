@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "reports/gate/gate_figures.h"
 #include "reports/gate/gate_health.h"
-#include "reports/gate/gate_test.h"
+#include "reports/gate/gate_statistics.h"
 
 namespace ddpbench::report {
 namespace {

@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "reports/gate/gate.h"
 #include "reports/gate/gate_pairing.h"
+#include "reports/gate/gate_result.h"
 
 namespace ddpbench::report {
 

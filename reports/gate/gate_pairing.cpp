@@ -15,6 +15,12 @@
 namespace ddpbench::report {
 namespace {
 
+// `own`, and what all runs of the report have in common.
+Settings with_common(Settings own, const Settings& common) {
+  own.insert(common.begin(), common.end());
+  return own;
+}
+
 // A run that was skipped does not know its backend.
 bool same_place(const PairKey& a, const PairKey& b) {
   return std::tie(a.strategy, a.world_size, a.servers) ==
@@ -54,8 +60,10 @@ std::vector<Cell> cells_of(std::span<const Report> reports) {
   std::map<std::tuple<PairKey, Settings, std::string>, std::size_t> index;
   std::vector<Cell> unwell;
   for (const Report& report : reports) {
+    const Settings common = config_settings(report, kPairUse);
     for (const Run& run : report.runs) {
-      Cell cell{pair_key(run), settings_of(run), run.injected, {&run}, {}};
+      Cell cell{
+          pair_key(run), with_common(settings_of(run, kPairUse), common), run.injected, {&run}, {}};
       if (run.status != Status::ok) {
         unwell.push_back(std::move(cell));
         continue;
@@ -188,6 +196,20 @@ class Pairer {
 };
 
 }  // namespace
+
+PairKey pair_key(const Run& run) {
+  return {run.strategy, run.world_size, run.servers, run.backend};
+}
+
+Settings pair_settings(const Report& report, const Run& run) {
+  return with_common(settings_of(run, kPairUse), config_settings(report, kPairUse));
+}
+
+bool is_allowed(const std::string& key, std::span<const std::string> allowed) {
+  return std::ranges::any_of(allowed, [&key](const std::string& name) {
+    return key == name || key.starts_with(name + '/') || key.ends_with('/' + name);
+  });
+}
 
 Pairing pair_runs(std::span<const Report> fresh, std::span<const Report> base,
                   std::span<const std::string> allowed) {

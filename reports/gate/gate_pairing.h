@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which runs the gate holds against which. Private to reports/.
+// Which runs the gate holds against which. Private to reports/ and to the study of the gate's
+// errors, which draws from runs that could be held against each other.
 #pragma once
 
 #include <span>
@@ -9,10 +10,17 @@
 #include <vector>
 
 #include "reports/data/report.h"
-#include "reports/gate/gate.h"
-#include "reports/gate/gate_settings.h"
+#include "reports/data/settings.h"
+#include "reports/gate/gate_result.h"
 
 namespace ddpbench::report {
+
+PairKey pair_key(const Run& run);
+// The settings (data/settings.h) that must be equal for two runs to be compared. `report` holds
+// `run`. What one of them did not record differs from nothing.
+Settings pair_settings(const Report& report, const Run& run);
+// Whether one of `allowed` is the key, its group ("optimizer" of "optimizer/lr") or its last part.
+bool is_allowed(const std::string& key, std::span<const std::string> allowed);
 
 // Repetitions of one thing: equal strategy, devices, servers, backend, settings and planted faults,
 // from however many reports. Runs that did not end well belong to the cell that what they recorded

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "reports/gate/gate.h"
+#include "reports/gate/gate_result.h"
 
 namespace ddpbench::report {
 

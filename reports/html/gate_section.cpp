@@ -4,6 +4,7 @@
 // What the regression gate says of the page's runs against a baseline.
 #include <fmt/format.h>
 
+#include "reports/gate/gate.h"
 #include "reports/gate/gate_text.h"
 #include "reports/html/sections.h"
 

@@ -78,7 +78,7 @@ bool same_device_model(const Run& a, const Run& b) {
 // key only where device models differ.
 std::vector<std::vector<std::size_t>> cell_groups(const Report& report) {
   std::vector<std::vector<std::size_t>> groups;
-  std::map<CellKey, std::vector<std::size_t>> by_key;  // places in `groups`
+  std::map<Settings, std::vector<std::size_t>> by_key;  // places in `groups`
   for (std::size_t i = 0; i < report.runs.size(); ++i) {
     std::vector<std::size_t>& places = by_key[cell_key(report.runs[i])];
     const auto place = std::ranges::find_if(places, [&](std::size_t p) {
@@ -101,26 +101,6 @@ std::optional<MedianInterval> median_interval(std::vector<double> values) {
   std::ranges::sort(values);
   const std::size_t k = enclosing_rank(values.size());
   return MedianInterval{quantile(values, 0.5), values[k - 1], values[values.size() - k]};
-}
-
-CellKey cell_key(const Run& run) {
-  return {run.strategy,
-          run.world_size,
-          run.servers,
-          run.device,
-          run.threads_per_device,
-          run.backend,
-          run.precision,
-          run.model,
-          run.optimizer,
-          run.optimizer_name,
-          run.per_device_batch_size,
-          run.global_batch_size,
-          run.accumulation_steps,
-          run.scaling_mode,
-          run.strategy_options,
-          run.dataset_name,
-          run.injected};
 }
 
 bool same_cell(const Run& a, const Run& b) {

@@ -6,13 +6,12 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "reports/data/report.h"
+#include "reports/data/settings.h"
 
 namespace ddpbench::report {
 
@@ -30,15 +29,9 @@ struct MedianInterval {
 // than kFewestForInterval values.
 std::optional<MedianInterval> median_interval(std::vector<double> values);
 
-// What a run is asked to be, but for the repetition: settings that are known before it is made.
-using CellKey =
-    std::tuple<std::string, int, int, std::string, int, std::string, std::string, std::string,
-               std::map<std::string, double>, std::string, std::int64_t, std::int64_t, int,
-               std::string, std::map<std::string, std::string>, std::string, std::string>;
-CellKey cell_key(const Run& run);
-
-// Whether two runs differ in nothing but the repetition, so that one is the other made again: keys,
-// and device models where both are known (a run that failed early does not know its own).
+// Whether two runs differ in nothing but the repetition, so that one is the other made again: their
+// cell keys are equal, and so are the device models where both are known (a run that failed early
+// does not know its own).
 bool same_cell(const Run& a, const Run& b);
 
 // Fills report.cells, in the order of their first runs: a summary of every group of runs that are

@@ -5,29 +5,22 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <tuple>
+#include <utility>
 
 #include "base/error.h"
 #include "reports/data/report_view.h"
+#include "reports/data/settings.h"
 #include "reports/metrics/metrics.h"
 
 namespace ddpbench::report {
 namespace {
 
-// What must be equal for two runs to be compared; of the batch, the one that the scaling keeps.
-using Work = std::tuple<std::string, std::string, int, std::string, std::string, std::string, bool,
-                        std::int64_t, int>;
+// What must be equal for two runs to be compared: whether the scaling is strong, which says what of
+// the batch it keeps, and the settings that make the work.
+using Work = std::pair<bool, Settings>;
 
 Work work_of(const Run& run, bool strong) {
-  return {run.device,
-          run.device_model,
-          run.threads_per_device,
-          run.model,
-          run.precision,
-          run.dataset_name,
-          strong,
-          strong ? run.global_batch_size : run.per_device_batch_size,
-          strong ? 0 : run.accumulation_steps};
+  return {strong, settings_of(run, strong ? kStrongWorkUse : kWeakWorkUse)};
 }
 
 // Whether steps were replayed as CUDA graphs: "on", "off", or "" where that is no question.
@@ -152,14 +145,16 @@ bool same_gpu(const GpuInfo& a, const GpuInfo& b) {
   return a.name == b.name && a.driver == b.driver && a.memory_bytes == b.memory_bytes;
 }
 
-// Same build of a program on the same machine: anything else would compare more than strategies.
+// Same build of a program on the same machine, asked for the same: anything else would compare more
+// than strategies.
 bool comparable(const Report& a, const Report& b) {
   const Environment &x = a.environment, &y = b.environment;
   return a.generator.name == b.generator.name && a.generator.version == b.generator.version &&
          a.generator.git_commit == b.generator.git_commit &&
          a.generator.git_dirty == b.generator.git_dirty && x.hosts == y.hosts &&
          x.cpu.model == y.cpu.model && x.cpu.processors == y.cpu.processors &&
-         std::ranges::equal(x.gpus, y.gpus, same_gpu);
+         std::ranges::equal(x.gpus, y.gpus, same_gpu) &&
+         differing_keys(config_settings(a, kWorkUse), config_settings(b, kWorkUse)).empty();
 }
 
 // The first other file that has the `single` run for `run`; `baselines` are those of `files`.

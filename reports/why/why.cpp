@@ -55,7 +55,7 @@ std::vector<VerdictPart> verdict_parts(const Decomposition& split) {
 }
 
 // Of runs that differ in their repetition alone.
-using Cell = std::pair<const Report*, CellKey>;
+using Cell = std::pair<const Report*, Settings>;
 
 bool is_explained(const Report& report, const Run& run) {
   return !report.tune && run.world_size > 1 && run.step.time_s.has_value();

@@ -138,9 +138,9 @@ TEST(HtmlPageTest, TellsCellsAndRepetitionsOfASweepApart) {
   for (const char* batch : {"32", "64"}) {
     for (const char* repetition : {"1", "2", "3"}) {
       EXPECT_THAT(page, HasSubstr(std::string("dp on 2 devices (batch ") + batch +
-                                  "), repetition " + repetition));
+                                  " a device), repetition " + repetition));
     }
-    EXPECT_THAT(page, HasSubstr(std::string("<h3>dp on 2 devices (batch ") + batch + ")"));
+    EXPECT_THAT(page, HasSubstr(std::string("<h3>dp on 2 devices (batch ") + batch + " a device)"));
   }
   EXPECT_THAT(page, Not(HasSubstr("repetition 0")));
 }

@@ -58,8 +58,8 @@ TEST(RenderWhy, TellsSettingsOfOneStrategyApart) {
   report.runs[report.runs.size() - 2].strategy_options["bucket_cap_mb"] = "1";
   report.runs.back().strategy_options["bucket_cap_mb"] = "25";
   const std::string text = render_why(report, 0);
-  EXPECT_SAYS(text, "ddp on 2 devices (bucket_cap_mb=1):");
-  EXPECT_SAYS(text, "ddp on 2 devices (bucket_cap_mb=25):");
+  EXPECT_SAYS(text, "ddp on 2 devices (bucket cap 1 MiB):");
+  EXPECT_SAYS(text, "ddp on 2 devices (bucket cap 25 MiB):");
 }
 
 TEST(RenderWhy, TellsTheServersApart) {

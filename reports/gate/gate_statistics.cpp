@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "reports/gate/gate_test.h"
+#include "reports/gate/gate_statistics.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,0 +1,234 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/data/settings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <concepts>
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+
+namespace ddpbench::report {
+namespace {
+
+constexpr unsigned kEqualUse = kCellUse | kPairUse;  // equal in a cell, and in a pair
+
+std::string text_of(const std::string& value) { return value; }
+std::string text_of(std::integral auto value) { return value == 0 ? "" : std::to_string(value); }
+
+template <auto kMember>
+std::string value_of(const Run& run) {
+  return text_of(run.*kMember);
+}
+
+// Only a run that came to its end knows how much it did.
+std::string of_whole_run(const Run& run, std::string value) {
+  return run.status == Status::ok ? std::move(value) : "";
+}
+
+Settings optimizer_numbers(const Run& run) {
+  Settings numbers;
+  for (const auto& [name, value] : run.optimizer) numbers[name] = fmt::format("{}", value);
+  return numbers;
+}
+
+std::string dataset_words(const Run& run) {
+  return with_note(run.dataset_name, run.dataset_source);
+}
+
+std::string device_words(const Run& run) { return with_note(run.device, run.device_model); }
+
+std::string threads_words(const Run& run) {
+  return counted(run.threads_per_device, "thread") + " a device";
+}
+
+std::string scaling_words(const Run& run) {
+  return run.scaling_mode.empty() ? "" : run.scaling_mode + " scaling";
+}
+
+std::string batch_words(const Run& run) {
+  std::string text = run.scaling_mode == "strong"
+                         ? fmt::format("global batch {}", run.global_batch_size)
+                         : fmt::format("batch {} a device", run.per_device_batch_size);
+  if (run.accumulation_steps != 1) {
+    text += fmt::format(" in {} accumulation steps", run.accumulation_steps);
+  }
+  return text;
+}
+
+std::string servers_words(const Run& run) {
+  return run.servers > 0 ? counted(run.servers, "server") : "";
+}
+
+// A run on one device needs no backend, which makes it no other kind of run.
+std::string backend_words(const Run& run) { return run.backend == "none" ? "" : run.backend; }
+
+std::string injected_words(const Run& run) {
+  return run.injected.empty() ? "not injected" : "injected " + run.injected;
+}
+
+constexpr auto kTable = std::to_array<Setting>({
+    {.key = "strategy", .uses = kCellUse | kPairKeyUse, .value = value_of<&Run::strategy>},
+    {.key = "world_size", .uses = kCellUse | kPairKeyUse, .value = value_of<&Run::world_size>},
+    {.key = "servers",
+     .uses = kCellUse | kPairKeyUse | kStrategyNameUse,
+     .value = value_of<&Run::servers>,
+     .words = servers_words},
+    {.key = "backend",
+     .uses = kCellUse | kPairKeyUse | kStrategyNameUse,
+     .value = value_of<&Run::backend>,
+     .words = backend_words},
+    // Pairs find partners with the same faults first and may take others (gate_pairing.h).
+    {.key = "injected",
+     .uses = kCellUse | kStrategyNameUse,
+     .value = value_of<&Run::injected>,
+     .words = injected_words},
+    {.key = "strategy_options",
+     .uses = kEqualUse | kStrategyNameUse,
+     .values = [](const Run& run) { return run.strategy_options; }},
+    {.key = "model",
+     .uses = kEqualUse | kWorkUse | kNameUse | kTableTitleUse | kChartTitleUse,
+     .value = value_of<&Run::model>,
+     .words = value_of<&Run::model>},
+    {.key = "parameters", .uses = kPairUse, .value = value_of<&Run::parameters>},
+    {.key = "dataset/name",
+     .uses = kEqualUse | kWorkUse | kNameUse | kTableTitleUse | kChartTitleUse,
+     .value = value_of<&Run::dataset_name>,
+     .words = dataset_words},
+    {.key = "dataset/source", .uses = kEqualUse, .value = value_of<&Run::dataset_source>},
+    {.key = "dataset/train_samples", .uses = kPairUse, .value = value_of<&Run::train_samples>},
+    {.key = "dataset/test_samples", .uses = kPairUse, .value = value_of<&Run::test_samples>},
+    {.key = "device",
+     .uses = kEqualUse | kWorkUse | kNameUse | kTableTitleUse | kChartSubtitleUse,
+     .value = value_of<&Run::device>,
+     .words = device_words},
+    // A run that failed early does not know it: same_cell() looks at it where both runs do.
+    {.key = "device_model", .uses = kPairUse | kWorkUse, .value = value_of<&Run::device_model>},
+    {.key = "threads_per_device",
+     .uses = kEqualUse | kWorkUse | kNameUse | kTableTitleUse | kChartSubtitleUse,
+     .value = value_of<&Run::threads_per_device>,
+     .words = threads_words},
+    {.key = "precision",
+     .uses = kEqualUse | kWorkUse | kNameUse | kTableTitleUse | kChartSubtitleUse,
+     .value = value_of<&Run::precision>,
+     .words = value_of<&Run::precision>},
+    {.key = "scaling_mode",
+     .uses = kEqualUse | kNameUse | kTableTitleUse | kChartTitleUse,
+     .value = value_of<&Run::scaling_mode>,
+     .words = scaling_words},
+    {.key = "per_device_batch_size",
+     .uses = kEqualUse | kWeakWorkUse | kNameUse | kChartTitleUse,
+     .value = value_of<&Run::per_device_batch_size>,
+     .words = batch_words},
+    {.key = "global_batch_size",
+     .uses = kEqualUse | kStrongWorkUse,
+     .value = value_of<&Run::global_batch_size>},
+    {.key = "accumulation_steps",
+     .uses = kEqualUse | kWeakWorkUse,
+     .value = value_of<&Run::accumulation_steps>},
+    {.key = "optimizer/name",
+     .uses = kEqualUse | kNameUse,
+     .value = value_of<&Run::optimizer_name>,
+     .words = value_of<&Run::optimizer_name>},
+    {.key = "optimizer", .uses = kEqualUse | kNameUse, .values = optimizer_numbers},
+    {.key = "epochs",
+     .uses = kPairUse,
+     .value = [](const Run& run) { return of_whole_run(run, text_of(run.epochs.size())); }},
+    {.key = "steps",
+     .uses = kPairUse,
+     .value = [](const Run& run) { return of_whole_run(run, text_of(run.step.count)); }},
+    {.key = "oversubscribed",
+     .uses = kPairUse,
+     .value =
+         [](const Run& run) { return of_whole_run(run, run.oversubscribed ? "true" : "false"); }},
+    {.key = "config/residency", .uses = kPairUse | kWorkUse | kNameUse, .config_key = "residency"},
+    {.key = "config/deterministic",
+     .uses = kPairUse | kWorkUse | kNameUse,
+     .config_key = "deterministic"},
+});
+
+// Calls `visit(row, key, value)` for every value of `run` that takes part in `uses`.
+template <typename Visit>
+void for_each_value(const Run& run, unsigned uses, Visit visit) {
+  for (const Setting& row : kTable) {
+    if ((row.uses & uses) == 0) continue;
+    if (row.value != nullptr) {
+      visit(row, std::string(row.key), row.value(run));
+    } else if (row.values != nullptr) {
+      for (const auto& [name, value] : row.values(run)) {
+        visit(row, fmt::format("{}/{}", row.key, name), value);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::span<const Setting> setting_table() { return kTable; }
+
+Settings settings_of(const Run& run, unsigned uses) {
+  Settings settings;
+  for_each_value(run, uses, [&](const Setting&, std::string key, const std::string& value) {
+    if (!value.empty()) settings[std::move(key)] = value;
+  });
+  return settings;
+}
+
+Settings config_settings(const Report& report, unsigned uses) {
+  Settings settings;
+  const auto config = nlohmann::json::parse(report.config_json, nullptr, false);
+  if (!config.is_object()) return settings;
+  for (const Setting& row : kTable) {
+    if ((row.uses & uses) == 0 || row.config_key.empty()) continue;
+    const auto found = config.find(row.config_key);
+    if (found == config.end() || found->is_null()) continue;
+    settings[std::string(row.key)] = found->is_string() ? found->get<std::string>() : found->dump();
+  }
+  return settings;
+}
+
+// Side by side through both, which are sorted: sweeps compare every cell with every other.
+std::vector<std::string> differing_keys(const Settings& a, const Settings& b) {
+  std::vector<std::string> keys;
+  auto mine = a.begin();
+  auto theirs = b.begin();
+  while (mine != a.end() && theirs != b.end()) {
+    const int order = mine->first.compare(theirs->first);
+    if (order == 0 && mine->second != theirs->second) keys.push_back(mine->first);
+    if (order <= 0) ++mine;
+    if (order >= 0) ++theirs;
+  }
+  return keys;
+}
+
+std::string value_words(std::string_view key, const std::string& value) {
+  std::string name(key.substr(key.find_last_of('/') + 1));
+  if (name == "first_bucket_mb") return fmt::format("first bucket {} MiB", value);
+  if (name == "bucket_cap_mb") return fmt::format("bucket cap {} MiB", value);
+  if (name == "ps_update") return "update on the " + value;
+  if (name == "server_device") return "servers on " + value;
+  if (name == "cuda_graph") return "CUDA graphs " + value;
+  if (name == "deterministic") return value == "true" ? name : "not " + name;
+  std::ranges::replace(name, '_', ' ');
+  return fmt::format("{} {}", name, value);
+}
+
+std::string with_note(const std::string& word, const std::string& note) {
+  return note.empty() ? word : fmt::format("{} ({})", word, note);
+}
+
+std::vector<SettingWords> name_words(const Run& run) {
+  std::vector<SettingWords> words;
+  constexpr unsigned kUses = kNameUse | kStrategyNameUse;
+  for_each_value(run, kUses, [&](const Setting& row, std::string key, const std::string& value) {
+    std::string said = row.words != nullptr ? row.words(run) : value_words(key, value);
+    const bool of_strategy = (row.uses & kStrategyNameUse) != 0;
+    if (!said.empty()) words.push_back({std::move(key), std::move(said), of_strategy});
+  });
+  return words;
+}
+
+}  // namespace ddpbench::report

@@ -1,0 +1,227 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The table of settings: what each of them takes part in, seen in what follows from the table.
+#include "reports/data/settings.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "reports/charts/chart_data.h"
+#include "reports/data/report_view.h"
+#include "reports/data/run_names.h"
+#include "reports/gate/gate_pairing.h"
+#include "reports/metrics/metrics.h"
+#include "reports/metrics/repetitions.h"
+#include "tests/reports/sample_report.h"
+
+namespace ddpbench::report {
+namespace {
+
+using test::sample_report;
+using test::sample_run;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// A change of one setting of a run, and in what the changed run is another.
+struct Change {
+  const char* key;
+  void (*change)(Run& run);
+  const char* takes_part;  // words of: cell, key, pair, weak, strong, name, table, title, subtitle
+  const char* words = "";  // what names and titles say of the changed run
+};
+
+constexpr Change kChanges[] = {
+    {"strategy", [](Run& run) { run.strategy = "dp"; }, "cell key"},
+    {"world_size", [](Run& run) { run.world_size = 3; }, "cell key"},
+    {"servers", [](Run& run) { run.servers = 2; }, "cell key"},
+    {"backend", [](Run& run) { run.backend = "nccl"; }, "cell key name", "nccl"},
+    {"injected", [](Run& run) { run.injected = "slow"; }, "cell name", "injected slow"},
+    {"strategy_options", [](Run& run) { run.strategy_options["overlap"] = "off"; },
+     "cell pair name", "overlap off"},
+    {"model", [](Run& run) { run.model = "other"; }, "cell pair weak strong name table title",
+     "other"},
+    {"parameters", [](Run& run) { run.parameters = 9; }, "pair"},
+    {"dataset/name", [](Run& run) { run.dataset_name = "other"; },
+     "cell pair weak strong name table title", "other (files)"},
+    {"dataset/source", [](Run& run) { run.dataset_source = "synthetic"; },
+     "cell pair name table title", "mnist (synthetic)"},
+    {"dataset/train_samples", [](Run& run) { run.train_samples = 9; }, "pair"},
+    {"dataset/test_samples", [](Run& run) { run.test_samples = 9; }, "pair"},
+    {"device", [](Run& run) { run.device = "cuda"; }, "cell pair weak strong name table subtitle",
+     "cuda"},
+    {"device_model", [](Run& run) { run.device_model = "Fabled 1"; },
+     "cell pair weak strong name table subtitle", "cpu (Fabled 1)"},
+    {"threads_per_device", [](Run& run) { run.threads_per_device = 5; },
+     "cell pair weak strong name table subtitle", "5 threads a device"},
+    {"precision", [](Run& run) { run.precision = "bf16"; },
+     "cell pair weak strong name table subtitle", "bf16"},
+    {"scaling_mode", [](Run& run) { run.scaling_mode = "strong"; }, "cell pair name table title",
+     "strong scaling"},
+    {"per_device_batch_size", [](Run& run) { run.per_device_batch_size = 7; },
+     "cell pair weak name title", "batch 7 a device"},
+    {"global_batch_size", [](Run& run) { run.global_batch_size = 7; }, "cell pair strong"},
+    {"accumulation_steps", [](Run& run) { run.accumulation_steps = 3; },
+     "cell pair weak name title", "batch 64 a device in 3 accumulation steps"},
+    {"optimizer/name", [](Run& run) { run.optimizer_name = "adam"; }, "cell pair name", "adam"},
+    {"optimizer", [](Run& run) { run.optimizer["lr"] = 0.5; }, "cell pair name", "lr 0.5"},
+    {"epochs", [](Run& run) { run.epochs.resize(7); }, "pair"},
+    {"steps", [](Run& run) { run.step.count = 999; }, "pair"},
+    {"oversubscribed", [](Run& run) { run.oversubscribed = true; }, "pair"},
+};
+
+class SettingColumns : public testing::TestWithParam<Change> {
+ protected:
+  static report::Run plain() {
+    report::Run run = sample_run("ddp", 2, 100);
+    run.strategy_options = {{"overlap", "on"}};
+    return run;
+  }
+  static report::Run changed() {
+    report::Run run = plain();
+    GetParam().change(run);
+    return run;
+  }
+  static bool takes_part(const std::string& column) {
+    return (" " + std::string(GetParam().takes_part) + " ").find(" " + column + " ") !=
+           std::string::npos;
+  }
+  static Report report_of(std::vector<report::Run> runs) {
+    Report report = sample_report();
+    report.runs = std::move(runs);
+    return report;
+  }
+};
+
+TEST_P(SettingColumns, CellsAreThoseOfTheirRuns) {
+  EXPECT_EQ(same_cell(plain(), changed()), !takes_part("cell"));
+}
+
+TEST_P(SettingColumns, PairsHaveEqualSettings) {
+  const Report report = sample_report();
+  EXPECT_EQ(pair_key(plain()) != pair_key(changed()), takes_part("key"));
+  const auto differing =
+      differing_keys(pair_settings(report, plain()), pair_settings(report, changed()));
+  EXPECT_EQ(!differing.empty(), takes_part("pair"));
+  for (const std::string& key : differing) EXPECT_THAT(key, HasSubstr(GetParam().key));
+}
+
+// `single` does the work of the plain run, and of the changed one only where the work is the same.
+TEST_P(SettingColumns, BaselinesDoTheSameWork) {
+  const std::set<std::string> says_what_scales = {"scaling_mode", "oversubscribed", "strategy"};
+  if (says_what_scales.contains(GetParam().key)) GTEST_SKIP() << "no scaling, or another one";
+  for (const char* mode : {"weak", "strong"}) {
+    report::Run single = plain(), run = changed();
+    single.strategy = "single";
+    single.scaling_mode = run.scaling_mode = mode;
+    Report report = report_of({single, run});
+    fill_scaling(report);
+    EXPECT_EQ(report.runs[1].scaling.has_value(), !takes_part(mode)) << mode;
+  }
+}
+
+TEST_P(SettingColumns, NamesTellRunsApart) {
+  const Report report = report_of({plain(), changed()});
+  const RunNames names(report);
+  const std::string name = names.setting(report.runs[1]);
+  if (takes_part("name")) {
+    EXPECT_THAT(name, HasSubstr(GetParam().words));
+  }
+  if (!takes_part("key") || takes_part("name")) {
+    EXPECT_EQ(name != names.setting(report.runs[0]), takes_part("name")) << name;
+  }
+}
+
+TEST_P(SettingColumns, TitlesStateThem) {
+  const Report report = report_of({plain(), changed()});
+  const std::string words = GetParam().words;
+  const std::string table = caption(all_runs(report));
+  EXPECT_EQ(!words.empty() && table.find(words) != std::string::npos, takes_part("table")) << table;
+  const ChartCaption chart = scaling_chart({&report, 1}).caption;
+  const auto states = [&](const std::string& text) {
+    return !words.empty() && text.find(words) != std::string::npos;
+  };
+  EXPECT_EQ(states(chart.title), takes_part("title")) << chart.title;
+  EXPECT_EQ(states(chart.subtitle), takes_part("subtitle")) << chart.subtitle;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, SettingColumns, testing::ValuesIn(kChanges),
+                         [](const testing::TestParamInfo<Change>& tested) {
+                           std::string name = tested.param.key;
+                           for (char& c : name) c = c == '/' || c == '_' ? 'X' : c;
+                           return name;
+                         });
+
+TEST(Settings, AreAllTested) {
+  std::set<std::string> tested = {"config/residency", "config/deterministic"};
+  for (const Change& change : kChanges) tested.insert(change.key);
+  for (const Setting& setting : setting_table()) {
+    EXPECT_TRUE(tested.contains(std::string(setting.key))) << setting.key;
+  }
+}
+
+Report configured(const std::string& config) {
+  Report report = sample_report();
+  report.config_json = config;
+  report.runs = {sample_run("ddp", 2, 100)};
+  return report;
+}
+
+TEST(Settings, OfTheConfigurationTellReportsApart) {
+  const Report host = configured(R"({"residency":"host","deterministic":false,"seed":1})");
+  const Report device = configured(R"({"residency":"device","deterministic":true,"seed":2})");
+  const Settings a = pair_settings(host, host.runs[0]), b = pair_settings(device, device.runs[0]);
+  EXPECT_THAT(differing_keys(a, b), ElementsAre("config/deterministic", "config/residency"));
+  const std::vector<Report> both = {host, device};
+  std::vector<std::string> names;
+  for (const ChartSeries& series : scaling_chart(both).series) names.push_back(series.name);
+  EXPECT_THAT(names, ElementsAre("ddp, deterministic, residency device",
+                                 "ddp, not deterministic, residency host"));
+}
+
+TEST(Settings, OfTheConfigurationMakeABaselineOfAnotherFileUnfit) {
+  const auto files_with = [](const std::string& other) {
+    std::vector<ReportFile> files = {{"a.json", configured(R"({"residency":"host"})")},
+                                     {"b.json", configured(other)}};
+    files[1].report.runs = {sample_run("single", 1, 100)};
+    for (ReportFile& file : files) fill_scaling(file.report);
+    complete_scaling(files);
+    return files[0].report.runs[0].scaling.has_value();
+  };
+  EXPECT_TRUE(files_with(R"({"residency":"host"})"));
+  EXPECT_TRUE(files_with("{}"));  // an older version did not say
+  EXPECT_FALSE(files_with(R"({"residency":"device"})"));
+}
+
+TEST(Settings, OfAConfigurationThatSaysNothingAreAbsent) {
+  EXPECT_THAT(config_settings(configured("{}"), kPairUse), IsEmpty());
+  EXPECT_THAT(config_settings(configured(R"({"residency":null})"), kPairUse), IsEmpty());
+  EXPECT_THAT(config_settings(configured("no JSON"), kPairUse), IsEmpty());
+}
+
+TEST(Settings, AreSaidInWords) {
+  EXPECT_EQ(value_words("strategy_options/first_bucket_mb", "1"), "first bucket 1 MiB");
+  EXPECT_EQ(value_words("strategy_options/bucket_cap_mb", "0.5"), "bucket cap 0.5 MiB");
+  EXPECT_EQ(value_words("strategy_options/ps_update", "server"), "update on the server");
+  EXPECT_EQ(value_words("strategy_options/server_device", "cpu"), "servers on cpu");
+  EXPECT_EQ(value_words("strategy_options/cuda_graph", "off"), "CUDA graphs off");
+  EXPECT_EQ(value_words("strategy_options/overlap", "on"), "overlap on");
+  EXPECT_EQ(value_words("optimizer/weight_decay", "0.1"), "weight decay 0.1");
+}
+
+TEST(Settings, WithoutAValueAreAbsent) {
+  report::Run run = sample_run("ddp", 2, 100);
+  run.backend.clear();
+  run.parameters = 0;
+  run.status = Status::failed;
+  const Settings settings = settings_of(run, kPairKeyUse | kPairUse);
+  for (const char* key : {"backend", "parameters", "steps", "epochs", "oversubscribed"}) {
+    EXPECT_FALSE(settings.contains(key)) << key;
+  }
+}
+
+}  // namespace
+}  // namespace ddpbench::report
