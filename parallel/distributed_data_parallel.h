@@ -38,7 +38,7 @@ class DistributedDataParallel final : public Strategy {
   StrategyContext context_;
   std::unique_ptr<Replica> replica_;
   std::optional<GradientBucketer> bucketer_;
-  nn::Graph::GradientReady ready_;                    // made once: no allocation in a step
+  nn::GradientReady ready_;                           // made once: no allocation in a step
   std::vector<comm::Work> works_;                     // [bucket]
   std::vector<std::unique_ptr<Event>> ready_events_;  // [bucket]
   std::int64_t step_ = 0;                             // since the last reset

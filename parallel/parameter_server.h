@@ -60,7 +60,7 @@ class ParameterServer final : public Strategy {
   Buffer commands_;                         // one ServerCommand a server
   Buffer stale_sink_;                       // where a planted stale worker pulls to
   std::optional<GradientBucketer> shards_;  // the shards, started in order
-  nn::Graph::GradientReady ready_;          // made once: no allocation in a step
+  nn::GradientReady ready_;                 // made once: no allocation in a step
   std::vector<comm::Work> pushes_, pulls_;  // [server]
   std::vector<std::unique_ptr<Event>> ready_events_;
   std::int64_t step_ = 0;  // since the last reset

@@ -49,7 +49,7 @@ class Replica {
   // `grad_logits`.
   void gathered_loss(const float* logits, const std::int32_t* labels, float grad_scale,
                      float* grad_logits);
-  void backward(const nn::Graph::GradientReady& ready = {}, bool accumulate = false) {
+  void backward(const nn::GradientReady& ready = {}, bool accumulate = false) {
     graph_.backward(*stream_, ready, accumulate);
   }
   // w -= update(grad_scale * gradient) over the whole flat buffer.

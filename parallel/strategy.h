@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "kernels/nn/graph.h"
-#include "kernels/nn/model/model_spec.h"
+#include "kernels/nn/model/model.h"
 #include "kernels/ops/backend.h"
 #include "kernels/runtime/device.h"
 #include "kernels/runtime/phase.h"

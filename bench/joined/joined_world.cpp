@@ -33,6 +33,7 @@
 #include "bench/run/report_output.h"
 #include "bench/run/run_collector.h"
 #include "bench/run/run_trace.h"
+#include "kernels/nn/model/model_reader.h"
 #include "parallel/comm/store/store.h"
 #include "reports/metrics/conditions.h"
 

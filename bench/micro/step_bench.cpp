@@ -14,7 +14,8 @@
 #include <random>
 
 #include "kernels/nn/graph.h"
-#include "kernels/nn/initializer.h"
+#include "kernels/nn/model/model_reader.h"
+#include "kernels/nn/weights.h"
 #include "kernels/runtime/cpu_device.h"
 
 namespace ddpbench {

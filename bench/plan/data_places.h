@@ -10,7 +10,7 @@
 
 #include "bench/options/options.h"
 #include "datasets/dataset.h"
-#include "kernels/nn/model/model_spec.h"
+#include "kernels/nn/model/model.h"
 
 namespace ddpbench::bench {
 

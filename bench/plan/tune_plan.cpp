@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/math.h"
-#include "kernels/nn/plan/parameter_layout.h"
+#include "kernels/nn/plan/parameter_plan.h"
 #include "parallel/gradient_bucketer.h"
 
 namespace ddpbench::bench {

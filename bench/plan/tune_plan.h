@@ -9,7 +9,7 @@
 
 #include "bench/options/options.h"
 #include "bench/plan/sweep_plan.h"
-#include "kernels/nn/model/model_spec.h"
+#include "kernels/nn/model/model.h"
 
 namespace ddpbench::bench {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/nn/checkpoint.h"
+#include "kernels/nn/safetensors.h"
 #include "kernels/runtime/shared_memory.h"
 
 namespace ddpbench::bench {

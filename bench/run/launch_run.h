@@ -10,7 +10,7 @@
 
 #include "bench/plan/run_spec.h"
 #include "bench/run/progress.h"
-#include "kernels/nn/model/model_spec.h"
+#include "kernels/nn/model/model.h"
 #include "parallel/launch/rank_channel.h"
 #include "parallel/launch/supervisor.h"
 

@@ -14,6 +14,7 @@
 #include "bench/run/report_output.h"
 #include "bench/run/run_collector.h"
 #include "bench/run/run_trace.h"
+#include "kernels/nn/model/model_reader.h"
 
 namespace ddpbench::bench {
 namespace {

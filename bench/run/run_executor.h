@@ -16,7 +16,7 @@
 #include "bench/plan/run_plan.h"
 #include "bench/rank/reference_weights.h"
 #include "bench/run/progress.h"
-#include "kernels/nn/model/model_spec.h"
+#include "kernels/nn/model/model.h"
 #include "kernels/runtime/shared_memory.h"
 #include "parallel/launch/supervisor.h"
 #include "reports/data/report.h"

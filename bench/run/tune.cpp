@@ -12,6 +12,7 @@
 #include "bench/plan/data_places.h"
 #include "bench/plan/tune_plan.h"
 #include "bench/run/session.h"
+#include "kernels/nn/model/model_reader.h"
 #include "reports/metrics/metrics.h"
 #include "reports/metrics/tuning.h"
 

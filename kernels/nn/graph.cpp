@@ -7,32 +7,27 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "kernels/nn/plan/backward_plan.h"
 #include "kernels/nn/plan/lowering.h"
+#include "kernels/nn/plan/memory_plan.h"
 #include "kernels/nn/plan/plan.h"
-#include "kernels/nn/plan/value_placement.h"
 #include "kernels/nn/program.h"
 
 namespace ddpbench::nn {
 namespace {
 
-// The flat parameters in bf16, for the operations that read them so.
-ops::TensorLayout rounded_layout(const ParameterPlan& parameters) {
+ops::TensorLayout flat_bf16(const ParameterPlan& parameters) {
   const auto count = static_cast<std::int64_t>(parameters.flat_bytes / sizeof(float));
   return ops::TensorLayout::plain({count}, DataType::bf16);
 }
 
-void plan_rounding(LoweredNetwork& network, ops::OpBackend& backend) {
-  const auto reads_rounded = [](const auto& op) { return op->reads_rounded_parameters(); };
-  if (std::ranges::none_of(network.plan.operations, reads_rounded)) return;
-  const ops::TensorLayout rounded = rounded_layout(network.parameters);
-  auto op = backend.reorder({.from = ops::TensorLayout::plain(rounded.shape), .to = rounded});
-  network.plan.rounding = op.get();
+// The cast of the flat parameters, where operations read them in bf16.
+void plan_cast(LoweredNetwork& network, ops::OpBackend& backend) {
+  const auto reads_bf16 = [](const auto& op) { return op->reads_rounded_parameters(); };
+  if (std::ranges::none_of(network.plan.operations, reads_bf16)) return;
+  const ops::TensorLayout bf16 = flat_bf16(network.parameters);
+  auto op = backend.reorder({.from = ops::TensorLayout::plain(bf16.shape), .to = bf16});
+  network.plan.cast_to_bf16 = op.get();
   network.plan.operations.push_back(std::move(op));
-}
-
-std::size_t rounded_bytes(const LoweredNetwork& network) {
-  return network.plan.rounding == nullptr ? 0 : rounded_layout(network.parameters).bytes;
 }
 
 LoweredNetwork plan_network(const ModelSpec& model, ops::OpBackend& backend,
@@ -41,20 +36,16 @@ LoweredNetwork plan_network(const ModelSpec& model, ops::OpBackend& backend,
     throw ConfigError(
         fmt::format("the batch of {} must be at least 1, found {}", model.name, options.batch));
   }
-  LoweredNetwork network = lower_network(model, backend, options);
-  plan_rounding(network, backend);
+  LoweredNetwork network = lower_network(
+      model, backend,
+      {.batch = options.batch, .training = options.training, .micro_batch = options.micro_batch});
+  plan_cast(network, backend);
   if (options.training) plan_backward(network.plan, backend);
   place_values(network.plan);
   for (const auto& op : network.plan.operations) {
     network.plan.workspace_bytes = std::max(network.plan.workspace_bytes, op->workspace_bytes());
   }
   return network;
-}
-
-// A device gives no buffer of nothing.
-Buffer allocate_some(Device& device, std::size_t bytes, MemoryCategory category,
-                     Sharing sharing = Sharing::process_private) {
-  return bytes == 0 ? Buffer() : device.allocate(bytes, category, sharing);
 }
 
 // The longest parameter as PyTorch has it: import and export bring one at a time to the device.
@@ -66,36 +57,56 @@ std::size_t conversion_bytes(const ParameterPlan& parameters) {
   return most;
 }
 
-LoweredNetwork ask_for_memory(LoweredNetwork network, const Device& device,
-                              const GraphOptions& options) {
-  if (!options.admit) return network;
-  const std::size_t flat = network.parameters.flat_bytes;
-  MemoryNeeds needs(device);
-  needs.add(MemoryCategory::weights, flat, options.weight_sharing);
-  needs.add(MemoryCategory::weights, rounded_bytes(network));
-  if (options.training) needs.add(MemoryCategory::gradients, flat, options.gradient_sharing);
-  needs.add(MemoryCategory::activations, network.plan.arena_bytes);
-  needs.add(MemoryCategory::workspace, network.plan.workspace_bytes);
-  needs.add(MemoryCategory::workspace, conversion_bytes(network.parameters));
-  options.admit(network.parameters, needs);
-  return network;
-}
+struct GraphMemory {
+  Buffer weights_bf16;  // of the last forward, where operations read them so
+  Buffer weights, gradients, arena, workspace;
 
-std::string layouts_of(const Plan& plan, const Step& step) {
-  std::string text;
-  for (const int input : step.inputs) {
-    text += layout_at(plan, input, step.micro).tag + (input == step.inputs.back() ? "" : ", ");
+  std::vector<PlannedBuffer> planned(const LoweredNetwork& network, const GraphOptions& options) {
+    const std::size_t flat = network.parameters.flat_bytes;
+    const bool casts = network.plan.cast_to_bf16 != nullptr;
+    return {
+        {&weights_bf16, MemoryCategory::weights, casts ? flat_bf16(network.parameters).bytes : 0},
+        {&weights, MemoryCategory::weights, flat, options.weight_sharing},
+        {&gradients, MemoryCategory::gradients, options.training ? flat : 0,
+         options.gradient_sharing},
+        {&arena, MemoryCategory::activations, network.plan.arena_bytes},
+        {&workspace, MemoryCategory::workspace, network.plan.workspace_bytes}};
   }
-  return text + " -> " + layout_at(plan, step.output, step.micro).tag;
+  ProgramMemory views() const {
+    return {arena.view(), workspace.view(), weights.view(), gradients.view(), weights_bf16.view()};
+  }
+};
+
+// Once options.admit has let it.
+GraphMemory allocate_memory(const LoweredNetwork& network, Device& device,
+                            const GraphOptions& options) {
+  GraphMemory memory;
+  const std::vector<PlannedBuffer> planned = memory.planned(network, options);
+  if (options.admit) {
+    MemoryNeeds needs(device);
+    needs.add(planned);
+    needs.add(MemoryCategory::workspace, conversion_bytes(network.parameters));
+    options.admit(network.parameters, needs);
+  }
+  allocate(device, planned);
+  return memory;
 }
 
-// Bytes that the output and the saved state of a step occupy.
-std::size_t kept_bytes(const Plan& plan, const Step& step) {
+std::string layouts_of(const Plan& plan, const PlannedCall& call) {
+  std::string text;
+  for (const int input : call.inputs) {
+    text += layout_at(plan, input, call.micro).tag + (input == call.inputs.back() ? "" : ", ");
+  }
+  return text + " -> " + layout_at(plan, call.output, call.micro).tag;
+}
+
+// Bytes that the output and the saved state of a call occupy.
+std::size_t kept_bytes(const Plan& plan, const PlannedCall& call) {
   std::size_t bytes = 0;
-  for (const int value : {step.output, step.saved}) {
+  for (const int value : {call.output, call.saved}) {
     if (value == kNoValue) continue;
     const Value& v = plan.values[static_cast<std::size_t>(value)];
-    bytes += v.stride_bytes == 0 ? v.layout.bytes : v.stride_bytes * plan.calls(true);
+    bytes += v.stride_bytes == 0 ? v.layout.bytes : v.stride_bytes * plan.repeats(true);
   }
   return bytes;
 }
@@ -108,48 +119,36 @@ struct Graph::Impl {
       : model(m),
         device(d),
         backend(b),
-        rounded(allocate_some(d, rounded_bytes(network), MemoryCategory::weights)),
+        memory(allocate_memory(network, d, options)),
         plan(std::move(network.plan)),
         parameters(std::move(network.parameters)),
-        weights(allocate_some(d, parameters.flat_bytes, MemoryCategory::weights,
-                              options.weight_sharing)),
-        gradients(options.training
-                      ? allocate_some(d, parameters.flat_bytes, MemoryCategory::gradients,
-                                      options.gradient_sharing)
-                      : Buffer()),
-        arena(allocate_some(d, plan.arena_bytes, MemoryCategory::activations)),
-        workspace(allocate_some(d, plan.workspace_bytes, MemoryCategory::workspace)),
-        program(
-            plan, parameters,
-            {arena.view(), workspace.view(), weights.view(), gradients.view(), rounded.view()}) {
-    for (const Step& step : plan.backward) {
-      if (step.parameters.empty() || step.op->accumulates_weight_gradients()) continue;
-      cannot_accumulate = step.name;
+        program(plan, parameters, memory.views()) {
+    for (const PlannedCall& call : plan.backward) {
+      if (call.parameters.empty() || call.op->accumulates_weight_gradients()) continue;
+      cannot_accumulate = call.name;
     }
   }
 
   float* floats_of(int value) const {
     const std::size_t offset = plan.values[static_cast<std::size_t>(value)].offset_bytes;
-    return reinterpret_cast<float*>(arena.data() + offset);
+    return reinterpret_cast<float*>(memory.arena.data() + offset);
   }
 
   ModelSpec model;
   Device& device;
   ops::OpBackend& backend;
-  Buffer rounded;  // the weights of the last forward in bf16, where operations read them so
+  GraphMemory memory;
   Plan plan;
   ParameterPlan parameters;
-  Buffer weights, gradients, arena, workspace;
   Program program;
-  std::string cannot_accumulate;  // a step whose operation overwrites gradients
+  std::string cannot_accumulate;  // a call whose operation overwrites gradients
   bool forward_done = false;      // since the last backward
 };
 
 Graph::Graph(const ModelSpec& model, Device& device, ops::OpBackend& backend,
              const GraphOptions& options)
-    : impl_(std::make_unique<Impl>(
-          model, device, backend, options,
-          ask_for_memory(plan_network(model, backend, options), device, options))) {}
+    : impl_(std::make_unique<Impl>(model, device, backend, options,
+                                   plan_network(model, backend, options))) {}
 
 Graph::~Graph() = default;
 
@@ -157,11 +156,11 @@ const ParameterPlan& Graph::plan() const { return impl_->parameters; }
 const ModelSpec& Graph::model() const { return impl_->model; }
 std::int64_t Graph::batch() const { return impl_->plan.batch; }
 std::int64_t Graph::micro_batch() const { return impl_->plan.micro_batch; }
-const Buffer& Graph::weights() const { return impl_->weights; }
+const Buffer& Graph::weights() const { return impl_->memory.weights; }
 
 const Buffer& Graph::gradients() const {
   ensure(impl_->plan.output_gradient != kNoValue, "a forward-only graph has no gradients");
-  return impl_->gradients;
+  return impl_->memory.gradients;
 }
 
 float* Graph::output() const { return impl_->floats_of(impl_->plan.logits); }
@@ -174,10 +173,10 @@ float* Graph::output_gradient() const {
 std::string Graph::describe() const {
   const Plan& plan = impl_->plan;
   std::string text;
-  for (const Step& step : plan.forward) {
-    text += fmt::format("{}: {}, {}, {} x {} samples, {} bytes\n", step.name,
-                        step.op->description(), layouts_of(plan, step), plan.calls(step.micro),
-                        step.micro ? plan.micro_batch : plan.batch, kept_bytes(plan, step));
+  for (const PlannedCall& call : plan.forward) {
+    text += fmt::format("{}: {}, {}, {} x {} samples, {} bytes\n", call.name,
+                        call.op->description(), layouts_of(plan, call), plan.repeats(call.micro),
+                        call.micro ? plan.micro_batch : plan.batch, kept_bytes(plan, call));
   }
   return text;
 }
@@ -189,11 +188,11 @@ void Graph::observe_layers(LayerObserver* observer) { impl_->program.observe(obs
 double Graph::step_flops() const {
   const Plan& plan = impl_->plan;
   double flops = 0;
-  for (const std::vector<Step>* steps : {&plan.forward, &plan.backward}) {
-    for (const Step& step : *steps) {
-      const double once = step.direction == Direction::forward ? step.op->forward_flops()
-                                                               : step.op->backward_flops();
-      flops += once * static_cast<double>(plan.calls(step.micro));
+  for (const std::vector<PlannedCall>* calls : {&plan.forward, &plan.backward}) {
+    for (const PlannedCall& call : *calls) {
+      const double once = call.direction == Direction::forward ? call.op->forward_flops()
+                                                               : call.op->backward_flops();
+      flops += once * static_cast<double>(plan.repeats(call.micro));
     }
   }
   return flops;

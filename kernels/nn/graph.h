@@ -21,31 +21,13 @@
 #include <vector>
 
 #include "kernels/nn/layer_observer.h"
-#include "kernels/nn/model/model_spec.h"
+#include "kernels/nn/model/model.h"
+#include "kernels/nn/plan/parameter_plan.h"
 #include "kernels/ops/backend.h"
 #include "kernels/runtime/device.h"
 #include "kernels/runtime/memory_needs.h"
 
 namespace ddpbench::nn {
-
-// One trainable tensor. Index order = reverse of PyTorch's parameters(): the order in which
-// backward produces gradients. Buckets and server shards are contiguous ranges of it.
-struct ParameterInfo {
-  std::string name;              // "conv1.weight"
-  ops::Shape shape;              // PyTorch's
-  ops::TensorLayout layout;      // as stored here
-  std::size_t offset_bytes = 0;  // in the flat buffers; 64-byte aligned
-  std::size_t bytes = 0;         // layout.bytes
-  std::int64_t fan_in = 0;
-};
-
-struct ParameterPlan {
-  std::vector<ParameterInfo> parameters;
-  std::size_t flat_bytes = 0;  // of each flat buffer, alignment gaps included (they stay zero)
-  // Hash over names, shapes, layout tags, offsets: equal on all ranks or they may not train
-  // together.
-  std::uint64_t hash = 0;
-};
 
 struct GraphOptions {
   std::int64_t batch = 0;
@@ -53,17 +35,14 @@ struct GraphOptions {
   std::optional<std::int64_t> micro_batch;  // nullopt: chosen; 0: off; else a divisor of batch
   Sharing gradient_sharing = Sharing::process_private;  // mappable: the ring reads peers' gradients
   Sharing weight_sharing = Sharing::process_private;    // mappable: ps and broadcast
-  // Is told, when all is planned and nothing is allocated, what the graph will allocate on its
-  // device; the caller adds what it will itself, and throws when that is too much. May be empty.
+  // Called when all is planned and nothing is allocated, with what the graph will allocate on its
+  // device. The caller adds what it will allocate itself, and throws when that is too much. May be
+  // empty.
   std::function<void(const ParameterPlan&, MemoryNeeds&)> admit;
 };
 
 class Graph {
  public:
-  // Called when the work that produces a parameter's final gradient has been queued (in parameter
-  // index order as far as the network is a chain; exactly once a parameter and backward pass).
-  using GradientReady = std::function<void(std::size_t parameter)>;
-
   // `device` and `backend` must outlive the graph. Throws ConfigError or DeviceError.
   Graph(const ModelSpec& model, Device& device, ops::OpBackend& backend,
         const GraphOptions& options);
@@ -86,7 +65,7 @@ class Graph {
   const Buffer& weights() const;    // flat, plan().flat_bytes
   const Buffer& gradients() const;  // flat, same order; REQUIRES: training
 
-  // Tells `observer`, which must outlive its use, of every call from now on; null: nobody.
+  // Tells `observer`, which must outlive its use, of every call from now on; null ends that.
   void observe_layers(LayerObserver* observer);
 
   // Runs the network on `input` ([batch, c, h, w] plain fp32, device memory; it must stay valid and

@@ -1,10 +1,12 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who wants to know which operation of a network runs, as PhaseObserver does for phases.
+// What a pass over a network tells while it queues its work: which operation runs, as PhaseObserver
+// tells phases, and which gradients are complete.
 #pragma once
 
 #include <cstddef>
+#include <functional>
 
 #include "kernels/runtime/device.h"
 
@@ -18,5 +20,9 @@ class LayerObserver {
   virtual void begin_call(std::size_t call, Stream& stream) = 0;
   virtual void end_call(std::size_t call, Stream& stream) = 0;
 };
+
+// Called when the work that produces a parameter's final gradient has been queued: once a parameter
+// and backward pass, in parameter index order as far as the network is a chain.
+using GradientReady = std::function<void(std::size_t parameter)>;
 
 }  // namespace ddpbench::nn

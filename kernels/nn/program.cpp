@@ -10,7 +10,7 @@
 #include <span>
 
 #include "base/error.h"
-#include "kernels/nn/plan/value_placement.h"
+#include "kernels/nn/plan/memory_plan.h"
 
 namespace ddpbench::nn {
 
@@ -23,14 +23,14 @@ class Program::Binder {
   }
 
   void run() {
-    const std::span<const Step> forward = plan_.forward, backward = plan_.backward;
-    const auto is_micro = [](const Step& step) { return step.micro; };
+    const std::span<const PlannedCall> forward = plan_.forward, backward = plan_.backward;
+    const auto is_micro = [](const PlannedCall& planned) { return planned.micro; };
     const auto leading = static_cast<std::size_t>(
         std::find_if_not(forward.begin(), forward.end(), is_micro) - forward.begin());
     const auto trailing = static_cast<std::size_t>(
         std::find_if(backward.begin(), backward.end(), is_micro) - backward.begin());
-    const std::size_t calls = plan_.micro_batch == 0 ? 0 : plan_.calls(true);
-    if (plan_.rounding != nullptr) bind_rounding();
+    const std::size_t calls = plan_.micro_batch == 0 ? 0 : plan_.repeats(true);
+    if (plan_.cast_to_bf16 != nullptr) bind_cast();
     for (std::size_t k = 0; k < calls; ++k) bind(forward.first(leading), k, program_.forward_);
     bind(forward.subspan(leading), 0, program_.forward_);
     bind(backward.first(trailing), 0, program_.backward_);
@@ -41,137 +41,140 @@ class Program::Binder {
 
  private:
   void reserve() {
-    std::size_t reads = 1, writes = 0;  // the first is rounding's
-    for (const std::vector<Step>* steps : {&plan_.forward, &plan_.backward}) {
-      for (const Step& step : *steps) {
-        const std::size_t calls = plan_.calls(step.micro);
-        reads += calls * (step.inputs.size() + 2 * step.parameters.size());
-        writes += calls * (step.grad_inputs.size() + step.parameters.size());
+    std::size_t reads = 1, writes = 0;  // the first is the cast's
+    for (const std::vector<PlannedCall>* list : {&plan_.forward, &plan_.backward}) {
+      for (const PlannedCall& planned : *list) {
+        const std::size_t repeats = plan_.repeats(planned.micro);
+        reads += repeats * (planned.inputs.size() + 2 * planned.parameters.size());
+        writes += repeats * (planned.grad_inputs.size() + planned.parameters.size());
       }
     }
     program_.read_pointers_.reserve(reads);
     program_.write_pointers_.reserve(writes);
   }
 
-  void bind(std::span<const Step> steps, std::size_t k, std::vector<Call>& calls) {
-    for (const Step& step : steps) {
-      add(calls, make_call(step, k), call_name(step, k, &calls == &program_.forward_));
+  void bind(std::span<const PlannedCall> list, std::size_t k, std::vector<BoundCall>& calls) {
+    for (const PlannedCall& planned : list) {
+      add(calls, make_call(planned, k), call_name(planned, k, &calls == &program_.forward_));
     }
   }
 
-  void bind_rounding() {
+  void bind_cast() {
     auto& pointers = program_.read_pointers_;
     pointers.push_back(memory_.weights.data);
-    Call call{.op = plan_.rounding};
+    BoundCall call{.op = plan_.cast_to_bf16};
     call.forward = {.inputs = {&pointers.back(), 1},
-                    .output = memory_.rounded.data,
+                    .output = memory_.weights_bf16.data,
                     .workspace = memory_.workspace.data};
     add(program_.forward_, call, "weights to bf16");
   }
 
-  void add(std::vector<Call>& calls, const Call& call, std::string name) {
+  void add(std::vector<BoundCall>& calls, const BoundCall& call, std::string name) {
     calls.push_back(call);
     calls.back().number = program_.call_names_.size();
     program_.call_names_.push_back(std::move(name));
   }
 
   // Backward may run forward operations: it undoes a layout, or adds gradients up.
-  std::string call_name(const Step& step, std::size_t k, bool forward_pass) const {
-    std::string name = step.name;
-    if (step.direction == Direction::backward) {
+  std::string call_name(const PlannedCall& planned, std::size_t k, bool forward_pass) const {
+    std::string name = planned.name;
+    if (planned.direction == Direction::backward) {
       name += " backward";
     } else if (forward_pass) {
       name += " forward";
     }
-    if (step.micro) name += fmt::format(", micro-batch {} of {}", k + 1, plan_.calls(true));
+    if (planned.micro) name += fmt::format(", micro-batch {} of {}", k + 1, plan_.repeats(true));
     return name;
   }
 
   std::byte* at(int value, bool micro, std::size_t k) const {
     if (value == kNoValue) return nullptr;
     const Value& v = plan_.values[static_cast<std::size_t>(value)];
-    ensure(v.placed, "a step touches a value that has no place");
+    ensure(v.placed, "a call touches a value that has no place");
     return memory_.arena.data + v.offset_bytes + (micro ? k * v.stride_bytes : 0);
   }
 
-  Call make_call(const Step& step, std::size_t k) {
-    Call call{.op = step.op, .direction = step.direction};
-    const std::span<const void* const> inputs = input_pointers(step, k);
+  BoundCall make_call(const PlannedCall& planned, std::size_t k) {
+    BoundCall call{.op = planned.op, .direction = planned.direction};
+    const std::span<const void* const> inputs = input_pointers(planned, k);
     const std::span<const void* const> weights =
-        parameter_pointers(step, memory_.weights, sizeof(float));
-    std::span<const void* const> rounded;
-    if (step.op->reads_rounded_parameters()) {
-      rounded = parameter_pointers(step, memory_.rounded, size_of(DataType::bf16));
+        parameter_pointers(planned, memory_.weights, sizeof(float));
+    std::span<const void* const> bf16;
+    if (planned.op->reads_rounded_parameters()) {
+      bf16 = parameter_pointers(planned, memory_.weights_bf16, size_of(DataType::bf16));
     }
-    void* const output = at(step.output, step.micro, k);
-    void* const saved = at(step.saved, step.micro, k);
-    if (step.direction == Direction::forward) {
-      call.forward = {inputs, output, weights, saved, memory_.workspace.data, rounded};
+    void* const output = at(planned.output, planned.micro, k);
+    void* const saved = at(planned.saved, planned.micro, k);
+    if (planned.direction == Direction::forward) {
+      call.forward = {inputs, output, weights, saved, memory_.workspace.data, bf16};
       return call;
     }
     call.backward.inputs = inputs;
     call.backward.output = output;
-    call.backward.grad_output = at(step.grad_output, step.micro, k);
-    call.backward.grad_inputs = gradient_pointers(step, k);
+    call.backward.grad_output = at(planned.grad_output, planned.micro, k);
+    call.backward.grad_inputs = gradient_pointers(planned, k);
     call.backward.parameters = weights;
-    call.backward.grad_parameters = parameter_gradient_pointers(step);
+    call.backward.grad_parameters = parameter_gradient_pointers(planned);
     call.backward.saved = saved;
     call.backward.workspace = memory_.workspace.data;
-    call.backward.rounded = rounded;
+    call.backward.rounded = bf16;
     // Micro-batches run from last to first.
-    call.adds = step.micro && k + 1 < plan_.calls(true);
-    if (!step.micro || k == 0) add_ready(step, call);
+    call.adds = planned.micro && k + 1 < plan_.repeats(true);
+    if (!planned.micro || k == 0) add_ready(planned, call);
     return call;
   }
 
-  void add_ready(const Step& step, Call& call) {
+  void add_ready(const PlannedCall& planned, BoundCall& call) {
     call.ready_begin = program_.ready_.size();
-    call.ready_count = step.parameters.size();
-    program_.ready_.insert(program_.ready_.end(), step.parameters.begin(), step.parameters.end());
+    call.ready_count = planned.parameters.size();
+    program_.ready_.insert(program_.ready_.end(), planned.parameters.begin(),
+                           planned.parameters.end());
     std::sort(program_.ready_.end() - static_cast<std::ptrdiff_t>(call.ready_count),
               program_.ready_.end());
   }
 
-  std::span<const void* const> input_pointers(const Step& step, std::size_t k) {
+  std::span<const void* const> input_pointers(const PlannedCall& planned, std::size_t k) {
     auto& pointers = program_.read_pointers_;
     const std::size_t begin = pointers.size();
-    for (const int input : step.inputs) {
+    for (const int input : planned.inputs) {
       if (input == plan_.input) {
-        const std::size_t slice = step.micro ? bytes_at(plan_, input, true) : 0;
+        const std::size_t slice = planned.micro ? bytes_at(plan_, input, true) : 0;
         program_.input_pointers_.emplace_back(pointers.size(), k * slice);
         pointers.push_back(nullptr);
       } else {
-        pointers.push_back(at(input, step.micro, k));
+        pointers.push_back(at(input, planned.micro, k));
       }
     }
-    return {pointers.data() + begin, step.inputs.size()};
+    return {pointers.data() + begin, planned.inputs.size()};
   }
 
-  std::span<const void* const> parameter_pointers(const Step& step, const BufferView& flat,
+  std::span<const void* const> parameter_pointers(const PlannedCall& planned,
+                                                  const BufferView& flat,
                                                   std::size_t element_bytes) {
     auto& pointers = program_.read_pointers_;
     const std::size_t begin = pointers.size();
-    for (const std::size_t i : step.parameters) {
+    for (const std::size_t i : planned.parameters) {
       const std::size_t elements = parameters_.parameters[i].offset_bytes / sizeof(float);
       pointers.push_back(flat.data + elements * element_bytes);
     }
-    return {pointers.data() + begin, step.parameters.size()};
+    return {pointers.data() + begin, planned.parameters.size()};
   }
 
-  std::span<void* const> gradient_pointers(const Step& step, std::size_t k) {
+  std::span<void* const> gradient_pointers(const PlannedCall& planned, std::size_t k) {
     auto& pointers = program_.write_pointers_;
     const std::size_t begin = pointers.size();
-    for (const int gradient : step.grad_inputs) pointers.push_back(at(gradient, step.micro, k));
-    return {pointers.data() + begin, step.grad_inputs.size()};
+    for (const int gradient : planned.grad_inputs)
+      pointers.push_back(at(gradient, planned.micro, k));
+    return {pointers.data() + begin, planned.grad_inputs.size()};
   }
 
-  std::span<void* const> parameter_gradient_pointers(const Step& step) {
+  std::span<void* const> parameter_gradient_pointers(const PlannedCall& planned) {
     auto& pointers = program_.write_pointers_;
     const std::size_t begin = pointers.size();
-    for (const std::size_t i : step.parameters) {
+    for (const std::size_t i : planned.parameters) {
       pointers.push_back(memory_.gradients.data + parameters_.parameters[i].offset_bytes);
     }
-    return {pointers.data() + begin, step.parameters.size()};
+    return {pointers.data() + begin, planned.parameters.size()};
   }
 
   Program& program_;
@@ -187,10 +190,10 @@ Program::Program(const Plan& plan, const ParameterPlan& parameters, const Progra
 void Program::forward(Stream& stream, const float* input) {
   const auto* bytes = reinterpret_cast<const std::byte*>(input);
   for (const auto& [pointer, offset] : input_pointers_) read_pointers_[pointer] = bytes + offset;
-  for (Call& call : forward_) run(call, stream);
+  for (BoundCall& call : forward_) run(call, stream);
 }
 
-void Program::run(Call& call, Stream& stream) {
+void Program::run(BoundCall& call, Stream& stream) {
   if (observer_ != nullptr) observer_->begin_call(call.number, stream);
   if (call.direction == Direction::forward) {
     call.op->forward(stream, call.forward);
@@ -200,8 +203,8 @@ void Program::run(Call& call, Stream& stream) {
   if (observer_ != nullptr) observer_->end_call(call.number, stream);
 }
 
-void Program::backward(Stream& stream, const Graph::GradientReady& ready, bool accumulate) {
-  for (Call& call : backward_) {
+void Program::backward(Stream& stream, const GradientReady& ready, bool accumulate) {
+  for (BoundCall& call : backward_) {
     call.backward.accumulate = accumulate || call.adds;
     run(call, stream);
     if (!ready) continue;

@@ -9,18 +9,19 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/nn/graph.h"
+#include "kernels/nn/layer_observer.h"
+#include "kernels/nn/plan/parameter_plan.h"
 #include "kernels/nn/plan/plan.h"
 
 namespace ddpbench::nn {
 
 // The memory that a plan runs in.
 struct ProgramMemory {
-  BufferView arena;      // plan.arena_bytes
-  BufferView workspace;  // plan.workspace_bytes
-  BufferView weights;    // flat
-  BufferView gradients;  // flat; empty for a plan without backward
-  BufferView rounded;    // flat, of bf16; empty where nothing reads it
+  BufferView arena;         // plan.arena_bytes
+  BufferView workspace;     // plan.workspace_bytes
+  BufferView weights;       // flat
+  BufferView gradients;     // flat; empty for a plan without backward
+  BufferView weights_bf16;  // flat; empty where nothing reads it
 };
 
 class Program {
@@ -33,10 +34,10 @@ class Program {
   void observe(LayerObserver* observer) { observer_ = observer; }
 
   void forward(Stream& stream, const float* input);
-  void backward(Stream& stream, const Graph::GradientReady& ready, bool accumulate);
+  void backward(Stream& stream, const GradientReady& ready, bool accumulate);
 
  private:
-  struct Call {
+  struct BoundCall {
     ops::Op* op = nullptr;
     Direction direction = Direction::forward;
     bool adds = false;  // an earlier micro-batch wrote the parameters' gradients
@@ -48,10 +49,10 @@ class Program {
   };
   class Binder;
 
-  void run(Call& call, Stream& stream);
+  void run(BoundCall& call, Stream& stream);
 
-  std::vector<Call> forward_;
-  std::vector<Call> backward_;
+  std::vector<BoundCall> forward_;
+  std::vector<BoundCall> backward_;
   std::vector<std::size_t> ready_;
   std::vector<std::string> call_names_;
   LayerObserver* observer_ = nullptr;

@@ -4,6 +4,8 @@
 // The safetensors format (huggingface/safetensors, README "Format"): N, a 64-bit little-endian
 // length; N bytes of JSON that give each tensor's dtype, shape and data_offsets; the data, without
 // gaps. The header is padded with spaces so that the data start at a multiple of 8.
+#include "kernels/nn/safetensors.h"
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -13,9 +15,8 @@
 #include <span>
 
 #include "base/error.h"
+#include "base/math.h"
 #include "kernels/nn/atomic_file.h"
-#include "kernels/nn/checkpoint.h"
-#include "kernels/nn/plan/alignment.h"
 
 namespace ddpbench::nn {
 namespace {
@@ -208,7 +209,7 @@ void write_safetensors(const std::string& path, const std::vector<NamedTensor>& 
     offset += byte_count(tensor);
   }
   std::string text = header.dump();
-  text.resize(align_up(text.size(), 8), ' ');
+  text.resize(round_up(text.size(), 8), ' ');
   const std::uint64_t length = text.size();
   std::vector<std::span<const std::byte>> parts = {
       std::as_bytes(std::span(&length, 1)), std::as_bytes(std::span(text.data(), text.size()))};

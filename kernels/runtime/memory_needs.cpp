@@ -23,8 +23,21 @@ std::string memory_table(const CategoryBytes& bytes) {
   return table;
 }
 
+void allocate(Device& device, std::span<const PlannedBuffer> buffers) {
+  for (const PlannedBuffer& planned : buffers) {
+    if (planned.bytes == 0) continue;
+    *planned.buffer = device.allocate(planned.bytes, planned.category, planned.sharing);
+  }
+}
+
 MemoryNeeds::MemoryNeeds(const Device& device)
     : device_(device), bytes_(device.memory().live_bytes) {}
+
+void MemoryNeeds::add(std::span<const PlannedBuffer> buffers) {
+  for (const PlannedBuffer& planned : buffers) {
+    add(planned.category, planned.bytes, planned.sharing);
+  }
+}
 
 void MemoryNeeds::add(MemoryCategory category, std::size_t bytes, Sharing sharing) {
   if (bytes == 0) return;

@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // MemoryNeeds: what will be allocated on a device, added up by category before any of it is, so
-// that a plan that cannot fit is refused as a whole, with a table, and not by whichever allocation
-// happens to be the first to fail.
+// that a plan that cannot fit is refused as a whole, with a table, and not by the allocation that
+// happens to be the first to fail. A class lists its buffers once, as PlannedBuffers: from the same
+// list it adds to the needs and allocates.
 #pragma once
 
 #include <array>
@@ -40,13 +41,25 @@ struct MemoryClaim {
 // the one that needs most. Memory of which nothing is known refuses while allocating.
 void check_claims(std::span<const MemoryClaim> claims);
 
+// A buffer that its owner will have.
+struct PlannedBuffer {
+  Buffer* buffer;  // set by allocate()
+  MemoryCategory category;
+  std::size_t bytes;  // 0: it stays empty
+  Sharing sharing = Sharing::process_private;
+};
+
+// Allocates each of `buffers`. Throws DeviceError, as Device::allocate does.
+void allocate(Device& device, std::span<const PlannedBuffer> buffers);
+
 class MemoryNeeds {
  public:
   // `device`, which outlives this, holds already what its counters say.
   explicit MemoryNeeds(const Device& device);
 
   const Device& device() const { return device_; }
-  // A buffer that allocate() will be asked for; one of 0 bytes will not be.
+  void add(std::span<const PlannedBuffer> buffers);
+  // Memory that something else will allocate: an operation for itself, or a step of preparation.
   void add(MemoryCategory category, std::size_t bytes, Sharing sharing = Sharing::process_private);
   std::size_t added_bytes() const { return added_; }
   // With what the device holds already.

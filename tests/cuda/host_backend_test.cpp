@@ -8,7 +8,8 @@
 
 #include "base/error.h"
 #include "kernels/nn/graph.h"
-#include "kernels/nn/model/model_spec.h"
+#include "kernels/nn/model/model.h"
+#include "kernels/nn/model/model_reader.h"
 #include "kernels/ops/cuda/library/algorithm_cache.h"
 #include "kernels/runtime/cpu_device.h"
 #include "kernels/runtime/cuda_device.h"

@@ -7,8 +7,9 @@
 #include <cmath>
 
 #include "kernels/nn/graph.h"
-#include "kernels/nn/initializer.h"
-#include "kernels/nn/model/model_spec.h"
+#include "kernels/nn/model/model.h"
+#include "kernels/nn/model/model_reader.h"
+#include "kernels/nn/weights.h"
 #include "tests/cuda/cuda_fixture.h"
 
 namespace ddpbench::ops::testing {

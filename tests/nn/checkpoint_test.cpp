@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Weights leave and enter a graph in PyTorch's names, shapes and order, whatever their layout.
-#include "kernels/nn/checkpoint.h"
+#include "kernels/nn/weights.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

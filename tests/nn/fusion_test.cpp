@@ -3,6 +3,7 @@
 //
 // Which layers run as one operation.
 #include "kernels/nn/plan/fusion.h"
+#include "kernels/nn/model/model_reader.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The counter-based generator and the values that it gives to weights.
-#include "kernels/nn/initializer.h"
+#include "kernels/nn/weights.h"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <random>
 
-#include "kernels/nn/initializer.h"
+#include "kernels/nn/weights.h"
 #include "kernels/runtime/cpu_device.h"
 
 namespace ddpbench::nn {
@@ -79,7 +79,7 @@ std::vector<float> TestGraph::forward() {
   return {graph_->output(), graph_->output() + coefficients_.size()};
 }
 
-void TestGraph::train(bool accumulate, const Graph::GradientReady& ready) {
+void TestGraph::train(bool accumulate, const GradientReady& ready) {
   forward();
   std::memcpy(graph_->output_gradient(), coefficients_.data(),
               coefficients_.size() * sizeof(float));

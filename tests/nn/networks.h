@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "kernels/nn/graph.h"
-#include "kernels/nn/model/model_spec.h"
+#include "kernels/nn/model/model_reader.h"
 #include "kernels/ops/backend.h"
 #include "kernels/runtime/device.h"
 
@@ -44,7 +44,7 @@ class TestGraph {
 
   std::vector<float> forward();  // the logits
   // Forward, then backward of sum(coefficients * logits) with fixed random coefficients.
-  void train(bool accumulate = false, const Graph::GradientReady& ready = {});
+  void train(bool accumulate = false, const GradientReady& ready = {});
   // That sum, in double precision.
   double loss();
 

@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "kernels/nn/checkpoint.h"
+#include "kernels/nn/weights.h"
 #include "tests/nn/networks.h"
 
 namespace ddpbench::nn {

@@ -11,7 +11,7 @@
 #include <fstream>
 
 #include "base/error.h"
-#include "kernels/nn/checkpoint.h"
+#include "kernels/nn/safetensors.h"
 
 namespace ddpbench::nn {
 namespace {

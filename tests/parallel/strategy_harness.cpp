@@ -9,7 +9,8 @@
 #include <random>
 #include <thread>
 
-#include "kernels/nn/initializer.h"
+#include "kernels/nn/model/model_reader.h"
+#include "kernels/nn/weights.h"
 #include "kernels/runtime/cpu_device.h"
 #include "parallel/comm/shm/shm.h"
 #include "parallel/replica.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/nn/checkpoint.h"
+#include "kernels/nn/safetensors.h"
 #include "kernels/runtime/phase.h"
 #include "parallel/strategy.h"
 

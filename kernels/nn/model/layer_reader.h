@@ -1,23 +1,22 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One entry of a model's "layers": JSON to LayerSpec, before inputs and shapes are known.
+// One entry of a model's "layers": from JSON, and the shape that it gives for its inputs' shapes.
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "kernels/nn/model/json_reader.h"
-#include "kernels/nn/model/model_spec.h"
+#include "kernels/nn/model/model.h"
 
 namespace ddpbench::nn {
 
 // The name under which layers refer to the network's input.
 inline constexpr std::string_view kInputName = "input";
-
-std::string_view to_string(LayerType type);  // "conv2d", ...: the words of "type"
 
 struct LayerEntry {
   LayerSpec spec;                           // inputs and output_shape still empty
@@ -29,5 +28,10 @@ struct LayerEntry {
 
 // `previous` is the name of the entry before, kInputName for the first. Throws ConfigError.
 LayerEntry read_layer(const JsonReader& json, const std::string& previous);
+
+// The output's shape without the batch, for `inputs` without it. Throws ConfigError naming
+// `origin`, the entry's pointer (or the attribute's) and the shapes met when they do not fit.
+ops::Shape infer_shape(const LayerEntry& entry, std::span<const ops::Shape> inputs,
+                       const std::string& origin);
 
 }  // namespace ddpbench::nn

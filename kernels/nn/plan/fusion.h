@@ -12,11 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "kernels/nn/model/model_spec.h"
+#include "kernels/nn/model/model.h"
 
 namespace ddpbench::nn {
-
-inline constexpr int kNetworkInput = -1;
 
 // One operation to plan. It computes what its last layer outputs.
 struct FusedNode {

@@ -14,7 +14,7 @@
 
 #include "base/error.h"
 #include "kernels/nn/plan/fusion.h"
-#include "kernels/nn/plan/parameter_layout.h"
+#include "kernels/nn/plan/parameter_plan.h"
 #include "kernels/nn/plan/segment.h"
 
 namespace ddpbench::nn {
@@ -22,7 +22,7 @@ namespace {
 
 class Lowering {
  public:
-  Lowering(const ModelSpec& model, ops::OpBackend& backend, const GraphOptions& options)
+  Lowering(const ModelSpec& model, ops::OpBackend& backend, const LoweringOptions& options)
       : model_(model),
         backend_(backend),
         training_(options.training),
@@ -33,7 +33,7 @@ class Lowering {
         taken_in_(nodes_.size(), false),
         bias_in_pool_(nodes_.size(), false),
         specs_(model.layers.size()),
-        steps_of_(model.layers.size()) {
+        calls_of_(model.layers.size()) {
     plan_.batch = options.batch;
     plan_.micro_batch = segment_.micro_batch;
     ops::Shape shape = model.input_shape;
@@ -49,8 +49,8 @@ class Lowering {
     plan_.logits = input_version(last, ops::TensorLayout::plain(std::move(logits)), false);
     if (segment_.nodes == 0) plan_.micro_batch = 0;
     ParameterPlan parameters = place_parameters();
-    plan_.forward = std::move(segment_steps_);
-    std::move(rest_steps_.begin(), rest_steps_.end(), std::back_inserter(plan_.forward));
+    plan_.forward = std::move(segment_calls_);
+    std::move(rest_calls_.begin(), rest_calls_.end(), std::back_inserter(plan_.forward));
     return {std::move(plan_), std::move(parameters)};
   }
 
@@ -60,7 +60,7 @@ class Lowering {
     return node == kNetworkInput ? 0 : static_cast<std::size_t>(node) + 1;
   }
 
-  std::vector<Step>& steps(bool micro) { return micro ? segment_steps_ : rest_steps_; }
+  std::vector<PlannedCall>& calls(bool micro) { return micro ? segment_calls_ : rest_calls_; }
 
   ops::Op* keep(std::unique_ptr<ops::Op> op) {
     plan_.operations.push_back(std::move(op));
@@ -84,24 +84,24 @@ class Lowering {
       planned = plan_node(i, micro);
     }
     auto& [op, last] = planned;
-    Step step{.name = node.name, .op = op.get(), .micro = micro};
+    PlannedCall call{.name = node.name, .op = op.get(), .micro = micro};
     if (last != i) {
       taken_in_[last] = true;
-      step.name += "+" + nodes_[last].name;
+      call.name += "+" + nodes_[last].name;
     }
     const std::size_t own_slot = slot(static_cast<int>(last));
     for (std::size_t k = 0; k < node.inputs.size(); ++k) {
-      step.inputs.push_back(input_version(node.inputs[k], op->input_layout(k), micro));
+      call.inputs.push_back(input_version(node.inputs[k], op->input_layout(k), micro));
       if (trained_[slot(node.inputs[k])]) trained_[own_slot] = true;
     }
-    step.output = add_value(plan_, op->output_layout(), micro);
-    step.passes_gradient = model_.layers[node.layer].type == LayerType::add &&
+    call.output = add_value(plan_, op->output_layout(), micro);
+    call.passes_gradient = model_.layers[node.layer].type == LayerType::add &&
                            op->input_layout(0) == op->output_layout() &&
                            op->input_layout(1) == op->output_layout();
-    step.saved = add_saved(*op, micro);
+    call.saved = add_saved(*op, micro);
     if (add_parameters(i, *op, micro)) trained_[own_slot] = true;
-    versions_[own_slot] = {step.output};
-    steps(micro).push_back(std::move(step));
+    versions_[own_slot] = {call.output};
+    calls(micro).push_back(std::move(call));
     keep(std::move(op));
   }
 
@@ -124,7 +124,7 @@ class Lowering {
     return readers[0];
   }
 
-  // Of the node's next step. Returns whether there are any.
+  // Notes the parameters of the node's next call. Returns whether there are any.
   bool add_parameters(std::size_t i, const ops::Op& op, bool micro) {
     const bool of_convolution = i > 0 && bias_in_pool_[i - 1];
     const std::size_t layer = nodes_[of_convolution ? i - 1 : i].layer;
@@ -132,7 +132,7 @@ class Lowering {
     for (ops::ParameterSpec spec : specs) {
       if (of_convolution) spec.fan_in = specs_[layer].front().fan_in;
       specs_[layer].push_back(std::move(spec));
-      steps_of_[layer].emplace_back(micro, steps(micro).size());
+      calls_of_[layer].emplace_back(micro, calls(micro).size());
     }
     return !specs.empty();
   }
@@ -254,7 +254,7 @@ class Lowering {
     return add_reorder(node, from, wanted, micro);
   }
 
-  // The plain version of a tensor of the segment: what steps behind the segment may see.
+  // The plain version of a tensor of the segment: what calls behind the segment may see.
   int plain_version(int node) {
     const Value& natural = plan_.values[static_cast<std::size_t>(versions_[slot(node)][0])];
     const auto plain = ops::TensorLayout::plain(natural.layout.shape, natural.layout.type);
@@ -267,7 +267,7 @@ class Lowering {
     const int output = add_value(plan_, to, micro);
     const std::string source =
         node == kNetworkInput ? "input" : nodes_[static_cast<std::size_t>(node)].name;
-    steps(micro).push_back({.name = source + " reordered",
+    calls(micro).push_back({.name = source + " reordered",
                             .op = op,
                             .micro = micro,
                             .inputs = {from},
@@ -287,8 +287,8 @@ class Lowering {
     }
     std::size_t next = count;  // the plan's order is the reverse
     for (std::size_t i = 0; i < specs_.size(); ++i) {
-      for (const auto& [micro, step] : steps_of_[i]) {
-        steps(micro)[step].parameters.push_back(--next);
+      for (const auto& [micro, call] : calls_of_[i]) {
+        calls(micro)[call].parameters.push_back(--next);
       }
     }
     return plan_parameters(layers);
@@ -300,20 +300,20 @@ class Lowering {
   std::vector<FusedNode> nodes_;
   Segment segment_;
   Plan plan_;
-  std::vector<Step> segment_steps_, rest_steps_;
+  std::vector<PlannedCall> segment_calls_, rest_calls_;
   std::vector<std::vector<int>> versions_;              // values; the natural one first
   std::vector<bool> trained_;                           // whether a tensor depends on parameters
   std::vector<bool> taken_in_;                          // nodes that run in the one before
   std::vector<bool> bias_in_pool_;                      // of each node: the next one adds its bias
   std::vector<std::vector<ops::ParameterSpec>> specs_;  // of each layer
-  // Of each of them the step that it is a parameter of: in the segment, index.
-  std::vector<std::vector<std::pair<bool, std::size_t>>> steps_of_;
+  // Of each spec the call that it is a parameter of: whether in the segment, and its index.
+  std::vector<std::vector<std::pair<bool, std::size_t>>> calls_of_;
 };
 
 }  // namespace
 
 LoweredNetwork lower_network(const ModelSpec& model, ops::OpBackend& backend,
-                             const GraphOptions& options) {
+                             const LoweringOptions& options) {
   return Lowering(model, backend, options).run();
 }
 

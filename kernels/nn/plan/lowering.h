@@ -5,18 +5,28 @@
 // reorders where the layouts of two neighbours differ.
 #pragma once
 
-#include "kernels/nn/graph.h"
+#include <cstdint>
+#include <optional>
+
+#include "kernels/nn/model/model.h"
+#include "kernels/nn/plan/parameter_plan.h"
 #include "kernels/nn/plan/plan.h"
 
 namespace ddpbench::nn {
 
+struct LoweringOptions {
+  std::int64_t batch = 0;
+  bool training = true;                     // false: no operation will run backward
+  std::optional<std::int64_t> micro_batch;  // nullopt: chosen; 0: off; else a divisor of batch
+};
+
 struct LoweredNetwork {
-  Plan plan;  // forward steps; backward and memory are planned after it
+  Plan plan;  // forward calls; backward and memory are planned after it
   ParameterPlan parameters;
 };
 
 // Throws ConfigError or DeviceError, as the backend does.
 LoweredNetwork lower_network(const ModelSpec& model, ops::OpBackend& backend,
-                             const GraphOptions& options);
+                             const LoweringOptions& options);
 
 }  // namespace ddpbench::nn

@@ -1,14 +1,19 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Greedy-by-size offset assignment.
+// Lifetimes are counted in calls of one training step: forward's, the loss, backward's, and the
+// time after, in which the logits may still be read. The segment's calls form a loop in each pass:
+// what a loop reads or writes of the whole batch lives during all of it.
 #include "kernels/nn/plan/memory_plan.h"
 
 #include <algorithm>
+#include <array>
+#include <limits>
 #include <numeric>
 #include <utility>
 
-#include "kernels/nn/plan/alignment.h"
+#include "base/error.h"
+#include "base/math.h"
 
 namespace ddpbench::nn {
 namespace {
@@ -28,6 +33,91 @@ std::size_t lowest_gap(std::vector<Range>& taken, std::size_t bytes) {
   return offset;
 }
 
+// What touches a value: the loop over micro-batches of either pass, or calls outside both.
+enum Place : std::size_t { kForwardLoop, kOutside, kBackwardLoop, kPlaceCount };
+
+struct Use {
+  std::size_t first = std::numeric_limits<std::size_t>::max();
+  std::size_t last = 0;
+  std::array<bool, kPlaceCount> places{};
+
+  bool touched() const { return first <= last; }
+  bool by_loop() const { return places[kForwardLoop] || places[kBackwardLoop]; }
+  // A loop's own scratch is overwritten by its next micro-batch.
+  bool kept() const { return by_loop() && std::count(places.begin(), places.end(), true) > 1; }
+};
+
+class Placement {
+ public:
+  explicit Placement(Plan& plan) : plan_(plan), uses_(plan.values.size()) {
+    std::size_t time = 0;
+    for (const PlannedCall& call : plan.forward) touch_all(call, time++);
+    if (plan.output_gradient != kNoValue) touch(plan.output_gradient, time, kOutside);
+    touch(plan.logits, time++, kOutside);
+    for (const PlannedCall& call : plan.backward) touch_all(call, time++);
+    touch(plan.logits, time, kOutside);
+  }
+
+  void run() {
+    std::vector<Lifetime> lifetimes;
+    std::vector<Value*> owners;
+    for (std::size_t i = 0; i < uses_.size(); ++i) {
+      if (!uses_[i].touched() || static_cast<int>(i) == plan_.input) continue;
+      owners.push_back(&plan_.values[i]);
+      lifetimes.push_back(lifetime(static_cast<int>(i)));
+    }
+    const MemoryPlan memory = plan_memory(lifetimes);
+    for (std::size_t i = 0; i < owners.size(); ++i) {
+      owners[i]->placed = true;
+      owners[i]->offset_bytes = memory.offsets[i];
+    }
+    plan_.arena_bytes = memory.bytes;
+  }
+
+ private:
+  void touch_all(const PlannedCall& call, std::size_t time) {
+    const bool forward = time < plan_.forward.size();
+    const Place place = !call.micro ? kOutside : forward ? kForwardLoop : kBackwardLoop;
+    if (call.micro) {
+      loops_[place].first = std::min(loops_[place].first, time);
+      loops_[place].last = std::max(loops_[place].last, time);
+    }
+    for (const int value : {call.output, call.saved, call.grad_output}) touch(value, time, place);
+    for (const int value : call.inputs) touch(value, time, place);
+    for (const int value : call.grad_inputs) touch(value, time, place);
+  }
+
+  void touch(int value, std::size_t time, Place place) {
+    if (value == kNoValue) return;
+    Use& use = uses_[static_cast<std::size_t>(value)];
+    use.first = std::min(use.first, time);
+    use.last = std::max(use.last, time);
+    use.places[place] = true;
+  }
+
+  // Also sets the value's stride.
+  Lifetime lifetime(int index) {
+    Value& value = plan_.values[static_cast<std::size_t>(index)];
+    const Use& use = uses_[static_cast<std::size_t>(index)];
+    Lifetime life{value.layout.bytes, use.first, use.last};
+    if (!use.kept()) return life;
+    const std::size_t slice = bytes_at(plan_, index, true);
+    // Calls outside the loops see the batch as one tensor: then there may be no gaps in it.
+    value.stride_bytes = use.places[kOutside] ? slice : round_up(slice, kTensorAlignment);
+    life.bytes = value.stride_bytes * plan_.repeats(true);
+    for (const Place loop : {kForwardLoop, kBackwardLoop}) {
+      if (!use.places[loop]) continue;
+      life.first = std::min(life.first, loops_[loop].first);
+      life.last = std::max(life.last, loops_[loop].last);
+    }
+    return life;
+  }
+
+  Plan& plan_;
+  std::vector<Use> uses_;
+  std::array<Use, kPlaceCount> loops_;
+};
+
 }  // namespace
 
 MemoryPlan plan_memory(std::span<const Lifetime> lifetimes) {
@@ -45,14 +135,20 @@ MemoryPlan plan_memory(std::span<const Lifetime> lifetimes) {
       const std::size_t other = order[j];
       if (!meet(lifetimes[current], lifetimes[other])) continue;
       const std::size_t end = plan.offsets[other] + lifetimes[other].bytes;
-      taken.emplace_back(plan.offsets[other], align_up(end, kTensorAlignment));
+      taken.emplace_back(plan.offsets[other], round_up(end, kTensorAlignment));
     }
     const std::size_t offset = lowest_gap(taken, lifetimes[current].bytes);
     plan.offsets[current] = offset;
     plan.bytes =
-        std::max(plan.bytes, align_up(offset + lifetimes[current].bytes, kTensorAlignment));
+        std::max(plan.bytes, round_up(offset + lifetimes[current].bytes, kTensorAlignment));
   }
   return plan;
 }
+
+std::size_t bytes_at(const Plan& plan, int value, bool micro) {
+  return layout_at(plan, value, micro).bytes;
+}
+
+void place_values(Plan& plan) { Placement(plan).run(); }
 
 }  // namespace ddpbench::nn

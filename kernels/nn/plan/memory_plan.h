@@ -1,16 +1,19 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gives tensors offsets in one arena so that those that never live at the same time share memory.
+// How much of each value is kept, and where it lies in one arena, so that values that never live at
+// the same time share memory.
 #pragma once
 
 #include <cstddef>
 #include <span>
 #include <vector>
 
+#include "kernels/nn/plan/plan.h"
+
 namespace ddpbench::nn {
 
-// A tensor occupies its bytes from step `first` to step `last`, both included.
+// A tensor occupies its bytes from call `first` to call `last`, both included.
 struct Lifetime {
   std::size_t bytes = 0;
   std::size_t first = 0;
@@ -28,5 +31,14 @@ inline constexpr std::size_t kTensorAlignment = 64;
 // at the same time (Pisarchyk and Lee, "Efficient memory management for deep neural net inference",
 // 2020: within a few per cent of the lower bound for networks). O(n^2 log n) for n tensors.
 MemoryPlan plan_memory(std::span<const Lifetime> lifetimes);
+
+// Sets placed, offset_bytes and stride_bytes of every value and the plan's arena_bytes.
+//
+// A value that only one pass over the segment touches is scratch of one micro-batch; one that lives
+// longer (backward reads it, or it crosses the segment's end) is kept for the whole batch.
+void place_values(Plan& plan);
+
+// Bytes that a call of the segment (`micro`) or another one sees of `value`.
+std::size_t bytes_at(const Plan& plan, int value, bool micro);
 
 }  // namespace ddpbench::nn

@@ -1,14 +1,99 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// Values and how both kinds of steps see them.
 #include "kernels/nn/plan/plan.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
 
 namespace ddpbench::nn {
+namespace {
+
+// Walks the forward calls from last to first. Each hands gradients ("contributions") to the tensors
+// that it read; before a tensor's own producer comes, they are summed.
+class BackwardPlanner {
+ public:
+  BackwardPlanner(Plan& plan, ops::OpBackend& backend)
+      : plan_(plan),
+        backend_(backend),
+        trained_(plan.values.size(), false),
+        contributions_(plan.values.size()) {
+    for (const PlannedCall& call : plan.forward) {
+      const bool any_input = std::any_of(call.inputs.begin(), call.inputs.end(),
+                                         [&](int v) { return trained_[index(v)]; });
+      trained_[index(call.output)] = any_input || !call.parameters.empty();
+    }
+  }
+
+  void run() {
+    plan_.output_gradient = add_value(plan_, layout_at(plan_, plan_.logits, false), false);
+    contributions_[index(plan_.logits)] = {plan_.output_gradient};
+    for (auto call = plan_.forward.rbegin(); call != plan_.forward.rend(); ++call) {
+      if (trained_[index(call->output)]) plan_call(*call);
+    }
+  }
+
+ private:
+  static std::size_t index(int value) { return static_cast<std::size_t>(value); }
+
+  void plan_call(const PlannedCall& forward) {
+    const int gradient = summed_gradient(forward);
+    if (forward.passes_gradient) {
+      for (const int input : forward.inputs) {
+        if (trained_[index(input)]) contributions_[index(input)].push_back(gradient);
+      }
+      return;
+    }
+    PlannedCall call = forward;
+    call.direction = Direction::backward;
+    call.grad_output = gradient;
+    if (!forward.op->backward_needs_inputs()) call.inputs.assign(forward.inputs.size(), kNoValue);
+    if (!forward.op->backward_needs_output()) call.output = kNoValue;
+    for (const int input : forward.inputs) {
+      call.grad_inputs.push_back(trained_[index(input)] ? add_gradient(input, forward.micro)
+                                                        : kNoValue);
+    }
+    plan_.backward.push_back(std::move(call));
+  }
+
+  int add_gradient(int value, bool micro) {
+    const int gradient = add_value(plan_, layout_at(plan_, value, micro), micro);
+    contributions_[index(value)].push_back(gradient);
+    return gradient;
+  }
+
+  int summed_gradient(const PlannedCall& producer) {
+    const std::vector<int>& parts = contributions_[index(producer.output)];
+    ensure(!parts.empty(), "nothing gives a gradient to the output of {}", producer.name);
+    int sum = parts[0];
+    for (std::size_t i = 1; i < parts.size(); ++i) sum = add_sum(producer, sum, parts[i]);
+    return sum;
+  }
+
+  int add_sum(const PlannedCall& producer, int a, int b) {
+    const ops::TensorLayout& layout = producer.op->output_layout();
+    plan_.operations.push_back(backend_.add({.input = layout}));
+    ops::Op* op = plan_.operations.back().get();
+    ensure(op->input_layout(0) == layout && op->input_layout(1) == layout &&
+               op->output_layout() == layout,
+           "the backend cannot add gradients of layout {}", layout.tag);
+    const int sum = add_value(plan_, layout, producer.micro);
+    plan_.backward.push_back({.name = producer.name + " gradients summed",
+                              .op = op,
+                              .micro = producer.micro,
+                              .inputs = {a, b},
+                              .output = sum});
+    return sum;
+  }
+
+  Plan& plan_;
+  ops::OpBackend& backend_;
+  std::vector<bool> trained_;                    // of the forward values
+  std::vector<std::vector<int>> contributions_;  // gradients of each forward value
+};
+
+}  // namespace
 
 ops::TensorLayout layout_at(const Plan& plan, int value, bool micro) {
   const Value& v = plan.values[static_cast<std::size_t>(value)];
@@ -23,5 +108,7 @@ int add_value(Plan& plan, ops::TensorLayout layout, bool micro) {
   plan.values.push_back({.layout = std::move(layout), .micro = micro});
   return static_cast<int>(plan.values.size()) - 1;
 }
+
+void plan_backward(Plan& plan, ops::OpBackend& backend) { BackwardPlanner(plan, backend).run(); }
 
 }  // namespace ddpbench::nn

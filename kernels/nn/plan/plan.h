@@ -1,10 +1,11 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What planning produces: tensors ("values"), the operations that touch them, and their order.
+// What planning produces: tensors ("values"), the calls of operations that touch them, and their
+// order.
 //
-// A value is written once, so no order of steps but the data's own restricts which of them may
-// share memory. Steps of the segment run once for each micro-batch, all others once.
+// A value is written once, so the order of the data alone restricts which values may share memory.
+// Calls of the segment run once for each micro-batch, all others once.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/ops/backend.h"
 #include "kernels/ops/op.h"
 
 namespace ddpbench::nn {
@@ -26,14 +28,14 @@ struct Value {
   // Set by place_values:
   bool placed = false;           // false: the network's input, which the caller owns
   std::size_t offset_bytes = 0;  // in the arena
-  std::size_t stride_bytes =
-      0;  // from one micro-batch to the next; 0: each overwrites the one before
+  // From one micro-batch to the next; 0: each overwrites the one before.
+  std::size_t stride_bytes = 0;
 };
 
 enum class Direction : std::uint8_t { forward, backward };
 
-// One call of an operation.
-struct Step {
+// One call of an operation, not yet bound to memory.
+struct PlannedCall {
   std::string name;
   ops::Op* op = nullptr;
   Direction direction = Direction::forward;
@@ -53,25 +55,29 @@ struct Plan {
   std::int64_t micro_batch = 0;  // 0: no segment
   std::vector<std::unique_ptr<ops::Op>> operations;
   std::vector<Value> values;
-  std::vector<Step> forward;   // the segment's steps first
-  std::vector<Step> backward;  // the segment's steps last
+  std::vector<PlannedCall> forward;   // the segment's first
+  std::vector<PlannedCall> backward;  // the segment's last
   int input = kNoValue;
   int logits = kNoValue;
   int output_gradient = kNoValue;   // kNoValue: forward only
-  ops::Op* rounding = nullptr;      // of the flat parameters to bf16; null: nothing reads them so
+  ops::Op* cast_to_bf16 = nullptr;  // of the flat parameters; null: nothing reads them in bf16
   std::size_t arena_bytes = 0;      // activations and their gradients
   std::size_t workspace_bytes = 0;  // one for all operations
 
-  // Times that a step runs.
-  std::size_t calls(bool micro) const {
+  // How often a call runs in a pass.
+  std::size_t repeats(bool micro) const {
     return micro ? static_cast<std::size_t>(batch / micro_batch) : 1;
   }
 };
 
-// The layout that a step of the segment (`micro`) or another one sees `value` in. Only plain values
-// are seen by both: there the samples of a micro-batch are a contiguous part of the batch.
+// The layout in which a call of the segment (`micro`) or another one sees `value`. Only plain
+// values are seen by both: there the samples of a micro-batch are a contiguous part of the batch.
 ops::TensorLayout layout_at(const Plan& plan, int value, bool micro);
 
 int add_value(Plan& plan, ops::TensorLayout layout, bool micro);
+
+// Derives plan.backward and plan.output_gradient from plan.forward. Gradients of a tensor that
+// several calls read are summed, in the order in which they are computed.
+void plan_backward(Plan& plan, ops::OpBackend& backend);
 
 }  // namespace ddpbench::nn

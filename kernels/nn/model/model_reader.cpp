@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reads a model file: entries, the graph they form, its order, shapes and output.
-#include "kernels/nn/model/model_spec.h"
+#include "kernels/nn/model/model_reader.h"
 
 #include <algorithm>
 #include <array>
@@ -13,21 +13,18 @@
 #include "base/error.h"
 #include "kernels/nn/model/json_reader.h"
 #include "kernels/nn/model/layer_reader.h"
-#include "kernels/nn/model/shape_inference.h"
 
 namespace ddpbench::nn {
 namespace {
 
 using namespace std::string_view_literals;
 
-constexpr int kInput = -1;
-
 // The file's entries by name, with their inputs resolved to positions in the file.
 struct Network {
   const std::string& origin;
   std::vector<LayerEntry> entries;
   std::map<std::string, int, std::less<>> index;  // of each name
-  std::vector<std::vector<int>> inputs;           // of each entry; kInput is the network's input
+  std::vector<std::vector<int>> inputs;  // of each entry; kNetworkInput is the network's input
 
   const std::string& name(int i) const { return entries[static_cast<std::size_t>(i)].spec.name; }
 };
@@ -79,7 +76,7 @@ void resolve_inputs(Network& network) {
                 fmt::format("the layer \"{}\" reads \"{}\", which is no layer{}", entry.spec.name,
                             name, suggestion(name, known_names(network, true))));
       }
-      inputs.push_back(name == kInputName ? kInput : found->second);
+      inputs.push_back(name == kInputName ? kNetworkInput : found->second);
     }
   }
 }
@@ -91,7 +88,7 @@ void resolve_inputs(Network& network) {
   while (std::find(path.begin(), path.end(), current) == path.end()) {
     path.push_back(current);
     for (const int input : network.inputs[static_cast<std::size_t>(current)]) {
-      if (input == kInput || placed[static_cast<std::size_t>(input)]) continue;
+      if (input == kNetworkInput || placed[static_cast<std::size_t>(input)]) continue;
       current = input;
       break;
     }
@@ -114,7 +111,7 @@ std::vector<int> topological_order(const Network& network) {
     const auto ready = [&](std::size_t i) {
       return !placed[i] &&
              std::all_of(network.inputs[i].begin(), network.inputs[i].end(), [&](int input) {
-               return input == kInput || placed[static_cast<std::size_t>(input)];
+               return input == kNetworkInput || placed[static_cast<std::size_t>(input)];
              });
     };
     while (next < count && !ready(next)) ++next;
@@ -144,7 +141,7 @@ void expect_all_used(const Network& network, int output) {
   while (!pending.empty()) {
     const int current = pending.back();
     pending.pop_back();
-    if (current == kInput || used[static_cast<std::size_t>(current)]) continue;
+    if (current == kNetworkInput || used[static_cast<std::size_t>(current)]) continue;
     used[static_cast<std::size_t>(current)] = true;
     for (const int input : network.inputs[static_cast<std::size_t>(current)])
       pending.push_back(input);
@@ -161,16 +158,18 @@ void expect_all_used(const Network& network, int output) {
 
 // Moves the entries into `model` in topological order and infers their shapes.
 void add_layers(const Network& network, int output, ModelSpec& model) {
-  std::vector<int> placed_at(network.entries.size(), kInput);
+  std::vector<int> placed_at(network.entries.size(), kNetworkInput);
   for (const int position : topological_order(network)) {
     const LayerEntry& entry = network.entries[static_cast<std::size_t>(position)];
     LayerSpec layer = entry.spec;
     std::vector<ops::Shape> shapes;
     for (const int input : network.inputs[static_cast<std::size_t>(position)]) {
-      layer.inputs.push_back(input == kInput ? kInput : placed_at[static_cast<std::size_t>(input)]);
+      layer.inputs.push_back(input == kNetworkInput ? kNetworkInput
+                                                    : placed_at[static_cast<std::size_t>(input)]);
       const int at = layer.inputs.back();
-      shapes.push_back(at == kInput ? model.input_shape
-                                    : model.layers[static_cast<std::size_t>(at)].output_shape);
+      shapes.push_back(at == kNetworkInput
+                           ? model.input_shape
+                           : model.layers[static_cast<std::size_t>(at)].output_shape);
     }
     layer.output_shape = infer_shape(entry, shapes, network.origin);
     placed_at[static_cast<std::size_t>(position)] = static_cast<int>(model.layers.size());
@@ -191,21 +190,6 @@ void expect_logits(const ModelSpec& model, const std::string& origin, bool decla
 }
 
 }  // namespace
-
-std::int64_t ModelSpec::classes() const {
-  return layers[static_cast<std::size_t>(output)].output_shape[0];
-}
-
-std::int64_t ModelSpec::parameter_count() const {
-  std::int64_t count = 0;
-  for (const LayerSpec& layer : layers) {
-    const int input = layer.inputs[0];
-    count += nn::parameter_count(layer, input == kInput
-                                            ? input_shape
-                                            : layers[static_cast<std::size_t>(input)].output_shape);
-  }
-  return count;
-}
 
 ModelSpec parse_model(const std::string& json_text, const std::string& origin) {
   constexpr std::array kKeys = {"name"sv, "input"sv, "layers"sv, "output"sv};

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A network as data: what configs/models/*.json describe, checked and with all shapes known.
+// Reads a network from JSON, as configs/models/*.json have it, and checks all of it:
 //
 //   {"name": "simple_cnn", "input": [1, 28, 28],
 //    "layers": [
@@ -19,34 +19,11 @@
 // "output" to the last layer. Also the type "add" (two inputs of equal shape).
 #pragma once
 
-#include <cstdint>
 #include <string>
-#include <vector>
 
-#include "kernels/ops/tensor_layout.h"
+#include "kernels/nn/model/model.h"
 
 namespace ddpbench::nn {
-
-enum class LayerType : std::uint8_t { conv2d, relu, max_pool2d, linear, add };
-
-struct LayerSpec {
-  std::string name;
-  LayerType type = LayerType::relu;
-  std::vector<int> inputs;  // indices into layers; -1 is the network's input
-  std::int64_t out = 0;     // conv2d: output channels; linear: output features
-  std::int64_t kernel_h = 0, kernel_w = 0, stride_h = 0, stride_w = 0, pad_h = 0, pad_w = 0;
-  bool bias = true;
-  ops::Shape output_shape;  // without the batch: [channels, h, w] or [features]
-};
-
-struct ModelSpec {
-  std::string name;
-  ops::Shape input_shape;         // without the batch: [channels, h, w]
-  std::vector<LayerSpec> layers;  // in topological order
-  int output = -1;                // index of the layer whose output are the logits
-  std::int64_t classes() const;   // features of the output
-  std::int64_t parameter_count() const;
-};
 
 // Parses and checks. `origin` is the file's name for messages. Throws ConfigError that names file,
 // JSON pointer and the value or shapes met: unknown type or key (with the nearest known one),

@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Offsets and the hash that ranks compare before they train together.
-#include "kernels/nn/plan/parameter_layout.h"
+#include "kernels/nn/plan/parameter_plan.h"
 
 #include "base/hash.h"
-#include "kernels/nn/plan/alignment.h"
+#include "base/math.h"
 
 namespace ddpbench::nn {
 namespace {
@@ -38,7 +38,7 @@ ParameterPlan plan_parameters(const std::vector<LayerParameters>& layers) {
     for (auto spec = layer->specs.rbegin(); spec != layer->specs.rend(); ++spec) {
       plan.parameters.push_back({layer->layer + "." + spec->name, spec->shape, spec->layout,
                                  plan.flat_bytes, spec->layout.bytes, spec->fan_in});
-      plan.flat_bytes += align_up(spec->layout.bytes, kParameterAlignment);
+      plan.flat_bytes += round_up(spec->layout.bytes, kParameterAlignment);
     }
   }
   plan.hash = hash_of(plan);

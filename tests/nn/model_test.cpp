@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Model files: what they mean, and every way in which they can be wrong.
-#include "kernels/nn/model/model_spec.h"
+#include "kernels/nn/model/model_reader.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

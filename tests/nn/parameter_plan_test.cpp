@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Order, offsets and hash of the flat parameter buffer.
-#include "kernels/nn/plan/parameter_layout.h"
+#include "kernels/nn/plan/parameter_plan.h"
 
 #include <gtest/gtest.h>
 

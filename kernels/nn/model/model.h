@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A network as data: its layers in topological order, with all shapes known.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/ops/tensor_layout.h"
+
+namespace ddpbench::nn {
+
+enum class LayerType : std::uint8_t { conv2d, relu, max_pool2d, linear, add };
+// By LayerType: the words of "type" in a model file.
+inline constexpr std::array<std::string_view, 5> kLayerTypeNames = {"conv2d", "relu", "max_pool2d",
+                                                                    "linear", "add"};
+constexpr std::string_view to_string(LayerType type) {
+  return kLayerTypeNames[static_cast<std::size_t>(type)];
+}
+
+// The index that stands for the network's input where others name a layer.
+inline constexpr int kNetworkInput = -1;
+
+struct LayerSpec {
+  std::string name;
+  LayerType type = LayerType::relu;
+  std::vector<int> inputs;  // indices into layers, or kNetworkInput
+  std::int64_t out = 0;     // conv2d: output channels; linear: output features
+  std::int64_t kernel_h = 0, kernel_w = 0, stride_h = 0, stride_w = 0, pad_h = 0, pad_w = 0;
+  bool bias = true;
+  ops::Shape output_shape;  // without the batch: [channels, h, w] or [features]
+};
+
+// Shape of the weight of a conv2d or linear layer whose input has the shape `input`.
+ops::Shape weight_shape(const LayerSpec& layer, const ops::Shape& input);
+
+struct ModelSpec {
+  std::string name;
+  ops::Shape input_shape;         // without the batch: [channels, h, w]
+  std::vector<LayerSpec> layers;  // in topological order
+  int output = -1;                // index of the layer whose output are the logits
+  std::int64_t classes() const;   // features of the output
+  std::int64_t parameter_count() const;
+};
+
+}  // namespace ddpbench::nn
