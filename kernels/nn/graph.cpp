@@ -20,6 +20,30 @@ ops::TensorLayout flat_bf16(const ParameterPlan& parameters) {
   return ops::TensorLayout::plain({count}, DataType::bf16);
 }
 
+}  // namespace
+
+struct GraphMemory {
+  Buffer weights_bf16;  // of the last forward, where operations read them so
+  Buffer weights, gradients, arena, workspace;
+
+  std::vector<PlannedBuffer> planned(const LoweredNetwork& network, const GraphOptions& options) {
+    const std::size_t flat = network.parameters.flat_bytes;
+    const bool casts = network.plan.cast_to_bf16 != nullptr;
+    return {
+        {&weights_bf16, MemoryCategory::weights, casts ? flat_bf16(network.parameters).bytes : 0},
+        {&weights, MemoryCategory::weights, flat, options.weight_sharing},
+        {&gradients, MemoryCategory::gradients, options.training ? flat : 0,
+         options.gradient_sharing},
+        {&arena, MemoryCategory::activations, network.plan.arena_bytes},
+        {&workspace, MemoryCategory::workspace, network.plan.workspace_bytes}};
+  }
+  ProgramMemory views() const {
+    return {arena.view(), workspace.view(), weights.view(), gradients.view(), weights_bf16.view()};
+  }
+};
+
+namespace {
+
 // The cast of the flat parameters, where operations read them in bf16.
 void plan_cast(LoweredNetwork& network, ops::OpBackend& backend) {
   const auto reads_bf16 = [](const auto& op) { return op->reads_rounded_parameters(); };
@@ -57,27 +81,7 @@ std::size_t conversion_bytes(const ParameterPlan& parameters) {
   return most;
 }
 
-struct GraphMemory {
-  Buffer weights_bf16;  // of the last forward, where operations read them so
-  Buffer weights, gradients, arena, workspace;
-
-  std::vector<PlannedBuffer> planned(const LoweredNetwork& network, const GraphOptions& options) {
-    const std::size_t flat = network.parameters.flat_bytes;
-    const bool casts = network.plan.cast_to_bf16 != nullptr;
-    return {
-        {&weights_bf16, MemoryCategory::weights, casts ? flat_bf16(network.parameters).bytes : 0},
-        {&weights, MemoryCategory::weights, flat, options.weight_sharing},
-        {&gradients, MemoryCategory::gradients, options.training ? flat : 0,
-         options.gradient_sharing},
-        {&arena, MemoryCategory::activations, network.plan.arena_bytes},
-        {&workspace, MemoryCategory::workspace, network.plan.workspace_bytes}};
-  }
-  ProgramMemory views() const {
-    return {arena.view(), workspace.view(), weights.view(), gradients.view(), weights_bf16.view()};
-  }
-};
-
-// Once options.admit has let it.
+// The memory of a graph, once options.admit has let it.
 GraphMemory allocate_memory(const LoweredNetwork& network, Device& device,
                             const GraphOptions& options) {
   GraphMemory memory;

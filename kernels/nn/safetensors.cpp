@@ -21,9 +21,6 @@
 namespace ddpbench::nn {
 namespace {
 
-using nlohmann::json;
-using nlohmann::ordered_json;
-
 static_assert(std::endian::native == std::endian::little,
               "safetensors is little-endian; on this machine values would have to be swapped");
 
@@ -47,7 +44,7 @@ class Reader {
   }
 
   std::vector<NamedTensor> read() {
-    const json header = read_header();
+    const nlohmann::json header = read_header();
     std::vector<Entry> entries;
     for (const auto& [name, value] : header.items()) {
       if (name != kMetadataKey) entries.push_back(read_entry(name, value));
@@ -86,7 +83,7 @@ class Reader {
     return bytes;
   }
 
-  json read_header() {
+  nlohmann::json read_header() {
     std::uint64_t length = 0;
     std::memcpy(&length, read_bytes(0, kLengthBytes, "header length").data(), kLengthBytes);
     if (length > kLongestHeader) {
@@ -96,9 +93,9 @@ class Reader {
     const std::string text = read_bytes(kLengthBytes, length, "header");
     data_ = kLengthBytes + length;
     try {
-      json header = json::parse(text);
+      nlohmann::json header = nlohmann::json::parse(text);
       if (header.is_object()) return header;
-    } catch (const json::parse_error& error) {
+    } catch (const nlohmann::json::parse_error& error) {
       fail(kLengthBytes + error.byte,
            fmt::format("the header is not valid JSON: {}", error.what()));
     }
@@ -106,12 +103,12 @@ class Reader {
   }
 
   // A list of numbers that are not negative.
-  std::vector<std::uint64_t> read_numbers(const std::string& name, const json& value,
+  std::vector<std::uint64_t> read_numbers(const std::string& name, const nlohmann::json& value,
                                           const char* key) const {
     const auto found = value.find(key);
     std::vector<std::uint64_t> numbers;
     if (found != value.end() && found->is_array()) {
-      for (const json& number : *found) {
+      for (const nlohmann::json& number : *found) {
         if (!number.is_number_unsigned()) break;
         numbers.push_back(number.get<std::uint64_t>());
       }
@@ -121,7 +118,7 @@ class Reader {
                                    key, name, found == value.end() ? "nothing" : found->dump()));
   }
 
-  Entry read_entry(const std::string& name, const json& value) const {
+  Entry read_entry(const std::string& name, const nlohmann::json& value) const {
     if (!value.is_object() || !value.contains("dtype") || value["dtype"] != "F32") {
       const std::string met =
           value.is_object() && value.contains("dtype") ? value["dtype"].dump() : value.dump();
@@ -195,7 +192,7 @@ class Reader {
 }  // namespace
 
 void write_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors) {
-  ordered_json header;
+  nlohmann::ordered_json header;
   header[kMetadataKey] = {{"format", "pt"}};
   std::size_t offset = 0;
   for (const NamedTensor& tensor : tensors) {

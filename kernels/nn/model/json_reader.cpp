@@ -14,12 +14,10 @@
 namespace ddpbench::nn {
 namespace {
 
-using nlohmann::json;
-
 // Objects and arrays are cut in messages: the pointer says where to look.
-std::string excerpt(const json& value) {
+std::string excerpt(const nlohmann::json& value) {
   constexpr std::size_t kLongest = 60;
-  std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
+  std::string text = value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";
   return text;
 }
@@ -49,12 +47,12 @@ std::string line_and_column(const std::string& text, std::size_t byte) {
 
 }  // namespace
 
-json parse_json(const std::string& text, const std::string& origin) {
+nlohmann::json parse_json(const std::string& text, const std::string& origin) {
   std::vector<std::set<std::string>> keys;
-  const auto check_key = [&](int, json::parse_event_t event, json& parsed) {
-    if (event == json::parse_event_t::object_start) keys.emplace_back();
-    if (event == json::parse_event_t::object_end) keys.pop_back();
-    if (event == json::parse_event_t::key &&
+  const auto check_key = [&](int, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
+    if (event == nlohmann::json::parse_event_t::object_start) keys.emplace_back();
+    if (event == nlohmann::json::parse_event_t::object_end) keys.pop_back();
+    if (event == nlohmann::json::parse_event_t::key &&
         !keys.back().insert(parsed.get<std::string>()).second) {
       throw ConfigError(fmt::format("{}: the key {} stands twice in one object; remove one of them",
                                     origin, parsed.dump()));
@@ -62,8 +60,8 @@ json parse_json(const std::string& text, const std::string& origin) {
     return true;
   };
   try {
-    return json::parse(text, check_key);
-  } catch (const json::parse_error& error) {
+    return nlohmann::json::parse(text, check_key);
+  } catch (const nlohmann::json::parse_error& error) {
     throw ConfigError(fmt::format("{}: not valid JSON at {}: {}", origin,
                                   line_and_column(text, error.byte), error.what()));
   }
@@ -80,7 +78,7 @@ std::string suggestion(std::string_view name, std::span<const std::string_view> 
   return fmt::format("; known are {}", fmt::join(known, ", "));
 }
 
-JsonReader::JsonReader(const json& value, const std::string& origin, std::string pointer)
+JsonReader::JsonReader(const nlohmann::json& value, const std::string& origin, std::string pointer)
     : value_(&value), origin_(&origin), pointer_(std::move(pointer)) {}
 
 void JsonReader::fail(const std::string& message) const { fail_at(*origin_, pointer_, message); }
