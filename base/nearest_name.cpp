@@ -63,4 +63,9 @@ std::optional<std::string> nearest_name(const std::string& name,
   return nearest;
 }
 
+std::string suggestion(const std::string& name, const std::vector<std::string>& known) {
+  const auto nearest = nearest_name(name, known);
+  return nearest ? " Did you mean '" + *nearest + "'?" : "";
+}
+
 }  // namespace ddpbench

@@ -15,4 +15,7 @@ namespace ddpbench {
 std::optional<std::string> nearest_name(const std::string& name,
                                         const std::vector<std::string>& known);
 
+// " Did you mean 'x'?" with the nearest name, to follow a sentence; empty when none is near.
+std::string suggestion(const std::string& name, const std::vector<std::string>& known);
+
 }  // namespace ddpbench

@@ -16,7 +16,6 @@ set(DDPBENCH_BENCH_OPTION_SOURCES
   options/option_layer.cpp
   options/option_parser.cpp
   options/option_schema.cpp
-  options/option_suggestion.cpp
   options/option_table.cpp
   options/option_value.cpp
   options/options.cpp

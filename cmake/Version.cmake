@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: The ddpbench authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# bench/version.h.in -> <build>/generated/bench/version.h, with the commit taken at every build.
+# bench/host/version.h.in -> <build>/generated/bench/host/version.h, with the commit taken at every build.
 # What includes it links ddpbench_version.
 set(DDPBENCH_COMMIT "" CACHE STRING "Commit of these sources (40 digits), where they are a copy without git")
 string(LENGTH "${DDPBENCH_COMMIT}" ddpbench_digits)
@@ -43,10 +43,10 @@ set(HWLOC "@ddpbench_hwloc_version@")
 add_custom_target(ddpbench_write_version
   COMMAND ${CMAKE_COMMAND}
           -DVALUES=${DDPBENCH_GENERATED_DIR}/version_values.cmake
-          -DTEMPLATE=${PROJECT_SOURCE_DIR}/bench/version.h.in
-          -DOUTPUT=${DDPBENCH_GENERATED_DIR}/bench/version.h
+          -DTEMPLATE=${PROJECT_SOURCE_DIR}/bench/host/version.h.in
+          -DOUTPUT=${DDPBENCH_GENERATED_DIR}/bench/host/version.h
           -P ${PROJECT_SOURCE_DIR}/cmake/WriteVersion.cmake
-  BYPRODUCTS ${DDPBENCH_GENERATED_DIR}/bench/version.h
+  BYPRODUCTS ${DDPBENCH_GENERATED_DIR}/bench/host/version.h
   COMMENT "Taking the version from the checkout"
   VERBATIM)
 

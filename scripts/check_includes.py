@@ -138,7 +138,7 @@ INCLUDE = r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)'
 SOURCES = {".h", ".cpp", ".cu", ".cuh", ".inc"}
 SCRIPTS = {".cmake", ".sh", ".py"}
 FOLDERS = ["base", "kernels", "parallel", "datasets", "reports", "bench", "tests", "cmake", "scripts"]
-GENERATED = {"bench/version.h"}
+GENERATED = {"bench/host/version.h"}
 SPDX = ["SPDX-FileCopyrightText: The ddpbench authors", "SPDX-License-Identifier: Apache-2.0"]
 
 # ---- the checks ----

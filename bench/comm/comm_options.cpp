@@ -15,8 +15,8 @@
 #include <span>
 
 #include "base/error.h"
+#include "base/nearest_name.h"
 #include "bench/comm/collective_case.h"
-#include "bench/options/option_parser.h"
 #include "bench/plan/device_plan.h"
 #include "parallel/comm/operation.h"
 

@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // `ddpbench chart`: what reports say, drawn: as a picture through gnuplot, or in the terminal.
-#include "bench/commands/chart.h"
-
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -14,9 +12,10 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/nearest_name.h"
 #include "bench/commands/gnuplot.h"
+#include "bench/commands/subcommand.h"
 #include "bench/host/terminal.h"
-#include "bench/options/option_parser.h"
 #include "reports/atomic_file.h"
 #include "reports/charts/chart_data.h"
 #include "reports/charts/chart_text.h"

@@ -11,9 +11,10 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/nearest_name.h"
 #include "bench/commands/gate_sides.h"
+#include "bench/commands/subcommand.h"
 #include "bench/host/terminal.h"
-#include "bench/options/option_parser.h"
 #include "reports/atomic_file.h"
 #include "reports/gate/gate.h"
 #include "reports/json/report_reader.h"

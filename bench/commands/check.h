@@ -6,11 +6,7 @@
 
 #include <string>
 
-#include "bench/commands/subcommand.h"
-
 namespace ddpbench::bench {
-
-SubcommandEntry check_entry();
 
 // "5%" and "0.05" as 0.05. Throws ConfigError naming `option` for anything else, for what is not
 // above 0, and for a number above 1 without "%" (5 would mean 500 %).

@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/commands/comm.h"
-
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -9,6 +7,7 @@
 
 #include "base/error.h"
 #include "bench/comm/comm_session.h"
+#include "bench/commands/subcommand.h"
 #include "bench/host/environment_capture.h"
 #include "bench/host/host_devices.h"
 #include "parallel/launch/rank_environment.h"

@@ -16,7 +16,9 @@
 #include "bench/host/install_paths.h"
 #include "bench/joined/joined_world.h"
 #include "bench/options/option_parser.h"
+#include "bench/options/option_table.h"
 #include "bench/plan/data_places.h"
+#include "bench/plan/sweep_plan.h"
 #include "bench/run/session.h"
 #include "bench/run/tune.h"
 #include "datasets/fetch.h"
@@ -33,7 +35,8 @@ std::string joined(const std::vector<std::string>& words) {
 
 int show_info(const Options& options, const InstallPaths& paths) {
   InfoContents contents;
-  contents.environment = capture_environment(process_variables(), ops::library_versions());
+  contents.environment = capture_environment(
+      recorded_variables(process_variables(), option_variables()), ops::library_versions());
   const HostDevices host = find_devices("auto");
   add_gpus(contents.environment, host);
   contents.no_gpu_reason = host.cuda.reason;
@@ -74,7 +77,11 @@ int fetch_data(const ParsedCommand& command) {
 }
 
 int execute(const ParsedCommand& command, const InstallPaths& paths,
-            const std::vector<std::string>& arguments, const GetVariable& get_variable) {
+            const std::vector<std::string>& arguments, const Variables& variables) {
+  const auto get_variable = [&variables](const char* name) -> const char* {
+    const auto at = variables.find(name);
+    return at == variables.end() ? nullptr : at->second.c_str();
+  };
   switch (command.command) {
     case Command::help:
     case Command::version:
@@ -92,6 +99,7 @@ int execute(const ParsedCommand& command, const InstallPaths& paths,
       }
       return run_tune(command.options, arguments);
     case Command::run:
+      check_saving(command.options);
       if (const auto environment = launch::read_rank_environment(get_variable)) {
         return join_world(command.options, *environment, arguments);
       }
@@ -108,11 +116,11 @@ int command_line_main(const std::vector<std::string>& arguments) {
     if (const SubcommandEntry* subcommand = find_subcommand(first)) {
       return run_subcommand(*subcommand, {arguments.begin() + 2, arguments.end()}, arguments[0]);
     }
-    const Variables variables = process_variables();
     const InstallPaths paths = find_install_paths("/proc/self/exe", build_info().source_directory);
-    const ParseContext context = parse_context(variables, paths.config_directories());
+    const ParseContext context = {process_variables(), paths.config_directories(),
+                                  command_summaries()};
     const ParsedCommand command = parse_command({arguments.begin() + 1, arguments.end()}, context);
-    return execute(command, paths, arguments, context.get_variable);
+    return execute(command, paths, arguments, context.variables);
   } catch (const Error& error) {
     fmt::print(stderr, "ddpbench: {}\n", error.what());
     return error.exit_code();

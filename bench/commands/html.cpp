@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/commands/html.h"
-
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -9,6 +7,7 @@
 
 #include "base/error.h"
 #include "bench/commands/gate_sides.h"
+#include "bench/commands/subcommand.h"
 #include "reports/atomic_file.h"
 #include "reports/data/report_view.h"
 #include "reports/gate/gate.h"

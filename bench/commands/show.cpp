@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/commands/show.h"
-
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -9,8 +7,9 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/nearest_name.h"
+#include "bench/commands/subcommand.h"
 #include "bench/host/terminal.h"
-#include "bench/options/option_parser.h"
 #include "bench/options/option_table.h"
 #include "reports/atomic_file.h"
 #include "reports/collectives/collective_table.h"

@@ -9,11 +9,7 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "bench/commands/chart.h"
-#include "bench/commands/check.h"
-#include "bench/commands/comm.h"
-#include "bench/commands/html.h"
-#include "bench/commands/show.h"
+#include "base/nearest_name.h"
 #include "bench/options/option_help.h"
 #include "bench/options/option_parser.h"
 #include "bench/options/option_table.h"
@@ -128,6 +124,14 @@ void check_output(const std::string& command, const std::string& output,
 std::string subcommand_help(const SubcommandEntry& entry) {
   const Application application(entry);
   return application.app.help();
+}
+
+std::vector<CommandSummary> command_summaries() {
+  std::vector<CommandSummary> summaries;
+  for (const SubcommandEntry& entry : subcommands())
+    summaries.push_back(
+        {entry.name, entry.usage, entry.summary, [&entry] { return subcommand_help(entry); }});
+  return summaries;
 }
 
 }  // namespace ddpbench::bench

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "bench/options/option_help.h"
+
 namespace CLI {
 class App;
 }
@@ -35,6 +37,13 @@ struct SubcommandEntry {
   std::function<std::unique_ptr<Subcommand>()> make;
 };
 
+// Each is defined in the source of its name.
+SubcommandEntry chart_entry();
+SubcommandEntry check_entry();
+SubcommandEntry comm_entry();
+SubcommandEntry html_entry();
+SubcommandEntry show_entry();
+
 // In the order in which help and documents name them.
 const std::vector<SubcommandEntry>& subcommands();
 // Null when there is none.
@@ -52,5 +61,8 @@ void check_output(const std::string& command, const std::string& output,
 
 // What `ddpbench NAME --help` prints; docs/cli.md shows the same.
 std::string subcommand_help(const SubcommandEntry& entry);
+
+// All of them, as the help of the whole program tells of them.
+std::vector<CommandSummary> command_summaries();
 
 }  // namespace ddpbench::bench

@@ -7,7 +7,7 @@
 #include <CLI/Version.hpp>
 #include <nlohmann/json.hpp>
 
-#include "bench/version.h"
+#include "bench/host/version.h"
 
 namespace ddpbench::bench {
 

@@ -12,7 +12,6 @@
 #include <string_view>
 
 #include "bench/host/build_info.h"
-#include "bench/options/option_table.h"
 #include "kernels/runtime/cpu_topology.h"
 
 namespace ddpbench::bench {
@@ -23,13 +22,9 @@ constexpr std::string_view kPrefixes[] = {"OMP_",    "GOMP_",     "KMP_",  "MKL_
 constexpr std::string_view kNames[] = {"GLIBC_TUNABLES",   "LD_LIBRARY_PATH",   "LD_PRELOAD",
                                        "MALLOC_ARENA_MAX", "DDPBENCH_LAUNCHER", "DDPBENCH_PRESET"};
 
-bool is_recorded(const std::string& name) {
-  if (std::ranges::any_of(kPrefixes, [&](auto prefix) { return name.starts_with(prefix); }))
-    return true;
-  if (std::ranges::count(kNames, name) != 0) return true;
-  return std::ranges::any_of(option_table(), [&](const OptionDefinition& definition) {
-    return (definition.sources & kVariable) != 0 && definition.variable() == name;
-  });
+bool is_recorded(const std::string& name, const std::vector<std::string>& options) {
+  return std::ranges::any_of(kPrefixes, [&](auto prefix) { return name.starts_with(prefix); }) ||
+         std::ranges::count(kNames, name) != 0 || std::ranges::count(options, name) != 0;
 }
 
 // PRETTY_NAME of os-release(5), without its quotes.
@@ -69,23 +64,11 @@ Variables process_variables() {
   return variables;
 }
 
-Variables recorded_variables(const Variables& all) {
+Variables recorded_variables(const Variables& all, const std::vector<std::string>& options) {
   Variables recorded;
   for (const auto& [name, value] : all)
-    if (is_recorded(name)) recorded.emplace(name, value);
+    if (is_recorded(name, options)) recorded.emplace(name, value);
   return recorded;
-}
-
-ParseContext parse_context(const Variables& variables,
-                           std::vector<std::string> config_directories) {
-  ParseContext context;
-  context.config_directories = std::move(config_directories);
-  context.get_variable = [&variables](const char* name) -> const char* {
-    const auto at = variables.find(name);
-    return at == variables.end() ? nullptr : at->second.c_str();
-  };
-  for (const auto& [name, value] : variables) context.variable_names.push_back(name);
-  return context;
 }
 
 std::string host_name() {
@@ -93,7 +76,7 @@ std::string host_name() {
   return uname(&system) == 0 ? system.nodename : "unknown";
 }
 
-report::Environment capture_environment(const Variables& variables, const Variables& libraries) {
+report::Environment capture_environment(const Variables& recorded, const Variables& libraries) {
   report::Environment environment;
   utsname system{};
   if (uname(&system) == 0) {
@@ -106,7 +89,7 @@ report::Environment capture_environment(const Variables& variables, const Variab
   environment.libraries["glibc"] = gnu_get_libc_version();
   environment.libraries["compiler"] = build_info().compiler;
   for (const auto& [name, version] : libraries) environment.libraries[name] = version;
-  environment.variables = recorded_variables(variables);
+  environment.variables = recorded;
   return environment;
 }
 

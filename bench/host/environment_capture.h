@@ -6,8 +6,8 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
-#include "bench/options/option_parser.h"
 #include "reports/data/report.h"
 
 namespace ddpbench::bench {
@@ -17,18 +17,15 @@ using Variables = std::map<std::string, std::string>;
 // The environment of this process.
 Variables process_variables();
 
-// Those that change what is measured (threads, devices, libraries, our options); no others, since
-// reports are passed on, and no secrets.
-Variables recorded_variables(const Variables& all);
-
-// Names and look-up for the parser. `variables` must outlive the context.
-ParseContext parse_context(const Variables& variables, std::vector<std::string> config_directories);
+// The variables of `all` that change what is measured: those of threads, devices and libraries, and
+// those named in `options`. A report is passed on, so no others are in it, above all no secrets.
+Variables recorded_variables(const Variables& all, const std::vector<std::string>& options);
 
 // This host's name; "unknown" when the system does not say.
 std::string host_name();
 
-// Reads this host. `libraries`: what only runs of other rooms know (oneDNN's version, ...), added
-// to what the build knows. GPUs are left empty: the CUDA device's to fill.
-report::Environment capture_environment(const Variables& variables, const Variables& libraries);
+// Reads this host. `recorded` is put into the report as it is. `libraries` (name -> version) is
+// added to what the build knows. GPUs are left empty; add_gpus (gpu_environment.h) fills them in.
+report::Environment capture_environment(const Variables& recorded, const Variables& libraries);
 
 }  // namespace ddpbench::bench

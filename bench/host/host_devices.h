@@ -6,7 +6,6 @@
 
 #include <string>
 
-#include "bench/options/options.h"
 #include "kernels/runtime/cpu_topology.h"
 #include "kernels/runtime/cuda_device.h"
 #include "parallel/cuda_module.h"

@@ -11,7 +11,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "bench/options/option_parser.h"
+#include "base/nearest_name.h"
 
 namespace ddpbench::bench {
 namespace {

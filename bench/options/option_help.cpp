@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "base/text.h"
-#include "bench/commands/subcommand.h"
 #include "bench/options/option_table.h"
 #include "bench/options/option_value.h"
 
@@ -124,11 +123,11 @@ std::string two_columns(std::string_view name, std::string_view help) {
   return line + wrap(help, kColumns, kHelpColumn, kHelpColumn);
 }
 
-std::string help_text() {
+std::string help_text(const std::vector<CommandSummary>& commands) {
   std::string text = "Usage:\n";
   for (const Usage& usage : kUsages) text += two_columns(usage.line, usage.help);
-  for (const SubcommandEntry& entry : subcommands())
-    text += two_columns(entry.usage, entry.summary);
+  for (const CommandSummary& command : commands)
+    text += two_columns(command.usage, command.summary);
   text += fmt::format("\n{}", wrap(kPurpose, kColumns, 0));
   for (const std::string& group : groups()) {
     text += fmt::format("\n{}:\n", group);
@@ -141,7 +140,7 @@ std::string help_text() {
   return text;
 }
 
-std::string cli_document() {
+std::string cli_document(const std::vector<CommandSummary>& commands) {
   std::string text =
       "<!-- SPDX-FileCopyrightText: The ddpbench authors -->\n"
       "<!-- SPDX-License-Identifier: Apache-2.0 -->\n"
@@ -152,8 +151,8 @@ std::string cli_document() {
       "# Command line\n\n";
   text += fmt::format("{}\n\n| command | does |\n|---|---|\n", kPurpose);
   for (const Usage& usage : kUsages) text += fmt::format("| `{}` | {} |\n", usage.line, usage.help);
-  for (const SubcommandEntry& entry : subcommands())
-    text += fmt::format("| `{}` | {} |\n", cell(entry.usage), entry.summary);
+  for (const CommandSummary& command : commands)
+    text += fmt::format("| `{}` | {} |\n", cell(command.usage), command.summary);
   text += fmt::format("\n{}\n", kPrecedence);
   for (const std::string& group : groups()) {
     text += fmt::format(
@@ -163,8 +162,8 @@ std::string cli_document() {
     for (const OptionDefinition& definition : option_table())
       if (definition.group == group) text += option_row(definition);
   }
-  for (const SubcommandEntry& entry : subcommands())
-    text += fmt::format("\n## ddpbench {}\n\n```\n{}```\n", entry.name, subcommand_help(entry));
+  for (const CommandSummary& command : commands)
+    text += fmt::format("\n## ddpbench {}\n\n```\n{}```\n", command.name, command.help());
   text += "\n## Exit codes\n\n| exit | meaning |\n|---|---|\n";
   for (const ExitCode& exit : kExitCodes)
     text += fmt::format("| {} | {} |\n", exit.code, exit.meaning);

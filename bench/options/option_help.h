@@ -4,21 +4,31 @@
 // Texts made from the option table: --help, docs/cli.md and the schema of configuration files.
 #pragma once
 
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace ddpbench::bench {
 
+// A command with options of its own (show, ...), as --help and docs/cli.md tell of it.
+struct CommandSummary {
+  std::string name;                   // "show"
+  std::string usage;                  // "ddpbench show REPORT..."
+  std::string summary;                // a line for the list of commands
+  std::function<std::string()> help;  // what `ddpbench NAME --help` prints
+};
+
 // What --help prints; lines of at most 80 columns.
-std::string help_text();
+std::string help_text(const std::vector<CommandSummary>& commands);
 
 // A line of help: `name` at the left, its explanation at the right and wrapped, below it when
 // `name` is long.
 std::string two_columns(std::string_view name, std::string_view help);
 
 // What docs/cli.md holds.
-std::string cli_document();
+std::string cli_document(const std::vector<CommandSummary>& commands);
 
 // What configs/schema/config.schema.json holds (JSON Schema draft-07). What spans several keys
 // beyond "not both" (a divisible global batch, --save-model with several runs) is for the parser

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "bench/options/option_parser.h"
+#include "base/nearest_name.h"
 #include "kernels/runtime/phase.h"
 
 namespace ddpbench::bench {

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/nearest_name.h"
 #include "bench/options/config_file.h"
 #include "bench/options/option_value.h"
 
@@ -120,7 +121,23 @@ Layer file_layer(const json& content, const std::string& origin, unsigned source
   return layer;
 }
 
-Layer variable_layer(const ParseContext& context, Command command) {
+nlohmann::ordered_json to_json(const Options& options) {
+  nlohmann::ordered_json result;
+  for (const OptionDefinition& definition : option_table()) {
+    const nlohmann::json value = get_value(options, definition);
+    if (value.is_null()) continue;
+    result[nlohmann::ordered_json::json_pointer(definition.canonical_key())] = value;
+  }
+  return result;
+}
+
+Options options_from_json(const nlohmann::json& json) {
+  Options options;
+  file_layer(json, "options", kAnywhere).apply(options);
+  return options;
+}
+
+Layer variable_layer(const std::map<std::string, std::string>& variables, Command command) {
   std::vector<std::string> known;
   for (const std::string& name : reserved_variables()) known.push_back(without_prefix(name));
   Layer layer;
@@ -128,11 +145,12 @@ Layer variable_layer(const ParseContext& context, Command command) {
     if ((definition.sources & kVariable) == 0) continue;
     const std::string name = definition.variable();
     known.push_back(without_prefix(name));
-    const char* text = context.get_variable(name.c_str());
-    if (text == nullptr || *text == '\0' || !definition.applies_to(command)) continue;
-    layer.add(definition, {value_from_text(definition, text), name});
+    const auto given = variables.find(name);
+    if (given == variables.end() || given->second.empty() || !definition.applies_to(command))
+      continue;
+    layer.add(definition, {value_from_text(definition, given->second), name});
   }
-  for (const std::string& name : context.variable_names) refuse_unknown_variable(name, known);
+  for (const auto& [name, text] : variables) refuse_unknown_variable(name, known);
   return layer;
 }
 

@@ -39,6 +39,12 @@ Layer file_layer(const nlohmann::json& content, const std::string& origin,
                  unsigned sources = kFile);
 
 // From the environment; also refuses unknown DDPBENCH_ variables, naming the nearest.
-Layer variable_layer(const ParseContext& context, Command command);
+Layer variable_layer(const std::map<std::string, std::string>& variables, Command command);
+
+// The resolved configuration as reports show it and workers read it, with the keys of a
+// configuration file plus "config" (its path); what is not set is left out. from_json(to_json(o))
+// == o.
+nlohmann::ordered_json to_json(const Options& options);
+Options options_from_json(const nlohmann::json& json);
 
 }  // namespace ddpbench::bench

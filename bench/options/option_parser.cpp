@@ -11,7 +11,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "bench/commands/subcommand.h"
+#include "base/nearest_name.h"
 #include "bench/host/build_info.h"
 #include "bench/options/config_file.h"
 #include "bench/options/option_help.h"
@@ -57,10 +57,11 @@ std::string spoken(Command command) {
                                  : fmt::format("`ddpbench {}`", words_of(command));
 }
 
-[[noreturn]] void refuse_argument(const std::string& argument) {
+[[noreturn]] void refuse_argument(const std::string& argument,
+                                  const std::vector<CommandSummary>& commands) {
   std::vector<std::string> known = {"tune", "info", "data", "data list", "data fetch"};
-  for (const SubcommandEntry& entry : subcommands()) known.push_back(entry.name);
-  if (find_subcommand(argument) != nullptr) {
+  for (const CommandSummary& command : commands) known.push_back(command.name);
+  if (std::ranges::find(commands, argument, &CommandSummary::name) != commands.end()) {
     throw ConfigError(
         fmt::format("'{0}' must be the first word: ddpbench {0}, then its own options.", argument));
   }
@@ -85,7 +86,8 @@ std::string spoken(Command command) {
 
 // Flags with '-' for '_'. CLI11 would take the next flag for a missing value, and the next argument
 // for an empty one; both are refused here.
-std::vector<std::string> normalized(const std::vector<std::string>& arguments) {
+std::vector<std::string> normalized(const std::vector<std::string>& arguments,
+                                    const std::vector<CommandSummary>& commands) {
   std::vector<std::string> result;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string& argument = arguments[i];
@@ -95,7 +97,7 @@ std::vector<std::string> normalized(const std::vector<std::string>& arguments) {
     }
     const std::size_t equals = std::min(argument.find('='), argument.size());
     const OptionDefinition* option = find_flag(argument.substr(2, equals - 2));
-    if (option == nullptr) refuse_argument(argument);
+    if (option == nullptr) refuse_argument(argument, commands);
     const bool takes_next = equals == argument.size() && !option->is_switch();
     const bool next_is_value = i + 1 < arguments.size() && !arguments[i + 1].starts_with("--");
     if (equals + 1 == argument.size() || (takes_next && !next_is_value))
@@ -110,7 +112,7 @@ std::vector<std::string> normalized(const std::vector<std::string>& arguments) {
 // The application that CLI11 parses, with the places where it puts texts.
 class CommandLine {
  public:
-  CommandLine() {
+  explicit CommandLine(const std::vector<CommandSummary>& commands) : commands_(commands) {
     for (CLI::App* app : {&app_, tune_, info_, data_, list_, fetch_})
       app->set_help_flag();  // ours is an option
     app_.allow_extras();
@@ -126,7 +128,7 @@ class CommandLine {
   }
 
   Flags parse(const std::vector<std::string>& arguments) {
-    std::vector<std::string> reversed = normalized(arguments);
+    std::vector<std::string> reversed = normalized(arguments, commands_);
     std::ranges::reverse(reversed);
     try {
       app_.parse(reversed);
@@ -161,8 +163,8 @@ class CommandLine {
     return Command::run;
   }
 
-  static Flags with_extras(const Flags& flags, const std::vector<std::string>& extras) {
-    if (!flags.has("help")) refuse_argument(extras.front());
+  Flags with_extras(const Flags& flags, const std::vector<std::string>& extras) const {
+    if (!flags.has("help")) refuse_argument(extras.front(), commands_);
     return flags;
   }
 
@@ -173,6 +175,7 @@ class CommandLine {
       throw ConfigError("ddpbench data fetch needs the names of data sets, for example: mnist.");
   }
 
+  const std::vector<CommandSummary>& commands_;
   CLI::App app_;
   CLI::App* tune_ = app_.add_subcommand("tune");
   CLI::App* info_ = app_.add_subcommand("info");
@@ -248,13 +251,13 @@ Layer config_layer(const Layer& flags, const Layer& variables, const ParseContex
 
 ParsedCommand parse_command(const std::vector<std::string>& arguments,
                             const ParseContext& context) {
-  const Flags flags = CommandLine().parse(arguments);
-  if (flags.has("help")) return {.command = Command::help, .text = help_text()};
+  const Flags flags = CommandLine(context.commands).parse(arguments);
+  if (flags.has("help")) return {.command = Command::help, .text = help_text(context.commands)};
   if (flags.has("version")) return {.command = Command::version, .text = version_text()};
 
   ParsedCommand parsed{.command = flags.command, .names = flags.names};
   const Layer given = flag_layer(flags);
-  const Layer variables = variable_layer(context, flags.command);
+  const Layer variables = variable_layer(context.variables, flags.command);
   std::string config_path;
   config_layer(given, variables, context, config_path).apply(parsed.options);
   if (flags.command == Command::tune) set_tune_defaults(parsed.options);

@@ -62,6 +62,13 @@ const OptionDefinition* find_flag(const std::string& name) {
   return nullptr;
 }
 
+std::vector<std::string> option_variables() {
+  std::vector<std::string> names;
+  for (const OptionDefinition& definition : option_table())
+    if ((definition.sources & kVariable) != 0) names.push_back(definition.variable());
+  return names;
+}
+
 const std::vector<std::string>& reserved_variables() {
   static const std::vector<std::string> names = {"DDPBENCH_JOB_SECRET", "DDPBENCH_LAUNCHER",
                                                  "DDPBENCH_RUN_FD",     "DDPBENCH_CHANNEL_FD",

@@ -11,10 +11,12 @@
 #include <variant>
 #include <vector>
 
-#include "bench/options/option_parser.h"
 #include "bench/options/options.h"
 
 namespace ddpbench::bench {
+
+// The commands that share this table; the others have options of their own.
+enum class Command : std::uint8_t { run, tune, info, data_list, data_fetch, help, version };
 
 // gpus and all_gpus, which one option sets.
 struct GpuList {};
@@ -75,6 +77,9 @@ std::vector<OptionDefinition> option_definitions();
 
 // Null when there is none. `name` without dashes in front; '_' and '-' are the same.
 const OptionDefinition* find_flag(const std::string& name);
+
+// The DDPBENCH_ variables of all options that have one.
+std::vector<std::string> option_variables();
 
 // DDPBENCH_ variables that are no options: the job's and the build's.
 const std::vector<std::string>& reserved_variables();

@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include "base/error.h"
+#include "base/nearest_name.h"
 #include "bench/options/option_injection.h"
 
 namespace ddpbench::bench {

@@ -5,12 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "bench/options/option_layer.h"
-#include "bench/options/option_value.h"
-#include "bench/plan/sweep_plan.h"
 #include "reports/metrics/repetitions.h"
 
 namespace ddpbench::bench {
@@ -26,18 +22,6 @@ void check_trace(const Options& options) {
     throw ConfigError(fmt::format("--trace and --json both name {}", options.trace_path));
   if (options.trace_path == options.resume_path)
     throw ConfigError(fmt::format("--trace and --resume both name {}", options.trace_path));
-}
-
-void check_saving(const Options& options) {
-  if (options.save_model.empty()) return;
-  const std::size_t runs =
-      plan_matrix(options).size() * static_cast<std::size_t>(options.repetitions);
-  if (runs > 1 || options.until_ci)
-    throw ConfigError(fmt::format(
-        "--save-model={}: this command makes {} runs, which would overwrite each other's weights. "
-        "Give one strategy, one number of devices, one value where a list could be, and one "
-        "repetition.",
-        options.save_model, options.until_ci ? "several" : std::to_string(runs)));
 }
 
 void check_global_batches(const Options& options) {
@@ -83,25 +67,8 @@ std::int64_t warmup_limit(const Options& options) {
 void check_options(const Options& options) {
   check_cuda_graphs(options);
   check_trace(options);
-  check_saving(options);
   check_global_batches(options);
   check_limits(options);
-}
-
-nlohmann::ordered_json to_json(const Options& options) {
-  nlohmann::ordered_json result;
-  for (const OptionDefinition& definition : option_table()) {
-    const nlohmann::json value = get_value(options, definition);
-    if (value.is_null()) continue;
-    result[nlohmann::ordered_json::json_pointer(definition.canonical_key())] = value;
-  }
-  return result;
-}
-
-Options options_from_json(const nlohmann::json& json) {
-  Options options;
-  file_layer(json, "options", kAnywhere).apply(options);
-  return options;
 }
 
 }  // namespace ddpbench::bench

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -106,15 +105,9 @@ struct Options {
 // The warm-up's limit: --warmup-max-steps, or what it is without; 0 when warmup_steps is.
 std::int64_t warmup_limit(const Options& options);
 
-// What holds between options: global batches that every device count divides, one run when weights
-// are saved, limits that are not below what they limit. Throws ConfigError. The parser calls it;
-// call it again once --gpus=all has become a number.
+// Checks what holds between options: every device count divides a global batch, and limits are not
+// below what they limit. Throws ConfigError. The parser calls it; call it again once --gpus=all has
+// become a number.
 void check_options(const Options& options);
-
-// The resolved configuration as reports show it and workers read it, with the keys of a
-// configuration file plus "config" (its path); what is not set is left out. from_json(to_json(o))
-// == o.
-nlohmann::ordered_json to_json(const Options& options);
-Options options_from_json(const nlohmann::json& json);
 
 }  // namespace ddpbench::bench

@@ -6,9 +6,9 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/nearest_name.h"
 #include "bench/host/build_info.h"
 #include "bench/host/install_paths.h"
-#include "bench/options/option_parser.h"
 #include "datasets/fetch.h"
 
 namespace ddpbench::bench {

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/math.h"
+#include "bench/options/option_layer.h"
 
 namespace ddpbench::bench {
 namespace {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "reports/data/run_names.h"
 
 namespace ddpbench::bench {
@@ -167,6 +168,18 @@ std::vector<std::string> listed_options(const Options& options) {
   note("--ps-update", options.ps_updates.size());
   note("--cuda-graph", options.cuda_graphs.size());
   return names;
+}
+
+void check_saving(const Options& options) {
+  if (options.save_model.empty()) return;
+  const std::size_t runs =
+      plan_matrix(options).size() * static_cast<std::size_t>(options.repetitions);
+  if (runs > 1 || options.until_ci)
+    throw ConfigError(fmt::format(
+        "--save-model={}: this command makes {} runs, which would overwrite each other's weights. "
+        "Give one strategy, one number of devices, one value where a list could be, and one "
+        "repetition.",
+        options.save_model, options.until_ci ? "several" : std::to_string(runs)));
 }
 
 std::string run_title(const RunCell& cell, const Options& options) {

@@ -37,6 +37,10 @@ std::vector<RunCell> plan_matrix(const Options& options);
 // `options` with the one value of `cell` in place of every list.
 Options options_of_cell(const Options& options, const RunCell& cell);
 
+// Throws ConfigError when --save-model is given and the options make several runs, whose weights
+// would overwrite each other.
+void check_saving(const Options& options);
+
 // The options that hold lists here, as flags: "--gpus", "--batch-size", ...
 std::vector<std::string> listed_options(const Options& options);
 

@@ -90,7 +90,7 @@ int report_error(launch::RankWriter& writer, const std::exception& error) {
   return record.exit_code;
 }
 
-int rank_main(const GetVariable& get_variable) {
+int rank_main(const launch::GetVariable& get_variable) {
   launch::RankWriter writer;
   try {
     const auto environment = launch::read_rank_environment(get_variable);

@@ -6,8 +6,8 @@
 
 #include <exception>
 
-#include "bench/options/option_parser.h"
 #include "parallel/launch/rank_channel.h"
+#include "parallel/launch/rank_environment.h"
 
 namespace ddpbench::bench {
 
@@ -19,6 +19,6 @@ int report_error(launch::RankWriter& writer, const std::exception& error);
 
 // Returns the process's exit code. Prints nothing: errors go to the rank's channel, except when
 // there is no channel yet.
-int rank_main(const GetVariable& get_variable);
+int rank_main(const launch::GetVariable& get_variable);
 
 }  // namespace ddpbench::bench

@@ -14,6 +14,7 @@
 #include "bench/host/build_info.h"
 #include "bench/host/environment_capture.h"
 #include "bench/host/terminal.h"
+#include "bench/options/option_layer.h"
 #include "bench/run/run_trace.h"
 #include "kernels/ops/backend.h"
 #include "reports/atomic_file.h"
@@ -102,7 +103,8 @@ report::Report begin_report(const Options& options, std::vector<std::string> arg
   report.started_at = utc_timestamp();
   report.generator = generator();
   report.config_json = to_json(options).dump();
-  report.environment = capture_environment(process_variables(), ops::library_versions());
+  report.environment = capture_environment(
+      recorded_variables(process_variables(), option_variables()), ops::library_versions());
   return report;
 }
 

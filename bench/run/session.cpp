@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "bench/host/gpu_environment.h"
 #include "bench/host/interrupt.h"
+#include "bench/options/option_layer.h"
 #include "bench/plan/data_places.h"
 #include "bench/run/resume.h"
 #include "bench/run/run_collector.h"
@@ -96,6 +97,7 @@ void Session::resolve_options() {
   if (options_.all_gpus) {
     options_.gpus = {device_count(host_, choice.device)};
     check_options(options_);  // what depends on the number of devices is known only now
+    check_saving(options_);
   }
   options_.device = choice.device;
   options_.server_device = choice.server_device;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // `ddpbench chart` as a user calls it, but for gnuplot itself (gnuplot_test.cpp).
-#include "bench/commands/chart.h"
+#include "bench/commands/subcommand.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "bench/commands/subcommand.h"
 #include "tests/reports/gate_support.h"
 
 namespace ddpbench::bench {

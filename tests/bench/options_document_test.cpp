@@ -12,6 +12,7 @@
 
 #include "bench/options/config_file.h"
 #include "bench/options/option_help.h"
+#include "bench/options/option_layer.h"
 #include "bench/options/option_table.h"
 #include "tests/bench/options_test_support.h"
 #include "tests/reports/schema_validator.h"
@@ -49,7 +50,7 @@ void expect_generated(const std::string& name, const std::string& made) {
 }
 
 TEST(OptionDocuments, CommandLineDocumentIsWhatTheOptionTableGives) {
-  expect_generated("docs/cli.md", cli_document());
+  expect_generated("docs/cli.md", cli_document(command_summaries()));
 }
 
 TEST(OptionDocuments, ConfigurationSchemaIsWhatTheOptionTableGives) {
@@ -57,8 +58,8 @@ TEST(OptionDocuments, ConfigurationSchemaIsWhatTheOptionTableGives) {
 }
 
 TEST(OptionDocuments, HelpAndDocumentNameEveryOption) {
-  const std::string help = help_text();
-  const std::string document = cli_document();
+  const std::string help = help_text(command_summaries());
+  const std::string document = cli_document(command_summaries());
   for (const OptionDefinition& definition : option_table()) {
     const bool flag = (definition.sources & kFlag) != 0;
     EXPECT_THAT(help, HasSubstr(flag ? definition.flag() : definition.name));
@@ -71,7 +72,7 @@ TEST(OptionDocuments, HelpAndDocumentNameEveryOption) {
 }
 
 TEST(OptionDocuments, HelpFitsATerminalOfEightyColumns) {
-  std::istringstream help(help_text());
+  std::istringstream help(help_text(command_summaries()));
   for (std::string line; std::getline(help, line);) EXPECT_LE(line.size(), 80U) << line;
 }
 

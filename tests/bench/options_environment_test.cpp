@@ -9,6 +9,7 @@
 #include "bench/host/build_info.h"
 #include "bench/host/host_limits.h"
 #include "bench/host/install_paths.h"
+#include "bench/options/option_table.h"
 #include "tests/bench/options_test_support.h"
 
 namespace ddpbench::bench {
@@ -32,7 +33,8 @@ TEST(EnvironmentCapture, RecordsVariablesThatChangeWhatIsMeasuredAndNoOthers) {
                                                  {"DDPBENCH_JOB_SECRET", "s"},
                                                  {"DDPBENCH_CHANNEL_FD", "3"},
                                                  {"AWS_SECRET_ACCESS_KEY", "s"},
-                                                 {"HOME", "/h"}});
+                                                 {"HOME", "/h"}},
+                                                option_variables());
   EXPECT_THAT(recorded, ElementsAre(Key("CUDA_VISIBLE_DEVICES"), Key("DDPBENCH_BATCH_SIZE"),
                                     Key("DDPBENCH_PRESET"), Key("GLIBC_TUNABLES"),
                                     Key("NCCL_DEBUG"), Key("OMP_NUM_THREADS")));

@@ -13,8 +13,10 @@
 #include <vector>
 
 #include "base/error.h"
+#include "bench/commands/subcommand.h"
 #include "bench/host/environment_capture.h"
 #include "bench/options/option_parser.h"
+#include "bench/plan/sweep_plan.h"
 
 namespace ddpbench::bench {
 
@@ -25,7 +27,10 @@ struct World {
 };
 
 inline ParsedCommand parse(const std::vector<std::string>& arguments, const World& world = {}) {
-  return parse_command(arguments, parse_context(world.variables, world.config_directories));
+  const ParsedCommand command =
+      parse_command(arguments, {world.variables, world.config_directories, command_summaries()});
+  if (command.command == Command::run) check_saving(command.options);  // as command_line.cpp does
+  return command;
 }
 
 inline Options options_of(const std::vector<std::string>& arguments, const World& world = {}) {

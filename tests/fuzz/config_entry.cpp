@@ -11,6 +11,7 @@
 #include "bench/options/option_parser.h"
 #include "bench/options/option_table.h"
 #include "bench/options/option_value.h"
+#include "bench/plan/sweep_plan.h"
 #include "tests/fuzz/entries.h"
 
 namespace ddpbench::fuzz {
@@ -29,6 +30,7 @@ Options from_file(const std::string& input) {
   Options options;
   bench::file_layer(bench::parse_config(input, "input.json"), "input.json").apply(options);
   bench::check_options(options);
+  bench::check_saving(options);
   return options;
 }
 
@@ -45,25 +47,21 @@ Options from_flags(const std::string& input) {
   Options options;
   layer.apply(options);
   bench::check_options(options);
+  bench::check_saving(options);
   return options;
 }
 
 Options from_variables(const std::string& input) {
   std::map<std::string, std::string> variables;
-  bench::VariableNames names;
   for (const std::string& line : lines_of(input)) {
     const std::size_t equals = line.find('=');
     if (equals == line.npos) continue;
     variables[line.substr(0, equals)] = line.substr(equals + 1);
-    names.push_back(line.substr(0, equals));
   }
-  const auto get = [&variables](const char* name) -> const char* {
-    const auto found = variables.find(name);
-    return found == variables.end() ? nullptr : found->second.c_str();
-  };
   Options options;
-  bench::variable_layer({get, names, {}}, bench::Command::run).apply(options);
+  bench::variable_layer(variables, bench::Command::run).apply(options);
   bench::check_options(options);
+  bench::check_saving(options);
   return options;
 }
 

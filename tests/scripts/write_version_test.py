@@ -45,7 +45,7 @@ class WriteVersion(unittest.TestCase):
             ("SOURCE_DIR", self.source), ("GIT", git), ("GIVEN_COMMIT", given), ("CUDA_MODULE", "false"))))
         header = self.stage / "version.h"
         environment = {**os.environ, "GIT_CEILING_DIRECTORIES": str(self.stage), "HOME": str(self.stage)}
-        subprocess.run([CMAKE, f"-DVALUES={values}", f"-DTEMPLATE={ROOT / 'bench' / 'version.h.in'}",
+        subprocess.run([CMAKE, f"-DVALUES={values}", f"-DTEMPLATE={ROOT / 'bench' / 'host' / 'version.h.in'}",
                         f"-DOUTPUT={header}", "-P", ROOT / "cmake" / "WriteVersion.cmake"],
                        check=True, env=environment)
         found = {}
