@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// `ddpbench chart`: what reports say, drawn: as a picture through gnuplot, or in the terminal.
+// `ddpbench chart`: what reports say, drawn: as a picture in a file, or in the terminal.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -13,20 +13,19 @@
 
 #include "base/error.h"
 #include "base/nearest_name.h"
-#include "bench/commands/gnuplot.h"
+#include "bench/commands/rsvg_convert.h"
 #include "bench/commands/subcommand.h"
 #include "bench/host/terminal.h"
 #include "reports/atomic_file.h"
 #include "reports/charts/chart_data.h"
 #include "reports/charts/chart_text.h"
-#include "reports/charts/gnuplot_script.h"
 #include "reports/json/report_reader.h"
+#include "reports/pictures/picture.h"
 
 namespace ddpbench::bench {
 namespace {
 
 using report::ChartKind;
-using report::PictureFormat;
 
 constexpr int kUsualWidth = 80;  // where stdout is no terminal
 
@@ -48,15 +47,24 @@ ChartKind kind_of(const std::string& word) {
                                 kind_words()));
 }
 
-PictureFormat format_of(const std::string& path) {
+// The extension of a picture's name: ".svg", ".png" or ".pdf".
+std::string format_of(const std::string& path) {
   std::string extension = std::filesystem::path(path).extension();
   std::ranges::transform(extension, extension.begin(),
                          [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  if (extension == ".svg") return PictureFormat::svg;
-  if (extension == ".png") return PictureFormat::png;
-  if (extension == ".pdf") return PictureFormat::pdf;
+  if (extension == ".svg" || extension == ".png" || extension == ".pdf") return extension;
   throw ConfigError(fmt::format(
       "chart: -o {}: the name must end in .svg, .png or .pdf, which says what to draw", path));
+}
+
+// The bytes of a picture whose name ends in `format`.
+std::string picture_as(const std::string& format, std::string svg) {
+  if (format == ".svg") return svg;
+  try {
+    return rsvg_convert(svg, format == ".png" ? PictureFormat::png : PictureFormat::pdf);
+  } catch (const UnavailableError& error) {
+    throw UnavailableError(fmt::format("chart: {}", error.what()));
+  }
 }
 
 // Whether people's terminal shows more than ASCII, by the usual variables in their usual order.
@@ -75,37 +83,41 @@ bool is_utf8_locale() {
 // One chart, drawn either way.
 struct Drawing {
   std::string empty_reason;
-  std::function<std::string(const report::PictureOptions&)> script;
+  std::function<report::pictures::Picture()> picture;
   std::function<std::string(const report::TextOptions&)> text;
 };
 
-template <typename Data>
-Drawing drawing(Data chart, std::string (*script)(const Data&, const report::PictureOptions&),
+template <typename Data, typename MakePicture>
+Drawing drawing(Data chart, MakePicture picture,
                 std::string (*text)(const Data&, const report::TextOptions&)) {
   std::string reason = chart.empty_reason;
   const auto shared = std::make_shared<const Data>(std::move(chart));
-  return {std::move(reason), [=](const auto& options) { return script(*shared, options); },
+  return {std::move(reason), [=] { return picture(*shared); },
           [=](const auto& options) { return text(*shared, options); }};
 }
 
 Drawing draw(ChartKind kind, const std::vector<report::Report>& reports) {
+  using namespace report::pictures;
+  const auto file = [](auto* make) {
+    return [=](const auto& chart) { return make(chart, Medium::file); };
+  };
   switch (kind) {
     case ChartKind::scaling:
-      return drawing<report::ScalingChart>(scaling_chart(reports), report::gnuplot_script,
+      return drawing<report::ScalingChart>(scaling_chart(reports), scaling_picture,
                                            report::draw_text);
     case ChartKind::breakdown:
-      return drawing<report::StackedChart>(breakdown_chart(reports), report::breakdown_script,
+      return drawing<report::StackedChart>(breakdown_chart(reports), file(breakdown_picture),
                                            report::draw_breakdown);
     case ChartKind::memory:
-      return drawing<report::StackedChart>(memory_chart(reports), report::memory_script,
+      return drawing<report::StackedChart>(memory_chart(reports), file(memory_picture),
                                            report::draw_memory);
     case ChartKind::steps:
-      return drawing<report::StepsChart>(steps_chart(reports), report::gnuplot_script,
+      return drawing<report::StepsChart>(steps_chart(reports), file(steps_picture),
                                          report::draw_text);
     case ChartKind::buckets:
       break;
   }
-  return drawing<report::BucketsChart>(buckets_chart(reports), report::gnuplot_script,
+  return drawing<report::BucketsChart>(buckets_chart(reports), file(buckets_picture),
                                        report::draw_text);
 }
 
@@ -126,15 +138,15 @@ class Chart final : public Subcommand {
         ->type_name("KIND")
         ->capture_default_str();
     app.add_option("-o,--output", output_,
-                   "Picture to write: .svg, .png or .pdf, through gnuplot; without it the chart is "
-                   "drawn in the terminal")
+                   "Picture to write: .svg, or .png or .pdf through rsvg-convert; without it the "
+                   "chart is drawn in the terminal")
         ->type_name("FILE");
     app.add_flag("--force", force_, "Replace FILE where it exists");
   }
 
   int run() override {
     const ChartKind kind = kind_of(kind_);
-    std::optional<PictureFormat> format;
+    std::optional<std::string> format;
     if (output_) {
       format = format_of(*output_);
       check_output("chart", *output_, paths_, force_);
@@ -151,23 +163,13 @@ class Chart final : public Subcommand {
       fmt::print("{}", drawing.text({width > 0 ? width : kUsualWidth, is_utf8_locale()}));
       return 0;
     }
-    report::PictureOptions options;
-    options.format = *format;
-    report::write_file_atomically(*output_, picture(drawing.script(options)), force_);
+    report::write_file_atomically(*output_, picture_as(*format, picture_file(drawing.picture())),
+                                  force_);
     fmt::print("chart: {}\n", *output_);
     return 0;
   }
 
  private:
-  static std::string picture(const std::string& script) {
-    try {
-      return run_gnuplot(script);
-    } catch (const UnavailableError& error) {
-      throw UnavailableError(
-          fmt::format("chart: {}; without -o the chart is drawn in the terminal", error.what()));
-    }
-  }
-
   std::vector<std::string> paths_;
   std::string kind_ = "scaling";
   std::optional<std::string> output_;

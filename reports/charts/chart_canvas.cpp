@@ -44,9 +44,8 @@ void TextBar::set(double value, std::string_view mark) {
 
 std::string TextBar::text() const { return fmt::format("{}", fmt::join(cells_, "")); }
 
-TextCanvas::TextCanvas(const Chart& chart, const TextOptions& options,
-                       const std::vector<TextRow>& rows)
-    : width_(std::max(kLeastWidth, static_cast<std::size_t>(std::max(options.width, 0)))) {
+TextCanvas::TextCanvas(const Chart& chart, int width, const std::vector<TextRow>& rows)
+    : width_(std::max(kLeastWidth, static_cast<std::size_t>(std::max(width, 0)))) {
   for (const TextRow& row : rows) {
     label_ = std::max(label_, display_width(row.label));
     numbers_ = std::max(numbers_, display_width(row.numbers));

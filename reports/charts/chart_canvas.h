@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "reports/charts/chart_text.h"
+#include "reports/charts/chart_data.h"
 
 namespace ddpbench::report {
 
@@ -39,8 +39,9 @@ struct TextRow {
 
 class TextCanvas {
  public:
-  // The widths of the labels and numbers of `rows` leave the cells for the bars.
-  TextCanvas(const Chart& chart, const TextOptions& options, const std::vector<TextRow>& rows);
+  // `width`: columns at most; below 40 is drawn as 40. The widths of the labels and numbers of
+  // `rows` leave the cells for the bars.
+  TextCanvas(const Chart& chart, int width, const std::vector<TextRow>& rows);
 
   std::size_t cells() const { return cells_; }
   // A line on its own, wrapped.

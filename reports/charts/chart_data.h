@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the pictures of reports show, as numbers: `ddpbench chart` draws it through gnuplot or in
-// the terminal, `ddpbench html` in its pages. docs/charts.md says what each kind means.
+// What the pictures of reports show, as numbers: `ddpbench chart` draws it as a file or in the
+// terminal, `ddpbench html` in its pages. docs/charts.md says what each kind means.
 //
 // All runs of all reports go into one chart. Repetitions of the same thing (same series, same
 // number of devices) become one point, bar or line. A run that did not end well, or failed its
@@ -119,6 +119,10 @@ struct StepGroup {
   std::int64_t count = 0;
   StepStatistics time_s;  // of all samples of all repetitions
   double q1_s = 0, q3_s = 0;
+  // A few steps may take many times the others. An axis for this group ends here, at twice the 95th
+  // percentile or at the slowest step before it, so that the others stay visible; a mark at the
+  // axis's end and a note tell of the rest.
+  double shown_s = 0;
   // Along the run: each bin holds the same step numbers of all repetitions, so that minimum and
   // maximum are those of every sample; nothing is thinned away.
   std::vector<StepBin> bins;
@@ -126,6 +130,7 @@ struct StepGroup {
 };
 struct StepsChart : Chart {
   std::vector<StepGroup> groups;
+  double shown_s = 0;  // the largest of the groups'
 };
 inline constexpr std::size_t kStepBins = 240;  // at most, a group
 StepsChart steps_chart(std::span<const Report> reports, std::size_t max_bins = kStepBins);

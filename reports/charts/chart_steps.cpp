@@ -14,7 +14,9 @@
 namespace ddpbench::report {
 namespace {
 
-constexpr std::size_t kMostPanels = 12;  // panels that one picture has room for
+constexpr std::size_t kMostStepGroups = 12;  // that one picture has room for
+constexpr double kMostOverP95 = 2;           // see StepGroup::shown_s
+constexpr std::size_t kNamedOutliers = 4;    // in the note
 
 std::string unfit_steps(const Run& run) {
   if (run.step.samples_s.empty()) return "no step was timed";
@@ -97,21 +99,43 @@ StepGroup step_group(const RunGroup& group, std::size_t max_bins) {
   result.oversubscribed = group.oversubscribed;
   result.count = static_cast<std::int64_t>(samples.size());
   fill_statistics(samples, result);
+  const StepStatistics& time = result.time_s;
+  result.shown_s = time.p95 > 0 ? std::min(time.max, kMostOverP95 * time.p95) : time.max;
   result.bins = bins_of(group, max_bins);
   return result;
+}
+
+std::string seconds_text(double seconds) {
+  return seconds < 1 ? fmt::format("{:.4g} ms", 1e3 * seconds) : fmt::format("{:.4g} s", seconds);
+}
+
+void note_outliers(StepsChart& chart) {
+  std::vector<std::string> named;
+  std::size_t count = 0;
+  for (const StepGroup& group : chart.groups) {
+    if (group.time_s.max <= group.shown_s || ++count > kNamedOutliers) continue;
+    named.push_back(fmt::format("{} up to {}", group.name, seconds_text(group.time_s.max)));
+  }
+  if (count == 0) return;
+  if (count > named.size()) named.push_back(fmt::format("{} more runs", count - named.size()));
+  chart.caption.notes.push_back(
+      fmt::format("axes hold {} times a run's 95th percentile, an arrow at their end stands for "
+                  "slower steps: {}",
+                  kMostOverP95, fmt::join(named, ", ")));
 }
 
 }  // namespace
 
 StepsChart steps_chart(std::span<const Report> reports, std::size_t max_bins) {
   ChartRuns runs = chart_runs(reports, "Step times", unfit_steps);
-  limit_groups(runs, kMostPanels);
+  limit_groups(runs, kMostStepGroups);
   StepsChart chart;
   begin_chart(chart, runs);
   if (!chart.empty_reason.empty()) return chart;
   bool repeated = false;
   for (const RunGroup& group : runs.groups) {
     chart.groups.push_back(step_group(group, max_bins));
+    chart.shown_s = std::max(chart.shown_s, chart.groups.back().shown_s);
     repeated = repeated || group.runs.size() > 1;
   }
   chart.caption.notes.emplace_back(
@@ -119,6 +143,7 @@ StepsChart steps_chart(std::span<const Report> reports, std::size_t max_bins) {
   chart.caption.notes.push_back(fmt::format(
       "along the run: median, minimum and maximum of neighbouring steps{}; none is left out",
       repeated ? " of all repetitions" : ""));
+  note_outliers(chart);
   end_chart(chart, runs);
   return chart;
 }

@@ -1,12 +1,11 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// Scaling, and stacked bars, with characters.
 #include "reports/charts/chart_text.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 
 #include "reports/charts/chart_canvas.h"
@@ -15,6 +14,9 @@ namespace ddpbench::report {
 namespace {
 
 constexpr double kMebibyte = 1024.0 * 1024.0;
+constexpr double kMillisecond = 1e-3;
+constexpr std::array kHeights = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+constexpr std::array kAsciiHeights = {"_", ".", ":", "-", "=", "+", "*", "#"};
 
 // ---- scaling ----
 
@@ -92,7 +94,7 @@ std::string draw_stacked(const StackedChart& chart, const TextOptions& options, 
     for (const double part : bar.parts) sum += part;
     most = std::max({most, sum, bar.whole});
   }
-  TextCanvas canvas(chart, options, rows);
+  TextCanvas canvas(chart, options.width, rows);
   canvas.line(legend(chart, letters, mark), 2);
   for (std::size_t i = 0; i < chart.bars.size(); ++i) {
     TextBar bar(canvas.cells(), most);
@@ -108,6 +110,58 @@ std::string draw_stacked(const StackedChart& chart, const TextOptions& options, 
   return canvas.finish(chart);
 }
 
+// ---- steps ----
+
+std::string box(const StepGroup& group, std::size_t cells, double most, bool unicode) {
+  TextBar bar(cells, most);
+  const StepStatistics& time = group.time_s;
+  bar.fill(time.p5, time.p95, unicode ? "─" : "-");
+  bar.fill(group.q1_s, group.q3_s, unicode ? "█" : "#");
+  bar.set(time.min, "x");
+  bar.set(time.max, time.max > most ? (unicode ? "▶" : ">") : "x");
+  bar.set(time.median, unicode ? "┃" : "|");
+  return bar.text();
+}
+
+// The slowest step of each part of the run, as heights over 0 ... the group's shown_s.
+std::string course(const StepGroup& group, std::size_t cells, bool unicode) {
+  const auto& heights = unicode ? kHeights : kAsciiHeights;
+  const std::size_t count = std::min(cells, group.bins.size());
+  std::string text;
+  for (std::size_t i = 0; i < count; ++i) {
+    double most = 0;
+    for (std::size_t b = i * group.bins.size() / count; b < (i + 1) * group.bins.size() / count;
+         ++b) {
+      most = std::max(most, group.bins[b].max_s);
+    }
+    const double share = group.shown_s > 0 ? std::min(most / group.shown_s, 1.0) : 0;
+    const auto height = static_cast<std::size_t>(share * (kHeights.size() - 1) + 0.5);
+    text += heights[std::min(height, kHeights.size() - 1)];
+  }
+  return text;
+}
+
+// ---- buckets ----
+
+double last_s(const BucketsChart& chart) {
+  double last = 0;
+  for (const BucketGroup& group : chart.groups) {
+    last = std::max(last, group.step_s);
+    for (const BucketBar& bar : group.bars) last = std::max(last, bar.end_s);
+  }
+  return last;
+}
+
+std::string timeline(const BucketGroup& group, const BucketBar& bucket, std::size_t cells,
+                     double most, bool unicode) {
+  TextBar bar(cells, most);
+  bar.fill(bucket.ready_s, bucket.start_s, unicode ? "░" : ".");
+  bar.fill(bucket.start_s, bucket.arrived_s, unicode ? "▒" : "-");
+  bar.fill(bucket.arrived_s, bucket.end_s, unicode ? "█" : "#");
+  if (group.step_s > 0) bar.set(group.step_s, unicode ? "│" : "|");
+  return bar.text();
+}
+
 }  // namespace
 
 std::string draw_text(const ScalingChart& chart, const TextOptions& options) {
@@ -116,7 +170,7 @@ std::string draw_text(const ScalingChart& chart, const TextOptions& options) {
   for (const ScalingPoint& point : chart.points) {
     most = std::max({most, point.samples_per_s.max, ideal_of(chart, point).value_or(0)});
   }
-  TextCanvas canvas(chart, options, rows);
+  TextCanvas canvas(chart, options.width, rows);
   const char* mark = options.unicode ? "│" : "|";
   const bool repeated = std::ranges::any_of(
       chart.points, [](const ScalingPoint& point) { return point.samples_per_s.count > 1; });
@@ -142,6 +196,49 @@ std::string draw_breakdown(const StackedChart& chart, const TextOptions& options
 
 std::string draw_memory(const StackedChart& chart, const TextOptions& options) {
   return draw_stacked(chart, options, {"MiB", kMebibyte, 1});
+}
+
+std::string draw_text(const StepsChart& chart, const TextOptions& options) {
+  std::vector<TextRow> rows;
+  for (const StepGroup& group : chart.groups) {
+    rows.push_back({heading_of(chart, group.series),
+                    devices_text(group.devices, group.oversubscribed),
+                    fmt::format("median {:.2f} ms", group.time_s.median / kMillisecond)});
+  }
+  TextCanvas canvas(chart, options.width, rows);
+  canvas.line(fmt::format("devices; 0 to {:.2f} ms; below each: the slowest steps along the run",
+                          chart.shown_s / kMillisecond),
+              2);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const StepGroup& group = chart.groups[i];
+    canvas.row(rows[i], box(group, canvas.cells(), chart.shown_s, options.unicode));
+    canvas.below(course(group, canvas.cells(), options.unicode),
+                 fmt::format("max {:.2f} ms", group.time_s.max / kMillisecond));
+  }
+  return canvas.finish(chart);
+}
+
+std::string draw_text(const BucketsChart& chart, const TextOptions& options) {
+  std::vector<TextRow> rows;
+  for (const BucketGroup& group : chart.groups) {
+    for (const BucketBar& bar : group.bars) {
+      rows.push_back({group.name, bar.label,
+                      fmt::format("{:.2f} to {:.2f} ms", bar.ready_s / kMillisecond,
+                                  bar.end_s / kMillisecond)});
+    }
+  }
+  const double most = last_s(chart);
+  TextCanvas canvas(chart, options.width, rows);
+  canvas.line(options.unicode ? "░: queueing, ▒: waiting, █: transfer, │: median step"
+                              : ".: queueing, -: waiting, #: transfer, |: median step",
+              2);
+  std::size_t next = 0;
+  for (const BucketGroup& group : chart.groups) {
+    for (const BucketBar& bar : group.bars) {
+      canvas.row(rows[next++], timeline(group, bar, canvas.cells(), most, options.unicode));
+    }
+  }
+  return canvas.finish(chart);
 }
 
 }  // namespace ddpbench::report

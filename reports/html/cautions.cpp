@@ -5,13 +5,15 @@
 // `ddpbench tune` concluded.
 #include <fmt/format.h>
 
-#include "reports/html/numbers.h"
 #include "reports/html/sections.h"
 #include "reports/metrics/tuning.h"
+#include "reports/pictures/numbers.h"
 #include "reports/table/table_warnings.h"
 
 namespace ddpbench::report::html {
 namespace {
+
+using pictures::fixed;
 
 // Which report is meant, where there are several.
 std::string prefix_of(const HtmlInput& input, std::size_t report) {

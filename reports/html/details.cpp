@@ -7,12 +7,15 @@
 #include <nlohmann/json.hpp>
 
 #include "reports/data/local_changes.h"
-#include "reports/html/numbers.h"
 #include "reports/html/sections.h"
 #include "reports/json/json_text.h"
+#include "reports/pictures/numbers.h"
 
 namespace ddpbench::report::html {
 namespace {
+
+using pictures::memory_unit;
+using pictures::with_unit;
 
 std::string bytes(std::uint64_t count) {
   const auto value = static_cast<double>(count);

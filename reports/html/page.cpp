@@ -9,8 +9,8 @@
 
 #include "base/text.h"
 #include "reports/html/assets.h"
-#include "reports/html/picture.h"
 #include "reports/html/sections.h"
+#include "reports/pictures/picture.h"
 
 namespace ddpbench::report {
 namespace html {
@@ -82,16 +82,6 @@ void write_top(Markup& page, const HtmlInput& input) {
   page.close().close().close().trusted("\n");
 }
 
-void write_pictures(Markup& page, const HtmlInput& input, const ScalingChart& scaling) {
-  open_section(page, "pictures", "Pictures");
-  write_scaling(page, scaling);
-  write_breakdown(page, breakdown_chart(input.reports));
-  write_memory(page, memory_chart(input.reports));
-  write_steps(page, steps_chart(input.reports));
-  write_buckets(page, buckets_chart(input.reports));
-  page.close();
-}
-
 void write_foot(Markup& page, const HtmlInput& input) {
   const Generator& generator = input.reports.front().generator;
   std::string text = "Made by ddpbench " + generator.version;
@@ -127,7 +117,9 @@ std::string html_page(const HtmlInput& input) {
   page.trusted("<!DOCTYPE html>\n").open("html", {{"lang", "en"}});
   write_head(page, input);
   page.open("body");
-  write_hatches(page);
+  page.open("svg", {{"class", "hatches"}, {"aria-hidden", "true"}});
+  pictures::write_hatches(page);
+  page.close();
   write_top(page, input);
   page.open("main");
   write_summary(page, input, scaling);

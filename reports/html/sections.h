@@ -1,13 +1,12 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parts of a page that are words and tables. Private to reports/.
+// The parts of a page. Private to reports/.
 #pragma once
 
 #include <string>
 
 #include "reports/charts/chart_data.h"
-#include "reports/html/markup.h"
 #include "reports/html/page.h"
 #include "reports/html/table.h"
 
@@ -32,6 +31,7 @@ void write_warnings(Markup& page, const HtmlInput& input);
 void write_tuning(Markup& page, const HtmlInput& input);
 // A row a run, and why figures are missing.
 void write_runs(Markup& page, const HtmlInput& input);
+void write_pictures(Markup& page, const HtmlInput& input, const ScalingChart& scaling);
 // Why each run on several devices is not faster.
 void write_verdicts(Markup& page, const HtmlInput& input);
 // REQUIRES: a report of `ddpbench comm` is among them.

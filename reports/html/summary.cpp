@@ -6,11 +6,14 @@
 #include <functional>
 #include <map>
 
-#include "reports/html/numbers.h"
 #include "reports/html/sections.h"
+#include "reports/pictures/numbers.h"
 
 namespace ddpbench::report::html {
 namespace {
+
+using pictures::fixed;
+using pictures::number;
 
 constexpr std::size_t kNamed = 3;  // things in a heading; more are counted
 

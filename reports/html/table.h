@@ -8,9 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "reports/html/markup.h"
+#include "reports/pictures/markup.h"
 
 namespace ddpbench::report::html {
+
+using pictures::Markup;
 
 struct Cell {
   std::string text;

@@ -5,12 +5,14 @@
 #include <fmt/format.h>
 
 #include "reports/data/run_names.h"
-#include "reports/html/numbers.h"
 #include "reports/html/sections.h"
+#include "reports/pictures/numbers.h"
 #include "reports/why/why.h"
 
 namespace ddpbench::report::html {
 namespace {
+
+using pictures::fixed;
 
 constexpr std::size_t kMostVerdicts = 60;  // a page of a thousand runs is read by nobody
 

@@ -7,15 +7,15 @@
 #include <limits>
 
 #include "base/error.h"
-#include "reports/html/markup.h"
-#include "reports/html/numbers.h"
+#include "reports/pictures/markup.h"
+#include "reports/pictures/numbers.h"
 #include "tests/html/sample_pages.h"
 #include "tests/reports/sample_report.h"
 
 namespace ddpbench::report {
 namespace {
 
-using html::Markup;
+using pictures::Markup;
 using test::all_inputs;
 
 using ::testing::ElementsAre;
@@ -36,16 +36,16 @@ TEST(MarkupTest, EscapesTextAndValues) {
 
 TEST(MarkupTest, ReplacesWhatXmlDoesNotAllow) {
   const std::string replaced = "\xEF\xBF\xBD";
-  EXPECT_EQ(html::escaped(std::string("a\0b", 3)), "a" + replaced + "b");
-  EXPECT_EQ(html::escaped("\x1b\x7f"), replaced + replaced);
-  EXPECT_EQ(html::escaped("line\n\tnext"), "line\n\tnext");
-  EXPECT_EQ(html::escaped("\xff"), replaced);
-  EXPECT_EQ(html::escaped("\xc0\xaf"), replaced + replaced) << "a slash in two bytes";
-  EXPECT_EQ(html::escaped("\xed\xa0\x80"), replaced) << "half of a UTF-16 pair";
-  EXPECT_EQ(html::escaped("\xef\xbf\xbf"), replaced) << "no character";
-  EXPECT_EQ(html::escaped("\xe2\x80\xaex"), replaced + "x") << "turns the direction around";
-  EXPECT_EQ(html::escaped("\xe2\x82"), replaced + replaced) << "cut off";
-  EXPECT_EQ(html::escaped("\u00e9\u20ac\U0001F600"), "\u00e9\u20ac\U0001F600");
+  EXPECT_EQ(pictures::escaped(std::string("a\0b", 3)), "a" + replaced + "b");
+  EXPECT_EQ(pictures::escaped("\x1b\x7f"), replaced + replaced);
+  EXPECT_EQ(pictures::escaped("line\n\tnext"), "line\n\tnext");
+  EXPECT_EQ(pictures::escaped("\xff"), replaced);
+  EXPECT_EQ(pictures::escaped("\xc0\xaf"), replaced + replaced) << "a slash in two bytes";
+  EXPECT_EQ(pictures::escaped("\xed\xa0\x80"), replaced) << "half of a UTF-16 pair";
+  EXPECT_EQ(pictures::escaped("\xef\xbf\xbf"), replaced) << "no character";
+  EXPECT_EQ(pictures::escaped("\xe2\x80\xaex"), replaced + "x") << "turns the direction around";
+  EXPECT_EQ(pictures::escaped("\xe2\x82"), replaced + replaced) << "cut off";
+  EXPECT_EQ(pictures::escaped("\u00e9\u20ac\U0001F600"), "\u00e9\u20ac\U0001F600");
 }
 
 TEST(MarkupTest, EveryElementIsClosed) {
@@ -58,28 +58,29 @@ TEST(MarkupTest, EveryElementIsClosed) {
 }
 
 TEST(NumbersTest, ThreeDigitsAndGaps) {
-  EXPECT_EQ(html::number(0), "0");
-  EXPECT_EQ(html::number(0.02134), "0.0213");
-  EXPECT_EQ(html::number(46.56), "46.6");
-  EXPECT_EQ(html::number(1103.4), "1103");
-  EXPECT_EQ(html::number(1234567), "1\u202F234\u202F567");
-  EXPECT_EQ(html::number(-12345), "-12\u202F345");
-  EXPECT_EQ(html::number(1e300), "1e+300");
+  EXPECT_EQ(pictures::number(0), "0");
+  EXPECT_EQ(pictures::number(0.02134), "0.0213");
+  EXPECT_EQ(pictures::number(46.56), "46.6");
+  EXPECT_EQ(pictures::number(1103.4), "1103");
+  EXPECT_EQ(pictures::number(1234567), "1\u202F234\u202F567");
+  EXPECT_EQ(pictures::number(-12345), "-12\u202F345");
+  EXPECT_EQ(pictures::number(1e300), "1e+300");
 }
 
 TEST(NumbersTest, AxesHaveRoundTicksAndHoldTheLargestValue) {
-  const html::Axis axis = html::axis_to(0.0476, {"ms", 1e-3}, 5);
+  const pictures::Axis axis = pictures::axis_to(0.0476, {"ms", 1e-3}, 5);
   EXPECT_THAT(axis.labels, ElementsAre("0", "10", "20", "30", "40", "50"));
   EXPECT_DOUBLE_EQ(axis.end, 0.05);
-  EXPECT_THAT(html::axis_to(1, {"%", 0.01}, 5).labels,
+  EXPECT_THAT(pictures::axis_to(1, {"%", 0.01}, 5).labels,
               ElementsAre("0", "20", "40", "60", "80", "100"));
-  EXPECT_THAT(html::axis_to(0.4, {"", 1}, 4).labels, ElementsAre("0", "0.1", "0.2", "0.3", "0.4"));
+  EXPECT_THAT(pictures::axis_to(0.4, {"", 1}, 4).labels,
+              ElementsAre("0", "0.1", "0.2", "0.3", "0.4"));
 }
 
 TEST(NumbersTest, AxesOfOddValuesStillEnd) {
   for (const double value : {0.0, -1.0, 1e-300, 1e300, std::numeric_limits<double>::infinity(),
                              std::numeric_limits<double>::quiet_NaN()}) {
-    const html::Axis axis = html::axis_to(value, {"", 1}, 5);
+    const pictures::Axis axis = pictures::axis_to(value, {"", 1}, 5);
     EXPECT_GT(axis.end, 0) << value;
     EXPECT_LE(axis.ticks.size(), 7U) << value;
   }

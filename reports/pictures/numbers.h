@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Numbers as a page shows them, and axes with round ticks. Private to reports/.
+// Numbers as pages and pictures show them, and axes with round ticks.
 #pragma once
 
 #include <string>
 #include <vector>
 
-namespace ddpbench::report::html {
+namespace ddpbench::report::pictures {
 
 // A unit that a picture or table counts in.
 struct Unit {
@@ -25,13 +25,17 @@ std::string with_unit(double value, const Unit& unit);  // "46.6 ms"
 // Always in the same unit with the same decimals, for columns of a table.
 std::string fixed(double value, int decimals);
 
-// From 0 to the first round number that is at least `largest`; all in `unit`.
 struct Axis {
-  double end = 1;  // in the report's unit
+  double begin = 0, end = 1;  // in the report's unit, as the ticks
+  bool logarithmic = false;
   std::vector<double> ticks;
-  std::vector<std::string> labels;
-  double position(double value) const { return value / end; }  // 0 to 1
+  std::vector<std::string> labels;      // in the axis's unit
+  double position(double value) const;  // 0 at the begin, 1 at the end
 };
+// From 0 to the first round number that is at least `largest`.
 Axis axis_to(double largest, const Unit& unit, int most_ticks);
+// Logarithmic, from the last 1, 2 or 5 times a power of ten that is at most `least` to the first
+// one that is at least `largest`. REQUIRES: 0 < least <= largest, both finite.
+Axis log_axis(double least, double largest, const Unit& unit, int most_ticks);
 
-}  // namespace ddpbench::report::html
+}  // namespace ddpbench::report::pictures

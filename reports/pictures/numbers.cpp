@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "reports/html/numbers.h"
+#include "reports/pictures/numbers.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
-namespace ddpbench::report::html {
+namespace ddpbench::report::pictures {
 namespace {
 
 constexpr const char* kNarrowGap = "\u202F";  // keeps a number on one line
@@ -76,6 +76,11 @@ std::string with_unit(double value, const Unit& unit) {
   return number(value / unit.size) + "\u00A0" + unit.name;
 }
 
+double Axis::position(double value) const {
+  if (!logarithmic) return (value - begin) / (end - begin);
+  return value > 0 ? std::log(value / begin) / std::log(end / begin) : 0;
+}
+
 Axis axis_to(double largest, const Unit& unit, int most_ticks) {
   const double top = largest > 0 && std::isfinite(largest) ? largest / unit.size : 1;
   const double step = round_step(top / most_ticks);
@@ -92,4 +97,34 @@ Axis axis_to(double largest, const Unit& unit, int most_ticks) {
   return axis;
 }
 
-}  // namespace ddpbench::report::html
+Axis log_axis(double least, double largest, const Unit& unit, int most_ticks) {
+  constexpr int kInDecade = 3;
+  const auto tick = [](int i) {
+    const int decade = static_cast<int>(std::floor(static_cast<double>(i) / kInDecade));
+    constexpr double kFactors[kInDecade] = {1, 2, 5};
+    return kFactors[i - decade * kInDecade] * std::pow(10.0, decade);
+  };
+  const auto decade_of = [](double value) {
+    return static_cast<int>(std::floor(std::log10(value)));
+  };
+  const double low = least / unit.size, high = largest / unit.size;
+  int first = kInDecade * (decade_of(low) - 1), last = kInDecade * decade_of(high);
+  while (tick(first + 1) <= low) ++first;
+  while (tick(last) < high) ++last;
+  last = std::max(last, first + 1);
+  int step = 1;
+  if (last - first + 1 > most_ticks) {  // whole powers of ten, as few as needed
+    first = decade_of(low) * kInDecade;
+    const int decades = (last - first + kInDecade - 1) / kInDecade;
+    step = kInDecade * ((decades + most_ticks - 2) / (most_ticks - 1));
+    last = first + step * ((last - first + step - 1) / step);
+  }
+  Axis axis{tick(first) * unit.size, tick(last) * unit.size, true, {}, {}};
+  for (int i = first; i <= last; i += step) {
+    axis.ticks.push_back(tick(i) * unit.size);
+    axis.labels.push_back(tick(i) >= 1 ? fixed(tick(i), 0) : fmt::format("{:.3g}", tick(i)));
+  }
+  return axis;
+}
+
+}  // namespace ddpbench::report::pictures

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Writes markup that is well-formed as HTML and as XML: every element is closed, every attribute is
-// quoted, and all text is escaped here, in one place. Private to reports/.
+// quoted, and all text is escaped here, in one place.
 #pragma once
 
 #include <initializer_list>
@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ddpbench::report::html {
+namespace ddpbench::report::pictures {
 
 // For text and for values in double quotes. What XML does not allow (control characters, bytes that
 // are not UTF-8) and what turns the direction of text around it becomes U+FFFD.
@@ -32,7 +32,7 @@ class Markup {
   Markup& leaf(std::string_view tag, Attributes attributes, std::string_view text);
   // An element that never holds anything: meta, line, path.
   Markup& empty(std::string_view tag, Attributes attributes = {});
-  // As it is; only for text that is part of the program.
+  // As it is; only for text that is part of the program, or that another Markup wrote.
   Markup& trusted(std::string_view text);
   // Everything written so far. Throws InternalError when an element is open.
   std::string take();
@@ -43,4 +43,4 @@ class Markup {
   std::vector<std::string> open_;
 };
 
-}  // namespace ddpbench::report::html
+}  // namespace ddpbench::report::pictures

@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "reports/html/markup.h"
+#include "reports/pictures/markup.h"
 
 #include <cstdint>
 #include <utility>
 
 #include "base/error.h"
 
-namespace ddpbench::report::html {
+namespace ddpbench::report::pictures {
 namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
@@ -126,4 +126,4 @@ std::string Markup::take() {
   return std::exchange(text_, {});
 }
 
-}  // namespace ddpbench::report::html
+}  // namespace ddpbench::report::pictures

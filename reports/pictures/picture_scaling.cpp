@@ -1,0 +1,249 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Throughput, and efficiency beside it, over the number of devices. Above eight devices both are
+// on logarithmic axes, where powers of two are evenly spaced.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "base/text.h"
+#include "reports/pictures/picture.h"
+
+namespace ddpbench::report::pictures {
+namespace {
+
+constexpr double kScalingHeight = 300;
+constexpr int kLinearDevices = 8;
+constexpr double kMargin = 0.07;     // of the range of devices, left and right of the points
+constexpr double kTickGap = 26;      // between labels of devices, at least
+constexpr double kDodge = 3;         // so that error bars at one place do not cover each other
+constexpr double kMostOverData = 4;  // the ideal line leaves the picture above this
+
+// One panel: which value it shows.
+struct Quantity {
+  std::string name;  // above its axis
+  Unit unit;
+  std::optional<Spread> (*of)(const ScalingPoint& point);
+};
+
+std::optional<Spread> rate_of(const ScalingPoint& point) { return point.samples_per_s; }
+std::optional<Spread> efficiency_of(const ScalingPoint& point) { return point.efficiency; }
+
+struct Range {
+  double least = 0, most = 0;
+};
+
+Range devices_of(const ScalingChart& chart) {
+  const auto [least, most] = std::ranges::minmax_element(chart.points, {}, &ScalingPoint::devices);
+  return {static_cast<double>(least->devices), static_cast<double>(most->devices)};
+}
+
+// Without the ideals.
+Range rates_of(const ScalingChart& chart) {
+  Range range{chart.points.front().samples_per_s.min, 0};
+  for (const ScalingPoint& point : chart.points) {
+    range.least = std::min(range.least, point.samples_per_s.min);
+    range.most = std::max(range.most, point.samples_per_s.max);
+  }
+  return range;
+}
+
+bool is_logarithmic(const ScalingChart& chart) {
+  return devices_of(chart).most > kLinearDevices && rates_of(chart).least > 0;
+}
+
+class ScalingPanel {
+ public:
+  ScalingPanel(const ScalingChart& chart, Quantity quantity, Axis axis)
+      : chart_(chart),
+        quantity_(std::move(quantity)),
+        axis_(std::move(axis)),
+        area_{label_room(axis_), 30, kPanelWidth - 4, kScalingHeight - 36},
+        logarithmic_(is_logarithmic(chart)) {
+    const auto [least, most] = devices_of(chart);
+    const double first = place_of(least), last = place_of(most);
+    const double margin = first == last ? 0.5 : kMargin * (last - first);
+    first_ = first - margin;
+    last_ = last + margin;
+  }
+
+  void draw_axes() {
+    draw_y_axis(markup_, area_, axis_, quantity_.name);
+    std::vector<int> counts;
+    for (const ScalingPoint& point : chart_.points) counts.push_back(point.devices);
+    std::ranges::sort(counts);
+    counts.erase(std::ranges::unique(counts).begin(), counts.end());
+    double free_from = -kTickGap;
+    for (const int count : counts) {
+      const double x = x_of(count);
+      svg_line(markup_, {x, area_.bottom}, {x, area_.bottom + 4}, "axis");
+      const std::string text = std::to_string(count);
+      const double half = text_width(text) / 2;
+      if (x - half < free_from) continue;
+      free_from = x + std::max(half + kTickMargin, kTickGap / 2);
+      svg_text(markup_, {std::min(x, kPanelWidth - half), area_.bottom + 17}, Anchor::middle,
+               "tick", text);
+    }
+    svg_text(markup_, {area_.left + area_.width() / 2, area_.bottom + 33}, Anchor::middle, "tick",
+             "devices");
+  }
+
+  // y = slope x devices, from the first device that is shown to where it leaves the picture.
+  void draw_ideal(std::size_t entry, double slope, const std::string& tip) {
+    const auto [least, most] = devices_of(chart_);
+    if (slope <= 0) return;
+    const double from = std::max(least, axis_.begin / slope);
+    draw_ideal_line(
+        entry, from, std::min(most, axis_.end / slope),
+        [&](double devices) { return slope * devices; }, tip);
+  }
+  // The same for what does not grow with the devices.
+  void draw_constant(std::size_t entry, double value, const std::string& tip) {
+    const auto [least, most] = devices_of(chart_);
+    draw_ideal_line(
+        entry, least, most, [&](double) { return value; }, tip);
+  }
+
+  void draw_series(std::size_t series) {
+    const std::size_t style = chart_.series[series].style;
+    const auto middle = static_cast<double>(chart_.series.size() - 1) / 2;
+    const double dodge = std::clamp((static_cast<double>(series) - middle) * kDodge, -9.0, 9.0);
+    std::string line;
+    open_entry(markup_, series, style_class(style));
+    for (const ScalingPoint& point : chart_.points) {
+      const auto value = point.series == series ? quantity_.of(point) : std::nullopt;
+      if (!value) continue;
+      line += fmt::format("{}{} {}", line.empty() ? "M" : "L", decimal(x_of(point.devices) + dodge),
+                          decimal(y_of(value->median)));
+    }
+    if (!line.empty()) svg_path(markup_, line, "series");
+    for (const ScalingPoint& point : chart_.points) {
+      const auto value = point.series == series ? quantity_.of(point) : std::nullopt;
+      if (value) draw_point(point, *value, x_of(point.devices) + dodge);
+    }
+    markup_.close();
+  }
+
+  Panel finish(SvgName name) {
+    return {std::move(name), kPanelWidth, kScalingHeight, markup_.take()};
+  }
+
+ private:
+  static constexpr double kTickMargin = 6;
+
+  double place_of(double devices) const { return logarithmic_ ? std::log2(devices) : devices; }
+  double x_of(double devices) const {
+    return area_.left + area_.width() * (place_of(devices) - first_) / (last_ - first_);
+  }
+  double y_of(double value) const {
+    return area_.bottom - area_.height() * std::clamp(axis_.position(value), 0.0, 1.0);
+  }
+
+  // A straight line in either kind of axes. One number of devices is a short one.
+  template <typename Value>
+  void draw_ideal_line(std::size_t entry, double from, double to, Value value,
+                       const std::string& tip) {
+    if (to < from) return;
+    const double stub = to == from ? kTickGap : 0;
+    open_entry(markup_, entry, {});
+    svg_path(markup_,
+             fmt::format("M{} {}L{} {}", decimal(x_of(from) - stub), decimal(y_of(value(from))),
+                         decimal(x_of(to) + stub), decimal(y_of(value(to)))),
+             "ideal", tip);
+    markup_.close();
+  }
+
+  void draw_point(const ScalingPoint& point, const Spread& value, double x) {
+    if (value.count > 1) {
+      svg_path(markup_,
+               fmt::format("M{0} {1}V{2}M{3} {1}h6M{3} {2}h6", decimal(x), decimal(y_of(value.min)),
+                           decimal(y_of(value.max)), decimal(x - 3)),
+               "error");
+    }
+    std::string tip = fmt::format(
+        "{} on {}{}\n{}", chart_.series[point.series].name, counted(point.devices, "device"),
+        point.oversubscribed ? ", oversubscribed" : "", with_unit(value.median, quantity_.unit));
+    if (value.count > 1) {
+      tip += fmt::format("\n{} repetitions: {} to {}", value.count,
+                         number(value.min / quantity_.unit.size),
+                         number(value.max / quantity_.unit.size));
+    }
+    svg_path(markup_, marker_path(chart_.series[point.series].style, {x, y_of(value.median)}),
+             point.oversubscribed ? "marker hollow" : "marker", tip);
+  }
+
+  Markup markup_;
+  const ScalingChart& chart_;
+  Quantity quantity_;
+  Axis axis_;
+  Area area_;
+  bool logarithmic_;
+  double first_ = 0, last_ = 1;  // ends of the axis of devices, as place_of
+};
+
+Axis rate_axis(const ScalingChart& chart) {
+  const Range data = rates_of(chart);
+  double ideal = 0;
+  for (const auto& one : chart.ideals) ideal = std::max(ideal, one.samples_per_s_per_device);
+  ideal *= devices_of(chart).most;
+  if (is_logarithmic(chart)) {
+    return log_axis(data.least, std::max(data.most, ideal), rate_unit(), 7);
+  }
+  return axis_to(std::max(data.most, std::min(ideal, kMostOverData * data.most)), rate_unit(), 5);
+}
+
+Panel throughput_panel(const ScalingChart& chart) {
+  ScalingPanel panel(chart, {"samples/s", rate_unit(), rate_of}, rate_axis(chart));
+  panel.draw_axes();
+  for (std::size_t i = 0; i < chart.ideals.size(); ++i) {
+    const double rate = chart.ideals[i].samples_per_s_per_device;
+    panel.draw_ideal(
+        chart.series.size() + i, rate,
+        fmt::format("{}: {} for each device", chart.ideals[i].name, with_unit(rate, rate_unit())));
+  }
+  for (std::size_t i = 0; i < chart.series.size(); ++i) panel.draw_series(i);
+  return panel.finish(
+      {"svg-throughput", "Throughput over devices",
+       "A line for each strategy; the dotted line is perfect scaling. " + chart.caption.title});
+}
+
+// None where no point has an efficiency; the notes say why.
+std::optional<Panel> efficiency_panel(const ScalingChart& chart) {
+  double largest = 0;
+  for (const ScalingPoint& point : chart.points) {
+    if (point.efficiency) largest = std::max({largest, 1.0, point.efficiency->max});
+  }
+  if (largest == 0) return std::nullopt;
+  const Unit percent{"%", 0.01};
+  ScalingPanel panel(chart, {"efficiency, %", percent, efficiency_of},
+                     axis_to(largest, percent, 5));
+  panel.draw_axes();
+  panel.draw_constant(chart.series.size(), 1, "ideal: 100 %");
+  for (std::size_t i = 0; i < chart.series.size(); ++i) panel.draw_series(i);
+  return panel.finish({"svg-efficiency", "Scaling efficiency over devices",
+                       "A line for each strategy; the dotted line at 100 % is perfect scaling. " +
+                           chart.caption.title});
+}
+
+}  // namespace
+
+Picture scaling_picture(const ScalingChart& chart) {
+  Picture picture{"scaling", "Scaling", chart.caption, line_legend(chart.series), {}};
+  for (const auto& ideal : chart.ideals) {
+    picture.legend.push_back({ideal.name, {}, LegendEntry::Mark::dotted});
+  }
+  picture.panels.push_back(throughput_panel(chart));
+  if (auto panel = efficiency_panel(chart)) picture.panels.push_back(*std::move(panel));
+  std::vector<std::string>& notes = picture.caption.notes;
+  if (std::ranges::any_of(chart.points, &ScalingPoint::oversubscribed)) {
+    notes.emplace_back("hollow markers: oversubscribed");
+  }
+  if (is_logarithmic(chart)) notes.emplace_back("devices and samples/s are on logarithmic axes");
+  return picture;
+}
+
+}  // namespace ddpbench::report::pictures
