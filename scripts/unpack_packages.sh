@@ -24,7 +24,7 @@ list="$root/scripts/packages.txt"
 say() { printf 'unpack_packages.sh: %s\n' "$*" >&2; }
 
 # Packages of packages.txt that are tools of the machine rather than part of the build.
-left_out=(g++ cmake ninja-build git ca-certificates gnuplot-nox chromium python3)
+left_out=(g++ cmake ninja-build git ca-certificates librsvg2-bin chromium python3)
 # Libraries of any Debian system with a compiler. Taking the C library along would be a mistake: it
 # belongs to the kernel and loader of the machine.
 of_the_system='^(libc6|libc6-dev|libc-.*|libgcc-s1|gcc-.*-base|libstdc\+\+.*|libgomp1|libcrypt.*|libpam.*|libselinux1|libsystemd0|libudev1|libtinfo6|libdb5\.3)$'

@@ -13,6 +13,7 @@ namespace {
 constexpr double kEdge = 20, kGutter = 32;
 constexpr double kSheetWidth = 2 * kPanelWidth + kGutter;  // inside of its edges
 constexpr double kTitleFont = 17, kNoteFont = 11, kLeading = 1.4;
+constexpr double kBold = 1.15;  // width of bold type over that of usual type
 constexpr double kSwatchGap = 8, kEntryGap = 22, kLegendLine = 22;
 constexpr std::size_t kMostLines = 8;  // of one text
 
@@ -36,8 +37,9 @@ class Sheet {
   double height() const { return y_ + kEdge; }
   void skip(double length) { y_ += length; }
 
-  void text(const std::string& text, double font, std::string_view classes) {
-    for (const std::string& line : wrapped(text, kSheetWidth * kFont / font, kMostLines)) {
+  void text(const std::string& text, double font, std::string_view classes, double wider = 1) {
+    const double width = kSheetWidth * kFont / font / wider;
+    for (const std::string& line : wrapped(text, width, kMostLines)) {
       svg_text(markup_, {kEdge, y_ + font}, Anchor::start, classes, line);
       y_ += font * kLeading;
     }
@@ -99,7 +101,7 @@ std::string description_of(const Picture& picture) {
 std::string picture_file(const Picture& picture) {
   Markup body;
   Sheet sheet(body);
-  sheet.text(picture.caption.title, kTitleFont, "title");
+  sheet.text(picture.caption.title, kTitleFont, "title", kBold);
   sheet.text(picture.caption.subtitle, kFont, "tick");
   sheet.skip(10);
   sheet.legend(picture.legend);

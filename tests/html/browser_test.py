@@ -27,7 +27,7 @@ COLUMN = """(() => {
 # Texts of pictures that cover each other, or that the picture's edge cuts.
 TEXT_FAULTS = """(() => {
     const faults = [];
-    for (const svg of document.querySelectorAll('.panels svg')) {
+    for (const svg of document.querySelectorAll('.panels svg, svg.sheet')) {
         const edge = svg.getBoundingClientRect();
         const texts = [...svg.querySelectorAll('text')]
             .map(text => ({words: text.textContent, box: text.getBoundingClientRect()}));
@@ -239,6 +239,20 @@ class PageInBrowser(unittest.TestCase):
                     self.assertLessEqual(
                         self.browser.run("document.documentElement.scrollWidth"), width)
                     self.assertEqual([], self.browser.run(TEXT_FAULTS))
+
+    def test_pictures_of_their_own_are_neither_cut_nor_covered(self):
+        pictures = sorted(FOLDER.glob("*.svg"))
+        self.assertGreaterEqual(len(pictures), 15)
+        for path in pictures:
+            with self.subTest(picture=path.name):
+                self.browser.size(1280)
+                self.browser.open(path)
+                self.assertEqual([], self.browser.run(TEXT_FAULTS))
+                self.assertGreater(self.browser.run("document.querySelectorAll('text').length"), 5)
+                self.assertEqual("rgb(255, 255, 255)", self.browser.run(
+                    "getComputedStyle(document.querySelector('.paper')).fill"))
+                self.assertEqual([path.as_uri()],
+                                 [url for url in self.browser.requests() if url != "data:,"])
 
     def test_wide_tables_scroll_in_their_own_box(self):
         self.open(width=400)

@@ -48,6 +48,22 @@ class WellFormed(unittest.TestCase):
                     self.assertEqual(len(list(row)), len(heads))
                     self.assertEqual(row[0].get("scope"), "row")
 
+    def test_pictures_of_their_own_run_and_load_nothing(self):
+        found = sorted(FOLDER.glob("*.svg"))
+        self.assertGreaterEqual(len(found), 15)
+        name = "{http://www.w3.org/2000/svg}"
+        for path in found:
+            with self.subTest(picture=path.name):
+                root = ElementTree.parse(path).getroot()
+                self.assertEqual(root.tag, name + "svg")
+                self.assertEqual(root.get("viewBox"), f"0 0 {root.get('width')} {root.get('height')}")
+                for element in root.iter():
+                    self.assertIn(element.tag.removeprefix(name), (
+                        "svg", "title", "desc", "style", "defs", "pattern", "g", "rect", "line", "path",
+                        "text"))
+                    for attribute in element.attrib:
+                        self.assertFalse(attribute.startswith("on") or "href" in attribute, attribute)
+
     def test_headings_skip_no_level(self):
         for root in self.pages():
             levels = [int(element.tag[1]) for element in root.iter()

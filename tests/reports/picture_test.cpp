@@ -124,7 +124,7 @@ TEST_P(PictureFiles, TakeNothingInAReportForMarkup) {
 
 TEST_P(PictureFiles, AreDrawnOfASingleRunAndOfManyDevices) {
   Report report = sample_report();
-  Run run = report.runs[2];
+  report::Run run = report.runs[2];
   run.step.samples_s = {0.5};
   report.runs = {run};
   EXPECT_EQ(xml_error(picture_file(picture_of(report, GetParam()))), "");
@@ -180,7 +180,7 @@ TEST(ScalingPicture, HasErrorBarsOfRepetitions) {
 TEST(ScalingPicture, IsLogarithmicAboveEightDevicesAndSaysSo) {
   const auto places = [](int most) {
     Report report = sample_report();
-    const Run run = report.runs[2];
+    const report::Run run = report.runs[2];
     report.runs.clear();
     for (int devices = 1; devices <= most; devices *= 2) {
       report.runs.push_back(run);
