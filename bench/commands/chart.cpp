@@ -97,27 +97,27 @@ Drawing drawing(Data chart, MakePicture picture,
 }
 
 Drawing draw(ChartKind kind, const std::vector<report::Report>& reports) {
-  using namespace report::pictures;
+  namespace pictures = report::pictures;
   const auto file = [](auto* make) {
-    return [=](const auto& chart) { return make(chart, Medium::file); };
+    return [=](const auto& chart) { return make(chart, pictures::Medium::file); };
   };
   switch (kind) {
     case ChartKind::scaling:
-      return drawing<report::ScalingChart>(scaling_chart(reports), scaling_picture,
+      return drawing<report::ScalingChart>(scaling_chart(reports), pictures::scaling_picture,
                                            report::draw_text);
     case ChartKind::breakdown:
-      return drawing<report::StackedChart>(breakdown_chart(reports), file(breakdown_picture),
-                                           report::draw_breakdown);
+      return drawing<report::StackedChart>(
+          breakdown_chart(reports), file(pictures::breakdown_picture), report::draw_breakdown);
     case ChartKind::memory:
-      return drawing<report::StackedChart>(memory_chart(reports), file(memory_picture),
+      return drawing<report::StackedChart>(memory_chart(reports), file(pictures::memory_picture),
                                            report::draw_memory);
     case ChartKind::steps:
-      return drawing<report::StepsChart>(steps_chart(reports), file(steps_picture),
+      return drawing<report::StepsChart>(steps_chart(reports), file(pictures::steps_picture),
                                          report::draw_text);
     case ChartKind::buckets:
       break;
   }
-  return drawing<report::BucketsChart>(buckets_chart(reports), file(buckets_picture),
+  return drawing<report::BucketsChart>(buckets_chart(reports), file(pictures::buckets_picture),
                                        report::draw_text);
 }
 
