@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// `ddpbench chart` as a user calls it, but for gnuplot itself (gnuplot_test.cpp).
+// `ddpbench chart` as a user calls it; rsvg_convert_test.cpp has the files that it writes.
 #include "bench/commands/subcommand.h"
 
 #include <gmock/gmock.h>

@@ -12,7 +12,7 @@
 #include <fstream>
 
 #include "base/error.h"
-#include "bench/commands/chart.h"
+#include "bench/commands/subcommand.h"
 #include "reports/charts/chart_data.h"
 #include "tests/bench/options_test_support.h"
 #include "tests/reports/sample_report.h"
