@@ -44,7 +44,12 @@ double ipc_bytes(const std::string& collective, int ranks, double bytes) {
   if (collective == "scatter" || collective == "gather") return 2 * bytes;
   if (collective == "send_recv") return 2 * all;
   if (collective == "barrier") return 0;
-  throw InternalError(fmt::format("it is not known what the ring moves for '{}'", collective));
+  throw InternalError(fmt::format("it is not known what ipc moves for '{}'", collective));
+}
+
+double ipc_ring_all_reduce_bytes(int ranks, double bytes) {
+  ensure(ranks >= 1, "a ring of {} ranks", ranks);
+  return 5 * (ranks - 1) * bytes;
 }
 
 double counted_bandwidth_gb_per_s(double counted_bytes, double seconds) {

@@ -31,6 +31,10 @@ double bound_bus_bandwidth_gb_per_s(const std::string& collective, int ranks, do
 // from all n, and written once, in place; then n - 1 ranks read and write it: (n + 1) S + 2 (n - 1)
 // S = (3n - 1) S. docs/metrics.md has the others. Throws InternalError for an unknown collective.
 double ipc_bytes(const std::string& collective, int ranks, double bytes);
+// The same of an all-reduce by the ring: in n - 1 steps each rank reads two chunks of S / n bytes
+// and writes one, in n - 1 more it reads one and writes one: 3 (n - 1) S + 2 (n - 1) S = 5 (n - 1)
+// S.
+double ipc_ring_all_reduce_bytes(int ranks, double bytes);
 
 // GB/s (10^9) of so many bytes in so many seconds, and what share of the copies' bandwidth that is,
 // which counts bytes read and written, too.

@@ -33,9 +33,10 @@ struct World {
 };
 
 std::string name_of(const ::testing::TestParamInfo<World>& tested) {
-  const char* const backend = tested.param.backend == CudaBackend::ipc    ? "Ring"
-                              : tested.param.backend == CudaBackend::nccl ? "Nccl"
-                                                                          : "Staged";
+  const char* const backend = tested.param.backend == CudaBackend::ipc        ? "Ipc"
+                              : tested.param.backend == CudaBackend::ipc_ring ? "IpcRing"
+                              : tested.param.backend == CudaBackend::nccl     ? "Nccl"
+                                                                              : "Staged";
   return fmt::format("{}{}{}", backend, tested.param.size,
                      tested.param.registered ? "Registered" : "");
 }
@@ -261,7 +262,8 @@ INSTANTIATE_TEST_SUITE_P(
     Ranks, CudaProcesses,
     ::testing::Values(World{CudaBackend::ipc, 1, false}, World{CudaBackend::ipc, 2, false},
                       World{CudaBackend::ipc, 2, true}, World{CudaBackend::ipc, 4, false},
-                      World{CudaBackend::ipc, 4, true}, World{CudaBackend::nccl, 2, false},
+                      World{CudaBackend::ipc, 4, true}, World{CudaBackend::ipc_ring, 2, false},
+                      World{CudaBackend::ipc_ring, 3, true}, World{CudaBackend::nccl, 2, false},
                       World{CudaBackend::staged, 2, false}, World{CudaBackend::staged, 4, true}),
     name_of);
 INSTANTIATE_TEST_SUITE_P(Ranks, CudaProcessesFail,

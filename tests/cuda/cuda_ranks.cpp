@@ -25,14 +25,15 @@ std::string why_no_gpu() {
   return outcome.errors[0];
 }
 
-Outcome run_cuda_threads(int size, const CudaRankFunction& function) {
+Outcome run_cuda_threads(int size, const CudaRankFunction& function,
+                         AllReduceAlgorithm all_reduce) {
   std::vector<std::unique_ptr<Device>> devices;
   std::vector<Device*> pointers;
   for (int rank = 0; rank < size; ++rank) {
     devices.push_back(make_cuda_device({.index = rank, .ordinal = 0}));
     pointers.push_back(devices.back().get());
   }
-  auto ranks = make_thread_ipc(pointers, {});
+  auto ranks = make_thread_ipc(pointers, {.all_reduce = all_reduce});
   Outcome outcome{std::vector<std::string>(ranks.size())};
   std::vector<std::thread> threads;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
@@ -61,10 +62,15 @@ Outcome run_cuda_processes(CudaBackend backend, int size, const CudaRankFunction
     device->bind_calling_thread();
     // Contexts on one GPU are made one after the other.
     store_barrier(store, "devices", size, kStart_s);
-    const CudaCommOptions options{.timeout_s = timeout_s, .name = "world", .progress = {}};
+    const bool ring = backend == CudaBackend::ipc_ring;
+    const CudaCommOptions options{
+        .timeout_s = timeout_s,
+        .name = "world",
+        .all_reduce = ring ? AllReduceAlgorithm::ring : AllReduceAlgorithm::automatic};
     std::unique_ptr<Communicator> communicator;
     switch (backend) {
       case CudaBackend::ipc:
+      case CudaBackend::ipc_ring:
         communicator = make_ipc(store, rank, size, *device, options);
         break;
       case CudaBackend::nccl:

@@ -19,10 +19,11 @@ std::string why_no_gpu();
 
 using CudaRankFunction = std::function<void(Communicator&, Device&)>;
 
-// staged: the host's ring, through host memory.
-enum class CudaBackend { ipc, nccl, staged };
+// ipc_ring: with the ring all-reduce. staged: the host's shm backend, through host memory.
+enum class CudaBackend { ipc, ipc_ring, nccl, staged };
 
-Outcome run_cuda_threads(int size, const CudaRankFunction& function);
+Outcome run_cuda_threads(int size, const CudaRankFunction& function,
+                         AllReduceAlgorithm all_reduce = AllReduceAlgorithm::automatic);
 // NCCL takes several ranks on a GPU for such on several machines.
 Outcome run_cuda_processes(CudaBackend backend, int size, const CudaRankFunction& function,
                            double timeout_s = 60);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What reports say that the CUDA ring moves is what its plans move.
+// What reports say that the ipc backend moves is what its plans move.
 #include <gtest/gtest.h>
 
 #include "parallel/comm/cuda/ipc/ipc_plan.h"
@@ -13,9 +13,12 @@ namespace {
 constexpr std::size_t kLaneBytes = 1 << 20;
 constexpr std::size_t kMessageBytes = 1 << 18;
 
-IpcShape shape(int rank, int size) {
-  return {
-      .rank = rank, .size = size, .round_bytes = kLaneBytes, .message_stage_bytes = kMessageBytes};
+IpcShape shape(int rank, int size, AllReduceAlgorithm all_reduce = AllReduceAlgorithm::direct) {
+  return {.rank = rank,
+          .size = size,
+          .round_bytes = kLaneBytes,
+          .message_stage_bytes = kMessageBytes,
+          .all_reduce = all_reduce};
 }
 
 // Read and written. A reduction reads all ranks' parts.
@@ -24,6 +27,7 @@ std::size_t moved(const IpcPlan& plan, int size) {
   for (const IpcStep& step : plan.steps()) {
     if (step.action == IpcAction::copy || step.action == IpcAction::pull) bytes += 2 * step.bytes;
     if (step.action == IpcAction::reduce) bytes += static_cast<std::size_t>(size + 1) * step.bytes;
+    if (step.action == IpcAction::accumulate) bytes += 3 * step.bytes;
   }
   return bytes;
 }
@@ -74,6 +78,22 @@ TEST(IpcBytes, AreThoseOfThePlans) {
         EXPECT_NEAR(static_cast<double>(bytes), told, slack)
             << collective.name << " of " << whole << " bytes, " << size << " ranks";
       }
+    }
+  }
+}
+
+TEST(IpcBytes, OfTheRingAreThoseOfItsPlans) {
+  for (const int size : {1, 2, 3, 4, 8}) {
+    for (const std::size_t units : {std::size_t{1}, std::size_t{100}, std::size_t{30'000}}) {
+      const std::size_t whole = units * 16 * 24;
+      std::size_t bytes = 0;
+      for (int rank = 0; rank < size; ++rank) {
+        IpcPlan plan(shape(rank, size, AllReduceAlgorithm::ring));
+        plan.plan_collective(operation_of(OperationKind::all_reduce, whole, size), {.in = true});
+        bytes += moved(plan, size);
+      }
+      EXPECT_EQ(static_cast<double>(bytes),
+                report::ipc_ring_all_reduce_bytes(size, static_cast<double>(whole)));
     }
   }
 }

@@ -101,7 +101,8 @@ void expect_same_bits(const Shape& shape) {
                               .target = own,  // as the ring does it
                               .count = count,
                               .type = shape.type,
-                              .op = shape.op},
+                              .op = shape.op,
+                              .divisor = shape.op == ReduceOp::average ? shape.ranks : 1},
                              nullptr),
             cudaSuccess);
   EXPECT_EQ(std::memcmp(own, want.data(), want.size()), 0);
@@ -172,6 +173,32 @@ TEST(IpcKernels, PullFromSeveralPeersAtOnce) {
   }
   ASSERT_EQ(launch_pulls(pulls, nullptr), cudaSuccess);
   EXPECT_EQ(targets, sources);
+}
+
+// One step of the ring: a peer's numbers are found in its own row of the table, wherever that is.
+TEST(IpcKernels, AddOnePeersNumbersToTheOwn) {
+  constexpr int kPeer = 2;
+  const std::vector<float> peers = {1, 2, 3, 4, 5, 6, 7};
+  std::vector<float> own = {10, 20, 30, 40, 50, 60, 70};
+  std::vector<std::uint64_t> bases(4 * kIpcRegistrations);
+  bases[kPeer * kIpcRegistrations + 1] = reinterpret_cast<std::uintptr_t>(peers.data());
+  const std::uint32_t aborted = 0;
+  const std::uint64_t offer = offer_of(1, 0);
+  IpcReduction step{
+      .table = {.bases = bases.data() + kPeer * kIpcRegistrations, .aborted = &aborted},
+      .offers = &offer,
+      .offer_stride = 4,
+      .rank = 1,
+      .size = 2,
+      .own = own.data(),
+      .target = own.data(),
+      .count = own.size(),
+      .op = ReduceOp::average};
+  ASSERT_EQ(launch_reduction(step, nullptr), cudaSuccess);
+  EXPECT_EQ(own, (std::vector<float>{11, 22, 33, 44, 55, 66, 77}));  // the sum is not complete
+  step.divisor = 4;
+  ASSERT_EQ(launch_reduction(step, nullptr), cudaSuccess);
+  EXPECT_EQ(own, (std::vector<float>{3, 6, 9, 12, 15, 18, 21}));
 }
 
 TEST(IpcKernels, DoNothingWithVoidOffers) {

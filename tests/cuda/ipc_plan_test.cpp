@@ -44,6 +44,14 @@ std::int32_t reduced(int size, std::size_t index, int task) {
   return static_cast<std::int32_t>(sum);
 }
 
+std::int32_t summed(int size, std::size_t index, int task) {
+  std::uint32_t sum = 0;
+  for (int rank = 0; rank < size; ++rank) {
+    sum += static_cast<std::uint32_t>(value(rank, index, task));
+  }
+  return static_cast<std::int32_t>(sum);
+}
+
 // The addresses only tell whether operations are in place; nothing is read there.
 std::byte* address(int memory, std::size_t cell) {
   return reinterpret_cast<std::byte*>(std::uintptr_t{0x10000}) +
@@ -56,9 +64,11 @@ Elements elements(int memory, std::size_t cell, std::size_t count) {
 
 class World {
  public:
-  World(int size, Exposed exposed, unsigned seed)
+  World(int size, Exposed exposed, unsigned seed,
+        AllReduceAlgorithm all_reduce = AllReduceAlgorithm::direct)
       : size_(size),
         exposed_(exposed),
+        all_reduce_(all_reduce),
         simulation_(size, kStageBytes, kMessageStageBytes, kCells, seed) {}
 
   // One collective over `count` elements (of a part) on all ranks.
@@ -111,7 +121,8 @@ class World {
     IpcPlan plan({.rank = rank,
                   .size = size_,
                   .round_bytes = kStageBytes,
-                  .message_stage_bytes = kMessageStageBytes});
+                  .message_stage_bytes = kMessageStageBytes,
+                  .all_reduce = all_reduce_});
     const bool exposed = is_exposed(exposed_, rank);
     plan.plan_collective(own.operation, {.in = exposed, .out = exposed});
     IpcSimulation::Task task;
@@ -137,7 +148,8 @@ class World {
     for (std::size_t i = 0; i < count; ++i) {
       switch (kind) {
         case OperationKind::all_reduce:
-          cells[3 + i] = reduced(size_, 3 + i, task_);
+          cells[3 + i] = all_reduce_ == AllReduceAlgorithm::ring ? summed(size_, 3 + i, task_)
+                                                                 : reduced(size_, 3 + i, task_);
           break;
         case OperationKind::reduce:
           if (rank == root) cells[3 + i] = reduced(size_, 3 + i, task_);
@@ -172,6 +184,7 @@ class World {
 
   int size_;
   Exposed exposed_;
+  AllReduceAlgorithm all_reduce_;
   IpcSimulation simulation_;
   int task_ = 0;
   std::array<int, 3> missing_ = {-1, -1, -1};
@@ -222,6 +235,24 @@ TEST_P(IpcPlanTest, LongOperationsUseBothLanes) {
   }
 }
 
+// Between operations of other kinds, which use the same flags.
+TEST_P(IpcPlanTest, TheRingIsRightAndOrdered) {
+  const auto [size, exposed] = GetParam();
+  const auto n = static_cast<std::size_t>(size);
+  for (unsigned seed = 0; seed < 5; ++seed) {
+    World world(size, exposed, seed, AllReduceAlgorithm::ring);
+    for (const std::size_t count :
+         {std::size_t{0}, std::size_t{1}, n - 1, n, n + 1, std::size_t{211}, std::size_t{1999}}) {
+      world.add(OperationKind::all_reduce, count, 0, false);
+      world.add(OperationKind::all_reduce, count, 0, false);
+      world.add(OperationKind::broadcast, count, size / 2, false);
+      world.add(OperationKind::all_reduce, count, 0, false);
+      world.add(OperationKind::barrier, 0, 0, false);
+    }
+    EXPECT_EQ(world.run(), "") << "seed " << seed;
+  }
+}
+
 std::vector<Setting> settings() {
   std::vector<Setting> all;
   for (const int size : {1, 2, 3, 4, 5, 8}) {
@@ -247,6 +278,20 @@ TEST(IpcSimulation, FindsEveryMissingSignal) {
       for (unsigned seed = 0; seed < 5; ++seed) {
         World world(3, exposed, seed);
         world.without(ipc_set(0, phase), 1, 2);
+        world.add(OperationKind::all_reduce, 50, 0, false);
+        world.add(OperationKind::all_reduce, 50, 0, false);
+        EXPECT_NE(world.run(), "") << "phase " << phase << ", seed " << seed;
+      }
+    }
+  }
+}
+
+TEST(IpcSimulation, FindsEveryMissingSignalOfTheRing) {
+  for (const Exposed exposed : {Exposed::none, Exposed::all}) {
+    for (const auto& [phase, from, to] : {std::array{0, 1, 2}, std::array{1, 2, 1}}) {
+      for (unsigned seed = 0; seed < 5; ++seed) {
+        World world(3, exposed, seed, AllReduceAlgorithm::ring);
+        world.without(ipc_set(0, phase), from, to);
         world.add(OperationKind::all_reduce, 50, 0, false);
         world.add(OperationKind::all_reduce, 50, 0, false);
         EXPECT_NE(world.run(), "") << "phase " << phase << ", seed " << seed;

@@ -192,6 +192,9 @@ bool IpcSimulation::step(int rank, int lane, const Task& task, const IpcStep& st
     case IpcAction::reduce:
       reduce(rank, task, step);
       return true;
+    case IpcAction::accumulate:
+      accumulate(rank, task, step);
+      return true;
   }
   return true;
 }
@@ -214,6 +217,27 @@ void IpcSimulation::reduce(int rank, const Task& task, const IpcStep& step) {
       // Not commutative: the order of ranks shows.
       sum = sum * 3 + static_cast<std::uint32_t>(cell.value);
     }
+    write(by, target.memory->at(target.cell + i), static_cast<std::int32_t>(sum));
+  }
+}
+
+// Adds, so that what is expected does not depend on where the chunks begin: the order is that of
+// the ring by its construction, and all ranks copy one result.
+void IpcSimulation::accumulate(int rank, const Task& task, const IpcStep& step) {
+  const int by = thread(rank, step.lane);
+  Flag& offered = flag(step.set, step.peer, rank);
+  read(by, offered.slot);
+  const Place from = offered.offer;
+  const Place own = place(rank, task, step, step.source, false);
+  const Place target = place(rank, task, step, step.target, true);
+  if (from.memory == nullptr) return complain("accumulates what was not offered");
+  for (std::size_t i = 0; i < step.bytes / kCellBytes; ++i) {
+    Cell& theirs = from.memory->at(from.cell + i);
+    Cell& ours = own.memory->at(own.cell + i);
+    read(by, theirs);
+    read(by, ours);
+    const std::uint32_t sum =
+        static_cast<std::uint32_t>(theirs.value) + static_cast<std::uint32_t>(ours.value);
     write(by, target.memory->at(target.cell + i), static_cast<std::int32_t>(sum));
   }
 }

@@ -85,6 +85,7 @@ class IpcSimulation {
   bool advance(int rank, int lane);  // false: it has to wait
   bool step(int rank, int lane, const Task& task, const IpcStep& step);
   void reduce(int rank, const Task& task, const IpcStep& step);
+  void accumulate(int rank, const Task& task, const IpcStep& step);
   void complain(const std::string& what);
 
   int size_;

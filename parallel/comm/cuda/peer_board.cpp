@@ -24,13 +24,6 @@ namespace {
 constexpr std::size_t kCalls = 64;
 constexpr auto kLook = std::chrono::microseconds(50);
 
-// One call. `number` is written last and zeroed first, so that a torn one is not believed.
-struct BoardCall {
-  std::atomic<std::uint64_t> number;
-  std::atomic<std::uint64_t> what;  // kind, type and operation, a byte each, and the root
-  std::atomic<std::uint64_t> count;
-};
-
 std::uint64_t what_of(const Operation& operation) {
   return static_cast<std::uint64_t>(operation.kind) |
          static_cast<std::uint64_t>(operation.part().type) << 8 |
@@ -46,6 +39,13 @@ std::string describe(std::uint64_t what, std::uint64_t count) {
 }
 
 }  // namespace
+
+// One call. `number` is written last and zeroed first, so that a torn one is not believed.
+struct BoardCall {
+  std::atomic<std::uint64_t> number;
+  std::atomic<std::uint64_t> what;  // kind, type and operation, a byte each, and the root
+  std::atomic<std::uint64_t> count;
+};
 
 struct BoardSlot {
   alignas(kCacheLineBytes) std::atomic<Presence> presence;

@@ -25,11 +25,13 @@ constexpr std::size_t kMessageStageBytes = std::size_t{4} << 20;
 // memory.
 constexpr double kPatience_s = 2;
 
-IpcShape shape_of(int rank, int size, bool threads) {
+IpcShape shape_of(int rank, int size, bool threads, AllReduceAlgorithm wanted) {
+  const bool ring = wanted == AllReduceAlgorithm::ring;
   return {.rank = rank,
           .size = size,
           .round_bytes = threads ? kThreadRoundBytes : kLaneStageBytes,
-          .message_stage_bytes = kMessageStageBytes};
+          .message_stage_bytes = kMessageStageBytes,
+          .all_reduce = ring ? AllReduceAlgorithm::ring : AllReduceAlgorithm::direct};
 }
 
 std::size_t stage_bytes(int size) {
@@ -43,7 +45,7 @@ IpcCommunicator::IpcCommunicator(Device& device, int rank, std::shared_ptr<PeerB
     : CudaCommunicator(device, rank, board->size(), board, options),
       meeting_(std::move(meeting)),
       memory_(device, rank, size(), between_threads()),
-      plan_(shape_of(rank, size(), between_threads())) {
+      plan_(shape_of(rank, size(), between_threads(), options.all_reduce)) {
   const cuda::CurrentDevice current(ordinal());
   side_ = make_priority_stream();
   cuda::check(cudaEventCreateWithFlags(&lane_event_, cudaEventDisableTiming), "cudaEventCreate");
@@ -191,6 +193,7 @@ void IpcCommunicator::launch_collective(const Call& call) {
   const bool exposed = reads && memory_.is_readable(operation.in);
   regions_.assign(1, regions_of(operation, exposed && operation.kind != OperationKind::barrier));
   plan_.plan_collective(operation, {.in = exposed});
+  if (operation.kind == OperationKind::all_reduce) has_all_reduced_ = true;
   execute({&call, 1});
 }
 
@@ -279,6 +282,7 @@ void IpcCommunicator::execute_step(const IpcStep& step, const Operation& operati
     case IpcAction::pull:
       return add_pull(step);
     case IpcAction::reduce:
+    case IpcAction::accumulate:
       return reduce(step, operation);
   }
 }
@@ -294,17 +298,31 @@ void IpcCommunicator::add_pull(const IpcStep& step) {
 
 void IpcCommunicator::reduce(const IpcStep& step, const Operation& operation) {
   const DataType type = operation.part().type;
-  const IpcReduction reduction{.table = table(),
-                               .offers = offers(step.set, 0),
-                               .offer_stride = size(),
-                               .rank = rank(),
-                               .size = size(),
-                               .own = address(step, step.source, step.call),
-                               .target = address(step, step.target, step.target_call),
-                               .count = step.bytes / size_of(type),
-                               .type = type,
-                               .op = operation.op};
+  const bool divides = step.completes && operation.op == ReduceOp::average;
+  IpcReduction reduction{.table = table(),
+                         .offers = offers(step.set, 0),
+                         .offer_stride = size(),
+                         .rank = rank(),
+                         .size = size(),
+                         .own = address(step, step.source, step.call),
+                         .target = address(step, step.target, step.target_call),
+                         .count = step.bytes / size_of(type),
+                         .type = type,
+                         .op = operation.op,
+                         .divisor = divides ? size() : 1};
+  if (step.action == IpcAction::accumulate) {
+    // Of two ranks: the peer is number 0, this one number 1.
+    reduction.table.bases += static_cast<std::size_t>(step.peer) * kIpcRegistrations;
+    reduction.offers = offers(step.set, step.peer);
+    reduction.rank = 1;
+    reduction.size = 2;
+  }
   cuda::check(launch_reduction(reduction, lane_stream()), "the reduction of ipc");
+}
+
+std::vector<AllReduceAlgorithm> IpcCommunicator::all_reduces_run() const {
+  if (!has_all_reduced_) return {};
+  return {plan_.all_reduce()};
 }
 
 void IpcCommunicator::register_buffer(const Buffer& buffer) {

@@ -39,6 +39,7 @@ class IpcCommunicator final : public CudaCommunicator {
 
   std::string backend() const override { return "ring"; }
   std::unique_ptr<Communicator> split(int color, int key) override;
+  std::vector<AllReduceAlgorithm> all_reduces_run() const override;
   void register_buffer(const Buffer& buffer) override;
   void deregister_buffer(const Buffer& buffer) override;
 
@@ -96,6 +97,8 @@ class IpcCommunicator final : public CudaCommunicator {
   bool uses_side_ = false;
   const Call* first_call_ = nullptr;
   bool has_signals_ = false, has_waits_ = false;
+
+  bool has_all_reduced_ = false;
 };
 
 }  // namespace ddpbench::comm

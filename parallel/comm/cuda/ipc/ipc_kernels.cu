@@ -213,7 +213,6 @@ struct Reduction {
 
   IpcReduction r;
   std::uint32_t blocks;
-  int divisor;
 
   __host__ __device__ void operator()(int phase, Shared& shared, std::uint32_t block,
                                       std::uint32_t thread) const {
@@ -250,7 +249,7 @@ struct Reduction {
       for (int peer = 1; peer < r.size; ++peer) {
         sum = combine<T, kMaximum>(sum, load_one<T>(sources[peer], i));
       }
-      static_cast<T*>(r.target)[i] = divisor != 1 ? divide(sum, divisor) : sum;
+      static_cast<T*>(r.target)[i] = r.divisor != 1 ? divide(sum, r.divisor) : sum;
     }
   }
 
@@ -280,9 +279,9 @@ struct Reduction {
     }
     DDPBENCH_UNROLL
     for (int k = 0; k < kCount; ++k) {
-      if (divisor != 1) {
+      if (r.divisor != 1) {
         DDPBENCH_UNROLL
-        for (T& value : sums[k].values) value = divide(value, divisor);
+        for (T& value : sums[k].values) value = divide(value, r.divisor);
       }
       static_cast<Pack<T>*>(r.target)[first + static_cast<std::size_t>(k) * stride] = sums[k];
     }
@@ -297,8 +296,7 @@ std::uint32_t blocks_for(std::size_t bytes) {
 template <typename T, bool kMaximum>
 cudaError_t launch_body(const IpcReduction& r, cudaStream_t stream) {
   const std::uint32_t blocks = blocks_for(r.count * sizeof(T));
-  const int divisor = r.op == ReduceOp::average ? r.size : 1;
-  return cuda::for_each_block(blocks, stream, Reduction<T, kMaximum>{r, blocks, divisor});
+  return cuda::for_each_block(blocks, stream, Reduction<T, kMaximum>{r, blocks});
 }
 
 template <typename T>

@@ -51,8 +51,9 @@ struct IpcPulls {
   IpcPull pulls[kMaxIpcRanks];
 };
 
-// target = the ranks' elements combined in the order of ranks, divided at the end for an average;
-// the arithmetic is that of reduce_kernels.h. `own` may be `target`.
+// target = the ranks' elements combined in the order of ranks, divided by `divisor` at the end; the
+// arithmetic is that of reduce_kernels.h. `own` may be `target`. Of two ranks out of many, these
+// are number 0 and 1, and `table` begins with the peer's row.
 struct IpcReduction {
   IpcTable table;
   const std::uint64_t* offers = nullptr;  // of rank 0; the others' follow
@@ -62,7 +63,8 @@ struct IpcReduction {
   void* target = nullptr;
   std::size_t count = 0;
   DataType type = DataType::fp32;
-  ReduceOp op = ReduceOp::sum;
+  ReduceOp op = ReduceOp::sum;  // an average adds
+  int divisor = 1;
 };
 
 cudaError_t launch_pulls(const IpcPulls& pulls, cudaStream_t stream);

@@ -50,17 +50,34 @@ void IpcPlan::pull(int peer, int phase, IpcPlace target, std::size_t bytes) {
                     .bytes = bytes});
 }
 
+void IpcPlan::reduce(IpcAction action, int peer, IpcPlace place, std::size_t bytes,
+                     bool completes) {
+  if (bytes == 0) return;
+  steps_.push_back({.action = action,
+                    .lane = lane_,
+                    .set = ipc_set(lane_, 0),
+                    .peer = peer,
+                    .source = place,
+                    .target = place,
+                    .bytes = bytes,
+                    .completes = completes});
+}
+
+void IpcPlan::flag(IpcAction action, int phase, int peer, IpcPlace offered) {
+  steps_.push_back({.action = action,
+                    .lane = lane_,
+                    .set = ipc_set(lane_, phase),
+                    .peer = peer,
+                    .source = offered});
+}
+
 template <typename Offer>
 void IpcPlan::exchange(int phase, Offer&& offer) {
   for (const IpcAction action : {IpcAction::signal, IpcAction::await}) {
     for (int i = 1; i < shape_.size; ++i) {
       // Each begins with its neighbour, so that not all look at one rank at once.
       const int peer = (shape_.rank + i) % shape_.size;
-      steps_.push_back({.action = action,
-                        .lane = lane_,
-                        .set = ipc_set(lane_, phase),
-                        .peer = peer,
-                        .source = action == IpcAction::signal ? offer(peer) : IpcPlace{}});
+      flag(action, phase, peer, action == IpcAction::signal ? offer(peer) : IpcPlace{});
     }
   }
 }
@@ -115,7 +132,53 @@ void IpcPlan::in_rounds(std::size_t total, std::size_t most, Round&& round) {
 
 void IpcPlan::plan_shared(const Operation& operation, bool exposed) {
   in_rounds(operation.in.bytes(), rounded_down(shape_.round_bytes, kChunkAlignment),
-            [&](const Range& round) { shared_round(operation, exposed, round); });
+            [&](const Range& round) {
+              const bool ring = operation.kind == OperationKind::all_reduce &&
+                                shape_.all_reduce == AllReduceAlgorithm::ring;
+              if (ring) {
+                ring_round(operation, exposed, round);
+              } else {
+                shared_round(operation, exposed, round);
+              }
+            });
+}
+
+template <typename Take>
+void IpcPlan::ring_step(IpcPlace offered, Take&& take) {
+  const int left = (shape_.rank + shape_.size - 1) % shape_.size;
+  const int right = (shape_.rank + 1) % shape_.size;
+  flag(IpcAction::signal, 0, right, offered);
+  flag(IpcAction::await, 0, left);
+  take(left);
+  flag(IpcAction::signal, 1, left);
+  flag(IpcAction::await, 1, right);
+}
+
+// Chunks are numbered as in ring_all_reduce.cpp of the shm backend: in step t of reduce-scatter
+// rank r adds chunk r - t - 1 and offers r - t, which the step before completed; in step t of
+// all-gather it pulls chunk r - t and offers r - t + 1. What is overwritten has been read: the
+// right neighbour answered for it in an earlier step.
+void IpcPlan::ring_round(const Operation& operation, bool exposed, const Range& round) {
+  const int n = shape_.size, rank = shape_.rank;
+  const IpcPlace data{IpcRegion::in, round.begin};
+  const IpcPlace work = exposed || n == 1 ? data : IpcPlace{IpcRegion::stage, 0};
+  const auto chunk_of = [&](int number) {
+    return chunk(round, (number % n + n) % n, size_of(operation.in.type));
+  };
+  if (work != data) copy(data, work, round.bytes);
+  for (int t = 0; t < n - 1; ++t) {
+    ring_step(shifted(work, chunk_of(rank - t).begin), [&](int left) {
+      const Range target = chunk_of(rank - t - 1);
+      reduce(IpcAction::accumulate, left, shifted(work, target.begin), target.bytes, t == n - 2);
+    });
+  }
+  for (int t = 0; t < n - 1; ++t) {
+    ring_step(shifted(work, chunk_of(rank - t + 1).begin), [&](int left) {
+      const Range target = chunk_of(rank - t);
+      pull(left, 0, shifted(work, target.begin), target.bytes);
+    });
+  }
+  if (work != data) copy(work, data, round.bytes);
 }
 
 void IpcPlan::shared_round(const Operation& operation, bool exposed, const Range& round) {
@@ -134,13 +197,8 @@ void IpcPlan::shared_round(const Operation& operation, bool exposed, const Range
     return is_source ? shifted(offered, chunk(round, peer, element).begin) : IpcPlace{};
   });
   const IpcPlace own_chunk = shifted(offered, own.begin);
-  if (!broadcasts && own.bytes > 0) {
-    steps_.push_back({.action = IpcAction::reduce,
-                      .lane = lane_,
-                      .set = ipc_set(lane_, 0),
-                      .source = own_chunk,
-                      .target = own_chunk,
-                      .bytes = own.bytes});
+  if (!broadcasts) {
+    reduce(IpcAction::reduce, rank, own_chunk, own.bytes, true);
   } else if (broadcasts && !is_source) {
     pull(operation.root, 0, own_chunk, own.bytes);
   }
@@ -225,7 +283,8 @@ void IpcPlan::scatter_round(const Operation& operation, bool exposed, const Rang
                       .set = ipc_set(lane_, 0),
                       .source = part_of(shape_.rank),
                       .target = target,
-                      .bytes = round.bytes});
+                      .bytes = round.bytes,
+                      .completes = true});
   } else if (!is_source) {
     pull(operation.root, 0, target, round.bytes);
   } else if (!same_place(operation.out.data, operation.in.data,

@@ -9,7 +9,8 @@
 // *pulls* from there, or reduces over all offers in the order of ranks. So every element is reduced
 // by one rank, in one order, and the others copy that result: all have the same bits.
 //
-//   all_reduce   offer chunk q to rank q; reduce the own chunk; offer it to all; pull the others'
+//   all_reduce   direct: offer chunk q to rank q; reduce the own chunk; offer it to all; pull the
+//                others'. ring: see below
 //   reduce       the same, but only the root pulls
 //   broadcast    the same, but the own chunk is pulled from the root instead of reduced
 //   all_gather, scatter, gather    offer, pull
@@ -22,11 +23,20 @@
 // many there are follows from the bytes alone, as ranks may differ in what peers can read of their
 // memory.
 //
+// The ring all-reduce (n ranks, S bytes: 2 (n - 1) steps; each rank reads 2 (n - 1) / n * S bytes,
+// all of its left neighbour; the chunks and their order are those of ring_all_reduce of the shm
+// backend). In each step a rank offers a chunk to its right neighbour, adds what its left neighbour
+// offered to its own (reduce-scatter) or pulls it (all-gather), and answers its left neighbour that
+// it has read. Chunk c is added in the order of ranks c, c + 1, ... and then copied everywhere, so
+// here too all ranks have the same bits, though not those of the direct algorithm.
+//
 // Flags. A signal raises the flag (set, from, to), which must be down; waiting for it takes it down
 // again. So flags hold no counts, and a replayed CUDA graph finds them as it was recorded. A rank
 // raises a flag anew only after it has waited for a later signal of the same peer, which that
 // peer sent after it took the flag down. That is why a round has at least two exchanges, numbered
-// from 0 with a set of flags each, all ranks take part in each, and a message is answered.
+// from 0 with a set of flags each, all ranks take part in each, and a message is answered. A step
+// of the ring is such a message: the offer is raised anew after the right neighbour's answer, the
+// answer after the left neighbour's next offer, which it made when it had the answer before.
 #pragma once
 
 #include <cstddef>
@@ -34,6 +44,7 @@
 #include <span>
 #include <vector>
 
+#include "parallel/comm/all_reduce_algorithm.h"
 #include "parallel/comm/operation.h"
 
 namespace ddpbench::comm {
@@ -65,7 +76,8 @@ enum class IpcAction : std::uint8_t {
   signal,  // offer `source` (none: nothing) to `peer` and raise `set`
   await,   // wait until `peer` has raised `set`, and take it down
   pull,    // `bytes` from what `peer` offered with `set` to `target`
-  reduce   // all ranks' offers of `set`, and this rank's `source`, in order of rank, into `target`
+  reduce,  // all ranks' offers of `set`, and this rank's `source`, in order of rank, into `target`
+  accumulate  // what `peer` offered with `set`, and then this rank's `source`, into `target`
 };
 
 struct IpcStep {
@@ -75,6 +87,7 @@ struct IpcStep {
   int peer = 0;
   IpcPlace source, target;
   std::size_t bytes = 0;
+  bool completes = false;  // of reduce and accumulate: an average divides here
   // Of messages: which one of the group; a copy to oneself goes to the `out` of another.
   std::size_t call = 0, target_call = 0;
 };
@@ -82,7 +95,8 @@ struct IpcStep {
 struct IpcShape {
   int rank = 0, size = 1;
   std::size_t round_bytes = 0;  // at most in a round: a lane's staging memory, if it has any
-  std::size_t message_stage_bytes = 0;  // and of messages to one peer
+  std::size_t message_stage_bytes = 0;                         // and of messages to one peer
+  AllReduceAlgorithm all_reduce = AllReduceAlgorithm::direct;  // or ring
 };
 
 // Whether peers can read the operation's own memory, or it must pass through staging memory.
@@ -110,6 +124,7 @@ class IpcPlan {
 
   std::span<const IpcStep> steps() const noexcept { return steps_; }
   int lanes() const noexcept { return lanes_; }  // that the steps use
+  AllReduceAlgorithm all_reduce() const noexcept { return shape_.all_reduce; }
 
  private:
   struct Range {
@@ -121,6 +136,11 @@ class IpcPlan {
   template <typename Round>
   void in_rounds(std::size_t total, std::size_t most, Round&& round);
   void shared_round(const Operation& operation, bool exposed, const Range& round);
+  void ring_round(const Operation& operation, bool exposed, const Range& round);
+  // One step of the ring: `offered` is for the right neighbour; `take` uses the left one's offer.
+  template <typename Take>
+  void ring_step(IpcPlace offered, Take&& take);
+  void reduce(IpcAction action, int peer, IpcPlace place, std::size_t bytes, bool completes);
   void plan_parts(const Operation& operation, IpcExposure exposure);  // the others
   void gather_round(const Operation& operation, bool exposed, const Range& round);
   void scatter_round(const Operation& operation, bool exposed, const Range& round);
@@ -135,6 +155,7 @@ class IpcPlan {
   template <typename Offer>
   void exchange(int phase, Offer&& offer);
   void exchange(int phase);  // without offers
+  void flag(IpcAction action, int phase, int peer, IpcPlace offered = {});
 
   const IpcShape shape_;
   int lane_ = 0;
