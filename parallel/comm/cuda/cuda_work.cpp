@@ -8,9 +8,9 @@
 #include <thread>
 #include <utility>
 
+#include "base/error.h"
 #include "kernels/runtime/cuda/cuda_error.h"
 #include "kernels/runtime/cuda/cuda_stream.h"
-#include "parallel/comm/cuda/work_monitor.h"
 
 namespace ddpbench::comm {
 
@@ -40,22 +40,22 @@ unsigned long long recording_of(cudaStream_t stream) {
   return status == cudaStreamCaptureStatusNone ? 0 : number;
 }
 
-CudaWork::CudaWork(std::shared_ptr<WorkMonitor> monitor, const Operation& operation,
+CudaWork::CudaWork(std::shared_ptr<WorkOwner> owner, const Operation& operation,
                    std::uint64_t number)
-    : monitor_(std::move(monitor)),
+    : owner_(std::move(owner)),
       operation_(operation),
       number_(number),
-      marks_(monitor_->take_marks()) {}
+      marks_(owner_->take_marks()) {}
 
 CudaWork::~CudaWork() {
-  if (!is_recorded()) monitor_->give_back(marks_);
+  if (!is_recorded()) owner_->give_back(marks_);
 }
 
 void CudaWork::begin(cudaStream_t stream) {
   if (const unsigned long long recording = recording_of(stream)) {
-    const WorkMarks unused = std::exchange(marks_, monitor_->recorded_marks(recording));
+    const WorkMarks unused = std::exchange(marks_, owner_->recorded_marks(recording));
     recording_ = recording;
-    monitor_->give_back(unused);
+    owner_->give_back(unused);
   }
   record(marks_.begin, stream, is_recorded());
 }
@@ -79,7 +79,7 @@ void CudaWork::fail(std::exception_ptr error) noexcept {
 
 void CudaWork::ensure_issued() const {
   ensure(state_.load(std::memory_order_acquire) != State::open,
-         "{}: a work of an open group cannot be awaited", monitor_->prefix(&operation_));
+         "{}: a work of an open group cannot be awaited", owner_->prefix(&operation_));
 }
 
 void CudaWork::wait(Stream& stream) {
@@ -101,7 +101,7 @@ bool CudaWork::reached(cudaEvent_t event) const {
   const cudaError_t status = cudaEventQuery(event);
   if (status == cudaErrorNotReady) return false;
   if (status != cudaSuccess) {
-    throw CommError(fmt::format("{}{}: {}", monitor_->prefix(&operation_), cudaGetErrorName(status),
+    throw CommError(fmt::format("{}{}: {}", owner_->prefix(&operation_), cudaGetErrorName(status),
                                 cudaGetErrorString(status)),
                     operation_name(&operation_));
   }
@@ -111,20 +111,20 @@ bool CudaWork::reached(cudaEvent_t event) const {
 bool CudaWork::test() {
   ensure_issued();
   if (is_recorded()) {
-    monitor_->throw_if_failed();
+    owner_->throw_if_failed();
     return reached(marks_.end);
   }
   const State state = state_.load(std::memory_order_acquire);
   if (state == State::done) return true;
   if (state == State::failed) std::rethrow_exception(error_);
   if (!reached(marks_.end)) return false;
-  monitor_->settle(*this);
+  owner_->settle(*this);
   return true;
 }
 
 void CudaWork::synchronize(Deadline deadline) {
   for (int looks = 0; !test(); ++looks) {
-    if (std::chrono::steady_clock::now() >= deadline) monitor_->deadline_passed(*this);
+    if (std::chrono::steady_clock::now() >= deadline) owner_->deadline_passed(*this);
     if (looks < kEagerLooks) {
       std::this_thread::yield();
     } else {
@@ -133,14 +133,14 @@ void CudaWork::synchronize(Deadline deadline) {
   }
 }
 
-void CudaWork::synchronize() { synchronize(deadline_after(monitor_->options().timeout_s)); }
+void CudaWork::synchronize() { synchronize(deadline_after(owner_->timeout_s())); }
 
 WorkTimes CudaWork::times() const {
   ensure_issued();
   if (state_.load(std::memory_order_acquire) == State::failed) std::rethrow_exception(error_);
-  if (is_recorded()) monitor_->throw_if_failed();
+  if (is_recorded()) owner_->throw_if_failed();
   ensure(reached(marks_.end), "times of a work that is not done");
-  cuda::CudaClock& clock = *monitor_->options().clock;
+  cuda::CudaClock& clock = owner_->clock();
   WorkTimes times;
   times.start_s = clock.time_s(marks_.begin);
   times.arrived_s = has_arrived_ ? clock.time_s(marks_.arrived) : times.start_s;
@@ -151,10 +151,10 @@ WorkTimes CudaWork::times() const {
   return times;
 }
 
-std::uint32_t CudaWork::changes() const { return monitor_->changes(); }
+std::uint32_t CudaWork::changes() const { return owner_->changes(); }
 
 void CudaWork::await_change(std::uint32_t seen, Deadline deadline) {
-  monitor_->await_change(seen, deadline);
+  owner_->await_change(seen, deadline);
 }
 
 }  // namespace ddpbench::comm

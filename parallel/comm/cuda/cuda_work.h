@@ -15,23 +15,50 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <string>
 
+#include "kernels/runtime/cuda/cuda_clock.h"
 #include "parallel/comm/operation.h"
 #include "parallel/comm/work.h"
 
 namespace ddpbench::comm {
 
-class WorkMonitor;
+class CudaWork;
 
 struct WorkMarks {
   cudaEvent_t begin = nullptr, arrived = nullptr, end = nullptr;  // with times
   cudaEvent_t join = nullptr;  // of recorded works: what other streams of the recording wait for
 };
 
+// What a work asks of the communicator that issued it. It lives as long as works do. WorkMonitor is
+// the implementation; the works know only this, so that the monitor may know the works.
+class WorkOwner {
+ public:
+  virtual ~WorkOwner() = default;
+
+  virtual WorkMarks take_marks() = 0;
+  virtual void give_back(const WorkMarks& marks) noexcept = 0;
+  // Events of the recording's next work. They are kept for good: the recording uses them.
+  virtual WorkMarks recorded_marks(unsigned long long recording) = 0;
+
+  virtual double timeout_s() const noexcept = 0;
+  virtual cuda::CudaClock& clock() const = 0;
+  // "rank 1 of 2: all_reduce of 16 bytes: "
+  virtual std::string prefix(const Operation* operation) const = 0;
+  virtual void throw_if_failed() = 0;
+  // The work's end was reached: marks it done, unless it had failed before. Throws its error then.
+  virtual void settle(CudaWork& work) = 0;
+  // A caller's own deadline passed. Throws CommTimeout; that of a collective fails all works.
+  [[noreturn]] virtual void deadline_passed(CudaWork& work) = 0;
+
+  virtual std::uint32_t changes() const noexcept = 0;
+  virtual void await_change(std::uint32_t seen, Deadline deadline) = 0;
+};
+
 class CudaWork : public WorkState {
  public:
   // `number`: of the collective on the board; 0 for messages.
-  CudaWork(std::shared_ptr<WorkMonitor> monitor, const Operation& operation, std::uint64_t number);
+  CudaWork(std::shared_ptr<WorkOwner> owner, const Operation& operation, std::uint64_t number);
   ~CudaWork() override;
   CudaWork(const CudaWork&) = delete;
   CudaWork& operator=(const CudaWork&) = delete;
@@ -43,7 +70,7 @@ class CudaWork : public WorkState {
   // NCCL does not tell when the peers had come: then arrived_s is start_s, and waiting for them is
   // part of the transfer.
   WorkTimes times() const override;
-  const void* source() const override { return monitor_.get(); }
+  const void* source() const override { return owner_.get(); }
   std::uint32_t changes() const override;
   void await_change(std::uint32_t seen, Deadline deadline) override;
 
@@ -69,7 +96,7 @@ class CudaWork : public WorkState {
   bool reached(cudaEvent_t event) const;
   void ensure_issued() const;
 
-  const std::shared_ptr<WorkMonitor> monitor_;
+  const std::shared_ptr<WorkOwner> owner_;
   const Operation operation_;
   const std::uint64_t number_;
   WorkMarks marks_;

@@ -51,10 +51,10 @@ struct MonitorOptions {
   std::function<void()> progress;
 };
 
-class WorkMonitor : public std::enable_shared_from_this<WorkMonitor> {
+class WorkMonitor final : public WorkOwner, public std::enable_shared_from_this<WorkMonitor> {
  public:
   explicit WorkMonitor(MonitorOptions options);
-  ~WorkMonitor();
+  ~WorkMonitor() override;
 
   const MonitorOptions& options() const noexcept { return options_; }
   // The communicator calls these two; `backend` is used in between only. stop() fails what is not
@@ -63,10 +63,9 @@ class WorkMonitor : public std::enable_shared_from_this<WorkMonitor> {
   void stop() noexcept;
 
   std::shared_ptr<CudaWork> make_work(const Operation& operation, std::uint64_t number);
-  WorkMarks take_marks();
-  void give_back(const WorkMarks& marks) noexcept;
-  // Events of the recording's next work. They are kept for good: the recording uses them.
-  WorkMarks recorded_marks(unsigned long long recording);
+  WorkMarks take_marks() override;
+  void give_back(const WorkMarks& marks) noexcept override;
+  WorkMarks recorded_marks(unsigned long long recording) override;
   // The issuing thread is inside the calls that queue `work`, from launching() to launched(). They
   // may block; what ends them from outside is the backend's abandon().
   void launching(const std::shared_ptr<CudaWork>& work);
@@ -74,21 +73,22 @@ class WorkMonitor : public std::enable_shared_from_this<WorkMonitor> {
   // The works were queued in this order on one stream.
   void watch(const std::shared_ptr<CudaWork>& work);
 
-  // "rank 1 of 2: all_reduce of 16 bytes: "
-  std::string prefix(const Operation* operation) const;
+  double timeout_s() const noexcept override { return options_.timeout_s; }
+  cuda::CudaClock& clock() const override { return *options_.clock; }
+  std::string prefix(const Operation* operation) const override;
   bool failed() const noexcept { return failed_.load(std::memory_order_acquire); }
-  void throw_if_failed();
+  void throw_if_failed() override;
   // Fails all works that are not done, and tells the peers.
   void fail(std::exception_ptr error) noexcept;
   // From any thread.
   void request_abort(const std::string& reason) noexcept;
-  // The work's end was reached: marks it done, unless it had failed before. Throws its error then.
-  void settle(CudaWork& work);
-  // A caller's own deadline passed. Throws CommTimeout; that of a collective fails all works.
-  [[noreturn]] void deadline_passed(CudaWork& work);
+  void settle(CudaWork& work) override;
+  [[noreturn]] void deadline_passed(CudaWork& work) override;
 
-  std::uint32_t changes() const noexcept { return changes_.load(std::memory_order_acquire); }
-  void await_change(std::uint32_t seen, Deadline deadline);
+  std::uint32_t changes() const noexcept override {
+    return changes_.load(std::memory_order_acquire);
+  }
+  void await_change(std::uint32_t seen, Deadline deadline) override;
 
  private:
   using Clock = std::chrono::steady_clock;
