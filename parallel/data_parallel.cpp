@@ -14,29 +14,35 @@ constexpr comm::Start kStart = comm::Start::deferred;
 
 }  // namespace
 
+std::vector<PlannedBuffer> DataParallel::planned_buffers(std::size_t i, std::size_t flat_bytes) {
+  const auto samples = static_cast<std::size_t>(config_.per_device_batch);
+  const auto elements = static_cast<std::size_t>(ops::element_count(context_.model->input_shape));
+  const auto classes = static_cast<std::size_t>(context_.model->classes());
+  const bool stale = static_cast<int>(i) == config_.faults.stale_replica;
+  std::vector<PlannedBuffer> planned = {
+      {&stale_sinks_[i], MemoryCategory::workspace, stale ? flat_bytes : 0}};
+  if (i == kPrimary) {
+    const std::size_t outputs = replicas_.size() * samples * classes * sizeof(float);
+    planned.push_back({&gathered_logits_, MemoryCategory::communication, outputs});
+    planned.push_back({&gathered_gradients_, MemoryCategory::communication, outputs});
+  } else {
+    planned.push_back({&inputs_[i], MemoryCategory::input, samples * elements * sizeof(float)});
+  }
+  return planned;
+}
+
 void DataParallel::setup(const StrategyContext& context) {
   context_ = context;
   const auto count = static_cast<std::size_t>(config_.replicas);
   const std::int64_t global_batch = config_.per_device_batch * config_.replicas;
-  const auto input_bytes =
-      static_cast<std::size_t>(config_.per_device_batch *
-                               ops::element_count(context.model->input_shape)) *
-      sizeof(float);
   replicas_.resize(count);
   inputs_.resize(count);
   stale_sinks_.resize(count);
-  const auto output_bytes =
-      static_cast<std::size_t>(global_batch * context.model->classes()) * sizeof(float);
   // Each replica is planned by its own leading thread, so that its pages are local to it.
   run_all([&](std::size_t i) {
     const bool primary = i == kPrimary;
-    const bool stale = static_cast<int>(i) == config_.faults.stale_replica;
-    const auto add = [=](const nn::ParameterPlan& plan, MemoryNeeds& needs) {
-      if (stale) needs.add(MemoryCategory::workspace, plan.flat_bytes);
-      if (!primary) return needs.add(MemoryCategory::input, input_bytes);
-      for (int outputs = 0; outputs < 2; ++outputs) {  // logits and their gradients
-        needs.add(MemoryCategory::communication, output_bytes);
-      }
+    const auto add = [&](const nn::ParameterPlan& plan, MemoryNeeds& needs) {
+      needs.add(planned_buffers(i, plan.flat_bytes));
     };
     replicas_[i] =
         std::make_unique<Replica>(*context.model, *context.devices[i], *context.backends[i],
@@ -46,17 +52,8 @@ void DataParallel::setup(const StrategyContext& context) {
                                                  .sgd = config_.optimizer,
                                                  .initialize = context.initialize,
                                                  .admit = admission(context_, i, add)});
-    if (!primary) {
-      inputs_[i] = context.devices[i]->allocate(input_bytes, MemoryCategory::input);
-    }
-    if (stale) {
-      stale_sinks_[i] = context.devices[i]->allocate(replicas_[i]->graph().plan().flat_bytes,
-                                                     MemoryCategory::workspace);
-    }
+    allocate(*context.devices[i], planned_buffers(i, replicas_[i]->graph().plan().flat_bytes));
   });
-  Device& primary = *context.devices[kPrimary];
-  gathered_logits_ = primary.allocate(output_bytes, MemoryCategory::communication);
-  gathered_gradients_ = primary.allocate(output_bytes, MemoryCategory::communication);
   step_work_ = [this](std::size_t i) { run_replica(i, input_); };
   reset();
 }

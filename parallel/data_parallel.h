@@ -32,6 +32,7 @@ class DataParallel final : public Strategy {
   std::vector<Replica*> replicas() override;
 
  private:
+  std::vector<PlannedBuffer> planned_buffers(std::size_t i, std::size_t flat_bytes);
   void run_replica(std::size_t i, const StepInput& input);
   void scatter_input(std::size_t i, const float* images);
   void replicate(std::size_t i);

@@ -33,20 +33,25 @@ void ParameterServer::setup(const StrategyContext& context) {
   }
 }
 
+std::vector<PlannedBuffer> ParameterServer::planned_buffers(std::size_t flat_bytes) {
+  const auto servers = static_cast<std::size_t>(config_.servers);
+  const bool stale = config_.faults.stale_replica == context_.world->rank();
+  return {{&commands_, MemoryCategory::communication, servers * sizeof(ServerCommand),
+           Sharing::mappable},
+          {&stale_sink_, MemoryCategory::communication, stale ? flat_bytes : sizeof(float),
+           Sharing::mappable}};
+}
+
 void ParameterServer::setup_worker() {
   Device& device = *context_.devices[0];
   const auto servers = static_cast<std::size_t>(config_.servers);
-  const std::size_t commands_bytes = servers * sizeof(ServerCommand);
-  const bool stale = config_.faults.stale_replica == context_.world->rank();
-  const auto sink_bytes = [stale](std::size_t flat) { return stale ? flat : sizeof(float); };
-  // A server knows from the workers' plan what it needs, and nobody allocates before all said it.
+  // A server knows from the workers' plan what it needs, and nothing is allocated before all said
+  // what they need.
   const auto add = [&](const nn::ParameterPlan& plan, MemoryNeeds& needs) {
     const auto hash = combine_hash(plan.hash, static_cast<std::uint64_t>(config_.servers));
     const PlanSummary own{hash, plan.flat_bytes};
     agree_on_plan(*context_.world, device, &own);
-    for (const std::size_t bytes : {commands_bytes, sink_bytes(plan.flat_bytes)}) {
-      needs.add(MemoryCategory::communication, bytes, Sharing::mappable);
-    }
+    needs.add(planned_buffers(plan.flat_bytes));
   };
   replica_ =
       std::make_unique<Replica>(*context_.model, device, *context_.backends[0],
@@ -58,9 +63,7 @@ void ParameterServer::setup_worker() {
                                                .initialize = context_.initialize,
                                                .admit = admission(context_, 0, add)});
   const nn::ParameterPlan& plan = replica_->graph().plan();
-  commands_ = device.allocate(commands_bytes, MemoryCategory::communication, Sharing::mappable);
-  stale_sink_ = device.allocate(sink_bytes(plan.flat_bytes), MemoryCategory::communication,
-                                Sharing::mappable);
+  allocate(device, planned_buffers(plan.flat_bytes));
   // As many, and in the order, as the servers register theirs: registration is collective.
   for (const Buffer* buffer : registered()) context_.world->register_buffer(*buffer);
   shards_.emplace(plan_shards(plan.flat_bytes, config_.servers, &plan),

@@ -43,6 +43,7 @@ class ParameterServer final : public Strategy {
  private:
   bool is_server() const { return context_.world->rank() >= config_.replicas; }
   void setup_worker();
+  std::vector<PlannedBuffer> planned_buffers(std::size_t flat_bytes);
   std::array<const Buffer*, kRegisteredBuffers> registered() const;
   void write_commands(ServerCommand command);
   void command_all(ServerCommand command);

@@ -3,48 +3,12 @@
 #include "parallel/replica.h"
 
 #include "base/error.h"
-#include "parallel/step_parts.h"
 
 namespace ddpbench {
 namespace {
 
 // Places in the totals' memory.
 constexpr std::size_t kTraining = 0, kEvaluation = 1;
-constexpr std::size_t kTotalsBytes = 2 * sizeof(ops::LossTotals);
-
-bool has_gathered_loss(const ReplicaOptions& options) {
-  return options.loss_batch != 0 && options.loss_batch != options.batch;
-}
-
-bool has_velocity(const ReplicaOptions& options) {
-  return options.optimizer && options.sgd.momentum != 0;
-}
-
-// What the constructor below allocates beside the graph.
-void add_needs(const ReplicaOptions& options, const ops::OpBackend& backend, std::int64_t classes,
-               std::size_t flat_bytes, MemoryNeeds& needs) {
-  needs.add(MemoryCategory::workspace, kTotalsBytes);
-  needs.add(MemoryCategory::workspace, backend.loss_bytes(options.batch, classes));
-  if (has_gathered_loss(options)) {
-    needs.add(MemoryCategory::workspace, backend.loss_bytes(options.loss_batch, classes));
-  }
-  if (has_velocity(options)) needs.add(MemoryCategory::optimizer, flat_bytes);
-}
-
-// REQUIRES: what is handed over outlives the graph's construction.
-nn::GraphOptions graph_options(const ReplicaOptions& options, const nn::ModelSpec& model,
-                               const ops::OpBackend& backend) {
-  nn::GraphOptions graph;
-  graph.batch = options.batch;
-  if (options.share_gradients) graph.gradient_sharing = Sharing::mappable;
-  if (options.share_weights) graph.weight_sharing = Sharing::mappable;
-  if (!options.admit) return graph;
-  graph.admit = [&](const nn::ParameterPlan& plan, MemoryNeeds& needs) {
-    add_needs(options, backend, model.classes(), plan.flat_bytes, needs);
-    options.admit(plan, needs);
-  };
-  return graph;
-}
 
 BufferView host_view(ops::LossTotals& totals) {
   return {reinterpret_cast<std::byte*>(&totals), sizeof(totals)};
@@ -57,16 +21,42 @@ Replica::Replica(const nn::ModelSpec& model, Device& device, ops::OpBackend& bac
     : device_(device),
       options_(options),
       stream_(device.make_stream()),
-      graph_(model, device, backend, graph_options(options, model, backend)),
+      graph_(model, device, backend, graph_options(model, backend)),
       own_loss_(backend.softmax_cross_entropy(options.batch, model.classes())),
-      sgd_(backend.sgd()),
-      totals_(device.allocate(kTotalsBytes, MemoryCategory::workspace)) {
-  if (has_gathered_loss(options)) {
+      sgd_(backend.sgd()) {
+  if (has_gathered_loss()) {
     gathered_loss_ = backend.softmax_cross_entropy(options.loss_batch, model.classes());
   }
-  if (has_velocity(options)) {
-    velocity_ = device.allocate(graph_.plan().flat_bytes, MemoryCategory::optimizer);
-  }
+  allocate(device, planned_buffers(graph_.plan().flat_bytes));
+}
+
+bool Replica::has_gathered_loss() const {
+  return options_.loss_batch != 0 && options_.loss_batch != options_.batch;
+}
+
+std::vector<PlannedBuffer> Replica::planned_buffers(std::size_t flat_bytes) {
+  const bool has_velocity = options_.optimizer && options_.sgd.momentum != 0;
+  return {{&totals_, MemoryCategory::workspace, 2 * sizeof(ops::LossTotals)},
+          {&velocity_, MemoryCategory::optimizer, has_velocity ? flat_bytes : 0}};
+}
+
+// REQUIRES: what is handed over outlives the graph's construction.
+nn::GraphOptions Replica::graph_options(const nn::ModelSpec& model, const ops::OpBackend& backend) {
+  nn::GraphOptions graph;
+  graph.batch = options_.batch;
+  if (options_.share_gradients) graph.gradient_sharing = Sharing::mappable;
+  if (options_.share_weights) graph.weight_sharing = Sharing::mappable;
+  if (!options_.admit) return graph;
+  graph.admit = [&, this](const nn::ParameterPlan& plan, MemoryNeeds& needs) {
+    needs.add(planned_buffers(plan.flat_bytes));
+    needs.add(MemoryCategory::workspace, backend.loss_bytes(options_.batch, model.classes()));
+    if (has_gathered_loss()) {
+      needs.add(MemoryCategory::workspace,
+                backend.loss_bytes(options_.loss_batch, model.classes()));
+    }
+    options_.admit(plan, needs);
+  };
+  return graph;
 }
 
 void Replica::reset() {

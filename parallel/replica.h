@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "kernels/nn/graph.h"
 #include "kernels/ops/backend.h"
@@ -18,9 +19,9 @@ namespace ddpbench {
 
 struct ReplicaOptions {
   std::int64_t batch = 0;
-  std::int64_t loss_batch =
-      0;                  // rows of the loss: batch, or the global batch on dp's primary; 0: none
-  bool optimizer = true;  // holds optimizer state and can update
+  // Rows of gathered_loss(): the global batch on dp's primary; 0: it is not called.
+  std::int64_t loss_batch = 0;
+  bool optimizer = true;         // holds optimizer state and can update
   bool share_gradients = false;  // other processes read them
   bool share_weights = false;
   ops::SgdOptions sgd;
@@ -64,18 +65,21 @@ class Replica {
   ops::LossTotals take_evaluation();
 
  private:
+  nn::GraphOptions graph_options(const nn::ModelSpec& model, const ops::OpBackend& backend);
+  std::vector<PlannedBuffer> planned_buffers(std::size_t flat_bytes);
+  bool has_gathered_loss() const;
   BufferView totals_of(std::size_t which) const;
   ops::LossTotals take(std::size_t which);
 
   Device& device_;
   ReplicaOptions options_;
+  Buffer velocity_;
+  Buffer totals_;  // two LossTotals: training, evaluation
   std::unique_ptr<Stream> stream_;
   nn::Graph graph_;
   std::unique_ptr<ops::SoftmaxCrossEntropy> own_loss_;       // [batch]
   std::unique_ptr<ops::SoftmaxCrossEntropy> gathered_loss_;  // [loss_batch], when it differs
   std::unique_ptr<ops::Sgd> sgd_;
-  Buffer velocity_;
-  Buffer totals_;  // two LossTotals: training, evaluation
 };
 
 }  // namespace ddpbench

@@ -8,13 +8,15 @@
 #include <span>
 
 #include "base/error.h"
+#include "base/math.h"
 #include "parallel/step_parts.h"
 
 namespace ddpbench {
 namespace {
 
 constexpr std::uint64_t kAlignment = 64;
-constexpr comm::Start kServerStart = comm::Start::deferred;  // a server has nothing else to do meanwhile
+constexpr comm::Start kServerStart =
+    comm::Start::deferred;  // a server has nothing else to do meanwhile
 
 std::string name_of(ServerCommand command) {
   switch (command) {
@@ -39,7 +41,7 @@ std::size_t parameters_before(const nn::ParameterPlan* plan, std::uint64_t end) 
 
 std::vector<Bucket> plan_shards(std::uint64_t flat_bytes, int servers,
                                 const nn::ParameterPlan* plan) {
-  const std::uint64_t units = (flat_bytes + kAlignment - 1) / kAlignment;
+  const std::uint64_t units = ceil_div(flat_bytes, kAlignment);
   const auto count = static_cast<std::uint64_t>(servers);
   std::vector<Bucket> shards;
   for (std::uint64_t s = 0; s < count; ++s) {
@@ -58,11 +60,11 @@ ServerShard::ServerShard(const StrategyConfig& config, const StrategyContext& co
   const Bucket shard =
       plan_shards(summary.flat_bytes, config.servers, nullptr)[static_cast<std::size_t>(index)];
   count_ = shard.bytes / sizeof(float);
-  slot_bytes_ = (shard.bytes + kAlignment - 1) / kAlignment * kAlignment;
+  slot_bytes_ = round_up(shard.bytes, kAlignment);
   stream_ = device.make_stream();
   mean_ = context.backends[0]->mean();
   if (config.ps_update == PsUpdate::server) sgd_ = context.backends[0]->sgd();
-  allocate();
+  make_buffers();
   for (const Buffer* buffer : registered()) context.world->register_buffer(*buffer);
   for (std::size_t w = 0; w < workers; ++w) {
     pushed_views_.push_back(static_cast<const float*>(shard_of(pushed_, w).data));
@@ -71,30 +73,25 @@ ServerShard::ServerShard(const StrategyConfig& config, const StrategyContext& co
   received_commands_.resize(workers);
 }
 
-void ServerShard::allocate() {
-  struct Planned {
-    Buffer* buffer;
-    MemoryCategory category;
-    std::size_t bytes;
-    Sharing sharing = Sharing::mappable;
-  };
+void ServerShard::make_buffers() {
+  constexpr Sharing kShared = Sharing::mappable;
   const auto workers = static_cast<std::size_t>(config_.replicas);
   const bool updates = config_.ps_update == PsUpdate::server;
-  const std::vector<Planned> all = {
-      {&commands_, MemoryCategory::communication, workers * sizeof(ServerCommand)},
-      {&pushed_, MemoryCategory::communication, workers * slot_bytes_},
-      {&gradient_, MemoryCategory::gradients, slot_bytes_},
-      {&weights_, MemoryCategory::weights, updates ? slot_bytes_ : 0},
-      {&velocity_, MemoryCategory::optimizer, slot_bytes_, Sharing::process_private}};
-  const std::span<const Planned> planned(all.data(), updates ? all.size() : all.size() - 1);
-  const auto bytes_of = [](const Planned& p) { return std::max<std::size_t>(p.bytes, kAlignment); };
+  // What is registered needs an address, also where it holds nothing.
+  const auto some = [](std::size_t bytes) { return std::max<std::size_t>(bytes, kAlignment); };
+  const std::vector<PlannedBuffer> planned = {
+      {&commands_, MemoryCategory::communication, some(workers * sizeof(ServerCommand)), kShared},
+      {&pushed_, MemoryCategory::communication, some(workers * slot_bytes_), kShared},
+      {&gradient_, MemoryCategory::gradients, some(slot_bytes_), kShared},
+      {&weights_, MemoryCategory::weights, some(updates ? slot_bytes_ : 0), kShared},
+      {&velocity_, MemoryCategory::optimizer, updates ? some(slot_bytes_) : 0}};
   Device& device = *context_.devices[0];
   if (context_.admit) {
     MemoryNeeds needs(device);
-    for (const Planned& p : planned) needs.add(p.category, bytes_of(p), p.sharing);
+    needs.add(planned);
     context_.admit(0, needs);
   }
-  for (const Planned& p : planned) *p.buffer = device.allocate(bytes_of(p), p.category, p.sharing);
+  allocate(device, planned);
 }
 
 ServerShard::~ServerShard() {

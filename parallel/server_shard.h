@@ -45,7 +45,7 @@ class ServerShard {
   void serve();
 
  private:
-  void allocate();
+  void make_buffers();  // once context.admit has let them
   ServerCommand receive_command();
   void handle_push();
   void handle_reset();

@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "parallel/step_parts.h"
 
-#include <vector>
-
 #include "base/error.h"
 
 namespace ddpbench {
@@ -37,12 +35,6 @@ PlanSummary agree_on_plan(comm::Communicator& world, Device& device, const PlanS
         world.rank(), world.size(), own->hash, summary.hash, own->flat_bytes, summary.flat_bytes));
   }
   return summary;
-}
-
-void fill_with_zeros(Device& device, Stream& stream, const Buffer& buffer) {
-  std::vector<std::byte> zeros(buffer.bytes());
-  device.copy(stream, buffer.view(), {zeros.data(), zeros.size()});
-  stream.synchronize();
 }
 
 void deregister_quietly(comm::Communicator& world, const Buffer& buffer) noexcept {

@@ -32,9 +32,9 @@ struct PlanSummary {
   std::uint64_t flat_bytes = 0;  // of the flat buffers
 };
 
-// For ReplicaOptions::admit of the replica on device i: calls `add` (which may be empty) with the
-// replica's plan, which adds what the replica needs beside; then asks what `context` thinks of it
-// all. REQUIRES: `context` outlives it.
+// For ReplicaOptions::admit of the replica on device i: calls `add`, which may be empty, to add
+// what the strategy allocates beside the replica, then context.admit. REQUIRES: `context` outlives
+// it.
 using AddNeeds = std::function<void(const nn::ParameterPlan&, MemoryNeeds&)>;
 AddNeeds admission(const StrategyContext& context, std::size_t i, AddNeeds add = {});
 
@@ -46,10 +46,6 @@ PlanSummary agree_on_plan(comm::Communicator& world, Device& device, const PlanS
 // For destructors: gives `buffer` up, and is content when the communicator has failed already,
 // since its mappings end with it.
 void deregister_quietly(comm::Communicator& world, const Buffer& buffer) noexcept;
-
-// Zeroes memory of `device` (through its own copy: the memory need not be the host's) and waits for
-// it.
-void fill_with_zeros(Device& device, Stream& stream, const Buffer& buffer);
 
 // A whole flat buffer, or a range of it, as fp32 elements.
 inline comm::Elements flat_elements(const BufferView& view) {

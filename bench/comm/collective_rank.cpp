@@ -11,7 +11,6 @@
 
 #include "base/text.h"
 #include "bench/rank/rank_devices.h"
-#include "kernels/runtime/memory_needs.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -35,7 +34,7 @@ CollectiveRank::CollectiveRank(std::unique_ptr<comm::Communicator> world,
     barrier();
     const std::size_t most_busy_bytes = check_memory(room, sharers);
     barrier();
-    allocate(room, most_busy_bytes);
+    make_buffers(room, most_busy_bytes);
   } catch (const std::exception& error) {
     world_->abort(error.what());  // the others need not wait for a deadline
     throw;
@@ -46,9 +45,9 @@ std::size_t CollectiveRank::check_memory(std::size_t room, int sharers) {
   const bool inline_device = runs_inline(*device_);
   MemoryNeeds needs(*device_);
   for (int rank = 0; rank < sharers; ++rank) {
-    for (int buffer = 0; buffer < 2; ++buffer) {
-      needs.add(MemoryCategory::communication, room, Sharing::mappable);
-      if (!inline_device) needs.add(MemoryCategory::workspace, BusyCopies::kLeastBytes);
+    needs.add(planned_buffers(room));
+    for (int copy_end = 0; copy_end < 2 && !inline_device; ++copy_end) {
+      needs.add(MemoryCategory::workspace, BusyCopies::kLeastBytes);
     }
   }
   needs.check(fmt::format("ddpbench comm, with {} of {} bytes to send and as many to receive,",
@@ -62,9 +61,13 @@ std::size_t CollectiveRank::check_memory(std::size_t room, int sharers) {
   return std::clamp(spare / kBusyPart / buffers, BusyCopies::kLeastBytes, kMostBusyBytes);
 }
 
-void CollectiveRank::allocate(std::size_t room, std::size_t most_busy_bytes) {
-  in_ = device_->allocate(room, MemoryCategory::communication, Sharing::mappable);
-  out_ = device_->allocate(room, MemoryCategory::communication, Sharing::mappable);
+std::array<PlannedBuffer, 2> CollectiveRank::planned_buffers(std::size_t room) {
+  return {{{&in_, MemoryCategory::communication, room, Sharing::mappable},
+           {&out_, MemoryCategory::communication, room, Sharing::mappable}}};
+}
+
+void CollectiveRank::make_buffers(std::size_t room, std::size_t most_busy_bytes) {
+  allocate(*device_, planned_buffers(room));
   copies_ = device_->make_stream();
   if (!device_->is_host_accessible()) {
     staging_ = device_->allocate_staging(std::min(room, kStagingBytes));

@@ -5,6 +5,7 @@
 // send from and to receive into.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "bench/comm/call_queue.h"
 #include "bench/comm/collective_case.h"
 #include "kernels/runtime/device.h"
+#include "kernels/runtime/memory_needs.h"
 #include "parallel/comm/communicator.h"
 
 namespace ddpbench::bench {
@@ -44,7 +46,9 @@ class CollectiveRank {
   // What the copies that keep the device busy may take: bytes of one of their buffers; 0: there are
   // none.
   std::size_t check_memory(std::size_t room, int sharers);
-  void allocate(std::size_t room, std::size_t most_busy_bytes);
+  // What make_buffers() allocates, beside what keeps the device busy.
+  std::array<PlannedBuffer, 2> planned_buffers(std::size_t room);
+  void make_buffers(std::size_t room, std::size_t most_busy_bytes);
   // Calls `use` with each piece of a host's copy of the device's `count` elements, and the number
   // of its first element; before that it is read, after that it is written.
   enum class Access : std::uint8_t { read, write };

@@ -3,25 +3,16 @@
 #include "bench/feed/batch_memory.h"
 
 namespace ddpbench::bench {
-namespace {
 
-std::size_t batch_bytes(std::size_t samples, std::size_t image_bytes) {
-  return samples * (image_bytes + sizeof(std::int32_t));
-}
+BatchMemory::BatchMemory(std::size_t samples, std::size_t image_bytes, FilledBy filled_by)
+    : bytes_(samples * (image_bytes + sizeof(std::int32_t))),
+      labels_offset_(samples * image_bytes),
+      filled_by_(filled_by) {}
 
-}  // namespace
-
-void BatchMemory::add_memory(MemoryNeeds& needs, std::size_t samples, std::size_t image_bytes) {
-  needs.add(MemoryCategory::input, batch_bytes(samples, image_bytes));
-}
-
-BatchMemory::BatchMemory(Device& device, std::size_t samples, std::size_t image_bytes,
-                         FilledBy filled_by)
-    : device_(device), labels_offset_(samples * image_bytes) {
-  const std::size_t bytes = batch_bytes(samples, image_bytes);
-  memory_ = device.allocate(bytes, MemoryCategory::input);
-  const bool stages = filled_by == FilledBy::host && !device.is_host_accessible();
-  if (stages) staging_ = device.allocate_staging(bytes);
+void BatchMemory::allocate(Device& device) {
+  ddpbench::allocate(device, planned());
+  const bool stages = filled_by_ == FilledBy::host && !device.is_host_accessible();
+  if (stages) staging_ = device.allocate_staging(bytes_);
 }
 
 data::BatchBuffer BatchMemory::view_of(const Buffer& buffer) const {
@@ -35,7 +26,7 @@ StepInput BatchMemory::device() const {
 }
 
 void BatchMemory::upload(Stream& stream, const BatchMemory& from) {
-  if (needs_upload()) device_.copy(stream, memory_.view(), from.staging_.view());
+  if (needs_upload()) stream.device().copy(stream, memory_.view(), from.staging_.view());
 }
 
 }  // namespace ddpbench::bench

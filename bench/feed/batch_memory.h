@@ -6,6 +6,7 @@
 // to.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -16,16 +17,17 @@
 
 namespace ddpbench::bench {
 
-// Who fills a batch: the host, or the device itself, which needs no memory on the host for it.
+// A batch that the device fills itself needs no memory on the host.
 enum class FilledBy : std::uint8_t { host, device };
 
 class BatchMemory {
  public:
-  // `image_bytes`: of one sample as fp32. `device` outlives this.
-  BatchMemory(Device& device, std::size_t samples, std::size_t image_bytes,
-              FilledBy filled_by = FilledBy::host);
-  // Adds what that allocates on the device.
-  static void add_memory(MemoryNeeds& needs, std::size_t samples, std::size_t image_bytes);
+  // Without memory yet. `image_bytes`: of one sample as fp32.
+  BatchMemory(std::size_t samples, std::size_t image_bytes, FilledBy filled_by = FilledBy::host);
+  // What allocate() will take of the device.
+  std::array<PlannedBuffer, 1> planned() { return {{{&memory_, MemoryCategory::input, bytes_}}}; }
+  // Once, before the calls below. `device` outlives this.
+  void allocate(Device& device);
 
   // To be filled by the host. REQUIRES: FilledBy::host.
   data::BatchBuffer host() const { return view_of(staging_ ? staging_ : memory_); }
@@ -38,8 +40,9 @@ class BatchMemory {
  private:
   data::BatchBuffer view_of(const Buffer& buffer) const;
 
-  Device& device_;
+  std::size_t bytes_;
   std::size_t labels_offset_;
+  FilledBy filled_by_;
   Buffer memory_, staging_;
 };
 

@@ -16,12 +16,19 @@ int buffers_of(const Device& device, const BatchSourceOptions& options) {
   return device.is_host_accessible() && options.loader.workers == 0 ? 1 : kBatchesInFlight;
 }
 
-std::vector<BatchMemory> make_memory(Device& device, const BatchSourceOptions& options) {
-  std::vector<BatchMemory> memory;
+// Without memory yet.
+std::vector<BatchMemory> plan_batches(const Device& device, const BatchSourceOptions& options) {
+  std::vector<BatchMemory> batches;
   for (int i = 0; i < buffers_of(device, options); ++i) {
-    memory.emplace_back(device, options.samples, options.image_bytes);
+    batches.emplace_back(options.samples, options.image_bytes);
   }
-  return memory;
+  return batches;
+}
+
+std::vector<BatchMemory> make_batches(Device& device, const BatchSourceOptions& options) {
+  std::vector<BatchMemory> batches = plan_batches(device, options);
+  for (BatchMemory& batch : batches) batch.allocate(device);
+  return batches;
 }
 
 data::Loader make_loader(const data::Split& split, const data::ShardedSampler& sampler,
@@ -35,7 +42,7 @@ class InPlaceSource final : public BatchSource {
  public:
   InPlaceSource(Device& device, const data::Split& split, const data::ShardedSampler& sampler,
                 const BatchSourceOptions& options)
-      : memory_(make_memory(device, options)),
+      : memory_(make_batches(device, options)),
         loader_(make_loader(split, sampler, options.loader, memory_)) {}
 
   void begin_epoch(std::int64_t epoch, std::int64_t max_steps) override {
@@ -61,7 +68,7 @@ class CopyingSource final : public BatchSource {
   CopyingSource(Device& device, const data::Split& split, const data::ShardedSampler& sampler,
                 const BatchSourceOptions& options)
       : wait_(options.wait),
-        memory_(make_memory(device, options)),
+        memory_(make_batches(device, options)),
         copies_(device.make_stream()),
         loader_(make_loader(split, sampler, options.loader, memory_)) {
     for (int i = 0; i < kBatchesInFlight; ++i) {
@@ -127,9 +134,7 @@ class CopyingSource final : public BatchSource {
 }  // namespace
 
 void add_loader_source(MemoryNeeds& needs, const BatchSourceOptions& options) {
-  for (int i = 0; i < buffers_of(needs.device(), options); ++i) {
-    BatchMemory::add_memory(needs, options.samples, options.image_bytes);
-  }
+  for (BatchMemory& batch : plan_batches(needs.device(), options)) needs.add(batch.planned());
 }
 
 std::unique_ptr<BatchSource> make_loader_source(Device& device, const data::Split& split,

@@ -12,20 +12,29 @@
 namespace ddpbench::bench {
 namespace {
 
-// Of the sample indices of all an epoch's batches.
-std::size_t order_bytes(const data::ShardedSampler& sampler, const BatchSourceOptions& options) {
-  return static_cast<std::size_t>(sampler.steps_per_epoch()) * options.samples *
-         sizeof(std::int32_t);
-}
+struct ResidentMemory {
+  Buffer images, labels;  // the data set
+  Buffer order;           // sample indices of all batches of an epoch
+  BatchMemory batch;
 
-Buffer upload(Device& device, std::span<const std::uint8_t> bytes) {
-  Buffer buffer = device.allocate(bytes.size(), MemoryCategory::input);
+  explicit ResidentMemory(const BatchSourceOptions& options)
+      : batch(options.samples, options.image_bytes, FilledBy::device) {}
+  // Beside the batch.
+  std::vector<PlannedBuffer> planned(const data::Split& split, const data::ShardedSampler& sampler,
+                                     const BatchSourceOptions& options) {
+    const auto steps = static_cast<std::size_t>(sampler.steps_per_epoch());
+    return {{&images, MemoryCategory::input, split.images.size()},
+            {&labels, MemoryCategory::input, split.labels.size()},
+            {&order, MemoryCategory::input, steps * options.samples * sizeof(std::int32_t)}};
+  }
+};
+
+void upload(const Buffer& buffer, std::span<const std::uint8_t> bytes, Device& device) {
   const auto stream = device.make_stream();
   // The copy only reads its source; BufferView has no constant form.
   auto* const source = reinterpret_cast<std::byte*>(const_cast<std::uint8_t*>(bytes.data()));
   device.copy(*stream, buffer.view(), {source, bytes.size()});
   stream->synchronize();
-  return buffer;
 }
 
 class ResidentSource final : public BatchSource {
@@ -37,12 +46,12 @@ class ResidentSource final : public BatchSource {
         sampler_(sampler),
         options_(options),
         gather_(backend.batch_gather()),
-        images_(upload(device, split.images)),
-        labels_(upload(device, split.labels)),
-        batch_(device, options.samples, options.image_bytes, FilledBy::device) {
-    const std::size_t bytes = order_bytes(sampler, options);
-    order_ = device.allocate(bytes, MemoryCategory::input);
-    staged_order_ = device.allocate_staging(bytes);
+        memory_(options) {
+    allocate(device, memory_.planned(split, sampler, options));
+    memory_.batch.allocate(device);
+    upload(memory_.images, split.images, device);
+    upload(memory_.labels, split.labels, device);
+    staged_order_ = device.allocate_staging(memory_.order.bytes());
     uploaded_ = device.make_event();
   }
 
@@ -60,11 +69,12 @@ class ResidentSource final : public BatchSource {
         static_cast<std::size_t>(steps_) * options_.samples * sizeof(std::int32_t);
     // Behind the epoch before on the same stream, whose steps still read its order.
     if (step_ == 0 && bytes > 0) {
-      device_.copy(stream, order_.view().slice(0, bytes), staged_order_.view().slice(0, bytes));
+      device_.copy(stream, memory_.order.view().slice(0, bytes),
+                   staged_order_.view().slice(0, bytes));
       stream.record(*uploaded_);
       order_used_ = true;
     }
-    const StepInput input = batch_.device();
+    const StepInput input = memory_.batch.device();
     gather(stream, input);
     ++step_;
     return input;
@@ -92,9 +102,9 @@ class ResidentSource final : public BatchSource {
     const double mean = options_.loader.normalization.mean;
     const double std = options_.loader.normalization.std;
     ops::GatherArgs args;
-    args.images = images_.view().as<const std::uint8_t>().data();
-    args.labels = labels_.view().as<const std::uint8_t>().data();
-    args.indices = order_.view().as<const std::int32_t>().data() +
+    args.images = memory_.images.view().as<const std::uint8_t>().data();
+    args.labels = memory_.labels.view().as<const std::uint8_t>().data();
+    args.indices = memory_.order.view().as<const std::int32_t>().data() +
                    static_cast<std::size_t>(step_) * options_.samples;
     args.batch = static_cast<std::int64_t>(options_.samples);
     args.sample_elements = static_cast<std::int64_t>(split_.sample_bytes);
@@ -110,9 +120,8 @@ class ResidentSource final : public BatchSource {
   data::ShardedSampler sampler_;
   BatchSourceOptions options_;
   std::unique_ptr<ops::BatchGather> gather_;
-  Buffer images_, labels_;       // the data set
-  Buffer order_, staged_order_;  // sample indices of an epoch
-  BatchMemory batch_;
+  ResidentMemory memory_;
+  Buffer staged_order_;
   std::unique_ptr<Event> uploaded_;
   bool order_used_ = false;
   std::int64_t step_ = 0, steps_ = 0;
@@ -122,10 +131,9 @@ class ResidentSource final : public BatchSource {
 
 void add_resident_source(MemoryNeeds& needs, const data::Split& split,
                          const data::ShardedSampler& sampler, const BatchSourceOptions& options) {
-  needs.add(MemoryCategory::input, split.images.size());
-  needs.add(MemoryCategory::input, split.labels.size());
-  needs.add(MemoryCategory::input, order_bytes(sampler, options));
-  BatchMemory::add_memory(needs, options.samples, options.image_bytes);
+  ResidentMemory memory(options);
+  needs.add(memory.planned(split, sampler, options));
+  needs.add(memory.batch.planned());
 }
 
 std::unique_ptr<BatchSource> make_resident_source(Device& device, ops::OpBackend& backend,

@@ -8,17 +8,25 @@
 
 namespace ddpbench::bench {
 
+namespace {
+
+// Without memory yet.
+BatchMemory plan_batch(const RunSpec& spec, const data::Split& test) {
+  return {static_cast<std::size_t>(spec.per_device_batch), test.sample_bytes * sizeof(float)};
+}
+
+}  // namespace
+
 void Evaluator::add_memory(MemoryNeeds& needs, const RunSpec& spec, const data::Split& test) {
-  BatchMemory::add_memory(needs, static_cast<std::size_t>(spec.per_device_batch),
-                          test.sample_bytes * sizeof(float));
+  needs.add(plan_batch(spec, test).planned());
 }
 
 ops::LossTotals Evaluator::run(const std::vector<Replica*>& replicas, ReplicaGroup* group,
                                const std::function<void()>& alive) {
   if (memory_.empty()) {
     for (Replica* replica : replicas) {
-      memory_.emplace_back(replica->device(), static_cast<std::size_t>(spec_.per_device_batch),
-                           test_.sample_bytes * sizeof(float));
+      memory_.push_back(plan_batch(spec_, test_));
+      memory_.back().allocate(replica->device());
       evaluated_.push_back(replica->device().make_event());
     }
   }

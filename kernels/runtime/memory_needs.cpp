@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -28,6 +29,12 @@ void allocate(Device& device, std::span<const PlannedBuffer> buffers) {
     if (planned.bytes == 0) continue;
     *planned.buffer = device.allocate(planned.bytes, planned.category, planned.sharing);
   }
+}
+
+void fill_with_zeros(Device& device, Stream& stream, const Buffer& buffer) {
+  std::vector<std::byte> zeros(buffer.bytes());
+  device.copy(stream, buffer.view(), {zeros.data(), zeros.size()});
+  stream.synchronize();
 }
 
 MemoryNeeds::MemoryNeeds(const Device& device)

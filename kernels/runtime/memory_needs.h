@@ -52,6 +52,10 @@ struct PlannedBuffer {
 // Allocates each of `buffers`. Throws DeviceError, as Device::allocate does.
 void allocate(Device& device, std::span<const PlannedBuffer> buffers);
 
+// Zeroes memory of `device` through its own copy, since the host may not reach it, and waits for
+// that.
+void fill_with_zeros(Device& device, Stream& stream, const Buffer& buffer);
+
 class MemoryNeeds {
  public:
   // `device`, which outlives this, holds already what its counters say.
