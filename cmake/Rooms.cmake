@@ -26,7 +26,7 @@ function(ddpbench_add_room name)
   endif()
 endfunction()
 
-# For targets whose speed nobody waits for.
+# For targets whose speed no measurement depends on.
 function(ddpbench_optimize_less name)
   target_compile_options(${name} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>)
 endfunction()

@@ -36,7 +36,7 @@ else()
   endif()
   if(NOT GIT_REASON)
     git_read(commit rev-parse HEAD)
-    # --untracked-files=no: a file that nobody added is not part of the build.
+    # --untracked-files=no: a file that was never added is not part of the build.
     git_read(changes --no-optional-locks status --porcelain --untracked-files=no)
   endif()
   if(NOT GIT_REASON)

@@ -89,7 +89,7 @@ double GpuBench::product_flops_per_s(ops::CudaPrecision precision) {
   return peak;
 }
 
-// Of one replay.
+// The duration of one replay of the recording, in seconds.
 double GpuBench::replay_s(Recording& recording) {
   stream_->record(*begin_);
   recording.replay(*stream_);
@@ -98,7 +98,7 @@ double GpuBench::replay_s(Recording& recording) {
   return end_->time_s() - begin_->time_s();
 }
 
-// Of one launch: the median over the rounds.
+// The duration of one launch, in seconds: the median over the rounds.
 double GpuBench::seconds_of(const std::function<void()>& launch, const Repetitions& repetitions) {
   launch();  // loads the kernels, which a recording cannot
   stream_->synchronize();

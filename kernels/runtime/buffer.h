@@ -40,7 +40,7 @@ struct MemoryUsage {
   std::size_t total_peak_bytes = 0;  // peak of the sum, not the sum of peaks
 };
 
-// Memory of a whole device, whoever uses it. Plain data.
+// Memory of a whole device, of all processes that use it. Plain data.
 struct DriverMemory {
   std::size_t used_bytes = 0;  // of all processes, with what libraries and the driver took
   std::size_t free_bytes = 0;

@@ -107,16 +107,16 @@ class Device {
   virtual MemoryUsage memory() const = 0;
   // What a buffer of `bytes` counts as in memory().
   virtual std::size_t allocation_bytes(std::size_t bytes, Sharing) const noexcept { return bytes; }
-  // Of the memory that the device allocates from, as its driver says; null where nobody can tell.
+  // The memory that the device allocates from, as its driver says; null where no driver says it.
   virtual std::optional<DriverMemory> driver_memory() const { return std::nullopt; }
-  // At most what allocate() can still give, others may take of it meanwhile; null where nobody can
-  // tell.
+  // An upper bound of what allocate() can still give: other processes may take some of it
+  // meanwhile. Null where it is unknown.
   virtual std::optional<std::size_t> free_bytes() const {
     const std::optional<DriverMemory> memory = driver_memory();
     return memory ? std::optional(memory->free_bytes) : std::nullopt;
   }
-  // Names the memory that free_bytes() is of: devices with equal names, of other processes too,
-  // have it together. Empty: this device has it alone, or nobody can tell.
+  // Names the memory that free_bytes() measures. Devices with equal names, also those of other
+  // processes, share it. Empty: this device has it alone, or it is unknown.
   virtual std::string memory_pool() const { return {}; }
 };
 

@@ -36,7 +36,7 @@ struct MemoryClaim {
   CategoryBytes by_category{};              // with what the device holds already
 };
 
-// `claims`, at least one, of one memory, in the same order wherever they are checked. Throws
+// `claims`, at least one, of one memory, in the same order at each check. Throws
 // ConfigError when less is free than they come to: "<what> needs ..., <advice>" and the table of
 // the one that needs most. Memory of which nothing is known refuses while allocating.
 void check_claims(std::span<const MemoryClaim> claims);

@@ -111,7 +111,7 @@ TEST_P(LoaderSource, FeedsADeviceThatWorksOnItsOwn) {
 
 INSTANTIATE_TEST_SUITE_P(Workers, LoaderSource, testing::Values(0, 1, 2));
 
-// The same bits, whoever assembles the batch.
+// The bits are the same for both ways to assemble a batch.
 TEST(ResidentSource, GivesWhatTheLoaderGives) {
   const Samples samples;
   const auto device = make_cpu_device({});

@@ -25,7 +25,7 @@ namespace {
 using test::QueuedDevice;
 constexpr std::size_t kRoom = std::size_t{40} << 20;  // more than staging memory
 
-// Addresses that nobody may read or write, and where their bytes really are.
+// Addresses that must not be read or written, and where their bytes really are.
 struct Far {
   std::byte* address = nullptr;
   std::byte* bytes = nullptr;

@@ -26,7 +26,7 @@ class HtmlCommand : public testing::Test {
     report::write_report(report::test::sample_report(), program.path("a.json"), false);
     report::write_report(report::test::sample_report(), program.path("b.json"), false);
   }
-  // Of `html` and these; nothing may appear in the folder.
+  // The output of `html` with these arguments; no file may appear in the folder.
   void expect_refusal(std::vector<std::string> arguments, const std::string& message) {
     const std::size_t before = files();
     arguments.insert(arguments.begin(), "html");

@@ -85,7 +85,7 @@ TEST(Commands, VersionNamesTheProgramItsVersionAndWhereItCameFrom) {
 TEST(BuildInfo, ACommitOrTheReasonWhyThereIsNoneIsKnown) {
   const report::Generator made = generator();
   EXPECT_EQ(made.version, DDPBENCH_TEST_VERSION);
-  // Of a commit that was given, nobody knows whether files were changed since.
+  // Whether files were changed since is unknown where the commit was given by hand.
   EXPECT_EQ(made.git_dirty.has_value(), made.git_reason.empty());
   if (made.git_dirty) {
     ASSERT_TRUE(made.git_commit);

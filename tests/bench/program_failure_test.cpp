@@ -89,7 +89,7 @@ TEST_P(RankFailure, TheReportKeepsTheStepsUntilThen) {
 INSTANTIATE_TEST_SUITE_P(, RankFailure, testing::Values("ddp", "ps"),
                          [](const auto& p) { return p.param; });
 
-// Strategies of one process: nobody notices but the supervisor.
+// A strategy of one process has no peers: only the supervisor notices.
 using ProcessFailure = Failure;
 
 TEST_P(ProcessFailure, IsNamedWhenItIsKilled) {

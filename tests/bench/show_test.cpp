@@ -25,7 +25,7 @@ class Show : public testing::Test {
  protected:
   Show() { report::write_report(report::test::sample_report(), program.path("a.json"), false); }
 
-  // Of `show a.json` and these.
+  // The output of `show a.json` with these arguments behind it.
   ProgramResult show(std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), {"show", "a.json"});
     return program.run(arguments);

@@ -136,7 +136,7 @@ TEST_P(WorkTest, CallsAllocateNothingAfterWarmUp) {
     };
     for (int i = 0; i < 20; ++i) step();
     c.barrier().synchronize();
-    // Of threads, rank 0 counts for all.
+    // Among threads, rank 0 counts for all.
     const bool counts = c.rank() == 0 || GetParam() == RankKind::processes;
     if (counts) start_counting_allocations();
     c.barrier().synchronize();

@@ -41,8 +41,8 @@ std::vector<CudaPrecision> precisions();
 
 // Whole numbers in [-2, 2].
 Values whole_values(std::int64_t count, std::uint32_t seed);
-// Of them, for an operation; biases lie in the middle between two, so that nothing is near a ReLU's
-// kink.
+// An operation's inputs, made of such numbers. Biases lie in the middle between two, so that no
+// value is near a ReLU's kink.
 OpInputs whole_inputs(const Op& op, std::uint32_t seed);
 
 // The largest difference that `terms` products, summed, may make for random values.

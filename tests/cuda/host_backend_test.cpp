@@ -214,7 +214,7 @@ TEST(CudaBackend, MeasuresNothingBetweenLibraryAndOwnKernelWhenDeterministic) {
   EXPECT_THAT(first_conv_of({.deterministic = true}), ::testing::HasSubstr("(own kernel)"));
 }
 
-// Of a training step of SimpleCNN, as docs/cuda-step.md lists them.
+// The nodes of a training step of SimpleCNN, as docs/cuda-step.md lists them.
 std::size_t nodes_of_a_step(const CudaBackendOptions& options) {
   BackendFixture fixture = cuda_backend(options);
   const nn::ModelSpec model = nn::load_model_file(SIMPLE_CNN);

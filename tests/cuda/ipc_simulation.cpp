@@ -272,7 +272,7 @@ std::string IpcSimulation::run() {
         moved = true;
       }
     }
-    // A round of bad luck moves nobody; a hundred mean that nobody can.
+    // No rank moves in one unlucky round; no move in a hundred rounds means that none can.
     idle_ = moved ? 0 : idle_ + 1;
     if (idle_ > 100) {
       where_ = "all ranks";

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A GPU whose kernels come to no end, in a world that a launcher started: nobody supervises there,
+// A GPU whose kernels come to no end, in a world that a launcher started: it has no supervisor,
 // so the rank itself has to notice. On the stand-in (see program_test.cpp).
 #include <gmock/gmock.h>
 #include <signal.h>

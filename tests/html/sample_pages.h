@@ -25,7 +25,7 @@ HtmlInput barren_input();
 HtmlInput tuned_input();
 // Slower than its baseline, which lacks some of its runs.
 HtmlInput gated_input();
-// Of `ddpbench comm`: no runs.
+// A report of `ddpbench comm`, which has no runs.
 HtmlInput comm_input();
 // A thousand runs of ten thousand steps.
 HtmlInput large_input();

@@ -263,7 +263,7 @@ TEST(RankWriter, WithoutChannelsWritesNowhere) {
   writer.collective();
   writer.append(step_record(0));
   writer.append(bucket_record(0));
-  writer.result("nobody reads this");
+  writer.result("no reader takes this");
   writer.error({"internal", "nor this", "", 1});
 }
 

@@ -111,7 +111,7 @@ OpOutputs run(BackendFixture& fixture, Op& op, const OpInputs& in,
 ::testing::AssertionResult all_near(const Values& got, const Values& want, double tolerance);
 // Equal bits, so that NaN equals itself.
 ::testing::AssertionResult same_bits(const Values& got, const Values& want);
-// Of the output and all gradients.
+// Compares the outputs and all gradients.
 void expect_same_bits(const OpOutputs& got, const OpOutputs& want);
 
 // What a sum of `terms` products of values in [-1, 1] may be off in single precision: each of

@@ -152,7 +152,7 @@ TEST_P(PlantedFault, OneRanksStaleParameterIsFarOutsideTheTolerance) {
   EXPECT_GT(error_of(faulty), 10 * tolerance());
 }
 
-// Of every strategy in the table that computes what one device computes, with each way of working
+// Every strategy in the table that computes what one device computes, with each way of working
 // that it has.
 std::vector<Case> exact_cases(int fewest_replicas) {
   std::vector<Case> cases;

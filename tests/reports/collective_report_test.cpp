@@ -132,7 +132,7 @@ Report comm_report() {
   return report;
 }
 
-// Of threads that share a GPU, one iteration of which was late.
+// Threads share a GPU, and one iteration was late.
 Report gpu_report() {
   Report report = comm_report();
   CollectiveRow row = finished_row();

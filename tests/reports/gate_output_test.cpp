@@ -158,7 +158,7 @@ TEST(GateGithub, EscapesWhatWouldEndAnAnnotation) {
   for (std::string line; std::getline(lines, line);) {
     kinds.push_back(line.substr(0, line.find(' ')));
     EXPECT_THAT(line, StartsWith("::"));
-    // Of the title only what is escaped may be in there.
+    // Only the escaped form of the title may be in there.
     const std::string title = line.substr(line.find("title=") + 6);
     EXPECT_THAT(title.substr(0, title.find("::")), Not(HasSubstr(",")));
   }

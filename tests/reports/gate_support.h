@@ -20,7 +20,7 @@ Report gate_report(const std::vector<double>& medians_s);
 // Five repetitions around 20 ms with a standard deviation of 1 %, times `factor`.
 std::vector<double> steady(double factor = 1);
 
-// Of one new and one baseline report.
+// The verdict on one new and one baseline report.
 GateResult check_one(const Report& fresh, const Report& base, const GateOptions& options = {});
 const FigureVerdict& figure_of(const GateResult& result, const std::string& name);
 

@@ -82,8 +82,8 @@ class CudaWork : public WorkState {
   void arrived(
       cudaStream_t stream);  // all peers had entered where `stream` is now; may be left out
   void end(cudaStream_t stream);
-  // Told by whoever runs the operation on the host instead, before `stream` reaches the end: when
-  // all peers had entered, in the device's clock.
+  // The thread that runs the operation on the host instead calls it before `stream` reaches the
+  // end: when all peers had entered, in the device's clock.
   void arrived_at(double time_s) noexcept { arrived_s_.store(time_s, std::memory_order_release); }
   // It could not be queued.
   void fail(std::exception_ptr error) noexcept;
@@ -105,7 +105,7 @@ class CudaWork : public WorkState {
   std::atomic<double> arrived_s_ = 0;  // when told by the host
   std::exception_ptr error_;
   std::atomic<State> state_ = State::open;
-  // Of the watchdog: since when it has seen the work run.
+  // The watchdog's notes: since when it has seen the work run.
   bool runs_ = false;
   std::chrono::steady_clock::time_point runs_since_{};
 };

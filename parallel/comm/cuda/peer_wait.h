@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// PeerWait: how long a rank waits for others, and who hears meanwhile that it does: whoever looks
-// at the ranks from outside would else take a wait that is longer than his own for a rank that
-// hangs.
+// PeerWait: how long a rank waits for its peers, and a function that it calls meanwhile. A
+// supervisor that hears nothing would take a wait that is longer than its own deadline for a rank
+// that hangs.
 #pragma once
 
 #include <algorithm>
@@ -39,8 +39,8 @@ bool is_ready_in_time(const std::future<T>& future, const PeerWait& wait) {
   return true;
 }
 
-// What `blocks` returns or throws, which waits for peers with a deadline of its own and cannot
-// tell: it runs on another thread where somebody listens.
+// Returns or throws what `blocks` does, which waits for peers with a deadline of its own and cannot
+// call `tell` itself. It runs on another thread where `tell` is set.
 template <typename Blocks>
 auto tell_while(const PeerWait& wait, Blocks&& blocks) {
   if (!wait.tell) return blocks();

@@ -16,7 +16,7 @@ class StreamMemoryOperations {
  public:
   StreamMemoryOperations();
   void write64(std::uint64_t address, std::uint64_t value);
-  // All that the stream did before is visible to whoever sees the value.
+  // A reader that sees the value also sees all that the stream did before.
   void write32(std::uint64_t address, std::uint32_t value);
   // Until the word is at least `value`.
   void wait32(std::uint64_t address, std::uint32_t value);

@@ -116,7 +116,8 @@ void WorkMonitor::watch(const std::shared_ptr<CudaWork>& work) {
       recorded_.push_back(work);
       wake = was_dozing();
     } else if (failure_) {
-      // It failed while this work was queued, and nobody looks at works any more.
+      // The communicator failed while this work was queued, and the watchdog looks at no works any
+      // more.
       work->fail(failure_);
     } else {
       works_.push_back(work);

@@ -138,7 +138,7 @@ class WorkMonitor final : public WorkOwner, public std::enable_shared_from_this<
   std::atomic<bool> failed_ = false;
   std::atomic<std::uint32_t> changes_ = 0;
 
-  // Of the watchdog's thread.
+  // The watchdog's thread alone uses these.
   MonitoredBackend* backend_ = nullptr;
   bool abandoned_ = false;
   Clock::time_point last_peer_look_{};

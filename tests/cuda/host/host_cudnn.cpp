@@ -93,7 +93,7 @@ bool fits(const Tensor& x, const Filter& w, const Convolution& conv, const Tenso
 // Every algorithm of the stand-in needs some, each another size.
 std::size_t workspace_of(int algorithm) { return 100 * static_cast<std::size_t>(algorithm + 1); }
 
-// Begins every convolution. The workspace is nobody else's during the call: what lies there is
+// Begins every convolution. The workspace belongs to the call while it runs: what lies there is
 // lost.
 bool take_workspace(void* workspace, std::size_t bytes, int algorithm) {
   ddpbench::test::let_time_pass(ddpbench::test::pretended_costs().convolution_ms);
@@ -149,7 +149,7 @@ bool breaks_capture(cudnnHandle_t handle) {
   return true;
 }
 
-// A search that runs on memory that nobody filled measures something else than the real work.
+// A search on memory that was never filled measures something else than the real work.
 bool is_filled(cudnnDataType_t type, const void* data, long elements) {
   for (long i = 0; i < elements; ++i) {
     if (!std::isfinite(load(type, data, i))) return false;

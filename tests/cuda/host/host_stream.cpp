@@ -66,7 +66,7 @@ class EventState {
     if (is_captured_) return cudaErrorCapturedEvent;
     return reached_ >= recorded_ ? cudaSuccess : cudaErrorNotReady;
   }
-  // Of the last record.
+  // When the last record was reached, in milliseconds; an error before that.
   cudaError_t time_ms(double& time) {
     const std::lock_guard lock(mutex_);
     if (is_captured_ || recorded_ == 0) return cudaErrorInvalidResourceHandle;

@@ -311,7 +311,7 @@ void IpcCommunicator::reduce(const IpcStep& step, const Operation& operation) {
                          .op = operation.op,
                          .divisor = divides ? size() : 1};
   if (step.action == IpcAction::accumulate) {
-    // Of two ranks: the peer is number 0, this one number 1.
+    // The kernel sees two ranks: the peer is number 0, this rank is number 1.
     reduction.table.bases += static_cast<std::size_t>(step.peer) * kIpcRegistrations;
     reduction.offers = offers(step.set, step.peer);
     reduction.rank = 1;

@@ -92,7 +92,7 @@ class IpcCommunicator final : public CudaCommunicator {
   std::vector<IpcMessage> messages_;
   std::vector<Regions> regions_;
   IpcPulls pulls_;
-  // Of the call that execute() is at.
+  // The state of execute() within one call.
   int lane_ = 0;
   bool uses_side_ = false;
   const Call* first_call_ = nullptr;

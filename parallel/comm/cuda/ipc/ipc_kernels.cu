@@ -204,7 +204,7 @@ struct Reduction {
   static constexpr std::uint32_t kThreads = comm::kThreads;
   static constexpr int kPhases = 2;
   static constexpr int kBlocksAtOnce = 2;  // so that one fits beside the network's
-  // Bytes would need too many registers, and nobody waits for large maxima.
+  // Bytes would need too many registers, and no strategy computes large maxima.
   static constexpr int kPacks = sizeof(T) == 1 || kMaximum ? 1 : kPacksAtOnce;
   static constexpr std::size_t kWidth = kVector / sizeof(T);
   struct Shared {

@@ -45,7 +45,7 @@ std::uint64_t IpcMemory::offer(const Elements& elements) const {
            address);
     return offer_of_address(address);
   }
-  if (size_ == 1) return kOfferNothing;  // to nobody
+  if (size_ == 1) return kOfferNothing;  // there is no peer
   // With all of its bytes: where one buffer ends, another may begin.
   const auto found = find(elements.view());
   ensure(found.has_value(), "rank {} offers memory that is not registered", rank_);

@@ -242,7 +242,7 @@ void IpcPlan::gather_round(const Operation& operation, bool exposed, const Range
   const auto place_of = [&](int rank) {
     return IpcPlace{IpcRegion::out, static_cast<std::size_t>(rank) * part + round.begin};
   };
-  // A root whom nobody reads stages nothing.
+  // A root that no peer reads stages nothing.
   if (!exposed && (to_all || !is_receiver)) copy(data, offered, round.bytes);
   exchange(0, [&](int peer) { return to_all || peer == operation.root ? offered : IpcPlace{}; });
   if (is_receiver) {

@@ -15,7 +15,7 @@
 //   broadcast    the same, but the own chunk is pulled from the root instead of reduced
 //   all_gather, scatter, gather    offer, pull
 //   reduce_scatter                 offer, reduce
-//   barrier, and the end of all    signals without offers: nobody reads my memory any more
+//   barrier, and the end of all    signals without offers: no peer reads my memory any more
 //
 // Long operations go in rounds of equal size that fit into the staging memory, in turn on two
 // lanes. A lane is a stream with its own flags and staging memory: one round's copies overlap the
@@ -88,7 +88,7 @@ struct IpcStep {
   IpcPlace source, target;
   std::size_t bytes = 0;
   bool completes = false;  // of reduce and accumulate: an average divides here
-  // Of messages: which one of the group; a copy to oneself goes to the `out` of another.
+  // Messages only: which one of the group. A copy to oneself goes to the `out` of another.
   std::size_t call = 0, target_call = 0;
 };
 

@@ -149,7 +149,8 @@ bool NcclCommunicator::abandon() noexcept {
     static_cast<void>(lock.try_lock());
   }
   const ncclComm_t nccl = nccl_.exchange(nullptr);
-  // Aborting waits for CUDA graphs that hold NCCL's calls; nobody may wait for the mutex meanwhile.
+  // Aborting waits for CUDA graphs that hold NCCL's calls. No thread may wait for the mutex
+  // meanwhile.
   if (lock) lock.unlock();
   if (nccl != nullptr) static_cast<void>(ncclCommAbort(nccl));
   return true;

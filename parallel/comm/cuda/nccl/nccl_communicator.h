@@ -45,7 +45,7 @@ class NcclCommunicator final : public CudaCommunicator {
   bool abandon() noexcept override;
   void check(ncclResult_t result, const Operation* operation) const;
 
-  // Held by whoever is in NCCL, so that the watchdog does not free what somebody uses.
+  // A thread holds it while it is inside NCCL, so that the watchdog does not free what is in use.
   std::mutex mutex_;
   // Null once aborted, which may be under a call that does not return: it has no mutex then.
   std::atomic<ncclComm_t> nccl_;
