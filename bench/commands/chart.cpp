@@ -19,7 +19,7 @@
 #include "reports/atomic_file.h"
 #include "reports/charts/chart_data.h"
 #include "reports/charts/chart_text.h"
-#include "reports/json/report_reader.h"
+#include "reports/json/report_json.h"
 #include "reports/pictures/picture.h"
 
 namespace ddpbench::bench {

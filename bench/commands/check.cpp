@@ -17,7 +17,7 @@
 #include "bench/host/terminal.h"
 #include "reports/atomic_file.h"
 #include "reports/gate/gate.h"
-#include "reports/json/report_reader.h"
+#include "reports/json/report_json.h"
 
 namespace ddpbench::bench {
 namespace {

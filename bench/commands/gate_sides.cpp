@@ -8,7 +8,7 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "reports/json/report_reader.h"
+#include "reports/json/report_json.h"
 
 namespace ddpbench::bench {
 namespace {

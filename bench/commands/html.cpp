@@ -12,7 +12,7 @@
 #include "reports/data/report_view.h"
 #include "reports/gate/gate.h"
 #include "reports/html/page.h"
-#include "reports/json/report_reader.h"
+#include "reports/json/report_json.h"
 
 namespace ddpbench::bench {
 namespace {

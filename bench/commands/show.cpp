@@ -13,9 +13,9 @@
 #include "bench/options/option_table.h"
 #include "reports/atomic_file.h"
 #include "reports/collectives/collective_table.h"
-#include "reports/json/report_reader.h"
+#include "reports/exports/run_formats.h"
+#include "reports/json/report_json.h"
 #include "reports/table/cell_lines.h"
-#include "reports/table/run_formats.h"
 #include "reports/table/table_warnings.h"
 #include "reports/why/why.h"
 

@@ -21,7 +21,7 @@
 #include "bench/gate_study/repetition_source.h"
 #include "reports/gate/gate.h"
 #include "reports/gate/gate_pairing.h"
-#include "reports/json/report_reader.h"
+#include "reports/json/report_json.h"
 
 namespace ddpbench::bench {
 namespace {

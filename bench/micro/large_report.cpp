@@ -17,6 +17,7 @@
 
 #include "base/error.h"
 #include "reports/data/report.h"
+#include "reports/json/report_json.h"
 #include "reports/metrics/metrics.h"
 
 namespace ddpbench::bench {

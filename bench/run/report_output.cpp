@@ -18,8 +18,10 @@
 #include "bench/run/run_trace.h"
 #include "kernels/ops/backend.h"
 #include "reports/atomic_file.h"
+#include "reports/json/report_json.h"
 #include "reports/metrics/metrics.h"
 #include "reports/metrics/repetitions.h"
+#include "reports/table/table.h"
 #include "reports/why/why.h"
 
 namespace ddpbench::bench {

@@ -16,7 +16,7 @@
 #include "bench/plan/data_places.h"
 #include "bench/run/resume.h"
 #include "bench/run/run_collector.h"
-#include "reports/json/report_reader.h"
+#include "reports/json/report_json.h"
 #include "reports/metrics/repetitions.h"
 
 namespace ddpbench::bench {

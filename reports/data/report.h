@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <map>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -291,16 +290,15 @@ struct Report {
 
 std::string_view to_string(Status status);
 
-// Exactly the keys of the schema. A missing figure without a reason gets one from the run's status.
-// Throws InternalError, with the JSON pointer, for a number that is not finite (a diverged
-// train_loss apart), and for a failed report or run without an error or a skipped run without a
-// reason.
-nlohmann::ordered_json to_json(const Report& report);
+// Why a figure is missing where nothing was recorded that says it.
+inline constexpr const char* kDivergedReason = "training diverged: the loss is not finite";
+std::string missing_reason(const Run& run);
+// The figure's own reason, else the run's.
+std::string missing_reason(const Figure& figure, const Run& run);
 
-// To a file, whole or not at all, and without `force` only to a new one (atomic_file.h).
-void write_report(const Report& report, const std::string& path, bool force);
-
-// The summary table for people, a row a run (no colour, at most `width` columns when width > 0).
-std::string render_table(const Report& report, int width);
+// What is known of changes to the sources beside the commit that names them: "with changes";
+// "changes unknown" where the commit was given and nothing could look; empty where there are none,
+// and without a commit.
+std::string_view local_changes(const Generator& generator);
 
 }  // namespace ddpbench::report

@@ -10,7 +10,7 @@
 #include <unordered_set>
 
 #include "base/text.h"
-#include "reports/data/local_changes.h"
+#include "reports/data/report.h"
 #include "reports/data/settings.h"
 
 namespace ddpbench::report {

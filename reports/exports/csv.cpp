@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include "reports/table/run_formats.h"
+#include "reports/exports/run_formats.h"
 
 namespace ddpbench::report {
 namespace {

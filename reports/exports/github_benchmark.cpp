@@ -8,12 +8,12 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "reports/exports/export_fields.h"
-#include "reports/json/json_fields.h"
+#include "reports/exports/run_formats.h"
 #include "reports/json/json_text.h"
 #include "reports/metrics/metrics.h"
-#include "reports/table/run_formats.h"
 
 namespace ddpbench::report {
 namespace {

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "reports/json/json_fields.h"
+#include <nlohmann/json.hpp>
+
+#include "reports/exports/run_formats.h"
 #include "reports/json/json_text.h"
-#include "reports/table/run_formats.h"
 
 namespace ddpbench::report {
 namespace {

@@ -9,7 +9,7 @@
 #include <set>
 #include <sstream>
 
-#include "reports/table/run_formats.h"
+#include "reports/exports/run_formats.h"
 #include "reports/table/table_cells.h"
 #include "reports/table/table_warnings.h"
 #include "reports/why/why.h"

@@ -7,11 +7,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "reports/exports/export_fields.h"
-#include "reports/json/json_fields.h"
-#include "reports/table/run_formats.h"
+#include "reports/exports/run_formats.h"
+#include "reports/json/json_text.h"
 
 namespace ddpbench::report {
 namespace {

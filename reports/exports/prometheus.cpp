@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "reports/exports/export_fields.h"
-#include "reports/table/run_formats.h"
+#include "reports/exports/run_formats.h"
 
 namespace ddpbench::report {
 namespace {

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 #include "reports/exports/trace.h"
+#include "reports/json/json_text.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,8 +9,6 @@
 
 namespace ddpbench::report {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 std::int64_t nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
 double microseconds(std::int64_t ns) { return static_cast<double>(ns) / 1e3; }

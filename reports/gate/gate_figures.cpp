@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "reports/data/missing_reason.h"
+#include "reports/data/report.h"
 #include "reports/metrics/metrics.h"
 
 namespace ddpbench::report {

@@ -10,8 +10,6 @@
 namespace ddpbench::report {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr int kCheckSchemaVersion = 1;
 
 template <typename T>

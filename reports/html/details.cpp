@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "reports/data/local_changes.h"
+#include "reports/data/report.h"
 #include "reports/html/sections.h"
 #include "reports/json/json_text.h"
 #include "reports/pictures/numbers.h"

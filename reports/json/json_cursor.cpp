@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "reports/json/json_fields.h"
 #include "reports/json/json_limits.h"
+#include "reports/json/json_text.h"
 #include "reports/json/message_text.h"
 
 namespace ddpbench::report {

@@ -10,8 +10,13 @@
 
 namespace ddpbench::report {
 
+using Json = nlohmann::ordered_json;
+
+// What could not be taken is null beside "<key>_reason".
+inline constexpr const char* kReasonSuffix = "_reason";
+
 // Ends with a newline. Text that is not UTF-8 gets replacement characters.
-std::string json_text(const nlohmann::ordered_json& value);
+std::string json_text(const Json& value);
 
 // The text with replacement characters for what is not UTF-8.
 std::string valid_utf8(const std::string& text);

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "reports/data/missing_reason.h"
+#include "reports/data/report.h"
 
 namespace ddpbench::report {
 namespace {

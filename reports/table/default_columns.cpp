@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "reports/data/missing_reason.h"
+#include "reports/data/report.h"
 #include "reports/metrics/metrics.h"
 #include "reports/table/column_makers.h"
 

@@ -4,7 +4,7 @@
 // Columns for those who ask for them, and for the formats that programs read.
 #include <fmt/format.h>
 
-#include "reports/data/missing_reason.h"
+#include "reports/data/report.h"
 #include "reports/table/column_makers.h"
 
 namespace ddpbench::report {

@@ -1,11 +1,10 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// The summary table: what all runs share above, a row a run, the reasons of missing figures below.
+#include "reports/table/table.h"
+
 #include "base/text.h"
 #include "reports/collectives/collective_table.h"
 #include "reports/table/cell_lines.h"
-#include "reports/table/run_formats.h"
 #include "reports/table/table_cells.h"
 #include "reports/table/table_warnings.h"
 

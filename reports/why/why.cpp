@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/text.h"
-#include "reports/data/missing_reason.h"
+#include "reports/data/report.h"
 #include "reports/data/run_names.h"
 #include "reports/metrics/repetitions.h"
 #include "reports/why/why_cause.h"

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "reports/data/report.h"
+#include "reports/json/report_json.h"
 #include "tests/bench/options_test_support.h"
 #include "tests/reports/sample_report.h"
 #include "tests/reports/schema_validator.h"

@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "bench/commands/subcommand.h"
+#include "reports/json/report_json.h"
 #include "tests/reports/gate_support.h"
 
 namespace ddpbench::bench {

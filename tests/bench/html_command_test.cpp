@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "reports/data/report.h"
+#include "reports/json/report_json.h"
 #include "tests/bench/program.h"
 #include "tests/reports/sample_report.h"
 

@@ -8,6 +8,7 @@
 #include <ostream>
 
 #include "reports/data/report.h"
+#include "reports/json/report_json.h"
 #include "tests/bench/program.h"
 #include "tests/reports/sample_report.h"
 

@@ -5,8 +5,9 @@
 
 #include "base/error.h"
 #include "reports/data/report.h"
-#include "reports/json/report_reader.h"
+#include "reports/json/report_json.h"
 #include "reports/metrics/metrics.h"
+#include "reports/table/table.h"
 #include "tests/fuzz/entries.h"
 
 namespace ddpbench::fuzz {

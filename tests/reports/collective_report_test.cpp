@@ -9,8 +9,9 @@
 
 #include "base/error.h"
 #include "reports/collectives/collective_metrics.h"
-#include "reports/json/report_reader.h"
+#include "reports/json/report_json.h"
 #include "reports/metrics/metrics.h"
+#include "reports/table/table.h"
 #include "tests/reports/sample_report.h"
 #include "tests/reports/schema_validator.h"
 

@@ -9,7 +9,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "reports/json/report_reader.h"
+#include "reports/json/report_json.h"
+#include "reports/table/table.h"
 #include "tests/reports/sample_report.h"
 #include "tests/reports/schema_validator.h"
 

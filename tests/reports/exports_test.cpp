@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "reports/exports/export_fields.h"
-#include "reports/table/run_formats.h"
+#include "reports/exports/run_formats.h"
 #include "tests/reports/sample_report.h"
 
 namespace ddpbench::report {

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "reports/json/report_reader.h"
+#include "reports/json/report_json.h"
 #include "reports/metrics/gpu_warnings.h"
 #include "reports/table/table_warnings.h"
 #include "tests/reports/sample_report.h"

@@ -13,7 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "reports/json/report_reader.h"
+#include "reports/json/report_json.h"
 #include "tests/reports/sample_report.h"
 
 namespace ddpbench::report {

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "reports/json/report_reader.h"
+#include "reports/json/report_json.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

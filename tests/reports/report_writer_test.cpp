@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "reports/atomic_file.h"
 #include "reports/data/report.h"
+#include "reports/json/report_json.h"
 #include "tests/reports/sample_report.h"
 
 namespace ddpbench::report {

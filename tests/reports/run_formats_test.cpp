@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Runs as markdown, csv and json, and several reports in one view.
-#include "reports/table/run_formats.h"
+#include "reports/exports/run_formats.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

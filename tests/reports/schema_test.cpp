@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "reports/data/report.h"
+#include "reports/json/report_json.h"
 #include "tests/reports/sample_report.h"
 #include "tests/reports/schema_validator.h"
 

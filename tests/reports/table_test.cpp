@@ -10,6 +10,7 @@
 
 #include "base/text.h"
 #include "reports/data/report.h"
+#include "reports/table/table.h"
 #include "reports/table/table_layout.h"
 #include "tests/reports/sample_report.h"
 #include "tests/reports/text_width.h"

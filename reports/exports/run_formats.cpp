@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "reports/table/run_formats.h"
+#include "reports/exports/run_formats.h"
+
+#include "reports/table/table.h"
 
 namespace ddpbench::report {
 namespace {

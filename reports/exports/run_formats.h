@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs as text: for people, for programs, and for the tools that docs/exports.md names. All end
-// with a newline. A figure that is missing is left out or empty, never 0, and its reason given
-// where the format has room.
+// Runs as text for programs and for the tools that docs/exports.md names; table/table.h is for
+// people. All end with a newline. A figure that is missing is left out or empty, never 0, and its
+// reason given where the format has room.
 #pragma once
 
 #include <functional>
@@ -15,8 +15,6 @@
 
 namespace ddpbench::report {
 
-// At most `width` columns where that is possible; 0: unlimited.
-std::string table_text(std::span<const RunRow> rows, const Columns& columns, int width);
 // GitHub's tables.
 std::string markdown_text(std::span<const RunRow> rows, const Columns& columns);
 // RFC 4180 with LF line ends: a header, a row a run. Missing figures are empty; the last column,

@@ -1,0 +1,173 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Writes the fields that a field list names (field_lists.h) into a JSON object, in the order of the
+// list. Private to reports/.
+//
+// The rule behind all of it: what could not be taken is null beside "<key>_reason", never 0 or "".
+// field_reader.h has the same functions for reading; what they share is explained here.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "reports/data/report.h"
+#include "reports/json/json_text.h"
+
+namespace ddpbench::report {
+
+using Words = std::span<const std::string_view>;
+
+class FieldWriter {
+ public:
+  // Adds to `object`, which must outlive this.
+  explicit FieldWriter(Json& object) : object_(object) {}
+
+  // Reports from before the next field do not have it: they are read without it.
+  FieldWriter& later() { return *this; }
+
+  // ---- always there, never null ----
+  template <typename T>
+  void value(const char* key, const T& value);
+  template <typename T>  // between `least` and `most`
+  void integer(const char* key, T value, std::type_identity_t<T> /*least*/,
+               std::type_identity_t<T> /*most*/) {
+    this->value(key, value);
+  }
+  void name(const char* key, const std::string& text) { value(key, text); }  // not empty
+  void word(const char* key, const std::string& text, Words /*allowed*/) { value(key, text); }
+  void amount(const char* key, double number) { value(key, number); }  // not negative
+  void status(const char* key, Status status);
+  // Texts that are numbers, "on", "off", "true" or "false" become numbers and booleans.
+  void options(const char* key, const std::map<std::string, std::string>& options);
+  // All other members of the object itself are numbers.
+  void numbers_beside(const char* key, const std::map<std::string, double>& numbers);
+  // A configuration: a text that is a JSON object; empty: {}. Throws InternalError for anything
+  // else.
+  void configuration(const char* key, const std::string& text);
+  // Indices below `count`, at least one.
+  void indices(const char* key, const std::vector<std::size_t>& indices, std::size_t count);
+  void index_or_null(const char* key, const std::optional<std::size_t>& index, std::size_t count);
+
+  // ---- null where it does not apply, without a reason ----
+  void text_or_null(const char* key, const std::string& text);  // empty: null
+  void word_or_null(const char* key, const std::string& text, Words /*allowed*/) {
+    text_or_null(key, text);
+  }
+  template <typename T>
+  void or_null(const char* key, const std::optional<T>& value);
+
+  // ---- null with a reason; `fallback` is the reason where none was recorded ----
+  void known_text(const char* key, const std::string& text, const std::string& fallback);  // or ""
+  template <typename T>  // or 0; between `least` and `most` where it is not null
+  void known_count(const char* key, T count, const std::string& fallback,
+                   std::type_identity_t<T> /*least*/ = 0, std::type_identity_t<T> /*most*/ = 0) {
+    known_unsigned(key, static_cast<std::uint64_t>(count), fallback);
+  }
+  // Null where there is a reason, whatever the count.
+  void count_or_reason(const char* key, std::uint64_t count, const std::string& reason);
+  template <typename T>
+  void or_missing(const char* key, const std::optional<T>& value, const std::string& reason,
+                  const std::string& fallback);
+  template <typename T>
+  void known(const char* key, const Known<T>& known, const std::string& fallback) {
+    or_missing(key, known.value, known.reason, fallback);
+  }
+  void known_name(const char* key, const Known<std::string>& known, const std::string& fallback) {
+    this->known(key, known, fallback);  // not empty where it is known
+  }
+  void early_flag(const char* key, const Known<bool>& known, const std::string& fallback) {
+    this->known(key, known, fallback);
+  }
+  // Null where it is not finite. Training that diverges is an outcome to report, not a mistake of
+  // the program.
+  void finite(const char* key, double number, const std::string& reason);
+  // A whole number where the key ends in "_bytes".
+  void figure(const char* key, const Figure& figure, const std::string& fallback);
+  void amount_figure(const char* key, const Figure& amount, const std::string& fallback) {
+    figure(key, amount, fallback);
+  }
+  // An object of amounts: `required` first, even where the map lacks them.
+  void figures(const char* key, const std::map<std::string, Figure>& figures,
+               const std::string& fallback, std::span<const char* const> required = {});
+
+  // ---- left out where it is not set ----
+  template <typename T>
+  void optional(const char* key, const std::optional<T>& value) {
+    if (value) this->value(key, *value);
+  }
+  void optional_text(const char* key, const std::string& text);
+  void optional_name(const char* key, const std::string& text, bool /*required*/) {
+    optional_text(key, text);
+  }
+  // Left out where there is neither value nor reason.
+  void optional_flag(const char* key, const std::optional<bool>& flag, const std::string& reason) {
+    if (flag || !reason.empty()) or_missing(key, flag, reason, reason);
+  }
+
+  // ---- objects, whose fields are those that `list(writer, row)` names ----
+  template <typename Row, typename List>
+  void object(const char* key, const Row& row, const List& list) {
+    FieldWriter writer(add_object(key));
+    list(writer, row);
+  }
+  template <typename Row, typename List>
+  void rows(const char* key, const std::vector<Row>& rows, const List& list) {
+    Json& array = add_array(key);
+    for (const Row& row : rows) {
+      FieldWriter writer(append_object(array));
+      list(writer, row);
+    }
+  }
+  template <typename Row, typename List>  // left out where there are none
+  void optional_rows(const char* key, const std::vector<Row>& rows, const List& list) {
+    if (!rows.empty()) this->rows(key, rows, list);
+  }
+  template <typename Row, typename List>
+  void optional_object(const char* key, const std::optional<Row>& row, const List& list,
+                       bool /*required*/ = false) {
+    if (row) object(key, *row, list);
+  }
+  template <typename Row, typename List>
+  void object_or_null(const char* key, const std::optional<Row>& row, const List& list,
+                      bool /*required*/ = false) {
+    row ? object(key, *row, list) : text_or_null(key, "");
+  }
+  // Readers forget the reason.
+  template <typename Row, typename List>
+  void object_or_missing(const char* key, const std::optional<Row>& row, const List& list,
+                         const std::string& fallback) {
+    object_or_missing(key, row, list, std::string(), fallback);
+  }
+  template <typename Row, typename List>
+  void object_or_missing(const char* key, const std::optional<Row>& row, const List& list,
+                         const std::string& reason, const std::string& fallback) {
+    row ? object(key, *row, list) : known_text(key, "", reason.empty() ? fallback : reason);
+  }
+  template <typename Row, typename List>
+  void known_object(const char* key, const Known<Row>& known, const List& list,
+                    const std::string& fallback) {
+    object_or_missing(key, known.value, list, known.reason, fallback);
+  }
+
+  // A rule that readers check.
+  void require(const char* /*key*/, bool /*holds*/, const char* /*what*/) {}
+
+ private:
+  void known_unsigned(const char* key, std::uint64_t count, const std::string& fallback);
+  void missing(const std::string& key, const std::string& reason);
+  void put_figure(const std::string& key, const Figure& figure, const std::string& fallback);
+  Json& add_object(const char* key);
+  Json& add_array(const char* key);
+  static Json& append_object(Json& array);
+
+  Json& object_;
+};
+
+}  // namespace ddpbench::report
