@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "bench/comm/collective_case.h"
-#include "reports/collectives/collective_metrics.h"
+#include "reports/metrics/collective_metrics.h"
 
 namespace ddpbench::bench {
 namespace {

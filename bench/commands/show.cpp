@@ -12,7 +12,7 @@
 #include "bench/host/terminal.h"
 #include "bench/options/option_table.h"
 #include "reports/atomic_file.h"
-#include "reports/collectives/collective_table.h"
+#include "reports/table/collective_table.h"
 #include "reports/exports/run_formats.h"
 #include "reports/json/report_json.h"
 #include "reports/table/cell_lines.h"

@@ -4,7 +4,7 @@
 // Reports of `ddpbench comm`: the tables of the terminal as tables of a page.
 #include <cstdlib>
 
-#include "reports/collectives/collective_table.h"
+#include "reports/table/collective_table.h"
 #include "reports/html/sections.h"
 
 namespace ddpbench::report::html {

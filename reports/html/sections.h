@@ -7,7 +7,7 @@
 #include <string>
 
 #include "reports/charts/chart_data.h"
-#include "reports/html/page.h"
+#include "reports/html/page_input.h"
 #include "reports/html/table.h"
 
 namespace ddpbench::report::html {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "reports/table/run_columns.h"
+#include "reports/table/column.h"
 
 namespace ddpbench::report {
 

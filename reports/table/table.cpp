@@ -3,8 +3,8 @@
 #include "reports/table/table.h"
 
 #include "base/text.h"
-#include "reports/collectives/collective_table.h"
 #include "reports/table/cell_lines.h"
+#include "reports/table/collective_table.h"
 #include "reports/table/table_cells.h"
 #include "reports/table/table_warnings.h"
 

@@ -98,16 +98,6 @@ std::vector<const Run*> median_repetitions(const Report& report) {
   return chosen;
 }
 
-std::string_view to_string(Cause cause) {
-  constexpr std::array<std::string_view, 15> kNames = {
-      "scales",        "oversubscription",      "slow_rank",
-      "imbalance",     "starved_input",         "tiny_network",
-      "slow_link",     "exposed_communication", "primary_device",
-      "servers",       "slowed_by_overlap",     "slowed_compute",
-      "host_overhead", "small_losses",          "unknown"};
-  return kNames.at(static_cast<std::size_t>(cause));
-}
-
 Verdict explain(const Report& report, const Run& run) { return explain(report, run, report); }
 
 Verdict explain(const Report& report, const Run& run, const Report& lender) {

@@ -14,27 +14,9 @@
 
 #include "reports/data/report.h"
 #include "reports/data/report_view.h"
+#include "reports/why/why_cause.h"
 
 namespace ddpbench::report {
-
-enum class Cause : std::uint8_t {
-  scales,                 // nothing large to gain
-  oversubscription,       // more compute threads than cores
-  slow_rank,              // the others wait for the same ranks in most steps
-  imbalance,              // ranks wait for each other, none of them always
-  starved_input,          // waiting for the loader
-  tiny_network,           // latency and launch overhead, for want of work and bytes
-  slow_link,              // communication takes longer than what it could hide behind
-  exposed_communication,  // it could be hidden, but runs after backward
-  primary_device,         // dp: transfers and loss through device 0, one after the other
-  servers,                // ps: the workers' gradients go through too few servers
-  slowed_by_overlap,      // compute slower while communication runs beside it
-  slowed_compute,         // compute slower than on one device, communication apart
-  host_overhead,          // between the phases
-  small_losses,           // several, none of them worth an advice
-  unknown                 // not enough was recorded; the sentence says what is missing
-};
-std::string_view to_string(Cause cause);  // "scales", "slow_rank", ...
 
 struct VerdictPart {
   std::string key;    // "comm_exposed_s"

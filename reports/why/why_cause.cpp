@@ -39,6 +39,16 @@ Cause waiting_cause(const Decomposition& split) {
 
 }  // namespace
 
+std::string_view to_string(Cause cause) {
+  constexpr std::array<std::string_view, 15> kNames = {
+      "scales",        "oversubscription",      "slow_rank",
+      "imbalance",     "starved_input",         "tiny_network",
+      "slow_link",     "exposed_communication", "primary_device",
+      "servers",       "slowed_by_overlap",     "slowed_compute",
+      "host_overhead", "small_losses",          "unknown"};
+  return kNames.at(static_cast<std::size_t>(cause));
+}
+
 StepParts ranked_losses(const Decomposition& split) {
   if (split.ideal) return split.lost;
   StepParts lost = split.parts;

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "parallel/comm/cuda/ipc/ipc_plan.h"
-#include "reports/collectives/collective_metrics.h"
+#include "reports/metrics/collective_metrics.h"
 
 namespace ddpbench::comm {
 namespace {

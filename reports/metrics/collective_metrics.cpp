@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "reports/collectives/collective_metrics.h"
+#include "reports/metrics/collective_metrics.h"
 
 #include "base/error.h"
 #include "reports/metrics/metrics.h"
