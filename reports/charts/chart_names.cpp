@@ -158,11 +158,6 @@ std::string title_of(std::span<const ChartRun> runs, SettingUse use) {
 
 }  // namespace
 
-std::size_t strategy_rank(const std::string& strategy) {
-  constexpr std::string_view kKnown[] = {"single", "dp", "ddp", "ps"};
-  return static_cast<std::size_t>(std::ranges::find(kKnown, strategy) - std::begin(kKnown));
-}
-
 std::vector<std::string> series_names(std::span<const ChartRun> runs) {
   // Settings of a strategy are compared among its runs, the others among all.
   using Scope = std::pair<std::string, std::string>;  // strategy or nothing; key

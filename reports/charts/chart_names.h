@@ -28,7 +28,4 @@ std::vector<std::string> series_names(std::span<const ChartRun> runs);
 // Title and subtitle. REQUIRES: `runs` is not empty.
 ChartCaption caption_of(std::span<const ChartRun> runs, const std::string& what);
 
-// 0-3: single, dp, ddp, ps. 4: any other.
-std::size_t strategy_rank(const std::string& strategy);
-
 }  // namespace ddpbench::report

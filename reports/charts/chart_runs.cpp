@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "reports/charts/chart_names.h"
+#include "reports/data/strategies.h"
 #include "reports/metrics/metrics.h"
 
 namespace ddpbench::report {

@@ -7,12 +7,12 @@
 #include <algorithm>
 
 #include "reports/charts/chart_runs.h"
+#include "reports/data/strategies.h"
 
 namespace ddpbench::report {
 namespace {
 
 constexpr std::size_t kMostSeries = 16;  // lines that a legend can name
-constexpr std::string_view kBaseline = "single";
 
 std::string unfit_scaling(const Run& run) {
   if (!run.samples_per_s.value) {

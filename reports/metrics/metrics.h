@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "reports/data/report.h"
+#include "reports/data/strategies.h"
 
 namespace ddpbench::report {
 
@@ -44,8 +45,6 @@ Figure overlap_ratio(double comm_s, double overlapped_s);
 // ranks finished are left out. A rank without steps gives an empty result.
 std::vector<double> slowest_rank_per_step(std::span<const std::vector<double>> ranks);
 
-// The strategy that others are measured against.
-inline constexpr const char* kBaseline = "single";
 // speedup = throughput / single's throughput; efficiency = speedup / world_size.
 Scaling scaling(double samples_per_s, double single_samples_per_s, int world_size);
 // Fills run.scaling or run.scaling_reason of every run from the `single` run of the same report

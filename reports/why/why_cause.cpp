@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "reports/data/strategies.h"
+
 namespace ddpbench::report {
 namespace {
 
@@ -26,7 +28,7 @@ bool is_tiny(const Run& run, const StepParts& lost, const Decomposition& split) 
 }
 
 Cause communication_cause(const Run& run, const Decomposition& split) {
-  if (run.strategy == "dp") return Cause::primary_device;
+  if (strategy_row(run.strategy).through_primary) return Cause::primary_device;
   if (run.servers > 0 && run.servers < run.world_size) return Cause::servers;
   // Longer than the backward that it can run beside: even perfect overlap leaves some exposed.
   return split.rank.comm_s > split.rank.backward_s ? Cause::slow_link

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "base/text.h"
+#include "reports/data/strategies.h"
 #include "reports/metrics/metrics.h"
 #include "reports/why/why_cause.h"
 
@@ -36,7 +37,9 @@ std::string share_of_step(const std::string& what, double seconds, const Decompo
 }
 
 std::string collective_name(const Run& run) {
-  return run.strategy == "ddp" ? "all-reduce" : "communication";
+  std::string name(strategy_row(run.strategy).collective);
+  std::ranges::replace(name, '_', '-');
+  return name.empty() ? "communication" : name;
 }
 
 std::string rank_names(const Stragglers& stragglers) {
@@ -69,9 +72,10 @@ std::string transfer(const Run& run, const Decomposition& split) {
   const double bytes = gradient_bytes(run);
   std::string text =
       fmt::format("{} of gradients take {}", size_text(bytes), milliseconds(split.rank.comm_s));
-  if (run.strategy == "ddp" && split.rank.comm_s > 0) {
+  const std::string collective(strategy_row(run.strategy).collective);
+  if (!collective.empty() && split.rank.comm_s > 0) {
     const double busbw = algorithm_bandwidth_gb_per_s(bytes, split.rank.comm_s) *
-                         bus_bandwidth_factor("all_reduce", run.world_size);
+                         bus_bandwidth_factor(collective, run.world_size);
     text += fmt::format(" (busbw {:.2g} GB/s)", busbw);
   }
   return text;
