@@ -33,7 +33,7 @@ std::string build(const ChartRun& run) {
   const Generator& generator = run.report->generator;
   const std::string program = generator.name == "ddpbench" ? "" : generator.name + " ";
   if (!generator.git_commit) return fmt::format("{}version {}", program, generator.version);
-  // "+" for changes, "?" where nobody knows of any.
+  // "+" says that there are changes, "?" that it is not known.
   const char* changes = !generator.git_dirty ? "?" : *generator.git_dirty ? "+" : "";
   return fmt::format("{}version {} {}{}", program, generator.version,
                      generator.git_commit->substr(0, 8), changes);

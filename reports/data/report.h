@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Report: what a ddpbench command found out, as plain data (DESIGN.md section 6 has the keys).
-// reports/ knows no device: everything here is filled in by bench/.
+// Report: what a ddpbench command found out, as plain data. schema/report-1.schema.json has the
+// keys. reports/ knows no device; bench/ fills everything in.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace ddpbench::report {
 
 inline constexpr int kSchemaVersion = 1;
 
-// A figure that may be missing: null beside "<key>_reason" in JSON, never 0 or -1.
+// A figure that may be missing. JSON then has null beside "<key>_reason", never 0 or -1.
 struct Figure {
   std::optional<double> value;
   std::string reason;  // why it is missing; empty when it is not
@@ -40,17 +40,18 @@ struct ErrorInfo {
   std::string message;
 };
 
-struct StepStatistics {  // of one sample of times, seconds
+// Statistics of one sample of times, seconds.
+struct StepStatistics {
   double median = 0, iqr = 0, p5 = 0, p95 = 0, p99 = 0, min = 0, max = 0;
 };
 
 struct StepSection {
   int warmup = 0;
-  std::optional<bool> warmup_steady;  // step times had come to rest; not set: not judged
+  std::optional<bool> warmup_steady;  // whether step times had come to rest; not set: not judged
   std::string warmup_reason;          // why it was not judged
   std::int64_t count = 0;
   std::optional<StepStatistics> time_s;  // absent when count is 0
-  std::vector<double> samples_s;         // one a timed step: the maximum over ranks
+  std::vector<double> samples_s;         // the slowest rank's time of each timed step
 };
 
 struct EpochRow {
@@ -64,8 +65,8 @@ struct EpochRow {
   Figure test_accuracy;
 };
 
-// One gradient bucket (or pushed shard) of one rank: medians over the timed steps, relative to the
-// step's begin.
+// One gradient bucket (or pushed shard) of one rank. Times are medians over the timed steps and
+// count from the beginning of the step.
 struct BucketRow {
   int bucket = 0;
   std::uint64_t bytes = 0;
@@ -83,12 +84,12 @@ struct DeviceRow {
   std::string peak_reason;  // why the peak is not known; empty: it is
   std::map<std::string, std::uint64_t> by_category_bytes;  // peak by category
   Figure process_peak_rss_bytes;
-  // "forward_s", ..., "comm_wait_s": medians over the observed steps of this rank alone
-  // (Run::phases has those of the slowest rank). Empty for servers.
+  // "forward_s", ..., "comm_wait_s": medians over the observed steps of this rank. Run::phases has
+  // those of the slowest rank. Servers have none.
   std::map<std::string, Figure> phases;
   std::vector<BucketRow> buckets;
   Known<GpuTelemetry> gpu_telemetry;  // of this replica's own GPU
-  Known<DriverBytes> driver_bytes;    // of the same
+  Known<DriverBytes> driver_bytes;    // of the same GPU
 
   Figure peak_memory() const {
     return peak_reason.empty() ? Figure::of(static_cast<double>(peak_bytes))
@@ -112,7 +113,7 @@ struct Scaling {
   double efficiency = 0;
 };
 
-// Why the run is not faster, as it was found when the report was written (reports/why/why.h).
+// Why the run is not faster (reports/why/why.h), as found when the report was written.
 struct Why {
   std::string cause;                    // a word of Cause
   std::string sentence;                 // with the largest loss and its figure
@@ -120,7 +121,7 @@ struct Why {
   std::map<std::string, Figure> parts;  // "compute_s", ...; they add up to the step's median time
 };
 
-// Parts of a run, seconds; missing where the run ended before them.
+// The parts of a run, seconds. A part is missing where the run ended before it.
 struct Times {
   Figure startup_s, verify_s, warmup_s, train_s, evaluate_s, total_s;
 };
@@ -129,13 +130,14 @@ struct Times {
 // (reports/metrics/conditions.h).
 struct Conditions {
   Figure cpu_frequency_begin_mhz, cpu_frequency_end_mhz;  // mean over processors
-  // Shares of the machine's processor time: used by others, taken by other virtual machines.
+  // Shares of the machine's processor time that other programs used and other virtual machines
+  // took.
   Figure other_load_ratio, stolen_ratio;
   Figure quota_throttled_ratio;  // share of the time in which a CPU quota had stopped the run
   Figure major_page_faults, involuntary_context_switches;  // of the run's processes
   Figure swapped_in_pages, thermal_throttle_count;         // of the machine
   Figure step_drift_ratio;                                 // last third of the steps / first - 1
-  std::vector<std::string> notes;                          // on what is out of the ordinary
+  std::vector<std::string> notes;                          // what is out of the ordinary
 };
 
 struct Run {
@@ -157,8 +159,8 @@ struct Run {
   int accumulation_steps = 1;
   std::string scaling_mode;  // weak | strong
   bool oversubscribed = false;
-  // overlap, bucket caps, ps_update, ... as on the command line; in JSON "on"/"off" and
-  // "true"/"false" become booleans, and numbers numbers.
+  // The strategy's own options (overlap, bucket_cap_mb, ps_update, ...) as on the command line.
+  // JSON has booleans for "on", "off", "true" and "false", and numbers for numbers.
   std::map<std::string, std::string> strategy_options;
   std::string dataset_name, dataset_source;
   std::int64_t train_samples = 0, test_samples = 0;
@@ -177,7 +179,7 @@ struct Run {
   std::optional<Conditions> conditions;  // not set: not recorded
 };
 
-// One collective, size and world of `ddpbench comm`.
+// What `ddpbench comm` measured of one collective at one size between some ranks.
 struct CollectiveRow {
   std::string operation;  // "all_reduce", ...; "send_recv": to the next rank, from the one before
   std::string backend;    // ring | nccl
@@ -199,17 +201,18 @@ struct CollectiveRow {
   Figure algbw_gb_per_s, busbw_gb_per_s;
   std::optional<std::uint64_t> wrong;  // elements of all ranks that are not exactly right
   std::string wrong_reason;            // without `wrong`
-  // What memory alone would allow (collective_metrics.h), what of it sets the bound (memory_copy,
-  // memory_reduce; empty: nothing was measured), and busbw over bound.
+  // The bus bandwidth that memory alone would allow (metrics/collective_metrics.h), busbw over it,
+  // and which of memory's bandwidths sets it (memory_copy, memory_reduce; empty: none was
+  // measured).
   Figure bound_busbw_gb_per_s, share_of_bound;
   std::string bound;
-  // What the CUDA ring reads and writes on the one GPU that all ranks share, that a second, and
-  // its share of what the GPU's own copies move.
+  // The bytes that the CUDA ring reads and writes on the one GPU that all ranks share, the same a
+  // second, and its share of what the GPU's own copies move.
   Figure counted_bytes, counted_gb_per_s, share_of_copy;
 };
 
-// Bytes read and written a second by the cores of the ranks, each in memory of its own, or by the
-// copies of a GPU.
+// The memory bandwidth that the ranks' cores reach, each in memory of its own, or the copies of a
+// GPU. It counts bytes read and bytes written.
 struct BandwidthRow {
   std::uint64_t working_set_bytes = 0;  // of a core, or of the GPU
   std::optional<int> cores;             // at once; of CPU devices
@@ -218,14 +221,14 @@ struct BandwidthRow {
   Figure reduce_gb_per_s;               // likewise; missing on a GPU
 };
 
-// Runs that are repetitions of each other, and how well the median of their median step times is
-// known (docs/metrics.md).
+// Runs that are repetitions of each other, and how precisely the median of their median step times
+// is known (docs/metrics.md).
 struct CellSummary {
   std::vector<std::size_t> runs;  // indices
   Figure step_median_s, ci_low_s, ci_high_s;
   Figure ci_width_ratio;                     // (high - low) / median
   std::optional<double> wanted_width_ratio;  // of --until-ci
-  bool noisy = false;                        // less precise than wanted
+  bool noisy = false;                        // the interval is wider than wanted
 };
 
 // A way to cut gradients into buckets that `ddpbench tune` tried.
@@ -242,7 +245,8 @@ struct Tune {
   int screening_rounds = 0;
   std::optional<std::size_t> candidate;  // of settings: the best of the screening; not set: none
   int confirmation_pairs = 0;            // fresh runs of default and candidate
-  // One minus the median ratio of the candidate's step time to the default's, 95 % interval.
+  // One minus the median ratio of the candidate's step time to the default's, with its 95 %
+  // interval.
   Figure gain_ratio, gain_low_ratio, gain_high_ratio;
   double least_gain_ratio = 0;  // from which on a gain is worth a recommendation
   bool recommended = false;     // the candidate

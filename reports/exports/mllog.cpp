@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // MLPerf's log lines, keys as in https://github.com/mlcommons/logging (mllog/constants.py). Only
-// what a report knows is said: no cache was cleared, nobody submits.
+// what a report knows is said: no cache was cleared, and nothing is submitted.
 #include <fmt/format.h>
 
 #include <algorithm>

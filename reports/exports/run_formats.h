@@ -34,12 +34,12 @@ std::string prometheus_text(std::span<const RunRow> rows);
 // computed from the run's start, where that is not recorded from the report's, and durations.
 std::string mllog_text(std::span<const RunRow> rows);
 
-// The same by name.
+// The formats, and how --format names them.
 struct RunFormat {
   std::string name;   // for --format
   std::string about;  // who reads it
   bool columns;       // whether columns can be chosen
-  bool all_columns;   // shows all of them when nobody chose
+  bool all_columns;   // all of them are shown where no column was chosen
   std::function<std::string(std::span<const RunRow>, const Columns&, int width)> write;
 };
 const std::vector<RunFormat>& run_formats();

@@ -14,7 +14,7 @@ namespace {
 
 using pictures::fixed;
 
-constexpr std::size_t kMostVerdicts = 60;  // a page of a thousand runs is read by nobody
+constexpr std::size_t kMostVerdicts = 60;  // a page has no room for a thousand
 
 Cell part_cell(const Figure& figure, double unit, int decimals) {
   return figure.value ? cell(*figure.value, fixed(*figure.value / unit, decimals)) : missing_cell();

@@ -39,7 +39,7 @@ class JsonCursor {
 
   // Member of an object. Throws when this is no object or has no such key.
   JsonCursor at(const std::string& key) const;
-  // The same, or nothing when it is not there.
+  // As at(), but nothing where the key is not there.
   std::optional<JsonCursor> find(const std::string& key) const;
   // For range-based for: JsonCursors; pairs of key and JsonCursor.
   Elements elements() const;
@@ -68,7 +68,7 @@ class JsonCursor {
   // The value as compact JSON.
   std::string dump() const;
 
-  // Of this value and all below it. Throws ConfigError for a key that is twice in one object
+  // Checks this value and all below it. Throws ConfigError for a key that is twice in one object
   // (readers of JSON differ in which they take), for too many members, and for text that is no
   // UTF-8 once its escapes are resolved. Recursive: the document's depth is bounded.
   void check() const;

@@ -29,7 +29,7 @@ void write_report(const Report& report, const std::string& path, bool force);
 // Throws ConfigError naming the file, the JSON pointer (or line and column) and what was expected:
 // absent or unreadable file, no JSON, another schema version, missing key, wrong type or word.
 Report read_report(const std::string& path);
-// The same from text; `name` stands for the file in messages.
+// Reads a report from text; `name` stands for the file in messages.
 Report parse_report(const std::string& text, const std::string& name);
 
 }  // namespace ddpbench::report

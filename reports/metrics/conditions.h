@@ -21,7 +21,7 @@ struct MachineSnapshot {
   std::optional<double> busy_s;    // running something
   std::optional<double> stolen_s;  // wanted, but given to other virtual machines
   std::optional<double> all_s;     // busy, idle, stolen: everything
-  // Of this program and the processes that it started and that have ended.
+  // What this program used, and the processes that it started and that have ended.
   std::optional<double> own_busy_s;
   std::optional<std::uint64_t> own_major_page_faults, own_involuntary_switches;
   std::optional<double> quota_throttled_s;         // stopped by the control group's CPU quota

@@ -16,7 +16,7 @@ namespace ddpbench::report {
 double student_t_cdf(double t, int dof);
 // The t with student_t_cdf(t, dof) == p, by bisection. p in (0, 1).
 double student_t_quantile(double p, int dof);
-// The same of the normal distribution.
+// The same for the normal distribution.
 double normal_quantile(double p);
 
 // Derivatives of log gamma: recurrence up to 10, then the asymptotic series (Abramowitz and Stegun

@@ -36,7 +36,7 @@ Column heading_only(const Heading& heading);
 // A measured figure under one key.
 Column figure_column(const Heading& heading, const char* key, Format format, Better better,
                      Figure (*get)(const Run&));
-// The same for a phase; `phase` is its key in the report.
+// A column of a phase; `phase` is its key in the report.
 Column phase_column(const Heading& heading, const char* phase);
 // A text, or a whole number, that says which run it is.
 Column identity_column(const Heading& heading, const char* key, std::string (*get)(const RunRow&));

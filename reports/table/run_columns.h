@@ -18,8 +18,8 @@ const std::vector<Column>& run_columns();
 // By its name, else by a key of its fields; null when there is none.
 const Column* find_column(const std::string& name);
 
-// What the table shows when nobody chose: `in_table`, the repetition and the strategy's options
-// where there are several, the report where there are several files.
+// What the table shows where no column was chosen: `in_table`, the repetition and the strategy's
+// options where there are several, the report where there are several files.
 Columns table_columns(std::span<const RunRow> rows);
 Columns all_columns();
 

@@ -41,7 +41,8 @@ struct Verdict {
 // REQUIRES: `run` is one of `report`'s, on any number of devices. A run on one device is `scales`
 // with a sentence that says so.
 Verdict explain(const Report& report, const Run& run);
-// The same against the `single` runs of `lender`, another report (report_view.h, complete_scaling).
+// As above, but against the `single` runs of another report, `lender` (report_view.h,
+// complete_scaling).
 Verdict explain(const Report& report, const Run& run, const Report& lender);
 
 // The runs on several devices that timed steps, each cell once: of its repetitions, the one with
@@ -53,9 +54,11 @@ std::vector<const Run*> median_repetitions(const Report& report);
 void fill_why(Report& report);
 
 // A block a run on several devices ("Why: ddp on 2 devices: ..."), each wrapped to `width` columns
-// (0: not wrapped); of repetitions, the one with the median step time. Empty without such runs.
+// (0: not wrapped). Repetitions are represented by the one with the median step time. Empty without
+// such runs.
 std::string render_why(const Report& report, int width);
-// Of these rows alone, in their order, after the name of their file where they come from several.
+// As above for these rows, in their order. The name of their file comes first where they are from
+// several.
 // A run that was measured against another one of `files` is explained with that.
 std::string render_why(std::span<const RunRow> rows, std::span<const ReportFile> files, int width);
 
