@@ -13,7 +13,7 @@
 namespace ddpbench::report {
 namespace {
 
-constexpr std::size_t kParts = 10;        // of a run, for variance_within
+constexpr std::size_t kPartsOfRun = 10;   // of a run, for variance_within
 constexpr std::size_t kFewestSteps = 20;  // two a part
 // Smaller losses are as good as nothing, and their ratios mean nothing.
 constexpr double kLeastLoss = 1e-6;
@@ -125,9 +125,9 @@ VarianceEstimate variance_within(const GateFigure& figure, const Run& run) {
   const std::span<const double> steps = run.step.samples_s;
   if (!figure.step_quantile || steps.size() < kFewestSteps) return {};
   std::vector<double> parts;
-  for (std::size_t part = 0; part < kParts; ++part) {
-    const std::size_t begin = steps.size() * part / kParts;
-    const std::size_t end = steps.size() * (part + 1) / kParts;
+  for (std::size_t part = 0; part < kPartsOfRun; ++part) {
+    const std::size_t begin = steps.size() * part / kPartsOfRun;
+    const std::size_t end = steps.size() * (part + 1) / kPartsOfRun;
     std::vector<double> values(steps.begin() + static_cast<std::ptrdiff_t>(begin),
                                steps.begin() + static_cast<std::ptrdiff_t>(end));
     const double value = quantile_of_unsorted(values, *figure.step_quantile);

@@ -14,20 +14,20 @@
 namespace ddpbench::report {
 namespace {
 
-constexpr double kPercent = 0.01;
-constexpr double kMillisecond = 1e-3;
-constexpr double kMebibyte = 1024.0 * 1024.0;
+constexpr double kPercentUnit = 0.01;
+constexpr double kMillisecondUnit = 1e-3;
+constexpr double kMebibyteUnit = 1024.0 * 1024.0;
 
 bool is_accuracy(const std::string& name) { return name == "final_test_accuracy"; }
 
 // The accuracy changes by points, everything else by per cent of what it was.
 std::string amount(const std::string& name, double change) {
-  return is_accuracy(name) ? fmt::format("{:.2f} points", change / kPercent)
-                           : fmt::format("{:.1f} %", change / kPercent);
+  return is_accuracy(name) ? fmt::format("{:.2f} points", change / kPercentUnit)
+                           : fmt::format("{:.1f} %", change / kPercentUnit);
 }
 
 std::string signed_number(const std::string& name, double change) {
-  return fmt::format("{:+.{}f}", change / kPercent, is_accuracy(name) ? 2 : 1);
+  return fmt::format("{:+.{}f}", change / kPercentUnit, is_accuracy(name) ? 2 : 1);
 }
 
 std::string direction(const FigureVerdict& figure) {
@@ -49,10 +49,10 @@ std::string evidence(const FigureVerdict& figure, const GateOptions& options) {
 std::string figure_text(const std::string& name, const std::optional<double>& value) {
   if (!value) return "-";
   if (name == "samples_per_s") return fmt::format("{:.0f} /s", *value);
-  if (name == "peak_bytes") return fmt::format("{:.1f} MiB", *value / kMebibyte);
+  if (name == "peak_bytes") return fmt::format("{:.1f} MiB", *value / kMebibyteUnit);
   if (name == "final_train_loss") return fmt::format("{:.4f}", *value);
-  if (is_accuracy(name)) return fmt::format("{:.2f} %", *value / kPercent);
-  return fmt::format("{:.3f} ms", *value / kMillisecond);
+  if (is_accuracy(name)) return fmt::format("{:.2f} %", *value / kPercentUnit);
+  return fmt::format("{:.3f} ms", *value / kMillisecondUnit);
 }
 
 std::string change_text(const std::string& name, const std::optional<double>& change) {

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A JSON text in memory, parsed and bounded (json_limits.h). Private to reports/.
+// A report's file: its bytes, and a JSON text in memory, parsed. Both are bounded (json_limits.h).
+// Private to reports/.
 //
 // simdjson's DOM, because a report of 10 million samples (216 MB) is to be read in a second or two.
 // Processor time and peak memory of parsing one and copying the samples out, on the machine of
@@ -36,5 +37,10 @@ class JsonDocument {
 
 // What a std::string needs beyond its size to be parsed without a copy.
 inline constexpr std::size_t kJsonPadding = simdjson::SIMDJSON_PADDING;
+
+// The bytes of a file, with room for kJsonPadding. Throws ConfigError for what is absent,
+// unreadable, larger than kLargestReport or not a regular file: a directory has no bytes, a device
+// or pipe might never end.
+std::string read_report_text(const std::string& path);
 
 }  // namespace ddpbench::report

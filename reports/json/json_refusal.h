@@ -14,7 +14,5 @@ namespace ddpbench::report {
 // which nothing is found.
 [[noreturn]] void refuse_json(const std::string& text, const std::string& name,
                               const std::string& why);
-// For a file beyond kLargestReport. Throws ConfigError.
-[[noreturn]] void refuse_size(const std::string& name);
 
 }  // namespace ddpbench::report

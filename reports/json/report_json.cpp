@@ -10,7 +10,6 @@
 #include "reports/json/field_lists.h"
 #include "reports/json/json_document.h"
 #include "reports/json/json_text.h"
-#include "reports/json/report_text.h"
 
 namespace ddpbench::report {
 namespace {

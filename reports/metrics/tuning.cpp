@@ -11,12 +11,12 @@
 namespace ddpbench::report {
 namespace {
 
-std::string percent(double ratio) { return fmt::format("{:.1f} %", 100 * ratio); }
+std::string tenths_of_percent(double ratio) { return fmt::format("{:.1f} %", 100 * ratio); }
 
 std::string interval_text(const Tune& tune) {
   return fmt::format("95 % interval {} to {}, {} pairs of fresh runs",
-                     percent(*tune.gain_low_ratio.value), percent(*tune.gain_high_ratio.value),
-                     tune.confirmation_pairs);
+                     tenths_of_percent(*tune.gain_low_ratio.value),
+                     tenths_of_percent(*tune.gain_high_ratio.value), tune.confirmation_pairs);
 }
 
 }  // namespace
@@ -61,22 +61,23 @@ std::string conclude(const Tune& tune) {
         "Use --first-bucket-mb={} --bucket-cap-mb={} --overlap={}: steps are {} shorter than with "
         "the default ({}).",
         best.first_bucket_mb, best.bucket_cap_mb, best.overlap ? "on" : "off",
-        percent(*tune.gain_ratio.value), interval_text(tune));
+        tenths_of_percent(*tune.gain_ratio.value), interval_text(tune));
   }
   if (*tune.gain_low_ratio.value > 0) {
     return fmt::format("Keep the default: {} is faster, but by {} only ({}).", name,
-                       percent(*tune.gain_ratio.value), interval_text(tune));
+                       tenths_of_percent(*tune.gain_ratio.value), interval_text(tune));
   }
   if (*tune.gain_high_ratio.value < 0) {
     return fmt::format(
         "Keep the default: {} looked best of {} settings, but was {} slower when "
         "measured again ({}).",
-        name, tune.settings.size(), percent(-*tune.gain_ratio.value), interval_text(tune));
+        name, tune.settings.size(), tenths_of_percent(-*tune.gain_ratio.value),
+        interval_text(tune));
   }
   return fmt::format(
       "Keep the default: it makes no difference that could be told from noise. The best of {} "
       "settings ({}) gained {} when measured again ({}).",
-      tune.settings.size(), name, percent(*tune.gain_ratio.value), interval_text(tune));
+      tune.settings.size(), name, tenths_of_percent(*tune.gain_ratio.value), interval_text(tune));
 }
 
 }  // namespace ddpbench::report

@@ -24,7 +24,7 @@ struct PartName {
   const char* key;
   const char* title;
 };
-constexpr std::array<PartName, 8> kParts = {
+constexpr std::array<PartName, 8> kPartNames = {
     PartName{&StepParts::input_wait_s, "input_wait_s", "input wait"},
     {&StepParts::compute_s, "compute_s", "compute"},
     {&StepParts::compute_slowed_s, "compute_slowed_s", "compute beyond single's"},
@@ -40,7 +40,7 @@ bool needs_baseline(const PartName& name) {
 
 std::vector<VerdictPart> verdict_parts(const Decomposition& split) {
   std::vector<VerdictPart> parts;
-  for (const PartName& name : kParts) {
+  for (const PartName& name : kPartNames) {
     VerdictPart part{name.key, name.title, {}, {}, Figure::missing(split.no_baseline)};
     if (split.ideal) part.lost_s = Figure::of(split.lost.*name.part);
     if (!split.ideal && needs_baseline(name)) {
@@ -55,7 +55,7 @@ std::vector<VerdictPart> verdict_parts(const Decomposition& split) {
 }
 
 // Of runs that differ in their repetition alone.
-using Cell = std::pair<const Report*, Settings>;
+using CellOfReport = std::pair<const Report*, Settings>;
 
 bool is_explained(const Report& report, const Run& run) {
   return !report.tune && run.world_size > 1 && run.step.time_s.has_value();
@@ -63,11 +63,11 @@ bool is_explained(const Report& report, const Run& run) {
 
 std::vector<RunRow> median_rows(std::span<const RunRow> rows) {
   std::vector<std::vector<RunRow>> cells;
-  std::map<Cell, std::size_t> places;
+  std::map<CellOfReport, std::size_t> places;
   for (const RunRow& row : rows) {
     if (!is_explained(*row.report, *row.run)) continue;
     const auto [place, added] =
-        places.try_emplace(Cell{row.report, cell_key(*row.run)}, cells.size());
+        places.try_emplace(CellOfReport{row.report, cell_key(*row.run)}, cells.size());
     if (added) cells.emplace_back();
     cells[place->second].push_back(row);
   }
