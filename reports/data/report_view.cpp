@@ -51,7 +51,7 @@ std::string alternatives(const std::vector<std::string>& words) {
   return fmt::format("{}", fmt::join(words, " / "));
 }
 
-std::string machine(const RunRow& row) {
+std::string machine_words(const RunRow& row) {
   const Environment& environment = row.report->environment;
   std::vector<std::string> models = {environment.cpu.model};
   for (const GpuInfo& gpu : environment.gpus) models.push_back(gpu.name);
@@ -59,7 +59,7 @@ std::string machine(const RunRow& row) {
                    fmt::format("{}", fmt::join(models, ", ")));
 }
 
-std::string version(const RunRow& row) {
+std::string version_words(const RunRow& row) {
   constexpr std::size_t kShortCommit = 12;
   const Generator& generator = row.report->generator;
   std::string commit = generator.git_commit.value_or("").substr(0, kShortCommit);
@@ -106,8 +106,9 @@ std::string caption(std::span<const RunRow> rows) {
     const std::string_view joint = setting.key == "dataset/name" ? " on " : ", ";
     text += fmt::format("{}{}", text.empty() ? "" : joint, words);
   }
-  return printable(fmt::format("{}{}{}", text, difference("machines", each_once(rows, machine)),
-                               difference("versions", each_once(rows, version))));
+  return printable(fmt::format("{}{}{}", text,
+                               difference("machines", each_once(rows, machine_words)),
+                               difference("versions", each_once(rows, version_words))));
 }
 
 }  // namespace ddpbench::report

@@ -15,7 +15,7 @@ namespace ddpbench::report {
 namespace {
 
 // With so many significant digits, and never fewer than those before the point.
-std::string milliseconds(double seconds, int digits = 3) {
+std::string significant_ms(double seconds, int digits = 3) {
   const double ms = 1e3 * seconds;
   const int before = ms > 0 ? static_cast<int>(std::floor(std::log10(ms))) + 1 : 1;
   return fmt::format("{:.{}f}", ms, std::max(0, digits - before));
@@ -26,10 +26,10 @@ std::string interval_text(double low_s, double high_s) {
   constexpr int kMostDigits = 9;
   int digits = 3;
   while (digits < kMostDigits && low_s < high_s &&
-         milliseconds(low_s, digits) == milliseconds(high_s, digits)) {
+         significant_ms(low_s, digits) == significant_ms(high_s, digits)) {
     ++digits;
   }
-  return fmt::format("{} to {} ms", milliseconds(low_s, digits), milliseconds(high_s, digits));
+  return fmt::format("{} to {} ms", significant_ms(low_s, digits), significant_ms(high_s, digits));
 }
 
 // "8 repetitions", "7 of 8 repetitions" where some were not timed.
@@ -44,7 +44,7 @@ std::string count_text(const Report& report, const CellSummary& cell) {
 
 std::string line(const Report& report, const std::string& name, const CellSummary& cell) {
   std::string text = name + ": ";
-  text += cell.step_median_s.value ? milliseconds(*cell.step_median_s.value) + " ms"
+  text += cell.step_median_s.value ? significant_ms(*cell.step_median_s.value) + " ms"
                                    : cell.step_median_s.reason;
   if (cell.ci_low_s.value && cell.ci_high_s.value && cell.ci_width_ratio.value) {
     text += fmt::format(", 95 % interval {} ({:.1f} %)",

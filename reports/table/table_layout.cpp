@@ -11,7 +11,7 @@
 namespace ddpbench::report {
 namespace {
 
-constexpr std::size_t kGap = 2;  // spaces between columns
+constexpr std::size_t kColumnGap = 2;  // spaces between columns
 
 std::size_t width_of(const TextColumn& column) {
   std::size_t width = std::max(display_width(column.top), display_width(column.bottom));
@@ -31,7 +31,7 @@ std::string aligned(const std::string& text, const Measured& measured) {
 }
 
 std::string join_cells(const std::vector<std::string>& cells) {
-  std::string line = fmt::format("{}", fmt::join(cells, std::string(kGap, ' ')));
+  std::string line = fmt::format("{}", fmt::join(cells, std::string(kColumnGap, ' ')));
   line.erase(line.find_last_not_of(' ') + 1);
   return line + '\n';
 }
@@ -61,7 +61,7 @@ std::string render_block(const Block& block, const TextTable& table) {
 std::size_t group_width(const Block& columns, std::size_t first) {
   std::size_t width = columns[first].width;
   for (std::size_t i = first + 1; i < columns.size() && columns[i].column->joined; ++i) {
-    width += kGap + columns[i].width;
+    width += kColumnGap + columns[i].width;
   }
   return width;
 }
@@ -72,7 +72,7 @@ std::vector<Block> split(const TextTable& table, std::size_t width) {
   for (const TextColumn& column : table.columns) columns.push_back({&column, width_of(column)});
   const Block keys(columns.begin(), columns.begin() + static_cast<std::ptrdiff_t>(table.keys));
   std::size_t keys_width = 0;
-  for (const Measured& key : keys) keys_width += key.width + kGap;
+  for (const Measured& key : keys) keys_width += key.width + kColumnGap;
   std::vector<Block> blocks = {keys};
   std::size_t used = keys_width;
   for (std::size_t i = table.keys; i < columns.size(); ++i) {
@@ -82,7 +82,7 @@ std::vector<Block> split(const TextTable& table, std::size_t width) {
       used = keys_width;
     }
     blocks.back().push_back(columns[i]);
-    used += columns[i].width + kGap;
+    used += columns[i].width + kColumnGap;
   }
   return blocks;
 }

@@ -117,11 +117,11 @@ void find_baseline(const Report& report, const Run& run, Decomposition& result) 
 }
 
 void explain_stragglers(const std::vector<Rank>& ranks, double waited_s, Stragglers& found) {
-  using Named = std::pair<double RankTimes::*, const char*>;
+  using NamedPhase = std::pair<double RankTimes::*, const char*>;
   constexpr std::array kPhases = {
-      Named{&RankTimes::input_s, "input wait"}, Named{&RankTimes::forward_s, "forward"},
-      Named{&RankTimes::loss_s, "loss"}, Named{&RankTimes::backward_s, "backward"},
-      Named{&RankTimes::optimizer_s, "update"}};
+      NamedPhase{&RankTimes::input_s, "input wait"}, NamedPhase{&RankTimes::forward_s, "forward"},
+      NamedPhase{&RankTimes::loss_s, "loss"}, NamedPhase{&RankTimes::backward_s, "backward"},
+      NamedPhase{&RankTimes::optimizer_s, "update"}};
   const auto is_straggler = [&](const Rank& rank) {
     return std::ranges::find(found.ranks, rank.device) != found.ranks.end();
   };
