@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "bench/commands/subcommand.h"
 #include "reports/charts/chart_data.h"
+#include "reports/json/report_json.h"
 #include "reports/pictures/picture.h"
 #include "tests/bench/options_test_support.h"
 #include "tests/reports/sample_report.h"
