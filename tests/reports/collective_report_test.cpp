@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "reports/metrics/collective_metrics.h"
 #include "reports/json/report_json.h"
+#include "reports/metrics/collective_metrics.h"
 #include "reports/metrics/metrics.h"
 #include "reports/table/table.h"
 #include "tests/reports/sample_report.h"
@@ -184,6 +184,13 @@ TEST(CollectiveReport, NeedsNoKeysThatCameLater) {
 TEST(CollectiveReport, IsNotValidWithoutAReasonForWhatIsMissing) {
   json document(to_json(comm_report()));
   document["collectives"][1].erase("wrong_reason");
+  EXPECT_FALSE(schema_errors(document, DDPBENCH_REPORT_SCHEMA).empty());
+  EXPECT_THROW(parse_report(document.dump(), "some.json"), ConfigError);
+}
+
+TEST(CollectiveReport, HasNoNegativeTimes) {
+  json document(to_json(comm_report()));
+  document["collectives"][0]["time_s"]["median"] = -1;
   EXPECT_FALSE(schema_errors(document, DDPBENCH_REPORT_SCHEMA).empty());
   EXPECT_THROW(parse_report(document.dump(), "some.json"), ConfigError);
 }
