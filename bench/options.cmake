@@ -9,15 +9,17 @@ set(DDPBENCH_BENCH_OPTION_SOURCES
   host/environment_capture.cpp
   host/host_limits.cpp
   host/install_paths.cpp
+  options/command_options.cpp
+  options/command_words.cpp
   options/config_file.cpp
   options/option_definitions.cpp
   options/option_help.cpp
   options/option_injection.cpp
-  options/option_layer.cpp
+  options/option_source.cpp
   options/option_parser.cpp
   options/option_schema.cpp
   options/option_table.cpp
   options/option_value.cpp
   options/options.cpp
   plan/sweep_plan.cpp)
-set(DDPBENCH_BENCH_OPTION_LIBRARIES CLI11::CLI11 ddpbench_version)
+set(DDPBENCH_BENCH_OPTION_LIBRARIES ddpbench_version)

@@ -4,7 +4,6 @@
 // `ddpbench chart`: what reports say, drawn: as a picture in a file, or in the terminal.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -131,17 +130,14 @@ report::Report runs_of(const std::string& path) {
 
 class Chart final : public Subcommand {
  public:
-  void define(CLI::App& app) override {
-    app.add_option("REPORT", paths_, "Reports; all runs of all of them go into one chart")
-        ->required();
-    app.add_option("--kind", kind_, "What to draw: " + kind_words())
-        ->type_name("KIND")
-        ->capture_default_str();
-    app.add_option("-o,--output", output_,
-                   "Picture to write: .svg, or .png or .pdf through rsvg-convert; without it the "
-                   "chart is drawn in the terminal")
-        ->type_name("FILE");
-    app.add_flag("--force", force_, "Replace FILE where it exists");
+  void define(CommandOptions& options) override {
+    options.add_words("REPORT", "TEXT ... REQUIRED", paths_,
+                      "Reports; all runs of all of them go into one chart", true);
+    options.add("--kind", "KIND=scaling", &kind_, "What to draw: " + kind_words());
+    options.add("-o,--output", "FILE", &output_,
+                "Picture to write: .svg, or .png or .pdf through rsvg-convert; without it the "
+                "chart is drawn in the terminal");
+    options.add("--force", "", &force_, "Replace FILE where it exists");
   }
 
   int run() override {

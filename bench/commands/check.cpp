@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -66,31 +65,22 @@ int exit_code(GateVerdict verdict) {
 
 class Check final : public Subcommand {
  public:
-  void define(CLI::App& app) override {
-    app.add_option("NEW", fresh_, "Reports of what is to be checked")->required();
-    app.add_option("--baseline", base_, "Reports to hold them against")
-        ->required()
-        ->type_name("BASE ...");
-    app.add_option("--alpha", alpha_, "Probability of any false alarm, at most")
-        ->type_name("P")
-        ->default_str("0.05");
+  void define(CommandOptions& options) override {
+    options.add_words("NEW", "TEXT ... REQUIRED", fresh_, "Reports of what is to be checked", true);
+    options.add_words("--baseline", "BASE ... ... REQUIRED", base_, "Reports to hold them against",
+                      true);
+    options.add("--alpha", "P=0.05", &alpha_, "Probability of any false alarm, at most");
     for (std::size_t i = 0; i < std::size(kLimits); ++i) {
-      app.add_option(std::string("--") + kLimits[i].option, limits_[i], kLimits[i].help)
-          ->type_name("SHARE")
-          ->default_str(fmt::format("{}%", 100 * (GateOptions{}.*kLimits[i].member)));
+      options.add(fmt::format("--{}", kLimits[i].option),
+                  fmt::format("SHARE={}%", 100 * (GateOptions{}.*kLimits[i].member)), &limits_[i],
+                  kLimits[i].help);
     }
-    app.add_option("--allow-mismatch", allowed_,
-                   "Settings that may differ in a pair (device_model, optimizer/lr, ...)")
-        ->delimiter(',')
-        ->expected(1)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-        ->type_name("KEY,...");
-    app.add_option("--format", format_, "table, markdown, json, junit or github")
-        ->default_str("table");
-    app.add_option("-o,--output", output_, "Write to this file instead of standard output")
-        ->type_name("FILE");
-    app.add_flag("--force", force_, "Overwrite FILE");
-    app.footer(
+    options.add("--allow-mismatch", "KEY,...", &allowed_,
+                "Settings that may differ in a pair (device_model, optimizer/lr, ...)");
+    options.add("--format", "TEXT=table", &format_, "table, markdown, json, junit or github");
+    options.add("-o,--output", "FILE", &output_, "Write to this file instead of standard output");
+    options.add("--force", "", &force_, "Overwrite FILE");
+    options.set_footer(
         "SHARE is 5% or 0.05. Several files, and repetitions within a file, are repetitions. Exit "
         "code: 0 passed or improved, 6 a regression, 7 inconclusive, 2 not comparable.");
   }

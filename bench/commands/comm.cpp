@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "base/error.h"
@@ -32,38 +31,37 @@ void refuse_joined_world() {
 
 class Comm final : public Subcommand {
  public:
-  void define(CLI::App& app) override {
-    const auto list = [](CLI::Option* option) { option->delimiter(',')->allow_extra_args(false); };
-    list(app.add_option("--op", words_.operations,
-                        "Collectives: all_reduce, reduce, broadcast, "
-                        "all_gather, reduce_scatter, scatter, gather, "
-                        "send_recv, barrier, or all (default: all_reduce)"));
-    app.add_option("--sizes", words_.sizes,
-                   "Bytes of the whole buffer, as nccl-tests counts "
-                   "them: 4K..128M doubles, 4K..128M*4 takes larger "
-                   "steps, 1K,1M is a list (default: 4K..128M)");
-    list(app.add_option("--ranks,--gpus", words_.ranks,
-                        "Numbers of ranks, or all: one a core, or one a GPU (default: 2)"));
-    app.add_option("--device", words_.device,
-                   "auto (cuda when a GPU is there), cpu or cuda (default: auto)");
-    app.add_option("--backend", words_.backend,
-                   "How ranks talk: ring, nccl (CUDA devices) or auto: nccl, except on CPU "
-                   "devices and between ranks that share a GPU (default: auto)");
-    app.add_flag("--oversubscribe", words_.oversubscribe,
-                 "Let ranks share GPUs when there are more; the report marks it");
-    app.add_option("--type", words_.type,
-                   "fp32, fp64, bf16, fp16, int32, int64 or uint8 (default: fp32)");
-    app.add_option("--redop", words_.reduction, "sum, average or max (default: sum)");
-    app.add_option("--mode", words_.mode,
-                   "What ranks are: process, or thread of one process (default: process)");
-    app.add_option("--iterations", words_.iterations, "Timed iterations of a row (default: 50)");
-    app.add_option("--warmup", words_.warmup, "Iterations before them (default: 20)");
-    app.add_option("--timeout", words_.timeout_s,
-                   "Seconds without progress until a rank counts "
-                   "as stalled; 0: never (default: 300)");
-    app.add_option("--json", output_.json_path, "The report (default: ddpbench-<UTC time>.json)");
-    app.add_flag("--force", output_.force, "Overwrite the report");
-    app.add_flag("--quiet", output_.quiet, "Print notes, table and the report's path only");
+  void define(CommandOptions& options) override {
+    options.add("--op", "TEXT ...", &words_.operations,
+                "Collectives: all_reduce, reduce, broadcast, all_gather, reduce_scatter, scatter, "
+                "gather, send_recv, barrier, or all (default: all_reduce)");
+    options.add("--sizes", "TEXT", &words_.sizes,
+                "Bytes of the whole buffer, as nccl-tests counts them: 4K..128M doubles, "
+                "4K..128M*4 takes larger steps, 1K,1M is a list (default: 4K..128M)");
+    options.add("--ranks,--gpus", "TEXT ...", &words_.ranks,
+                "Numbers of ranks, or all: one a core, or one a GPU (default: 2)");
+    options.add("--device", "TEXT", &words_.device,
+                "auto (cuda when a GPU is there), cpu or cuda (default: auto)");
+    options.add(
+        "--backend", "TEXT", &words_.backend,
+        "How ranks talk: ring, nccl (CUDA devices) or auto: nccl, except on CPU devices and "
+        "between ranks that share a GPU (default: auto)");
+    options.add("--oversubscribe", "", &words_.oversubscribe,
+                "Let ranks share GPUs when there are more; the report marks it");
+    options.add("--type", "TEXT", &words_.type,
+                "fp32, fp64, bf16, fp16, int32, int64 or uint8 (default: fp32)");
+    options.add("--redop", "TEXT", &words_.reduction, "sum, average or max (default: sum)");
+    options.add("--mode", "TEXT", &words_.mode,
+                "What ranks are: process, or thread of one process (default: process)");
+    options.add("--iterations", "INT", &words_.iterations,
+                "Timed iterations of a row (default: 50)");
+    options.add("--warmup", "INT", &words_.warmup, "Iterations before them (default: 20)");
+    options.add("--timeout", "FLOAT", &words_.timeout_s,
+                "Seconds without progress until a rank counts as stalled; 0: never (default: 300)");
+    options.add("--json", "TEXT", &output_.json_path,
+                "The report (default: ddpbench-<UTC time>.json)");
+    options.add("--force", "", &output_.force, "Overwrite the report");
+    options.add("--quiet", "", &output_.quiet, "Print notes, table and the report's path only");
   }
 
   int run() override {

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 
 #include "base/error.h"
@@ -36,16 +35,15 @@ std::vector<std::string> names_of(std::span<const report::ReportFile> files) {
 
 class Html final : public Subcommand {
  public:
-  void define(CLI::App& app) override {
-    app.add_option("REPORT", paths_, "Reports that the page shows side by side")->required();
-    app.add_option("--baseline", baseline_,
-                   "Reports to hold these against: the page says what `ddpbench check` says")
-        ->option_text("BASE...");
-    app.add_option("-o,--output", output_,
-                   "Page to write; the first report's name with .html in the working directory "
-                   "when not given")
-        ->option_text("FILE");
-    app.add_flag("--force", force_, "Overwrite a page that exists");
+  void define(CommandOptions& options) override {
+    options.add_words("REPORT", "TEXT ... REQUIRED", paths_,
+                      "Reports that the page shows side by side", true);
+    options.add_words("--baseline", "BASE...", baseline_,
+                      "Reports to hold these against: the page says what `ddpbench check` says");
+    options.add("-o,--output", "FILE", &output_,
+                "Page to write; the first report's name with .html in the working directory "
+                "when not given");
+    options.add("--force", "", &force_, "Overwrite a page that exists");
   }
 
   int run() override {

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <optional>
 
@@ -73,32 +72,22 @@ std::string columns_help() {
 
 class Show final : public Subcommand {
  public:
-  void define(CLI::App& app) override {
-    app.add_option("REPORT", paths_, "Reports to show; several are shown in one table");
-    app.add_option("--format", format_,
-                   fmt::format("How: {}; docs/exports.md says who reads which",
-                               fmt::join(format_names(), ", ")))
-        ->option_text("FORMAT [table]");
-    app.add_flag("--mllog", mllog_, "The same as --format=mllog");
-    app.add_option("--columns", columns_,
-                   "Only these columns of table, markdown, csv and json, in this order; "
-                   "--columns=help lists them")
-        ->delimiter(',')
-        ->allow_extra_args(false)
-        ->option_text("NAME,...");
-    app.add_option("--sort", sort_, "Order by a column; -NAME for descending")
-        ->option_text("[-]NAME");
-    app.add_option("--strategy", strategies_, "Only runs of these strategies")
-        ->delimiter(',')
-        ->allow_extra_args(false)
-        ->option_text("NAME,...");
-    app.add_option("--status", statuses_, "Only runs that are ok, failed, skipped or interrupted")
-        ->delimiter(',')
-        ->allow_extra_args(false)
-        ->option_text("WORD,...");
-    app.add_option("-o,--output", output_, "Write to this file instead of standard output")
-        ->option_text("FILE");
-    app.add_flag("--force", force_, "Let --output replace an existing file");
+  void define(CommandOptions& options) override {
+    options.add_words("REPORT", "TEXT ...", paths_,
+                      "Reports to show; several are shown in one table");
+    options.add("--format", "FORMAT [table]", &format_,
+                fmt::format("How: {}; docs/exports.md says who reads which",
+                            fmt::join(format_names(), ", ")));
+    options.add("--mllog", "", &mllog_, "The same as --format=mllog");
+    options.add("--columns", "NAME,...", &columns_,
+                "Only these columns of table, markdown, csv and json, in this order; "
+                "--columns=help lists them");
+    options.add("--sort", "[-]NAME", &sort_, "Order by a column; -NAME for descending");
+    options.add("--strategy", "NAME,...", &strategies_, "Only runs of these strategies");
+    options.add("--status", "WORD,...", &statuses_,
+                "Only runs that are ok, failed, skipped or interrupted");
+    options.add("-o,--output", "FILE", &output_, "Write to this file instead of standard output");
+    options.add("--force", "", &force_, "Let --output replace an existing file");
   }
 
   int run() override {

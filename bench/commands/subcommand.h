@@ -10,21 +10,17 @@
 #include <string>
 #include <vector>
 
+#include "bench/options/command_options.h"
 #include "bench/options/option_help.h"
-
-namespace CLI {
-class App;
-}
 
 namespace ddpbench::bench {
 
 class Subcommand {
  public:
   virtual ~Subcommand() = default;
-  // Adds options and positional arguments, bound to members of this object. Long options are
-  // written with '-'; users may write '_' too.
-  virtual void define(CLI::App& app) = 0;
-  // After a successful parse; returns the exit code. Errors are thrown (base/error.h).
+  // Adds options and names, bound to members of this object.
+  virtual void define(CommandOptions& options) = 0;
+  // Does what the options ask for and returns the exit code. Errors are thrown (base/error.h).
   virtual int run() = 0;
   // The whole command line, for what records it; set before run().
   std::vector<std::string> command_line;

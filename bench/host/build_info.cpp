@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/Version.hpp>
 #include <nlohmann/json.hpp>
 
 #include "bench/host/version.h"
@@ -45,7 +44,6 @@ std::map<std::string, std::string> build_libraries() {
        fmt::format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100)},
       {"nlohmann_json", fmt::format("{}.{}.{}", NLOHMANN_JSON_VERSION_MAJOR,
                                     NLOHMANN_JSON_VERSION_MINOR, NLOHMANN_JSON_VERSION_PATCH)},
-      {"CLI11", CLI11_VERSION},
       {"zlib", kZlibVersion},
       {"OpenSSL", kOpensslVersion},
       {"libcurl", kCurlVersion},

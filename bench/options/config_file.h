@@ -4,8 +4,9 @@
 // Configuration files: where --config=NAME is found, and reading one as JSON.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ddpbench::bench {

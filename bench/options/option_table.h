@@ -43,7 +43,7 @@ struct ValueRule {
 };
 
 // Where an option may be given (bits).
-enum Source : unsigned { kFlag = 1, kVariable = 2, kFile = 4, kAnywhere = 7 };
+enum GivenAs : unsigned { kFlag = 1, kVariable = 2, kFile = 4, kAnywhere = 7 };
 
 struct OptionDefinition {
   std::string name;   // "batch-size"; of keys that only a file has "dataset.name"

@@ -4,7 +4,7 @@
 // Values of options: from text to JSON, from JSON into the member of Options (checked), and back.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "bench/options/option_table.h"

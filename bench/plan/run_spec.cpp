@@ -6,7 +6,7 @@
 #include <set>
 
 #include "base/math.h"
-#include "bench/options/option_layer.h"
+#include "bench/options/option_source.h"
 
 namespace ddpbench::bench {
 namespace {

@@ -14,7 +14,7 @@
 #include "bench/host/build_info.h"
 #include "bench/host/environment_capture.h"
 #include "bench/host/terminal.h"
-#include "bench/options/option_layer.h"
+#include "bench/options/option_source.h"
 #include "bench/run/run_trace.h"
 #include "kernels/ops/backend.h"
 #include "reports/atomic_file.h"

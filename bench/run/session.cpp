@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "bench/host/gpu_environment.h"
 #include "bench/host/interrupt.h"
-#include "bench/options/option_layer.h"
+#include "bench/options/option_source.h"
 #include "bench/plan/data_places.h"
 #include "bench/run/resume.h"
 #include "bench/run/run_collector.h"

@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 ddpbench_add_tests(bench_options_tests
   SOURCES
+    command_options_test.cpp
     options_command_test.cpp
     options_config_file_test.cpp
     options_document_test.cpp
     options_environment_test.cpp
     options_injection_test.cpp
-    options_layer_test.cpp
+    options_source_test.cpp
     options_round_trip_test.cpp
     options_value_test.cpp
     report_strategies_test.cpp

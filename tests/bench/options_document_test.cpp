@@ -12,7 +12,7 @@
 
 #include "bench/options/config_file.h"
 #include "bench/options/option_help.h"
-#include "bench/options/option_layer.h"
+#include "bench/options/option_source.h"
 #include "bench/options/option_table.h"
 #include "tests/bench/options_test_support.h"
 #include "tests/reports/schema_validator.h"

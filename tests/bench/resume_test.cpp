@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/run/resume.h"
-#include "bench/options/option_layer.h"
+#include "bench/options/option_source.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

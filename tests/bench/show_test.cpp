@@ -81,7 +81,7 @@ TEST_F(Show, RefusesUnknownNamesWithTheNearest) {
   expect_refusal({"--columns=step,step"}, "named twice");
   expect_refusal({"--columns=step", "--format=prometheus"}, "--columns does not apply");
   expect_refusal({"--mllog", "--format=csv"}, "exclude each other");
-  expect_refusal({"--format="}, "--format: 1 required");
+  expect_refusal({"--format="}, "show: --format needs a value: --format=FORMAT");
   expect_refusal({"--sort=-"}, "'' is no column");
 }
 

@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "bench/options/config_file.h"
-#include "bench/options/option_layer.h"
 #include "bench/options/option_parser.h"
+#include "bench/options/option_source.h"
 #include "bench/options/option_table.h"
 #include "bench/options/option_value.h"
 #include "bench/plan/sweep_plan.h"
@@ -28,7 +28,7 @@ std::vector<std::string> lines_of(const std::string& input) {
 
 Options from_file(const std::string& input) {
   Options options;
-  bench::file_layer(bench::parse_config(input, "input.json"), "input.json").apply(options);
+  bench::file_source(bench::parse_config(input, "input.json"), "input.json").apply(options);
   bench::check_options(options);
   bench::check_saving(options);
   return options;
@@ -36,16 +36,16 @@ Options from_file(const std::string& input) {
 
 // As the command line does it, without the files that --config names.
 Options from_flags(const std::string& input) {
-  bench::Layer layer;
+  bench::OptionSource source;
   for (const std::string& line : lines_of(input)) {
     const std::size_t equals = line.find('=');
     if (!line.starts_with("--") || equals == line.npos) continue;
     const bench::OptionDefinition* option = bench::find_flag(line.substr(2, equals - 2));
     if (option == nullptr || std::holds_alternative<bench::NoMember>(option->member)) continue;
-    layer.add(*option, {bench::value_from_text(*option, line.substr(equals + 1)), option->flag()});
+    source.add(*option, {bench::value_from_text(*option, line.substr(equals + 1)), option->flag()});
   }
   Options options;
-  layer.apply(options);
+  source.apply(options);
   bench::check_options(options);
   bench::check_saving(options);
   return options;
@@ -59,7 +59,7 @@ Options from_variables(const std::string& input) {
     variables[line.substr(0, equals)] = line.substr(equals + 1);
   }
   Options options;
-  bench::variable_layer(variables, bench::Command::run).apply(options);
+  bench::variable_source(variables, bench::Command::run).apply(options);
   bench::check_options(options);
   bench::check_saving(options);
   return options;

@@ -16,13 +16,13 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-TEST(OptionLayers, WithoutAnythingTheDefaultsHold) {
+TEST(OptionSources, WithoutAnythingTheDefaultsHold) {
   Options expected;
   expected.batch_sizes = {kDefaultBatchSize};
   EXPECT_EQ(options_of({}), expected);
 }
 
-TEST(OptionLayers, EachLayerReplacesTheOneBefore) {
+TEST(OptionSources, EachLayerReplacesTheOneBefore) {
   const TemporaryDirectory folder;
   folder.write("c.json", R"({"epochs": 2, "seed": 20, "servers": 2, "optimizer": {"lr": 0.2}})");
   const World world{{{"DDPBENCH_SEED", "30"}, {"DDPBENCH_SERVERS", "3"}, {"DDPBENCH_LR", "0.3"}},
@@ -35,7 +35,7 @@ TEST(OptionLayers, EachLayerReplacesTheOneBefore) {
   EXPECT_THAT(options.server_counts, ElementsAre(4));  // flag over variable over file
 }
 
-TEST(OptionLayers, AVariableNamesTheConfigurationUnlessAFlagDoes) {
+TEST(OptionSources, AVariableNamesTheConfigurationUnlessAFlagDoes) {
   const TemporaryDirectory folder;
   folder.write("a.json", R"({"epochs": 2})");
   folder.write("b.json", R"({"epochs": 3})");
@@ -45,7 +45,7 @@ TEST(OptionLayers, AVariableNamesTheConfigurationUnlessAFlagDoes) {
   EXPECT_EQ(options_of({"--config=b"}, world).config_path, folder.path() + "/b.json");
 }
 
-TEST(OptionLayers, ASwitchCanBeTurnedOffAgain) {
+TEST(OptionSources, ASwitchCanBeTurnedOffAgain) {
   const World world{{{"DDPBENCH_QUIET", "on"}, {"DDPBENCH_OVERLAP", "off"}}};
   EXPECT_TRUE(options_of({}, world).quiet);
   EXPECT_FALSE(options_of({"--quiet=off"}, world).quiet);
@@ -54,16 +54,16 @@ TEST(OptionLayers, ASwitchCanBeTurnedOffAgain) {
   EXPECT_THAT(options_of({"--overlap=on"}, world).overlaps, ElementsAre(true));
 }
 
-TEST(OptionLayers, AnEmptyVariableCountsAsNotSet) {
+TEST(OptionSources, AnEmptyVariableCountsAsNotSet) {
   EXPECT_EQ(options_of({}, {{{"DDPBENCH_EPOCHS", ""}}}).epochs, 1);
 }
 
-TEST(OptionLayers, AWrongValueIsRefusedAlsoWhenAHigherLayerReplacesIt) {
+TEST(OptionSources, AWrongValueIsRefusedAlsoWhenAHigherLayerReplacesIt) {
   EXPECT_THAT(refusal({"--epochs=2"}, {{{"DDPBENCH_EPOCHS", "two"}}}),
               HasSubstr("DDPBENCH_EPOCHS"));
 }
 
-TEST(OptionLayers, BothBatchSizesInOneLayerExcludeEachOther) {
+TEST(OptionSources, BothBatchSizesInOneLayerExcludeEachOther) {
   EXPECT_THAT(refusal({"--batch-size=8", "--global-batch-size=8"}),
               AllOf(HasSubstr("--batch-size"), HasSubstr("--global-batch-size"),
                     HasSubstr("exclude each other")));
@@ -75,7 +75,7 @@ TEST(OptionLayers, BothBatchSizesInOneLayerExcludeEachOther) {
               AllOf(HasSubstr("c.json: /batch_size"), HasSubstr("c.json: /global_batch_size")));
 }
 
-TEST(OptionLayers, ABatchSizeReplacesTheOtherOneOfALowerLayer) {
+TEST(OptionSources, ABatchSizeReplacesTheOtherOneOfALowerLayer) {
   const TemporaryDirectory folder;
   folder.write("c.json", R"({"batch_size": 8})");
   const World world{{}, {folder.path()}};
@@ -89,19 +89,19 @@ TEST(OptionLayers, ABatchSizeReplacesTheOtherOneOfALowerLayer) {
   EXPECT_THAT(weak.global_batch_sizes, IsEmpty());
 }
 
-TEST(OptionLayers, AGlobalBatchMustBeDivisibleByEveryDeviceCount) {
+TEST(OptionSources, AGlobalBatchMustBeDivisibleByEveryDeviceCount) {
   EXPECT_THAT(refusal({"--strategy=ddp", "--gpus=1,2,3", "--global-batch-size=100"}),
               AllOf(HasSubstr("--global-batch-size=100"), HasSubstr("--gpus=3"), HasSubstr("102")));
   EXPECT_EQ(options_of({"--strategy=ddp", "--gpus=1,2,4", "--global-batch-size=100"}).gpus.size(),
             3U);
 }
 
-TEST(OptionLayers, EveryGlobalBatchOfAListMustBeDivisible) {
+TEST(OptionSources, EveryGlobalBatchOfAListMustBeDivisible) {
   EXPECT_THAT(refusal({"--strategy=ddp", "--gpus=2", "--global-batch-size=64,65"}),
               HasSubstr("--global-batch-size=65"));
 }
 
-TEST(OptionLayers, LimitsMustNotBeBelowWhatTheyLimit) {
+TEST(OptionSources, LimitsMustNotBeBelowWhatTheyLimit) {
   EXPECT_THAT(refusal({"--warmup-steps=5", "--warmup-max-steps=4"}),
               HasSubstr("--warmup-max-steps=4"));
   EXPECT_THAT(refusal({"--until-ci=2%", "--repetitions=8", "--max-repetitions=7"}),
@@ -112,37 +112,37 @@ TEST(OptionLayers, LimitsMustNotBeBelowWhatTheyLimit) {
   EXPECT_EQ(options_of({"--repetitions=100"}).repetitions, 100);      // no limit without --until-ci
 }
 
-TEST(OptionLayers, ATraceIsNoReport) {
+TEST(OptionSources, ATraceIsNoReport) {
   EXPECT_THAT(refusal({"--trace=r.json", "--json=r.json"}), HasSubstr("--json both name r.json"));
   EXPECT_THAT(refusal({"--trace=r.json", "--resume=r.json"}),
               HasSubstr("--resume both name r.json"));
 }
 
-TEST(OptionLayers, SavedWeightsNeedOneRun) {
+TEST(OptionSources, SavedWeightsNeedOneRun) {
   EXPECT_THAT(refusal({"--save-model=m.safetensors", "--batch-size=8,16"}), HasSubstr("2 runs"));
   EXPECT_THAT(refusal({"--save-model=m.safetensors", "--until-ci=2%"}), HasSubstr("several runs"));
   // The list makes no second run of single.
   EXPECT_EQ(options_of({"--save-model=m.safetensors", "--gpus=1,2"}).save_model, "m.safetensors");
 }
 
-TEST(OptionLayers, SingleTakesAnyGlobalBatchBecauseItRunsOnOneDevice) {
+TEST(OptionSources, SingleTakesAnyGlobalBatchBecauseItRunsOnOneDevice) {
   EXPECT_THAT(options_of({"--gpus=3", "--global-batch-size=100"}).global_batch_sizes,
               ElementsAre(100));
 }
 
-TEST(OptionLayers, TheDeviceCountThatAllStandsForIsCheckedOnceItIsKnown) {
+TEST(OptionSources, TheDeviceCountThatAllStandsForIsCheckedOnceItIsKnown) {
   Options options = options_of({"--strategy=ddp", "--gpus=all", "--global-batch-size=100"});
   options.gpus = {3};
   EXPECT_THAT(message_of([&] { check_options(options); }), HasSubstr("--gpus=3"));
 }
 
-TEST(OptionLayers, ATraceNeedsObservationAndAFileOfItsOwn) {
+TEST(OptionSources, ATraceNeedsObservationAndAFileOfItsOwn) {
   EXPECT_EQ(options_of({"--trace=t.json"}).trace_steps, 20);
   EXPECT_THAT(refusal({"--trace=t.json", "--observe=off"}), HasSubstr("--observe=off"));
   EXPECT_THAT(refusal({"--trace=t.json", "--json=t.json"}), HasSubstr("t.json"));
 }
 
-TEST(OptionLayers, WeightsAreSavedByCommandsOfOneRunOnly) {
+TEST(OptionSources, WeightsAreSavedByCommandsOfOneRunOnly) {
   const std::string save = "--save-model=w.safetensors";
   EXPECT_EQ(options_of({save}).save_model, "w.safetensors");
   EXPECT_EQ(options_of({save, "--gpus=1,2"}).gpus, (std::vector<int>{1, 2}));  // single runs once

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/options/option_layer.h"
+#include "bench/options/option_source.h"
 
 #include <fmt/format.h>
 
@@ -80,19 +80,19 @@ void refuse_unknown_variable(const std::string& name, const std::vector<std::str
 
 }  // namespace
 
-void Layer::add(const OptionDefinition& definition, Given given) {
+void OptionSource::add(const OptionDefinition& definition, Given given) {
   const auto [at, fresh] = given_.emplace(definition.name, given);
   if (!fresh)
     throw ConfigError(fmt::format("{} and {} say the same thing; give one of them.",
                                   at->second.where, given.where));
 }
 
-const Layer::Given* Layer::find(const std::string& option) const {
+const OptionSource::Given* OptionSource::find(const std::string& option) const {
   const auto at = given_.find(option);
   return at == given_.end() ? nullptr : &at->second;
 }
 
-void Layer::apply(Options& options) const {
+void OptionSource::apply(Options& options) const {
   const Given* batch = find("batch-size");
   const Given* global = find("global-batch-size");
   if (batch != nullptr && global != nullptr)
@@ -107,18 +107,18 @@ void Layer::apply(Options& options) const {
   if (global != nullptr) options.batch_sizes.clear();
 }
 
-Layer file_layer(const json& content, const std::string& origin, unsigned sources) {
+OptionSource file_source(const json& content, const std::string& origin, unsigned sources) {
   const auto known = known_keys(sources);
-  Layer layer;
+  OptionSource source;
   for (const auto& [key, value] : flatten(content)) {
     const auto definition =
         std::ranges::find_if(option_table(), [&, &wanted = key](const OptionDefinition& candidate) {
           return std::ranges::count(keys_of(candidate, sources), wanted) != 0;
         });
     if (definition == option_table().end()) refuse_key(key, value, origin, known);
-    layer.add(*definition, {value, fmt::format("{}: {}", origin, key)});
+    source.add(*definition, {value, fmt::format("{}: {}", origin, key)});
   }
-  return layer;
+  return source;
 }
 
 nlohmann::ordered_json to_json(const Options& options) {
@@ -133,14 +133,14 @@ nlohmann::ordered_json to_json(const Options& options) {
 
 Options options_from_json(const nlohmann::json& json) {
   Options options;
-  file_layer(json, "options", kAnywhere).apply(options);
+  file_source(json, "options", kAnywhere).apply(options);
   return options;
 }
 
-Layer variable_layer(const std::map<std::string, std::string>& variables, Command command) {
+OptionSource variable_source(const std::map<std::string, std::string>& variables, Command command) {
   std::vector<std::string> known;
   for (const std::string& name : reserved_variables()) known.push_back(without_prefix(name));
-  Layer layer;
+  OptionSource source;
   for (const OptionDefinition& definition : option_table()) {
     if ((definition.sources & kVariable) == 0) continue;
     const std::string name = definition.variable();
@@ -148,10 +148,10 @@ Layer variable_layer(const std::map<std::string, std::string>& variables, Comman
     const auto given = variables.find(name);
     if (given == variables.end() || given->second.empty() || !definition.applies_to(command))
       continue;
-    layer.add(definition, {value_from_text(definition, given->second), name});
+    source.add(definition, {value_from_text(definition, given->second), name});
   }
   for (const auto& [name, text] : variables) refuse_unknown_variable(name, known);
-  return layer;
+  return source;
 }
 
 }  // namespace ddpbench::bench

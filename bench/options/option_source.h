@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A layer: the values that one place (a configuration file, the DDPBENCH_ variables, the flags)
-// gives to options. Layers are applied in order, a later one wins.
+// A source of options: the values that a configuration file, the DDPBENCH_ variables or the flags
+// give. Sources are applied in order, and a later one wins.
 #pragma once
 
 #include <map>
@@ -13,19 +13,19 @@
 
 namespace ddpbench::bench {
 
-class Layer {
+class OptionSource {
  public:
   struct Given {
     nlohmann::json value;
     std::string where;  // "--lr", "DDPBENCH_LR", "x.json: /optimizer/lr"
   };
 
-  // Throws ConfigError when the layer has the option already.
+  // Throws ConfigError when the source has the option already.
   void add(const OptionDefinition& definition, Given given);
-  // Null when the layer does not have it.
+  // Null when the source does not have it.
   const Given* find(const std::string& option) const;
-  // Checks and assigns all values; a batch size of this layer replaces the other one of the layers
-  // before, and both in one layer are a ConfigError.
+  // Checks and assigns all values. A batch size replaces the other one of earlier sources; both in
+  // one source are a ConfigError.
   void apply(Options& options) const;
 
  private:
@@ -35,11 +35,11 @@ class Layer {
 // From a configuration file's content or from to_json's. `origin` is its path. `sources` admits
 // more than files may have (kAnywhere: to_json's "config"). Throws ConfigError for unknown keys,
 // naming the nearest, and for objects where there should be values or the reverse.
-Layer file_layer(const nlohmann::json& content, const std::string& origin,
-                 unsigned sources = kFile);
+OptionSource file_source(const nlohmann::json& content, const std::string& origin,
+                         unsigned sources = kFile);
 
 // From the environment; also refuses unknown DDPBENCH_ variables, naming the nearest.
-Layer variable_layer(const std::map<std::string, std::string>& variables, Command command);
+OptionSource variable_source(const std::map<std::string, std::string>& variables, Command command);
 
 // The resolved configuration as reports show it and workers read it, with the keys of a
 // configuration file plus "config" (its path); what is not set is left out. from_json(to_json(o))

@@ -1,0 +1,125 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/options/command_options.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <string_view>
+
+#include "base/error.h"
+#include "bench/options/option_help.h"
+
+namespace ddpbench::bench {
+namespace {
+
+std::vector<std::string> split_at_commas(std::string_view text) {
+  std::vector<std::string> parts;
+  while (true) {
+    const std::size_t comma = text.find(',');
+    parts.emplace_back(text.substr(0, comma));
+    if (comma == std::string_view::npos) return parts;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+// Reads the texts that were given for one option into its target.
+struct Assignment {
+  const std::vector<std::string>& texts;
+  bool has_commas;    // whether a list's words are separated by commas
+  std::string where;  // "show: --format"
+
+  const std::string& only_text() const {
+    if (texts.size() == 1) return texts.front();
+    throw ConfigError(fmt::format("{} is given {} times; give it once.", where, texts.size()));
+  }
+
+  template <typename T>
+  T number(const char* expected) const {
+    const std::string& text = only_text();
+    T value{};
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc{} || end != text.data() + text.size())
+      throw ConfigError(fmt::format("{}={}: expected {}.", where, text, expected));
+    return value;
+  }
+
+  void operator()(bool* target) const {
+    const std::string& text = texts.back();
+    if (text != "on" && text != "off" && text != "true" && text != "false")
+      throw ConfigError(fmt::format("{}={}: expected on or off.", where, text));
+    *target = text == "on" || text == "true";
+  }
+  void operator()(int* target) const { *target = number<int>("a whole number"); }
+  void operator()(double* target) const { *target = number<double>("a number"); }
+  void operator()(std::string* target) const { *target = only_text(); }
+  void operator()(std::optional<std::string>* target) const { *target = only_text(); }
+  void operator()(std::vector<std::string>* target) const {
+    target->clear();
+    for (const std::string& text : texts) {
+      if (!has_commas) target->push_back(text);
+      if (!has_commas) continue;
+      for (std::string& part : split_at_commas(text)) target->push_back(std::move(part));
+    }
+  }
+};
+
+}  // namespace
+
+void CommandOptions::add(const std::string& names, const std::string& hint, OptionTarget target,
+                         const std::string& help) {
+  const Takes takes = hint.empty() ? Takes::nothing : Takes::one;
+  rows_.push_back({{split_at_commas(names), takes, hint}, target, names, help});
+}
+
+void CommandOptions::add_words(const std::string& names, const std::string& hint,
+                               std::vector<std::string>& target, const std::string& help,
+                               bool is_required) {
+  rows_.push_back(
+      {{split_at_commas(names), Takes::several, hint}, &target, names, help, is_required});
+}
+
+bool CommandOptions::read(const std::string& command,
+                          const std::vector<std::string>& arguments) const {
+  CommandSyntax syntax{.command = command, .options = {}};
+  syntax.options.push_back({.names = {"-h", "--help"}, .takes = Takes::nothing});
+  const Row* names = nullptr;
+  for (const Row& row : rows_) {
+    if (row.is_name()) names = &row;
+    if (!row.is_name()) syntax.options.push_back(row.syntax);
+  }
+  syntax.needs_name = names != nullptr && names->is_required;
+  const CommandWords words = read_words(syntax, arguments);
+  if (words.has("help")) return false;
+  const auto refuse = [&command](const std::string& why) {
+    throw ConfigError(
+        fmt::format("{0}: {1}. `ddpbench {0} --help` shows the usage.", command, why));
+  };
+  if (names == nullptr && !words.names.empty())
+    refuse(fmt::format("unexpected argument '{}'", words.names.front()));
+  for (const Row& row : rows_) {
+    const auto given = words.options.find(row.syntax.key());
+    const bool is_given = row.is_name() ? !words.names.empty() : given != words.options.end();
+    if (row.is_required && !is_given) refuse(fmt::format("{} is required", row.names));
+    if (!is_given) continue;
+    std::visit(
+        Assignment{row.is_name() ? words.names : given->second, row.syntax.takes == Takes::one,
+                   fmt::format("{}: --{}", command, row.syntax.key())},
+        row.target);
+  }
+  return true;
+}
+
+std::string CommandOptions::help(const std::string& summary, const std::string& usage) const {
+  std::string names, options = two_columns("-h,--help", "Print this text and stop");
+  for (const Row& row : rows_) {
+    const std::string left = row.names + (row.syntax.hint.empty() ? "" : " " + row.syntax.hint);
+    (row.is_name() ? names : options) += two_columns(left, row.help);
+  }
+  std::string text = fmt::format("{}.\nUsage: {}\n", summary, usage);
+  if (!names.empty()) text += "\nPositionals:\n" + names;
+  text += "\nOptions:\n" + options + "\n";
+  return footer_.empty() ? text : text + footer_ + "\n";
+}
+
+}  // namespace ddpbench::bench
