@@ -3,6 +3,9 @@
 //
 // The definitions of all options. To add one: a member of Options, an entry here, and the generated
 // docs/cli.md and configs/schema/config.schema.json (the tests say how to renew them).
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <iterator>
 
@@ -26,6 +29,16 @@ ValueRule between(double minimum, double maximum) {
 ValueRule positive() { return {.above_minimum = true}; }
 ValueRule any_number() { return {.minimum = -std::numeric_limits<double>::infinity()}; }
 
+// "single (one device), dp (one process, a thread per device)" and so on.
+std::string strategies_in_words() {
+  std::string text;
+  for (const StrategyTraits& row : all_strategies()) {
+    if (!row.is_listed) continue;
+    text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", row.name, row.words);
+  }
+  return text;
+}
+
 using Definitions = std::vector<OptionDefinition>;
 
 Definitions comparison_options() {
@@ -34,9 +47,7 @@ Definitions comparison_options() {
       {.name = "strategy",
        .group = group,
        .hint = "LIST",
-       .help =
-           "Strategies, separated by commas: single, dp (one process, a thread per device), ddp "
-           "(a process per device, ring all-reduce), ps (parameter server).",
+       .help = fmt::format("Strategies, separated by commas: {}.", strategies_in_words()),
        .member = &Options::strategies,
        .rule = one_of(known_strategies())},
       {.name = "gpus",
@@ -79,9 +90,10 @@ Definitions comparison_options() {
       {.name = "cuda-graph",
        .group = group,
        .hint = "auto|on|off,...",
-       .help = "Record a step as a CUDA graph and replay it, so that it costs the host one call. "
-               "auto: where the strategy allows it (single, ddp). on,off: such strategies with "
-               "and without.",
+       .help = fmt::format(
+           "Record a step as a CUDA graph and replay it, so that it costs the host one call. "
+           "auto: where the strategy allows it ({}). on,off: such strategies with and without.",
+           fmt::join(known_strategies(&StrategyTraits::records_steps), ", ")),
        .member = &Options::cuda_graphs,
        .rule = one_of({"auto", "on", "off"}),
        .bare_when_single = true},

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "parallel/strategies.h"
 #include "reports/metrics/repetitions.h"
 
 namespace ddpbench::bench {
@@ -25,8 +26,9 @@ void check_trace(const Options& options) {
 }
 
 void check_global_batches(const Options& options) {
-  const bool several = std::ranges::any_of(
-      options.strategies, [](const std::string& name) { return name != "single"; });
+  const bool several = std::ranges::any_of(options.strategies, [](const std::string& name) {
+    return !strategy_traits(name).is_baseline();
+  });
   if (!several) return;
   for (const std::int64_t global : options.global_batch_sizes)
     for (const int devices : options.gpus)
