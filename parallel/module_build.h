@@ -7,7 +7,7 @@
 namespace ddpbench {
 
 // Raised with every change of a class that crosses the module's border.
-#define DDPBENCH_MODULE_INTERFACE "11"
+#define DDPBENCH_MODULE_INTERFACE "12"
 
 // Interface and compiler; both decide how objects lie in memory.
 inline constexpr const char* kModuleBuild =

@@ -49,10 +49,11 @@ nn::GraphOptions Replica::graph_options(const nn::ModelSpec& model, const ops::O
   if (!options_.admit) return graph;
   graph.admit = [&, this](const nn::ParameterPlan& plan, MemoryNeeds& needs) {
     needs.add(planned_buffers(plan.flat_bytes));
-    needs.add(MemoryCategory::workspace, backend.loss_bytes(options_.batch, model.classes()));
+    needs.add(MemoryCategory::workspace,
+              backend.loss_workspace_bytes(options_.batch, model.classes()));
     if (has_gathered_loss()) {
       needs.add(MemoryCategory::workspace,
-                backend.loss_bytes(options_.loss_batch, model.classes()));
+                backend.loss_workspace_bytes(options_.loss_batch, model.classes()));
     }
     options_.admit(plan, needs);
   };

@@ -73,18 +73,18 @@ double GpuBench::copy_bytes_per_s() {
   return peaks_.copy_bytes_per_s;
 }
 
-double GpuBench::product_flops_per_s(ops::CudaPrecision precision) {
+double GpuBench::gemm_flops_per_s(ops::CudaPrecision precision) {
   // Some milliseconds a launch, in strict fp32 tens of them.
-  constexpr Repetitions kOfProduct = {.launches = 4, .rounds = 5};
-  double& peak = peaks_.product_flops_per_s[precision];
+  constexpr Repetitions kOfGemm = {.launches = 4, .rounds = 5};
+  double& peak = peaks_.gemm_flops_per_s[precision];
   if (peak == 0) {
     const std::int64_t extent = options_.product;
     ops::OpRun run(machine(),
-                   module_.make_bare_product(
+                   module_.make_bare_gemm(
                        *device_, backend_options(precision, ops::ConvolutionKernels::measured),
                        {.rows = extent, .columns = extent, .terms = extent}),
                    false);
-    peak = run.op().forward_flops() / seconds_of([&] { run.forward(); }, kOfProduct);
+    peak = run.op().forward_flops() / seconds_of([&] { run.forward(); }, kOfGemm);
   }
   return peak;
 }
@@ -116,7 +116,7 @@ double GpuBench::seconds_of(const std::function<void()>& launch, const Repetitio
 void GpuBench::time(benchmark::State& state, const Work& work,
                     const std::function<void()>& launch) {
   const double copy = copy_bytes_per_s();
-  const double product = work.flops > 0 ? product_flops_per_s(work.precision) : 0;
+  const double product = work.flops > 0 ? gemm_flops_per_s(work.precision) : 0;
   const double time = seconds_of(launch, usual());
   for ([[maybe_unused]] auto _ : state) state.SetIterationTime(time);
   state.counters["bytes"] = work.bytes;

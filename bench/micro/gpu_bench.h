@@ -33,7 +33,7 @@ struct GpuBenchOptions {
 
 struct Peaks {
   double copy_bytes_per_s = 0;  // read and written, of a copy within the device
-  std::map<ops::CudaPrecision, double> product_flops_per_s;  // of one large matrix product
+  std::map<ops::CudaPrecision, double> gemm_flops_per_s;  // of one large matrix product
 };
 
 // What one call costs by counting.
@@ -63,7 +63,7 @@ class GpuBench {
 
   // Measured on first use.
   double copy_bytes_per_s();
-  double product_flops_per_s(ops::CudaPrecision precision);
+  double gemm_flops_per_s(ops::CudaPrecision precision);
 
   // Times `launch`, which queues one call, as the median over the rounds of the options (the peaks,
   // too, are medians), and sets the counters of `state`:

@@ -11,14 +11,18 @@
 namespace ddpbench::micro {
 namespace {
 
+using ops::AddDesc;
 using ops::conv3x3;
 using ops::conv3x3_halved;
 using ops::ConvolutionKernels;
 using ops::CudaPrecision;
 using ops::halve;
 using ops::image;
+using ops::LinearDesc;
 using ops::Op;
 using ops::OpBackend;
+using ops::ReluDesc;
+using ops::ReorderDesc;
 using ops::TensorLayout;
 using MakeOp = std::function<std::unique_ptr<Op>(std::int64_t batch)>;
 
@@ -89,28 +93,29 @@ TensorLayout maps(OpBackend& backend, std::int64_t batch, std::int64_t channels,
 
 void register_own(GpuBench& bench, CudaPrecision precision) {
   const auto backend = [&bench, precision]() -> OpBackend& { return bench.backend(precision); };
-  const auto pool = [&](const char* name, std::int64_t channels, std::int64_t extent, bool bias) {
+  const auto pool = [&](const char* name, std::int64_t channels, std::int64_t extent) {
     register_streaming(bench, {name, precision, [=](std::int64_t batch) {
                                  const TensorLayout in = maps(backend(), batch, channels, extent);
-                                 return halve(backend(), in, false, bias);
+                                 return halve(backend(), in);
                                }});
   };
-  pool("pool1", 32, 28, false);
-  pool("pool2", 64, 14, true);
+  pool("pool1", 32, 28);
+  pool("pool2", 64, 14);
   register_streaming(bench, {"relu", precision, [=](std::int64_t batch) {
-                               return backend().relu({maps(backend(), batch, 32, 28)});
+                               return backend().make(ReluDesc{maps(backend(), batch, 32, 28)});
                              }});
   register_streaming(bench, {"add", precision, [=](std::int64_t batch) {
-                               return backend().add({maps(backend(), batch, 32, 28)});
+                               return backend().make(AddDesc{maps(backend(), batch, 32, 28)});
                              }});
-  register_streaming(bench, {"reorder", precision, [=](std::int64_t batch) {
-                               const TensorLayout to = maps(backend(), batch, 32, 28);
-                               return backend().reorder({image(batch, 32, 28, to.type), to});
-                             }});
+  register_streaming(bench,
+                     {"reorder", precision, [=](std::int64_t batch) {
+                        const TensorLayout to = maps(backend(), batch, 32, 28);
+                        return backend().make(ReorderDesc{image(batch, 32, 28, to.type), to});
+                      }});
   if (precision == CudaPrecision::bf16) {
     register_streaming(bench, {"rounding", precision, [=](std::int64_t batch) {
                                  const TensorLayout plain = TensorLayout::plain({batch * 1024});
-                                 return backend().reorder({plain, in_bf16(plain)});
+                                 return backend().make(ReorderDesc{plain, in_bf16(plain)});
                                }});
   }
   for (const bool relu : {false, true}) {
@@ -154,12 +159,17 @@ void register_library(GpuBench& bench, CudaPrecision precision) {
   add("conv2", [=](std::int64_t batch) {
     return conv3x3(backend(), maps(backend(), batch, 32, 14), 64, true);
   });
+  // The pool adds the bias of the convolution.
+  add("conv2_pool2", [=](std::int64_t batch) {
+    return conv3x3_halved(backend(), maps(backend(), batch, 32, 14), 64, true);
+  });
   add("fc1", [=](std::int64_t batch) {
-    return backend().linear(
-        {.input = maps(backend(), batch, 64, 7), .out_features = 128, .fuse_relu = true});
+    return backend().make(
+        LinearDesc{.input = maps(backend(), batch, 64, 7), .out_features = 128, .fuse_relu = true});
   });
   add("fc2", [=](std::int64_t batch) {
-    return backend().linear({.input = TensorLayout::plain({batch, 128}, type), .out_features = 10});
+    return backend().make(
+        LinearDesc{.input = TensorLayout::plain({batch, 128}, type), .out_features = 10});
   });
 }
 

@@ -9,21 +9,12 @@ Conv2dDesc conv3x3_desc(const TensorLayout& input, std::int64_t out_channels,
                         bool needs_grad_input) {
   return {.input = input,
           .out_channels = out_channels,
-          .kernel_h = 3,
-          .kernel_w = 3,
-          .pad_h = 1,
-          .pad_w = 1,
+          .window = square_window(3, 1, 1),
           .needs_grad_input = needs_grad_input};
 }
 
-MaxPool2dDesc halving(const TensorLayout& input, bool plain_output) {
-  return {.input = input,
-          .kernel_h = 2,
-          .kernel_w = 2,
-          .stride_h = 2,
-          .stride_w = 2,
-          .fuse_relu = true,
-          .plain_output = plain_output};
+MaxPool2dDesc halving(const TensorLayout& input) {
+  return {.input = input, .window = square_window(2, 2), .fuse_relu = true};
 }
 
 }  // namespace
@@ -34,20 +25,23 @@ TensorLayout image(std::int64_t batch, std::int64_t channels, std::int64_t exten
 
 std::unique_ptr<Op> conv3x3(OpBackend& backend, const TensorLayout& input,
                             std::int64_t out_channels, bool needs_grad_input) {
-  return backend.conv2d(conv3x3_desc(input, out_channels, needs_grad_input));
+  return backend.make(conv3x3_desc(input, out_channels, needs_grad_input));
 }
 
 std::unique_ptr<Op> conv3x3_halved(OpBackend& backend, const TensorLayout& input,
                                    std::int64_t out_channels, bool needs_grad_input) {
-  return backend.conv2d_max_pool2d(conv3x3_desc(input, out_channels, needs_grad_input),
-                                   halving({}, false));
+  const OpDesc chain[] = {conv3x3_desc(input, out_channels, needs_grad_input), halving({})};
+  return backend.fuse(chain).op;
 }
 
-std::unique_ptr<Op> halve(OpBackend& backend, const TensorLayout& input, bool plain_output,
-                          bool bias) {
-  MaxPool2dDesc desc = halving(input, plain_output);
-  desc.bias = bias;
-  return backend.max_pool2d(desc);
+std::unique_ptr<Op> halve(OpBackend& backend, const TensorLayout& input) {
+  return backend.make(halving(input));
+}
+
+std::unique_ptr<Op> halve_to_plain(OpBackend& backend, const TensorLayout& input) {
+  const TensorLayout plain = TensorLayout::plain({});
+  const OpDesc chain[] = {halving(input), ReorderDesc{.from = plain, .to = plain}};
+  return backend.fuse(chain).op;
 }
 
 }  // namespace ddpbench::ops

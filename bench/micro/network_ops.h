@@ -16,11 +16,12 @@ TensorLayout image(std::int64_t batch, std::int64_t channels, std::int64_t exten
 // 3x3 with a bias, which keeps the extent.
 std::unique_ptr<Op> conv3x3(OpBackend& backend, const TensorLayout& input,
                             std::int64_t out_channels, bool needs_grad_input);
-// The same and halve() behind it in one, where the backend has that; else null.
+// The same and halve() behind it as one operation; null where the backend does not fuse them.
 std::unique_ptr<Op> conv3x3_halved(OpBackend& backend, const TensorLayout& input,
                                    std::int64_t out_channels, bool needs_grad_input);
 // Max-pool 2x2 with ReLU.
-std::unique_ptr<Op> halve(OpBackend& backend, const TensorLayout& input, bool plain_output,
-                          bool bias = false);
+std::unique_ptr<Op> halve(OpBackend& backend, const TensorLayout& input);
+// The same with a plain output, whatever the input's layout; null where the backend has none.
+std::unique_ptr<Op> halve_to_plain(OpBackend& backend, const TensorLayout& input);
 
 }  // namespace ddpbench::ops

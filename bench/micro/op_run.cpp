@@ -62,7 +62,7 @@ OpRun::OpRun(const Machine& machine, std::unique_ptr<Op> op, bool input_gradient
   }
   for (const ParameterSpec& spec : op_->parameters()) {
     add(parameters_, spec.layout);
-    if (op_->reads_rounded_parameters()) add(rounded_, in_bf16(spec.layout));
+    if (op_->reads_bf16_weights()) add(bf16_weights_, in_bf16(spec.layout));
     add(grad_parameters_, spec.layout);
   }
   const TensorLayout& output = op_->output_layout();
@@ -79,7 +79,7 @@ void OpRun::forward() {
                                  .parameters = parameters_,
                                  .saved = saved_.data(),
                                  .workspace = workspace_.data(),
-                                 .rounded = rounded_});
+                                 .bf16_weights = bf16_weights_});
 }
 
 void OpRun::backward() {
@@ -91,7 +91,7 @@ void OpRun::backward() {
                                   .grad_parameters = grad_parameters_,
                                   .saved = saved_.data(),
                                   .workspace = workspace_.data(),
-                                  .rounded = rounded_});
+                                  .bf16_weights = bf16_weights_});
 }
 
 template <typename Pointer>

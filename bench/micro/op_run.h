@@ -41,7 +41,7 @@ class OpRun {
   std::unique_ptr<Op> op_;
   bool input_gradients_;
   std::vector<Buffer> memory_;
-  std::vector<const void*> inputs_, parameters_, rounded_;
+  std::vector<const void*> inputs_, parameters_, bf16_weights_;
   std::vector<void*> grad_inputs_, grad_parameters_;
   Buffer output_, grad_output_, saved_, workspace_;
 };

@@ -41,26 +41,27 @@ std::unique_ptr<Op> conv2(OpBackend& backend, std::int64_t batch) {
   return conv3x3(backend, image(batch, 32, 14), 64, true);
 }
 std::unique_ptr<Op> pool1(OpBackend& backend, std::int64_t batch) {
-  return halve(backend, conv1(backend, batch)->output_layout(), false);
+  return halve(backend, conv1(backend, batch)->output_layout());
 }
 std::unique_ptr<Op> pool2(OpBackend& backend, std::int64_t batch) {
-  return halve(backend, conv2(backend, batch)->output_layout(), false);
+  return halve(backend, conv2(backend, batch)->output_layout());
 }
 std::unique_ptr<Op> pool2_to_plain(OpBackend& backend, std::int64_t batch) {
-  return halve(backend, conv2(backend, batch)->output_layout(), true);
+  return halve_to_plain(backend, conv2(backend, batch)->output_layout());
 }
 std::unique_ptr<Op> fc1(OpBackend& backend, std::int64_t batch) {
-  return backend.linear({.input = image(batch, 64, 7), .out_features = 128, .fuse_relu = true});
+  return backend.make(
+      LinearDesc{.input = image(batch, 64, 7), .out_features = 128, .fuse_relu = true});
 }
 std::unique_ptr<Op> fc1_of_blocks(OpBackend& backend, std::int64_t batch) {
-  return backend.linear(
-      {.input = pool2(backend, batch)->output_layout(), .out_features = 128, .fuse_relu = true});
+  return backend.make(LinearDesc{
+      .input = pool2(backend, batch)->output_layout(), .out_features = 128, .fuse_relu = true});
 }
 std::unique_ptr<Op> fc2(OpBackend& backend, std::int64_t batch) {
-  return backend.linear({.input = TensorLayout::plain({batch, 128}), .out_features = 10});
+  return backend.make(LinearDesc{.input = TensorLayout::plain({batch, 128}), .out_features = 10});
 }
 std::unique_ptr<Op> relu(OpBackend& backend, std::int64_t batch) {
-  return backend.relu({conv1(backend, batch)->output_layout()});
+  return backend.make(ReluDesc{conv1(backend, batch)->output_layout()});
 }
 
 using MakeOp = std::unique_ptr<Op> (*)(OpBackend&, std::int64_t);

@@ -21,7 +21,8 @@ constexpr double kDefaultFirstMb = 1, kDefaultCapMb = 25;
 // Bytes of the parameters of one layer, weight before bias; empty when it has none.
 std::vector<std::size_t> parameter_bytes(const nn::LayerSpec& layer, const ops::Shape& input) {
   std::int64_t fan_in = 0;
-  if (layer.type == nn::LayerType::conv2d) fan_in = input.at(0) * layer.kernel_h * layer.kernel_w;
+  if (layer.type == nn::LayerType::conv2d)
+    fan_in = input.at(0) * layer.window.kernel_h * layer.window.kernel_w;
   if (layer.type == nn::LayerType::linear) {
     fan_in = 1;
     for (const std::int64_t extent : input) fan_in *= extent;

@@ -46,10 +46,11 @@ namespace {
 
 // The cast of the flat parameters, where operations read them in bf16.
 void plan_cast(LoweredNetwork& network, ops::OpBackend& backend) {
-  const auto reads_bf16 = [](const auto& op) { return op->reads_rounded_parameters(); };
+  const auto reads_bf16 = [](const auto& op) { return op->reads_bf16_weights(); };
   if (std::ranges::none_of(network.plan.operations, reads_bf16)) return;
   const ops::TensorLayout bf16 = flat_bf16(network.parameters);
-  auto op = backend.reorder({.from = ops::TensorLayout::plain(bf16.shape), .to = bf16});
+  auto op =
+      backend.make(ops::ReorderDesc{.from = ops::TensorLayout::plain(bf16.shape), .to = bf16});
   network.plan.cast_to_bf16 = op.get();
   network.plan.operations.push_back(std::move(op));
 }

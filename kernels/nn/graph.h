@@ -3,7 +3,7 @@
 //
 // Graph: a network planned on one device for one batch size.
 //
-// Planning fuses (conv+relu, relu+max-pool, linear+relu; conv+max-pool where the backend has that),
+// Planning fuses (conv+relu, relu+max-pool, linear+relu; chains of these where the backend does),
 // inserts reorders where layouts differ, lays parameters out in one flat buffer, shares activation
 // memory, and runs the leading segment in micro-batches where that keeps its maps in cache and no
 // op couples samples. After construction no call allocates. Used by the device's leading thread

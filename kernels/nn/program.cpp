@@ -100,7 +100,7 @@ class Program::Binder {
     const std::span<const void* const> weights =
         parameter_pointers(planned, memory_.weights, sizeof(float));
     std::span<const void* const> bf16;
-    if (planned.op->reads_rounded_parameters()) {
+    if (planned.op->reads_bf16_weights()) {
       bf16 = parameter_pointers(planned, memory_.weights_bf16, size_of(DataType::bf16));
     }
     void* const output = at(planned.output, planned.micro, k);
@@ -117,7 +117,7 @@ class Program::Binder {
     call.backward.grad_parameters = parameter_gradient_pointers(planned);
     call.backward.saved = saved;
     call.backward.workspace = memory_.workspace.data;
-    call.backward.rounded = bf16;
+    call.backward.bf16_weights = bf16;
     // Micro-batches run from last to first.
     call.adds = planned.micro && k + 1 < plan_.repeats(true);
     if (!planned.micro || k == 0) add_ready(planned, call);

@@ -6,7 +6,12 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
+#include <type_traits>
+#include <variant>
+
+#include "base/error.h"
 
 #include "kernels/ops/batch_gather.h"
 #include "kernels/ops/loss.h"
@@ -17,34 +22,35 @@
 
 namespace ddpbench::ops {
 
+// One operation for the first `count` of a chain of operations.
+struct FusedOp {
+  std::unique_ptr<Op> op;  // null: none
+  std::size_t count = 0;
+};
+
 class OpBackend {
  public:
   virtual ~OpBackend() = default;
 
   virtual std::string name() const = 0;  // "onednn", "reference", "cuda"
 
-  // Each plans one operation for fixed shapes. Throw ConfigError for shapes that make no sense
-  // (empty output, no input), DeviceError when the library refuses.
-  virtual std::unique_ptr<Op> conv2d(const Conv2dDesc& desc) = 0;
-  virtual std::unique_ptr<Op> max_pool2d(const MaxPool2dDesc& desc) = 0;
-  // A convolution and the pool that alone reads its output, as one operation, whose parameters are
-  // the convolution's and whose output is the pool's; `pool.input` is not looked at. Null, which is
-  // no error, where the two are better apart or there is no such operation.
-  virtual std::unique_ptr<Op> conv2d_max_pool2d(const Conv2dDesc&, const MaxPool2dDesc&) {
-    return nullptr;
-  }
-  // Whether max_pool2d() should add the bias of a convolution whose output only it reads
-  // (MaxPool2dDesc::bias) in place of conv2d(). Of the pool the input is not known yet. Where this
-  // is false for all, max_pool2d() may refuse a bias with a DeviceError.
-  virtual bool adds_bias_in_pool(const Conv2dDesc&, const MaxPool2dDesc&) const { return false; }
-  virtual std::unique_ptr<Op> linear(const LinearDesc& desc) = 0;
-  virtual std::unique_ptr<Op> relu(const ReluDesc& desc) = 0;
-  virtual std::unique_ptr<Op> add(const AddDesc& desc) = 0;
-  virtual std::unique_ptr<Op> reorder(const ReorderDesc& desc) = 0;
+  // Plans an operation for fixed shapes. Throws ConfigError for shapes that make no sense (empty
+  // output, no input), DeviceError when the library refuses or the backend has no such operation.
+  virtual std::unique_ptr<Op> make(const OpDesc& desc) = 0;
+  // Plans one operation for the first two or more of `chain`, where that is better than to run them
+  // apart; no operation, which is no error, where it is not. Each of the chain reads the output of
+  // the one before, which nothing else reads, and no other input; its layout is the backend's to
+  // choose, so that only the shapes of those inputs count. The last one is a reorder to the plain
+  // layout where all that read the output want it plain. The parameters of the fused operation are
+  // those of all that it takes, in their order.
+  virtual FusedOp fuse(std::span<const OpDesc>) { return {}; }
+
   virtual std::unique_ptr<SoftmaxCrossEntropy> softmax_cross_entropy(std::int64_t batch,
                                                                      std::int64_t classes) = 0;
-  // What softmax_cross_entropy() allocates on the device (workspace).
-  virtual std::size_t loss_bytes(std::int64_t, std::int64_t) const { return 0; }
+  // Bytes of device memory that softmax_cross_entropy() of these sizes allocates (workspace).
+  virtual std::size_t loss_workspace_bytes(std::int64_t /*batch*/, std::int64_t /*classes*/) const {
+    return 0;
+  }
   virtual std::unique_ptr<Sgd> sgd() = 0;
   virtual std::unique_ptr<Mean> mean() = 0;
   virtual std::unique_ptr<BatchGather> batch_gather() = 0;
@@ -58,6 +64,22 @@ class OpBackend {
   // cache that this device's convolutions run from (L2); 0 when micro-batches gain nothing here.
   virtual std::int64_t micro_batch_hint(std::size_t bytes_per_sample) const = 0;
 };
+
+// A backend's make(): hands the description to `makers`, which is called with each operation that
+// the backend has. Throws DeviceError that names the operation where it has none.
+template <typename Makers>
+std::unique_ptr<Op> make_with(const Makers& makers, const OpDesc& desc,
+                              const std::string& backend) {
+  return std::visit(
+      [&](const auto& d) -> std::unique_ptr<Op> {
+        if constexpr (std::is_invocable_v<const Makers&, decltype(d)>) {
+          return makers(d);
+        } else {
+          throw DeviceError(fmt::format("the backend {} has no operation {}", backend, d.kName));
+        }
+      },
+      desc);
+}
 
 // oneDNN and own kernels for a CPU device, which must outlive the backend.
 std::unique_ptr<OpBackend> make_onednn_backend(Device& device);

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The operations of CUDA devices, as those see them who do not know CUDA. Defined in the CUDA
-// module only; everybody but the module reaches it through parallel/cuda_module.h.
+// The operations of CUDA devices, for code that does not know CUDA. They are defined in the CUDA
+// module only; code outside of the module reaches them through parallel/cuda_module.h.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace ddpbench::ops {
 
-// What products are computed in. Weights, gradients, optimizer and loss are fp32 in all of them.
+// The arithmetic of products. Weights, gradients, optimizer and loss are fp32 in all of them.
 enum class CudaPrecision : std::uint8_t {
   fp32,  // strict: no tensor cores
   tf32,  // fp32 memory, products rounded to TF32 (10 bits of mantissa), sums in fp32
@@ -33,7 +33,7 @@ struct CudaBackendOptions {
   CudaPrecision precision = CudaPrecision::tf32;
   bool deterministic = false;  // only algorithms whose results repeat bit by bit
   ConvolutionKernels convolutions = ConvolutionKernels::measured;
-  std::string cache_directory;  // of the measured choice of algorithms; empty: not kept
+  std::string cache_directory;  // where tuned choices are kept; empty: nowhere
 };
 
 // cuDNN, cuBLASLt and own kernels for a CUDA device, which must outlive the backend. Throws
@@ -54,11 +54,11 @@ std::unique_ptr<Op> make_cuda_bias_pass(Device& device, const CudaBackendOptions
 // One product of the library on operands of the backend's activation type, with nothing around it,
 // so that benchmarks can measure the rate that products reach: output [rows, columns] = the first
 // input [rows, terms] times the transpose of the second [columns, terms]. Forward only.
-struct BareProductDesc {
+struct BareGemmDesc {
   std::int64_t rows = 0, columns = 0, terms = 0;
 };
-std::unique_ptr<Op> make_cuda_bare_product(Device& device, const CudaBackendOptions& options,
-                                           const BareProductDesc& desc);
+std::unique_ptr<Op> make_cuda_bare_gemm(Device& device, const CudaBackendOptions& options,
+                                        const BareGemmDesc& desc);
 
 // "cudnn", "cublaslt": versions of the libraries that are loaded.
 std::map<std::string, std::string> cuda_library_versions();

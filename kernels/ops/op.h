@@ -13,9 +13,11 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "kernels/ops/tensor_layout.h"
+#include "kernels/ops/window2d.h"
 #include "kernels/runtime/device.h"
 
 namespace ddpbench::ops {
@@ -29,25 +31,25 @@ struct ParameterSpec {
 };
 
 struct ForwardArgs {
-  std::span<const void* const> inputs;      // in input_layout(i)
-  void* output = nullptr;                   // in output_layout()
-  std::span<const void* const> parameters;  // in parameters()[i].layout
-  void* saved = nullptr;                    // saved_bytes(); kept for backward
-  void* workspace = nullptr;                // workspace_bytes(); free between calls
-  std::span<const void* const> rounded;     // parameters in bf16, if reads_rounded_parameters()
+  std::span<const void* const> inputs;        // in input_layout(i)
+  void* output = nullptr;                     // in output_layout()
+  std::span<const void* const> parameters;    // in parameters()[i].layout
+  void* saved = nullptr;                      // saved_bytes(); kept for backward
+  void* workspace = nullptr;                  // workspace_bytes(); free between calls
+  std::span<const void* const> bf16_weights;  // parameters in bf16; if reads_bf16_weights()
 };
 
 struct BackwardArgs {
   std::span<const void* const> inputs;  // null entries unless backward_needs_inputs()
   const void* output = nullptr;         // null unless backward_needs_output()
-  const void* grad_output = nullptr;    // in output_layout(); may be overwritten by the op: no
+  const void* grad_output = nullptr;    // in output_layout(); the op may not write to it
   std::span<void* const> grad_inputs;   // in input_layout(i); null entry: not wanted
   std::span<const void* const> parameters;
   std::span<void* const> grad_parameters;  // in parameters()[i].layout
   bool accumulate = false;                 // add to grad_parameters instead of overwriting them
   const void* saved = nullptr;
   void* workspace = nullptr;
-  std::span<const void* const> rounded;  // as in forward
+  std::span<const void* const> bf16_weights;  // as in forward
 };
 
 class Op {
@@ -61,18 +63,17 @@ class Op {
   virtual const TensorLayout& output_layout() const = 0;
   virtual std::vector<ParameterSpec> parameters() const { return {}; }
   virtual std::size_t saved_bytes() const { return 0; }  // for its whole (micro-)batch
-  virtual std::size_t workspace_bytes() const {
-    return 0;
-  }  // the larger of forward's and backward's
+  // The larger of what forward and backward need.
+  virtual std::size_t workspace_bytes() const { return 0; }
   virtual bool backward_needs_inputs() const = 0;
   virtual bool backward_needs_output() const = 0;
 
   // Whether one sample's result depends on the others of the batch (batch norm): such an op may not
   // be split into micro-batches.
   virtual bool couples_samples() const { return false; }
-  // Whether it reads copies of its parameters, in the same layouts, that are rounded to bf16: the
-  // graph rounds all of a network's at once when forward begins.
-  virtual bool reads_rounded_parameters() const { return false; }
+  // Whether it reads copies of its parameters in bf16, which have the same layouts. The graph casts
+  // all parameters of a network at once when forward begins.
+  virtual bool reads_bf16_weights() const { return false; }
   // Whether backward honours BackwardArgs::accumulate.
   virtual bool accumulates_weight_gradients() const { return true; }
   // Floating-point operations of one forward call and of one backward call (multiply-add = 2).
@@ -85,34 +86,27 @@ class Op {
 };
 
 // ---- descriptions of the operations; input layouts are hints, input_layout() is what counts ----
+// `kName` is the operation's name in messages.
 
 struct Conv2dDesc {
+  static constexpr const char* kName = "conv2d";
   TensorLayout input;  // [batch, in, h, w]
   std::int64_t out_channels = 0;
-  std::int64_t kernel_h = 0, kernel_w = 0;
-  std::int64_t stride_h = 1, stride_w = 1;
-  std::int64_t pad_h = 0, pad_w = 0;  // on both sides
+  Window2d window;
   bool bias = true;
   bool fuse_relu = false;        // output = relu(conv(x) + bias)
   bool needs_grad_input = true;  // false for the first layer: backward never computes it
 };
 
 struct MaxPool2dDesc {
+  static constexpr const char* kName = "max_pool2d";
   TensorLayout input;  // [batch, channels, h, w]
-  std::int64_t kernel_h = 0, kernel_w = 0;
-  std::int64_t stride_h = 0, stride_w = 0;
-  std::int64_t pad_h = 0, pad_w = 0;
+  Window2d window;
   bool fuse_relu = false;  // output = relu(maxpool(x)) = maxpool(relu(x)): they commute
-  // Write the output plain: its consumers are linear layers. A backend whose linear layers take the
-  // output's own layout keeps that.
-  bool plain_output = false;
-  // output = relu(maxpool(x) + bias), a value a channel. It is that of the convolution before,
-  // since rounding sums keeps their order: only of values that it makes equal may another one win.
-  // Its fan-in, which the convolution knows, is 0 in parameters().
-  bool bias = false;
 };
 
 struct LinearDesc {
+  static constexpr const char* kName = "linear";
   // [batch, ...]; flattened over its plain (NCHW) order. Where a backend reads features in another
   // order, the weight's layout has its columns in that order.
   TensorLayout input;
@@ -123,18 +117,24 @@ struct LinearDesc {
 };
 
 struct ReluDesc {
+  static constexpr const char* kName = "relu";
   TensorLayout input;
 };
 
 // output = a + b, same shape; for residual connections and for summing gradients of a tensor that
 // several layers read.
 struct AddDesc {
+  static constexpr const char* kName = "add";
   TensorLayout input;
 };
 
 // Copies between two layouts of one shape. backward converts the gradient back.
 struct ReorderDesc {
+  static constexpr const char* kName = "reorder";
   TensorLayout from, to;
 };
+
+// Every operation that a backend may have.
+using OpDesc = std::variant<Conv2dDesc, MaxPool2dDesc, LinearDesc, ReluDesc, AddDesc, ReorderDesc>;
 
 }  // namespace ddpbench::ops

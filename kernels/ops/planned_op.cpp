@@ -13,14 +13,11 @@
 namespace ddpbench::ops {
 namespace {
 
-struct Window {
-  std::int64_t kernel, stride, pad;
-};
-
 // Positions of a window over `extent` elements: floor((extent + 2 pad - kernel) / stride) + 1.
-std::int64_t window_positions(std::int64_t extent, const Window& window) {
-  const std::int64_t room = extent + 2 * window.pad - window.kernel;
-  return room < 0 ? 0 : room / window.stride + 1;
+std::int64_t window_positions(std::int64_t extent, std::int64_t kernel, std::int64_t stride,
+                              std::int64_t pad) {
+  const std::int64_t room = extent + 2 * pad - kernel;
+  return room < 0 ? 0 : room / stride + 1;
 }
 
 void check_image(const Shape& shape, const char* operation) {
@@ -30,23 +27,24 @@ void check_image(const Shape& shape, const char* operation) {
                                   to_string(shape)));
 }
 
-void check_window(const Window& window, const char* operation) {
-  if (window.kernel < 1 || window.stride < 1 || window.pad < 0)
+void check_extents(std::int64_t kernel, std::int64_t stride, std::int64_t pad,
+                   const char* operation) {
+  if (kernel < 1 || stride < 1 || pad < 0)
     throw ConfigError(
         fmt::format("{}: kernel {}, stride {}, padding {}: kernel and stride must be positive, "
                     "padding not negative",
-                    operation, window.kernel, window.stride, window.pad));
+                    operation, kernel, stride, pad));
 }
 
-Shape slide(const Shape& input, std::int64_t channels, const Window& h, const Window& w,
-            const char* operation) {
-  check_window(h, operation);
-  check_window(w, operation);
-  Shape shape = {input[0], channels, window_positions(input[2], h), window_positions(input[3], w)};
+Shape slide(const Shape& input, std::int64_t channels, const Window2d& w, const char* operation) {
+  check_extents(w.kernel_h, w.stride_h, w.pad_h, operation);
+  check_extents(w.kernel_w, w.stride_w, w.pad_w, operation);
+  Shape shape = {input[0], channels, window_positions(input[2], w.kernel_h, w.stride_h, w.pad_h),
+                 window_positions(input[3], w.kernel_w, w.stride_w, w.pad_w)};
   if (shape[2] < 1 || shape[3] < 1)
     throw ConfigError(
         fmt::format("{}: a {}x{} kernel with padding {}x{} does not fit into input {}", operation,
-                    h.kernel, w.kernel, h.pad, w.pad, to_string(input)));
+                    w.kernel_h, w.kernel_w, w.pad_h, w.pad_w, to_string(input)));
   return shape;
 }
 
@@ -76,18 +74,17 @@ void check_shape(const Shape& shape, const char* operation) {
 Shape output_shape(const Conv2dDesc& desc) {
   check_image(desc.input.shape, "conv2d");
   check_outputs(desc.out_channels, "conv2d");
-  return slide(desc.input.shape, desc.out_channels, {desc.kernel_h, desc.stride_h, desc.pad_h},
-               {desc.kernel_w, desc.stride_w, desc.pad_w}, "conv2d");
+  return slide(desc.input.shape, desc.out_channels, desc.window, "conv2d");
 }
 
 Shape output_shape(const MaxPool2dDesc& desc) {
   check_image(desc.input.shape, "max_pool2d");
+  const Window2d& w = desc.window;
   // More padding than half the kernel would make windows that see no input (PyTorch's rule).
-  if (2 * desc.pad_h > desc.kernel_h || 2 * desc.pad_w > desc.kernel_w)
+  if (2 * w.pad_h > w.kernel_h || 2 * w.pad_w > w.kernel_w)
     throw ConfigError(fmt::format("max_pool2d: padding {}x{} is more than half of kernel {}x{}",
-                                  desc.pad_h, desc.pad_w, desc.kernel_h, desc.kernel_w));
-  return slide(desc.input.shape, desc.input.shape[1], {desc.kernel_h, desc.stride_h, desc.pad_h},
-               {desc.kernel_w, desc.stride_w, desc.pad_w}, "max_pool2d");
+                                  w.pad_h, w.pad_w, w.kernel_h, w.kernel_w));
+  return slide(desc.input.shape, desc.input.shape[1], w, "max_pool2d");
 }
 
 Shape output_shape(const LinearDesc& desc) {
@@ -99,16 +96,17 @@ Shape output_shape(const LinearDesc& desc) {
 }
 
 std::string describe(const Conv2dDesc& desc) {
-  std::string text = fmt::format("conv2d {}x{} {}->{}", desc.kernel_h, desc.kernel_w,
-                                 desc.input.shape[1], desc.out_channels);
-  if (desc.stride_h != 1 || desc.stride_w != 1)
-    text += fmt::format(" stride {}x{}", desc.stride_h, desc.stride_w);
+  const Window2d& w = desc.window;
+  std::string text = fmt::format("conv2d {}x{} {}->{}", w.kernel_h, w.kernel_w, desc.input.shape[1],
+                                 desc.out_channels);
+  if (w.stride_h != 1 || w.stride_w != 1)
+    text += fmt::format(" stride {}x{}", w.stride_h, w.stride_w);
   return text + (desc.fuse_relu ? " +relu" : "");
 }
 
 std::string describe(const MaxPool2dDesc& desc) {
-  return fmt::format("max_pool2d {}x{}{}{}", desc.kernel_h, desc.kernel_w,
-                     desc.bias ? " +bias" : "", desc.fuse_relu ? " +relu" : "");
+  return fmt::format("max_pool2d {}x{}{}", desc.window.kernel_h, desc.window.kernel_w,
+                     desc.fuse_relu ? " +relu" : "");
 }
 
 std::string describe(const LinearDesc& desc) {
@@ -121,7 +119,8 @@ OpPlan plain_plan(const Conv2dDesc& desc) {
   plan.output = TensorLayout::plain(output_shape(desc));
   plan.inputs = {TensorLayout::plain(desc.input.shape)};
   plan.description = describe(desc);
-  const Shape weight = {desc.out_channels, desc.input.shape[1], desc.kernel_h, desc.kernel_w};
+  const Shape weight = {desc.out_channels, desc.input.shape[1], desc.window.kernel_h,
+                        desc.window.kernel_w};
   plan.parameters = weight_and_bias(weight, desc.bias);
   plan.needs_inputs = true;
   plan.needs_output = desc.fuse_relu;
@@ -136,8 +135,6 @@ OpPlan plain_plan(const MaxPool2dDesc& desc) {
   plan.output = TensorLayout::plain(output_shape(desc));
   plan.inputs = {TensorLayout::plain(desc.input.shape)};
   plan.description = describe(desc);
-  const Shape channels = {desc.input.shape[1]};
-  if (desc.bias) plan.parameters = {{"bias", channels, TensorLayout::plain(channels)}};
   return plan;
 }
 

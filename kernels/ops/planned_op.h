@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the operations of all CPU backends share: a plan that answers the questions of Op, and the
-// shape checks that give the same errors whatever the backend.
+// What the operations of all backends share: a plan that answers the questions of Op, and the shape
+// checks, which give the same errors whatever the backend.
 #pragma once
 
 #include <string>
@@ -23,7 +23,7 @@ struct OpPlan {
   std::size_t workspace_bytes = 0;
   bool needs_inputs = false;
   bool needs_output = false;
-  bool reads_rounded = false;
+  bool reads_bf16_weights = false;
   double forward_flops = 0;
   double backward_flops = 0;
 };
@@ -40,7 +40,7 @@ class PlannedOp : public Op {
   std::size_t workspace_bytes() const override { return plan_.workspace_bytes; }
   bool backward_needs_inputs() const override { return plan_.needs_inputs; }
   bool backward_needs_output() const override { return plan_.needs_output; }
-  bool reads_rounded_parameters() const override { return plan_.reads_rounded; }
+  bool reads_bf16_weights() const override { return plan_.reads_bf16_weights; }
   double forward_flops() const override { return plan_.forward_flops; }
   double backward_flops() const override { return plan_.backward_flops; }
 

@@ -22,7 +22,7 @@ double parameter_bytes(const Op& op) {
 // What it reads of them.
 double read_parameter_bytes(const Op& op) {
   const double bytes = parameter_bytes(op);
-  if (!op.reads_rounded_parameters()) return bytes;
+  if (!op.reads_bf16_weights()) return bytes;
   return bytes / kFloat * static_cast<double>(size_of(DataType::bf16));
 }
 

@@ -31,9 +31,9 @@ class LinkedModule : public CudaModule {
                                           const ops::BiasPassDesc& desc) const override {
     return ops::make_cuda_bias_pass(device, options, desc);
   }
-  std::unique_ptr<ops::Op> make_bare_product(Device& device, const ops::CudaBackendOptions& options,
-                                             const ops::BareProductDesc& desc) const override {
-    return ops::make_cuda_bare_product(device, options, desc);
+  std::unique_ptr<ops::Op> make_bare_gemm(Device& device, const ops::CudaBackendOptions& options,
+                                          const ops::BareGemmDesc& desc) const override {
+    return ops::make_cuda_bare_gemm(device, options, desc);
   }
   std::unique_ptr<comm::Communicator> make_nccl(
       comm::Store& store, int rank, int size, Device& device,

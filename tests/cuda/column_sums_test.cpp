@@ -79,8 +79,8 @@ Result expected(const Case& c, const std::vector<float>& gradient,
 
 template <typename T>
 void check_case(const Case& c) {
-  SCOPED_TRACE(testing::Message() << c.rows << " x " << c.columns << " of " << sizeof(T)
-                                  << " bytes, relu " << c.relu << ", shift " << c.shift);
+  SCOPED_TRACE(::testing::Message() << c.rows << " x " << c.columns << " of " << sizeof(T)
+                                    << " bytes, relu " << c.relu << ", shift " << c.shift);
   const std::vector<float> gradient = values(c, 1, true), output = values(c, 2, true);
   const Result got = run<T>(c, gradient, output), want = expected(c, gradient, output);
   EXPECT_EQ(got.sums, want.sums);

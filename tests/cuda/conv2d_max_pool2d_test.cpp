@@ -13,7 +13,7 @@ namespace ddpbench::ops::testing {
 namespace {
 
 MaxPool2dDesc pool(std::int64_t kernel, std::int64_t stride, std::int64_t pad = 0) {
-  return PoolCase{"", {}, kernel, stride, pad}.desc({}, false, false);
+  return PoolCase{"", {}, kernel, stride, pad}.desc({}, false);
 }
 MaxPool2dDesc halved() { return pool(2, 2); }
 
@@ -21,12 +21,21 @@ CudaBackendOptions on_own_kernels(CudaPrecision precision) {
   return {.precision = precision, .convolutions = ConvolutionKernels::own};
 }
 
-struct Case {
-  const char* name;
+std::unique_ptr<Op> fused(BackendFixture& fixture, const Conv2dDesc& first,
+                          const MaxPool2dDesc& second) {
+  const OpDesc chain[] = {first, second};
+  FusedOp result = fixture.backend().fuse(chain);
+  if (result.op) EXPECT_EQ(result.count, 2U);
+  return std::move(result.op);
+}
+
+struct FusedCase {
+  std::string name;
   Conv2dDesc conv;
 };
 
-std::vector<Case> cases() {
+// First layers, which run on own kernels for both.
+std::vector<FusedCase> first_layer_cases() {
   return {
       {"NetworkFirstLayer", conv({3, 1, 28, 28}, 32, 3, 1, 1)},
       {"OneWindow", conv({1, 1, 4, 4}, 1, 3)},
@@ -45,24 +54,46 @@ std::vector<Case> cases() {
   };
 }
 
-class CudaConv2dMaxPool2d : public CudaOps, public ::testing::WithParamInterface<Case> {
+// The library has the convolution, and the pool adds the bias.
+std::vector<FusedCase> bias_in_pool_cases() {
+  std::vector<FusedCase> cases = {
+      {"BiasInPoolOfNetworkSecondLayer", conv({2, 32, 14, 14}, 64, 3, 1, 1)},
+      {"BiasInPoolWithStride", conv({2, 5, 13, 11}, 16, 3, 2, 1)},
+      {"BiasInPoolOfFirstLayer", first_layer(conv({2, 5, 8, 8}, 16, 3, 1, 1))},
+      {"BiasInPoolOfOneChannel", conv({2, 1, 6, 6}, 8, 1)}};
+  for (const PoolCase& c : pool_cases()) {
+    // Windows of 2 x 2 side by side over whole vectors of channels of either type.
+    if (!square_window(c.kernel, c.stride, c.pad).is_tiling(2) || c.input[1] % 8 != 0) continue;
+    Shape input = c.input;
+    input[1] = 5;
+    cases.push_back({std::string("BiasInPool") + c.name, conv(input, c.input[1], 1)});
+  }
+  return cases;
+}
+
+std::vector<FusedCase> fused_cases() {
+  std::vector<FusedCase> cases = bias_in_pool_cases();
+  for (const FusedCase& c : first_layer_cases()) cases.push_back({c.name, first_layer(c.conv)});
+  return cases;
+}
+
+class CudaConv2dMaxPool2d : public CudaOps, public ::testing::WithParamInterface<FusedCase> {
  protected:
-  static Conv2dDesc desc() { return first_layer(GetParam().conv); }
+  static const Conv2dDesc& desc() { return GetParam().conv; }
 
   static std::unique_ptr<Op> both(BackendFixture& fixture, bool relu) {
     MaxPool2dDesc behind = halved();
     behind.fuse_relu = relu;
-    return fixture.backend().conv2d_max_pool2d(desc(), behind);
+    return fused(fixture, desc(), behind);
   }
 
   // One operation of the reference after the other.
   static OpOutputs reference(const OpInputs& in, bool relu) {
     BackendFixture plain = BackendFixture::reference();
-    const auto first = plain.backend().conv2d(desc());
-    const auto second = plain.backend().max_pool2d(
-        PoolCase{"", {}, 2, 2, 0}.desc(first->output_layout(), relu, false));
+    const auto first = plain.backend().make(desc());
+    const auto second =
+        plain.backend().make(PoolCase{"", {}, 2, 2, 0}.desc(first->output_layout(), relu));
     OpInputs of_first = in;
-    of_first.want_grad_inputs = false;
     of_first.grad_output.assign(
         static_cast<std::size_t>(element_count(first->output_layout().shape)), 0);
     const OpInputs of_second = {.inputs = {run(plain, *first, of_first).output},
@@ -77,6 +108,11 @@ class CudaConv2dMaxPool2d : public CudaOps, public ::testing::WithParamInterface
   template <typename Tolerance>
   static void compare(const OpOutputs& got, const OpOutputs& want, const Tolerance& tolerance) {
     EXPECT_TRUE(all_near(got.output, want.output, tolerance(want.output)));
+    ASSERT_EQ(got.grad_inputs.size(), want.grad_inputs.size());
+    for (std::size_t i = 0; i < got.grad_inputs.size(); ++i) {
+      EXPECT_TRUE(
+          all_near(got.grad_inputs[i], want.grad_inputs[i], tolerance(want.grad_inputs[i])));
+    }
     ASSERT_EQ(got.grad_parameters.size(), desc().bias ? 2U : 1U);
     for (std::size_t i = 0; i < got.grad_parameters.size(); ++i) {
       EXPECT_TRUE(all_near(got.grad_parameters[i], want.grad_parameters[i],
@@ -93,7 +129,7 @@ TEST_P(CudaConv2dMaxPool2d, EqualsTheReferenceForWholeNumbers) {
       ASSERT_TRUE(op);
       SCOPED_TRACE(op->description());
       OpInputs in = whole_inputs(*op, 1);  // with ties
-      in.want_grad_inputs = false;
+      in.want_grad_inputs = desc().needs_grad_input;
       const OpOutputs want = reference(in, relu);
       const auto tolerance = [&](const Values& values) {
         return whole_tolerance(precision, values);
@@ -115,13 +151,13 @@ TEST_P(CudaConv2dMaxPool2d, RepeatsItsBits) {
     const auto op = both(fixture, true);
     ASSERT_TRUE(op);
     OpInputs in = random_inputs(*op, 3);
-    in.want_grad_inputs = false;
+    in.want_grad_inputs = desc().needs_grad_input;
     const OpOutputs first = run(fixture, *op, in);
     expect_same_bits(run(fixture, *op, in, Execution::recorded), first);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, CudaConv2dMaxPool2d, ::testing::ValuesIn(cases()),
+INSTANTIATE_TEST_SUITE_P(Shapes, CudaConv2dMaxPool2d, ::testing::ValuesIn(fused_cases()),
                          [](const auto& test) { return test.param.name; });
 
 using CudaConv2dMaxPool2dPlan = CudaOps;
@@ -129,8 +165,8 @@ using CudaConv2dMaxPool2dPlan = CudaOps;
 TEST_F(CudaConv2dMaxPool2dPlan, SaysWhatItIs) {
   BackendFixture fixture = cuda_backend(on_own_kernels(CudaPrecision::fp32));
   const Conv2dDesc first = first_layer(conv({2, 1, 9, 8}, 16, 3, 1, 1));
-  const auto alone = fixture.backend().conv2d(first);
-  const auto op = fixture.backend().conv2d_max_pool2d(first, with_relu(halved()));
+  const auto alone = fixture.backend().make(first);
+  const auto op = fused(fixture, first, with_relu(halved()));
   ASSERT_TRUE(op);
   EXPECT_EQ(op->description(), "conv2d 3x3 1->16 max_pool2d 2x2 +relu (own kernel)");
   EXPECT_EQ(op->input_layout(0), alone->input_layout(0));
@@ -144,12 +180,54 @@ TEST_F(CudaConv2dMaxPool2dPlan, SaysWhatItIs) {
   EXPECT_DOUBLE_EQ(op->backward_flops(), alone->backward_flops() * 8 / 9);
 }
 
+// More windows than all threads of a large GPU take at once. The gradients are counted by hand: as
+// many ones as there are windows.
+TEST_F(CudaConv2dMaxPool2dPlan, SumsTheBiasGradientOfManyWindows) {
+  constexpr std::int64_t kChannels = 8, kExtent = 840;
+  BackendFixture fixture = cuda_backend({.precision = CudaPrecision::fp32});
+  const auto op = fused(fixture, conv({2, 1, kExtent, kExtent}, kChannels, 1), halved());
+  ASSERT_TRUE(op);
+  constexpr std::int64_t kWindows = 2 * (kExtent / 2) * (kExtent / 2);
+  OpInputs in;
+  in.inputs = {Values(kWindows * 4, 1.0F)};
+  in.parameters = {Values(kChannels, 1.0F), Values(kChannels, 0.0F)};
+  in.grad_output = Values(static_cast<std::size_t>(kWindows * kChannels), 1.0F);
+  const OpOutputs got = run(fixture, *op, in);
+  EXPECT_EQ(got.grad_parameters[0], Values(kChannels, float{kWindows}));
+  EXPECT_EQ(got.grad_parameters[1], Values(kChannels, float{kWindows}));
+}
+
+TEST_F(CudaConv2dMaxPool2dPlan, AddsTheBiasInThePoolWhereTheLibraryConvolves) {
+  BackendFixture fixture = cuda_backend(on_own_kernels(CudaPrecision::fp32));
+  const Conv2dDesc fits = conv({2, 8, 8, 8}, 16, 3, 1, 1);
+  const auto op = fused(fixture, fits, with_relu(halved()));
+  ASSERT_TRUE(op);
+  const auto alone = fixture.backend().make(without_bias(fits));
+  EXPECT_EQ(op->description(), alone->description() + ", max_pool2d 2x2 +bias +relu (own kernel)");
+  EXPECT_EQ(op->output_layout().shape, (Shape{2, 16, 4, 4}));
+  ASSERT_EQ(op->parameters().size(), 2U);
+  EXPECT_EQ(op->parameters()[0].layout, alone->parameters()[0].layout);
+  EXPECT_EQ(op->parameters()[1].fan_in, 8 * 9);
+  EXPECT_EQ(op->saved_bytes(), 2U * 16 * 4 * 4);
+  EXPECT_DOUBLE_EQ(op->forward_flops(), alone->forward_flops());
+  EXPECT_DOUBLE_EQ(op->backward_flops(), alone->backward_flops());
+  EXPECT_FALSE(fused(fixture, without_bias(fits), halved())) << "has no bias";
+  EXPECT_FALSE(fused(fixture, with_relu(fits), halved())) << "rectifies before it pools";
+  EXPECT_FALSE(fused(fixture, fits, pool(2, 1))) << "windows overlap";
+  EXPECT_FALSE(fused(fixture, fits, pool(3, 3))) << "3 x 3 windows";
+  EXPECT_FALSE(fused(fixture, fits, pool(2, 2, 1))) << "padded windows";
+  EXPECT_FALSE(fused(fixture, conv({2, 8, 8, 8}, 6, 3, 1, 1), halved())) << "no whole vectors";
+  EXPECT_FALSE(fused(fixture, conv({2, 1, 8, 8}, 16, 3, 1, 1), halved())) << "own kernels may run";
+}
+
 TEST_F(CudaConv2dMaxPool2dPlan, IsNotToBeHadForOthers) {
   BackendFixture own = cuda_backend(on_own_kernels(CudaPrecision::fp32));
   const Conv2dDesc fits = first_layer(conv({2, 1, 8, 8}, 16, 3, 1, 1));
+  // On kernels for both; where the library has the convolution, the pool may add the bias instead.
   const auto has = [](BackendFixture& fixture, const Conv2dDesc& first,
                       const MaxPool2dDesc& second) {
-    return fixture.backend().conv2d_max_pool2d(first, second) != nullptr;
+    const std::unique_ptr<Op> op = fused(fixture, first, second);
+    return op && op->description().find("cudnn") == std::string::npos;
   };
   EXPECT_TRUE(has(own, fits, halved()));
   EXPECT_FALSE(has(own, conv({2, 1, 8, 8}, 16, 3, 1, 1), halved())) << "wants an input gradient";
@@ -160,17 +238,16 @@ TEST_F(CudaConv2dMaxPool2dPlan, IsNotToBeHadForOthers) {
   EXPECT_FALSE(has(own, fits, pool(2, 1))) << "windows overlap";
   EXPECT_FALSE(has(own, fits, pool(3, 3))) << "3 x 3 windows";
   EXPECT_FALSE(has(own, fits, pool(2, 2, 1))) << "padded windows";
-  MaxPool2dDesc plain = halved();
-  plain.plain_output = true;
-  EXPECT_TRUE(has(own, fits, plain)) << "linear layers read it as it lies";
+  const TensorLayout plain = TensorLayout::plain({2, 16, 4, 4});
+  const OpDesc to_linear[] = {fits, halved(), ReorderDesc{.from = plain, .to = plain}};
+  EXPECT_EQ(own.backend().fuse(to_linear).count, 2U) << "linear layers read it as it lies";
   BackendFixture library = cuda_backend({.convolutions = ConvolutionKernels::library});
   EXPECT_FALSE(has(library, fits, halved()));
 }
 
 TEST_F(CudaConv2dMaxPool2dPlan, LetsNaNWinAndPassItsGradient) {
   BackendFixture fixture = cuda_backend(on_own_kernels(CudaPrecision::fp32));
-  const auto op = fixture.backend().conv2d_max_pool2d(first_layer(conv({1, 1, 4, 4}, 8, 3, 1, 1)),
-                                                      with_relu(halved()));
+  const auto op = fused(fixture, first_layer(conv({1, 1, 4, 4}, 8, 3, 1, 1)), with_relu(halved()));
   ASSERT_TRUE(op);
   OpInputs in = random_inputs(*op, 1);
   in.want_grad_inputs = false;

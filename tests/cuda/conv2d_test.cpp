@@ -44,13 +44,13 @@ class CudaConv2d : public CudaOps, public ::testing::WithParamInterface<Case> {
 
   static OpOutputs reference(const Conv2dDesc& conv, const OpInputs& in) {
     BackendFixture plain = BackendFixture::reference();
-    const auto op = plain.backend().conv2d(conv);
+    const auto op = plain.backend().make(conv);
     return run(plain, *op, in);
   }
 
   template <typename Tolerance>
   static void compare(const OpOutputs& got, const OpOutputs& want, const Tolerance& tolerance) {
-    const std::int64_t window = desc().kernel_h * desc().kernel_w;
+    const std::int64_t window = desc().window.kernel_h * desc().window.kernel_w;
     const auto pixels = static_cast<std::int64_t>(want.output.size()) / desc().out_channels;
     EXPECT_TRUE(
         all_near(got.output, want.output, tolerance(desc().input.shape[1] * window, want.output)));
@@ -69,7 +69,7 @@ class CudaConv2d : public CudaOps, public ::testing::WithParamInterface<Case> {
 TEST_P(CudaConv2d, EqualsTheReferenceForWholeNumbers) {
   for (const CudaPrecision precision : precisions()) {
     BackendFixture fixture = backend(precision);
-    const auto op = fixture.backend().conv2d(desc());
+    const auto op = fixture.backend().make(desc());
     SCOPED_TRACE(op->description());
     OpInputs in = whole_inputs(*op, 1);
     in.want_grad_inputs = desc().needs_grad_input;
@@ -89,7 +89,7 @@ TEST_P(CudaConv2d, EqualsTheReferenceForWholeNumbers) {
 TEST_P(CudaConv2d, IsNearTheReferenceForRandomNumbers) {
   for (const CudaPrecision precision : precisions()) {
     BackendFixture fixture = backend(precision);
-    const auto op = fixture.backend().conv2d(without_relu());
+    const auto op = fixture.backend().make(without_relu());
     SCOPED_TRACE(op->description());
     OpInputs in = random_inputs(*op, 1);
     in.want_grad_inputs = desc().needs_grad_input;
@@ -103,7 +103,7 @@ TEST_P(CudaConv2d, IsNearTheReferenceForRandomNumbers) {
 TEST_P(CudaConv2d, RepeatsItsBitsWhenDeterministicAlsoWhenRecorded) {
   for (const CudaPrecision precision : precisions()) {
     BackendFixture fixture = backend(precision, true);
-    const auto op = fixture.backend().conv2d(desc());
+    const auto op = fixture.backend().make(desc());
     SCOPED_TRACE(op->description());
     OpInputs in = random_inputs(*op, 3);
     in.want_grad_inputs = desc().needs_grad_input;
@@ -117,7 +117,7 @@ TEST_P(CudaConv2d, RepeatsItsBitsWhenDeterministicAlsoWhenRecorded) {
 TEST_P(CudaConv2d, RunsOnWhatWasAskedFor) {
   BackendFixture fixture = backend(CudaPrecision::fp32);
   const bool own =
-      fixture.backend().conv2d(desc())->description().find("(own kernel)") != std::string::npos;
+      fixture.backend().make(desc())->description().find("(own kernel)") != std::string::npos;
   EXPECT_EQ(own, GetParam().convolutions == ConvolutionKernels::own);
 }
 
@@ -128,7 +128,7 @@ using CudaConv2dPlan = CudaOps;
 
 TEST_F(CudaConv2dPlan, KeepsChannelsLast) {
   BackendFixture fixture = cuda_backend({.precision = CudaPrecision::fp32});
-  const auto op = fixture.backend().conv2d(conv({2, 3, 6, 6}, 4, 3));
+  const auto op = fixture.backend().make(conv({2, 3, 6, 6}, 4, 3));
   EXPECT_EQ(op->input_layout(0).tag, "nhwc");
   EXPECT_EQ(op->output_layout().tag, "nhwc");
   EXPECT_EQ(op->parameters()[0].layout.tag, "ohwi");
@@ -138,14 +138,14 @@ TEST_F(CudaConv2dPlan, KeepsChannelsLast) {
 
 TEST_F(CudaConv2dPlan, ReadsOneChannelAsItComes) {
   BackendFixture fixture = cuda_backend({.precision = CudaPrecision::fp32});
-  const auto op = fixture.backend().conv2d(conv({2, 1, 6, 6}, 4, 3));
+  const auto op = fixture.backend().make(conv({2, 1, 6, 6}, 4, 3));
   EXPECT_EQ(op->input_layout(0).tag, "plain");
 }
 
 TEST_F(CudaConv2dPlan, RefusesShapesWithoutAResult) {
   BackendFixture fixture = cuda_backend();
-  EXPECT_THROW(fixture.backend().conv2d(conv({2, 3, 4, 4}, 4, 5)), ConfigError);
-  EXPECT_THROW(fixture.backend().conv2d(conv({2, 3, 4}, 4, 3)), ConfigError);
+  EXPECT_THROW(fixture.backend().make(conv({2, 3, 4, 4}, 4, 5)), ConfigError);
+  EXPECT_THROW(fixture.backend().make(conv({2, 3, 4}, 4, 3)), ConfigError);
 }
 
 }  // namespace

@@ -52,17 +52,20 @@ void compare(const Make& make) {
 }
 
 TEST_F(CudaElementwise, ReluEqualsTheReference) {
-  compare([](OpBackend& backend, const TensorLayout& layout) { return backend.relu({layout}); });
+  compare([](OpBackend& backend, const TensorLayout& layout) {
+    return backend.make(ReluDesc{layout});
+  });
 }
 
 TEST_F(CudaElementwise, AddEqualsTheReference) {
-  compare([](OpBackend& backend, const TensorLayout& layout) { return backend.add({layout}); });
+  compare(
+      [](OpBackend& backend, const TensorLayout& layout) { return backend.make(AddDesc{layout}); });
 }
 
 TEST_F(CudaElementwise, ReluKeepsNaNAndLetsItsGradientThrough) {
   BackendFixture fixture = cuda_backend();
   for (const DataType type : {DataType::fp32, DataType::bf16}) {
-    const auto op = fixture.backend().relu({TensorLayout::plain({1, 3}, type)});
+    const auto op = fixture.backend().make(ReluDesc{TensorLayout::plain({1, 3}, type)});
     const OpInputs in = {.inputs = {{std::numeric_limits<float>::quiet_NaN(), -1, 2}},
                          .grad_output = {3, 4, 5}};
     const OpOutputs got = run(fixture, *op, in);
@@ -77,7 +80,7 @@ TEST_F(CudaElementwise, ReordersBetweenAllLayoutsAndTypesAndTakesGradientsBack) 
     for (const TensorLayout& from : layouts(shape))
       for (const TensorLayout& to : layouts(shape)) {
         SCOPED_TRACE(to_string(shape) + " " + from.tag + " to " + to.tag);
-        const auto op = fixture.backend().reorder({.from = from, .to = to});
+        const auto op = fixture.backend().make(ReorderDesc{.from = from, .to = to});
         const OpInputs in = whole_inputs(*op, 5);
         const OpOutputs got = run(fixture, *op, in);
         EXPECT_TRUE(same_bits(got.output, in.inputs[0]));
@@ -112,9 +115,10 @@ TEST_F(CudaElementwise, RoundsToTheNearestBf16) {
 
 TEST_F(CudaElementwise, RefusesLayoutsOfDifferentTensors) {
   BackendFixture fixture = cuda_backend();
-  EXPECT_THROW(fixture.backend().reorder({.from = cuda::nhwc_layout({1, 8, 3, 1}, DataType::fp32),
-                                          .to = TensorLayout::plain({23})}),
-               ConfigError);
+  EXPECT_THROW(
+      fixture.backend().make(ReorderDesc{.from = cuda::nhwc_layout({1, 8, 3, 1}, DataType::fp32),
+                                         .to = TensorLayout::plain({23})}),
+      ConfigError);
 }
 
 // Counts around a vector of four, and offsets that break its alignment.

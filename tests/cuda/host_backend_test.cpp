@@ -22,13 +22,12 @@ namespace ddpbench::ops::testing {
 namespace {
 
 // No own kernel is for five channels.
-const Conv2dDesc kConv = {
-    .input = TensorLayout::plain({2, 5, 6, 6}), .out_channels = 4, .kernel_h = 3, .kernel_w = 3};
+const Conv2dDesc kConv = conv({2, 5, 6, 6}, 4, 3);
 const Conv2dDesc kFirstConv = first_layer(conv({2, 1, 8, 8}, 4, 3, 1, 1));
 
 std::string conv_of(const CudaBackendOptions& options, const Conv2dDesc& desc) {
   BackendFixture fixture = cuda_backend(options);
-  return fixture.backend().conv2d(desc)->description();
+  return fixture.backend().make(desc)->description();
 }
 
 std::string first_conv_of(const CudaBackendOptions& options) {
@@ -40,20 +39,20 @@ TEST(CudaBackend, SearchesOnceForAShapeAndRemembersItOnDisk) {
   const CudaBackendOptions options{.cache_directory = directory.path()};
   const int before = test::algorithm_searches().load();
   BackendFixture first = cuda_backend(options);
-  const std::string description = first.backend().conv2d(kConv)->description();
+  const std::string description = first.backend().make(kConv)->description();
   EXPECT_EQ(test::algorithm_searches().load(), before + 3);  // forward and both gradients
-  first.backend().conv2d(kConv);
+  first.backend().make(kConv);
   EXPECT_EQ(test::algorithm_searches().load(), before + 3);
   BackendFixture second = cuda_backend(options);
-  EXPECT_EQ(second.backend().conv2d(kConv)->description(), description);
+  EXPECT_EQ(second.backend().make(kConv)->description(), description);
   EXPECT_EQ(test::algorithm_searches().load(), before + 3);
   Conv2dDesc other = kConv;
-  other.pad_h = 1;
-  second.backend().conv2d(other);
+  other.window.pad_h = 1;
+  second.backend().make(other);
   EXPECT_EQ(test::algorithm_searches().load(), before + 6);
   BackendFixture third =
       cuda_backend({.precision = CudaPrecision::fp32, .cache_directory = directory.path()});
-  third.backend().conv2d(kConv);
+  third.backend().make(kConv);
   EXPECT_EQ(test::algorithm_searches().load(), before + 9);
 }
 
@@ -62,9 +61,8 @@ TEST(CudaBackend, TakesOnlyRepeatableAlgorithmsWhenDeterministic) {
   BackendFixture fast = cuda_backend({.precision = CudaPrecision::tf32});
   BackendFixture deterministic =
       cuda_backend({.precision = CudaPrecision::tf32, .deterministic = true});
-  EXPECT_THAT(fast.backend().conv2d(kConv)->description(),
-              ::testing::HasSubstr("tf32 algorithm 0)"));
-  EXPECT_THAT(deterministic.backend().conv2d(kConv)->description(),
+  EXPECT_THAT(fast.backend().make(kConv)->description(), ::testing::HasSubstr("tf32 algorithm 0)"));
+  EXPECT_THAT(deterministic.backend().make(kConv)->description(),
               ::testing::HasSubstr("tf32 algorithm 1 fused)"));
 }
 
@@ -157,7 +155,7 @@ TEST(CudaBackend, TakesTheFasterOfTheLibraryAndTheOwnKernel) {
   const PretendCosts kernels_are_slow({.kernel_ms = 1e4});
   // Without a bias no kernel of ours is around the library's call.
   BackendFixture fixture = cuda_backend();
-  EXPECT_THAT(fixture.backend().conv2d(without_bias(kFirstConv))->description(),
+  EXPECT_THAT(fixture.backend().make(without_bias(kFirstConv))->description(),
               ::testing::HasSubstr("algorithm 0)"));
 }
 
@@ -183,7 +181,8 @@ TEST(CudaBackend, RemembersOnDiskThatAnOwnKernelWasFaster) {
 std::unique_ptr<Op> first_conv_with_pool(const CudaBackendOptions& options) {
   BackendFixture fixture = cuda_backend(options);
   const PoolCase pool{"", {}, 2, 2, 0};
-  return fixture.backend().conv2d_max_pool2d(without_bias(kFirstConv), pool.desc({}, true, false));
+  const OpDesc chain[] = {without_bias(kFirstConv), pool.desc({}, true)};
+  return fixture.backend().fuse(chain).op;
 }
 
 TEST(CudaBackend, PoolsInTheConvolutionWhereThatIsFasterAndRemembersIt) {
@@ -256,10 +255,10 @@ TEST(CudaBackend, AStepHasNoMoreNodesThanTheyWereCounted) {
 }
 
 // What benchmarks take for the rate of products has nothing but the product in it.
-TEST(CudaBackend, ABareProductIsOneCallOfTheLibraryAlsoInBf16) {
+TEST(CudaBackend, ABareGemmIsOneCallOfTheLibraryAlsoInBf16) {
   const CudaBackendOptions options{.precision = CudaPrecision::bf16};
   BackendFixture fixture = cuda_backend(options);
-  const auto op = make_cuda_bare_product(fixture.device(), options, {8, 8, 8});
+  const auto op = make_cuda_bare_gemm(fixture.device(), options, {8, 8, 8});
   const OpMemory matrix = fixture.allocate(op->output_layout().bytes);
   const OpMemory output = fixture.allocate(op->output_layout().bytes);
   const OpMemory workspace = fixture.allocate(op->workspace_bytes());
@@ -307,7 +306,7 @@ TEST(CudaBackend, HasANameAndNoUseForMicroBatches) {
 TEST(CudaBackend, RefusesTensorsThatItsIndicesCannotCount) {
   BackendFixture fixture = cuda_backend();
   try {
-    fixture.backend().relu({TensorLayout::plain({65536, 65536})});
+    fixture.backend().make(ReluDesc{TensorLayout::plain({65536, 65536})});
     FAIL() << "planned 2^32 elements";
   } catch (const DeviceError& error) {
     EXPECT_THAT(error.what(), ::testing::HasSubstr("relu on [65536, 65536]: 4294967296 elements"));

@@ -35,7 +35,7 @@ class CudaLinear : public CudaOps, public ::testing::WithParamInterface<LinearCa
   }
   static OpOutputs reference(const LinearDesc& linear, const OpInputs& in) {
     BackendFixture plain = BackendFixture::reference();
-    const auto op = plain.backend().linear(linear);
+    const auto op = plain.backend().make(linear);
     return run(plain, *op, in);
   }
 
@@ -62,7 +62,7 @@ TEST_P(CudaLinear, EqualsTheReferenceForWholeNumbers) {
     BackendFixture fixture = cuda_backend({.precision = precision});
     for (const LinearDesc& linear : in_every_layout(desc(), precision)) {
       SCOPED_TRACE(linear.input.tag);
-      const auto op = fixture.backend().linear(linear);
+      const auto op = fixture.backend().make(linear);
       EXPECT_EQ(op->input_layout(0), linear.input);
       OpInputs in = whole_inputs(*op, 1);
       in.want_grad_inputs = desc().needs_grad_input;
@@ -86,7 +86,7 @@ TEST_P(CudaLinear, IsNearTheReferenceForRandomNumbers) {
     BackendFixture fixture = cuda_backend({.precision = precision});
     for (const LinearDesc& linear : in_every_layout(without_relu(), precision)) {
       SCOPED_TRACE(linear.input.tag);
-      const auto op = fixture.backend().linear(linear);
+      const auto op = fixture.backend().make(linear);
       OpInputs in = random_inputs(*op, 1);
       in.want_grad_inputs = desc().needs_grad_input;
       compare(run(fixture, *op, in), reference(without_relu(), in),
@@ -101,7 +101,7 @@ TEST_P(CudaLinear, RepeatsItsBitsWhenDeterministicAlsoWhenRecorded) {
   for (const CudaPrecision precision : precisions()) {
     SCOPED_TRACE(name_of(precision));
     BackendFixture fixture = cuda_backend({.precision = precision, .deterministic = true});
-    const auto op = fixture.backend().linear(desc());
+    const auto op = fixture.backend().make(desc());
     OpInputs in = random_inputs(*op, 3);
     in.want_grad_inputs = desc().needs_grad_input;
     const OpOutputs first = run(fixture, *op, in);
@@ -114,9 +114,9 @@ TEST_P(CudaLinear, RepeatsItsBitsWhenDeterministicAlsoWhenRecorded) {
 INSTANTIATE_TEST_SUITE_P(Shapes, CudaLinear, ::testing::ValuesIn(linear_cases()),
                          [](const auto& test) { return test.param.name; });
 
-using CudaBareProduct = CudaOps;
+using CudaBareGemm = CudaOps;
 
-TEST_F(CudaBareProduct, IsTheFirstTimesTheTransposeOfTheSecond) {
+TEST_F(CudaBareGemm, IsTheFirstTimesTheTransposeOfTheSecond) {
   constexpr std::int64_t kRows = 8, kColumns = 24, kTerms = 16;
   const Values a = whole_values(kRows * kTerms, 1), b = whole_values(kColumns * kTerms, 2);
   Values want;
@@ -129,8 +129,8 @@ TEST_F(CudaBareProduct, IsTheFirstTimesTheTransposeOfTheSecond) {
   for (const CudaPrecision precision : precisions()) {
     SCOPED_TRACE(name_of(precision));
     BackendFixture fixture = cuda_backend({.precision = precision});
-    const auto op = make_cuda_bare_product(fixture.device(), {.precision = precision},
-                                           {.rows = kRows, .columns = kColumns, .terms = kTerms});
+    const auto op = make_cuda_bare_gemm(fixture.device(), {.precision = precision},
+                                        {.rows = kRows, .columns = kColumns, .terms = kTerms});
     EXPECT_EQ(op->forward_flops(), 2.0 * kRows * kColumns * kTerms);
     const OpMemory first = fixture.to_layout(a, op->input_layout(0));
     const OpMemory second = fixture.to_layout(b, op->input_layout(1));
@@ -152,18 +152,19 @@ using CudaLinearPlan = CudaOps;
 TEST_F(CudaLinearPlan, KeepsItsWeightInTheOrderOfTheMapsThatItReads) {
   BackendFixture fixture = cuda_backend();
   const Shape maps = {2, 3, 4, 5};
-  const auto op = fixture.backend().linear(linear(cuda::nhwc_layout(maps, DataType::fp32), 7));
+  const auto op = fixture.backend().make(linear(cuda::nhwc_layout(maps, DataType::fp32), 7));
   const ParameterSpec weight = op->parameters()[0];
   EXPECT_EQ(weight.shape, (Shape{7, 60}));
   EXPECT_EQ(weight.layout, cuda::ohwi_layout({7, 3, 4, 5}));
-  const auto plain = fixture.backend().linear(linear(maps, 7))->parameters()[0];
+  const auto plain = fixture.backend().make(linear(maps, 7))->parameters()[0];
   EXPECT_EQ(plain.layout, TensorLayout::plain({7, 60}));
 }
 
 TEST_F(CudaLinearPlan, RefusesShapesWithoutAResult) {
   BackendFixture fixture = cuda_backend();
-  EXPECT_THROW(fixture.backend().linear({.input = TensorLayout::plain({4, 3}), .out_features = 0}),
-               ConfigError);
+  EXPECT_THROW(
+      fixture.backend().make(LinearDesc{.input = TensorLayout::plain({4, 3}), .out_features = 0}),
+      ConfigError);
 }
 
 }  // namespace

@@ -112,8 +112,6 @@ std::vector<Comparison> comparisons() {
           {"SimpleCnnSampleBySample", simple_cnn(), 8, 1, onednn, simple},
           {"LeNet", lenet(), 8, 0, onednn, simple},
           {"LeNetInMicroBatches", lenet(), 8, 4, onednn, simple},
-          {"SimpleCnnWithBiasesInPools", simple_cnn(), 8, 0, biases_in_pools, simple},
-          {"SimpleCnnWithBiasesInPoolsInMicroBatches", simple_cnn(), 8, 2, biases_in_pools, simple},
           {"Branched", residual_network(), 6, 0, onednn, residual},
           {"BranchedInMicroBatches", residual_network(), 6, 2, onednn, residual},
           {"ReferenceInMicroBatches", simple_cnn(), 8, 2, reference, simple},

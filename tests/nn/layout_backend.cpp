@@ -40,7 +40,9 @@ class Wrapped : public Op {
   std::size_t workspace_bytes() const override { return op_->workspace_bytes(); }
   bool backward_needs_inputs() const override { return op_->backward_needs_inputs(); }
   bool backward_needs_output() const override { return op_->backward_needs_output(); }
-  bool reads_rounded_parameters() const override { return op_->reads_rounded_parameters(); }
+  bool reads_bf16_weights() const override { return op_->reads_bf16_weights(); }
+  double forward_flops() const override { return op_->forward_flops(); }
+  double backward_flops() const override { return op_->backward_flops(); }
   void forward(Stream& s, const ForwardArgs& args) override { op_->forward(s, args); }
   void backward(Stream& s, const BackwardArgs& args) override { op_->backward(s, args); }
 
@@ -165,36 +167,44 @@ class ReversingReorder : public Op {
 class PeculiarBackend : public OpBackend {
  public:
   struct Peculiarities {
-    bool odd_layouts = false, coupled_adds = false, paired_pools = false, biases_in_pools = false;
+    bool odd_layouts = false, coupled_adds = false, paired_pools = false;
   };
   explicit PeculiarBackend(const Peculiarities& has)
       : plain_(make_reference_backend()), has_(has) {}
 
   std::string name() const override { return "peculiar"; }
-  std::unique_ptr<Op> conv2d(const Conv2dDesc& d) override { return odd(plain_->conv2d(d)); }
-  std::unique_ptr<Op> max_pool2d(const MaxPool2dDesc& d) override {
-    return d.plain_output ? plain_->max_pool2d(d) : odd(plain_->max_pool2d(d));
+  std::unique_ptr<Op> make(const OpDesc& desc) override {
+    if (const auto* reorder = std::get_if<ReorderDesc>(&desc)) {
+      return std::make_unique<ReversingReorder>(*reorder);
+    }
+    auto op = plain_->make(desc);
+    if (std::holds_alternative<Conv2dDesc>(desc) || std::holds_alternative<MaxPool2dDesc>(desc)) {
+      return odd(std::move(op));
+    }
+    if (const auto* relu = std::get_if<ReluDesc>(&desc)) {
+      return std::make_unique<AnyOrder>(std::move(op), relu->input);
+    }
+    if (const auto* add = std::get_if<AddDesc>(&desc)) {
+      if (has_.coupled_adds) return std::make_unique<Coupled>(std::move(op));
+      return std::make_unique<AnyOrder>(std::move(op), add->input);
+    }
+    return op;
   }
-  std::unique_ptr<Op> conv2d_max_pool2d(const Conv2dDesc& d, const MaxPool2dDesc& p) override {
-    if (!has_.paired_pools || d.fuse_relu) return nullptr;
-    auto first = plain_->conv2d(d);
-    MaxPool2dDesc behind = p;
-    behind.input = first->output_layout();
-    return std::make_unique<Pair>(std::move(first), plain_->max_pool2d(behind));
-  }
-  bool adds_bias_in_pool(const Conv2dDesc&, const MaxPool2dDesc&) const override {
-    return has_.biases_in_pools;
-  }
-  std::unique_ptr<Op> linear(const LinearDesc& d) override { return plain_->linear(d); }
-  std::unique_ptr<Op> relu(const ReluDesc& d) override {
-    return std::make_unique<AnyOrder>(plain_->relu(d), d.input);
-  }
-  std::unique_ptr<Op> add(const AddDesc& d) override {
-    if (has_.coupled_adds) return std::make_unique<Coupled>(plain_->add(d));
-    return std::make_unique<AnyOrder>(plain_->add(d), d.input);
-  }
-  std::unique_ptr<Op> reorder(const ReorderDesc& d) override {
-    return std::make_unique<ReversingReorder>(d);
+  FusedOp fuse(std::span<const OpDesc> chain) override {
+    const auto* const conv = std::get_if<Conv2dDesc>(&chain[0]);
+    auto* const pool = std::get_if<MaxPool2dDesc>(&chain[1]);
+    if (has_.paired_pools && conv != nullptr && pool != nullptr && !conv->fuse_relu) {
+      auto first = plain_->make(*conv);
+      MaxPool2dDesc behind = *pool;
+      behind.input = first->output_layout();
+      return {std::make_unique<Pair>(std::move(first), plain_->make(behind)), 2};
+    }
+    // A pool that linear layers read.
+    const bool to_plain = std::holds_alternative<ReorderDesc>(chain[1]);
+    if (std::holds_alternative<MaxPool2dDesc>(chain[0]) && to_plain) {
+      return {plain_->make(chain[0]), 2};
+    }
+    return {};
   }
   std::unique_ptr<SoftmaxCrossEntropy> softmax_cross_entropy(std::int64_t batch,
                                                              std::int64_t classes) override {
@@ -232,9 +242,5 @@ std::unique_ptr<ops::OpBackend> odd_layouts(Device&) { return peculiar({.odd_lay
 std::unique_ptr<ops::OpBackend> coupled_adds(Device&) { return peculiar({.coupled_adds = true}); }
 
 std::unique_ptr<ops::OpBackend> paired_pools(Device&) { return peculiar({.paired_pools = true}); }
-
-std::unique_ptr<ops::OpBackend> biases_in_pools(Device&) {
-  return peculiar({.biases_in_pools = true});
-}
 
 }  // namespace ddpbench::nn

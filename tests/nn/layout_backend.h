@@ -20,7 +20,5 @@ std::unique_ptr<ops::OpBackend> coupled_adds(Device& device);
 
 // Convolutions take the pool behind them in, where they may.
 std::unique_ptr<ops::OpBackend> paired_pools(Device& device);
-// Pools add the biases of convolutions.
-std::unique_ptr<ops::OpBackend> biases_in_pools(Device& device);
 
 }  // namespace ddpbench::nn

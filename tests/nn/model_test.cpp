@@ -60,12 +60,12 @@ TEST(ModelSpec, FillsInTheAttributesThatWereLeftOut) {
                               kHead),
                   "m.json");
   EXPECT_EQ(model.layers[0].inputs, std::vector<int>{-1});
-  EXPECT_EQ(model.layers[0].stride_h, 1);
-  EXPECT_EQ(model.layers[0].pad_w, 0);
+  EXPECT_EQ(model.layers[0].window.stride_h, 1);
+  EXPECT_EQ(model.layers[0].window.pad_w, 0);
   EXPECT_TRUE(model.layers[0].bias);
   EXPECT_EQ(model.layers[1].inputs, std::vector<int>{0});
-  EXPECT_EQ(model.layers[1].stride_h, 2);
-  EXPECT_EQ(model.layers[1].stride_w, 3);
+  EXPECT_EQ(model.layers[1].window.stride_h, 2);
+  EXPECT_EQ(model.layers[1].window.stride_w, 3);
   EXPECT_EQ(model.layers[1].output_shape, (ops::Shape{2, 3, 2}));
   EXPECT_EQ(model.output, 2);
 }

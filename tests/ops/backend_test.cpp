@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the backends say about themselves.
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include "kernels/ops/backend.h"
 #include "kernels/runtime/cpu_device.h"
@@ -14,6 +14,32 @@ TEST(OpBackend, HasAName) {
   const auto device = make_cpu_device({});
   EXPECT_EQ(make_onednn_backend(*device)->name(), "onednn");
   EXPECT_EQ(make_reference_backend()->name(), "reference");
+}
+
+TEST(OpBackend, RefusesByNameAnOperationThatItDoesNotHave) {
+  const auto makers = [](const AddDesc&) { return std::unique_ptr<Op>(); };
+  const TensorLayout layout = TensorLayout::plain({2, 3});
+  EXPECT_EQ(make_with(makers, AddDesc{layout}, "small"), nullptr);
+  try {
+    make_with(makers, ReluDesc{layout}, "small");
+    FAIL() << "made a relu";
+  } catch (const DeviceError& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("the backend small has no operation relu"));
+  }
+}
+
+// The reference has nothing to gain: it runs each operation alone.
+TEST(OpBackend, FusesOnlyWhereItSaysSo) {
+  const TensorLayout maps = TensorLayout::plain({2, 3, 4, 4});
+  const TensorLayout plain = TensorLayout::plain({2, 3, 2, 2});
+  const MaxPool2dDesc pool{.input = maps, .window = square_window(2, 2)};
+  const OpDesc to_plain[] = {pool, ReorderDesc{.from = plain, .to = plain}};
+  const OpDesc to_relu[] = {pool, ReluDesc{plain}};
+  const auto device = make_cpu_device({});
+  const auto onednn = make_onednn_backend(*device);
+  EXPECT_EQ(onednn->fuse(to_plain).count, 2U);
+  EXPECT_FALSE(onednn->fuse(to_relu).op);
+  EXPECT_FALSE(make_reference_backend()->fuse(to_plain).op);
 }
 
 TEST(OpBackend, HintsSmallerMicroBatchesForLargerMaps) {

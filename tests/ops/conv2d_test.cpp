@@ -27,7 +27,7 @@ struct Bounds {
 // Terms of one output: in * kh * kw; of an input gradient at most out * kh * kw; of a weight
 // gradient batch * oh * ow.
 Bounds bounds(const Conv2dDesc& desc, const Op& op) {
-  const std::int64_t window = desc.kernel_h * desc.kernel_w;
+  const std::int64_t window = desc.window.kernel_h * desc.window.kernel_w;
   const Shape& out = op.output_layout().shape;
   const double factor = enlargement(op);
   return {factor * sum_tolerance(desc.input.shape[1] * window),
@@ -40,13 +40,13 @@ class Conv2d : public ::testing::TestWithParam<ConvCase> {};
 TEST_P(Conv2d, ComputesWhatTheReferenceDoes) {
   const Conv2dDesc& desc = GetParam().desc;
   BackendFixture plain = BackendFixture::reference();
-  const auto reference = plain.backend().conv2d(desc);
+  const auto reference = plain.backend().make(desc);
   OpInputs in = random_inputs(*reference, 1);
   in.want_grad_inputs = desc.needs_grad_input;
   const OpOutputs want = run(plain, *reference, in);
   for (const int threads : team_sizes()) {
     BackendFixture fixture = BackendFixture::onednn(threads);
-    const auto op = fixture.backend().conv2d(desc);
+    const auto op = fixture.backend().make(desc);
     SCOPED_TRACE(op->description());
     const OpOutputs got = run(fixture, *op, in);
     const Bounds bound = bounds(desc, *op);
@@ -63,7 +63,7 @@ TEST_P(Conv2d, ComputesWhatTheReferenceDoes) {
 TEST_P(Conv2d, AddsToTheGradientsThatAreThere) {
   const Conv2dDesc& desc = GetParam().desc;
   BackendFixture fixture = BackendFixture::onednn();
-  const auto op = fixture.backend().conv2d(desc);
+  const auto op = fixture.backend().make(desc);
   OpInputs in = random_inputs(*op, 2);
   in.want_grad_inputs = desc.needs_grad_input;
   const OpOutputs once = run(fixture, *op, in);
@@ -81,7 +81,7 @@ TEST_P(Conv2d, GivesEqualBitsInEqualRuns) {
   const Conv2dDesc& desc = GetParam().desc;
   for (const int threads : team_sizes()) {
     BackendFixture fixture = BackendFixture::onednn(threads);
-    const auto op = fixture.backend().conv2d(desc);
+    const auto op = fixture.backend().make(desc);
     OpInputs in = random_inputs(*op, 3);
     in.want_grad_inputs = desc.needs_grad_input;
     const OpOutputs first = run(fixture, *op, in);
@@ -94,7 +94,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Conv2d, ::testing::ValuesIn(cases()),
 
 TEST(Conv2dPlan, DescribesParametersAsPyTorchStoresThem) {
   BackendFixture fixture = BackendFixture::onednn();
-  const auto op = fixture.backend().conv2d(conv({2, 3, 8, 8}, 5, 3));
+  const auto op = fixture.backend().make(conv({2, 3, 8, 8}, 5, 3));
   const auto specs = op->parameters();
   ASSERT_EQ(specs.size(), 2U);
   EXPECT_EQ(specs[0].name, "weight");
@@ -109,15 +109,15 @@ TEST(Conv2dPlan, DescribesParametersAsPyTorchStoresThem) {
 TEST(Conv2dPlan, CountsMultiplyAddsAsTwo) {
   BackendFixture fixture = BackendFixture::onednn();
   const Conv2dDesc desc = conv({2, 3, 8, 8}, 5, 3);
-  EXPECT_DOUBLE_EQ(fixture.backend().conv2d(desc)->forward_flops(), 2.0 * 2 * 5 * 36 * 27);
-  EXPECT_DOUBLE_EQ(fixture.backend().conv2d(desc)->backward_flops(), 4.0 * 2 * 5 * 36 * 27);
-  EXPECT_DOUBLE_EQ(fixture.backend().conv2d(first_layer(desc))->backward_flops(),
+  EXPECT_DOUBLE_EQ(fixture.backend().make(desc)->forward_flops(), 2.0 * 2 * 5 * 36 * 27);
+  EXPECT_DOUBLE_EQ(fixture.backend().make(desc)->backward_flops(), 4.0 * 2 * 5 * 36 * 27);
+  EXPECT_DOUBLE_EQ(fixture.backend().make(first_layer(desc))->backward_flops(),
                    2.0 * 2 * 5 * 36 * 27);
 }
 
 TEST(Conv2dPlan, NeverRunsOneChannelInputsOnThePlainLoop) {
   BackendFixture fixture = BackendFixture::onednn();
-  const auto op = fixture.backend().conv2d(first_layer(conv({16, 1, 28, 28}, 32, 3, 1, 1)));
+  const auto op = fixture.backend().make(first_layer(conv({16, 1, 28, 28}, 32, 3, 1, 1)));
   EXPECT_EQ(op->description().find("ref"), std::string::npos) << op->description();
 }
 
@@ -126,12 +126,12 @@ TEST(Conv2dPlan, RefusesShapesWithoutAResult) {
                                   new BackendFixture(BackendFixture::reference())}) {
     const std::unique_ptr<BackendFixture> owner(fixture);
     OpBackend& backend = fixture->backend();
-    EXPECT_THROW(backend.conv2d(conv({2, 3, 4, 4}, 5, 7)), ConfigError);
-    EXPECT_THROW(backend.conv2d(conv({2, 3, 4}, 5, 3)), ConfigError);
-    EXPECT_THROW(backend.conv2d(conv({0, 3, 8, 8}, 5, 3)), ConfigError);
-    EXPECT_THROW(backend.conv2d(conv({2, 3, 8, 8}, 0, 3)), ConfigError);
-    EXPECT_THROW(backend.conv2d(conv({2, 3, 8, 8}, 5, 3, 0)), ConfigError);
-    EXPECT_THROW(backend.conv2d(conv({2, 3, 8, 8}, 5, 3, 1, -1)), ConfigError);
+    EXPECT_THROW(backend.make(conv({2, 3, 4, 4}, 5, 7)), ConfigError);
+    EXPECT_THROW(backend.make(conv({2, 3, 4}, 5, 3)), ConfigError);
+    EXPECT_THROW(backend.make(conv({0, 3, 8, 8}, 5, 3)), ConfigError);
+    EXPECT_THROW(backend.make(conv({2, 3, 8, 8}, 0, 3)), ConfigError);
+    EXPECT_THROW(backend.make(conv({2, 3, 8, 8}, 5, 3, 0)), ConfigError);
+    EXPECT_THROW(backend.make(conv({2, 3, 8, 8}, 5, 3, 1, -1)), ConfigError);
   }
 }
 

@@ -52,11 +52,14 @@ class Elementwise : public ::testing::TestWithParam<Case> {
 };
 
 TEST_P(Elementwise, ReluEqualsTheReference) {
-  compare([](OpBackend& backend, const TensorLayout& layout) { return backend.relu({layout}); });
+  compare([](OpBackend& backend, const TensorLayout& layout) {
+    return backend.make(ReluDesc{layout});
+  });
 }
 
 TEST_P(Elementwise, AddEqualsTheReference) {
-  compare([](OpBackend& backend, const TensorLayout& layout) { return backend.add({layout}); });
+  compare(
+      [](OpBackend& backend, const TensorLayout& layout) { return backend.make(AddDesc{layout}); });
 }
 
 TEST_P(Elementwise, ReorderMovesValuesAndTakesGradientsBack) {
@@ -64,7 +67,7 @@ TEST_P(Elementwise, ReorderMovesValuesAndTakesGradientsBack) {
   for (const TensorLayout& from : layouts(GetParam().shape))
     for (const TensorLayout& to : layouts(GetParam().shape)) {
       SCOPED_TRACE(from.tag + " to " + to.tag);
-      const auto op = fixture.backend().reorder({.from = from, .to = to});
+      const auto op = fixture.backend().make(ReorderDesc{.from = from, .to = to});
       const OpInputs in = random_inputs(*op, 5);
       const OpOutputs got = run(fixture, *op, in);
       EXPECT_TRUE(same_bits(got.output, in.inputs[0]));
@@ -84,7 +87,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Elementwise, ::testing::ValuesIn(cases()),
 
 TEST(Relu, KeepsNaNAndLetsItsGradientThrough) {
   BackendFixture fixture = BackendFixture::onednn();
-  const auto op = fixture.backend().relu({TensorLayout::plain({1, 3})});
+  const auto op = fixture.backend().make(ReluDesc{TensorLayout::plain({1, 3})});
   const OpInputs in = {.inputs = {{std::numeric_limits<float>::quiet_NaN(), -1, 2}},
                        .grad_output = {3, 4, 5}};
   const OpOutputs got = run(fixture, *op, in);
@@ -95,7 +98,7 @@ TEST(Relu, KeepsNaNAndLetsItsGradientThrough) {
 TEST(Convert, KeepsTheOrderOfPyTorchForFlattenedChannels) {
   BackendFixture fixture = BackendFixture::onednn();
   const TensorLayout input = onednn::to_layout(onednn::image_desc({2, 17, 2, 3}, 16));
-  const auto op = fixture.backend().linear({.input = input, .out_features = 4});
+  const auto op = fixture.backend().make(LinearDesc{.input = input, .out_features = 4});
   const TensorLayout layout = op->parameters()[0].layout;
   const Values values = random_values(4 * 17 * 6, 3);
   const OpMemory stored = fixture.to_layout(values, layout);

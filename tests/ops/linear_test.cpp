@@ -28,7 +28,7 @@ class Linear : public ::testing::TestWithParam<LinearCase> {};
 TEST_P(Linear, ComputesWhatTheReferenceDoes) {
   const LinearDesc& desc = GetParam().desc;
   BackendFixture plain = BackendFixture::reference();
-  const auto reference = plain.backend().linear(desc);
+  const auto reference = plain.backend().make(desc);
   OpInputs in = random_inputs(*reference, 1);
   in.want_grad_inputs = desc.needs_grad_input;
   const OpOutputs want = run(plain, *reference, in);
@@ -36,7 +36,7 @@ TEST_P(Linear, ComputesWhatTheReferenceDoes) {
   const std::int64_t features = element_count(desc.input.shape) / batch;
   for (const int threads : team_sizes()) {
     BackendFixture fixture = BackendFixture::onednn(threads);
-    const auto op = fixture.backend().linear(desc);
+    const auto op = fixture.backend().make(desc);
     EXPECT_EQ(op->input_layout(0), desc.input);
     EXPECT_TRUE(op->output_layout().is_plain());
     const OpOutputs got = run(fixture, *op, in);
@@ -53,7 +53,7 @@ TEST_P(Linear, ComputesWhatTheReferenceDoes) {
 TEST_P(Linear, AddsToTheGradientsThatAreThere) {
   const LinearDesc& desc = GetParam().desc;
   BackendFixture fixture = BackendFixture::onednn();
-  const auto op = fixture.backend().linear(desc);
+  const auto op = fixture.backend().make(desc);
   OpInputs in = random_inputs(*op, 2);
   in.want_grad_inputs = desc.needs_grad_input;
   const OpOutputs fresh = run(fixture, *op, in);
@@ -71,7 +71,7 @@ TEST_P(Linear, GivesEqualBitsInEqualRuns) {
   const LinearDesc& desc = GetParam().desc;
   for (const int threads : team_sizes()) {
     BackendFixture fixture = BackendFixture::onednn(threads);
-    const auto op = fixture.backend().linear(desc);
+    const auto op = fixture.backend().make(desc);
     OpInputs in = random_inputs(*op, 3);
     in.want_grad_inputs = desc.needs_grad_input;
     const OpOutputs first = run(fixture, *op, in);
@@ -84,7 +84,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Linear, ::testing::ValuesIn(cases()),
 
 TEST(LinearPlan, KeepsTheShapeOfPyTorchWhateverTheLayout) {
   BackendFixture fixture = BackendFixture::onednn();
-  const auto op = fixture.backend().linear(linear(blocked({2, 64, 7, 7}, 16), 128));
+  const auto op = fixture.backend().make(linear(blocked({2, 64, 7, 7}, 16), 128));
   const auto specs = op->parameters();
   EXPECT_EQ(specs[0].shape, (Shape{128, 3136}));
   EXPECT_EQ(specs[0].layout.shape, (Shape{128, 3136}));
@@ -95,9 +95,9 @@ TEST(LinearPlan, KeepsTheShapeOfPyTorchWhateverTheLayout) {
 
 TEST(LinearPlan, RefusesShapesWithoutAResult) {
   BackendFixture fixture = BackendFixture::onednn();
-  EXPECT_THROW(fixture.backend().linear(linear(Shape{4}, 5)), ConfigError);
-  EXPECT_THROW(fixture.backend().linear(linear(Shape{4, 0}, 5)), ConfigError);
-  EXPECT_THROW(fixture.backend().linear(linear(Shape{4, 3}, 0)), ConfigError);
+  EXPECT_THROW(fixture.backend().make(linear(Shape{4}, 5)), ConfigError);
+  EXPECT_THROW(fixture.backend().make(linear(Shape{4, 0}, 5)), ConfigError);
+  EXPECT_THROW(fixture.backend().make(linear(Shape{4, 3}, 0)), ConfigError);
 }
 
 }  // namespace

@@ -23,8 +23,17 @@ Values tied_values(std::int64_t count, std::uint32_t seed) {
 
 class MaxPool2d : public ::testing::TestWithParam<PoolCase> {
  protected:
-  static MaxPool2dDesc desc(const TensorLayout& input, bool relu, bool plain) {
-    return GetParam().desc(input, relu, plain);
+  static MaxPool2dDesc desc(const TensorLayout& input, bool relu) {
+    return GetParam().desc(input, relu);
+  }
+  // Alone, or fused with a reorder to the plain layout.
+  static std::unique_ptr<Op> make(OpBackend& backend, const MaxPool2dDesc& desc, bool to_plain) {
+    if (!to_plain) return backend.make(desc);
+    const TensorLayout plain = TensorLayout::plain({});
+    const OpDesc chain[] = {desc, ReorderDesc{.from = plain, .to = plain}, ReluDesc{plain}};
+    FusedOp fused = backend.fuse(chain);
+    EXPECT_EQ(fused.count, 2U);
+    return std::move(fused.op);
   }
   static std::vector<TensorLayout> layouts() {
     const Shape& shape = GetParam().input;
@@ -37,8 +46,7 @@ class MaxPool2d : public ::testing::TestWithParam<PoolCase> {
 TEST_P(MaxPool2d, EqualsTheReferenceInEveryLayout) {
   for (const bool relu : {false, true}) {
     BackendFixture plain = BackendFixture::reference();
-    const auto reference =
-        plain.backend().max_pool2d(desc(TensorLayout::plain(GetParam().input), relu, false));
+    const auto reference = plain.backend().make(desc(TensorLayout::plain(GetParam().input), relu));
     OpInputs in = random_inputs(*reference, 1);
     in.inputs[0] = tied_values(element_count(GetParam().input), 2);
     // Small integers: overlapping windows' gradients add up exactly in any order.
@@ -49,7 +57,7 @@ TEST_P(MaxPool2d, EqualsTheReferenceInEveryLayout) {
       for (const TensorLayout& layout : layouts())
         for (const bool plain_output : {false, true}) {
           SCOPED_TRACE(layout.tag + (plain_output ? " to plain" : ""));
-          const auto op = fixture.backend().max_pool2d(desc(layout, relu, plain_output));
+          const auto op = make(fixture.backend(), desc(layout, relu), plain_output);
           EXPECT_EQ(op->input_layout(0), layout);
           EXPECT_EQ(op->output_layout().tag, plain_output ? "plain" : layout.tag);
           EXPECT_FALSE(op->backward_needs_inputs());
@@ -66,7 +74,7 @@ TEST_P(MaxPool2d, LetsNaNWinAndPassItsGradient) {
   constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
   BackendFixture fixture = BackendFixture::onednn();
   for (const TensorLayout& layout : layouts()) {
-    const auto op = fixture.backend().max_pool2d(desc(layout, true, false));
+    const auto op = fixture.backend().make(desc(layout, true));
     OpInputs in = random_inputs(*op, 1);
     std::fill(in.inputs[0].begin(), in.inputs[0].end(), -1.0F);
     in.inputs[0][0] = kNaN;
@@ -86,13 +94,8 @@ INSTANTIATE_TEST_SUITE_P(Shapes, MaxPool2d, ::testing::ValuesIn(pool_cases()),
 TEST(MaxPool2dPlan, RefusesShapesWithoutAResult) {
   BackendFixture fixture = BackendFixture::onednn();
   const auto pool = [&](Shape shape, std::int64_t kernel, std::int64_t stride, std::int64_t pad) {
-    return fixture.backend().max_pool2d({.input = TensorLayout::plain(std::move(shape)),
-                                         .kernel_h = kernel,
-                                         .kernel_w = kernel,
-                                         .stride_h = stride,
-                                         .stride_w = stride,
-                                         .pad_h = pad,
-                                         .pad_w = pad});
+    return fixture.backend().make(MaxPool2dDesc{.input = TensorLayout::plain(std::move(shape)),
+                                                .window = square_window(kernel, stride, pad)});
   };
   EXPECT_THROW(pool({2, 3, 4, 4}, 5, 1, 0), ConfigError);
   EXPECT_THROW(pool({2, 3, 4, 4}, 2, 0, 0), ConfigError);

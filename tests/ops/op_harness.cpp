@@ -49,8 +49,8 @@ class OpCall {
     }
     for (std::size_t i = 0; i < specs_.size(); ++i) {
       parameters_.push_back(fixture.to_layout(in.parameters.at(i), specs_[i].layout));
-      if (op.reads_rounded_parameters()) {
-        rounded_.push_back(fixture.to_layout(in.parameters[i], in_bf16(specs_[i].layout)));
+      if (op.reads_bf16_weights()) {
+        bf16_weights_.push_back(fixture.to_layout(in.parameters[i], in_bf16(specs_[i].layout)));
       }
       if (in.initial_gradients.empty())
         grad_parameters_.push_back(fixture.allocate(specs_[i].layout.bytes));
@@ -61,13 +61,13 @@ class OpCall {
 
   void queue() {
     const auto inputs = addresses(inputs_), parameters = addresses(parameters_);
-    const auto rounded = addresses(rounded_);
+    const auto bf16_weights = addresses(bf16_weights_);
     op_.forward(fixture_.stream(), {.inputs = inputs,
                                     .output = output_.data(),
                                     .parameters = parameters,
                                     .saved = saved_.data(),
                                     .workspace = forward_workspace_.data(),
-                                    .rounded = rounded});
+                                    .bf16_weights = bf16_weights});
     const std::vector<const void*> no_inputs(inputs.size(), nullptr);
     auto grad_inputs = writable(grad_inputs_);
     if (!in_.want_grad_inputs) std::fill(grad_inputs.begin(), grad_inputs.end(), nullptr);
@@ -82,7 +82,7 @@ class OpCall {
                   .accumulate = !in_.initial_gradients.empty(),
                   .saved = saved_.data(),
                   .workspace = backward_workspace_.data(),
-                  .rounded = rounded});
+                  .bf16_weights = bf16_weights});
   }
 
   OpOutputs results() {
@@ -102,7 +102,7 @@ class OpCall {
   const OpInputs& in_;
   std::vector<ParameterSpec> specs_;
   OpMemory output_, saved_, forward_workspace_, backward_workspace_, grad_output_;
-  std::vector<OpMemory> inputs_, parameters_, rounded_, grad_inputs_, grad_parameters_;
+  std::vector<OpMemory> inputs_, parameters_, bf16_weights_, grad_inputs_, grad_parameters_;
 };
 
 }  // namespace

@@ -22,11 +22,11 @@ struct Geometry {
 
 std::vector<Geometry> geometries() {
   return {
-      {"Halving", {6, 8, 3, 4, 16, 2, 2, 2, 2, 0, 0, false}},
-      {"HalvingOdd", {7, 5, 3, 2, 16, 2, 2, 2, 2, 0, 0, false}},
-      {"HalvingManyChannels", {4, 4, 2, 2, 48, 2, 2, 2, 2, 0, 0, false}},
-      {"Overlapping", {9, 7, 5, 4, 16, 3, 3, 2, 2, 1, 1, false}},
-      {"Oblong", {5, 9, 5, 4, 32, 1, 3, 1, 2, 0, 0, false}},
+      {"Halving", {6, 8, 3, 4, 16, {2, 2, 2, 2, 0, 0}, false}},
+      {"HalvingOdd", {7, 5, 3, 2, 16, {2, 2, 2, 2, 0, 0}, false}},
+      {"HalvingManyChannels", {4, 4, 2, 2, 48, {2, 2, 2, 2, 0, 0}, false}},
+      {"Overlapping", {9, 7, 5, 4, 16, {3, 3, 2, 2, 1, 1}, false}},
+      {"Oblong", {5, 9, 5, 4, 32, {1, 3, 1, 2, 0, 0}, false}},
   };
 }
 
@@ -98,9 +98,9 @@ TEST(PoolKernelChoice, NeedsWholeVectorsOfChannels) {
 }
 
 TEST(PoolKernelChoice, CountsLargeWindowsInWiderIntegers) {
-  PoolGeometry pool{16, 16, 1, 1, 16, 16, 16, 1, 1, 0, 0, false};
+  PoolGeometry pool{16, 16, 1, 1, 16, {16, 16, 1, 1, 0, 0}, false};
   EXPECT_EQ(cpu::choose_pool_kernel(pool, SimdLevel::avx512).winner_bytes, 4);
-  pool.kernel_h = 15;
+  pool.window.kernel_h = 15;
   EXPECT_EQ(cpu::choose_pool_kernel(pool, SimdLevel::avx512).winner_bytes, 1);
 }
 

@@ -56,28 +56,23 @@ TEST(ReferenceGradient, OfConv2dEqualsFiniteDifferences) {
   BackendFixture fixture = BackendFixture::reference();
   for (const std::int64_t stride : {1, 2})
     for (const std::int64_t pad : {0, 1}) {
-      const auto op = fixture.backend().conv2d({.input = TensorLayout::plain({2, 3, 5, 6}),
-                                                .out_channels = 2,
-                                                .kernel_h = 3,
-                                                .kernel_w = 2,
-                                                .stride_h = stride,
-                                                .stride_w = 1,
-                                                .pad_h = pad,
-                                                .pad_w = 1});
+      const auto op = fixture.backend().make(Conv2dDesc{.input = TensorLayout::plain({2, 3, 5, 6}),
+                                                        .out_channels = 2,
+                                                        .window = {3, 2, stride, 1, pad, 1}});
       check_all_gradients(fixture, *op, random_inputs(*op, 1), 0.5F);
     }
 }
 
 TEST(ReferenceGradient, OfLinearEqualsFiniteDifferences) {
   BackendFixture fixture = BackendFixture::reference();
-  const auto op =
-      fixture.backend().linear({.input = TensorLayout::plain({3, 2, 2, 2}), .out_features = 5});
+  const auto op = fixture.backend().make(
+      LinearDesc{.input = TensorLayout::plain({3, 2, 2, 2}), .out_features = 5});
   check_all_gradients(fixture, *op, random_inputs(*op, 1), 0.5F);
 }
 
 TEST(ReferenceGradient, OfAddEqualsFiniteDifferences) {
   BackendFixture fixture = BackendFixture::reference();
-  const auto op = fixture.backend().add({TensorLayout::plain({2, 5})});
+  const auto op = fixture.backend().make(AddDesc{TensorLayout::plain({2, 5})});
   check_all_gradients(fixture, *op, random_inputs(*op, 1), 0.5F);
 }
 
@@ -85,28 +80,21 @@ TEST(ReferenceGradient, OfAddEqualsFiniteDifferences) {
 TEST(ReferenceGradient, OfMaxPoolEqualsFiniteDifferences) {
   BackendFixture fixture = BackendFixture::reference();
   for (const bool relu : {false, true})
-    for (const std::int64_t pad : {0, 1})
-      for (const bool bias : {false, true}) {
-        const auto op = fixture.backend().max_pool2d({.input = TensorLayout::plain({2, 2, 5, 4}),
-                                                      .kernel_h = 3,
-                                                      .kernel_w = 2,
-                                                      .stride_h = 2,
-                                                      .stride_w = 1,
-                                                      .pad_h = pad,
-                                                      .pad_w = pad,
-                                                      .fuse_relu = relu,
-                                                      .bias = bias});
-        OpInputs in = random_inputs(*op, 1);
-        in.inputs[0] = shuffled_values(80, 2);
-        for (float& v : in.inputs[0]) v -= 50.5F;
-        if (bias) in.parameters[0] = {0.125F, -0.125F};
-        check_all_gradients(fixture, *op, in, 0.25F);
-      }
+    for (const std::int64_t pad : {0, 1}) {
+      const auto op =
+          fixture.backend().make(MaxPool2dDesc{.input = TensorLayout::plain({2, 2, 5, 4}),
+                                               .window = {3, 2, 2, 1, pad, pad},
+                                               .fuse_relu = relu});
+      OpInputs in = random_inputs(*op, 1);
+      in.inputs[0] = shuffled_values(80, 2);
+      for (float& v : in.inputs[0]) v -= 50.5F;
+      check_all_gradients(fixture, *op, in, 0.25F);
+    }
 }
 
 TEST(ReferenceGradient, OfReluEqualsFiniteDifferences) {
   BackendFixture fixture = BackendFixture::reference();
-  const auto op = fixture.backend().relu({TensorLayout::plain({2, 10})});
+  const auto op = fixture.backend().make(ReluDesc{TensorLayout::plain({2, 10})});
   OpInputs in = random_inputs(*op, 1);
   in.inputs[0] = shuffled_values(20, 2);
   for (float& v : in.inputs[0]) v -= 10.5F;
@@ -117,7 +105,7 @@ TEST(ReferenceGradient, OfReluEqualsFiniteDifferences) {
 void check_fused_relu(BackendFixture& fixture, Op& fused, Op& bare) {
   const OpInputs in = random_inputs(fused, 3);
   const OpOutputs want_bare = run(fixture, bare, in);
-  const auto relu = fixture.backend().relu({bare.output_layout()});
+  const auto relu = fixture.backend().make(ReluDesc{bare.output_layout()});
   const OpOutputs want =
       run(fixture, *relu, {.inputs = {want_bare.output}, .grad_output = in.grad_output});
   OpInputs masked = in;
@@ -130,20 +118,20 @@ void check_fused_relu(BackendFixture& fixture, Op& fused, Op& bare) {
 TEST(ReferenceGradient, OfFusedReluIsThatOfReluAfterTheOperation) {
   BackendFixture fixture = BackendFixture::reference();
   Conv2dDesc conv = {
-      .input = TensorLayout::plain({2, 3, 5, 5}), .out_channels = 4, .kernel_h = 3, .kernel_w = 3};
-  const auto bare_conv = fixture.backend().conv2d(conv);
+      .input = TensorLayout::plain({2, 3, 5, 5}), .out_channels = 4, .window = square_window(3)};
+  const auto bare_conv = fixture.backend().make(conv);
   conv.fuse_relu = true;
-  check_fused_relu(fixture, *fixture.backend().conv2d(conv), *bare_conv);
+  check_fused_relu(fixture, *fixture.backend().make(conv), *bare_conv);
   LinearDesc linear = {.input = TensorLayout::plain({4, 6}), .out_features = 5};
-  const auto bare_linear = fixture.backend().linear(linear);
+  const auto bare_linear = fixture.backend().make(linear);
   linear.fuse_relu = true;
-  check_fused_relu(fixture, *fixture.backend().linear(linear), *bare_linear);
+  check_fused_relu(fixture, *fixture.backend().make(linear), *bare_linear);
 }
 
 TEST(ReferenceGradient, AccumulatesOntoWhatIsThere) {
   BackendFixture fixture = BackendFixture::reference();
   const auto op =
-      fixture.backend().linear({.input = TensorLayout::plain({4, 6}), .out_features = 5});
+      fixture.backend().make(LinearDesc{.input = TensorLayout::plain({4, 6}), .out_features = 5});
   OpInputs in = random_inputs(*op, 3);
   const OpOutputs once = run(fixture, *op, in);
   in.initial_gradients = once.grad_parameters;

@@ -6,11 +6,11 @@ namespace ddpbench::ops::testing {
 namespace {
 
 Conv2dDesc oblong(Conv2dDesc desc) {
-  desc.kernel_w = 5, desc.pad_w = 2, desc.stride_w = 2;
+  desc.window.kernel_w = 5, desc.window.pad_w = 2, desc.window.stride_w = 2;
   return desc;
 }
 Conv2dDesc flat(Conv2dDesc desc) {
-  desc.stride_h = 3, desc.pad_w = 2;
+  desc.window.stride_h = 3, desc.window.pad_w = 2;
   return desc;
 }
 
@@ -20,12 +20,7 @@ Conv2dDesc conv(Shape input, std::int64_t out, std::int64_t kernel, std::int64_t
                 std::int64_t pad) {
   return {.input = TensorLayout::plain(std::move(input)),
           .out_channels = out,
-          .kernel_h = kernel,
-          .kernel_w = kernel,
-          .stride_h = stride,
-          .stride_w = stride,
-          .pad_h = pad,
-          .pad_w = pad};
+          .window = square_window(kernel, stride, pad)};
 }
 
 std::vector<ConvCase> conv_cases() {

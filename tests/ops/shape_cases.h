@@ -44,16 +44,8 @@ struct PoolCase {
   Shape input;
   std::int64_t kernel, stride, pad;
 
-  MaxPool2dDesc desc(const TensorLayout& layout, bool relu, bool plain) const {
-    return {.input = layout,
-            .kernel_h = kernel,
-            .kernel_w = kernel,
-            .stride_h = stride,
-            .stride_w = stride,
-            .pad_h = pad,
-            .pad_w = pad,
-            .fuse_relu = relu,
-            .plain_output = plain};
+  MaxPool2dDesc desc(const TensorLayout& layout, bool relu) const {
+    return {.input = layout, .window = square_window(kernel, stride, pad), .fuse_relu = relu};
   }
 };
 std::vector<PoolCase> pool_cases();

@@ -14,7 +14,7 @@ constexpr double kFloat = 4;
 
 TEST(Traffic, OfAConvolutionIsItsMapsAndWeightsOnce) {
   BackendFixture fixture = BackendFixture::reference();
-  const auto op = fixture.backend().conv2d(conv({2, 3, 5, 5}, 4, 3));
+  const auto op = fixture.backend().make(conv({2, 3, 5, 5}, 4, 3));
   const double x = 2 * 3 * 25 * kFloat, y = 2 * 4 * 9 * kFloat, w = (4 * 27 + 4) * kFloat;
   EXPECT_EQ(forward_bytes(*op), x + w + y);
   EXPECT_EQ(backward_bytes(*op, false), y + x + w);
@@ -23,7 +23,7 @@ TEST(Traffic, OfAConvolutionIsItsMapsAndWeightsOnce) {
 
 TEST(Traffic, OfAFusedReluReadsTheOutputBackward) {
   BackendFixture fixture = BackendFixture::reference();
-  const auto op = fixture.backend().linear(with_relu(linear({8, 10}, 6)));
+  const auto op = fixture.backend().make(with_relu(linear({8, 10}, 6)));
   const double x = 80 * kFloat, y = 48 * kFloat, w = 66 * kFloat;
   EXPECT_EQ(forward_bytes(*op), x + w + y);
   EXPECT_EQ(backward_bytes(*op, false), 2 * y + x + w);
@@ -34,33 +34,23 @@ TEST(Traffic, OfElementwiseOperationsIsAMapForEachOperand) {
   BackendFixture fixture = BackendFixture::reference();
   const TensorLayout layout = TensorLayout::plain({3, 7});
   const double map = 21 * kFloat;
-  const auto relu = fixture.backend().relu({layout});
+  const auto relu = fixture.backend().make(ReluDesc{layout});
   EXPECT_EQ(forward_bytes(*relu), 2 * map);
   EXPECT_EQ(backward_bytes(*relu, true), 3 * map);
-  const auto add = fixture.backend().add({layout});
+  const auto add = fixture.backend().make(AddDesc{layout});
   EXPECT_EQ(forward_bytes(*add), 3 * map);
   EXPECT_EQ(backward_bytes(*add, true), 3 * map);
 }
 
 TEST(Traffic, OfAPoolHasWhatItKeeps) {
   BackendFixture fixture = BackendFixture::onednn();
-  const auto op = fixture.backend().max_pool2d(
-      pool_cases()[0].desc(TensorLayout::plain({2, 32, 28, 28}), true, false));
+  const auto op =
+      fixture.backend().make(pool_cases()[0].desc(TensorLayout::plain({2, 32, 28, 28}), true));
   const double x = 2 * 32 * 784 * kFloat, y = x / 4;
   const auto kept = static_cast<double>(op->saved_bytes());
   EXPECT_GT(kept, 0);
   EXPECT_EQ(forward_bytes(*op), x + y + kept);
   EXPECT_EQ(backward_bytes(*op, true), x + y + kept);
-}
-
-TEST(Traffic, OfAPoolThatAddsABiasHasThat) {
-  BackendFixture fixture = BackendFixture::reference();
-  MaxPool2dDesc desc = pool_cases()[0].desc(TensorLayout::plain({2, 32, 28, 28}), true, false);
-  const auto bare = fixture.backend().max_pool2d(desc);
-  desc.bias = true;
-  const auto biased = fixture.backend().max_pool2d(desc);
-  EXPECT_EQ(forward_bytes(*biased), forward_bytes(*bare) + 32 * kFloat);
-  EXPECT_EQ(backward_bytes(*biased, false), backward_bytes(*bare, false) + 32 * kFloat);
 }
 
 TEST(Traffic, OfWhatStandsAroundANetwork) {

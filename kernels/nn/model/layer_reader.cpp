@@ -82,19 +82,20 @@ std::pair<std::int64_t, std::int64_t> read_extent(const JsonReader& json, std::s
 }
 
 void read_window(const JsonReader& json, LayerSpec& spec) {
-  std::tie(spec.kernel_h, spec.kernel_w) = read_extent(json.at("kernel"), "kernel", 1);
-  spec.stride_h = spec.type == LayerType::max_pool2d ? spec.kernel_h : 1;
-  spec.stride_w = spec.type == LayerType::max_pool2d ? spec.kernel_w : 1;
+  ops::Window2d& w = spec.window;
+  std::tie(w.kernel_h, w.kernel_w) = read_extent(json.at("kernel"), "kernel", 1);
+  w.stride_h = spec.type == LayerType::max_pool2d ? w.kernel_h : 1;
+  w.stride_w = spec.type == LayerType::max_pool2d ? w.kernel_w : 1;
   if (json.has("stride")) {
-    std::tie(spec.stride_h, spec.stride_w) = read_extent(json.at("stride"), "stride", 1);
+    std::tie(w.stride_h, w.stride_w) = read_extent(json.at("stride"), "stride", 1);
   }
   if (!json.has("padding")) return;
-  std::tie(spec.pad_h, spec.pad_w) = read_extent(json.at("padding"), "padding", 0);
+  std::tie(w.pad_h, w.pad_w) = read_extent(json.at("padding"), "padding", 0);
   // Past that a window could see padding only (PyTorch has the same rule for pools).
   const bool pool = spec.type == LayerType::max_pool2d;
-  if (pool && (2 * spec.pad_h > spec.kernel_h || 2 * spec.pad_w > spec.kernel_w)) {
+  if (pool && (2 * w.pad_h > w.kernel_h || 2 * w.pad_w > w.kernel_w)) {
     json.at("padding").fail(fmt::format("padding [{}, {}] is more than half of the kernel [{}, {}]",
-                                        spec.pad_h, spec.pad_w, spec.kernel_h, spec.kernel_w));
+                                        w.pad_h, w.pad_w, w.kernel_h, w.kernel_w));
   }
 }
 
@@ -161,14 +162,16 @@ std::int64_t window_count(std::int64_t extent, std::int64_t kernel, std::int64_t
 
 ops::Shape windowed(const Site& site, const ops::Shape& input, std::int64_t channels) {
   const LayerSpec& s = site.entry.spec;
-  const std::int64_t h = window_count(input[1], s.kernel_h, s.stride_h, s.pad_h);
-  const std::int64_t w = window_count(input[2], s.kernel_w, s.stride_w, s.pad_w);
+  const std::int64_t h =
+      window_count(input[1], s.window.kernel_h, s.window.stride_h, s.window.pad_h);
+  const std::int64_t w =
+      window_count(input[2], s.window.kernel_w, s.window.stride_w, s.window.pad_w);
   if (h == 0 || w == 0) {
     site.fail(fmt::format(
         "the kernel [{}, {}] of the layer \"{}\" does not fit its input \"{}\" of shape {} with "
         "padding [{}, {}]; make the kernel smaller or the padding larger",
-        s.kernel_h, s.kernel_w, s.name, site.entry.input_names[0], ops::to_string(input), s.pad_h,
-        s.pad_w));
+        s.window.kernel_h, s.window.kernel_w, s.name, site.entry.input_names[0],
+        ops::to_string(input), s.window.pad_h, s.window.pad_w));
   }
   return {channels, h, w};
 }

@@ -5,7 +5,8 @@
 namespace ddpbench::nn {
 
 ops::Shape weight_shape(const LayerSpec& layer, const ops::Shape& input) {
-  if (layer.type == LayerType::conv2d) return {layer.out, input[0], layer.kernel_h, layer.kernel_w};
+  if (layer.type == LayerType::conv2d)
+    return {layer.out, input[0], layer.window.kernel_h, layer.window.kernel_w};
   return {layer.out, ops::element_count(input)};
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/ops/tensor_layout.h"
+#include "kernels/ops/window2d.h"
 
 namespace ddpbench::nn {
 
@@ -31,7 +32,7 @@ struct LayerSpec {
   LayerType type = LayerType::relu;
   std::vector<int> inputs;  // indices into layers, or kNetworkInput
   std::int64_t out = 0;     // conv2d: output channels; linear: output features
-  std::int64_t kernel_h = 0, kernel_w = 0, stride_h = 0, stride_w = 0, pad_h = 0, pad_w = 0;
+  ops::Window2d window;     // conv2d and max_pool2d
   bool bias = true;
   ops::Shape output_shape;  // without the batch: [channels, h, w] or [features]
 };

@@ -3,13 +3,11 @@
 //
 // Nodes are planned in topological order, those of the segment at the micro-batch's size. A tensor
 // has its producer's layout ("natural") and a further version for each other layout that a consumer
-// wants; consumers of equal wishes share one. Where the backend runs a convolution and the pool
-// that alone reads it as one operation, the tensor between the two has no version. Else, where the
-// backend prefers it, the pool adds the bias of the convolution, to whose layer that still belongs.
+// wants; consumers of equal wishes share one. Where the backend fuses a chain of nodes into one
+// operation, the tensors within the chain have no version.
 #include "kernels/nn/plan/lowering.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "base/error.h"
@@ -31,7 +29,6 @@ class Lowering {
         versions_(nodes_.size() + 1),
         trained_(nodes_.size() + 1, false),
         taken_in_(nodes_.size(), false),
-        bias_in_pool_(nodes_.size(), false),
         specs_(model.layers.size()),
         calls_of_(model.layers.size()) {
     plan_.batch = options.batch;
@@ -67,73 +64,144 @@ class Lowering {
     return plan_.operations.back().get();
   }
 
-  // What runs a node, and the node whose output it gives: itself, or the pool that it takes in.
-  struct PlannedNode {
+  // An operation, and the nodes that it runs: a chain, of which it gives the last one's output.
+  struct PlannedNodes {
     std::unique_ptr<ops::Op> op;
-    std::size_t last;
+    std::vector<std::size_t> chain;
   };
 
   void lower_node(std::size_t i) {
     if (taken_in_[i]) return;
     const FusedNode& node = nodes_[i];
     bool micro = i < segment_.nodes;
-    PlannedNode planned = plan_node(i, micro);
+    PlannedNodes planned = plan_nodes(i, micro);
     if (micro && (planned.op->couples_samples() || !planned.op->accumulates_weight_gradients())) {
       segment_.nodes = i;
       micro = false;
-      planned = plan_node(i, micro);
+      planned = plan_nodes(i, micro);
     }
-    auto& [op, last] = planned;
+    auto& [op, chain] = planned;
     PlannedCall call{.name = node.name, .op = op.get(), .micro = micro};
-    if (last != i) {
-      taken_in_[last] = true;
-      call.name += "+" + nodes_[last].name;
+    for (std::size_t k = 1; k < chain.size(); ++k) {
+      taken_in_[chain[k]] = true;
+      call.name += "+" + nodes_[chain[k]].name;
     }
-    const std::size_t own_slot = slot(static_cast<int>(last));
+    const std::size_t own_slot = slot(static_cast<int>(chain.back()));
     for (std::size_t k = 0; k < node.inputs.size(); ++k) {
       call.inputs.push_back(input_version(node.inputs[k], op->input_layout(k), micro));
       if (trained_[slot(node.inputs[k])]) trained_[own_slot] = true;
     }
     call.output = add_value(plan_, op->output_layout(), micro);
-    call.passes_gradient = model_.layers[node.layer].type == LayerType::add &&
+    call.passes_gradient = chain.size() == 1 && type_of(i) == LayerType::add &&
                            op->input_layout(0) == op->output_layout() &&
                            op->input_layout(1) == op->output_layout();
     call.saved = add_saved(*op, micro);
-    if (add_parameters(i, *op, micro)) trained_[own_slot] = true;
+    if (add_parameters(chain, *op, micro)) trained_[own_slot] = true;
     versions_[own_slot] = {call.output};
     calls(micro).push_back(std::move(call));
     keep(std::move(op));
   }
 
-  PlannedNode plan_node(std::size_t i, bool micro) {
-    bias_in_pool_[i] = false;  // a node that the segment gave up is planned again
-    if (const auto pool = pool_behind(i)) {
-      auto both = backend_.conv2d_max_pool2d(conv2d_desc(i, micro), pool_desc(*pool, {}));
-      if (both) return {std::move(both), *pool};
+  PlannedNodes plan_nodes(std::size_t i, bool micro) {
+    std::vector<std::size_t> chain = chain_from(i);
+    const std::vector<ops::OpDesc> descs = describe(chain, micro);
+    if (descs.size() > 1) {
+      ops::FusedOp fused = backend_.fuse(descs);
+      if (fused.op) {
+        // The last description may be a reorder that belongs to the last node.
+        chain.resize(std::min(chain.size(), fused.count));
+        return {std::move(fused.op), std::move(chain)};
+      }
     }
-    return {make_op(i, micro), i};
+    return {backend_.make(descs[0]), {i}};
   }
 
-  // The pool that alone reads a convolution.
-  std::optional<std::size_t> pool_behind(std::size_t i) const {
-    const std::vector<std::size_t> readers = readers_of(i);
-    if (type_of(i) != LayerType::conv2d || readers.size() != 1 ||
-        type_of(readers[0]) != LayerType::max_pool2d) {
-      return std::nullopt;
+  // The longest chain of nodes, within the segment or behind it, each of which reads nothing but
+  // the node before and alone reads that. Linear layers begin chains: they read the plain order.
+  std::vector<std::size_t> chain_from(std::size_t i) const {
+    std::vector<std::size_t> chain = {i};
+    while (true) {
+      const std::vector<std::size_t> readers = readers_of(chain.back());
+      if (readers.size() != 1 || only_linear_reads(chain.back()) ||
+          nodes_[readers[0]].inputs.size() != 1 ||
+          (readers[0] < segment_.nodes) != (i < segment_.nodes)) {
+        return chain;
+      }
+      chain.push_back(readers[0]);
     }
-    return readers[0];
   }
 
-  // Notes the parameters of the node's next call. Returns whether there are any.
-  bool add_parameters(std::size_t i, const ops::Op& op, bool micro) {
-    const bool of_convolution = i > 0 && bias_in_pool_[i - 1];
-    const std::size_t layer = nodes_[of_convolution ? i - 1 : i].layer;
+  std::vector<ops::OpDesc> describe(const std::vector<std::size_t>& chain, bool micro) {
+    std::vector<ops::OpDesc> descs;
+    const FusedNode& first = nodes_[chain[0]];
+    ops::TensorLayout input = hint(first.inputs[0], micro);
+    bool trained =
+        std::ranges::any_of(first.inputs, [&](int node) { return trained_[slot(node)]; });
+    for (const std::size_t i : chain) {
+      descs.push_back(describe(nodes_[i], input, training_ && trained));
+      trained = trained || parameter_count(i) > 0;
+      input = plain_output(i, micro);
+    }
+    if (only_linear_reads(chain.back())) {
+      descs.push_back(ops::ReorderDesc{.from = input, .to = input});
+    }
+    return descs;
+  }
+
+  ops::OpDesc describe(const FusedNode& node, const ops::TensorLayout& input,
+                       bool needs_grad_input) const {
+    const LayerSpec& layer = model_.layers[node.layer];
+    switch (layer.type) {
+      case LayerType::conv2d:
+        return ops::Conv2dDesc{.input = input,
+                               .out_channels = layer.out,
+                               .window = layer.window,
+                               .bias = layer.bias,
+                               .fuse_relu = node.fuse_relu,
+                               .needs_grad_input = needs_grad_input};
+      case LayerType::max_pool2d:
+        return ops::MaxPool2dDesc{
+            .input = input, .window = layer.window, .fuse_relu = node.fuse_relu};
+      case LayerType::linear:
+        return ops::LinearDesc{.input = input,
+                               .out_features = layer.out,
+                               .bias = layer.bias,
+                               .fuse_relu = node.fuse_relu,
+                               .needs_grad_input = needs_grad_input};
+      case LayerType::relu:
+        return ops::ReluDesc{.input = input};
+      case LayerType::add:
+        break;
+    }
+    return ops::AddDesc{.input = input};
+  }
+
+  ops::TensorLayout plain_output(std::size_t i, bool micro) const {
+    ops::Shape shape = model_.layers[nodes_[i].layer].output_shape;
+    shape.insert(shape.begin(), micro ? segment_.micro_batch : plan_.batch);
+    return ops::TensorLayout::plain(std::move(shape));
+  }
+
+  std::size_t parameter_count(std::size_t i) const {
+    const LayerType type = type_of(i);
+    if (type != LayerType::conv2d && type != LayerType::linear) return 0;
+    return model_.layers[nodes_[i].layer].bias ? 2 : 1;
+  }
+
+  // Notes the parameters of the next call, which runs the nodes of `chain`. Returns whether there
+  // are any.
+  bool add_parameters(const std::vector<std::size_t>& chain, const ops::Op& op, bool micro) {
     const std::vector<ops::ParameterSpec> specs = op.parameters();
-    for (ops::ParameterSpec spec : specs) {
-      if (of_convolution) spec.fan_in = specs_[layer].front().fan_in;
-      specs_[layer].push_back(std::move(spec));
-      calls_of_[layer].emplace_back(micro, calls(micro).size());
+    std::size_t next = 0;
+    for (const std::size_t i : chain) {
+      const std::size_t layer = nodes_[i].layer;
+      for (std::size_t k = 0; k < parameter_count(i); ++k) {
+        specs_[layer].push_back(specs.at(next++));
+        calls_of_[layer].emplace_back(micro, calls(micro).size());
+      }
     }
+    ensure(next == specs.size(), "{} has {} parameters, its layers have {}", op.description(),
+           specs.size(), next);
     return !specs.empty();
   }
 
@@ -141,77 +209,6 @@ class Lowering {
     const auto bytes = static_cast<std::int64_t>(op.saved_bytes());
     if (bytes == 0) return kNoValue;
     return add_value(plan_, ops::TensorLayout::plain({bytes}, DataType::uint8), micro);
-  }
-
-  std::unique_ptr<ops::Op> make_op(std::size_t i, bool micro) {
-    const FusedNode& node = nodes_[i];
-    const LayerSpec& layer = model_.layers[node.layer];
-    const ops::TensorLayout input = hint(node.inputs[0], micro);
-    switch (layer.type) {
-      case LayerType::conv2d:
-        return make_convolution(i, conv2d_desc(i, micro));
-      case LayerType::max_pool2d:
-        return backend_.max_pool2d(pool_desc(i, input));
-      case LayerType::linear:
-        return backend_.linear({.input = input,
-                                .out_features = layer.out,
-                                .bias = layer.bias,
-                                .fuse_relu = node.fuse_relu,
-                                .needs_grad_input = wants_input_gradient(node)});
-      case LayerType::relu:
-        return backend_.relu({.input = input});
-      case LayerType::add:
-        break;
-    }
-    return backend_.add({.input = input});
-  }
-
-  std::unique_ptr<ops::Op> make_convolution(std::size_t i, ops::Conv2dDesc desc) {
-    bias_in_pool_[i] =
-        pool_may_add_bias(i, desc) && backend_.adds_bias_in_pool(desc, pool_desc(i + 1, {}));
-    if (bias_in_pool_[i]) desc.bias = false;
-    return backend_.conv2d(desc);
-  }
-
-  // Only the next node, so that none between the two can end the segment.
-  bool pool_may_add_bias(std::size_t i, const ops::Conv2dDesc& desc) const {
-    return desc.bias && !desc.fuse_relu && pool_behind(i) == i + 1 &&
-           (i < segment_.nodes) == (i + 1 < segment_.nodes);
-  }
-
-  ops::Conv2dDesc conv2d_desc(std::size_t i, bool micro) {
-    const FusedNode& node = nodes_[i];
-    const LayerSpec& layer = model_.layers[node.layer];
-    return {.input = hint(node.inputs[0], micro),
-            .out_channels = layer.out,
-            .kernel_h = layer.kernel_h,
-            .kernel_w = layer.kernel_w,
-            .stride_h = layer.stride_h,
-            .stride_w = layer.stride_w,
-            .pad_h = layer.pad_h,
-            .pad_w = layer.pad_w,
-            .bias = layer.bias,
-            .fuse_relu = node.fuse_relu,
-            .needs_grad_input = wants_input_gradient(node)};
-  }
-
-  ops::MaxPool2dDesc pool_desc(std::size_t i, const ops::TensorLayout& input) const {
-    const FusedNode& node = nodes_[i];
-    const LayerSpec& layer = model_.layers[node.layer];
-    return {.input = input,
-            .kernel_h = layer.kernel_h,
-            .kernel_w = layer.kernel_w,
-            .stride_h = layer.stride_h,
-            .stride_w = layer.stride_w,
-            .pad_h = layer.pad_h,
-            .pad_w = layer.pad_w,
-            .fuse_relu = node.fuse_relu,
-            .plain_output = only_linear_reads(i),
-            .bias = i > 0 && bias_in_pool_[i - 1]};
-  }
-
-  bool wants_input_gradient(const FusedNode& node) const {
-    return training_ && trained_[slot(node.inputs[0])];
   }
 
   LayerType type_of(std::size_t i) const { return model_.layers[nodes_[i].layer].type; }
@@ -263,7 +260,7 @@ class Lowering {
 
   int add_reorder(int node, int from, const ops::TensorLayout& to, bool micro) {
     const ops::TensorLayout from_layout = layout_at(plan_, from, micro);
-    ops::Op* op = keep(backend_.reorder({.from = from_layout, .to = to}));
+    ops::Op* op = keep(backend_.make(ops::ReorderDesc{.from = from_layout, .to = to}));
     const int output = add_value(plan_, to, micro);
     const std::string source =
         node == kNetworkInput ? "input" : nodes_[static_cast<std::size_t>(node)].name;
@@ -304,7 +301,6 @@ class Lowering {
   std::vector<std::vector<int>> versions_;              // values; the natural one first
   std::vector<bool> trained_;                           // whether a tensor depends on parameters
   std::vector<bool> taken_in_;                          // nodes that run in the one before
-  std::vector<bool> bias_in_pool_;                      // of each node: the next one adds its bias
   std::vector<std::vector<ops::ParameterSpec>> specs_;  // of each layer
   // Of each spec the call that it is a parameter of: whether in the segment, and its index.
   std::vector<std::vector<std::pair<bool, std::size_t>>> calls_of_;

@@ -73,7 +73,7 @@ class BackwardPlanner {
 
   int add_sum(const PlannedCall& producer, int a, int b) {
     const ops::TensorLayout& layout = producer.op->output_layout();
-    plan_.operations.push_back(backend_.add({.input = layout}));
+    plan_.operations.push_back(backend_.make(ops::AddDesc{.input = layout}));
     ops::Op* op = plan_.operations.back().get();
     ensure(op->input_layout(0) == layout && op->input_layout(1) == layout &&
                op->output_layout() == layout,

@@ -15,22 +15,20 @@
 #include <cstdint>
 
 #include "kernels/ops/cpu/simd.h"
+#include "kernels/ops/window2d.h"
 
 namespace ddpbench::ops::cpu {
 
 struct PoolGeometry {
   std::int64_t height = 0, width = 0, out_h = 0, out_w = 0;
   std::int64_t inner = 0;  // channels of a pixel
-  std::int64_t kernel_h = 0, kernel_w = 0, stride_h = 0, stride_w = 0, pad_h = 0, pad_w = 0;
+  Window2d window;
   bool relu = false;
 
   std::int64_t input_elements() const { return height * width * inner; }
   std::int64_t output_elements() const { return out_h * out_w * inner; }
   // 2x2, stride 2, no padding: windows do not overlap and are never cut (odd edges are left out).
-  bool is_halving() const {
-    return kernel_h == 2 && kernel_w == 2 && stride_h == 2 && stride_w == 2 && pad_h == 0 &&
-           pad_w == 0;
-  }
+  bool is_halving() const { return window.is_tiling(2); }
 };
 
 // `winners` has winner_bytes elements of output_elements() each, of any alignment.

@@ -104,20 +104,22 @@ DDPBENCH_POOL_TARGET void general_forward(const PoolGeometry& geometry, const fl
   using Index = typename Vector::Index;
   auto* codes_out = static_cast<Index*>(winners);
   for (std::int64_t i = 0; i < g.out_h; ++i) {
-    const WindowRange rows = window_range<Vector>(i, g.stride_h, g.pad_h, g.kernel_h, g.height);
+    const WindowRange rows =
+        window_range<Vector>(i, g.window.stride_h, g.window.pad_h, g.window.kernel_h, g.height);
     for (std::int64_t j = 0; j < g.out_w; ++j) {
-      const WindowRange columns = window_range<Vector>(j, g.stride_w, g.pad_w, g.kernel_w, g.width);
+      const WindowRange columns =
+          window_range<Vector>(j, g.window.stride_w, g.window.pad_w, g.window.kernel_w, g.width);
       for (std::int64_t c = 0; c < g.inner; c += Vector::kWidth) {
         // Nothing is less than -inf: a window of those keeps the first element's code (PyTorch's).
         typename Vector::Values best = Vector::values(-std::numeric_limits<float>::infinity());
         typename Vector::Codes codes =
-            Vector::codes(static_cast<Index>(rows.begin * g.kernel_w + columns.begin));
+            Vector::codes(static_cast<Index>(rows.begin * g.window.kernel_w + columns.begin));
         for (std::int64_t p = rows.begin; p < rows.end; ++p)
           for (std::int64_t q = columns.begin; q < columns.end; ++q)
             Vector::challenge(
                 best, codes,
                 Vector::load(x + ((rows.origin + p) * g.width + columns.origin + q) * g.inner + c),
-                static_cast<Index>(p * g.kernel_w + q));
+                static_cast<Index>(p * g.window.kernel_w + q));
         finish<Vector>(g, best, codes, y, codes_out);
         y += Vector::kWidth;
         codes_out += Vector::kWidth;
@@ -134,16 +136,19 @@ DDPBENCH_POOL_TARGET void general_backward(const PoolGeometry& geometry, const f
   const auto* codes_in = static_cast<const Index*>(winners);
   std::fill_n(dx, g.input_elements(), 0.0F);
   for (std::int64_t i = 0; i < g.out_h; ++i) {
-    const WindowRange rows = window_range<Vector>(i, g.stride_h, g.pad_h, g.kernel_h, g.height);
+    const WindowRange rows =
+        window_range<Vector>(i, g.window.stride_h, g.window.pad_h, g.window.kernel_h, g.height);
     for (std::int64_t j = 0; j < g.out_w; ++j) {
-      const WindowRange columns = window_range<Vector>(j, g.stride_w, g.pad_w, g.kernel_w, g.width);
+      const WindowRange columns =
+          window_range<Vector>(j, g.window.stride_w, g.window.pad_w, g.window.kernel_w, g.width);
       for (std::int64_t c = 0; c < g.inner; c += Vector::kWidth) {
         const typename Vector::Values grad = Vector::load(dy);
         const typename Vector::Codes codes = Vector::load_codes(codes_in);
         for (std::int64_t p = rows.begin; p < rows.end; ++p)
           for (std::int64_t q = columns.begin; q < columns.end; ++q) {
             float* at = dx + ((rows.origin + p) * g.width + columns.origin + q) * g.inner + c;
-            const auto picked = Vector::pick(grad, codes, static_cast<Index>(p * g.kernel_w + q));
+            const auto picked =
+                Vector::pick(grad, codes, static_cast<Index>(p * g.window.kernel_w + q));
             Vector::store(at, Vector::plus(Vector::load(at), picked));
           }
         dy += Vector::kWidth;

@@ -41,9 +41,9 @@ Desc any_layout(const Shape& shape) {
 // The parameters of a convolution as oneDNN takes them.
 struct Geometry {
   explicit Geometry(const Conv2dDesc& d)
-      : strides{d.stride_h, d.stride_w},
-        pads{d.pad_h, d.pad_w},
-        weight{d.out_channels, d.input.shape[1], d.kernel_h, d.kernel_w},
+      : strides{d.window.stride_h, d.window.stride_w},
+        pads{d.window.pad_h, d.window.pad_w},
+        weight{d.out_channels, d.input.shape[1], d.window.kernel_h, d.window.kernel_w},
         bias(d.bias
                  ? Desc({d.out_channels}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::a)
                  : Desc()) {}
@@ -54,9 +54,10 @@ struct Geometry {
 // Whether Winograd is worth trying: what the library supports and the measurement above.
 bool winograd_pays(const Conv2dDesc& desc) {
   const Shape out = output_shape(desc);
-  return desc.kernel_h == 3 && desc.kernel_w == 3 && desc.stride_h == 1 && desc.stride_w == 1 &&
-         desc.pad_h <= 1 && desc.pad_w <= 1 && desc.input.shape[1] % 16 == 0 &&
-         desc.out_channels % 16 == 0 && out[2] >= 7 && out[3] >= 7;
+  const Window2d& w = desc.window;
+  return w.kernel_h == 3 && w.kernel_w == 3 && w.stride_h == 1 && w.stride_w == 1 && w.pad_h <= 1 &&
+         w.pad_w <= 1 && desc.input.shape[1] % 16 == 0 && desc.out_channels % 16 == 0 &&
+         out[2] >= 7 && out[3] >= 7;
 }
 
 // The first of the plans that the library implements. The last one's refusal is thrown on.
@@ -240,7 +241,7 @@ class Conv2d : public PlannedOp {
 
 }  // namespace
 
-std::unique_ptr<Op> make_conv2d(ContextPtr context, const Conv2dDesc& desc) {
+std::unique_ptr<Op> make_op(ContextPtr context, const Conv2dDesc& desc) {
   output_shape(desc);
   const Context& c = *context;
   return plan_with_onednn(c, fmt::format("{} on {}", describe(desc), to_string(desc.input.shape)),

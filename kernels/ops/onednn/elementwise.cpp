@@ -67,10 +67,10 @@ class Add : public ElementwiseOp {
 
 }  // namespace
 
-std::unique_ptr<Op> make_relu(ContextPtr context, const ReluDesc& desc) {
+std::unique_ptr<Op> make_op(ContextPtr context, const ReluDesc& desc) {
   return std::make_unique<Relu>(std::move(context), desc);
 }
-std::unique_ptr<Op> make_add(ContextPtr context, const AddDesc& desc) {
+std::unique_ptr<Op> make_op(ContextPtr context, const AddDesc& desc) {
   return std::make_unique<Add>(std::move(context), desc);
 }
 

@@ -136,7 +136,7 @@ class Linear : public PlannedOp {
 
 }  // namespace
 
-std::unique_ptr<Op> make_linear(ContextPtr context, const LinearDesc& desc) {
+std::unique_ptr<Op> make_op(ContextPtr context, const LinearDesc& desc) {
   output_shape(desc);
   const Context& c = *context;
   return plan_with_onednn(c, fmt::format("{} on {}", describe(desc), to_string(desc.input.shape)),

@@ -20,24 +20,29 @@ namespace {
 
 class MaxPool2d : public PlannedOp {
  public:
-  MaxPool2d(ContextPtr context, const MaxPool2dDesc& desc)
+  // With `to_plain` the output is plain, whatever the layout of the input.
+  MaxPool2d(ContextPtr context, const MaxPool2dDesc& desc, bool to_plain)
       : PlannedOp(plain_plan(desc)), context_(std::move(context)) {
     const Shape& out = plan_.output.shape;
     std::int64_t block = channel_block(to_desc(desc.input));
     if (block > 0) plan_.inputs = {desc.input};
     if (block == 0) block = 1;  // a layout unknown here: read it plain
     channels_ = out[1];
-    geometry_ = {desc.input.shape[2], desc.input.shape[3], out[2],        out[3],        block,
-                 desc.kernel_h,       desc.kernel_w,       desc.stride_h, desc.stride_w, desc.pad_h,
-                 desc.pad_w,          desc.fuse_relu};
+    geometry_ = {.height = desc.input.shape[2],
+                 .width = desc.input.shape[3],
+                 .out_h = out[2],
+                 .out_w = out[3],
+                 .inner = block,
+                 .window = desc.window,
+                 .relu = desc.fuse_relu};
     kernel_ = cpu::choose_pool_kernel(geometry_, context_->simd);
     groups_ = (channels_ + block - 1) / block;
     planes_ = out[0] * groups_;
     plane_bytes_ = static_cast<std::size_t>(geometry_.output_elements()) * sizeof(float);
     winner_bytes_ = geometry_.output_elements() * kernel_.winner_bytes;
     plan_.saved_bytes = static_cast<std::size_t>(planes_ * winner_bytes_);
-    transposed_ = desc.plain_output && block > 1;
-    if (!desc.plain_output) plan_.output = to_layout(image_desc(out, block));
+    transposed_ = to_plain && block > 1;
+    if (!to_plain) plan_.output = to_layout(image_desc(out, block));
     if (transposed_)
       plan_.workspace_bytes = static_cast<std::size_t>(context_->threads) * align_up(plane_bytes_);
     plan_.description += fmt::format(" ({})", to_string(context_->simd));
@@ -112,13 +117,16 @@ class MaxPool2d : public PlannedOp {
 
 }  // namespace
 
-std::unique_ptr<Op> make_max_pool2d(ContextPtr context, const MaxPool2dDesc& desc) {
+std::unique_ptr<Op> make_max_pool2d(ContextPtr context, const MaxPool2dDesc& desc, bool to_plain) {
   output_shape(desc);
-  if (desc.bias)
-    throw DeviceError(fmt::format("{}: convolutions add their bias here", describe(desc)));
   const Context& c = *context;
-  return plan_with_onednn(c, fmt::format("{} on {}", describe(desc), to_string(desc.input.shape)),
-                          [&] { return std::make_unique<MaxPool2d>(std::move(context), desc); });
+  return plan_with_onednn(
+      c, fmt::format("{} on {}", describe(desc), to_string(desc.input.shape)),
+      [&] { return std::make_unique<MaxPool2d>(std::move(context), desc, to_plain); });
+}
+
+std::unique_ptr<Op> make_op(ContextPtr context, const MaxPool2dDesc& desc) {
+  return make_max_pool2d(std::move(context), desc, false);
 }
 
 }  // namespace ddpbench::ops::onednn

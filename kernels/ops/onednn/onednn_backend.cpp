@@ -35,21 +35,18 @@ class OnednnBackend : public OpBackend {
   }
 
   std::string name() const override { return "onednn"; }
-  std::unique_ptr<Op> conv2d(const Conv2dDesc& desc) override {
-    return onednn::make_conv2d(context_, desc);
+  std::unique_ptr<Op> make(const OpDesc& desc) override {
+    const auto makers = [&](const auto& d) requires requires { onednn::make_op(context_, d); }
+    { return onednn::make_op(context_, d); };
+    return make_with(makers, desc, name());
   }
-  std::unique_ptr<Op> max_pool2d(const MaxPool2dDesc& desc) override {
-    return onednn::make_max_pool2d(context_, desc);
-  }
-  std::unique_ptr<Op> linear(const LinearDesc& desc) override {
-    return onednn::make_linear(context_, desc);
-  }
-  std::unique_ptr<Op> relu(const ReluDesc& desc) override {
-    return onednn::make_relu(context_, desc);
-  }
-  std::unique_ptr<Op> add(const AddDesc& desc) override { return onednn::make_add(context_, desc); }
-  std::unique_ptr<Op> reorder(const ReorderDesc& desc) override {
-    return onednn::make_reorder(context_, desc);
+  // A pool that writes a plain output does not write its map twice.
+  FusedOp fuse(std::span<const OpDesc> chain) override {
+    const auto* const pool = std::get_if<MaxPool2dDesc>(&chain[0]);
+    if (pool == nullptr || chain.size() < 2 || !std::holds_alternative<ReorderDesc>(chain[1])) {
+      return {};
+    }
+    return {onednn::make_max_pool2d(context_, *pool, true), 2};
   }
   std::unique_ptr<SoftmaxCrossEntropy> softmax_cross_entropy(std::int64_t batch,
                                                              std::int64_t classes) override {

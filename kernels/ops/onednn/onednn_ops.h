@@ -14,12 +14,14 @@
 
 namespace ddpbench::ops::onednn {
 
-std::unique_ptr<Op> make_conv2d(ContextPtr context, const Conv2dDesc& desc);
-std::unique_ptr<Op> make_linear(ContextPtr context, const LinearDesc& desc);
-std::unique_ptr<Op> make_max_pool2d(ContextPtr context, const MaxPool2dDesc& desc);
-std::unique_ptr<Op> make_relu(ContextPtr context, const ReluDesc& desc);
-std::unique_ptr<Op> make_add(ContextPtr context, const AddDesc& desc);
-std::unique_ptr<Op> make_reorder(ContextPtr context, const ReorderDesc& desc);
+std::unique_ptr<Op> make_op(ContextPtr context, const Conv2dDesc& desc);
+std::unique_ptr<Op> make_op(ContextPtr context, const LinearDesc& desc);
+std::unique_ptr<Op> make_op(ContextPtr context, const MaxPool2dDesc& desc);
+std::unique_ptr<Op> make_op(ContextPtr context, const ReluDesc& desc);
+std::unique_ptr<Op> make_op(ContextPtr context, const AddDesc& desc);
+std::unique_ptr<Op> make_op(ContextPtr context, const ReorderDesc& desc);
+// A pool that keeps the layout of its input, or writes a plain output (OpBackend::fuse).
+std::unique_ptr<Op> make_max_pool2d(ContextPtr context, const MaxPool2dDesc& desc, bool to_plain);
 
 // Blocks until done. Either layout may be plain with a flattened shape of the other's.
 void convert(const Context& context, const TensorLayout& from_layout, const void* from,

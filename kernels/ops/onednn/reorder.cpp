@@ -59,7 +59,7 @@ class Reorder : public PlannedOp {
 
 }  // namespace
 
-std::unique_ptr<Op> make_reorder(ContextPtr context, const ReorderDesc& desc) {
+std::unique_ptr<Op> make_op(ContextPtr context, const ReorderDesc& desc) {
   check_shape(desc.from.shape, "reorder");
   const Context& c = *context;
   return plan_with_onednn(c, "a reorder of " + to_string(desc.from.shape),

@@ -73,13 +73,13 @@ class Conv2d : public PlannedOp {
   void for_each_tap(std::int64_t n, std::int64_t o, std::int64_t i, std::int64_t j,
                     const Body& body) const {
     for (std::int64_t c = 0; c < in_; ++c)
-      for (std::int64_t p = 0; p < desc_.kernel_h; ++p)
-        for (std::int64_t q = 0; q < desc_.kernel_w; ++q) {
-          const std::int64_t row = i * desc_.stride_h - desc_.pad_h + p;
-          const std::int64_t column = j * desc_.stride_w - desc_.pad_w + q;
+      for (std::int64_t p = 0; p < desc_.window.kernel_h; ++p)
+        for (std::int64_t q = 0; q < desc_.window.kernel_w; ++q) {
+          const std::int64_t row = i * desc_.window.stride_h - desc_.window.pad_h + p;
+          const std::int64_t column = j * desc_.window.stride_w - desc_.window.pad_w + q;
           if (row < 0 || row >= height_ || column < 0 || column >= width_) continue;
           body(((n * in_ + c) * height_ + row) * width_ + column,
-               ((o * in_ + c) * desc_.kernel_h + p) * desc_.kernel_w + q);
+               ((o * in_ + c) * desc_.window.kernel_h + p) * desc_.window.kernel_w + q);
         }
   }
 
@@ -103,6 +103,6 @@ class Conv2d : public PlannedOp {
 
 }  // namespace
 
-std::unique_ptr<Op> make_conv2d(const Conv2dDesc& desc) { return std::make_unique<Conv2d>(desc); }
+std::unique_ptr<Op> make_op(const Conv2dDesc& desc) { return std::make_unique<Conv2d>(desc); }
 
 }  // namespace ddpbench::ops::reference

@@ -73,10 +73,8 @@ class Reorder : public PlannedOp {
 
 }  // namespace
 
-std::unique_ptr<Op> make_relu(const ReluDesc& desc) { return std::make_unique<Relu>(desc); }
-std::unique_ptr<Op> make_add(const AddDesc& desc) { return std::make_unique<Add>(desc); }
-std::unique_ptr<Op> make_reorder(const ReorderDesc& desc) {
-  return std::make_unique<Reorder>(desc);
-}
+std::unique_ptr<Op> make_op(const ReluDesc& desc) { return std::make_unique<Relu>(desc); }
+std::unique_ptr<Op> make_op(const AddDesc& desc) { return std::make_unique<Add>(desc); }
+std::unique_ptr<Op> make_op(const ReorderDesc& desc) { return std::make_unique<Reorder>(desc); }
 
 }  // namespace ddpbench::ops::reference

@@ -80,6 +80,6 @@ class Linear : public PlannedOp {
 
 }  // namespace
 
-std::unique_ptr<Op> make_linear(const LinearDesc& desc) { return std::make_unique<Linear>(desc); }
+std::unique_ptr<Op> make_op(const LinearDesc& desc) { return std::make_unique<Linear>(desc); }
 
 }  // namespace ddpbench::ops::reference

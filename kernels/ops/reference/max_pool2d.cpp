@@ -5,7 +5,6 @@
 // (PyTorch's rule). kh * kw comparisons an output; `saved` keeps each winner's index in its plane.
 #include <cmath>
 #include <limits>
-#include <vector>
 
 #include "kernels/ops/planned_op.h"
 #include "kernels/ops/reference/reference_ops.h"
@@ -35,7 +34,6 @@ class MaxPool2d : public PlannedOp {
           const float* maps = x + plane * height_ * width_;
           std::int64_t winner = find_winner(maps, i, j);
           float value = maps[winner];
-          if (desc_.bias) value += static_cast<const float*>(args.parameters[0])[channel(plane)];
           if (desc_.fuse_relu) {
             if (value <= 0) winner = kNoGradient;
             value = relu(value);
@@ -48,7 +46,6 @@ class MaxPool2d : public PlannedOp {
   void backward(Stream&, const BackwardArgs& args) override {
     const auto* dy = static_cast<const float*>(args.grad_output);
     const auto* winners = static_cast<const std::int64_t*>(args.saved);
-    if (desc_.bias) sum_bias_gradient(args);
     if (args.grad_inputs.empty() || !args.grad_inputs[0]) return;
     auto* dx = static_cast<float*>(args.grad_inputs[0]);
     std::fill(dx, dx + planes_ * height_ * width_, 0.0F);
@@ -58,29 +55,13 @@ class MaxPool2d : public PlannedOp {
   }
 
  private:
-  std::size_t channel(std::int64_t plane) const {
-    return static_cast<std::size_t>(plane % desc_.input.shape[1]);
-  }
-
-  void sum_bias_gradient(const BackwardArgs& args) const {
-    const auto* dy = static_cast<const float*>(args.grad_output);
-    const auto* winners = static_cast<const std::int64_t*>(args.saved);
-    auto* db = static_cast<float*>(args.grad_parameters[0]);
-    std::vector<double> sums(static_cast<std::size_t>(desc_.input.shape[1]));
-    for (std::int64_t plane = 0; plane < planes_; ++plane)
-      for (std::int64_t k = 0; k < out_h_ * out_w_; ++k, ++dy, ++winners)
-        if (*winners != kNoGradient) sums[channel(plane)] += *dy;
-    for (std::size_t c = 0; c < sums.size(); ++c)
-      db[c] = static_cast<float>(sums[c] + (args.accumulate ? db[c] : 0));
-  }
-
   std::int64_t find_winner(const float* maps, std::int64_t i, std::int64_t j) const {
     std::int64_t winner = -1;
     float best = -std::numeric_limits<float>::infinity();
-    for (std::int64_t p = 0; p < desc_.kernel_h; ++p)
-      for (std::int64_t q = 0; q < desc_.kernel_w; ++q) {
-        const std::int64_t row = i * desc_.stride_h - desc_.pad_h + p;
-        const std::int64_t column = j * desc_.stride_w - desc_.pad_w + q;
+    for (std::int64_t p = 0; p < desc_.window.kernel_h; ++p)
+      for (std::int64_t q = 0; q < desc_.window.kernel_w; ++q) {
+        const std::int64_t row = i * desc_.window.stride_h - desc_.window.pad_h + p;
+        const std::int64_t column = j * desc_.window.stride_w - desc_.window.pad_w + q;
         if (row < 0 || row >= height_ || column < 0 || column >= width_) continue;
         const float value = maps[row * width_ + column];
         if (winner < 0 || value > best || std::isnan(value)) {
@@ -97,8 +78,6 @@ class MaxPool2d : public PlannedOp {
 
 }  // namespace
 
-std::unique_ptr<Op> make_max_pool2d(const MaxPool2dDesc& desc) {
-  return std::make_unique<MaxPool2d>(desc);
-}
+std::unique_ptr<Op> make_op(const MaxPool2dDesc& desc) { return std::make_unique<MaxPool2d>(desc); }
 
 }  // namespace ddpbench::ops::reference

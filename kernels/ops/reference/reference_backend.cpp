@@ -14,19 +14,10 @@ namespace {
 class ReferenceBackend : public OpBackend {
  public:
   std::string name() const override { return "reference"; }
-  std::unique_ptr<Op> conv2d(const Conv2dDesc& desc) override {
-    return reference::make_conv2d(desc);
-  }
-  std::unique_ptr<Op> max_pool2d(const MaxPool2dDesc& desc) override {
-    return reference::make_max_pool2d(desc);
-  }
-  std::unique_ptr<Op> linear(const LinearDesc& desc) override {
-    return reference::make_linear(desc);
-  }
-  std::unique_ptr<Op> relu(const ReluDesc& desc) override { return reference::make_relu(desc); }
-  std::unique_ptr<Op> add(const AddDesc& desc) override { return reference::make_add(desc); }
-  std::unique_ptr<Op> reorder(const ReorderDesc& desc) override {
-    return reference::make_reorder(desc);
+  std::unique_ptr<Op> make(const OpDesc& desc) override {
+    const auto makers = [](const auto& d) requires requires { reference::make_op(d); }
+    { return reference::make_op(d); };
+    return make_with(makers, desc, name());
   }
   std::unique_ptr<SoftmaxCrossEntropy> softmax_cross_entropy(std::int64_t batch,
                                                              std::int64_t classes) override {

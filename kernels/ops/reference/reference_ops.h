@@ -15,12 +15,12 @@
 
 namespace ddpbench::ops::reference {
 
-std::unique_ptr<Op> make_conv2d(const Conv2dDesc& desc);
-std::unique_ptr<Op> make_max_pool2d(const MaxPool2dDesc& desc);
-std::unique_ptr<Op> make_linear(const LinearDesc& desc);
-std::unique_ptr<Op> make_relu(const ReluDesc& desc);
-std::unique_ptr<Op> make_add(const AddDesc& desc);
-std::unique_ptr<Op> make_reorder(const ReorderDesc& desc);
+std::unique_ptr<Op> make_op(const Conv2dDesc& desc);
+std::unique_ptr<Op> make_op(const MaxPool2dDesc& desc);
+std::unique_ptr<Op> make_op(const LinearDesc& desc);
+std::unique_ptr<Op> make_op(const ReluDesc& desc);
+std::unique_ptr<Op> make_op(const AddDesc& desc);
+std::unique_ptr<Op> make_op(const ReorderDesc& desc);
 std::unique_ptr<SoftmaxCrossEntropy> make_softmax_cross_entropy(std::int64_t batch,
                                                                 std::int64_t classes);
 std::unique_ptr<Sgd> make_sgd();

@@ -8,9 +8,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
-#include <span>
 
-#include "kernels/ops/sgd.h"
 #include "kernels/runtime/data_type.h"
 
 namespace ddpbench::ops::cuda {
@@ -42,14 +40,5 @@ cudaError_t convert_type(DataType from_type, const void* from, DataType to_type,
 
 // Values of both signs in [-1, 1) that depend on the position: what an algorithm is timed on.
 cudaError_t fill_with_pattern(DataType type, void* data, std::uint32_t count, cudaStream_t stream);
-
-// One step of SGD (sgd.h), four elements a thread. Moves 20 bytes an element, 12 without momentum.
-cudaError_t sgd_step(const SgdArgs& args, cudaStream_t stream);
-
-// Most buffers that one mean may have: their addresses are the kernel's arguments.
-inline constexpr std::size_t kMaxMeanInputs = 256;
-// out = (in_0 + ... + in_k-1) / k, in that order. Moves 4 (k + 1) bytes an element.
-cudaError_t mean_of(std::span<const float* const> inputs, float* out, std::uint32_t count,
-                    cudaStream_t stream);
 
 }  // namespace ddpbench::ops::cuda

@@ -6,6 +6,7 @@
 // launch the blocks'.
 #include "kernels/ops/cuda/kernels/column_sums.h"
 #include "kernels/ops/cuda/kernels/few_channel_tiles.cuh"
+#include "kernels/ops/cuda/kernels/few_channels.h"
 
 namespace ddpbench::ops::cuda {
 namespace few_channels {
@@ -193,7 +194,9 @@ std::uint32_t partial_rows(const FewChannelShape& s) {
   return rows;
 }
 
-std::uint32_t window_of(const FewChannelShape& s) { return s.kernel_h * s.kernel_w * s.channels; }
+std::uint32_t window_of(const FewChannelShape& s) {
+  return s.window.kernel_h * s.window.kernel_w * s.channels;
+}
 
 }  // namespace
 }  // namespace few_channels

@@ -10,7 +10,7 @@
 #include <type_traits>
 
 #include "kernels/ops/cuda/kernels/divide.cuh"
-#include "kernels/ops/cuda/kernels/few_channels.h"
+#include "kernels/ops/cuda/kernels/few_channel_shape.h"
 #include "kernels/ops/cuda/kernels/launch.cuh"
 #include "kernels/ops/cuda/kernels/number.cuh"
 #include "kernels/ops/cuda/kernels/vector.cuh"
@@ -92,7 +92,7 @@ template <typename T, typename W>
 Walk plan_walk(const FewChannelShape& s, std::uint32_t blocks_of_multiprocessor) {
   Walk walk{};
   walk.in_h = s.in_h, walk.in_w = s.in_w, walk.out_h = s.out_h, walk.out_w = s.out_w;
-  walk.stride_h = s.stride_h, walk.pad_h = s.pad_h, walk.pad_w = s.pad_w;
+  walk.stride_h = s.window.stride_h, walk.pad_h = s.window.pad_h, walk.pad_w = s.window.pad_w;
   walk.out_channels = s.out_channels;
   const std::uint32_t row_tiles = ceil_div(s.out_w, W::kTileOutputs);
   walk.rows = Divisor(s.out_h);
@@ -163,12 +163,12 @@ cudaError_t with_window_type(const FewChannelShape& s, const WithWindow& with_wi
   if (!has_few_channel_kernels(s)) return cudaErrorInvalidValue;
   const auto with_kernel = [&](auto pool) {
     constexpr std::uint32_t kPool = decltype(pool)::value;
-    if (s.kernel_h == 5) return with_window(Window<5, 1, 1, kPool>());
+    if (s.window.kernel_h == 5) return with_window(Window<5, 1, 1, kPool>());
     if (s.channels == 3) return with_window(Window<3, 3, 1, kPool>());
     return with_window(Window<3, 1, 1, kPool>());
   };
   if (s.pool == 2) return with_kernel(std::integral_constant<std::uint32_t, 2>());
-  if (s.stride_w == 2) return with_window(Window<3, 1, 2, 1>());
+  if (s.window.stride_w == 2) return with_window(Window<3, 1, 2, 1>());
   return with_kernel(std::integral_constant<std::uint32_t, 1>());
 }
 

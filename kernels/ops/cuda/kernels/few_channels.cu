@@ -3,6 +3,8 @@
 //
 // Forward: a thread keeps the weights of some neighbouring output channels in registers and goes
 // over tiles of outputs (few_channel_tiles.cuh).
+#include "kernels/ops/cuda/kernels/few_channels.h"
+
 #include "kernels/ops/cuda/kernels/few_channel_tiles.cuh"
 
 namespace ddpbench::ops::cuda {
@@ -113,14 +115,6 @@ struct Forward {
 
 }  // namespace
 }  // namespace few_channels
-
-bool has_few_channel_kernels(const FewChannelShape& s) {
-  if (s.kernel_h != s.kernel_w || s.stride_w == 0) return false;
-  if (s.pool != 1 && (s.pool != 2 || s.stride_h != 1 || s.stride_w != 1)) return false;
-  if (s.kernel_h == 3 && s.channels == 1) return s.stride_w <= 2;
-  return s.stride_w == 1 &&
-         ((s.kernel_h == 3 && s.channels == 3) || (s.kernel_h == 5 && s.channels == 1));
-}
 
 cudaError_t few_channel_forward(const FewChannelShape& shape, const FewChannelForward& args,
                                 cudaStream_t stream) {

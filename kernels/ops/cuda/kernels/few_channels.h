@@ -25,7 +25,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/runtime/data_type.h"
+#include "kernels/ops/cuda/kernels/few_channel_shape.h"
 
 namespace ddpbench::ops::cuda {
 
@@ -33,21 +33,8 @@ namespace ddpbench::ops::cuda {
 // are kept on disk, and hold for the kernels that were measured.
 inline constexpr int kFewChannelKernels = 4;
 
-// Images and output channels last and of `type`, weights [out, kernel, kernel, channels] in fp32.
-struct FewChannelShape {
-  std::uint32_t batch = 0, channels = 0, in_h = 0, in_w = 0;
-  std::uint32_t out_channels = 0, out_h = 0, out_w = 0;
-  std::uint32_t kernel_h = 0, kernel_w = 0, stride_h = 0, stride_w = 0, pad_h = 0, pad_w = 0;
-  std::uint32_t pool = 1;  // 2: the output is the maximum of each 2 x 2 pixels, whole windows only
-  DataType type = DataType::fp32;
-  std::uint32_t multiprocessors = 0;  // of the GPU: how many parts the sums of gradients have
-};
-
-// Whether there are kernels: 3 x 3 windows over 1 channel (stride_w 1 or 2) or 3 (stride_w 1), and
-// 5 x 5 windows over 1 (stride_w 1); any stride_h, padding and number of outputs; with
-// pool 2 for strides of 1. REQUIRES of all below: there are, and all tensors have fewer than 2^31
+// All functions REQUIRE has_few_channel_kernels(), and that all tensors have fewer than 2^31
 // elements.
-bool has_few_channel_kernels(const FewChannelShape& shape);
 
 // y = x * w + bias, pooled, then rectified where `relu`. One launch.
 struct FewChannelForward {

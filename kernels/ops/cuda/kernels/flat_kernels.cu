@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Kernels over flat buffers of fp32: the optimizer's step and the mean.
+#include "kernels/ops/cuda/kernels/flat_kernels.h"
+
 #include "kernels/ops/cuda/kernels/divide.cuh"
-#include "kernels/ops/cuda/kernels/elementwise_kernels.h"
 #include "kernels/ops/cuda/kernels/launch.cuh"
 #include "kernels/ops/cuda/kernels/vector.cuh"
 

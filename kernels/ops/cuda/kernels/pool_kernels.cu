@@ -59,17 +59,17 @@ struct PoolForward {
     const T* const image = x + offset(g.input, {at.n, at.c, 0, 0});
     float best = -INFINITY;
     std::uint32_t winner = kNoGradient<Winner>;
-    for (std::uint32_t p = 0; p < g.kernel_h; ++p) {
+    for (std::uint32_t p = 0; p < g.window.kernel_h; ++p) {
       // Above the image the difference wraps around to a row far below it.
-      const std::uint32_t row = at.h * g.stride_h + p - g.pad_h;
+      const std::uint32_t row = at.h * g.window.stride_h + p - g.window.pad_h;
       if (row >= g.in_h) continue;
-      for (std::uint32_t q = 0; q < g.kernel_w; ++q) {
-        const std::uint32_t column = at.w * g.stride_w + q - g.pad_w;
+      for (std::uint32_t q = 0; q < g.window.kernel_w; ++q) {
+        const std::uint32_t column = at.w * g.window.stride_w + q - g.window.pad_w;
         if (column >= g.in_w) continue;
         const float value = to_float(image[row * g.input.h + column * g.input.w]);
         if (winner == kNoGradient<Winner> || exceeds(value, best)) {
           best = value;
-          winner = p * g.kernel_w + q;
+          winner = p * g.window.kernel_w + q;
         }
       }
     }
@@ -103,13 +103,16 @@ struct PoolBackward {
 
   __host__ __device__ void operator()(std::uint32_t index) const {
     const Pixel at = pixel_at(index, g, g.in_h, g.in_w);
-    const std::uint32_t row = at.h + g.pad_h, column = at.w + g.pad_w;
-    const std::uint32_t end_i = end_window(row, g.stride_h, g.out_h);
-    const std::uint32_t end_j = end_window(column, g.stride_w, g.out_w);
+    const std::uint32_t row = at.h + g.window.pad_h, column = at.w + g.window.pad_w;
+    const std::uint32_t end_i = end_window(row, g.window.stride_h, g.out_h);
+    const std::uint32_t end_j = end_window(column, g.window.stride_w, g.out_w);
     float sum = 0;
-    for (std::uint32_t i = first_window(row, g.kernel_h, g.stride_h); i < end_i; ++i) {
-      for (std::uint32_t j = first_window(column, g.kernel_w, g.stride_w); j < end_j; ++j) {
-        const std::uint32_t mine = (row - i * g.stride_h) * g.kernel_w + column - j * g.stride_w;
+    for (std::uint32_t i = first_window(row, g.window.kernel_h, g.window.stride_h); i < end_i;
+         ++i) {
+      for (std::uint32_t j = first_window(column, g.window.kernel_w, g.window.stride_w); j < end_j;
+           ++j) {
+        const std::uint32_t mine =
+            (row - i * g.window.stride_h) * g.window.kernel_w + column - j * g.window.stride_w;
         const std::uint32_t window = offset(g.output, {at.n, at.c, i, j});
         if (winners[window] == mine) sum += to_float(dy[window]);
       }
@@ -121,7 +124,7 @@ struct PoolBackward {
 // Calls with_winner(Winner()) for the type that can count a window's elements.
 template <typename WithWinner>
 cudaError_t with_winner_type(const PoolGeometry& geometry, const WithWinner& with_winner) {
-  const std::uint32_t bytes = winner_bytes(geometry.kernel_h, geometry.kernel_w);
+  const std::uint32_t bytes = winner_bytes(geometry.window.kernel_h, geometry.window.kernel_w);
   if (bytes == 1) return with_winner(std::uint8_t());
   if (bytes == 2) return with_winner(std::uint16_t());
   return cudaErrorInvalidValue;
@@ -216,8 +219,8 @@ cudaError_t backward_windows(const PoolGeometry& g, const PoolBackwardCall& call
   }
   const VectorWalk walk(g.channels, kVectorOf<T>, g.in_h, g.in_w);
   return for_each(g.input_count() / kVectorOf<T>, stream,
-                  PoolBackwardVectors<T, Winner>{g, walk, Divisor(g.stride_h), Divisor(g.stride_w),
-                                                 dy, winners, dx});
+                  PoolBackwardVectors<T, Winner>{g, walk, Divisor(g.window.stride_h),
+                                                 Divisor(g.window.stride_w), dy, winners, dx});
 }
 
 }  // namespace

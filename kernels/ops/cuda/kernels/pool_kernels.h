@@ -14,32 +14,12 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/runtime/data_type.h"
+#include "kernels/ops/cuda/kernels/pool_geometry.h"
 
 namespace ddpbench::ops::cuda {
 
 // As kFewChannelKernels, for the choice between pooling apart and within a convolution.
 inline constexpr int kPoolKernels = 1;
-
-// Distance in elements from one image, channel, row, column to the next.
-struct ImageStrides {
-  std::uint32_t n = 0, c = 0, h = 0, w = 0;
-};
-
-struct PoolGeometry {
-  std::uint32_t batch = 0, channels = 0, in_h = 0, in_w = 0, out_h = 0, out_w = 0;
-  std::uint32_t kernel_h = 0, kernel_w = 0, stride_h = 0, stride_w = 0, pad_h = 0, pad_w = 0;
-  ImageStrides input, output;  // of densely packed maps, both in one order; winners as the output
-  bool channels_last = false;  // that order
-  bool relu = false;
-  DataType type = DataType::fp32;
-  std::uint32_t multiprocessors = 0;  // of the GPU: into how many parts the bias's gradient falls
-
-  __host__ __device__ std::uint32_t input_count() const { return batch * channels * in_h * in_w; }
-  __host__ __device__ std::uint32_t output_count() const {
-    return batch * channels * out_h * out_w;
-  }
-};
 
 // Bytes of one winner: 1 or 2; 0 when a window has more elements than 2 bytes can count.
 std::uint32_t winner_bytes(std::uint32_t kernel_h, std::uint32_t kernel_w);
@@ -64,7 +44,7 @@ cudaError_t pool_forward(const PoolGeometry& geometry, const PoolForwardCall& ca
 struct PoolBackwardCall {
   const void* dy = nullptr;
   const void* winners = nullptr;
-  void* dx = nullptr;              // null, with a bias only: not wanted
+  void* dx = nullptr;
   float* bias_gradient = nullptr;  // null: none; else REQUIRES as above
   bool accumulate = false;         // bias_gradient +=
   void* workspace = nullptr;       // pool_bias_workspace_bytes(), with a bias

@@ -12,13 +12,10 @@
 
 namespace ddpbench::ops::cuda {
 
-inline constexpr std::uint32_t kTile = 2;  // pixels a side
+inline constexpr std::uint32_t kPoolTile = 2;  // pixels a side
 
 // Whether the windows are such tiles.
-inline bool has_tiles(const PoolGeometry& g) {
-  return g.kernel_h == kTile && g.kernel_w == kTile && g.stride_h == kTile && g.stride_w == kTile &&
-         g.pad_h == 0 && g.pad_w == 0;
-}
+inline bool has_tiles(const PoolGeometry& g) { return g.window.is_tiling(kPoolTile); }
 
 // Both: maps channels last, of whole vectors of channels; winners are counted in a byte.
 template <typename T>
@@ -34,18 +31,19 @@ struct PoolForwardTiles {
 
   __host__ __device__ void operator()(std::uint32_t index) const {
     const VectorWalk::Place at = walk.place(index);
-    const T* const window = x + at.n * g.input.n + at.h * kTile * g.input.h +
-                            at.w * kTile * g.input.w + at.vector * kCount;
-    float value[kTile * kTile][kCount];
+    const T* const window = x + at.n * g.input.n + at.h * kPoolTile * g.input.h +
+                            at.w * kPoolTile * g.input.w + at.vector * kCount;
+    float value[kPoolTile * kPoolTile][kCount];
     DDPBENCH_UNROLL
-    for (std::uint32_t element = 0; element < kTile * kTile; ++element) {
-      load(window + element / kTile * g.input.h + element % kTile * g.input.w, value[element]);
+    for (std::uint32_t element = 0; element < kPoolTile * kPoolTile; ++element) {
+      load(window + element / kPoolTile * g.input.h + element % kPoolTile * g.input.w,
+           value[element]);
     }
     float added[kCount] = {};
     if (bias != nullptr) load(bias + at.vector * kCount, added);
     WindowMaximum<std::uint8_t, kCount> maximum;
     DDPBENCH_UNROLL
-    for (std::uint32_t element = 0; element < kTile * kTile; ++element) {
+    for (std::uint32_t element = 0; element < kPoolTile * kPoolTile; ++element) {
       maximum.take(value[element], element, element == 0);
     }
     if (bias != nullptr) maximum.add(added);
@@ -73,7 +71,7 @@ struct PoolBackwardTiles {
   };
 
   __host__ __device__ static std::uint32_t tiles(std::uint32_t pixels) {
-    return ceil_div(pixels, kTile);
+    return ceil_div(pixels, kPoolTile);
   }
 
   __host__ __device__ void operator()(std::uint32_t index) const {
@@ -92,12 +90,12 @@ struct PoolBackwardTiles {
   }
 
   __host__ __device__ void write(const VectorWalk::Place& at, const Gradient& gradient) const {
-    T* const tile = dx + at.n * g.input.n + at.h * kTile * g.input.h + at.w * kTile * g.input.w +
-                    at.vector * kCount;
-    const std::uint32_t rows = g.in_h - at.h * kTile, columns = g.in_w - at.w * kTile;
+    T* const tile = dx + at.n * g.input.n + at.h * kPoolTile * g.input.h +
+                    at.w * kPoolTile * g.input.w + at.vector * kCount;
+    const std::uint32_t rows = g.in_h - at.h * kPoolTile, columns = g.in_w - at.w * kPoolTile;
     DDPBENCH_UNROLL
-    for (std::uint32_t element = 0; element < kTile * kTile; ++element) {
-      const std::uint32_t row = element / kTile, column = element % kTile;
+    for (std::uint32_t element = 0; element < kPoolTile * kPoolTile; ++element) {
+      const std::uint32_t row = element / kPoolTile, column = element % kPoolTile;
       // Every tile has its first row and column.
       if ((row > 0 && row >= rows) || (column > 0 && column >= columns)) continue;
       float passed[kCount];
@@ -157,7 +155,7 @@ struct PoolBackwardTilesWithBias {
         const bool passes = gradient.winner[k] != kNoGradient<std::uint8_t>;
         sum[k] += passes ? gradient.value[k] : 0.0F;
       }
-      if (tiles.dx != nullptr) tiles.write(at, gradient);
+      tiles.write(at, gradient);
     }
     DDPBENCH_UNROLL
     for (std::uint32_t k = 0; k < kCount; ++k) to[k] = sum[k];

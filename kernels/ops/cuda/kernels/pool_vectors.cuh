@@ -6,7 +6,7 @@
 #pragma once
 
 #include "kernels/ops/cuda/kernels/divide.cuh"
-#include "kernels/ops/cuda/kernels/pool_kernels.h"
+#include "kernels/ops/cuda/kernels/pool_geometry.h"
 #include "kernels/ops/cuda/kernels/vector.cuh"
 
 namespace ddpbench::ops::cuda {
@@ -105,16 +105,16 @@ struct PoolForwardVectors {
     const std::uint32_t channel = at.vector * kCount;
     Maximum maximum{};  // no window is without an element
     bool first = true;
-    for (std::uint32_t p = 0; p < g.kernel_h; ++p) {
+    for (std::uint32_t p = 0; p < g.window.kernel_h; ++p) {
       // Above the image the difference wraps around to a row far below it.
-      const std::uint32_t row = at.h * g.stride_h + p - g.pad_h;
+      const std::uint32_t row = at.h * g.window.stride_h + p - g.window.pad_h;
       if (row >= g.in_h) continue;
-      for (std::uint32_t q = 0; q < g.kernel_w; ++q) {
-        const std::uint32_t column = at.w * g.stride_w + q - g.pad_w;
+      for (std::uint32_t q = 0; q < g.window.kernel_w; ++q) {
+        const std::uint32_t column = at.w * g.window.stride_w + q - g.window.pad_w;
         if (column >= g.in_w) continue;
         float value[kCount];
         load(x + at.n * g.input.n + row * g.input.h + column * g.input.w + channel, value);
-        maximum.take(value, p * g.kernel_w + q, first);
+        maximum.take(value, p * g.window.kernel_w + q, first);
         first = false;
       }
     }
@@ -149,14 +149,15 @@ struct PoolBackwardVectors {
 
   __host__ __device__ void operator()(std::uint32_t index) const {
     const VectorWalk::Place at = walk.place(index);
-    const std::uint32_t row = at.h + g.pad_h, column = at.w + g.pad_w;
+    const std::uint32_t row = at.h + g.window.pad_h, column = at.w + g.window.pad_w;
     const std::uint32_t end_i = end_window(row, stride_h, g.out_h);
     const std::uint32_t end_j = end_window(column, stride_w, g.out_w);
-    const std::uint32_t first_j = first_window(column, g.kernel_w, stride_w);
+    const std::uint32_t first_j = first_window(column, g.window.kernel_w, stride_w);
     float sum[kCount] = {};
-    for (std::uint32_t i = first_window(row, g.kernel_h, stride_h); i < end_i; ++i) {
+    for (std::uint32_t i = first_window(row, g.window.kernel_h, stride_h); i < end_i; ++i) {
       for (std::uint32_t j = first_j; j < end_j; ++j) {
-        const std::uint32_t mine = (row - i * g.stride_h) * g.kernel_w + column - j * g.stride_w;
+        const std::uint32_t mine =
+            (row - i * g.window.stride_h) * g.window.kernel_w + column - j * g.window.stride_w;
         add_window(at, i, j, mine, sum);
       }
     }

@@ -28,6 +28,9 @@ void check(cudaError_t status, std::string_view operation, const char* call);
 void check(cudnnStatus_t status, std::string_view operation, const char* call);
 void check(cublasStatus_t status, std::string_view operation, const char* call);
 
+// The factors of products and of what is there already, which the libraries read at an address.
+inline constexpr float kOne = 1, kZero = 0;
+
 // Used by the device's leading thread.
 struct Context {
   // REQUIRES: the device is current. `device` must outlive it. Throws UnavailableError when the
@@ -57,14 +60,14 @@ using ContextPtr = std::shared_ptr<Context>;
 // copies in bf16.
 template <typename Args>
 std::span<const void* const> parameters_beside(DataType type, const Args& args) {
-  return type == DataType::bf16 ? args.rounded : args.parameters;
+  return type == DataType::bf16 ? args.bf16_weights : args.parameters;
 }
 
 std::string_view precision_name(CudaPrecision precision);
 cudnnDataType_t cudnn_type(DataType type);
 cudaDataType_t cublas_type(DataType type);
 
-// Of the context's GPU.
+// How many multiprocessors the context's GPU has.
 std::uint32_t multiprocessors_of(const Context& context, std::string_view where);
 
 // `count` as the kernels take it, which index with 32 bits. Throws DeviceError naming the operation

@@ -7,12 +7,11 @@
 #include <limits>
 
 #include "base/error.h"
+#include "kernels/ops/cuda/kernels/few_channels.h"
 #include "kernels/ops/planned_op.h"
 
 namespace ddpbench::ops::cuda {
 namespace {
-
-constexpr float kOne = 1, kZero = 0;
 
 template <typename Struct, typename Create>
 Descriptor<Struct> create(const Create& create_descriptor, const std::string& where) {
@@ -47,18 +46,20 @@ Descriptor<cudnnFilterStruct> filter(const Shape& shape, DataType type, const st
 
 Descriptor<cudnnConvolutionStruct> convolution(const Conv2dDesc& d, const std::string& where) {
   auto descriptor = create<cudnnConvolutionStruct>(cudnnCreateConvolutionDescriptor, where);
-  check(cudnnSetConvolution2dDescriptor(descriptor.get(), narrow(d.pad_h, where),
-                                        narrow(d.pad_w, where), narrow(d.stride_h, where),
-                                        narrow(d.stride_w, where), 1, 1, CUDNN_CROSS_CORRELATION,
+  const Window2d& w = d.window;
+  check(cudnnSetConvolution2dDescriptor(descriptor.get(), narrow(w.pad_h, where),
+                                        narrow(w.pad_w, where), narrow(w.stride_h, where),
+                                        narrow(w.stride_w, where), 1, 1, CUDNN_CROSS_CORRELATION,
                                         CUDNN_DATA_FLOAT),
         where, "cudnnSetConvolution2dDescriptor");
   return descriptor;
 }
 
 std::string key_of(const Context& context, const Conv2dDesc& d) {
+  const Window2d& w = d.window;
   return fmt::format("{}|x {}|out {}|kernel {}x{}|stride {}x{}|pad {}x{}|bias {}|relu {}|dx {}",
-                     context.machine, to_string(d.input.shape), d.out_channels, d.kernel_h,
-                     d.kernel_w, d.stride_h, d.stride_w, d.pad_h, d.pad_w, d.bias ? 1 : 0,
+                     context.machine, to_string(d.input.shape), d.out_channels, w.kernel_h,
+                     w.kernel_w, w.stride_h, w.stride_w, w.pad_h, w.pad_w, d.bias ? 1 : 0,
                      d.fuse_relu ? 1 : 0, d.needs_grad_input ? 1 : 0);
 }
 
@@ -70,9 +71,9 @@ std::optional<FewChannelShape> few_channel_shape(const Context& context, const C
   FewChannelShape s{};
   s.batch = index(in[0]), s.channels = index(in[1]), s.in_h = index(in[2]), s.in_w = index(in[3]);
   s.out_channels = index(out[1]), s.out_h = index(out[2]), s.out_w = index(out[3]);
-  s.kernel_h = index(d.kernel_h), s.kernel_w = index(d.kernel_w);
-  s.stride_h = index(d.stride_h), s.stride_w = index(d.stride_w);
-  s.pad_h = index(d.pad_h), s.pad_w = index(d.pad_w);
+  const Window2d& w = d.window;
+  s.window = {index(w.kernel_h), index(w.kernel_w), index(w.stride_h),
+              index(w.stride_w), index(w.pad_h),    index(w.pad_w)};
   s.type = context.activation_type();
   s.multiprocessors = multiprocessors_of(context, where);
   return has_few_channel_kernels(s) ? std::optional(s) : std::nullopt;
@@ -96,7 +97,7 @@ ConvolutionShape::ConvolutionShape(const Context& context, const Conv2dDesc& des
       few_channels(few_channel_shape(context, desc, where)) {
   if (few_channels) key += fmt::format("|own kernels {}", kFewChannelKernels);
   const Shape& input = desc.input.shape;
-  const Shape weight = {desc.out_channels, input[1], desc.kernel_h, desc.kernel_w};
+  const Shape weight = {desc.out_channels, input[1], desc.window.kernel_h, desc.window.kernel_w};
   const Shape output = output_shape(desc);
   x_count = element_count(input), w_count = element_count(weight), y_count = element_count(output);
   out_channels = desc.out_channels;

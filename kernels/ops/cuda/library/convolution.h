@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Convolution as cuDNN does it: descriptors for one shape, and for each of the three passes the
-// algorithm, cuDNN's or an own kernel, that was the fastest when it was tried.
+// Convolution as cuDNN does it: the descriptors for one shape, and the calls of the three passes.
 #pragma once
 
 #include <cudnn.h>
@@ -11,7 +10,7 @@
 #include <optional>
 #include <string>
 
-#include "kernels/ops/cuda/kernels/few_channels.h"
+#include "kernels/ops/cuda/kernels/few_channel_shape.h"
 #include "kernels/ops/cuda/library/context.h"
 #include "kernels/ops/op.h"
 
@@ -54,16 +53,8 @@ struct ConvolutionShape {
 inline constexpr int kOwnKernel = -1;
 inline bool is_own(const AlgorithmChoice& choice) { return choice.algorithm == kOwnKernel; }
 
-// Whether own kernels are among those that its passes are chosen from.
+// Whether own kernels are among the candidates for its passes.
 bool may_run_own_kernels(const Context& context, const Conv2dDesc& desc);
-
-// The choice for one pass: from the cache when it is there and still works, else measured now, on
-// memory and data of its own, and cached. Where the GPU lacks memory for that, or what runs cannot
-// be recorded: an own kernel where there is one, else what the library guesses; not cached. Leaves
-// the arithmetic set in the pass's descriptor. Throws DeviceError when there is no algorithm that
-// keeps to the options.
-AlgorithmChoice choose_algorithm(Context& context, const ConvolutionShape& shape,
-                                 ConvolutionPass pass);
 
 // cuDNN's calls. y = x * w, then + bias and rectified where the choice says that the library does
 // so ("fused"); `bias` is of the activations' type.

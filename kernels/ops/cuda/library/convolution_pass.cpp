@@ -3,6 +3,7 @@
 #include "kernels/ops/cuda/library/convolution_pass.h"
 
 #include "kernels/ops/cuda/kernels/elementwise_kernels.h"
+#include "kernels/ops/cuda/kernels/few_channels.h"
 
 namespace ddpbench::ops::cuda {
 namespace {
@@ -12,7 +13,7 @@ void* at(void* workspace, std::size_t offset) {
 }
 
 // Whether cuDNN reads parameters of another type than they are kept in.
-bool is_rounded(const ConvolutionShape& shape) { return shape.type != DataType::fp32; }
+bool has_bf16_weights(const ConvolutionShape& shape) { return shape.type != DataType::fp32; }
 
 std::size_t bytes_of(const ConvolutionShape& shape, std::int64_t count) {
   return static_cast<std::size_t>(count) * size_of(shape.type);
@@ -105,7 +106,7 @@ void FilterPass::run_own(const BackwardArgs& args, const void* dy, cudaStream_t 
 }
 
 void FilterPass::run_library(const BackwardArgs& args, const void* dy, cudaStream_t stream) const {
-  const bool in_place = !is_rounded(shape_) && !args.accumulate;
+  const bool in_place = !has_bf16_weights(shape_) && !args.accumulate;
   void* const dw = in_place ? args.grad_parameters[0] : at(args.workspace, gradient_);
   check(convolve_backward_filter(context_, shape_, choice_, {args.inputs[0], dy, dw},
                                  at(args.workspace, library_)),

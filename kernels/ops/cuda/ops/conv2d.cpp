@@ -2,10 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // conv2d, channels last. 2 * batch * out * oh * ow * in * kh * kw FLOPs forward, the same for each
-// gradient; bytes are those of input, output and weights, once each. What runs is chosen by time
-// for each pass (convolution.h).
+// gradient; bytes are those of input, output and weights, once each. Each pass is tuned by itself
+// (convolution_tuning.h).
 #include "base/error.h"
 #include "kernels/ops/cuda/library/convolution_pass.h"
+#include "kernels/ops/cuda/library/convolution_tuning.h"
 #include "kernels/ops/cuda/library/layout.h"
 #include "kernels/ops/cuda/ops/cuda_ops.h"
 #include "kernels/ops/planned_op.h"
@@ -22,8 +23,8 @@ class Conv2d final : public PlannedOp {
     plan_.parameters[0].layout = ohwi_layout(plan_.parameters[0].shape);
     element_index(shape_.y_count, where);
     element_index(shape_.x_count, where);
-    choose_passes();
-    plan_.reads_rounded = shape_.type == DataType::bf16 && (data_ || !forward_->is_own());
+    tune_passes();
+    plan_.reads_bf16_weights = shape_.type == DataType::bf16 && (data_ || !forward_->is_own());
     // The filter's pass leaves the rectified gradient in its part.
     WorkspaceLayout backward;
     backward.add(filter_->workspace_bytes());
@@ -43,15 +44,15 @@ class Conv2d final : public PlannedOp {
   }
 
  private:
-  void choose_passes() {
-    const AlgorithmChoice forward = choose_algorithm(*context_, shape_, ConvolutionPass::forward);
+  void tune_passes() {
+    const AlgorithmChoice forward = tune_convolution(*context_, shape_, ConvolutionPass::forward);
     const AlgorithmChoice filter =
-        choose_algorithm(*context_, shape_, ConvolutionPass::backward_filter);
+        tune_convolution(*context_, shape_, ConvolutionPass::backward_filter);
     forward_.emplace(*context_, shape_, forward);
     filter_.emplace(*context_, shape_, filter);
     if (shape_.needs_grad_input) {
       data_.emplace(*context_, shape_,
-                    choose_algorithm(*context_, shape_, ConvolutionPass::backward_data));
+                    tune_convolution(*context_, shape_, ConvolutionPass::backward_data));
     }
     const auto name = [&](const AlgorithmChoice& choice) {
       if (is_own(choice)) return std::string("own kernel");
@@ -75,7 +76,7 @@ class Conv2d final : public PlannedOp {
 
 }  // namespace
 
-std::unique_ptr<Op> make_conv2d(ContextPtr context, const Conv2dDesc& desc) {
+std::unique_ptr<Op> make_op(ContextPtr context, const Conv2dDesc& desc) {
   output_shape(desc);
   const std::string where = fmt::format("{} on {}", describe(desc), to_string(desc.input.shape));
   return std::make_unique<Conv2d>(std::move(context), desc, where);

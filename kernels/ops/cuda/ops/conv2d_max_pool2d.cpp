@@ -1,27 +1,37 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// conv2d and max_pool2d in one, on own kernels (few_channels.h), for a first layer of few channels:
-// the map between the two, the largest of such a network, is never in memory.
+// conv2d and max_pool2d as one operation, in two ways.
 //
-// Taken where it is faster than the two apart, by a trial of both directions that is remembered as
-// the choice of algorithms is; untried where own kernels are.
+// A first layer of few channels runs on own kernels for both (few_channels.h): the map between the
+// two, the largest of such a network, is never in memory. The candidates are this and the two apart
+// (autotuner.h); it is taken untried where own kernels are.
+//
+// Where the library has the convolution, the pool adds the bias. That saves a pass over the output
+// of the convolution where the library does not add the bias itself, and in any case one over its
+// gradient. Own kernels of a convolution add it at no cost, too. Where they may run and the library
+// turns out faster, the bias stays with the convolution, which was tried with it.
+#include <algorithm>
+#include <array>
+
 #include "base/error.h"
+#include "kernels/ops/cuda/kernels/few_channels.h"
 #include "kernels/ops/cuda/kernels/pool_kernels.h"
+#include "kernels/ops/cuda/library/autotuner.h"
 #include "kernels/ops/cuda/library/convolution.h"
 #include "kernels/ops/cuda/library/layout.h"
-#include "kernels/ops/cuda/library/pair_trial.h"
+#include "kernels/ops/cuda/library/pair_tuning.h"
 #include "kernels/ops/cuda/ops/cuda_ops.h"
 #include "kernels/ops/planned_op.h"
 
 namespace ddpbench::ops::cuda {
 namespace {
 
-class Conv2dMaxPool2d final : public PlannedOp {
+class OwnConv2dMaxPool2d final : public PlannedOp {
  public:
   // `shape` has the pool in it.
-  Conv2dMaxPool2d(ContextPtr context, const Conv2dDesc& conv, const MaxPool2dDesc& pool,
-                  const FewChannelShape& shape, std::string where)
+  OwnConv2dMaxPool2d(ContextPtr context, const Conv2dDesc& conv, const MaxPool2dDesc& pool,
+                     const FewChannelShape& shape, std::string where)
       : PlannedOp(plain_plan(conv)),
         context_(std::move(context)),
         shape_(shape),
@@ -76,19 +86,13 @@ class Conv2dMaxPool2d final : public PlannedOp {
   std::string where_;
 };
 
-// Whether windows lie side by side, `extent` by `extent`, from the map's corner on.
-bool is_tiling(const MaxPool2dDesc& pool, std::int64_t extent) {
-  return pool.kernel_h == extent && pool.kernel_w == extent && pool.stride_h == extent &&
-         pool.stride_w == extent && pool.pad_h == 0 && pool.pad_w == 0;
-}
-
 // The convolution's shape with the pool in it, where there are kernels for both.
 std::optional<FewChannelShape> pooled_shape(const ConvolutionShape& conv,
                                             const MaxPool2dDesc& pool) {
   constexpr std::uint32_t kPool = 2;
   // A ReLU between the two would be the pool's already.
-  const bool fits = conv.few_channels && !conv.needs_grad_input && !conv.relu && !pool.bias &&
-                    is_tiling(pool, kPool);
+  const bool fits =
+      conv.few_channels && !conv.needs_grad_input && !conv.relu && pool.window.is_tiling(kPool);
   if (!fits) return std::nullopt;
   FewChannelShape shape = *conv.few_channels;
   shape.pool = kPool;
@@ -99,36 +103,31 @@ std::optional<FewChannelShape> pooled_shape(const ConvolutionShape& conv,
 
 bool is_faster(const ContextPtr& context, Op& both, const Conv2dDesc& conv,
                const MaxPool2dDesc& pool, const std::string& where) {
-  const std::unique_ptr<Op> first = make_conv2d(context, conv);
+  const std::unique_ptr<Op> first = make_op(context, conv);
   MaxPool2dDesc behind = pool;
   behind.input = first->output_layout();
-  const std::unique_ptr<Op> second = make_max_pool2d(context, behind);
+  const std::unique_ptr<Op> second = make_op(context, behind);
   return is_faster_in_one(*context, both, *first, *second, where);
 }
 
-// As choose_algorithm decides between own kernels and the library's algorithms.
+// Whether own kernels for both run, rather than the two apart.
 bool is_chosen(const ContextPtr& context, Op& both, const Conv2dDesc& conv,
                const MaxPool2dDesc& pool, const std::string& key, const std::string& where) {
   const CudaBackendOptions& options = context->options;
   if (options.deterministic || options.convolutions == ConvolutionKernels::own) return true;
-  if (const auto known = context->algorithms.find(key)) return is_own(*known);
-  try {
-    const bool faster = is_faster(context, both, conv, pool, where);
-    context->algorithms.store(key, {.algorithm = faster ? kOwnKernel : 0});
-    return faster;
-  } catch (const NoPlanningMemory&) {
-  } catch (const DeviceError&) {
-    // A call that cannot be recorded, say. If it is the GPU that fails, the next call tells.
-    static_cast<void>(cudaGetLastError());
-  }
-  return true;
+  const auto choice_of = [](bool own) {
+    return std::optional(AlgorithmChoice{.algorithm = own ? kOwnKernel : 0});
+  };
+  const auto choice =
+      autotune(context->algorithms, key,
+               {.has = [](const AlgorithmChoice&) { return true; },
+                .fastest = [&] { return choice_of(is_faster(context, both, conv, pool, where)); },
+                .untried = [&] { return choice_of(true); }});
+  return is_own(*choice);
 }
 
-}  // namespace
-
-std::unique_ptr<Op> make_conv2d_max_pool2d(ContextPtr context, const Conv2dDesc& conv,
-                                           const MaxPool2dDesc& pool) {
-  output_shape(conv);
+std::unique_ptr<Op> make_on_own_kernels(const ContextPtr& context, const Conv2dDesc& conv,
+                                        const MaxPool2dDesc& pool) {
   if (context->options.convolutions == ConvolutionKernels::library) return nullptr;
   const std::string where =
       fmt::format("{} {} on {}", describe(conv), describe(pool), to_string(conv.input.shape));
@@ -137,10 +136,100 @@ std::unique_ptr<Op> make_conv2d_max_pool2d(ContextPtr context, const Conv2dDesc&
   if (!pooled) return nullptr;
   element_index(shape.x_count, where);
   element_index(shape.y_count, where);
-  auto both = std::make_unique<Conv2dMaxPool2d>(context, conv, pool, *pooled, where);
+  auto both = std::make_unique<OwnConv2dMaxPool2d>(context, conv, pool, *pooled, where);
   const std::string key =
       fmt::format("{}|{}|pool kernels {}", shape.key, describe(pool), kPoolKernels);
-  return is_chosen(context, *both, conv, pool, key, where) ? std::move(both) : nullptr;
+  if (!is_chosen(context, *both, conv, pool, key, where)) return nullptr;
+  return both;
+}
+
+// The map between the two, and its gradient, are part of the workspace.
+class BiasInPool final : public PlannedOp {
+ public:
+  BiasInPool(const ContextPtr& context, const Conv2dDesc& conv, const MaxPool2dDesc& pool) {
+    Conv2dDesc without_bias = conv;
+    without_bias.bias = false;
+    conv_ = make_op(context, without_bias);
+    MaxPool2dDesc behind = pool;
+    behind.input = conv_->output_layout();
+    pool_ = make_max_pool2d(context, behind, true);
+    plan_ = plain_plan(conv);
+    plan_.description = conv_->description() + ", " + pool_->description();
+    plan_.inputs = {conv_->input_layout(0)};
+    plan_.output = pool_->output_layout();
+    plan_.parameters[0].layout = conv_->parameters()[0].layout;
+    plan_.parameters[1].layout = pool_->parameters()[0].layout;
+    plan_.needs_inputs = conv_->backward_needs_inputs();
+    plan_.needs_output = pool_->backward_needs_output();
+    plan_.reads_bf16_weights = conv_->reads_bf16_weights();
+    plan_.saved_bytes = pool_->saved_bytes();
+    WorkspaceLayout workspace;
+    workspace.add(conv_->output_layout().bytes);
+    rest_ = workspace.add(std::max(conv_->workspace_bytes(), pool_->workspace_bytes()));
+    plan_.workspace_bytes = workspace.bytes();
+  }
+
+  void forward(Stream& stream, const ForwardArgs& args) override {
+    void* const map = args.workspace;
+    ForwardArgs first = args;
+    first.output = map;
+    first.parameters = args.parameters.first(1);
+    first.bf16_weights = first_of(args.bf16_weights);
+    first.saved = nullptr;
+    first.workspace = rest_of(args.workspace);
+    conv_->forward(stream, first);
+    ForwardArgs second = args;
+    const std::array<const void*, 1> maps = {map};
+    second.inputs = maps;
+    second.parameters = args.parameters.last(1);
+    second.workspace = rest_of(args.workspace);
+    pool_->forward(stream, second);
+  }
+
+  void backward(Stream& stream, const BackwardArgs& args) override {
+    void* const map_gradient = args.workspace;
+    BackwardArgs second = args;
+    const std::array<void*, 1> map_gradients = {map_gradient};
+    second.inputs = {};
+    second.grad_inputs = map_gradients;
+    second.parameters = args.parameters.last(1);
+    second.grad_parameters = args.grad_parameters.last(1);
+    second.workspace = rest_of(args.workspace);
+    pool_->backward(stream, second);
+    BackwardArgs first = args;
+    first.output = nullptr;
+    first.grad_output = map_gradient;
+    first.parameters = args.parameters.first(1);
+    first.bf16_weights = first_of(args.bf16_weights);
+    first.grad_parameters = args.grad_parameters.first(1);
+    first.workspace = rest_of(args.workspace);
+    conv_->backward(stream, first);
+  }
+
+ private:
+  static std::span<const void* const> first_of(std::span<const void* const> weights) {
+    return weights.first(std::min<std::size_t>(weights.size(), 1));
+  }
+  void* rest_of(void* workspace) const { return static_cast<std::byte*>(workspace) + rest_; }
+
+  std::unique_ptr<Op> conv_, pool_;
+  std::size_t rest_ = 0;  // where the workspace of the two begins
+};
+
+bool bias_is_better_in_pool(const Context& context, const Conv2dDesc& conv,
+                            const MaxPool2dDesc& pool) {
+  return conv.bias && !conv.fuse_relu && !may_run_own_kernels(context, conv) &&
+         pool_adds_bias(context, pool, conv.out_channels);
+}
+
+}  // namespace
+
+std::unique_ptr<Op> make_conv2d_max_pool2d(ContextPtr context, const Conv2dDesc& conv,
+                                           const MaxPool2dDesc& pool) {
+  output_shape(conv);
+  if (auto own = make_on_own_kernels(context, conv, pool)) return own;
+  if (!bias_is_better_in_pool(*context, conv, pool)) return nullptr;
+  return std::make_unique<BiasInPool>(context, conv, pool);
 }
 
 }  // namespace ddpbench::ops::cuda

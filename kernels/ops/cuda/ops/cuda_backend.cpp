@@ -16,39 +16,26 @@ class CudaBackend final : public OpBackend {
   explicit CudaBackend(cuda::ContextPtr context) : context_(std::move(context)) {}
 
   std::string name() const override { return "cuda"; }
-  std::unique_ptr<Op> conv2d(const Conv2dDesc& desc) override {
+  std::unique_ptr<Op> make(const OpDesc& desc) override {
     const auto current = make_current();
-    return cuda::make_conv2d(context_, desc);
+    const auto makers = [&](const auto& d) requires requires { cuda::make_op(context_, d); }
+    { return cuda::make_op(context_, d); };
+    return make_with(makers, desc, name());
   }
-  std::unique_ptr<Op> max_pool2d(const MaxPool2dDesc& desc) override {
-    return cuda::make_max_pool2d(context_, desc);
-  }
-  std::unique_ptr<Op> conv2d_max_pool2d(const Conv2dDesc& conv,
-                                        const MaxPool2dDesc& pool) override {
+  FusedOp fuse(std::span<const OpDesc> chain) override {
+    if (chain.size() < 2) return {};
+    const auto* const conv = std::get_if<Conv2dDesc>(&chain[0]);
+    const auto* const pool = std::get_if<MaxPool2dDesc>(&chain[1]);
+    if (conv == nullptr || pool == nullptr) return {};
     const auto current = make_current();
-    return cuda::make_conv2d_max_pool2d(context_, conv, pool);
-  }
-  bool adds_bias_in_pool(const Conv2dDesc& conv, const MaxPool2dDesc& pool) const override {
-    const auto current = make_current();
-    return cuda::adds_bias_in_pool(*context_, conv, pool);
-  }
-  std::unique_ptr<Op> linear(const LinearDesc& desc) override {
-    const auto current = make_current();
-    return cuda::make_linear(context_, desc);
-  }
-  std::unique_ptr<Op> relu(const ReluDesc& desc) override {
-    return cuda::make_relu(context_, desc);
-  }
-  std::unique_ptr<Op> add(const AddDesc& desc) override { return cuda::make_add(context_, desc); }
-  std::unique_ptr<Op> reorder(const ReorderDesc& desc) override {
-    return cuda::make_reorder(context_, desc);
+    return {cuda::make_conv2d_max_pool2d(context_, *conv, *pool), 2};
   }
   std::unique_ptr<SoftmaxCrossEntropy> softmax_cross_entropy(std::int64_t batch,
                                                              std::int64_t classes) override {
     return cuda::make_softmax_cross_entropy(context_, batch, classes);
   }
-  std::size_t loss_bytes(std::int64_t batch, std::int64_t classes) const override {
-    return cuda::loss_bytes(batch, classes);
+  std::size_t loss_workspace_bytes(std::int64_t batch, std::int64_t classes) const override {
+    return cuda::loss_workspace_bytes(batch, classes);
   }
   std::unique_ptr<Sgd> sgd() override { return cuda::make_sgd(); }
   std::unique_ptr<Mean> mean() override { return cuda::make_mean(); }
@@ -96,9 +83,9 @@ std::unique_ptr<Op> make_cuda_bias_pass(Device& device, const CudaBackendOptions
   return cuda::make_bias_pass(make_context(device, options), desc);
 }
 
-std::unique_ptr<Op> make_cuda_bare_product(Device& device, const CudaBackendOptions& options,
-                                           const BareProductDesc& desc) {
-  return cuda::make_bare_product(make_context(device, options), desc);
+std::unique_ptr<Op> make_cuda_bare_gemm(Device& device, const CudaBackendOptions& options,
+                                        const BareGemmDesc& desc) {
+  return cuda::make_bare_gemm(make_context(device, options), desc);
 }
 
 std::map<std::string, std::string> cuda_library_versions() {

@@ -16,24 +16,30 @@
 
 namespace ddpbench::ops::cuda {
 
-std::unique_ptr<Op> make_conv2d(ContextPtr context, const Conv2dDesc& desc);
-// Null where it is not to be had (OpBackend::conv2d_max_pool2d).
+std::unique_ptr<Op> make_op(ContextPtr context, const Conv2dDesc& desc);
+std::unique_ptr<Op> make_op(ContextPtr context, const LinearDesc& desc);
+std::unique_ptr<Op> make_op(ContextPtr context, const MaxPool2dDesc& desc);
+std::unique_ptr<Op> make_op(ContextPtr context, const ReluDesc& desc);
+std::unique_ptr<Op> make_op(ContextPtr context, const AddDesc& desc);
+std::unique_ptr<Op> make_op(ContextPtr context, const ReorderDesc& desc);
+
+// A convolution and the pool that alone reads its output, as one operation (OpBackend::fuse). Null
+// where the two are better apart.
 std::unique_ptr<Op> make_conv2d_max_pool2d(ContextPtr context, const Conv2dDesc& conv,
                                            const MaxPool2dDesc& pool);
-std::unique_ptr<Op> make_linear(ContextPtr context, const LinearDesc& desc);
-std::unique_ptr<Op> make_max_pool2d(ContextPtr context, const MaxPool2dDesc& desc);
-// OpBackend::adds_bias_in_pool. It saves a pass over the convolution's output where the library
-// does not add the bias, and in any case one over its gradient.
-bool adds_bias_in_pool(const Context& context, const Conv2dDesc& conv, const MaxPool2dDesc& pool);
-std::unique_ptr<Op> make_relu(ContextPtr context, const ReluDesc& desc);
-std::unique_ptr<Op> make_add(ContextPtr context, const AddDesc& desc);
-std::unique_ptr<Op> make_reorder(ContextPtr context, const ReorderDesc& desc);
+// A pool that adds the bias of the convolution before it, one value a channel, and then rectifies:
+// max(x) + b is max(x + b), since rounding keeps the order of sums. Only of values that the sum
+// makes equal may another one win. REQUIRES: pool_adds_bias(), a channels-last input.
+std::unique_ptr<Op> make_max_pool2d(ContextPtr context, const MaxPool2dDesc& desc, bool adds_bias);
+bool pool_adds_bias(const Context& context, const MaxPool2dDesc& desc, std::int64_t channels);
+
 std::unique_ptr<Op> make_bias_pass(ContextPtr context, const BiasPassDesc& desc);
-std::unique_ptr<Op> make_bare_product(ContextPtr context, const BareProductDesc& desc);
+std::unique_ptr<Op> make_bare_gemm(ContextPtr context, const BareGemmDesc& desc);
 std::unique_ptr<SoftmaxCrossEntropy> make_softmax_cross_entropy(ContextPtr context,
                                                                 std::int64_t batch,
                                                                 std::int64_t classes);
-std::size_t loss_bytes(std::int64_t batch, std::int64_t classes);  // of the device, for the above
+// Bytes of device memory that it allocates.
+std::size_t loss_workspace_bytes(std::int64_t batch, std::int64_t classes);
 std::unique_ptr<Sgd> make_sgd();
 std::unique_ptr<Mean> make_mean();
 std::unique_ptr<BatchGather> make_batch_gather();

@@ -9,16 +9,16 @@
 // in one own pass (3 matrices of batch x out); where there is no ReLU and nothing is accumulated,
 // db comes from the epilogue of dw. (The library's epilogue for the gradient of a ReLU belongs to
 // the product that *makes* dy, which is the next layer's.) In bf16 the weights and the bias are
-// read as rounded copies; dw is fp32.
+// read as copies in bf16; dw is fp32.
 //
 // Channels-last maps are read as they lie: the terms of a product may come in any order that x and
 // w share, so the weight's columns are kept in that of the pixels (layout.h).
 #include <algorithm>
 
 #include "base/error.h"
+#include "kernels/ops/cuda/library/gemm.h"
 #include "kernels/ops/cuda/library/gradient_pass.h"
 #include "kernels/ops/cuda/library/layout.h"
-#include "kernels/ops/cuda/library/product.h"
 #include "kernels/ops/cuda/ops/cuda_ops.h"
 #include "kernels/ops/planned_op.h"
 
@@ -46,7 +46,7 @@ class Linear final : public PlannedOp {
     element_index(batch * std::max(in, desc.out_features), where_);
     describe_input(desc.input);
     plan_.output = TensorLayout::plain(plan_.output.shape, type_);
-    plan_.reads_rounded = is_rounded();
+    plan_.reads_bf16_weights = has_bf16_weights();
     make_products();
     plan_.description +=
         fmt::format(" (cublaslt {} candidate {})", precision_name(context_->options.precision),
@@ -89,35 +89,35 @@ class Linear final : public PlannedOp {
     plan_.parameters[0].layout = ohwi_layout({columns_, maps[1], maps[2], maps[3]});
   }
 
-  bool is_rounded() const { return type_ != DataType::fp32; }
+  bool has_bf16_weights() const { return type_ != DataType::fp32; }
 
   void make_products() {
     const std::int64_t batch = rows_, in = in_, out = columns_;
     // y^T [out, batch] = w [out, in] x^T [in, batch]
-    const ProductDesc forward{.m = out,
-                              .n = batch,
-                              .k = in,
-                              .transpose_a = true,
-                              .input = type_,
-                              .output = type_,
-                              .epilogue = forward_epilogue(desc_)};
+    const GemmDesc forward{.m = out,
+                           .n = batch,
+                           .k = in,
+                           .transpose_a = true,
+                           .input = type_,
+                           .output = type_,
+                           .epilogue = forward_epilogue(desc_)};
     forward_.emplace(*context_, forward, where_);
     // dw^T [in, out] = x^T [in, batch] dy [batch, out]
-    ProductDesc weight{.m = in,
-                       .n = out,
-                       .k = batch,
-                       .transpose_b = true,
-                       .input = type_,
-                       .output = DataType::fp32};
+    GemmDesc weight{.m = in,
+                    .n = out,
+                    .k = batch,
+                    .transpose_b = true,
+                    .input = type_,
+                    .output = DataType::fp32};
     backward_weight_.emplace(*context_, weight, where_);
     // The order in which the epilogue sums is not documented.
-    if (desc_.bias && !desc_.fuse_relu && !is_rounded() && !context_->options.deterministic) {
+    if (desc_.bias && !desc_.fuse_relu && !has_bf16_weights() && !context_->options.deterministic) {
       weight.epilogue = Epilogue::bias_gradient;
-      with_bias_gradient_ = Product::make_if_supported(*context_, weight, where_);
+      with_bias_gradient_ = Gemm::make_if_supported(*context_, weight, where_);
     }
     // dx^T [in, batch] = w^T [in, out] dy^T [out, batch]
     if (!desc_.needs_grad_input) return;
-    const ProductDesc data{.m = in, .n = batch, .k = out, .input = type_, .output = type_};
+    const GemmDesc data{.m = in, .n = batch, .k = out, .input = type_, .output = type_};
     backward_data_.emplace(*context_, data, where_);
   }
 
@@ -141,15 +141,15 @@ class Linear final : public PlannedOp {
   std::string where_;
   DataType type_;
   std::uint32_t rows_ = 0, columns_ = 0, in_ = 0;
-  std::optional<Product> forward_, backward_weight_, backward_data_;
-  std::unique_ptr<Product> with_bias_gradient_;
+  std::optional<Gemm> forward_, backward_weight_, backward_data_;
+  std::unique_ptr<Gemm> with_bias_gradient_;
   std::size_t library_ = 0;  // where backward's products have their workspace
   GradientPass gradient_pass_;
 };
 
 }  // namespace
 
-std::unique_ptr<Op> make_linear(ContextPtr context, const LinearDesc& desc) {
+std::unique_ptr<Op> make_op(ContextPtr context, const LinearDesc& desc) {
   output_shape(desc);
   std::string where = fmt::format("{} on {}", describe(desc), to_string(desc.input.shape));
   return std::make_unique<Linear>(std::move(context), desc, std::move(where));

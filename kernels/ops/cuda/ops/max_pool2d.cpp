@@ -5,7 +5,6 @@
 // keeps to: linear layers here read both.
 #include "base/error.h"
 #include "kernels/ops/cuda/kernels/pool_kernels.h"
-#include "kernels/ops/cuda/library/convolution.h"
 #include "kernels/ops/cuda/library/layout.h"
 #include "kernels/ops/cuda/ops/cuda_ops.h"
 #include "kernels/ops/planned_op.h"
@@ -27,9 +26,9 @@ PoolGeometry window_of(const MaxPool2dDesc& desc, std::int64_t channels, DataTyp
                        bool channels_last) {
   PoolGeometry geometry;
   geometry.channels = narrow(channels);
-  geometry.kernel_h = narrow(desc.kernel_h), geometry.kernel_w = narrow(desc.kernel_w);
-  geometry.stride_h = narrow(desc.stride_h), geometry.stride_w = narrow(desc.stride_w);
-  geometry.pad_h = narrow(desc.pad_h), geometry.pad_w = narrow(desc.pad_w);
+  const Window2d& w = desc.window;
+  geometry.window = {narrow(w.kernel_h), narrow(w.kernel_w), narrow(w.stride_h),
+                     narrow(w.stride_w), narrow(w.pad_h),    narrow(w.pad_w)};
   geometry.channels_last = channels_last;
   geometry.relu = desc.fuse_relu;
   geometry.type = type;
@@ -38,11 +37,11 @@ PoolGeometry window_of(const MaxPool2dDesc& desc, std::int64_t channels, DataTyp
 
 class MaxPool2d final : public PlannedOp {
  public:
-  MaxPool2d(ContextPtr context, const MaxPool2dDesc& desc, std::string where)
+  MaxPool2d(ContextPtr context, const MaxPool2dDesc& desc, bool adds_bias, std::string where)
       : PlannedOp(plain_plan(desc)),
         context_(std::move(context)),
         where_(std::move(where)),
-        has_bias_(desc.bias) {
+        has_bias_(adds_bias) {
     plan_.inputs = {is_nhwc(desc.input) ? desc.input
                                         : TensorLayout::plain(desc.input.shape, desc.input.type)};
     plan_.output = is_nhwc(desc.input) ? nhwc_layout(plan_.output.shape, desc.input.type)
@@ -50,14 +49,14 @@ class MaxPool2d final : public PlannedOp {
     element_index(element_count(desc.input.shape), where_);
     const std::uint32_t outputs = element_index(element_count(plan_.output.shape), where_);
     describe_geometry(desc);
-    const std::uint32_t bytes = winner_bytes(geometry_.kernel_h, geometry_.kernel_w);
+    const std::uint32_t bytes = winner_bytes(geometry_.window.kernel_h, geometry_.window.kernel_w);
     if (bytes == 0) {
       throw DeviceError(fmt::format("{}: windows of {} x {} elements are too large", where_,
-                                    desc.kernel_h, desc.kernel_w));
+                                    desc.window.kernel_h, desc.window.kernel_w));
     }
     plan_.saved_bytes = std::size_t{outputs} * bytes;
+    if (has_bias_) plan_bias(desc);
     plan_.description += " (own kernel)";
-    if (has_bias_) plan_bias();
   }
 
   void forward(Stream& stream, const ForwardArgs& args) override {
@@ -69,14 +68,14 @@ class MaxPool2d final : public PlannedOp {
   }
 
   void backward(Stream& stream, const BackwardArgs& args) override {
+    if (args.grad_inputs.empty() || !args.grad_inputs[0]) return;
     PoolBackwardCall call{};
     call.dy = args.grad_output;
     call.winners = args.saved;
-    call.dx = args.grad_inputs.empty() ? nullptr : args.grad_inputs[0];
+    call.dx = args.grad_inputs[0];
     if (has_bias_) call.bias_gradient = static_cast<float*>(args.grad_parameters[0]);
     call.accumulate = args.accumulate;
     call.workspace = args.workspace;
-    if (call.dx == nullptr && !has_bias_) return;
     check(pool_backward(geometry_, call, ddpbench::cuda::native_stream(stream)), where_,
           "pool_backward");
   }
@@ -93,13 +92,13 @@ class MaxPool2d final : public PlannedOp {
     geometry_.output = strides_of(plan_.output);
   }
 
-  void plan_bias() {
-    if (!may_add_bias(geometry_)) {
-      throw DeviceError(fmt::format(
-          "{}: a bias is added to windows of 2 x 2 side by side over whole vectors of channels, "
-          "channels last, only",
-          where_));
-    }
+  void plan_bias(const MaxPool2dDesc& desc) {
+    ensure(may_add_bias(geometry_), "{}: the kernels add no bias to such windows", where_);
+    MaxPool2dDesc without_relu = desc;
+    without_relu.fuse_relu = false;
+    plan_.description = describe(without_relu) + (desc.fuse_relu ? " +bias +relu" : " +bias");
+    const Shape channels = {plan_.output.shape[1]};
+    plan_.parameters = {{"bias", channels, TensorLayout::plain(channels)}};
     geometry_.multiprocessors = multiprocessors_of(*context_, where_);
     plan_.workspace_bytes = pool_bias_workspace_bytes(geometry_);
   }
@@ -112,17 +111,18 @@ class MaxPool2d final : public PlannedOp {
 
 }  // namespace
 
-std::unique_ptr<Op> make_max_pool2d(ContextPtr context, const MaxPool2dDesc& desc) {
+std::unique_ptr<Op> make_max_pool2d(ContextPtr context, const MaxPool2dDesc& desc, bool adds_bias) {
   output_shape(desc);
   std::string where = fmt::format("{} on {}", describe(desc), to_string(desc.input.shape));
-  return std::make_unique<MaxPool2d>(std::move(context), desc, std::move(where));
+  return std::make_unique<MaxPool2d>(std::move(context), desc, adds_bias, std::move(where));
 }
 
-// Own kernels of a convolution add it at no cost, too. Where they may run and the library's turn
-// out faster, the bias stays with the library's: the convolution was tried with it.
-bool adds_bias_in_pool(const Context& context, const Conv2dDesc& conv, const MaxPool2dDesc& pool) {
-  return !may_run_own_kernels(context, conv) &&
-         may_add_bias(window_of(pool, conv.out_channels, context.activation_type(), true));
+std::unique_ptr<Op> make_op(ContextPtr context, const MaxPool2dDesc& desc) {
+  return make_max_pool2d(std::move(context), desc, false);
+}
+
+bool pool_adds_bias(const Context& context, const MaxPool2dDesc& desc, std::int64_t channels) {
+  return may_add_bias(window_of(desc, channels, context.activation_type(), true));
 }
 
 }  // namespace ddpbench::ops::cuda

@@ -59,7 +59,7 @@ class Reorder final : public PlannedOp {
 
 }  // namespace
 
-std::unique_ptr<Op> make_reorder(ContextPtr context, const ReorderDesc& desc) {
+std::unique_ptr<Op> make_op(ContextPtr context, const ReorderDesc& desc) {
   check_shape(desc.from.shape, "reorder");
   return std::make_unique<Reorder>(std::move(context), desc);
 }

@@ -2,19 +2,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Both ways share all memory but the map between the two.
-#include "kernels/ops/cuda/library/pair_trial.h"
+#include "kernels/ops/cuda/library/pair_tuning.h"
 
 #include <algorithm>
 #include <array>
 
-#include "kernels/ops/cuda/library/recorded_trial.h"
+#include "kernels/ops/cuda/library/autotuner.h"
 
 namespace ddpbench::ops::cuda {
 namespace {
 
-class PairTrial {
+class PairTuning {
  public:
-  PairTrial(const Context& context, Op& both, Op& first, Op& second, const std::string& where)
+  PairTuning(const Context& context, Op& both, Op& first, Op& second, const std::string& where)
       : both_(both),
         first_(first),
         second_(second),
@@ -28,7 +28,7 @@ class PairTrial {
         workspace_(
             std::max({both.workspace_bytes(), first.workspace_bytes(), second.workspace_bytes()}),
             where),
-        trial_(context) {
+        tuning_(context) {
     fill(x_, first.input_layout(0));
     fill(dy_, second.output_layout());
     for (const ParameterSpec& spec : first.parameters()) {
@@ -37,22 +37,22 @@ class PairTrial {
       parameters_.push_back(memory_.back()->data());
       memory_.push_back(std::make_unique<PlanningMemory>(spec.layout.bytes, where));
       gradients_.push_back(memory_.back()->data());
-      if (!first.reads_rounded_parameters()) continue;
-      const TensorLayout rounded = in_bf16(spec.layout);
-      fill(*memory_.emplace_back(std::make_unique<PlanningMemory>(rounded.bytes, where)), rounded);
-      rounded_.push_back(memory_.back()->data());
+      if (!first.reads_bf16_weights()) continue;
+      const TensorLayout bf16 = in_bf16(spec.layout);
+      fill(*memory_.emplace_back(std::make_unique<PlanningMemory>(bf16.bytes, where)), bf16);
+      bf16_weights_.push_back(memory_.back()->data());
     }
   }
 
   double both_s() {
-    return trial_.time_s([&] {
+    return tuning_.recorded_s([&] {
       forward(both_, x_.data(), y_.data());
       backward(both_, x_.data(), y_.data(), dy_.data(), nullptr);
     });
   }
 
   double apart_s() {
-    return trial_.time_s([&] {
+    return tuning_.recorded_s([&] {
       forward(first_, x_.data(), map_.data());
       forward(second_, map_.data(), y_.data());
       backward(second_, nullptr, nullptr, dy_.data(), map_gradient_.data());
@@ -62,49 +62,49 @@ class PairTrial {
 
  private:
   void fill(const PlanningMemory& memory, const TensorLayout& layout) {
-    trial_.fill(layout.type, memory, element_count(layout.shape), where_);
+    tuning_.fill(layout.type, memory, element_count(layout.shape), where_);
   }
 
   void forward(Op& op, const void* input, void* output) {
     const std::array<const void*, 1> inputs = {input};
-    op.forward(trial_.stream(), {.inputs = inputs,
-                                 .output = output,
-                                 .parameters = parameters_,
-                                 .saved = saved_.data(),
-                                 .workspace = workspace_.data(),
-                                 .rounded = rounded_});
+    op.forward(tuning_.stream(), {.inputs = inputs,
+                                  .output = output,
+                                  .parameters = parameters_,
+                                  .saved = saved_.data(),
+                                  .workspace = workspace_.data(),
+                                  .bf16_weights = bf16_weights_});
   }
 
   void backward(Op& op, const void* input, const void* output, const void* gradient,
                 void* input_gradient) {
     const std::array<const void*, 1> inputs = {input};
     const std::array<void*, 1> input_gradients = {input_gradient};
-    op.backward(trial_.stream(), {.inputs = inputs,
-                                  .output = output,
-                                  .grad_output = gradient,
-                                  .grad_inputs = input_gradients,
-                                  .parameters = parameters_,
-                                  .grad_parameters = gradients_,
-                                  .saved = saved_.data(),
-                                  .workspace = workspace_.data(),
-                                  .rounded = rounded_});
+    op.backward(tuning_.stream(), {.inputs = inputs,
+                                   .output = output,
+                                   .grad_output = gradient,
+                                   .grad_inputs = input_gradients,
+                                   .parameters = parameters_,
+                                   .grad_parameters = gradients_,
+                                   .saved = saved_.data(),
+                                   .workspace = workspace_.data(),
+                                   .bf16_weights = bf16_weights_});
   }
 
   Op &both_, &first_, &second_;
   const std::string& where_;
   PlanningMemory x_, map_, map_gradient_, y_, dy_, saved_, workspace_;
   std::vector<std::unique_ptr<PlanningMemory>> memory_;  // of parameters
-  std::vector<const void*> parameters_, rounded_;
+  std::vector<const void*> parameters_, bf16_weights_;
   std::vector<void*> gradients_;
-  RecordedTrial trial_;
+  TuningStream tuning_;
 };
 
 }  // namespace
 
 bool is_faster_in_one(const Context& context, Op& both, Op& first, Op& second,
                       const std::string& where) {
-  PairTrial trial(context, both, first, second, where);
-  return trial.both_s() <= trial.apart_s();
+  PairTuning tuning(context, both, first, second, where);
+  return tuning.both_s() <= tuning.apart_s();
 }
 
 }  // namespace ddpbench::ops::cuda

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/ops/cuda/library/recorded_trial.h"
+#include "kernels/ops/cuda/library/autotuner.h"
 
 #include "base/error.h"
 #include "kernels/ops/cuda/kernels/elementwise_kernels.h"
@@ -13,14 +13,38 @@ constexpr int kLaunches = 8;  // a round
 
 }  // namespace
 
-void RecordedTrial::fill(DataType type, const PlanningMemory& memory, std::int64_t count,
-                         const std::string& where) {
-  if (memory.data() == nullptr) return;
-  check(fill_with_pattern(type, memory.data(), element_index(count, where), native()), where,
-        "filling memory for a trial");
+std::optional<AlgorithmChoice> autotune(AlgorithmCache& cache, const std::string& key,
+                                        const Candidates& candidates) {
+  if (auto known = cache.find(key); known && candidates.has(*known)) return known;
+  try {
+    const std::optional<AlgorithmChoice> fastest = candidates.fastest();
+    if (fastest) cache.store(key, *fastest);
+    return fastest;
+  } catch (const NoPlanningMemory&) {
+    return candidates.untried();
+  } catch (const DeviceError&) {
+    // The candidate cannot be recorded, for example. If it is the GPU that fails, the next call
+    // says so.
+    if (candidates.must_run) throw;
+    static_cast<void>(cudaGetLastError());
+    return candidates.untried();
+  }
 }
 
-double RecordedTrial::time_s(const std::function<void()>& call) {
+TuningStream::TuningStream(const Context& context)
+    : context_(context), stream_(context.device.make_stream()), native_(context.use(*stream_)) {}
+
+// cuDNN may not keep a stream that is gone.
+TuningStream::~TuningStream() { static_cast<void>(cudnnSetStream(context_.cudnn, nullptr)); }
+
+void TuningStream::fill(DataType type, const PlanningMemory& memory, std::int64_t count,
+                        const std::string& where) {
+  if (memory.data() == nullptr) return;
+  check(fill_with_pattern(type, memory.data(), element_index(count, where), native()), where,
+        "filling memory for autotuning");
+}
+
+double TuningStream::recorded_s(const std::function<void()>& call) {
   call();  // loads the kernels, which a recording cannot
   stream().synchronize();
   const std::unique_ptr<Recording> recording = record(call);
@@ -37,7 +61,7 @@ double RecordedTrial::time_s(const std::function<void()>& call) {
   return shortest;
 }
 
-double RecordedTrial::once_s(const std::function<void()>& call) {
+double TuningStream::once_s(const std::function<void()>& call) {
   const auto begin = context_.device.make_event(), end = context_.device.make_event();
   stream().record(*begin);
   call();
@@ -46,7 +70,7 @@ double RecordedTrial::once_s(const std::function<void()>& call) {
   return end->time_s() - begin->time_s();
 }
 
-std::unique_ptr<Recording> RecordedTrial::record(const std::function<void()>& call) {
+std::unique_ptr<Recording> TuningStream::record(const std::function<void()>& call) {
   stream().begin_recording();
   try {
     for (int i = 0; i < kLaunches; ++i) call();

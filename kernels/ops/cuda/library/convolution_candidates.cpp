@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/ops/cuda/library/convolution_search.h"
+#include "kernels/ops/cuda/library/convolution_candidates.h"
 
 #include <algorithm>
 #include <vector>
 
 #include "base/error.h"
 #include "kernels/ops/cuda/kernels/elementwise_kernels.h"
-#include "kernels/ops/cuda/library/search_stream.h"
+#include "kernels/ops/cuda/library/autotuner.h"
 
 namespace ddpbench::ops::cuda {
 namespace {
@@ -118,9 +118,9 @@ void set_math(const ConvolutionShape& shape, ConvolutionPass pass, int math) {
 }
 
 template <typename Pass>
-class Search {
+class LibraryCandidates {
  public:
-  Search(const Context& context, const ConvolutionShape& shape)
+  LibraryCandidates(const Context& context, const ConvolutionShape& shape)
       : context_(context), shape_(shape) {}
 
   // Asks the library, whose answer counts; also sets the arithmetic.
@@ -146,7 +146,7 @@ class Search {
     const Memory memory{x.data(), w.data(), y.data()};
     const std::size_t workspace_bytes = largest_workspace();
     const PlanningMemory workspace(workspace_bytes, shape_.where);
-    SearchStream stream(context_);
+    TuningStream stream(context_);
     fill(memory, stream.native());
 
     std::vector<typename Pass::Performance> results(kMostResults);
@@ -201,7 +201,7 @@ class Search {
   void fill(const Memory& memory, cudaStream_t stream) const {
     const auto fill_one = [&](void* data, std::int64_t count) {
       check(fill_with_pattern(shape_.type, data, element_index(count, shape_.where), stream),
-            shape_.where, "filling memory for the search");
+            shape_.where, "filling memory for autotuning");
     };
     fill_one(memory.x, shape_.x_count);
     fill_one(memory.w, shape_.w_count);
@@ -247,7 +247,7 @@ class Search {
 
   // Whether the library adds the bias and rectifies in the same call; it says so by doing it. An
   // activation of none is there for one algorithm only (cuDNN's reference of the call).
-  bool can_fuse(AlgorithmChoice choice, const Memory& memory, SearchStream& stream) const {
+  bool can_fuse(AlgorithmChoice choice, const Memory& memory, TuningStream& stream) const {
     if (!shape_.bias) return false;
     if (!shape_.relu && choice.algorithm != CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM) {
       return false;
@@ -259,7 +259,7 @@ class Search {
                               shape_.where);
     check(fill_with_pattern(shape_.type, bias.data(),
                             element_index(shape_.out_channels, shape_.where), stream.native()),
-          shape_.where, "filling memory for the search");
+          shape_.where, "filling memory for autotuning");
     const cudnnStatus_t status = convolve(
         context_, shape_, choice, {memory.x, memory.w, bias.data(), memory.y}, workspace.data());
     stream.stream().synchronize();
@@ -270,37 +270,41 @@ class Search {
   const ConvolutionShape& shape_;
 };
 
-// Calls with_search(Search<Pass>()) for the pass.
-template <typename WithSearch>
-auto with_search_of(const Context& context, const ConvolutionShape& shape, ConvolutionPass pass,
-                    const WithSearch& with_search) {
+// Calls with_candidates(LibraryCandidates<Pass>()) for the pass.
+template <typename WithCandidates>
+auto with_candidates_of(const Context& context, const ConvolutionShape& shape, ConvolutionPass pass,
+                        const WithCandidates& with_candidates) {
   switch (pass) {
     case ConvolutionPass::forward:
-      return with_search(Search<Forward>(context, shape));
+      return with_candidates(LibraryCandidates<Forward>(context, shape));
     case ConvolutionPass::backward_data:
-      return with_search(Search<BackwardData>(context, shape));
+      return with_candidates(LibraryCandidates<BackwardData>(context, shape));
     case ConvolutionPass::backward_filter:
       break;
   }
-  return with_search(Search<BackwardFilter>(context, shape));
+  return with_candidates(LibraryCandidates<BackwardFilter>(context, shape));
 }
 
 }  // namespace
 
-std::optional<AlgorithmChoice> search_library(const Context& context, const ConvolutionShape& shape,
-                                              ConvolutionPass pass) {
-  return with_search_of(context, shape, pass, [](const auto& search) { return search.measure(); });
+std::optional<AlgorithmChoice> fastest_of_library(const Context& context,
+                                                  const ConvolutionShape& shape,
+                                                  ConvolutionPass pass) {
+  return with_candidates_of(context, shape, pass,
+                            [](const auto& candidates) { return candidates.measure(); });
 }
 
-std::optional<AlgorithmChoice> guess_library(const Context& context, const ConvolutionShape& shape,
-                                             ConvolutionPass pass) {
-  return with_search_of(context, shape, pass, [](const auto& search) { return search.guess(); });
+std::optional<AlgorithmChoice> guess_of_library(const Context& context,
+                                                const ConvolutionShape& shape,
+                                                ConvolutionPass pass) {
+  return with_candidates_of(context, shape, pass,
+                            [](const auto& candidates) { return candidates.guess(); });
 }
 
 bool library_has(const Context& context, const ConvolutionShape& shape, ConvolutionPass pass,
                  AlgorithmChoice& choice) {
-  return with_search_of(context, shape, pass,
-                        [&](const auto& search) { return search.has(choice); });
+  return with_candidates_of(context, shape, pass,
+                            [&](const auto& candidates) { return candidates.has(choice); });
 }
 
 }  // namespace ddpbench::ops::cuda

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The measured choice among cuDNN's algorithms (cudnnFind...Ex): some tens of milliseconds a pass
-// and shape, once a machine.
+// cuDNN's algorithms for the passes of a convolution, as candidates. The library times them itself
+// (cudnnFind...Ex): that takes some tens of milliseconds a pass and shape, once a machine.
 #pragma once
 
 #include <optional>
@@ -17,12 +17,14 @@ inline constexpr std::size_t kWorkspaceLimit = std::size_t{256} << 20;
 
 // The fastest that keeps to the options, measured on memory and data of its own; nullopt: none.
 // Deterministic, the first in a fixed order of those that ran. Throws NoPlanningMemory.
-std::optional<AlgorithmChoice> search_library(const Context& context, const ConvolutionShape& shape,
-                                              ConvolutionPass pass);
+std::optional<AlgorithmChoice> fastest_of_library(const Context& context,
+                                                  const ConvolutionShape& shape,
+                                                  ConvolutionPass pass);
 
 // The same without memory: what the library guesses to be the fastest, unmeasured.
-std::optional<AlgorithmChoice> guess_library(const Context& context, const ConvolutionShape& shape,
-                                             ConvolutionPass pass);
+std::optional<AlgorithmChoice> guess_of_library(const Context& context,
+                                                const ConvolutionShape& shape,
+                                                ConvolutionPass pass);
 
 // Whether the library (still) runs the choice, within the options; it sets the choice's workspace,
 // and the arithmetic in the pass's descriptor.

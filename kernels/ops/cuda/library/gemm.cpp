@@ -1,23 +1,22 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/ops/cuda/library/product.h"
+#include "kernels/ops/cuda/library/gemm.h"
 
 #include <algorithm>
 #include <limits>
 
 #include "base/error.h"
 #include "base/hash.h"
-#include "kernels/ops/cuda/library/recorded_trial.h"
+#include "kernels/ops/cuda/library/autotuner.h"
 
 namespace ddpbench::ops::cuda {
 namespace {
 
-constexpr float kOne = 1, kZero = 0;
-// Of all operands: parameters and activations lie at multiples of 64 bytes, parameters' copies in
-// bf16 of 32, a batch that the caller owns at least of 16. The library assumes 256 when it is not
-// told.
+// The alignment of all operands: parameters and activations lie at multiples of 64 bytes, the
+// parameters' copies in bf16 of 32, a batch that the caller owns of at least 16. The library
+// assumes 256 when it is not told.
 constexpr std::uint32_t kAlignment = 16;
-constexpr std::size_t kWorkspaceLimit = std::size_t{32} << 20;  // NVIDIA's advice for Hopper
+constexpr std::size_t kGemmWorkspaceLimit = std::size_t{32} << 20;  // NVIDIA's advice for Hopper
 // As many as are tried: the library sorts them by the time that it estimates.
 constexpr int kCandidates = 8;
 // One that takes so many times the fastest so far in a single call is not tried further; and what
@@ -44,7 +43,7 @@ bool is_aligned(const void* address) {
   return reinterpret_cast<std::uintptr_t>(address) % kAlignment == 0;
 }
 
-std::string key_of(const Context& context, const ProductDesc& d) {
+std::string key_of(const Context& context, const GemmDesc& d) {
   return fmt::format(
       "{}|cublaslt {}|product {} x {} x {}{}{} {} to {} epilogue {}", context.machine,
       cublasLtGetVersion(), d.m, d.n, d.k, d.transpose_a ? " ta" : "", d.transpose_b ? " tb" : "",
@@ -58,16 +57,16 @@ AlgorithmChoice choice_of(const cublasLtMatmulHeuristicResult_t& candidate) {
           .workspace_bytes = candidate.workspaceSize};
 }
 
-// What a trial runs on: all that a product touches.
-struct TrialMemory {
-  TrialMemory(const ProductDesc& desc, std::size_t workspace_bytes, const std::string& where)
+// All the memory that a trial of a product touches.
+struct TuningMemory {
+  TuningMemory(const GemmDesc& desc, std::size_t workspace_bytes, const std::string& where)
       : a(bytes(desc.m * desc.k, desc.input), where),
         b(bytes(desc.k * desc.n, desc.input), where),
         d(bytes(desc.m * desc.n, desc.output), where),
         vector(bytes(std::max(desc.m, desc.n), DataType::fp32), where),
         workspace(workspace_bytes, where) {}
 
-  Product::Operands operands() const { return {a.data(), b.data(), d.data(), vector.data()}; }
+  Gemm::Operands operands() const { return {a.data(), b.data(), d.data(), vector.data()}; }
 
   PlanningMemory a, b, d, vector, workspace;
 
@@ -79,13 +78,13 @@ struct TrialMemory {
 
 }  // namespace
 
-Product::Product(Context& context, const ProductDesc& desc, std::string where, NotYet)
+Gemm::Gemm(Context& context, const GemmDesc& desc, std::string where, NotYet)
     : context_(context), where_(std::move(where)), epilogue_(desc.epilogue) {
   describe(desc);
 }
 
-Product::Product(Context& context, const ProductDesc& desc, std::string where)
-    : Product(context, desc, std::move(where), NotYet()) {
+Gemm::Gemm(Context& context, const GemmDesc& desc, std::string where)
+    : Gemm(context, desc, std::move(where), NotYet()) {
   if (find_algorithm(desc)) return;
   throw DeviceError(fmt::format("{}: cuBLASLt has no algorithm for {} x {} x {} of {} in {}{}",
                                 where_, desc.m, desc.n, desc.k, ddpbench::to_string(desc.input),
@@ -93,9 +92,9 @@ Product::Product(Context& context, const ProductDesc& desc, std::string where)
                                 context.options.deterministic ? ", deterministically" : ""));
 }
 
-std::unique_ptr<Product> Product::make_if_supported(Context& context, const ProductDesc& desc,
-                                                    const std::string& where) {
-  std::unique_ptr<Product> product(new Product(context, desc, where, NotYet()));
+std::unique_ptr<Gemm> Gemm::make_if_supported(Context& context, const GemmDesc& desc,
+                                              const std::string& where) {
+  std::unique_ptr<Gemm> product(new Gemm(context, desc, where, NotYet()));
   try {
     if (!product->find_algorithm(desc)) return nullptr;
     return product->runs(desc) ? std::move(product) : nullptr;
@@ -104,7 +103,7 @@ std::unique_ptr<Product> Product::make_if_supported(Context& context, const Prod
   }
 }
 
-void Product::describe(const ProductDesc& desc) {
+void Gemm::describe(const GemmDesc& desc) {
   const bool tf32 = context_.options.precision == CudaPrecision::tf32;
   cublasLtMatmulDescOpaque_t* operation = nullptr;
   check(cublasLtMatmulDescCreate(
@@ -132,8 +131,8 @@ void Product::describe(const ProductDesc& desc) {
   d_ = matrix(desc.output, desc.m, desc.n);
 }
 
-Product::Handle<cublasLtMatrixLayoutOpaque_t> Product::matrix(DataType type, std::int64_t rows,
-                                                              std::int64_t columns) const {
+Gemm::Handle<cublasLtMatrixLayoutOpaque_t> Gemm::matrix(DataType type, std::int64_t rows,
+                                                        std::int64_t columns) const {
   cublasLtMatrixLayoutOpaque_t* layout = nullptr;
   check(cublasLtMatrixLayoutCreate(&layout, cublas_type(type), static_cast<std::uint64_t>(rows),
                                    static_cast<std::uint64_t>(columns), rows),
@@ -141,7 +140,7 @@ Product::Handle<cublasLtMatrixLayoutOpaque_t> Product::matrix(DataType type, std
   return Handle<cublasLtMatrixLayoutOpaque_t>(layout);
 }
 
-std::vector<cublasLtMatmulHeuristicResult_t> Product::candidates(const ProductDesc& desc) const {
+std::vector<cublasLtMatmulHeuristicResult_t> Gemm::candidates(const GemmDesc& desc) const {
   cublasLtMatmulPreferenceOpaque_t* preference = nullptr;
   check(cublasLtMatmulPreferenceCreate(&preference), where_, "cublasLtMatmulPreferenceCreate");
   const Handle<cublasLtMatmulPreferenceOpaque_t> owner(preference);
@@ -149,7 +148,7 @@ std::vector<cublasLtMatmulHeuristicResult_t> Product::candidates(const ProductDe
     check(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof(value)),
           where_, "cublasLtMatmulPreferenceSetAttribute");
   };
-  set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspaceLimit);
+  set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kGemmWorkspaceLimit);
   for (const auto attribute :
        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
@@ -175,63 +174,58 @@ std::vector<cublasLtMatmulHeuristicResult_t> Product::candidates(const ProductDe
   return results;
 }
 
-bool Product::find_algorithm(const ProductDesc& desc) {
+bool Gemm::find_algorithm(const GemmDesc& desc) {
   const std::vector<cublasLtMatmulHeuristicResult_t> found = candidates(desc);
   if (found.empty()) return false;
-  place_ = choose(desc, found);
+  place_ = tune(desc, found);
   heuristic_ = found[place_];
   return true;
 }
 
-// Deterministic, no measurement decides, which may fall out one way today and another way tomorrow.
-std::size_t Product::choose(const ProductDesc& desc,
-                            const std::vector<cublasLtMatmulHeuristicResult_t>& candidates) {
+// In a deterministic run no measurement decides: it may fall out one way today and another way
+// tomorrow.
+std::size_t Gemm::tune(const GemmDesc& desc,
+                       const std::vector<cublasLtMatmulHeuristicResult_t>& candidates) {
   if (candidates.size() == 1 || context_.options.deterministic) return 0;
-  const std::string key = key_of(context_, desc);
-  if (const auto known = context_.algorithms.find(key)) {
-    const auto is_it = [&](const auto& c) { return choice_of(c) == *known; };
-    const auto found = std::ranges::find_if(candidates, is_it);
-    if (found != candidates.end()) return static_cast<std::size_t>(found - candidates.begin());
-  }
-  try {
-    const std::optional<std::size_t> place = fastest(desc, candidates);
-    if (place) context_.algorithms.store(key, choice_of(candidates[*place]));
-    return place.value_or(0);
-  } catch (const NoPlanningMemory&) {
-    return 0;
-  } catch (const DeviceError&) {
-    // If it is the GPU that fails, the next call tells.
-    static_cast<void>(cudaGetLastError());
-    return 0;
-  }
+  const auto place_of = [&](const AlgorithmChoice& choice) {
+    const auto found = std::ranges::find(candidates, choice, choice_of);
+    return static_cast<std::size_t>(found - candidates.begin());
+  };
+  const std::optional<AlgorithmChoice> choice =
+      autotune(context_.algorithms, key_of(context_, desc),
+               {.has = [&](const AlgorithmChoice& c) { return place_of(c) < candidates.size(); },
+                .fastest = [&] { return fastest(desc, candidates); },
+                .untried = [&] { return std::optional(choice_of(candidates.front())); }});
+  return choice ? place_of(*choice) : 0;
 }
 
-std::optional<std::size_t> Product::fastest(
-    const ProductDesc& desc, const std::vector<cublasLtMatmulHeuristicResult_t>& candidates) {
+std::optional<AlgorithmChoice> Gemm::fastest(
+    const GemmDesc& desc, const std::vector<cublasLtMatmulHeuristicResult_t>& candidates) {
   std::size_t workspace_bytes = 0;
   for (const auto& c : candidates) workspace_bytes = std::max(workspace_bytes, c.workspaceSize);
-  const TrialMemory memory(desc, workspace_bytes, where_);
-  RecordedTrial trial(context_);
-  trial.fill(desc.input, memory.a, desc.m * desc.k, where_);
-  trial.fill(desc.input, memory.b, desc.k * desc.n, where_);
-  const auto call = [&] { run(trial.native(), memory.operands(), memory.workspace.data()); };
-  std::optional<std::size_t> best;
+  const TuningMemory memory(desc, workspace_bytes, where_);
+  TuningStream tuning(context_);
+  tuning.fill(desc.input, memory.a, desc.m * desc.k, where_);
+  tuning.fill(desc.input, memory.b, desc.k * desc.n, where_);
+  const auto call = [&] { run(tuning.native(), memory.operands(), memory.workspace.data()); };
+  std::optional<AlgorithmChoice> best;
   double shortest_s = std::numeric_limits<double>::infinity();
-  for (std::size_t i = 0; i < candidates.size(); ++i) {
-    heuristic_ = candidates[i];
-    const cublasStatus_t status = queue(trial.native(), memory.operands(), memory.workspace.data());
+  for (const auto& candidate : candidates) {
+    heuristic_ = candidate;
+    const cublasStatus_t status =
+        queue(tuning.native(), memory.operands(), memory.workspace.data());
     if (status == CUBLAS_STATUS_NOT_SUPPORTED) continue;
     check(status, where_, "cublasLtMatmul");
-    double time_s = trial.once_s(call);
+    double time_s = tuning.once_s(call);
     if (time_s > kHopeless * shortest_s) continue;
-    if (time_s < kLong_s) time_s = trial.time_s(call);
-    if (time_s < shortest_s) best = i, shortest_s = time_s;
+    if (time_s < kLong_s) time_s = tuning.recorded_s(call);
+    if (time_s < shortest_s) best = choice_of(candidate), shortest_s = time_s;
   }
   return best;
 }
 
-bool Product::runs(const ProductDesc& desc) const {
-  const TrialMemory memory(desc, workspace_bytes(), where_);
+bool Gemm::runs(const GemmDesc& desc) const {
+  const TuningMemory memory(desc, workspace_bytes(), where_);
   const std::unique_ptr<Stream> stream = context_.device.make_stream();
   const cublasStatus_t status =
       queue(ddpbench::cuda::native_stream(*stream), memory.operands(), memory.workspace.data());
@@ -239,13 +233,13 @@ bool Product::runs(const ProductDesc& desc) const {
   return status == CUBLAS_STATUS_SUCCESS;
 }
 
-void Product::run(cudaStream_t stream, const Operands& o, void* workspace) const {
+void Gemm::run(cudaStream_t stream, const Operands& o, void* workspace) const {
   ensure(is_aligned(o.a) && is_aligned(o.b) && is_aligned(o.d) && is_aligned(o.vector),
          "{}: an operand is not aligned to {} bytes", where_, kAlignment);
   check(queue(stream, o, workspace), where_, "cublasLtMatmul");
 }
 
-cublasStatus_t Product::queue(cudaStream_t stream, const Operands& o, void* workspace) const {
+cublasStatus_t Gemm::queue(cudaStream_t stream, const Operands& o, void* workspace) const {
   if (has_vector()) {
     const cublasStatus_t status = cublasLtMatmulDescSetAttribute(
         operation_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, &o.vector, sizeof(o.vector));

@@ -1,16 +1,18 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
+//
+// A matrix product as an operation, for benchmarks (cuda_backend.h).
 #include "base/error.h"
-#include "kernels/ops/cuda/library/product.h"
+#include "kernels/ops/cuda/library/gemm.h"
 #include "kernels/ops/cuda/ops/cuda_ops.h"
 #include "kernels/ops/planned_op.h"
 
 namespace ddpbench::ops::cuda {
 namespace {
 
-class BareProduct final : public PlannedOp {
+class BareGemm final : public PlannedOp {
  public:
-  BareProduct(ContextPtr context, const BareProductDesc& desc)
+  BareGemm(ContextPtr context, const BareGemmDesc& desc)
       : context_(std::move(context)),
         where_(fmt::format("product {} x {} x {}", desc.rows, desc.columns, desc.terms)) {
     const DataType type = context_->activation_type();
@@ -23,20 +25,20 @@ class BareProduct final : public PlannedOp {
     plan_.forward_flops = 2.0 * static_cast<double>(desc.rows) * static_cast<double>(desc.columns) *
                           static_cast<double>(desc.terms);
     // As a linear layer's: y^T [columns, rows] = b [columns, terms] a^T [terms, rows]
-    product_.emplace(*context_,
-                     ProductDesc{.m = desc.columns,
-                                 .n = desc.rows,
-                                 .k = desc.terms,
-                                 .transpose_a = true,
-                                 .input = type,
-                                 .output = type},
-                     where_);
-    plan_.workspace_bytes = product_->workspace_bytes();
+    gemm_.emplace(*context_,
+                  GemmDesc{.m = desc.columns,
+                           .n = desc.rows,
+                           .k = desc.terms,
+                           .transpose_a = true,
+                           .input = type,
+                           .output = type},
+                  where_);
+    plan_.workspace_bytes = gemm_->workspace_bytes();
   }
 
   void forward(Stream& stream, const ForwardArgs& args) override {
-    product_->run(ddpbench::cuda::native_stream(stream),
-                  {args.inputs[1], args.inputs[0], args.output}, args.workspace);
+    gemm_->run(ddpbench::cuda::native_stream(stream), {args.inputs[1], args.inputs[0], args.output},
+               args.workspace);
   }
   void backward(Stream&, const BackwardArgs&) override {
     throw InternalError(where_ + ": has no backward");
@@ -45,13 +47,13 @@ class BareProduct final : public PlannedOp {
  private:
   ContextPtr context_;
   std::string where_;
-  std::optional<Product> product_;
+  std::optional<Gemm> gemm_;
 };
 
 }  // namespace
 
-std::unique_ptr<Op> make_bare_product(ContextPtr context, const BareProductDesc& desc) {
-  return std::make_unique<BareProduct>(std::move(context), desc);
+std::unique_ptr<Op> make_bare_gemm(ContextPtr context, const BareGemmDesc& desc) {
+  return std::make_unique<BareGemm>(std::move(context), desc);
 }
 
 }  // namespace ddpbench::ops::cuda

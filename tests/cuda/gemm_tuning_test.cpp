@@ -13,10 +13,10 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class CudaProduct : public ::testing::Test {
+class CudaGemm : public ::testing::Test {
  protected:
-  CudaProduct() { test::products().algorithms = 3; }
-  ~CudaProduct() override { test::products() = {}; }
+  CudaGemm() { test::products().algorithms = 3; }
+  ~CudaGemm() override { test::products() = {}; }
 
   static LinearDesc desc() {
     LinearDesc result = linear(Shape{3, 5}, 4);
@@ -26,7 +26,7 @@ class CudaProduct : public ::testing::Test {
   }
   static std::string description(const CudaBackendOptions& options) {
     BackendFixture fixture = cuda_backend(options);
-    return fixture.backend().linear(desc())->description();
+    return fixture.backend().make(desc())->description();
   }
   std::map<std::string, cuda::AlgorithmChoice> choices() const { return directory_.choices(); }
 
@@ -34,7 +34,7 @@ class CudaProduct : public ::testing::Test {
   CudaBackendOptions options_{.cache_directory = directory_.path()};
 };
 
-TEST_F(CudaProduct, TakesTheFastestThatRunsAndRemembersItOnDisk) {
+TEST_F(CudaGemm, TakesTheFastestThatRunsAndRemembersItOnDisk) {
   {
     const PretendCosts first_is_slow({.first_product_ms = 1e4});
     EXPECT_THAT(description(options_), HasSubstr("candidate 2)"));
@@ -45,7 +45,7 @@ TEST_F(CudaProduct, TakesTheFastestThatRunsAndRemembersItOnDisk) {
 }
 
 // In a library whose list has the same ones in another order.
-TEST_F(CudaProduct, KnowsAnAlgorithmByWhatItIsNotByItsPlace) {
+TEST_F(CudaGemm, KnowsAnAlgorithmByWhatItIsNotByItsPlace) {
   {
     const PretendCosts first_is_slow({.first_product_ms = 1e4});
     description(options_);
@@ -55,21 +55,21 @@ TEST_F(CudaProduct, KnowsAnAlgorithmByWhatItIsNotByItsPlace) {
   EXPECT_THAT(description(options_), HasSubstr("candidate 1)"));
 }
 
-TEST_F(CudaProduct, ComputesTheSameByAnyAlgorithm) {
+TEST_F(CudaGemm, ComputesTheSameByAnyAlgorithm) {
   const PretendCosts first_is_slow({.first_product_ms = 1e4});
   BackendFixture plain = BackendFixture::reference();
-  const auto reference = plain.backend().linear(desc());
+  const auto reference = plain.backend().make(desc());
   OpInputs inputs = whole_inputs(*reference, 1);
   const OpOutputs want = run(plain, *reference, inputs);
   for (const CudaPrecision precision : {CudaPrecision::fp32, CudaPrecision::bf16}) {
     BackendFixture cuda = cuda_backend({.precision = precision});
-    const auto op = cuda.backend().linear(desc());
+    const auto op = cuda.backend().make(desc());
     EXPECT_THAT(op->description(), HasSubstr("candidate 2)"));
     expect_same_bits(run(cuda, *op, inputs), want);  // whole numbers, so few that bf16 has them
   }
 }
 
-TEST_F(CudaProduct, TakesTheHeuristicsFirstWithoutATrial) {
+TEST_F(CudaGemm, TakesTheHeuristicsFirstWithoutATrial) {
   const PretendCosts first_is_slow({.first_product_ms = 1e4});
   options_.deterministic = true;
   EXPECT_THAT(description(options_), HasSubstr("candidate 0)"));
@@ -79,13 +79,13 @@ TEST_F(CudaProduct, TakesTheHeuristicsFirstWithoutATrial) {
   EXPECT_TRUE(choices().empty());
 }
 
-TEST_F(CudaProduct, RemembersNothingOfATrialInWhichNoneRan) {
+TEST_F(CudaGemm, RemembersNothingOfATrialInWhichNoneRan) {
   test::products().refused = true;
   EXPECT_THAT(description(options_), HasSubstr("candidate 0)"));
   EXPECT_TRUE(choices().empty());
 }
 
-TEST_F(CudaProduct, MeasuresAgainWhenTheLibraryHasOthers) {
+TEST_F(CudaGemm, MeasuresAgainWhenTheLibraryHasOthers) {
   const PretendCosts first_is_slow({.first_product_ms = 1e4});
   description(options_);
   const auto of_this_library = choices();

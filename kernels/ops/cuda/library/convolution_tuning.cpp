@@ -1,15 +1,17 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The choice between the library's fastest algorithm and an own kernel: both are timed as the
-// operation would run them, with all passes around the library's call, recorded and replayed as a
-// step does it.
+// The library's fastest algorithm and an own kernel are timed as the operation would run them: with
+// all passes around the library's call, recorded and replayed as a step does it.
+#include "kernels/ops/cuda/library/convolution_tuning.h"
+
 #include <array>
 
 #include "base/error.h"
+#include "kernels/ops/cuda/kernels/few_channels.h"
+#include "kernels/ops/cuda/library/autotuner.h"
+#include "kernels/ops/cuda/library/convolution_candidates.h"
 #include "kernels/ops/cuda/library/convolution_pass.h"
-#include "kernels/ops/cuda/library/convolution_search.h"
-#include "kernels/ops/cuda/library/recorded_trial.h"
 
 namespace ddpbench::ops::cuda {
 namespace {
@@ -19,11 +21,11 @@ const char* name_of(ConvolutionPass pass) {
   return pass == ConvolutionPass::backward_data ? "backward data" : "backward filter";
 }
 
-// Memory and stream of one pass's trial: what the pass touches in a step and no more, so that a
-// batch that can be trained can be tried.
-class Trial {
+// The memory and the stream that one pass is tried on: what the pass touches in a step and no more,
+// so that a batch that can be trained can be tried.
+class PassTuning {
  public:
-  Trial(const Context& context, const ConvolutionShape& shape, ConvolutionPass pass)
+  PassTuning(const Context& context, const ConvolutionShape& shape, ConvolutionPass pass)
       : shape_(shape),
         is_forward_(pass == ConvolutionPass::forward),
         x_(activation_bytes(shape.x_count), shape.where),
@@ -31,30 +33,30 @@ class Trial {
         dy_(is_forward_ ? 0 : activation_bytes(shape.y_count), shape.where),
         w_(parameter_bytes(shape.w_count), shape.where),
         bias_(parameter_bytes(shape.out_channels), shape.where),
-        rounded_w_(rounded_bytes(shape.w_count), shape.where),
-        rounded_bias_(rounded_bytes(shape.out_channels), shape.where),
-        trial_(context) {
+        bf16_w_(bf16_bytes(shape.w_count), shape.where),
+        bf16_bias_(bf16_bytes(shape.out_channels), shape.where),
+        tuning_(context) {
     fill(shape.type, x_, shape.x_count);
     fill(shape.type, y_, shape.y_count);
     fill(shape.type, dy_, shape.y_count);
     fill(DataType::fp32, w_, shape.w_count);
     fill(DataType::fp32, bias_, shape.out_channels);
-    fill(DataType::bf16, rounded_w_, shape.w_count);
-    fill(DataType::bf16, rounded_bias_, shape.out_channels);
+    fill(DataType::bf16, bf16_w_, shape.w_count);
+    fill(DataType::bf16, bf16_bias_, shape.out_channels);
   }
 
   double time_s(const ForwardPass& pass) {
     const PlanningMemory workspace(pass.workspace_bytes(), shape_.where);
     const std::array<const void*, 1> inputs = {x_.data()};
     const std::array<const void*, 2> parameters = {w_.data(), bias_.data()};
-    const std::array<const void*, 2> rounded = {rounded_w_.data(), rounded_bias_.data()};
-    return trial_.time_s([&] {
+    const std::array<const void*, 2> bf16 = {bf16_w_.data(), bf16_bias_.data()};
+    return tuning_.recorded_s([&] {
       pass.run({.inputs = inputs,
                 .output = y_.data(),
                 .parameters = parameters,
                 .workspace = workspace.data(),
-                .rounded = rounded},
-               trial_.native());
+                .bf16_weights = bf16},
+               tuning_.native());
     });
   }
 
@@ -62,13 +64,13 @@ class Trial {
     const PlanningMemory workspace(pass.workspace_bytes(), shape_.where);
     const std::array<const void*, 1> inputs = {x_.data()};
     const std::array<void*, 2> gradients = {w_.data(), bias_.data()};
-    return trial_.time_s([&] {
+    return tuning_.recorded_s([&] {
       pass.run({.inputs = inputs,
                 .output = y_.data(),
                 .grad_output = dy_.data(),
                 .grad_parameters = gradients,
                 .workspace = workspace.data()},
-               trial_.native());
+               tuning_.native());
     });
   }
 
@@ -80,28 +82,28 @@ class Trial {
     return static_cast<std::size_t>(count) * sizeof(float);
   }
 
-  // Of what only forward reads.
-  std::size_t rounded_bytes(std::int64_t count) const {
+  // The size of a copy in bf16, which only forward reads.
+  std::size_t bf16_bytes(std::int64_t count) const {
     return is_forward_ && shape_.type == DataType::bf16 ? activation_bytes(count) : 0;
   }
 
   void fill(DataType type, const PlanningMemory& memory, std::int64_t count) {
-    trial_.fill(type, memory, count, shape_.where);
+    tuning_.fill(type, memory, count, shape_.where);
   }
 
   const ConvolutionShape& shape_;
   bool is_forward_;
-  PlanningMemory x_, y_, dy_, w_, bias_;  // or the gradients of the last two
-  PlanningMemory rounded_w_, rounded_bias_;
-  RecordedTrial trial_;
+  PlanningMemory x_, y_, dy_, w_, bias_;  // the last two, or their gradients
+  PlanningMemory bf16_w_, bf16_bias_;
+  TuningStream tuning_;
 };
 
 MeasuredAlgorithm measured(const Context& context, const ConvolutionShape& shape,
                            ConvolutionPass pass, const AlgorithmChoice& choice) {
-  Trial trial(context, shape, pass);
+  PassTuning tuning(context, shape, pass);
   const double time = pass == ConvolutionPass::forward
-                          ? trial.time_s(ForwardPass(context, shape, choice))
-                          : trial.time_s(FilterPass(context, shape, choice));
+                          ? tuning.time_s(ForwardPass(context, shape, choice))
+                          : tuning.time_s(FilterPass(context, shape, choice));
   return {.choice = choice, .runs = true, .repeatable = true, .time_s = time};
 }
 
@@ -113,14 +115,13 @@ AlgorithmChoice own_choice(const ConvolutionShape& shape, ConvolutionPass pass) 
   return choice;
 }
 
-// What may be chosen from. Deterministic, an own kernel is taken untried: no measurement, which may
-// fall out one way today and another way tomorrow, shall decide the bits.
-struct Candidates {
+// Which kinds of candidates there are. In a deterministic run an own kernel is taken untried: no
+// measurement, which may fall out one way today and another way tomorrow, shall decide the bits.
+struct Kinds {
   bool own, library;
 };
 
-Candidates candidates_for(const Context& context, const ConvolutionShape& shape,
-                          ConvolutionPass pass) {
+Kinds kinds_for(const Context& context, const ConvolutionShape& shape, ConvolutionPass pass) {
   const CudaBackendOptions& options = context.options;
   const bool own = shape.few_channels && pass != ConvolutionPass::backward_data &&
                    options.convolutions != ConvolutionKernels::library;
@@ -128,58 +129,37 @@ Candidates candidates_for(const Context& context, const ConvolutionShape& shape,
   return {own, !own || tried};
 }
 
-// nullopt: there is none.
-std::optional<AlgorithmChoice> measure(const Context& context, const ConvolutionShape& shape,
-                                       ConvolutionPass pass, const Candidates& may) {
-  if (!may.library) return own_choice(shape, pass);
-  const std::optional<AlgorithmChoice> library = search_library(context, shape, pass);
-  if (!may.own) return library;
+std::optional<AlgorithmChoice> fastest(const Context& context, const ConvolutionShape& shape,
+                                       ConvolutionPass pass, const Kinds& kinds) {
+  if (!kinds.library) return own_choice(shape, pass);
+  const std::optional<AlgorithmChoice> library = fastest_of_library(context, shape, pass);
+  if (!kinds.own) return library;
   const AlgorithmChoice own = own_choice(shape, pass);
-  if (library) {
-    const MeasuredAlgorithm both[] = {measured(context, shape, pass, *library),
-                                      measured(context, shape, pass, own)};
-    return pick_algorithm(both, {kWorkspaceLimit, std::nullopt})->choice;
-  }
-  return own;
-}
-
-struct Decision {
-  std::optional<AlgorithmChoice> choice;  // nullopt: there is none
-  bool lasts = true;                      // for the next process, too
-};
-
-// By measurement, or without where there can be none.
-Decision decide(const Context& context, const ConvolutionShape& shape, ConvolutionPass pass) {
-  const Candidates may = candidates_for(context, shape, pass);
-  try {
-    return {measure(context, shape, pass, may)};
-  } catch (const NoPlanningMemory&) {
-    if (!may.own) return {guess_library(context, shape, pass), false};
-  } catch (const DeviceError&) {
-    // A call that cannot be recorded, say. If it is the GPU that fails, the next call tells.
-    if (!may.own) throw;
-    static_cast<void>(cudaGetLastError());
-  }
-  return {own_choice(shape, pass), false};
-}
-
-bool still_works(const Context& context, const ConvolutionShape& shape, ConvolutionPass pass,
-                 AlgorithmChoice& choice) {
-  const Candidates may = candidates_for(context, shape, pass);
-  if (is_own(choice)) return may.own && choice == own_choice(shape, pass);
-  return may.library && library_has(context, shape, pass, choice);
+  if (!library) return own;
+  const MeasuredAlgorithm both[] = {measured(context, shape, pass, *library),
+                                    measured(context, shape, pass, own)};
+  return pick_algorithm(both, {kWorkspaceLimit, std::nullopt})->choice;
 }
 
 }  // namespace
 
-AlgorithmChoice choose_algorithm(Context& context, const ConvolutionShape& shape,
+AlgorithmChoice tune_convolution(Context& context, const ConvolutionShape& shape,
                                  ConvolutionPass pass) {
-  const std::string key = shape.key + "|" + name_of(pass);
-  if (auto known = context.algorithms.find(key);
-      known && still_works(context, shape, pass, *known)) {
-    return *known;
-  }
-  auto [choice, lasts] = decide(context, shape, pass);
+  const Kinds kinds = kinds_for(context, shape, pass);
+  auto choice = autotune(context.algorithms, shape.key + "|" + name_of(pass),
+                         {.has =
+                              [&](AlgorithmChoice& known) {
+                                if (is_own(known))
+                                  return kinds.own && known == own_choice(shape, pass);
+                                return kinds.library && library_has(context, shape, pass, known);
+                              },
+                          .fastest = [&] { return fastest(context, shape, pass, kinds); },
+                          .untried =
+                              [&] {
+                                return kinds.own ? std::optional(own_choice(shape, pass))
+                                                 : guess_of_library(context, shape, pass);
+                              },
+                          .must_run = !kinds.own});
   if (!choice) {
     throw DeviceError(
         fmt::format("{}: {}: no algorithm of cuDNN's works in {}{} and {} bytes", shape.where,
@@ -187,7 +167,6 @@ AlgorithmChoice choose_algorithm(Context& context, const ConvolutionShape& shape
                     context.options.deterministic ? ", deterministically" : "", kWorkspaceLimit));
   }
   if (!is_own(*choice)) library_has(context, shape, pass, *choice);  // sets the arithmetic
-  if (lasts) context.algorithms.store(key, *choice);
   return *choice;
 }
 

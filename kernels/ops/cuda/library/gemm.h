@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One matrix product of cuBLASLt: planned once, then run. Of the algorithms that the library's
-// heuristic puts first, the one is taken that a trial finds the fastest, remembered as the choice
-// of convolutions is; deterministic, or without memory for a trial, it is the heuristic's first.
+// One matrix product (GEMM) of cuBLASLt: planned once, then run. Its candidates are the algorithms
+// that the library's heuristic puts first (autotuner.h). In a deterministic run, and without memory
+// for trials, it takes the heuristic's first.
 //
 // cuBLASLt counts in columns first. A row-major matrix [rows, columns] is its column-major matrix
 // of `columns` rows, so products of row-major matrices are written here with the factors swapped:
@@ -32,24 +32,24 @@ enum class Epilogue : std::uint8_t {
 };
 
 // d[m, n] = op(a)[m, k] op(b)[k, n], column-major; leading dimensions are those of what is stored.
-struct ProductDesc {
+struct GemmDesc {
   std::int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;
   DataType input = DataType::fp32, output = DataType::fp32;
   Epilogue epilogue = Epilogue::none;
 };
 
-class Product {
+class Gemm {
  public:
   // Throws DeviceError when the library has no algorithm. `where` begins what errors say.
-  Product(Context& context, const ProductDesc& desc, std::string where);
+  Gemm(Context& context, const GemmDesc& desc, std::string where);
   // Null where the library has none, or refuses to run it after all: it is run once, on memory of
   // its own. Null, too, where the GPU lacks that memory.
-  static std::unique_ptr<Product> make_if_supported(Context& context, const ProductDesc& desc,
-                                                    const std::string& where);
+  static std::unique_ptr<Gemm> make_if_supported(Context& context, const GemmDesc& desc,
+                                                 const std::string& where);
 
   std::size_t workspace_bytes() const { return heuristic_.workspaceSize; }
-  // Of the algorithm among the heuristic's, from 0 on.
+  // Which of the heuristic's algorithms runs, from 0 on.
   std::size_t place() const { return place_; }
 
   // All 16-byte aligned. `vector` is the bias, or the gradient of it. With `accumulate` d += ...
@@ -72,23 +72,24 @@ class Product {
   template <typename Opaque>
   using Handle = std::unique_ptr<Opaque, Deleter>;
 
-  void describe(const ProductDesc& desc);
+  void describe(const GemmDesc& desc);
   Handle<cublasLtMatrixLayoutOpaque_t> matrix(DataType type, std::int64_t rows,
                                               std::int64_t columns) const;
   // The library's candidates that keep to the options, its best guess first.
-  std::vector<cublasLtMatmulHeuristicResult_t> candidates(const ProductDesc& desc) const;
-  bool find_algorithm(const ProductDesc& desc);
-  std::size_t choose(const ProductDesc& desc,
-                     const std::vector<cublasLtMatmulHeuristicResult_t>& candidates);
-  // Its place; nullopt: none ran, or it is not known why one did not.
-  std::optional<std::size_t> fastest(
-      const ProductDesc& desc, const std::vector<cublasLtMatmulHeuristicResult_t>& candidates);
-  bool runs(const ProductDesc& desc) const;
+  std::vector<cublasLtMatmulHeuristicResult_t> candidates(const GemmDesc& desc) const;
+  bool find_algorithm(const GemmDesc& desc);
+  // The place of the one to take.
+  std::size_t tune(const GemmDesc& desc,
+                   const std::vector<cublasLtMatmulHeuristicResult_t>& candidates);
+  // nullopt: none ran.
+  std::optional<AlgorithmChoice> fastest(
+      const GemmDesc& desc, const std::vector<cublasLtMatmulHeuristicResult_t>& candidates);
+  bool runs(const GemmDesc& desc) const;
   cublasStatus_t queue(cudaStream_t stream, const Operands& operands, void* workspace) const;
   bool has_vector() const { return epilogue_ != Epilogue::none && epilogue_ != Epilogue::relu; }
-  // Without a search, for make_if_supported.
+  // Without an algorithm yet, for make_if_supported.
   struct NotYet {};
-  Product(Context& context, const ProductDesc& desc, std::string where, NotYet);
+  Gemm(Context& context, const GemmDesc& desc, std::string where, NotYet);
 
   Context& context_;
   std::string where_;

@@ -1,0 +1,26 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Kernels over flat buffers of fp32: the update and the mean. Both are bound by memory bandwidth.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "kernels/ops/sgd.h"
+
+namespace ddpbench::ops::cuda {
+
+// One step of SGD (sgd.h), four elements a thread. Moves 20 bytes an element, 12 without momentum.
+cudaError_t sgd_step(const SgdArgs& args, cudaStream_t stream);
+
+// Most buffers that one mean may have: their addresses are the kernel's arguments.
+inline constexpr std::size_t kMaxMeanInputs = 256;
+// out = (in_0 + ... + in_k-1) / k, in that order. Moves 4 (k + 1) bytes an element.
+cudaError_t mean_of(std::span<const float* const> inputs, float* out, std::uint32_t count,
+                    cudaStream_t stream);
+
+}  // namespace ddpbench::ops::cuda
