@@ -70,23 +70,57 @@ class CheckIncludes(unittest.TestCase):
                  ("parallel/launch/a.cpp", "parallel/strategy.h"),
                  ("parallel/a.cpp", "reports/data/report.h"),
                  ("datasets/a.cpp", "kernels/runtime/device.h"),
-                 ("reports/a.cpp", "parallel/strategy.h")]
+                 ("reports/data/a.cpp", "parallel/strategy.h")]
         for path, target in above:
             with self.subTest(path=path):
                 self.expect_violation(path, f'#include "{target}"\n', ":3:", target)
 
+    def test_finds_a_room_inside_a_room_that_includes_one_above_it(self):
+        above = [("reports/data/a.cpp", "reports/gate/gate.h"),
+                 ("bench/host/a.cpp", "bench/options/options.h"),
+                 ("kernels/nn/plan/a.cpp", "kernels/nn/graph.h"),
+                 ("kernels/ops/op.cpp", "kernels/ops/cuda/library/gemm.h")]
+        for path, target in above:
+            with self.subTest(path=path):
+                there = {target: "#pragma once\n"}
+                code, lines = self.check({**there, path: f'#include "{target}"\n'})
+                self.assertEqual((code, len(lines)), (1, 1), lines)
+                self.assertIn(f'{path}:3: ', lines[0])
+                self.assertIn("stands above it", lines[0])
+                self.assertEqual(self.check({**there, target.replace(".h", "_too.h"):
+                                             f'#pragma once\n#include "{target}"\n'}), (0, []))
+
+    def test_finds_a_folder_that_is_no_room(self):
+        self.expect_violation("reports/sundries/a.cpp", "int a;\n", "not among the rooms of reports")
+        self.expect_violation("reports/a.cpp", "int a;\n", "not among the rooms of reports")
+        self.expect_clean("datasets/readers/a.cpp", "int a;\n")  # a room without rooms inside
+
+    def test_finds_units_that_include_each_other_in_a_circle(self):
+        code, lines = self.check({
+            "datasets/a.h": "#pragma once\n",
+            "datasets/a.cpp": '#include "datasets/b.h"\n',
+            "datasets/b.h": '#pragma once\n#include "datasets/c.h"\n',
+            "datasets/c.h": '#pragma once\n#include "datasets/a.h"\n',
+            "datasets/d.h": '#pragma once\n#include "datasets/a.h"\n'})
+        self.assertEqual((code, len(lines)), (1, 1), lines)
+        self.assertIn("datasets/a -> datasets/b -> datasets/c -> datasets/a", lines[0])
+
+    def test_takes_a_source_and_its_header_for_one_unit(self):
+        self.assertEqual(self.check({"datasets/a.h": "#pragma once\n",
+                                     "datasets/a.cpp": '#include "datasets/a.h"\n'}), (0, []))
+
     def test_finds_a_library_outside_its_room(self):
         outside = [("kernels/ops/op.h", "dnnl.hpp"), ("kernels/nn/a.cpp", "dnnl.hpp"),
-                   ("parallel/a.cpp", "nlohmann/json.hpp"), ("reports/a.cpp", "zlib.h"),
+                   ("parallel/a.cpp", "nlohmann/json.hpp"), ("reports/data/a.cpp", "zlib.h"),
                    ("kernels/runtime/device.h", "hwloc.h"), ("parallel/comm/ring.cpp", "mpi.h"),
-                   ("kernels/runtime/a.cpp", "cuda_runtime.h"), ("reports/a.cpp", "CLI/CLI.hpp"),
+                   ("kernels/runtime/a.cpp", "cuda_runtime.h"), ("reports/data/a.cpp", "CLI/CLI.hpp"),
                    ("bench/options/a.cpp", "CLI/CLI.hpp")]
         for path, header in outside:
             with self.subTest(path=path, header=header):
                 self.expect_violation(path, f"#pragma once\n#include <{header}>\n", ":4:", header)
 
     def test_finds_a_header_that_no_rule_knows(self):
-        self.expect_violation("reports/a.cpp", "#include <boost/any.hpp>\n", "LIBRARIES")
+        self.expect_violation("reports/data/a.cpp", "#include <boost/any.hpp>\n", "LIBRARIES")
 
     def test_finds_an_include_not_written_from_the_root(self):
         self.expect_violation("kernels/ops/a.cpp", '#include "op.h"\n', "repository's root")
@@ -120,10 +154,10 @@ class CheckIncludes(unittest.TestCase):
         for code in ("std::cout << 1;", 'printf("x");', 'fmt::print("x");', "exit(1);",
                      "std::exit(1);", 'auto* v = std::getenv("X");', "std::cerr << 1;"):
             with self.subTest(code=code):
-                self.expect_violation("reports/a.cpp", f"#include <cstdlib>\n{code}\n", "only bench/")
+                self.expect_violation("reports/data/a.cpp", f"#include <cstdlib>\n{code}\n", "only bench/")
 
     def test_ignores_members_and_formatting_that_only_look_alike(self):
-        self.expect_clean("reports/a.cpp", "int a = snprintf(b, 1, c);\nx.exit(1);\np->exit(2);\n")
+        self.expect_clean("reports/data/a.cpp", "int a = snprintf(b, 1, c);\nx.exit(1);\np->exit(2);\n")
 
     def test_finds_threads_sleeps_and_clocks_in_strategies(self):
         for code in ("std::thread t;", "std::this_thread::sleep_for(x);",
@@ -133,11 +167,11 @@ class CheckIncludes(unittest.TestCase):
         self.expect_clean("parallel/comm/a.cpp", "std::thread t;\n")
 
     def test_finds_sources_and_scripts_without_licence_lines(self):
-        self.expect_violation("reports/a.cpp", "!int a;\n", ":1:", "SPDX")
+        self.expect_violation("reports/data/a.cpp", "!int a;\n", ":1:", "SPDX")
         self.expect_violation("scripts/a.sh", "!\n", "SPDX")
 
     def test_finds_a_header_without_pragma_once(self):
-        self.expect_violation("reports/a.h", "int a();\n", "#pragma once")
+        self.expect_violation("reports/data/a.h", "int a();\n", "#pragma once")
 
 
 if __name__ == "__main__":
