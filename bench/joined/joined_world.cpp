@@ -163,7 +163,7 @@ class JoinedWorld {
   report::Report report_;
   report::Trace trace_;
   std::optional<report::MachineSnapshot> before_;  // rank 0, when training begins
-  RunSpec spec_;
+  TrainingJob job_;
   nn::ModelSpec model_;
   std::unique_ptr<comm::TcpStoreServer> server_;
   std::shared_ptr<comm::Store> store_;
@@ -198,17 +198,17 @@ JoinedWorld::JoinedWorld(Options options, const launch::RankEnvironment& environ
   model_ = nn::load_model_file(model_path);
   const auto source = open_data(options_);
   check_dataset_fits(model_, source->info(), model_path);
-  spec_ = make_run_spec(options_, cell, source->info(), model_path, host);
+  job_ = make_training_job(options_, cell, source->info(), model_path, host);
   place_on_own_gpus();
-  if (options_.backend == "auto") options_.backend = common_backend({spec_});
+  if (options_.backend == "auto") options_.backend = common_backend({job_});
   if (reports) {
     report_ = begin_report(options_, arguments);
     if (options_.device == "cuda") add_gpus(report_.environment, host);
   }
-  spec_.verification_tolerance = tolerance_for(spec_, model_);
+  job_.verification_tolerance = tolerance_for(job_, model_);
   place(host.cpu);
   take_own_gpu();
-  const auto layout = channel_layout(spec_, model_);
+  const auto layout = channel_layout(job_, model_);
   channels_ = launch::RankChannels::create(layout);
   writer_ = channels_.writer(environment_.rank);
   if (options_.dry_run) return;
@@ -223,8 +223,8 @@ HostDevices JoinedWorld::find_world_devices() {
   const int workers = environment_.world_size - cpu_servers(options_);
   if (options_.device == "cpu" || environment_.world_size == 1 || workers < 1) return host;
   connect();
-  JoinedGpus gpus = assign_gpus(
-      exchange_gpus(*store_, environment_.rank, workers, host.cuda, wait_limit_s(options_)));
+  JoinedGpus gpus = assign_gpus(exchange_gpus(*store_, environment_.rank, workers, host.cuda,
+                                              wait_limit_s(options_.timeout_s)));
   wait_for_all(kGpusKey);  // rank 0 may be about to refuse
   host.cuda = gpus.world;
   if (!host.cuda.devices.empty()) own_gpus_ = std::move(gpus);
@@ -233,36 +233,36 @@ HostDevices JoinedWorld::find_world_devices() {
 
 // The plan gives GPUs to processes in turn; here each has the one that it sees.
 void JoinedWorld::place_on_own_gpus() {
-  if (!own_gpus_ || spec_.gpus.empty()) return;
-  if (spec_.backend == "ring" && !spec_.has_cpu_servers() && !own_gpus_->unseen.empty()) {
+  if (!own_gpus_ || job_.gpus.empty()) return;
+  if (job_.backend == "ring" && !job_.has_cpu_servers() && !own_gpus_->unseen.empty()) {
     throw UnavailableError(fmt::format(
         "the ring maps the memory of peers, but {}: have the launcher show every rank all GPUs of "
         "its host, or use --backend=nccl with a GPU for each rank",
         own_gpus_->unseen));
   }
-  std::ranges::copy_n(own_gpus_->numbers.begin(), std::ssize(spec_.gpus), spec_.gpus.begin());
+  std::ranges::copy_n(own_gpus_->numbers.begin(), std::ssize(job_.gpus), job_.gpus.begin());
 }
 
 // From the world's number of this process's GPU to its own. The last that the plan is asked.
 void JoinedWorld::take_own_gpu() {
-  if (!own_gpus_ || !spec_.is_on_gpu(environment_.rank)) return;
+  if (!own_gpus_ || !job_.is_on_gpu(environment_.rank)) return;
   const auto rank = static_cast<std::size_t>(environment_.rank);
-  spec_.gpus.at(rank) = own_gpus_->ordinals.at(rank);
+  job_.gpus.at(rank) = own_gpus_->ordinals.at(rank);
 }
 
 // Each rank knows its own place. A launcher that bound the rank to cores of its own (mpirun) has
 // decided; otherwise ranks divide the host as the supervisor would.
 void JoinedWorld::place(const CpuTopology& topology) {
-  const int devices = spec_.cell.servers + (spec_.has_cpu_servers() ? 0 : spec_.cell.world_size);
+  const int devices = job_.cell.servers + (job_.has_cpu_servers() ? 0 : job_.cell.world_size);
   const bool bound = static_cast<int>(topology.cores.size()) <
                      std::min(devices * options_.threads_per_device,
                               static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));
   if (!bound || environment_.world_size == 1) return;
   const CpuPlacement own = place_cpu_devices(topology, 1, options_.threads_per_device);
-  spec_.cores.at(static_cast<std::size_t>(environment_.rank)) = own.device_cores[0];
-  if (spec_.gpus.empty()) spec_.oversubscribed = own.oversubscribed;
+  job_.cores.at(static_cast<std::size_t>(environment_.rank)) = own.device_cores[0];
+  if (job_.gpus.empty()) job_.oversubscribed = own.oversubscribed;
   // The launcher dealt out the cores, of which every rank sees its own.
-  if (spec_.has_cpu_servers()) spec_.oversubscribed = shares_gpus(spec_);
+  if (job_.has_cpu_servers()) job_.oversubscribed = shares_gpus(job_);
 }
 
 void JoinedWorld::connect() {
@@ -272,7 +272,7 @@ void JoinedWorld::connect() {
       .port = environment_.master_port + (environment_.agent_store ? 1 : 0),
       .tries = kStoreTries,
       .secret = environment_.secret,
-      .timeout_s = wait_limit_s(options_)};
+      .timeout_s = wait_limit_s(options_.timeout_s)};
   if (is_first()) server_ = comm::make_tcp_store_server(options);
   store_ = comm::connect_tcp_store(options);
 }
@@ -280,7 +280,7 @@ void JoinedWorld::connect() {
 // A barrier after which rank 0 may leave, and with it the store that it serves: it goes last, when
 // the others have had their answers.
 void JoinedWorld::wait_for_all(const std::string& name) {
-  const double limit_s = wait_limit_s(options_);
+  const double limit_s = wait_limit_s(options_.timeout_s);
   comm::store_barrier(*store_, name, environment_.world_size, limit_s);
   const auto passed = [&](int rank) { return fmt::format("{}/passed/{}", name, rank); };
   if (!is_first()) return store_->set(passed(environment_.rank), "1");
@@ -293,20 +293,21 @@ void JoinedWorld::share_dataset(data::DatasetSource& source) {
     source.decode(dataset_.view().as<std::byte>());
     if (store_) store_->set(kDatasetKey, dataset_.handle());
   } else {
-    dataset_ = SharedMemory::open(store_->get(kDatasetKey, wait_limit_s(options_)));
+    dataset_ = SharedMemory::open(store_->get(kDatasetKey, wait_limit_s(options_.timeout_s)));
   }
 }
 
 // Rank 0 runs the reference in a process of its own; the others wait for it.
 void JoinedWorld::share_reference() {
-  if (options_.verify_steps == 0 || spec_.cell.strategy == "single") return;
-  spec_.reference_fd = 0;  // there is one; each rank maps it as it came by it
+  if (options_.verify_steps == 0 || job_.cell.strategy == "single") return;
+  job_.reference_fd = 0;  // there is one; each rank maps it as it came by it
   if (!is_first()) {
-    reference_ = ReferenceWeights::open(store_->get(kReferenceKey, wait_limit_s(options_)));
+    reference_ =
+        ReferenceWeights::open(store_->get(kReferenceKey, wait_limit_s(options_.timeout_s)));
     return;
   }
   reference_ = ReferenceWeights::create(model_.parameter_count());
-  RunSpec reference = reference_spec(spec_);
+  TrainingJob reference = reference_job(job_);
   reference.dataset_fd = dataset_.fd();
   reference.reference_fd = reference_->fd();
   auto channels = launch::RankChannels::create(channel_layout(reference, model_));
@@ -319,9 +320,8 @@ void JoinedWorld::share_reference() {
 int JoinedWorld::run() {
   if (options_.dry_run) {
     if (is_first()) {
-      fmt::print("{}: batch {} per device, {} global, {} epochs of {} steps\n", spec_.title,
-                 spec_.per_device_batch, spec_.global_batch(), options_.epochs,
-                 spec_.steps_per_epoch);
+      fmt::print("{}: batch {} per device, {} global, {} epochs of {} steps\n", job_.title,
+                 job_.per_device_batch, job_.global_batch(), options_.epochs, job_.steps_per_epoch);
     }
     return 0;
   }
@@ -346,8 +346,8 @@ int JoinedWorld::train() {
   inputs.interrupted = interrupt_requested;
   if (is_first()) {
     before_ = take_machine_snapshot();
-    fmt::print("{}\n", data_note(spec_.dataset, options_));
-    if (!options_.quiet) fmt::print("{}\n", spec_.title);
+    fmt::print("{}\n", data_note(job_.dataset, options_));
+    if (!options_.quiet) fmt::print("{}\n", job_.title);
   }
   int exit_code = 0;
   const auto body = [&](RankSession& session) {
@@ -360,7 +360,7 @@ int JoinedWorld::train() {
     if (is_first()) exit_code = write({});
     if (store_) wait_for_all(kDoneKey);
   };
-  run_session(std::make_unique<RankSession>(spec_, inputs, writer_), body, left_behind_);
+  run_session(std::make_unique<RankSession>(job_, inputs, writer_), body, left_behind_);
   return exit_code;
 }
 
@@ -369,7 +369,7 @@ int JoinedWorld::train() {
 void JoinedWorld::collect(RankSession& session) {
   if (session.world() == nullptr) return;
   const auto own = channels_.area(environment_.rank);
-  if (!spec_.gpus.empty()) {
+  if (!job_.gpus.empty()) {
     collect_through_store();
     return;
   }
@@ -391,7 +391,7 @@ void JoinedWorld::collect_through_store() {
     return;
   }
   for (int rank = 1; rank < environment_.world_size; ++rank) {
-    const std::string area = store_->get(key(rank), wait_limit_s(options_));
+    const std::string area = store_->get(key(rank), wait_limit_s(options_.timeout_s));
     const auto place = channels_.area(rank);
     ensure(area.size() == place.size(), "rank {} sent {} bytes of {}", rank, area.size(),
            place.size());
@@ -470,8 +470,8 @@ void JoinedWorld::collect_what_is_left() {
 
 // Returns the exit code that the run itself gives.
 int JoinedWorld::write(const launch::SuperviseResult& result) {
-  report::Run run = collect_run(spec_, channels_, result);
-  if (!options_.trace_path.empty()) add_run(trace_, spec_, channels_);
+  report::Run run = collect_run(job_, channels_, result);
+  if (!options_.trace_path.empty()) add_run(trace_, job_, channels_);
   if (startup_s_ > 0) run.time.startup_s = report::Figure::of(startup_s_);
   run.time.total_s = report::Figure::of(seconds_since(begin_));
   if (before_) fill_joined_conditions(run, *before_, environment_.world_size);

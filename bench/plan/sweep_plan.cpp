@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "reports/data/run_names.h"
@@ -12,161 +13,129 @@
 namespace ddpbench::bench {
 namespace {
 
-using Cells = std::vector<RunCell>;
-
-// Every cell once for each of `values`, set by `set`.
-template <typename Values, typename Set>
-Cells times(const Cells& cells, const Values& values, Set set) {
-  Cells product;
-  for (const RunCell& cell : cells) {
-    for (const auto& value : values) {
-      product.push_back(cell);
-      set(product.back(), value);
-    }
-  }
-  return product;
-}
-
-bool is_strong(const Options& options) { return !options.global_batch_sizes.empty(); }
-
-const std::vector<std::int64_t>& batch_sizes(const Options& options) {
-  return is_strong(options) ? options.global_batch_sizes : options.batch_sizes;
-}
-
-std::vector<int> device_counts(const std::string& strategy, const Options& options) {
-  if (strategy == "single") return {1};
-  // Not counted yet: one count, and more than one device.
-  if (options.gpus.empty()) return {2};
-  return options.gpus;
-}
-
-bool heeds_cuda_graph(const RunCell& cell) {
+bool always(const RunCell&) { return true; }
+bool has_several_devices(const RunCell& cell) { return cell.strategy != "single"; }
+bool has_servers(const RunCell& cell) { return cell.strategy == "ps"; }
+bool has_buckets(const RunCell& cell) { return cell.strategy == "ddp" && cell.world_size > 1; }
+bool has_cuda_graphs(const RunCell& cell) {
   return cell.strategy == "single" || cell.strategy == "ddp";
 }
+bool overlaps(const RunCell& cell) { return has_buckets(cell) || has_servers(cell); }
 
-// Of a strategy whose steps cannot be recorded: what it does, unless graphs are all that is wanted,
-// which then is refused.
-std::string first_cuda_graph(const std::vector<std::string>& graphs) {
-  return graphs.size() > 1 ? "off" : graphs.front();
+// What the option's list and the cell's member make of an axis.
+template <auto kList, auto kValue>
+struct Values {
+  static std::size_t listed(const Options& options) { return (options.*kList).size(); }
+  static void set(RunCell& cell, const Options& options, std::size_t index) {
+    cell.*kValue = (options.*kList)[index];
+  }
+  static void first(RunCell& cell, const Options& options) {
+    if (listed(options) > 0) set(cell, options, 0);
+  }
+};
+
+// An axis of the list `kList`, each of whose values becomes a cell's `kValue`. Its option and its
+// key in JSON are `name`; see SweepAxis for the others.
+template <auto kList, auto kValue>
+SweepAxis axis(const char* name, bool (*heeded)(const RunCell&),
+               void (*ignore)(RunCell&, const Options&), std::string (*text)(const RunCell&)) {
+  return {.option = name,
+          .listed = &Values<kList, kValue>::listed,
+          .set = &Values<kList, kValue>::set,
+          .heeded = heeded,
+          .ignore = ignore,
+          .text = text,
+          .write = [](const RunCell& cell, nlohmann::json& json) { json = cell.*kValue; },
+          .read = [](RunCell& cell, const nlohmann::json& json) { json.get_to(cell.*kValue); }};
+}
+template <auto kList, auto kValue>
+SweepAxis axis_with_first(const char* name, bool (*heeded)(const RunCell&),
+                          std::string (*text)(const RunCell&)) {
+  return axis<kList, kValue>(name, heeded, &Values<kList, kValue>::first, text);
 }
 
-// What a strategy heeds besides devices and batch.
-Cells variants(const RunCell& cell, const Options& options) {
-  Cells cells = {cell};
-  const bool buckets = cell.strategy == "ddp" && cell.world_size > 1;
-  const bool servers = cell.strategy == "ps";
-  if (servers) {
-    cells = times(cells, options.server_counts, [](RunCell& c, int n) { c.servers = n; });
-    cells = times(cells, options.ps_updates,
-                  [](RunCell& c, const std::string& update) { c.ps_update = update; });
-  }
-  if (buckets) {
-    cells = times(cells, options.first_buckets_mb,
-                  [](RunCell& c, double size) { c.first_bucket_mb = size; });
-    cells = times(cells, options.bucket_caps_mb,
-                  [](RunCell& c, double size) { c.bucket_cap_mb = size; });
-  }
-  if (heeds_cuda_graph(cell)) {
-    cells = times(cells, options.cuda_graphs,
-                  [](RunCell& c, const std::string& graph) { c.cuda_graph = graph; });
-  }
-  if (servers || buckets) {
-    cells = times(cells, options.overlaps, [](RunCell& c, bool overlap) { c.overlap = overlap; });
-  }
-  return cells;
+// A strategy whose steps cannot be recorded runs without graphs where both are compared. Where
+// graphs are all that is wanted, the value stays, and is refused later.
+void ignore_cuda_graph(RunCell& cell, const Options& options) {
+  cell.cuda_graph = options.cuda_graphs.size() > 1 ? "off" : options.cuda_graphs.front();
 }
 
-// The cell of the first value of every list.
-RunCell first_cell(const std::string& strategy, const Options& options) {
-  RunCell cell{.strategy = strategy};
-  if (!batch_sizes(options).empty()) cell.batch_size = batch_sizes(options).front();
-  cell.overlap = options.overlaps.front();
-  cell.bucket_cap_mb = options.bucket_caps_mb.front();
-  cell.first_bucket_mb = options.first_buckets_mb.front();
-  cell.ps_update = options.ps_updates.front();
-  cell.cuda_graph = first_cuda_graph(options.cuda_graphs);
-  return cell;
+std::vector<SweepAxis> make_axes() {
+  return {
+      axis<&Options::strategies, &RunCell::strategy>("strategy", always, nullptr, nullptr),
+      axis<&Options::gpus, &RunCell::world_size>("gpus", has_several_devices, nullptr, nullptr),
+      axis<&Options::batch_sizes, &RunCell::batch_size>(
+          "batch-size", always, nullptr,
+          [](const RunCell& cell) { return fmt::format("batch {}", cell.batch_size); }),
+      axis<&Options::global_batch_sizes, &RunCell::global_batch_size>(
+          "global-batch-size", always, nullptr,
+          [](const RunCell& cell) {
+            return fmt::format("global batch {}", cell.global_batch_size);
+          }),
+      axis<&Options::server_counts, &RunCell::servers>("servers", has_servers, nullptr, nullptr),
+      axis_with_first<&Options::first_buckets_mb, &RunCell::first_bucket_mb>(
+          "first-bucket-mb", has_buckets,
+          [](const RunCell& cell) {
+            return fmt::format("first bucket {} MiB", cell.first_bucket_mb);
+          }),
+      axis_with_first<&Options::bucket_caps_mb, &RunCell::bucket_cap_mb>(
+          "bucket-cap-mb", has_buckets,
+          [](const RunCell& cell) { return fmt::format("bucket cap {} MiB", cell.bucket_cap_mb); }),
+      axis_with_first<&Options::ps_updates, &RunCell::ps_update>(
+          "ps-update", has_servers,
+          [](const RunCell& cell) { return fmt::format("update on the {}", cell.ps_update); }),
+      axis<&Options::cuda_graphs, &RunCell::cuda_graph>(
+          "cuda-graph", has_cuda_graphs, ignore_cuda_graph,
+          [](const RunCell& cell) { return fmt::format("CUDA graphs {}", cell.cuda_graph); }),
+      axis_with_first<&Options::overlaps, &RunCell::overlap>(
+          "overlap", overlaps,
+          [](const RunCell& cell) {
+            return fmt::format("overlap {}", cell.overlap ? "on" : "off");
+          }),
+  };
 }
 
-void append_strategy(const std::string& strategy, const Options& options, Cells& cells) {
-  const Cells one = {first_cell(strategy, options)};
-  Cells all = times(one, device_counts(strategy, options),
-                    [](RunCell& c, int devices) { c.world_size = devices; });
-  if (!batch_sizes(options).empty()) {
-    all = times(all, batch_sizes(options),
-                [](RunCell& c, std::int64_t batch) { c.batch_size = batch; });
+void append_values(const SweepAxis& axis, const Options& options, const RunCell& cell,
+                   std::vector<RunCell>& cells) {
+  const std::size_t listed = axis.listed(options);
+  if (!axis.heeded(cell) || listed == 0) {
+    cells.push_back(cell);
+    if (axis.ignore != nullptr && listed > 0) axis.ignore(cells.back(), options);
+    return;
   }
-  for (const RunCell& cell : all)
-    std::ranges::copy(variants(cell, options), std::back_inserter(cells));
-}
-
-std::string setting(const RunCell& cell, const Options& options) {
-  std::string text;
-  if (batch_sizes(options).size() > 1) {
-    text += fmt::format(", {}batch {}", is_strong(options) ? "global " : "", cell.batch_size);
+  for (std::size_t i = 0; i < listed; ++i) {
+    cells.push_back(cell);
+    axis.set(cells.back(), options, i);
   }
-  const bool buckets = cell.strategy == "ddp" && cell.world_size > 1;
-  if (buckets && options.first_buckets_mb.size() > 1) {
-    text += fmt::format(", first bucket {} MiB", cell.first_bucket_mb);
-  }
-  if (buckets && options.bucket_caps_mb.size() > 1) {
-    text += fmt::format(", bucket cap {} MiB", cell.bucket_cap_mb);
-  }
-  if (cell.strategy == "ps" && options.ps_updates.size() > 1) {
-    text += fmt::format(", update on the {}", cell.ps_update);
-  }
-  if (heeds_cuda_graph(cell) && options.cuda_graphs.size() > 1) {
-    text += fmt::format(", CUDA graphs {}", cell.cuda_graph);
-  }
-  if ((buckets || cell.strategy == "ps") && options.overlaps.size() > 1) {
-    text += fmt::format(", overlap {}", cell.overlap ? "on" : "off");
-  }
-  return text;
 }
 
 }  // namespace
 
+std::span<const SweepAxis> sweep_axes() {
+  static const std::vector<SweepAxis> axes = make_axes();
+  return axes;
+}
+
 std::vector<RunCell> plan_matrix(const Options& options) {
-  Cells cells;
-  const auto& strategies = options.strategies;
-  if (std::ranges::find(strategies, "single") != strategies.end()) {
-    append_strategy("single", options, cells);
-  }
-  for (const std::string& strategy : strategies) {
-    if (strategy != "single") append_strategy(strategy, options, cells);
+  Options ordered = options;
+  std::ranges::stable_partition(ordered.strategies,
+                                [](const std::string& name) { return name == "single"; });
+  // Not counted yet: one count, and more than one device.
+  if (ordered.gpus.empty()) ordered.gpus = {2};
+  std::vector<RunCell> cells(1);
+  for (const SweepAxis& axis : sweep_axes()) {
+    std::vector<RunCell> product;
+    for (const RunCell& cell : cells) append_values(axis, ordered, cell, product);
+    cells = std::move(product);
   }
   return cells;
 }
 
-Options options_of_cell(const Options& options, const RunCell& cell) {
-  Options one = options;
-  one.strategies = {cell.strategy};
-  one.gpus = {cell.world_size};
-  (is_strong(options) ? one.global_batch_sizes : one.batch_sizes) = {cell.batch_size};
-  one.overlaps = {cell.overlap};
-  one.bucket_caps_mb = {cell.bucket_cap_mb};
-  one.first_buckets_mb = {cell.first_bucket_mb};
-  one.server_counts = {cell.servers > 0 ? cell.servers : options.server_counts.front()};
-  one.ps_updates = {cell.ps_update};
-  one.cuda_graphs = {cell.cuda_graph};
-  return one;
-}
-
 std::vector<std::string> listed_options(const Options& options) {
   std::vector<std::string> names;
-  const auto note = [&](const char* name, std::size_t values) {
-    if (values > 1) names.emplace_back(name);
-  };
-  note("--strategy", options.strategies.size());
-  note("--gpus", options.gpus.size());
-  note("--batch-size", options.batch_sizes.size());
-  note("--global-batch-size", options.global_batch_sizes.size());
-  note("--overlap", options.overlaps.size());
-  note("--bucket-cap-mb", options.bucket_caps_mb.size());
-  note("--first-bucket-mb", options.first_buckets_mb.size());
-  note("--servers", options.server_counts.size());
-  note("--ps-update", options.ps_updates.size());
-  note("--cuda-graph", options.cuda_graphs.size());
+  for (const SweepAxis& axis : sweep_axes()) {
+    if (axis.listed(options) > 1) names.push_back(fmt::format("--{}", axis.option));
+  }
   return names;
 }
 
@@ -184,11 +153,26 @@ void check_saving(const Options& options) {
 
 std::string run_title(const RunCell& cell, const Options& options) {
   std::string title = report::name_of(cell.strategy, cell.world_size, cell.servers);
-  title += setting(cell, options);
+  for (const SweepAxis& axis : sweep_axes()) {
+    if (axis.text == nullptr || !axis.heeded(cell) || axis.listed(options) < 2) continue;
+    title += ", " + axis.text(cell);
+  }
   if (options.repetitions > 1 || options.until_ci || cell.repetition > 0) {
     title += fmt::format(", repetition {}", cell.repetition + 1);
   }
   return title;
+}
+
+nlohmann::json to_json(const RunCell& cell) {
+  nlohmann::json json;
+  for (const SweepAxis& axis : sweep_axes()) axis.write(cell, json[axis.option]);
+  return json;
+}
+
+RunCell run_cell_from_json(const nlohmann::json& json) {
+  RunCell cell;
+  for (const SweepAxis& axis : sweep_axes()) axis.read(cell, json.at(axis.option));
+  return cell;
 }
 
 }  // namespace ddpbench::bench

@@ -11,7 +11,7 @@
 
 #include "bench/feed/batch_memory.h"
 #include "bench/measure/device_wait.h"
-#include "bench/plan/run_spec.h"
+#include "bench/plan/training_job.h"
 #include "datasets/dataset.h"
 #include "parallel/replica.h"
 #include "parallel/replica_group.h"
@@ -21,12 +21,12 @@ namespace ddpbench::bench {
 class Evaluator {
  public:
   // `replicas`: indices among the run's. What is handed over outlives the evaluator.
-  Evaluator(const RunSpec& spec, const data::Split& test, std::vector<int> replicas,
+  Evaluator(const TrainingJob& job, const data::Split& test, std::vector<int> replicas,
             std::shared_ptr<DeviceWait> wait)
-      : spec_(spec), test_(test), indices_(std::move(replicas)), wait_(std::move(wait)) {}
+      : job_(job), test_(test), indices_(std::move(replicas)), wait_(std::move(wait)) {}
 
   // Adds what the first run allocates on one replica's device.
-  static void add_memory(MemoryNeeds& needs, const RunSpec& spec, const data::Split& test);
+  static void add_memory(MemoryNeeds& needs, const TrainingJob& job, const data::Split& test);
 
   // Totals of this process's parts. `group` is null when there is one replica; `alive` is called
   // once a batch, on the calling thread.
@@ -36,7 +36,7 @@ class Evaluator {
  private:
   ops::LossTotals run_part(std::size_t i, Replica& replica, const std::function<void()>& alive);
 
-  const RunSpec& spec_;
+  const TrainingJob& job_;
   const data::Split& test_;
   std::vector<int> indices_;
   std::shared_ptr<DeviceWait> wait_;

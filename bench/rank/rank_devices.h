@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "bench/plan/device_plan.h"
-#include "bench/plan/run_spec.h"
+#include "bench/plan/training_job.h"
 #include "kernels/ops/backend.h"
 #include "kernels/runtime/device.h"
 #include "parallel/comm/communicator.h"
@@ -45,7 +45,7 @@ struct RankPlace {
 };
 
 // The devices' part of a run's specification.
-DevicePlan device_plan(const RunSpec& spec);
+DevicePlan device_plan(const TrainingJob& job);
 
 struct WorldOptions {
   double timeout_s = 60;           // of every wait for peers
@@ -90,6 +90,6 @@ void note_driver_bytes(RankDevices& rank, const std::string& stage);
 
 // Collective over the run's processes. The calling thread becomes the first device's leading
 // thread.
-RankDevices make_rank_devices(const RunSpec& spec, const RankPlace& place);
+RankDevices make_rank_devices(const TrainingJob& job, const RankPlace& place);
 
 }  // namespace ddpbench::bench

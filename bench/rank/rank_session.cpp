@@ -50,14 +50,15 @@ bool concerns_rank(const Injection& injection, int rank) {
 
 }  // namespace
 
-RankSession::RankSession(const RunSpec& spec, const RankInputs& inputs, launch::RankWriter& writer)
-    : spec_(spec),
+RankSession::RankSession(const TrainingJob& job, const RankInputs& inputs,
+                         launch::RankWriter& writer)
+    : job_(job),
       inputs_(inputs),
       writer_(writer),
-      config_(strategy_config(spec)),
+      config_(strategy_config(job)),
       process_(plan_strategy(config_).processes.at(static_cast<std::size_t>(inputs.rank))),
-      model_(nn::load_model_file(spec.model_path)),
-      dataset_(data::Dataset::view(spec.dataset, inputs.decoded)) {
+      model_(nn::load_model_file(job.model_path)),
+      dataset_(data::Dataset::view(job.dataset, inputs.decoded)) {
   writer_.state(launch::RankState::setup);
   result_.host = host_name();
   result_.parameters = model_.parameter_count();
@@ -85,29 +86,29 @@ void RankSession::make_devices() {
                   .joining = [this] { writer_.state(launch::RankState::setup); }};
   // A server's device follows the replicas' devices.
   if (is_server()) place.devices = {inputs_.rank};
-  devices_ = make_rank_devices(spec_, place);
+  devices_ = make_rank_devices(job_, place);
   // What waits for peers has the same limit and knows more of them: it is to speak first; and both
   // before the supervisor, who waits a second longer.
   constexpr double kAfterPeers_s = 0.5;
   const bool alone = devices_.world == nullptr && devices_.local.empty();
-  wait_ = std::make_shared<DeviceWait>(
-      DeviceWaitOptions{.rank = inputs_.rank,
-                        .device = devices_.devices[0]->name(),
-                        .limit_s = wait_limit_s(spec_.options) + (alone ? 0 : kAfterPeers_s),
-                        .interrupted = inputs_.interrupted});
+  wait_ = std::make_shared<DeviceWait>(DeviceWaitOptions{
+      .rank = inputs_.rank,
+      .device = devices_.devices[0]->name(),
+      .limit_s = wait_limit_s(job_.options.timeout_s) + (alone ? 0 : kAfterPeers_s),
+      .interrupted = inputs_.interrupted});
 }
 
 void RankSession::make_strategy() {
-  if (!spec_.options.load_model.empty()) {
-    loaded_weights_ = nn::read_safetensors(spec_.options.load_model);
+  if (!job_.options.load_model.empty()) {
+    loaded_weights_ = nn::read_safetensors(job_.options.load_model);
   }
-  RecorderOptions recorder{.observe = spec_.options.observe, .injections = {}, .wait = wait_};
+  RecorderOptions recorder{.observe = job_.options.observe, .injections = {}, .wait = wait_};
   if (!devices_.devices[0]->is_host_accessible()) recorder.steps_ahead = kStepsAhead;
-  if (!spec_.options.trace_path.empty() && !spec_.is_reference()) {
-    recorder.trace_steps = static_cast<std::uint32_t>(spec_.options.trace_steps);
+  if (!job_.options.trace_path.empty() && !job_.is_reference()) {
+    recorder.trace_steps = static_cast<std::uint32_t>(job_.options.trace_steps);
   }
-  for (const Injection& injection : spec_.options.injections) {
-    if (!spec_.is_reference() && concerns_rank(injection, inputs_.rank)) {
+  for (const Injection& injection : job_.options.injections) {
+    if (!job_.is_reference() && concerns_rank(injection, inputs_.rank)) {
       recorder.injections.push_back(injection);
     }
   }
@@ -118,15 +119,15 @@ void RankSession::make_strategy() {
   for (const auto& backend : devices_.backends) context.backends.push_back(backend.get());
   for (const auto& local : devices_.local) context.local.push_back(local.get());
   context.world = devices_.world.get();
-  marker_ = make_heard_marker(spec_, is_server() ? inputs_.rank : process_.replicas[0]);
+  marker_ = make_heard_marker(job_, is_server() ? inputs_.rank : process_.replicas[0]);
   if (marker_) ranges_.emplace(*marker_, *recorder_);
   context.observer = &observer();
   context.group = devices_.group.get();
   context.initialize = [this](nn::Graph& graph) {
     if (loaded_weights_.empty()) {
-      nn::initialize_parameters(graph, spec_.options.seed);
+      nn::initialize_parameters(graph, job_.options.seed);
     } else {
-      nn::import_weights(graph, loaded_weights_, spec_.options.load_model);
+      nn::import_weights(graph, loaded_weights_, job_.options.load_model);
     }
   };
   context.admit = [this](std::size_t i, MemoryNeeds& needs) { admit(i, needs); };
@@ -140,23 +141,23 @@ void RankSession::make_strategy() {
                                     .stream = &stream,
                                     .recorder = recorder_.get(),
                                     .world = devices_.world.get(),
-                                    .records = records_steps(spec_) && stream.can_record()});
-  sampler_ = make_gpu_sampler(spec_, process_.replicas);
+                                    .records = records_steps(job_) && stream.can_record()});
+  sampler_ = make_gpu_sampler(job_, process_.replicas);
 }
 
 // Devices that have their memory together are admitted together, each by its own thread or process.
 void RankSession::admit(std::size_t i, MemoryNeeds& needs) {
-  add_session_memory(spec_, process_, dataset_, i, needs);
+  add_session_memory(job_, process_, dataset_, i, needs);
   const bool threads = !devices_.local.empty();
   comm::Communicator* const peers = threads ? devices_.local[i].get() : devices_.world.get();
-  if (peers == nullptr) return check_claims({{memory_claim(spec_, process_, needs)}});
+  if (peers == nullptr) return check_claims({{memory_claim(job_, process_, needs)}});
   const int index = threads ? static_cast<int>(i) : inputs_.rank;
   const MemoryMeeting meeting({.store = threads ? local_store_.get() : inputs_.store,
                                .devices = peers->size(),
-                               .timeout_s = wait_limit_s(spec_.options),
+                               .timeout_s = wait_limit_s(job_.options.timeout_s),
                                .check_peers = [peers] { peers->check(); }});
   meeting.await_plans(index);
-  check_claims(meeting.exchange(index, memory_claim(spec_, process_, needs)));
+  check_claims(meeting.exchange(index, memory_claim(job_, process_, needs)));
 }
 
 // dp: the primary's, as its phases.
@@ -177,14 +178,14 @@ PhaseObserver& RankSession::observer() {
 }
 
 void RankSession::make_source() {
-  BatchSourceOptions options = batch_source_options(spec_, process_);
+  BatchSourceOptions options = batch_source_options(job_, process_);
   options.wait = wait_;
   Device& device = *devices_.devices[0];
-  source_ = spec_.options.residency == "device"
+  source_ = job_.options.residency == "device"
                 ? make_resident_source(device, *devices_.backends[0], dataset_.train,
-                                       make_sampler(spec_), options)
-                : make_loader_source(device, dataset_.train, make_sampler(spec_), options);
-  evaluator_.emplace(spec_, dataset_.test, process_.replicas, wait_);
+                                       make_sampler(job_), options)
+                : make_loader_source(device, dataset_.train, make_sampler(job_), options);
+  evaluator_.emplace(job_, dataset_.test, process_.replicas, wait_);
 }
 
 void RankSession::run() {
@@ -201,7 +202,7 @@ void RankSession::run_role() {
   if (is_server()) {
     writer_.state(launch::RankState::training);
     strategy_->serve();
-  } else if (spec_.is_reference()) {
+  } else if (job_.is_reference()) {
     compute_reference();
   } else {
     if (inputs_.reference != nullptr) verify();
@@ -217,7 +218,7 @@ void RankSession::compute_reference() {
   writer_.state(launch::RankState::verifying);
   const nn::Graph& graph = strategy_->replicas()[0]->graph();
   const auto before = nn::export_weights(graph);
-  steps(spec_.options.verify_steps, false, 0);
+  steps(job_.options.verify_steps, false, 0);
   inputs_.reference_out->store(before, nn::export_weights(graph));
 }
 
@@ -229,7 +230,7 @@ void RankSession::verify() {
   for (Replica* replica : strategy_->replicas()) {
     before.push_back(nn::export_weights(replica->graph()));
   }
-  steps(spec_.verify_steps(), false, 0);
+  steps(job_.verify_steps(), false, 0);
   strategy_->publish_parameters();
   for (std::size_t i = 0; i < before.size(); ++i) {
     const auto after = nn::export_weights(strategy_->replicas()[i]->graph());
@@ -239,12 +240,12 @@ void RankSession::verify() {
   publish();
   for (const VerificationResult& result : result_.verification) {
     // Written so that NaN fails too.
-    if (!(result.max_relative_error <= spec_.verification_tolerance)) {
+    if (!(result.max_relative_error <= job_.verification_tolerance)) {
       throw VerificationError(fmt::format(
           "after {} steps {} differs from the reference by {:.3g} (relative error of its change), "
           "tolerance {:.3g}: {} on {} devices does not compute what one device computes",
-          spec_.verify_steps(), result.worst_tensor, result.max_relative_error,
-          spec_.verification_tolerance, spec_.cell.strategy, spec_.cell.world_size));
+          job_.verify_steps(), result.worst_tensor, result.max_relative_error,
+          job_.verification_tolerance, job_.cell.strategy, job_.cell.world_size));
     }
   }
   check_replicas_equal();
@@ -258,14 +259,14 @@ void RankSession::check_replicas_equal() {
   std::uint64_t expected = own;
   if (inputs_.store != nullptr && devices_.world != nullptr) {
     if (inputs_.rank == 0) inputs_.store->set("verification/weights_hash", std::to_string(own));
-    expected =
-        std::stoull(inputs_.store->get("verification/weights_hash", wait_limit_s(spec_.options)));
+    expected = std::stoull(
+        inputs_.store->get("verification/weights_hash", wait_limit_s(job_.options.timeout_s)));
   }
   for (const VerificationResult& result : result_.verification) {
     if (result.weights_hash != expected) {
       throw VerificationError(fmt::format(
           "after {} steps the parameters of a replica on rank {} are not bit-equal to replica 0's",
-          spec_.verify_steps(), inputs_.rank));
+          job_.verify_steps(), inputs_.rank));
     }
   }
 }
@@ -285,12 +286,12 @@ void RankSession::warm_up() {
 // Epochs follow each other when the warm-up is longer than one. Returns how many steps it took, the
 // same on all ranks.
 std::int64_t RankSession::warm_up_steps() {
-  const std::int64_t limit = warmup_limit(spec_.options);
+  const std::int64_t limit = warmup_limit(job_.options);
   warmup_step_s_.reserve(static_cast<std::size_t>(std::min<std::int64_t>(limit, 4096)));
   std::int64_t done = 0;
   for (int epoch = 0; done < limit; ++epoch) {
-    source_->begin_epoch(epoch, std::min(limit - done, spec_.steps_per_epoch));
-    const std::int64_t end = std::min(limit, done + spec_.steps_per_epoch);
+    source_->begin_epoch(epoch, std::min(limit - done, job_.steps_per_epoch));
+    const std::int64_t end = std::min(limit, done + job_.steps_per_epoch);
     while (done < end) {
       one_step(false, epoch);
       warmup_step_s_.push_back(recorder_->last_step_s());
@@ -305,19 +306,19 @@ std::int64_t RankSession::warm_up_steps() {
 // decided for themselves would wait for each other for ever. When nobody needs to look, all know.
 bool RankSession::warm_up_goes_on(std::int64_t done) {
   constexpr std::int64_t kLookInterval = 5;
-  const auto first = std::max<std::int64_t>(spec_.options.warmup_steps, report::kFewestForSteady);
-  if (done >= warmup_limit(spec_.options)) return false;
+  const auto first = std::max<std::int64_t>(job_.options.warmup_steps, report::kFewestForSteady);
+  if (done >= warmup_limit(job_.options)) return false;
   if (done < first || (done - first) % kLookInterval != 0) return true;
   if (devices_.world == nullptr) return !report::is_steady(warmup_step_s_);
   const std::string key = fmt::format("warm_up/{}", done);
   if (inputs_.rank == 0) inputs_.store->set(key, report::is_steady(warmup_step_s_) ? "end" : "go");
-  return inputs_.store->get(key, wait_limit_s(spec_.options)) == "go";
+  return inputs_.store->get(key, wait_limit_s(job_.options.timeout_s)) == "go";
 }
 
 void RankSession::train() {
-  for (int epoch = 0; epoch < spec_.options.epochs; ++epoch) train_epoch(epoch);
-  if (!spec_.options.save_model.empty() && inputs_.rank == 0) {
-    nn::write_safetensors(spec_.options.save_model,
+  for (int epoch = 0; epoch < job_.options.epochs; ++epoch) train_epoch(epoch);
+  if (!job_.options.save_model.empty() && inputs_.rank == 0) {
+    nn::write_safetensors(job_.options.save_model,
                           nn::export_weights(strategy_->replicas()[0]->graph()));
   }
 }
@@ -326,13 +327,13 @@ void RankSession::train() {
 // in the next epoch's first step, and that step would be timed with their evaluation in it. The
 // servers of ps serve steps alone, so its workers meet at the store.
 void RankSession::wait_for_workers(int epoch) {
-  const int workers = spec_.cell.world_size;
+  const int workers = job_.cell.world_size;
   if (devices_.world == nullptr || workers == 1) return;
-  if (spec_.cell.servers == 0) {
+  if (job_.cell.servers == 0) {
     devices_.world->barrier({.start = comm::Start::deferred}).synchronize();
   } else {
     comm::store_barrier(*inputs_.store, fmt::format("epoch/{}", epoch), workers,
-                        wait_limit_s(spec_.options));
+                        wait_limit_s(job_.options.timeout_s));
   }
 }
 
@@ -344,7 +345,7 @@ void RankSession::train_epoch(int epoch) {
   EpochResult row{.epoch = epoch};
   row.begin_s = devices_.devices[0]->now_s();
   if (sampler_) sampler_->begin();
-  steps(spec_.steps_per_epoch, true, epoch);
+  steps(job_.steps_per_epoch, true, epoch);
   recorder_->finish_steps();
   row.end_s = devices_.devices[0]->now_s();
   if (sampler_) sampler_->end();
@@ -365,7 +366,7 @@ void RankSession::train_epoch(int epoch) {
 // Steps that run ahead, or are replayed, do not ask whether communication works. Before what they
 // computed is used.
 void RankSession::check_communicators() {
-  if (spec_.gpus.empty()) return;
+  if (job_.gpus.empty()) return;
   if (devices_.world) devices_.world->check();
   for (const auto& local : devices_.local) local->check();
 }
@@ -373,7 +374,7 @@ void RankSession::check_communicators() {
 // Runs `count` steps; epochs follow each other when there are more than one has.
 void RankSession::steps(std::int64_t count, bool timed, int epoch) {
   for (std::int64_t done = 0; done < count; ++epoch) {
-    const std::int64_t now = std::min(count - done, spec_.steps_per_epoch);
+    const std::int64_t now = std::min(count - done, job_.steps_per_epoch);
     source_->begin_epoch(epoch, now);
     for (std::int64_t i = 0; i < now; ++i) one_step(timed, epoch);
     done += now;
@@ -416,8 +417,8 @@ void RankSession::publish() {
   for (std::size_t i = 0; i < devices_.devices.size(); ++i) {
     const int replica = is_server() ? inputs_.rank : process_.replicas[i];
     result_.devices.push_back(describe(*devices_.devices[i], replica, is_server(),
-                                       spec_.cores.at(static_cast<std::size_t>(replica))));
-    if (!spec_.is_on_gpu(replica)) continue;
+                                       job_.cores.at(static_cast<std::size_t>(replica))));
+    if (!job_.is_on_gpu(replica)) continue;
     result_.devices.back().cores.clear();
     result_.devices.back().driver_bytes = devices_.driver_bytes[i];
     result_.devices.back().gpu_telemetry =

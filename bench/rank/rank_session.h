@@ -15,7 +15,7 @@
 #include "bench/measure/device_wait.h"
 #include "bench/measure/step_recorder.h"
 #include "bench/measure/step_runner.h"
-#include "bench/plan/run_spec.h"
+#include "bench/plan/training_job.h"
 #include "bench/rank/evaluation.h"
 #include "bench/rank/rank_devices.h"
 #include "bench/rank/rank_result.h"
@@ -42,8 +42,8 @@ struct RankInputs {
 
 class RankSession {
  public:
-  // Collective over the run's processes. `spec`, `writer` and what `inputs` points to outlive it.
-  RankSession(const RunSpec& spec, const RankInputs& inputs, launch::RankWriter& writer);
+  // Collective over the run's processes. `job`, `writer` and what `inputs` points to outlive it.
+  RankSession(const TrainingJob& job, const RankInputs& inputs, launch::RankWriter& writer);
   ~RankSession();
 
   // Everything after set-up. Throws Error; what was found until then is in the channel.
@@ -79,7 +79,7 @@ class RankSession {
   void publish();
   bool is_server() const { return process_.role == Role::server; }
 
-  const RunSpec& spec_;
+  const TrainingJob& job_;
   RankInputs inputs_;
   launch::RankWriter& writer_;
   StrategyConfig config_;

@@ -23,13 +23,13 @@ Progress::Style Progress::style_for_stdout(bool quiet) {
   return ::isatty(STDOUT_FILENO) != 0 ? Style::redraw : Style::lines;
 }
 
-void Progress::begin(const RunSpec& spec, const std::string& title) {
+void Progress::begin(const TrainingJob& job, const std::string& title) {
   title_ = title;
-  total_ = total_steps(spec);
-  timed_ = spec.is_reference() ? 0 : spec.options.epochs * spec.steps_per_epoch;
-  steps_per_epoch_ = spec.steps_per_epoch;
-  epochs_ = spec.options.epochs;
-  global_batch_ = spec.global_batch();
+  total_ = total_steps(job);
+  timed_ = job.is_reference() ? 0 : job.options.epochs * job.steps_per_epoch;
+  steps_per_epoch_ = job.steps_per_epoch;
+  epochs_ = job.options.epochs;
+  global_batch_ = job.global_batch();
   begin_ = last_time_ = Clock::now();
   next_line_ = begin_ + kLineInterval;
   last_step_ = 0;

@@ -19,7 +19,7 @@ namespace {
 
 // All workers' and servers' results and records of one run.
 struct Collected {
-  const RunSpec& spec;
+  const TrainingJob& job;
   std::vector<RankResult> results;                         // [rank]
   std::vector<std::span<const launch::StepRecord>> steps;  // [worker rank]
   std::vector<std::span<const launch::BucketRecord>> buckets;
@@ -34,14 +34,14 @@ struct Collected {
   }
 };
 
-Collected collect(const RunSpec& spec, const launch::RankChannels& channels) {
-  Collected all{spec, {}, {}, {}, {}};
+Collected collect(const TrainingJob& job, const launch::RankChannels& channels) {
+  Collected all{job, {}, {}, {}, {}};
   for (int r = 0; r < channels.layout().ranks; ++r) {
     all.results.push_back(rank_result_from_text(channels.result(r)));
     all.steps.push_back(channels.steps(r));
     all.buckets.push_back(channels.buckets(r));
   }
-  const auto plan = plan_strategy(strategy_config(spec));
+  const auto plan = plan_strategy(strategy_config(job));
   for (std::size_t r = all.steps.size(); r-- > 0;) {
     if (plan.processes[r].role == Role::server) {
       all.steps.resize(r);
@@ -64,7 +64,7 @@ std::vector<double> step_times(std::span<const launch::StepRecord> steps) {
 // All workers took the same number of steps; rank 0 judged them.
 void fill_warmup(const Collected& all, report::Run& run) {
   const RankResult& first = all.results.at(0);
-  run.step.warmup = static_cast<int>(first.warmup_steps.value_or(all.spec.options.warmup_steps));
+  run.step.warmup = static_cast<int>(first.warmup_steps.value_or(all.job.options.warmup_steps));
   run.step.warmup_steady = first.warmup_steady;
   if (first.warmup_steady) return;
   run.step.warmup_reason =
@@ -90,15 +90,15 @@ void fill_steps(const Collected& all, report::Run& run) {
 }
 
 // ps that updates on the servers has no optimizer phase of its own.
-void note_server_update(const RunSpec& spec, std::map<std::string, report::Figure>& phases) {
-  if (spec.cell.strategy != "ps" || spec.cell.ps_update != "server") return;
+void note_server_update(const TrainingJob& job, std::map<std::string, report::Figure>& phases) {
+  if (job.cell.strategy != "ps" || job.cell.ps_update != "server") return;
   phases["optimizer_s"] =
       report::Figure::missing("the parameters are updated on the servers, within pull");
 }
 
 void fill_phases(const Collected& all, report::Run& run) {
   run.phases = phase_figures(all.heard_steps());
-  note_server_update(all.spec, run.phases);
+  note_server_update(all.job, run.phases);
 }
 
 // Sums over processes; time from the first begin to the last end.
@@ -189,7 +189,7 @@ void fill_devices(const Collected& all, const launch::SuperviseResult& result, r
                                                                   : "no timed step was finished");
       if (timed) {
         row.phases = phase_figures({&all.steps[r], 1});
-        note_server_update(all.spec, row.phases);
+        note_server_update(all.job, row.phases);
         row.buckets = bucket_rows(all.buckets[r], all.steps[r]);
       }
       // Servers may be on another kind of device.
@@ -201,8 +201,8 @@ void fill_devices(const Collected& all, const launch::SuperviseResult& result, r
 
 void fill_verification(const Collected& all, report::Run& run) {
   report::Verification& verification = run.verification;
-  verification.steps = all.spec.verify_steps();
-  verification.tolerance = report::Figure::of(all.spec.verification_tolerance);
+  verification.steps = all.job.verify_steps();
+  verification.tolerance = report::Figure::of(all.job.verification_tolerance);
   std::vector<VerificationResult> found;
   for (const RankResult& rank : all.results) {
     found.insert(found.end(), rank.verification.begin(), rank.verification.end());
@@ -228,7 +228,7 @@ void fill_verification(const Collected& all, report::Run& run) {
                                         : report::Figure::missing(
                                               "infinite: a tensor that the reference left "
                                               "unchanged has changed, or is not a number");
-  const bool passed = worst <= all.spec.verification_tolerance && equal;
+  const bool passed = worst <= all.job.verification_tolerance && equal;
   verification.status = passed ? "passed" : "failed";
   if (!passed) {
     verification.reason =
@@ -238,11 +238,11 @@ void fill_verification(const Collected& all, report::Run& run) {
 }
 
 void fill_verification_status(const Collected& all, report::Run& run) {
-  if (all.spec.options.verify_steps == 0) {
+  if (all.job.options.verify_steps == 0) {
     run.verification.status = "off";
   } else if (run.strategy == "single") {
     run.verification.status = "reference";
-  } else if (all.spec.reference_fd < 0) {
+  } else if (all.job.reference_fd < 0) {
     run.verification.status = "off";
     run.verification.reason = "there is no reference for this run";
   } else {
@@ -274,7 +274,7 @@ void fill_times(const Collected& all, const launch::SuperviseResult& result, rep
                                             : report::Figure::missing(reached("not recorded"));
   run.time.verify_s =
       longest(all, &RankResult::verify_s,
-              all.spec.verify_steps() == 0 ? "nothing was verified" : reached("not recorded"));
+              all.job.verify_steps() == 0 ? "nothing was verified" : reached("not recorded"));
   run.time.warmup_s = longest(all, &RankResult::warmup_s, reached("not recorded"));
   run.time.train_s = longest(all, &RankResult::train_s, reached("not recorded"));
   run.time.evaluate_s = longest(all, &RankResult::evaluate_s, reached("not recorded"));
@@ -323,56 +323,56 @@ report::ErrorInfo failure_info(const launch::RunFailure& failure) {
   return error;
 }
 
-report::Run planned_run(const RunSpec& spec) {
+report::Run planned_run(const TrainingJob& job) {
   report::Run run;
-  run.strategy = spec.cell.strategy;
-  run.world_size = spec.cell.world_size;
-  run.servers = spec.cell.servers;
-  run.repetition = spec.cell.repetition;
-  run.device = spec.options.device;
-  run.threads_per_device = spec.options.threads_per_device;
-  run.backend = spec.backend;
-  run.precision = spec.options.precision;
-  run.model = spec.options.model;
-  run.optimizer_name = spec.options.optimizer;
-  run.optimizer = {{"lr", spec.lr},
-                   {"momentum", spec.options.momentum},
-                   {"weight_decay", spec.options.weight_decay}};
-  run.per_device_batch_size = spec.per_device_batch;
-  run.global_batch_size = spec.global_batch();
-  run.scaling_mode = spec.options.global_batch_sizes.empty() ? "weak" : "strong";
-  run.oversubscribed = spec.oversubscribed;
-  run.dataset_name = spec.dataset.name;
-  run.dataset_source = spec.dataset.source;
-  run.train_samples = spec.dataset.train_samples;
-  run.test_samples = spec.dataset.test_samples;
+  run.strategy = job.cell.strategy;
+  run.world_size = job.cell.world_size;
+  run.servers = job.cell.servers;
+  run.repetition = job.cell.repetition;
+  run.device = job.options.device;
+  run.threads_per_device = job.options.threads_per_device;
+  run.backend = job.backend;
+  run.precision = job.options.precision;
+  run.model = job.options.model;
+  run.optimizer_name = job.options.optimizer;
+  run.optimizer = {{"lr", job.lr},
+                   {"momentum", job.options.momentum},
+                   {"weight_decay", job.options.weight_decay}};
+  run.per_device_batch_size = job.per_device_batch;
+  run.global_batch_size = job.global_batch();
+  run.scaling_mode = job.cell.is_strong() ? "strong" : "weak";
+  run.oversubscribed = job.oversubscribed;
+  run.dataset_name = job.dataset.name;
+  run.dataset_source = job.dataset.source;
+  run.train_samples = job.dataset.train_samples;
+  run.test_samples = job.dataset.test_samples;
   if (run.strategy == "ddp") {
-    run.strategy_options = {{"overlap", spec.cell.overlap ? "on" : "off"},
-                            {"first_bucket_mb", fmt::format("{}", spec.cell.first_bucket_mb)},
-                            {"bucket_cap_mb", fmt::format("{}", spec.cell.bucket_cap_mb)}};
+    run.strategy_options = {{"overlap", job.cell.overlap ? "on" : "off"},
+                            {"first_bucket_mb", fmt::format("{}", job.cell.first_bucket_mb)},
+                            {"bucket_cap_mb", fmt::format("{}", job.cell.bucket_cap_mb)}};
   } else if (run.strategy == "ps") {
-    run.strategy_options = {{"overlap", spec.cell.overlap ? "on" : "off"},
-                            {"ps_update", spec.cell.ps_update}};
+    run.strategy_options = {{"overlap", job.cell.overlap ? "on" : "off"},
+                            {"ps_update", job.cell.ps_update}};
     // Where there is a choice: runs on CPU devices keep the names that they had.
-    if (run.device == "cuda") run.strategy_options["server_device"] = spec.options.server_device;
+    if (run.device == "cuda") run.strategy_options["server_device"] = job.options.server_device;
   }
   const bool heeds_graphs = run.strategy == "single" || run.strategy == "ddp";
   if (run.device == "cuda" && heeds_graphs) {
-    run.strategy_options["cuda_graph"] = records_steps(spec) ? "on" : "off";
+    run.strategy_options["cuda_graph"] = records_steps(job) ? "on" : "off";
   }
-  const auto processes = static_cast<int>(plan_strategy(strategy_config(spec)).processes.size());
-  for (const Injection& injection : spec.options.injections) {
+  const auto processes = static_cast<int>(plan_strategy(strategy_config(job)).processes.size());
+  for (const Injection& injection : job.options.injections) {
     // stale names a replica, the others a process; a run without it is not concerned.
-    if (injection.rank >= (injection.kind == "stale" ? spec.cell.world_size : processes)) continue;
+    if (injection.rank >= (injection.kind == "stale" ? job.cell.world_size : processes)) continue;
     run.injected += (run.injected.empty() ? "" : " ") + injection.text;
   }
   return run;
 }
 
-report::Run collect_run(const RunSpec& spec, const launch::RankChannels& channels,
+report::Run collect_run(const TrainingJob& job, const launch::RankChannels& channels,
                         const launch::SuperviseResult& result) {
-  report::Run run = planned_run(spec);
-  const Collected all = collect(spec, channels);
+  report::Run run = planned_run(job);
+  const Collected all = collect(job, channels);
   if (result.interrupted) {
     run.status = report::Status::interrupted;
   } else if (result.failure) {

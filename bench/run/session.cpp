@@ -81,7 +81,7 @@ Session::Session(Options options, std::vector<std::string> arguments)
   if (!options_.dry_run) file_ = ReportOutput(options_);
   executor_.emplace(options_, host_);
   cells_ = plan_matrix(options_);
-  std::vector<RunSpec> planned;  // every one, before the first is started
+  std::vector<TrainingJob> planned;  // every one, before the first is started
   for (const RunCell& cell : cells_) planned.push_back(executor_->plan(cell));
   if (options_.backend == "auto") options_.backend = common_backend(planned);
   report_ = begin_report(options_, std::move(arguments));
@@ -234,10 +234,10 @@ void Session::print_plan() const {
              executor_->model_path());
   for (RunCell cell : cells_) {
     for (cell.repetition = 0; cell.repetition < options_.repetitions; ++cell.repetition) {
-      const RunSpec spec = executor_->plan(cell);
-      fmt::print("{}: batch {} per device, {} global, {} epochs of {} steps{}\n", spec.title,
-                 spec.per_device_batch, spec.global_batch(), options_.epochs, spec.steps_per_epoch,
-                 spec.oversubscribed ? ", oversubscribed" : "");
+      const TrainingJob job = executor_->plan(cell);
+      fmt::print("{}: batch {} per device, {} global, {} epochs of {} steps{}\n", job.title,
+                 job.per_device_batch, job.global_batch(), options_.epochs, job.steps_per_epoch,
+                 job.oversubscribed ? ", oversubscribed" : "");
     }
   }
   fmt::print("configuration: {}\n", to_json(options_).dump(2));

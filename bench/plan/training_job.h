@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// RunSpec: everything that the processes of one run need to know. The supervisor makes it and hands
-// it to the ranks as JSON; nothing is decided twice.
+// TrainingJob: everything that the processes of one run need to know. The supervisor makes it and
+// hands it to the ranks as JSON, so that nothing is decided twice.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -17,10 +17,10 @@
 
 namespace ddpbench::bench {
 
-struct RunSpec {
-  Options options;  // of this cell: no list has more than one entry
-  RunCell cell;
-  std::string title;  // for people; stays with the supervisor
+struct TrainingJob {
+  RunOptions options;  // the values that all runs of the command share
+  RunCell cell;        // the values of this run
+  std::string title;   // for people; stays with the supervisor
   std::int64_t per_device_batch = 0;
   double lr = 0;           // after --lr-scaling
   std::string backend;     // resolved: "ring", "nccl"; "none" for one device
@@ -35,7 +35,6 @@ struct RunSpec {
   std::vector<int> gpus;
   bool oversubscribed = false;
   // Inherited descriptors; -1 in a joined world, where a rank brings its own.
-  int channel_fd = -1;
   int dataset_fd = -1;
   int reference_fd = -1;  // ReferenceWeights; -1: no verification
 
@@ -50,30 +49,29 @@ struct RunSpec {
 };
 
 // Whether several devices of the run are on one GPU.
-bool shares_gpus(const RunSpec& spec);
+bool shares_gpus(const TrainingJob& job);
 
 // Which samples the run's shards see; the same on all its processes.
-data::ShardedSampler make_sampler(const RunSpec& spec);
+data::ShardedSampler make_sampler(const TrainingJob& job);
 
 // The strategy's part of the specification.
-StrategyConfig strategy_config(const RunSpec& spec);
+StrategyConfig strategy_config(const TrainingJob& job);
 
 // Whether a device may record the run's steps and replay them. Replicas on several threads (dp) are
 // queued by them all, workers of ps command servers, planted faults strike steps of their own, and
 // layers are traced while they are queued.
-bool can_record_steps(const RunSpec& spec);
+bool can_record_steps(const TrainingJob& job);
 
 // Whether this run does: CUDA devices do what is asked for.
-bool records_steps(const RunSpec& spec);
+bool records_steps(const TrainingJob& job);
 
-nlohmann::json to_json(const RunSpec& spec);
-RunSpec run_spec_from_json(const nlohmann::json& json);
+nlohmann::json to_json(const TrainingJob& job);
+TrainingJob training_job_from_json(const nlohmann::json& json);
 
 // Seconds that a wait for peers may last: --timeout, or for 0 (never) longer than any run.
 double wait_limit_s(double timeout_s);
-double wait_limit_s(const Options& options);
 
 // All steps that a worker of this run takes: verification, warm-up, training.
-std::int64_t total_steps(const RunSpec& spec);
+std::int64_t total_steps(const TrainingJob& job);
 
 }  // namespace ddpbench::bench
