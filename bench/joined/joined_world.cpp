@@ -299,7 +299,7 @@ void JoinedWorld::share_dataset(data::DatasetSource& source) {
 
 // Rank 0 runs the reference in a process of its own; the others wait for it.
 void JoinedWorld::share_reference() {
-  if (options_.verify_steps == 0 || job_.cell.strategy == "single") return;
+  if (!needs_reference(job_)) return;
   job_.reference_fd = 0;  // there is one; each rank maps it as it came by it
   if (!is_first()) {
     reference_ =

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "bench/plan/device_plan.h"
+#include "parallel/strategies.h"
 #include "reports/data/run_names.h"
 #include "reports/metrics/metrics.h"
 
@@ -33,15 +34,10 @@ std::int64_t steps_per_epoch(const TrainingJob& job) {
   return job.options.steps ? std::min(all, *job.options.steps) : all;
 }
 
-bool is_multi_process(const RunCell& cell) {
-  return (cell.strategy == "ddp" && cell.world_size > 1) || cell.strategy == "ps";
-}
-
 // What moves data between the devices of a run. NCCL knows nothing of CPU devices.
 std::string resolve_backend(const TrainingJob& job) {
-  const bool alone =
-      !is_multi_process(job.cell) && (job.cell.strategy != "dp" || job.cell.world_size == 1);
-  if (alone) return "none";
+  const auto processes = plan_strategy(strategy_config(job)).processes;
+  if (processes.size() == 1 && processes[0].replicas.size() == 1) return "none";
   if (job.has_cpu_servers()) {
     if (job.options.backend != "nccl") return "ring";
     throw ConfigError(
@@ -102,8 +98,8 @@ TrainingJob make_training_job(const Options& options, const RunCell& cell,
                     options.trace_path.empty() ? "" : " with --trace"));
   }
   job.backend = resolve_backend(job);
-  if (cell.strategy == "dp") {
-    refuse_nccl_between_threads("--strategy=dp", job.backend, job.oversubscribed);
+  if (strategy_traits(cell.strategy).one_process) {
+    refuse_nccl_between_threads("--strategy=" + cell.strategy, job.backend, job.oversubscribed);
   }
   return job;
 }
@@ -112,6 +108,11 @@ std::string common_backend(const std::vector<TrainingJob>& runs) {
   std::vector<std::string> backends;
   for (const TrainingJob& run : runs) backends.push_back(run.backend);
   return common_backend(backends);
+}
+
+bool needs_reference(const TrainingJob& job) {
+  return job.options.verify_steps > 0 &&
+         strategy_traits(job.cell.strategy).outcome == Outcome::exact;
 }
 
 TrainingJob reference_job(const TrainingJob& job) {

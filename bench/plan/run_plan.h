@@ -28,6 +28,10 @@ TrainingJob make_training_job(const Options& options, const RunCell& cell,
 // or none moves data, each run's own says it and this is "auto".
 std::string common_backend(const std::vector<TrainingJob>& runs);
 
+// Whether the run is verified against a reference: not the baseline, which computes the same, and no
+// strategy whose results differ by design.
+bool needs_reference(const TrainingJob& job);
+
 // The reference that `job` is verified against: one process, the same slices.
 TrainingJob reference_job(const TrainingJob& job);
 

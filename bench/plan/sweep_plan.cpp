@@ -8,19 +8,23 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "parallel/strategies.h"
 #include "reports/data/run_names.h"
 
 namespace ddpbench::bench {
 namespace {
 
 bool always(const RunCell&) { return true; }
-bool has_several_devices(const RunCell& cell) { return cell.strategy != "single"; }
-bool has_servers(const RunCell& cell) { return cell.strategy == "ps"; }
-bool has_buckets(const RunCell& cell) { return cell.strategy == "ddp" && cell.world_size > 1; }
-bool has_cuda_graphs(const RunCell& cell) {
-  return cell.strategy == "single" || cell.strategy == "ddp";
+bool is_baseline(const std::string& strategy) { return strategy_traits(strategy).is_baseline(); }
+bool has_several_devices(const RunCell& cell) { return !is_baseline(cell.strategy); }
+bool has_servers(const RunCell& cell) { return strategy_traits(cell.strategy).has_servers; }
+bool has_buckets(const RunCell& cell) {
+  return strategy_traits(cell.strategy).uses_buckets && cell.world_size > 1;
 }
-bool overlaps(const RunCell& cell) { return has_buckets(cell) || has_servers(cell); }
+bool has_cuda_graphs(const RunCell& cell) { return strategy_traits(cell.strategy).records_steps; }
+bool overlaps(const RunCell& cell) {
+  return strategy_traits(cell.strategy).overlaps && (has_buckets(cell) || has_servers(cell));
+}
 
 // What the option's list and the cell's member make of an axis.
 template <auto kList, auto kValue>
@@ -118,8 +122,7 @@ std::span<const SweepAxis> sweep_axes() {
 
 std::vector<RunCell> plan_matrix(const Options& options) {
   Options ordered = options;
-  std::ranges::stable_partition(ordered.strategies,
-                                [](const std::string& name) { return name == "single"; });
+  std::ranges::stable_partition(ordered.strategies, is_baseline);
   // Not counted yet: one count, and more than one device.
   if (ordered.gpus.empty()) ordered.gpus = {2};
   std::vector<RunCell> cells(1);

@@ -7,6 +7,7 @@
 
 #include "base/math.h"
 #include "bench/options/option_table.h"
+#include "parallel/strategies.h"
 
 namespace ddpbench::data {
 
@@ -77,8 +78,7 @@ StrategyConfig strategy_config(const TrainingJob& job) {
 }
 
 bool can_record_steps(const TrainingJob& job) {
-  const std::string& strategy = job.cell.strategy;
-  return (strategy == "single" || strategy == "ddp") && job.options.injections.empty() &&
+  return strategy_traits(job.cell.strategy).records_steps && job.options.injections.empty() &&
          job.options.trace_path.empty();
 }
 

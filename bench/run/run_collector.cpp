@@ -9,7 +9,8 @@
 
 #include "bench/host/environment_capture.h"
 #include "bench/rank/rank_result.h"
-#include "bench/run/phase_figures.h"
+#include "bench/run/planned_run.h"
+#include "bench/run/step_figures.h"
 #include "parallel/strategies.h"
 #include "reports/metrics/metrics.h"
 #include "reports/metrics/steady.h"
@@ -54,13 +55,6 @@ Collected collect(const TrainingJob& job, const launch::RankChannels& channels) 
   return all;
 }
 
-std::vector<double> step_times(std::span<const launch::StepRecord> steps) {
-  std::vector<double> times;
-  times.reserve(steps.size());
-  for (const auto& step : steps) times.push_back(step.end_s - step.begin_s);
-  return times;
-}
-
 // All workers took the same number of steps; rank 0 judged them.
 void fill_warmup(const Collected& all, report::Run& run) {
   const RankResult& first = all.results.at(0);
@@ -91,7 +85,7 @@ void fill_steps(const Collected& all, report::Run& run) {
 
 // ps that updates on the servers has no optimizer phase of its own.
 void note_server_update(const TrainingJob& job, std::map<std::string, report::Figure>& phases) {
-  if (job.cell.strategy != "ps" || job.cell.ps_update != "server") return;
+  if (!strategy_traits(job.cell.strategy).has_servers || job.cell.ps_update != "server") return;
   phases["optimizer_s"] =
       report::Figure::missing("the parameters are updated on the servers, within pull");
 }
@@ -133,33 +127,6 @@ void fill_epochs(const Collected& all, report::Run& run) {
                             : report::Figure::missing("no test samples");
     run.epochs.push_back(row);
   }
-}
-
-// Medians over the timed steps, relative to the step's begin.
-std::vector<report::BucketRow> bucket_rows(std::span<const launch::BucketRecord> records,
-                                           std::span<const launch::StepRecord> steps) {
-  struct Samples {
-    std::uint64_t bytes = 0;
-    std::vector<double> ready, start, arrived, end;
-  };
-  std::map<int, Samples> buckets;
-  for (const auto& record : records) {
-    if (record.step >= steps.size()) continue;
-    const double begin = steps[record.step].begin_s;
-    Samples& samples = buckets[static_cast<int>(record.times.bucket)];
-    samples.bytes = record.times.bytes;
-    samples.ready.push_back(record.times.ready_s - begin);
-    samples.start.push_back(record.times.start_s - begin);
-    samples.arrived.push_back(record.times.arrived_s - begin);
-    samples.end.push_back(record.times.end_s - begin);
-  }
-  std::vector<report::BucketRow> rows;
-  for (auto& [bucket, samples] : buckets) {
-    rows.push_back({bucket, samples.bytes, report::median(samples.ready),
-                    report::median(samples.start), report::median(samples.arrived),
-                    report::median(samples.end)});
-  }
-  return rows;
 }
 
 void fill_devices(const Collected& all, const launch::SuperviseResult& result, report::Run& run) {
@@ -238,21 +205,26 @@ void fill_verification(const Collected& all, report::Run& run) {
 }
 
 void fill_verification_status(const Collected& all, report::Run& run) {
+  report::Verification& verification = run.verification;
+  const Outcome outcome = strategy_traits(run.strategy).outcome;
+  std::string figures = "off";  // why there are none
   if (all.job.options.verify_steps == 0) {
-    run.verification.status = "off";
-  } else if (run.strategy == "single") {
-    run.verification.status = "reference";
+    verification.status = "off";
+  } else if (outcome == Outcome::baseline) {
+    verification.status = "reference";
+    figures = "this is what others are verified against";
+  } else if (outcome == Outcome::approximate) {
+    verification.status = "not_applicable";
+    verification.reason = figures = "the strategy computes something else by design";
   } else if (all.job.reference_fd < 0) {
-    run.verification.status = "off";
-    run.verification.reason = "there is no reference for this run";
+    verification.status = "off";
+    verification.reason = "there is no reference for this run";
   } else {
     fill_verification(all, run);
     return;
   }
-  const std::string reason =
-      run.verification.status == "reference" ? "this is what others are verified against" : "off";
-  run.verification.max_relative_error = report::Figure::missing(reason);
-  run.verification.tolerance = report::Figure::missing(reason);
+  verification.max_relative_error = report::Figure::missing(figures);
+  verification.tolerance = report::Figure::missing(figures);
 }
 
 // The longest of the ranks.
@@ -321,52 +293,6 @@ report::ErrorInfo failure_info(const launch::RunFailure& failure) {
   if (failure.signal != 0) error.signal = failure.signal;
   if (failure.rank >= 0) error.rank = failure.rank;
   return error;
-}
-
-report::Run planned_run(const TrainingJob& job) {
-  report::Run run;
-  run.strategy = job.cell.strategy;
-  run.world_size = job.cell.world_size;
-  run.servers = job.cell.servers;
-  run.repetition = job.cell.repetition;
-  run.device = job.options.device;
-  run.threads_per_device = job.options.threads_per_device;
-  run.backend = job.backend;
-  run.precision = job.options.precision;
-  run.model = job.options.model;
-  run.optimizer_name = job.options.optimizer;
-  run.optimizer = {{"lr", job.lr},
-                   {"momentum", job.options.momentum},
-                   {"weight_decay", job.options.weight_decay}};
-  run.per_device_batch_size = job.per_device_batch;
-  run.global_batch_size = job.global_batch();
-  run.scaling_mode = job.cell.is_strong() ? "strong" : "weak";
-  run.oversubscribed = job.oversubscribed;
-  run.dataset_name = job.dataset.name;
-  run.dataset_source = job.dataset.source;
-  run.train_samples = job.dataset.train_samples;
-  run.test_samples = job.dataset.test_samples;
-  if (run.strategy == "ddp") {
-    run.strategy_options = {{"overlap", job.cell.overlap ? "on" : "off"},
-                            {"first_bucket_mb", fmt::format("{}", job.cell.first_bucket_mb)},
-                            {"bucket_cap_mb", fmt::format("{}", job.cell.bucket_cap_mb)}};
-  } else if (run.strategy == "ps") {
-    run.strategy_options = {{"overlap", job.cell.overlap ? "on" : "off"},
-                            {"ps_update", job.cell.ps_update}};
-    // Where there is a choice: runs on CPU devices keep the names that they had.
-    if (run.device == "cuda") run.strategy_options["server_device"] = job.options.server_device;
-  }
-  const bool heeds_graphs = run.strategy == "single" || run.strategy == "ddp";
-  if (run.device == "cuda" && heeds_graphs) {
-    run.strategy_options["cuda_graph"] = records_steps(job) ? "on" : "off";
-  }
-  const auto processes = static_cast<int>(plan_strategy(strategy_config(job)).processes.size());
-  for (const Injection& injection : job.options.injections) {
-    // stale names a replica, the others a process; a run without it is not concerned.
-    if (injection.rank >= (injection.kind == "stale" ? job.cell.world_size : processes)) continue;
-    run.injected += (run.injected.empty() ? "" : " ") + injection.text;
-  }
-  return run;
 }
 
 report::Run collect_run(const TrainingJob& job, const launch::RankChannels& channels,

@@ -20,7 +20,4 @@ report::Run collect_run(const TrainingJob& job, const launch::RankChannels& chan
 // What the report says of a failure; without a host, which the ranks know.
 report::ErrorInfo failure_info(const launch::RunFailure& failure);
 
-// The run as planned, without results: for runs that were skipped or could not start.
-report::Run planned_run(const TrainingJob& job);
-
 }  // namespace ddpbench::bench

@@ -11,6 +11,7 @@
 #include "bench/host/machine_snapshot.h"
 #include "bench/plan/data_places.h"
 #include "bench/run/launch_run.h"
+#include "bench/run/planned_run.h"
 #include "bench/run/report_output.h"
 #include "bench/run/run_collector.h"
 #include "bench/run/run_trace.h"
@@ -112,7 +113,7 @@ report::Run RunExecutor::run_job(TrainingJob& job) {
 }
 
 int RunExecutor::reference_for(const TrainingJob& job, std::optional<launch::RunFailure>& failure) {
-  if (options_.verify_steps == 0 || job.cell.strategy == "single") return -1;
+  if (!needs_reference(job)) return -1;
   const ReferenceKey key = reference_key(job);
   const auto known = references_.find(key);
   if (known != references_.end()) return known->second.fd();

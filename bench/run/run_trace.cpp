@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bench/rank/rank_result.h"
+#include "parallel/strategies.h"
 #include "reports/atomic_file.h"
 
 namespace ddpbench::bench {
@@ -116,7 +117,7 @@ class RankTrace {
   }
 
   std::string bucket_name(std::uint32_t bucket) const {
-    if (job_.cell.strategy != "ps") return fmt::format("bucket {}", bucket);
+    if (!strategy_traits(job_.cell.strategy).has_servers) return fmt::format("bucket {}", bucket);
     const auto servers = static_cast<std::uint32_t>(job_.cell.servers);
     return bucket < servers ? fmt::format("push shard {}", bucket)
                             : fmt::format("pull shard {}", bucket - servers);

@@ -14,8 +14,8 @@
 #include "bench/host/interrupt.h"
 #include "bench/options/option_layer.h"
 #include "bench/plan/data_places.h"
+#include "bench/run/planned_run.h"
 #include "bench/run/resume.h"
-#include "bench/run/run_collector.h"
 #include "reports/json/report_json.h"
 #include "reports/metrics/repetitions.h"
 
