@@ -6,12 +6,14 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "bench/rank/telemetry_json.h"
-
 namespace ddpbench::bench {
 namespace {
 
 using nlohmann::json;
+using report::GpuTelemetry;
+using report::Known;
+using report::SampleRange;
+using Ratios = std::map<std::string, double>;
 
 // JSON has no infinity; an error that is infinite travels as null.
 json number(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
@@ -26,6 +28,53 @@ json optional_value(const std::optional<T>& value) {
 template <typename T>
 std::optional<T> optional_value(const json& value) {
   return value.is_null() ? std::nullopt : std::optional(value.get<T>());
+}
+
+json as_json(const SampleRange& range) { return {range.median, range.min, range.max}; }
+json as_json(const Ratios& ratios) { return ratios; }
+
+template <typename T>
+json known_json(const Known<T>& known) {
+  return {{"value", known.value ? as_json(*known.value) : json(nullptr)}, {"reason", known.reason}};
+}
+
+Known<SampleRange> range_from(const json& j) {
+  const json& value = j.at("value");
+  if (value.is_null()) return Known<SampleRange>::missing(j.at("reason"));
+  return Known<SampleRange>::of({value.at(0), value.at(1), value.at(2)});
+}
+
+Known<Ratios> ratios_from(const json& j) {
+  const json& value = j.at("value");
+  if (value.is_null()) return Known<Ratios>::missing(j.at("reason"));
+  return Known<Ratios>::of(value.get<Ratios>());
+}
+
+json to_json(const Known<GpuTelemetry>& telemetry) {
+  if (!telemetry.value) return {{"reason", telemetry.reason}};
+  const GpuTelemetry& told = *telemetry.value;
+  return {{"samples", told.samples},
+          {"interval_s", told.interval_s},
+          {"utilization_ratio", known_json(told.utilization_ratio)},
+          {"sm_clock_mhz", known_json(told.sm_clock_mhz)},
+          {"memory_clock_mhz", known_json(told.memory_clock_mhz)},
+          {"power_w", known_json(told.power_w)},
+          {"temperature_celsius", known_json(told.temperature_celsius)},
+          {"clock_event_ratios", known_json(told.clock_event_ratios)}};
+}
+
+Known<GpuTelemetry> telemetry_from_json(const json& j) {
+  if (j.contains("reason")) return Known<GpuTelemetry>::missing(j.at("reason"));
+  GpuTelemetry told;
+  told.samples = j.at("samples");
+  told.interval_s = j.at("interval_s");
+  told.utilization_ratio = range_from(j.at("utilization_ratio"));
+  told.sm_clock_mhz = range_from(j.at("sm_clock_mhz"));
+  told.memory_clock_mhz = range_from(j.at("memory_clock_mhz"));
+  told.power_w = range_from(j.at("power_w"));
+  told.temperature_celsius = range_from(j.at("temperature_celsius"));
+  told.clock_event_ratios = ratios_from(j.at("clock_event_ratios"));
+  return Known<GpuTelemetry>::of(std::move(told));
 }
 
 json to_json(const EpochResult& epoch) {
@@ -58,7 +107,7 @@ json to_json(const DeviceResult& device) {
           {"cores", device.cores},
           {"peak_bytes", device.peak_bytes},
           {"by_category_bytes", device.by_category_bytes},
-          {"gpu_telemetry", telemetry_to_json(device.gpu_telemetry)},
+          {"gpu_telemetry", to_json(device.gpu_telemetry)},
           {"driver_bytes", device.driver_bytes}};
 }
 

@@ -15,7 +15,7 @@
 
 namespace ddpbench::bench {
 
-class MemoryMeeting {
+class ClaimExchange {
  public:
   struct Options {
     comm::Store* store = nullptr;  // of all that meet; outlives this
@@ -24,7 +24,7 @@ class MemoryMeeting {
     // Called now and then while others are waited for; throws when they cannot come any more.
     std::function<void()> check_peers;
   };
-  explicit MemoryMeeting(Options options) : options_(std::move(options)) {}
+  explicit ClaimExchange(Options options) : options_(std::move(options)) {}
 
   // Each is collective over the devices, which call it once, `index` of the calling one among them,
   // and throws CommTimeout that names the first that does not come.
