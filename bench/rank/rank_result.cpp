@@ -16,8 +16,8 @@ using report::SampleRange;
 using Ratios = std::map<std::string, double>;
 
 // JSON has no infinity; an error that is infinite travels as null.
-json number(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
-double number(const json& value) {
+json json_number(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
+double json_number(const json& value) {
   return value.is_null() ? std::numeric_limits<double>::infinity() : value.get<double>();
 }
 
@@ -82,7 +82,7 @@ json to_json(const EpochResult& epoch) {
           {"begin_s", epoch.begin_s},
           {"end_s", epoch.end_s},
           {"samples", epoch.samples},
-          {"loss_sum", number(epoch.loss_sum)},
+          {"loss_sum", json_number(epoch.loss_sum)},
           {"correct", epoch.correct},
           {"test_samples", epoch.test_samples},
           {"test_correct", epoch.test_correct}};
@@ -93,7 +93,7 @@ EpochResult epoch_from(const json& j) {
           .begin_s = j.at("begin_s"),
           .end_s = j.at("end_s"),
           .samples = j.at("samples"),
-          .loss_sum = number(j.at("loss_sum")),
+          .loss_sum = json_number(j.at("loss_sum")),
           .correct = j.at("correct"),
           .test_samples = j.at("test_samples"),
           .test_correct = j.at("test_correct")};
@@ -125,13 +125,13 @@ DeviceResult device_from(const json& j) {
 }
 
 json to_json(const VerificationResult& result) {
-  return {{"max_relative_error", number(result.max_relative_error)},
+  return {{"max_relative_error", json_number(result.max_relative_error)},
           {"worst_tensor", result.worst_tensor},
           {"weights_hash", result.weights_hash}};
 }
 
 VerificationResult verification_from(const json& j) {
-  return {.max_relative_error = number(j.at("max_relative_error")),
+  return {.max_relative_error = json_number(j.at("max_relative_error")),
           .worst_tensor = j.at("worst_tensor"),
           .weights_hash = j.at("weights_hash")};
 }

@@ -19,7 +19,7 @@ namespace ddpbench::bench {
 namespace {
 
 // All workers' and servers' results and records of one run.
-struct Collected {
+struct RunRecords {
   const TrainingJob& job;
   std::vector<RankResult> results;                         // [rank]
   std::vector<std::span<const launch::StepRecord>> steps;  // [worker rank]
@@ -35,8 +35,8 @@ struct Collected {
   }
 };
 
-Collected collect(const TrainingJob& job, const launch::RankChannels& channels) {
-  Collected all{job, {}, {}, {}, {}};
+RunRecords read_records(const TrainingJob& job, const launch::RankChannels& channels) {
+  RunRecords all{job, {}, {}, {}, {}};
   for (int r = 0; r < channels.layout().ranks; ++r) {
     all.results.push_back(rank_result_from_text(channels.result(r)));
     all.steps.push_back(channels.steps(r));
@@ -56,7 +56,7 @@ Collected collect(const TrainingJob& job, const launch::RankChannels& channels) 
 }
 
 // All workers took the same number of steps; rank 0 judged them.
-void fill_warmup(const Collected& all, report::Run& run) {
+void fill_warmup(const RunRecords& all, report::Run& run) {
   const RankResult& first = all.results.at(0);
   run.step.warmup = static_cast<int>(first.warmup_steps.value_or(all.job.options.warmup_steps));
   run.step.warmup_steady = first.warmup_steady;
@@ -66,7 +66,7 @@ void fill_warmup(const Collected& all, report::Run& run) {
                          : "the run ended before the warm-up did";
 }
 
-void fill_steps(const Collected& all, report::Run& run) {
+void fill_steps(const RunRecords& all, report::Run& run) {
   std::vector<std::vector<double>> ranks;
   for (const auto& steps : all.heard_steps()) ranks.push_back(step_times(steps));
   fill_warmup(all, run);
@@ -90,13 +90,13 @@ void note_server_update(const TrainingJob& job, std::map<std::string, report::Fi
       report::Figure::missing("the parameters are updated on the servers, within pull");
 }
 
-void fill_phases(const Collected& all, report::Run& run) {
+void fill_phases(const RunRecords& all, report::Run& run) {
   run.phases = phase_figures(all.heard_steps());
   note_server_update(all.job, run.phases);
 }
 
 // Sums over processes; time from the first begin to the last end.
-void fill_epochs(const Collected& all, report::Run& run) {
+void fill_epochs(const RunRecords& all, report::Run& run) {
   std::size_t complete = SIZE_MAX;
   for (const std::size_t r : all.heard) {
     complete = std::min(complete, all.results[r].epochs.size());
@@ -129,7 +129,7 @@ void fill_epochs(const Collected& all, report::Run& run) {
   }
 }
 
-void fill_devices(const Collected& all, const launch::SuperviseResult& result, report::Run& run) {
+void fill_devices(const RunRecords& all, const launch::SuperviseResult& result, report::Run& run) {
   for (std::size_t r = 0; r < all.results.size(); ++r) {
     for (const DeviceResult& device : all.results[r].devices) {
       report::DeviceRow row;
@@ -166,7 +166,7 @@ void fill_devices(const Collected& all, const launch::SuperviseResult& result, r
   }
 }
 
-void fill_verification(const Collected& all, report::Run& run) {
+void fill_verification(const RunRecords& all, report::Run& run) {
   report::Verification& verification = run.verification;
   verification.steps = all.job.verify_steps();
   verification.tolerance = report::Figure::of(all.job.verification_tolerance);
@@ -204,7 +204,7 @@ void fill_verification(const Collected& all, report::Run& run) {
   }
 }
 
-void fill_verification_status(const Collected& all, report::Run& run) {
+void fill_verification_status(const RunRecords& all, report::Run& run) {
   report::Verification& verification = run.verification;
   const Outcome outcome = strategy_traits(run.strategy).outcome;
   std::string figures = "off";  // why there are none
@@ -228,7 +228,7 @@ void fill_verification_status(const Collected& all, report::Run& run) {
 }
 
 // The longest of the ranks.
-report::Figure longest(const Collected& all, std::optional<double> RankResult::*part,
+report::Figure longest(const RunRecords& all, std::optional<double> RankResult::*part,
                        const std::string& reason) {
   std::optional<double> most;
   for (const RankResult& rank : all.results) {
@@ -238,7 +238,7 @@ report::Figure longest(const Collected& all, std::optional<double> RankResult::*
   return most ? report::Figure::of(*most) : report::Figure::missing(reason);
 }
 
-void fill_times(const Collected& all, const launch::SuperviseResult& result, report::Run& run) {
+void fill_times(const RunRecords& all, const launch::SuperviseResult& result, report::Run& run) {
   const auto reached = [&](const char* otherwise) {
     return run.status == report::Status::ok ? otherwise : "the run ended before it was done";
   };
@@ -269,7 +269,7 @@ std::optional<report::ErrorInfo> lost_records(const launch::RankChannels& channe
   return std::nullopt;
 }
 
-report::ErrorInfo error_info(const launch::RunFailure& failure, const Collected& all) {
+report::ErrorInfo error_info(const launch::RunFailure& failure, const RunRecords& all) {
   report::ErrorInfo error = failure_info(failure);
   if (failure.rank >= 0) {
     const auto rank = static_cast<std::size_t>(failure.rank);
@@ -298,7 +298,7 @@ report::ErrorInfo failure_info(const launch::RunFailure& failure) {
 report::Run collect_run(const TrainingJob& job, const launch::RankChannels& channels,
                         const launch::SuperviseResult& result) {
   report::Run run = planned_run(job);
-  const Collected all = collect(job, channels);
+  const RunRecords all = read_records(job, channels);
   if (result.interrupted) {
     run.status = report::Status::interrupted;
   } else if (result.failure) {
