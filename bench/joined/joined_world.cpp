@@ -6,16 +6,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <cstdint>
-#include <cstring>
 #include <memory>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <optional>
-#include <span>
 #include <thread>
 
 #include "base/clock.h"
@@ -24,6 +19,7 @@
 #include "bench/host/interrupt.h"
 #include "bench/host/machine_snapshot.h"
 #include "bench/joined/joined_gpus.h"
+#include "bench/joined/joined_store.h"
 #include "bench/plan/data_places.h"
 #include "bench/plan/joined_plan.h"
 #include "bench/plan/run_plan.h"
@@ -35,39 +31,16 @@
 #include "bench/run/run_collector.h"
 #include "bench/run/run_trace.h"
 #include "kernels/nn/model/model_reader.h"
-#include "parallel/comm/store/store.h"
 #include "reports/metrics/conditions.h"
 
 namespace ddpbench::bench {
 namespace {
 
-// Ports from MASTER_PORT on: torchrun's agent holds the first itself, jobs of others the next ones.
-constexpr int kStoreTries = 16;
-constexpr double kFirstErrorWaitS = 2;  // for the guilty rank's word, after this rank noticed
-constexpr double kAreasWaitS = 2;       // for what the other ranks of a failed run still can say
-constexpr double kLastLookS = 0.05;     // what came already is taken even after that
-
 // Keys of the store.
 constexpr const char* kDatasetKey = "joined/dataset";
 constexpr const char* kReferenceKey = "joined/reference";
-constexpr const char* kErrorCountKey = "joined/errors";
-constexpr const char* kErrorKey = "joined/first_error";
 constexpr const char* kDoneKey = "joined/done";
 constexpr const char* kGpusKey = "joined/gpus_known";
-
-// A rank's area as it is now; a communicator's watchdog may still mark its heartbeat there.
-std::string snapshot(std::span<std::byte> area) {
-  std::string text(area.size(), '\0');
-  std::size_t at = 0;
-  for (; at + sizeof(std::uint64_t) <= area.size(); at += sizeof(std::uint64_t)) {
-    const std::uint64_t word =
-        std::atomic_ref(*reinterpret_cast<std::uint64_t*>(area.data() + at)).load();
-    std::memcpy(&text[at], &word, sizeof(word));
-  }
-  if (at < area.size()) std::memcpy(&text[at], area.data() + at, area.size() - at);
-  return text;
-}
-std::string area_key(int rank) { return fmt::format("joined/area/{}", rank); }
 
 // Other ranks are no children of this one: what they used is not known here, and must not count as
 // load of somebody else.
@@ -139,18 +112,12 @@ class JoinedWorld {
   HostDevices find_world_devices();
   void place_on_own_gpus();
   void take_own_gpu();
-  void connect();
-  void wait_for_all(const std::string& name);
   void share_dataset(data::DatasetSource& source);
   void share_reference();
   void place(const CpuTopology& topology);
   int train();
   void collect(RankSession& session);
-  void collect_through_store();
   int fail(const std::exception& error);
-  void tell(const launch::RankError& own);
-  launch::RunFailure first_failure(const launch::RankError& own);
-  void collect_what_is_left();
   int write(const launch::SuperviseResult& result);
 
   Options options_;
@@ -162,8 +129,7 @@ class JoinedWorld {
   std::optional<report::MachineSnapshot> before_;  // rank 0, when training begins
   TrainingJob job_;
   nn::ModelSpec model_;
-  std::unique_ptr<comm::TcpStoreServer> server_;
-  std::shared_ptr<comm::Store> store_;
+  JoinedStore store_;
   std::optional<JoinedGpus> own_gpus_;  // where several processes have GPUs
   SharedMemory dataset_;
   std::optional<ReferenceWeights> reference_;
@@ -179,6 +145,7 @@ JoinedWorld::JoinedWorld(Options options, const launch::RankEnvironment& environ
     : options_(std::move(options)),
       environment_(environment),
       progress_(Progress::style_for_stdout(options_.quiet || !is_first())),
+      store_(environment, wait_limit_s(options_.timeout_s)),
       channels_(launch::RankChannels::create({.ranks = 1, .result_capacity = 64})) {
   refuse_lists(options_);
   const HostDevices host = find_world_devices();
@@ -209,7 +176,7 @@ JoinedWorld::JoinedWorld(Options options, const launch::RankEnvironment& environ
   channels_ = launch::RankChannels::create(layout);
   writer_ = channels_.writer(environment_.rank);
   if (options_.dry_run) return;
-  connect();
+  store_.connect();
   share_dataset(*source);
 }
 
@@ -219,10 +186,11 @@ HostDevices JoinedWorld::find_world_devices() {
   HostDevices host = find_devices(options_.device);
   const int workers = environment_.world_size - cpu_servers(options_);
   if (options_.device == "cpu" || environment_.world_size == 1 || workers < 1) return host;
-  connect();
-  JoinedGpus gpus = assign_gpus(exchange_gpus(*store_, environment_.rank, workers, host.cuda,
+  store_.connect();
+  JoinedGpus gpus = assign_gpus(exchange_gpus(*store_.get(), environment_.rank, workers,
+                                              {environment_.local_rank, host.cuda},
                                               wait_limit_s(options_.timeout_s)));
-  wait_for_all(kGpusKey);  // rank 0 may be about to refuse
+  store_.wait_for_all(kGpusKey);  // rank 0 may be about to refuse
   host.cuda = gpus.world;
   if (!host.cuda.devices.empty()) own_gpus_ = std::move(gpus);
   return host;
@@ -262,35 +230,13 @@ void JoinedWorld::place(const CpuTopology& topology) {
   if (job_.has_cpu_servers()) job_.oversubscribed = shares_gpus(job_);
 }
 
-void JoinedWorld::connect() {
-  if (environment_.world_size == 1 || store_) return;
-  comm::TcpStoreOptions options{
-      .host = environment_.master_address,
-      .port = environment_.master_port + (environment_.agent_store ? 1 : 0),
-      .tries = kStoreTries,
-      .secret = environment_.secret,
-      .timeout_s = wait_limit_s(options_.timeout_s)};
-  if (is_first()) server_ = comm::make_tcp_store_server(options);
-  store_ = comm::connect_tcp_store(options);
-}
-
-// A barrier after which rank 0 may leave, and with it the store that it serves: it goes last, when
-// the others have had their answers.
-void JoinedWorld::wait_for_all(const std::string& name) {
-  const double limit_s = wait_limit_s(options_.timeout_s);
-  comm::store_barrier(*store_, name, environment_.world_size, limit_s);
-  const auto passed = [&](int rank) { return fmt::format("{}/passed/{}", name, rank); };
-  if (!is_first()) return store_->set(passed(environment_.rank), "1");
-  for (int rank = 1; rank < environment_.world_size; ++rank) store_->get(passed(rank), limit_s);
-}
-
 void JoinedWorld::share_dataset(data::DatasetSource& source) {
   if (is_first()) {
     dataset_ = SharedMemory::create("ddpbench-dataset", source.info().decoded_bytes());
     source.decode(dataset_.view().as<std::byte>());
-    if (store_) store_->set(kDatasetKey, dataset_.handle());
+    store_.share(kDatasetKey, dataset_.handle());
   } else {
-    dataset_ = SharedMemory::open(store_->get(kDatasetKey, wait_limit_s(options_.timeout_s)));
+    dataset_ = SharedMemory::open(store_.await(kDatasetKey));
   }
 }
 
@@ -299,8 +245,7 @@ void JoinedWorld::share_reference() {
   if (!needs_reference(job_)) return;
   job_.reference_fd = 0;  // there is one; each rank maps it as it came by it
   if (!is_first()) {
-    reference_ =
-        ReferenceWeights::open(store_->get(kReferenceKey, wait_limit_s(options_.timeout_s)));
+    reference_ = ReferenceWeights::open(store_.await(kReferenceKey));
     return;
   }
   reference_ = ReferenceWeights::create(model_.parameter_count());
@@ -311,7 +256,7 @@ void JoinedWorld::share_reference() {
   const auto result = launch_run(reference, channels, progress_);
   if (result.interrupted) throw Interrupted("interrupted");
   if (result.failure) throw_reference_failure(result.failure->error);
-  if (store_) store_->set(kReferenceKey, reference_->handle());
+  store_.share(kReferenceKey, reference_->handle());
 }
 
 int JoinedWorld::run() {
@@ -355,7 +300,7 @@ int JoinedWorld::train() {
     }
     collect(session);
     if (is_first()) exit_code = write({});
-    if (store_) wait_for_all(kDoneKey);
+    store_.wait_for_all(kDoneKey);
   };
   run_session(std::make_unique<RankSession>(job_, inputs, writer_), body, left_behind_);
   return exit_code;
@@ -367,7 +312,7 @@ void JoinedWorld::collect(RankSession& session) {
   if (session.world() == nullptr) return;
   const auto own = channels_.area(environment_.rank);
   if (!job_.gpus.empty()) {
-    collect_through_store();
+    store_.collect(channels_);
     return;
   }
   comm::Elements all;
@@ -380,89 +325,22 @@ void JoinedWorld::collect(RankSession& session) {
       .synchronize();
 }
 
-void JoinedWorld::collect_through_store() {
-  const auto key = [](int rank) { return fmt::format("collected/{}", rank); };
-  const auto own = channels_.area(environment_.rank);
-  if (!is_first()) {
-    store_->set(key(environment_.rank), snapshot(own));
-    return;
-  }
-  for (int rank = 1; rank < environment_.world_size; ++rank) {
-    const std::string area = store_->get(key(rank), wait_limit_s(options_.timeout_s));
-    const auto place = channels_.area(rank);
-    ensure(area.size() == place.size(), "rank {} sent {} bytes of {}", rank, area.size(),
-           place.size());
-    std::memcpy(place.data(), area.data(), area.size());
-  }
-}
-
 int JoinedWorld::fail(const std::exception& error) {
   report_error(writer_, error);
   const launch::RankError own = *channels_.status(environment_.rank).error;
   launch::SuperviseResult result;
   result.interrupted = own.kind == "interrupted" || interrupt_requested();
   fmt::print(stderr, "ddpbench: rank {}: {}\n", environment_.rank, error.what());
-  tell(own);
+  store_.tell_failure(own, channels_);
   if (is_first()) {
-    if (!result.interrupted) result.failure = first_failure(own);
-    collect_what_is_left();
+    if (!result.interrupted) {
+      result.failure = store_.first_failure(
+          {.rank = environment_.rank, .error = own, .last = channels_.status(environment_.rank)});
+    }
+    store_.take_what_is_left(channels_);
     write(result);
   }
   return result.interrupted ? 130 : failure_exit_code(own);
-}
-
-// The first rank to fail says so in the store; the others leave there what they have recorded,
-// since the communicator is gone.
-void JoinedWorld::tell(const launch::RankError& own) {
-  if (!store_) return;
-  try {
-    const bool noticed = own.kind == "comm" || own.kind == "timeout" || own.kind == "interrupted";
-    if (!noticed && store_->add(kErrorCountKey, 1) == 1) {
-      store_->set(kErrorKey, nlohmann::json{{"rank", environment_.rank},
-                                            {"kind", own.kind},
-                                            {"message", own.message},
-                                            {"operation", own.operation}}
-                                 .dump());
-    }
-    const auto area = channels_.area(environment_.rank);
-    if (is_first() || area.size() > comm::kMaxStoreValueBytes) return;
-    store_->set(area_key(environment_.rank),
-                {reinterpret_cast<const char*>(area.data()), area.size()});
-  } catch (const std::exception&) {
-    // The store went with its rank: nobody is left to tell.
-  }
-}
-
-// Ranks that only noticed name the one that failed.
-launch::RunFailure JoinedWorld::first_failure(const launch::RankError& own) {
-  launch::RunFailure failure{
-      .rank = environment_.rank, .error = own, .last = channels_.status(environment_.rank)};
-  if (!store_) return failure;
-  try {
-    const auto first = nlohmann::json::parse(store_->get(kErrorKey, kFirstErrorWaitS));
-    failure.rank = first.at("rank");
-    failure.error.kind = first.at("kind");
-    failure.error.message = first.at("message");
-    failure.error.operation = first.at("operation");
-  } catch (const std::exception&) {
-    // The store went with its rank, or nobody said more: what this rank saw is what is known.
-  }
-  return failure;
-}
-
-// A rank that was killed says nothing, and is missing in the report.
-void JoinedWorld::collect_what_is_left() {
-  const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(kAreasWaitS);
-  for (int rank = 1; store_ && rank < environment_.world_size; ++rank) {
-    try {
-      const std::chrono::duration<double> left = until - std::chrono::steady_clock::now();
-      const std::string area = store_->get(area_key(rank), std::max(left.count(), kLastLookS));
-      const auto own = channels_.area(rank);
-      if (area.size() == own.size()) std::memcpy(own.data(), area.data(), own.size());
-    } catch (const std::exception&) {
-      continue;
-    }
-  }
 }
 
 // Returns the exit code that the run itself gives.

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/math.h"
+#include "bench/options/option_layer.h"
 #include "bench/options/option_table.h"
 #include "parallel/strategies.h"
 

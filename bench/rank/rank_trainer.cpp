@@ -9,7 +9,8 @@
 #include "bench/host/interrupt.h"
 #include "bench/rank/claim_exchange.h"
 #include "bench/rank/memory_check.h"
-#include "kernels/nn/initializer.h"
+#include "kernels/nn/model/model_reader.h"
+#include "kernels/nn/weights.h"
 #include "parallel/strategies.h"
 
 namespace ddpbench::bench {
