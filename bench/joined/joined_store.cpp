@@ -99,7 +99,7 @@ void JoinedStore::tell_failure(const launch::RankError& own, launch::RankChannel
     store_->set(left_key(environment_.rank),
                 {reinterpret_cast<const char*>(area.data()), area.size()});
   } catch (const std::exception&) {
-    // The store went with its rank: nobody is left to tell.
+    // The store went with its rank: there is no rank left to tell.
   }
 }
 

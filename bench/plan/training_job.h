@@ -31,7 +31,7 @@ struct TrainingJob {
   // OS processors of each device: replicas, then servers. Devices share cores when oversubscribed.
   // Workers on GPUs beside servers on CPU devices have none.
   std::vector<std::vector<int>> cores;
-  // CUDA's numbers of the GPUs of the devices that are on GPUs, which come first.
+  // [device] CUDA's number of its GPU. Devices on GPUs come first.
   std::vector<int> gpus;
   bool oversubscribed = false;
   // Inherited descriptors; -1 in a joined world, where a rank brings its own.
@@ -57,12 +57,12 @@ data::ShardedSampler make_sampler(const TrainingJob& job);
 // The strategy's part of the specification.
 StrategyConfig strategy_config(const TrainingJob& job);
 
-// Whether a device may record the run's steps and replay them. Replicas on several threads (dp) are
-// queued by them all, workers of ps command servers, planted faults strike steps of their own, and
-// layers are traced while they are queued.
+// Whether a device may record the run's steps and replay them. It may not where several threads
+// queue a step (dp), where a step commands servers (ps), where planted faults strike single steps,
+// and where calls are traced, which happens while they are queued.
 bool can_record_steps(const TrainingJob& job);
 
-// Whether this run does: CUDA devices do what is asked for.
+// Whether the run's devices do record its steps: CUDA devices do where it is not off.
 bool records_steps(const TrainingJob& job);
 
 nlohmann::json to_json(const TrainingJob& job);

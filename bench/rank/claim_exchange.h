@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the devices of a run tell each other, before any of them allocates, what they will take of
-// memory that they have together: a GPU that several share, or the host's.
+// ClaimExchange: before any device of a run allocates, the devices tell each other what they will
+// take of memory that they share: that of a GPU, or the host's.
 #pragma once
 
 #include <functional>
@@ -18,21 +18,21 @@ namespace ddpbench::bench {
 class ClaimExchange {
  public:
   struct Options {
-    comm::Store* store = nullptr;  // of all that meet; outlives this
-    int devices = 1;               // that meet
+    comm::Store* store = nullptr;  // common to all devices; outlives this
+    int devices = 1;               // that take part
     double timeout_s = 60;         // of each call
     // Called now and then while others are waited for; throws when they cannot come any more.
     std::function<void()> check_peers;
   };
   explicit ClaimExchange(Options options) : options_(std::move(options)) {}
 
-  // Each is collective over the devices, which call it once, `index` of the calling one among them,
-  // and throws CommTimeout that names the first that does not come.
+  // Each of the two is collective over the devices: every device calls it once, with its `index`
+  // among them. It throws CommTimeout, which names the first device that does not come.
   //
-  // All have planned: what planning took is free again.
+  // Returns when all devices have planned, so that the memory that planning took is free again.
   void await_plans(int index) const;
-  // `own`: what the device will take. All claims to the same memory, in the order of the devices.
-  // Nobody allocates before all have told theirs.
+  // `own`: what the device will take. Returns all claims to the same memory, in the order of the
+  // devices, when all devices have told theirs.
   std::vector<MemoryClaim> exchange(int index, const MemoryClaim& own) const;
 
  private:

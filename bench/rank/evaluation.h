@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Evaluator: the test set over a process's replicas. Every replica of the run takes a contiguous
-// part, so that every sample counts once.
+// Evaluator: evaluates the test set on the replicas of a process. Every replica of the run takes a
+// contiguous part, so that every sample counts once.
 #pragma once
 
 #include <functional>
@@ -28,8 +28,8 @@ class Evaluator {
   // Adds what the first run allocates on one replica's device.
   static void add_memory(MemoryNeeds& needs, const TrainingJob& job, const data::Split& test);
 
-  // Totals of this process's parts. `group` is null when there is one replica; `alive` is called
-  // once a batch, on the calling thread.
+  // Returns the totals of this process's parts. `group` is null when there is one replica. `alive`
+  // is called once a batch, on the calling thread.
   ops::LossTotals run(const std::vector<Replica*>& replicas, ReplicaGroup* group,
                       const std::function<void()>& alive);
 
@@ -40,7 +40,7 @@ class Evaluator {
   const data::Split& test_;
   std::vector<int> indices_;
   std::shared_ptr<DeviceWait> wait_;
-  // [local replica], made by the first run:
+  // [local replica]; the first run makes them:
   std::vector<BatchMemory> memory_;
   std::vector<std::unique_ptr<Event>> evaluated_;  // the batch in that memory
 };

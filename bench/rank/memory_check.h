@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether a process's devices have room for all that a run will allocate on them, asked before any
-// of it is allocated.
+// What a process of a run will allocate on its devices, so that the devices can be asked for room
+// before any of it is allocated.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace ddpbench::bench {
 
-// What a process's batches are made of.
+// How a process's batches are made.
 BatchSourceOptions batch_source_options(const TrainingJob& job, const ProcessPlan& process);
 
 // `needs`: what the strategy will allocate on devices[i] of the process (StrategyContext::admit).

@@ -34,7 +34,7 @@
 
 namespace ddpbench::bench {
 
-// What the process was given by whoever started it.
+// What the supervisor, or the joined world, gives the process.
 struct RankInputs {
   int rank = 0;
   comm::Store* store = nullptr;                 // null when the run is one process

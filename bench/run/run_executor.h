@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// RunExecutor: makes single runs for the supervisor. Holds what they share: the network, the
-// decoded data set, and the references that runs are verified against. Never opens a device.
+// RunExecutor: makes single runs for the supervisor. It holds what they share: the network, the
+// decoded data set, and the references that runs are verified against. It never opens a device.
 #pragma once
 
 #include <map>
@@ -41,7 +41,7 @@ class RunExecutor {
   // Runs the cell in fresh processes. Failure is an outcome, not an exception: it is in the result
   // and said on stderr.
   report::Run run(const RunCell& cell);
-  // Of the runs that failed so far, in order.
+  // Those of the runs that failed so far, in order.
   const std::vector<int>& exit_codes() const { return exit_codes_; }
   // With --trace: the first timed steps of the runs so far.
   const report::Trace& trace() const { return trace_; }
