@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "parallel/strategies.h"
 #include "reports/data/run_names.h"
+#include "reports/data/settings.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -26,36 +27,19 @@ bool overlaps(const RunCell& cell) {
   return strategy_traits(cell.strategy).overlaps && (has_buckets(cell) || has_servers(cell));
 }
 
-// What the option's list and the cell's member make of an axis.
-template <auto kList, auto kValue>
-struct Values {
-  static std::size_t listed(const Options& options) { return (options.*kList).size(); }
-  static void set(RunCell& cell, const Options& options, std::size_t index) {
-    cell.*kValue = (options.*kList)[index];
-  }
-  static void first(RunCell& cell, const Options& options) {
-    if (listed(options) > 0) set(cell, options, 0);
-  }
-};
+using Heeded = bool (*)(const RunCell&);
+using Ignore = void (*)(RunCell&, const Options&);
 
-// An axis of the list `kList`, each of whose values becomes a cell's `kValue`. Its option and its
-// key in JSON are `name`; see SweepAxis for the others.
+void keep(RunCell&, const Options&) {}
+
 template <auto kList, auto kValue>
-SweepAxis axis(const char* name, bool (*heeded)(const RunCell&),
-               void (*ignore)(RunCell&, const Options&), std::string (*text)(const RunCell&)) {
-  return {.option = name,
-          .listed = &Values<kList, kValue>::listed,
-          .set = &Values<kList, kValue>::set,
-          .heeded = heeded,
-          .ignore = ignore,
-          .text = text,
-          .write = [](const RunCell& cell, nlohmann::json& json) { json = cell.*kValue; },
-          .read = [](RunCell& cell, const nlohmann::json& json) { json.get_to(cell.*kValue); }};
+void take(RunCell& cell, const Options& options, std::size_t index) {
+  cell.*kValue = (options.*kList)[index];
 }
+
 template <auto kList, auto kValue>
-SweepAxis axis_with_first(const char* name, bool (*heeded)(const RunCell&),
-                          std::string (*text)(const RunCell&)) {
-  return axis<kList, kValue>(name, heeded, &Values<kList, kValue>::first, text);
+void take_first(RunCell& cell, const Options& options) {
+  take<kList, kValue>(cell, options, 0);
 }
 
 // A strategy whose steps cannot be recorded runs without graphs where both are compared. Where
@@ -64,39 +48,49 @@ void ignore_cuda_graph(RunCell& cell, const Options& options) {
   cell.cuda_graph = options.cuda_graphs.size() > 1 ? "off" : options.cuda_graphs.front();
 }
 
+std::string value_text(bool value) { return value ? "on" : "off"; }
+std::string value_text(const std::string& value) { return value; }
+template <typename Number>
+std::string value_text(Number value) {
+  return fmt::format("{}", value);
+}
+
+// The axis of the list `kList`, each of whose values becomes a cell's `kValue`.
+template <auto kList, auto kValue>
+SweepAxis axis(const char* option, const char* setting, Heeded heeded, Ignore ignore) {
+  return {.option = option,
+          .setting = setting,
+          .listed = [](const Options& options) { return (options.*kList).size(); },
+          .take = take<kList, kValue>,
+          .heeded = heeded,
+          .ignore = ignore,
+          .text = [](const RunCell& cell) { return value_text(cell.*kValue); },
+          .write = [](const RunCell& cell, nlohmann::json& json) { json = cell.*kValue; },
+          .read = [](RunCell& cell, const nlohmann::json& json) { json.get_to(cell.*kValue); }};
+}
+template <auto kList, auto kValue>
+SweepAxis axis(const char* option, const char* setting, Heeded heeded) {
+  return axis<kList, kValue>(option, setting, heeded, take_first<kList, kValue>);
+}
+
+// To let an option list several values, give it a list in Options, a value in RunCell, and a row.
 std::vector<SweepAxis> make_axes() {
+  using O = Options;
+  using C = RunCell;
   return {
-      axis<&Options::strategies, &RunCell::strategy>("strategy", always, nullptr, nullptr),
-      axis<&Options::gpus, &RunCell::world_size>("gpus", has_several_devices, nullptr, nullptr),
-      axis<&Options::batch_sizes, &RunCell::batch_size>(
-          "batch-size", always, nullptr,
-          [](const RunCell& cell) { return fmt::format("batch {}", cell.batch_size); }),
-      axis<&Options::global_batch_sizes, &RunCell::global_batch_size>(
-          "global-batch-size", always, nullptr,
-          [](const RunCell& cell) {
-            return fmt::format("global batch {}", cell.global_batch_size);
-          }),
-      axis<&Options::server_counts, &RunCell::servers>("servers", has_servers, nullptr, nullptr),
-      axis_with_first<&Options::first_buckets_mb, &RunCell::first_bucket_mb>(
-          "first-bucket-mb", has_buckets,
-          [](const RunCell& cell) {
-            return fmt::format("first bucket {} MiB", cell.first_bucket_mb);
-          }),
-      axis_with_first<&Options::bucket_caps_mb, &RunCell::bucket_cap_mb>(
-          "bucket-cap-mb", has_buckets,
-          [](const RunCell& cell) { return fmt::format("bucket cap {} MiB", cell.bucket_cap_mb); }),
-      axis_with_first<&Options::ps_updates, &RunCell::ps_update>(
-          "ps-update", has_servers,
-          [](const RunCell& cell) { return fmt::format("update on the {}", cell.ps_update); }),
-      axis<&Options::cuda_graphs, &RunCell::cuda_graph>(
-          "cuda-graph", has_cuda_graphs, ignore_cuda_graph,
-          [](const RunCell& cell) { return fmt::format("CUDA graphs {}", cell.cuda_graph); }),
-      axis_with_first<&Options::overlaps, &RunCell::overlap>(
-          "overlap", overlaps,
-          [](const RunCell& cell) {
-            return fmt::format("overlap {}", cell.overlap ? "on" : "off");
-          }),
-  };
+      axis<&O::strategies, &C::strategy>("strategy", "", always),
+      axis<&O::gpus, &C::world_size>("gpus", "", has_several_devices, keep),
+      axis<&O::batch_sizes, &C::batch_size>("batch-size", "batch", always),
+      axis<&O::global_batch_sizes, &C::global_batch_size>("global-batch-size", "global_batch",
+                                                          always),
+      axis<&O::server_counts, &C::servers>("servers", "", has_servers, keep),
+      axis<&O::first_buckets_mb, &C::first_bucket_mb>("first-bucket-mb", "first_bucket_mb",
+                                                      has_buckets),
+      axis<&O::bucket_caps_mb, &C::bucket_cap_mb>("bucket-cap-mb", "bucket_cap_mb", has_buckets),
+      axis<&O::ps_updates, &C::ps_update>("ps-update", "ps_update", has_servers),
+      axis<&O::cuda_graphs, &C::cuda_graph>("cuda-graph", "cuda_graph", has_cuda_graphs,
+                                            ignore_cuda_graph),
+      axis<&O::overlaps, &C::overlap>("overlap", "overlap", overlaps)};
 }
 
 void append_values(const SweepAxis& axis, const Options& options, const RunCell& cell,
@@ -104,12 +98,12 @@ void append_values(const SweepAxis& axis, const Options& options, const RunCell&
   const std::size_t listed = axis.listed(options);
   if (!axis.heeded(cell) || listed == 0) {
     cells.push_back(cell);
-    if (axis.ignore != nullptr && listed > 0) axis.ignore(cells.back(), options);
+    if (listed > 0) axis.ignore(cells.back(), options);
     return;
   }
   for (std::size_t i = 0; i < listed; ++i) {
     cells.push_back(cell);
-    axis.set(cells.back(), options, i);
+    axis.take(cells.back(), options, i);
   }
 }
 
@@ -157,8 +151,8 @@ void check_saving(const Options& options) {
 std::string run_title(const RunCell& cell, const Options& options) {
   std::string title = report::name_of(cell.strategy, cell.world_size, cell.servers);
   for (const SweepAxis& axis : sweep_axes()) {
-    if (axis.text == nullptr || !axis.heeded(cell) || axis.listed(options) < 2) continue;
-    title += ", " + axis.text(cell);
+    if (*axis.setting == '\0' || !axis.heeded(cell) || axis.listed(options) < 2) continue;
+    title += ", " + report::value_words(axis.setting, axis.text(cell));
   }
   if (options.repetitions > 1 || options.until_ci || cell.repetition > 0) {
     title += fmt::format(", repetition {}", cell.repetition + 1);

@@ -36,15 +36,15 @@ struct RunCell {
 
 // One option that may list several values. The table below is all that a sweep knows of them.
 struct SweepAxis {
-  const char* option;                                        // "batch-size"
-  std::size_t (*listed)(const Options&);                     // how many values the option has
-  void (*set)(RunCell&, const Options&, std::size_t index);  // takes one of them
+  const char* option;   // "batch-size"
+  const char* setting;  // in titles (report::value_words); empty: the name of the run says it
+  std::size_t (*listed)(const Options&);                      // how many values the option has
+  void (*take)(RunCell&, const Options&, std::size_t index);  // takes one of them
   // Whether the strategy of the cell, on so many devices, does something with the value.
   bool (*heeded)(const RunCell&);
-  // Sets the value of a cell that does not heed the option; null: the value stays as it is.
+  // Sets the value of a cell that does not heed the option, which has at least one.
   void (*ignore)(RunCell&, const Options&);
-  // The value in a title, "batch 32"; null: the name of the run says it.
-  std::string (*text)(const RunCell&);
+  std::string (*text)(const RunCell&);  // the value
   void (*write)(const RunCell&, nlohmann::json&);
   void (*read)(RunCell&, const nlohmann::json&);
 };
