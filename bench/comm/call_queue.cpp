@@ -7,7 +7,8 @@
 
 namespace ddpbench::bench {
 
-CallQueue::CallQueue(Device& device, comm::Communicator& world, std::unique_ptr<BusyCopies> busy)
+CallQueue::CallQueue(Device& device, comm::Communicator& world,
+                     std::unique_ptr<BlockingCopies> busy)
     : device_(device),
       world_(world),
       busy_(std::move(busy)),

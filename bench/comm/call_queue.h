@@ -17,7 +17,7 @@
 #include <memory>
 #include <vector>
 
-#include "bench/comm/busy_copies.h"
+#include "bench/comm/blocking_copies.h"
 #include "bench/comm/collective_case.h"
 #include "kernels/runtime/device.h"
 #include "parallel/comm/communicator.h"
@@ -33,7 +33,7 @@ struct CallSpan {
 class CallQueue {
  public:
   // Both outlive it. `busy`: null where whatever is queued is done when the host goes on.
-  CallQueue(Device& device, comm::Communicator& world, std::unique_ptr<BusyCopies> busy);
+  CallQueue(Device& device, comm::Communicator& world, std::unique_ptr<BlockingCopies> busy);
 
   // Before calls of another kind or size: brings the clocks of host and device together, and queues
   // as many calls at a time as should be. REQUIRES: no calls are under way.
@@ -47,7 +47,7 @@ class CallQueue {
   std::vector<CallSpan> finish();
 
   // What keeps the device busy. REQUIRES: there is something.
-  BusyCopies& busy() { return *busy_; }
+  BlockingCopies& busy() { return *busy_; }
 
  private:
   // Enough that the host is rarely waited for, and few enough for what a stream holds.
@@ -63,7 +63,7 @@ class CallQueue {
 
   Device& device_;
   comm::Communicator& world_;
-  std::unique_ptr<BusyCopies> busy_;
+  std::unique_ptr<BlockingCopies> busy_;
   std::unique_ptr<Stream> stream_;
   std::vector<Call> calls_;  // those of added_ count
   std::size_t added_ = 0;

@@ -47,7 +47,7 @@ std::size_t CollectiveRank::check_memory(std::size_t room, int sharers) {
   for (int rank = 0; rank < sharers; ++rank) {
     needs.add(planned_buffers(room));
     for (int copy_end = 0; copy_end < 2 && !inline_device; ++copy_end) {
-      needs.add(MemoryCategory::workspace, BusyCopies::kLeastBytes);
+      needs.add(MemoryCategory::workspace, BlockingCopies::kLeastBytes);
     }
   }
   needs.check(fmt::format("ddpbench comm, with {} of {} bytes to send and as many to receive,",
@@ -55,10 +55,10 @@ std::size_t CollectiveRank::check_memory(std::size_t room, int sharers) {
               sharers == 1 ? "use smaller --sizes" : "use smaller --sizes, or fewer --ranks");
   if (inline_device) return 0;
   const std::optional<std::size_t> free_bytes = device_->free_bytes();
-  if (!free_bytes) return BusyCopies::kLeastBytes;
+  if (!free_bytes) return BlockingCopies::kLeastBytes;
   const std::size_t buffers = 2 * static_cast<std::size_t>(sharers);
   const std::size_t spare = *free_bytes - std::min(*free_bytes, needs.added_bytes());
-  return std::clamp(spare / kBusyPart / buffers, BusyCopies::kLeastBytes, kMostBusyBytes);
+  return std::clamp(spare / kBusyPart / buffers, BlockingCopies::kLeastBytes, kMostBusyBytes);
 }
 
 std::array<PlannedBuffer, 2> CollectiveRank::planned_buffers(std::size_t room) {
@@ -75,7 +75,7 @@ void CollectiveRank::make_buffers(std::size_t room, std::size_t most_busy_bytes)
   world_->register_buffer(in_);
   world_->register_buffer(out_);
   auto busy =
-      most_busy_bytes > 0 ? std::make_unique<BusyCopies>(*device_, most_busy_bytes) : nullptr;
+      most_busy_bytes > 0 ? std::make_unique<BlockingCopies>(*device_, most_busy_bytes) : nullptr;
   calls_ = std::make_unique<CallQueue>(*device_, *world_, std::move(busy));
 }
 

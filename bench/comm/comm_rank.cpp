@@ -3,12 +3,15 @@
 #include "bench/comm/comm_rank.h"
 
 #include <exception>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "base/error.h"
 #include "bench/comm/collective_rank.h"
+#include "bench/comm/comm_spec.h"
 #include "bench/comm/memory_bandwidth.h"
 #include "bench/host/environment_capture.h"
+#include "bench/plan/training_job.h"
 #include "bench/rank/rank_devices.h"
 #include "parallel/comm/store/store.h"
 
@@ -170,8 +173,9 @@ void run_threads(const CommSpec& spec, launch::RankChannels& channels) {
 
 }  // namespace
 
-void run_comm_ranks(const CommSpec& spec, const launch::RankEnvironment& environment,
-                    launch::RankChannels& channels) {
+void run_comm_ranks(const nlohmann::json& description, const launch::RankEnvironment& environment,
+                    launch::RankChannels& channels, bool&) {
+  const CommSpec spec = comm_spec_from_json(description);
   if (spec.threads) {
     run_threads(spec, channels);
   } else {

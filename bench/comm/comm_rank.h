@@ -4,13 +4,18 @@
 // What a process of `ddpbench comm` does: one rank, or all of them as threads.
 #pragma once
 
-#include "bench/comm/comm_spec.h"
+#include <nlohmann/json_fwd.hpp>
+
+#include "parallel/launch/rank_channel.h"
 #include "parallel/launch/rank_environment.h"
 
 namespace ddpbench::bench {
 
-// Measures all rows and leaves times and results in the channels. Throws Error.
-void run_comm_ranks(const CommSpec& spec, const launch::RankEnvironment& environment,
-                    launch::RankChannels& channels);
+inline constexpr const char* kCommKind = "comm";
+
+// A RankJob (rank_main.h), whose description is a CommSpec: measures all rows and leaves times and
+// results in the channels. Throws Error. Leaves nothing behind that could hang.
+void run_comm_ranks(const nlohmann::json& description, const launch::RankEnvironment& environment,
+                    launch::RankChannels& channels, bool& left_behind);
 
 }  // namespace ddpbench::bench

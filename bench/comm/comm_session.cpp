@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "bench/comm/comm_collector.h"
+#include "bench/comm/comm_rank.h"
 #include "bench/host/gpu_environment.h"
 #include "bench/host/interrupt.h"
 #include "bench/run/launch_run.h"
@@ -83,8 +84,8 @@ launch::SuperviseResult launch_world(const CommSpec& spec, launch::RankChannels&
   supervise.timeout_s = spec.timeout_s;
   supervise.interrupted = interrupt_requested;
   supervise.progress = [&line](const launch::RankChannels& all) { line.update(all); };
-  auto result =
-      launch_job(to_json(spec), spec.threads ? 1 : spec.ranks, 1, {}, channels, supervise);
+  auto result = launch_job(kCommKind, to_json(spec), spec.threads ? 1 : spec.ranks, 1, {}, channels,
+                           supervise);
   line.end();
   return result;
 }
@@ -118,14 +119,13 @@ int CommSession::run() {
   return interrupted_ ? 130 : exit_code;
 }
 
-int CommSession::run_world(CommSpec spec) {
+int CommSession::run_world(const CommSpec& spec) {
   if (!output_.quiet) fmt::print("{}\n", title(spec));
   std::fflush(stdout);
   std::optional<report::ErrorInfo> error;
   int exit_code = 0;
   try {
     auto channels = launch::RankChannels::create(channel_layout(spec));
-    spec.channel_fd = channels.fd();
     const launch::SuperviseResult result = launch_world(spec, channels, output_.quiet);
     const report::Status status = collect_comm(spec, channels, result, report_, error);
     interrupted_ = status == report::Status::interrupted;

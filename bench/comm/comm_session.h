@@ -28,7 +28,7 @@ class CommSession {
 
  private:
   // Exit code of this world.
-  int run_world(CommSpec spec);
+  int run_world(const CommSpec& spec);
 
   Options output_;
   ReportOutput file_;

@@ -14,8 +14,6 @@
 namespace ddpbench::bench {
 namespace {
 
-constexpr const char* kJob = "comm";
-
 std::vector<CommRow> make_rows(const CommOptions& options, int ranks) {
   std::vector<CommRow> rows;
   for (const std::string& operation : options.operations) {
@@ -174,8 +172,7 @@ nlohmann::json to_json(const CommSpec& spec) {
   nlohmann::json rows = nlohmann::json::array();
   for (const CommRow& row : spec.rows)
     rows.push_back({{"op", row.operation}, {"count", row.count}});
-  return {{"job", kJob},
-          {"ranks", spec.ranks},
+  return {{"ranks", spec.ranks},
           {"threads", spec.threads},
           {"type", to_string(spec.type)},
           {"reduction", static_cast<int>(spec.reduction)},
@@ -188,11 +185,8 @@ nlohmann::json to_json(const CommSpec& spec) {
           {"backend", spec.devices.backend},
           {"cores", spec.devices.cores},
           {"gpus", spec.devices.gpus},
-          {"oversubscribed", spec.devices.oversubscribed},
-          {"channel_fd", spec.channel_fd}};
+          {"oversubscribed", spec.devices.oversubscribed}};
 }
-
-bool is_comm_spec(const nlohmann::json& json) { return json.value("job", "") == kJob; }
 
 CommSpec comm_spec_from_json(const nlohmann::json& json) {
   CommSpec spec;
@@ -210,7 +204,6 @@ CommSpec comm_spec_from_json(const nlohmann::json& json) {
   json.at("cores").get_to(spec.devices.cores);
   json.at("gpus").get_to(spec.devices.gpus);
   json.at("oversubscribed").get_to(spec.devices.oversubscribed);
-  json.at("channel_fd").get_to(spec.channel_fd);
   return spec;
 }
 

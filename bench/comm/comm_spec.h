@@ -34,8 +34,7 @@ struct CommSpec {
   // Bytes that a core works on, or a GPU for all its ranks (exactly those of each row), for which
   // the memory's bandwidth is measured; empty: it is not.
   std::vector<std::size_t> working_sets;
-  DevicePlan devices;   // one a rank
-  int channel_fd = -1;  // inherited
+  DevicePlan devices;  // one a rank
 
   std::size_t bytes(const CommRow& row) const { return row.count * size_of(type); }
   std::size_t largest_bytes() const;
@@ -58,8 +57,6 @@ launch::ChannelLayout channel_layout(const CommSpec& spec);
 
 nlohmann::json to_json(const CommSpec& spec);
 CommSpec comm_spec_from_json(const nlohmann::json& json);
-// Whether the description that a rank inherited is one of these (or of a training run).
-bool is_comm_spec(const nlohmann::json& json);
 
 // Bandwidth of one core's own memory: bytes read and written, by the loops of the communicator. Or
 // of a GPU's, by its own copies; nothing is reduced there.

@@ -99,7 +99,7 @@ class DeviceCopies {
   }
 
   Device& device_;
-  BusyCopies& busy_;
+  BlockingCopies& busy_;
   std::unique_ptr<Stream> stream_;
   std::unique_ptr<Event> begin_, end_;
   BufferView to_, from_;

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// BatchMemory: room for one batch that the host fills and a device trains on. Where the host cannot
-// write the device's memory there are two: page-locked memory to fill, and the device's to copy it
-// to.
+// BatchMemory: memory for one batch that the host fills and a device trains on. Where the host
+// cannot write the device's memory it has two buffers: page-locked memory that the host fills, and
+// memory of the device, to which that is copied.
 #pragma once
 
 #include <array>

@@ -76,7 +76,7 @@ class CopyingSource final : public BatchSource {
       consumed_.push_back(device.make_event());
     }
   }
-  // What failed is told by whoever waits for the steps.
+  // The wait for the steps tells what failed.
   ~CopyingSource() override {
     if (wait_->gave_up()) return;
     try {

@@ -6,23 +6,20 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <cstdint>
-#include <cstring>
 #include <memory>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <optional>
-#include <span>
 #include <thread>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "bench/host/gpu_environment.h"
 #include "bench/host/interrupt.h"
 #include "bench/host/machine_snapshot.h"
 #include "bench/joined/joined_gpus.h"
+#include "bench/joined/joined_store.h"
 #include "bench/plan/data_places.h"
 #include "bench/plan/joined_plan.h"
 #include "bench/plan/run_plan.h"
@@ -34,43 +31,16 @@
 #include "bench/run/run_collector.h"
 #include "bench/run/run_trace.h"
 #include "kernels/nn/model/model_reader.h"
-#include "parallel/comm/store/store.h"
 #include "reports/metrics/conditions.h"
 
 namespace ddpbench::bench {
 namespace {
 
-// Ports from MASTER_PORT on: torchrun's agent holds the first itself, jobs of others the next ones.
-constexpr int kStoreTries = 16;
-constexpr double kFirstErrorWaitS = 2;  // for the guilty rank's word, after this rank noticed
-constexpr double kAreasWaitS = 2;       // for what the other ranks of a failed run still can say
-constexpr double kLastLookS = 0.05;     // what came already is taken even after that
-
 // Keys of the store.
 constexpr const char* kDatasetKey = "joined/dataset";
 constexpr const char* kReferenceKey = "joined/reference";
-constexpr const char* kErrorCountKey = "joined/errors";
-constexpr const char* kErrorKey = "joined/first_error";
 constexpr const char* kDoneKey = "joined/done";
 constexpr const char* kGpusKey = "joined/gpus_known";
-
-// A rank's area as it is now; a communicator's watchdog may still mark its heartbeat there.
-std::string snapshot(std::span<std::byte> area) {
-  std::string text(area.size(), '\0');
-  std::size_t at = 0;
-  for (; at + sizeof(std::uint64_t) <= area.size(); at += sizeof(std::uint64_t)) {
-    const std::uint64_t word =
-        std::atomic_ref(*reinterpret_cast<std::uint64_t*>(area.data() + at)).load();
-    std::memcpy(&text[at], &word, sizeof(word));
-  }
-  if (at < area.size()) std::memcpy(&text[at], area.data() + at, area.size() - at);
-  return text;
-}
-std::string area_key(int rank) { return fmt::format("joined/area/{}", rank); }
-
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
 
 // Other ranks are no children of this one: what they used is not known here, and must not count as
 // load of somebody else.
@@ -142,18 +112,12 @@ class JoinedWorld {
   HostDevices find_world_devices();
   void place_on_own_gpus();
   void take_own_gpu();
-  void connect();
-  void wait_for_all(const std::string& name);
   void share_dataset(data::DatasetSource& source);
   void share_reference();
   void place(const CpuTopology& topology);
   int train();
   void collect(RankSession& session);
-  void collect_through_store();
   int fail(const std::exception& error);
-  void tell(const launch::RankError& own);
-  launch::RunFailure first_failure(const launch::RankError& own);
-  void collect_what_is_left();
   int write(const launch::SuperviseResult& result);
 
   Options options_;
@@ -163,10 +127,9 @@ class JoinedWorld {
   report::Report report_;
   report::Trace trace_;
   std::optional<report::MachineSnapshot> before_;  // rank 0, when training begins
-  RunSpec spec_;
+  TrainingJob job_;
   nn::ModelSpec model_;
-  std::unique_ptr<comm::TcpStoreServer> server_;
-  std::shared_ptr<comm::Store> store_;
+  JoinedStore store_;
   std::optional<JoinedGpus> own_gpus_;  // where several processes have GPUs
   SharedMemory dataset_;
   std::optional<ReferenceWeights> reference_;
@@ -182,6 +145,7 @@ JoinedWorld::JoinedWorld(Options options, const launch::RankEnvironment& environ
     : options_(std::move(options)),
       environment_(environment),
       progress_(Progress::style_for_stdout(options_.quiet || !is_first())),
+      store_(environment, wait_limit_s(options_.timeout_s)),
       channels_(launch::RankChannels::create({.ranks = 1, .result_capacity = 64})) {
   refuse_lists(options_);
   const HostDevices host = find_world_devices();
@@ -198,21 +162,21 @@ JoinedWorld::JoinedWorld(Options options, const launch::RankEnvironment& environ
   model_ = nn::load_model_file(model_path);
   const auto source = open_data(options_);
   check_dataset_fits(model_, source->info(), model_path);
-  spec_ = make_run_spec(options_, cell, source->info(), model_path, host);
+  job_ = make_training_job(options_, cell, source->info(), model_path, host);
   place_on_own_gpus();
-  if (options_.backend == "auto") options_.backend = common_backend({spec_});
+  if (options_.backend == "auto") options_.backend = common_backend({job_});
   if (reports) {
     report_ = begin_report(options_, arguments);
     if (options_.device == "cuda") add_gpus(report_.environment, host);
   }
-  spec_.verification_tolerance = tolerance_for(spec_, model_);
+  job_.verification_tolerance = tolerance_for(job_, model_);
   place(host.cpu);
   take_own_gpu();
-  const auto layout = channel_layout(spec_, model_);
+  const auto layout = channel_layout(job_, model_);
   channels_ = launch::RankChannels::create(layout);
   writer_ = channels_.writer(environment_.rank);
   if (options_.dry_run) return;
-  connect();
+  store_.connect();
   share_dataset(*source);
 }
 
@@ -222,10 +186,11 @@ HostDevices JoinedWorld::find_world_devices() {
   HostDevices host = find_devices(options_.device);
   const int workers = environment_.world_size - cpu_servers(options_);
   if (options_.device == "cpu" || environment_.world_size == 1 || workers < 1) return host;
-  connect();
-  JoinedGpus gpus = assign_gpus(
-      exchange_gpus(*store_, environment_.rank, workers, host.cuda, wait_limit_s(options_)));
-  wait_for_all(kGpusKey);  // rank 0 may be about to refuse
+  store_.connect();
+  JoinedGpus gpus = assign_gpus(exchange_gpus(*store_.get(), environment_.rank, workers,
+                                              {environment_.local_rank, host.cuda},
+                                              wait_limit_s(options_.timeout_s)));
+  store_.wait_for_all(kGpusKey);  // rank 0 may be about to refuse
   host.cuda = gpus.world;
   if (!host.cuda.devices.empty()) own_gpus_ = std::move(gpus);
   return host;
@@ -233,95 +198,72 @@ HostDevices JoinedWorld::find_world_devices() {
 
 // The plan gives GPUs to processes in turn; here each has the one that it sees.
 void JoinedWorld::place_on_own_gpus() {
-  if (!own_gpus_ || spec_.gpus.empty()) return;
-  if (spec_.backend == "ring" && !spec_.has_cpu_servers() && !own_gpus_->unseen.empty()) {
+  if (!own_gpus_ || job_.gpus.empty()) return;
+  if (job_.backend == "ring" && !job_.has_cpu_servers() && !own_gpus_->unseen.empty()) {
     throw UnavailableError(fmt::format(
         "the ring maps the memory of peers, but {}: have the launcher show every rank all GPUs of "
         "its host, or use --backend=nccl with a GPU for each rank",
         own_gpus_->unseen));
   }
-  std::ranges::copy_n(own_gpus_->numbers.begin(), std::ssize(spec_.gpus), spec_.gpus.begin());
+  std::ranges::copy_n(own_gpus_->numbers.begin(), std::ssize(job_.gpus), job_.gpus.begin());
 }
 
 // From the world's number of this process's GPU to its own. The last that the plan is asked.
 void JoinedWorld::take_own_gpu() {
-  if (!own_gpus_ || !spec_.is_on_gpu(environment_.rank)) return;
+  if (!own_gpus_ || !job_.is_on_gpu(environment_.rank)) return;
   const auto rank = static_cast<std::size_t>(environment_.rank);
-  spec_.gpus.at(rank) = own_gpus_->ordinals.at(rank);
+  job_.gpus.at(rank) = own_gpus_->ordinals.at(rank);
 }
 
 // Each rank knows its own place. A launcher that bound the rank to cores of its own (mpirun) has
 // decided; otherwise ranks divide the host as the supervisor would.
 void JoinedWorld::place(const CpuTopology& topology) {
-  const int devices = spec_.cell.servers + (spec_.has_cpu_servers() ? 0 : spec_.cell.world_size);
+  const int devices = job_.cell.servers + (job_.has_cpu_servers() ? 0 : job_.cell.world_size);
   const bool bound = static_cast<int>(topology.cores.size()) <
                      std::min(devices * options_.threads_per_device,
                               static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));
   if (!bound || environment_.world_size == 1) return;
   const CpuPlacement own = place_cpu_devices(topology, 1, options_.threads_per_device);
-  spec_.cores.at(static_cast<std::size_t>(environment_.rank)) = own.device_cores[0];
-  if (spec_.gpus.empty()) spec_.oversubscribed = own.oversubscribed;
+  job_.cores.at(static_cast<std::size_t>(environment_.rank)) = own.device_cores[0];
+  if (job_.gpus.empty()) job_.oversubscribed = own.oversubscribed;
   // The launcher dealt out the cores, of which every rank sees its own.
-  if (spec_.has_cpu_servers()) spec_.oversubscribed = shares_gpus(spec_);
-}
-
-void JoinedWorld::connect() {
-  if (environment_.world_size == 1 || store_) return;
-  comm::TcpStoreOptions options{
-      .host = environment_.master_address,
-      .port = environment_.master_port + (environment_.agent_store ? 1 : 0),
-      .tries = kStoreTries,
-      .secret = environment_.secret,
-      .timeout_s = wait_limit_s(options_)};
-  if (is_first()) server_ = comm::make_tcp_store_server(options);
-  store_ = comm::connect_tcp_store(options);
-}
-
-// A barrier after which rank 0 may leave, and with it the store that it serves: it goes last, when
-// the others have had their answers.
-void JoinedWorld::wait_for_all(const std::string& name) {
-  const double limit_s = wait_limit_s(options_);
-  comm::store_barrier(*store_, name, environment_.world_size, limit_s);
-  const auto passed = [&](int rank) { return fmt::format("{}/passed/{}", name, rank); };
-  if (!is_first()) return store_->set(passed(environment_.rank), "1");
-  for (int rank = 1; rank < environment_.world_size; ++rank) store_->get(passed(rank), limit_s);
+  if (job_.has_cpu_servers()) job_.oversubscribed = shares_gpus(job_);
 }
 
 void JoinedWorld::share_dataset(data::DatasetSource& source) {
   if (is_first()) {
     dataset_ = SharedMemory::create("ddpbench-dataset", source.info().decoded_bytes());
     source.decode(dataset_.view().as<std::byte>());
-    if (store_) store_->set(kDatasetKey, dataset_.handle());
+    store_.share(kDatasetKey, dataset_.handle());
   } else {
-    dataset_ = SharedMemory::open(store_->get(kDatasetKey, wait_limit_s(options_)));
+    dataset_ = SharedMemory::open(store_.await(kDatasetKey));
   }
 }
 
 // Rank 0 runs the reference in a process of its own; the others wait for it.
 void JoinedWorld::share_reference() {
-  if (options_.verify_steps == 0 || spec_.cell.strategy == "single") return;
-  spec_.reference_fd = 0;  // there is one; each rank maps it as it came by it
+  if (!needs_reference(job_)) return;
+  job_.reference_fd = 0;  // there is one; each rank maps it as it came by it
   if (!is_first()) {
-    reference_ = ReferenceWeights::open(store_->get(kReferenceKey, wait_limit_s(options_)));
+    reference_ = ReferenceWeights::open(store_.await(kReferenceKey));
     return;
   }
   reference_ = ReferenceWeights::create(model_.parameter_count());
-  RunSpec reference = reference_spec(spec_);
+  TrainingJob reference = reference_job(job_);
   reference.dataset_fd = dataset_.fd();
   reference.reference_fd = reference_->fd();
   auto channels = launch::RankChannels::create(channel_layout(reference, model_));
   const auto result = launch_run(reference, channels, progress_);
   if (result.interrupted) throw Interrupted("interrupted");
   if (result.failure) throw_reference_failure(result.failure->error);
-  if (store_) store_->set(kReferenceKey, reference_->handle());
+  store_.share(kReferenceKey, reference_->handle());
 }
 
 int JoinedWorld::run() {
   if (options_.dry_run) {
     if (is_first()) {
-      fmt::print("{}: batch {} per device, {} global, {} epochs of {} steps\n", spec_.title,
-                 spec_.per_device_batch, spec_.global_batch(), options_.epochs,
-                 spec_.steps_per_epoch);
+      fmt::print("{}: batch {} per device, {} global, {} epochs of {} steps\n", job_.title,
+                 job_.per_device_batch, job_.global_batch(), options_.epochs, job_.steps_per_epoch);
     }
     return 0;
   }
@@ -346,8 +288,8 @@ int JoinedWorld::train() {
   inputs.interrupted = interrupt_requested;
   if (is_first()) {
     before_ = take_machine_snapshot();
-    fmt::print("{}\n", data_note(spec_.dataset, options_));
-    if (!options_.quiet) fmt::print("{}\n", spec_.title);
+    fmt::print("{}\n", data_note(job_.dataset, options_));
+    if (!options_.quiet) fmt::print("{}\n", job_.title);
   }
   int exit_code = 0;
   const auto body = [&](RankSession& session) {
@@ -358,9 +300,9 @@ int JoinedWorld::train() {
     }
     collect(session);
     if (is_first()) exit_code = write({});
-    if (store_) wait_for_all(kDoneKey);
+    store_.wait_for_all(kDoneKey);
   };
-  run_session(std::make_unique<RankSession>(spec_, inputs, writer_), body, left_behind_);
+  run_session(std::make_unique<RankSession>(job_, inputs, writer_), body, left_behind_);
   return exit_code;
 }
 
@@ -369,8 +311,8 @@ int JoinedWorld::train() {
 void JoinedWorld::collect(RankSession& session) {
   if (session.world() == nullptr) return;
   const auto own = channels_.area(environment_.rank);
-  if (!spec_.gpus.empty()) {
-    collect_through_store();
+  if (!job_.gpus.empty()) {
+    store_.collect(channels_);
     return;
   }
   comm::Elements all;
@@ -383,95 +325,28 @@ void JoinedWorld::collect(RankSession& session) {
       .synchronize();
 }
 
-void JoinedWorld::collect_through_store() {
-  const auto key = [](int rank) { return fmt::format("collected/{}", rank); };
-  const auto own = channels_.area(environment_.rank);
-  if (!is_first()) {
-    store_->set(key(environment_.rank), snapshot(own));
-    return;
-  }
-  for (int rank = 1; rank < environment_.world_size; ++rank) {
-    const std::string area = store_->get(key(rank), wait_limit_s(options_));
-    const auto place = channels_.area(rank);
-    ensure(area.size() == place.size(), "rank {} sent {} bytes of {}", rank, area.size(),
-           place.size());
-    std::memcpy(place.data(), area.data(), area.size());
-  }
-}
-
 int JoinedWorld::fail(const std::exception& error) {
   report_error(writer_, error);
   const launch::RankError own = *channels_.status(environment_.rank).error;
   launch::SuperviseResult result;
   result.interrupted = own.kind == "interrupted" || interrupt_requested();
   fmt::print(stderr, "ddpbench: rank {}: {}\n", environment_.rank, error.what());
-  tell(own);
+  store_.tell_failure(own, channels_);
   if (is_first()) {
-    if (!result.interrupted) result.failure = first_failure(own);
-    collect_what_is_left();
+    if (!result.interrupted) {
+      result.failure = store_.first_failure(
+          {.rank = environment_.rank, .error = own, .last = channels_.status(environment_.rank)});
+    }
+    store_.take_what_is_left(channels_);
     write(result);
   }
   return result.interrupted ? 130 : failure_exit_code(own);
 }
 
-// The first rank to fail says so in the store; the others leave there what they have recorded,
-// since the communicator is gone.
-void JoinedWorld::tell(const launch::RankError& own) {
-  if (!store_) return;
-  try {
-    const bool noticed = own.kind == "comm" || own.kind == "timeout" || own.kind == "interrupted";
-    if (!noticed && store_->add(kErrorCountKey, 1) == 1) {
-      store_->set(kErrorKey, nlohmann::json{{"rank", environment_.rank},
-                                            {"kind", own.kind},
-                                            {"message", own.message},
-                                            {"operation", own.operation}}
-                                 .dump());
-    }
-    const auto area = channels_.area(environment_.rank);
-    if (is_first() || area.size() > comm::kMaxStoreValueBytes) return;
-    store_->set(area_key(environment_.rank),
-                {reinterpret_cast<const char*>(area.data()), area.size()});
-  } catch (const std::exception&) {
-    // The store went with its rank: nobody is left to tell.
-  }
-}
-
-// Ranks that only noticed name the one that failed.
-launch::RunFailure JoinedWorld::first_failure(const launch::RankError& own) {
-  launch::RunFailure failure{
-      .rank = environment_.rank, .error = own, .last = channels_.status(environment_.rank)};
-  if (!store_) return failure;
-  try {
-    const auto first = nlohmann::json::parse(store_->get(kErrorKey, kFirstErrorWaitS));
-    failure.rank = first.at("rank");
-    failure.error.kind = first.at("kind");
-    failure.error.message = first.at("message");
-    failure.error.operation = first.at("operation");
-  } catch (const std::exception&) {
-    // The store went with its rank, or nobody said more: what this rank saw is what is known.
-  }
-  return failure;
-}
-
-// A rank that was killed says nothing, and is missing in the report.
-void JoinedWorld::collect_what_is_left() {
-  const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(kAreasWaitS);
-  for (int rank = 1; store_ && rank < environment_.world_size; ++rank) {
-    try {
-      const std::chrono::duration<double> left = until - std::chrono::steady_clock::now();
-      const std::string area = store_->get(area_key(rank), std::max(left.count(), kLastLookS));
-      const auto own = channels_.area(rank);
-      if (area.size() == own.size()) std::memcpy(own.data(), area.data(), own.size());
-    } catch (const std::exception&) {
-      continue;
-    }
-  }
-}
-
 // Returns the exit code that the run itself gives.
 int JoinedWorld::write(const launch::SuperviseResult& result) {
-  report::Run run = collect_run(spec_, channels_, result);
-  if (!options_.trace_path.empty()) add_run(trace_, spec_, channels_);
+  report::Run run = collect_run(job_, channels_, result);
+  if (!options_.trace_path.empty()) add_run(trace_, job_, channels_);
   if (startup_s_ > 0) run.time.startup_s = report::Figure::of(startup_s_);
   run.time.total_s = report::Figure::of(seconds_since(begin_));
   if (before_) fill_joined_conditions(run, *before_, environment_.world_size);

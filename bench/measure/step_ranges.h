@@ -4,8 +4,8 @@
 // StepRanges: names phases and layers to a profiler while they are queued, and hands every call on
 // to the observers that record them.
 //
-// A profiler relates device work to the range that was open when it was queued. Work of a replayed
-// recording was queued once, when it was recorded: only then do its layers show.
+// A profiler relates device work to the range that was open when the work was queued. The work of a
+// recording was queued once, when it was recorded, so its layers show there and in no replay.
 #pragma once
 
 #include <array>
@@ -23,8 +23,8 @@ class StepRanges final : public PhaseObserver, public nn::LayerObserver {
   // Both must outlive this. Of use only where marker.is_heard().
   StepRanges(RangeMarker& marker, PhaseObserver& phases);
 
-  // What the calls of the graphs that this observes are named (Graph::call_names), and who else is
-  // to be told of them; null: nobody. Before the first call.
+  // `names`: those of the observed graph's calls (Graph::call_names). `also`: another observer of
+  // the calls; may be null. Before the first call.
   void name_calls(const std::vector<std::string>& names, nn::LayerObserver* also);
 
   void begin(Phase phase, Stream& stream) override;

@@ -2,15 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/measure/step_recorder.h"
 
-#include <signal.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <string_view>
-
-#include "base/error.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -37,8 +32,7 @@ StepRecorder::StepRecorder(Device& device, launch::RankWriter& writer, RecorderO
     : device_(device),
       writer_(writer),
       options_(std::move(options)),
-      pending_(options_.steps_ahead + 1),
-      layers_(device) {
+      pending_(options_.steps_ahead + 1) {
   for (Pending& step : pending_) step.end = device.make_event();
   for (std::size_t i = 0; i < kMarksReserved; ++i) {
     marks_.push_back({Phase::forward, device.make_event(), device.make_event()});
@@ -70,17 +64,15 @@ void StepRecorder::choose_interval(double step_s) {
 
 void StepRecorder::begin_step(std::uint32_t epoch, bool timed) {
   timed_ = timed;
-  tracing_ = options_.observe && timed && timed_step_ < options_.trace_steps;
-  observing_ = options_.observe && (!timed || tracing_ || timed_step_ % interval_ == 0);
-  marking_ = observing_ || !options_.injections.empty();
-  layers_.begin_step(tracing_);
+  const bool wanted = timed_step_ < options_.observe_first || timed_step_ % interval_ == 0;
+  observing_ = options_.observe && (!timed || wanted);
+  marking_ = observing_;
   used_ = 0;
   buckets_.clear();
   open_.fill(0);
   wait_begin_s_ = wait_end_s_ = 0;
   writer_.begin_step(epoch, total_step_);
   options_.wait->at_step(total_step_);
-  strike();
   Pending& step = pending_[(oldest_ + queued_) % pending_.size()];
   step.timed = timed;
   step.record = {};
@@ -108,7 +100,6 @@ void StepRecorder::begin(Phase phase, Stream& stream) {
 void StepRecorder::end(Phase phase, Stream& stream) {
   writer_.phase(kPhaseCount);
   if (phase == Phase::data_wait) {
-    slow_down(phase, wait_begin_s_);
     wait_end_s_ = device_.now_s();
     return;
   }
@@ -116,10 +107,6 @@ void StepRecorder::end(Phase phase, Stream& stream) {
   if (open == 0) return;
   Mark& mark = marks_[open - 1];
   open = 0;
-  if (!options_.injections.empty()) {
-    stream.synchronize();
-    slow_down(phase, mark.begin->time_s());
-  }
   stream.record(*mark.end);
 }
 
@@ -156,7 +143,6 @@ void StepRecorder::end_step(const std::function<void()>& report) {
   } else if (queued_ == pending_.size()) {
     finish_oldest();
   }
-  layers_.begin_step(false);
 }
 
 void StepRecorder::finish_steps() {
@@ -186,7 +172,6 @@ void StepRecorder::finish_observed(Pending& step, const std::function<void()>& r
   for (const BucketTimes& times : buckets_) {
     writer_.append(launch::BucketRecord{.step = number, .times = times});
   }
-  if (tracing_) append_trace(number);
 }
 
 // The clocks of host and device drift apart; here the device is idle.
@@ -229,44 +214,6 @@ void StepRecorder::sum_up(launch::StepRecord& record) {
   // Waiting costs nothing while something else goes on.
   compute_.insert(compute_.end(), communication_.begin(), communication_.end());
   record.comm_wait_exposed_s = report::communication_times(waiting_, compute_).exposed_s;
-}
-
-void StepRecorder::append_trace(std::uint32_t step) {
-  const auto append = [&](Phase phase, double begin_s, double end_s) {
-    writer_.append(launch::TraceRecord{.step = step,
-                                       .kind = launch::TraceRecord::Kind::phase,
-                                       .which = static_cast<std::uint32_t>(phase),
-                                       .begin_s = begin_s,
-                                       .end_s = end_s});
-  };
-  if (wait_end_s_ > 0) append(Phase::data_wait, wait_begin_s_, wait_end_s_);
-  for (std::size_t i = 0; i < used_; ++i) {
-    append(marks_[i].phase, marks_[i].begin->time_s(), marks_[i].end->time_s());
-  }
-  layers_.append_to(writer_, step);
-}
-
-void StepRecorder::strike() {
-  for (const Injection& injection : options_.injections) {
-    if (injection.step != static_cast<std::int64_t>(total_step_)) continue;
-    if (injection.kind == "kill") ::kill(::getpid(), SIGKILL);
-    if (injection.kind == "stop") ::kill(::getpid(), SIGSTOP);
-    if (injection.kind == "throw") {
-      throw InternalError(fmt::format("planted by --inject={}", injection.text));
-    }
-  }
-}
-
-// Stretches the phase that ends now by the planted share of its own length.
-void StepRecorder::slow_down(Phase phase, double begin_s) {
-  for (const Injection& injection : options_.injections) {
-    if (injection.kind != "slow" || injection.phase != to_string(phase)) continue;
-    if (injection.step >= 0 && injection.step != static_cast<std::int64_t>(total_step_)) continue;
-    const double now = device_.now_s();
-    const double until = now + (now - begin_s) * injection.percent / 100;
-    while (device_.now_s() < until) {
-    }
-  }
 }
 
 }  // namespace ddpbench::bench

@@ -1,15 +1,15 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// StepRecorder: the observer of one rank. Turns marked phases and buckets into the records of a
-// step and keeps the rank's status slot up to date.
+// StepRecorder: the stopwatch of one rank. It turns marked phases and buckets into the records of
+// steps and keeps the rank's status slot up to date.
 //
-// Costs: a mark is one event (CPU: one clock read) and one relaxed store; phases are marked on
-// every Nth step only, with N chosen so that observing stays below half a percent of the step.
+// A mark costs one event (on CPU devices one clock read) and one relaxed store. Phases are marked
+// on every Nth step only. N is chosen so that observing takes less than half a percent of the time.
 //
-// Where the device works on its own (CUDA), the host runs some steps ahead: their times are read
-// when the device has come to their end. Steps whose phases are observed are waited for, since what
-// they mark is read then; that wait is part of what observing costs.
+// A CUDA device works on its own, and the host runs some steps ahead of it. The recorder reads the
+// times of such a step when the device has come to its end. It waits for each step whose phases it
+// observes, because their marks are read then; the wait is part of what observing costs.
 #pragma once
 
 #include <array>
@@ -19,8 +19,6 @@
 #include <vector>
 
 #include "bench/measure/device_wait.h"
-#include "bench/measure/layer_recorder.h"
-#include "bench/options/options.h"
 #include "kernels/runtime/device.h"
 #include "kernels/runtime/phase.h"
 #include "parallel/launch/rank_channel.h"
@@ -29,10 +27,9 @@
 namespace ddpbench::bench {
 
 struct RecorderOptions {
-  bool observe = true;                // phases and buckets; steps are always recorded
-  std::size_t steps_ahead = 0;        // timed steps that may be under way when one has been queued
-  std::uint32_t trace_steps = 0;      // timed steps that are traced; observed all
-  std::vector<Injection> injections;  // of this rank: slow, kill, stop, throw
+  bool observe = true;              // phases and buckets; steps are always recorded
+  std::size_t steps_ahead = 0;      // timed steps that may be under way when one has been queued
+  std::uint32_t observe_first = 0;  // timed steps that are all observed, however long the interval
   std::shared_ptr<DeviceWait> wait = std::make_shared<DeviceWait>();  // for the ends of steps
 };
 
@@ -43,8 +40,7 @@ class StepRecorder final : public PhaseObserver {
   // The stream on which steps end: that of the rank's first replica. Before the first step.
   void follow(Stream& stream) { stream_ = &stream; }
 
-  // Around every step. Only `timed` steps are appended to the channel. A planted kill, stop or
-  // throw for this step strikes in begin_step.
+  // Around every step. Only `timed` steps are appended to the channel.
   void begin_step(std::uint32_t epoch, bool timed);
   // `report` tells this recorder of the step's buckets; it is called when they are wanted, and the
   // step is done by then.
@@ -66,9 +62,6 @@ class StepRecorder final : public PhaseObserver {
   void end(Phase phase, Stream& stream) override;
   void bucket(const BucketTimes& times) override;
 
-  // Who is to be told of a graph's calls; null when nothing is traced.
-  nn::LayerObserver* layers() { return options_.trace_steps > 0 ? &layers_ : nullptr; }
-
   std::uint32_t interval() const { return interval_; }
   double last_step_s() const { return last_step_s_; }  // of the last step that was waited for
 
@@ -84,14 +77,11 @@ class StepRecorder final : public PhaseObserver {
     launch::StepRecord record;
     bool timed = false;
   };
-  void strike();
-  void slow_down(Phase phase, double begin_s);
   void take_times(Pending& step);
   void finish_oldest();
   void finish_observed(Pending& step, const std::function<void()>& report);
   void calibrate();
   void sum_up(launch::StepRecord& record);
-  void append_trace(std::uint32_t step);
 
   Device& device_;
   Stream* stream_ = nullptr;
@@ -102,11 +92,11 @@ class StepRecorder final : public PhaseObserver {
   double last_end_s_ = 0, last_step_s_ = 0;
   std::vector<Mark> marks_;  // pool; the first used_ belong to this step
   std::size_t used_ = 0, recorded_marks_ = 0;
-  double observing_s_ = 0;  // that the device last idled while an observed step was taken in
+  // How long the device was idle last time, while the host read the marks of an observed step.
+  double observing_s_ = 0;
   double calibrated_s_ = 0;
   double wait_begin_s_ = 0, wait_end_s_ = 0;     // of data_wait, which is the host's
   std::array<std::size_t, kPhaseCount> open_{};  // index of the open mark + 1; 0: none
-  LayerRecorder layers_;
   std::vector<BucketTimes> buckets_;
   std::vector<report::Interval> compute_, communication_, waiting_;
   std::uint64_t total_step_ = 0;  // over verification, warm-up and training
@@ -115,7 +105,6 @@ class StepRecorder final : public PhaseObserver {
   bool timed_ = false;
   bool observing_ = false;  // phases of this step
   bool marking_ = false;    // what is queued now
-  bool tracing_ = false;    // and its layers
 };
 
 }  // namespace ddpbench::bench

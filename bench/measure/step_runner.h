@@ -16,7 +16,7 @@
 
 namespace ddpbench::bench {
 
-// All but `world` are there, and outlive the runner.
+// All pointers but `world` are set. What they point to outlives the runner.
 struct StepRunnerOptions {
   Strategy* strategy = nullptr;
   Stream* stream = nullptr;
@@ -28,12 +28,12 @@ struct StepRunnerOptions {
 
 class StepRunner {
  public:
-  // Goes before the communicator, which waits for recordings that hold its calls.
+  // Must be destroyed before the communicator, which waits for recordings that hold its calls.
   explicit StepRunner(const StepRunnerOptions& options) : options_(options) {}
 
-  // One step, between the recorder's begin_step and end_step. The first is queued call by call;
-  // once one was recorded all are replayed, so that a strategy can report what it holds of the
-  // recording.
+  // Runs one step, between the recorder's begin_step and end_step. The first step is queued call by
+  // call. Once a step was recorded, all steps are replayed, so that a strategy can report what it
+  // knows of the recording.
   void run(const StepInput& input);
 
   std::size_t recordings() const { return recordings_.size(); }

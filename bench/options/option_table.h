@@ -59,6 +59,9 @@ struct OptionDefinition {
   std::vector<Command> commands = {Command::run};
   // A list of one is shown and written as its value, without brackets.
   bool bare_when_single = false;
+  // It changes which runs are made, or where files lie, and not what a run does: a report may be
+  // completed with another value of it.
+  bool free_on_resume = false;
 
   bool is_switch() const { return hint.empty(); }
   bool is_list() const { return hint.starts_with("LIST") || hint.ends_with(",..."); }

@@ -61,7 +61,7 @@ void check_cuda_graphs(const Options& options) {
 
 }  // namespace
 
-std::int64_t warmup_limit(const Options& options) {
+std::int64_t warmup_limit(const RunOptions& options) {
   if (options.warmup_steps == 0) return 0;  // no warm-up at all
   return options.warmup_max_steps.value_or(kWarmupLimitFactor * options.warmup_steps);
 }

@@ -39,18 +39,11 @@ struct Percent {
 inline constexpr std::int64_t kDefaultBatchSize = 64;  // as configs/mnist.json
 inline constexpr std::int64_t kWarmupLimitFactor = 10;
 
-// Lists make a matrix of runs (bench/plan/sweep_plan.h); a run's own Options hold one value each.
-
-struct Options {
-  std::vector<std::string> strategies = {"single"};
-  std::vector<int> gpus = {1};   // empty with all_gpus
-  bool all_gpus = false;         // --gpus=all, resolved by the supervisor into gpus = {their count}
+// The options that have one value for all runs of a command.
+struct RunOptions {
   std::string config_path;       // as resolved; empty: none
   std::string device = "auto";   // auto | cpu | cuda
   std::string backend = "auto";  // auto | ring | nccl
-  // After parsing exactly one is not empty (kDefaultBatchSize per device when none was given).
-  std::vector<std::int64_t> batch_sizes;         // per device; weak scaling
-  std::vector<std::int64_t> global_batch_sizes;  // strong scaling
   int epochs = 1;
   std::optional<std::int64_t> steps;  // an epoch, at most
   int warmup_steps = 10;              // at least; the warm-up goes on until step times are steady
@@ -65,19 +58,14 @@ struct Options {
   std::optional<Percent> least_gain = Percent{1};
   std::uint64_t seed = 1;
   int threads_per_device = 1;
-  std::string precision = "auto";                   // auto | fp32 | tf32 | bf16
-  std::vector<std::string> cuda_graphs = {"auto"};  // auto, or on | off
-  std::string residency = "host";                   // host | device: where the training set lives
-  bool deterministic = false;  // only algorithms whose results repeat bit by bit
+  std::string precision = "auto";  // auto | fp32 | tf32 | bf16
+  std::string residency = "host";  // host | device: where the training set lives
+  bool deterministic = false;      // only algorithms whose results repeat bit by bit
   double lr = 0.01, momentum = 0.9, weight_decay = 0;
   std::string optimizer = "sgd";
-  std::string lr_scaling = "none";  // none | linear
-  std::string last_batch = "pad";   // pad | drop
-  std::vector<bool> overlaps = {true};
-  std::vector<double> bucket_caps_mb = {25}, first_buckets_mb = {1};  // MiB
-  std::vector<int> server_counts = {1};
-  std::vector<std::string> ps_updates = {"server"};  // server | worker
-  std::string server_device = "auto";                // auto | cpu | cuda: of the servers of ps
+  std::string lr_scaling = "none";     // none | linear
+  std::string last_batch = "pad";      // pad | drop
+  std::string server_device = "auto";  // auto | cpu | cuda: of the servers of ps
   int loader_workers = 1;
   int verify_steps = 3;
   bool observe = true;
@@ -99,11 +87,29 @@ struct Options {
   std::string on_missing = "synthesize";  // synthesize | error
   double dataset_mean = 0.1307, dataset_std = 0.3081;
 
+  bool operator==(const RunOptions&) const = default;
+};
+
+// The configuration of a command: the options above, and those that may list several values. The
+// lists make a matrix of runs (bench/plan/sweep_plan.h), each with one value of every list.
+struct Options : RunOptions {
+  std::vector<std::string> strategies = {"single"};
+  std::vector<int> gpus = {1};  // empty with all_gpus
+  bool all_gpus = false;        // --gpus=all, resolved by the supervisor into gpus = {their count}
+  // After parsing exactly one is not empty (kDefaultBatchSize per device when none was given).
+  std::vector<std::int64_t> batch_sizes;            // per device; weak scaling
+  std::vector<std::int64_t> global_batch_sizes;     // strong scaling
+  std::vector<std::string> cuda_graphs = {"auto"};  // auto, or on | off
+  std::vector<bool> overlaps = {true};
+  std::vector<double> bucket_caps_mb = {25}, first_buckets_mb = {1};  // MiB
+  std::vector<int> server_counts = {1};
+  std::vector<std::string> ps_updates = {"server"};  // server | worker
+
   bool operator==(const Options&) const = default;
 };
 
 // The warm-up's limit: --warmup-max-steps, or what it is without; 0 when warmup_steps is.
-std::int64_t warmup_limit(const Options& options);
+std::int64_t warmup_limit(const RunOptions& options);
 
 // Checks what holds between options: every device count divides a global batch, and limits are not
 // below what they limit. Throws ConfigError. The parser calls it; call it again once --gpus=all has

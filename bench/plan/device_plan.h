@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// DevicePlan: which devices a job has and what moves data between them; and how --device, --backend
-// and --oversubscribe become one, the same for training runs and for `ddpbench comm`.
+// DevicePlan: which devices a job has, and which backend moves data between them. The functions
+// below make --device, --backend and --oversubscribe one, for training runs and `ddpbench comm`.
 #pragma once
 
 #include <cstddef>
@@ -20,23 +20,23 @@ struct DevicePlan {
   int threads_per_device = 1;
   // [device] OS processors. Devices share them when there are too few.
   std::vector<std::vector<int>> cores;
-  std::vector<int> gpus;  // [device] CUDA's numbers, of those that are on GPUs: the first ones
+  std::vector<int> gpus;        // [device] CUDA's number of its GPU; devices on GPUs come first
   bool oversubscribed = false;  // devices share GPUs, or on CPU devices cores
 
   bool is_on_gpu(int index) const { return static_cast<std::size_t>(index) < gpus.size(); }
   bool has_both_kinds() const { return !gpus.empty() && gpus.size() < cores.size(); }
 };
 
-// What --device comes to on `host`: "cpu" or "cuda", and for "auto" a line that says why. Throws
-// UnavailableError when there is no such device, or none that has the backend.
+// Resolves --device on `host`. Throws UnavailableError when there is no such device, or none that
+// has the backend.
 struct KindChoice {
-  std::string device;
-  std::string note;  // empty unless --device=auto
+  std::string device;  // cpu | cuda
+  std::string note;    // for --device=auto a line that says why; else empty
 };
 KindChoice choose_kind(const std::string& device, const std::string& backend,
                        const HostDevices& host);
 
-// GPUs of so many devices, each on the next one. REQUIRES: there are GPUs.
+// The GPUs of `devices` devices, dealt out in turn. REQUIRES: there are GPUs.
 std::vector<int> next_gpus(const CudaProbe& cuda, int devices);
 // What to do about too few GPUs, in training runs and in those whose ranks a launcher started.
 inline constexpr std::string_view kGpuAdvice = "use fewer, or --oversubscribe to let devices share";
@@ -50,8 +50,8 @@ std::string are_gpus(const CudaProbe& cuda);
 void refuse_missing_gpus(const CudaProbe& cuda, std::string_view option, int devices,
                          bool oversubscribe, std::string_view advice);
 
-// The one of `backends`, of several runs or worlds, that all have which move data ("none": that one
-// moves none); "auto" where they differ or none moves data.
+// `backends`: those of several runs or worlds. A run of one device moves no data and has "none".
+// Returns the backend of all that move data; "auto" where they differ, or none moves data.
 std::string common_backend(const std::vector<std::string>& backends);
 // "ring" or "nccl", for `wanted` that may be "auto". NCCL refuses ranks that share a GPU.
 std::string choose_backend(const std::string& wanted, const std::string& device, bool shared_gpus);

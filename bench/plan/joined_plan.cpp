@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "parallel/strategies.h"
 
 namespace ddpbench::bench {
 
@@ -23,7 +24,7 @@ void refuse_lists(const Options& options) {
 
 RunCell joined_cell(const Options& options, int processes, int devices) {
   RunCell cell = plan_matrix(options).at(0);
-  const bool one_process = cell.strategy == "single" || cell.strategy == "dp";
+  const bool one_process = strategy_traits(cell.strategy).one_process;
   if (one_process && processes != 1) {
     throw ConfigError(fmt::format("--strategy={} is one process, but the launcher started {}",
                                   cell.strategy, processes));

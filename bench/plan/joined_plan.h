@@ -12,11 +12,11 @@ namespace ddpbench::bench {
 // Throws ConfigError, naming them, when options ask for more than one run.
 void refuse_lists(const Options& options);
 
-// The one run that a world of `processes` makes; `devices`: those that a process finds. Throws
+// The one run that a world of `processes` makes. `devices`: how many a process finds. Throws
 // ConfigError when strategy, --gpus or --servers want another world.
 RunCell joined_cell(const Options& options, int processes, int devices);
 
-// Processes that are servers on CPU devices whatever the workers are on.
+// How many of the processes are servers on CPU devices, whatever kind the workers' devices are.
 int cpu_servers(const Options& options);
 
 }  // namespace ddpbench::bench

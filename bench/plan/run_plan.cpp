@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "bench/plan/device_plan.h"
+#include "parallel/strategies.h"
 #include "reports/data/run_names.h"
 #include "reports/metrics/metrics.h"
 
@@ -19,127 +20,127 @@ double unit_roundoff(const std::string& precision) {
   return precision == "bf16" ? 0x1p-8 : 0x1p-24;
 }
 
-std::int64_t per_device_batch(const Options& options, const RunCell& cell) {
-  if (options.global_batch_sizes.empty()) return cell.batch_size;
-  if (cell.batch_size % cell.world_size != 0) {
+std::int64_t per_device_batch(const RunCell& cell) {
+  if (!cell.is_strong()) return cell.batch_size;
+  if (cell.global_batch_size % cell.world_size != 0) {
     throw ConfigError(fmt::format("--global-batch-size={} is not a multiple of {} devices",
-                                  cell.batch_size, cell.world_size));
+                                  cell.global_batch_size, cell.world_size));
   }
-  return cell.batch_size / cell.world_size;
+  return cell.global_batch_size / cell.world_size;
 }
 
-std::int64_t steps_per_epoch(const RunSpec& spec) {
-  const std::int64_t all = make_sampler(spec).steps_per_epoch();
-  return spec.options.steps ? std::min(all, *spec.options.steps) : all;
-}
-
-bool is_multi_process(const RunCell& cell) {
-  return (cell.strategy == "ddp" && cell.world_size > 1) || cell.strategy == "ps";
+std::int64_t steps_per_epoch(const TrainingJob& job) {
+  const std::int64_t all = make_sampler(job).steps_per_epoch();
+  return job.options.steps ? std::min(all, *job.options.steps) : all;
 }
 
 // What moves data between the devices of a run. NCCL knows nothing of CPU devices.
-std::string resolve_backend(const RunSpec& spec) {
-  const bool alone =
-      !is_multi_process(spec.cell) && (spec.cell.strategy != "dp" || spec.cell.world_size == 1);
-  if (alone) return "none";
-  if (spec.has_cpu_servers()) {
-    if (spec.options.backend != "nccl") return "ring";
+std::string resolve_backend(const TrainingJob& job) {
+  const auto processes = plan_strategy(strategy_config(job)).processes;
+  if (processes.size() == 1 && processes[0].replicas.size() == 1) return "none";
+  if (job.has_cpu_servers()) {
+    if (job.options.backend != "nccl") return "ring";
     throw ConfigError(
         "--backend=nccl --server-device=cpu: NCCL connects GPUs only; use --backend=ring, or "
         "--server-device=cuda");
   }
-  return choose_backend(spec.options.backend, spec.options.device, spec.oversubscribed);
+  return choose_backend(job.options.backend, job.options.device, job.oversubscribed);
 }
 
 // Cores for all devices, or for those that are not on GPUs.
-void place_on_cores(RunSpec& spec, const CpuTopology& cpu) {
-  const std::size_t without = spec.has_cpu_servers() ? spec.cell.world_size : 0;
-  const int devices = spec.cell.world_size + spec.cell.servers - static_cast<int>(without);
-  CpuPlacement placement = place_cpu_devices(cpu, devices, spec.options.threads_per_device);
-  spec.cores.resize(without);
-  std::ranges::move(placement.device_cores, std::back_inserter(spec.cores));
-  spec.oversubscribed = placement.oversubscribed;
+void place_on_cores(TrainingJob& job, const CpuTopology& cpu) {
+  const std::size_t without = job.has_cpu_servers() ? job.cell.world_size : 0;
+  const int devices = job.cell.world_size + job.cell.servers - static_cast<int>(without);
+  CpuPlacement placement = place_cpu_devices(cpu, devices, job.options.threads_per_device);
+  job.cores.resize(without);
+  std::ranges::move(placement.device_cores, std::back_inserter(job.cores));
+  job.oversubscribed = placement.oversubscribed;
 }
 
 // Replicas, then servers unless they are on CPU devices, each on the next GPU.
-void place_on_gpus(RunSpec& spec, const CudaProbe& cuda, std::string_view advice) {
-  refuse_missing_gpus(cuda, "--gpus", spec.cell.world_size, spec.options.oversubscribe, advice);
-  const int devices = spec.cell.world_size + (spec.has_cpu_servers() ? 0 : spec.cell.servers);
-  spec.gpus = next_gpus(cuda, devices);
+void place_on_gpus(TrainingJob& job, const CudaProbe& cuda, std::string_view advice) {
+  refuse_missing_gpus(cuda, "--gpus", job.cell.world_size, job.options.oversubscribe, advice);
+  const int devices = job.cell.world_size + (job.has_cpu_servers() ? 0 : job.cell.servers);
+  job.gpus = next_gpus(cuda, devices);
   // Cores count for what computes on them.
-  spec.oversubscribed = devices > static_cast<int>(cuda.devices.size()) ||
-                        (spec.has_cpu_servers() && spec.oversubscribed);
+  job.oversubscribed = devices > static_cast<int>(cuda.devices.size()) ||
+                       (job.has_cpu_servers() && job.oversubscribed);
 }
 
 }  // namespace
 
-RunSpec make_run_spec(const Options& options, const RunCell& cell, const data::DatasetInfo& dataset,
-                      const std::string& model_path, const HostDevices& host,
-                      std::string_view gpu_advice) {
-  RunSpec spec;
-  spec.options = options_of_cell(options, cell);
-  spec.cell = cell;
-  spec.title = run_title(cell, options);
-  spec.per_device_batch = per_device_batch(options, cell);
+TrainingJob make_training_job(const Options& options, const RunCell& cell,
+                              const data::DatasetInfo& dataset, const std::string& model_path,
+                              const HostDevices& host, std::string_view gpu_advice) {
+  TrainingJob job;
+  job.options = options;
+  job.cell = cell;
+  job.title = run_title(cell, options);
+  job.per_device_batch = per_device_batch(cell);
   // Goyal et al. 2017: the learning rate grows with the global batch.
-  spec.lr = options.lr_scaling == "linear" ? options.lr * cell.world_size : options.lr;
-  spec.model_path = model_path;
-  spec.dataset = dataset;
-  spec.steps_per_epoch = steps_per_epoch(spec);
-  if (spec.steps_per_epoch < 1) {
+  job.lr = options.lr_scaling == "linear" ? options.lr * cell.world_size : options.lr;
+  job.model_path = model_path;
+  job.dataset = dataset;
+  job.steps_per_epoch = steps_per_epoch(job);
+  if (job.steps_per_epoch < 1) {
     throw ConfigError(fmt::format(
         "a global batch of {} is larger than the {} training samples of {}, and --last-batch=drop "
         "drops it; use a smaller batch or --last-batch=pad",
-        spec.global_batch(), dataset.train_samples, dataset.name));
+        job.global_batch(), dataset.train_samples, dataset.name));
   }
-  place_on_cores(spec, host.cpu);
-  if (options.device == "cuda") place_on_gpus(spec, host.cuda, gpu_advice);
-  if (cell.cuda_graph == "on" && !can_record_steps(spec)) {
+  place_on_cores(job, host.cpu);
+  if (options.device == "cuda") place_on_gpus(job, host.cuda, gpu_advice);
+  if (cell.cuda_graph == "on" && !can_record_steps(job)) {
     throw UnavailableError(
         fmt::format("--cuda-graph=on: steps of {}{}{} cannot be recorded; use --cuda-graph=auto",
                     report::name_of(cell.strategy, cell.world_size, cell.servers),
                     options.injections.empty() ? "" : " with planted faults",
                     options.trace_path.empty() ? "" : " with --trace"));
   }
-  spec.backend = resolve_backend(spec);
-  if (cell.strategy == "dp") {
-    refuse_nccl_between_threads("--strategy=dp", spec.backend, spec.oversubscribed);
+  job.backend = resolve_backend(job);
+  if (strategy_traits(cell.strategy).one_process) {
+    refuse_nccl_between_threads("--strategy=" + cell.strategy, job.backend, job.oversubscribed);
   }
-  return spec;
+  return job;
 }
 
-std::string common_backend(const std::vector<RunSpec>& runs) {
+std::string common_backend(const std::vector<TrainingJob>& runs) {
   std::vector<std::string> backends;
-  for (const RunSpec& run : runs) backends.push_back(run.backend);
+  for (const TrainingJob& run : runs) backends.push_back(run.backend);
   return common_backend(backends);
 }
 
-RunSpec reference_spec(const RunSpec& spec) {
-  RunSpec reference = spec;
+bool needs_reference(const TrainingJob& job) {
+  return job.options.verify_steps > 0 &&
+         strategy_traits(job.cell.strategy).outcome == Outcome::exact;
+}
+
+TrainingJob reference_job(const TrainingJob& job) {
+  TrainingJob reference = job;
   reference.cell.strategy = "reference";
   reference.cell.servers = 0;
   reference.options.injections.clear();
   reference.backend = "none";
   reference.title =
-      fmt::format("reference of {} slices of {}", spec.cell.world_size, spec.per_device_batch);
+      fmt::format("reference of {} slices of {}", job.cell.world_size, job.per_device_batch);
   return reference;
 }
 
-ReferenceKey reference_key(const RunSpec& spec) {
-  return {spec.cell.world_size, spec.per_device_batch, spec.lr};
+ReferenceKey reference_key(const TrainingJob& job) {
+  return {job.cell.world_size, job.per_device_batch, job.lr};
 }
 
-double tolerance_for(const RunSpec& spec, const nn::ModelSpec& model) {
-  if (spec.options.verify_steps == 0) return 0;
+double tolerance_for(const TrainingJob& job, const nn::ModelSpec& model) {
+  if (job.options.verify_steps == 0) return 0;
   std::int64_t positions = 1;
   for (const nn::LayerSpec& layer : model.layers) {
     if (layer.type == nn::LayerType::conv2d) {
       positions = std::max(positions, layer.output_shape.at(1) * layer.output_shape.at(2));
     }
   }
-  const double terms = static_cast<double>(positions) * static_cast<double>(spec.global_batch());
-  return report::verification_tolerance(unit_roundoff(spec.options.precision), terms,
-                                        spec.options.verify_steps);
+  const double terms = static_cast<double>(positions) * static_cast<double>(job.global_batch());
+  return report::verification_tolerance(unit_roundoff(job.options.precision), terms,
+                                        job.options.verify_steps);
 }
 
 namespace {

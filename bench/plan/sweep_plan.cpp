@@ -5,168 +5,134 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "parallel/strategies.h"
 #include "reports/data/run_names.h"
+#include "reports/data/settings.h"
 
 namespace ddpbench::bench {
 namespace {
 
-using Cells = std::vector<RunCell>;
-
-// Every cell once for each of `values`, set by `set`.
-template <typename Values, typename Set>
-Cells times(const Cells& cells, const Values& values, Set set) {
-  Cells product;
-  for (const RunCell& cell : cells) {
-    for (const auto& value : values) {
-      product.push_back(cell);
-      set(product.back(), value);
-    }
-  }
-  return product;
+bool always(const RunCell&) { return true; }
+bool is_baseline(const std::string& strategy) { return strategy_traits(strategy).is_baseline(); }
+bool has_several_devices(const RunCell& cell) { return !is_baseline(cell.strategy); }
+bool has_servers(const RunCell& cell) { return strategy_traits(cell.strategy).has_servers; }
+bool has_buckets(const RunCell& cell) {
+  return strategy_traits(cell.strategy).uses_buckets && cell.world_size > 1;
+}
+bool has_cuda_graphs(const RunCell& cell) { return strategy_traits(cell.strategy).records_steps; }
+bool overlaps(const RunCell& cell) {
+  return strategy_traits(cell.strategy).overlaps && (has_buckets(cell) || has_servers(cell));
 }
 
-bool is_strong(const Options& options) { return !options.global_batch_sizes.empty(); }
+using Heeded = bool (*)(const RunCell&);
+using Ignore = void (*)(RunCell&, const Options&);
 
-const std::vector<std::int64_t>& batch_sizes(const Options& options) {
-  return is_strong(options) ? options.global_batch_sizes : options.batch_sizes;
+void keep(RunCell&, const Options&) {}
+
+template <auto kList, auto kValue>
+void take(RunCell& cell, const Options& options, std::size_t index) {
+  cell.*kValue = (options.*kList)[index];
 }
 
-std::vector<int> device_counts(const std::string& strategy, const Options& options) {
-  if (strategy == "single") return {1};
-  // Not counted yet: one count, and more than one device.
-  if (options.gpus.empty()) return {2};
-  return options.gpus;
+template <auto kList, auto kValue>
+void take_first(RunCell& cell, const Options& options) {
+  take<kList, kValue>(cell, options, 0);
 }
 
-bool heeds_cuda_graph(const RunCell& cell) {
-  return cell.strategy == "single" || cell.strategy == "ddp";
+// A strategy whose steps cannot be recorded runs without graphs where both are compared. Where
+// graphs are all that is wanted, the value stays, and is refused later.
+void ignore_cuda_graph(RunCell& cell, const Options& options) {
+  cell.cuda_graph = options.cuda_graphs.size() > 1 ? "off" : options.cuda_graphs.front();
 }
 
-// Of a strategy whose steps cannot be recorded: what it does, unless graphs are all that is wanted,
-// which then is refused.
-std::string first_cuda_graph(const std::vector<std::string>& graphs) {
-  return graphs.size() > 1 ? "off" : graphs.front();
+std::string value_text(bool value) { return value ? "on" : "off"; }
+std::string value_text(const std::string& value) { return value; }
+template <typename Number>
+std::string value_text(Number value) {
+  return fmt::format("{}", value);
 }
 
-// What a strategy heeds besides devices and batch.
-Cells variants(const RunCell& cell, const Options& options) {
-  Cells cells = {cell};
-  const bool buckets = cell.strategy == "ddp" && cell.world_size > 1;
-  const bool servers = cell.strategy == "ps";
-  if (servers) {
-    cells = times(cells, options.server_counts, [](RunCell& c, int n) { c.servers = n; });
-    cells = times(cells, options.ps_updates,
-                  [](RunCell& c, const std::string& update) { c.ps_update = update; });
-  }
-  if (buckets) {
-    cells = times(cells, options.first_buckets_mb,
-                  [](RunCell& c, double size) { c.first_bucket_mb = size; });
-    cells = times(cells, options.bucket_caps_mb,
-                  [](RunCell& c, double size) { c.bucket_cap_mb = size; });
-  }
-  if (heeds_cuda_graph(cell)) {
-    cells = times(cells, options.cuda_graphs,
-                  [](RunCell& c, const std::string& graph) { c.cuda_graph = graph; });
-  }
-  if (servers || buckets) {
-    cells = times(cells, options.overlaps, [](RunCell& c, bool overlap) { c.overlap = overlap; });
-  }
-  return cells;
+// The axis of the list `kList`, each of whose values becomes a cell's `kValue`.
+template <auto kList, auto kValue>
+SweepAxis axis(const char* option, const char* setting, Heeded heeded, Ignore ignore) {
+  return {.option = option,
+          .setting = setting,
+          .listed = [](const Options& options) { return (options.*kList).size(); },
+          .take = take<kList, kValue>,
+          .heeded = heeded,
+          .ignore = ignore,
+          .text = [](const RunCell& cell) { return value_text(cell.*kValue); },
+          .write = [](const RunCell& cell, nlohmann::json& json) { json = cell.*kValue; },
+          .read = [](RunCell& cell, const nlohmann::json& json) { json.get_to(cell.*kValue); }};
+}
+template <auto kList, auto kValue>
+SweepAxis axis(const char* option, const char* setting, Heeded heeded) {
+  return axis<kList, kValue>(option, setting, heeded, take_first<kList, kValue>);
 }
 
-// The cell of the first value of every list.
-RunCell first_cell(const std::string& strategy, const Options& options) {
-  RunCell cell{.strategy = strategy};
-  if (!batch_sizes(options).empty()) cell.batch_size = batch_sizes(options).front();
-  cell.overlap = options.overlaps.front();
-  cell.bucket_cap_mb = options.bucket_caps_mb.front();
-  cell.first_bucket_mb = options.first_buckets_mb.front();
-  cell.ps_update = options.ps_updates.front();
-  cell.cuda_graph = first_cuda_graph(options.cuda_graphs);
-  return cell;
+// To let an option list several values, give it a list in Options, a value in RunCell, and a row.
+std::vector<SweepAxis> make_axes() {
+  using O = Options;
+  using C = RunCell;
+  return {
+      axis<&O::strategies, &C::strategy>("strategy", "", always),
+      axis<&O::gpus, &C::world_size>("gpus", "", has_several_devices, keep),
+      axis<&O::batch_sizes, &C::batch_size>("batch-size", "batch", always),
+      axis<&O::global_batch_sizes, &C::global_batch_size>("global-batch-size", "global_batch",
+                                                          always),
+      axis<&O::server_counts, &C::servers>("servers", "", has_servers, keep),
+      axis<&O::first_buckets_mb, &C::first_bucket_mb>("first-bucket-mb", "first_bucket_mb",
+                                                      has_buckets),
+      axis<&O::bucket_caps_mb, &C::bucket_cap_mb>("bucket-cap-mb", "bucket_cap_mb", has_buckets),
+      axis<&O::ps_updates, &C::ps_update>("ps-update", "ps_update", has_servers),
+      axis<&O::cuda_graphs, &C::cuda_graph>("cuda-graph", "cuda_graph", has_cuda_graphs,
+                                            ignore_cuda_graph),
+      axis<&O::overlaps, &C::overlap>("overlap", "overlap", overlaps)};
 }
 
-void append_strategy(const std::string& strategy, const Options& options, Cells& cells) {
-  const Cells one = {first_cell(strategy, options)};
-  Cells all = times(one, device_counts(strategy, options),
-                    [](RunCell& c, int devices) { c.world_size = devices; });
-  if (!batch_sizes(options).empty()) {
-    all = times(all, batch_sizes(options),
-                [](RunCell& c, std::int64_t batch) { c.batch_size = batch; });
+void append_values(const SweepAxis& axis, const Options& options, const RunCell& cell,
+                   std::vector<RunCell>& cells) {
+  const std::size_t listed = axis.listed(options);
+  if (!axis.heeded(cell) || listed == 0) {
+    cells.push_back(cell);
+    if (listed > 0) axis.ignore(cells.back(), options);
+    return;
   }
-  for (const RunCell& cell : all)
-    std::ranges::copy(variants(cell, options), std::back_inserter(cells));
-}
-
-std::string setting(const RunCell& cell, const Options& options) {
-  std::string text;
-  if (batch_sizes(options).size() > 1) {
-    text += fmt::format(", {}batch {}", is_strong(options) ? "global " : "", cell.batch_size);
+  for (std::size_t i = 0; i < listed; ++i) {
+    cells.push_back(cell);
+    axis.take(cells.back(), options, i);
   }
-  const bool buckets = cell.strategy == "ddp" && cell.world_size > 1;
-  if (buckets && options.first_buckets_mb.size() > 1) {
-    text += fmt::format(", first bucket {} MiB", cell.first_bucket_mb);
-  }
-  if (buckets && options.bucket_caps_mb.size() > 1) {
-    text += fmt::format(", bucket cap {} MiB", cell.bucket_cap_mb);
-  }
-  if (cell.strategy == "ps" && options.ps_updates.size() > 1) {
-    text += fmt::format(", update on the {}", cell.ps_update);
-  }
-  if (heeds_cuda_graph(cell) && options.cuda_graphs.size() > 1) {
-    text += fmt::format(", CUDA graphs {}", cell.cuda_graph);
-  }
-  if ((buckets || cell.strategy == "ps") && options.overlaps.size() > 1) {
-    text += fmt::format(", overlap {}", cell.overlap ? "on" : "off");
-  }
-  return text;
 }
 
 }  // namespace
 
+std::span<const SweepAxis> sweep_axes() {
+  static const std::vector<SweepAxis> axes = make_axes();
+  return axes;
+}
+
 std::vector<RunCell> plan_matrix(const Options& options) {
-  Cells cells;
-  const auto& strategies = options.strategies;
-  if (std::ranges::find(strategies, "single") != strategies.end()) {
-    append_strategy("single", options, cells);
-  }
-  for (const std::string& strategy : strategies) {
-    if (strategy != "single") append_strategy(strategy, options, cells);
+  Options ordered = options;
+  std::ranges::stable_partition(ordered.strategies, is_baseline);
+  // Not counted yet: one count, and more than one device.
+  if (ordered.gpus.empty()) ordered.gpus = {2};
+  std::vector<RunCell> cells(1);
+  for (const SweepAxis& axis : sweep_axes()) {
+    std::vector<RunCell> product;
+    for (const RunCell& cell : cells) append_values(axis, ordered, cell, product);
+    cells = std::move(product);
   }
   return cells;
 }
 
-Options options_of_cell(const Options& options, const RunCell& cell) {
-  Options one = options;
-  one.strategies = {cell.strategy};
-  one.gpus = {cell.world_size};
-  (is_strong(options) ? one.global_batch_sizes : one.batch_sizes) = {cell.batch_size};
-  one.overlaps = {cell.overlap};
-  one.bucket_caps_mb = {cell.bucket_cap_mb};
-  one.first_buckets_mb = {cell.first_bucket_mb};
-  one.server_counts = {cell.servers > 0 ? cell.servers : options.server_counts.front()};
-  one.ps_updates = {cell.ps_update};
-  one.cuda_graphs = {cell.cuda_graph};
-  return one;
-}
-
 std::vector<std::string> listed_options(const Options& options) {
   std::vector<std::string> names;
-  const auto note = [&](const char* name, std::size_t values) {
-    if (values > 1) names.emplace_back(name);
-  };
-  note("--strategy", options.strategies.size());
-  note("--gpus", options.gpus.size());
-  note("--batch-size", options.batch_sizes.size());
-  note("--global-batch-size", options.global_batch_sizes.size());
-  note("--overlap", options.overlaps.size());
-  note("--bucket-cap-mb", options.bucket_caps_mb.size());
-  note("--first-bucket-mb", options.first_buckets_mb.size());
-  note("--servers", options.server_counts.size());
-  note("--ps-update", options.ps_updates.size());
-  note("--cuda-graph", options.cuda_graphs.size());
+  for (const SweepAxis& axis : sweep_axes()) {
+    if (axis.listed(options) > 1) names.push_back(fmt::format("--{}", axis.option));
+  }
   return names;
 }
 
@@ -184,11 +150,26 @@ void check_saving(const Options& options) {
 
 std::string run_title(const RunCell& cell, const Options& options) {
   std::string title = report::name_of(cell.strategy, cell.world_size, cell.servers);
-  title += setting(cell, options);
+  for (const SweepAxis& axis : sweep_axes()) {
+    if (*axis.setting == '\0' || !axis.heeded(cell) || axis.listed(options) < 2) continue;
+    title += ", " + report::value_words(axis.setting, axis.text(cell));
+  }
   if (options.repetitions > 1 || options.until_ci || cell.repetition > 0) {
     title += fmt::format(", repetition {}", cell.repetition + 1);
   }
   return title;
+}
+
+nlohmann::json to_json(const RunCell& cell) {
+  nlohmann::json json;
+  for (const SweepAxis& axis : sweep_axes()) axis.write(cell, json[axis.option]);
+  return json;
+}
+
+RunCell run_cell_from_json(const nlohmann::json& json) {
+  RunCell cell;
+  for (const SweepAxis& axis : sweep_axes()) axis.read(cell, json.at(axis.option));
+  return cell;
 }
 
 }  // namespace ddpbench::bench

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// SweepSchedule: which run of a sweep comes next, and when there are enough. Pure: it runs nothing
-// and asks no clock.
+// SweepSchedule: which run of a sweep comes next, and when there are enough runs. Pure: it runs
+// nothing and asks no clock.
 #pragma once
 
 #include <compare>
@@ -32,7 +32,7 @@ struct SchedulePolicy {
   // median; not set: no further ones.
   std::optional<double> wanted_width;
   int max_repetitions = 30;
-  double max_seconds = 0;  // after which nothing beyond `repetitions` begins; 0: no limit
+  double max_seconds = 0;  // no run beyond `repetitions` begins after this time; 0: no limit
 };
 
 SchedulePolicy schedule_policy(const Options& options);
@@ -50,8 +50,8 @@ class SweepSchedule {
   // protect from drift.
   std::optional<Slot> next(double elapsed_s);
 
-  // What a run gave: its median step time; nothing when it failed, which ends what is added to its
-  // cell for precision. Slots recorded before their turn (by an earlier report) are left out.
+  // Records the median step time of a run; nothing when it failed: no run is then added to its cell
+  // for precision. Slots that are recorded before their turn (--resume) are left out.
   void record(Slot slot, std::optional<double> step_s);
 
  private:

@@ -11,21 +11,21 @@ namespace ddpbench::bench {
 namespace {
 
 // Without memory yet.
-BatchMemory plan_batch(const RunSpec& spec, const data::Split& test) {
-  return {static_cast<std::size_t>(spec.per_device_batch), test.sample_bytes * sizeof(float)};
+BatchMemory plan_batch(const TrainingJob& job, const data::Split& test) {
+  return {static_cast<std::size_t>(job.per_device_batch), test.sample_bytes * sizeof(float)};
 }
 
 }  // namespace
 
-void Evaluator::add_memory(MemoryNeeds& needs, const RunSpec& spec, const data::Split& test) {
-  needs.add(plan_batch(spec, test).planned());
+void Evaluator::add_memory(MemoryNeeds& needs, const TrainingJob& job, const data::Split& test) {
+  needs.add(plan_batch(job, test).planned());
 }
 
 ops::LossTotals Evaluator::run(const std::vector<Replica*>& replicas, ReplicaGroup* group,
                                const std::function<void()>& alive) {
   if (memory_.empty()) {
     for (Replica* replica : replicas) {
-      memory_.push_back(plan_batch(spec_, test_));
+      memory_.push_back(plan_batch(job_, test_));
       memory_.back().allocate(replica->device());
       evaluated_.push_back(replica->device().make_event());
     }
@@ -46,8 +46,8 @@ ops::LossTotals Evaluator::run(const std::vector<Replica*>& replicas, ReplicaGro
 
 ops::LossTotals Evaluator::run_part(std::size_t i, Replica& replica,
                                     const std::function<void()>& alive) {
-  const data::Normalization normalization{spec_.options.dataset_mean, spec_.options.dataset_std};
-  const std::int64_t world = spec_.cell.world_size, batch = spec_.per_device_batch;
+  const data::Normalization normalization{job_.options.dataset_mean, job_.options.dataset_std};
+  const std::int64_t world = job_.cell.world_size, batch = job_.per_device_batch;
   const std::int64_t end = test_.count * (indices_[i] + 1) / world;
   BatchMemory& memory = memory_[i];
   for (std::int64_t first = test_.count * indices_[i] / world; first < end; first += batch) {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Evaluator: the test set over a process's replicas. Every replica of the run takes a contiguous
-// part, so that every sample counts once.
+// Evaluator: evaluates the test set on the replicas of a process. Every replica of the run takes a
+// contiguous part, so that every sample counts once.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@
 
 #include "bench/feed/batch_memory.h"
 #include "bench/measure/device_wait.h"
-#include "bench/plan/run_spec.h"
+#include "bench/plan/training_job.h"
 #include "datasets/dataset.h"
 #include "parallel/replica.h"
 #include "parallel/replica_group.h"
@@ -21,26 +21,26 @@ namespace ddpbench::bench {
 class Evaluator {
  public:
   // `replicas`: indices among the run's. What is handed over outlives the evaluator.
-  Evaluator(const RunSpec& spec, const data::Split& test, std::vector<int> replicas,
+  Evaluator(const TrainingJob& job, const data::Split& test, std::vector<int> replicas,
             std::shared_ptr<DeviceWait> wait)
-      : spec_(spec), test_(test), indices_(std::move(replicas)), wait_(std::move(wait)) {}
+      : job_(job), test_(test), indices_(std::move(replicas)), wait_(std::move(wait)) {}
 
   // Adds what the first run allocates on one replica's device.
-  static void add_memory(MemoryNeeds& needs, const RunSpec& spec, const data::Split& test);
+  static void add_memory(MemoryNeeds& needs, const TrainingJob& job, const data::Split& test);
 
-  // Totals of this process's parts. `group` is null when there is one replica; `alive` is called
-  // once a batch, on the calling thread.
+  // Returns the totals of this process's parts. `group` is null when there is one replica. `alive`
+  // is called once a batch, on the calling thread.
   ops::LossTotals run(const std::vector<Replica*>& replicas, ReplicaGroup* group,
                       const std::function<void()>& alive);
 
  private:
   ops::LossTotals run_part(std::size_t i, Replica& replica, const std::function<void()>& alive);
 
-  const RunSpec& spec_;
+  const TrainingJob& job_;
   const data::Split& test_;
   std::vector<int> indices_;
   std::shared_ptr<DeviceWait> wait_;
-  // [local replica], made by the first run:
+  // [local replica]; the first run makes them:
   std::vector<BatchMemory> memory_;
   std::vector<std::unique_ptr<Event>> evaluated_;  // the batch in that memory
 };

@@ -30,19 +30,19 @@ void lead_devices(RankDevices& rank) {
   }
 }
 
-ops::CudaBackendOptions backend_options(const RunSpec& spec) {
+ops::CudaBackendOptions backend_options(const TrainingJob& job) {
   ops::CudaBackendOptions options;
-  options.deterministic = spec.options.deterministic;
+  options.deterministic = job.options.deterministic;
   const std::vector<std::string> places = data_directories("");
   if (!places.empty() && !places[0].empty()) options.cache_directory = places[0] + "/cuda";
-  if (spec.options.precision == "fp32") options.precision = ops::CudaPrecision::fp32;
-  if (spec.options.precision == "bf16") options.precision = ops::CudaPrecision::bf16;
+  if (job.options.precision == "fp32") options.precision = ops::CudaPrecision::fp32;
+  if (job.options.precision == "bf16") options.precision = ops::CudaPrecision::bf16;
   return options;
 }
 
-std::unique_ptr<ops::OpBackend> make_backend(const RunSpec& spec, Device& device) {
+std::unique_ptr<ops::OpBackend> make_backend(const TrainingJob& job, Device& device) {
   if (device.kind() == DeviceKind::cpu) return ops::make_onednn_backend(device);
-  return cuda_module().make_backend(device, backend_options(spec));
+  return cuda_module().make_backend(device, backend_options(job));
 }
 
 comm::ShmOptions ring_options(const WorldOptions& options) {
@@ -64,13 +64,13 @@ comm::CudaCommOptions cuda_options(const WorldOptions& options, const char* name
 
 }  // namespace
 
-DevicePlan device_plan(const RunSpec& spec) {
-  return {.device = spec.options.device,
-          .backend = spec.backend,
-          .threads_per_device = spec.options.threads_per_device,
-          .cores = spec.cores,
-          .gpus = spec.gpus,
-          .oversubscribed = spec.oversubscribed};
+DevicePlan device_plan(const TrainingJob& job) {
+  return {.device = job.options.device,
+          .backend = job.backend,
+          .threads_per_device = job.options.threads_per_device,
+          .cores = job.cores,
+          .gpus = job.gpus,
+          .oversubscribed = job.oversubscribed};
 }
 
 bool runs_inline(const Device& device) { return device.kind() == DeviceKind::cpu; }
@@ -134,16 +134,16 @@ void note_driver_bytes(RankDevices& rank, const std::string& stage) {
   }
 }
 
-RankDevices make_rank_devices(const RunSpec& spec, const RankPlace& place) {
-  const DevicePlan plan = device_plan(spec);
+RankDevices make_rank_devices(const TrainingJob& job, const RankPlace& place) {
+  const DevicePlan plan = device_plan(job);
   prepare_rank(plan, place.rank);
   RankDevices rank;
   for (const int index : place.devices) rank.devices.push_back(make_device(plan, index));
   note_driver_bytes(rank, "with_context");
   lead_devices(rank);
-  for (const auto& device : rank.devices) rank.backends.push_back(make_backend(spec, *device));
+  for (const auto& device : rank.devices) rank.backends.push_back(make_backend(job, *device));
   note_driver_bytes(rank, "with_libraries");
-  WorldOptions world{.timeout_s = wait_limit_s(spec.options),
+  WorldOptions world{.timeout_s = wait_limit_s(job.options.timeout_s),
                      .thread_cores = plan.cores.at(static_cast<std::size_t>(place.devices[0])),
                      .progress = place.progress,
                      .joining = place.joining};

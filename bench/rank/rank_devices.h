@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// RankDevices: the devices of one process of a run, what executes operations on them, and what
-// moves data between them and those of other processes. The one place that tells kinds of devices
-// apart.
+// RankDevices: the devices of one process of a run, the backends of operations on them, and the
+// communicators between them and the devices of other processes. Kinds of devices are told apart
+// here and nowhere else.
 //
-// `ddpbench comm`, which executes no operations, makes its devices and communicators one by one.
+// `ddpbench comm` executes no operations; it makes its devices and communicators one by one.
 #pragma once
 
 #include <exception>
@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "bench/plan/device_plan.h"
-#include "bench/plan/run_spec.h"
+#include "bench/plan/training_job.h"
 #include "kernels/ops/backend.h"
 #include "kernels/runtime/device.h"
 #include "parallel/comm/communicator.h"
@@ -45,7 +45,7 @@ struct RankPlace {
 };
 
 // The devices' part of a run's specification.
-DevicePlan device_plan(const RunSpec& spec);
+DevicePlan device_plan(const TrainingJob& job);
 
 struct WorldOptions {
   double timeout_s = 60;           // of every wait for peers
@@ -56,14 +56,14 @@ struct WorldOptions {
 // Whether what is queued on the device's streams is done when the host goes on.
 bool runs_inline(const Device& device);
 
-// What must be said before the first device of a process is made.
+// Sets the environment variables that must be there before the first device of a process is made.
 void prepare_rank(const DevicePlan& plan, int rank);
 // Whether this error of making a communicator left a thread behind, so that the process has to end
 // by end_process().
 bool leaves_thread_behind(const std::exception& error);
-// What `connect` returns, which makes communicators between devices that `owner` gives back when it
-// is destroyed. When that leaves a thread behind, so is what `owner` holds: the thread uses the
-// devices, and giving them back could wait for it.
+// Calls `connect`, which makes communicators between the devices that `owner` owns, and returns its
+// result. When that throws and leaves a thread behind, the devices are left behind too: the thread
+// uses them, and destroying them could wait for it.
 template <typename Owner, typename Connect>
 auto connect_devices(Owner& owner, Connect&& connect) {
   try {
@@ -85,11 +85,11 @@ std::unique_ptr<comm::Communicator> make_world(const DevicePlan& plan, comm::Sto
 std::vector<std::unique_ptr<comm::Communicator>> make_thread_world(
     const DevicePlan& plan, const std::vector<Device*>& devices, const WorldOptions& options);
 
-// What the devices' drivers say now, under the name `stage`.
+// Records how many bytes the devices' drivers have in use now, under the name `stage`.
 void note_driver_bytes(RankDevices& rank, const std::string& stage);
 
 // Collective over the run's processes. The calling thread becomes the first device's leading
 // thread.
-RankDevices make_rank_devices(const RunSpec& spec, const RankPlace& place);
+RankDevices make_rank_devices(const TrainingJob& job, const RankPlace& place);
 
 }  // namespace ddpbench::bench

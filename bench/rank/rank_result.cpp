@@ -6,16 +6,18 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "bench/rank/telemetry_json.h"
-
 namespace ddpbench::bench {
 namespace {
 
 using nlohmann::json;
+using report::GpuTelemetry;
+using report::Known;
+using report::SampleRange;
+using Ratios = std::map<std::string, double>;
 
 // JSON has no infinity; an error that is infinite travels as null.
-json number(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
-double number(const json& value) {
+json json_number(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
+double json_number(const json& value) {
   return value.is_null() ? std::numeric_limits<double>::infinity() : value.get<double>();
 }
 
@@ -28,12 +30,59 @@ std::optional<T> optional_value(const json& value) {
   return value.is_null() ? std::nullopt : std::optional(value.get<T>());
 }
 
+json as_json(const SampleRange& range) { return {range.median, range.min, range.max}; }
+json as_json(const Ratios& ratios) { return ratios; }
+
+template <typename T>
+json known_json(const Known<T>& known) {
+  return {{"value", known.value ? as_json(*known.value) : json(nullptr)}, {"reason", known.reason}};
+}
+
+Known<SampleRange> range_from(const json& j) {
+  const json& value = j.at("value");
+  if (value.is_null()) return Known<SampleRange>::missing(j.at("reason"));
+  return Known<SampleRange>::of({value.at(0), value.at(1), value.at(2)});
+}
+
+Known<Ratios> ratios_from(const json& j) {
+  const json& value = j.at("value");
+  if (value.is_null()) return Known<Ratios>::missing(j.at("reason"));
+  return Known<Ratios>::of(value.get<Ratios>());
+}
+
+json to_json(const Known<GpuTelemetry>& telemetry) {
+  if (!telemetry.value) return {{"reason", telemetry.reason}};
+  const GpuTelemetry& told = *telemetry.value;
+  return {{"samples", told.samples},
+          {"interval_s", told.interval_s},
+          {"utilization_ratio", known_json(told.utilization_ratio)},
+          {"sm_clock_mhz", known_json(told.sm_clock_mhz)},
+          {"memory_clock_mhz", known_json(told.memory_clock_mhz)},
+          {"power_w", known_json(told.power_w)},
+          {"temperature_celsius", known_json(told.temperature_celsius)},
+          {"clock_event_ratios", known_json(told.clock_event_ratios)}};
+}
+
+Known<GpuTelemetry> telemetry_from_json(const json& j) {
+  if (j.contains("reason")) return Known<GpuTelemetry>::missing(j.at("reason"));
+  GpuTelemetry told;
+  told.samples = j.at("samples");
+  told.interval_s = j.at("interval_s");
+  told.utilization_ratio = range_from(j.at("utilization_ratio"));
+  told.sm_clock_mhz = range_from(j.at("sm_clock_mhz"));
+  told.memory_clock_mhz = range_from(j.at("memory_clock_mhz"));
+  told.power_w = range_from(j.at("power_w"));
+  told.temperature_celsius = range_from(j.at("temperature_celsius"));
+  told.clock_event_ratios = ratios_from(j.at("clock_event_ratios"));
+  return Known<GpuTelemetry>::of(std::move(told));
+}
+
 json to_json(const EpochResult& epoch) {
   return {{"epoch", epoch.epoch},
           {"begin_s", epoch.begin_s},
           {"end_s", epoch.end_s},
           {"samples", epoch.samples},
-          {"loss_sum", number(epoch.loss_sum)},
+          {"loss_sum", json_number(epoch.loss_sum)},
           {"correct", epoch.correct},
           {"test_samples", epoch.test_samples},
           {"test_correct", epoch.test_correct}};
@@ -44,7 +93,7 @@ EpochResult epoch_from(const json& j) {
           .begin_s = j.at("begin_s"),
           .end_s = j.at("end_s"),
           .samples = j.at("samples"),
-          .loss_sum = number(j.at("loss_sum")),
+          .loss_sum = json_number(j.at("loss_sum")),
           .correct = j.at("correct"),
           .test_samples = j.at("test_samples"),
           .test_correct = j.at("test_correct")};
@@ -58,7 +107,7 @@ json to_json(const DeviceResult& device) {
           {"cores", device.cores},
           {"peak_bytes", device.peak_bytes},
           {"by_category_bytes", device.by_category_bytes},
-          {"gpu_telemetry", telemetry_to_json(device.gpu_telemetry)},
+          {"gpu_telemetry", to_json(device.gpu_telemetry)},
           {"driver_bytes", device.driver_bytes}};
 }
 
@@ -76,13 +125,13 @@ DeviceResult device_from(const json& j) {
 }
 
 json to_json(const VerificationResult& result) {
-  return {{"max_relative_error", number(result.max_relative_error)},
+  return {{"max_relative_error", json_number(result.max_relative_error)},
           {"worst_tensor", result.worst_tensor},
           {"weights_hash", result.weights_hash}};
 }
 
 VerificationResult verification_from(const json& j) {
-  return {.max_relative_error = number(j.at("max_relative_error")),
+  return {.max_relative_error = json_number(j.at("max_relative_error")),
           .worst_tensor = j.at("worst_tensor"),
           .weights_hash = j.at("weights_hash")};
 }

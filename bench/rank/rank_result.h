@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// RankResult: what one process of a run found out besides its step records. Travels as JSON text
-// through the rank's channel, rewritten as it grows, so that a killed rank leaves what it had.
+// RankResult: what one process of a run found out besides its step records. It travels as JSON text
+// through the rank's channel. The rank writes it again as it grows, so that a killed rank leaves
+// what it had.
 #pragma once
 
 #include <cstdint>

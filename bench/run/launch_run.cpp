@@ -26,10 +26,10 @@ SharedMemory job_memory(const nlohmann::json& job) {
 
 // Phases and calls of the traced steps. A layer runs at most twice a micro-batch forward (with a
 // reorder) and three times backward (with a sum too), and micro-batches have at least 4 samples.
-std::size_t trace_capacity(const RunSpec& spec, const nn::ModelSpec& model) {
+std::size_t trace_capacity(const TrainingJob& job, const nn::ModelSpec& model) {
   const std::size_t most_calls = 5 * model.layers.size();
-  const std::size_t micro_batches = 1 + static_cast<std::size_t>(spec.per_device_batch) / 4;
-  return static_cast<std::size_t>(spec.options.trace_steps) *
+  const std::size_t micro_batches = 1 + static_cast<std::size_t>(job.per_device_batch) / 4;
+  return static_cast<std::size_t>(job.options.trace_steps) *
          (2 * kPhaseCount + most_calls * micro_batches);
 }
 
@@ -40,49 +40,50 @@ int failure_exit_code(const launch::RankError& error) {
   return code == 2 || code == 3 || code == 5 ? code : 4;
 }
 
-launch::ChannelLayout channel_layout(const RunSpec& spec, const nn::ModelSpec& model) {
+launch::ChannelLayout channel_layout(const TrainingJob& job, const nn::ModelSpec& model) {
   launch::ChannelLayout layout;
-  layout.ranks = static_cast<int>(plan_strategy(strategy_config(spec)).processes.size());
-  const auto steps = static_cast<std::size_t>(spec.options.epochs * spec.steps_per_epoch);
-  layout.step_capacity = spec.is_reference() ? 0 : steps;
+  layout.ranks = static_cast<int>(plan_strategy(strategy_config(job)).processes.size());
+  const auto steps = static_cast<std::size_t>(job.options.epochs * job.steps_per_epoch);
+  layout.step_capacity = job.is_reference() ? 0 : steps;
   // ddp has at most a bucket a parameter tensor, two of which a layer may have; ps a shard a
   // server.
   const std::size_t buckets =
-      std::max(2 * model.layers.size(), 2 * static_cast<std::size_t>(spec.cell.servers));
-  layout.bucket_capacity = spec.options.observe ? layout.step_capacity * buckets : 0;
-  if (!spec.options.trace_path.empty() && !spec.is_reference()) {
-    layout.trace_capacity = trace_capacity(spec, model);
+      std::max(2 * model.layers.size(), 2 * static_cast<std::size_t>(job.cell.servers));
+  layout.bucket_capacity = job.options.observe ? layout.step_capacity * buckets : 0;
+  if (!job.options.trace_path.empty() && !job.is_reference()) {
+    layout.trace_capacity = trace_capacity(job, model);
   }
   return layout;
 }
 
-launch::SuperviseResult launch_job(const nlohmann::json& job, int processes, int threads_per_device,
+launch::SuperviseResult launch_job(const std::string& kind, nlohmann::json description,
+                                   int processes, int threads_per_device,
                                    const std::vector<int>& inherited_fds,
                                    launch::RankChannels& channels,
                                    const launch::SuperviseOptions& supervise) {
-  const SharedMemory text = job_memory(job);
+  const SharedMemory text = job_memory(
+      {{"kind", kind}, {"channel_fd", channels.fd()}, {"description", std::move(description)}});
   launch::LaunchSpec launch;
   launch.ranks = processes;
   launch.threads_per_device = threads_per_device;
-  launch.environment[kRunFdVariable] = std::to_string(text.fd());
+  launch.environment[kJobFdVariable] = std::to_string(text.fd());
   launch.inherited_fds = {text.fd(), channels.fd()};
   launch.inherited_fds.insert(launch.inherited_fds.end(), inherited_fds.begin(),
                               inherited_fds.end());
   return launch::run_ranks(launch, channels, supervise);
 }
 
-launch::SuperviseResult launch_run(RunSpec spec, launch::RankChannels& channels,
+launch::SuperviseResult launch_run(const TrainingJob& job, launch::RankChannels& channels,
                                    Progress& progress) {
-  spec.channel_fd = channels.fd();
-  std::vector<int> fds = {spec.dataset_fd};
-  if (spec.reference_fd >= 0) fds.push_back(spec.reference_fd);
+  std::vector<int> fds = {job.dataset_fd};
+  if (job.reference_fd >= 0) fds.push_back(job.reference_fd);
   launch::SuperviseOptions supervise;
-  supervise.timeout_s = spec.options.timeout_s;
+  supervise.timeout_s = job.options.timeout_s;
   supervise.interrupted = interrupt_requested;
   supervise.progress = [&](const launch::RankChannels& all) { progress.update(all); };
-  progress.begin(spec, spec.title);
-  auto result = launch_job(to_json(spec), channels.layout().ranks, spec.options.threads_per_device,
-                           fds, channels, supervise);
+  progress.begin(job, job.title);
+  auto result = launch_job(kTrainingKind, to_json(job), channels.layout().ranks,
+                           job.options.threads_per_device, fds, channels, supervise);
   progress.end();
   return result;
 }

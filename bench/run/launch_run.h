@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/plan/run_spec.h"
+#include "bench/plan/training_job.h"
 #include "bench/run/progress.h"
 #include "kernels/nn/model/model.h"
 #include "parallel/launch/rank_channel.h"
@@ -21,18 +21,20 @@ namespace ddpbench::bench {
 int failure_exit_code(const launch::RankError& error);
 
 // Room for the records of all processes of the run.
-launch::ChannelLayout channel_layout(const RunSpec& spec, const nn::ModelSpec& model);
+launch::ChannelLayout channel_layout(const TrainingJob& job, const nn::ModelSpec& model);
 
-// Runs a job, of which its processes get the description and the descriptors, and returns when all
-// are gone. `job` names channels.fd() as rank_main expects it.
-launch::SuperviseResult launch_job(const nlohmann::json& job, int processes, int threads_per_device,
+// Starts the processes of a job, which the ranks find by `kind` in their table of jobs and know by
+// `description`, and returns when all are gone. The processes inherit `inherited_fds` and the
+// channels.
+launch::SuperviseResult launch_job(const std::string& kind, nlohmann::json description,
+                                   int processes, int threads_per_device,
                                    const std::vector<int>& inherited_fds,
                                    launch::RankChannels& channels,
                                    const launch::SuperviseOptions& supervise);
 
-// Runs `spec` (its dataset_fd and reference_fd are inherited) and returns when all processes are
+// Runs `job` (its dataset_fd and reference_fd are inherited) and returns when all processes are
 // gone.
-launch::SuperviseResult launch_run(RunSpec spec, launch::RankChannels& channels,
+launch::SuperviseResult launch_run(const TrainingJob& job, launch::RankChannels& channels,
                                    Progress& progress);
 
 }  // namespace ddpbench::bench

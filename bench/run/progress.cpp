@@ -8,13 +8,12 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "base/clock.h"
+
 namespace ddpbench::bench {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 constexpr auto kLineInterval = std::chrono::seconds(5);  // when lines do not redraw
-
-double seconds(Clock::duration d) { return std::chrono::duration<double>(d).count(); }
 
 }  // namespace
 
@@ -23,14 +22,14 @@ Progress::Style Progress::style_for_stdout(bool quiet) {
   return ::isatty(STDOUT_FILENO) != 0 ? Style::redraw : Style::lines;
 }
 
-void Progress::begin(const RunSpec& spec, const std::string& title) {
+void Progress::begin(const TrainingJob& job, const std::string& title) {
   title_ = title;
-  total_ = total_steps(spec);
-  timed_ = spec.is_reference() ? 0 : spec.options.epochs * spec.steps_per_epoch;
-  steps_per_epoch_ = spec.steps_per_epoch;
-  epochs_ = spec.options.epochs;
-  global_batch_ = spec.global_batch();
-  begin_ = last_time_ = Clock::now();
+  total_ = total_steps(job);
+  timed_ = job.is_reference() ? 0 : job.options.epochs * job.steps_per_epoch;
+  steps_per_epoch_ = job.steps_per_epoch;
+  epochs_ = job.options.epochs;
+  global_batch_ = job.global_batch();
+  begin_ = last_time_ = SteadyClock::now();
   next_line_ = begin_ + kLineInterval;
   last_step_ = 0;
   rate_ = 0;
@@ -59,11 +58,11 @@ std::string Progress::line(const launch::RankStatus& status, std::int64_t timed)
 
 void Progress::update(const launch::RankChannels& channels) {
   if (style_ == Style::quiet) return;
-  const auto now = Clock::now();
+  const auto now = SteadyClock::now();
   if (style_ == Style::lines && now < next_line_) return;
   next_line_ = now + kLineInterval;
   const launch::RankStatus status = channels.status(0);
-  const double elapsed = seconds(now - last_time_);
+  const double elapsed = std::chrono::duration<double>(now - last_time_).count();
   if (status.step > last_step_ && elapsed > 0) {
     const double rate = static_cast<double>(status.step - last_step_) / elapsed;
     rate_ = rate_ == 0 ? rate : 0.7 * rate_ + 0.3 * rate;

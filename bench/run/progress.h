@@ -7,7 +7,7 @@
 #include <chrono>
 #include <string>
 
-#include "bench/plan/run_spec.h"
+#include "bench/plan/training_job.h"
 #include "parallel/launch/rank_channel.h"
 
 namespace ddpbench::bench {
@@ -19,7 +19,7 @@ class Progress {
   // quiet with --quiet, else redraw when stdout is a terminal.
   static Style style_for_stdout(bool quiet);
 
-  void begin(const RunSpec& spec, const std::string& title);
+  void begin(const TrainingJob& job, const std::string& title);
   void update(const launch::RankChannels& channels);
   // Clears a redrawn line.
   void end();

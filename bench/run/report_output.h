@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The frame of a report that every command writes: where it goes, what it starts and ends with.
+// What is common to the reports of all commands: where they go, how they begin and how they end.
 #pragma once
 
 #include <cstddef>
@@ -19,11 +19,12 @@ namespace ddpbench::bench {
 class ReportOutput {
  public:
   ReportOutput() = default;
-  // Throws ConfigError when it, or the file of --save-model or --trace, could not be written, so
-  // that nobody trains for something that is lost.
+  // Throws ConfigError when the report, or the file of --save-model or --trace, could not be
+  // written: no run is then made for nothing.
   explicit ReportOutput(const Options& options);
 
-  // Writes all of it, atomically. The first call obeys --force, later ones replace what it wrote.
+  // Writes the whole report, atomically. The first call obeys --force, later ones replace what it
+  // wrote.
   void save(const report::Report& report);
   const std::string& path() const { return path_; }
 
@@ -31,6 +32,26 @@ class ReportOutput {
   std::string path_;
   bool named_by_time_ = false;
   bool replace_ = false;
+};
+
+// SavePace: when a growing report is saved again. All of it is written each time, so that saving
+// after every run of a long sweep would cost more and more of the machine's time.
+class SavePace {
+ public:
+  // Always where the last save took no time to speak of, else so seldom that saving takes about a
+  // twentieth of the time.
+  bool due(double now_s) const { return cost_s_ < kCheapS || now_s - saved_s_ >= kRest * cost_s_; }
+
+  void saved(double begin_s, double end_s) {
+    saved_s_ = end_s;
+    cost_s_ = end_s - begin_s;
+  }
+
+ private:
+  static constexpr double kCheapS = 0.02;
+  static constexpr double kRest = 20;  // times what the last save took
+
+  double saved_s_ = 0, cost_s_ = 0;
 };
 
 // With the environment; without runs.

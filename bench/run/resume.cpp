@@ -5,28 +5,27 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/error.h"
 #include "bench/options/config_file.h"
+#include "bench/options/option_table.h"
 
 namespace ddpbench::bench {
 namespace {
 
 using Texts = std::map<std::string, std::string>;
 
-// Configuration keys that change which runs are made, or where files lie, but not what a run does.
-constexpr const char* kFree[] = {"/config",          "/json",        "/resume",     "/force",
-                                 "/quiet",           "/repetitions", "/order",      "/until_ci",
-                                 "/max_repetitions", "/max_minutes", "/dry_run",    "/data_dir",
-                                 "/timeout",         "/trace",       "/trace_steps"};
-
 Texts config_texts(const report::Report& report) {
+  std::set<std::string> free;
+  for (const OptionDefinition& option : option_table()) {
+    if (option.free_on_resume) free.insert(option.canonical_key());
+  }
   Texts texts;
   for (const auto& [key, value] : flatten(nlohmann::json::parse(report.config_json))) {
-    if (std::ranges::count(kFree, key) == 0) texts["configuration " + key] = value.dump();
+    if (!free.contains(key)) texts["configuration " + key] = value.dump();
   }
   return texts;
 }

@@ -9,7 +9,8 @@
 
 #include "bench/host/environment_capture.h"
 #include "bench/rank/rank_result.h"
-#include "bench/run/phase_figures.h"
+#include "bench/run/planned_run.h"
+#include "bench/run/step_figures.h"
 #include "parallel/strategies.h"
 #include "reports/metrics/metrics.h"
 #include "reports/metrics/steady.h"
@@ -18,8 +19,8 @@ namespace ddpbench::bench {
 namespace {
 
 // All workers' and servers' results and records of one run.
-struct Collected {
-  const RunSpec& spec;
+struct RunRecords {
+  const TrainingJob& job;
   std::vector<RankResult> results;                         // [rank]
   std::vector<std::span<const launch::StepRecord>> steps;  // [worker rank]
   std::vector<std::span<const launch::BucketRecord>> buckets;
@@ -34,14 +35,14 @@ struct Collected {
   }
 };
 
-Collected collect(const RunSpec& spec, const launch::RankChannels& channels) {
-  Collected all{spec, {}, {}, {}, {}};
+RunRecords read_records(const TrainingJob& job, const launch::RankChannels& channels) {
+  RunRecords all{job, {}, {}, {}, {}};
   for (int r = 0; r < channels.layout().ranks; ++r) {
     all.results.push_back(rank_result_from_text(channels.result(r)));
     all.steps.push_back(channels.steps(r));
     all.buckets.push_back(channels.buckets(r));
   }
-  const auto plan = plan_strategy(strategy_config(spec));
+  const auto plan = plan_strategy(strategy_config(job));
   for (std::size_t r = all.steps.size(); r-- > 0;) {
     if (plan.processes[r].role == Role::server) {
       all.steps.resize(r);
@@ -54,17 +55,10 @@ Collected collect(const RunSpec& spec, const launch::RankChannels& channels) {
   return all;
 }
 
-std::vector<double> step_times(std::span<const launch::StepRecord> steps) {
-  std::vector<double> times;
-  times.reserve(steps.size());
-  for (const auto& step : steps) times.push_back(step.end_s - step.begin_s);
-  return times;
-}
-
 // All workers took the same number of steps; rank 0 judged them.
-void fill_warmup(const Collected& all, report::Run& run) {
+void fill_warmup(const RunRecords& all, report::Run& run) {
   const RankResult& first = all.results.at(0);
-  run.step.warmup = static_cast<int>(first.warmup_steps.value_or(all.spec.options.warmup_steps));
+  run.step.warmup = static_cast<int>(first.warmup_steps.value_or(all.job.options.warmup_steps));
   run.step.warmup_steady = first.warmup_steady;
   if (first.warmup_steady) return;
   run.step.warmup_reason =
@@ -72,7 +66,7 @@ void fill_warmup(const Collected& all, report::Run& run) {
                          : "the run ended before the warm-up did";
 }
 
-void fill_steps(const Collected& all, report::Run& run) {
+void fill_steps(const RunRecords& all, report::Run& run) {
   std::vector<std::vector<double>> ranks;
   for (const auto& steps : all.heard_steps()) ranks.push_back(step_times(steps));
   fill_warmup(all, run);
@@ -90,19 +84,19 @@ void fill_steps(const Collected& all, report::Run& run) {
 }
 
 // ps that updates on the servers has no optimizer phase of its own.
-void note_server_update(const RunSpec& spec, std::map<std::string, report::Figure>& phases) {
-  if (spec.cell.strategy != "ps" || spec.cell.ps_update != "server") return;
+void note_server_update(const TrainingJob& job, std::map<std::string, report::Figure>& phases) {
+  if (!strategy_traits(job.cell.strategy).has_servers || job.cell.ps_update != "server") return;
   phases["optimizer_s"] =
       report::Figure::missing("the parameters are updated on the servers, within pull");
 }
 
-void fill_phases(const Collected& all, report::Run& run) {
+void fill_phases(const RunRecords& all, report::Run& run) {
   run.phases = phase_figures(all.heard_steps());
-  note_server_update(all.spec, run.phases);
+  note_server_update(all.job, run.phases);
 }
 
 // Sums over processes; time from the first begin to the last end.
-void fill_epochs(const Collected& all, report::Run& run) {
+void fill_epochs(const RunRecords& all, report::Run& run) {
   std::size_t complete = SIZE_MAX;
   for (const std::size_t r : all.heard) {
     complete = std::min(complete, all.results[r].epochs.size());
@@ -135,34 +129,7 @@ void fill_epochs(const Collected& all, report::Run& run) {
   }
 }
 
-// Medians over the timed steps, relative to the step's begin.
-std::vector<report::BucketRow> bucket_rows(std::span<const launch::BucketRecord> records,
-                                           std::span<const launch::StepRecord> steps) {
-  struct Samples {
-    std::uint64_t bytes = 0;
-    std::vector<double> ready, start, arrived, end;
-  };
-  std::map<int, Samples> buckets;
-  for (const auto& record : records) {
-    if (record.step >= steps.size()) continue;
-    const double begin = steps[record.step].begin_s;
-    Samples& samples = buckets[static_cast<int>(record.times.bucket)];
-    samples.bytes = record.times.bytes;
-    samples.ready.push_back(record.times.ready_s - begin);
-    samples.start.push_back(record.times.start_s - begin);
-    samples.arrived.push_back(record.times.arrived_s - begin);
-    samples.end.push_back(record.times.end_s - begin);
-  }
-  std::vector<report::BucketRow> rows;
-  for (auto& [bucket, samples] : buckets) {
-    rows.push_back({bucket, samples.bytes, report::median(samples.ready),
-                    report::median(samples.start), report::median(samples.arrived),
-                    report::median(samples.end)});
-  }
-  return rows;
-}
-
-void fill_devices(const Collected& all, const launch::SuperviseResult& result, report::Run& run) {
+void fill_devices(const RunRecords& all, const launch::SuperviseResult& result, report::Run& run) {
   for (std::size_t r = 0; r < all.results.size(); ++r) {
     for (const DeviceResult& device : all.results[r].devices) {
       report::DeviceRow row;
@@ -189,7 +156,7 @@ void fill_devices(const Collected& all, const launch::SuperviseResult& result, r
                                                                   : "no timed step was finished");
       if (timed) {
         row.phases = phase_figures({&all.steps[r], 1});
-        note_server_update(all.spec, row.phases);
+        note_server_update(all.job, row.phases);
         row.buckets = bucket_rows(all.buckets[r], all.steps[r]);
       }
       // Servers may be on another kind of device.
@@ -199,10 +166,10 @@ void fill_devices(const Collected& all, const launch::SuperviseResult& result, r
   }
 }
 
-void fill_verification(const Collected& all, report::Run& run) {
+void fill_verification(const RunRecords& all, report::Run& run) {
   report::Verification& verification = run.verification;
-  verification.steps = all.spec.verify_steps();
-  verification.tolerance = report::Figure::of(all.spec.verification_tolerance);
+  verification.steps = all.job.verify_steps();
+  verification.tolerance = report::Figure::of(all.job.verification_tolerance);
   std::vector<VerificationResult> found;
   for (const RankResult& rank : all.results) {
     found.insert(found.end(), rank.verification.begin(), rank.verification.end());
@@ -228,7 +195,7 @@ void fill_verification(const Collected& all, report::Run& run) {
                                         : report::Figure::missing(
                                               "infinite: a tensor that the reference left "
                                               "unchanged has changed, or is not a number");
-  const bool passed = worst <= all.spec.verification_tolerance && equal;
+  const bool passed = worst <= all.job.verification_tolerance && equal;
   verification.status = passed ? "passed" : "failed";
   if (!passed) {
     verification.reason =
@@ -237,26 +204,31 @@ void fill_verification(const Collected& all, report::Run& run) {
   }
 }
 
-void fill_verification_status(const Collected& all, report::Run& run) {
-  if (all.spec.options.verify_steps == 0) {
-    run.verification.status = "off";
-  } else if (run.strategy == "single") {
-    run.verification.status = "reference";
-  } else if (all.spec.reference_fd < 0) {
-    run.verification.status = "off";
-    run.verification.reason = "there is no reference for this run";
+void fill_verification_status(const RunRecords& all, report::Run& run) {
+  report::Verification& verification = run.verification;
+  const Outcome outcome = strategy_traits(run.strategy).outcome;
+  std::string figures = "off";  // why there are none
+  if (all.job.options.verify_steps == 0) {
+    verification.status = "off";
+  } else if (outcome == Outcome::baseline) {
+    verification.status = "reference";
+    figures = "this is what others are verified against";
+  } else if (outcome == Outcome::approximate) {
+    verification.status = "not_applicable";
+    verification.reason = figures = "the strategy computes something else by design";
+  } else if (all.job.reference_fd < 0) {
+    verification.status = "off";
+    verification.reason = "there is no reference for this run";
   } else {
     fill_verification(all, run);
     return;
   }
-  const std::string reason =
-      run.verification.status == "reference" ? "this is what others are verified against" : "off";
-  run.verification.max_relative_error = report::Figure::missing(reason);
-  run.verification.tolerance = report::Figure::missing(reason);
+  verification.max_relative_error = report::Figure::missing(figures);
+  verification.tolerance = report::Figure::missing(figures);
 }
 
 // The longest of the ranks.
-report::Figure longest(const Collected& all, std::optional<double> RankResult::*part,
+report::Figure longest(const RunRecords& all, std::optional<double> RankResult::*part,
                        const std::string& reason) {
   std::optional<double> most;
   for (const RankResult& rank : all.results) {
@@ -266,7 +238,7 @@ report::Figure longest(const Collected& all, std::optional<double> RankResult::*
   return most ? report::Figure::of(*most) : report::Figure::missing(reason);
 }
 
-void fill_times(const Collected& all, const launch::SuperviseResult& result, report::Run& run) {
+void fill_times(const RunRecords& all, const launch::SuperviseResult& result, report::Run& run) {
   const auto reached = [&](const char* otherwise) {
     return run.status == report::Status::ok ? otherwise : "the run ended before it was done";
   };
@@ -274,7 +246,7 @@ void fill_times(const Collected& all, const launch::SuperviseResult& result, rep
                                             : report::Figure::missing(reached("not recorded"));
   run.time.verify_s =
       longest(all, &RankResult::verify_s,
-              all.spec.verify_steps() == 0 ? "nothing was verified" : reached("not recorded"));
+              all.job.verify_steps() == 0 ? "nothing was verified" : reached("not recorded"));
   run.time.warmup_s = longest(all, &RankResult::warmup_s, reached("not recorded"));
   run.time.train_s = longest(all, &RankResult::train_s, reached("not recorded"));
   run.time.evaluate_s = longest(all, &RankResult::evaluate_s, reached("not recorded"));
@@ -297,7 +269,7 @@ std::optional<report::ErrorInfo> lost_records(const launch::RankChannels& channe
   return std::nullopt;
 }
 
-report::ErrorInfo error_info(const launch::RunFailure& failure, const Collected& all) {
+report::ErrorInfo error_info(const launch::RunFailure& failure, const RunRecords& all) {
   report::ErrorInfo error = failure_info(failure);
   if (failure.rank >= 0) {
     const auto rank = static_cast<std::size_t>(failure.rank);
@@ -323,56 +295,10 @@ report::ErrorInfo failure_info(const launch::RunFailure& failure) {
   return error;
 }
 
-report::Run planned_run(const RunSpec& spec) {
-  report::Run run;
-  run.strategy = spec.cell.strategy;
-  run.world_size = spec.cell.world_size;
-  run.servers = spec.cell.servers;
-  run.repetition = spec.cell.repetition;
-  run.device = spec.options.device;
-  run.threads_per_device = spec.options.threads_per_device;
-  run.backend = spec.backend;
-  run.precision = spec.options.precision;
-  run.model = spec.options.model;
-  run.optimizer_name = spec.options.optimizer;
-  run.optimizer = {{"lr", spec.lr},
-                   {"momentum", spec.options.momentum},
-                   {"weight_decay", spec.options.weight_decay}};
-  run.per_device_batch_size = spec.per_device_batch;
-  run.global_batch_size = spec.global_batch();
-  run.scaling_mode = spec.options.global_batch_sizes.empty() ? "weak" : "strong";
-  run.oversubscribed = spec.oversubscribed;
-  run.dataset_name = spec.dataset.name;
-  run.dataset_source = spec.dataset.source;
-  run.train_samples = spec.dataset.train_samples;
-  run.test_samples = spec.dataset.test_samples;
-  if (run.strategy == "ddp") {
-    run.strategy_options = {{"overlap", spec.cell.overlap ? "on" : "off"},
-                            {"first_bucket_mb", fmt::format("{}", spec.cell.first_bucket_mb)},
-                            {"bucket_cap_mb", fmt::format("{}", spec.cell.bucket_cap_mb)}};
-  } else if (run.strategy == "ps") {
-    run.strategy_options = {{"overlap", spec.cell.overlap ? "on" : "off"},
-                            {"ps_update", spec.cell.ps_update}};
-    // Where there is a choice: runs on CPU devices keep the names that they had.
-    if (run.device == "cuda") run.strategy_options["server_device"] = spec.options.server_device;
-  }
-  const bool heeds_graphs = run.strategy == "single" || run.strategy == "ddp";
-  if (run.device == "cuda" && heeds_graphs) {
-    run.strategy_options["cuda_graph"] = records_steps(spec) ? "on" : "off";
-  }
-  const auto processes = static_cast<int>(plan_strategy(strategy_config(spec)).processes.size());
-  for (const Injection& injection : spec.options.injections) {
-    // stale names a replica, the others a process; a run without it is not concerned.
-    if (injection.rank >= (injection.kind == "stale" ? spec.cell.world_size : processes)) continue;
-    run.injected += (run.injected.empty() ? "" : " ") + injection.text;
-  }
-  return run;
-}
-
-report::Run collect_run(const RunSpec& spec, const launch::RankChannels& channels,
+report::Run collect_run(const TrainingJob& job, const launch::RankChannels& channels,
                         const launch::SuperviseResult& result) {
-  report::Run run = planned_run(spec);
-  const Collected all = collect(spec, channels);
+  report::Run run = planned_run(job);
+  const RunRecords all = read_records(job, channels);
   if (result.interrupted) {
     run.status = report::Status::interrupted;
   } else if (result.failure) {

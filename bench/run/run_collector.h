@@ -6,7 +6,7 @@
 
 #include <optional>
 
-#include "bench/plan/run_spec.h"
+#include "bench/plan/training_job.h"
 #include "parallel/launch/rank_channel.h"
 #include "parallel/launch/supervisor.h"
 #include "reports/data/report.h"
@@ -14,13 +14,10 @@
 namespace ddpbench::bench {
 
 // Also of a failed or interrupted run: what is there is reported, what is not has a reason.
-report::Run collect_run(const RunSpec& spec, const launch::RankChannels& channels,
+report::Run collect_run(const TrainingJob& job, const launch::RankChannels& channels,
                         const launch::SuperviseResult& result);
 
 // What the report says of a failure; without a host, which the ranks know.
 report::ErrorInfo failure_info(const launch::RunFailure& failure);
-
-// The run as planned, without results: for runs that were skipped or could not start.
-report::Run planned_run(const RunSpec& spec);
 
 }  // namespace ddpbench::bench

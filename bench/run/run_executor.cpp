@@ -6,11 +6,13 @@
 
 #include <chrono>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "bench/host/interrupt.h"
 #include "bench/host/machine_snapshot.h"
 #include "bench/plan/data_places.h"
 #include "bench/run/launch_run.h"
+#include "bench/run/planned_run.h"
 #include "bench/run/report_output.h"
 #include "bench/run/run_collector.h"
 #include "bench/run/run_trace.h"
@@ -18,10 +20,6 @@
 
 namespace ddpbench::bench {
 namespace {
-
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
 
 report::ErrorInfo reference_error(const launch::RunFailure& failure) {
   report::ErrorInfo error;
@@ -44,8 +42,8 @@ RunExecutor::RunExecutor(const Options& options, const HostDevices& host)
   check_dataset_fits(model_, dataset_info_, model_path_);
 }
 
-RunSpec RunExecutor::plan(const RunCell& cell) const {
-  return make_run_spec(options_, cell, dataset_info_, model_path_, host_, kGpuAdvice);
+TrainingJob RunExecutor::plan(const RunCell& cell) const {
+  return make_training_job(options_, cell, dataset_info_, model_path_, host_, kGpuAdvice);
 }
 
 void RunExecutor::decode() {
@@ -55,32 +53,32 @@ void RunExecutor::decode() {
 
 // A run that cannot even be started is a failed run among the others.
 report::Run RunExecutor::run(const RunCell& cell) {
-  RunSpec spec = plan(cell);
+  TrainingJob job = plan(cell);
   const std::string started_at = utc_timestamp();
   report::Run run;
   try {
-    run = run_spec(spec);
+    run = run_job(job);
   } catch (const Error& error) {
-    run = planned_run(spec);
+    run = planned_run(job);
     run.status = report::Status::failed;
     run.error.emplace();
     run.error->kind = error.kind();
     run.error->message = error.what();
     exit_codes_.push_back(error.exit_code());
-    fmt::print(stderr, "ddpbench: {}: {}\n", spec.title, error.what());
+    fmt::print(stderr, "ddpbench: {}: {}\n", job.title, error.what());
   }
   run.started_at = started_at;
   return run;
 }
 
-report::Run RunExecutor::run_spec(RunSpec& spec) {
+report::Run RunExecutor::run_job(TrainingJob& job) {
   const auto begin = std::chrono::steady_clock::now();
-  spec.verification_tolerance = tolerance_for(spec, model_);
-  spec.dataset_fd = dataset_.fd();
+  job.verification_tolerance = tolerance_for(job, model_);
+  job.dataset_fd = dataset_.fd();
   std::optional<launch::RunFailure> failure;
-  spec.reference_fd = reference_for(spec, failure);
+  job.reference_fd = reference_for(job, failure);
   if (failure || interrupt_requested()) {
-    report::Run run = planned_run(spec);
+    report::Run run = planned_run(job);
     run.status = failure ? report::Status::failed : report::Status::interrupted;
     run.time.total_s = report::Figure::of(seconds_since(begin));
     if (failure) {
@@ -90,34 +88,34 @@ report::Run RunExecutor::run_spec(RunSpec& spec) {
     }
     return run;
   }
-  launch::RankChannels channels = launch::RankChannels::create(channel_layout(spec, model_));
+  launch::RankChannels channels = launch::RankChannels::create(channel_layout(job, model_));
   const report::MachineSnapshot before = take_machine_snapshot();
-  const launch::SuperviseResult result = launch_run(spec, channels, progress_);
+  const launch::SuperviseResult result = launch_run(job, channels, progress_);
   const report::MachineSnapshot after = take_machine_snapshot();
-  report::Run run = collect_run(spec, channels, result);
+  report::Run run = collect_run(job, channels, result);
   if (!options_.trace_path.empty()) {
-    add_run(trace_, spec, channels);
+    add_run(trace_, job, channels);
     ++traced_runs_;
   }
   report::fill_conditions(run, before, after);
   run.time.total_s = report::Figure::of(seconds_since(begin));
   if (result.failure) {
     exit_codes_.push_back(failure_exit_code(result.failure->error));
-    fmt::print(stderr, "ddpbench: {}: {}\n", spec.title, result.failure->error.message);
+    fmt::print(stderr, "ddpbench: {}: {}\n", job.title, result.failure->error.message);
   } else if (run.status == report::Status::failed) {
     exit_codes_.push_back(1);  // what the ranks left is not what it should be
-    fmt::print(stderr, "ddpbench: {}: {}\n", spec.title, run.error->message);
+    fmt::print(stderr, "ddpbench: {}: {}\n", job.title, run.error->message);
   }
   return run;
 }
 
-int RunExecutor::reference_for(const RunSpec& spec, std::optional<launch::RunFailure>& failure) {
-  if (options_.verify_steps == 0 || spec.cell.strategy == "single") return -1;
-  const ReferenceKey key = reference_key(spec);
+int RunExecutor::reference_for(const TrainingJob& job, std::optional<launch::RunFailure>& failure) {
+  if (!needs_reference(job)) return -1;
+  const ReferenceKey key = reference_key(job);
   const auto known = references_.find(key);
   if (known != references_.end()) return known->second.fd();
   auto weights = ReferenceWeights::create(model_.parameter_count());
-  RunSpec reference = reference_spec(spec);
+  TrainingJob reference = reference_job(job);
   reference.reference_fd = weights.fd();
   launch::RankChannels channels = launch::RankChannels::create(channel_layout(reference, model_));
   const auto result = launch_run(reference, channels, progress_);

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// RunExecutor: makes single runs for the supervisor. Holds what they share: the network, the
-// decoded data set, and the references that runs are verified against. Never opens a device.
+// RunExecutor: makes single runs for the supervisor. It holds what they share: the network, the
+// decoded data set, and the references that runs are verified against. It never opens a device.
 #pragma once
 
 #include <map>
@@ -35,23 +35,23 @@ class RunExecutor {
   const std::string& model_path() const { return model_path_; }
 
   // What a cell is made of. Throws ConfigError for what cannot work.
-  RunSpec plan(const RunCell& cell) const;
+  TrainingJob plan(const RunCell& cell) const;
   // Decodes the data set, once, before the first run.
   void decode();
   // Runs the cell in fresh processes. Failure is an outcome, not an exception: it is in the result
   // and said on stderr.
   report::Run run(const RunCell& cell);
-  // Of the runs that failed so far, in order.
+  // Those of the runs that failed so far, in order.
   const std::vector<int>& exit_codes() const { return exit_codes_; }
   // With --trace: the first timed steps of the runs so far.
   const report::Trace& trace() const { return trace_; }
   std::size_t traced_runs() const { return traced_runs_; }  // that are in it
 
  private:
-  report::Run run_spec(RunSpec& spec);
-  // The reference that `spec` is verified against, computed once for all runs that share it; -1
+  report::Run run_job(TrainingJob& job);
+  // The reference that `job` is verified against, computed once for all runs that share it; -1
   // when the run needs none or it was interrupted. `failure` is set when it could not be computed.
-  int reference_for(const RunSpec& spec, std::optional<launch::RunFailure>& failure);
+  int reference_for(const TrainingJob& job, std::optional<launch::RunFailure>& failure);
 
   const Options& options_;
   const HostDevices& host_;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bench/rank/rank_result.h"
+#include "parallel/strategies.h"
 #include "reports/atomic_file.h"
 
 namespace ddpbench::bench {
@@ -35,16 +36,16 @@ int thread_of(Phase phase) {
 // The records of one rank and what the trace needs to place them.
 class RankTrace {
  public:
-  RankTrace(report::Trace& trace, const RunSpec& spec, const launch::RankChannels& channels,
+  RankTrace(report::Trace& trace, const TrainingJob& job, const launch::RankChannels& channels,
             int rank)
       : trace_(trace),
-        spec_(spec),
+        job_(job),
         result_(rank_result_from_text(channels.result(rank))),
         steps_(channels.steps(rank)),
         buckets_(channels.buckets(rank)),
         records_(channels.trace(rank)),
         rank_(rank) {
-    traced_ = std::min(steps_.size(), static_cast<std::size_t>(spec.options.trace_steps));
+    traced_ = std::min(steps_.size(), static_cast<std::size_t>(job.options.trace_steps));
   }
 
   bool empty() const { return traced_ == 0; }
@@ -116,8 +117,8 @@ class RankTrace {
   }
 
   std::string bucket_name(std::uint32_t bucket) const {
-    if (spec_.cell.strategy != "ps") return fmt::format("bucket {}", bucket);
-    const auto servers = static_cast<std::uint32_t>(spec_.cell.servers);
+    if (!strategy_traits(job_.cell.strategy).has_servers) return fmt::format("bucket {}", bucket);
+    const auto servers = static_cast<std::uint32_t>(job_.cell.servers);
     return bucket < servers ? fmt::format("push shard {}", bucket)
                             : fmt::format("pull shard {}", bucket - servers);
   }
@@ -159,7 +160,7 @@ class RankTrace {
   }
 
   report::Trace& trace_;
-  const RunSpec& spec_;
+  const TrainingJob& job_;
   RankResult result_;
   std::span<const launch::StepRecord> steps_;
   std::span<const launch::BucketRecord> buckets_;
@@ -173,24 +174,24 @@ class RankTrace {
 
 // What its processes are called: the run's title, which names what the lists of one command vary,
 // and a number where that is taken (`ddpbench tune` varies more).
-std::string title_in(const report::Trace& trace, const RunSpec& spec) {
+std::string title_in(const report::Trace& trace, const TrainingJob& job) {
   const auto taken = [&trace](const std::string& title) {
     return std::ranges::any_of(trace.processes, [&](const report::TraceProcess& process) {
       return process.name.starts_with(title + ", rank ");
     });
   };
-  std::string title = spec.title;
-  for (int number = 2; taken(title); ++number) title = fmt::format("{} ({})", spec.title, number);
+  std::string title = job.title;
+  for (int number = 2; taken(title); ++number) title = fmt::format("{} ({})", job.title, number);
   return title;
 }
 
 }  // namespace
 
-void add_run(report::Trace& trace, const RunSpec& spec, const launch::RankChannels& channels) {
+void add_run(report::Trace& trace, const TrainingJob& job, const launch::RankChannels& channels) {
   std::vector<RankTrace> ranks;
   std::uint64_t dropped = 0;
   for (int r = 0; r < channels.layout().ranks; ++r) {
-    ranks.emplace_back(trace, spec, channels, r);
+    ranks.emplace_back(trace, job, channels, r);
     dropped += channels.dropped_trace(r);
   }
   // Clocks of one host are one clock; hosts are laid together at their begin.
@@ -200,13 +201,13 @@ void add_run(report::Trace& trace, const RunSpec& spec, const launch::RankChanne
     const auto [origin, added] = origins.try_emplace(rank.host(), rank.begin_s());
     origin->second = std::min(origin->second, rank.begin_s());
   }
-  const std::string title = title_in(trace, spec);
+  const std::string title = title_in(trace, job);
   int process = trace.processes.empty() ? 0 : trace.processes.back().id + 1;
   for (RankTrace& rank : ranks) {
     if (!rank.empty()) rank.append(process++, title, origins.at(rank.host()));
   }
   trace.metadata["traced_steps"] =
-      fmt::format("the first {} timed ones of every run", spec.options.trace_steps);
+      fmt::format("the first {} timed ones of every run", job.options.trace_steps);
   trace.metadata["time_0"] =
       "of every run and host: the begin of its first epoch, or of its first timed step";
   if (dropped > 0) {

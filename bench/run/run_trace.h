@@ -9,14 +9,14 @@
 #include <string>
 
 #include "bench/options/options.h"
-#include "bench/plan/run_spec.h"
+#include "bench/plan/training_job.h"
 #include "parallel/launch/rank_channel.h"
 #include "reports/exports/trace.h"
 
 namespace ddpbench::bench {
 
 // Adds the traced steps that the run's ranks finished, also of a run that ended early.
-void add_run(report::Trace& trace, const RunSpec& spec, const launch::RankChannels& channels);
+void add_run(report::Trace& trace, const TrainingJob& job, const launch::RankChannels& channels);
 
 // Writes the trace to --trace. Throws ConfigError.
 void write_trace(const report::Trace& trace, const Options& options);

@@ -9,13 +9,14 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "bench/host/gpu_environment.h"
 #include "bench/host/interrupt.h"
 #include "bench/options/option_source.h"
 #include "bench/plan/data_places.h"
+#include "bench/run/planned_run.h"
 #include "bench/run/resume.h"
-#include "bench/run/run_collector.h"
 #include "reports/json/report_json.h"
 #include "reports/metrics/repetitions.h"
 
@@ -25,10 +26,6 @@ namespace {
 std::optional<double> step_time(const report::Run& run) {
   if (run.status != report::Status::ok || !run.step.time_s) return std::nullopt;
   return run.step.time_s->median;
-}
-
-double clock_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 // Which cell earlier runs are of. Every cell is planned once, however many runs there are.
@@ -81,7 +78,7 @@ Session::Session(Options options, std::vector<std::string> arguments)
   if (!options_.dry_run) file_ = ReportOutput(options_);
   executor_.emplace(options_, host_);
   cells_ = plan_matrix(options_);
-  std::vector<RunSpec> planned;  // every one, before the first is started
+  std::vector<TrainingJob> planned;  // every one, before the first is started
   for (const RunCell& cell : cells_) planned.push_back(executor_->plan(cell));
   if (options_.backend == "auto") options_.backend = common_backend(planned);
   report_ = begin_report(options_, std::move(arguments));
@@ -121,8 +118,8 @@ int Session::run() {
 
 bool Session::sweep(SweepSchedule& schedule) {
   catch_interrupts();
-  const double begin_s = clock_s();
-  while (const auto slot = schedule.next(clock_s() - begin_s)) {
+  const double begin_s = steady_s();
+  while (const auto slot = schedule.next(steady_s() - begin_s)) {
     RunCell cell = cells_[slot->cell];
     cell.repetition = slot->repetition;
     report::Run run = executor_->run(cell);
@@ -209,7 +206,7 @@ void Session::settle(bool ended) {
 
 // A disk that is full now may not be at the end: the sweep goes on.
 void Session::save_partial() {
-  const double begin_s = clock_s();
+  const double begin_s = steady_s();
   if (!pace_.due(begin_s)) return;
   settle(false);
   complete_report(report_, options_);
@@ -219,7 +216,7 @@ void Session::save_partial() {
     if (!warned_) fmt::print(stderr, "ddpbench: {}; going on\n", error.what());
     warned_ = true;
   }
-  pace_.saved(begin_s, clock_s());
+  pace_.saved(begin_s, steady_s());
 }
 
 int Session::finish() {
@@ -234,10 +231,10 @@ void Session::print_plan() const {
              executor_->model_path());
   for (RunCell cell : cells_) {
     for (cell.repetition = 0; cell.repetition < options_.repetitions; ++cell.repetition) {
-      const RunSpec spec = executor_->plan(cell);
-      fmt::print("{}: batch {} per device, {} global, {} epochs of {} steps{}\n", spec.title,
-                 spec.per_device_batch, spec.global_batch(), options_.epochs, spec.steps_per_epoch,
-                 spec.oversubscribed ? ", oversubscribed" : "");
+      const TrainingJob job = executor_->plan(cell);
+      fmt::print("{}: batch {} per device, {} global, {} epochs of {} steps{}\n", job.title,
+                 job.per_device_batch, job.global_batch(), options_.epochs, job.steps_per_epoch,
+                 job.oversubscribed ? ", oversubscribed" : "");
     }
   }
   fmt::print("configuration: {}\n", to_json(options_).dump(2));

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Session: the supervisor of one command. Checks everything that can be checked before training,
-// makes the runs of a sweep in the order of its schedule, and writes the report, also after the
-// runs of it (save_pace.h), so that whatever ends this process loses little.
+// Session: the supervisor of one command. It checks everything that can be checked before training,
+// makes the runs of a sweep in the order of its schedule, and writes the report. It also writes the
+// report between runs, as often as SavePace says, so that little is lost when this process dies.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,6 @@
 #include "bench/plan/sweep_schedule.h"
 #include "bench/run/report_output.h"
 #include "bench/run/run_executor.h"
-#include "bench/run/save_pace.h"
 #include "reports/data/report.h"
 
 namespace ddpbench::bench {

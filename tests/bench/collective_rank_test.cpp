@@ -351,7 +351,7 @@ class NewRank {
   std::unique_ptr<FarDevice> device_ = std::make_unique<FarDevice>(1);
 };
 
-constexpr std::size_t kBusy = BusyCopies::kLeastBytes;
+constexpr std::size_t kBusy = BlockingCopies::kLeastBytes;
 
 TEST(CollectiveRankMemory, IsCheckedForAllSharersBeforeAnyIsTaken) {
   const std::size_t needed = 2 * (2 * kRoom + 2 * kBusy);
@@ -369,7 +369,7 @@ TEST(CollectiveRankMemory, IsCheckedForAllSharersBeforeAnyIsTaken) {
   EXPECT_EQ(LonelyCommunicator::aborts(), aborts + 1);  // the peers need not wait
 }
 
-TEST(BusyCopies, LastFiftyMicrosecondsAsFarAsThereIsMemory) {
+TEST(BlockingCopies, LastFiftyMicrosecondsAsFarAsThereIsMemory) {
   const std::size_t much = std::size_t{100} << 30;
   EXPECT_EQ(NewRank(much, 1, 1e11).busy_bytes, kBusy);        // 340 us
   EXPECT_EQ(NewRank(much, 1, 2.2e12).busy_bytes, 4 * kBusy);  // an H200: 61 us

@@ -36,7 +36,7 @@ std::string refusal(const Options& options, const HostDevices& host) {
   return "not refused";
 }
 
-RunSpec spec_of(const std::string& strategy, int world_size, int gpus, Options options = {}) {
+TrainingJob job_of(const std::string& strategy, int world_size, int gpus, Options options = {}) {
   options.device = "cuda";
   options.strategies = {strategy};
   options.batch_sizes = {8};
@@ -47,7 +47,7 @@ RunSpec spec_of(const std::string& strategy, int world_size, int gpus, Options o
                      .cuda_graph = options.cuda_graphs.front()};
   data::DatasetInfo dataset;
   dataset.train_samples = 1000;
-  return make_run_spec(options, cell, dataset, "model.json", host_with(gpus));
+  return make_training_job(options, cell, dataset, "model.json", host_with(gpus));
 }
 
 TEST(DeviceChoice, TakesCudaWhenAGpuIsThereAndSaysSo) {
@@ -100,23 +100,23 @@ TEST(DeviceChoice, RecordsStepsOnlyWhereThatCanBe) {
   options.cuda_graphs = {"on"};
   EXPECT_THAT(refusal(options, host_with(0)), HasSubstr("--cuda-graph=on"));
   EXPECT_EQ(choose_device(options, host_with(1)).device, "cuda");
-  EXPECT_NO_THROW(spec_of("ddp", 2, 2, options));
-  EXPECT_THROW(spec_of("dp", 2, 2, options), UnavailableError);
-  EXPECT_THROW(spec_of("ps", 1, 2, options), UnavailableError);
+  EXPECT_NO_THROW(job_of("ddp", 2, 2, options));
+  EXPECT_THROW(job_of("dp", 2, 2, options), UnavailableError);
+  EXPECT_THROW(job_of("ps", 1, 2, options), UnavailableError);
   options.injections.emplace_back();
-  EXPECT_THROW(spec_of("ddp", 2, 2, options), UnavailableError);
+  EXPECT_THROW(job_of("ddp", 2, 2, options), UnavailableError);
 }
 
 TEST(GpuPlacement, GivesEveryDeviceAGpuOfItsOwn) {
-  const RunSpec spec = spec_of("ddp", 2, 4);
-  EXPECT_THAT(spec.gpus, ElementsAre(0, 1));
-  EXPECT_EQ(spec.backend, "nccl");
-  EXPECT_FALSE(spec.oversubscribed);
+  const TrainingJob job = job_of("ddp", 2, 4);
+  EXPECT_THAT(job.gpus, ElementsAre(0, 1));
+  EXPECT_EQ(job.backend, "nccl");
+  EXPECT_FALSE(job.oversubscribed);
 }
 
 TEST(GpuPlacement, RefusesMoreDevicesThanGpus) {
   try {
-    spec_of("ddp", 3, 2);
+    job_of("ddp", 3, 2);
     FAIL() << "3 devices on 2 GPUs";
   } catch (const UnavailableError& error) {
     EXPECT_THAT(error.what(), HasSubstr("--gpus=3: there are 2 GPUs here"));
@@ -146,24 +146,24 @@ TEST(CommonBackend, IsTheOneOfAllThatMoveData) {
 TEST(GpuPlacement, SharesGpusWhenAskedToAndMarksIt) {
   Options options;
   options.oversubscribe = true;
-  const RunSpec spec = spec_of("ddp", 3, 2, options);
-  EXPECT_THAT(spec.gpus, ElementsAre(0, 1, 0));
-  EXPECT_EQ(spec.backend, "ring");  // NCCL refuses ranks that share a GPU
-  EXPECT_TRUE(spec.oversubscribed);
+  const TrainingJob job = job_of("ddp", 3, 2, options);
+  EXPECT_THAT(job.gpus, ElementsAre(0, 1, 0));
+  EXPECT_EQ(job.backend, "ring");  // NCCL refuses ranks that share a GPU
+  EXPECT_TRUE(job.oversubscribed);
 }
 
 TEST(GpuPlacement, RefusesNcclBetweenThreadsThatShareAGpu) {
   Options options;
   options.oversubscribe = true;
   options.backend = "nccl";
-  EXPECT_THROW(spec_of("dp", 3, 2, options), UnavailableError);
-  EXPECT_EQ(spec_of("ddp", 3, 2, options).backend, "nccl");
+  EXPECT_THROW(job_of("dp", 3, 2, options), UnavailableError);
+  EXPECT_EQ(job_of("ddp", 3, 2, options).backend, "nccl");
 }
 
 TEST(GpuPlacement, PutsServersOnGpusToo) {
-  const RunSpec spec = spec_of("ps", 2, 2);
-  EXPECT_THAT(spec.gpus, ElementsAre(0, 1, 0));
-  EXPECT_TRUE(spec.oversubscribed);
+  const TrainingJob job = job_of("ps", 2, 2);
+  EXPECT_THAT(job.gpus, ElementsAre(0, 1, 0));
+  EXPECT_TRUE(job.oversubscribed);
 }
 
 Options cpu_servers() {
@@ -182,38 +182,38 @@ TEST(ServerDevice, IsTheWorkersUnlessAskedFor) {
 }
 
 TEST(ServerDevice, OnTheCpuTakesCoresAndNoGpu) {
-  const RunSpec spec = spec_of("ps", 2, 2, cpu_servers());
-  EXPECT_THAT(spec.gpus, ElementsAre(0, 1));
-  EXPECT_THAT(spec.cores, ElementsAre(ElementsAre(), ElementsAre(), ElementsAre(0)));
-  EXPECT_FALSE(spec.oversubscribed);
-  EXPECT_EQ(spec.backend, "ring");
-  EXPECT_TRUE(spec.is_on_gpu(1));
-  EXPECT_FALSE(spec.is_on_gpu(2));
+  const TrainingJob job = job_of("ps", 2, 2, cpu_servers());
+  EXPECT_THAT(job.gpus, ElementsAre(0, 1));
+  EXPECT_THAT(job.cores, ElementsAre(ElementsAre(), ElementsAre(), ElementsAre(0)));
+  EXPECT_FALSE(job.oversubscribed);
+  EXPECT_EQ(job.backend, "ring");
+  EXPECT_TRUE(job.is_on_gpu(1));
+  EXPECT_FALSE(job.is_on_gpu(2));
 }
 
 TEST(ServerDevice, IsOversubscribedByItsOwnThreadsOrBySharedGpus) {
   Options options = cpu_servers();
   options.threads_per_device = 4;  // as many as there are cores
-  EXPECT_FALSE(spec_of("ps", 2, 2, options).oversubscribed);
+  EXPECT_FALSE(job_of("ps", 2, 2, options).oversubscribed);
   options.threads_per_device = 5;
-  EXPECT_TRUE(spec_of("ps", 2, 2, options).oversubscribed);
-  EXPECT_FALSE(spec_of("ddp", 2, 2, options).oversubscribed);  // which has none
+  EXPECT_TRUE(job_of("ps", 2, 2, options).oversubscribed);
+  EXPECT_FALSE(job_of("ddp", 2, 2, options).oversubscribed);  // which has none
   options.threads_per_device = 1;
-  EXPECT_THROW(spec_of("ps", 3, 2, options), UnavailableError);
+  EXPECT_THROW(job_of("ps", 3, 2, options), UnavailableError);
   options.oversubscribe = true;
-  EXPECT_TRUE(spec_of("ps", 3, 2, options).oversubscribed);
+  EXPECT_TRUE(job_of("ps", 3, 2, options).oversubscribed);
 }
 
 TEST(ServerDevice, OnTheCpuIsBeyondNccl) {
   Options options = cpu_servers();
   options.backend = "nccl";
-  EXPECT_THROW(spec_of("ps", 1, 2, options), ConfigError);
-  EXPECT_EQ(spec_of("ddp", 2, 2, options).backend, "nccl");
+  EXPECT_THROW(job_of("ps", 1, 2, options), ConfigError);
+  EXPECT_EQ(job_of("ddp", 2, 2, options).backend, "nccl");
 }
 
 TEST(GpuPlacement, NeedsNoBackendForOneDevice) {
-  EXPECT_EQ(spec_of("single", 1, 1).backend, "none");
-  EXPECT_EQ(spec_of("dp", 2, 2).backend, "nccl");
+  EXPECT_EQ(job_of("single", 1, 1).backend, "none");
+  EXPECT_EQ(job_of("dp", 2, 2).backend, "nccl");
 }
 
 }  // namespace

@@ -12,7 +12,6 @@
 
 #include "bench/host/gpu_environment.h"
 #include "bench/rank/rank_result.h"
-#include "bench/rank/telemetry_json.h"
 
 namespace ddpbench::bench {
 namespace {

@@ -4,20 +4,22 @@
 
 #include <gmock/gmock.h>
 
+#include <thread>
+
 namespace ddpbench::bench {
 namespace {
 
 using testing::ElementsAre;
 
-CudaProbe sees(const std::vector<std::string>& uuids) {
-  CudaProbe probe;
+VisibleGpus sees(int local_rank, const std::vector<std::string>& uuids) {
+  VisibleGpus gpus{.local_rank = local_rank, .probe = {}};
   for (const std::string& uuid : uuids) {
     CudaDeviceInfo gpu;
-    gpu.ordinal = static_cast<int>(probe.devices.size());
+    gpu.ordinal = static_cast<int>(gpus.probe.devices.size());
     gpu.uuid = uuid;
-    probe.devices.push_back(gpu);
+    gpus.probe.devices.push_back(gpu);
   }
-  return probe;
+  return gpus;
 }
 
 std::vector<std::string> world_of(const JoinedGpus& gpus) {
@@ -26,54 +28,65 @@ std::vector<std::string> world_of(const JoinedGpus& gpus) {
   return uuids;
 }
 
-TEST(JoinedGpus, AreTakenInTurnWhereAllSeeTheSame) {
-  const auto gpus = assign_gpus({sees({"a", "b"}), sees({"a", "b"}), sees({"a", "b"})});
+TEST(JoinedGpus, AreTheLocalRanksModuloThoseThatItSees) {
+  const auto gpus = assign_gpus({sees(0, {"a", "b"}), sees(1, {"a", "b"}), sees(2, {"a", "b"})});
   EXPECT_THAT(gpus.ordinals, ElementsAre(0, 1, 0));
+  EXPECT_THAT(gpus.numbers, ElementsAre(0, 1, 0));  // two GPUs for three
   EXPECT_THAT(world_of(gpus), ElementsAre("a", "b"));
   EXPECT_EQ(gpus.unseen, "");
 }
 
+TEST(JoinedGpus, FollowTheLocalRankAndNotTheRank) {
+  const auto gpus = assign_gpus(
+      {sees(0, {"a", "b"}), sees(1, {"a", "b"}), sees(0, {"c", "d"}), sees(1, {"c", "d"})});
+  EXPECT_THAT(gpus.ordinals, ElementsAre(0, 1, 0, 1));
+  EXPECT_THAT(gpus.numbers, ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(world_of(gpus), ElementsAre("a", "b", "c", "d"));
+  EXPECT_EQ(gpus.unseen, "rank 0 does not see rank 2's GPU c");
+}
+
 TEST(JoinedGpus, AreEachRanksOwnWhereItSeesOne) {
-  const auto gpus = assign_gpus({sees({"b"}), sees({"a"})});
+  const auto gpus = assign_gpus({sees(0, {"b"}), sees(1, {"a"})});
   EXPECT_THAT(gpus.ordinals, ElementsAre(0, 0));
   EXPECT_THAT(world_of(gpus), ElementsAre("b", "a"));
   EXPECT_EQ(gpus.world.devices[1].ordinal, 1);
   EXPECT_EQ(gpus.unseen, "rank 0 does not see rank 1's GPU a");
 }
 
-TEST(JoinedGpus, AreTheFirstThatNobodyTook) {
-  const auto gpus = assign_gpus({sees({"a", "b"}), sees({"b", "a"}), sees({"a", "b", "c"})});
-  EXPECT_THAT(gpus.ordinals, ElementsAre(0, 0, 2));
-  EXPECT_THAT(world_of(gpus), ElementsAre("a", "b", "c"));
-  EXPECT_EQ(gpus.unseen, "rank 0 does not see rank 2's GPU c");
-}
-
-TEST(JoinedGpus, AreGivenUpWhereAnotherIsThere) {
-  const auto gpus =
-      assign_gpus({sees({"a", "b"}), sees({"b", "a"}), sees({"b"}), sees({"a", "c"})});
-  EXPECT_THAT(gpus.ordinals, ElementsAre(0, 0, 0, 1));
-  EXPECT_THAT(gpus.numbers, ElementsAre(0, 1, 1, 2));  // three GPUs for four
-  const auto moved = assign_gpus({sees({"a", "b"}), sees({"a"})});
-  EXPECT_THAT(moved.ordinals, ElementsAre(1, 0));
-  EXPECT_THAT(moved.numbers, ElementsAre(0, 1));
-  EXPECT_THAT(world_of(moved), ElementsAre("b", "a"));
-  const auto chain = assign_gpus({sees({"a", "b"}), sees({"b", "c"}), sees({"a"}), sees({"b"})});
-  EXPECT_THAT(chain.numbers, ElementsAre(0, 1, 2, 0));
+TEST(JoinedGpus, AreFoundToBeOneByTheirUuids) {
+  const auto alone = assign_gpus({sees(0, {"a"}), sees(1, {"a"}), sees(2, {"b", "a"})});
+  EXPECT_THAT(alone.ordinals, ElementsAre(0, 0, 0));
+  EXPECT_THAT(alone.numbers, ElementsAre(0, 0, 1));
+  EXPECT_THAT(world_of(alone), ElementsAre("a", "b"));
+  const auto turned = assign_gpus({sees(0, {"a", "b"}), sees(1, {"b", "a"})});
+  EXPECT_THAT(turned.ordinals, ElementsAre(0, 1));
+  EXPECT_THAT(turned.numbers, ElementsAre(0, 0));
 }
 
 TEST(JoinedGpus, AreNoneWhereARankSeesNone) {
-  CudaProbe blind;
-  blind.reason = "no driver";
-  const auto gpus = assign_gpus({sees({"a"}), blind});
+  VisibleGpus blind;
+  blind.probe.reason = "no driver";
+  const auto gpus = assign_gpus({sees(0, {"a"}), blind});
   EXPECT_TRUE(gpus.world.devices.empty());
   EXPECT_EQ(gpus.world.reason, "rank 1: no driver");
 }
 
-TEST(JoinedGpus, AreFoundToBeOneAndTheSame) {
-  const auto gpus = assign_gpus({sees({"a"}), sees({"a"}), sees({"b", "a"})});
-  EXPECT_THAT(gpus.ordinals, ElementsAre(0, 0, 0));
-  EXPECT_THAT(gpus.numbers, ElementsAre(0, 0, 1));
-  EXPECT_THAT(world_of(gpus), ElementsAre("a", "b"));
+TEST(JoinedGpus, AreToldToAllRanks) {
+  const auto store = comm::make_local_store();
+  VisibleGpus first = sees(0, {"a", "b"});
+  first.probe.devices[1].memory_bytes = 7;
+  first.probe.devices[1].pci_bus_id = "0000:01:00.0";
+  std::thread other([&] { exchange_gpus(*store, 0, 2, first, 30); });
+  const auto all = exchange_gpus(*store, 1, 2, sees(1, {"c"}), 30);
+  other.join();
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0].local_rank, 0);
+  ASSERT_EQ(all[0].probe.devices.size(), 2u);
+  EXPECT_EQ(all[0].probe.devices[1].uuid, "b");
+  EXPECT_EQ(all[0].probe.devices[1].ordinal, 1);
+  EXPECT_EQ(all[0].probe.devices[1].memory_bytes, 7u);
+  EXPECT_EQ(all[0].probe.devices[1].pci_bus_id, "0000:01:00.0");
+  EXPECT_EQ(all[1].local_rank, 1);
 }
 
 }  // namespace

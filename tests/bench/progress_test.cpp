@@ -14,18 +14,18 @@ class ProgressLine : public testing::Test {
   ProgressLine()
       : channels(launch::RankChannels::create({.ranks = 1, .step_capacity = 100})),
         writer(channels.writer(0)) {
-    spec.per_device_batch = 32;
-    spec.steps_per_epoch = 6;
-    spec.options.epochs = 2;
-    spec.options.verify_steps = 0;
-    spec.options.warmup_steps = 0;
+    job.per_device_batch = 32;
+    job.steps_per_epoch = 6;
+    job.options.epochs = 2;
+    job.options.verify_steps = 0;
+    job.options.warmup_steps = 0;
   }
 
   // Timed steps that are done.
   void train(int steps) {
     writer.state(launch::RankState::training);
     for (int i = 0; i < steps; ++i) {
-      writer.begin_step(static_cast<std::uint32_t>(i / spec.steps_per_epoch),
+      writer.begin_step(static_cast<std::uint32_t>(i / job.steps_per_epoch),
                         static_cast<std::uint64_t>(i + 1));
       writer.append(launch::StepRecord{});
     }
@@ -34,12 +34,12 @@ class ProgressLine : public testing::Test {
   std::string shown(Progress::Style style) {
     Progress progress(style);
     testing::internal::CaptureStdout();
-    progress.begin(spec, "ddp on 2 devices");
+    progress.begin(job, "ddp on 2 devices");
     progress.update(channels);
     return testing::internal::GetCapturedStdout();
   }
 
-  RunSpec spec;
+  TrainingJob job;
   launch::RankChannels channels;
   launch::RankWriter writer;
 };

@@ -7,7 +7,9 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 
+#include "bench/options/option_table.h"
 #include "tests/bench/options_test_support.h"
 
 namespace ddpbench::bench {
@@ -38,6 +40,17 @@ TEST(Resume, AllowsWhatChangesNoRun) {
                   report_of({"--resume=a.json", "--repetitions=5", "--quiet", "--until-ci=2%",
                              "--order=sequential", "--trace=t.json", "--trace-steps=7"})),
               IsEmpty());
+}
+
+TEST(Resume, IsFreeInNoOtherOption) {
+  std::set<std::string> free;
+  for (const OptionDefinition& option : option_table()) {
+    if (option.free_on_resume) free.insert(option.name);
+  }
+  EXPECT_EQ(free,
+            (std::set<std::string>{"config", "json", "resume", "force", "quiet", "repetitions",
+                                   "order", "until-ci", "max-repetitions", "max-minutes", "dry-run",
+                                   "data-dir", "timeout", "trace", "trace-steps"}));
 }
 
 TEST(Resume, NamesWhatDiffersInTheConfiguration) {

@@ -9,16 +9,16 @@
 namespace ddpbench::bench {
 namespace {
 
-RunSpec ddp_spec() {
-  RunSpec spec;
-  spec.cell = {.strategy = "ddp", .world_size = 2};
-  spec.per_device_batch = 8;
-  spec.steps_per_epoch = 3;
-  spec.options.epochs = 1;
-  spec.reference_fd = 0;
-  spec.verification_tolerance = 1e-3;
-  spec.cores = {{0}, {1}};
-  return spec;
+TrainingJob ddp_job() {
+  TrainingJob job;
+  job.cell = {.strategy = "ddp", .world_size = 2};
+  job.per_device_batch = 8;
+  job.steps_per_epoch = 3;
+  job.options.epochs = 1;
+  job.reference_fd = 0;
+  job.verification_tolerance = 1e-3;
+  job.cores = {{0}, {1}};
+  return job;
 }
 
 launch::StepRecord step(std::uint32_t number, double begin, double seconds) {
@@ -68,7 +68,7 @@ TEST_F(Collector, TakesTheSlowestRankOfEveryStep) {
   }
   finish(0, result_of(1e-6, 1));
   finish(1, result_of(2e-6, 1));
-  const auto run = collect_run(ddp_spec(), channels, {});
+  const auto run = collect_run(ddp_job(), channels, {});
   EXPECT_EQ(run.step.samples_s, (std::vector<double>{4, 5, 3}));
   EXPECT_EQ(run.step.time_s->median, 4);
   EXPECT_EQ(*run.samples_per_s.value, 16.0 / 4);
@@ -80,7 +80,7 @@ TEST_F(Collector, TakesTheSlowestRankOfEveryStep) {
 TEST_F(Collector, AddsUpSamplesOverRanks) {
   finish(0, result_of(1e-6, 1));
   finish(1, result_of(1e-6, 1));
-  const auto run = collect_run(ddp_spec(), channels, {});
+  const auto run = collect_run(ddp_job(), channels, {});
   ASSERT_EQ(run.epochs.size(), 1u);
   EXPECT_EQ(run.epochs[0].samples, 48);
   EXPECT_EQ(run.epochs[0].train_loss, 0.5);
@@ -91,7 +91,7 @@ TEST_F(Collector, AddsUpSamplesOverRanks) {
 TEST_F(Collector, FailsVerificationThatIsOutsideTheTolerance) {
   finish(0, result_of(1e-6, 1));
   finish(1, result_of(2e-3, 1));
-  const auto run = collect_run(ddp_spec(), channels, {});
+  const auto run = collect_run(ddp_job(), channels, {});
   EXPECT_EQ(run.verification.status, "failed");
   EXPECT_EQ(*run.verification.max_relative_error.value, 2e-3);
 }
@@ -99,7 +99,7 @@ TEST_F(Collector, FailsVerificationThatIsOutsideTheTolerance) {
 TEST_F(Collector, FailsVerificationOfReplicasThatAreNotBitEqual) {
   finish(0, result_of(1e-6, 1));
   finish(1, result_of(1e-6, 2));
-  const auto run = collect_run(ddp_spec(), channels, {});
+  const auto run = collect_run(ddp_job(), channels, {});
   EXPECT_EQ(run.verification.status, "failed");
   EXPECT_EQ(run.verification.replicas_bit_equal, false);
 }
@@ -109,7 +109,7 @@ TEST_F(Collector, FailsARunWhoseRecordsDidNotFit) {
   for (std::uint32_t i = 0; i < 5; ++i) writer.append(step(i, 10.0 * i, 1));
   finish(0, result_of(1e-6, 1));
   finish(1, result_of(1e-6, 1));
-  const auto run = collect_run(ddp_spec(), channels, {});
+  const auto run = collect_run(ddp_job(), channels, {});
   EXPECT_EQ(run.status, report::Status::failed);
   ASSERT_TRUE(run.error);
   EXPECT_EQ(run.error->kind, "internal");
@@ -124,7 +124,7 @@ TEST_F(Collector, NamesTheGuiltyRankOfAFailedRun) {
   result.failure->last.state = launch::RankState::training;
   result.failure->last.step = 7;
   result.failure->last.phase = static_cast<std::uint32_t>(Phase::backward);
-  const auto run = collect_run(ddp_spec(), channels, result);
+  const auto run = collect_run(ddp_job(), channels, result);
   EXPECT_EQ(run.status, report::Status::failed);
   ASSERT_TRUE(run.error);
   EXPECT_EQ(run.error->rank, 1);

@@ -21,13 +21,13 @@ using nlohmann::json;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-RunSpec spec_of(const std::string& strategy, int traced_steps) {
-  RunSpec spec;
-  spec.cell = {.strategy = strategy, .world_size = 2, .servers = strategy == "ps" ? 1 : 0};
-  spec.title = strategy + " on 2 devices";
-  spec.options.trace_path = "trace.json";
-  spec.options.trace_steps = traced_steps;
-  return spec;
+TrainingJob job_of(const std::string& strategy, int traced_steps) {
+  TrainingJob job;
+  job.cell = {.strategy = strategy, .world_size = 2, .servers = strategy == "ps" ? 1 : 0};
+  job.title = strategy + " on 2 devices";
+  job.options.trace_path = "trace.json";
+  job.options.trace_steps = traced_steps;
+  return job;
 }
 
 launch::RankChannels make_channels(std::size_t trace_capacity = 100) {
@@ -70,9 +70,9 @@ void write_step(launch::RankWriter& writer, std::uint32_t number, double begin) 
   bucket(1, 7, 7, 8, 9.5);
 }
 
-json trace_of(const RunSpec& spec, const launch::RankChannels& channels) {
+json trace_of(const TrainingJob& job, const launch::RankChannels& channels) {
   report::Trace trace;
-  add_run(trace, spec, channels);
+  add_run(trace, job, channels);
   return json::parse(report::to_chrome_json(trace));
 }
 
@@ -92,7 +92,7 @@ TEST(RunTrace, PlacesStepsPhasesCallsAndBucketsOfEveryRank) {
     write_step(writer, 0, 100 + rank);
     write_step(writer, 1, 110 + rank);
   }
-  const json trace = trace_of(spec_of("ddp", 5), channels);
+  const json trace = trace_of(job_of("ddp", 5), channels);
   EXPECT_THAT(test::trace_problems(trace), IsEmpty());
   EXPECT_THAT(test::process_names(trace),
               ElementsAre("ddp on 2 devices, rank 0", "ddp on 2 devices, rank 1"));
@@ -119,7 +119,7 @@ TEST(RunTrace, LeavesStepsBeyondTheTracedOnesOut) {
   auto writer = channels.writer(0);
   write_result(writer, "node");
   for (std::uint32_t step = 0; step < 3; ++step) write_step(writer, step, 100 + 10 * step);
-  const json trace = trace_of(spec_of("ddp", 2), channels);
+  const json trace = trace_of(job_of("ddp", 2), channels);
   EXPECT_THAT(test::trace_problems(trace), IsEmpty());
   EXPECT_EQ(test::count_events(trace, 0, "step"), 2);
   EXPECT_EQ(test::count_events(trace, 0, "bucket"), 4);
@@ -137,8 +137,8 @@ TEST(RunTrace, NumbersTheProcessesOfFurtherRunsOnAndBeginsEachAtZero) {
     write_step(b, 0, 500);
   }
   report::Trace trace;
-  add_run(trace, spec_of("ddp", 5), first);
-  add_run(trace, spec_of("ps", 5), second);
+  add_run(trace, job_of("ddp", 5), first);
+  add_run(trace, job_of("ps", 5), second);
   const json document = json::parse(report::to_chrome_json(trace));
   EXPECT_THAT(test::trace_problems(document), IsEmpty());
   EXPECT_THAT(test::process_names(document),
@@ -156,7 +156,7 @@ TEST(RunTrace, LaysTheClocksOfHostsTogether) {
     write_result(writer, rank == 0 ? "one" : "two");
     write_step(writer, 0, rank == 0 ? 100 : 7e6);
   }
-  const json trace = trace_of(spec_of("ddp", 5), channels);
+  const json trace = trace_of(job_of("ddp", 5), channels);
   EXPECT_EQ(event_named(trace, 1, "step 0")["ts"], 0.0);
 }
 
@@ -167,7 +167,7 @@ TEST(RunTrace, BeginsWithTheEpochWhichIsBeforeItsFirstStep) {
     write_result(writer, "node", {{.begin_s = 99.5 + rank, .end_s = 112.0 + rank}});
     write_step(writer, 0, 100 + rank);
   }
-  const json trace = trace_of(spec_of("ddp", 5), channels);
+  const json trace = trace_of(job_of("ddp", 5), channels);
   EXPECT_THAT(test::trace_problems(trace), IsEmpty());
   EXPECT_EQ(event_named(trace, 0, "epoch 0")["ts"], 0.0);
   EXPECT_EQ(event_named(trace, 0, "step 0")["ts"], 0.5e6);
@@ -180,10 +180,10 @@ TEST(RunTrace, TellsRunsOfEqualStrategyAndDevicesApart) {
   write_result(writer, "node");
   write_step(writer, 0, 100);
   report::Trace trace;
-  RunSpec spec = spec_of("ddp", 5);
+  TrainingJob job = job_of("ddp", 5);
   for (const char* title : {"ddp, batch 32", "ddp, batch 64", "ddp, batch 64"}) {
-    spec.title = title;
-    add_run(trace, spec, channels);
+    job.title = title;
+    add_run(trace, job, channels);
   }
   const json document = json::parse(report::to_chrome_json(trace));
   EXPECT_THAT(
@@ -199,12 +199,12 @@ TEST(RunTrace, SaysWhatDidNotFit) {
   auto writer = channels.writer(0);
   write_result(writer, "node");
   write_step(writer, 0, 100);
-  const json trace = trace_of(spec_of("ddp", 5), channels);
+  const json trace = trace_of(job_of("ddp", 5), channels);
   EXPECT_EQ(trace["otherData"]["dropped of ddp on 2 devices"], "1 phases and layers");
 }
 
 TEST(RunTrace, OfARunWithoutAStepHasNoProcess) {
-  const json trace = trace_of(spec_of("ddp", 5), make_channels());
+  const json trace = trace_of(job_of("ddp", 5), make_channels());
   EXPECT_THAT(trace["traceEvents"], IsEmpty());
 }
 

@@ -9,6 +9,8 @@
 #include <random>
 
 #include "base/error.h"
+#include "bench/measure/step_faults.h"
+#include "bench/measure/step_trace.h"
 #include "tests/bench/fake_device.h"
 
 namespace ddpbench::bench {
@@ -168,17 +170,20 @@ TEST_F(Recorder, RecordsStepsAloneWhenObservationIsOff) {
 TEST_F(Recorder, TracesPhasesAndCallsOfTheFirstTimedSteps) {
   auto traced = launch::RankChannels::create({.step_capacity = 10, .trace_capacity = 100});
   auto traced_writer = traced.writer(0);
-  StepRecorder recorder(device, traced_writer, {.trace_steps = 2});
+  StepRecorder recorder(device, traced_writer, {.observe_first = 2});
   recorder.follow(*stream);
+  StepTrace trace(device, traced_writer, 2, recorder);
   const auto one_step = [&](bool timed) {
     recorder.begin_step(0, timed);
-    recorder.begin(Phase::forward, *stream);
-    recorder.layers()->begin_call(7, *stream);
+    trace.begin_step(timed);
+    trace.begin(Phase::forward, *stream);
+    trace.begin_call(7, *stream);
     device.pass(0.25);
-    recorder.layers()->end_call(7, *stream);
+    trace.end_call(7, *stream);
     device.pass(0.25);
-    recorder.end(Phase::forward, *stream);
+    trace.end(Phase::forward, *stream);
     recorder.end_step();
+    trace.end_step();
   };
   one_step(false);
   const double begin = device.clock_s;
@@ -192,19 +197,55 @@ TEST_F(Recorder, TracesPhasesAndCallsOfTheFirstTimedSteps) {
   EXPECT_EQ(records[1].which, 7u);
   EXPECT_NEAR(records[1].end_s - begin, 0.25, kRounding);
   EXPECT_EQ(records[3].step, 1u);
+  // The phase was handed on.
+  EXPECT_NEAR(traced.steps(0)[0].phase_s[static_cast<std::size_t>(Phase::forward)], 0.5, kRounding);
 }
 
-TEST_F(Recorder, HasNobodyToTellOfCallsWithoutATrace) { EXPECT_EQ(make().layers(), nullptr); }
+TEST_F(Recorder, TracesTheWaitForABatchByTheHostsClock) {
+  auto traced = launch::RankChannels::create({.step_capacity = 10, .trace_capacity = 100});
+  auto traced_writer = traced.writer(0);
+  StepRecorder recorder(device, traced_writer, {.observe_first = 1});
+  recorder.follow(*stream);
+  StepTrace trace(device, traced_writer, 1, recorder);
+  recorder.begin_step(0, true);
+  trace.begin_step(true);
+  trace.begin(Phase::data_wait, *stream);
+  device.pass(0.5);
+  trace.end(Phase::data_wait, *stream);
+  recorder.end_step();
+  trace.end_step();
+  ASSERT_EQ(traced.trace(0).size(), 1u);
+  EXPECT_NEAR(traced.trace(0)[0].end_s - traced.trace(0)[0].begin_s, 0.5, kRounding);
+}
+
+TEST_F(Recorder, ObservesTheFirstStepsHoweverLongTheInterval) {
+  device.record_cost_s = 1e-6;
+  auto recorder = make({.observe_first = 3});
+  const auto one_step = [&](bool timed) {
+    recorder.begin_step(0, timed);
+    for (int i = 0; i < 5; ++i) phase(recorder, Phase::forward, 20e-6);
+    recorder.end_step();
+  };
+  one_step(false);
+  recorder.choose_interval(recorder.last_step_s());
+  ASSERT_EQ(recorder.interval(), 32u);
+  for (int i = 0; i < 10; ++i) one_step(true);
+  const auto steps = channels.steps(0);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    EXPECT_EQ(steps[i].phases_observed, i < 3 ? 1u : 0u) << i;
+  }
+}
 
 TEST_F(Recorder, ThrowsInThePlantedStep) {
   Injection injection;
   injection.kind = "throw";
   injection.step = 1;
   injection.text = "throw:step=1";
-  auto recorder = make({.injections = {injection}});
-  recorder.begin_step(0, false);
-  recorder.end_step();
-  EXPECT_THROW(recorder.begin_step(0, true), InternalError);
+  auto recorder = make();
+  StepFaults faults(device, {injection}, recorder);
+  faults.begin_step();
+  EXPECT_THROW(faults.begin_step(), InternalError);
+  EXPECT_NO_THROW(faults.begin_step());
 }
 
 // The clock moves only when it is read here, so that the planted slowness ends.
@@ -220,15 +261,17 @@ TEST_F(Recorder, StretchesThePlantedPhaseByThePlantedShare) {
   injection.kind = "slow";
   injection.phase = "backward";
   injection.percent = 25;
-  StepRecorder recorder(ticking, writer, {.injections = {injection}});
+  StepRecorder recorder(ticking, writer, {});
   recorder.follow(*ticking_stream);
+  StepFaults faults(ticking, {injection}, recorder);
   recorder.begin_step(0, true);
-  recorder.begin(Phase::forward, *ticking_stream);
+  faults.begin_step();
+  faults.begin(Phase::forward, *ticking_stream);
   ticking.pass(1);
-  recorder.end(Phase::forward, *ticking_stream);
-  recorder.begin(Phase::backward, *ticking_stream);
+  faults.end(Phase::forward, *ticking_stream);
+  faults.begin(Phase::backward, *ticking_stream);
   ticking.pass(2);
-  recorder.end(Phase::backward, *ticking_stream);
+  faults.end(Phase::backward, *ticking_stream);
   recorder.end_step();
   const auto& step = channels.steps(0)[0];
   EXPECT_NEAR(step.phase_s[static_cast<std::size_t>(Phase::forward)], 1, 0.01);

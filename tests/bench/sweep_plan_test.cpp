@@ -8,7 +8,10 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <nlohmann/json.hpp>
+#include <set>
 
+#include "bench/options/option_table.h"
 #include "bench/plan/run_plan.h"
 #include "tests/bench/options_test_support.h"
 
@@ -78,7 +81,7 @@ TEST(Matrix, CellsHoldTheirValues) {
                               "--first-bucket-mb=0.5", "--bucket-cap-mb=2,3", "--overlap=off"}));
   ASSERT_EQ(cells.size(), 4u);
   EXPECT_EQ(cells[3].world_size, 4);
-  EXPECT_EQ(cells[3].batch_size, 128);
+  EXPECT_EQ(cells[3].global_batch_size, 128);
   EXPECT_EQ(cells[3].first_bucket_mb, 0.5);
   EXPECT_EQ(cells[3].bucket_cap_mb, 3);
   EXPECT_FALSE(cells[3].overlap);
@@ -91,41 +94,73 @@ TEST(Matrix, AllGpusIsOneCountUntilItIsKnown) {
       3u);
 }
 
-TEST(CellOptions, HoldNoLists) {
+TEST(Lists, AreNamedByTheFlagsThatHoldThem) {
   const Options options = options_of({"--strategy=single,ps", "--gpus=1,2", "--batch-size=8,16",
                                       "--servers=2,3", "--overlap=on,off", "--first-bucket-mb=1,2",
                                       "--bucket-cap-mb=1,2", "--ps-update=server,worker"});
   EXPECT_THAT(listed_options(options),
-              ElementsAre("--strategy", "--gpus", "--batch-size", "--overlap", "--bucket-cap-mb",
-                          "--first-bucket-mb", "--servers", "--ps-update"));
-  for (const RunCell& cell : plan_matrix(options)) {
-    const Options one = options_of_cell(options, cell);
-    EXPECT_THAT(listed_options(one), IsEmpty());
-    EXPECT_THAT(one.strategies, ElementsAre(cell.strategy));
-    EXPECT_THAT(one.batch_sizes, ElementsAre(cell.batch_size));
+              ElementsAre("--strategy", "--gpus", "--batch-size", "--servers", "--first-bucket-mb",
+                          "--bucket-cap-mb", "--ps-update", "--overlap"));
+  EXPECT_THAT(listed_options(options_of({"--strategy=ps", "--gpus=2"})), IsEmpty());
+}
+
+TEST(Lists, AreAllOptionsThatTakeSeveralValues) {
+  std::set<std::string> lists, axes;
+  for (const OptionDefinition& option : option_table()) {
+    if (option.is_list()) lists.insert(option.name);
   }
+  for (const SweepAxis& axis : sweep_axes()) axes.insert(axis.option);
+  EXPECT_EQ(axes, lists);
 }
 
-TEST(CellOptions, KeepTheScalingMode) {
-  const Options options = options_of({"--strategy=ddp", "--gpus=2", "--global-batch-size=8,16"});
-  const Options one = options_of_cell(options, plan_matrix(options)[1]);
-  EXPECT_THAT(one.global_batch_sizes, ElementsAre(16));
-  EXPECT_THAT(one.batch_sizes, IsEmpty());
-}
-
-RunSpec spec_of(const Options& options, const RunCell& cell) {
+TrainingJob job_of(const Options& options, const RunCell& cell) {
   data::DatasetInfo dataset;
   dataset.train_samples = 1000;
   HostDevices host;
   host.cpu.cores = {0, 1};
-  return make_run_spec(options, cell, dataset, "model.json", host);
+  return make_training_job(options, cell, dataset, "model.json", host);
+}
+
+// What a rank reads of the job of this cell.
+TrainingJob received(const Options& options, const RunCell& cell) {
+  return training_job_from_json(to_json(job_of(options, cell)));
+}
+
+TEST(JobOfACell, TellsARankEveryListedValueOnce) {
+  const Options options = options_of({"--strategy=single,ps,ddp", "--gpus=1,2", "--batch-size=8,16",
+                                      "--servers=2,3", "--overlap=on,off", "--first-bucket-mb=1,2",
+                                      "--bucket-cap-mb=1,2", "--ps-update=server,worker"});
+  for (const RunCell& cell : plan_matrix(options)) {
+    const nlohmann::json json = to_json(job_of(options, cell));
+    for (const SweepAxis& axis : sweep_axes()) {
+      EXPECT_TRUE(json.at("cell").contains(axis.option)) << axis.option;
+      EXPECT_FALSE(json.at("options").contains(with_underscores(axis.option))) << axis.option;
+    }
+    EXPECT_EQ(received(options, cell).cell, cell);
+  }
+}
+
+TEST(JobOfACell, HandsOnWhatAllRunsShare) {
+  const Options options = options_of({"--strategy=ddp", "--gpus=2,4", "--seed=7", "--lr=0.25"});
+  const TrainingJob job = received(options, plan_matrix(options)[0]);
+  EXPECT_EQ(job.options, static_cast<const RunOptions&>(options));
+}
+
+TEST(JobOfACell, KeepsTheScalingMode) {
+  const Options options = options_of({"--strategy=ddp", "--gpus=2", "--global-batch-size=8,16"});
+  const TrainingJob strong = received(options, plan_matrix(options)[1]);
+  EXPECT_TRUE(strong.cell.is_strong());
+  EXPECT_EQ(strong.cell.global_batch_size, 16);
+  EXPECT_EQ(strong.per_device_batch, 8);
+  const Options weak = options_of({"--strategy=ddp", "--gpus=2", "--batch-size=8"});
+  EXPECT_FALSE(received(weak, plan_matrix(weak)[0]).cell.is_strong());
 }
 
 TEST(Reference, IsSharedByRunsOfOneWorldAndBatchAlone) {
   const Options options =
       options_of({"--strategy=dp,ddp", "--gpus=2,4", "--batch-size=8,16", "--lr-scaling=linear"});
   std::map<ReferenceKey, int> shares;
-  for (const RunCell& cell : plan_matrix(options)) ++shares[reference_key(spec_of(options, cell))];
+  for (const RunCell& cell : plan_matrix(options)) ++shares[reference_key(job_of(options, cell))];
   EXPECT_EQ(shares.size(), 4u);
   for (const auto& [key, runs] : shares) EXPECT_EQ(runs, 2);
 }
@@ -133,7 +168,7 @@ TEST(Reference, IsSharedByRunsOfOneWorldAndBatchAlone) {
 TEST(Reference, OfAGlobalBatchDependsOnWhatADeviceGets) {
   const Options options = options_of({"--strategy=ddp", "--gpus=2,4", "--global-batch-size=16,32"});
   std::map<ReferenceKey, int> shares;
-  for (const RunCell& cell : plan_matrix(options)) ++shares[reference_key(spec_of(options, cell))];
+  for (const RunCell& cell : plan_matrix(options)) ++shares[reference_key(job_of(options, cell))];
   EXPECT_EQ(shares.size(), 4u);
 }
 

@@ -317,10 +317,14 @@ TEST_F(OwnGpus, AreNotForServersOnTheCpu) {
   EXPECT_EQ(report.at("environment").at("gpus").size(), 2u);
 }
 
-TEST_F(OwnGpus, ArePickedSoThatRanksDoNotShareWhereTheySeeSeveral) {
-  expect_exit(run_seeing({"0,1", "0"}), 0);  // rank 0 leaves rank 1 the only one that it sees
+TEST_F(OwnGpus, AreTheLocalRanksWhereTheySeeSeveral) {
+  expect_exit(run_seeing({"0,1", "0,1"}), 0);
   const json report = program.report();
   EXPECT_FALSE(report.at("runs").at(0).at("oversubscribed"));
+  // Both take GPU 0: the first of two, and the only one.
+  const auto refused = run_seeing({"0,1", "0"});
+  expect_exit(refused, 3);
+  EXPECT_THAT(refused[0].err, HasSubstr("there is 1 GPU here"));
 }
 
 TEST_F(OwnGpus, ThatAreOneAreRefusedUnlessTheyMayBeShared) {

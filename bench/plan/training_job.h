@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// RunSpec: everything that the processes of one run need to know. The supervisor makes it and hands
-// it to the ranks as JSON; nothing is decided twice.
+// TrainingJob: everything that the processes of one run need to know. The supervisor makes it and
+// hands it to the ranks as JSON, so that nothing is decided twice.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -17,10 +17,10 @@
 
 namespace ddpbench::bench {
 
-struct RunSpec {
-  Options options;  // of this cell: no list has more than one entry
-  RunCell cell;
-  std::string title;  // for people; stays with the supervisor
+struct TrainingJob {
+  RunOptions options;  // the values that all runs of the command share
+  RunCell cell;        // the values of this run
+  std::string title;   // for people; stays with the supervisor
   std::int64_t per_device_batch = 0;
   double lr = 0;           // after --lr-scaling
   std::string backend;     // resolved: "ring", "nccl"; "none" for one device
@@ -31,11 +31,10 @@ struct RunSpec {
   // OS processors of each device: replicas, then servers. Devices share cores when oversubscribed.
   // Workers on GPUs beside servers on CPU devices have none.
   std::vector<std::vector<int>> cores;
-  // CUDA's numbers of the GPUs of the devices that are on GPUs, which come first.
+  // [device] CUDA's number of its GPU. Devices on GPUs come first.
   std::vector<int> gpus;
   bool oversubscribed = false;
   // Inherited descriptors; -1 in a joined world, where a rank brings its own.
-  int channel_fd = -1;
   int dataset_fd = -1;
   int reference_fd = -1;  // ReferenceWeights; -1: no verification
 
@@ -50,30 +49,29 @@ struct RunSpec {
 };
 
 // Whether several devices of the run are on one GPU.
-bool shares_gpus(const RunSpec& spec);
+bool shares_gpus(const TrainingJob& job);
 
 // Which samples the run's shards see; the same on all its processes.
-data::ShardedSampler make_sampler(const RunSpec& spec);
+data::ShardedSampler make_sampler(const TrainingJob& job);
 
 // The strategy's part of the specification.
-StrategyConfig strategy_config(const RunSpec& spec);
+StrategyConfig strategy_config(const TrainingJob& job);
 
-// Whether a device may record the run's steps and replay them. Replicas on several threads (dp) are
-// queued by them all, workers of ps command servers, planted faults strike steps of their own, and
-// layers are traced while they are queued.
-bool can_record_steps(const RunSpec& spec);
+// Whether a device may record the run's steps and replay them. It may not where several threads
+// queue a step (dp), where a step commands servers (ps), where planted faults strike single steps,
+// and where calls are traced, which happens while they are queued.
+bool can_record_steps(const TrainingJob& job);
 
-// Whether this run does: CUDA devices do what is asked for.
-bool records_steps(const RunSpec& spec);
+// Whether the run's devices do record its steps: CUDA devices do where it is not off.
+bool records_steps(const TrainingJob& job);
 
-nlohmann::json to_json(const RunSpec& spec);
-RunSpec run_spec_from_json(const nlohmann::json& json);
+nlohmann::json to_json(const TrainingJob& job);
+TrainingJob training_job_from_json(const nlohmann::json& json);
 
 // Seconds that a wait for peers may last: --timeout, or for 0 (never) longer than any run.
 double wait_limit_s(double timeout_s);
-double wait_limit_s(const Options& options);
 
 // All steps that a worker of this run takes: verification, warm-up, training.
-std::int64_t total_steps(const RunSpec& spec);
+std::int64_t total_steps(const TrainingJob& job);
 
 }  // namespace ddpbench::bench

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/rank/memory_meeting.h"
+#include "bench/rank/claim_exchange.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -37,7 +37,7 @@ MemoryClaim claim_of(const Member& member, int index) {
 // [member] the names of the devices whose claims it has to look at.
 std::vector<std::vector<std::string>> meet(const std::vector<Member>& members) {
   const auto store = comm::make_local_store();
-  const MemoryMeeting meeting(
+  const ClaimExchange meeting(
       {.store = store.get(), .devices = static_cast<int>(members.size()), .timeout_s = 30});
   std::vector<std::vector<std::string>> names(members.size());
   std::vector<std::thread> threads;
@@ -53,21 +53,21 @@ std::vector<std::vector<std::string>> meet(const std::vector<Member>& members) {
   return names;
 }
 
-TEST(MemoryMeeting, TellsOfThoseWithTheSameMemory) {
+TEST(ClaimExchange, TellsOfThoseWithTheSameMemory) {
   EXPECT_THAT(
       meet({{"a", 1000, 64}, {"b", 500, 128}, {"a", 800, 256}, {"a", 900, 512}}),
       ElementsAre(ElementsAre("cpu:0", "cpu:2", "cpu:3"), ElementsAre("cpu:1"),
                   ElementsAre("cpu:0", "cpu:2", "cpu:3"), ElementsAre("cpu:0", "cpu:2", "cpu:3")));
 }
 
-TEST(MemoryMeeting, DevicesWithoutAPoolShareNothing) {
+TEST(ClaimExchange, DevicesWithoutAPoolShareNothing) {
   EXPECT_THAT(meet({{"", 1000, 64}, {"", 1000, 64}}),
               ElementsAre(ElementsAre("cpu:0"), ElementsAre("cpu:1")));
 }
 
-TEST(MemoryMeeting, HandsOverTheWholeClaim) {
+TEST(ClaimExchange, HandsOverTheWholeClaim) {
   const auto store = comm::make_local_store();
-  const MemoryMeeting meeting({.store = store.get(), .devices = 2, .timeout_s = 30});
+  const ClaimExchange meeting({.store = store.get(), .devices = 2, .timeout_s = 30});
   const MemoryClaim told = claim_of({"a", 1000, 64}, 0);
   std::thread other([&] { meeting.exchange(0, told); });
   const auto claims = meeting.exchange(1, claim_of({"a", 800, 128}, 1));
@@ -80,18 +80,18 @@ TEST(MemoryMeeting, HandsOverTheWholeClaim) {
   EXPECT_EQ(claims[0].by_category, told.by_category);
 }
 
-TEST(MemoryMeeting, NeedNotBeWaitedForWhenOthersCannotCome) {
+TEST(ClaimExchange, NeedNotBeWaitedForWhenOthersCannotCome) {
   const auto store = comm::make_local_store();
-  const MemoryMeeting meeting(
+  const ClaimExchange meeting(
       {.store = store.get(), .devices = 2, .timeout_s = 600, .check_peers = [] {
          throw CommError("rank 1 has died");
        }});
   EXPECT_THROW(meeting.exchange(0, {}), CommError);
 }
 
-TEST(MemoryMeeting, EndsAtItsDeadline) {
+TEST(ClaimExchange, EndsAtItsDeadline) {
   const auto store = comm::make_local_store();
-  const MemoryMeeting meeting({.store = store.get(), .devices = 2, .timeout_s = 0});
+  const ClaimExchange meeting({.store = store.get(), .devices = 2, .timeout_s = 0});
   try {
     meeting.exchange(0, {});
     FAIL() << "came";
@@ -103,13 +103,13 @@ TEST(MemoryMeeting, EndsAtItsDeadline) {
 }
 
 // A store over TCP drops the connection of a wait that ends without an answer.
-TEST(MemoryMeeting, WaitsForALateDeviceOverTcp) {
+TEST(ClaimExchange, WaitsForALateDeviceOverTcp) {
   const auto serving = comm::make_tcp_store_server({.secret = "s"});
   std::vector<std::thread> threads;
   for (int index = 0; index < 2; ++index) {
     threads.emplace_back([&, index] {
       const auto store = comm::connect_tcp_store({.port = serving->port(), .secret = "s"});
-      const MemoryMeeting meeting({.store = store.get(), .devices = 2, .timeout_s = 30});
+      const ClaimExchange meeting({.store = store.get(), .devices = 2, .timeout_s = 30});
       if (index == 1) std::this_thread::sleep_for(std::chrono::milliseconds(300));
       meeting.await_plans(index);
       EXPECT_EQ(meeting.exchange(index, claim_of({"a", 1000, 64}, index)).size(), 2);

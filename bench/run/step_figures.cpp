@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/run/phase_figures.h"
+#include "bench/run/step_figures.h"
 
 #include <algorithm>
 
@@ -72,6 +72,39 @@ std::map<std::string, report::Figure> phase_figures(Ranks ranks) {
       median_of_slowest(ranks, [](const auto& step) { return step.comm_wait_exposed_s; });
   figures["overlap_ratio"] = comm.value ? overlap(ranks) : report::Figure::missing(comm.reason);
   return figures;
+}
+
+std::vector<double> step_times(std::span<const launch::StepRecord> steps) {
+  std::vector<double> times;
+  times.reserve(steps.size());
+  for (const auto& step : steps) times.push_back(step.end_s - step.begin_s);
+  return times;
+}
+
+std::vector<report::BucketRow> bucket_rows(std::span<const launch::BucketRecord> records,
+                                           std::span<const launch::StepRecord> steps) {
+  struct Samples {
+    std::uint64_t bytes = 0;
+    std::vector<double> ready, start, arrived, end;
+  };
+  std::map<int, Samples> buckets;
+  for (const auto& record : records) {
+    if (record.step >= steps.size()) continue;
+    const double begin = steps[record.step].begin_s;
+    Samples& samples = buckets[static_cast<int>(record.times.bucket)];
+    samples.bytes = record.times.bytes;
+    samples.ready.push_back(record.times.ready_s - begin);
+    samples.start.push_back(record.times.start_s - begin);
+    samples.arrived.push_back(record.times.arrived_s - begin);
+    samples.end.push_back(record.times.end_s - begin);
+  }
+  std::vector<report::BucketRow> rows;
+  for (auto& [bucket, samples] : buckets) {
+    rows.push_back({bucket, samples.bytes, report::median(samples.ready),
+                    report::median(samples.start), report::median(samples.arrived),
+                    report::median(samples.end)});
+  }
+  return rows;
 }
 
 }  // namespace ddpbench::bench

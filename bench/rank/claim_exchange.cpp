@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/rank/memory_meeting.h"
+#include "bench/rank/claim_exchange.h"
 
 #include <fmt/format.h>
 
@@ -46,9 +46,9 @@ MemoryClaim claim_from(const json& text) {
 
 }  // namespace
 
-void MemoryMeeting::await_plans(int index) const { await_all(index, "has not planned"); }
+void ClaimExchange::await_plans(int index) const { await_all(index, "has not planned"); }
 
-std::vector<MemoryClaim> MemoryMeeting::exchange(int index, const MemoryClaim& own) const {
+std::vector<MemoryClaim> ClaimExchange::exchange(int index, const MemoryClaim& own) const {
   options_.store->set(claim_key(index), to_text(own));
   await_all(index, "did not say what memory it needs");
   std::vector<MemoryClaim> same;
@@ -65,7 +65,7 @@ std::vector<MemoryClaim> MemoryMeeting::exchange(int index, const MemoryClaim& o
 }
 
 // By counters, which answer at once: a store drops the connection of a wait that times out.
-void MemoryMeeting::await_all(int index, const std::string& what) const {
+void ClaimExchange::await_all(int index, const std::string& what) const {
   using Clock = std::chrono::steady_clock;
   const auto end = Clock::now() + std::chrono::duration<double>(options_.timeout_s);
   const auto key = [&](int device) { return fmt::format("memory/{} {}", device, what); };

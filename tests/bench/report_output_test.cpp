@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/run/save_pace.h"
+#include "bench/run/report_output.h"
 
 #include <gtest/gtest.h>
 

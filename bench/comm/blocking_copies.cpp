@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/comm/busy_copies.h"
+#include "bench/comm/blocking_copies.h"
 
 #include <algorithm>
 #include <cmath>
@@ -21,7 +21,7 @@ constexpr double kMargin = 1.25;
 
 }  // namespace
 
-BusyCopies::BusyCopies(Device& device, std::size_t most_bytes)
+BlockingCopies::BlockingCopies(Device& device, std::size_t most_bytes)
     : device_(device),
       begin_(device.make_event()),
       end_(device.make_event()),
@@ -37,20 +37,20 @@ BusyCopies::BusyCopies(Device& device, std::size_t most_bytes)
   }
 }
 
-void BusyCopies::allocate(std::size_t bytes) {
+void BlockingCopies::allocate(std::size_t bytes) {
   from_ = {};
   to_ = {};
   from_ = device_.allocate(bytes, MemoryCategory::workspace);
   to_ = device_.allocate(bytes, MemoryCategory::workspace);
 }
 
-void BusyCopies::queue(Stream& stream) {
+void BlockingCopies::queue(Stream& stream) {
   stream.record(*begin_);
   for (int i = 0; i < copies_; ++i) device_.copy(stream, to_.view(), from_.view());
   stream.record(*end_);
 }
 
-bool BusyCopies::cover(double delay_s) {
+bool BlockingCopies::cover(double delay_s) {
   const double copy_s = (end_->time_s() - begin_->time_s()) / copies_;
   if (!(copy_s > 0)) return true;
   const int most =

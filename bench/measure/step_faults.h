@@ -1,0 +1,45 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// StepFaults: the faults of --inject that strike while a rank takes steps. It hands every phase on
+// to the observer that it decorates; a phase that is slowed down ends later for that observer.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "bench/options/options.h"
+#include "kernels/runtime/device.h"
+#include "kernels/runtime/phase.h"
+
+namespace ddpbench::bench {
+
+class StepFaults final : public PhaseObserver {
+ public:
+  // `injections` are this rank's, of the kinds slow, kill, stop and throw. `device` and `inner`
+  // outlive this.
+  StepFaults(Device& device, std::vector<Injection> injections, PhaseObserver& inner);
+
+  // Before every step, also of verification and warm-up. A planted kill, stop or throw for this
+  // step strikes here: throw throws InternalError.
+  void begin_step();
+
+  void begin(Phase phase, Stream& stream) override;
+  void end(Phase phase, Stream& stream) override;
+  void bucket(const BucketTimes& times) override { inner_.bucket(times); }
+
+ private:
+  // Percent of the phase's own length by which it is stretched in this step.
+  double slowdown_percent(Phase phase) const;
+
+  Device& device_;
+  std::vector<Injection> injections_;
+  PhaseObserver& inner_;
+  std::array<std::unique_ptr<Event>, kPhaseCount> begun_;  // [phase]
+  double wait_begin_s_ = 0;                                // of data_wait, which the host does
+  std::int64_t step_ = -1;  // counted over verification, warm-up and training
+};
+
+}  // namespace ddpbench::bench

@@ -1,0 +1,137 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/plan/training_job.h"
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/math.h"
+#include "bench/options/option_source.h"
+#include "bench/options/option_table.h"
+#include "parallel/strategies.h"
+
+namespace ddpbench::data {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DatasetInfo, name, source, directory, train_samples,
+                                   test_samples, channels, height, width, classes)
+
+}  // namespace ddpbench::data
+
+namespace ddpbench::bench {
+namespace {
+
+std::size_t mebibytes(double value) {
+  return static_cast<std::size_t>(value * static_cast<double>(kMiB));
+}
+
+PlantedFaults planted_faults(const std::vector<Injection>& injections) {
+  PlantedFaults faults;
+  for (const Injection& injection : injections) {
+    if (injection.kind == "missing_bucket") faults.missing_bucket = injection.bucket;
+    if (injection.kind == "sum") faults.sum_for_average = true;
+    if (injection.kind == "stale") {
+      faults.stale_replica = injection.rank;
+      faults.stale_step = injection.step;
+    }
+  }
+  return faults;
+}
+
+// Without the lists: their values in this run are the cell's.
+nlohmann::json options_json(const RunOptions& options) {
+  Options all;
+  static_cast<RunOptions&>(all) = options;
+  nlohmann::json json = to_json(all);
+  for (const SweepAxis& axis : sweep_axes()) json.erase(with_underscores(axis.option));
+  return json;
+}
+
+}  // namespace
+
+bool shares_gpus(const TrainingJob& job) {
+  return std::set<int>(job.gpus.begin(), job.gpus.end()).size() < job.gpus.size();
+}
+
+data::ShardedSampler make_sampler(const TrainingJob& job) {
+  return data::ShardedSampler({.samples = job.dataset.train_samples,
+                               .global_batch = job.global_batch(),
+                               .shards = job.cell.world_size,
+                               .seed = job.options.seed,
+                               .last_batch = job.options.last_batch == "drop"
+                                                 ? data::LastBatch::drop
+                                                 : data::LastBatch::pad});
+}
+
+StrategyConfig strategy_config(const TrainingJob& job) {
+  StrategyConfig config;
+  config.strategy = job.cell.strategy;
+  config.replicas = job.cell.world_size;
+  config.servers = job.cell.servers;
+  config.per_device_batch = job.per_device_batch;
+  config.optimizer = {
+      .lr = job.lr, .momentum = job.options.momentum, .weight_decay = job.options.weight_decay};
+  config.overlap = job.cell.overlap;
+  config.first_bucket_bytes = mebibytes(job.cell.first_bucket_mb);
+  config.bucket_cap_bytes = mebibytes(job.cell.bucket_cap_mb);
+  config.ps_update = job.cell.ps_update == "worker" ? PsUpdate::worker : PsUpdate::server;
+  if (!job.is_reference()) config.faults = planted_faults(job.options.injections);
+  return config;
+}
+
+bool can_record_steps(const TrainingJob& job) {
+  return strategy_traits(job.cell.strategy).records_steps && job.options.injections.empty() &&
+         job.options.trace_path.empty();
+}
+
+bool records_steps(const TrainingJob& job) {
+  return job.options.device == "cuda" && !job.is_reference() && job.cell.cuda_graph != "off" &&
+         can_record_steps(job);
+}
+
+nlohmann::json to_json(const TrainingJob& job) {
+  return {{"options", options_json(job.options)},
+          {"cell", to_json(job.cell)},
+          {"per_device_batch", job.per_device_batch},
+          {"lr", job.lr},
+          {"backend", job.backend},
+          {"model_path", job.model_path},
+          {"dataset", job.dataset},
+          {"verification_tolerance", job.verification_tolerance},
+          {"steps_per_epoch", job.steps_per_epoch},
+          {"cores", job.cores},
+          {"gpus", job.gpus},
+          {"oversubscribed", job.oversubscribed},
+          {"dataset_fd", job.dataset_fd},
+          {"reference_fd", job.reference_fd}};
+}
+
+TrainingJob training_job_from_json(const nlohmann::json& json) {
+  TrainingJob job;
+  job.options = options_from_json(json.at("options"));
+  job.cell = run_cell_from_json(json.at("cell"));
+  json.at("per_device_batch").get_to(job.per_device_batch);
+  json.at("lr").get_to(job.lr);
+  json.at("backend").get_to(job.backend);
+  json.at("model_path").get_to(job.model_path);
+  json.at("dataset").get_to(job.dataset);
+  json.at("verification_tolerance").get_to(job.verification_tolerance);
+  json.at("steps_per_epoch").get_to(job.steps_per_epoch);
+  json.at("cores").get_to(job.cores);
+  json.at("gpus").get_to(job.gpus);
+  json.at("oversubscribed").get_to(job.oversubscribed);
+  json.at("dataset_fd").get_to(job.dataset_fd);
+  json.at("reference_fd").get_to(job.reference_fd);
+  return job;
+}
+
+double wait_limit_s(double timeout_s) {
+  constexpr double kNever = 1e6;  // 11 days, which every clock and poll can hold
+  return timeout_s > 0 ? timeout_s : kNever;
+}
+
+std::int64_t total_steps(const TrainingJob& job) {
+  if (job.is_reference()) return job.options.verify_steps;
+  return job.verify_steps() + job.options.warmup_steps + job.options.epochs * job.steps_per_epoch;
+}
+
+}  // namespace ddpbench::bench

@@ -1,0 +1,258 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/rank/rank_trainer.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "bench/host/host_devices.h"
+#include "bench/host/interrupt.h"
+#include "bench/rank/claim_exchange.h"
+#include "bench/rank/memory_check.h"
+#include "kernels/nn/model/model_reader.h"
+#include "kernels/nn/weights.h"
+#include "parallel/strategies.h"
+
+namespace ddpbench::bench {
+namespace {
+
+// Steps that the host runs ahead of a device that works on its own: enough to hide the host's
+// delays, and one less than there are batches in flight, so that the host never waits for the
+// device while it asks for data.
+constexpr std::size_t kStepsAhead = 2;
+
+// The faults that StepFaults plants on this rank.
+std::vector<Injection> step_faults(const TrainingJob& job, int rank) {
+  std::vector<Injection> faults;
+  if (job.is_reference()) return faults;
+  for (const Injection& injection : job.options.injections) {
+    const bool of_steps = injection.kind == "slow" || injection.kind == "kill" ||
+                          injection.kind == "stop" || injection.kind == "throw";
+    if (of_steps && (injection.rank < 0 || injection.rank == rank)) faults.push_back(injection);
+  }
+  return faults;
+}
+
+// Watches the GPUs of these devices of the run while the process trains.
+std::unique_ptr<GpuSampler> make_gpu_sampler(const TrainingJob& job,
+                                             const std::vector<int>& devices) {
+  if (job.gpus.empty() || !job.options.observe) return nullptr;
+  const CudaProbe probe = cuda_module().probe();
+  GpuMonitorOptions options;
+  for (const int device : devices) {
+    const int ordinal = job.gpus.at(static_cast<std::size_t>(device));
+    options.uuids.push_back(probe.devices.at(static_cast<std::size_t>(ordinal)).uuid);
+  }
+  return std::make_unique<GpuSampler>(cuda_module().make_monitor(options), devices.size());
+}
+
+// Null on CPU devices and where no profiler listens.
+std::unique_ptr<RangeMarker> make_heard_marker(const TrainingJob& job, int device) {
+  if (!job.is_on_gpu(device)) return nullptr;
+  auto marker = cuda_module().make_range_marker();
+  return marker->is_heard() ? std::move(marker) : nullptr;
+}
+
+}  // namespace
+
+RankTrainer::RankTrainer(const TrainingJob& job, const RankInputs& inputs,
+                         launch::RankWriter& writer)
+    : job_(job),
+      inputs_(inputs),
+      writer_(writer),
+      config_(strategy_config(job)),
+      process_(plan_strategy(config_).processes.at(static_cast<std::size_t>(inputs.rank))),
+      model_(nn::load_model_file(job.model_path)),
+      dataset_(data::Dataset::view(job.dataset, inputs.decoded)) {
+  writer_.state(launch::RankState::setup);
+  make_devices();
+  try {
+    make_observers();
+    make_strategy();
+    if (!is_server()) make_source();
+  } catch (const std::exception& error) {
+    abort(error.what());
+    throw;
+  }
+}
+
+RankTrainer::~RankTrainer() = default;
+
+void RankTrainer::make_devices() {
+  RankPlace place{.rank = inputs_.rank,
+                  .processes = static_cast<int>(plan_strategy(config_).processes.size()),
+                  .devices = process_.replicas,
+                  .store = inputs_.store,
+                  // Marks from two threads may swallow each other: a heartbeat needs to grow, not
+                  // to count.
+                  .progress = [this] { writer_.collective(); },
+                  .joining = [this] { writer_.state(launch::RankState::setup); }};
+  // A server's device follows the replicas' devices.
+  if (is_server()) place.devices = {inputs_.rank};
+  devices_ = make_rank_devices(job_, place);
+  // What waits for peers has the same limit and knows more of them: it is to speak first; and both
+  // before the supervisor, who waits a second longer.
+  constexpr double kAfterPeers_s = 0.5;
+  const bool alone = devices_.world == nullptr && devices_.local.empty();
+  wait_ = std::make_shared<DeviceWait>(DeviceWaitOptions{
+      .rank = inputs_.rank,
+      .device = devices_.devices[0]->name(),
+      .limit_s = wait_limit_s(job_.options.timeout_s) + (alone ? 0 : kAfterPeers_s),
+      .interrupted = inputs_.interrupted});
+}
+
+void RankTrainer::make_observers() {
+  Device& device = *devices_.devices[0];
+  const bool traced = !job_.options.trace_path.empty() && !job_.is_reference();
+  const auto trace_steps = traced ? static_cast<std::uint32_t>(job_.options.trace_steps) : 0U;
+  RecorderOptions options{
+      .observe = job_.options.observe, .observe_first = trace_steps, .wait = wait_};
+  if (!device.is_host_accessible()) options.steps_ahead = kStepsAhead;
+  recorder_ = std::make_unique<StepRecorder>(device, writer_, std::move(options));
+  observer_ = recorder_.get();
+  if (traced) observer_ = &trace_.emplace(device, writer_, trace_steps, *observer_);
+  auto faults = step_faults(job_, inputs_.rank);
+  if (!faults.empty()) observer_ = &faults_.emplace(device, std::move(faults), *observer_);
+  marker_ = make_heard_marker(job_, is_server() ? inputs_.rank : process_.replicas[0]);
+  if (marker_) observer_ = &ranges_.emplace(*marker_, *observer_);
+}
+
+void RankTrainer::make_strategy() {
+  if (!job_.options.load_model.empty()) {
+    loaded_weights_ = nn::read_safetensors(job_.options.load_model);
+  }
+  StrategyContext context;
+  context.model = &model_;
+  for (const auto& device : devices_.devices) context.devices.push_back(device.get());
+  for (const auto& backend : devices_.backends) context.backends.push_back(backend.get());
+  for (const auto& local : devices_.local) context.local.push_back(local.get());
+  context.world = devices_.world.get();
+  context.observer = observer_;
+  context.group = devices_.group.get();
+  context.initialize = [this](nn::Graph& graph) {
+    if (loaded_weights_.empty()) {
+      nn::initialize_parameters(graph, job_.options.seed);
+    } else {
+      nn::import_weights(graph, loaded_weights_, job_.options.load_model);
+    }
+  };
+  context.admit = [this](std::size_t i, MemoryNeeds& needs) { admit(i, needs); };
+  strategy_ = ddpbench::make_strategy(config_);
+  strategy_->setup(context);
+  if (is_server()) return;
+  Stream& stream = strategy_->replicas()[0]->stream();
+  recorder_->follow(stream);
+  observe_calls();
+  runner_.emplace(StepRunnerOptions{.strategy = strategy_.get(),
+                                    .stream = &stream,
+                                    .recorder = recorder_.get(),
+                                    .world = devices_.world.get(),
+                                    .records = records_steps(job_) && stream.can_record()});
+  sampler_ = make_gpu_sampler(job_, process_.replicas);
+}
+
+// Devices that have their memory together are admitted together, each by its own thread or process.
+void RankTrainer::admit(std::size_t i, MemoryNeeds& needs) {
+  add_session_memory(job_, process_, dataset_, i, needs);
+  const bool threads = !devices_.local.empty();
+  comm::Communicator* const peers = threads ? devices_.local[i].get() : devices_.world.get();
+  if (peers == nullptr) return check_claims({{memory_claim(job_, process_, needs)}});
+  const int index = threads ? static_cast<int>(i) : inputs_.rank;
+  const ClaimExchange claims({.store = threads ? local_store_.get() : inputs_.store,
+                              .devices = peers->size(),
+                              .timeout_s = wait_limit_s(job_.options.timeout_s),
+                              .check_peers = [peers] { peers->check(); }});
+  claims.await_plans(index);
+  check_claims(claims.exchange(index, memory_claim(job_, process_, needs)));
+}
+
+// The calls of the first replica's graph, whose phases are observed too.
+void RankTrainer::observe_calls() {
+  nn::Graph& graph = strategy_->replicas()[0]->graph();
+  nn::LayerObserver* calls = trace_ ? &*trace_ : nullptr;
+  if (trace_) calls_ = graph.call_names();
+  if (ranges_) {
+    ranges_->name_calls(graph.call_names(), calls);
+    calls = &*ranges_;
+  }
+  if (calls != nullptr) graph.observe_layers(calls);
+}
+
+void RankTrainer::make_source() {
+  BatchSourceOptions options = batch_source_options(job_, process_);
+  options.wait = wait_;
+  Device& device = *devices_.devices[0];
+  source_ = job_.options.residency == "device"
+                ? make_resident_source(device, *devices_.backends[0], dataset_.train,
+                                       make_sampler(job_), options)
+                : make_loader_source(device, dataset_.train, make_sampler(job_), options);
+  evaluator_.emplace(job_, dataset_.test, process_.replicas, wait_);
+}
+
+void RankTrainer::take_steps(std::int64_t count, bool timed, int epoch) {
+  for (std::int64_t done = 0; done < count; ++epoch) {
+    const std::int64_t now = std::min(count - done, job_.steps_per_epoch);
+    begin_epoch(epoch, now);
+    for (std::int64_t i = 0; i < now; ++i) take_step(timed, epoch);
+    done += now;
+  }
+}
+
+void RankTrainer::take_step(bool timed, int epoch) {
+  if (inputs_.interrupted && inputs_.interrupted()) throw Interrupted("interrupted");
+  recorder_->begin_step(static_cast<std::uint32_t>(epoch), timed);
+  if (trace_) trace_->begin_step(timed);
+  if (faults_) faults_->begin_step();
+  Stream& stream = strategy_->replicas()[0]->stream();
+  StepInput input;
+  {
+    const ScopedPhase phase(observer_, Phase::data_wait, stream);
+    input = source_->next(stream);
+  }
+  runner_->run(input);
+  source_->consumed(stream);
+  recorder_->end_step([this] { strategy_->report(*recorder_); });
+  if (trace_) trace_->end_step();
+}
+
+// dp's totals are on the primary; other replicas have none.
+ops::LossTotals RankTrainer::take_totals() {
+  ops::LossTotals sum;
+  for (Replica* replica : strategy_->replicas()) sum += replica->take_totals();
+  return sum;
+}
+
+ops::LossTotals RankTrainer::evaluate() {
+  strategy_->publish_parameters();
+  const auto alive = [this] { writer_.state(launch::RankState::evaluating); };
+  return evaluator_->run(strategy_->replicas(), devices_.group.get(), alive);
+}
+
+void RankTrainer::check_communicators() {
+  if (job_.gpus.empty()) return;
+  if (devices_.world) devices_.world->check();
+  for (const auto& local : devices_.local) local->check();
+}
+
+void RankTrainer::abort(const std::string& reason) {
+  if (devices_.world) devices_.world->abort(reason);
+}
+
+bool RankTrainer::device_hangs() {
+  constexpr double kMoment_s = 2;
+  if (wait_->gave_up()) return true;
+  if (is_server()) return false;
+  try {
+    const auto end = devices_.devices[0]->make_event();
+    strategy_->replicas()[0]->stream().record(*end);
+    DeviceWait moment({.limit_s = kMoment_s});
+    moment.until(*end, "");
+  } catch (const CommTimeout&) {
+    return true;
+  } catch (const Error&) {
+    // A device that fails waits for nothing.
+  }
+  return false;
+}
+
+}  // namespace ddpbench::bench

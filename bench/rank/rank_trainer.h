@@ -1,0 +1,124 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// RankTrainer: all that one process of a run needs to take steps (devices, communicator, strategy,
+// observers, batches), and how it takes them.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bench/feed/batch_source.h"
+#include "bench/host/gpu_sampler.h"
+#include "bench/measure/device_wait.h"
+#include "bench/measure/step_faults.h"
+#include "bench/measure/step_ranges.h"
+#include "bench/measure/step_recorder.h"
+#include "bench/measure/step_runner.h"
+#include "bench/measure/step_trace.h"
+#include "bench/plan/training_job.h"
+#include "bench/rank/evaluation.h"
+#include "bench/rank/rank_devices.h"
+#include "bench/rank/reference_weights.h"
+#include "kernels/nn/model/model.h"
+#include "kernels/nn/safetensors.h"
+#include "parallel/comm/communicator.h"
+#include "parallel/comm/store/store.h"
+#include "parallel/launch/rank_channel.h"
+#include "parallel/replica.h"
+#include "parallel/strategy.h"
+
+namespace ddpbench::bench {
+
+// What the supervisor, or the joined world, gives the process.
+struct RankInputs {
+  int rank = 0;
+  comm::Store* store = nullptr;                 // null when the run is one process
+  std::span<const std::byte> decoded;           // the data set
+  const ReferenceWeights* reference = nullptr;  // to verify against; null: do not verify
+  ReferenceWeights* reference_out = nullptr;    // the reference process fills it
+  std::function<bool()> interrupted;            // polled between steps; may be empty
+};
+
+class RankTrainer {
+ public:
+  // Collective over the run's processes. `job`, `writer` and what `inputs` points to outlive it.
+  // Throws Error; peers are then told that this rank does not come.
+  RankTrainer(const TrainingJob& job, const RankInputs& inputs, launch::RankWriter& writer);
+  RankTrainer(const RankTrainer&) = delete;
+  RankTrainer& operator=(const RankTrainer&) = delete;
+  ~RankTrainer();
+
+  // From the begin of `epoch` on, `count` steps; epochs follow each other when there are more steps
+  // than one epoch has. Throws Interrupted between steps.
+  void take_steps(std::int64_t count, bool timed, int epoch);
+  // The same, one by one, of at most `count` steps.
+  void begin_epoch(int epoch, std::int64_t count) { source_->begin_epoch(epoch, count); }
+  void take_step(bool timed, int epoch);
+  // Loss and hits of the training samples since the last call.
+  ops::LossTotals take_totals();
+  // Those of the test set; sums over this process's part of it.
+  ops::LossTotals evaluate();
+  // Steps that run ahead, or are replayed, do not ask whether communication works. Asks now, before
+  // what they computed is used. Throws CommError.
+  void check_communicators();
+  // Tells the peers that this rank has failed.
+  void abort(const std::string& reason);
+  // After a step threw: whether the device, given a moment, does not come to an end. This object
+  // must not be destroyed then: it would wait for the device again, for ever.
+  bool device_hangs();
+
+  const TrainingJob& job() const { return job_; }
+  const RankInputs& inputs() const { return inputs_; }
+  const ProcessPlan& process() const { return process_; }
+  bool is_server() const { return process_.role == Role::server; }
+  const nn::ModelSpec& model() const { return model_; }
+  // With --trace: what the numbers of calls in the trace stand for.
+  const std::vector<std::string>& calls() const { return calls_; }
+  RankDevices& devices() { return devices_; }
+  comm::Communicator* world() { return devices_.world.get(); }  // null when there is one process
+  double now_s() const { return devices_.devices[0]->now_s(); }
+  Strategy& strategy() { return *strategy_; }
+  StepRecorder& recorder() { return *recorder_; }
+  GpuSampler* sampler() { return sampler_.get(); }  // null on CPU devices and with --observe=off
+
+ private:
+  void make_devices();
+  void make_observers();
+  void make_strategy();
+  void admit(std::size_t i, MemoryNeeds& needs);
+  void observe_calls();
+  void make_source();
+
+  const TrainingJob& job_;
+  RankInputs inputs_;
+  launch::RankWriter& writer_;
+  StrategyConfig config_;
+  ProcessPlan process_;
+  nn::ModelSpec model_;
+  data::Dataset dataset_;
+  std::vector<std::string> calls_;
+
+  RankDevices devices_;
+  std::shared_ptr<comm::Store> local_store_ = comm::make_local_store();  // for the threads of dp
+  std::vector<nn::NamedTensor> loaded_weights_;                          // --load-model's
+  std::shared_ptr<DeviceWait> wait_;
+  // The observers, each around the one before where it is there.
+  std::unique_ptr<StepRecorder> recorder_;
+  std::optional<StepTrace> trace_;    // with --trace
+  std::optional<StepFaults> faults_;  // when --inject concerns this rank
+  std::unique_ptr<RangeMarker> marker_;
+  std::optional<StepRanges> ranges_;   // when a profiler listens
+  PhaseObserver* observer_ = nullptr;  // the outermost
+  std::unique_ptr<GpuSampler> sampler_;
+  std::unique_ptr<Strategy> strategy_;
+  std::unique_ptr<BatchSource> source_;
+  std::optional<StepRunner> runner_;
+  std::optional<Evaluator> evaluator_;
+};
+
+}  // namespace ddpbench::bench
