@@ -4,7 +4,7 @@
 // `ddp`: one process per device; gradients are averaged bucket by bucket with all-reduce while
 // backward still runs, and every rank updates its own copy (Li et al., VLDB 2020).
 //
-// Wire, per rank and step: 2 (n-1)/n S bytes for S bytes of gradients (ring all-reduce).
+// Wire, per rank and step: 2 (n-1)/n S bytes for S bytes of gradients (all-reduce).
 #pragma once
 
 #include <cstdint>

@@ -212,7 +212,7 @@ run_benchmarks() {
   bench graphs "${common[@]}" --strategy=single,ddp --batch-size=256 --cuda-graph=on,off
   for ranks in 2 4; do
     bench "strategies-$ranks-oversubscribed" "${common[@]}" --strategy=single,dp,ddp,ps "--gpus=$ranks" \
-      --backend=ring --oversubscribe --batch-size=256
+      --backend=ipc --oversubscribe --batch-size=256
   done
   bench ddp-2-nccl-oversubscribed "${common[@]}" --strategy=ddp --gpus=2 --backend=nccl --oversubscribe \
     --batch-size=256
@@ -235,7 +235,7 @@ run_single_operations() {
     "--benchmark_out=$times" --benchmark_out_format=json
 }
 
-# Our ring between two ranks on the first GPU, threads and processes, with 100 MB among the sizes;
+# ipc between two ranks on the first GPU, threads and processes, with 100 MB among the sizes;
 # and NCCL between two ranks there, which shows that it works and not how fast it is.
 run_collectives() {
   local mode iterations=50 shared=(--device=cuda --ranks=2 --oversubscribe)
@@ -243,9 +243,9 @@ run_collectives() {
   local -x CUDA_VISIBLE_DEVICES=${first%%,*}
   if [[ $quick == yes ]]; then iterations=20; fi
   for mode in thread process; do
-    bench "comm-ring-$mode" comm "${shared[@]}" --backend=ring "--mode=$mode" \
+    bench "comm-ipc-$mode" comm "${shared[@]}" --backend=ipc "--mode=$mode" \
       --sizes=4K..64M*4,100000000 "--iterations=$iterations"
-    bench "comm-ring-$mode-all" comm "${shared[@]}" --backend=ring "--mode=$mode" --op=all \
+    bench "comm-ipc-$mode-all" comm "${shared[@]}" --backend=ipc "--mode=$mode" --op=all \
       --sizes=4M --iterations=10
   done
   bench comm-nccl comm "${shared[@]}" --backend=nccl --op=all --sizes=4K,4M --iterations=10

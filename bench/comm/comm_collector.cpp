@@ -140,15 +140,17 @@ void fill_bound(const Collected& all, report::CollectiveRow& row) {
                      row.operation, row.ranks, static_cast<double>(row.bytes), fastest)));
 }
 
-// Between ranks that share one GPU the ring's own reads and writes are known.
+// Between ranks that share one GPU the reads and writes of ipc are known.
 void fill_counted(const Collected& all, report::CollectiveRow& row) {
-  if (!all.spec.on_one_gpu() || row.backend != "ring") return;
+  if (!all.spec.on_one_gpu() || row.backend != "ipc") return;
   if (row.bytes == 0) {
     row.counted_bytes = row.counted_gb_per_s = row.share_of_copy = Figure::missing(kNoData);
     return;
   }
+  const auto bytes = static_cast<double>(row.bytes);
   const double counted =
-      std::round(report::ipc_bytes(row.operation, row.ranks, static_cast<double>(row.bytes)));
+      std::round(row.all_reduce == "ring" ? report::ipc_ring_all_reduce_bytes(row.ranks, bytes)
+                                          : report::ipc_bytes(row.operation, row.ranks, bytes));
   row.counted_bytes = Figure::of(counted);
   if (!row.time_s) {
     row.counted_gb_per_s = row.share_of_copy = Figure::missing(unmeasured(all));
@@ -200,6 +202,10 @@ report::CollectiveRow make_row(const Collected& all, std::size_t index) {
   report::CollectiveRow row;
   row.operation = asked.operation;
   row.backend = all.spec.devices.backend;
+  if (asked.operation == "all_reduce") {
+    const std::string& ran = all.results.front().all_reduce;
+    row.all_reduce = ran.empty() ? all.spec.all_reduce : ran;
+  }
   row.device = all.spec.devices.device;
   row.device_model = all.results.front().model;
   row.gpus = all.spec.devices.gpus;

@@ -12,13 +12,13 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <span>
 
 #include "base/error.h"
 #include "base/nearest_name.h"
 #include "bench/comm/collective_case.h"
 #include "bench/plan/device_plan.h"
 #include "parallel/comm/operation.h"
+#include "parallel/comm_backends.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -30,7 +30,6 @@ constexpr std::uint64_t kLargestSize = std::uint64_t{1} << 40;
 constexpr std::array kTypes = {DataType::fp32,  DataType::fp64,  DataType::bf16, DataType::fp16,
                                DataType::int32, DataType::int64, DataType::uint8};
 constexpr std::array<std::string_view, 3> kDevices = {"auto", "cpu", "cuda"};
-constexpr std::array<std::string_view, 3> kBackends = {"auto", "ring", "nccl"};
 constexpr std::array kReductions = {comm::ReduceOp::sum, comm::ReduceOp::average,
                                     comm::ReduceOp::maximum};
 
@@ -156,8 +155,8 @@ auto parse_word(const char* option, const std::string& word, const Values& value
   refuse_word(option, word, names);
 }
 
-void check_word(const char* option, const std::string& word,
-                std::span<const std::string_view> words) {
+template <typename Words>
+void check_word(const char* option, const std::string& word, const Words& words) {
   if (std::ranges::find(words, word) == words.end()) refuse_word(option, word, words);
 }
 
@@ -171,7 +170,7 @@ void refuse_all_of_one(const CudaProbe& cuda) {
 
 void choose_device(const CommWords& words, const HostDevices& host, CommOptions& options) {
   check_word("--device", words.device, kDevices);
-  check_word("--backend", words.backend, kBackends);
+  check_word("--backend", words.backend, backend_words());
   KindChoice kind = choose_kind(words.device, words.backend, host);
   options.device = std::move(kind.device);
   options.device_note = std::move(kind.note);
@@ -181,6 +180,18 @@ void choose_device(const CommWords& words, const HostDevices& host, CommOptions&
   if (cuda && std::ranges::count(words.ranks, "all") > 0) refuse_all_of_one(host.cuda);
   const std::size_t all = cuda ? host.cuda.devices.size() : host.cpu.cores.size();
   options.ranks = parse_ranks(words.ranks, static_cast<int>(all), cuda ? "GPU" : "core");
+}
+
+std::vector<std::string> parse_all_reduces(const std::vector<std::string>& words) {
+  std::vector<std::string> algorithms;
+  for (const std::string& word : words) {
+    check_word("--all-reduce", word, comm::kAllReduceAlgorithms);
+    if (std::ranges::find(algorithms, word) == algorithms.end()) algorithms.push_back(word);
+  }
+  if (algorithms.size() > 1 && std::ranges::find(algorithms, "auto") != algorithms.end()) {
+    throw ConfigError("--all-reduce=auto comes to ring or direct; to compare the two, list them");
+  }
+  return algorithms;
 }
 
 void check_count(const char* option, int value, int least) {
@@ -227,6 +238,7 @@ CommOptions resolve(const CommWords& words, const HostDevices& host) {
   options.reduction = parse_word("--redop", words.reduction, kReductions, reduction_word);
   options.threads = parse_word("--mode", words.mode, std::array{false, true},
                                [](bool threads) { return threads ? "thread" : "process"; });
+  options.all_reduces = parse_all_reduces(words.all_reduces);
   check_count("--iterations", words.iterations, 1);
   check_count("--warmup", words.warmup, 0);
   options.iterations = words.iterations;
@@ -250,6 +262,7 @@ nlohmann::ordered_json to_json(const CommOptions& options) {
           {"ranks", options.ranks},
           {"device", options.device},
           {"backend", options.backend},
+          {"all_reduce", options.all_reduces},
           {"oversubscribe", options.oversubscribe},
           {"type", to_string(options.type)},
           {"redop", reduction_word(options.reduction)},

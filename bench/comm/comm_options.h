@@ -24,6 +24,7 @@ struct CommWords {
   std::string type = "fp32";
   std::string reduction = "sum";
   std::string mode = "process";
+  std::vector<std::string> all_reduces = {"auto"};
   bool oversubscribe = false;  // more ranks than GPUs
   int iterations = 50;
   int warmup = 20;  // beyond the communicator's first trial of other stores (write_tuner.h)
@@ -37,6 +38,7 @@ struct CommOptions {
   std::string device = "cpu";    // resolved: cpu | cuda
   std::string device_note;       // of --device=auto, why
   std::string backend = "auto";  // a world resolves it: it depends on who shares GPUs
+  std::vector<std::string> all_reduces = {"auto"};  // auto | ring | direct; a world each
   bool oversubscribe = false;
   DataType type = DataType::fp32;
   comm::ReduceOp reduction = comm::ReduceOp::sum;

@@ -71,6 +71,7 @@ class CommRank {
       if (rank_.calls().full() || i == last || i == spec_.warmup - 1) take_times(row);
     }
     wrong += rank_.verify(collective, memory);
+    result_.all_reduce = all_reduces_run(&rank_.world());
     result_.wrong.push_back(wrong);
     result_.late.push_back(late_);
     writer_.result(to_json_text(result_));
@@ -113,7 +114,8 @@ void run_process(const CommSpec& spec, const launch::RankEnvironment& environmen
   const WorldOptions options{.timeout_s = wait_limit_s(spec.timeout_s),
                              .thread_cores = spec.devices.cores.at(place),
                              .progress = [&writer] { writer.collective(); },
-                             .joining = [&writer] { writer.state(launch::RankState::setup); }};
+                             .joining = [&writer] { writer.state(launch::RankState::setup); },
+                             .all_reduce = comm::all_reduce_algorithm(spec.all_reduce)};
   auto world = connect_devices(device, [&] {
     return make_world(spec.devices, *store, environment.rank, spec.ranks, *device, options);
   });
@@ -143,7 +145,8 @@ void run_threads(const CommSpec& spec, launch::RankChannels& channels) {
   const WorldOptions options{.timeout_s = wait_limit_s(spec.timeout_s),
                              .thread_cores = {},
                              .progress = {},
-                             .joining = [&process] { process.state(launch::RankState::setup); }};
+                             .joining = [&process] { process.state(launch::RankState::setup); },
+                             .all_reduce = comm::all_reduce_algorithm(spec.all_reduce)};
   auto worlds =
       connect_devices(devices, [&] { return make_thread_world(spec.devices, pointers, options); });
   std::vector<std::exception_ptr> errors(worlds.size());

@@ -24,9 +24,10 @@ namespace {
 constexpr int kWrongResult = 5;  // as a failed verification of a training run
 
 std::string title(const CommSpec& spec) {
-  return fmt::format("{} ranks ({}), {} on {}, {}, {} rows{}", spec.ranks,
+  return fmt::format("{} ranks ({}), {} on {}{}{}, {}, {} rows{}", spec.ranks,
                      spec.threads ? "threads" : "processes", spec.devices.backend,
-                     spec.devices.device, to_string(spec.type), spec.rows.size(),
+                     spec.devices.device, spec.all_reduce.empty() ? "" : ", all-reduce ",
+                     spec.all_reduce, to_string(spec.type), spec.rows.size(),
                      spec.devices.oversubscribed ? ", oversubscribed" : "");
 }
 
@@ -95,7 +96,7 @@ launch::SuperviseResult launch_world(const CommSpec& spec, launch::RankChannels&
 CommSession::CommSession(const CommOptions& options, const HostDevices& host, const Options& output,
                          std::vector<std::string> arguments)
     : output_(output) {
-  for (const int ranks : options.ranks) worlds_.push_back(make_comm_spec(options, ranks, host));
+  worlds_ = make_comm_specs(options, host);
   file_ = ReportOutput(output_);
   report_ = begin_report(output_, std::move(arguments));
   report_.config_json = to_json(with_backend(options, worlds_)).dump();

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "bench/comm/collective_case.h"
+#include "parallel/comm_backends.h"
 #include "reports/metrics/collective_metrics.h"
 
 namespace ddpbench::bench {
@@ -126,11 +127,30 @@ int CommSpec::sharers(int rank) const {
 std::string CommSpec::no_bound_reason() const {
   if (!on_gpus()) return devices.oversubscribed ? "oversubscribed: more ranks than cores" : "";
   if (!on_one_gpu()) return "ranks on several GPUs, bound by links that are not measured";
-  if (devices.backend == "nccl") return "NCCL connects ranks that share a GPU through the host";
+  if (!comm_backend(devices.backend).shares_devices) {
+    return fmt::format("{} connects ranks that share a GPU through the host", devices.backend);
+  }
   return "";
 }
 
-CommSpec make_comm_spec(const CommOptions& options, int ranks, const HostDevices& host) {
+std::vector<CommSpec> make_comm_specs(const CommOptions& options, const HostDevices& host) {
+  std::vector<CommSpec> specs;
+  CommOptions all_reduces = options;
+  all_reduces.operations = {"all_reduce"};
+  const bool measured =
+      std::ranges::find(options.operations, "all_reduce") != options.operations.end();
+  for (const int ranks : options.ranks) {
+    for (const std::string& algorithm : options.all_reduces) {
+      const bool first = algorithm == options.all_reduces.front();
+      if (!first && !measured) continue;
+      specs.push_back(make_comm_spec(first ? options : all_reduces, ranks, host, algorithm));
+    }
+  }
+  return specs;
+}
+
+CommSpec make_comm_spec(const CommOptions& options, int ranks, const HostDevices& host,
+                        const std::string& all_reduce) {
   CommSpec spec;
   spec.ranks = ranks;
   spec.threads = options.threads;
@@ -149,9 +169,10 @@ CommSpec make_comm_spec(const CommOptions& options, int ranks, const HostDevices
   }
   spec.devices.backend =
       choose_backend(options.backend, options.device, spec.devices.oversubscribed);
+  spec.all_reduce = all_reduce_name(comm_backend(spec.devices.backend), all_reduce, ranks);
   if (spec.threads) {
-    refuse_nccl_between_threads("--mode=thread", spec.devices.backend,
-                                spec.on_gpus() && spec.devices.oversubscribed);
+    refuse_sharing_threads("--mode=thread", spec.devices.backend,
+                           spec.on_gpus() && spec.devices.oversubscribed);
   }
   if (spec.no_bound_reason().empty()) {
     spec.working_sets = spec.on_gpus() ? working_sets_of_gpu(spec) : working_sets_of_cores(spec);
@@ -183,6 +204,7 @@ nlohmann::json to_json(const CommSpec& spec) {
           {"working_sets", spec.working_sets},
           {"device", spec.devices.device},
           {"backend", spec.devices.backend},
+          {"all_reduce", spec.all_reduce},
           {"cores", spec.devices.cores},
           {"gpus", spec.devices.gpus},
           {"oversubscribed", spec.devices.oversubscribed}};
@@ -201,6 +223,7 @@ CommSpec comm_spec_from_json(const nlohmann::json& json) {
   json.at("working_sets").get_to(spec.working_sets);
   json.at("device").get_to(spec.devices.device);
   json.at("backend").get_to(spec.devices.backend);
+  json.at("all_reduce").get_to(spec.all_reduce);
   json.at("cores").get_to(spec.devices.cores);
   json.at("gpus").get_to(spec.devices.gpus);
   json.at("oversubscribed").get_to(spec.devices.oversubscribed);
@@ -218,6 +241,7 @@ std::string to_json_text(const CommRankResult& result) {
   }
   return nlohmann::json{{"host", result.host},
                         {"model", result.model},
+                        {"all_reduce", result.all_reduce},
                         {"bandwidth", std::move(bandwidth)},
                         {"wrong", result.wrong},
                         {"late", result.late}}
@@ -230,6 +254,7 @@ CommRankResult comm_rank_result_from_text(const std::string& text) {
   const auto json = nlohmann::json::parse(text);
   json.at("host").get_to(result.host);
   json.at("model").get_to(result.model);
+  json.at("all_reduce").get_to(result.all_reduce);
   for (const auto& sample : json.at("bandwidth")) {
     result.bandwidth.push_back({sample.at("working_set_bytes"), sample.at("all_cores"),
                                 sample.at("copy"), sample.at("reduce"), sample.at("missing")});

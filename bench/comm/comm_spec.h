@@ -34,7 +34,8 @@ struct CommSpec {
   // Bytes that a core works on, or a GPU for all its ranks (exactly those of each row), for which
   // the memory's bandwidth is measured; empty: it is not.
   std::vector<std::size_t> working_sets;
-  DevicePlan devices;  // one a rank
+  DevicePlan devices;      // one a rank
+  std::string all_reduce;  // ring | direct; empty: the backend does not tell
 
   std::size_t bytes(const CommRow& row) const { return row.count * size_of(type); }
   std::size_t largest_bytes() const;
@@ -50,7 +51,11 @@ struct CommSpec {
 // Throws ConfigError when a size has no element a rank, or the machine or a GPU has not the memory;
 // UnavailableError for more ranks than GPUs without --oversubscribe, and for threads that would
 // share a GPU through NCCL.
-CommSpec make_comm_spec(const CommOptions& options, int ranks, const HostDevices& host);
+CommSpec make_comm_spec(const CommOptions& options, int ranks, const HostDevices& host,
+                        const std::string& all_reduce = "auto");
+// One world for each number of ranks and each algorithm of --all-reduce; those of the algorithms
+// after the first have rows of all-reduces only.
+std::vector<CommSpec> make_comm_specs(const CommOptions& options, const HostDevices& host);
 
 // Room for every rank's iterations, also where ranks are threads of one process.
 launch::ChannelLayout channel_layout(const CommSpec& spec);
@@ -69,6 +74,7 @@ struct BandwidthSample {
 
 struct CommRankResult {
   std::string host, model;
+  std::string all_reduce;  // what ran, as in CommSpec, or both; empty: not told
   std::vector<BandwidthSample> bandwidth;
   std::vector<std::uint64_t> wrong;  // [row] that is done: elements
   std::vector<std::int64_t> late;    // [row] that is done: iterations that waited for the host

@@ -9,6 +9,7 @@
 #include "bench/commands/subcommand.h"
 #include "bench/host/environment_capture.h"
 #include "bench/host/host_devices.h"
+#include "parallel/comm_backends.h"
 #include "parallel/launch/rank_environment.h"
 
 namespace ddpbench::bench {
@@ -42,10 +43,10 @@ class Comm final : public Subcommand {
                 "Numbers of ranks, or all: one a core, or one a GPU (default: 2)");
     options.add("--device", "TEXT", &words_.device,
                 "auto (cuda when a GPU is there), cpu or cuda (default: auto)");
-    options.add(
-        "--backend", "TEXT", &words_.backend,
-        "How ranks talk: ring, nccl (CUDA devices) or auto: nccl, except on CPU devices and "
-        "between ranks that share a GPU (default: auto)");
+    options.add("--backend", "TEXT", &words_.backend, backend_help() + " (default: auto)");
+    options.add("--all-reduce", "TEXT ...", &words_.all_reduces,
+                "The algorithm of all_reduce: auto, or ring,direct: both in turn (default: auto). "
+                "nccl takes auto only");
     options.add("--oversubscribe", "", &words_.oversubscribe,
                 "Let ranks share GPUs when there are more; the report marks it");
     options.add("--type", "TEXT", &words_.type,

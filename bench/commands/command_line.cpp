@@ -23,6 +23,7 @@
 #include "bench/run/tune.h"
 #include "datasets/fetch.h"
 #include "kernels/ops/backend.h"
+#include "parallel/comm_backends.h"
 #include "parallel/launch/rank_environment.h"
 #include "parallel/strategies.h"
 
@@ -31,6 +32,17 @@ namespace {
 
 std::string joined(const std::vector<std::string>& words) {
   return fmt::format("{}", fmt::join(words, ", "));
+}
+
+// "shm, nccl (not here: no GPU was found)".
+std::string backends_here(const HostDevices& host) {
+  std::vector<std::string> words;
+  for (const CommBackend& backend : comm_backends()) {
+    const std::string why = backend.why_not_here(host.cuda);
+    words.push_back(why.empty() ? std::string(backend.name)
+                                : fmt::format("{} (not here: {})", backend.name, why));
+  }
+  return joined(words);
 }
 
 int show_info(const Options& options, const InstallPaths& paths) {
@@ -44,7 +56,7 @@ int show_info(const Options& options, const InstallPaths& paths) {
   contents.paths = paths;
   contents.data_directories = data_directories(options.data_dir);
   contents.built_in = {{"strategies", joined(known_strategies())},
-                       {"communication", build_info().cuda_module ? "ring, nccl" : "ring"},
+                       {"communication", backends_here(host)},
                        {"data sets", joined(data::known_datasets())}};
   fmt::print("{}", info_text(contents));
   return 0;

@@ -39,7 +39,7 @@ report::Run plain_run() {
   report::Run run;
   run.strategy = "ddp";
   run.world_size = 2;
-  run.backend = "ring";
+  run.backend = "shm";
   run.device = "cpu";
   run.precision = "fp32";
   run.model = "simple_cnn";

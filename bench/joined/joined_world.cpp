@@ -31,6 +31,7 @@
 #include "bench/run/run_collector.h"
 #include "bench/run/run_trace.h"
 #include "kernels/nn/model/model_reader.h"
+#include "parallel/comm_backends.h"
 #include "reports/metrics/conditions.h"
 
 namespace ddpbench::bench {
@@ -155,7 +156,7 @@ JoinedWorld::JoinedWorld(Options options, const launch::RankEnvironment& environ
   options_.precision = choice.precision;
   const RunCell cell =
       joined_cell(options_, environment_.world_size, device_count(host, choice.device));
-  if (options_.backend == "auto" && options_.device == "cpu") options_.backend = "ring";
+  if (options_.device == "cpu") options_.backend = choose_backend(options_.backend, "cpu", false);
   const bool reports = is_first() && !options_.dry_run;
   if (reports) file_ = ReportOutput(options_);
   const std::string model_path = find_model(options_.model);
@@ -164,7 +165,9 @@ JoinedWorld::JoinedWorld(Options options, const launch::RankEnvironment& environ
   check_dataset_fits(model_, source->info(), model_path);
   job_ = make_training_job(options_, cell, source->info(), model_path, host);
   place_on_own_gpus();
-  if (options_.backend == "auto") options_.backend = common_backend({job_});
+  if (options_.backend == "auto" || options_.backend == kBackendAlias) {
+    options_.backend = common_backend({job_});
+  }
   if (reports) {
     report_ = begin_report(options_, arguments);
     if (options_.device == "cuda") add_gpus(report_.environment, host);
@@ -199,11 +202,13 @@ HostDevices JoinedWorld::find_world_devices() {
 // The plan gives GPUs to processes in turn; here each has the one that it sees.
 void JoinedWorld::place_on_own_gpus() {
   if (!own_gpus_ || job_.gpus.empty()) return;
-  if (job_.backend == "ring" && !job_.has_cpu_servers() && !own_gpus_->unseen.empty()) {
-    throw UnavailableError(fmt::format(
-        "the ring maps the memory of peers, but {}: have the launcher show every rank all GPUs of "
-        "its host, or use --backend=nccl with a GPU for each rank",
-        own_gpus_->unseen));
+  const CommBackend* const backend = find_comm_backend(job_.backend);
+  if (backend != nullptr && backend->maps_peers && !own_gpus_->unseen.empty()) {
+    throw UnavailableError(
+        fmt::format("the backend {} maps the memory of peers, but {}: have the launcher show every "
+                    "rank all GPUs of "
+                    "its host, or use --backend=nccl with a GPU for each rank",
+                    job_.backend, own_gpus_->unseen));
   }
   std::ranges::copy_n(own_gpus_->numbers.begin(), std::ssize(job_.gpus), job_.gpus.begin());
 }

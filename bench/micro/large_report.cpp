@@ -90,7 +90,7 @@ report::Run made_up_run(int index, std::int64_t samples, double speed, std::mt19
   run.repetition = index / static_cast<int>(kCells.size());
   run.device = "cpu";
   run.device_model = "made up";
-  run.backend = cell.world_size > 1 ? "ring" : "";
+  run.backend = cell.world_size > 1 ? "shm" : "";
   run.precision = "fp32";
   run.model = "simple_cnn";
   run.parameters = 421642;

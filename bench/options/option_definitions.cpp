@@ -10,6 +10,7 @@
 #include <iterator>
 
 #include "bench/options/option_table.h"
+#include "parallel/comm_backends.h"
 #include "parallel/strategies.h"
 #include "reports/metrics/repetitions.h"
 
@@ -75,12 +76,10 @@ Definitions comparison_options() {
        .rule = one_of({"auto", "cpu", "cuda"})},
       {.name = "backend",
        .group = group,
-       .hint = "auto|ring|nccl",
-       .help =
-           "What moves data between ranks. auto: nccl between GPUs, ring on CPU devices and where "
-           "ranks share a GPU.",
+       .hint = fmt::format("{}", fmt::join(backend_words(), "|")),
+       .help = backend_help(),
        .member = &Options::backend,
-       .rule = one_of({"auto", "ring", "nccl"})},
+       .rule = one_of(backend_words())},
       {.name = "precision",
        .group = group,
        .hint = "auto|fp32|tf32|bf16",
@@ -210,6 +209,16 @@ Definitions strategy_options() {
        .help = "ddp: the first bucket, in MiB; small, so that communication starts early.",
        .member = &Options::first_buckets_mb,
        .rule = positive(),
+       .bare_when_single = true},
+      {.name = "all-reduce",
+       .group = group,
+       .hint = "auto|ring|direct,...",
+       .help =
+           "ddp: how gradients are summed. ring: 2 (n - 1) steps between n ranks, each with one "
+           "neighbour; direct: 2 steps, each with all others. auto: what the backend does best; "
+           "the report says which it was. nccl chooses for itself and takes auto only.",
+       .member = &Options::all_reduces,
+       .rule = one_of({comm::kAllReduceAlgorithms.begin(), comm::kAllReduceAlgorithms.end()}),
        .bare_when_single = true},
       {.name = "servers",
        .group = group,

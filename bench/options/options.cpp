@@ -59,6 +59,12 @@ void check_cuda_graphs(const Options& options) {
     throw ConfigError("--cuda-graph=auto comes to on or off; to compare the two, list on,off.");
 }
 
+void check_all_reduces(const Options& options) {
+  const auto& listed = options.all_reduces;
+  if (listed.size() > 1 && std::ranges::find(listed, "auto") != listed.end())
+    throw ConfigError("--all-reduce=auto comes to ring or direct; to compare the two, list them.");
+}
+
 }  // namespace
 
 std::int64_t warmup_limit(const RunOptions& options) {
@@ -68,6 +74,7 @@ std::int64_t warmup_limit(const RunOptions& options) {
 
 void check_options(const Options& options) {
   check_cuda_graphs(options);
+  check_all_reduces(options);
   check_trace(options);
   check_global_batches(options);
   check_limits(options);

@@ -43,7 +43,7 @@ inline constexpr std::int64_t kWarmupLimitFactor = 10;
 struct RunOptions {
   std::string config_path;       // as resolved; empty: none
   std::string device = "auto";   // auto | cpu | cuda
-  std::string backend = "auto";  // auto | ring | nccl
+  std::string backend = "auto";  // auto, a name of comm_backends() or their alias
   int epochs = 1;
   std::optional<std::int64_t> steps;  // an epoch, at most
   int warmup_steps = 10;              // at least; the warm-up goes on until step times are steady
@@ -104,6 +104,7 @@ struct Options : RunOptions {
   std::vector<double> bucket_caps_mb = {25}, first_buckets_mb = {1};  // MiB
   std::vector<int> server_counts = {1};
   std::vector<std::string> ps_updates = {"server"};  // server | worker
+  std::vector<std::string> all_reduces = {"auto"};   // auto, or ring | direct
 
   bool operator==(const Options&) const = default;
 };

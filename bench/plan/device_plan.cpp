@@ -6,8 +6,32 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "parallel/comm_backends.h"
 
 namespace ddpbench::bench {
+namespace {
+
+DeviceKind kind_of(std::string_view device) {
+  return device == "cuda" ? DeviceKind::cuda : DeviceKind::cpu;
+}
+
+// Servers of GPUs may be on CPU devices: then GPUs use a backend of those, too.
+void refuse_absent_backend(const std::string& word, const std::string& device,
+                           const CudaProbe& cuda) {
+  const CommBackend* const row = find_comm_backend(backend_name(word, kind_of(device)));
+  if (row == nullptr) return;  // auto
+  if (device == "cpu" && row->devices != DeviceKind::cpu) {
+    throw UnavailableError(
+        fmt::format("--backend={}: it connects GPUs, and the devices are on the CPU; use "
+                    "--backend={}",
+                    word, automatic_backend(DeviceKind::cpu, true).name));
+  }
+  if (const std::string why = row->why_not_here(cuda); !why.empty()) {
+    throw UnavailableError(fmt::format("--backend={}: {}", word, why));
+  }
+}
+
+}  // namespace
 
 KindChoice choose_kind(const std::string& device, const std::string& backend,
                        const HostDevices& host) {
@@ -23,10 +47,13 @@ KindChoice choose_kind(const std::string& device, const std::string& backend,
                           counted(host.cuda.devices.size(), "GPU"), host.cuda.devices[0].name)
             : fmt::format("device: cpu (--device=auto: {})", host.cuda.reason);
   }
-  if (choice.device == "cpu" && backend != "auto" && backend != "ring") {
-    throw UnavailableError(
-        fmt::format("--backend={}: CPU devices have the backend 'ring' only", backend));
+  if (backend == kBackendAlias) {
+    choice.note += fmt::format("{}backend: '{}' is the old name of {} on CPU devices, {} on GPUs",
+                               choice.note.empty() ? "" : "\n", kBackendAlias,
+                               backend_name(kBackendAlias, DeviceKind::cpu),
+                               backend_name(kBackendAlias, DeviceKind::cuda));
   }
+  refuse_absent_backend(backend, choice.device, host.cuda);
   return choice;
 }
 
@@ -61,17 +88,25 @@ std::string common_backend(const std::vector<std::string>& backends) {
 }
 
 std::string choose_backend(const std::string& wanted, const std::string& device, bool shared_gpus) {
-  if (wanted != "auto") return wanted;
-  return device == "cuda" && !shared_gpus ? "nccl" : "ring";
+  if (wanted != "auto") {
+    std::string name = backend_name(wanted, kind_of(device));
+    if (comm_backend(name).devices == kind_of(device)) return name;
+    throw ConfigError(
+        fmt::format("--backend={} --device={}: it connects other devices; use "
+                    "--backend={}",
+                    wanted, device, automatic_backend(kind_of(device), shared_gpus).name));
+  }
+  return std::string(automatic_backend(kind_of(device), shared_gpus).name);
 }
 
-void refuse_nccl_between_threads(std::string_view command, const std::string& backend,
-                                 bool shared_gpus) {
-  if (backend != "nccl" || !shared_gpus) return;
+void refuse_sharing_threads(std::string_view command, const std::string& backend,
+                            bool shared_gpus) {
+  const CommBackend* const row = find_comm_backend(backend);
+  if (row == nullptr || row->shares_devices || !shared_gpus) return;
   throw UnavailableError(
-      fmt::format("{} --backend=nccl --oversubscribe: NCCL refuses ranks of one process that share "
-                  "a GPU; use --backend=ring",
-                  command));
+      fmt::format("{} --backend={} --oversubscribe: {} refuses ranks of one process that share a "
+                  "GPU; use --backend={}",
+                  command, backend, backend, automatic_backend(row->devices, true).name));
 }
 
 }  // namespace ddpbench::bench

@@ -15,8 +15,8 @@
 namespace ddpbench::bench {
 
 struct DevicePlan {
-  std::string device = "cpu";    // cpu | cuda
-  std::string backend = "ring";  // ring | nccl; none: there is one device
+  std::string device = "cpu";   // cpu | cuda
+  std::string backend = "shm";  // a name of comm_backends(); none: there is one device
   int threads_per_device = 1;
   // [device] OS processors. Devices share them when there are too few.
   std::vector<std::vector<int>> cores;
@@ -31,7 +31,7 @@ struct DevicePlan {
 // has the backend.
 struct KindChoice {
   std::string device;  // cpu | cuda
-  std::string note;    // for --device=auto a line that says why; else empty
+  std::string note;  // for people: why --device=auto took it, what the old name of a backend means
 };
 KindChoice choose_kind(const std::string& device, const std::string& backend,
                        const HostDevices& host);
@@ -53,11 +53,11 @@ void refuse_missing_gpus(const CudaProbe& cuda, std::string_view option, int dev
 // `backends`: those of several runs or worlds. A run of one device moves no data and has "none".
 // Returns the backend of all that move data; "auto" where they differ, or none moves data.
 std::string common_backend(const std::vector<std::string>& backends);
-// "ring" or "nccl", for `wanted` that may be "auto". NCCL refuses ranks that share a GPU.
+// A name of comm_backends(), for `wanted` that may be "auto" or the alias. Throws ConfigError for a
+// backend of other devices.
 std::string choose_backend(const std::string& wanted, const std::string& device, bool shared_gpus);
 // `command`: the options that led there. Throws UnavailableError when threads of one process would
-// share a GPU through NCCL; processes can pretend to be on several hosts.
-void refuse_nccl_between_threads(std::string_view command, const std::string& backend,
-                                 bool shared_gpus);
+// share a GPU through a backend that does not let them.
+void refuse_sharing_threads(std::string_view command, const std::string& backend, bool shared_gpus);
 
 }  // namespace ddpbench::bench

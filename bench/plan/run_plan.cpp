@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "bench/plan/device_plan.h"
+#include "parallel/comm_backends.h"
 #include "parallel/strategies.h"
 #include "reports/data/run_names.h"
 #include "reports/metrics/metrics.h"
@@ -34,15 +35,18 @@ std::int64_t steps_per_epoch(const TrainingJob& job) {
   return job.options.steps ? std::min(all, *job.options.steps) : all;
 }
 
-// What moves data between the devices of a run. NCCL knows nothing of CPU devices.
+// What moves data between the devices of a run.
 std::string resolve_backend(const TrainingJob& job) {
   const auto processes = plan_strategy(strategy_config(job)).processes;
   if (processes.size() == 1 && processes[0].replicas.size() == 1) return "none";
   if (job.has_cpu_servers()) {
-    if (job.options.backend != "nccl") return "ring";
+    const std::string host = choose_backend("auto", "cpu", true);
+    const std::string& wanted = job.options.backend;
+    if (wanted == "auto" || wanted == host || wanted == kBackendAlias) return host;
     throw ConfigError(
-        "--backend=nccl --server-device=cpu: NCCL connects GPUs only; use --backend=ring, or "
-        "--server-device=cuda");
+        fmt::format("--backend={} --server-device=cpu: {} connects GPUs only; use --backend={}, or "
+                    "--server-device=cuda",
+                    wanted, wanted, host));
   }
   return choose_backend(job.options.backend, job.options.device, job.oversubscribed);
 }
@@ -98,8 +102,11 @@ TrainingJob make_training_job(const Options& options, const RunCell& cell,
                     options.trace_path.empty() ? "" : " with --trace"));
   }
   job.backend = resolve_backend(job);
+  if (strategy_traits(cell.strategy).uses_buckets && cell.world_size > 1) {
+    job.all_reduce = all_reduce_name(comm_backend(job.backend), cell.all_reduce, cell.world_size);
+  }
   if (strategy_traits(cell.strategy).one_process) {
-    refuse_nccl_between_threads("--strategy=" + cell.strategy, job.backend, job.oversubscribed);
+    refuse_sharing_threads("--strategy=" + cell.strategy, job.backend, job.oversubscribed);
   }
   return job;
 }
@@ -121,6 +128,7 @@ TrainingJob reference_job(const TrainingJob& job) {
   reference.cell.servers = 0;
   reference.options.injections.clear();
   reference.backend = "none";
+  reference.all_reduce.clear();
   reference.title =
       fmt::format("reference of {} slices of {}", job.cell.world_size, job.per_device_batch);
   return reference;

@@ -87,6 +87,7 @@ std::vector<SweepAxis> make_axes() {
       axis<&O::first_buckets_mb, &C::first_bucket_mb>("first-bucket-mb", "first_bucket_mb",
                                                       has_buckets),
       axis<&O::bucket_caps_mb, &C::bucket_cap_mb>("bucket-cap-mb", "bucket_cap_mb", has_buckets),
+      axis<&O::all_reduces, &C::all_reduce>("all-reduce", "all_reduce", has_buckets),
       axis<&O::ps_updates, &C::ps_update>("ps-update", "ps_update", has_servers),
       axis<&O::cuda_graphs, &C::cuda_graph>("cuda-graph", "cuda_graph", has_cuda_graphs,
                                             ignore_cuda_graph),

@@ -28,6 +28,7 @@ struct RunCell {
   bool overlap = true;
   double bucket_cap_mb = 25, first_bucket_mb = 1;  // MiB
   std::string ps_update = "server";
+  std::string all_reduce = "auto";  // auto | ring | direct
   std::string cuda_graph = "auto";  // auto | on | off
 
   bool is_strong() const { return global_batch_size > 0; }
@@ -52,10 +53,10 @@ struct SweepAxis {
 std::span<const SweepAxis> sweep_axes();
 
 // Every strategy with every device count and batch size, and with what else it heeds: ddp on more
-// than one device overlap and bucket sizes, ps overlap, servers and update, single and ddp CUDA
-// graphs. Other dimensions do not multiply a strategy's cells; `single` runs on one device,
-// whatever --gpus lists, and comes first, because it is the baseline. Repetitions are 0. --gpus=all
-// that is not counted yet is one count.
+// than one device overlap, bucket sizes and algorithms, ps overlap, servers and update, single and
+// ddp CUDA graphs. Other dimensions do not multiply a strategy's cells; `single` runs on one
+// device, whatever --gpus lists, and comes first, because it is the baseline. Repetitions are 0.
+// --gpus=all that is not counted yet is one count.
 std::vector<RunCell> plan_matrix(const Options& options);
 
 // Throws ConfigError when --save-model is given and the options make several runs, whose weights

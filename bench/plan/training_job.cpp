@@ -94,6 +94,7 @@ nlohmann::json to_json(const TrainingJob& job) {
           {"per_device_batch", job.per_device_batch},
           {"lr", job.lr},
           {"backend", job.backend},
+          {"all_reduce", job.all_reduce},
           {"model_path", job.model_path},
           {"dataset", job.dataset},
           {"verification_tolerance", job.verification_tolerance},
@@ -112,6 +113,7 @@ TrainingJob training_job_from_json(const nlohmann::json& json) {
   json.at("per_device_batch").get_to(job.per_device_batch);
   json.at("lr").get_to(job.lr);
   json.at("backend").get_to(job.backend);
+  json.at("all_reduce").get_to(job.all_reduce);
   json.at("model_path").get_to(job.model_path);
   json.at("dataset").get_to(job.dataset);
   json.at("verification_tolerance").get_to(job.verification_tolerance);

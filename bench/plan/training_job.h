@@ -22,8 +22,11 @@ struct TrainingJob {
   RunCell cell;        // the values of this run
   std::string title;   // for people; stays with the supervisor
   std::int64_t per_device_batch = 0;
-  double lr = 0;           // after --lr-scaling
-  std::string backend;     // resolved: "ring", "nccl"; "none" for one device
+  double lr = 0;        // after --lr-scaling
+  std::string backend;  // resolved: a name of comm_backends(); "none" for one device
+  // Resolved: ring | direct; empty where gradients are not all-reduced or the backend does not
+  // tell.
+  std::string all_reduce;
   std::string model_path;  // resolved
   data::DatasetInfo dataset;
   double verification_tolerance = 0;

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/rank/rank_devices.h"
 
+#include <fmt/ranges.h>
+
 #include <cstdlib>
 
 #include "base/error.h"
@@ -10,7 +12,6 @@
 #include "bench/host/host_limits.h"
 #include "bench/plan/data_places.h"
 #include "kernels/runtime/cpu_device.h"
-#include "parallel/comm/shm/shm.h"
 #include "parallel/cuda_module.h"
 
 namespace ddpbench::bench {
@@ -45,21 +46,12 @@ std::unique_ptr<ops::OpBackend> make_backend(const TrainingJob& job, Device& dev
   return cuda_module().make_backend(device, backend_options(job));
 }
 
-comm::ShmOptions ring_options(const WorldOptions& options) {
-  comm::ShmOptions ring;
-  ring.timeout_s = options.timeout_s;
-  ring.thread_cores = options.thread_cores;
-  ring.progress = options.progress;
-  return ring;
-}
-
-comm::CudaCommOptions cuda_options(const WorldOptions& options, const char* name) {
-  comm::CudaCommOptions cuda;
-  cuda.timeout_s = options.timeout_s;
-  cuda.progress = options.progress;
-  cuda.joining = options.joining;
-  cuda.name = name;
-  return cuda;
+// `options` as the backend's row takes them.
+WorldOptions named(const WorldOptions& options, const CommBackend& backend, const char* name) {
+  WorldOptions world = options;
+  world.name = name;
+  if (backend.devices == DeviceKind::cuda) world.cuda = &cuda_module();
+  return world;
 }
 
 }  // namespace
@@ -75,16 +67,12 @@ DevicePlan device_plan(const TrainingJob& job) {
 
 bool runs_inline(const Device& device) { return device.kind() == DeviceKind::cpu; }
 
-// NCCL connects ranks in the first collective of a kind unless told to do it when the communicator
-// is made. There a deadline ends it; inside a call only aborting NCCL under the caller does.
-//
-// It takes ranks of one host on one GPU for a mistake. Ranks that shall share one say that they
-// are on hosts of their own; they then talk through sockets, so this tests, and measures nothing.
 void prepare_rank(const DevicePlan& plan, int rank) {
-  if (plan.backend != "nccl") return;
-  ::setenv("NCCL_RUNTIME_CONNECT", "0", 0);
-  if (!plan.oversubscribed) return;
-  ::setenv("NCCL_HOSTID", fmt::format("{}-{}", host_name(), rank).c_str(), 0);
+  const CommBackend* const backend = find_comm_backend(plan.backend);
+  if (backend == nullptr || backend->variables == nullptr) return;
+  for (const auto& [name, value] : backend->variables(host_name(), rank, plan.oversubscribed)) {
+    ::setenv(name.c_str(), value.c_str(), 0);
+  }
 }
 
 bool leaves_thread_behind(const std::exception& error) {
@@ -107,23 +95,25 @@ std::unique_ptr<Device> make_device(const DevicePlan& plan, int index) {
 std::unique_ptr<comm::Communicator> make_world(const DevicePlan& plan, comm::Store& store, int rank,
                                                int size, Device& device,
                                                const WorldOptions& options) {
-  if (!plan.is_on_gpu(device.index()) || plan.has_both_kinds()) {
-    auto host = comm::make_shm(store, rank, size, ring_options(options));
-    if (!plan.is_on_gpu(device.index())) return host;
-    return cuda_module().make_staged(std::move(host), device);
-  }
-  const auto make = plan.backend == "nccl" ? &CudaModule::make_nccl : &CudaModule::make_ipc;
-  return (cuda_module().*make)(store, rank, size, device, cuda_options(options, "world"));
+  const CommBackend& backend = comm_backend(plan.backend);
+  auto world = backend.make(store, rank, size, device, named(options, backend, "world"));
+  if (backend.devices == DeviceKind::cuda || !plan.is_on_gpu(device.index())) return world;
+  return cuda_module().make_staged(std::move(world), device);
 }
 
 std::vector<std::unique_ptr<comm::Communicator>> make_thread_world(
     const DevicePlan& plan, const std::vector<Device*>& devices, const WorldOptions& options) {
-  if (!plan.is_on_gpu(devices.front()->index())) {
-    return comm::make_thread_shm(static_cast<int>(devices.size()), ring_options(options));
+  const CommBackend& backend = comm_backend(plan.backend);
+  return backend.make_for_threads(devices, named(options, backend, "replicas"));
+}
+
+std::string all_reduces_run(const comm::Communicator* world) {
+  if (world == nullptr) return "";
+  std::vector<std::string_view> names;
+  for (const comm::AllReduceAlgorithm one : world->all_reduces_run()) {
+    names.push_back(to_string(one));
   }
-  const auto make =
-      plan.backend == "nccl" ? &CudaModule::make_thread_nccl : &CudaModule::make_thread_ipc;
-  return (cuda_module().*make)(devices, cuda_options(options, "replicas"));
+  return fmt::format("{}", fmt::join(names, ","));
 }
 
 void note_driver_bytes(RankDevices& rank, const std::string& stage) {
@@ -146,7 +136,8 @@ RankDevices make_rank_devices(const TrainingJob& job, const RankPlace& place) {
   WorldOptions world{.timeout_s = wait_limit_s(job.options.timeout_s),
                      .thread_cores = plan.cores.at(static_cast<std::size_t>(place.devices[0])),
                      .progress = place.progress,
-                     .joining = place.joining};
+                     .joining = place.joining,
+                     .all_reduce = comm::all_reduce_algorithm(job.all_reduce)};
   connect_devices(rank, [&] {
     if (place.processes > 1) {
       rank.world =

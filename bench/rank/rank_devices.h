@@ -20,6 +20,7 @@
 #include "kernels/runtime/device.h"
 #include "parallel/comm/communicator.h"
 #include "parallel/comm/store/store.h"
+#include "parallel/comm_backends.h"
 #include "parallel/replica_group.h"
 #include "reports/data/gpu_info.h"
 
@@ -47,12 +48,6 @@ struct RankPlace {
 // The devices' part of a run's specification.
 DevicePlan device_plan(const TrainingJob& job);
 
-struct WorldOptions {
-  double timeout_s = 60;           // of every wait for peers
-  std::vector<int> thread_cores;   // OS processors of a CPU communicator's own thread; empty: any
-  std::function<void()> progress;  // of the communicator; may be empty
-  std::function<void()> joining;   // while it is made, between GPUs; may be empty
-};
 // Whether what is queued on the device's streams is done when the host goes on.
 bool runs_inline(const Device& device);
 
@@ -84,6 +79,10 @@ std::unique_ptr<comm::Communicator> make_world(const DevicePlan& plan, comm::Sto
 // communicators.
 std::vector<std::unique_ptr<comm::Communicator>> make_thread_world(
     const DevicePlan& plan, const std::vector<Device*>& devices, const WorldOptions& options);
+
+// "ring", "direct" or "ring,direct": what the communicator's all-reduces of registered memory have
+// run so far; empty where it does not tell, or there is none.
+std::string all_reduces_run(const comm::Communicator* world);
 
 // Records how many bytes the devices' drivers have in use now, under the name `stage`.
 void note_driver_bytes(RankDevices& rank, const std::string& stage);

@@ -147,6 +147,7 @@ json list(const std::vector<T>& values) {
 
 std::string to_json_text(const RankResult& result) {
   const json j = {{"host", result.host},
+                  {"all_reduce", result.all_reduce},
                   {"devices", list(result.devices)},
                   {"parameters", result.parameters},
                   {"verification", list(result.verification)},
@@ -166,6 +167,7 @@ RankResult rank_result_from_text(const std::string& text) {
   if (text.empty()) return result;
   const json j = json::parse(text);
   j.at("host").get_to(result.host);
+  j.at("all_reduce").get_to(result.all_reduce);
   for (const json& device : j.at("devices")) result.devices.push_back(device_from(device));
   j.at("parameters").get_to(result.parameters);
   for (const json& v : j.at("verification")) result.verification.push_back(verification_from(v));

@@ -43,6 +43,8 @@ struct RankResult {
   std::string host;
   std::vector<DeviceResult> devices;
   std::int64_t parameters = 0;
+  // "ring", "direct" or "ring,direct": what all-reduces of registered memory ran; empty: not told.
+  std::string all_reduce;
   std::vector<VerificationResult> verification;  // one a local replica; empty: not done
   // Seconds; empty until that part is done, train_s and evaluate_s until one epoch is.
   std::optional<double> verify_s, warmup_s, train_s, evaluate_s;

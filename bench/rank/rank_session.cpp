@@ -180,6 +180,7 @@ void RankSession::publish() {
   RankDevices& devices = trainer_.devices();
   const bool server = trainer_.is_server();
   result_.devices.clear();
+  result_.all_reduce = all_reduces_run(devices.world.get());
   note_driver_bytes(devices, "at_end");
   for (std::size_t i = 0; i < devices.devices.size(); ++i) {
     const int replica = server ? inputs_.rank : trainer_.process().replicas[i];

@@ -37,6 +37,7 @@ report::Run planned_run(const TrainingJob& job) {
     run.strategy_options["first_bucket_mb"] = fmt::format("{}", job.cell.first_bucket_mb);
     run.strategy_options["bucket_cap_mb"] = fmt::format("{}", job.cell.bucket_cap_mb);
   }
+  if (!job.all_reduce.empty()) run.strategy_options["all_reduce"] = job.all_reduce;
   if (traits.has_servers) {
     run.strategy_options["ps_update"] = job.cell.ps_update;
     // Where there is a choice: runs on CPU devices keep the names that they had.

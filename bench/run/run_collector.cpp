@@ -310,6 +310,10 @@ report::Run collect_run(const TrainingJob& job, const launch::RankChannels& chan
   }
   for (const RankResult& rank : all.results) {
     run.parameters = std::max(run.parameters, rank.parameters);
+    // What ran, should it be another than was planned.
+    if (!job.all_reduce.empty() && !rank.all_reduce.empty()) {
+      run.strategy_options["all_reduce"] = rank.all_reduce;
+    }
   }
   fill_times(all, result, run);
   fill_steps(all, run);

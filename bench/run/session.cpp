@@ -17,6 +17,7 @@
 #include "bench/plan/data_places.h"
 #include "bench/run/planned_run.h"
 #include "bench/run/resume.h"
+#include "parallel/comm_backends.h"
 #include "reports/json/report_json.h"
 #include "reports/metrics/repetitions.h"
 
@@ -80,7 +81,9 @@ Session::Session(Options options, std::vector<std::string> arguments)
   cells_ = plan_matrix(options_);
   std::vector<TrainingJob> planned;  // every one, before the first is started
   for (const RunCell& cell : cells_) planned.push_back(executor_->plan(cell));
-  if (options_.backend == "auto") options_.backend = common_backend(planned);
+  if (options_.backend == "auto" || options_.backend == kBackendAlias) {
+    options_.backend = common_backend(planned);
+  }
   report_ = begin_report(options_, std::move(arguments));
   if (options_.device == "cuda") add_gpus(report_.environment, host_);
   if (earlier) adopt(std::move(*earlier));
@@ -100,7 +103,7 @@ void Session::resolve_options() {
   options_.server_device = choice.server_device;
   options_.precision = choice.precision;
   device_note_ = choice.note;
-  if (options_.backend == "auto" && options_.device == "cpu") options_.backend = "ring";
+  if (options_.device == "cpu") options_.backend = choose_backend(options_.backend, "cpu", false);
 }
 
 int Session::run() {

@@ -181,8 +181,9 @@ struct Run {
 
 // What `ddpbench comm` measured of one collective at one size between some ranks.
 struct CollectiveRow {
-  std::string operation;  // "all_reduce", ...; "send_recv": to the next rank, from the one before
-  std::string backend;    // ring | nccl
+  std::string operation;   // "all_reduce", ...; "send_recv": to the next rank, from the one before
+  std::string backend;     // shm | ipc | nccl
+  std::string all_reduce;  // ring | direct, of all_reduce; empty: not told
   std::string device = "cpu";  // cpu | cuda: of all ranks
   std::string device_model;    // empty: not told, as by reports from before this key
   std::vector<int> gpus;       // [rank] index in environment.gpus; empty on CPU devices
@@ -206,8 +207,8 @@ struct CollectiveRow {
   // measured).
   Figure bound_busbw_gb_per_s, share_of_bound;
   std::string bound;
-  // The bytes that the CUDA ring reads and writes on the one GPU that all ranks share, the same a
-  // second, and its share of what the GPU's own copies move.
+  // The bytes that ipc reads and writes on the one GPU that all ranks share, the same a second, and
+  // its share of what the GPU's own copies move.
   Figure counted_bytes, counted_gb_per_s, share_of_copy;
 };
 

@@ -19,6 +19,11 @@ namespace ddpbench::report {
 // "ps on 2 devices and 1 server".
 std::string name_of(const std::string& strategy, int world_size, int servers);
 
+// The backend's name, of a report that may be as old as the times when shm and ipc both were
+// "ring". `device`: cpu | cuda; `cpu_servers`: servers on CPU devices serve workers on GPUs.
+std::string backend_name_of(const std::string& written, const std::string& device,
+                            bool cpu_servers);
+
 class RunNames {
  public:
   // Tells these runs apart.

@@ -56,8 +56,8 @@ struct PairKey {
   std::string backend;  // empty: one device
   auto operator<=>(const PairKey&) const = default;
 };
-std::string to_string(const PairKey& key);  // "ddp, 2 devices, ring"
-// "ddp, 2 devices, ring, global_batch_size=128"; an empty setting adds nothing.
+std::string to_string(const PairKey& key);  // "ddp, 2 devices, shm"
+// "ddp, 2 devices, shm, global_batch_size=128"; an empty setting adds nothing.
 std::string to_string(const PairKey& key, const std::string& setting);
 
 struct PairVerdict {

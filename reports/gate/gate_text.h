@@ -19,7 +19,7 @@ std::string interval_text(const FigureVerdict& figure);
 std::string p_text(const std::optional<double>& p);  // "0.012", "< 0.001"
 
 std::string figure_heading(const FigureVerdict& figure);  // "median step"
-// "ddp, 2 devices, ring, global_batch_size=64 [injected: slow:rank=1,...]"
+// "ddp, 2 devices, shm, global_batch_size=64 [injected: slow:rank=1,...]"
 std::string pair_title(const PairVerdict& pair);
 // "5 new repetitions against 5"
 std::string repetitions_text(const PairVerdict& pair);
@@ -27,7 +27,7 @@ std::string repetitions_text(const PairVerdict& pair);
 std::string figure_sentence(const FigureVerdict& figure, const GateOptions& options);
 // Whether the figure needs that sentence: it did not pass, and no other figure says the same.
 bool needs_words(const FigureVerdict& figure, const PairVerdict& pair);
-// "new ddp, 4 devices, ring (1 run): not in the baseline"
+// "new ddp, 4 devices, shm (1 run): not in the baseline"
 std::string uncompared_text(const UncomparedRuns& runs);
 // "alpha 0.05 over 4 tests; allowed: step +5 %, ..."
 std::string rule_sentence(const GateResult& result);

@@ -4,6 +4,7 @@
 // The fields of the rows of `ddpbench comm`.
 #include <array>
 
+#include "reports/data/run_names.h"
 #include "reports/json/field_lists.h"
 
 namespace ddpbench::report {
@@ -15,7 +16,7 @@ constexpr std::array<std::string_view, 3> kReductions = {"sum", "average", "max"
 constexpr std::array<std::string_view, 2> kBounds = {"memory_copy", "memory_reduce"};
 
 constexpr const char* kNotMeasured = "not measured";
-constexpr const char* kNotCounted = "counted for the ring between ranks that share one GPU only";
+constexpr const char* kNotCounted = "counted for ipc between ranks that share one GPU only";
 
 constexpr auto kCollectiveFields = [](auto& f, auto& row) {
   f.value("op", row.operation);
@@ -33,6 +34,7 @@ constexpr auto kCollectiveFields = [](auto& f, auto& row) {
   f.later().word("device", row.device, kDevices);
   f.later().value("gpus", row.gpus);
   f.later().value("late_iterations", row.late_iterations);
+  f.optional_text("all_reduce", row.all_reduce);
   f.later().known_text("device_model", row.device_model, "no rank told it");
   f.object_or_missing(
       "time_s", row.time_s, [](auto& g, auto& time) { statistics_fields(g, time); },
@@ -65,6 +67,11 @@ void list_collectives(Fields& f, Whole& report) {
 }  // namespace
 
 void collective_fields(FieldWriter& f, const Report& report) { list_collectives(f, report); }
-void collective_fields(FieldReader& f, Report& report) { list_collectives(f, report); }
+void collective_fields(FieldReader& f, Report& report) {
+  list_collectives(f, report);
+  for (CollectiveRow& row : report.collectives) {
+    row.backend = backend_name_of(row.backend, row.device, false);
+  }
+}
 
 }  // namespace ddpbench::report

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "base/error.h"
+#include "reports/data/run_names.h"
 #include "reports/json/field_lists.h"
 
 namespace ddpbench::report {
@@ -194,13 +195,33 @@ void list_error(Fields& f, Error& error) {
 
 }  // namespace
 
+namespace {
+
+// Reports from before the names of backends were told apart say "ring", and not which algorithm a
+// run of ddp took.
+void name_backend(Run& run) {
+  const bool is_old = run.backend == "ring";
+  const auto servers = run.strategy_options.find("server_device");
+  const bool cpu_servers = servers != run.strategy_options.end() && servers->second == "cpu";
+  run.backend = backend_name_of(run.backend, run.device, cpu_servers);
+  if (is_old && run.strategy == "ddp") {
+    run.strategy_options.emplace("all_reduce",
+                                 run.backend == "shm" && run.world_size > 16 ? "ring" : "direct");
+  }
+}
+
+}  // namespace
+
 void run_fields(FieldWriter& f, const Run& run) {
   ensure(run.status != Status::failed || run.error, "a failed {} run has no error", run.strategy);
   ensure(run.status != Status::skipped || !run.reason.empty(), "a skipped {} run has no reason",
          run.strategy);
   kRunFields(f, run);
 }
-void run_fields(FieldReader& f, Run& run) { kRunFields(f, run); }
+void run_fields(FieldReader& f, Run& run) {
+  kRunFields(f, run);
+  name_backend(run);
+}
 
 void error_fields(FieldWriter& f, const ErrorInfo& error) { list_error(f, error); }
 void error_fields(FieldReader& f, ErrorInfo& error) { list_error(f, error); }

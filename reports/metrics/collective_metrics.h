@@ -24,7 +24,7 @@ CollectiveTraffic collective_traffic(const std::string& collective, int ranks, d
 double bound_bus_bandwidth_gb_per_s(const std::string& collective, int ranks, double bytes,
                                     double memory_gb_per_s);
 
-// Bytes that the CUDA ring reads and writes in GPU memory for a collective in registered memory, as
+// Bytes that ipc reads and writes in GPU memory for a collective in registered memory, as
 // `ddpbench comm` calls it (collective_traffic says what is in place), all ranks together; staging
 // memory and flags move nothing there. Counted from its plan (parallel/comm/cuda/ipc/ipc_plan.cpp):
 // of an all-reduce of S bytes between n ranks each byte is read by the one rank that reduces it

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "base/text.h"
@@ -35,6 +36,22 @@ std::string time_text(const CollectiveRow& row, double StepStatistics::*part) {
   return row.time_s ? fmt::format("{:.2f}", 1e6 * ((*row.time_s).*part)) : "-";
 }
 
+// The algorithms of all-reduces, each once.
+std::set<std::string> algorithms_of(const Report& report) {
+  std::set<std::string> algorithms;
+  for (const CollectiveRow& row : report.collectives) {
+    if (!row.all_reduce.empty()) algorithms.insert(row.all_reduce);
+  }
+  return algorithms;
+}
+
+// With its algorithm where rows have several.
+std::string operation_text(const CollectiveRow& row, bool several) {
+  return several && !row.all_reduce.empty()
+             ? fmt::format("{} ({})", printable(row.operation), printable(row.all_reduce))
+             : printable(row.operation);
+}
+
 bool on_gpus(const CollectiveRow& row) { return row.device == "cuda"; }
 bool is_counted(const CollectiveRow& row) { return row.counted_bytes.value.has_value(); }
 
@@ -59,10 +76,11 @@ TextTable collective_rows(const Report& report, Footnotes& notes) {
     table.columns.push_back({"of copy", "%", false, false, {}});
   }
   table.keys = 3;
+  const bool several = algorithms_of(report).size() > 1;
   for (const CollectiveRow& row : report.collectives) {
     const std::string ranks = fmt::format("{}{}", row.ranks, row.oversubscribed ? "*" : "");
     std::vector<std::string> cells = {
-        printable(row.operation),
+        operation_text(row, several),
         ranks,
         size_text(row.bytes),
         std::to_string(row.count),
@@ -143,6 +161,9 @@ std::string caption(const Report& report) {
     if (std::ranges::find(worlds, world) == worlds.end()) worlds.push_back(std::move(world));
   }
   std::string text = fmt::format("collectives: {}", fmt::join(worlds, " / "));
+  if (const auto algorithms = algorithms_of(report); algorithms.size() == 1) {
+    text += fmt::format(", all-reduce {}", *algorithms.begin());
+  }
   if (!report.environment.cpu.model.empty()) {
     text += fmt::format(", {}", report.environment.cpu.model);
   }
@@ -171,7 +192,7 @@ std::vector<std::string> explanations(const std::vector<CollectiveRow>& rows) {
       gpus ? "the GPU's own copies" : "the cores' own copies and reductions")};
   if (std::ranges::any_of(rows, is_counted)) {
     notes.emplace_back(
-        "counted: bytes that the ring reads and writes on the GPU, a second, and their share of "
+        "counted: bytes that ipc reads and writes on the GPU, a second, and their share of "
         "what "
         "copies move");
   }

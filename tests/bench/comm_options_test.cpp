@@ -206,6 +206,24 @@ CommWords words_for(const char* device, const char* backend = "auto") {
   return words;
 }
 
+TEST(CommSpec, HasAWorldForEachAlgorithmWithAllReducesOnly) {
+  const HostDevices host = host_with(2, 0);
+  CommWords words = words_for("cpu");
+  words.operations = {"all_reduce", "broadcast"};
+  words.sizes = "4K";
+  words.all_reduces = {"ring", "direct"};
+  const std::vector<CommSpec> worlds = make_comm_specs(resolve(words, host), host);
+  ASSERT_EQ(worlds.size(), 2u);
+  EXPECT_EQ(worlds[0].all_reduce, "ring");
+  EXPECT_EQ(worlds[0].rows.size(), 2u);
+  EXPECT_EQ(worlds[1].all_reduce, "direct");
+  EXPECT_EQ(worlds[1].rows.size(), 1u);
+  words.all_reduces = {"auto"};
+  EXPECT_EQ(make_comm_specs(resolve(words, host), host).at(0).all_reduce, "direct");
+  words.all_reduces = {"auto", "ring"};
+  EXPECT_THROW(resolve(words, host), ConfigError);
+}
+
 TEST(CommDevices, AreGpusWhereThereAreAnyAndAutoSaysSo) {
   const CommOptions gpus = resolve(words_for("auto"), host_with(2, 2));
   EXPECT_EQ(gpus.device, "cuda");
@@ -266,7 +284,7 @@ TEST(CommSpec, SharesGpusOnlyWhenAskedToAndMarksIt) {
   words.oversubscribe = true;
   const CommSpec spec = make_comm_spec(resolve(words, host), 2, host);
   EXPECT_THAT(spec.devices.gpus, ElementsAre(0, 0));
-  EXPECT_EQ(spec.devices.backend, "ring");
+  EXPECT_EQ(spec.devices.backend, "ipc");
   EXPECT_TRUE(spec.devices.oversubscribed);
   EXPECT_THAT(spec.working_sets, ElementsAre(2 << 20));  // of both ranks
 }

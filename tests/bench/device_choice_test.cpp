@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "bench/plan/run_plan.h"
+#include "parallel/comm_backends.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -138,9 +139,47 @@ TEST(GpuPlacement, RefusesWithTheAdviceOfWhoAsks) {
 
 TEST(CommonBackend, IsTheOneOfAllThatMoveData) {
   using Backends = std::vector<std::string>;
-  EXPECT_EQ(common_backend(Backends{"ring", "none", "ring"}), "ring");
-  EXPECT_EQ(common_backend(Backends{"nccl", "ring"}), "auto");
+  EXPECT_EQ(common_backend(Backends{"shm", "none", "shm"}), "shm");
+  EXPECT_EQ(common_backend(Backends{"nccl", "ipc"}), "auto");
   EXPECT_EQ(common_backend(Backends{"none"}), "auto");
+}
+
+TEST(BackendAlias, StandsForTheBackendOfTheDevicesAndSaysSo) {
+  Options options;
+  options.backend = "ring";
+  EXPECT_THAT(choose_device(options, host_with(0)).note,
+              HasSubstr("'ring' is the old name of shm on CPU devices, ipc on GPUs"));
+  EXPECT_EQ(choose_backend("ring", "cpu", false), "shm");
+  EXPECT_EQ(job_of("ddp", 2, 2, options).backend, "ipc");
+  options.server_device = "cpu";
+  EXPECT_EQ(job_of("ps", 2, 2, options).backend, "shm");
+}
+
+TEST(BackendChoice, RefusesABackendOfOtherDevices) {
+  EXPECT_THROW(choose_backend("shm", "cuda", false), ConfigError);
+  Options options;
+  options.backend = "ipc";
+  options.device = "cpu";
+  EXPECT_THAT(refusal(options, host_with(1)), HasSubstr("it connects GPUs"));
+}
+
+std::string all_reduce_of(const char* backend, const char* wanted, int ranks) {
+  return all_reduce_name(comm_backend(backend), wanted, ranks);
+}
+
+TEST(AllReduceChoice, SaysWhatAutoTakes) {
+  EXPECT_EQ(all_reduce_of("shm", "auto", 2), "direct");
+  EXPECT_EQ(all_reduce_of("shm", "auto", 17), "ring");
+  EXPECT_EQ(all_reduce_of("shm", "ring", 2), "ring");
+  EXPECT_EQ(all_reduce_of("ipc", "auto", 17), "direct");
+  EXPECT_EQ(all_reduce_of("nccl", "auto", 2), "");  // which does not tell
+}
+
+TEST(AllReduceChoice, RefusesWhatABackendHasNot) {
+  EXPECT_THROW(all_reduce_of("nccl", "ring", 2), ConfigError);
+  EXPECT_THROW(all_reduce_of("nccl", "direct", 2), ConfigError);
+  EXPECT_EQ(all_reduce_of("ipc", "ring", 2), "ring");
+  EXPECT_EQ(all_reduce_of("ipc", "direct", 2), "direct");
 }
 
 TEST(GpuPlacement, SharesGpusWhenAskedToAndMarksIt) {
@@ -148,7 +187,7 @@ TEST(GpuPlacement, SharesGpusWhenAskedToAndMarksIt) {
   options.oversubscribe = true;
   const TrainingJob job = job_of("ddp", 3, 2, options);
   EXPECT_THAT(job.gpus, ElementsAre(0, 1, 0));
-  EXPECT_EQ(job.backend, "ring");  // NCCL refuses ranks that share a GPU
+  EXPECT_EQ(job.backend, "ipc");  // NCCL refuses ranks that share a GPU
   EXPECT_TRUE(job.oversubscribed);
 }
 
@@ -186,7 +225,7 @@ TEST(ServerDevice, OnTheCpuTakesCoresAndNoGpu) {
   EXPECT_THAT(job.gpus, ElementsAre(0, 1));
   EXPECT_THAT(job.cores, ElementsAre(ElementsAre(), ElementsAre(), ElementsAre(0)));
   EXPECT_FALSE(job.oversubscribed);
-  EXPECT_EQ(job.backend, "ring");
+  EXPECT_EQ(job.backend, "shm");
   EXPECT_TRUE(job.is_on_gpu(1));
   EXPECT_FALSE(job.is_on_gpu(2));
 }

@@ -23,7 +23,7 @@ Options unusual() {
   options.gpus = {3, 1};
   options.config_path = "c.json";
   options.device = "cpu";
-  options.backend = "ring";
+  options.backend = "shm";
   options.global_batch_sizes = {96, 192};
   options.epochs = 7;
   options.steps = 123456789012;

@@ -57,6 +57,22 @@ TEST_F(Sweep, MakesTheMatrixOfItsListsSortedByCell) {
   EXPECT_TRUE(report["config"]["batch_size"].is_array());
 }
 
+TEST_F(Sweep, ComparesTheAlgorithmsOfAllReducesAndSaysWhichRan) {
+  const auto result = program.run(small_run("ddp,ps", {"--all-reduce=ring,direct"}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const json report = program.report();
+  ASSERT_EQ(report["runs"].size(), 3u);
+  EXPECT_EQ(report["runs"][0]["strategy_options"]["all_reduce"], "ring");
+  EXPECT_EQ(report["runs"][1]["strategy_options"]["all_reduce"], "direct");
+  EXPECT_FALSE(report["runs"][2]["strategy_options"].contains("all_reduce"));  // ps has none
+  EXPECT_THAT(result.out, testing::HasSubstr("all_reduce=ring"));
+  EXPECT_THAT(result.out, testing::HasSubstr("all_reduce=direct"));
+  for (const json& run : report["runs"]) EXPECT_EQ(run["verification"]["status"], "passed");
+  ASSERT_EQ(program.run(small_run("ddp", {"--force"})).exit_code, 0);
+  EXPECT_EQ(program.report()["runs"][0]["strategy_options"]["all_reduce"], "direct");  // auto
+  EXPECT_EQ(program.run(small_run("ddp", {"--all-reduce=auto,ring"})).exit_code, 2);
+}
+
 TEST_F(Sweep, TakesListsFromTheConfigurationFile) {
   program.write("lists.json", R"({
     "model": "lenet5", "strategy": "single", "batch_size": [4, 8], "steps": 2, "warmup_steps": 0,

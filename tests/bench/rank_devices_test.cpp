@@ -59,7 +59,7 @@ TEST_F(PrepareRank, LetsRanksOfOneGpuPassForHosts) {
 }
 
 TEST_F(PrepareRank, LeavesWhatTheUserSaidAndOtherBackends) {
-  prepare_rank({.backend = "ring", .oversubscribed = true}, 1);
+  prepare_rank({.backend = "ipc", .oversubscribed = true}, 1);
   EXPECT_EQ(value("NCCL_RUNTIME_CONNECT"), std::nullopt);
   ::setenv("NCCL_RUNTIME_CONNECT", "1", 1);
   prepare_rank({.backend = "nccl"}, 1);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The ring between threads and processes of one host conforms (conformance.h).
+// shm between threads and processes of one host conforms (conformance.h).
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -44,6 +44,30 @@ TEST_P(CollectiveTest, AllReduceByTheRingEqualsAPlainReduction) {
   ShmOptions options = test_options();
   options.all_reduce = AllReduceAlgorithm::ring;
   on_all_ranks(check_all_reduce_for_every_count, options);
+}
+
+TEST_P(CollectiveTest, AllReduceTellsWhichAlgorithmRanInMemoryThatPeersCanRead) {
+  using Algorithms = std::vector<AllReduceAlgorithm>;
+  const bool readable = GetParam().registered || GetParam().kind == RankKind::threads;
+  for (const AllReduceAlgorithm asked : {AllReduceAlgorithm::automatic, AllReduceAlgorithm::ring,
+                                         AllReduceAlgorithm::direct}) {
+    const bool ring = asked == AllReduceAlgorithm::ring;
+    ShmOptions options = test_options();
+    options.all_reduce = asked;
+    run_ranks(
+        GetParam().kind, GetParam().size,
+        [&](Communicator& c) {
+          check(c.all_reduces_run().empty(), "an algorithm before the first operation");
+          check_all_reduce_for_every_count(c, GetParam().registered);
+          Algorithms expected;
+          if (readable && c.size() > 1) {
+            expected = {ring ? AllReduceAlgorithm::ring : AllReduceAlgorithm::direct};
+          }
+          check(c.all_reduces_run() == expected, "another algorithm ran");
+        },
+        options)
+        .expect_success();
+  }
 }
 
 TEST_P(CollectiveTest, AllReduceKnowsEveryType) { on_all_ranks(check_all_reduce_of_every_type); }

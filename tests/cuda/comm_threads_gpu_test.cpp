@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The CUDA ring between threads that share a GPU, and NCCL with one rank.
+// ipc between threads that share a GPU, and NCCL with one rank.
 #include <gtest/gtest.h>
 
 #include "base/error.h"

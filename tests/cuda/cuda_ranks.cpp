@@ -77,9 +77,9 @@ Outcome run_cuda_processes(CudaBackend backend, int size, const CudaRankFunction
         communicator = make_nccl(store, rank, size, *device, options);
         break;
       case CudaBackend::staged: {
-        ShmOptions ring;
-        ring.timeout_s = timeout_s;
-        communicator = make_staged(make_shm(store, rank, size, ring), *device);
+        ShmOptions host;
+        host.timeout_s = timeout_s;
+        communicator = make_staged(make_shm(store, rank, size, host), *device);
       }
     }
     function(*communicator, *device);

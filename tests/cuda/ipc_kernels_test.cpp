@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The ring's kernels, compiled for the host, against the CPU ring's arithmetic: to the last bit.
+// The kernels of ipc, compiled for the host, against the arithmetic of shm: to the last bit.
 #include "parallel/comm/cuda/ipc/ipc_kernels.h"
 
 #include <fmt/format.h>
@@ -52,7 +52,7 @@ void fill(DataType type, std::vector<std::byte>& data, std::mt19937& random, boo
   }
 }
 
-// What a ring's ranks see of each other: offers of addresses.
+// What the ranks see of each other: offers of addresses.
 struct Offers {
   std::uint32_t aborted = 0;
   std::vector<std::uint64_t> offers;
@@ -98,7 +98,7 @@ void expect_same_bits(const Shape& shape) {
                               .rank = shape.rank,
                               .size = shape.ranks,
                               .own = own,
-                              .target = own,  // as the ring does it
+                              .target = own,  // as ipc does it
                               .count = count,
                               .type = shape.type,
                               .op = shape.op,
@@ -226,7 +226,7 @@ TEST(IpcKernels, DoNothingWithVoidOffers) {
   expect_nothing("there is no such registration");
   offers[1] = offer_of_address(reinterpret_cast<std::uintptr_t>(peer.data()));
   aborted = 1;
-  expect_nothing("the ring was aborted");
+  expect_nothing("ipc was aborted");
   aborted = 0;
   ASSERT_EQ(launch_reduction(reduction, nullptr), cudaSuccess);
   EXPECT_EQ(own, std::vector<float>(100, 3.0F));

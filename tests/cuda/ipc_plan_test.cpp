@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The CUDA ring's plans without a GPU: every operation, on all ranks at once, several after each
+// The plans of ipc without a GPU: every operation, on all ranks at once, several after each
 // other and nothing between them, in random orders.
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs the plans of all ranks of a CUDA ring in one simulation without CUDA: in a random order that
-// lanes and flags permit, with a vector clock a lane. So a pair of accesses to the same memory that
-// nothing orders is found whatever the order was, and so are a flag that is raised while it is up
-// and ranks that wait for each other for ever.
+// Runs the plans of all ranks of an ipc communicator in one simulation without CUDA: in a random
+// order that lanes and flags permit, with a vector clock a lane. So a pair of accesses to the same
+// memory that nothing orders is found whatever the order was, and so are a flag that is raised
+// while it is up and ranks that wait for each other for ever.
 #pragma once
 
 #include <cstdint>

@@ -50,7 +50,7 @@ TEST_P(Joining, EndsWithItsPatience) {
 
 INSTANTIATE_TEST_SUITE_P(Backends, Joining, ::testing::Values(&make_nccl, &make_ipc),
                          [](const auto& tested) {
-                           return std::string(tested.param == &make_nccl ? "Nccl" : "Ring");
+                           return std::string(tested.param == &make_nccl ? "Nccl" : "Ipc");
                          });
 
 }  // namespace

@@ -56,12 +56,12 @@ TEST_P(CudaCommModes, MeasuresAndVerifiesEveryCollective) {
     EXPECT_EQ(row["device"], "cuda");
     EXPECT_EQ(row["device_model"], "The host");
     EXPECT_EQ(row["gpus"], json({0, 1}));
-    EXPECT_EQ(row["backend"], "ring");
+    EXPECT_EQ(row["backend"], "ipc");
     EXPECT_FALSE(row["oversubscribed"]);
   }
 }
 
-TEST_P(CudaCommModes, SharesAGpuWhenAskedToAndCountsWhatTheRingMoves) {
+TEST_P(CudaCommModes, SharesAGpuWhenAskedToAndCountsWhatIpcMoves) {
   program.environment["STAND_IN_GPUS"] = "1";
   const std::string mode = std::string("--mode=") + GetParam();
   const json all = rows({"--op=all_reduce,all_gather", "--sizes=16M", "--oversubscribe", mode});
@@ -69,7 +69,7 @@ TEST_P(CudaCommModes, SharesAGpuWhenAskedToAndCountsWhatTheRingMoves) {
   ASSERT_EQ(all.size(), 2u);
   for (const json& row : all) {
     EXPECT_TRUE(row["oversubscribed"]);
-    EXPECT_EQ(row["backend"], "ring");  // auto: NCCL refuses ranks that share a GPU
+    EXPECT_EQ(row["backend"], "ipc");  // auto: NCCL refuses ranks that share a GPU
     EXPECT_EQ(row["gpus"], json({0, 0}));
     EXPECT_GT(row["share_of_copy"], 0);
     EXPECT_GT(row["share_of_bound"], 0);
@@ -149,11 +149,11 @@ TEST_F(CudaComm, SaysInTheConfigWhichBackendAllWorldsHave) {
   rows({});
   EXPECT_EQ(program.report()["config"]["backend"], "nccl");
   rows({"--ranks=3", "--oversubscribe"});
-  EXPECT_EQ(program.report()["config"]["backend"], "ring");
+  EXPECT_EQ(program.report()["config"]["backend"], "ipc");
   const json all = rows({"--ranks=2,3", "--oversubscribe"});
   EXPECT_EQ(program.report()["config"]["backend"], "auto");
   EXPECT_EQ(all[0]["backend"], "nccl");
-  EXPECT_EQ(all[1]["backend"], "ring");
+  EXPECT_EQ(all[1]["backend"], "ipc");
 }
 
 TEST_F(CudaComm, LetsProcessesShareAGpuThroughNccl) {
@@ -194,7 +194,7 @@ TEST_F(CudaComm, RefusesWhatIsNotHere) {
                                 HasSubstr("--oversubscribe"), testing::Not(HasSubstr("launcher"))));
   result = measure({"--ranks=3", "--mode=thread", "--backend=nccl", "--oversubscribe"});
   EXPECT_EQ(result.exit_code, 3);
-  EXPECT_THAT(result.err, HasSubstr("use --backend=ring"));
+  EXPECT_THAT(result.err, HasSubstr("use --backend=ipc"));
   program.environment["STAND_IN_GPUS"] = "1";
   for (const char* ranks : {"--ranks=2", "--ranks=all"}) {
     result = measure({ranks});

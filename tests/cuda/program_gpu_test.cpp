@@ -52,13 +52,13 @@ TEST_P(SharedGpu, TrainsWhatOneDeviceTrains) {
 // A server shares the GPU too. NCCL takes ranks that share one where each is a process.
 INSTANTIATE_TEST_SUITE_P(
     Worlds, SharedGpu,
-    testing::Values(World{"single", 1, "ring"}, World{"single", 1, "ring", "tf32"},
-                    World{"single", 1, "ring", "bf16"}, World{"dp", 1, "ring"},
-                    World{"dp", 2, "ring"}, World{"dp", 4, "ring"}, World{"dp", 1, "nccl"},
-                    World{"ddp", 1, "ring"}, World{"ddp", 2, "ring"},
-                    World{"ddp", 2, "ring", "tf32"}, World{"ddp", 2, "ring", "bf16"},
-                    World{"ddp", 4, "ring"}, World{"ddp", 1, "nccl"}, World{"ddp", 2, "nccl"},
-                    World{"ps", 1, "ring"}, World{"ps", 2, "ring"}, World{"ps", 4, "ring"}),
+    testing::Values(World{"single", 1, "ipc"}, World{"single", 1, "ipc", "tf32"},
+                    World{"single", 1, "ipc", "bf16"}, World{"dp", 1, "ipc"}, World{"dp", 2, "ipc"},
+                    World{"dp", 4, "ipc"}, World{"dp", 1, "nccl"}, World{"ddp", 1, "ipc"},
+                    World{"ddp", 2, "ipc"}, World{"ddp", 2, "ipc", "tf32"},
+                    World{"ddp", 2, "ipc", "bf16"}, World{"ddp", 4, "ipc"}, World{"ddp", 1, "nccl"},
+                    World{"ddp", 2, "nccl"}, World{"ps", 1, "ipc"}, World{"ps", 2, "ipc"},
+                    World{"ps", 4, "ipc"}),
     [](const auto& tested) {
       const World& world = tested.param;
       return fmt::format("{}_{}_{}_{}", world.strategy, world.gpus, world.backend, world.precision);
@@ -76,7 +76,7 @@ std::vector<std::string> with(std::vector<std::string> options,
 
 TEST_F(CudaProgram, ReplayedStepsTrainWhatQueuedStepsTrain) {
   for (const auto& [strategy, backend] :
-       {std::pair{"single", "auto"}, {"ddp", "nccl"}, {"ddp", "ring"}}) {
+       {std::pair{"single", "auto"}, {"ddp", "nccl"}, {"ddp", "ipc"}}) {
     const auto same = with(kSameBits, {"--epochs=2", std::string("--backend=") + backend});
     const json queued = run(strategy, with(same, {"--cuda-graph=off"}));
     const json replayed = run(strategy, with(same, {"--cuda-graph=on"}));
@@ -138,7 +138,7 @@ TEST_F(CudaProgram, RepeatsItsBitsWhenDeterministic) {
     std::vector<json> runs;
     std::vector<std::string> weights;
     for (const char* file : {"first.safetensors", "second.safetensors"}) {
-      runs.push_back(run(strategy, {"--deterministic", "--oversubscribe", "--backend=ring",
+      runs.push_back(run(strategy, {"--deterministic", "--oversubscribe", "--backend=ipc",
                                     std::string("--precision=") + precision,
                                     std::string("--save-model=") + file}));
       weights.push_back(program.read(file));

@@ -93,7 +93,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"plain_sgd", {"single", "--momentum=0", "--precision=bf16"}},
         Case{"without_loader_workers", {"single", "--loader-workers=0"}},
         Case{"primary_of_dp", {"dp"}}, Case{"ddp", {"ddp"}},
-        Case{"ddp_over_the_ring", {"ddp", "--backend=ring"}}, Case{"worker_of_ps", {"ps"}},
+        Case{"ddp_over_ipc", {"ddp", "--backend=ipc"}}, Case{"worker_of_ps", {"ps"}},
         Case{"worker_of_ps_that_updates", {"ps", "--ps-update=worker"}},
         Case{"server_of_ps", {"ps"}, 2},
         Case{"server_of_ps_that_only_averages", {"ps", "--ps-update=worker", "--gpus=4"}, 4}),
@@ -106,7 +106,7 @@ class SharedMemory : public CudaProgram, public testing::WithParamInterface<cons
   test::ProgramResult run_with_memory(std::size_t bytes) {
     program.environment["STAND_IN_MEMORY_BYTES"] = std::to_string(bytes);
     return program.run(
-        test::small_run(GetParam(), {"--device=cuda", "--gpus=2", "--backend=ring",
+        test::small_run(GetParam(), {"--device=cuda", "--gpus=2", "--backend=ipc",
                                      "--oversubscribe", "--verify-steps=0", "--force"}));
   }
 };

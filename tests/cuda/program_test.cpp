@@ -43,8 +43,8 @@ TEST_P(EveryStrategy, TrainsOnCudaDevicesAndIsVerified) {
 
 INSTANTIATE_TEST_SUITE_P(Strategies, EveryStrategy,
                          testing::Values(Case{"single", "auto", "none"}, Case{"dp", "auto", "nccl"},
-                                         Case{"dp", "ring", "ring"}, Case{"ddp", "auto", "nccl"},
-                                         Case{"ddp", "ring", "ring"}, Case{"ps", "auto", "ring"},
+                                         Case{"dp", "ring", "ipc"}, Case{"ddp", "auto", "nccl"},
+                                         Case{"ddp", "ipc", "ipc"}, Case{"ps", "auto", "ipc"},
                                          Case{"ps", "nccl", "nccl"}),
                          [](const auto& tested) {
                            return tested.param.strategy + "_" + tested.param.backend;
@@ -120,7 +120,7 @@ TEST_F(CudaProgram, RefusesMoreDevicesThanGpusUnlessTheyMayShare) {
   EXPECT_THAT(refused.err, HasSubstr("--gpus=3: there are 2 GPUs here"));
   const json run = CudaProgram::run("ddp", {"--gpus=3", "--oversubscribe", "--precision=fp32"});
   EXPECT_TRUE(run.at("oversubscribed"));
-  EXPECT_EQ(run.at("backend"), "ring");
+  EXPECT_EQ(run.at("backend"), "ipc");
 }
 
 struct CpuServers {
@@ -136,7 +136,7 @@ TEST_P(ServersOnTheCpu, TrainAndAreVerified) {
       "ps", {"--precision=fp32", "--server-device=cpu", fmt::format("--gpus={}", workers),
              fmt::format("--servers={}", servers), fmt::format("--ps-update={}", update)});
   expect_trained_on_cuda(run);
-  EXPECT_EQ(run.at("backend"), "ring");
+  EXPECT_EQ(run.at("backend"), "shm");
   EXPECT_EQ(run.at("strategy_options").at("server_device"), "cpu");
   ASSERT_EQ(run.at("devices").size(), static_cast<std::size_t>(workers + servers));
   for (const json& device : run.at("devices")) {
@@ -334,7 +334,7 @@ TEST_F(OwnGpus, ThatAreOneAreRefusedUnlessTheyMayBeShared) {
   expect_exit(run_seeing({"1", "1"}, {"--oversubscribe"}), 0);
   const json report = program.report();
   EXPECT_TRUE(report.at("runs").at(0).at("oversubscribed"));
-  EXPECT_EQ(report.at("runs").at(0).at("backend"), "ring");
+  EXPECT_EQ(report.at("runs").at(0).at("backend"), "ipc");
 }
 
 // Whether there are GPUs for all is for all to know, though only one sees that there is none.
@@ -347,11 +347,11 @@ TEST_F(OwnGpus, AreThereForAllRanksOrForNone) {
   EXPECT_EQ(report.at("runs").at(0).at("device"), "cpu");
 }
 
-TEST_F(OwnGpus, CannotBeMappedByTheRing) {
-  const auto refused = run_seeing({"0", "1"}, {"--backend=ring"});
+TEST_F(OwnGpus, CannotBeMappedByIpc) {
+  const auto refused = run_seeing({"0", "1"}, {"--backend=ipc"});
   expect_exit(refused, 3);
   EXPECT_THAT(refused[1].err, HasSubstr("rank 0 does not see rank 1's GPU GPU-01"));
-  // Ranks that share a GPU need the ring, which a rank that cannot see all stops.
+  // Ranks that share a GPU need ipc, which a rank that cannot see all stops.
   expect_exit(run_seeing({"0", "0", "1"}, {"--oversubscribe"}), 3);
 }
 

@@ -48,11 +48,11 @@ Outcome run_world(const World& world, const std::function<void(Rank)>& function,
   return run_processes(world.size, [&](Store& store, int rank) {
     ShmOptions options = test_options();
     options.timeout_s = timeout_s;
-    auto ring = make_shm(store, rank, world.size, options);
-    if (rank >= world.on_devices) return function({*ring, nullptr, store});
+    auto host = make_shm(store, rank, world.size, options);
+    if (rank >= world.on_devices) return function({*host, nullptr, store});
     test::waits_for_streams() = !world.asynchronous;
     const auto device = make_cuda_device({.index = rank, .ordinal = 0});
-    const auto staged = make_staged(std::move(ring), *device);
+    const auto staged = make_staged(std::move(host), *device);
     function({*staged, device.get(), store});
   });
 }
@@ -149,7 +149,7 @@ TEST_P(StagedConformance, GroupsAndSplit) {
     send.synchronize();
     const auto left = static_cast<float>((c.rank() + c.size() - 1) % c.size());
     check(in.front() == left && in.back() == left, "a wrong message");
-    check(c.backend() == "ring", "another backend than the host's");
+    check(c.backend() == "shm", "another backend than the host's");
     const auto part = c.split(c.rank() % 2, -c.rank());
     check_all_reduce_for_every_count(*part, false);
   }).expect_success();

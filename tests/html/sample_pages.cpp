@@ -166,7 +166,7 @@ HtmlInput comm_input() {
   for (const std::uint64_t bytes : {1000U, 4096U}) {
     CollectiveRow row;
     row.operation = "all_reduce";
-    row.backend = "ring";
+    row.backend = "shm";
     row.mode = "process";
     row.ranks = 2;
     row.bytes = bytes;

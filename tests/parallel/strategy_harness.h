@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs all processes of a strategy as threads of the test, over the thread ring, on made-up data.
+// Runs all processes of a strategy as threads of the test, over shm between threads, on made-up
+// data.
 #pragma once
 
 #include <string>

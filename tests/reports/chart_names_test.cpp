@@ -78,7 +78,7 @@ TEST(SeriesNames, AreNotSplitByTheBackendThatOneDeviceLacks) {
   EXPECT_THAT(names_of({&report, 1}), ElementsAre("ddp"));
   gloo.backend = "gloo";
   const Report both = report_of({one, sample_run("ddp", 2, 1), gloo});
-  EXPECT_THAT(names_of({&both, 1}), ElementsAre("ddp", "ddp, gloo", "ddp, ring"));
+  EXPECT_THAT(names_of({&both, 1}), ElementsAre("ddp", "ddp, gloo", "ddp, shm"));
 }
 
 TEST(SeriesNames, ShortenTheSizesOfBuckets) {

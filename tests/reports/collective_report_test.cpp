@@ -85,7 +85,7 @@ TEST(IpcBytes, InATimeAreAShareOfWhatCopiesMove) {
 CollectiveRow finished_row() {
   CollectiveRow row;
   row.operation = "all_reduce";
-  row.backend = "ring";
+  row.backend = "shm";
   row.mode = "process";
   row.ranks = 2;
   row.bytes = 4 << 20;

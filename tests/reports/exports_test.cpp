@@ -53,7 +53,7 @@ std::map<std::string, Json> entries(const std::vector<RunRow>& rows, Better dire
 }
 
 constexpr const char* kDpName =
-    "dp 2 x Imaginary 9000, simple_cnn on mnist, batch 64/128 weak, fp32, threads 1, ring";
+    "dp 2 x Imaginary 9000, simple_cnn on mnist, batch 64/128 weak, fp32, threads 1, shm";
 
 TEST(GithubBenchmark, HasWhatIsBetterWhenSmaller) {
   const Report report = test::sample_report();

@@ -90,11 +90,11 @@ std::size_t count_of(const std::string& text, const std::string& what) {
 
 TEST(GateTable, ShowsVerdictsFiguresAndWhatWasNotCompared) {
   const std::string text = render_gate_table(mixed_result(), 100);
-  EXPECT_THAT(text, HasSubstr("REGRESSED ddp, 2 devices, ring"));
+  EXPECT_THAT(text, HasSubstr("REGRESSED ddp, 2 devices, shm"));
   EXPECT_THAT(text, HasSubstr("median step"));
   EXPECT_THAT(text, HasSubstr("20.0 % worse"));
   EXPECT_THAT(text, HasSubstr("repetitions a side would decide"));
-  EXPECT_THAT(text, AllOf(HasSubstr("not compared:"), HasSubstr("ddp, 5 devices, ring")));
+  EXPECT_THAT(text, AllOf(HasSubstr("not compared:"), HasSubstr("ddp, 5 devices, shm")));
   EXPECT_THAT(text, HasSubstr("3 pairs compared (1 REGRESSED, 1 INCONCLUSIVE, 1 PASS), 1 group"));
   EXPECT_THAT(text, Not(HasSubstr("\x01")));
 }

@@ -177,13 +177,13 @@ TEST(GatePairing, NamesTheSettingsOfCellsThatShareAKey) {
     check_reports(fresh, base, {});
     FAIL() << "nothing was thrown";
   } catch (const ConfigError& error) {
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("ddp, 2 devices, ring, global_batch_size=256:"),
-                                    HasSubstr("ddp, 2 devices, ring, global_batch_size=512:")));
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("ddp, 2 devices, shm, global_batch_size=256:"),
+                                    HasSubstr("ddp, 2 devices, shm, global_batch_size=512:")));
   }
   const Report more[] = {with_batch(1024), with_batch(256), with_batch(512)};
   EXPECT_THAT(render_gate_junit(check_reports(more, std::span(base, 1), {})),
-              AllOf(HasSubstr("name=\"ddp, 2 devices, ring, global_batch_size=256\""),
-                    HasSubstr("name=\"ddp, 2 devices, ring, global_batch_size=512\"")));
+              AllOf(HasSubstr("name=\"ddp, 2 devices, shm, global_batch_size=256\""),
+                    HasSubstr("name=\"ddp, 2 devices, shm, global_batch_size=512\"")));
 }
 
 // One key that may not differ is nearer than two that may.
@@ -301,7 +301,7 @@ TEST(GateHealth, FindsTheCounterpartOfASkippedRun) {
   fresh.runs = {skipped};
   const GateResult result = check_one(fresh, gate_report(steady()));
   EXPECT_EQ(result.verdict, GateVerdict::inconclusive);
-  EXPECT_EQ(result.pairs.at(0).key.backend, "ring");
+  EXPECT_EQ(result.pairs.at(0).key.backend, "shm");
   EXPECT_THAT(result.pairs[0].notes, Contains(HasSubstr("no CUDA device is here")));
 }
 
@@ -348,7 +348,7 @@ TEST(GateHealth, KeepsRunsWithPlantedFaultsApartFromCleanOnes) {
   EXPECT_EQ(one.verdict, GateVerdict::pass);
   EXPECT_EQ(one.pairs[0].fresh_repetitions, 5u);
   ASSERT_EQ(one.uncompared.size(), 1u);
-  EXPECT_THAT(uncompared_text(one.uncompared[0]), HasSubstr("ring, injected=slow:rank=1"));
+  EXPECT_THAT(uncompared_text(one.uncompared[0]), HasSubstr("shm, injected=slow:rank=1"));
   const Report base[] = {clean, slow};
   const GateResult both = check_reports(fresh, base, {});
   EXPECT_EQ(both.pairs.size(), 2u);

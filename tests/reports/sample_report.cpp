@@ -108,7 +108,7 @@ Run sample_run(const char* strategy, int world_size, double samples_per_s) {
   run.world_size = world_size;
   run.device = "cpu";
   run.device_model = "Imaginary 9000";
-  run.backend = world_size > 1 ? "ring" : "";
+  run.backend = world_size > 1 ? "shm" : "";
   run.precision = "fp32";
   run.model = "simple_cnn";
   run.parameters = 421642;

@@ -13,6 +13,7 @@
 #include "kernels/runtime/device.h"
 #include "parallel/comm/operation_communicator.h"
 #include "parallel/comm/queue/executor.h"
+#include "parallel/comm/shm/collectives/all_reduce.h"
 #include "parallel/comm/shm/peers/host_mark.h"
 #include "parallel/comm/shm/shm_engine.h"
 
@@ -153,6 +154,8 @@ std::unique_ptr<Communicator> ShmCommunicator::split(int color, int key) {
 }
 
 }  // namespace
+
+AllReduceAlgorithm automatic_shm_all_reduce(int ranks) { return automatic_all_reduce(ranks); }
 
 // How processes of one host meet: rank 0 makes the control block and publishes its handle in the
 // store, beside a mark of its host and PID namespace; the others open it.

@@ -16,6 +16,9 @@
 
 namespace ddpbench::comm {
 
+// What AllReduceAlgorithm::automatic runs between so many ranks.
+AllReduceAlgorithm automatic_shm_all_reduce(int ranks);
+
 // Equal on all ranks, except for thread_cores and progress.
 struct ShmOptions {
   double timeout_s = 60;          // default deadline of every wait

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // NCCL's stand-in: what ranks call between ncclGroupStart and ncclGroupEnd runs in the stream's
-// turn on the CPU ring. Ranks meet at a store whose port and secret are the unique id.
+// turn on shared memory. Ranks meet at a store whose port and secret are the unique id.
 //
 // As NCCL's ranks, they connect when the communicator is made with NCCL_RUNTIME_CONNECT=0 only.
 // Else the end of the first group with a collective comes back when all ranks have called one, and
@@ -42,19 +42,19 @@ constexpr double kPatience_s = 60;
 class Member {
  public:
   // Ranks connect by `connection`; null when they are connected.
-  Member(std::unique_ptr<comm::Communicator> ring, std::unique_ptr<comm::Communicator> connection)
-      : ring_(std::move(ring)), connection_(std::move(connection)) {}
+  Member(std::unique_ptr<comm::Communicator> ranks, std::unique_ptr<comm::Communicator> connection)
+      : ranks_(std::move(ranks)), connection_(std::move(connection)) {}
 
-  comm::Communicator& ring() { return *ring_; }
+  comm::Communicator& ranks() { return *ranks_; }
   bool is_idle() const { return queued_ == 0; }
   void queued() { ++queued_; }
 
   void run(const std::vector<Issue>& issues) {
     try {
       std::vector<comm::Work> works;
-      ring_->group_start();
-      for (const Issue& issue : issues) works.push_back(issue.start(*ring_));
-      ring_->group_end();
+      ranks_->group_start();
+      for (const Issue& issue : issues) works.push_back(issue.start(*ranks_));
+      ranks_->group_end();
       for (const comm::Work& work : works) work.synchronize();
       for (const Issue& issue : issues) spoil(issue);
     } catch (const ddpbench::Error& error) {
@@ -77,7 +77,7 @@ class Member {
     return connected_;
   }
   void abort() {
-    ring_->abort("ncclCommAbort");
+    ranks_->abort("ncclCommAbort");
     if (connection_ != nullptr) connection_->abort("ncclCommAbort");
     {
       const std::lock_guard lock(mutex_);
@@ -95,7 +95,7 @@ class Member {
   void spoil(const Issue& issue) const {
     const char* const wrong = std::getenv("STAND_IN_WRONG_RANK");
     if (issue.reduced == nullptr || wrong == nullptr) return;
-    if (std::atoi(wrong) == ring_->rank()) *static_cast<unsigned char*>(issue.reduced) ^= 1;
+    if (std::atoi(wrong) == ranks_->rank()) *static_cast<unsigned char*>(issue.reduced) ^= 1;
   }
   // As NCCL's kernels do on the device, until somebody aborts them.
   void hang(const std::string& why) {
@@ -104,7 +104,7 @@ class Member {
     changed_.wait(lock, [this] { return aborted_; });
   }
 
-  const std::unique_ptr<comm::Communicator> ring_, connection_;
+  const std::unique_ptr<comm::Communicator> ranks_, connection_;
   bool connected_ = false;
   std::atomic<int> queued_ = 0;
   std::mutex mutex_;
@@ -203,14 +203,14 @@ void ddpbench::test::wait_for_nccl() { inside.wait(); }
 
 namespace {
 
-std::shared_ptr<Member> make_member(std::unique_ptr<comm::Communicator> ring) {
+std::shared_ptr<Member> make_member(std::unique_ptr<comm::Communicator> ranks) {
   const char* const at_runtime = std::getenv("NCCL_RUNTIME_CONNECT");
   const bool connected = at_runtime != nullptr && std::atoi(at_runtime) == 0;
-  auto connection = connected ? nullptr : ring->split(0, ring->rank());
-  return std::make_shared<Member>(std::move(ring), std::move(connection));
+  auto connection = connected ? nullptr : ranks->split(0, ranks->rank());
+  return std::make_shared<Member>(std::move(ranks), std::move(connection));
 }
 
-// Devices of one host, in the stand-in: so the ring connects them all.
+// Devices of one host, in the stand-in: so shared memory connects them all.
 ncclResult_t join(const Joining& joining) {
   Id id{};
   std::memcpy(&id, joining.id.internal, sizeof(id));
@@ -336,16 +336,16 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t communicator, ncclResult_t* error)
   return ncclSuccess;
 }
 ncclResult_t ncclCommUserRank(const ncclComm_t communicator, int* rank) {
-  return *rank = communicator->member->ring().rank(), ncclSuccess;
+  return *rank = communicator->member->ranks().rank(), ncclSuccess;
 }
 ncclResult_t ncclCommCount(const ncclComm_t communicator, int* size) {
-  return *size = communicator->member->ring().size(), ncclSuccess;
+  return *size = communicator->member->ranks().size(), ncclSuccess;
 }
 ncclResult_t ncclCommSplit(ncclComm_t communicator, int color, int key, ncclComm_t* made,
                            ncclConfig_t*) {
   Member& member = *communicator->member;
   if (!member.is_idle()) return failed("a split while calls are under way", ncclInvalidUsage);
-  auto part = member.ring().split(color, key);
+  auto part = member.ranks().split(color, key);
   *made = part ? new ncclComm{make_member(std::move(part))} : nullptr;
   return ncclSuccess;
 }
@@ -360,54 +360,54 @@ ncclResult_t ncclCommDeregister(const ncclComm_t, void*) { return ncclSuccess; }
 ncclResult_t ncclAllReduce(const void* in, void* out, size_t count, ncclDataType_t type,
                            ncclRedOp_t op, ncclComm_t communicator, cudaStream_t stream) {
   if (in != out) return failed("all-reduce is in place here", ncclInvalidArgument);
-  const auto start = [=](comm::Communicator& ring) {
-    return ring.all_reduce(elements(in, count, type), op_of(op), kDeferred);
+  const auto start = [=](comm::Communicator& ranks) {
+    return ranks.all_reduce(elements(in, count, type), op_of(op), kDeferred);
   };
   return call(communicator, stream, {start, count > 1 ? out : nullptr});
 }
 ncclResult_t ncclReduce(const void* in, void* out, size_t count, ncclDataType_t type,
                         ncclRedOp_t op, int root, ncclComm_t communicator, cudaStream_t stream) {
   if (in != out) return failed("reduce is in place here", ncclInvalidArgument);
-  return call(communicator, stream, {[=](comm::Communicator& ring) {
-                return ring.reduce(elements(in, count, type), op_of(op), root, kDeferred);
+  return call(communicator, stream, {[=](comm::Communicator& ranks) {
+                return ranks.reduce(elements(in, count, type), op_of(op), root, kDeferred);
               }});
 }
 ncclResult_t ncclBroadcast(const void* in, void* out, size_t count, ncclDataType_t type, int root,
                            ncclComm_t communicator, cudaStream_t stream) {
   if (in != out) return failed("broadcast is in place here", ncclInvalidArgument);
-  return call(communicator, stream, {[=](comm::Communicator& ring) {
-                return ring.broadcast(elements(in, count, type), root, kDeferred);
+  return call(communicator, stream, {[=](comm::Communicator& ranks) {
+                return ranks.broadcast(elements(in, count, type), root, kDeferred);
               }});
 }
 ncclResult_t ncclAllGather(const void* in, void* out, size_t count, ncclDataType_t type,
                            ncclComm_t communicator, cudaStream_t stream) {
-  return call(communicator, stream, {[=](comm::Communicator& ring) {
-                const auto size = static_cast<std::size_t>(ring.size());
-                return ring.all_gather(elements(in, count, type), elements(out, count * size, type),
-                                       kDeferred);
+  return call(communicator, stream, {[=](comm::Communicator& ranks) {
+                const auto size = static_cast<std::size_t>(ranks.size());
+                return ranks.all_gather(elements(in, count, type),
+                                        elements(out, count * size, type), kDeferred);
               }});
 }
 ncclResult_t ncclReduceScatter(const void* in, void* out, size_t count, ncclDataType_t type,
                                ncclRedOp_t op, ncclComm_t communicator, cudaStream_t stream) {
-  return call(communicator, stream, {[=](comm::Communicator& ring) {
-                const auto size = static_cast<std::size_t>(ring.size());
-                return ring.reduce_scatter(elements(in, count * size, type),
-                                           elements(out, count, type), op_of(op), kDeferred);
+  return call(communicator, stream, {[=](comm::Communicator& ranks) {
+                const auto size = static_cast<std::size_t>(ranks.size());
+                return ranks.reduce_scatter(elements(in, count * size, type),
+                                            elements(out, count, type), op_of(op), kDeferred);
               }});
 }
 ncclResult_t ncclSend(const void* data, size_t count, ncclDataType_t type, int peer,
                       ncclComm_t communicator, cudaStream_t stream) {
   return call(communicator, stream,
-              {[=](comm::Communicator& ring) {
-                 return ring.send(elements(data, count, type), peer, kDeferred);
+              {[=](comm::Communicator& ranks) {
+                 return ranks.send(elements(data, count, type), peer, kDeferred);
                },
                nullptr, false});
 }
 ncclResult_t ncclRecv(void* data, size_t count, ncclDataType_t type, int peer,
                       ncclComm_t communicator, cudaStream_t stream) {
   return call(communicator, stream,
-              {[=](comm::Communicator& ring) {
-                 return ring.recv(elements(data, count, type), peer, kDeferred);
+              {[=](comm::Communicator& ranks) {
+                 return ranks.recv(elements(data, count, type), peer, kDeferred);
                },
                nullptr, false});
 }

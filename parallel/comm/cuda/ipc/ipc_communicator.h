@@ -37,7 +37,7 @@ class IpcCommunicator final : public CudaCommunicator {
                   const CudaCommOptions& options, IpcMeeting meeting);
   ~IpcCommunicator() override;
 
-  std::string backend() const override { return "ring"; }
+  std::string backend() const override { return "ipc"; }
   std::unique_ptr<Communicator> split(int color, int key) override;
   std::vector<AllReduceAlgorithm> all_reduces_run() const override;
   void register_buffer(const Buffer& buffer) override;

@@ -196,18 +196,21 @@ void all_reduce_direct(Collective& c, ExchangeWindow& window) {
 
 }  // namespace
 
-AllReduceAlgorithm run_all_reduce(Collective& c, AllReduceAlgorithm wanted) {
+AllReduceAlgorithm automatic_all_reduce(int ranks) {
   // Beyond these, a rank would read from more memory streams at once than hardware prefetchers
   // follow (about 16 a core on current processors).
   constexpr int kMostDirectRanks = 16;
+  return ranks > kMostDirectRanks ? AllReduceAlgorithm::ring : AllReduceAlgorithm::direct;
+}
+
+AllReduceAlgorithm run_all_reduce(Collective& c, AllReduceAlgorithm wanted) {
   if (wanted != AllReduceAlgorithm::ring && is_small(c.operation(), c.size())) {
     run_small(c);
     return AllReduceAlgorithm::direct;
   }
-  const bool ring = wanted == AllReduceAlgorithm::ring ||
-                    (wanted == AllReduceAlgorithm::automatic && c.size() > kMostDirectRanks);
+  if (wanted == AllReduceAlgorithm::automatic) wanted = automatic_all_reduce(c.size());
   ExchangeWindow window(c, c.operation().in, 1);
-  if (ring && window.all_direct()) {
+  if (wanted == AllReduceAlgorithm::ring && window.all_direct()) {
     all_reduce_ring(c, window);
     return AllReduceAlgorithm::ring;
   }

@@ -10,9 +10,12 @@
 namespace ddpbench::comm {
 
 // Returns the algorithm that ran. The ring needs memory that all peers can map; where one rank's is
-// staged, `wanted` is not followed and all ranks run the direct algorithm. Automatic is direct for
-// up to 16 ranks, and for operations that fit into mailboxes (small_collectives.h).
+// staged, `wanted` is not followed and all ranks run the direct algorithm. Operations that fit into
+// mailboxes (small_collectives.h) are direct unless the ring is wanted.
 AllReduceAlgorithm run_all_reduce(Collective& c, AllReduceAlgorithm wanted);
 void run_reduce(Collective& c);
+
+// What AllReduceAlgorithm::automatic runs between so many ranks.
+AllReduceAlgorithm automatic_all_reduce(int ranks);
 
 }  // namespace ddpbench::comm

@@ -1,0 +1,212 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// See comm_backends.h.
+#include "parallel/comm_backends.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "parallel/comm/shm/shm.h"
+#include "parallel/cuda_module.h"
+
+namespace ddpbench {
+
+namespace {
+
+using comm::AllReduceAlgorithm;
+using comm::Communicator;
+using Communicators = std::vector<std::unique_ptr<Communicator>>;
+using Variables = std::map<std::string, std::string>;
+
+std::string always_here(const CudaProbe&) { return ""; }
+std::string no_gpu(const CudaProbe& cuda) { return cuda.devices.empty() ? cuda.reason : ""; }
+
+// ---- shm ----
+
+comm::ShmOptions shm_options(const WorldOptions& world) {
+  comm::ShmOptions options;
+  options.name = world.name;
+  options.timeout_s = world.timeout_s;
+  options.thread_cores = world.thread_cores;
+  options.all_reduce = world.all_reduce;
+  options.progress = world.progress;
+  return options;
+}
+
+std::unique_ptr<Communicator> make_shm(comm::Store& store, int rank, int size, Device&,
+                                       const WorldOptions& options) {
+  return comm::make_shm(store, rank, size, shm_options(options));
+}
+
+Communicators make_thread_shm(const std::vector<Device*>& devices, const WorldOptions& options) {
+  return comm::make_thread_shm(static_cast<int>(devices.size()), shm_options(options));
+}
+
+// ---- ipc, nccl: both in the CUDA module ----
+
+AllReduceAlgorithm always_direct(int) { return AllReduceAlgorithm::direct; }
+
+const CudaModule& module_of(const WorldOptions& world) {
+  ensure(world.cuda != nullptr, "a communicator of GPUs without the CUDA module");
+  return *world.cuda;
+}
+
+comm::CudaCommOptions cuda_options(const WorldOptions& world) {
+  comm::CudaCommOptions options;
+  options.name = world.name;
+  options.timeout_s = world.timeout_s;
+  options.progress = world.progress;
+  options.joining = world.joining;
+  options.all_reduce = world.all_reduce;
+  return options;
+}
+
+std::unique_ptr<Communicator> make_ipc(comm::Store& store, int rank, int size, Device& device,
+                                       const WorldOptions& options) {
+  return module_of(options).make_ipc(store, rank, size, device, cuda_options(options));
+}
+
+Communicators make_thread_ipc(const std::vector<Device*>& devices, const WorldOptions& options) {
+  return module_of(options).make_thread_ipc(devices, cuda_options(options));
+}
+
+// NCCL connects ranks in the first collective of a kind unless told to do it when the communicator
+// is made. There a deadline ends it; inside a call only aborting NCCL under the caller does.
+//
+// It takes ranks of one host on one GPU for a mistake. Ranks that shall share one say that they
+// are on hosts of their own; they then talk through sockets, so this tests, and measures nothing.
+Variables nccl_variables(const std::string& host, int rank, bool shared) {
+  Variables variables = {{"NCCL_RUNTIME_CONNECT", "0"}};
+  if (shared) variables["NCCL_HOSTID"] = fmt::format("{}-{}", host, rank);
+  return variables;
+}
+
+std::unique_ptr<Communicator> make_nccl(comm::Store& store, int rank, int size, Device& device,
+                                        const WorldOptions& options) {
+  return module_of(options).make_nccl(store, rank, size, device, cuda_options(options));
+}
+
+Communicators make_thread_nccl(const std::vector<Device*>& devices, const WorldOptions& options) {
+  return module_of(options).make_thread_nccl(devices, cuda_options(options));
+}
+
+// ---- the table ----
+
+const std::vector<CommBackend>& rows() {
+  static const std::vector<CommBackend> kRows = {
+      {.name = "shm",
+       .devices = DeviceKind::cpu,
+       .medium = "shared memory of one host",
+       .shares_devices = true,
+       .maps_peers = false,
+       .all_reduces = {AllReduceAlgorithm::ring, AllReduceAlgorithm::direct},
+       .automatic_all_reduce = &comm::automatic_shm_all_reduce,
+       .why_not_here = &always_here,
+       .variables = nullptr,
+       .make = &make_shm,
+       .make_for_threads = &make_thread_shm},
+      {.name = "nccl",
+       .devices = DeviceKind::cuda,
+       .medium = "NVIDIA's library",
+       .shares_devices = false,
+       .maps_peers = false,
+       .all_reduces = {},
+       .automatic_all_reduce = nullptr,
+       .why_not_here = &no_gpu,
+       .variables = &nccl_variables,
+       .make = &make_nccl,
+       .make_for_threads = &make_thread_nccl},
+      {.name = "ipc",
+       .devices = DeviceKind::cuda,
+       .medium = "CUDA IPC on one host",
+       .shares_devices = true,
+       .maps_peers = true,
+       .all_reduces = {AllReduceAlgorithm::ring, AllReduceAlgorithm::direct},
+       .automatic_all_reduce = &always_direct,
+       .why_not_here = &no_gpu,
+       .variables = nullptr,
+       .make = &make_ipc,
+       .make_for_threads = &make_thread_ipc},
+  };
+  return kRows;
+}
+
+std::string_view devices_word(DeviceKind kind) {
+  return kind == DeviceKind::cpu ? "CPU devices" : "GPUs";
+}
+
+}  // namespace
+
+std::span<const CommBackend> comm_backends() { return rows(); }
+
+const CommBackend* find_comm_backend(std::string_view name) {
+  const auto found = std::ranges::find(rows(), name, &CommBackend::name);
+  return found == rows().end() ? nullptr : &*found;
+}
+
+const CommBackend& comm_backend(std::string_view name) {
+  const CommBackend* const row = find_comm_backend(name);
+  ensure(row != nullptr, "no backend '{}'", name);
+  return *row;
+}
+
+const CommBackend& automatic_backend(DeviceKind devices, bool shared) {
+  const auto found = std::ranges::find_if(rows(), [&](const CommBackend& row) {
+    return row.devices == devices && (row.shares_devices || !shared);
+  });
+  ensure(found != rows().end(), "no backend connects {}", devices_word(devices));
+  return *found;
+}
+
+std::string all_reduce_name(const CommBackend& backend, std::string_view wanted, int ranks) {
+  const AllReduceAlgorithm asked = comm::all_reduce_algorithm(wanted);
+  if (asked == AllReduceAlgorithm::automatic) {
+    if (backend.automatic_all_reduce == nullptr) return "";
+    return std::string(to_string(backend.automatic_all_reduce(ranks)));
+  }
+  if (backend.all_reduces.empty()) {
+    throw ConfigError(
+        fmt::format("--all-reduce={}: {} chooses its algorithms for itself; use --all-reduce=auto, "
+                    "or --backend={}",
+                    wanted, backend.name, automatic_backend(backend.devices, true).name));
+  }
+  if (std::ranges::find(backend.all_reduces, asked) == backend.all_reduces.end()) {
+    throw UnavailableError(
+        fmt::format("--all-reduce={}: {} has no such algorithm; use "
+                    "--all-reduce={}",
+                    wanted, backend.name, to_string(backend.all_reduces[0])));
+  }
+  return std::string(wanted);
+}
+
+std::string backend_name(std::string_view word, DeviceKind devices) {
+  if (word != kBackendAlias) return std::string(word);
+  return std::string(automatic_backend(devices, true).name);
+}
+
+std::vector<std::string> backend_words() {
+  std::vector<std::string> words = {"auto"};
+  for (const CommBackend& row : rows()) words.emplace_back(row.name);
+  words.emplace_back(kBackendAlias);
+  return words;
+}
+
+std::string backend_help() {
+  std::string help = "What moves data between ranks: ";
+  for (const CommBackend& row : rows()) {
+    help += fmt::format("{}{} ({}: {})", &row == rows().data() ? "" : ", ", row.name,
+                        devices_word(row.devices), row.medium);
+  }
+  const auto automatic = [](DeviceKind kind, bool shared) {
+    return automatic_backend(kind, shared).name;
+  };
+  return fmt::format(
+      "{}. auto: {} on CPU devices, {} between GPUs, {} where ranks share one. {}, the old name: "
+      "{} on CPU devices, {} on GPUs.",
+      help, automatic(DeviceKind::cpu, false), automatic(DeviceKind::cuda, false),
+      automatic(DeviceKind::cuda, true), kBackendAlias,
+      backend_name(kBackendAlias, DeviceKind::cpu), backend_name(kBackendAlias, DeviceKind::cuda));
+}
+
+}  // namespace ddpbench
