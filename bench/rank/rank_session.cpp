@@ -318,7 +318,8 @@ void RankSession::train() {
   for (int epoch = 0; epoch < spec_.options.epochs; ++epoch) train_epoch(epoch);
   if (!spec_.options.save_model.empty() && inputs_.rank == 0) {
     nn::write_safetensors(spec_.options.save_model,
-                          nn::export_weights(strategy_->replicas()[0]->graph()));
+                          nn::export_weights(strategy_->replicas()[0]->graph()),
+                          spec_.options.force);
   }
 }
 

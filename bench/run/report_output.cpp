@@ -11,13 +11,13 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "bench/host/build_info.h"
 #include "bench/host/environment_capture.h"
 #include "bench/host/terminal.h"
 #include "bench/options/option_source.h"
 #include "bench/run/run_trace.h"
 #include "kernels/ops/backend.h"
-#include "reports/atomic_file.h"
 #include "reports/json/report_json.h"
 #include "reports/metrics/metrics.h"
 #include "reports/metrics/repetitions.h"
@@ -46,7 +46,7 @@ std::string default_report_path() {
 
 void check_output_file(const std::string& path, const char* option, bool force) {
   try {
-    report::check_output_path(path, force);
+    check_output_path(path, force);
   } catch (const ConfigError& error) {
     throw ConfigError(fmt::format("{}: {}", option, error.what()));
   }

@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
+#include "base/file.h"
 #include "bench/rank/rank_result.h"
-#include "reports/atomic_file.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -215,7 +215,7 @@ void add_run(report::Trace& trace, const RunSpec& spec, const launch::RankChanne
 }
 
 void write_trace(const report::Trace& trace, const Options& options) {
-  report::write_file_atomically(options.trace_path, report::to_chrome_json(trace), options.force);
+  write_file(options.trace_path, report::to_chrome_json(trace), {.force = options.force});
 }
 
 }  // namespace ddpbench::bench

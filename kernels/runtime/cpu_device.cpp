@@ -8,11 +8,11 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "kernels/runtime/cpu_info.h"
 #include "kernels/runtime/cpu_memory.h"
@@ -20,12 +20,6 @@
 
 namespace ddpbench {
 namespace {
-
-// CLOCK_MONOTONIC, which all processes of a host share.
-double monotonic_s() {
-  using Seconds = std::chrono::duration<double>;
-  return Seconds(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // Reached as soon as it is recorded. Atomic, because a communication thread may look at it.
 class CpuEvent final : public Event {
@@ -35,7 +29,7 @@ class CpuEvent final : public Event {
     ensure(reached(), "the time of an event that was not reached");
     return time_s_.load(std::memory_order_acquire);
   }
-  void stamp() { time_s_.store(monotonic_s(), std::memory_order_release); }
+  void stamp() { time_s_.store(steady_s(), std::memory_order_release); }
 
  private:
   std::atomic<double> time_s_{std::numeric_limits<double>::quiet_NaN()};
@@ -106,7 +100,7 @@ class CpuDevice final : public Device {
     if (src.bytes > 0) std::memcpy(dst.data, src.data, src.bytes);
   }
 
-  double now_s() const override { return monotonic_s(); }
+  double now_s() const override { return steady_s(); }
   MemoryUsage memory() const override { return counter_->usage(); }
   std::size_t allocation_bytes(std::size_t bytes, Sharing) const noexcept override {
     return counted_bytes(bytes);
