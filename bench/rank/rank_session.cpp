@@ -422,9 +422,9 @@ void RankSession::publish() {
     result_.devices.back().cores.clear();
     result_.devices.back().driver_bytes = devices_.driver_bytes[i];
     result_.devices.back().gpu_telemetry =
-        sampler_ ? sampler_->telemetry(i)
-                 : report::Known<report::GpuTelemetry>::missing(is_server() ? "a server"
-                                                                            : "observing is off");
+        sampler_
+            ? sampler_->telemetry(i)
+            : Known<report::GpuTelemetry>::missing(is_server() ? "a server" : "observing is off");
   }
   writer_.result(to_json_text(result_));
 }

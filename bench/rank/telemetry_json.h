@@ -10,7 +10,7 @@
 
 namespace ddpbench::bench {
 
-nlohmann::json telemetry_to_json(const report::Known<report::GpuTelemetry>& telemetry);
-report::Known<report::GpuTelemetry> telemetry_from_json(const nlohmann::json& json);
+nlohmann::json telemetry_to_json(const Known<report::GpuTelemetry>& telemetry);
+Known<report::GpuTelemetry> telemetry_from_json(const nlohmann::json& json);
 
 }  // namespace ddpbench::bench
