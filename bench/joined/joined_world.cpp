@@ -18,6 +18,7 @@
 #include <span>
 #include <thread>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "bench/host/gpu_environment.h"
 #include "bench/host/interrupt.h"
@@ -67,10 +68,6 @@ std::string snapshot(std::span<std::byte> area) {
   return text;
 }
 std::string area_key(int rank) { return fmt::format("joined/area/{}", rank); }
-
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
 
 // Other ranks are no children of this one: what they used is not known here, and must not count as
 // load of somebody else.

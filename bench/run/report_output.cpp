@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "bench/host/build_info.h"
@@ -27,18 +28,9 @@
 namespace ddpbench::bench {
 namespace {
 
-std::string utc_now(const char* format) {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  ::gmtime_r(&now, &utc);
-  std::array<char, 64> text{};
-  std::strftime(text.data(), text.size(), format, &utc);
-  return text.data();
-}
-
 // ddpbench-<UTC time>.json, numbered on when another run of the same second took it.
 std::string default_report_path() {
-  const std::string stem = "ddpbench-" + utc_now("%Y%m%dT%H%M%SZ");
+  const std::string stem = "ddpbench-" + utc_time("%Y%m%dT%H%M%SZ");
   std::string path = stem + ".json";
   for (int i = 2; std::filesystem::exists(path); ++i) path = fmt::format("{}-{}.json", stem, i);
   return path;
@@ -97,7 +89,7 @@ void ReportOutput::save(const report::Report& report) {
   replace_ = true;
 }
 
-std::string utc_timestamp() { return utc_now("%Y-%m-%dT%H:%M:%SZ"); }
+std::string utc_timestamp() { return utc_time("%Y-%m-%dT%H:%M:%SZ"); }
 
 report::Report begin_report(const Options& options, std::vector<std::string> arguments) {
   report::Report report;

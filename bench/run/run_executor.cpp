@@ -6,6 +6,7 @@
 
 #include <chrono>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "bench/host/interrupt.h"
 #include "bench/host/machine_snapshot.h"
@@ -18,10 +19,6 @@
 
 namespace ddpbench::bench {
 namespace {
-
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
 
 report::ErrorInfo reference_error(const launch::RunFailure& failure) {
   report::ErrorInfo error;

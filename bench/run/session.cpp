@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "bench/host/gpu_environment.h"
 #include "bench/host/interrupt.h"
@@ -25,10 +26,6 @@ namespace {
 std::optional<double> step_time(const report::Run& run) {
   if (run.status != report::Status::ok || !run.step.time_s) return std::nullopt;
   return run.step.time_s->median;
-}
-
-double clock_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 // Which cell earlier runs are of. Every cell is planned once, however many runs there are.
@@ -121,8 +118,8 @@ int Session::run() {
 
 bool Session::sweep(SweepSchedule& schedule) {
   catch_interrupts();
-  const double begin_s = clock_s();
-  while (const auto slot = schedule.next(clock_s() - begin_s)) {
+  const double begin_s = steady_s();
+  while (const auto slot = schedule.next(steady_s() - begin_s)) {
     RunCell cell = cells_[slot->cell];
     cell.repetition = slot->repetition;
     report::Run run = executor_->run(cell);
@@ -209,7 +206,7 @@ void Session::settle(bool ended) {
 
 // A disk that is full now may not be at the end: the sweep goes on.
 void Session::save_partial() {
-  const double begin_s = clock_s();
+  const double begin_s = steady_s();
   if (!pace_.due(begin_s)) return;
   settle(false);
   complete_report(report_, options_);
@@ -219,7 +216,7 @@ void Session::save_partial() {
     if (!warned_) fmt::print(stderr, "ddpbench: {}; going on\n", error.what());
     warned_ = true;
   }
-  pace_.saved(begin_s, clock_s());
+  pace_.saved(begin_s, steady_s());
 }
 
 int Session::finish() {
