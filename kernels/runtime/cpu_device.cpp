@@ -5,21 +5,37 @@
 #include "kernels/runtime/cpu_device.h"
 
 #include <omp.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "kernels/runtime/cpu_info.h"
 #include "kernels/runtime/cpu_memory.h"
-#include "kernels/runtime/thread_affinity.h"
+#include "kernels/runtime/cpu_topology.h"
 
 namespace ddpbench {
 namespace {
+
+// Binds the calling thread to one OS processor number. Returns 0 or an errno value.
+int pin_calling_thread(int processor) noexcept {
+  if (processor < 0) return EINVAL;
+  // A set of its own size: cpu_set_t ends at processor 1023.
+  const int count = processor + 1;
+  cpu_set_t* const set = CPU_ALLOC(count);
+  if (!set) return ENOMEM;
+  const std::size_t bytes = CPU_ALLOC_SIZE(count);
+  CPU_ZERO_S(bytes, set);
+  CPU_SET_S(processor, bytes, set);
+  const int result = ::sched_setaffinity(0, bytes, set) == 0 ? 0 : errno;
+  CPU_FREE(set);
+  return result;
+}
 
 // Reached as soon as it is recorded. Atomic, because a communication thread may look at it.
 class CpuEvent final : public Event {
