@@ -13,8 +13,7 @@ namespace ddpbench {
 
 using SteadyClock = std::chrono::steady_clock;
 
-// Seconds since some moment of the host's past. Never goes back; the same for all processes of one
-// host.
+// CLOCK_MONOTONIC in seconds. It never goes back and is the same for all processes of a host.
 inline double steady_s() {
   return std::chrono::duration<double>(SteadyClock::now().time_since_epoch()).count();
 }

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/nearest_name.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 #include <numeric>
@@ -66,6 +68,13 @@ std::optional<std::string> nearest_name(const std::string& name,
 std::string suggestion(const std::string& name, const std::vector<std::string>& known) {
   const auto nearest = nearest_name(name, known);
   return nearest ? " Did you mean '" + *nearest + "'?" : "";
+}
+
+std::string nearest_or_all(std::string_view name, std::span<const std::string_view> known) {
+  if (known.empty()) return "";
+  const auto nearest = nearest_name(std::string(name), {known.begin(), known.end()});
+  if (nearest) return fmt::format("; did you mean \"{}\"?", *nearest);
+  return fmt::format("; known are {}", fmt::join(known, ", "));
 }
 
 }  // namespace ddpbench

@@ -5,7 +5,9 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace ddpbench {
@@ -17,5 +19,9 @@ std::optional<std::string> nearest_name(const std::string& name,
 
 // " Did you mean 'x'?" with the nearest name, to follow a sentence; empty when none is near.
 std::string suggestion(const std::string& name, const std::vector<std::string>& known);
+
+// "; did you mean \"conv2d\"?" or, when none of `known` is near, "; known are conv2d, relu". ""
+// when nothing is known.
+std::string nearest_or_all(std::string_view name, std::span<const std::string_view> known);
 
 }  // namespace ddpbench

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/math.h"
+
 namespace ddpbench {
 namespace {
 
@@ -83,6 +85,11 @@ std::string elided(const std::string& text, double width,
     best = std::move(candidate);
   }
   return best;
+}
+
+std::string size_text(std::size_t bytes) {
+  if (bytes >= kMiB && bytes % kMiB == 0) return fmt::format("{} MiB", bytes / kMiB);
+  return counted(bytes, "byte");
 }
 
 }  // namespace ddpbench

@@ -34,6 +34,9 @@ std::string wrap(std::string_view text, std::size_t width, std::size_t indent,
 std::string elided(const std::string& text, double width,
                    const std::function<double(std::string_view)>& measure);
 
+// "64 MiB" where it is a whole number of MiB, else "1000 bytes".
+std::string size_text(std::size_t bytes);
+
 // "1 core", "2 cores": for nouns that form their plural with an s.
 template <typename Count>
 std::string counted(Count count, std::string_view noun) {

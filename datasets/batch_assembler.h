@@ -11,9 +11,19 @@
 #include <span>
 
 #include "datasets/dataset.h"
-#include "datasets/loader.h"
 
 namespace ddpbench::data {
+
+// (byte / 255 - mean) / std, in fp32.
+struct Normalization {
+  double mean = 0, std = 1;
+};
+
+// Host memory for one batch. Owned by the caller; outlives the Loader.
+struct BatchBuffer {
+  float* images = nullptr;         // [batch, channels, height, width]
+  std::int32_t* labels = nullptr;  // [batch]
+};
 
 class BatchAssembler {
  public:
@@ -32,5 +42,9 @@ class BatchAssembler {
   Split split_;
   float scale_, offset_;
 };
+
+// Assembles samples [first, first + count) of `split` in order, for evaluation.
+void assemble_range(const Split& split, const Normalization& normalization, std::int64_t first,
+                    std::int64_t count, const BatchBuffer& out);
 
 }  // namespace ddpbench::data

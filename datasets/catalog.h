@@ -1,44 +1,37 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The known data sets: their files with sizes and checksums, shapes, and where they are published.
+// The known data sets, and opening one of them.
 #pragma once
 
-#include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "datasets/catalog_entry.h"
 
 namespace ddpbench::data {
-
-// Size and SHA-256 (lower-case hexadecimal) of a file.
-struct Fingerprint {
-  std::uint64_t bytes = 0;
-  std::string_view sha256;
-};
-
-// An IDX file of a data set: published as `<name>.gz`, read from either form.
-struct CatalogFile {
-  std::string_view name;
-  Fingerprint packed;    // <name>.gz
-  Fingerprint unpacked;  // <name>
-};
-
-// A data set in the IDX format of MNIST. The files are train images, train labels, test images and
-// test labels, in this order.
-struct CatalogEntry {
-  std::string_view name;
-  std::string_view base_url;  // ends with '/'
-  std::array<CatalogFile, 4> files;
-  std::int64_t height = 28, width = 28;
-  int classes = 10;
-  bool synthesizable = false;  // a generator can stand in for the files
-};
 
 std::span<const CatalogEntry> catalog();
 
 // Throws ConfigError for an unknown name, naming the nearest known one and all of them.
 const CatalogEntry& find_in_catalog(std::string_view name);
+
+struct DatasetRequest {
+  std::string name = "mnist";
+  std::vector<std::string> directories;  // searched in order for <dir>/<name>/
+  bool synthesize_when_missing = false;  // "on_missing": "synthesize"; else ConfigError that says
+                                         // where it looked and how to fetch
+  std::uint64_t seed = 1;                // of the synthetic data
+};
+
+// Throws ConfigError for an unknown name (naming the nearest known one), for missing files, and for
+// files that are there but damaged (never falls back to synthetic data then).
+std::unique_ptr<DatasetSource> open_dataset(const DatasetRequest& request);
+
+std::vector<std::string> known_datasets();
 
 }  // namespace ddpbench::data

@@ -1,28 +1,20 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The layout of decoded data sets, and where they come from.
+// The layout of decoded data sets.
 #include "datasets/dataset.h"
-
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "base/error.h"
-#include "datasets/catalog.h"
-#include "datasets/decoded_layout.h"
-#include "datasets/idx_dataset.h"
-#include "datasets/synthetic_digits.h"
+#include "base/math.h"
 
 namespace ddpbench::data {
 namespace {
 
 constexpr std::size_t kAlignment = 64;  // a cache line
 
-std::size_t aligned(std::size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
+std::size_t aligned(std::size_t bytes) { return round_up(bytes, kAlignment); }
 
 struct Part {
   std::size_t offset = 0, bytes = 0;
@@ -74,26 +66,6 @@ Dataset Dataset::view(const DatasetInfo& info, std::span<const std::byte> decode
   return {.info = info,
           .train = {bytes_of(0), bytes_of(1), info.train_samples, info.sample_bytes()},
           .test = {bytes_of(2), bytes_of(3), info.test_samples, info.sample_bytes()}};
-}
-
-std::unique_ptr<DatasetSource> open_dataset(const DatasetRequest& request) {
-  const CatalogEntry& entry = find_in_catalog(request.name);
-  std::vector<std::string> looked_in;
-  for (const std::string& directory : request.directories) {
-    if (directory.empty()) continue;
-    if (auto source = open_idx_dataset(entry, directory)) return source;
-    looked_in.push_back(fmt::format("{}/{}", directory, entry.name));
-  }
-  if (request.synthesize_when_missing && entry.synthesizable) {
-    return make_synthetic_digits(request.name, request.seed);
-  }
-  throw ConfigError(
-      fmt::format(
-          "data set {} was not found: looked in {}{}. `ddpbench data fetch {}` downloads it; "
-          "--data-dir or DDPBENCH_DATA_DIR name another directory that holds {}/",
-          entry.name, looked_in.empty() ? "no directory" : "", fmt::join(looked_in, ", "),
-          entry.name, entry.name) +
-      (request.synthesize_when_missing ? ". It has no synthetic stand-in" : ""));
 }
 
 }  // namespace ddpbench::data

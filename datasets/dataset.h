@@ -4,12 +4,11 @@
 // Image classification data sets, decoded once per host into bytes that all ranks map.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
-#include <vector>
 
 namespace ddpbench::data {
 
@@ -52,18 +51,9 @@ class DatasetSource {
   virtual void decode(std::span<std::byte> out) = 0;
 };
 
-struct DatasetRequest {
-  std::string name = "mnist";
-  std::vector<std::string> directories;  // searched in order for <dir>/<name>/
-  bool synthesize_when_missing = false;  // "on_missing": "synthesize"; else ConfigError that says
-                                         // where it looked and how to fetch
-  std::uint64_t seed = 1;                // of the synthetic data
-};
-
-// Throws ConfigError for an unknown name (naming the nearest known one), for missing files, and for
-// files that are there but damaged (never falls back to synthetic data then).
-std::unique_ptr<DatasetSource> open_dataset(const DatasetRequest& request);
-
-std::vector<std::string> known_datasets();
+// The four parts of `out`, which has info.decoded_bytes(), for a DatasetSource to fill. The gaps
+// between them are set to zero, so that equal data sets are equal bytes.
+std::array<std::span<std::uint8_t>, 4> decoded_parts(const DatasetInfo& info,
+                                                     std::span<std::byte> out);
 
 }  // namespace ddpbench::data

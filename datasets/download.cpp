@@ -16,7 +16,7 @@
 #include <memory>
 
 #include "base/error.h"
-#include "datasets/partial_file.h"
+#include "base/file.h"
 #include "datasets/sha256.h"
 
 namespace ddpbench::data {
@@ -42,7 +42,8 @@ using CurlHandle = std::unique_ptr<CURL, decltype(&curl_easy_cleanup)>;
 // Takes the bytes as they come: writes, counts and sums them.
 class Receiver {
  public:
-  explicit Receiver(const Download& download) : download_(download), file_(download.path) {}
+  explicit Receiver(const Download& download)
+      : download_(download), file_(download.path, {.force = true, .one_writer = true}) {}
 
   // libcurl's write callback: anything but `size` ends the transfer.
   static std::size_t on_bytes(char* data, std::size_t, std::size_t size, void* self) noexcept {
@@ -98,7 +99,7 @@ class Receiver {
   }
 
   const Download& download_;
-  PartialFile file_;
+  NewFile file_;
   Sha256 sum_;
   std::uint64_t received_ = 0;
   std::chrono::steady_clock::time_point reported_ = std::chrono::steady_clock::now();

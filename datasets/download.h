@@ -7,7 +7,7 @@
 #include <functional>
 #include <string>
 
-#include "datasets/catalog.h"
+#include "datasets/catalog_entry.h"
 
 namespace ddpbench::data {
 

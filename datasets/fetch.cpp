@@ -9,8 +9,8 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "datasets/catalog.h"
 #include "datasets/download.h"
-#include "datasets/fetch_files.h"
 #include "datasets/sha256.h"
 
 namespace ddpbench::data {
@@ -28,10 +28,18 @@ FileState inspect(const fs::path& path, const Fingerprint& expected) {
   return state;
 }
 
+std::string published_name(const CatalogFile& file) {
+  return std::string(file.name) + (file.has_packed() ? ".gz" : "");
+}
+
+const Fingerprint& published(const CatalogFile& file) {
+  return file.has_packed() ? file.packed : file.unpacked;
+}
+
 // The published form, or the unpacked one when only that is there.
 FileState inspect(const CatalogFile& file, const fs::path& directory) {
   const fs::path plain = directory / file.name;
-  const FileState packed = inspect(fs::path(plain.string() + ".gz"), file.packed);
+  const FileState packed = inspect(directory / published_name(file), published(file));
   if (packed.present) return packed;
   const FileState unpacked = inspect(plain, file.unpacked);
   return unpacked.present ? unpacked : packed;
@@ -51,7 +59,7 @@ void make_directory(const fs::path& directory) {
 std::string url_of(const CatalogEntry& entry, const CatalogFile& file, const std::string& base) {
   std::string url = base.empty() ? std::string(entry.base_url) : base;
   if (!url.ends_with('/')) url += '/';
-  return fmt::format("{}{}.gz", url, file.name);
+  return url + published_name(file);
 }
 
 void fetch_file(const Download& download, bool force) {
@@ -81,8 +89,8 @@ void fetch_files(const CatalogEntry& entry, const FetchOptions& options) {
   make_directory(directory);
   for (const CatalogFile& file : entry.files) {
     fetch_file({.url = url_of(entry, file, options.base_url),
-                .path = (directory / file.name).string() + ".gz",
-                .expected = file.packed,
+                .path = (directory / published_name(file)).string(),
+                .expected = published(file),
                 .timeout_s = options.timeout_s,
                 .progress = options.progress},
                options.force);

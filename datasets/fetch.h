@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "datasets/catalog_entry.h"
+
 namespace ddpbench::data {
 
 struct FetchOptions {
@@ -22,6 +24,8 @@ struct FetchOptions {
 // Throws ConfigError (unknown name, checksum or size that disagrees: naming URL, expected and
 // found) or UnavailableError (network, HTTP status). Leaves no partial file.
 void fetch_dataset(const std::string& name, const FetchOptions& options);
+// The same for an entry that need not be in the catalog.
+void fetch_files(const CatalogEntry& entry, const FetchOptions& options);
 
 struct FileState {
   std::string name, path;
@@ -30,6 +34,7 @@ struct FileState {
 };
 // The published files of a data set as found in `directory`, checksums taken.
 std::vector<FileState> inspect_dataset(const std::string& name, const std::string& directory);
+std::vector<FileState> inspect_files(const CatalogEntry& entry, const std::string& directory);
 
 // $XDG_CACHE_HOME/ddpbench or ~/.cache/ddpbench, from the values handed in (may be null); empty
 // when neither is set.

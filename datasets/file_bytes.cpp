@@ -18,7 +18,7 @@
 #include <new>
 
 #include "base/error.h"
-#include "base/file_descriptor.h"
+#include "base/file.h"
 
 namespace ddpbench::data {
 namespace {
@@ -107,7 +107,7 @@ std::size_t FileBytes::Impl::unpack(std::span<std::uint8_t> out) {
 
 FileBytes::FileBytes(const std::string& path) : impl_(std::make_unique<Impl>(path)) {
   impl_->file = FileDescriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!impl_->file.is_open()) impl_->fail("open");
+  if (!impl_->file) impl_->fail("open");
   struct stat status {};
   if (fstat(impl_->file.get(), &status) != 0) impl_->fail("stat");
   if (!S_ISREG(status.st_mode)) {

@@ -13,13 +13,14 @@
 #include <vector>
 
 #include "base/error.h"
-#include "datasets/decoded_layout.h"
 #include "datasets/idx_file.h"
 
 namespace ddpbench::data {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::int64_t kSide = 28;  // pixels
 
 // True for anything of that name, also a broken link: opening it then says what is wrong.
 bool is_there(const fs::path& path) {
@@ -56,10 +57,10 @@ std::vector<std::string> find_files(const CatalogEntry& entry, const fs::path& d
 
 void check_shape(const CatalogEntry& entry, const IdxFile& images, const IdxFile& labels) {
   const IdxShape& shape = images.shape();
-  if (shape.height != entry.height || shape.width != entry.width) {
+  if (shape.height != kSide || shape.width != kSide) {
     throw ConfigError(fmt::format("{}: offset 8: expected images of {} x {} for {}, found {} x {}",
-                                  images.path(), entry.height, entry.width, entry.name,
-                                  shape.height, shape.width));
+                                  images.path(), kSide, kSide, entry.name, shape.height,
+                                  shape.width));
   }
   if (labels.shape().count != shape.count) {
     throw ConfigError(
@@ -82,8 +83,8 @@ class IdxSource : public DatasetSource {
              .train_samples = files_[0].shape().count,
              .test_samples = files_[2].shape().count,
              .channels = 1,
-             .height = entry.height,
-             .width = entry.width,
+             .height = kSide,
+             .width = kSide,
              .classes = entry.classes};
   }
 

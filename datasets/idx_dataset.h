@@ -7,14 +7,13 @@
 #include <memory>
 #include <string>
 
-#include "datasets/catalog.h"
-#include "datasets/dataset.h"
+#include "datasets/catalog_entry.h"
 
 namespace ddpbench::data {
 
-// The source for `entry` in `directory`/<name>/, or null when none of its files is there. Reads
-// headers only. Throws ConfigError when some files are missing, damaged or do not fit together.
-// Fewer samples than were published are fine (a subset); another image size is not.
+// CatalogEntry::open for the IDX format of MNIST. The entry's files are train images, train labels,
+// test images and test labels, in this order, of 28 x 28 grey pixels. Fewer samples than were
+// published are fine (a subset); another image size is not.
 std::unique_ptr<DatasetSource> open_idx_dataset(const CatalogEntry& entry,
                                                 const std::string& directory);
 

@@ -18,7 +18,6 @@
 #include <thread>
 
 #include "base/error.h"
-#include "datasets/batch_assembler.h"
 
 namespace ddpbench::data {
 namespace {

@@ -9,21 +9,11 @@
 #include <memory>
 #include <vector>
 
+#include "datasets/batch_assembler.h"
 #include "datasets/dataset.h"
 #include "datasets/sharded_sampler.h"
 
 namespace ddpbench::data {
-
-// (byte / 255 - mean) / std, in fp32.
-struct Normalization {
-  double mean = 0, std = 1;
-};
-
-// Host memory for one batch. Owned by the caller; outlives the Loader.
-struct BatchBuffer {
-  float* images = nullptr;         // [batch, channels, height, width]
-  std::int32_t* labels = nullptr;  // [batch]
-};
 
 struct LoaderOptions {
   Normalization normalization;
@@ -56,9 +46,5 @@ class Loader {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
-
-// Assembles samples [first, first + count) of `split` in order, for evaluation.
-void assemble_range(const Split& split, const Normalization& normalization, std::int64_t first,
-                    std::int64_t count, const BatchBuffer& out);
 
 }  // namespace ddpbench::data

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "base/random.h"
-#include "datasets/decoded_layout.h"
 #include "datasets/digit_strokes.h"
 
 namespace ddpbench::data {

@@ -23,7 +23,8 @@ constexpr std::size_t kDigitPixels = kDigitSide * kDigitSide;
 std::uint8_t draw_digit(std::uint64_t seed, std::uint64_t index,
                         std::span<std::uint8_t, kDigitPixels> image);
 
-// 60000 training and 10000 test samples. info().source is "synthetic".
+// CatalogEntry::synthesize for MNIST. 60000 training and 10000 test samples. info().source is
+// "synthetic".
 std::unique_ptr<DatasetSource> make_synthetic_digits(const std::string& name, std::uint64_t seed);
 
 }  // namespace ddpbench::data

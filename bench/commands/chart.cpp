@@ -11,11 +11,11 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/nearest_name.h"
 #include "bench/commands/rsvg_convert.h"
 #include "bench/commands/subcommand.h"
 #include "bench/host/terminal.h"
-#include "reports/atomic_file.h"
 #include "reports/charts/chart_data.h"
 #include "reports/charts/chart_text.h"
 #include "reports/json/report_json.h"
@@ -159,8 +159,7 @@ class Chart final : public Subcommand {
       fmt::print("{}", drawing.text({width > 0 ? width : kUsualWidth, is_utf8_locale()}));
       return 0;
     }
-    report::write_file_atomically(*output_, picture_as(*format, picture_file(drawing.picture())),
-                                  force_);
+    write_file(*output_, picture_as(*format, picture_file(drawing.picture())), {.force = force_});
     fmt::print("chart: {}\n", *output_);
     return 0;
   }

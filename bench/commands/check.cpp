@@ -10,11 +10,11 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/nearest_name.h"
 #include "bench/commands/gate_sides.h"
 #include "bench/commands/subcommand.h"
 #include "bench/host/terminal.h"
-#include "reports/atomic_file.h"
 #include "reports/gate/gate.h"
 #include "reports/json/report_json.h"
 
@@ -100,7 +100,7 @@ class Check final : public Subcommand {
     if (output_.empty()) {
       fmt::print("{}", format.render(result, terminal_width()));
     } else {
-      report::write_file_atomically(output_, format.render(result, 0), force_);
+      write_file(output_, format.render(result, 0), {.force = force_});
       fmt::print("{}\ncheck: {}\n", report::gate_summary(result), output_);
     }
     return exit_code(result.verdict);

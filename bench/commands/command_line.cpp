@@ -21,6 +21,7 @@
 #include "bench/plan/sweep_plan.h"
 #include "bench/run/session.h"
 #include "bench/run/tune.h"
+#include "datasets/catalog.h"
 #include "datasets/fetch.h"
 #include "kernels/ops/backend.h"
 #include "parallel/comm_backends.h"

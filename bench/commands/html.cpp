@@ -5,9 +5,9 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "bench/commands/gate_sides.h"
 #include "bench/commands/subcommand.h"
-#include "reports/atomic_file.h"
 #include "reports/data/report_view.h"
 #include "reports/gate/gate.h"
 #include "reports/html/page.h"
@@ -61,7 +61,7 @@ class Html final : public Subcommand {
     report::HtmlInput input{names_of(files), {}, {}};
     for (report::ReportFile& file : files) input.reports.push_back(std::move(file.report));
     if (!base.empty()) input.gate = gate(input.reports, base);
-    report::write_file_atomically(output, report::html_page(input), force_);
+    write_file(output, report::html_page(input), {.force = force_});
     fmt::print("page: {}\n", output);
     return 0;
   }

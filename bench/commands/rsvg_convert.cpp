@@ -16,7 +16,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/file_descriptor.h"
+#include "base/file.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -27,7 +27,7 @@ constexpr std::chrono::milliseconds kLookAgain{2};
 // to be carried to and fro while it runs.
 FileDescriptor unnamed_file() {
   FileDescriptor file(::memfd_create("picture", MFD_CLOEXEC));
-  ensure(file.is_open(), "no file for rsvg-convert: {}", std::strerror(errno));
+  ensure(static_cast<bool>(file), "no file for rsvg-convert: {}", std::strerror(errno));
   return file;
 }
 

@@ -6,15 +6,15 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/nearest_name.h"
 #include "bench/commands/subcommand.h"
 #include "bench/host/terminal.h"
 #include "bench/options/option_table.h"
-#include "reports/atomic_file.h"
-#include "reports/table/collective_table.h"
 #include "reports/exports/run_formats.h"
 #include "reports/json/report_json.h"
 #include "reports/table/cell_lines.h"
+#include "reports/table/collective_table.h"
 #include "reports/table/table_warnings.h"
 #include "reports/why/why.h"
 
@@ -140,7 +140,7 @@ class Show final : public Subcommand {
     const std::string text =
         collectives_text(format, files, width) + runs_text(format, columns, files, width);
     if (output_) {
-      report::write_file_atomically(*output_, text, force_);
+      write_file(*output_, text, {.force = force_});
     } else {
       fmt::print("{}", text);
     }

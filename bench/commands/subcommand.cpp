@@ -8,7 +8,7 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "reports/atomic_file.h"
+#include "base/file.h"
 
 namespace ddpbench::bench {
 const std::vector<SubcommandEntry>& subcommands() {
@@ -39,7 +39,7 @@ int run_subcommand(const SubcommandEntry& entry, const std::vector<std::string>&
 
 void check_output(const std::string& command, const std::string& output,
                   const std::vector<std::string>& inputs, bool force) {
-  report::check_output_path(output, force);
+  check_output_path(output, force);
   for (const std::string& input : inputs) {
     std::error_code code;
     if (!std::filesystem::equivalent(input, output, code)) continue;

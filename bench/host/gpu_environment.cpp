@@ -7,16 +7,11 @@
 namespace ddpbench::bench {
 namespace {
 
-template <typename T>
-report::Known<T> known(const Told<T>& told) {
-  return {told.value, told.reason};
-}
-
-report::Known<bool> peer_access(const CudaProbe& probe, int from, int to) {
+Known<bool> peer_access(const CudaProbe& probe, int from, int to) {
   for (const CudaLink& link : probe.links) {
-    if (link.from == from && link.to == to) return report::Known<bool>::of(link.peer_access);
+    if (link.from == from && link.to == to) return Known<bool>::of(link.peer_access);
   }
-  return report::Known<bool>::missing("no process sees both GPUs");
+  return Known<bool>::missing("no process sees both GPUs");
 }
 
 report::GpuInfo gpu_info(const CudaDeviceInfo& device) {
@@ -30,8 +25,8 @@ report::GpuInfo gpu_info(const CudaDeviceInfo& device) {
   gpu.multiprocessors = device.multiprocessors;
   gpu.l2_bytes = device.l2_bytes;
   gpu.numa_node = device.numa_node < 0
-                      ? report::Known<int>::missing("the host has one memory, or does not say")
-                      : report::Known<int>::of(device.numa_node);
+                      ? Known<int>::missing("the host has one memory, or does not say")
+                      : Known<int>::of(device.numa_node);
   return gpu;
 }
 
@@ -50,17 +45,17 @@ std::vector<report::GpuInfo> gpu_infos(const CudaProbe& probe, GpuMonitor& monit
     gpus.push_back(gpu_info(probe.devices[i]));
     gpus.back().driver = driver;
     const PcieSlot slot = monitor.pcie_slot(i);
-    gpus.back().pcie_generation = known(slot.generation);
-    gpus.back().pcie_width = known(slot.width);
+    gpus.back().pcie_generation = slot.generation;
+    gpus.back().pcie_width = slot.width;
   }
   for (const GpuConnection& connection : monitor.connections()) {
     report::GpuLink link;
     link.to = static_cast<int>(connection.to);
     link.peer_access = peer_access(probe, probe.devices.at(connection.from).ordinal,
                                    probe.devices.at(connection.to).ordinal);
-    link.nvlinks = known(connection.nvlinks);
-    link.nvlink_version = known(connection.nvlink_version);
-    link.pcie_path = known(connection.pcie_path);
+    link.nvlinks = connection.nvlinks;
+    link.nvlink_version = connection.nvlink_version;
+    link.pcie_path = connection.pcie_path;
     gpus.at(connection.from).links.push_back(std::move(link));
   }
   return gpus;

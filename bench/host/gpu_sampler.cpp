@@ -13,7 +13,6 @@ namespace ddpbench::bench {
 namespace {
 
 using report::GpuTelemetry;
-using report::Known;
 using report::SampleRange;
 
 // The thread that makes this one may be bound to a device's cores, which its children inherit.
@@ -27,7 +26,7 @@ void unbind_calling_thread() {
 
 }  // namespace
 
-void GpuSeries::Figure::add(const Told<double>& told) {
+void GpuSeries::Figure::add(const Known<double>& told) {
   if (told.value) {
     values.push_back(*told.value);
   } else {
@@ -127,7 +126,7 @@ void GpuSampler::end() {
   if (!sampled) take_samples();
 }
 
-report::Known<report::GpuTelemetry> GpuSampler::telemetry(std::size_t gpu) const {
+Known<report::GpuTelemetry> GpuSampler::telemetry(std::size_t gpu) const {
   if (!monitor_->reason().empty()) return Known<GpuTelemetry>::missing(monitor_->reason());
   const std::lock_guard lock(samples_mutex_);
   return samples_.at(gpu).summary(interval_);

@@ -28,16 +28,16 @@ class GpuSeries {
  public:
   void add(const GpuSample& sample);
   std::size_t size() const { return samples_; }
-  report::Known<report::GpuTelemetry> summary(std::chrono::milliseconds interval) const;
+  Known<report::GpuTelemetry> summary(std::chrono::milliseconds interval) const;
 
  private:
   struct Figure {
     std::vector<double> values;
     std::string reason;  // of the last time that there was none
-    void add(const Told<double>& told);
-    report::Known<report::SampleRange> range() const;
+    void add(const Known<double>& told);
+    Known<report::SampleRange> range() const;
   };
-  report::Known<std::map<std::string, double>> event_ratios() const;
+  Known<std::map<std::string, double>> event_ratios() const;
 
   std::size_t samples_ = 0;
   Figure utilization_, sm_clock_, memory_clock_, power_, temperature_;
@@ -61,7 +61,7 @@ class GpuSampler {
   void end();
 
   // Of the samples until now.
-  report::Known<report::GpuTelemetry> telemetry(std::size_t gpu) const;
+  Known<report::GpuTelemetry> telemetry(std::size_t gpu) const;
 
  private:
   void run();

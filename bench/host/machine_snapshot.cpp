@@ -12,6 +12,8 @@
 #include <numeric>
 #include <sstream>
 
+#include "base/clock.h"
+
 namespace ddpbench::bench {
 namespace {
 
@@ -102,8 +104,7 @@ MachineSnapshot read_machine_counters(const std::string& root) {
 
 MachineSnapshot take_machine_snapshot() {
   MachineSnapshot snapshot = read_machine_counters("");
-  snapshot.wall_s =
-      std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  snapshot.wall_s = steady_s();
   double busy_s = 0;
   std::uint64_t faults = 0, switches = 0;
   for (const auto who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {

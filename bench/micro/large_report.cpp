@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/math.h"
 #include "reports/data/report.h"
 #include "reports/json/report_json.h"
 #include "reports/metrics/metrics.h"
@@ -27,7 +28,6 @@ using report::Figure;
 
 constexpr double kNoise = 0.03;
 constexpr std::int64_t kBatch = 64;
-constexpr std::uint64_t kMiB = 1024 * 1024;
 
 struct Cell {
   const char* strategy;

@@ -7,11 +7,12 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/error.h"
+#include "base/file.h"
+#include "base/json.h"
 #include "base/nearest_name.h"
 
 namespace ddpbench::bench {
@@ -30,41 +31,7 @@ std::string stem(const std::string& name) {
 }
 
 // A configuration has a few hundred bytes and nests two deep; what follows it may recurse.
-constexpr std::size_t kLargestConfig = std::size_t{1} << 20;
-constexpr int kDeepestConfig = 16;
-
-std::string read_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text(kLargestConfig + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (!file.is_open() || file.bad() || (file.fail() && !file.eof()))
-    throw ConfigError(fmt::format("{}: cannot be opened for reading.", path));
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  return text;
-}
-
-// Throws at the second key of the same name in one object, and where nesting is too deep.
-class ParseChecks {
- public:
-  explicit ParseChecks(const std::string& path) : path_(path) {}
-
-  bool operator()(int depth, json::parse_event_t event, const json& parsed) {
-    using Event = json::parse_event_t;
-    if (depth > kDeepestConfig)
-      throw ConfigError(fmt::format("{}: nested deeper than {} levels; no configuration is.", path_,
-                                    kDeepestConfig));
-    if (event == Event::object_start) keys_.emplace_back();
-    if (event == Event::object_end) keys_.pop_back();
-    if (event == Event::key && !keys_.back().insert(parsed.get<std::string>()).second)
-      throw ConfigError(fmt::format("{}: the key \"{}\" is there twice; remove one.", path_,
-                                    parsed.get<std::string>()));
-    return true;
-  }
-
- private:
-  const std::string& path_;
-  std::vector<std::set<std::string>> keys_;
-};
+constexpr JsonLimits kLimits{.most_bytes = kMiB, .deepest = 16};
 
 using Leaves = std::vector<std::pair<std::string, json>>;
 
@@ -108,20 +75,12 @@ std::string find_config(const std::string& name, const std::vector<std::string>&
                   names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
 }
 
-json read_config(const std::string& path) { return parse_config(read_text(path), path); }
+json read_config(const std::string& path) {
+  return parse_config(read_file(path, {.most_bytes = kLimits.most_bytes}), path);
+}
 
 json parse_config(const std::string& text, const std::string& path) {
-  if (text.size() > kLargestConfig)
-    throw ConfigError(
-        fmt::format("{}: larger than {} bytes; this is no configuration.", path, kLargestConfig));
-  if (const std::size_t nul = text.find('\0'); nul != text.npos)  // nlohmann takes it for the end
-    throw ConfigError(fmt::format("{}: is not JSON: byte {} is NUL.", path, nul));
-  json content;
-  try {
-    content = json::parse(text, ParseChecks(path));
-  } catch (const json::exception& error) {  // a parse_error, or a number that no double holds
-    throw ConfigError(fmt::format("{}: is not JSON: {}", path, error.what()));
-  }
+  json content = parse_json(text, path, kLimits);
   if (!content.is_object())
     throw ConfigError(
         fmt::format("{}: expected a JSON object, got {}.", path, content.type_name()));

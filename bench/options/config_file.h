@@ -18,9 +18,8 @@ std::string find_config(const std::string& name, const std::vector<std::string>&
 // Names (without .json) of the configurations in these directories, sorted.
 std::vector<std::string> config_names(const std::vector<std::string>& directories);
 
-// Throws ConfigError that names the file and, for what is not JSON, line and column; for a key that
-// is there twice, the key (JSON itself would silently take the last); for what is larger (1 MiB) or
-// deeper (16 levels) than any configuration.
+// Throws ConfigError as parse_json does (base/json.h), and for what is no object. A configuration
+// has at most 1 MiB and 16 levels.
 nlohmann::json read_config(const std::string& path);
 // The same from text; `path` stands for the file in messages.
 nlohmann::json parse_config(const std::string& text, const std::string& path);

@@ -9,6 +9,7 @@
 #include "base/nearest_name.h"
 #include "bench/host/build_info.h"
 #include "bench/host/install_paths.h"
+#include "datasets/catalog.h"
 #include "datasets/fetch.h"
 
 namespace ddpbench::bench {

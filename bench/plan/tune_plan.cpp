@@ -43,8 +43,7 @@ nn::ParameterPlan parameter_plan(const nn::ModelSpec& model) {
         from < 0 ? model.input_shape : model.layers[static_cast<std::size_t>(from)].output_shape);
     for (std::size_t k = bytes.size(); k-- > 0;) {
       plan.parameters.push_back({.offset_bytes = plan.flat_bytes, .bytes = bytes[k]});
-      plan.flat_bytes += (bytes[k] + nn::kParameterAlignment - 1) / nn::kParameterAlignment *
-                         nn::kParameterAlignment;
+      plan.flat_bytes += round_up(bytes[k], nn::kParameterAlignment);
     }
   }
   return plan;

@@ -35,7 +35,7 @@ struct DeviceResult {
   std::vector<int> cores;
   std::uint64_t peak_bytes = 0;
   std::map<std::string, std::uint64_t> by_category_bytes;
-  report::Known<report::GpuTelemetry> gpu_telemetry = {std::nullopt, "the device is no GPU"};
+  Known<report::GpuTelemetry> gpu_telemetry = {std::nullopt, "the device is no GPU"};
   report::DriverBytes driver_bytes = {};  // empty: the device is no GPU
 };
 

@@ -129,7 +129,8 @@ void RankSession::train() {
   for (int epoch = 0; epoch < job_.options.epochs; ++epoch) train_epoch(epoch);
   if (!job_.options.save_model.empty() && inputs_.rank == 0) {
     nn::write_safetensors(job_.options.save_model,
-                          nn::export_weights(trainer_.strategy().replicas()[0]->graph()));
+                          nn::export_weights(trainer_.strategy().replicas()[0]->graph()),
+                          job_.options.force);
   }
 }
 
@@ -176,7 +177,7 @@ void RankSession::train_epoch(int epoch) {
 }
 
 void RankSession::publish() {
-  using Telemetry = report::Known<report::GpuTelemetry>;
+  using Telemetry = Known<report::GpuTelemetry>;
   RankDevices& devices = trainer_.devices();
   const bool server = trainer_.is_server();
   result_.devices.clear();

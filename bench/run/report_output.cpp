@@ -10,14 +10,15 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/clock.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "bench/host/build_info.h"
 #include "bench/host/environment_capture.h"
 #include "bench/host/terminal.h"
 #include "bench/options/option_source.h"
 #include "bench/run/run_trace.h"
 #include "kernels/ops/backend.h"
-#include "reports/atomic_file.h"
 #include "reports/json/report_json.h"
 #include "reports/metrics/metrics.h"
 #include "reports/metrics/repetitions.h"
@@ -27,18 +28,9 @@
 namespace ddpbench::bench {
 namespace {
 
-std::string utc_now(const char* format) {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  ::gmtime_r(&now, &utc);
-  std::array<char, 64> text{};
-  std::strftime(text.data(), text.size(), format, &utc);
-  return text.data();
-}
-
 // ddpbench-<UTC time>.json, numbered on when another run of the same second took it.
 std::string default_report_path() {
-  const std::string stem = "ddpbench-" + utc_now("%Y%m%dT%H%M%SZ");
+  const std::string stem = "ddpbench-" + utc_time("%Y%m%dT%H%M%SZ");
   std::string path = stem + ".json";
   for (int i = 2; std::filesystem::exists(path); ++i) path = fmt::format("{}-{}.json", stem, i);
   return path;
@@ -46,7 +38,7 @@ std::string default_report_path() {
 
 void check_output_file(const std::string& path, const char* option, bool force) {
   try {
-    report::check_output_path(path, force);
+    check_output_path(path, force);
   } catch (const ConfigError& error) {
     throw ConfigError(fmt::format("{}: {}", option, error.what()));
   }
@@ -97,7 +89,7 @@ void ReportOutput::save(const report::Report& report) {
   replace_ = true;
 }
 
-std::string utc_timestamp() { return utc_now("%Y-%m-%dT%H:%M:%SZ"); }
+std::string utc_timestamp() { return utc_time("%Y-%m-%dT%H:%M:%SZ"); }
 
 report::Report begin_report(const Options& options, std::vector<std::string> arguments) {
   report::Report report;

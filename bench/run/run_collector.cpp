@@ -143,8 +143,8 @@ void fill_devices(const RunRecords& all, const launch::SuperviseResult& result, 
       row.by_category_bytes = device.by_category_bytes;
       row.gpu_telemetry = device.gpu_telemetry;
       row.driver_bytes = device.driver_bytes.empty()
-                             ? report::Known<report::DriverBytes>::missing("the device is no GPU")
-                             : report::Known<report::DriverBytes>::of(device.driver_bytes);
+                             ? Known<report::DriverBytes>::missing("the device is no GPU")
+                             : Known<report::DriverBytes>::of(device.driver_bytes);
       const std::size_t rss = r < result.peak_rss_bytes.size() ? result.peak_rss_bytes[r] : 0;
       row.process_peak_rss_bytes =
           rss > 0 ? report::Figure::of(static_cast<double>(rss))

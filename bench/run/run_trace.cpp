@@ -9,9 +9,9 @@
 #include <span>
 #include <vector>
 
+#include "base/file.h"
 #include "bench/rank/rank_result.h"
 #include "parallel/strategies.h"
-#include "reports/atomic_file.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -216,7 +216,7 @@ void add_run(report::Trace& trace, const TrainingJob& job, const launch::RankCha
 }
 
 void write_trace(const report::Trace& trace, const Options& options) {
-  report::write_file_atomically(options.trace_path, report::to_chrome_json(trace), options.force);
+  write_file(options.trace_path, report::to_chrome_json(trace), {.force = options.force});
 }
 
 }  // namespace ddpbench::bench

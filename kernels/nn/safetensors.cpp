@@ -15,8 +15,9 @@
 #include <span>
 
 #include "base/error.h"
+#include "base/file.h"
+#include "base/json.h"
 #include "base/math.h"
-#include "kernels/nn/atomic_file.h"
 
 namespace ddpbench::nn {
 namespace {
@@ -92,14 +93,15 @@ class Reader {
     }
     const std::string text = read_bytes(kLengthBytes, length, "header");
     data_ = kLengthBytes + length;
-    try {
-      nlohmann::json header = nlohmann::json::parse(text);
-      if (header.is_object()) return header;
-    } catch (const nlohmann::json::parse_error& error) {
-      fail(kLengthBytes + error.byte,
-           fmt::format("the header is not valid JSON: {}", error.what()));
+    const auto fault =
+        find_json_fault(text, {.most_bytes = kLongestHeader, .longest_text = kLongestHeader});
+    if (fault) {
+      fail(kLengthBytes + fault->position.value_or(0),
+           fmt::format("the header is not valid JSON: {}: {}", fault->pointer, fault->why));
     }
-    fail(kLengthBytes, "expected the header to be a JSON object");
+    nlohmann::json header = nlohmann::json::parse(text);
+    if (!header.is_object()) fail(kLengthBytes, "expected the header to be a JSON object");
+    return header;
   }
 
   // A list of numbers that are not negative.
@@ -191,7 +193,8 @@ class Reader {
 
 }  // namespace
 
-void write_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors) {
+void write_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors,
+                       bool force) {
   nlohmann::ordered_json header;
   header[kMetadataKey] = {{"format", "pt"}};
   std::size_t offset = 0;
@@ -213,7 +216,7 @@ void write_safetensors(const std::string& path, const std::vector<NamedTensor>& 
   for (const NamedTensor& tensor : tensors) {
     parts.push_back(std::as_bytes(std::span(tensor.values)));
   }
-  write_file_atomically(path, parts);
+  write_file(path, parts, {.force = force});
 }
 
 std::vector<NamedTensor> read_safetensors(const std::string& path) { return Reader(path).read(); }

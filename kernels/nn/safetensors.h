@@ -18,8 +18,10 @@ struct NamedTensor {
   std::vector<float> values;  // plain order
 };
 
-// Writes to a temporary file beside `path`, syncs, renames. Throws ConfigError when it cannot.
-void write_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors);
+// Writes a whole file or nothing. Throws ConfigError when it cannot, and without `force` when there
+// is a file of that name.
+void write_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors,
+                       bool force);
 // Throws ConfigError that names file, offset, expected and found for anything damaged: truncated,
 // header too long, overlapping or out-of-range offsets, sizes that disagree with shapes, a data
 // type other than F32.

@@ -5,26 +5,36 @@
 #include "kernels/runtime/cpu_device.h"
 
 #include <omp.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
+#include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
+#include "base/clock.h"
 #include "base/error.h"
-#include "kernels/runtime/cpu_info.h"
 #include "kernels/runtime/cpu_memory.h"
-#include "kernels/runtime/thread_affinity.h"
+#include "kernels/runtime/cpu_topology.h"
 
 namespace ddpbench {
 namespace {
 
-// CLOCK_MONOTONIC, which all processes of a host share.
-double monotonic_s() {
-  using Seconds = std::chrono::duration<double>;
-  return Seconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+// Binds the calling thread to one OS processor number. Returns 0 or an errno value.
+int pin_calling_thread(int processor) noexcept {
+  if (processor < 0) return EINVAL;
+  // A set of its own size: cpu_set_t ends at processor 1023.
+  const int count = processor + 1;
+  cpu_set_t* const set = CPU_ALLOC(count);
+  if (!set) return ENOMEM;
+  const std::size_t bytes = CPU_ALLOC_SIZE(count);
+  CPU_ZERO_S(bytes, set);
+  CPU_SET_S(processor, bytes, set);
+  const int result = ::sched_setaffinity(0, bytes, set) == 0 ? 0 : errno;
+  CPU_FREE(set);
+  return result;
 }
 
 // Reached as soon as it is recorded. Atomic, because a communication thread may look at it.
@@ -35,7 +45,7 @@ class CpuEvent final : public Event {
     ensure(reached(), "the time of an event that was not reached");
     return time_s_.load(std::memory_order_acquire);
   }
-  void stamp() { time_s_.store(monotonic_s(), std::memory_order_release); }
+  void stamp() { time_s_.store(steady_s(), std::memory_order_release); }
 
  private:
   std::atomic<double> time_s_{std::numeric_limits<double>::quiet_NaN()};
@@ -106,7 +116,7 @@ class CpuDevice final : public Device {
     if (src.bytes > 0) std::memcpy(dst.data, src.data, src.bytes);
   }
 
-  double now_s() const override { return monotonic_s(); }
+  double now_s() const override { return steady_s(); }
   MemoryUsage memory() const override { return counter_->usage(); }
   std::size_t allocation_bytes(std::size_t bytes, Sharing) const noexcept override {
     return counted_bytes(bytes);

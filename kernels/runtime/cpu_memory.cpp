@@ -14,6 +14,7 @@
 #include <new>
 
 #include "base/error.h"
+#include "base/math.h"
 #include "kernels/runtime/memory_mapping.h"
 #include "kernels/runtime/memory_needs.h"
 #include "kernels/runtime/shared_memory.h"
@@ -117,9 +118,7 @@ bool exceeds_this_host(std::size_t bytes) {
 
 }  // namespace
 
-std::size_t counted_bytes(std::size_t bytes) noexcept {
-  return (bytes + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes;
-}
+std::size_t counted_bytes(std::size_t bytes) noexcept { return round_up(bytes, kAlignmentBytes); }
 
 std::unique_ptr<Allocation> allocate_cpu_memory(const CpuMemoryRequest& request,
                                                 std::shared_ptr<MemoryCounter> counter) {

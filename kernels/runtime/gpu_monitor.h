@@ -15,14 +15,9 @@
 #include <string_view>
 #include <vector>
 
-namespace ddpbench {
+#include "base/known.h"
 
-// What the driver told, or why it did not.
-template <typename T>
-struct Told {
-  std::optional<T> value;
-  std::string reason;  // empty beside a value
-};
+namespace ddpbench {
 
 // Why a GPU's clocks are what they are, as bits 1 << index. The words are those of reports.
 inline constexpr std::array<std::string_view, 10> kClockEvents = {"gpu_idle",
@@ -38,26 +33,26 @@ inline constexpr std::array<std::string_view, 10> kClockEvents = {"gpu_idle",
 
 // One look at one GPU.
 struct GpuSample {
-  Told<double> utilization_ratio;  // share of the driver's last period in which a kernel ran
-  Told<double> sm_clock_mhz, memory_clock_mhz;
-  Told<double> power_w;
-  Told<double> temperature_celsius;
-  Told<std::uint32_t> clock_events;  // bits of kClockEvents
+  Known<double> utilization_ratio;  // share of the driver's last period in which a kernel ran
+  Known<double> sm_clock_mhz, memory_clock_mhz;
+  Known<double> power_w;
+  Known<double> temperature_celsius;
+  Known<std::uint32_t> clock_events;  // bits of kClockEvents
 };
 
 // How two GPUs of a monitor are connected.
 struct GpuConnection {
   std::size_t from = 0, to = 0;  // places in the monitor's list
   // Links of NVLink between the two, or from each to the switch that both are at; 0: none.
-  Told<int> nvlinks;
-  Told<int> nvlink_version;
+  Known<int> nvlinks;
+  Known<int> nvlink_version;
   // How far up PCIe their paths meet: "same_board", "one_switch", "switches", "host_bridge",
   // "numa_node", "system".
-  Told<std::string> pcie_path;
+  Known<std::string> pcie_path;
 };
 
 struct PcieSlot {
-  Told<int> generation, width;  // what GPU and slot can do together, not what an idle GPU uses
+  Known<int> generation, width;  // what GPU and slot can do together, not what an idle GPU uses
 };
 
 class GpuMonitor {
@@ -65,7 +60,7 @@ class GpuMonitor {
   virtual ~GpuMonitor() = default;
   // Why nothing can be told at all; empty: something can.
   virtual const std::string& reason() const noexcept = 0;
-  virtual Told<std::string> driver_version() = 0;
+  virtual Known<std::string> driver_version() = 0;
   // REQUIRES: gpu < number of uuids. Some microseconds to a millisecond. One thread at a time.
   virtual GpuSample sample(std::size_t gpu) = 0;
   virtual PcieSlot pcie_slot(std::size_t gpu) = 0;

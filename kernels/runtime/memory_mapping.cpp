@@ -9,14 +9,12 @@
 
 #include <cerrno>
 
+#include "base/math.h"
+
 namespace ddpbench {
 namespace {
 
 std::size_t page_bytes() { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
-
-std::size_t round_up(std::size_t value, std::size_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
 
 std::byte* as_bytes(void* address) {
   return address == MAP_FAILED ? nullptr : static_cast<std::byte*>(address);

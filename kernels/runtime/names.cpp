@@ -4,7 +4,6 @@
 // The words that reports and messages use for the runtime's enumerations.
 #include "kernels/runtime/buffer.h"
 #include "kernels/runtime/data_type.h"
-#include "kernels/runtime/device.h"
 #include "kernels/runtime/phase.h"
 
 namespace ddpbench {
@@ -45,16 +44,6 @@ std::string_view to_string(DataType type) {
       return "int64";
     case DataType::uint8:
       return "uint8";
-  }
-  return "unknown";
-}
-
-std::string_view to_string(DeviceKind kind) {
-  switch (kind) {
-    case DeviceKind::cpu:
-      return "cpu";
-    case DeviceKind::cuda:
-      return "cuda";
   }
   return "unknown";
 }

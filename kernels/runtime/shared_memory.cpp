@@ -66,27 +66,11 @@ bool is_announced_memory(const std::string& path, int fd, std::size_t bytes) {
          ::fstat(fd, &info) == 0 && static_cast<std::size_t>(info.st_size) == bytes;
 }
 
-// Owns a descriptor until release(), so that no error path leaks it.
-class ScopedFd {
- public:
-  explicit ScopedFd(int fd) : fd_(fd) {}
-  ~ScopedFd() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  ScopedFd(const ScopedFd&) = delete;
-  ScopedFd& operator=(const ScopedFd&) = delete;
-  int get() const { return fd_; }
-  int release() { return std::exchange(fd_, -1); }
-
- private:
-  int fd_;
-};
-
 }  // namespace
 
 SharedMemory SharedMemory::create(const std::string& name, std::size_t bytes) {
   ensure(bytes > 0, "shared memory {} of 0 bytes", name);
-  ScopedFd fd(::memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  FileDescriptor fd(::memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
   // Sealed, no peer can shrink it under the others (which would be SIGBUS for them).
   if (fd.get() < 0 || ::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0 ||
       ::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
@@ -98,7 +82,7 @@ SharedMemory SharedMemory::create(const std::string& name, std::size_t bytes) {
     throw DeviceError(fmt::format("cannot map {} bytes of shared memory '{}': {}", bytes, name,
                                   std::strerror(errno)));
   }
-  return SharedMemory(view, fd.release());
+  return SharedMemory(view, std::move(fd));
 }
 
 SharedMemory SharedMemory::open(const std::string& handle) {
@@ -108,7 +92,7 @@ SharedMemory SharedMemory::open(const std::string& handle) {
         fmt::format("'{}' is no shared memory handle; expected memfd:<pid>:<fd>:<bytes>", handle));
   }
   const std::string path = fmt::format("/proc/{}/fd/{}", parsed->pid, parsed->fd);
-  const ScopedFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  const FileDescriptor fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   if (fd.get() < 0) {
     throw CommError(
         fmt::format("cannot open shared memory {} through {}: {}; its process must live "
@@ -125,11 +109,11 @@ SharedMemory SharedMemory::open(const std::string& handle) {
   if (!view.data) {
     throw CommError(fmt::format("cannot map shared memory {}: {}", handle, std::strerror(errno)));
   }
-  return SharedMemory(view, -1);
+  return SharedMemory(view, FileDescriptor());
 }
 
 SharedMemory SharedMemory::adopt(int fd) {
-  ScopedFd owned(fd);
+  FileDescriptor owned(fd);
   struct stat info {};
   if (::fstat(fd, &info) != 0 || info.st_size <= 0) {
     throw DeviceError(fmt::format("descriptor {} is no shared memory: {}", fd,
@@ -140,11 +124,11 @@ SharedMemory SharedMemory::adopt(int fd) {
     throw DeviceError(fmt::format("cannot map descriptor {} ({} bytes): {}", fd, info.st_size,
                                   std::strerror(errno)));
   }
-  return SharedMemory(view, owned.release());
+  return SharedMemory(view, std::move(owned));
 }
 
 SharedMemory::SharedMemory(SharedMemory&& other) noexcept
-    : view_(std::exchange(other.view_, {})), fd_(std::exchange(other.fd_, -1)) {}
+    : view_(std::exchange(other.view_, {})), fd_(std::move(other.fd_)) {}
 
 SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {
   std::swap(view_, other.view_);
@@ -152,14 +136,11 @@ SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {
   return *this;
 }
 
-SharedMemory::~SharedMemory() {
-  unmap_memory(view_);
-  if (fd_ >= 0) ::close(fd_);
-}
+SharedMemory::~SharedMemory() { unmap_memory(view_); }
 
 std::string SharedMemory::handle() const {
-  ensure(fd_ >= 0, "shared memory that was opened from a handle has none of its own");
-  return fmt::format("{}{}:{}:{}", kHandlePrefix, ::getpid(), fd_, view_.bytes);
+  ensure(static_cast<bool>(fd_), "shared memory that was opened from a handle has none of its own");
+  return fmt::format("{}{}:{}:{}", kHandlePrefix, ::getpid(), fd_.get(), view_.bytes);
 }
 
 }  // namespace ddpbench

@@ -7,7 +7,9 @@
 
 #include <cstddef>
 #include <string>
+#include <utility>
 
+#include "base/file.h"
 #include "kernels/runtime/buffer.h"
 
 namespace ddpbench {
@@ -28,14 +30,14 @@ class SharedMemory {
   ~SharedMemory();
 
   BufferView view() const noexcept { return view_; }
-  int fd() const noexcept { return fd_; }  // -1 after open(): the mapping needs none
-  std::string handle() const;              // "memfd:<pid>:<fd>:<bytes>"; REQUIRES: fd() >= 0
+  int fd() const noexcept { return fd_.get(); }  // -1 after open(): the mapping needs none
+  std::string handle() const;                    // "memfd:<pid>:<fd>:<bytes>"; REQUIRES: fd() >= 0
   explicit operator bool() const noexcept { return view_.data != nullptr; }
 
  private:
-  SharedMemory(BufferView view, int fd) : view_(view), fd_(fd) {}
+  SharedMemory(BufferView view, FileDescriptor fd) : view_(view), fd_(std::move(fd)) {}
   BufferView view_;
-  int fd_ = -1;
+  FileDescriptor fd_;
 };
 
 }  // namespace ddpbench

@@ -27,10 +27,6 @@
 namespace ddpbench::launch {
 namespace {
 
-void close_if_open(int fd) {
-  if (fd >= 0) ::close(fd);
-}
-
 // The pointers that execve wants; they point into `texts`.
 std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
   std::vector<char*> pointers;
@@ -114,6 +110,8 @@ ChildProcess::ChildProcess(const ChildSpec& spec) : executable_(spec.executable)
   if (::pipe2(report.data(), O_CLOEXEC) != 0) {
     throw InternalError(fmt::format("cannot make a pipe: {}", std::strerror(errno)));
   }
+  confirm_ = FileDescriptor(report[0]);
+  FileDescriptor told(report[1]);
   const Execution execution{spec, arguments.data(), environment.data(), ::getpid(), report[1]};
   // No handler of the supervisor may run in the child.
   sigset_t all, before;
@@ -123,22 +121,20 @@ ChildProcess::ChildProcess(const ChildSpec& spec) : executable_(spec.executable)
   if (pid_ == 0) execute(execution);
   const int reason = errno;
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  ::close(report[1]);
-  confirm_fd_ = report[0];
+  told.reset();
   if (pid_ < 0) {
-    ::close(confirm_fd_);
     throw InternalError(
         fmt::format("cannot fork to start {}: {}", executable_, std::strerror(reason)));
   }
   // Not through glibc: the header of 2.36 lacks the C linkage. The descriptor is close-on-exec.
-  watch_fd_ = static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0));
+  watch_ = FileDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
 }
 
 ChildProcess::ChildProcess(ChildProcess&& other) noexcept
     : executable_(std::move(other.executable_)),
       pid_(std::exchange(other.pid_, -1)),
-      watch_fd_(std::exchange(other.watch_fd_, -1)),
-      confirm_fd_(std::exchange(other.confirm_fd_, -1)),
+      watch_(std::move(other.watch_)),
+      confirm_(std::move(other.confirm_)),
       exit_(std::exchange(other.exit_, std::nullopt)) {}
 
 ChildProcess::~ChildProcess() {
@@ -146,15 +142,13 @@ ChildProcess::~ChildProcess() {
     signal(SIGKILL);
     ::waitpid(pid_, nullptr, 0);
   }
-  close_if_open(watch_fd_);
-  close_if_open(confirm_fd_);
 }
 
 void ChildProcess::confirm() {
   int reason = 0;
   ssize_t received = 0;
   do {
-    received = ::read(confirm_fd_, &reason, sizeof reason);
+    received = ::read(confirm_.get(), &reason, sizeof reason);
   } while (received < 0 && errno == EINTR);
   if (received <= 0) return;
   reap(true);

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "base/file.h"
+
 namespace ddpbench::launch {
 
 struct ChildSpec {
@@ -43,7 +45,7 @@ class ChildProcess {
 
   bool alive() const noexcept { return pid_ > 0 && !exit_; }
   // Becomes readable when the child has ended; -1 on kernels without pidfd_open.
-  int watch_fd() const noexcept { return watch_fd_; }
+  int watch_fd() const noexcept { return watch_.get(); }
   // Reaps the child if it has ended, waiting for that when `block` is set.
   const std::optional<ChildExit>& reap(bool block = false);
   void signal(int number) const noexcept;
@@ -53,8 +55,8 @@ class ChildProcess {
  private:
   std::string executable_;
   pid_t pid_ = -1;
-  int watch_fd_ = -1;
-  int confirm_fd_ = -1;  // delivers errno when exec fails, is closed when it succeeds
+  FileDescriptor watch_;
+  FileDescriptor confirm_;  // delivers errno when exec fails, is closed when it succeeds
   std::optional<ChildExit> exit_;
 };
 

@@ -9,7 +9,7 @@
 #include <span>
 
 #include "parallel/launch/child_process.h"
-#include "parallel/launch/supervisor.h"
+#include "parallel/launch/rank_records.h"
 
 namespace ddpbench::launch {
 

@@ -13,28 +13,6 @@
 
 namespace ddpbench::launch {
 
-std::string_view to_string(RankState state) {
-  switch (state) {
-    case RankState::starting:
-      return "starting";
-    case RankState::setup:
-      return "setup";
-    case RankState::verifying:
-      return "verifying";
-    case RankState::warming_up:
-      return "warming_up";
-    case RankState::training:
-      return "training";
-    case RankState::evaluating:
-      return "evaluating";
-    case RankState::finished:
-      return "finished";
-    case RankState::failed:
-      return "failed";
-  }
-  return "unknown";
-}
-
 RankChannels::RankChannels(SharedMemory memory) : memory_(std::move(memory)) {}
 
 std::size_t RankChannels::bytes_per_rank(const ChannelLayout& layout) {

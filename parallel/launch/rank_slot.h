@@ -16,7 +16,8 @@
 #include <cstdint>
 #include <new>
 
-#include "parallel/launch/rank_channel.h"
+#include "base/math.h"
+#include "parallel/launch/rank_records.h"
 
 namespace ddpbench::launch {
 
@@ -62,9 +63,7 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
                   std::atomic<double>::is_always_lock_free,
               "locks of the C++ library do not work across processes");
 
-constexpr std::size_t aligned(std::size_t bytes) {
-  return (bytes + kAlignBytes - 1) / kAlignBytes * kAlignBytes;
-}
+constexpr std::size_t aligned(std::size_t bytes) { return round_up(bytes, kAlignBytes); }
 
 inline std::size_t header_bytes() { return aligned(sizeof(ChannelHeader)); }
 inline std::size_t steps_offset() { return aligned(sizeof(RankSlot)); }

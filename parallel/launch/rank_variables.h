@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "parallel/launch/supervisor.h"
+#include "parallel/launch/launch_spec.h"
 
 namespace ddpbench::launch {
 

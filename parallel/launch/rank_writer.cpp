@@ -1,7 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rank's side of RankChannels: stores into its own slot and appends records.
+// Stores into the rank's own slot and appends records.
+#include "parallel/launch/rank_writer.h"
+
 #include <algorithm>
 #include <cstring>
 

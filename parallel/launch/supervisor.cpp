@@ -4,15 +4,10 @@
 // Starts the ranks of one run, watches them, and ends them all when one fails.
 #include "parallel/launch/supervisor.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <chrono>
-#include <cstring>
 #include <filesystem>
 
 #include "base/clock.h"
@@ -38,28 +33,6 @@ constexpr int kSettleLooks =
 constexpr double kLetRanksSpeak_s = 1;
 // A longer pause between two looks means that we were suspended ourselves (Ctrl-Z).
 constexpr double kSuspended_s = 2;
-
-// Where the ranks write: a file of their own or, when no path is given, our stderr.
-class OutputFile {
- public:
-  explicit OutputFile(const std::string& path) {
-    if (path.empty()) return;
-    fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-    if (fd_ < 0) {
-      throw ConfigError(
-          fmt::format("cannot write the ranks' output to {}: {}", path, std::strerror(errno)));
-    }
-  }
-  ~OutputFile() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  OutputFile(const OutputFile&) = delete;
-  OutputFile& operator=(const OutputFile&) = delete;
-  int fd() const { return fd_ >= 0 ? fd_ : STDERR_FILENO; }
-
- private:
-  int fd_ = -1;
-};
 
 std::unique_ptr<comm::TcpStoreServer> serve_rendezvous(const std::string& secret) {
   comm::TcpStoreOptions options;
@@ -113,13 +86,11 @@ class Supervision {
 
  private:
   void start(const LaunchSpec& spec) {
-    const OutputFile output(spec.output_path);
     ChildSpec child;
     child.executable = spec.executable;
     child.arguments = {shown_name(spec.executable)};
     child.arguments.insert(child.arguments.end(), spec.arguments.begin(), spec.arguments.end());
     child.inherited_fds = spec.inherited_fds;
-    child.output_fd = output.fd();
     for (int rank = 0; rank < spec.ranks; ++rank) {
       child.environment = rank_variables(spec, rank, {store_->port(), secret_});
       children_.emplace_back(child);

@@ -6,27 +6,15 @@
 // (PR_SET_PDEATHSIG) and shared memory is memfd.
 #pragma once
 
+#include <cstddef>
 #include <functional>
-#include <map>
-#include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
+#include "parallel/launch/launch_spec.h"
 #include "parallel/launch/rank_channel.h"
 
 namespace ddpbench::launch {
-
-struct LaunchSpec {
-  std::string executable = "/proc/self/exe";
-  std::vector<std::string> arguments;  // argv[1...]
-  int ranks = 1;
-  int threads_per_device = 1;                      // OMP_NUM_THREADS; OMP_WAIT_POLICY=PASSIVE, and
-                                                   // OMP_PROC_BIND=false: devices pin themselves
-  std::map<std::string, std::string> environment;  // added to the inherited one
-  std::vector<int> inherited_fds;                  // stay open in the children, same numbers
-  std::string output_path;  // children's stdout/stderr; empty: stderr of ours
-};
 
 struct SuperviseOptions {
   double timeout_s = 300;  // without progress of any rank; <= 0: none
@@ -35,15 +23,6 @@ struct SuperviseOptions {
   std::function<bool()> interrupted;
   // Called about ten times a second with the channels, for the progress line.
   std::function<void(const RankChannels&)> progress;
-};
-
-// The first failure of a run. `rank` is the guilty one: that died, threw first, or, when ranks only
-// noticed a deadline, the one with the least progress.
-struct RunFailure {
-  int rank = -1;
-  int signal = 0;   // that ended it; 0 when it exited
-  RankError error;  // kind "signal", "exit", "stalled", or the rank's own error
-  RankStatus last;  // where it was
 };
 
 struct SuperviseResult {

@@ -8,12 +8,12 @@
 #include <array>
 #include <cctype>
 
+#include "base/math.h"
 #include "reports/charts/chart_canvas.h"
 
 namespace ddpbench::report {
 namespace {
 
-constexpr double kMebibyte = 1024.0 * 1024.0;
 constexpr double kMillisecond = 1e-3;
 constexpr std::array kHeights = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
 constexpr std::array kAsciiHeights = {"_", ".", ":", "-", "=", "+", "*", "#"};
@@ -195,7 +195,7 @@ std::string draw_breakdown(const StackedChart& chart, const TextOptions& options
 }
 
 std::string draw_memory(const StackedChart& chart, const TextOptions& options) {
-  return draw_stacked(chart, options, {"MiB", kMebibyte, 1});
+  return draw_stacked(chart, options, {"MiB", kMiB, 1});
 }
 
 std::string draw_text(const StepsChart& chart, const TextOptions& options) {

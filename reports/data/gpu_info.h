@@ -12,17 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/known.h"
+
 namespace ddpbench::report {
-
-// A value that the driver may not tell. JSON has null beside "<key>_reason" where it is missing.
-template <typename T>
-struct Known {
-  std::optional<T> value;
-  std::string reason;  // empty beside a value
-
-  static Known of(T v) { return {std::move(v), {}}; }
-  static Known missing(std::string why) { return {std::nullopt, std::move(why)}; }
-};
 
 // Bytes that all processes together use on a GPU. The driver told them after each stage of a rank's
 // set-up: "with_context", "with_libraries" (cuDNN's and cuBLAS's handles), "with_communicators"

@@ -13,19 +13,15 @@
 #include <utility>
 #include <vector>
 
+#include "base/known.h"
 #include "reports/data/gpu_info.h"
 
 namespace ddpbench::report {
 
 inline constexpr int kSchemaVersion = 1;
 
-// A figure that may be missing. JSON then has null beside "<key>_reason", never 0 or -1.
-struct Figure {
-  std::optional<double> value;
-  std::string reason;  // why it is missing; empty when it is not
-  static Figure of(double v) { return {v, {}}; }
-  static Figure missing(std::string why) { return {std::nullopt, std::move(why)}; }
-};
+// A figure that may be missing.
+using Figure = Known<double>;
 
 enum class Status : std::uint8_t { ok, failed, skipped, interrupted };
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/math.h"
 #include "base/text.h"
 #include "reports/gate/gate_figures.h"
 
@@ -16,7 +17,6 @@ namespace {
 
 constexpr double kPercentUnit = 0.01;
 constexpr double kMillisecondUnit = 1e-3;
-constexpr double kMebibyteUnit = 1024.0 * 1024.0;
 
 bool is_accuracy(const std::string& name) { return name == "final_test_accuracy"; }
 
@@ -49,7 +49,7 @@ std::string evidence(const FigureVerdict& figure, const GateOptions& options) {
 std::string figure_text(const std::string& name, const std::optional<double>& value) {
   if (!value) return "-";
   if (name == "samples_per_s") return fmt::format("{:.0f} /s", *value);
-  if (name == "peak_bytes") return fmt::format("{:.1f} MiB", *value / kMebibyteUnit);
+  if (name == "peak_bytes") return fmt::format("{:.1f} MiB", *value / kMiB);
   if (name == "final_train_loss") return fmt::format("{:.4f}", *value);
   if (is_accuracy(name)) return fmt::format("{:.2f} %", *value / kPercentUnit);
   return fmt::format("{:.3f} ms", *value / kMillisecondUnit);

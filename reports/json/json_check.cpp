@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "reports/json/json_cursor.h"
 #include "reports/json/json_limits.h"
-#include "reports/json/message_text.h"
 
 namespace ddpbench::report {
 namespace {

@@ -6,9 +6,9 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "reports/json/json_limits.h"
 #include "reports/json/json_text.h"
-#include "reports/json/message_text.h"
 
 namespace ddpbench::report {
 namespace {

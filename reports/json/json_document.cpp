@@ -2,18 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reports/json/json_document.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <cerrno>
 #include <string_view>
-#include <system_error>
 
 #include "base/error.h"
+#include "base/file.h"
+#include "base/json.h"
 #include "reports/json/json_limits.h"
-#include "reports/json/json_refusal.h"
 
 namespace ddpbench::report {
 namespace {
@@ -29,16 +23,12 @@ std::size_t count_marks(std::string_view text) {
   return count;
 }
 
-[[noreturn]] void refuse_size(const std::string& name) {
-  throw ConfigError(
-      fmt::format("report {}: larger than {} MiB; a report of 10 million step samples has 220 MB, "
-                  "this is none",
-                  name, kLargestReport / kMebibyteBytes));
-}
-
 // simdjson's memory follows from these two.
 void check_size(const std::string& text, const std::string& name) {
-  if (text.size() > kLargestReport) refuse_size(name);
+  if (text.size() > kLargestReport) {
+    throw ConfigError(fmt::format("report {}: larger than {} MiB{}", name, kLargestReport / kMiB,
+                                  kNoReportIsLarger));
+  }
   if (count_marks(text) > kMostMarks) {
     throw ConfigError(fmt::format(
         "report {}: more than {} million values; a report of 10 million step samples is read, this "
@@ -47,47 +37,17 @@ void check_size(const std::string& text, const std::string& name) {
   }
 }
 
-[[noreturn]] void fail_read(const std::string& path, int code) {
-  if (code == ENOENT) throw ConfigError(fmt::format("report {}: no such file", path));
-  throw ConfigError(
-      fmt::format("report {}: cannot be read: {}", path, std::generic_category().message(code)));
+// The second, slow look at a text that simdjson refused, where and why. `why`: what simdjson said,
+// for a text in which nothing is found.
+[[noreturn]] void refuse_json(const std::string& text, const std::string& name,
+                              const std::string& why) {
+  const auto fault = find_json_fault(text, {.most_bytes = kLargestReport,
+                                            .deepest = kDeepest,
+                                            .longest_text = kLongestText,
+                                            .unique_keys = false});
+  throw ConfigError(fmt::format("report {}: {}", name,
+                                fault ? to_string(*fault, text) : "not valid JSON: " + why));
 }
-
-class OpenFile {
- public:
-  // Without O_NONBLOCK opening a pipe waits for its writer.
-  explicit OpenFile(const std::string& path)
-      : path_(path), fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)) {
-    if (fd_ < 0) fail_read(path_, errno);
-  }
-  ~OpenFile() { ::close(fd_); }
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-
-  // What the file says of its size; it may be another by the time it is read.
-  std::size_t regular_size() const {
-    struct stat info {};
-    if (::fstat(fd_, &info) != 0) fail_read(path_, errno);
-    if (!S_ISREG(info.st_mode)) {
-      throw ConfigError(fmt::format("report {}: not a regular file", path_));
-    }
-    return static_cast<std::size_t>(info.st_size);
-  }
-
-  // 0 at the end.
-  std::size_t read(char* to, std::size_t most) const {
-    ssize_t count = 0;
-    do {
-      count = ::read(fd_, to, most);
-    } while (count < 0 && errno == EINTR);
-    if (count < 0) fail_read(path_, errno);
-    return static_cast<std::size_t>(count);
-  }
-
- private:
-  const std::string& path_;
-  int fd_;
-};
 
 }  // namespace
 
@@ -109,23 +69,10 @@ JsonDocument::JsonDocument(const std::string& text, const std::string& name) : n
 }
 
 std::string read_report_text(const std::string& path) {
-  constexpr std::size_t kLeast = 4096;
-  const OpenFile file(path);
-  const std::size_t expected = file.regular_size();
-  if (expected > kLargestReport) refuse_size(path);
-  std::string text;
-  text.reserve(expected + kLeast + kJsonPadding);
-  for (std::size_t size = 0;;) {
-    // One byte more than expected, to see the end without growing.
-    text.resize(std::max(expected + 1, size + kLeast));
-    const std::size_t count = file.read(text.data() + size, text.size() - size);
-    size += count;
-    if (count == 0) {
-      text.resize(size);
-      return text;
-    }
-    if (size > kLargestReport) refuse_size(path);
-  }
+  return read_file(path, {.what = "report ",
+                          .most_bytes = kLargestReport,
+                          .if_larger = kNoReportIsLarger,
+                          .spare_bytes = kJsonPadding});
 }
 
 }  // namespace ddpbench::report

@@ -11,7 +11,7 @@
 //   RapidJSON SAX  1.3 s  337 MiB      simdjson DOM   0.6 s  438 MiB     simdjson on-demand 0.5 s
 // On-demand walks forward only, while a report is looked up by key. Both SAX would turn the reader,
 // a field a line, into a state machine. simdjson says little about what is wrong with a text: for
-// that, a text that it refuses is looked at again (json_refusal.h).
+// that, a text that it refuses is looked at again (base/json.h).
 #pragma once
 
 #include <simdjson.h>

@@ -6,13 +6,16 @@
 #pragma once
 
 #include <cstddef>
+#include <string_view>
+
+#include "base/math.h"
 
 namespace ddpbench::report {
 
-inline constexpr std::size_t kMebibyteBytes = std::size_t{1} << 20;
-
 // Reading the largest file takes up to about six times its size, whatever it holds.
-inline constexpr std::size_t kLargestReport = 512 * kMebibyteBytes;
+inline constexpr std::size_t kLargestReport = 512 * kMiB;
+inline constexpr std::string_view kNoReportIsLarger =
+    "; a report of 10 million step samples has 220 MB, this is none";
 // Commas, colons, brackets and braces: those of values, and those within strings.
 inline constexpr std::size_t kMostMarks = 50'000'000;
 // A report nests eight deep; its configuration is the only free part. Recursion over the document
@@ -20,6 +23,6 @@ inline constexpr std::size_t kMostMarks = 50'000'000;
 inline constexpr std::size_t kDeepest = 64;
 inline constexpr std::size_t kMostMembers = 1000;        // of one object: looking up is linear
 inline constexpr std::size_t kMostElements = 1'000'000;  // of one array, step samples apart
-inline constexpr std::size_t kLongestText = kMebibyteBytes;
+inline constexpr std::size_t kLongestText = kMiB;
 
 }  // namespace ddpbench::report

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "reports/atomic_file.h"
+#include "base/file.h"
 #include "reports/json/field_lists.h"
 #include "reports/json/json_document.h"
 #include "reports/json/json_text.h"
@@ -65,7 +65,7 @@ Json to_json(const Report& report) {
 }
 
 void write_report(const Report& report, const std::string& path, bool force) {
-  write_file_atomically(path, json_text(to_json(report)), force);
+  write_file(path, json_text(to_json(report)), {.force = force});
 }
 
 Report parse_report(const std::string& text, const std::string& name) {

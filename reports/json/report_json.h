@@ -23,7 +23,7 @@ namespace ddpbench::report {
 // reason.
 nlohmann::ordered_json to_json(const Report& report);
 
-// To a file, whole or not at all, and without `force` only to a new one (atomic_file.h).
+// To a file, whole or not at all, and without `force` only to a new one (base/file.h).
 void write_report(const Report& report, const std::string& path, bool force);
 
 // Throws ConfigError naming the file, the JSON pointer (or line and column) and what was expected:

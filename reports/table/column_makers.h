@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/math.h"
 #include "reports/table/column.h"
 
 namespace ddpbench::report {
@@ -21,7 +22,7 @@ inline constexpr Format kPlain{1, 0};
 inline constexpr Format kMilliseconds{1e-3, 2};
 inline constexpr Format kSeconds{1, 2};
 inline constexpr Format kPercentage{0.01, 1};
-inline constexpr Format kMebibytes{1024.0 * 1024.0, 1};
+inline constexpr Format kMebibytes{kMiB, 1};
 
 // Heading and documentation of a column.
 struct Heading {

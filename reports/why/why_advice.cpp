@@ -9,6 +9,7 @@
 #include <cmath>
 #include <system_error>
 
+#include "base/math.h"
 #include "reports/why/why_cause.h"
 
 namespace ddpbench::report {
@@ -16,7 +17,6 @@ namespace {
 
 // A bucket below this is not worth splitting: its collective's latency stays.
 constexpr double kSplittableBytes = 512 * 1024;
-constexpr double kMiB = 1024 * 1024;
 
 bool is_off(const Run& run, const char* option) {
   const auto found = run.strategy_options.find(option);

@@ -53,6 +53,12 @@ TEST(Elided, KeepsTheBeginningAndMoreOfTheEnd) {
   EXPECT_EQ(elided("abcdefghij", 0, width), "\u2026");
 }
 
+TEST(SizeText, SaysMebibytesWhereTheyAreWhole) {
+  EXPECT_EQ(size_text(1), "1 byte");
+  EXPECT_EQ(size_text((std::size_t{1} << 20) + 1), "1048577 bytes");
+  EXPECT_EQ(size_text(std::size_t{512} << 20), "512 MiB");
+}
+
 TEST(Counted, AddsAnSToAllNumbersButOne) {
   EXPECT_EQ(counted(0, "core"), "0 cores");
   EXPECT_EQ(counted(1, "core"), "1 core");

@@ -33,7 +33,7 @@ GpuSample sample_of(double load, double clock_mhz, std::uint32_t events) {
 class ScriptedMonitor final : public GpuMonitor {
  public:
   const std::string& reason() const noexcept override { return reason_; }
-  Told<std::string> driver_version() override { return {"580.65.06", {}}; }
+  Known<std::string> driver_version() override { return {"580.65.06", {}}; }
   GpuSample sample(std::size_t gpu) override {
     cpu_set_t allowed;
     if (::sched_getaffinity(0, sizeof(allowed), &allowed) == 0) processors = CPU_COUNT(&allowed);

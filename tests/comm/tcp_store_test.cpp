@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "parallel/comm/store/store.h"
 #include "parallel/comm/store/tcp_store_protocol.h"
 
@@ -40,7 +41,7 @@ sockaddr_in loopback(int port) {
 // Sends bytes and returns all that comes back until the other side closes, or within a second when
 // it does not.
 std::string talk(int port, const std::string& bytes) {
-  const UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const sockaddr_in address = loopback(port);
   EXPECT_EQ(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address),
             0);
@@ -70,7 +71,7 @@ class SilentListener {
   int port() const { return port_; }
 
  private:
-  UniqueFd socket_;
+  FileDescriptor socket_;
   int port_ = 0;
 };
 
@@ -108,7 +109,7 @@ TEST(TcpStore, SurvivesGarbage) {
 
 TEST(TcpStore, ServesOthersWhileAStrangerHoldsAConnectionOpen) {
   const auto server = make_tcp_store_server(options_for(0));
-  const UniqueFd stranger(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const FileDescriptor stranger(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const sockaddr_in address = loopback(server->port());
   ASSERT_EQ(::connect(stranger.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address),
             0);

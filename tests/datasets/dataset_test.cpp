@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Where data sets come from, and what they are once decoded.
-#include "datasets/dataset.h"
+#include "datasets/catalog.h"
 
 #include <gmock/gmock.h>
 

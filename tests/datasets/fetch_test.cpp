@@ -13,7 +13,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "datasets/fetch_files.h"
+#include "datasets/catalog.h"
 #include "datasets/sha256.h"
 #include "tests/datasets/http_server.h"
 #include "tests/datasets/test_files.h"
@@ -49,8 +49,8 @@ class FetchDataset : public testing::Test {
       sums_[i] = sha256_of(bodies_[i]);
       plain_[i] = "plain" + std::to_string(i);
       plain_sums_[i] = sha256_of(plain_[i]);
-      entry_.files[i] = {
-          names_[i], {bodies_[i].size(), sums_[i]}, {plain_[i].size(), plain_sums_[i]}};
+      entry_.files.push_back(
+          {names_[i], {bodies_[i].size(), sums_[i]}, {plain_[i].size(), plain_sums_[i]}});
       server_.serve("/data/" + names_[i] + ".gz", http_answer("200 OK", bodies_[i]));
     }
   }
@@ -89,6 +89,18 @@ TEST_F(FetchDataset, WritesEveryFileAndNothingElse) {
   EXPECT_THAT(files_there(), ElementsAre("a.gz", "b.gz", "c.gz", "d.gz"));
   for (std::size_t i = 0; i < names_.size(); ++i) EXPECT_EQ(read_file(file(i)), bodies_[i]);
   EXPECT_THAT(lines_, SizeIs(4));
+}
+
+TEST_F(FetchDataset, WritesAFileThatIsNotPublishedPackedUnderItsName) {
+  entry_.files = {{.name = "plain", .packed = {}, .unpacked = {plain_[0].size(), plain_sums_[0]}}};
+  server_.serve("/data/plain", http_answer("200 OK", plain_[0]));
+  fetch();
+  EXPECT_THAT(files_there(), ElementsAre("plain"));
+  const std::vector<FileState> states = inspect_files(entry_, directory_.path().string());
+  ASSERT_THAT(states, SizeIs(1));
+  EXPECT_TRUE(states[0].present && states[0].correct);
+  fs::remove(states[0].path);
+  EXPECT_FALSE(inspect_files(entry_, directory_.path().string())[0].present);
 }
 
 TEST_F(FetchDataset, LeavesCorrectFilesAloneAndRepairsOthers) {

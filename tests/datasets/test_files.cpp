@@ -13,6 +13,7 @@
 #include <iterator>
 
 #include "base/error.h"
+#include "datasets/catalog.h"
 
 namespace ddpbench::data {
 

@@ -27,11 +27,11 @@ TEST(PyTorch, ComputesOurLogitsFromOurFile) {
   fs::remove_all(folder);
   fs::create_directories(folder);
   TestGraph test(simple_cnn(), onednn, {.batch = 16, .micro_batch = 4});
-  write_safetensors((folder / "weights.safetensors").string(), export_weights(test.graph()));
+  write_safetensors((folder / "weights.safetensors").string(), export_weights(test.graph()), false);
   const std::vector<float> logits = test.forward();
   const auto samples = std::vector<float>(test.input(), test.input() + 16 * 784);
   write_safetensors((folder / "batch.safetensors").string(),
-                    {{"input", {16, 1, 28, 28}, samples}, {"logits", {16, 10}, logits}});
+                    {{"input", {16, 1, 28, 28}, samples}, {"logits", {16, 10}, logits}}, false);
   const std::string script = std::string(DDPBENCH_SOURCE_DIR) + "/tests/nn/check_safetensors.py";
   const int status =
       std::system(fmt::format("\"{}\" \"{}\" \"{}\"", python(), script, folder.string()).c_str());

@@ -67,7 +67,7 @@ std::string content_of(const std::string& path) {
 }
 
 TEST_F(Safetensors, ReadsBackWhatItWrote) {
-  write_safetensors(path("w.safetensors"), some_tensors());
+  write_safetensors(path("w.safetensors"), some_tensors(), false);
   const std::vector<NamedTensor> read = read_safetensors(path("w.safetensors"));
   ASSERT_EQ(read.size(), 4u);
   for (const NamedTensor& expected : some_tensors()) {
@@ -80,7 +80,7 @@ TEST_F(Safetensors, ReadsBackWhatItWrote) {
 }
 
 TEST_F(Safetensors, WritesTheFormatByteForByte) {
-  write_safetensors(path("w.safetensors"), {{"b", {2}, {1, 2}}});
+  write_safetensors(path("w.safetensors"), {{"b", {2}, {1, 2}}}, false);
   const std::string header =
       R"({"__metadata__":{"format":"pt"},"b":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
   const std::string content = content_of(path("w.safetensors"));
@@ -94,16 +94,18 @@ TEST_F(Safetensors, WritesTheFormatByteForByte) {
   EXPECT_EQ(content.substr(8 + padded), std::string("\0\0\x80\x3f\0\0\0\x40", 8));
 }
 
-TEST_F(Safetensors, ReplacesAFileAndLeavesNothingElse) {
-  write_safetensors(path("w"), {{"b", {2}, {1, 2}}});
-  write_safetensors(path("w"), {{"c", {1}, {3}}});
+TEST_F(Safetensors, ReplacesAFileOnlyWhenForcedAndLeavesNothingElse) {
+  write_safetensors(path("w"), {{"b", {2}, {1, 2}}}, false);
+  EXPECT_THROW(write_safetensors(path("w"), {{"c", {1}, {3}}}, false), ConfigError);
+  EXPECT_EQ(read_safetensors(path("w"))[0].name, "b");
+  write_safetensors(path("w"), {{"c", {1}, {3}}}, true);
   EXPECT_EQ(read_safetensors(path("w"))[0].name, "c");
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1);
 }
 
 TEST_F(Safetensors, NamesThePathThatItCannotWrite) {
   try {
-    write_safetensors(path("no/such/folder/w"), {});
+    write_safetensors(path("no/such/folder/w"), {}, false);
     FAIL() << "written";
   } catch (const ConfigError& error) {
     EXPECT_THAT(error.what(), HasSubstr(path("no/such/folder/w")));
@@ -116,7 +118,7 @@ TEST_F(Safetensors, NamesAFileThatIsNotThere) {
 }
 
 TEST_F(Safetensors, RefusesEveryTruncation) {
-  write_safetensors(path("w"), some_tensors());
+  write_safetensors(path("w"), some_tensors(), false);
   const std::string whole = content_of(path("w"));
   EXPECT_EQ(error_of_content(whole), "");
   for (std::size_t length = 0; length < whole.size(); ++length) {
@@ -142,8 +144,23 @@ TEST_F(Safetensors, RefusesAHugeHeaderLength) {
 }
 
 TEST_F(Safetensors, RefusesAHeaderThatIsNoJsonObject) {
-  EXPECT_THAT(error_of("{]", 0), HasSubstr("at offset 10, the header is not valid JSON"));
+  EXPECT_THAT(error_of("{]", 0), HasSubstr("at offset 9, the header is not valid JSON"));
   EXPECT_THAT(error_of("[]", 0), HasSubstr("at offset 8, expected the header to be a JSON object"));
+}
+
+TEST_F(Safetensors, RefusesAHeaderWithoutFollowingItsNesting) {
+  EXPECT_THAT(error_of(std::string(120000, '['), 0), HasSubstr("nested deeper than 16 levels"));
+  EXPECT_THAT(error_of(R"({"a":)" + std::string(120000, '[') + std::string(120000, ']') + "}", 0),
+              HasSubstr("nested deeper than 16 levels"));
+}
+
+TEST_F(Safetensors, RefusesAHeaderThatReadersWouldReadDifferently) {
+  const std::string tensor = R"("a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]})";
+  EXPECT_THAT(error_of("{" + tensor + "," + tensor + "}", 4),
+              HasSubstr("the key \"a\" is there twice"));
+  EXPECT_THAT(error_of("{" + tensor + "}" + std::string(1, '\0') + "{}", 4),
+              HasSubstr("a NUL byte"));
+  EXPECT_THAT(error_of(R"({"__metadata__":{"a":1e999}})", 0), HasSubstr("1e999"));
 }
 
 TEST_F(Safetensors, RefusesOtherDataTypes) {
@@ -183,7 +200,8 @@ TEST_F(Safetensors, RefusesOverlappingTensors) {
 }
 
 TEST_F(Safetensors, RefusesTwoTensorsOfOneNameOnWriting) {
-  EXPECT_THROW(write_safetensors(path("w"), {{"a", {1}, {1}}, {"a", {1}, {2}}}), InternalError);
+  EXPECT_THROW(write_safetensors(path("w"), {{"a", {1}, {1}}, {"a", {1}, {2}}}, false),
+               InternalError);
 }
 
 }  // namespace

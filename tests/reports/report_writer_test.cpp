@@ -14,7 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "reports/atomic_file.h"
+#include "base/file.h"
 #include "reports/data/report.h"
 #include "reports/json/report_json.h"
 #include "tests/reports/sample_report.h"

@@ -161,7 +161,8 @@ class CheckIncludes(unittest.TestCase):
 
     def test_finds_threads_sleeps_and_clocks_in_strategies(self):
         for code in ("std::thread t;", "std::this_thread::sleep_for(x);",
-                     "auto t = std::chrono::steady_clock::now();"):
+                     "auto t = std::chrono::steady_clock::now();",
+                     "auto t = SteadyClock::now();", "double t = steady_s();"):
             with self.subTest(code=code):
                 self.expect_violation("parallel/a.cpp", code + "\n", "strategies")
         self.expect_clean("parallel/comm/a.cpp", "std::thread t;\n")

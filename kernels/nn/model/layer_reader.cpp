@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/nearest_name.h"
 #include "base/text.h"
 
 namespace ddpbench::nn {
@@ -47,7 +48,8 @@ LayerType read_type(const JsonReader& json) {
   const std::string word = json.string("a layer's type");
   const auto found = std::find(kLayerTypeNames.begin(), kLayerTypeNames.end(), word);
   if (found == kLayerTypeNames.end()) {
-    json.fail(fmt::format("unknown layer type \"{}\"{}", word, suggestion(word, kLayerTypeNames)));
+    json.fail(
+        fmt::format("unknown layer type \"{}\"{}", word, nearest_or_all(word, kLayerTypeNames)));
   }
   return static_cast<LayerType>(found - kLayerTypeNames.begin());
 }
@@ -71,14 +73,14 @@ std::string read_name(const JsonReader& json) {
 std::pair<std::int64_t, std::int64_t> read_extent(const JsonReader& json, std::string_view what,
                                                   std::int64_t least) {
   if (!json.is_array()) {
-    const std::int64_t both = json.integer(what, least);
+    const std::int64_t both = json.integer(what, least, kMostExtent);
     return {both, both};
   }
   const std::vector<JsonReader> pair = json.elements(what);
   if (pair.size() != 2) {
     json.fail(fmt::format("{} must be a number or [h, w], found {} elements", what, pair.size()));
   }
-  return {pair[0].integer(what, least), pair[1].integer(what, least)};
+  return {pair[0].integer(what, least, kMostExtent), pair[1].integer(what, least, kMostExtent)};
 }
 
 void read_window(const JsonReader& json, LayerSpec& spec) {
@@ -101,8 +103,8 @@ void read_window(const JsonReader& json, LayerSpec& spec) {
 
 void read_weights(const JsonReader& json, std::string_view in_key, std::string_view out_key,
                   LayerEntry& entry) {
-  entry.spec.out = json.at(out_key).integer(out_key, 1);
-  if (json.has(in_key)) entry.declared_in = json.at(in_key).integer(in_key, 1);
+  entry.spec.out = json.at(out_key).integer(out_key, 1, kMostExtent);
+  if (json.has(in_key)) entry.declared_in = json.at(in_key).integer(in_key, 1, kMostExtent);
   if (json.has("bias")) entry.spec.bias = json.at("bias").boolean("bias");
 }
 

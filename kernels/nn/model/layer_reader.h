@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/nn/model/json_reader.h"
+#include "base/json.h"
 #include "kernels/nn/model/model.h"
 
 namespace ddpbench::nn {
@@ -25,6 +25,10 @@ struct LayerEntry {
   std::optional<std::int64_t> declared_in;  // in_channels or in_features
   std::string pointer;                      // "/layers/3"
 };
+
+// The most that a number of a model may be: above any size of a layer that makes sense, and small
+// enough that products of four fit 128 bits.
+inline constexpr std::int64_t kMostExtent = 1 << 20;
 
 // `previous` is the name of the entry before, kInputName for the first. Throws ConfigError.
 LayerEntry read_layer(const JsonReader& json, const std::string& previous);

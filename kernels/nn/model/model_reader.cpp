@@ -6,18 +6,22 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <map>
-#include <sstream>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "kernels/nn/model/json_reader.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/nearest_name.h"
 #include "kernels/nn/model/layer_reader.h"
 
 namespace ddpbench::nn {
 namespace {
 
 using namespace std::string_view_literals;
+
+// A network of a hundred layers has about ten thousand bytes.
+constexpr std::size_t kLargestModel = 16 * kMiB;
 
 // The file's entries by name, with their inputs resolved to positions in the file.
 struct Network {
@@ -32,7 +36,7 @@ struct Network {
 ops::Shape read_input_shape(const JsonReader& json) {
   ops::Shape shape;
   for (const JsonReader& extent : json.elements("input")) {
-    shape.push_back(extent.integer("an extent of the input", 1));
+    shape.push_back(extent.integer("an extent of the input", 1, kMostExtent));
   }
   if (shape.size() != 3) {
     json.fail(fmt::format("input must be [channels, h, w], found {}", ops::to_string(shape)));
@@ -74,7 +78,7 @@ void resolve_inputs(Network& network) {
       if (name != kInputName && found == network.index.end()) {
         fail_at(network.origin, entry.input_pointers[i],
                 fmt::format("the layer \"{}\" reads \"{}\", which is no layer{}", entry.spec.name,
-                            name, suggestion(name, known_names(network, true))));
+                            name, nearest_or_all(name, known_names(network, true))));
       }
       inputs.push_back(name == kInputName ? kNetworkInput : found->second);
     }
@@ -129,7 +133,7 @@ int read_output(const JsonReader& root, const Network& network) {
   const auto found = network.index.find(name);
   if (found == network.index.end()) {
     json.fail(fmt::format("the output \"{}\" is no layer{}", name,
-                          suggestion(name, known_names(network, false))));
+                          nearest_or_all(name, known_names(network, false))));
   }
   return found->second;
 }
@@ -193,7 +197,7 @@ void expect_logits(const ModelSpec& model, const std::string& origin, bool decla
 
 ModelSpec parse_model(const std::string& json_text, const std::string& origin) {
   constexpr std::array kKeys = {"name"sv, "input"sv, "layers"sv, "output"sv};
-  const nlohmann::json document = parse_json(json_text, origin);
+  const nlohmann::json document = parse_json(json_text, origin, {.most_bytes = kLargestModel});
   const JsonReader root(document, origin);
   root.expect_object("a model");
   root.expect_keys("a model", kKeys);
@@ -213,13 +217,7 @@ ModelSpec parse_model(const std::string& json_text, const std::string& origin) {
 }
 
 ModelSpec load_model_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf())) {
-    throw ConfigError(
-        fmt::format("cannot read the model file {}; check the path and its permissions", path));
-  }
-  return parse_model(text.str(), path);
+  return parse_model(read_file(path, {.what = "model ", .most_bytes = kLargestModel}), path);
 }
 
 }  // namespace ddpbench::nn

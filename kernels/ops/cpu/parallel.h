@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/math.h"
+
 namespace ddpbench::ops::cpu {
 
 // Below this many elements waking the team costs more than it saves (some microseconds).
@@ -20,7 +22,7 @@ struct Share {
   std::int64_t begin, end;
 };
 inline Share share_of(std::int64_t count, std::int64_t grain, int t, int threads) {
-  const std::int64_t grains = (count + grain - 1) / grain;
+  const std::int64_t grains = ceil_div(count, grain);
   const auto edge = [&](std::int64_t i) { return std::min(count, grains * i / threads * grain); };
   return {edge(t), edge(t + 1)};
 }

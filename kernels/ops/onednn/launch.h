@@ -11,6 +11,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/math.h"
 #include "kernels/ops/onednn/context.h"
 
 namespace ddpbench::ops::onednn {
@@ -82,6 +83,6 @@ Launch make_reorder_launch(const Context& context, const dnnl::memory::desc& fro
                            const dnnl::memory::desc& to);
 
 // Rounds up to the alignment of device memory, so that slices of a workspace stay aligned.
-constexpr std::size_t align_up(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+constexpr std::size_t align_up(std::size_t bytes) { return round_up(bytes, 64); }
 
 }  // namespace ddpbench::ops::onednn

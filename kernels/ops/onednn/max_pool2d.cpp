@@ -36,7 +36,7 @@ class MaxPool2d : public PlannedOp {
                  .window = desc.window,
                  .relu = desc.fuse_relu};
     kernel_ = cpu::choose_pool_kernel(geometry_, context_->simd);
-    groups_ = (channels_ + block - 1) / block;
+    groups_ = ceil_div(channels_, block);
     planes_ = out[0] * groups_;
     plane_bytes_ = static_cast<std::size_t>(geometry_.output_elements()) * sizeof(float);
     winner_bytes_ = geometry_.output_elements() * kernel_.winner_bytes;

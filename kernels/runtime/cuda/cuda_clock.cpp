@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/clock.h"
 #include "kernels/runtime/cuda/cuda_error.h"
 #include "kernels/runtime/cuda/current_device.h"
 
@@ -24,11 +25,6 @@ double elapsed_s(cudaEvent_t from, cudaEvent_t to) {
 }
 
 }  // namespace
-
-double monotonic_s() {
-  using Seconds = std::chrono::duration<double>;
-  return Seconds(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 CudaClock::CudaClock(int ordinal) : ordinal_(ordinal) {
   const CurrentDevice current(ordinal_);
@@ -49,10 +45,10 @@ void CudaClock::calibrate() {
   check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   double shortest_s = std::numeric_limits<double>::infinity();
   for (int look = 0; look < kCalibrationLooks; ++look) {
-    const double before_s = monotonic_s();
+    const double before_s = steady_s();
     check(cudaEventRecord(next_, stream_), "cudaEventRecord");
     check(cudaEventSynchronize(next_), "cudaEventSynchronize");
-    const double after_s = monotonic_s();
+    const double after_s = steady_s();
     if (after_s - before_s >= shortest_s) continue;
     shortest_s = after_s - before_s;
     base_s_ = before_s + shortest_s / 2;
@@ -70,7 +66,7 @@ void CudaClock::move_base() {
 double CudaClock::time_s(cudaEvent_t event) {
   const CurrentDevice current(ordinal_);
   // An event from before the base lies at a negative distance from it.
-  if (monotonic_s() - base_s_ > kBaseLifetime_s) move_base();
+  if (steady_s() - base_s_ > kBaseLifetime_s) move_base();
   return base_s_ + elapsed_s(base_, event);
 }
 

@@ -12,9 +12,6 @@
 
 namespace ddpbench::cuda {
 
-// CLOCK_MONOTONIC in seconds, which all processes of a host share.
-double monotonic_s();
-
 class CudaClock {
  public:
   // REQUIRES: the device is current. As in all members.

@@ -6,6 +6,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include "base/clock.h"
 #include "kernels/runtime/cuda/cuda_clock.h"
 #include "kernels/runtime/cuda/cuda_error.h"
 #include "kernels/runtime/cuda/cuda_memory.h"
@@ -66,7 +67,7 @@ class CudaDevice final : public NativeDevice {
         [&] { return fmt::format("{}: copy of {} bytes", name(), src.bytes); });
   }
 
-  double now_s() const override { return monotonic_s(); }
+  double now_s() const override { return steady_s(); }
   void calibrate_clock() override { clock_->calibrate(); }
   MemoryUsage memory() const override { return counter_->usage(); }
   std::size_t allocation_bytes(std::size_t bytes, Sharing sharing) const noexcept override {

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/math.h"
 #include "kernels/runtime/cuda/cuda_error.h"
 #include "kernels/runtime/cuda/current_device.h"
 #include "kernels/runtime/cuda/driver_function.h"
@@ -23,7 +24,7 @@ constexpr std::size_t kAlignmentBytes = 256;  // what cudaMalloc promises (CUDA 
 constexpr std::size_t kBlockBytes = std::size_t{2} << 20;  // what cudaMalloc hands out parts of
 
 std::size_t rounded(std::size_t bytes, std::size_t unit = kAlignmentBytes) {
-  return std::max((bytes + unit - 1) / unit, std::size_t{1}) * unit;
+  return round_up(std::max(bytes, std::size_t{1}), unit);
 }
 
 // cudaMalloc may hand out parts of a larger block, and IPC exports whole blocks.

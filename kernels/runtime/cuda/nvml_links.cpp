@@ -115,7 +115,7 @@ const char* path_name(int level) {
   }
 }
 
-Told<std::string> path_between(const NvmlLibrary& library, const Gpu& from, const Gpu& to) {
+Known<std::string> path_between(const NvmlLibrary& library, const Gpu& from, const Gpu& to) {
   const Caller call{library, from.reason.empty() ? to.reason : from.reason};
   int level = 0;
   std::string why = call(library.functions().common_ancestor, "nvmlDeviceGetTopologyCommonAncestor",

@@ -32,12 +32,12 @@ class NvmlMonitor final : public GpuMonitor {
 
   const std::string& reason() const noexcept override { return library_.reason(); }
 
-  Told<std::string> driver_version() override {
+  Known<std::string> driver_version() override {
     std::array<char, kNvmlVersionBytes> text{};
     const Caller call{library_, library_.reason()};
     const std::string why = call(functions().driver_version, "nvmlSystemGetDriverVersion",
                                  text.data(), kNvmlVersionBytes);
-    return why.empty() ? Told<std::string>{text.data(), {}} : Told<std::string>{std::nullopt, why};
+    return why.empty() ? Known<std::string>{text.data(), {}} : Known<std::string>{std::nullopt, why};
   }
 
   GpuSample sample(std::size_t gpu) override {
@@ -73,7 +73,7 @@ class NvmlMonitor final : public GpuMonitor {
     const Caller call{library_, at.reason};
     const auto number = [&](auto function, const char* name) {
       unsigned value = 0;
-      Told<int> told{std::nullopt, call(function, name, at.device, &value)};
+      Known<int> told{std::nullopt, call(function, name, at.device, &value)};
       if (told.reason.empty()) told.value = static_cast<int>(value);
       return told;
     };
@@ -86,7 +86,7 @@ class NvmlMonitor final : public GpuMonitor {
  private:
   const NvmlFunctions& functions() const { return library_.functions(); }
 
-  static Told<double> told(const std::string& why, unsigned value, double unit) {
+  static Known<double> told(const std::string& why, unsigned value, double unit) {
     if (!why.empty()) return {std::nullopt, why};
     return {unit * static_cast<double>(value), {}};
   }

@@ -167,9 +167,9 @@ std::string PeerBoard::late_ranks(int rank, std::uint64_t number) const {
 bool PeerBoard::has_died(int peer) {
   if (scope_ == FutexScope::process) return false;
   const std::lock_guard lock(processes_mutex_);
-  UniqueFd& process = processes_[static_cast<std::size_t>(peer)];
+  FileDescriptor& process = processes_[static_cast<std::size_t>(peer)];
   if (!process) {
-    process = UniqueFd(static_cast<int>(
+    process = FileDescriptor(static_cast<int>(
         ::syscall(SYS_pidfd_open, slot(peer).pid.load(std::memory_order_relaxed), 0)));
     // Gone before it was looked at. A kernel without pidfd_open says something else.
     if (!process) return errno == ESRCH;

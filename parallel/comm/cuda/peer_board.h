@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "kernels/runtime/shared_memory.h"
 #include "parallel/comm/cuda/peer_wait.h"
 #include "parallel/comm/operation.h"
@@ -83,8 +84,8 @@ class PeerBoard {
   SharedMemory memory_;
   int size_;
   FutexScope scope_;
-  std::mutex processes_mutex_;       // the watchdog looks at peers while exchange() does
-  std::vector<UniqueFd> processes_;  // [rank], opened when first looked at
+  std::mutex processes_mutex_;             // the watchdog looks at peers while exchange() does
+  std::vector<FileDescriptor> processes_;  // [rank], opened when first looked at
 };
 
 }  // namespace ddpbench::comm

@@ -4,18 +4,11 @@
 // See queued_work.h.
 #include "parallel/comm/queue/queued_work.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "kernels/runtime/device.h"
 
 namespace ddpbench::comm {
-
-namespace {
-
-double monotonic_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-}  // namespace
 
 QueuedWork::QueuedWork(std::shared_ptr<WorkDriver> driver, const Operation& operation, Start start)
     : driver_(std::move(driver)), operation_(operation), start_(start) {}
@@ -49,10 +42,10 @@ void QueuedWork::rethrow() const {
   if (error_) std::rethrow_exception(error_);
 }
 
-void QueuedWork::begin() noexcept { times_.start_s = monotonic_s(); }
+void QueuedWork::begin() noexcept { times_.start_s = steady_s(); }
 
 void QueuedWork::peers_arrived() noexcept {
-  if (times_.arrived_s == 0) times_.arrived_s = monotonic_s();
+  if (times_.arrived_s == 0) times_.arrived_s = steady_s();
 }
 
 void QueuedWork::complete() {
@@ -61,7 +54,7 @@ void QueuedWork::complete() {
 }
 
 void QueuedWork::complete(double start_s, double arrived_s) {
-  times_ = {start_s, arrived_s, monotonic_s()};
+  times_ = {start_s, arrived_s, steady_s()};
   finished_.store(true, std::memory_order_seq_cst);
   driver_->on_complete(*this);
 }

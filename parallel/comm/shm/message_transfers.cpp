@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "parallel/comm/shm/collectives/reduce_kernels.h"
 
@@ -127,11 +128,10 @@ void MessageTransfers::copy_message(const Operation& recv, const Channel& channe
   const std::byte* const source = memory_.resolve(recv.root, channel.message.memory, bytes);
   WriteTuner& tuner = tuners_.of(recv.kind, bytes);
   const WriteMode mode = tuner.begin_operation();
-  const auto begin = std::chrono::steady_clock::now();
+  const auto begin = SteadyClock::now();
   copy_bytes(recv.out.data, source, bytes, mode);
   if (!tuner.wants_record()) return;
-  tuner.record(bytes,
-               std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  tuner.record(bytes, seconds_since(begin));
 }
 
 bool MessageTransfers::fill_packets(Transfer& transfer, Channel& channel) {

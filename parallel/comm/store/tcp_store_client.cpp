@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "parallel/comm/store/deadline.h"
 #include "parallel/comm/store/store.h"
 #include "parallel/comm/store/tcp_store_protocol.h"
@@ -51,7 +52,7 @@ bool ready(int socket, short events, Deadline deadline) {
 
 class Connection {
  public:
-  explicit Connection(UniqueFd socket) : socket_(std::move(socket)) {}
+  explicit Connection(FileDescriptor socket) : socket_(std::move(socket)) {}
 
   void send(std::string_view bytes, Deadline deadline) {
     while (!bytes.empty()) {
@@ -97,14 +98,14 @@ class Connection {
     }
   }
 
-  UniqueFd socket_;
+  FileDescriptor socket_;
   FrameReader input_;
 };
 
 // Null when nobody listens there. A socket can connect to itself when the port is in the range from
 // which the system takes client ports and nobody listens: that is nobody, too.
-UniqueFd connect_socket(const std::string& host, int port, Deadline deadline) {
-  UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+FileDescriptor connect_socket(const std::string& host, int port, Deadline deadline) {
+  FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) throw CommError(fmt::format("store: no socket: {}", std::strerror(errno)));
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -114,8 +115,8 @@ UniqueFd connect_socket(const std::string& host, int port, Deadline deadline) {
   }
   const int started =
       ::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address);
-  if (started != 0 && errno != EINPROGRESS) return UniqueFd();
-  if (!ready(socket.get(), POLLOUT, deadline)) return UniqueFd();
+  if (started != 0 && errno != EINPROGRESS) return FileDescriptor();
+  if (!ready(socket.get(), POLLOUT, deadline)) return FileDescriptor();
   int error = 0;
   socklen_t length = sizeof error;
   ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
@@ -124,7 +125,7 @@ UniqueFd connect_socket(const std::string& host, int port, Deadline deadline) {
   ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&own), &length);
   const bool itself =
       own.sin_port == address.sin_port && own.sin_addr.s_addr == address.sin_addr.s_addr;
-  if (error != 0 || itself) return UniqueFd();
+  if (error != 0 || itself) return FileDescriptor();
   const int on = 1;
   ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   return socket;
@@ -219,7 +220,7 @@ class Client : public Store {
   }
 
   Answer ask(int port, Deadline deadline, std::unique_ptr<Connection>& result) {
-    UniqueFd socket = connect_socket(options_.host, port, deadline);
+    FileDescriptor socket = connect_socket(options_.host, port, deadline);
     if (!socket) return Answer::nobody;
     auto connection = std::make_unique<Connection>(std::move(socket));
     try {

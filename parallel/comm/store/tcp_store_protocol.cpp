@@ -4,10 +4,6 @@
 // See tcp_store_protocol.h. Integers are little endian whatever the host is.
 #include "parallel/comm/store/tcp_store_protocol.h"
 
-#include <unistd.h>
-
-#include <utility>
-
 #include "base/error.h"
 
 namespace ddpbench::comm {
@@ -95,21 +91,6 @@ bool equal_in_constant_time(std::string_view a, std::string_view b) {
     difference |= static_cast<unsigned char>(a[i] ^ other);
   }
   return difference == 0;
-}
-
-UniqueFd& UniqueFd::operator=(UniqueFd&& other) noexcept {
-  if (this != &other) {
-    reset();
-    fd_ = other.release();
-  }
-  return *this;
-}
-
-int UniqueFd::release() noexcept { return std::exchange(fd_, -1); }
-
-void UniqueFd::reset() noexcept {
-  if (fd_ >= 0) ::close(fd_);
-  fd_ = -1;
 }
 
 }  // namespace ddpbench::comm

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "parallel/comm/store/store.h"
 #include "parallel/comm/store/store_map.h"
 #include "parallel/comm/store/tcp_store_protocol.h"
@@ -35,7 +36,7 @@ constexpr std::size_t kMaxConnections = 4096;
 constexpr auto kHandshakeTime = std::chrono::seconds(10);
 
 struct ServedConnection {
-  UniqueFd socket;
+  FileDescriptor socket;
   FrameReader input;
   std::string output;
   bool proven = false;      // presented the secret
@@ -44,8 +45,8 @@ struct ServedConnection {
   Clock::time_point handshake_until;
 };
 
-UniqueFd bind_listener(const TcpStoreOptions& options, int port) {
-  UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+FileDescriptor bind_listener(const TcpStoreOptions& options, int port) {
+  FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) throw CommError(fmt::format("store: no socket: {}", std::strerror(errno)));
   const int on = 1;
   ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
@@ -65,9 +66,9 @@ UniqueFd bind_listener(const TcpStoreOptions& options, int port) {
 }
 
 // The first free port of options.port ... port + tries - 1 (port 0: the system chooses).
-UniqueFd listen_on_free_port(const TcpStoreOptions& options) {
+FileDescriptor listen_on_free_port(const TcpStoreOptions& options) {
   for (int i = 0; i < options.tries; ++i) {
-    UniqueFd socket = bind_listener(options, options.port == 0 ? 0 : options.port + i);
+    FileDescriptor socket = bind_listener(options, options.port == 0 ? 0 : options.port + i);
     if (socket) return socket;
     if (errno != EADDRINUSE) break;
   }
@@ -131,7 +132,8 @@ class Server : public TcpStoreServer {
 
   void accept_all() {
     while (true) {
-      UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      FileDescriptor socket(
+          ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
       if (!socket) {
         // Out of descriptors: the connection stays in the backlog; do not poll in a hot loop.
         if (errno == EMFILE || errno == ENFILE) {
@@ -236,8 +238,8 @@ class Server : public TcpStoreServer {
   }
 
   const std::string secret_;
-  UniqueFd listener_;
-  UniqueFd stop_;
+  FileDescriptor listener_;
+  FileDescriptor stop_;
   const int port_;
   StoreMap map_;
   std::list<ServedConnection> connections_;

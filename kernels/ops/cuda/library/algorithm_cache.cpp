@@ -6,17 +6,15 @@
 #include "kernels/ops/cuda/library/algorithm_cache.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <atomic>
 #include <charconv>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <tuple>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/hash.h"
+#include "base/math.h"
 
 namespace ddpbench::ops::cuda {
 namespace {
@@ -37,27 +35,23 @@ bool take(std::string_view& text, Number& number, char end) {
   return true;
 }
 
-// The whole of a file; empty when it cannot be read.
-std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+// Empty when it cannot be read.
+std::string read_cache(const std::string& path) {
+  try {
+    return read_file(path, {.most_bytes = 16 * kMiB});
+  } catch (const ConfigError&) {
+    return "";
+  }
 }
 
-void write_file(const std::string& path, const std::string& text) {
-  // dp's threads write at the same time, too.
-  static std::atomic<int> writes = 0;
-  const std::string temporary = fmt::format("{}.{}.{}.tmp", path, ::getpid(), ++writes);
-  std::error_code ignored;
-  {
-    std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
-    file << text << std::flush;
-    if (!file) {
-      std::filesystem::remove(temporary, ignored);
-      return;
-    }
+// A cache that cannot be written, or that a power cut took, costs time and nothing else: so the
+// disk is not waited for.
+void write_cache(const std::string& path, const std::string& text) {
+  try {
+    write_file(path, text, {.force = true, .durable = false});
+  } catch (const ConfigError&) {
+    return;
   }
-  std::filesystem::rename(temporary, path, ignored);
-  if (ignored) std::filesystem::remove(temporary, ignored);
 }
 
 }  // namespace
@@ -99,7 +93,7 @@ std::optional<std::map<std::string, AlgorithmChoice>> from_text(std::string_view
 AlgorithmCache::AlgorithmCache(std::string directory) {
   if (directory.empty()) return;
   path_ = (std::filesystem::path(directory) / kFileName).string();
-  choices_ = from_text(read_file(path_)).value_or(std::map<std::string, AlgorithmChoice>());
+  choices_ = from_text(read_cache(path_)).value_or(std::map<std::string, AlgorithmChoice>());
 }
 
 std::optional<AlgorithmChoice> AlgorithmCache::find(const std::string& key) const {
@@ -115,8 +109,8 @@ void AlgorithmCache::store(const std::string& key, const AlgorithmChoice& choice
   std::error_code ignored;
   std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), ignored);
   // What this process measured counts more for it than what another one did.
-  if (auto others = from_text(read_file(path_))) choices_.merge(*others);
-  write_file(path_, to_text(choices_));
+  if (auto others = from_text(read_cache(path_))) choices_.merge(*others);
+  write_cache(path_, to_text(choices_));
 }
 
 namespace {

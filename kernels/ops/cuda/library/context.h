@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/math.h"
 #include "kernels/ops/cuda/library/algorithm_cache.h"
 #include "kernels/ops/cuda_backend.h"
 #include "kernels/runtime/cuda/cuda_stream.h"
@@ -80,7 +81,7 @@ class WorkspaceLayout {
   // The offset of `bytes` that nobody else has.
   std::size_t add(std::size_t bytes) {
     const std::size_t offset = bytes_;
-    bytes_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    bytes_ += round_up(bytes, kAlignment);
     return offset;
   }
   std::size_t bytes() const { return bytes_; }

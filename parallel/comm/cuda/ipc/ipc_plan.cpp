@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/math.h"
 
 namespace ddpbench::comm {
 
@@ -22,7 +23,6 @@ IpcPlace shifted(IpcPlace place, std::size_t bytes) {
 }
 
 std::size_t rounded_down(std::size_t bytes, std::size_t unit) { return bytes / unit * unit; }
-std::size_t divided_up(std::size_t bytes, std::size_t by) { return (bytes + by - 1) / by; }
 
 // `out` of `in`, where a rank's own part may be in place.
 bool same_place(const void* a, const void* base, std::size_t offset) {
@@ -89,7 +89,7 @@ void IpcPlan::exchange(int phase) {
 IpcPlan::Range IpcPlan::chunk(const Range& round, int rank, std::size_t element) const {
   const auto size = static_cast<std::size_t>(shape_.size);
   const std::size_t unit = std::max(kChunkAlignment, element);
-  const std::size_t units = (round.bytes + unit - 1) / unit;
+  const std::size_t units = ceil_div(round.bytes, unit);
   const auto bound = [&](std::size_t r) { return std::min(units * r / size * unit, round.bytes); };
   const auto r = static_cast<std::size_t>(rank);
   return {bound(r), bound(r + 1) - bound(r)};
@@ -118,11 +118,10 @@ void IpcPlan::plan_collective(const Operation& operation, IpcExposure exposure) 
 template <typename Round>
 void IpcPlan::in_rounds(std::size_t total, std::size_t most, Round&& round) {
   if (total == 0) return;
-  std::size_t rounds = divided_up(total, most);
+  std::size_t rounds = ceil_div(total, most);
   // Lanes that have equally much to do end together.
-  if (rounds > 1) rounds = divided_up(rounds, kIpcLanes) * kIpcLanes;
-  const std::size_t bytes =
-      std::min(divided_up(divided_up(total, rounds), kChunkAlignment) * kChunkAlignment, most);
+  if (rounds > 1) rounds = round_up(rounds, kIpcLanes);
+  const std::size_t bytes = std::min(round_up(ceil_div(total, rounds), kChunkAlignment), most);
   for (std::size_t begin = 0; begin < total; begin += bytes) {
     lane_ = static_cast<int>(begin / bytes % kIpcLanes);
     lanes_ = std::max(lanes_, lane_ + 1);
@@ -306,7 +305,7 @@ void IpcPlan::plan_messages(std::span<const IpcMessage> messages) {
     // Without elements, too: a message is done when the receiver has come.
     const std::size_t bytes = operation.part().bytes();
     const std::size_t most = shape_.message_stage_bytes;
-    rounds_[m] = std::max<std::size_t>((bytes + most - 1) / most, 1);
+    rounds_[m] = std::max<std::size_t>(ceil_div(bytes, most), 1);
     // Messages of a pair go one after the other.
     for (std::size_t before = 0; before < m; ++before) {
       const Operation& other = messages[before].operation;

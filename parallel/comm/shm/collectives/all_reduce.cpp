@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "base/math.h"
 #include "parallel/comm/shm/collectives/exchange_window.h"
 #include "parallel/comm/shm/collectives/small_collectives.h"
 
@@ -30,11 +31,10 @@ class Chunks {
   // writers, and the last chunks may be shorter or empty.
   Chunks(std::size_t bytes, int ranks)
       : bytes_(bytes),
-        chunk_bytes_(round_up((bytes + static_cast<std::size_t>(ranks) - 1) /
-                              static_cast<std::size_t>(ranks))) {}
+        chunk_bytes_(round_up(ceil_div(bytes, static_cast<std::size_t>(ranks)), kCacheLineBytes)) {}
 
   // The number in a chunk, the same for all.
-  std::size_t segments() const { return (chunk_bytes_ + kSegmentBytes - 1) / kSegmentBytes; }
+  std::size_t segments() const { return ceil_div(chunk_bytes_, kSegmentBytes); }
   Segment segment(int chunk, std::size_t number) const {
     const std::size_t begin = std::min(bytes_, static_cast<std::size_t>(chunk) * chunk_bytes_);
     const std::size_t end = std::min(bytes_, begin + chunk_bytes_);
@@ -43,10 +43,6 @@ class Chunks {
   }
 
  private:
-  static std::size_t round_up(std::size_t value) {
-    return (value + kCacheLineBytes - 1) / kCacheLineBytes * kCacheLineBytes;
-  }
-
   std::size_t bytes_;
   std::size_t chunk_bytes_;
 };

@@ -4,15 +4,9 @@
 // See collective.h.
 #include "parallel/comm/shm/collectives/collective.h"
 
+#include "base/clock.h"
+
 namespace ddpbench::comm {
-
-namespace {
-
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-}  // namespace
 
 Collective::Collective(PeerGroup& peers, const PeerMemory& memory, const Operation& operation,
                        const Run& run)
@@ -22,7 +16,7 @@ Collective::Collective(PeerGroup& peers, const PeerMemory& memory, const Operati
       run_(run),
       tuner_(run.tuners->of(operation.kind, operation.part().bytes())),
       write_mode_(tuner_.begin_operation()),
-      started_s_(now_s()),
+      started_s_(steady_s()),
       arrived_s_(started_s_) {}
 
 ReduceSpec Collective::reduce_spec() const { return {operation_.in.type, operation_.op, size()}; }
@@ -51,12 +45,12 @@ void Collective::await_entered(int peer) {
 
 void Collective::await_root() {
   await_entered(operation_.root);
-  arrived_s_ = now_s();
+  arrived_s_ = steady_s();
 }
 
 void Collective::await_all_entered() {
   for (int i = 1; i < size(); ++i) await_entered((rank() + i) % size());
-  arrived_s_ = now_s();
+  arrived_s_ = steady_s();
 }
 
 bool Collective::staged(int peer) const {
@@ -72,9 +66,9 @@ std::byte* Collective::exposed(int peer, std::size_t bytes) const {
 template <typename Write>
 void Collective::timed(std::size_t bytes, Write&& write) {
   if (!tuner_.wants_record()) return write();
-  const double before_s = now_s();
+  const double before_s = steady_s();
   write();
-  written_s_ += now_s() - before_s;
+  written_s_ += steady_s() - before_s;
   written_bytes_ += bytes;
 }
 

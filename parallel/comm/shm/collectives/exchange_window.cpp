@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "base/math.h"
+
 namespace ddpbench::comm {
 
 namespace {
@@ -21,7 +23,7 @@ ExchangeWindow::ExchangeWindow(Collective& c, const Elements& memory, std::size_
       part_bytes_(memory.bytes() / parts),
       // Whole cache lines, which are whole elements.
       piece_bytes_(kHalfBytes / parts / kCacheLineBytes * kCacheLineBytes),
-      rounds_((part_bytes_ + piece_bytes_ - 1) / piece_bytes_) {
+      rounds_(ceil_div(part_bytes_, piece_bytes_)) {
   c_.begin();
   const MemoryLocation location = c_.locate(memory);
   if (location.buffer == MemoryLocation::kStaged) copy_in(0);

@@ -28,8 +28,8 @@ std::int32_t waiting_code(int peer) {
   return peer == PeerGroup::kAnybody ? RankSlot::kAnybody : peer + 1;
 }
 
-UniqueFd open_process(int pid) {
-  return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+FileDescriptor open_process(int pid) {
+  return FileDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
 }
 
 std::string describe(const Descriptor& d) {
@@ -37,7 +37,7 @@ std::string describe(const Descriptor& d) {
                      d.count, to_string(d.type));
 }
 
-bool has_ended(const UniqueFd& process) {
+bool has_ended(const FileDescriptor& process) {
   pollfd polled{process.get(), POLLIN, 0};
   return process && ::poll(&polled, 1, 0) > 0;
 }

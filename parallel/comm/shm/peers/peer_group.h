@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "parallel/comm/operation.h"
 #include "parallel/comm/queue/predicate_ref.h"
 #include "parallel/comm/shm/peers/control_block.h"
@@ -126,7 +127,7 @@ class PeerGroup {
 
   const std::shared_ptr<ControlBlock> block_;
   const int rank_;
-  std::vector<UniqueFd> processes_;  // [rank] pidfds; empty for threads
+  std::vector<FileDescriptor> processes_;  // [rank] pidfds; empty for threads
   Background* background_ = nullptr;
   std::atomic<bool> stopped_ = false;
 };

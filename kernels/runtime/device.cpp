@@ -1,11 +1,22 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// What streams do that cannot record.
-#include "base/error.h"
 #include "kernels/runtime/device.h"
 
+#include "base/error.h"
+
 namespace ddpbench {
+
+std::string_view to_string(DeviceKind kind) {
+  switch (kind) {
+    case DeviceKind::cpu:
+      return "cpu";
+    case DeviceKind::cuda:
+      return "cuda";
+  }
+  return "unknown";
+}
+
+// A stream that cannot record keeps these.
 
 void Stream::begin_recording() {
   throw InternalError(fmt::format("streams of {} cannot record their work", device().name()));

@@ -1,0 +1,245 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Temporary file, fsync, rename, fsync of the directory.
+#include "base/file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <system_error>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace ddpbench {
+namespace {
+
+namespace fs = std::filesystem;
+using Status = struct stat;
+
+std::string error_text(int code) { return std::generic_category().message(code); }
+
+[[noreturn]] void fail_exists(const fs::path& path) {
+  throw ConfigError(fmt::format(
+      "{} exists already; choose another name or give --force to replace it", path.string()));
+}
+
+[[noreturn]] void fail_write(const fs::path& path, const char* what, int code) {
+  throw ConfigError(fmt::format("cannot write {}: {}: {}; choose another name or place",
+                                path.string(), what, error_text(code)));
+}
+
+fs::path directory_of(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+
+// The regular file that a forced write replaces; a link stays a link.
+fs::path resolved(const fs::path& path) {
+  std::error_code code;
+  const fs::path target = fs::canonical(path, code);
+  return code ? path : target;
+}
+
+void check_directory(const fs::path& path) {
+  const fs::path directory = directory_of(path);
+  Status info{};
+  if (::stat(directory.c_str(), &info) != 0) fail_write(path, "its directory", errno);
+  if (!S_ISDIR(info.st_mode)) fail_write(path, "its directory", ENOTDIR);
+  if (::access(directory.c_str(), W_OK | X_OK) != 0) fail_write(path, "its directory", errno);
+}
+
+void check_existing(const fs::path& path, bool force) {
+  Status info{};
+  if (::lstat(path.c_str(), &info) != 0) {
+    if (errno == ENOENT) return;
+    fail_write(path, "looking for it", errno);
+  }
+  if (!force) fail_exists(path);
+  if (::stat(path.c_str(), &info) != 0) fail_write(path, "following the link", errno);
+  if (!S_ISREG(info.st_mode)) {
+    throw ConfigError(fmt::format("cannot write {}: it is not a regular file; choose another name",
+                                  path.string()));
+  }
+}
+
+// The new name survives a power cut only when its directory is on the disk too.
+void sync_directory(const fs::path& path) {
+  const FileDescriptor directory(
+      ::open(directory_of(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!directory) return;  // write-only directories cannot be opened; the file itself is synced
+  // Some file systems cannot sync directories and say EINVAL.
+  if (::fsync(directory.get()) != 0 && errno != EINVAL) {
+    fail_write(path, "syncing its directory", errno);
+  }
+}
+
+[[noreturn]] void fail_read(const std::string& path, const InputFile& input, int code) {
+  if (code == ENOENT) throw ConfigError(fmt::format("{}{}: no such file", input.what, path));
+  throw ConfigError(fmt::format("{}{}: cannot be read: {}", input.what, path, error_text(code)));
+}
+
+[[noreturn]] void fail_larger(const std::string& path, const InputFile& input) {
+  throw ConfigError(fmt::format("{}{}: larger than {}{}", input.what, path,
+                                size_text(input.most_bytes), input.if_larger));
+}
+
+// What the file says of its size; it may be another by the time it is read.
+std::size_t regular_size(int file, const std::string& path, const InputFile& input) {
+  Status info{};
+  if (::fstat(file, &info) != 0) fail_read(path, input, errno);
+  if (!S_ISREG(info.st_mode)) {
+    throw ConfigError(fmt::format("{}{}: not a regular file", input.what, path));
+  }
+  return static_cast<std::size_t>(info.st_size);
+}
+
+// 0 at the end.
+std::size_t read_some(int file, std::span<char> to, const std::string& path,
+                      const InputFile& input) {
+  ssize_t count = 0;
+  do {
+    count = ::read(file, to.data(), to.size());
+  } while (count < 0 && errno == EINTR);
+  if (count < 0) fail_read(path, input, errno);
+  return static_cast<std::size_t>(count);
+}
+
+}  // namespace
+
+void FileDescriptor::reset() noexcept {
+  if (number_ >= 0) ::close(number_);
+  number_ = -1;
+}
+
+NewFile::NewFile(const std::string& path, WriteOptions options) : options_(options) {
+  check_output_path(path, options.force);
+  target_ = options.force ? resolved(path) : fs::path(path);
+  if (options.one_writer) {
+    temporary_ = target_.string() + ".part";
+    while (!open_and_lock_part()) {
+    }
+  } else {
+    open_own_name();
+  }
+}
+
+void NewFile::open_own_name() {
+  // The name is short and not the target's, so that no length limit is met that the target's own
+  // name does not meet.
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    temporary_ = directory_of(target_) / fmt::format(".ddpbench-{}-{}.tmp", ::getpid(), attempt);
+    file_ =
+        FileDescriptor(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    if (file_) return;
+    if (errno != EEXIST) break;
+  }
+  fail_write(target_, "making a temporary file beside it", errno);
+}
+
+// False when the process that had the lock renamed or removed the file before we got it.
+bool NewFile::open_and_lock_part() {
+  FileDescriptor part(
+      ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
+  if (!part) fail_write(temporary_, "making it", errno);
+  if (::flock(part.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) fail_write(temporary_, "locking it", errno);
+    throw ConfigError(fmt::format("{}: another process is writing it; wait until it is done",
+                                  temporary_.string()));
+  }
+  Status ours{}, named{};
+  if (::fstat(part.get(), &ours) != 0) fail_write(temporary_, "looking at it", errno);
+  if (::stat(temporary_.c_str(), &named) != 0 || ours.st_dev != named.st_dev ||
+      ours.st_ino != named.st_ino) {
+    return false;
+  }
+  if (::ftruncate(part.get(), 0) != 0) fail_write(temporary_, "emptying it", errno);
+  file_ = std::move(part);
+  return true;
+}
+
+// The name goes before the lock does, so that the file of a next process is not removed.
+NewFile::~NewFile() {
+  if (file_) ::unlink(temporary_.c_str());
+}
+
+void NewFile::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(file_.get(), bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail_write(target_, "writing", errno);
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+}
+
+void NewFile::commit() {
+  if (options_.durable && ::fsync(file_.get()) != 0) fail_write(target_, "syncing", errno);
+  if (!options_.force) {
+    publish_new();
+  } else if (::rename(temporary_.c_str(), target_.c_str()) != 0) {
+    fail_write(target_, "renaming", errno);
+  }
+  // Some file systems (NFS) report only now that bytes did not fit.
+  if (::close(file_.release()) != 0) fail_write(target_, "closing", errno);
+  if (options_.durable) sync_directory(target_);
+}
+
+// Gives the temporary file its name; never replaces a file, no matter when it was made.
+void NewFile::publish_new() {
+  if (::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, target_.c_str(), RENAME_NOREPLACE) == 0) {
+    return;
+  }
+  // Some file systems (NFS) have no such rename; a hard link refuses existing names too.
+  if ((errno == EINVAL || errno == ENOSYS) && ::link(temporary_.c_str(), target_.c_str()) == 0) {
+    ::unlink(temporary_.c_str());
+    return;
+  }
+  if (errno == EEXIST) fail_exists(target_);
+  fail_write(target_, "renaming", errno);
+}
+
+void write_file(const std::string& path, std::span<const std::span<const std::byte>> parts,
+                WriteOptions options) {
+  NewFile file(path, options);
+  for (const std::span<const std::byte> part : parts) file.write(part);
+  file.commit();
+}
+
+void write_file(const std::string& path, std::string_view text, WriteOptions options) {
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(text));
+  write_file(path, std::span(&bytes, 1), options);
+}
+
+void check_output_path(const std::string& path, bool force) {
+  if (path.empty()) throw ConfigError("the name of the file to write is empty");
+  check_directory(path);
+  check_existing(path, force);
+}
+
+std::string read_file(const std::string& path, const InputFile& input) {
+  constexpr std::size_t kLeast = 4096;
+  // Without O_NONBLOCK opening a pipe waits for its writer.
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!file) fail_read(path, input, errno);
+  const std::size_t expected = regular_size(file.get(), path, input);
+  if (expected > input.most_bytes) fail_larger(path, input);
+  std::string text;
+  text.reserve(expected + kLeast + input.spare_bytes);
+  for (std::size_t size = 0;;) {
+    // One byte more than expected, to see the end without growing.
+    text.resize(std::max(expected + 1, size + kLeast));
+    const std::size_t count = read_some(file.get(), std::span(text).subspan(size), path, input);
+    size += count;
+    if (size > input.most_bytes) fail_larger(path, input);
+    if (count > 0) continue;
+    text.resize(size);
+    return text;
+  }
+}
+
+}  // namespace ddpbench

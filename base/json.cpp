@@ -1,0 +1,309 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// On top of nlohmann::json, without its exceptions reaching the caller. A text is checked by a
+// listener that builds nothing before it is parsed: what is built may be followed by recursion.
+#include "base/json.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "base/error.h"
+#include "base/nearest_name.h"
+#include "base/text.h"
+
+namespace ddpbench {
+namespace {
+
+using nlohmann::json;
+
+// Where nlohmann's parser must stop: it keeps whole tokens, quotes them in its messages, and takes
+// a NUL byte for the end.
+struct JsonStop {
+  std::size_t position;
+  std::string why;
+};
+
+bool ends_word(char c) {
+  constexpr std::string_view kEnds = "\",:[]{} \t\r\n";
+  return c == '\0' || kEnds.find(c) != std::string_view::npos;
+}
+
+// For the string that begins at `begin`: one past its closing quote, the NUL byte in it, or the end
+// of the text.
+std::size_t end_of_string(std::string_view text, std::size_t begin) {
+  std::size_t at = begin + 1;
+  while (at < text.size() && text[at] != '"' && text[at] != '\0') at += text[at] == '\\' ? 2 : 1;
+  at = std::min(at, text.size());
+  return at < text.size() && text[at] == '"' ? at + 1 : at;
+}
+
+std::optional<JsonStop> first_stop(std::string_view text, std::size_t longest_text) {
+  for (std::size_t at = 0; at < text.size();) {
+    if (text[at] == '\0') return JsonStop{at, "a NUL byte"};
+    const std::size_t begin = at;
+    if (text[at] == '"') {
+      at = end_of_string(text, begin);
+    } else if (ends_word(text[at])) {
+      ++at;
+    } else {
+      while (at < text.size() && !ends_word(text[at])) ++at;
+    }
+    if (at - begin > longest_text) {
+      return JsonStop{begin,
+                      fmt::format("a text or number of more than {}", size_text(longest_text))};
+    }
+  }
+  return std::nullopt;
+}
+
+std::string line_and_column(std::string_view text, std::size_t position) {
+  const std::string_view before = text.substr(0, position);
+  const auto line = 1 + std::ranges::count(before, '\n');
+  const std::size_t last_break = before.rfind('\n');
+  const std::size_t column =
+      last_break == std::string_view::npos ? position + 1 : position - last_break;
+  return fmt::format("line {}, column {}", line, column);
+}
+
+// Listens to nlohmann's parser, which does not recurse when nothing is built. Keeps the pointer of
+// the value that it is in, and stops at the first thing that is wrong.
+class JsonListener {
+ public:
+  explicit JsonListener(const JsonLimits& limits) : limits_(limits) {}
+
+  bool null() { return next(); }
+  bool boolean(bool /*value*/) { return next(); }
+  bool number_integer(json::number_integer_t /*value*/) { return next(); }
+  bool number_unsigned(json::number_unsigned_t /*value*/) { return next(); }
+  // Integers beyond 64 bits arrive here too.
+  bool number_float(json::number_float_t /*value*/, const std::string& literal) {
+    next();
+    if (literal.find_first_of(".eE") != std::string::npos) return true;
+    return refuse(fmt::format("the integer {} does not fit 64 bits", message_text(literal)));
+  }
+  bool string(std::string& /*value*/) { return next(); }
+  bool binary(json::binary_t& /*value*/) { return next(); }
+  bool start_object(std::size_t /*count*/) { return open(false); }
+  bool start_array(std::size_t /*count*/) { return open(true); }
+  bool end_object() { return close(); }
+  bool end_array() { return close(); }
+  bool key(std::string& value) {
+    Level& level = levels_.back();
+    if (limits_.unique_keys && !level.keys.insert(value).second) {
+      level.key.reset();
+      return refuse(fmt::format("the key \"{}\" is there twice; remove one", message_text(value)));
+    }
+    level.key = std::move(value);
+    return true;
+  }
+  bool parse_error(std::size_t position, const std::string& /*token*/,
+                   const nlohmann::detail::exception& error) {
+    position_ = position == 0 ? 0 : position - 1;  // it counts the byte that it did not like
+    const std::string_view what = error.what();
+    const std::size_t column = what.find(", column ");
+    std::size_t begin =
+        column == std::string_view::npos ? what.find("] ") : what.find(": ", column);
+    begin = begin == std::string_view::npos ? 0 : begin + 2;
+    return refuse(cut(what.substr(begin)));
+  }
+
+  // Empty: nothing was wrong.
+  const std::string& why() const { return why_; }
+  // Of the byte that was wrong; nothing when a whole value was.
+  std::optional<std::size_t> position() const { return position_; }
+  std::string pointer() const {
+    std::vector<std::string> steps;
+    for (const Level& level : levels_) {
+      if (level.array && level.index >= 0) steps.push_back(std::to_string(level.index));
+      if (!level.array && level.key) steps.push_back(pointer_step(*level.key));
+    }
+    return pointer_text(steps);
+  }
+
+ private:
+  struct Level {
+    bool array = false;
+    std::int64_t index = -1;
+    std::optional<std::string> key;
+    std::set<std::string> keys;  // those before it, where they must differ
+  };
+
+  static std::string cut(std::string_view what) {
+    constexpr std::size_t kLongest = 300;
+    std::string text;
+    for (const char c : what.substr(0, kLongest)) text += c >= ' ' && c < '\x7f' ? c : '?';
+    return what.size() > kLongest ? text + "..." : text;
+  }
+
+  bool refuse(std::string why) {
+    why_ = std::move(why);
+    return false;
+  }
+  bool next() {
+    if (!levels_.empty()) ++levels_.back().index;
+    return true;
+  }
+  bool open(bool array) {
+    next();
+    if (levels_.size() == limits_.deepest) {
+      return refuse(fmt::format("nested deeper than {} levels", limits_.deepest));
+    }
+    levels_.push_back({array, -1, std::nullopt, {}});
+    return true;
+  }
+  bool close() {
+    levels_.pop_back();
+    return true;
+  }
+
+  const JsonLimits& limits_;
+  std::vector<Level> levels_;
+  std::string why_;
+  std::optional<std::size_t> position_;
+};
+
+// Objects and arrays are cut in messages: the pointer says where to look.
+std::string excerpt(const json& value) {
+  constexpr std::size_t kLongest = 60;
+  const std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
+  if (text.size() <= kLongest) return text;
+  return std::string(cut_at_character(text, kLongest)) + "...";
+}
+
+}  // namespace
+
+std::string message_text(std::string_view text) {
+  constexpr std::size_t kLongest = 100;
+  if (text.size() <= kLongest) return printable(std::string(text));
+  return fmt::format("{}... ({} bytes)", printable(std::string(cut_at_character(text, kLongest))),
+                     text.size());
+}
+
+std::string pointer_step(std::string_view key) {
+  std::string step;
+  for (const char c : message_text(key)) {
+    if (c == '~') {
+      step += "~0";
+    } else if (c == '/') {
+      step += "~1";
+    } else {
+      step += c;
+    }
+  }
+  return step;
+}
+
+std::string pointer_text(const std::vector<std::string>& steps) {
+  constexpr std::size_t kEnds = 6;
+  if (steps.empty()) return "(the whole document)";
+  if (steps.size() <= 2 * kEnds) return fmt::format("/{}", fmt::join(steps, "/"));
+  const auto begin = steps.begin(), end = steps.end();
+  return fmt::format("/{}/... ({} levels) .../{}", fmt::join(begin, begin + kEnds, "/"),
+                     steps.size() - 2 * kEnds, fmt::join(end - kEnds, end, "/"));
+}
+
+std::optional<JsonFault> find_json_fault(std::string_view text, const JsonLimits& limits) {
+  const std::optional<JsonStop> stop = first_stop(text, limits.longest_text);
+  const std::string_view safe = text.substr(0, stop ? stop->position : text.npos);
+  JsonListener listener(limits);
+  json::sax_parse(safe.begin(), safe.end(), &listener);
+  const std::optional<std::size_t> position = listener.position();
+  // Where the text was cut off, that it ends too early is no news.
+  const bool cut_off = listener.why().empty() || (position && *position >= safe.size());
+  if (stop && cut_off) return JsonFault{stop->why, listener.pointer(), stop->position};
+  if (listener.why().empty()) return std::nullopt;
+  return JsonFault{listener.why(), listener.pointer(), position};
+}
+
+std::string to_string(const JsonFault& fault, std::string_view text) {
+  if (!fault.position) return fmt::format("{}: {}", fault.pointer, fault.why);
+  return fmt::format("not valid JSON: {}, in {}: {}", line_and_column(text, *fault.position),
+                     fault.pointer, fault.why);
+}
+
+json parse_json(const std::string& text, const std::string& name, const JsonLimits& limits) {
+  if (text.size() > limits.most_bytes) {
+    throw ConfigError(fmt::format("{}: larger than {}", name, size_text(limits.most_bytes)));
+  }
+  if (const auto fault = find_json_fault(text, limits)) {
+    throw ConfigError(fmt::format("{}: {}", name, to_string(*fault, text)));
+  }
+  return json::parse(text);
+}
+
+void fail_at(const std::string& name, const std::string& pointer, const std::string& message) {
+  throw ConfigError(fmt::format("{} at {}: {}", name, pointer.empty() ? "/" : pointer, message));
+}
+
+JsonReader::JsonReader(const json& value, const std::string& name, std::string pointer)
+    : value_(&value), name_(&name), pointer_(std::move(pointer)) {}
+
+void JsonReader::fail(const std::string& message) const { fail_at(*name_, pointer_, message); }
+
+void JsonReader::expect_object(std::string_view what) const {
+  if (!value_->is_object())
+    fail(fmt::format("{} must be an object, found {}", what, excerpt(*value_)));
+}
+
+void JsonReader::expect_keys(std::string_view what, std::span<const std::string_view> known) const {
+  for (const auto& [key, value] : value_->items()) {
+    if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+    fail_at(*name_, pointer_ + "/" + pointer_step(key),
+            fmt::format("unknown key \"{}\" in {}{}", key, what, nearest_or_all(key, known)));
+  }
+}
+
+bool JsonReader::has(std::string_view key) const { return value_->contains(key); }
+
+JsonReader JsonReader::at(std::string_view key) const {
+  const auto found = value_->find(key);
+  if (found == value_->end()) fail(fmt::format("the key \"{}\" is missing; add it", key));
+  return {*found, *name_, pointer_ + "/" + pointer_step(key)};
+}
+
+std::vector<JsonReader> JsonReader::elements(std::string_view what) const {
+  if (!value_->is_array())
+    fail(fmt::format("{} must be an array, found {}", what, excerpt(*value_)));
+  std::vector<JsonReader> result;
+  for (std::size_t i = 0; i < value_->size(); ++i) {
+    result.emplace_back((*value_)[i], *name_, fmt::format("{}/{}", pointer_, i));
+  }
+  return result;
+}
+
+std::string JsonReader::string(std::string_view what) const {
+  if (!value_->is_string())
+    fail(fmt::format("{} must be a string, found {}", what, excerpt(*value_)));
+  return value_->get<std::string>();
+}
+
+bool JsonReader::boolean(std::string_view what) const {
+  if (!value_->is_boolean()) {
+    fail(fmt::format("{} must be true or false, found {}", what, excerpt(*value_)));
+  }
+  return value_->get<bool>();
+}
+
+bool JsonReader::is_array() const { return value_->is_array(); }
+
+std::int64_t JsonReader::integer(std::string_view what, std::int64_t least,
+                                 std::int64_t most) const {
+  std::optional<std::int64_t> number;
+  // Numbers that only fit 64 bits without a sign are stored as such.
+  if (value_->is_number_unsigned()) {
+    const auto found = value_->get<std::uint64_t>();
+    if (std::in_range<std::int64_t>(found)) number = static_cast<std::int64_t>(found);
+  } else if (value_->is_number_integer()) {
+    number = value_->get<std::int64_t>();
+  }
+  if (!number || *number < least || *number > most) {
+    fail(fmt::format("{} must be a whole number from {} to {}, found {}", what, least, most,
+                     excerpt(*value_)));
+  }
+  return *number;
+}
+
+}  // namespace ddpbench

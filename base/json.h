@@ -1,0 +1,87 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Small JSON documents (configurations, networks, headers), read strictly: bounded in size and
+// depth, no key twice, no NUL byte, no number that a double or 64 bits do not hold. Each error is a
+// ConfigError that names the file and the place. Reports, which are large, have a reader of their
+// own (reports/json) that shares the limits' check and the words of messages.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/math.h"
+
+namespace ddpbench {
+
+// Text of a file inside a message: control characters become spaces; what is longer than 100 bytes
+// ends in "... (N bytes)".
+std::string message_text(std::string_view text);
+// A key as one step of a JSON pointer (RFC 6901: ~ and / escaped), and as message_text.
+std::string pointer_step(std::string_view key);
+// The pointer of these steps, "(the whole document)" for none. A long one loses its middle.
+std::string pointer_text(const std::vector<std::string>& steps);
+
+struct JsonLimits {
+  std::size_t most_bytes = kMiB;    // of the whole text
+  std::size_t deepest = 16;         // levels of arrays and objects
+  std::size_t longest_text = kMiB;  // bytes of one string or number
+  bool unique_keys = true;
+};
+
+// The first thing that is wrong with a text.
+struct JsonFault {
+  std::string why;
+  std::string pointer;                  // of the value that it is in
+  std::optional<std::size_t> position;  // of the byte; nothing when a whole value is wrong
+};
+
+// Looks for syntax errors and for what `limits` forbid (most_bytes apart). Never follows nesting
+// and never quotes more than a few words. Cost: one pass; it builds nothing.
+std::optional<JsonFault> find_json_fault(std::string_view text, const JsonLimits& limits);
+// "not valid JSON: line 2, column 10, in /layers/0: why", or "/layers/0: why" without a position.
+std::string to_string(const JsonFault& fault, std::string_view text);
+
+// Throws ConfigError "name: ..." for a text that has a fault or is too large.
+nlohmann::json parse_json(const std::string& text, const std::string& name,
+                          const JsonLimits& limits = {});
+
+// "file at /layers/2/kernel: message", thrown as ConfigError. The root's pointer is "/".
+[[noreturn]] void fail_at(const std::string& name, const std::string& pointer,
+                          const std::string& message);
+
+// A value of a document and where it stands. Each access checks the type and throws a ConfigError
+// that names file, JSON pointer, what was expected and what stood there. Does not own the document.
+class JsonReader {
+ public:
+  // `name` stands for the file in messages; document and name must outlive this.
+  JsonReader(const nlohmann::json& value, const std::string& name, std::string pointer = "");
+
+  const std::string& pointer() const { return pointer_; }
+  [[noreturn]] void fail(const std::string& message) const;
+
+  void expect_object(std::string_view what) const;
+  // Every key must be one of `known`; the message names the nearest.
+  void expect_keys(std::string_view what, std::span<const std::string_view> known) const;
+  bool has(std::string_view key) const;
+  JsonReader at(std::string_view key) const;  // ConfigError naming the missing key
+
+  std::vector<JsonReader> elements(std::string_view what) const;  // of an array
+  std::string string(std::string_view what) const;
+  bool boolean(std::string_view what) const;
+  bool is_array() const;
+  std::int64_t integer(std::string_view what, std::int64_t least, std::int64_t most) const;
+
+ private:
+  const nlohmann::json* value_;
+  const std::string* name_;
+  std::string pointer_;
+};
+
+}  // namespace ddpbench

@@ -1,0 +1,102 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a rank tells its supervisor: its state, its times and its error. Plain data, the same in
+// all processes of a run.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "kernels/runtime/phase.h"
+
+namespace ddpbench::launch {
+
+enum class RankState : std::uint32_t {
+  starting,
+  setup,
+  verifying,
+  warming_up,
+  training,
+  evaluating,
+  finished,
+  failed
+};
+std::string_view to_string(RankState state);
+
+// Times of one timed step on one rank. Plain data; device-clock seconds.
+struct StepRecord {
+  std::uint32_t epoch = 0;
+  std::uint32_t step = 0;                     // counts timed steps from 0 over all epochs
+  double begin_s = 0;                         // asking for the batch
+  double end_s = 0;                           // end of the update
+  std::array<double, kPhaseCount> phase_s{};  // time spent in each Phase; all 0 when not observed
+  double comm_s = 0;                          // length of the union of the communication intervals
+  double comm_overlapped_s = 0;               // part of it during which compute ran
+  double comm_wait_s = 0;                     // time in which a collective waited for peers
+  double comm_wait_exposed_s = 0;             // part of it without compute or transfer beside it
+  std::uint32_t phases_observed = 0;          // 1 when phase_s was taken in this step
+  std::uint32_t reserved = 0;
+};
+
+struct BucketRecord {
+  std::uint32_t step = 0;
+  std::uint32_t reserved = 0;
+  BucketTimes times;
+};
+
+// An interval of a traced step; device-clock seconds. Steps and buckets have records of their own.
+struct TraceRecord {
+  enum class Kind : std::uint32_t { phase, layer };
+  std::uint32_t step = 0;
+  Kind kind = Kind::phase;
+  std::uint32_t which = 0;  // the Phase, or the number of the graph's call
+  std::uint32_t reserved = 0;
+  double begin_s = 0, end_s = 0;
+};
+
+// What failed first on a rank. Strings are cut to their fields.
+struct RankError {
+  std::string kind;  // Error::kind()
+  std::string message;
+  std::string operation;  // "all_reduce", ...; may be empty
+  int exit_code = 1;
+};
+
+// A rank's progress, as read at one moment.
+struct RankStatus {
+  RankState state = RankState::starting;
+  std::uint32_t epoch = 0;
+  std::uint64_t step = 0;         // steps begun, over verification, warm-up and training
+  std::uint32_t phase = 0;        // current Phase, kPhaseCount when none
+  std::uint64_t phase_marks = 0;  // changes of phase since the step began
+  std::uint64_t bucket = 0;       // buckets finished
+  std::uint64_t collective = 0;   // collectives issued
+  std::uint64_t heartbeat = 0;    // grows with every sign of progress
+  double ready_s = 0;             // CLOCK_MONOTONIC when the rank left setup; 0: not yet
+  double error_s = 0;             // and when it reported its error
+  std::optional<RankError> error;
+};
+
+struct ChannelLayout {
+  int ranks = 1;
+  std::size_t step_capacity = 0;  // records a rank; further ones are counted but dropped
+  std::size_t bucket_capacity = 0;
+  std::size_t trace_capacity = 0;         // likewise; 0: nothing is traced
+  std::size_t result_capacity = 1 << 20;  // bytes of a rank's result text
+};
+
+// The first failure of a run. `rank` is the guilty one: that died, threw first, or, when ranks only
+// noticed a deadline, the one with the least progress.
+struct RunFailure {
+  int rank = -1;
+  int signal = 0;   // that ended it; 0 when it exited
+  RankError error;  // kind "signal", "exit", "stalled", or the rank's own error
+  RankStatus last;  // where it was
+};
+
+}  // namespace ddpbench::launch

@@ -1,0 +1,38 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// RankWriter: the side of RankChannels that a rank writes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "parallel/launch/rank_records.h"
+
+namespace ddpbench::launch {
+
+// Writes for one rank. Cheap: relaxed stores, no system calls. Used by one thread.
+class RankWriter {
+ public:
+  RankWriter() = default;  // writes nowhere
+  void state(RankState state);
+  void begin_step(std::uint32_t epoch, std::uint64_t step);
+  void phase(std::uint32_t phase);
+  void bucket_done();
+  void collective();
+  void append(const StepRecord& record);
+  void append(const BucketRecord& record);
+  void append(const TraceRecord& record);
+  // Replaces the result text (JSON to the owner of the words, bytes here). Throws InternalError
+  // when it is longer than result_capacity.
+  void result(std::string_view text);
+  void error(const RankError& error);  // the first call wins
+
+ private:
+  friend class RankChannels;
+  explicit RankWriter(std::byte* area) : area_(area) {}
+  std::byte* area_ = nullptr;
+};
+
+}  // namespace ddpbench::launch
