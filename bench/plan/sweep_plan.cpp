@@ -65,8 +65,8 @@ SweepAxis axis(const char* option, const char* setting, Heeded heeded, Ignore ig
           .heeded = heeded,
           .ignore = ignore,
           .text = [](const RunCell& cell) { return value_text(cell.*kValue); },
-          .write = [](const RunCell& cell, nlohmann::json& json) { json = cell.*kValue; },
-          .read = [](RunCell& cell, const nlohmann::json& json) { json.get_to(cell.*kValue); }};
+          .write = [](const RunCell& cell, nlohmann::json& value) { value = cell.*kValue; },
+          .read = [](RunCell& cell, const nlohmann::json& value) { value.get_to(cell.*kValue); }};
 }
 template <auto kList, auto kValue>
 SweepAxis axis(const char* option, const char* setting, Heeded heeded) {

@@ -11,7 +11,6 @@ namespace {
 
 using nlohmann::json;
 using report::GpuTelemetry;
-using report::Known;
 using report::SampleRange;
 using Ratios = std::map<std::string, double>;
 
