@@ -25,7 +25,9 @@ std::unique_ptr<Op> fused(BackendFixture& fixture, const Conv2dDesc& first,
                           const MaxPool2dDesc& second) {
   const OpDesc chain[] = {first, second};
   FusedOp result = fixture.backend().fuse(chain);
-  if (result.op) EXPECT_EQ(result.count, 2U);
+  if (result.op) {
+    EXPECT_EQ(result.count, 2U);
+  }
   return std::move(result.op);
 }
 
