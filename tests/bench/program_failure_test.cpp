@@ -21,7 +21,7 @@ using test::Program;
 using test::small_run;
 using testing::HasSubstr;
 
-const std::string kConfig = test::small_config({.steps = 20});
+const std::string kFailingConfig = test::small_config({.steps = 20});
 
 // No process, and with the processes their sockets; no shared memory with a name; no half-written
 // file.
@@ -40,7 +40,7 @@ void expect_nothing_left(const Program& program) {
 
 class Failure : public testing::TestWithParam<std::string> {
  protected:
-  Failure() { program.write("lenet.json", kConfig); }
+  Failure() { program.write("lenet.json", kFailingConfig); }
   // Exit code and the report's first error.
   json failed_run(const std::vector<std::string>& more, int exit_code) {
     const auto result = program.run(small_run(GetParam(), more));
@@ -150,7 +150,7 @@ class Interrupt : public testing::TestWithParam<Interruption> {
 };
 
 TEST_P(Interrupt, InMidEpochLeavesAPartialReportAndNoProcess) {
-  program.write("lenet.json", kConfig);
+  program.write("lenet.json", kFailingConfig);
   const auto result =
       program.run(small_run(GetParam().strategy,
                             {"--epochs=50", "--steps=100000", "--timeout=0", "--verify-steps=0"}),
@@ -181,7 +181,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(Supervisor, KilledItselfTakesItsRanksAlong) {
   Program program;
-  program.write("lenet.json", kConfig);
+  program.write("lenet.json", kFailingConfig);
   program.run(small_run("ddp", {"--steps=100000"}), [&](int pid) {
     EXPECT_TRUE(Program::wait_until([&] { return program.processes().size() >= 3; }));
     ::kill(pid, SIGKILL);
@@ -191,7 +191,7 @@ TEST(Supervisor, KilledItselfTakesItsRanksAlong) {
 
 TEST(Runs, GoOnAfterOneThatFailed) {
   Program program;
-  program.write("lenet.json", kConfig);
+  program.write("lenet.json", kFailingConfig);
   // Step 100 exists in neither run; rank 1 exists in ddp only.
   const auto result = program.run(small_run("ddp,dp", {"--inject=kill:rank=1,step=4"}));
   EXPECT_EQ(result.exit_code, 4);

@@ -20,11 +20,11 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-const std::string kConfig = test::small_config({.steps = 3, .verify_steps = 1});
+const std::string kSweepConfig = test::small_config({.steps = 3, .verify_steps = 1});
 
 class Sweep : public testing::Test {
  protected:
-  Sweep() { program.write("lenet.json", kConfig); }
+  Sweep() { program.write("lenet.json", kSweepConfig); }
   Program program;
 };
 

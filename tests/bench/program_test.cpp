@@ -23,11 +23,11 @@ using test::small_run;
 using testing::HasSubstr;
 
 // LeNet-5 on synthetic digits: small enough for a test to train.
-const std::string kConfig = test::small_config({.epochs = 2, .steps = 6, .warmup_steps = 2});
+const std::string kTwoEpochs = test::small_config({.epochs = 2, .steps = 6, .warmup_steps = 2});
 
 class ProgramTest : public testing::Test {
  protected:
-  ProgramTest() { program.write("lenet.json", kConfig); }
+  ProgramTest() { program.write("lenet.json", kTwoEpochs); }
   Program program;
 };
 

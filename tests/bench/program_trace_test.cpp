@@ -23,7 +23,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-constexpr const char* kConfig = R"({
+constexpr const char* kTracedConfig = R"({
   "model": "lenet5", "batch_size": 8, "epochs": 1, "steps": 6, "warmup_steps": 2,
   "verify_steps": 0, "timeout": 60,
   "dataset": {"name": "mnist", "on_missing": "synthesize", "mean": 0.1307, "std": 0.3081}})";
@@ -32,7 +32,7 @@ json trace_of(const Program& program) { return json::parse(program.read("trace.j
 
 TEST(Trace, HasEveryRankPhaseAndBucketOfTheFirstSteps) {
   Program program;
-  program.write("lenet.json", kConfig);
+  program.write("lenet.json", kTracedConfig);
   const auto result =
       program.run(small_run("ddp", {"--trace=trace.json", "--trace-steps=4", "--steps=6",
                                     "--first-bucket-mb=0.1", "--bucket-cap-mb=0.1"}));
@@ -63,7 +63,7 @@ TEST(Trace, OfAnInterruptedRunHasWhatWasDone) {
   // Well past set-up, into the epoch: where that is depends on what else the machine does.
   for (unsigned pause_s = 3; steps == 0 && pause_s < 50; pause_s *= 4) {
     Program program;
-    program.write("lenet.json", kConfig);
+    program.write("lenet.json", kTracedConfig);
     const auto result = program.run(
         small_run("ddp", {"--trace=trace.json", "--epochs=50", "--steps=100000", "--timeout=0"}),
         [&](int pid) {
@@ -81,7 +81,7 @@ TEST(Trace, OfAnInterruptedRunHasWhatWasDone) {
 
 TEST(Trace, IsRefusedBeforeTheTrainingWhereItCouldNotBeWritten) {
   Program program;
-  program.write("lenet.json", kConfig);
+  program.write("lenet.json", kTracedConfig);
   program.write("trace.json", "mine");
   const auto result = program.run(small_run("ddp", {"--trace=trace.json"}));
   EXPECT_EQ(result.exit_code, 2);
@@ -92,7 +92,7 @@ TEST(Trace, IsRefusedBeforeTheTrainingWhereItCouldNotBeWritten) {
 // The wait is by far the longest part of the step, so that no load on the machine hides it.
 TEST(Verdict, NamesTheRankThatWasMadeSlow) {
   Program program;
-  program.write("lenet.json", kConfig);
+  program.write("lenet.json", kTracedConfig);
   const auto result = program.run(
       small_run("single,ddp", {"--steps=60", "--inject=slow:rank=1,phase=backward,percent=2000"}));
   ASSERT_EQ(result.exit_code, 0) << result.err;

@@ -19,14 +19,14 @@ using testing::HasSubstr;
 using testing::MatchesRegex;
 
 // Strategies of one process, and after how many events their device hangs.
-struct Case {
+struct HangCase {
   const char* strategy;
   int events;
   const char* residency;
 };
-void PrintTo(const Case& c, std::ostream* out) { *out << c.strategy << " at " << c.events; }
+void PrintTo(const HangCase& c, std::ostream* out) { *out << c.strategy << " at " << c.events; }
 
-class HungDevice : public test::CudaProgram, public testing::WithParamInterface<Case> {
+class HungDevice : public test::CudaProgram, public testing::WithParamInterface<HangCase> {
  protected:
   HungDevice() {
     program.environment["STAND_IN_HANGS_AT"] = std::to_string(GetParam().events);
@@ -66,8 +66,10 @@ TEST_P(HungDevice, EndsWhenTheUserInterrupts) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Runs, HungDevice,
-                         testing::Values(Case{"single", 30, "host"}, Case{"single", 700, "host"},
-                                         Case{"single", 700, "device"}, Case{"dp", 30, "host"}));
+                         testing::Values(HangCase{"single", 30, "host"},
+                                         HangCase{"single", 700, "host"},
+                                         HangCase{"single", 700, "device"},
+                                         HangCase{"dp", 30, "host"}));
 
 // NCCL that comes to no end while it connects two devices: by ranks of their own, or by one
 // process. That takes longer than what a supervisor allows to ranks that say nothing, which is a

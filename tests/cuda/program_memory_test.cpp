@@ -23,16 +23,16 @@ std::map<std::string, std::size_t> table_of(const std::string& message) {
   return table;
 }
 
-struct Case {
+struct MemoryCase {
   const char* name;
   std::vector<std::string> arguments;
   int rank = 0;  // of the device that needs most
 };
-void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+void PrintTo(const MemoryCase& c, std::ostream* out) { *out << c.name; }
 
 using test::CudaProgram;
 
-class PlannedMemory : public CudaProgram, public testing::WithParamInterface<Case> {
+class PlannedMemory : public CudaProgram, public testing::WithParamInterface<MemoryCase> {
  protected:
   // Each device has a GPU of its own, so that the one of `rank` speaks.
   PlannedMemory() { program.environment["STAND_IN_GPUS"] = "5"; }
@@ -89,14 +89,14 @@ TEST_P(PlannedMemory, IsWhatTheRunAllocates) {
 INSTANTIATE_TEST_SUITE_P(
     Runs, PlannedMemory,
     testing::Values(
-        Case{"single", {"single"}}, Case{"resident", {"single", "--residency=device"}},
-        Case{"plain_sgd", {"single", "--momentum=0", "--precision=bf16"}},
-        Case{"without_loader_workers", {"single", "--loader-workers=0"}},
-        Case{"primary_of_dp", {"dp"}}, Case{"ddp", {"ddp"}},
-        Case{"ddp_over_ipc", {"ddp", "--backend=ipc"}}, Case{"worker_of_ps", {"ps"}},
-        Case{"worker_of_ps_that_updates", {"ps", "--ps-update=worker"}},
-        Case{"server_of_ps", {"ps"}, 2},
-        Case{"server_of_ps_that_only_averages", {"ps", "--ps-update=worker", "--gpus=4"}, 4}),
+        MemoryCase{"single", {"single"}}, MemoryCase{"resident", {"single", "--residency=device"}},
+        MemoryCase{"plain_sgd", {"single", "--momentum=0", "--precision=bf16"}},
+        MemoryCase{"without_loader_workers", {"single", "--loader-workers=0"}},
+        MemoryCase{"primary_of_dp", {"dp"}}, MemoryCase{"ddp", {"ddp"}},
+        MemoryCase{"ddp_over_ipc", {"ddp", "--backend=ipc"}}, MemoryCase{"worker_of_ps", {"ps"}},
+        MemoryCase{"worker_of_ps_that_updates", {"ps", "--ps-update=worker"}},
+        MemoryCase{"server_of_ps", {"ps"}, 2},
+        MemoryCase{"server_of_ps_that_only_averages", {"ps", "--ps-update=worker", "--gpus=4"}, 4}),
     [](const auto& test) { return test.param.name; });
 
 // Devices that share a GPU with room for each of them, and not for all.

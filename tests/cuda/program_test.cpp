@@ -23,11 +23,11 @@ using test::CudaProgram;
 using test::expect_trained_on_cuda;
 using test::losses;
 
-struct Case {
+struct StrategyCase {
   std::string strategy, backend, expected;
 };
 
-class EveryStrategy : public CudaProgram, public testing::WithParamInterface<Case> {};
+class EveryStrategy : public CudaProgram, public testing::WithParamInterface<StrategyCase> {};
 
 TEST_P(EveryStrategy, TrainsOnCudaDevicesAndIsVerified) {
   // A server takes a GPU too; where devices share them NCCL is refused.
@@ -41,14 +41,13 @@ TEST_P(EveryStrategy, TrainsOnCudaDevicesAndIsVerified) {
   EXPECT_EQ(run.at("devices").at(0).at("device"), "cuda:0");
 }
 
-INSTANTIATE_TEST_SUITE_P(Strategies, EveryStrategy,
-                         testing::Values(Case{"single", "auto", "none"}, Case{"dp", "auto", "nccl"},
-                                         Case{"dp", "ring", "ipc"}, Case{"ddp", "auto", "nccl"},
-                                         Case{"ddp", "ipc", "ipc"}, Case{"ps", "auto", "ipc"},
-                                         Case{"ps", "nccl", "nccl"}),
-                         [](const auto& tested) {
-                           return tested.param.strategy + "_" + tested.param.backend;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Strategies, EveryStrategy,
+    testing::Values(StrategyCase{"single", "auto", "none"}, StrategyCase{"dp", "auto", "nccl"},
+                    StrategyCase{"dp", "ring", "ipc"}, StrategyCase{"ddp", "auto", "nccl"},
+                    StrategyCase{"ddp", "ipc", "ipc"}, StrategyCase{"ps", "auto", "ipc"},
+                    StrategyCase{"ps", "nccl", "nccl"}),
+    [](const auto& tested) { return tested.param.strategy + "_" + tested.param.backend; });
 
 // conv1 and pool1 as one operation, conv2's bias in pool2: with --deterministic no trial decides.
 TEST_F(CudaProgram, StrategiesAgreeOnNetworksWhosePoolsAreJoined) {
