@@ -12,6 +12,7 @@ set(DDPBENCH_BENCH_OPTION_SOURCES
   options/command_options.cpp
   options/command_words.cpp
   options/config_file.cpp
+  options/handling_options.cpp
   options/option_definitions.cpp
   options/option_help.cpp
   options/option_injection.cpp

@@ -24,7 +24,7 @@ namespace {
 constexpr std::chrono::milliseconds kLookAgain{2};
 
 // A file without a name, in memory: the program reads and writes at its own pace, and nothing has
-// to be carried to and fro while it runs.
+// to be carried back and forth while it runs.
 FileDescriptor unnamed_file() {
   FileDescriptor file(::memfd_create("picture", MFD_CLOEXEC));
   ensure(static_cast<bool>(file), "no file for rsvg-convert: {}", std::strerror(errno));

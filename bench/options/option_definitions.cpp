@@ -1,34 +1,21 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The definitions of all options. To add one: a member of Options, an entry here, and the generated
-// docs/cli.md and configs/schema/config.schema.json (the tests say how to renew them).
+// The definitions of all options; those that say how runs are handled are in handling_options.cpp.
+// To add one: a member of Options, an entry in one of the two, and the generated docs/cli.md and
+// configs/schema/config.schema.json (the tests say how to renew them).
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
 
-#include "bench/options/option_table.h"
+#include "bench/options/handling_options.h"
 #include "parallel/comm_backends.h"
 #include "parallel/strategies.h"
-#include "reports/metrics/repetitions.h"
 
 namespace ddpbench::bench {
 namespace {
-
-// More than any machine has; catches slipped digits before they become allocations.
-constexpr double kMostDevices = 65536, kMostThreads = 4096, kMostSteps = 1e12, kMostTimes = 1e6;
-constexpr double kMostSamples = 1 << 24, kMostTracedSteps = 1e4;
-
-ValueRule one_of(std::vector<std::string> choices, std::vector<std::string> absent = {}) {
-  return {.choices = std::move(choices), .absent = std::move(absent)};
-}
-ValueRule between(double minimum, double maximum) {
-  return {.minimum = minimum, .maximum = maximum};
-}
-ValueRule positive() { return {.above_minimum = true}; }
-ValueRule any_number() { return {.minimum = -std::numeric_limits<double>::infinity()}; }
 
 // "single (one device), dp (one process, a thread per device)" and so on.
 std::string strategies_in_words() {
@@ -39,8 +26,6 @@ std::string strategies_in_words() {
   }
   return text;
 }
-
-using Definitions = std::vector<OptionDefinition>;
 
 Definitions comparison_options() {
   const std::string group = "What to compare";
@@ -262,259 +247,6 @@ Definitions strategy_options() {
        .hint = "",
        .help = "Let ranks share GPUs when there are fewer than asked for; such runs are marked.",
        .member = &Options::oversubscribe},
-  };
-}
-
-Definitions measuring_options() {
-  const std::string group = "Measuring";
-  return {
-      {.name = "warmup-steps",
-       .group = group,
-       .hint = "N",
-       .help = "Steps before the timed ones, at least: more follow until step times are steady. "
-               "Training starts anew after them. 0: none.",
-       .member = &Options::warmup_steps,
-       .rule = between(0, kMostTimes)},
-      {.name = "warmup-max-steps",
-       .group = group,
-       .hint = "N",
-       .help = "End the warm-up after so many steps, steady or not; as many as --warmup-steps: a "
-               "fixed number.",
-       .member = &Options::warmup_max_steps,
-       .rule = between(0, kMostTimes),
-       .default_text = "10 times --warmup-steps"},
-      {.name = "repetitions",
-       .group = group,
-       .hint = "N",
-       .help = "Times that every run is made, in fresh processes.",
-       .member = &Options::repetitions,
-       .rule = between(1, kMostTimes),
-       .free_on_resume = true},
-      {.name = "order",
-       .group = group,
-       .hint = "interleaved|sequential",
-       .help = "Of repeated runs. interleaved: rounds that make every run once, each in a random "
-               "order of its own (from --seed), so that drift does not become an effect; "
-               "sequential: all repetitions of a run after each other.",
-       .member = &Options::order,
-       .rule = one_of({"interleaved", "sequential"}),
-       .free_on_resume = true},
-      {.name = "until-ci",
-       .group = group,
-       .hint = "PERCENT%",
-       .help = "Repeat a run until the 95 % confidence interval of its median step time is at most "
-               "so wide (high end minus low end, relative to the median), or a limit is met.",
-       .member = &Options::until_ci,
-       .rule = {.maximum = 100, .above_minimum = true},
-       .default_text = "off",
-       .free_on_resume = true},
-      {.name = "max-repetitions",
-       .group = group,
-       .hint = "N",
-       .help = "Limit of --until-ci; a run that is not so precise by then is marked noisy.",
-       .member = &Options::max_repetitions,
-       .rule = between(1, kMostTimes),
-       .free_on_resume = true},
-      {.name = "max-minutes",
-       .group = group,
-       .hint = "MINUTES",
-       .help = "Limit of --until-ci: no repetition beyond --repetitions starts after so long; 0: "
-               "none.",
-       .member = &Options::max_minutes,
-       .rule = between(0, 1e6),
-       .free_on_resume = true},
-      {.name = "confirm-repetitions",
-       .group = group,
-       .hint = "N",
-       .help = "tune: fresh runs each of the best setting and of the default, after the screening.",
-       .member = &Options::confirm_repetitions,
-       .rule = between(report::kFewestForInterval, kMostTimes),
-       .commands = {Command::tune}},
-      {.name = "least-gain",
-       .group = group,
-       .hint = "PERCENT%",
-       .help = "tune: recommend a setting only when its steps are at least so much shorter.",
-       .member = &Options::least_gain,
-       .rule = {.maximum = 100},
-       .commands = {Command::tune}},
-      {.name = "verify-steps",
-       .group = group,
-       .hint = "N",
-       .help = "Steps compared with a reference on one device before the timing; 0: none.",
-       .member = &Options::verify_steps,
-       .rule = between(0, kMostTimes)},
-      {.name = "observe",
-       .group = group,
-       .hint = "on|off",
-       .help = "Record phases and buckets; off shows what recording costs.",
-       .member = &Options::observe},
-      {.name = "timeout",
-       .group = group,
-       .hint = "SECONDS",
-       .help = "A rank without progress for so long ends the run; 0: never.",
-       .member = &Options::timeout_s,
-       .rule = between(0, 1e9),
-       .free_on_resume = true},
-      {.name = "inject",
-       .group = group,
-       .hint = "FAULT",
-       .help = "Plant a fault, for tests and demonstrations: slow:rank=R,phase=P,percent=X; "
-               "kill:rank=R,step=S; stop:...; throw:...; missing_bucket:bucket=B; sum; "
-               "stale:rank=R,step=S. May be repeated, or separated by ';'.",
-       .member = &Options::injections,
-       .default_text = "none"},
-  };
-}
-
-Definitions file_options() {
-  const std::string group = "Files";
-  return {
-      {.name = "json",
-       .group = group,
-       .hint = "PATH",
-       .help = "Where the report goes.",
-       .member = &Options::json_path,
-       .default_text = "ddpbench-<UTC time>.json",
-       .free_on_resume = true},
-      {.name = "resume",
-       .group = group,
-       .hint = "REPORT",
-       .help = "Complete an interrupted report: runs that are ok in it are kept, the others are "
-               "made. Configuration and machine must be the same; repetitions may differ. Written "
-               "to --json, or back to REPORT.",
-       .member = &Options::resume_path,
-       .default_text = "none",
-       .sources = kFlag | kVariable,
-       .free_on_resume = true},
-      {.name = "force",
-       .group = group,
-       .hint = "",
-       .help = "Overwrite existing reports, traces and weights; data fetch: download again.",
-       .member = &Options::force,
-       .commands = {Command::run, Command::data_fetch},
-       .free_on_resume = true},
-      {.name = "trace",
-       .group = group,
-       .hint = "FILE",
-       .help = "Write the first timed steps of every run as Chrome trace events: steps, phases, "
-               "layers, buckets and waiting of every rank, for Perfetto or chrome://tracing.",
-       .member = &Options::trace_path,
-       .default_text = "none",
-       .free_on_resume = true},
-      {.name = "trace-steps",
-       .group = group,
-       .hint = "N",
-       .help = "With --trace: timed steps of a run that are traced.",
-       .member = &Options::trace_steps,
-       .rule = between(1, kMostTracedSteps),
-       .free_on_resume = true},
-      {.name = "save-model",
-       .group = group,
-       .hint = "FILE",
-       .help =
-           "Write the trained weights (safetensors, PyTorch's names and shapes). Needs a command "
-           "that makes one run.",
-       .member = &Options::save_model,
-       .default_text = "none"},
-      {.name = "load-model",
-       .group = group,
-       .hint = "FILE",
-       .help = "Start from these weights (safetensors).",
-       .member = &Options::load_model,
-       .default_text = "none"},
-      {.name = "data-dir",
-       .group = group,
-       .hint = "DIR",
-       .help = "Data sets lie in DIR/NAME/.",
-       .member = &Options::data_dir,
-       .default_text = "the user's cache directory",
-       .commands = {Command::run, Command::info, Command::data_list, Command::data_fetch},
-       .free_on_resume = true},
-  };
-}
-
-Definitions other_options() {
-  const std::string group = "Other";
-  const std::vector<Command> all = {Command::run, Command::info, Command::data_list,
-                                    Command::data_fetch};
-  return {
-      {.name = "dry-run",
-       .group = group,
-       .hint = "",
-       .help = "Check everything, print what would run, and stop.",
-       .member = &Options::dry_run,
-       .free_on_resume = true},
-      {.name = "quiet",
-       .group = group,
-       .hint = "",
-       .help = "No progress lines; notes, table and the report's path are still printed.",
-       .member = &Options::quiet,
-       .commands = {Command::run, Command::data_fetch},
-       .free_on_resume = true},
-      {.name = "help",
-       .group = group,
-       .hint = "",
-       .help = "Print this text and stop.",
-       .sources = kFlag,
-       .commands = all},
-      {.name = "version",
-       .group = group,
-       .hint = "",
-       .help = "Print the version and stop.",
-       .sources = kFlag,
-       .commands = all},
-  };
-}
-
-Definitions file_only_keys() {
-  const std::string group = "Keys that only a configuration file has";
-  return {
-      {.name = "model",
-       .group = group,
-       .hint = "NAME",
-       .help = "The network: a name in configs/models, or a path.",
-       .member = &Options::model,
-       .sources = kFile},
-      {.name = "dataset.name",
-       .group = group,
-       .hint = "NAME",
-       .help = "The data set.",
-       .member = &Options::dataset,
-       .json_key = "/dataset/name",
-       .sources = kFile},
-      {.name = "dataset.on_missing",
-       .group = group,
-       .hint = "synthesize|error",
-       .help = "Without the data set's files: draw synthetic samples of the same shapes and counts "
-               "(and say so), or stop.",
-       .member = &Options::on_missing,
-       .rule = one_of({"synthesize", "error"}),
-       .json_key = "/dataset/on_missing",
-       .sources = kFile},
-      {.name = "dataset.mean",
-       .group = group,
-       .hint = "X",
-       .help = "Subtracted from samples in [0, 1].",
-       .member = &Options::dataset_mean,
-       .rule = any_number(),
-       .json_key = "/dataset/mean",
-       .sources = kFile},
-      {.name = "dataset.std",
-       .group = group,
-       .hint = "X",
-       .help = "What samples are divided by.",
-       .member = &Options::dataset_std,
-       .rule = positive(),
-       .json_key = "/dataset/std",
-       .sources = kFile},
-      {.name = "optimizer.name",
-       .group = group,
-       .hint = "sgd",
-       .help = "The optimizer.",
-       .member = &Options::optimizer,
-       .rule = one_of({"sgd"}),
-       .json_key = "/optimizer/name",
-       .sources = kFile},
   };
 }
 

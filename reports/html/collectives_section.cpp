@@ -4,8 +4,8 @@
 // Reports of `ddpbench comm`: the tables of the terminal as tables of a page.
 #include <cstdlib>
 
-#include "reports/table/collective_table.h"
 #include "reports/html/sections.h"
+#include "reports/table/collective_table.h"
 
 namespace ddpbench::report::html {
 namespace {

@@ -94,6 +94,7 @@ class CommCollectorOnAGpu : public CommCollector {
  protected:
   CommCollectorOnAGpu() {
     spec.devices.device = "cuda";
+    spec.devices.backend = "ipc";
     spec.devices.gpus = {0, 0};
     spec.devices.oversubscribed = true;
     time(0, 0, {1e-6, 2e-6, 3e-6});
@@ -102,7 +103,7 @@ class CommCollectorOnAGpu : public CommCollector {
   }
 };
 
-TEST_F(CommCollectorOnAGpu, CountsWhatTheRingMovesAgainstTheGpusCopies) {
+TEST_F(CommCollectorOnAGpu, CountsWhatIpcMovesAgainstTheGpusCopies) {
   for (const int rank : {0, 1}) {
     CommRankResult result;
     result.wrong = {0};

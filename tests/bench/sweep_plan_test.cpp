@@ -95,9 +95,10 @@ TEST(Matrix, AllGpusIsOneCountUntilItIsKnown) {
 }
 
 TEST(Lists, AreNamedByTheFlagsThatHoldThem) {
-  const Options options = options_of({"--strategy=single,ps", "--gpus=1,2", "--batch-size=8,16",
-                                      "--servers=2,3", "--overlap=on,off", "--first-bucket-mb=1,2",
-                                      "--bucket-cap-mb=1,2", "--all-reduce=ring,direct", "--ps-update=server,worker"});
+  const Options options =
+      options_of({"--strategy=single,ps", "--gpus=1,2", "--batch-size=8,16", "--servers=2,3",
+                  "--overlap=on,off", "--first-bucket-mb=1,2", "--bucket-cap-mb=1,2",
+                  "--all-reduce=ring,direct", "--ps-update=server,worker"});
   EXPECT_THAT(listed_options(options),
               ElementsAre("--strategy", "--gpus", "--batch-size", "--servers", "--first-bucket-mb",
                           "--bucket-cap-mb", "--all-reduce", "--ps-update", "--overlap"));

@@ -49,8 +49,8 @@ TEST_P(CollectiveTest, AllReduceByTheRingEqualsAPlainReduction) {
 TEST_P(CollectiveTest, AllReduceTellsWhichAlgorithmRanInMemoryThatPeersCanRead) {
   using Algorithms = std::vector<AllReduceAlgorithm>;
   const bool readable = GetParam().registered || GetParam().kind == RankKind::threads;
-  for (const AllReduceAlgorithm asked : {AllReduceAlgorithm::automatic, AllReduceAlgorithm::ring,
-                                         AllReduceAlgorithm::direct}) {
+  for (const AllReduceAlgorithm asked :
+       {AllReduceAlgorithm::automatic, AllReduceAlgorithm::ring, AllReduceAlgorithm::direct}) {
     const bool ring = asked == AllReduceAlgorithm::ring;
     ShmOptions options = test_options();
     options.all_reduce = asked;

@@ -57,8 +57,8 @@ struct Bytes {
 constexpr double kConv1 = 9 * 32 + 32, kConv2 = 9 * 32 * 64 + 64;  // parameters
 constexpr double kFc1 = 3136 * 128 + 128, kFc2 = 128 * 10 + 10;
 
-// The rows of operations whose tensors have elements of `size` bytes. Libraries read parameters in that
-// type, own kernels in fp32; gradients of parameters are fp32.
+// The rows of operations whose tensors have elements of `size` bytes. Libraries read parameters in
+// that type, own kernels in fp32; gradients of parameters are fp32.
 std::map<std::string, Bytes> operations(double size) {
   const double map1 = 784 * 32, map2 = 196 * 64, columns = 4 * 64;
   const double pool1 = (map1 + map1 / 4) * size + map1 / 4;

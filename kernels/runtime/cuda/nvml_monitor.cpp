@@ -37,7 +37,8 @@ class NvmlMonitor final : public GpuMonitor {
     const Caller call{library_, library_.reason()};
     const std::string why = call(functions().driver_version, "nvmlSystemGetDriverVersion",
                                  text.data(), kNvmlVersionBytes);
-    return why.empty() ? Known<std::string>{text.data(), {}} : Known<std::string>{std::nullopt, why};
+    return why.empty() ? Known<std::string>{text.data(), {}}
+                       : Known<std::string>{std::nullopt, why};
   }
 
   GpuSample sample(std::size_t gpu) override {
