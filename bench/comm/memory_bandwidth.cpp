@@ -22,7 +22,8 @@ constexpr std::size_t kMostPasses = 1 << 9;
 constexpr double kLeastLaunches = 4;
 constexpr std::size_t kTinyBytes = 64;
 constexpr const char* kTooSmall = "too small: a copy's time is its launch";
-constexpr const char* kNoMemory = "the GPU has not the memory left to copy as much as ranks touch";
+constexpr const char* kTooLittleMemory =
+    "the GPU has not the memory left to copy as much as ranks touch";
 constexpr std::size_t kBytesPerLook = 256 << 10;  // between two looks at the clock
 // Below this everything is in some cache, where streaming stores only lose.
 constexpr std::size_t kLeastStreaming = 1 << 20;
@@ -126,7 +127,7 @@ void measure_copies(CollectiveRank& rank, std::size_t half, BandwidthSample& sam
   Device& device = rank.device();
   const std::size_t needed = 2 * device.allocation_bytes(half, Sharing::process_private);
   if (needed > device.free_bytes().value_or(needed)) {
-    sample.missing = kNoMemory;
+    sample.missing = kTooLittleMemory;
     return;
   }
   const Buffer to = device.allocate(half, MemoryCategory::workspace);

@@ -3,6 +3,7 @@
 #include "bench/rank/verification.h"
 
 #include "base/error.h"
+#include "kernels/nn/weights.h"
 
 namespace ddpbench::bench {
 namespace {
