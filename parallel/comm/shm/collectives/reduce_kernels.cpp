@@ -8,6 +8,10 @@
 // compiler vectorises it (this file is compiled with -O3 in every build type).
 #include "parallel/comm/shm/collectives/reduce_kernels.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -133,6 +137,14 @@ template <typename T>
 }
 #endif
 
+#if defined(__x86_64__)
+// Clang's __builtin_cpu_supports does not know this feature.
+bool has_f16c() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+#endif
+
 struct Kernels {
   void (*combine)(void* target, const void* a, const void* b, std::size_t count);
   void (*divide)(void* target, std::size_t count, int divisor);
@@ -141,7 +153,7 @@ struct Kernels {
 template <typename T, typename Op>
 Kernels kernels_for() {
 #if defined(__x86_64__)
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
+  const bool avx2 = __builtin_cpu_supports("avx2") && has_f16c();
   const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
                       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
                       __builtin_cpu_supports("avx512vl");
