@@ -112,7 +112,7 @@ class JsonListener {
 
   // Empty: nothing was wrong.
   const std::string& why() const { return why_; }
-  // Of the byte that was wrong; nothing when a whole value was.
+  // The position of the byte that was wrong. Not set when a whole value was wrong.
   std::optional<std::size_t> position() const { return position_; }
   std::string pointer() const {
     std::vector<std::string> steps;

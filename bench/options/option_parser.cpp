@@ -152,8 +152,8 @@ OptionSource flag_source(const Flags& flags) {
   return source;
 }
 
-// What tune takes in place of the configuration file's and the usual defaults: many short runs, and
-// lists that it fills itself where nobody gives them.
+// The defaults of `tune`, in place of the configuration file's and the usual ones: many short runs.
+// `tune` fills the lists that the user does not give.
 void set_tune_defaults(Options& options) {
   options.strategies = {"ddp"};
   options.until_ci.reset();

@@ -22,8 +22,8 @@ namespace ddpbench::comm {
 struct CudaCommOptions {
   double timeout_s = 60;       // default deadline of every wait
   std::string name = "world";  // key prefix in the store; one name per communicator
-  // Of the ipc backend; NCCL chooses for itself. `automatic` is direct, which takes two exchanges
-  // where the ring takes 2 (n - 1) steps; which is faster on GPUs has not been measured.
+  // The ipc backend takes this; NCCL chooses for itself. `automatic` is direct, which takes two
+  // exchanges where the ring takes 2 (n - 1) steps. Which is faster on GPUs has not been measured.
   AllReduceAlgorithm all_reduce = AllReduceAlgorithm::automatic;
   // Called after completed operations of this rank were noticed, on the watchdog's thread. Cheap.
   std::function<void()> progress;

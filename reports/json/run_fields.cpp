@@ -193,10 +193,6 @@ void list_error(Fields& f, Error& error) {
   f.name("message", error.message);
 }
 
-}  // namespace
-
-namespace {
-
 // Reports from before the names of backends were told apart say "ring", and not which algorithm a
 // run of ddp took.
 void name_backend(Run& run) {

@@ -175,7 +175,7 @@ TEST(IpcKernels, PullFromSeveralPeersAtOnce) {
   EXPECT_EQ(targets, sources);
 }
 
-// One step of the ring: a peer's numbers are found in its own row of the table, wherever that is.
+// One step of the ring: the kernel finds a peer's numbers through that peer's row of the table.
 TEST(IpcKernels, AddOnePeersNumbersToTheOwn) {
   constexpr int kPeer = 2;
   const std::vector<float> peers = {1, 2, 3, 4, 5, 6, 7};

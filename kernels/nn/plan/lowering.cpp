@@ -302,7 +302,7 @@ class Lowering {
   std::vector<bool> trained_;                           // whether a tensor depends on parameters
   std::vector<bool> taken_in_;                          // nodes that run in the one before
   std::vector<std::vector<ops::ParameterSpec>> specs_;  // of each layer
-  // Of each spec the call that it is a parameter of: whether in the segment, and its index.
+  // The call that takes each spec as a parameter: whether it is in the segment, and its index.
   std::vector<std::vector<std::pair<bool, std::size_t>>> calls_of_;
 };
 

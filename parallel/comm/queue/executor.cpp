@@ -23,7 +23,7 @@ void pin_to(const std::vector<int>& cores) {
   cpu_set_t set;
   CPU_ZERO(&set);
   for (const int core : cores) CPU_SET(static_cast<std::size_t>(core), &set);
-  // Cores that are not ours: the thread then runs wherever the process may.
+  // The call fails for cores that are not ours. The thread then runs on any core of the process.
   ::pthread_setaffinity_np(::pthread_self(), sizeof set, &set);
 }
 

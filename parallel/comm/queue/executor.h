@@ -91,7 +91,7 @@ class Executor final : public WorkDriver, public std::enable_shared_from_this<Ex
 
   std::thread thread_;  // made by the first call that needs it
   std::atomic<std::uint64_t> background_up_to_ = 0;
-  std::atomic<int> background_messages_ = 0;  // in flight that nobody needs to wait for
+  std::atomic<int> background_messages_ = 0;  // in flight, and no caller has to wait for them
   std::atomic<std::uint32_t> thread_bell_ = 0;
   std::atomic<bool> stopping_ = false;
 };

@@ -63,10 +63,10 @@ class Chunks {
 // reader, r + 1, reads that chunk at step t + 1, after r published it. In all-gather r overwrites
 // its partial sum of a chunk c with the result. The partial sum was read by r + 1 at some step of
 // the reduce-scatter, and the result of c was made from what r + 1 computed then (or, for r's first
-// step, from its own input, which r + 1 read at step 0). So whoever sees the result published knows
-// that the partial sum has been read. This holds segment by segment. Chunk c is added in the order
-// of ranks c, c + 1, ..., by each rank in turn, and copied everywhere: all ranks and all runs get
-// the same bits.
+// step, from its own input, which r + 1 read at step 0). So a rank that sees the result published
+// knows that the partial sum has been read. This holds segment by segment. Chunk c is added in the
+// order of ranks c, c + 1, ..., by each rank in turn, and copied everywhere: all ranks and all runs
+// get the same bits.
 struct Ring {
   Collective& c;
   Chunks chunks;
