@@ -8,7 +8,6 @@ set(DDPBENCH_BENCH_OPTION_SOURCES
   host/build_info.cpp
   host/environment_capture.cpp
   host/host_limits.cpp
-  host/install_paths.cpp
   options/command_options.cpp
   options/command_words.cpp
   options/config_file.cpp

@@ -57,14 +57,13 @@ function(ddpbench_add_test_support name)
 endfunction()
 
 # ddpbench_add_tests(<name> SOURCES <files...> LIBRARIES <libs...> [LABELS <labels...>]
-#                    [TIMEOUT <seconds>] [SERIAL] [PREFIX <text>] [SEPARATE])
+#                    [TIMEOUT <seconds>] [SERIAL] [PREFIX <text>])
 #
 # One test program; every GoogleTest case becomes a ctest test with these labels. SERIAL: its cases
 # need both cores or real time, nothing else runs beside them. PREFIX: before the names, where two
-# programs have the same cases. SEPARATE: its sources have equal names in anonymous namespaces and are
-# compiled one by one.
+# programs have the same cases.
 function(ddpbench_add_tests name)
-  cmake_parse_arguments(TEST "SERIAL;SEPARATE" "TIMEOUT;PREFIX" "SOURCES;LIBRARIES;LABELS" ${ARGN})
+  cmake_parse_arguments(TEST "SERIAL" "TIMEOUT;PREFIX" "SOURCES;LIBRARIES;LABELS" ${ARGN})
   if(NOT TEST_LABELS)
     set(TEST_LABELS unit)
   endif()
@@ -74,9 +73,7 @@ function(ddpbench_add_tests name)
   add_executable(${name} ${TEST_SOURCES})
   target_link_libraries(${name} PRIVATE ${TEST_LIBRARIES} GTest::gtest_main)
   ddpbench_set_test_flags(${name})
-  if(NOT TEST_SEPARATE)
-    ddpbench_compile_together(${name})
-  endif()
+  ddpbench_compile_together(${name})
   set(properties LABELS "${TEST_LABELS}" TIMEOUT ${TEST_TIMEOUT})
   if(TEST_SERIAL)
     list(APPEND properties RUN_SERIAL TRUE)

@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/nearest_name.h"
-#include "datasets/idx_dataset.h"
+#include "datasets/idx_file.h"
 #include "datasets/synthetic_digits.h"
 
 namespace ddpbench::data {

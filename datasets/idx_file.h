@@ -1,15 +1,19 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One IDX file: the format of MNIST (http://yann.lecun.com/exdb/mnist), gzip or plain.
+// IDX files, the format of MNIST (http://yann.lecun.com/exdb/mnist), gzip or plain, and data sets
+// that consist of four of them.
 //
 // Big-endian 32-bit numbers: magic (0x0800 for bytes, plus the number of dimensions), then the
 // dimensions, then the data, row by row.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
+
+#include "datasets/catalog_entry.h"
 
 namespace ddpbench::data {
 
@@ -42,5 +46,11 @@ class IdxFile {
 
 // Throws ConfigError, naming the offset of the first label that is not in [0, classes).
 void check_labels(const std::string& path, std::span<const std::uint8_t> labels, int classes);
+
+// CatalogEntry::open for the IDX format of MNIST. The entry's files are train images, train labels,
+// test images and test labels, in this order, of 28 x 28 grey pixels. Fewer samples than were
+// published are fine (a subset); another image size is not.
+std::unique_ptr<DatasetSource> open_idx_dataset(const CatalogEntry& entry,
+                                                const std::string& directory);
 
 }  // namespace ddpbench::data

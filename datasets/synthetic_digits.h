@@ -11,10 +11,23 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
+#include "base/random.h"
 #include "datasets/dataset.h"
 
 namespace ddpbench::data {
+
+struct Point {
+  double x = 0, y = 0;
+};
+
+// A line that the pen draws without being lifted.
+using Polyline = std::vector<Point>;
+
+// The strokes of `digit` in a box of height 2 around (0, 0), x to the right, y downwards. Which way
+// of writing it, and its proportions, come from `random`.
+std::vector<Polyline> digit_strokes(int digit, SplitMix64& random);
 
 constexpr std::int64_t kDigitSide = 28;
 constexpr std::size_t kDigitPixels = kDigitSide * kDigitSide;

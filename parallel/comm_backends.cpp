@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// See comm_backends.h.
 #include "parallel/comm_backends.h"
 
 #include <algorithm>

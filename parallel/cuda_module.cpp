@@ -5,7 +5,6 @@
 #include <dlfcn.h>
 
 #include "base/error.h"
-#include "parallel/module_build.h"
 
 namespace ddpbench {
 

@@ -61,4 +61,12 @@ inline constexpr const char* kCudaModuleFile = "libddpbench_cuda.so";
 // the loader's own words, which name a library that is missing, or when it is of another build.
 const CudaModule& open_cuda_module(const std::string& path);
 
+// Program and module hand each other C++ objects, so both must agree on these two. The number is
+// raised with every change of a class that crosses the module's border.
+#define DDPBENCH_MODULE_INTERFACE "12"
+
+// Interface and compiler; both decide how objects lie in memory.
+inline constexpr const char* kModuleBuild =
+    "interface " DDPBENCH_MODULE_INTERFACE ", compiler " __VERSION__;
+
 }  // namespace ddpbench

@@ -72,7 +72,7 @@ Collected collect(const CommSpec& spec, const launch::RankChannels& channels) {
   const auto ranks = static_cast<std::size_t>(spec.ranks);
   Collected all{spec, {}, {spec.rows.size(), std::vector<std::vector<double>>(ranks)}, {}, {}, {}};
   for (int r = 0; r < spec.ranks; ++r) {
-    all.results.push_back(comm_rank_result_from_text(channels.result(r)));
+    all.results.push_back(decoded_comm_rank_result(channels.result(r)));
     for (const launch::StepRecord& record : channels.steps(r)) {
       all.times.at(record.epoch)[static_cast<std::size_t>(r)].push_back(record.end_s -
                                                                         record.begin_s);

@@ -53,7 +53,7 @@ class CommRank {
         result_.bandwidth.push_back(measure_bandwidth(rank_, set, all_cores, spec_.type));
       }
     }
-    writer_.result(to_json_text(result_));
+    writer_.result(encoded(result_));
   }
 
   void measure(std::size_t row) {
@@ -74,7 +74,7 @@ class CommRank {
     result_.all_reduce = all_reduces_run(&rank_.world());
     result_.wrong.push_back(wrong);
     result_.late.push_back(late_);
-    writer_.result(to_json_text(result_));
+    writer_.result(encoded(result_));
   }
 
   void take_times(std::size_t row) {

@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "bench/comm/comm_collector.h"
 #include "bench/comm/comm_rank.h"
-#include "bench/host/gpu_environment.h"
+#include "bench/host/environment_capture.h"
 #include "bench/host/interrupt.h"
 #include "bench/run/launch_run.h"
 #include "bench/run/progress.h"

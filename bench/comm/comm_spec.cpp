@@ -13,6 +13,16 @@
 #include "reports/metrics/collective_metrics.h"
 
 namespace ddpbench::bench {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CommRow, operation, count)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DevicePlan, device, backend, threads_per_device, cores, gpus,
+                                   oversubscribed)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CommSpec, ranks, threads, type, reduction, iterations, warmup,
+                                   timeout_s, rows, working_sets, devices, all_reduce)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BandwidthSample, working_set_bytes, all_cores, copy_gb_per_s,
+                                   reduce_gb_per_s, missing)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CommRankResult, host, model, all_reduce, bandwidth, wrong, late)
+
 namespace {
 
 std::vector<CommRow> make_rows(const CommOptions& options, int ranks) {
@@ -98,14 +108,6 @@ void place_on_gpus(CommSpec& spec, const CommOptions& options, const CudaProbe& 
   }
 }
 
-DataType data_type_from(const std::string& name) {
-  for (const DataType type : {DataType::fp32, DataType::fp64, DataType::bf16, DataType::fp16,
-                              DataType::int32, DataType::int64, DataType::uint8}) {
-    if (to_string(type) == name) return type;
-  }
-  throw InternalError(fmt::format("a rank was handed the data type '{}'", name));
-}
-
 }  // namespace
 
 std::size_t CommSpec::largest_bytes() const {
@@ -184,84 +186,28 @@ launch::ChannelLayout channel_layout(const CommSpec& spec) {
   launch::ChannelLayout layout;
   layout.ranks = spec.ranks;
   layout.step_capacity = spec.rows.size() * static_cast<std::size_t>(spec.iterations);
-  constexpr std::size_t kPerEntry = 256;  // of JSON text, generously
+  constexpr std::size_t kPerEntry = 256;  // bytes, generously
   layout.result_capacity = (64 + spec.rows.size() + 2 * spec.working_sets.size()) * kPerEntry;
   return layout;
 }
 
 nlohmann::json to_json(const CommSpec& spec) {
-  nlohmann::json rows = nlohmann::json::array();
-  for (const CommRow& row : spec.rows)
-    rows.push_back({{"op", row.operation}, {"count", row.count}});
-  return {{"ranks", spec.ranks},
-          {"threads", spec.threads},
-          {"type", to_string(spec.type)},
-          {"reduction", static_cast<int>(spec.reduction)},
-          {"iterations", spec.iterations},
-          {"warmup", spec.warmup},
-          {"timeout_s", spec.timeout_s},
-          {"rows", std::move(rows)},
-          {"working_sets", spec.working_sets},
-          {"device", spec.devices.device},
-          {"backend", spec.devices.backend},
-          {"all_reduce", spec.all_reduce},
-          {"cores", spec.devices.cores},
-          {"gpus", spec.devices.gpus},
-          {"oversubscribed", spec.devices.oversubscribed}};
+  nlohmann::json json;
+  to_json(json, spec);
+  return json;
 }
 
-CommSpec comm_spec_from_json(const nlohmann::json& json) {
-  CommSpec spec;
-  json.at("ranks").get_to(spec.ranks);
-  json.at("threads").get_to(spec.threads);
-  spec.type = data_type_from(json.at("type"));
-  spec.reduction = static_cast<comm::ReduceOp>(json.at("reduction").get<int>());
-  json.at("iterations").get_to(spec.iterations);
-  json.at("warmup").get_to(spec.warmup);
-  json.at("timeout_s").get_to(spec.timeout_s);
-  for (const auto& row : json.at("rows")) spec.rows.push_back({row.at("op"), row.at("count")});
-  json.at("working_sets").get_to(spec.working_sets);
-  json.at("device").get_to(spec.devices.device);
-  json.at("backend").get_to(spec.devices.backend);
-  json.at("all_reduce").get_to(spec.all_reduce);
-  json.at("cores").get_to(spec.devices.cores);
-  json.at("gpus").get_to(spec.devices.gpus);
-  json.at("oversubscribed").get_to(spec.devices.oversubscribed);
-  return spec;
+CommSpec comm_spec_from_json(const nlohmann::json& json) { return json.get<CommSpec>(); }
+
+std::string encoded(const CommRankResult& result) {
+  std::string bytes;
+  nlohmann::json::to_cbor(nlohmann::json(result), bytes);
+  return bytes;
 }
 
-std::string to_json_text(const CommRankResult& result) {
-  nlohmann::json bandwidth = nlohmann::json::array();
-  for (const BandwidthSample& sample : result.bandwidth) {
-    bandwidth.push_back({{"working_set_bytes", sample.working_set_bytes},
-                         {"all_cores", sample.all_cores},
-                         {"copy", sample.copy_gb_per_s},
-                         {"reduce", sample.reduce_gb_per_s},
-                         {"missing", sample.missing}});
-  }
-  return nlohmann::json{{"host", result.host},
-                        {"model", result.model},
-                        {"all_reduce", result.all_reduce},
-                        {"bandwidth", std::move(bandwidth)},
-                        {"wrong", result.wrong},
-                        {"late", result.late}}
-      .dump();
-}
-
-CommRankResult comm_rank_result_from_text(const std::string& text) {
-  CommRankResult result;
-  if (text.empty()) return result;
-  const auto json = nlohmann::json::parse(text);
-  json.at("host").get_to(result.host);
-  json.at("model").get_to(result.model);
-  json.at("all_reduce").get_to(result.all_reduce);
-  for (const auto& sample : json.at("bandwidth")) {
-    result.bandwidth.push_back({sample.at("working_set_bytes"), sample.at("all_cores"),
-                                sample.at("copy"), sample.at("reduce"), sample.at("missing")});
-  }
-  json.at("wrong").get_to(result.wrong);
-  json.at("late").get_to(result.late);
-  return result;
+CommRankResult decoded_comm_rank_result(const std::string& bytes) {
+  if (bytes.empty()) return {};
+  return nlohmann::json::from_cbor(bytes).get<CommRankResult>();
 }
 
 }  // namespace ddpbench::bench

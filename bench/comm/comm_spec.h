@@ -3,7 +3,8 @@
 //
 // CommSpec: what the processes of one world of `ddpbench comm` need to know; and CommRankResult,
 // what each of its ranks found besides the times (those are in its channel, a step record an
-// iteration, whose epoch is the number of the row). Both travel as JSON.
+// iteration, whose epoch is the number of the row). The specification travels as JSON, the
+// result as CBOR (RFC 8949).
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -80,8 +81,8 @@ struct CommRankResult {
   std::vector<std::int64_t> late;    // [row] that is done: iterations that waited for the host
 };
 
-std::string to_json_text(const CommRankResult& result);
-// An empty text gives an empty result.
-CommRankResult comm_rank_result_from_text(const std::string& text);
+std::string encoded(const CommRankResult& result);
+// No bytes give an empty result.
+CommRankResult decoded_comm_rank_result(const std::string& bytes);
 
 }  // namespace ddpbench::bench

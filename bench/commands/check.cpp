@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/commands/check.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -61,6 +59,21 @@ constexpr double kMaxAlpha = 0.5;
 int exit_code(GateVerdict verdict) {
   if (verdict == GateVerdict::regressed) return 6;
   return verdict == GateVerdict::inconclusive ? 7 : 0;
+}
+
+// "5%" and "0.05" as 0.05. Throws ConfigError naming `option` for anything else, for what is not
+// above 0, and for a number above 1 without "%" (5 would mean 500 %).
+double fraction_from_text(const std::string& option, const std::string& text) {
+  const bool percent = text.ends_with('%');
+  const char* end = text.data() + text.size() - (percent ? 1 : 0);
+  double value = 0;
+  const auto result = std::from_chars(text.data(), end, value);
+  const bool number = result.ec == std::errc{} && result.ptr == end && std::isfinite(value);
+  if (!number || value <= 0 || (!percent && value > 1)) {
+    throw ConfigError(
+        fmt::format("check: {}={}: expected a share above 0, as 5% or 0.05", option, text));
+  }
+  return percent ? value / 100 : value;
 }
 
 class Check final : public Subcommand {
@@ -152,19 +165,6 @@ class Check final : public Subcommand {
 };
 
 }  // namespace
-
-double fraction_from_text(const std::string& option, const std::string& text) {
-  const bool percent = text.ends_with('%');
-  const char* end = text.data() + text.size() - (percent ? 1 : 0);
-  double value = 0;
-  const auto result = std::from_chars(text.data(), end, value);
-  const bool number = result.ec == std::errc{} && result.ptr == end && std::isfinite(value);
-  if (!number || value <= 0 || (!percent && value > 1)) {
-    throw ConfigError(
-        fmt::format("check: {}={}: expected a share above 0, as 5% or 0.05", option, text));
-  }
-  return percent ? value / 100 : value;
-}
 
 SubcommandEntry check_entry() {
   return {"check", "ddpbench check NEW... --baseline BASE... [OPTION]...",

@@ -12,8 +12,6 @@
 #include "bench/commands/subcommand.h"
 #include "bench/host/build_info.h"
 #include "bench/host/environment_capture.h"
-#include "bench/host/gpu_environment.h"
-#include "bench/host/install_paths.h"
 #include "bench/joined/joined_world.h"
 #include "bench/options/option_parser.h"
 #include "bench/options/option_table.h"

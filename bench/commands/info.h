@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "bench/host/build_info.h"
 #include "bench/host/host_limits.h"
-#include "bench/host/install_paths.h"
 #include "reports/data/report.h"
 
 namespace ddpbench::bench {

@@ -13,9 +13,8 @@
 #include "bench/options/option_table.h"
 #include "reports/exports/run_formats.h"
 #include "reports/json/report_json.h"
-#include "reports/table/cell_lines.h"
 #include "reports/table/collective_table.h"
-#include "reports/table/table_warnings.h"
+#include "reports/table/table_notes.h"
 #include "reports/why/why.h"
 
 namespace ddpbench::bench {

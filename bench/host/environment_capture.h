@@ -8,6 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "bench/host/host_devices.h"
+#include "kernels/runtime/cuda_device.h"
+#include "kernels/runtime/gpu_monitor.h"
 #include "reports/data/report.h"
 
 namespace ddpbench::bench {
@@ -25,7 +28,17 @@ Variables recorded_variables(const Variables& all, const std::vector<std::string
 std::string host_name();
 
 // Reads this host. `recorded` is put into the report as it is. `libraries` (name -> version) is
-// added to what the build knows. GPUs are left empty; add_gpus (gpu_environment.h) fills them in.
+// added to what the build knows. GPUs are left empty; add_gpus fills them in.
 report::Environment capture_environment(const Variables& recorded, const Variables& libraries);
+
+// What a report says of the GPUs of this host and of how they are connected. `monitor` is of the
+// uuids of `probe.devices`, in their order.
+std::vector<report::GpuInfo> gpu_infos(const CudaProbe& probe, GpuMonitor& monitor);
+
+// GPUs and the versions of CUDA's libraries, when `host` has GPUs; asks the CUDA module.
+void add_gpus(report::Environment& environment, const HostDevices& host);
+
+// For CudaModule::make_monitor.
+GpuMonitorOptions monitor_options(const CudaProbe& probe);
 
 }  // namespace ddpbench::bench

@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// See comm_world.h.
 #include "bench/micro/comm_world.h"
 
 #include <sys/wait.h>

@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "base/nearest_name.h"
 #include "bench/host/build_info.h"
-#include "bench/host/install_paths.h"
 #include "datasets/catalog.h"
 #include "datasets/fetch.h"
 

@@ -74,4 +74,15 @@ std::string run_title(const RunCell& cell, const Options& options);
 nlohmann::json to_json(const RunCell& cell);
 RunCell run_cell_from_json(const nlohmann::json& json);
 
+// A world that an external launcher started makes one run. Throws ConfigError, naming them, when
+// options ask for more.
+void refuse_lists(const Options& options);
+
+// The run of a world of `processes` that an external launcher started. `devices`: how many a
+// process finds. Throws ConfigError when strategy, --gpus or --servers want another world.
+RunCell joined_cell(const Options& options, int processes, int devices);
+
+// How many of the processes are servers on CPU devices, whatever kind the workers' devices are.
+int cpu_servers(const Options& options);
+
 }  // namespace ddpbench::bench

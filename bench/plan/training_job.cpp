@@ -18,6 +18,27 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DatasetInfo, name, source, directory, train_s
 }  // namespace ddpbench::data
 
 namespace ddpbench::bench {
+
+// Without the lists: their values in this run are the cell's.
+static void to_json(nlohmann::json& json, const RunOptions& options) {
+  Options all;
+  static_cast<RunOptions&>(all) = options;
+  json = to_json(all);
+  for (const SweepAxis& axis : sweep_axes()) json.erase(with_underscores(axis.option));
+}
+static void from_json(const nlohmann::json& json, RunOptions& options) {
+  options = options_from_json(json);
+}
+static void to_json(nlohmann::json& json, const RunCell& cell) { json = to_json(cell); }
+static void from_json(const nlohmann::json& json, RunCell& cell) {
+  cell = run_cell_from_json(json);
+}
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainingJob, options, cell, per_device_batch, lr, backend,
+                                   all_reduce, model_path, dataset, verification_tolerance,
+                                   steps_per_epoch, cores, gpus, oversubscribed, dataset_fd,
+                                   reference_fd)
+
 namespace {
 
 std::size_t mebibytes(double value) {
@@ -35,15 +56,6 @@ PlantedFaults planted_faults(const std::vector<Injection>& injections) {
     }
   }
   return faults;
-}
-
-// Without the lists: their values in this run are the cell's.
-nlohmann::json options_json(const RunOptions& options) {
-  Options all;
-  static_cast<RunOptions&>(all) = options;
-  nlohmann::json json = to_json(all);
-  for (const SweepAxis& axis : sweep_axes()) json.erase(with_underscores(axis.option));
-  return json;
 }
 
 }  // namespace
@@ -89,42 +101,12 @@ bool records_steps(const TrainingJob& job) {
 }
 
 nlohmann::json to_json(const TrainingJob& job) {
-  return {{"options", options_json(job.options)},
-          {"cell", to_json(job.cell)},
-          {"per_device_batch", job.per_device_batch},
-          {"lr", job.lr},
-          {"backend", job.backend},
-          {"all_reduce", job.all_reduce},
-          {"model_path", job.model_path},
-          {"dataset", job.dataset},
-          {"verification_tolerance", job.verification_tolerance},
-          {"steps_per_epoch", job.steps_per_epoch},
-          {"cores", job.cores},
-          {"gpus", job.gpus},
-          {"oversubscribed", job.oversubscribed},
-          {"dataset_fd", job.dataset_fd},
-          {"reference_fd", job.reference_fd}};
+  nlohmann::json json;
+  to_json(json, job);
+  return json;
 }
 
-TrainingJob training_job_from_json(const nlohmann::json& json) {
-  TrainingJob job;
-  job.options = options_from_json(json.at("options"));
-  job.cell = run_cell_from_json(json.at("cell"));
-  json.at("per_device_batch").get_to(job.per_device_batch);
-  json.at("lr").get_to(job.lr);
-  json.at("backend").get_to(job.backend);
-  json.at("all_reduce").get_to(job.all_reduce);
-  json.at("model_path").get_to(job.model_path);
-  json.at("dataset").get_to(job.dataset);
-  json.at("verification_tolerance").get_to(job.verification_tolerance);
-  json.at("steps_per_epoch").get_to(job.steps_per_epoch);
-  json.at("cores").get_to(job.cores);
-  json.at("gpus").get_to(job.gpus);
-  json.at("oversubscribed").get_to(job.oversubscribed);
-  json.at("dataset_fd").get_to(job.dataset_fd);
-  json.at("reference_fd").get_to(job.reference_fd);
-  return job;
-}
+TrainingJob training_job_from_json(const nlohmann::json& json) { return json.get<TrainingJob>(); }
 
 double wait_limit_s(double timeout_s) {
   constexpr double kNever = 1e6;  // 11 days, which every clock and poll can hold

@@ -5,11 +5,28 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <chrono>
+#include <thread>
+
+#include "base/error.h"
+#include "base/json_members.h"
 #include "bench/rank/evaluation.h"
 #include "reports/data/run_names.h"
 
+namespace ddpbench {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MemoryClaim, pool, what, device, advice, shared_advice, bytes,
+                                   free_bytes, by_category)
+
+}  // namespace ddpbench
+
 namespace ddpbench::bench {
 namespace {
+
+// Between two looks whether the others have come.
+constexpr auto kLook = std::chrono::milliseconds(5);
+
+std::string claim_key(int index) { return fmt::format("memory/{}", index); }
 
 std::string advice(const TrainingJob& job, bool server) {
   std::vector<std::string> ways;
@@ -35,6 +52,42 @@ std::string described(const TrainingJob& job, const ProcessPlan& process) {
 }
 
 }  // namespace
+
+void ClaimExchange::await_plans(int index) const { await_all(index, "has not planned"); }
+
+std::vector<MemoryClaim> ClaimExchange::exchange(int index, const MemoryClaim& own) const {
+  options_.store->set(claim_key(index), nlohmann::json(own).dump());
+  await_all(index, "did not say what memory it needs");
+  std::vector<MemoryClaim> same;
+  for (int device = 0; device < options_.devices; ++device) {
+    if (device == index) {
+      same.push_back(own);
+      continue;
+    }
+    MemoryClaim claim =
+        nlohmann::json::parse(options_.store->get(claim_key(device), options_.timeout_s));
+    if (!own.pool.empty() && claim.pool == own.pool) same.push_back(std::move(claim));
+  }
+  return same;
+}
+
+// By counters, which answer at once: a store drops the connection of a wait that times out.
+void ClaimExchange::await_all(int index, const std::string& what) const {
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + std::chrono::duration<double>(options_.timeout_s);
+  const auto key = [&](int device) { return fmt::format("memory/{} {}", device, what); };
+  options_.store->add(key(index), 1);
+  for (int device = 0; device < options_.devices; ++device) {
+    while (options_.store->add(key(device), 0) == 0) {
+      if (options_.check_peers) options_.check_peers();
+      if (Clock::now() >= end) {
+        throw CommTimeout(fmt::format("device {} of {} {} within {} s (--timeout)", device,
+                                      options_.devices, what, options_.timeout_s));
+      }
+      std::this_thread::sleep_for(kLook);
+    }
+  }
+}
 
 BatchSourceOptions batch_source_options(const TrainingJob& job, const ProcessPlan& process) {
   BatchSourceOptions options;

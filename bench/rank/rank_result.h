@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// RankResult: what one process of a run found out besides its step records. It travels as JSON text
-// through the rank's channel. The rank writes it again as it grows, so that a killed rank leaves
-// what it had.
+// RankResult: what one process of a run found out besides its step records. It travels as CBOR
+// (RFC 8949), which holds infinities and NaN as they are, through the rank's channel. The rank
+// writes it again as it grows, so that a killed rank leaves what it had.
 #pragma once
 
 #include <cstdint>
@@ -54,8 +54,8 @@ struct RankResult {
   std::vector<std::string> calls;  // with --trace: what the numbers of layer records stand for
 };
 
-std::string to_json_text(const RankResult& result);
-// An empty text gives an empty result.
-RankResult rank_result_from_text(const std::string& text);
+std::string encoded(const RankResult& result);
+// No bytes give an empty result.
+RankResult decoded_rank_result(const std::string& bytes);
 
 }  // namespace ddpbench::bench

@@ -195,7 +195,7 @@ void RankSession::publish() {
                                ? trainer_.sampler()->telemetry(i)
                                : Telemetry::missing(server ? "a server" : "observing is off");
   }
-  writer_.result(to_json_text(result_));
+  writer_.result(encoded(result_));
 }
 
 void run_session(std::unique_ptr<RankSession> session,

@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "bench/host/host_devices.h"
 #include "bench/host/interrupt.h"
-#include "bench/rank/claim_exchange.h"
 #include "bench/rank/memory_check.h"
 #include "kernels/nn/model/model_reader.h"
 #include "kernels/nn/weights.h"

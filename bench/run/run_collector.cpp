@@ -38,7 +38,7 @@ struct RunRecords {
 RunRecords read_records(const TrainingJob& job, const launch::RankChannels& channels) {
   RunRecords all{job, {}, {}, {}, {}};
   for (int r = 0; r < channels.layout().ranks; ++r) {
-    all.results.push_back(rank_result_from_text(channels.result(r)));
+    all.results.push_back(decoded_rank_result(channels.result(r)));
     all.steps.push_back(channels.steps(r));
     all.buckets.push_back(channels.buckets(r));
   }

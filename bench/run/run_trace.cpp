@@ -40,7 +40,7 @@ class RankTrace {
             int rank)
       : trace_(trace),
         job_(job),
-        result_(rank_result_from_text(channels.result(rank))),
+        result_(decoded_rank_result(channels.result(rank))),
         steps_(channels.steps(rank)),
         buckets_(channels.buckets(rank)),
         records_(channels.trace(rank)),

@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "bench/host/gpu_environment.h"
+#include "bench/host/environment_capture.h"
 #include "bench/host/interrupt.h"
 #include "bench/options/option_source.h"
 #include "bench/plan/data_places.h"

@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
-#include "base/philox.h"
+#include "base/random.h"
 
 namespace ddpbench::nn {
 namespace {

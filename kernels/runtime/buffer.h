@@ -26,7 +26,12 @@ enum class MemoryCategory : std::uint8_t {
 };
 inline constexpr std::size_t kMemoryCategoryCount = 7;
 // "weights", "gradients", ...: the keys of by_category_bytes.
-std::string_view to_string(MemoryCategory category);
+constexpr std::string_view to_string(MemoryCategory category) {
+  constexpr std::array<std::string_view, kMemoryCategoryCount> kNames = {
+      "weights", "gradients", "optimizer", "activations", "workspace", "communication", "input"};
+  const auto index = static_cast<std::size_t>(category);
+  return index < kNames.size() ? kNames[index] : "unknown";
+}
 
 // Whether other ranks of this host may map the memory (a memfd on CPU devices, cudaMalloc with an
 // IPC handle on CUDA).

@@ -8,9 +8,28 @@
 #include <string>
 #include <vector>
 
+#include "kernels/runtime/buffer.h"
 #include "kernels/runtime/device.h"
+#include "kernels/runtime/memory_counter.h"
 
 namespace ddpbench {
+
+// A request for memory of a CPU device.
+struct CpuMemoryRequest {
+  std::string device;  // for messages
+  std::size_t bytes = 0;
+  MemoryCategory category = MemoryCategory::workspace;
+  Sharing sharing = Sharing::process_private;
+};
+
+// `bytes` rounded up to 64.
+std::size_t counted_bytes(std::size_t bytes) noexcept;
+
+// Zeroed memory whose pages are there already: a training step must not fault. Pages lie near the
+// calling thread. Counted as counted_bytes(). Throws DeviceError, with a table of what `counter`
+// counts, when there is not enough.
+std::unique_ptr<Allocation> allocate_cpu_memory(const CpuMemoryRequest& request,
+                                                std::shared_ptr<MemoryCounter> counter);
 
 struct CpuDeviceOptions {
   int index = 0;             // becomes the name "cpu:<index>"

@@ -4,6 +4,7 @@
 // Element types of device memory.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -28,6 +29,11 @@ constexpr std::size_t size_of(DataType type) {
   }
   return 0;
 }
-std::string_view to_string(DataType type);  // "fp32", ...
+constexpr std::string_view to_string(DataType type) {
+  constexpr std::array<std::string_view, 7> kNames = {"fp32",  "fp64",  "bf16", "fp16",
+                                                      "int32", "int64", "uint8"};
+  const auto index = static_cast<std::size_t>(type);
+  return index < kNames.size() ? kNames[index] : "unknown";
+}
 
 }  // namespace ddpbench

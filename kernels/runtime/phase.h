@@ -8,6 +8,7 @@
 // ignores).
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -31,7 +32,14 @@ enum class Phase : std::uint8_t {
   optimizer,  // update of the parameters
 };
 inline constexpr std::size_t kPhaseCount = 12;
-std::string_view to_string(Phase phase);  // "data_wait", "scatter", ...
+// "none" for a number that is no phase: a rank between two phases has one.
+constexpr std::string_view to_string(Phase phase) {
+  constexpr std::array<std::string_view, kPhaseCount> kNames = {
+      "data_wait", "scatter", "replicate", "forward", "gather", "loss",
+      "backward",  "reduce",  "comm_wait", "push",    "pull",   "optimizer"};
+  const auto index = static_cast<std::size_t>(phase);
+  return index < kPhaseCount ? kNames[index] : "none";
+}
 
 // What happened to one gradient bucket (or pushed shard) in one step; times of the device clock.
 struct BucketTimes {

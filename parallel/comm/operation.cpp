@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// See operation.h.
 #include "parallel/comm/operation.h"
 
 #include "base/error.h"

@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// See operation_communicator.h.
 #include "parallel/comm/operation_communicator.h"
 
 #include "base/error.h"

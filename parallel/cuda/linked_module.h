@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "parallel/cuda_module.h"
-#include "parallel/module_build.h"
 
 namespace ddpbench {
 

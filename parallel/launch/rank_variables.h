@@ -1,15 +1,25 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The environment that the supervisor gives to a rank. Private to launch/.
+// The processes that a supervisor starts for one run, and the environment that it gives to each.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
-#include "parallel/launch/launch_spec.h"
-
 namespace ddpbench::launch {
+
+// The ranks of one run. They write to the supervisor's stderr.
+struct LaunchSpec {
+  std::string executable = "/proc/self/exe";
+  std::vector<std::string> arguments;  // argv[1...]
+  int ranks = 1;
+  int threads_per_device = 1;                      // OMP_NUM_THREADS; OMP_WAIT_POLICY=PASSIVE, and
+                                                   // OMP_PROC_BIND=false: devices pin themselves
+  std::map<std::string, std::string> environment;  // added to the inherited one
+  std::vector<int> inherited_fds;                  // stay open in the children, same numbers
+};
 
 // Where the ranks of a run meet.
 struct Rendezvous {
@@ -17,7 +27,7 @@ struct Rendezvous {
   std::string secret;
 };
 
-// A secret that nobody can guess: 256 random bits in hexadecimal.
+// A secret that cannot be guessed: 256 random bits in hexadecimal.
 std::string make_secret();
 
 // "NAME=value" for all of our own environment, spec.environment, the OpenMP settings and the rank

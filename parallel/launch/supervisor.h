@@ -11,8 +11,8 @@
 #include <optional>
 #include <vector>
 
-#include "parallel/launch/launch_spec.h"
 #include "parallel/launch/rank_channel.h"
+#include "parallel/launch/rank_variables.h"
 
 namespace ddpbench::launch {
 

@@ -11,7 +11,7 @@
 
 #include "reports/exports/run_formats.h"
 #include "reports/table/table_cells.h"
-#include "reports/table/table_warnings.h"
+#include "reports/table/table_notes.h"
 #include "reports/why/why.h"
 
 namespace ddpbench::report {

@@ -8,7 +8,6 @@
 #include <set>
 
 #include "base/error.h"
-#include "reports/gate/gate_health.h"
 #include "reports/gate/gate_judge.h"
 #include "reports/gate/gate_pairing.h"
 

@@ -8,7 +8,7 @@
 #include "reports/html/sections.h"
 #include "reports/metrics/tuning.h"
 #include "reports/pictures/numbers.h"
-#include "reports/table/table_warnings.h"
+#include "reports/table/table_notes.h"
 
 namespace ddpbench::report::html {
 namespace {

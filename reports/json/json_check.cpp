@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "reports/json/json_cursor.h"
-#include "reports/json/json_limits.h"
+#include "reports/json/json_text.h"
 
 namespace ddpbench::report {
 namespace {

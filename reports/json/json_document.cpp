@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "reports/json/json_limits.h"
+#include "reports/json/json_text.h"
 
 namespace ddpbench::report {
 namespace {

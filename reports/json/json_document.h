@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A report's file: its bytes, and a JSON text in memory, parsed. Both are bounded (json_limits.h).
+// A report's file: its bytes, and a JSON text in memory, parsed. Both are bounded (json_text.h).
 // Private to reports/.
 //
 // simdjson's DOM, because a report of 10 million samples (216 MB) is to be read in a second or two.

@@ -7,7 +7,7 @@
 // The reader is stricter than trusting and laxer than the schema: every key that Report holds must
 // be there with its type, and unknown keys are ignored (they may be added within a schema version).
 // Arithmetic on the values is safe: counts and times are not negative, numbers have finite squares,
-// a world has a rank. Files are bounded (json_limits.h), so that reading any file ends soon.
+// a world has a rank. Files are bounded (json_text.h), so that reading any file ends soon.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -41,4 +41,9 @@ void fill_conditions(Run& run, const MachineSnapshot& before, const MachineSnaps
 // 35 % of the machine".
 std::vector<std::string> condition_warnings(const Report& report);
 
+// GPUs whose clocks were held down while a run trained: a sentence a reason, without "warning:",
+// for all runs together: "in 2 of 4 runs a GPU's clocks were held down by its power limit, at worst
+// on cuda:1 in 40 % of the samples".
+std::vector<std::string> gpu_warnings(const Report& report);
+
 }  // namespace ddpbench::report

@@ -11,6 +11,77 @@
 #include "base/error.h"
 
 namespace ddpbench::report {
+namespace {
+
+// Chance that rounding alone leaves the bound in one sum of n terms.
+constexpr double kFailureProbability = 1e-6;
+
+// The smallest planted fault is a rank that misses the first of K updates. With momentum 0.9 that
+// update is at least 1/(10 K) of the way. The cap stays 2.5 times below.
+constexpr double kSmallestFaultMargin = 25;
+
+// Higham and Mary 2019, Theorem 3.1: all n partial sums stay within lambda of their deviation with
+// probability 1 - 2 n exp(-lambda^2 / 2).
+double confidence_factor(double terms) {
+  return std::sqrt(2 * std::log(2 * terms / kFailureProbability));
+}
+
+}  // namespace
+
+std::vector<Interval> merge_intervals(std::vector<Interval> intervals) {
+  std::erase_if(intervals, [](const Interval& i) { return !(i.begin < i.end); });
+  std::ranges::sort(intervals, {}, &Interval::begin);
+  std::vector<Interval> merged;
+  for (const Interval& next : intervals) {
+    if (!merged.empty() && next.begin <= merged.back().end) {
+      merged.back().end = std::max(merged.back().end, next.end);
+    } else {
+      merged.push_back(next);
+    }
+  }
+  return merged;
+}
+
+double total_length(std::span<const Interval> merged) {
+  double length = 0;
+  for (const Interval& interval : merged) length += interval.end - interval.begin;
+  return length;
+}
+
+double intersection_length(std::span<const Interval> a, std::span<const Interval> b) {
+  double length = 0;
+  std::size_t i = 0, j = 0;
+  while (i < a.size() && j < b.size()) {
+    const double begin = std::max(a[i].begin, b[j].begin);
+    const double end = std::min(a[i].end, b[j].end);
+    length += std::max(0.0, end - begin);
+    // The one that ends first can meet nothing more.
+    if (a[i].end < b[j].end) {
+      ++i;
+    } else {
+      ++j;
+    }
+  }
+  return length;
+}
+
+CommunicationTimes communication_times(std::vector<Interval> communication,
+                                       std::vector<Interval> compute) {
+  const auto merged = merge_intervals(std::move(communication));
+  CommunicationTimes times;
+  times.comm_s = total_length(merged);
+  // Both are sums of the same pieces in other orders: rounding must not make a part exceed the
+  // whole.
+  times.overlapped_s =
+      std::min(times.comm_s, intersection_length(merged, merge_intervals(std::move(compute))));
+  times.exposed_s = times.comm_s - times.overlapped_s;
+  return times;
+}
+
+Figure overlap_ratio(double comm_s, double overlapped_s) {
+  if (!(comm_s > 0)) return Figure::missing("no communication");
+  return Figure::of(overlapped_s / comm_s);
+}
 
 double quantile(std::span<const double> sorted, double q) {
   ensure(!sorted.empty(), "quantile of no values");
@@ -73,6 +144,20 @@ double bus_bandwidth_factor(const std::string& collective, int ranks) {
     if (collective == name) return 1;
   }
   throw InternalError(fmt::format("no bus bandwidth factor for the collective '{}'", collective));
+}
+
+// How far two computations of the same updates may be apart. docs/metrics.md, "Verification", has
+// the derivation; the steps are named here.
+
+double verification_tolerance(double unit_roundoff, double longest_sum, int steps) {
+  ensure(unit_roundoff > 0 && unit_roundoff < 1, "unit roundoff {}", unit_roundoff);
+  ensure(longest_sum >= 1 && std::isfinite(longest_sum), "a sum of {} terms", longest_sum);
+  ensure(steps >= 1, "tolerance of {} steps", steps);
+  // One sum against its recomputation: sqrt(2) for two independent roundings times the condition
+  // factor sqrt(1/2) of sums whose terms cancel like independent ones.
+  const double one_update = confidence_factor(longest_sum) * std::sqrt(longest_sum) * unit_roundoff;
+  // K updates: errors add up at most, while the sum of updates may be as short as one of them.
+  return std::min(steps * one_update, 1 / (kSmallestFaultMargin * steps));
 }
 
 }  // namespace ddpbench::report

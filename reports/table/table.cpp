@@ -3,10 +3,9 @@
 #include "reports/table/table.h"
 
 #include "base/text.h"
-#include "reports/table/cell_lines.h"
 #include "reports/table/collective_table.h"
 #include "reports/table/table_cells.h"
-#include "reports/table/table_warnings.h"
+#include "reports/table/table_notes.h"
 
 namespace ddpbench::report {
 

@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/rank/claim_exchange.h"
-
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -11,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "bench/rank/memory_check.h"
 #include "kernels/runtime/cpu_device.h"
 
 namespace ddpbench::bench {
@@ -19,12 +18,12 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-struct Member {
+struct Claimant {
   const char* pool;
   std::size_t limit, needs;
 };
 
-MemoryClaim claim_of(const Member& member, int index) {
+MemoryClaim claim_of(const Claimant& member, int index) {
   const auto device = make_cpu_device(
       {.index = index, .memory_limit_bytes = member.limit, .memory_pool = member.pool});
   MemoryNeeds needs(*device);
@@ -35,7 +34,7 @@ MemoryClaim claim_of(const Member& member, int index) {
 }
 
 // [member] the names of the devices whose claims it has to look at.
-std::vector<std::vector<std::string>> meet(const std::vector<Member>& members) {
+std::vector<std::vector<std::string>> meet(const std::vector<Claimant>& members) {
   const auto store = comm::make_local_store();
   const ClaimExchange meeting(
       {.store = store.get(), .devices = static_cast<int>(members.size()), .timeout_s = 30});

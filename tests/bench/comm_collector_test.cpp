@@ -43,7 +43,7 @@ class CommCollector : public testing::Test {
     result.late = late;
     result.bandwidth = {
         {4096, false, rank == 0 ? 10.0 : 0.0, 1}, {4096, true, gb_per_s, 1}, {1 << 20, true, 1, 1}};
-    channels.writer(rank).result(to_json_text(result));
+    channels.writer(rank).result(encoded(result));
   }
   report::Status collect(const launch::SuperviseResult& result = {}) {
     return collect_comm(spec, channels, result, report, error);
@@ -110,7 +110,7 @@ TEST_F(CommCollectorOnAGpu, CountsWhatIpcMovesAgainstTheGpusCopies) {
     for (const std::size_t set : {64, 8192, 1 << 20}) {
       result.bandwidth.push_back({set, false, rank > 0 ? 0.0 : set == 8192 ? 10.0 : 1000.0, 0});
     }
-    channels.writer(rank).result(to_json_text(result));
+    channels.writer(rank).result(encoded(result));
   }
   collect();
   const report::CollectiveRow& row = report.collectives[0];
@@ -134,7 +134,7 @@ TEST_F(CommCollectorOnAGpu, HasNoBoundWhereNoCopyWasMeasured) {
     result.wrong = {0};
     result.bandwidth = {{8000, false, 0, 0, rank == 0 ? "too small: a launch" : ""},
                         {1 << 20, false, rank == 0 ? 10.0 : 0.0, 0, ""}};
-    channels.writer(rank).result(to_json_text(result));
+    channels.writer(rank).result(encoded(result));
   }
   collect();
   const report::CollectiveRow& row = report.collectives[0];

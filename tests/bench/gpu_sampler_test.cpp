@@ -10,7 +10,7 @@
 #include <atomic>
 #include <nlohmann/json.hpp>
 
-#include "bench/host/gpu_environment.h"
+#include "bench/host/environment_capture.h"
 #include "bench/rank/rank_result.h"
 
 namespace ddpbench::bench {
@@ -163,7 +163,7 @@ TEST(RankResult, CarriesTelemetryAndItsReasons) {
   RankResult result;
   result.devices.resize(2);
   result.devices[0].gpu_telemetry = series.summary(milliseconds(250));
-  const RankResult read = rank_result_from_text(to_json_text(result));
+  const RankResult read = decoded_rank_result(encoded(result));
   ASSERT_EQ(read.devices.size(), 2u);
   const auto& telemetry = read.devices[0].gpu_telemetry.value.value();
   EXPECT_EQ(telemetry.samples, 1);
@@ -171,7 +171,7 @@ TEST(RankResult, CarriesTelemetryAndItsReasons) {
   EXPECT_EQ(telemetry.temperature_celsius.reason, "Not Supported");
   EXPECT_DOUBLE_EQ(telemetry.clock_event_ratios.value->at("sw_power_cap"), 1);
   EXPECT_EQ(read.devices[1].gpu_telemetry.reason, "the device is no GPU");
-  EXPECT_EQ(to_json_text(read), to_json_text(result));
+  EXPECT_EQ(encoded(read), encoded(result));
 }
 
 TEST(GpuEnvironment, JoinsWhatCudaAndTheDriverTell) {

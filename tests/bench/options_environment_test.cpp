@@ -8,7 +8,6 @@
 #include "bench/commands/info.h"
 #include "bench/host/build_info.h"
 #include "bench/host/host_limits.h"
-#include "bench/host/install_paths.h"
 #include "bench/options/option_table.h"
 #include "tests/bench/options_test_support.h"
 

@@ -21,6 +21,8 @@ class HostAllocation final : public Allocation {
   std::vector<std::byte> bytes_;
 };
 
+}  // namespace
+
 class QueuedEvent final : public Event {
  public:
   explicit QueuedEvent(QueuedDevice& device) : device_(device) {}
@@ -35,8 +37,6 @@ class QueuedEvent final : public Event {
   int recorded_ = 0, done_ = 0;
   double time_s_ = 0;
 };
-
-}  // namespace
 
 class QueuedStream final : public Stream {
  public:

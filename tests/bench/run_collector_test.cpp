@@ -52,9 +52,7 @@ RankResult result_of(double error, std::uint64_t hash) {
 class Collector : public testing::Test {
  protected:
   Collector() : channels(launch::RankChannels::create({.ranks = 2, .step_capacity = 3})) {}
-  void finish(int rank, const RankResult& result) {
-    channels.writer(rank).result(to_json_text(result));
-  }
+  void finish(int rank, const RankResult& result) { channels.writer(rank).result(encoded(result)); }
   launch::RankChannels channels;
 };
 

@@ -41,7 +41,7 @@ void write_result(launch::RankWriter& writer, const std::string& host,
   result.epochs = std::move(epochs);
   result.host = host;
   result.calls = {"conv1 forward, micro-batch 1 of 2", "conv1 backward"};
-  writer.result(to_json_text(result));
+  writer.result(encoded(result));
 }
 
 // A step from `begin` on that lasts 10: forward 1 to 3 with a call, backward 3 to 7, two buckets

@@ -12,7 +12,7 @@
 namespace ddpbench::bench {
 namespace {
 
-constexpr double kRounding = 1e-9;
+constexpr double kClockRounding = 1e-9;
 
 // A step that adds its batch to a sum on the device, between the marks of a phase.
 class SummingStrategy final : public Strategy {
@@ -123,7 +123,7 @@ TEST_F(Steps, ReplayedPhasesAreTimedAnew) {
   ASSERT_EQ(channels.steps(0).size(), 10u);
   for (const auto& step : channels.steps(0)) {
     EXPECT_EQ(step.phases_observed, 1u);
-    EXPECT_NEAR(step.phase_s[static_cast<std::size_t>(Phase::forward)], 0.25, kRounding);
+    EXPECT_NEAR(step.phase_s[static_cast<std::size_t>(Phase::forward)], 0.25, kClockRounding);
   }
   EXPECT_EQ(strategy.reports, 16);
 }
@@ -142,7 +142,7 @@ TEST_F(Steps, LastAsLongAsTheDeviceTakesWhenTheHostRunsAhead) {
   ASSERT_EQ(steps.size(), 50u);
   for (std::size_t i = 1; i < steps.size(); ++i) {
     EXPECT_NEAR(steps[i].end_s - steps[i].begin_s, 10e-3, 1e-3) << i;
-    EXPECT_GE(steps[i].begin_s, steps[i - 1].end_s - kRounding) << "steps may not overlap";
+    EXPECT_GE(steps[i].begin_s, steps[i - 1].end_s - kClockRounding) << "steps may not overlap";
     EXPECT_EQ(steps[i].step, i);
   }
 }

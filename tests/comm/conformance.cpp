@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// See conformance.h.
 #include "tests/comm/conformance.h"
 
 #include <fmt/format.h>

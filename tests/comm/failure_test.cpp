@@ -25,9 +25,6 @@ using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::HasSubstr;
 
-constexpr CallOptions kNow{.after = nullptr, .start = Start::now};
-constexpr CallOptions kDeferred{.after = nullptr, .start = Start::deferred};
-
 void sleep_s(double seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
 }

@@ -13,9 +13,6 @@
 namespace ddpbench::comm::testing {
 namespace {
 
-constexpr CallOptions kNow{.after = nullptr, .start = Start::now};
-constexpr CallOptions kDeferred{.after = nullptr, .start = Start::deferred};
-
 struct Setting {
   RankKind kind;
   int size;

@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// See rank_runner.h.
 #include "tests/comm/rank_runner.h"
 
 #include <fmt/format.h>

@@ -17,6 +17,9 @@
 
 namespace ddpbench::comm::testing {
 
+inline constexpr CallOptions kNow{.after = nullptr, .start = Start::now};
+inline constexpr CallOptions kDeferred{.after = nullptr, .start = Start::deferred};
+
 enum class RankKind { threads, processes };
 
 // A rank's function: throws (anything derived from std::exception) when its check fails.

@@ -12,14 +12,11 @@
 
 #include "base/error.h"
 #include "kernels/runtime/cpu_device.h"
-#include "tests/comm/allocation_counter.h"
+#include "tests/base/allocation_count.h"
 #include "tests/comm/rank_runner.h"
 
 namespace ddpbench::comm::testing {
 namespace {
-
-constexpr CallOptions kNow{.after = nullptr, .start = Start::now};
-constexpr CallOptions kDeferred{.after = nullptr, .start = Start::deferred};
 
 class WorkTest : public ::testing::TestWithParam<RankKind> {
  protected:
@@ -138,11 +135,11 @@ TEST_P(WorkTest, CallsAllocateNothingAfterWarmUp) {
     c.barrier().synchronize();
     // Among threads, rank 0 counts for all.
     const bool counts = c.rank() == 0 || GetParam() == RankKind::processes;
-    if (counts) start_counting_allocations();
+    const std::int64_t before = ddpbench::test::allocation_count();
     c.barrier().synchronize();
     for (int i = 0; i < 20; ++i) step();
     c.barrier().synchronize();
-    const int counted = counts ? stop_counting_allocations() : 0;
+    const std::int64_t counted = counts ? ddpbench::test::allocation_count() - before : 0;
     c.barrier().synchronize();
     check(counted == 0, fmt::format("{} allocations", counted));
   });

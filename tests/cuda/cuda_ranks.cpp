@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// See cuda_ranks.h.
 #include "tests/cuda/cuda_ranks.h"
 
 #include <cstdlib>

@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// See host_communicator.h.
 #include "tests/cuda/host_communicator.h"
 
 #include <list>

@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// See ipc_simulation.h.
 #include "tests/cuda/ipc_simulation.h"
 
 #include <fmt/format.h>

@@ -205,7 +205,7 @@ TEST_F(FetchDataset, TakesOverWhatAKilledRunLeft) {
 TEST_F(FetchDataset, DoesNotDisturbAnotherDownload) {
   const std::string part = file(0).string() + ".part";
   write_file(part, "of the other");
-  const int other = open(part.c_str(), O_WRONLY | O_CLOEXEC);
+  const int other = ::open(part.c_str(), O_WRONLY | O_CLOEXEC);
   ASSERT_EQ(flock(other, LOCK_EX), 0);
   EXPECT_THAT([&] { fetch(); },
               ThrowsMessage<ConfigError>(AllOf(HasSubstr(part), HasSubstr("another process"))));

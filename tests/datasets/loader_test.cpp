@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "tests/datasets/allocation_count.h"
+#include "tests/base/allocation_count.h"
 
 namespace ddpbench::data {
 namespace {
@@ -182,10 +182,10 @@ TEST_P(LoaderOfWorkers, DoesNotAllocateOnceWarm) {
     }
   };
   run(0);
-  const std::int64_t before = allocation_count();
+  const std::int64_t before = ddpbench::test::allocation_count();
   for (std::int64_t epoch = 1; epoch < 20; ++epoch) run(epoch);
   // Each worker makes room for its indices when its thread first runs, which may be late.
-  EXPECT_LE(allocation_count() - before, GetParam());
+  EXPECT_LE(ddpbench::test::allocation_count() - before, GetParam());
 }
 
 // Workers that pause for long are woken up, else these two would reach the time limit of the test.

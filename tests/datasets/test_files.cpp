@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// See test_files.h.
 #include "tests/datasets/test_files.h"
 
 #include <gtest/gtest.h>

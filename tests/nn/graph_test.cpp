@@ -13,7 +13,7 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "kernels/nn/plan/segment.h"
+#include "kernels/nn/plan/fusion.h"
 #include "tests/nn/layout_backend.h"
 #include "tests/nn/networks.h"
 #include "tests/nn/small_device.h"

@@ -2,14 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The counter-based generator and the values that it gives to weights.
-#include "kernels/nn/weights.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <set>
 
-#include "base/philox.h"
+#include "base/random.h"
+#include "kernels/nn/weights.h"
 #include "tests/nn/networks.h"
 
 namespace ddpbench::nn {

@@ -2,11 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Size and extent of the part that runs in micro-batches.
-#include "kernels/nn/plan/segment.h"
-
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "kernels/nn/plan/fusion.h"
 #include "tests/nn/networks.h"
 
 namespace ddpbench::nn {

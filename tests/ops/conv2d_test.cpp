@@ -9,7 +9,7 @@
 namespace ddpbench::ops::testing {
 namespace {
 
-std::vector<ConvCase> cases() {
+std::vector<ConvCase> shapes_of_conv2d() {
   std::vector<ConvCase> cases = conv_cases();
   for (const ConvCase& c : few_channel_conv_cases()) cases.push_back(c);
   return cases;
@@ -89,7 +89,7 @@ TEST_P(Conv2d, GivesEqualBitsInEqualRuns) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, Conv2d, ::testing::ValuesIn(cases()),
+INSTANTIATE_TEST_SUITE_P(Shapes, Conv2d, ::testing::ValuesIn(shapes_of_conv2d()),
                          [](const auto& test) { return test.param.name; });
 
 TEST(Conv2dPlan, DescribesParametersAsPyTorchStoresThem) {

@@ -18,7 +18,7 @@ struct Case {
 };
 
 // The last one is long enough to be split over a team.
-std::vector<Case> cases() {
+std::vector<Case> shapes_of_elementwise() {
   return {{"OneElement", {1, 1, 1, 1}},
           {"OddSizes", {3, 5, 7, 3}},
           {"ChannelsAboveABlock", {2, 33, 3, 5}},
@@ -82,7 +82,7 @@ TEST_P(Elementwise, ConvertsToEveryLayoutAndBack) {
     EXPECT_TRUE(same_bits(fixture.to_plain(fixture.to_layout(values, layout), layout), values));
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, Elementwise, ::testing::ValuesIn(cases()),
+INSTANTIATE_TEST_SUITE_P(Shapes, Elementwise, ::testing::ValuesIn(shapes_of_elementwise()),
                          [](const auto& test) { return test.param.name; });
 
 TEST(Relu, KeepsNaNAndLetsItsGradientThrough) {

@@ -14,7 +14,7 @@ TensorLayout blocked(const Shape& shape, std::int64_t block) {
   return onednn::to_layout(onednn::image_desc(shape, block));
 }
 
-std::vector<LinearCase> cases() {
+std::vector<LinearCase> shapes_of_linear() {
   std::vector<LinearCase> cases = linear_cases();
   cases.push_back({"SixteenChannelBlocks", with_relu(linear(blocked({3, 64, 7, 7}, 16), 128))});
   cases.push_back({"EightChannelBlocks", linear(blocked({3, 24, 3, 5}, 8), 10)});
@@ -79,7 +79,7 @@ TEST_P(Linear, GivesEqualBitsInEqualRuns) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, Linear, ::testing::ValuesIn(cases()),
+INSTANTIATE_TEST_SUITE_P(Shapes, Linear, ::testing::ValuesIn(shapes_of_linear()),
                          [](const auto& test) { return test.param.name; });
 
 TEST(LinearPlan, KeepsTheShapeOfPyTorchWhateverTheLayout) {

@@ -12,13 +12,6 @@ namespace {
 // Blocks, their edges, and enough elements for a team.
 constexpr std::int64_t kCounts[] = {0, 1, 2047, 2048, 2049, 40009};
 
-std::vector<BackendFixture> all_backends() {
-  std::vector<BackendFixture> fixtures;
-  fixtures.push_back(BackendFixture::reference());
-  for (const int threads : team_sizes()) fixtures.push_back(BackendFixture::onednn(threads));
-  return fixtures;
-}
-
 TEST(Mean, DividesTheSumByTheNumberOfBuffers) {
   for (BackendFixture& fixture : all_backends())
     for (const std::size_t buffers : {1, 2, 3, 5})

@@ -267,4 +267,11 @@ double sum_tolerance(std::int64_t terms) {
          static_cast<double>(std::max<std::int64_t>(terms, 1) + 1);
 }
 
+std::vector<BackendFixture> all_backends() {
+  std::vector<BackendFixture> fixtures;
+  fixtures.push_back(BackendFixture::reference());
+  for (const int threads : team_sizes()) fixtures.push_back(BackendFixture::onednn(threads));
+  return fixtures;
+}
+
 }  // namespace ddpbench::ops::testing

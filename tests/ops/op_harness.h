@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -18,6 +19,8 @@
 #include "kernels/runtime/cpu_device.h"
 
 namespace ddpbench::ops::testing {
+
+inline constexpr double kEpsilon = std::numeric_limits<float>::epsilon();
 
 using Values = std::vector<float>;
 
@@ -118,5 +121,8 @@ void expect_same_bits(const OpOutputs& got, const OpOutputs& want);
 // `terms` additions rounds a partial sum, which is about sqrt(terms) / 3, by at most half an
 // epsilon of it, and random roundings add up as sqrt(terms): eps * terms / 6. Six times that.
 double sum_tolerance(std::int64_t terms);
+
+// The reference, and oneDNN's with each size of team.
+std::vector<BackendFixture> all_backends();
 
 }  // namespace ddpbench::ops::testing

@@ -15,8 +15,6 @@
 namespace ddpbench::ops::testing {
 namespace {
 
-constexpr double kEpsilon = std::numeric_limits<float>::epsilon();
-
 double objective(BackendFixture& fixture, Op& op, const OpInputs& in) {
   const Values output = run(fixture, op, in).output;
   double sum = 0;

@@ -10,8 +10,6 @@
 namespace ddpbench::ops::testing {
 namespace {
 
-constexpr double kEpsilon = std::numeric_limits<float>::epsilon();
-
 struct State {
   Values weights, gradients, velocity;
 };
@@ -19,13 +17,6 @@ struct State {
 State make_state(std::size_t count) {
   const auto n = static_cast<std::int64_t>(count);
   return {random_values(n, 1), random_values(n, 2), Values(count)};
-}
-
-std::vector<BackendFixture> all_backends() {
-  std::vector<BackendFixture> fixtures;
-  fixtures.push_back(BackendFixture::reference());
-  for (const int threads : team_sizes()) fixtures.push_back(BackendFixture::onednn(threads));
-  return fixtures;
 }
 
 // The last is long enough to be split over a team, at a count that no vector divides.

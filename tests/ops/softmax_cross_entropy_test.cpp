@@ -11,8 +11,6 @@
 namespace ddpbench::ops::testing {
 namespace {
 
-constexpr double kEpsilon = std::numeric_limits<float>::epsilon();
-
 struct Batch {
   std::int64_t batch, classes, samples;
   Values logits;
@@ -59,13 +57,6 @@ double naive_gradient(const Batch& b, std::int64_t n, std::int64_t j) {
   for (std::int64_t k = 0; k < b.classes; ++k) sum += std::exp(static_cast<double>(x[k]));
   return std::exp(static_cast<double>(x[j])) / sum -
          (j == b.labels[static_cast<std::size_t>(n)] ? 1 : 0);
-}
-
-std::vector<BackendFixture> all_backends() {
-  std::vector<BackendFixture> fixtures;
-  fixtures.push_back(BackendFixture::reference());
-  for (const int threads : team_sizes()) fixtures.push_back(BackendFixture::onednn(threads));
-  return fixtures;
 }
 
 // The last is long enough to be split over a team.

@@ -15,18 +15,13 @@
 namespace ddpbench::report {
 namespace {
 
+using test::report_of;
 using test::sample_report;
 using test::sample_run;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-Report report_of(std::vector<Run> runs) {
-  Report report = sample_report();
-  report.runs = std::move(runs);
-  return report;
-}
 
 Run repetition(const char* strategy, int world_size, double samples_per_s, int number) {
   report::Run run = sample_run(strategy, world_size, samples_per_s);

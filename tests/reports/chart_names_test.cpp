@@ -15,16 +15,11 @@
 namespace ddpbench::report {
 namespace {
 
+using test::report_of;
 using test::sample_report;
 using test::sample_run;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-Report report_of(std::vector<Run> runs) {
-  Report report = sample_report();
-  report.runs = std::move(runs);
-  return report;
-}
 
 std::vector<std::string> names_of(std::span<const Report> reports) {
   std::vector<std::string> names;

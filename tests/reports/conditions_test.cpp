@@ -144,12 +144,12 @@ TEST(Conditions, AreReadBackAsWritten) {
   report.runs[2].started_at = "2026-01-31T12:00:05Z";
   report.runs[1].step.warmup_steady = false;
   report.runs[2].step.warmup_reason = "fewer than 10 warm-up steps";
-  const auto json = to_json(report);
+  const auto written = to_json(report);
   EXPECT_THAT(
-      ddpbench::test::schema_errors(nlohmann::json::parse(json.dump()), DDPBENCH_REPORT_SCHEMA),
+      ddpbench::test::schema_errors(nlohmann::json::parse(written.dump()), DDPBENCH_REPORT_SCHEMA),
       IsEmpty());
-  const Report read = parse_report(json.dump(), "r.json");
-  EXPECT_EQ(to_json(read).dump(), json.dump());
+  const Report read = parse_report(written.dump(), "r.json");
+  EXPECT_EQ(to_json(read).dump(), written.dump());
   ASSERT_TRUE(read.runs[2].conditions);
   EXPECT_EQ(read.runs[2].conditions->notes, report.runs[2].conditions->notes);
   EXPECT_EQ(read.runs[1].step.warmup_steady, false);

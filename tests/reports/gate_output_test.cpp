@@ -124,10 +124,10 @@ TEST(GateJson, IsValidAgainstItsSchema) {
   for (const GateResult& result :
        {mixed_result(), check_one(gate_report({0.02}), gate_report({0.03})),
         check_one(failed, gate_report(steady())), check_one(diverged, gate_report(steady()))}) {
-    const auto json = nlohmann::json::parse(render_gate_json(result));
-    EXPECT_THAT(ddpbench::test::schema_errors(json, DDPBENCH_CHECK_SCHEMA), IsEmpty());
-    EXPECT_EQ(json["verdict"], to_string(result.verdict));
-    EXPECT_EQ(json["pairs"].size(), result.pairs.size());
+    const auto written = nlohmann::json::parse(render_gate_json(result));
+    EXPECT_THAT(ddpbench::test::schema_errors(written, DDPBENCH_CHECK_SCHEMA), IsEmpty());
+    EXPECT_EQ(written["verdict"], to_string(result.verdict));
+    EXPECT_EQ(written["pairs"].size(), result.pairs.size());
   }
 }
 

@@ -5,9 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <random>
-
 #include <nlohmann/json.hpp>
+#include <random>
 
 #include "reports/json/report_json.h"
 #include "reports/table/table.h"
@@ -81,16 +80,8 @@ Run repeated(const char* strategy, int repetition, double step_s) {
   return run;
 }
 
-Report report_of(std::vector<Run> runs) {
-  Report report = test::sample_report();
-  report.runs = std::move(runs);
-  report.status = Status::ok;
-  report.error.reset();
-  return report;
-}
-
 TEST(Cells, AreThereWhenSomethingWasRepeated) {
-  Report report = report_of({repeated("dp", 0, 1), repeated("ddp", 0, 1)});
+  Report report = test::report_of({repeated("dp", 0, 1), repeated("ddp", 0, 1)});
   fill_cells(report, std::nullopt);
   EXPECT_THAT(report.cells, IsEmpty());
   report.runs.push_back(repeated("ddp", 1, 3));
@@ -103,7 +94,8 @@ TEST(Cells, AreThereWhenSomethingWasRepeated) {
 }
 
 TEST(Cells, DifferInAnyOptionOfTheStrategy) {
-  Report report = report_of({repeated("ddp", 0, 1), repeated("ddp", 1, 1), repeated("ddp", 0, 1)});
+  Report report =
+      test::report_of({repeated("ddp", 0, 1), repeated("ddp", 1, 1), repeated("ddp", 0, 1)});
   report.runs[2].strategy_options["bucket_cap_mb"] = "4";
   fill_cells(report, std::nullopt);
   EXPECT_EQ(report.cells.size(), 2u);
@@ -120,7 +112,7 @@ TEST(Cells, DifferInBackendAccumulationAndKnownDeviceModel) {
   other = run;
   other.device_model = "Another 9000";
   EXPECT_FALSE(same_cell(run, other));
-  Report report = report_of({run, other, run});
+  Report report = test::report_of({run, other, run});
   fill_cells(report, std::nullopt);
   ASSERT_EQ(report.cells.size(), 2u);
   EXPECT_THAT(report.cells[0].runs, ElementsAre(0, 2));
@@ -133,7 +125,7 @@ TEST(Cells, AreNoisyWhenLessPreciseThanWanted) {
   for (int r = 0; r < 6; ++r) runs.push_back(repeated("dp", r, 1 + 0.001 * r));
   for (int r = 0; r < 6; ++r) runs.push_back(repeated("ddp", r, 1 + 0.1 * r));
   for (int r = 0; r < 5; ++r) runs.push_back(repeated("ps", r, 1));
-  Report report = report_of(runs);
+  Report report = test::report_of(runs);
   fill_cells(report, 0.02);
   ASSERT_EQ(report.cells.size(), 3u);
   EXPECT_FALSE(report.cells[0].noisy);
@@ -152,7 +144,7 @@ TEST(Cells, StandBelowTheTableALineEach) {
     runs.push_back(repeated("ddp", r, 0.02 + 0.002 * (r % 2)));
     runs.back().strategy_options["bucket_cap_mb"] = "4";
   }
-  Report report = report_of(runs);
+  Report report = test::report_of(runs);
   fill_cells(report, 0.02);
   const std::string table = render_table(report, 0);
   EXPECT_THAT(table, HasSubstr("ddp on 2 devices, cap 25: 11.6 ms, 95 % interval 11.6 to "
@@ -163,7 +155,8 @@ TEST(Cells, StandBelowTheTableALineEach) {
 }
 
 TEST(Cells, SayOnceThatThereAreTooFewForAnInterval) {
-  Report report = report_of({repeated("dp", 0, 1), repeated("dp", 1, 1), repeated("ddp", 0, 1)});
+  Report report =
+      test::report_of({repeated("dp", 0, 1), repeated("dp", 1, 1), repeated("ddp", 0, 1)});
   fill_cells(report, std::nullopt);
   const std::string table = render_table(report, 0);
   const std::string words = "a 95 % interval of the median needs 6 timed repetitions";
@@ -173,31 +166,31 @@ TEST(Cells, SayOnceThatThereAreTooFewForAnInterval) {
 }
 
 TEST(Cells, LeaveFailedRepetitionsOut) {
-  Report report = report_of({repeated("ddp", 0, 1), repeated("ddp", 1, 5)});
+  Report report = test::report_of({repeated("ddp", 0, 1), repeated("ddp", 1, 5)});
   report.runs[1].status = Status::failed;
   fill_cells(report, std::nullopt);
   EXPECT_EQ(report.cells[0].step_median_s.value, 1);
 }
 
 TEST(Cells, AreReadBackAsWritten) {
-  Report report = report_of({repeated("ddp", 0, 1), repeated("ddp", 1, 3)});
+  Report report = test::report_of({repeated("ddp", 0, 1), repeated("ddp", 1, 3)});
   fill_cells(report, 0.02);
-  const auto json = to_json(report);
+  const auto written = to_json(report);
   EXPECT_THAT(
-      ddpbench::test::schema_errors(nlohmann::json::parse(json.dump()), DDPBENCH_REPORT_SCHEMA),
+      ddpbench::test::schema_errors(nlohmann::json::parse(written.dump()), DDPBENCH_REPORT_SCHEMA),
       IsEmpty());
-  EXPECT_EQ(to_json(parse_report(json.dump(), "r.json")).dump(), json.dump());
+  EXPECT_EQ(to_json(parse_report(written.dump(), "r.json")).dump(), written.dump());
 }
 
 TEST(Cells, WithRunsThatAreNotThereAreRefused) {
-  Report report = report_of({repeated("ddp", 0, 1), repeated("ddp", 1, 3)});
+  Report report = test::report_of({repeated("ddp", 0, 1), repeated("ddp", 1, 3)});
   fill_cells(report, 0.02);
-  auto json = to_json(report);
-  json["cells"][0]["runs"][1] = 7;
+  auto written = to_json(report);
+  written["cells"][0]["runs"][1] = 7;
   EXPECT_THROW(
       {
         try {
-          parse_report(json.dump(), "r.json");
+          parse_report(written.dump(), "r.json");
         } catch (const std::exception& error) {
           EXPECT_THAT(error.what(), HasSubstr("/cells/0/runs/1"));
           throw;

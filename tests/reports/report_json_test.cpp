@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // to_json: keys, missing figures, and what it refuses.
+#include "reports/json/report_json.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,7 +13,6 @@
 
 #include "base/error.h"
 #include "reports/data/report.h"
-#include "reports/json/report_json.h"
 #include "tests/reports/sample_report.h"
 
 namespace ddpbench::report {
@@ -44,11 +45,11 @@ std::string error_of(const Report& report) {
 }
 
 TEST(ReportJson, HasTheKeysOfTheDesignInOrder) {
-  const ordered_json json = to_json(test::sample_report());
-  EXPECT_THAT(keys(json),
+  const ordered_json written = to_json(test::sample_report());
+  EXPECT_THAT(keys(written),
               ElementsAre("schema_version", "generator", "status", "error", "started_at",
                           "finished_at", "argv", "environment", "config", "runs"));
-  EXPECT_THAT(keys(json["runs"][2]),
+  EXPECT_THAT(keys(written["runs"][2]),
               ElementsAre("status", "strategy", "world_size", "servers", "repetition", "device",
                           "device_model", "threads_per_device", "backend", "precision", "model",
                           "parameters", "optimizer", "per_device_batch_size", "global_batch_size",
@@ -63,12 +64,12 @@ TEST(ReportJson, KeepsTheResolvedConfigurationAsItIs) {
 }
 
 TEST(ReportJson, MissingFiguresAreNullBesideTheirReason) {
-  const ordered_json json = to_json(test::sample_report());
-  EXPECT_TRUE(json["generator"]["git_commit"].is_null());
-  EXPECT_EQ(json["generator"]["git_commit_reason"], "built outside a git checkout");
-  EXPECT_TRUE(json["environment"]["cpu"]["l3_bytes"].is_null());
-  EXPECT_EQ(json["environment"]["cpu"]["l3_bytes_reason"], "not reported by this system");
-  const ordered_json single = json["runs"][0];
+  const ordered_json written = to_json(test::sample_report());
+  EXPECT_TRUE(written["generator"]["git_commit"].is_null());
+  EXPECT_EQ(written["generator"]["git_commit_reason"], "built outside a git checkout");
+  EXPECT_TRUE(written["environment"]["cpu"]["l3_bytes"].is_null());
+  EXPECT_EQ(written["environment"]["cpu"]["l3_bytes_reason"], "not reported by this system");
+  const ordered_json single = written["runs"][0];
   EXPECT_TRUE(single["phases"]["comm_s"].is_null());
   EXPECT_EQ(single["phases"]["comm_s_reason"], "one device");
   EXPECT_EQ(single["verification"]["tolerance_reason"], "this run is the reference");

@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "reports/json/report_json.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,30 +9,19 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "reports/json/report_json.h"
 #include "tests/reports/sample_report.h"
 
 namespace ddpbench::report {
 namespace {
 
+using test::refusal;
+using test::refusal_with;
+
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-std::string refusal(const std::string& text) {
-  try {
-    parse_report(text, "some.json");
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
-
-std::string refusal_with(const char* pointer, const ordered_json& value) {
-  ordered_json document = to_json(test::sample_report());
-  document[ordered_json::json_pointer(pointer)] = value;
-  return refusal(document.dump());
-}
 
 std::string refusal_without(const char* pointer) {
   ordered_json document = to_json(test::sample_report());
@@ -95,7 +82,7 @@ TEST(ReportReader, IgnoresKeysThatItDoesNotKnow) {
   ordered_json document = to_json(test::sample_report());
   document["added"] = {{"later", 1}};
   document["runs"][0]["added"] = "later";
-  EXPECT_EQ(refusal(document.dump()), "nothing was thrown");
+  EXPECT_EQ(refusal(document.dump()), test::kNothingThrown);
 }
 
 TEST(ReportReader, ReadsFiles) {
@@ -113,7 +100,7 @@ TEST(ReportReader, NamesFilesThatItCannotRead) {
     } catch (const ConfigError& error) {
       return std::string(error.what());
     }
-    return std::string("nothing was thrown");
+    return std::string(test::kNothingThrown);
   };
   EXPECT_EQ(message("/nonexistent/report.json"), "report /nonexistent/report.json: no such file");
   EXPECT_EQ(message(::testing::TempDir()),

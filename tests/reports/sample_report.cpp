@@ -2,7 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/reports/sample_report.h"
 
+#include <nlohmann/json.hpp>
 #include <string>
+
+#include "base/error.h"
+#include "reports/json/report_json.h"
 
 namespace ddpbench::report::test {
 namespace {
@@ -215,6 +219,29 @@ Report hostile_report() {
     for (DeviceRow& device : run.devices) device.by_category_bytes[evil] = 5 * kMiB;
   }
   return report;
+}
+
+Report report_of(std::vector<Run> runs) {
+  Report report = sample_report();
+  report.runs = std::move(runs);
+  report.status = Status::ok;
+  report.error.reset();
+  return report;
+}
+
+std::string refusal(const std::string& text) {
+  try {
+    parse_report(text, "some.json");
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return kNothingThrown;
+}
+
+std::string refusal_with(const char* pointer, const nlohmann::ordered_json& value) {
+  nlohmann::ordered_json document = to_json(sample_report());
+  document[nlohmann::ordered_json::json_pointer(pointer)] = value;
+  return refusal(document.dump());
 }
 
 }  // namespace ddpbench::report::test

@@ -11,7 +11,7 @@ namespace {
 
 using test::sample_run;
 
-Report report_of(std::vector<Run> runs) {
+Report report_with_scaling(std::vector<Run> runs) {
   Report report;
   report.runs = std::move(runs);
   fill_scaling(report);
@@ -38,7 +38,8 @@ TEST(Scaling, RefusesABaselineOfNothing) {
 }
 
 TEST(FillScaling, ComparesWithSingleOfTheSameReport) {
-  const Report report = report_of({sample_run("single", 1, 100), sample_run("ddp", 2, 180)});
+  const Report report =
+      report_with_scaling({sample_run("single", 1, 100), sample_run("ddp", 2, 180)});
   ASSERT_TRUE(report.runs[0].scaling);
   EXPECT_DOUBLE_EQ(report.runs[0].scaling->efficiency, 1);
   ASSERT_TRUE(report.runs[1].scaling);
@@ -48,13 +49,15 @@ TEST(FillScaling, ComparesWithSingleOfTheSameReport) {
 }
 
 TEST(FillScaling, TakesTheMedianOverRepetitionsOfSingle) {
-  const Report report = report_of({sample_run("single", 1, 100), sample_run("single", 1, 10),
-                                   sample_run("single", 1, 120), sample_run("ddp", 2, 150)});
+  const Report report =
+      report_with_scaling({sample_run("single", 1, 100), sample_run("single", 1, 10),
+                           sample_run("single", 1, 120), sample_run("ddp", 2, 150)});
   EXPECT_DOUBLE_EQ(report.runs[3].scaling->speedup, 1.5);
 }
 
 TEST(FillScaling, ASingleRunWithoutThroughputIsNoBaseline) {
-  const Report report = report_of({sample_run("single", 1, 0), sample_run("ddp", 2, 150)});
+  const Report report =
+      report_with_scaling({sample_run("single", 1, 0), sample_run("ddp", 2, 150)});
   EXPECT_EQ(report.runs[0].scaling_reason, "no throughput was measured");
   EXPECT_EQ(report.runs[1].scaling_reason, "no usable single run in this report");
 }
@@ -62,7 +65,7 @@ TEST(FillScaling, ASingleRunWithoutThroughputIsNoBaseline) {
 TEST(FillScaling, WeakNeedsTheSamePerDeviceBatch) {
   report::Run single = sample_run("single", 1, 100);
   single.per_device_batch_size = single.global_batch_size = 128;  // the ddp run's global batch
-  const Report report = report_of({single, sample_run("ddp", 2, 180)});
+  const Report report = report_with_scaling({single, sample_run("ddp", 2, 180)});
   EXPECT_FALSE(report.runs[1].scaling);
   EXPECT_EQ(report.runs[1].scaling_reason,
             "no single run with the same device, network and per-device batch size (64)");
@@ -70,9 +73,9 @@ TEST(FillScaling, WeakNeedsTheSamePerDeviceBatch) {
 
 TEST(FillScaling, StrongNeedsTheSameGlobalBatch) {
   const report::Run single = strong(sample_run("single", 1, 100), 256);
-  const Report same = report_of({single, strong(sample_run("ddp", 2, 180), 256)});
+  const Report same = report_with_scaling({single, strong(sample_run("ddp", 2, 180), 256)});
   EXPECT_DOUBLE_EQ(same.runs[1].scaling->speedup, 1.8);
-  const Report other = report_of({single, strong(sample_run("ddp", 2, 180), 512)});
+  const Report other = report_with_scaling({single, strong(sample_run("ddp", 2, 180), 512)});
   EXPECT_EQ(other.runs[1].scaling_reason,
             "no single run with the same device, network and global batch size (512)");
 }
@@ -81,7 +84,7 @@ TEST(FillScaling, NeedsTheSameDeviceThreadsNetworkAndPrecision) {
   const auto differing = [](void (*change)(report::Run&)) {
     report::Run single = sample_run("single", 1, 100);
     change(single);
-    return report_of({single, sample_run("ddp", 2, 180)}).runs[1].scaling.has_value();
+    return report_with_scaling({single, sample_run("ddp", 2, 180)}).runs[1].scaling.has_value();
   };
   EXPECT_TRUE(differing([](report::Run&) {}));
   EXPECT_FALSE(differing([](report::Run& run) { run.device = "cuda"; }));
@@ -99,18 +102,19 @@ TEST(FillScaling, MeasuresRunsWithCudaGraphsAgainstASingleRunWithThem) {
   const report::Run off = with_graphs(sample_run("single", 1, 100), "off");
   const report::Run on = with_graphs(sample_run("single", 1, 200), "on");
   const report::Run ddp = sample_run("ddp", 2, 300), dp = sample_run("dp", 2, 300);
-  const Report both = report_of({off, on, with_graphs(ddp, "off"), with_graphs(ddp, "on"), dp});
+  const Report both =
+      report_with_scaling({off, on, with_graphs(ddp, "off"), with_graphs(ddp, "on"), dp});
   EXPECT_DOUBLE_EQ(both.runs[2].scaling->speedup, 3);
   EXPECT_DOUBLE_EQ(both.runs[3].scaling->speedup, 1.5);
   EXPECT_DOUBLE_EQ(both.runs[4].scaling->speedup, 1.5);
   EXPECT_EQ(baseline_runs(both, both.runs[2]), std::vector{&both.runs[0]});
   EXPECT_EQ(baseline_runs(both, both.runs[4]), std::vector{&both.runs[1]});
   // One that is there serves all.
-  EXPECT_DOUBLE_EQ(report_of({off, with_graphs(ddp, "on")}).runs[1].scaling->speedup, 3);
+  EXPECT_DOUBLE_EQ(report_with_scaling({off, with_graphs(ddp, "on")}).runs[1].scaling->speedup, 3);
 }
 
 TEST(FillScaling, SaysWhenThereIsNoSingleRun) {
-  EXPECT_EQ(report_of({sample_run("ddp", 2, 180)}).runs[0].scaling_reason,
+  EXPECT_EQ(report_with_scaling({sample_run("ddp", 2, 180)}).runs[0].scaling_reason,
             "no single run in this report");
 }
 
@@ -118,7 +122,7 @@ TEST(FillScaling, DoesNotMeasureAgainstAFailedOrSlowedSingle) {
   report::Run failed = sample_run("single", 1, 100), slowed = failed;
   failed.status = Status::failed;
   slowed.injected = "slow:percent=50";
-  const Report report = report_of({failed, slowed, sample_run("ddp", 2, 180)});
+  const Report report = report_with_scaling({failed, slowed, sample_run("ddp", 2, 180)});
   EXPECT_EQ(report.runs[0].scaling_reason, "the run failed");
   EXPECT_EQ(report.runs[2].scaling_reason, "no usable single run in this report");
 }
@@ -127,7 +131,7 @@ TEST(FillScaling, GivesOversubscribedRunsAReasonAndNoEfficiency) {
   report::Run over = sample_run("ddp", 4, 180);
   over.oversubscribed = true;
   over.scaling = Scaling{"single", 9, 9};  // a stale figure must not stay
-  const Report report = report_of({sample_run("single", 1, 100), over});
+  const Report report = report_with_scaling({sample_run("single", 1, 100), over});
   EXPECT_FALSE(report.runs[1].scaling);
   EXPECT_EQ(report.runs[1].scaling_reason, "oversubscribed: more compute threads than cores");
 }
@@ -140,7 +144,7 @@ TEST(FillScaling, GivesUnfinishedAndUnprovenRunsTheirReason) {
   wrong.verification.status = "failed";
   silent.samples_per_s = Figure::missing("no step was timed");
   const Report report =
-      report_of({sample_run("single", 1, 100), skipped, interrupted, wrong, silent});
+      report_with_scaling({sample_run("single", 1, 100), skipped, interrupted, wrong, silent});
   EXPECT_EQ(report.runs[1].scaling_reason, "the run was skipped");
   EXPECT_EQ(report.runs[2].scaling_reason, "the run was interrupted");
   EXPECT_EQ(report.runs[3].scaling_reason, "the verification failed");

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "reports/json/report_json.h"
-#include "reports/table/table_warnings.h"
+#include "reports/table/table_notes.h"
 #include "tests/reports/schema_validator.h"
 #include "tests/reports/why_support.h"
 

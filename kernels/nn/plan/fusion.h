@@ -1,18 +1,22 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Merges layers that run as one operation: conv2d+relu, linear+relu, relu+max_pool2d.
+// Which layers run as one operation (conv2d+relu, linear+relu, relu+max_pool2d), and which leading
+// part of a network runs in micro-batches.
 //
 // Rectification commutes with taking a maximum, so conv2d, relu, max_pool2d becomes a convolution
 // and a pool that rectifies: its backward needs the pooled map only, a quarter of the memory
 // traffic.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "kernels/nn/model/model.h"
+#include "kernels/ops/backend.h"
 
 namespace ddpbench::nn {
 
@@ -26,5 +30,25 @@ struct FusedNode {
 
 // In topological order; the last node's output are the logits.
 std::vector<FusedNode> fuse_layers(const ModelSpec& model);
+
+// The leading part of a network that runs in micro-batches, and how large they are. Feature maps of
+// a whole batch pass through memory between two operations; those of a few samples stay in the
+// core's cache. Later layers are linear: their weights are what is large, so they take the whole
+// batch at once.
+struct Segment {
+  std::size_t nodes = 0;         // the leading ones; 0: no segment
+  std::int64_t micro_batch = 0;  // samples; 0: no segment
+};
+
+// `requested` as GraphOptions::micro_batch. Whether operations couple samples is known only once
+// they are planned: then the planner ends the segment earlier. Throws ConfigError when `requested`
+// does not divide `batch`.
+Segment choose_segment(const ModelSpec& model, const std::vector<FusedNode>& nodes,
+                       const ops::OpBackend& backend, std::int64_t batch,
+                       std::optional<std::int64_t> requested);
+
+// The largest divisor of `batch` that is at most `hint`; 0 when that is the batch itself, or so
+// small that an operation's fixed cost would outweigh the cache's gain.
+std::int64_t choose_micro_batch(std::int64_t batch, std::int64_t hint);
 
 }  // namespace ddpbench::nn

@@ -13,7 +13,6 @@
 #include "base/error.h"
 #include "kernels/nn/plan/fusion.h"
 #include "kernels/nn/plan/parameter_plan.h"
-#include "kernels/nn/plan/segment.h"
 
 namespace ddpbench::nn {
 namespace {

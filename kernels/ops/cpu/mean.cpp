@@ -3,12 +3,11 @@
 //
 // k operations and 4 (k + 1) bytes an element for k inputs: bound by memory bandwidth. The elements
 // are done in blocks that stay in the first-level cache while the inputs are added one by one.
-#include "kernels/ops/cpu/mean.h"
-
 #include <algorithm>
 #include <cstdint>
 
 #include "base/error.h"
+#include "kernels/ops/cpu/cpu_ops.h"
 #include "kernels/ops/cpu/parallel.h"
 
 namespace ddpbench::ops::cpu {

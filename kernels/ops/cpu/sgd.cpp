@@ -2,9 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // 7 operations and 20 bytes an element (16 without momentum): bound by memory bandwidth.
-#include "kernels/ops/cpu/sgd.h"
-
 #include "base/error.h"
+#include "kernels/ops/cpu/cpu_ops.h"
 #include "kernels/ops/cpu/parallel.h"
 
 namespace ddpbench::ops::cpu {

@@ -5,12 +5,11 @@
 //
 // Exponentials in single precision, the sum over samples in double: each thread sums its own rows
 // in order, then the threads' sums are added in order, so equal runs give equal bits.
-#include "kernels/ops/cpu/softmax_cross_entropy.h"
-
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
+#include "kernels/ops/cpu/cpu_ops.h"
 #include "kernels/ops/cpu/parallel.h"
 #include "kernels/ops/planned_op.h"
 

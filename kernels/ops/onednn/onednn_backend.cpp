@@ -5,9 +5,7 @@
 #include <unistd.h>
 
 #include "kernels/ops/backend.h"
-#include "kernels/ops/cpu/mean.h"
-#include "kernels/ops/cpu/sgd.h"
-#include "kernels/ops/cpu/softmax_cross_entropy.h"
+#include "kernels/ops/cpu/cpu_ops.h"
 #include "kernels/ops/onednn/onednn_ops.h"
 #include "kernels/ops/reference/reference_ops.h"
 

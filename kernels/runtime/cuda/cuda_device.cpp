@@ -12,7 +12,6 @@
 #include "kernels/runtime/cuda/cuda_memory.h"
 #include "kernels/runtime/cuda/cuda_stream.h"
 #include "kernels/runtime/cuda/current_device.h"
-#include "kernels/runtime/cuda/gpu_uuid.h"
 #include "kernels/runtime/cuda/native_device.h"
 
 namespace ddpbench {

@@ -9,7 +9,7 @@
 #include <fstream>
 
 #include "kernels/runtime/cuda/cuda_error.h"
-#include "kernels/runtime/cuda/gpu_uuid.h"
+#include "kernels/runtime/cuda/native_device.h"
 #include "kernels/runtime/cuda_device.h"
 
 namespace ddpbench {

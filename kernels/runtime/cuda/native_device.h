@@ -4,7 +4,11 @@
 // What the sources of the CUDA module may ask a CUDA device that others may not.
 #pragma once
 
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
 #include <memory>
+#include <string>
 
 #include "kernels/runtime/cuda/cuda_clock.h"
 #include "kernels/runtime/device.h"
@@ -19,5 +23,15 @@ class NativeDevice : public Device {
 
 // Throws InternalError when `device` is of another kind.
 NativeDevice& native_device(Device& device);
+
+// "GPU-...", as nvidia-smi and CUDA_VISIBLE_DEVICES write it.
+inline std::string uuid_text(const cudaUUID_t& uuid) {
+  std::string text = "GPU-";
+  for (std::size_t i = 0; i < sizeof(uuid.bytes); ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += fmt::format("{:02x}", static_cast<unsigned char>(uuid.bytes[i]));
+  }
+  return text;
+}
 
 }  // namespace ddpbench::cuda

@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// See cuda_communicator.h.
 #include "parallel/comm/cuda/cuda_communicator.h"
 
 #include <algorithm>

@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// See peer_board.h.
 #include "parallel/comm/cuda/peer_board.h"
 
 #include <poll.h>

@@ -7,23 +7,63 @@
 // memory of one machine; it knows nothing of CUDA. Thread-safe unless said otherwise.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <functional>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/file.h"
 #include "kernels/runtime/shared_memory.h"
-#include "parallel/comm/cuda/peer_wait.h"
+#include "parallel/comm/communicator.h"
 #include "parallel/comm/operation.h"
 #include "parallel/comm/shm/peers/control_block.h"
 #include "parallel/comm/store/store.h"
 #include "parallel/comm/store/tcp_store_protocol.h"
 
 namespace ddpbench::comm {
+
+// How long a rank waits for its peers, and a function that it calls meanwhile. A supervisor that
+// hears nothing would take a wait that is longer than its own deadline for a rank that hangs.
+struct PeerWait {
+  PeerWait(double seconds, std::function<void()> meanwhile = {})  // NOLINT: implicit by design
+      : timeout_s(seconds), tell(std::move(meanwhile)) {}
+
+  double timeout_s;
+  // Called every kTellInterval by the thread that waits. May be empty.
+  std::function<void()> tell;
+};
+inline constexpr auto kTellInterval = std::chrono::milliseconds(100);
+
+// Whether `future` is ready before the time is up; tells meanwhile.
+template <typename T>
+bool is_ready_in_time(const std::future<T>& future, const PeerWait& wait) {
+  using Clock = std::chrono::steady_clock;
+  const Deadline deadline = deadline_after(wait.timeout_s);
+  while (future.wait_until(std::min(deadline, Clock::now() + kTellInterval)) !=
+         std::future_status::ready) {
+    if (Clock::now() >= deadline) return false;
+    if (wait.tell) wait.tell();
+  }
+  return true;
+}
+
+// Returns or throws what `blocks` does, which waits for peers with a deadline of its own and cannot
+// call `tell` itself. It runs on another thread where `tell` is set.
+template <typename Blocks>
+auto tell_while(const PeerWait& wait, Blocks&& blocks) {
+  if (!wait.tell) return blocks();
+  auto result = std::async(std::launch::async, std::forward<Blocks>(blocks));
+  while (result.wait_for(kTellInterval) != std::future_status::ready) wait.tell();
+  return result.get();
+}
 
 struct BoardSlot;
 

@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// See stream_memory_operations.h.
 #include "parallel/comm/cuda/stream_memory_operations.h"
 
 #include <algorithm>

@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// See work_monitor.h.
 #include "parallel/comm/cuda/work_monitor.h"
 
 #include <algorithm>

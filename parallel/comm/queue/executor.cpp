@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// See executor.h.
 #include "parallel/comm/queue/executor.h"
 
 #include <pthread.h>

@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// See queued_work.h.
 #include "parallel/comm/queue/queued_work.h"
 
 #include "base/clock.h"

@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// See work_queue.h.
 #include "parallel/comm/queue/work_queue.h"
 
 #include "base/error.h"

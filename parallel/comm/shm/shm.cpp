@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// See shm.h.
 #include "parallel/comm/shm/shm.h"
 
 #include <algorithm>
@@ -13,7 +11,7 @@
 #include "kernels/runtime/device.h"
 #include "parallel/comm/operation_communicator.h"
 #include "parallel/comm/queue/executor.h"
-#include "parallel/comm/shm/collectives/all_reduce.h"
+#include "parallel/comm/shm/collectives/collectives.h"
 #include "parallel/comm/shm/peers/host_mark.h"
 #include "parallel/comm/shm/shm_engine.h"
 

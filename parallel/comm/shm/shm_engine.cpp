@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// See shm_engine.h.
 #include "parallel/comm/shm/shm_engine.h"
 
 #include <unistd.h>
@@ -9,10 +7,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "parallel/comm/shm/collectives/all_reduce.h"
-#include "parallel/comm/shm/collectives/exchange_collectives.h"
-#include "parallel/comm/shm/collectives/rooted_collectives.h"
-#include "parallel/comm/shm/collectives/small_collectives.h"
+#include "parallel/comm/shm/collectives/collectives.h"
 
 namespace ddpbench::comm {
 

@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// See store_map.h.
 #include "parallel/comm/store/store_map.h"
 
 #include <charconv>

@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// See nccl_library.h.
 #include "parallel/comm/cuda/nccl/nccl_library.h"
 
 #include "base/error.h"

@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// See staged_communicator.h.
 #include "parallel/comm/cuda/staged/staged_communicator.h"
 
 #include <mutex>

@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// See staging_memory.h.
 #include "parallel/comm/cuda/staged/staging_memory.h"
 
 #include <algorithm>

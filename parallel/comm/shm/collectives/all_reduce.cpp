@@ -1,14 +1,10 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// See all_reduce.h.
-#include "parallel/comm/shm/collectives/all_reduce.h"
-
 #include <algorithm>
 
 #include "base/math.h"
+#include "parallel/comm/shm/collectives/collectives.h"
 #include "parallel/comm/shm/collectives/exchange_window.h"
-#include "parallel/comm/shm/collectives/small_collectives.h"
 
 namespace ddpbench::comm {
 

@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// See collective.h.
 #include "parallel/comm/shm/collectives/collective.h"
 
 #include "base/clock.h"

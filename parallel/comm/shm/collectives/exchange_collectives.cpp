@@ -1,9 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// See exchange_collectives.h.
-#include "parallel/comm/shm/collectives/exchange_collectives.h"
-
+#include "parallel/comm/shm/collectives/collectives.h"
 #include "parallel/comm/shm/collectives/exchange_window.h"
 
 namespace ddpbench::comm {

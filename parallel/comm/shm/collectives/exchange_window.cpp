@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// See exchange_window.h.
 #include "parallel/comm/shm/collectives/exchange_window.h"
 
 #include <algorithm>

@@ -1,10 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// See rooted_collectives.h.
-#include "parallel/comm/shm/collectives/rooted_collectives.h"
-
 #include <algorithm>
+
+#include "parallel/comm/shm/collectives/collectives.h"
 
 namespace ddpbench::comm {
 

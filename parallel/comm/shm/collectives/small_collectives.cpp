@@ -1,10 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// See small_collectives.h.
-#include "parallel/comm/shm/collectives/small_collectives.h"
-
 #include <cstring>
+
+#include "parallel/comm/shm/collectives/collectives.h"
 
 namespace ddpbench::comm {
 

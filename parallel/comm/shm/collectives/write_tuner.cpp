@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// See write_tuner.h.
 #include "parallel/comm/shm/collectives/write_tuner.h"
 
 namespace ddpbench::comm {

@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// See host_mark.h.
 #include "parallel/comm/shm/peers/host_mark.h"
 
 #include <unistd.h>

@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// See peer_group.h.
 #include "parallel/comm/shm/peers/peer_group.h"
 
 #include <poll.h>

@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// See peer_memory.h.
 #include "parallel/comm/shm/peers/peer_memory.h"
 
 #include <algorithm>

@@ -1,9 +1,11 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What repetitions come to, for people. Private to reports/ and the commands that show tables.
+// What stands below a table: what repetitions come to, and what makes figures less certain than
+// they look.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -18,5 +20,14 @@ std::vector<std::string> cell_names(const Report& report);
 // leave an interval, one more line says so for all cells. Empty when nothing was repeated. At most
 // `width` columns when width > 0; without control characters.
 std::string cell_lines(const Report& report, std::size_t width);
+
+// Conditions of the machine, throttled GPUs, noisy cells, restless warm-ups: a sentence each,
+// without control characters and without "warning:".
+std::vector<std::string> warnings(const Report& report);
+
+// These, a line each, and the conclusion of `ddpbench tune`, for below the table. At most `width`
+// columns when width > 0. Each names `file` where that is not empty, which is for several reports
+// side by side.
+std::string warning_lines(const Report& report, std::size_t width, const std::string& file = "");
 
 }  // namespace ddpbench::report

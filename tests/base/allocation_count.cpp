@@ -1,14 +1,15 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Replaces the global operator new. In a file of its own, so that it is not inlined anywhere.
-#include "tests/datasets/allocation_count.h"
+// Replaces the global operator new. In a file of its own: seen together with its callers, the
+// compiler would take malloc for the wrong partner of delete.
+#include "tests/base/allocation_count.h"
 
 #include <atomic>
 #include <cstdlib>
 #include <new>
 
-namespace ddpbench::data {
+namespace ddpbench::test {
 namespace {
 
 std::atomic<std::int64_t> allocations{0};
@@ -17,10 +18,10 @@ std::atomic<std::int64_t> allocations{0};
 
 std::int64_t allocation_count() { return allocations.load(); }
 
-}  // namespace ddpbench::data
+}  // namespace ddpbench::test
 
 void* operator new(std::size_t bytes) {
-  ddpbench::data::allocations.fetch_add(1, std::memory_order_relaxed);
+  ddpbench::test::allocations.fetch_add(1, std::memory_order_relaxed);
   if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
   throw std::bad_alloc();
 }

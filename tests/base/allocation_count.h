@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Counts what operator new hands out, in the whole test program.
+// How often operator new was called in the whole test program, by all threads.
 #pragma once
 
 #include <cstdint>
 
-namespace ddpbench::data {
+namespace ddpbench::test {
 
 std::int64_t allocation_count();
 
-}  // namespace ddpbench::data
+}  // namespace ddpbench::test

@@ -1,14 +1,21 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Softmax cross-entropy for CPU devices.
+// Operations for CPU devices that oneDNN does not have.
 #pragma once
 
 #include <memory>
 
+#include "kernels/ops/cpu/elementwise.h"
 #include "kernels/ops/loss.h"
+#include "kernels/ops/mean.h"
+#include "kernels/ops/sgd.h"
 
 namespace ddpbench::ops::cpu {
+
+std::unique_ptr<Mean> make_mean(Team team);
+
+std::unique_ptr<Sgd> make_sgd(Team team);
 
 // `threads`: the device's team. Throws ConfigError for an empty batch or no classes.
 std::unique_ptr<SoftmaxCrossEntropy> make_softmax_cross_entropy(std::int64_t batch,
