@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <type_traits>
 
 #include "bench/options/option_help.h"
 #include "bench/options/option_table.h"
@@ -42,41 +43,30 @@ Json one_or_list(const Json& entry, bool unique) {
        {entry, {{"type", "array"}, {"items", entry}, {"minItems", 1}, {"uniqueItems", unique}}}}};
 }
 
-struct ValueSchema {
-  const ValueRule& rule;
+template <typename T>
+Json entry_schema(const ValueRule& rule) {
+  if constexpr (std::is_same_v<T, bool>) return {{"type", "boolean"}};
+  if constexpr (std::is_integral_v<T>) return bounded("integer", rule);
+  if constexpr (std::is_floating_point_v<T>) return bounded("number", rule);
+  if constexpr (std::is_same_v<T, Percent>) return {{"type", "string"}, {"pattern", "^[0-9.]+%$"}};
+  return text_schema(rule);
+}
 
-  Json operator()(NoMember) const { return true; }
-  Json operator()(GpuList) const {
-    Json schema = one_or_list(bounded("integer", rule), true);
-    schema["anyOf"].push_back({{"const", "all"}});
-    return schema;
-  }
-  Json operator()(std::string Options::*) const { return text_schema(rule); }
-  Json operator()(std::vector<std::string> Options::*) const {
-    return one_or_list(text_schema(rule), true);
-  }
-  Json operator()(std::vector<Injection> Options::*) const {
-    return one_or_list(text_schema(rule), false);
-  }
-  Json operator()(std::vector<bool> Options::*) const {
-    return one_or_list({{"type", "boolean"}}, true);
-  }
-  Json operator()(std::vector<int> Options::*) const {
-    return one_or_list(bounded("integer", rule), true);
-  }
-  Json operator()(std::vector<std::int64_t> Options::*) const {
-    return one_or_list(bounded("integer", rule), true);
-  }
-  Json operator()(std::vector<double> Options::*) const {
-    return one_or_list(bounded("number", rule), true);
-  }
-  Json operator()(bool Options::*) const { return {{"type", "boolean"}}; }
-  Json operator()(std::optional<Percent> Options::*) const {
-    return {{"type", "string"}, {"pattern", "^[0-9.]+%$"}};
-  }
-  Json operator()(double Options::*) const { return bounded("number", rule); }
-  Json operator()(auto) const { return bounded("integer", rule); }
-};
+Json value_schema(const OptionDefinition& definition) {
+  const ValueRule& rule = definition.rule;
+  return std::visit(Overloaded{[&](NoMember) -> Json { return true; },
+                               [&](GpuList) {
+                                 Json schema = one_or_list(bounded("integer", rule), true);
+                                 schema["anyOf"].push_back({{"const", "all"}});
+                                 return schema;
+                               },
+                               [&]<typename T>(T Options::*) {
+                                 const Json entry = entry_schema<EntryOf<T>>(rule);
+                                 constexpr bool unique = !std::is_same_v<EntryOf<T>, Injection>;
+                                 return kIsList<T> ? one_or_list(entry, unique) : entry;
+                               }},
+                    definition.member);
+}
 
 // What the parser refuses as given twice: an option by both of its keys ("/lr", "/optimizer/lr").
 Json twice(const std::string& key, const std::string& parent, const std::string& child) {
@@ -107,7 +97,7 @@ Json config_schema() {
       const bool nested = !pointer.parent_pointer().empty();
       Json& parent = nested ? properties[pointer.parent_pointer().back()] : schema;
       if (parent.is_null()) parent = empty_object();
-      Json value = std::visit(ValueSchema{definition.rule}, definition.member);
+      Json value = value_schema(definition);
       value["description"] = definition.help;
       parent["properties"][pointer.back()] = value;
     }

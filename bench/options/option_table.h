@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -31,6 +32,34 @@ using Member =
                  std::vector<double> Options::*, bool Options::*, int Options::*,
                  std::uint64_t Options::*, std::optional<std::int64_t> Options::*,
                  std::optional<Percent> Options::*, double Options::*>;
+
+// Whether a member's type holds a list, and the type of one entry of it, or of its only value.
+template <typename T>
+inline constexpr bool kIsList = false;
+template <typename T>
+inline constexpr bool kIsList<std::vector<T>> = true;
+template <typename T>
+struct Entry {
+  using Type = T;
+};
+template <typename T>
+struct Entry<std::vector<T>> {
+  using Type = T;
+};
+template <typename T>
+struct Entry<std::optional<T>> {
+  using Type = T;
+};
+template <typename T>
+using EntryOf = typename Entry<T>::Type;
+
+// For std::visit over a Member: a function each for NoMember and GpuList, and one for all the rest.
+template <typename... Functions>
+struct Overloaded : Functions... {
+  using Functions::operator()...;
+};
+template <typename... Functions>
+Overloaded(Functions...) -> Overloaded<Functions...>;
 
 // What a value must be, beyond its type.
 struct ValueRule {

@@ -21,15 +21,6 @@ namespace {
 
 using nlohmann::json;
 
-template <typename... Functions>
-struct Overloaded : Functions... {
-  using Functions::operator()...;
-};
-template <typename... Functions>
-Overloaded(Functions...) -> Overloaded<Functions...>;
-
-constexpr const char* kOrList = " (or a list of them)";
-
 std::string shown(const json& value) {
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
 }
@@ -77,26 +68,30 @@ json number_from_text(const std::string& text) {
   return text;
 }
 
-template <typename T>
-json numbers_from_text(const std::string& text) {
-  json list = json::array();
-  for (const std::string& part : split(text, ',')) list.push_back(number_from_text<T>(part));
-  return list;
-}
-
-json gpus_from_text(const std::string& text) {
-  if (text == "all") return text;
-  return numbers_from_text<std::int64_t>(text);
-}
-
 json switch_from_text(const std::string& text) {
   if (text == "on" || text == "off") return text == "on";
   return text;
 }
 
-json switches_from_text(const std::string& text) {
+template <typename T>
+json entry_from_text(const std::string& text) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return switch_from_text(text);
+  } else if constexpr (std::is_same_v<T, std::uint64_t> || std::is_floating_point_v<T>) {
+    return number_from_text<T>(text);
+  } else if constexpr (std::is_integral_v<T>) {
+    return number_from_text<std::int64_t>(text);
+  } else {
+    return text;
+  }
+}
+
+template <typename T>
+json list_from_text(const std::string& text) {
   json list = json::array();
-  for (const std::string& part : split(text, ',')) list.push_back(switch_from_text(part));
+  // A fault's own text has commas.
+  for (const std::string& part : split(text, std::is_same_v<T, Injection> ? ';' : ','))
+    list.push_back(entry_from_text<T>(part));
   return list;
 }
 
@@ -171,8 +166,6 @@ Percent percent(const OptionDefinition& definition, const json& value, const std
   return {number.get<double>()};
 }
 
-std::string percent_text(const Percent& percent) { return fmt::format("{}%", percent.value); }
-
 template <typename T>
 void refuse_duplicates(const std::vector<T>& list, const std::string& where) {
   std::set<T> seen;
@@ -192,167 +185,132 @@ void set_gpus(Options& options, const OptionDefinition& definition, const json& 
   refuse_duplicates(options.gpus, where);
 }
 
-// Every entry as `read` takes it; no two the same.
-template <typename T, typename Read>
-std::vector<T> list_of(Read read, const OptionDefinition& definition, const json& value,
-                       const std::string& where) {
+template <typename T>
+T read_entry(const OptionDefinition& definition, const json& value, const std::string& where) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return truth(definition, value, where);
+  } else if constexpr (std::is_integral_v<T>) {
+    return whole_number<T>(definition, value, where);
+  } else if constexpr (std::is_floating_point_v<T>) {
+    return real_number(definition, value, where);
+  } else if constexpr (std::is_same_v<T, Percent>) {
+    return percent(definition, value, where);
+  } else if constexpr (std::is_same_v<T, Injection>) {
+    return parse_injection(name_or_text(definition, value, where), where);
+  } else {
+    return name_or_text(definition, value, where);
+  }
+}
+
+template <typename T>
+std::vector<T> read_list(const OptionDefinition& definition, const json& value,
+                         const std::string& where) {
   std::vector<T> list;
   for (const json& entry : entries(definition, value, where))
-    list.push_back(read(definition, entry, where));
-  refuse_duplicates(list, where);
+    list.push_back(read_entry<T>(definition, entry, where));
+  if constexpr (!std::is_same_v<T, Injection>) refuse_duplicates(list, where);
   return list;
 }
 
-std::vector<Injection> injections(const OptionDefinition& definition, const json& value,
-                                  const std::string& where) {
-  std::vector<Injection> list;
-  for (const json& entry : entries(definition, value, where)) {
-    if (!entry.is_string()) refuse(definition, value, where);
-    list.push_back(parse_injection(entry.get<std::string>(), where));
+template <typename T>
+json written(const T& value) {
+  if constexpr (std::is_same_v<T, Percent>) {
+    return fmt::format("{}%", value.value);
+  } else if constexpr (std::is_same_v<T, Injection>) {
+    return value.text;
+  } else {
+    return value;
   }
-  return list;
+}
+// What is not set is null: empty text, an empty list, an optional without a value.
+json written(const std::string& text) { return text.empty() ? json(nullptr) : json(text); }
+template <typename T>
+json written(const std::optional<T>& value) {
+  return value ? written(*value) : json(nullptr);
+}
+template <typename T>
+json written(const std::vector<T>& list) {
+  json array = json::array();
+  for (const T& entry : list) array.push_back(written(entry));
+  return array.empty() ? json(nullptr) : array;
 }
 
-// As get_value, but a list is always an array; an empty one is not set.
-json member_value(const Options& options, const OptionDefinition& definition) {
-  return std::visit(
-      Overloaded{
-          [&](NoMember) -> json { return nullptr; },
-          [&](GpuList) -> json { return options.gpus.empty() ? json("all") : json(options.gpus); },
-          [&](std::string Options::*member) -> json {
-            return (options.*member).empty() ? json(nullptr) : json(options.*member);
-          },
-          [&](std::vector<Injection> Options::*member) -> json {
-            json list = json::array();
-            for (const Injection& injection : options.*member) list.push_back(injection.text);
-            return list.empty() ? json(nullptr) : list;
-          },
-          [&](std::optional<std::int64_t> Options::*member) -> json {
-            return options.*member ? json(*(options.*member)) : json(nullptr);
-          },
-          [&](std::optional<Percent> Options::*member) -> json {
-            return options.*member ? json(percent_text(*(options.*member))) : json(nullptr);
-          },
-          [&](std::vector<std::int64_t> Options::*member) -> json {
-            return (options.*member).empty() ? json(nullptr) : json(options.*member);
-          },
-          [&](auto member) -> json { return options.*member; },
-      },
-      definition.member);
+template <typename T>
+std::string expected_entry(const ValueRule& rule) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return "on or off (true or false in a configuration file)";
+  } else if constexpr (std::is_integral_v<T>) {
+    return bounds(rule, "a whole number");
+  } else if constexpr (std::is_floating_point_v<T>) {
+    return bounds(rule, "a number");
+  } else if constexpr (std::is_same_v<T, Percent>) {
+    return bounds(rule, "a share such as 2%,") + "%";
+  } else if constexpr (std::is_same_v<T, Injection>) {
+    return "faults as text";
+  } else {
+    if (rule.choices.empty()) return "text that is not empty";
+    return fmt::format("one of {}", fmt::join(rule.choices, ", "));
+  }
+}
+
+template <typename T>
+std::string expected_list(const ValueRule& rule) {
+  if constexpr (std::is_same_v<T, Injection>) return expected_entry<T>(rule);
+  if constexpr (std::is_same_v<T, bool>) return expected_entry<T>(rule) + ", or both as a list";
+  return expected_entry<T>(rule) + " (or a list of them)";
 }
 
 }  // namespace
 
 json value_from_text(const OptionDefinition& definition, const std::string& text) {
-  return std::visit(
-      Overloaded{
-          [&](NoMember) -> json { return text; },
-          [&](GpuList) -> json { return gpus_from_text(text); },
-          [&](std::string Options::*) -> json { return text; },
-          [&](std::vector<std::string> Options::*) -> json { return split(text, ','); },
-          [&](std::vector<Injection> Options::*) -> json { return split(text, ';'); },
-          [&](std::vector<bool> Options::*) { return switches_from_text(text); },
-          [&](std::vector<int> Options::*) { return numbers_from_text<std::int64_t>(text); },
-          [&](std::vector<std::int64_t> Options::*) {
-            return numbers_from_text<std::int64_t>(text);
-          },
-          [&](std::vector<double> Options::*) { return numbers_from_text<double>(text); },
-          [&](bool Options::*) { return switch_from_text(text); },
-          [&](std::optional<Percent> Options::*) -> json { return text; },
-          [&](int Options::*) { return number_from_text<std::int64_t>(text); },
-          [&](std::uint64_t Options::*) { return number_from_text<std::uint64_t>(text); },
-          [&](std::optional<std::int64_t> Options::*) {
-            return number_from_text<std::int64_t>(text);
-          },
-          [&](double Options::*) { return number_from_text<double>(text); },
-      },
-      definition.member);
+  return std::visit(Overloaded{[&](NoMember) -> json { return text; },
+                               [&](GpuList) -> json {
+                                 return text == "all" ? json(text)
+                                                      : list_from_text<std::int64_t>(text);
+                               },
+                               [&]<typename T>(T Options::*) -> json {
+                                 if constexpr (kIsList<T>) return list_from_text<EntryOf<T>>(text);
+                                 return entry_from_text<EntryOf<T>>(text);
+                               }},
+                    definition.member);
 }
 
 void set_value(Options& options, const OptionDefinition& definition, const json& value,
                const std::string& where) {
   if (!is_utf8(value)) refuse(definition, value, where, " It must be UTF-8.");
   std::visit(
-      Overloaded{
-          [&](NoMember) {},
-          [&](GpuList) { set_gpus(options, definition, value, where); },
-          [&](std::string Options::*member) {
-            options.*member = name_or_text(definition, value, where);
-          },
-          [&](std::vector<std::string> Options::*member) {
-            options.*member = list_of<std::string>(name_or_text, definition, value, where);
-          },
-          [&](std::vector<Injection> Options::*member) {
-            options.*member = injections(definition, value, where);
-          },
-          [&](std::vector<bool> Options::*member) {
-            options.*member = list_of<bool>(truth, definition, value, where);
-          },
-          [&](std::vector<int> Options::*member) {
-            options.*member = list_of<int>(whole_number<int>, definition, value, where);
-          },
-          [&](std::vector<std::int64_t> Options::*member) {
-            options.*member =
-                list_of<std::int64_t>(whole_number<std::int64_t>, definition, value, where);
-          },
-          [&](std::vector<double> Options::*member) {
-            options.*member = list_of<double>(real_number, definition, value, where);
-          },
-          [&](bool Options::*member) { options.*member = truth(definition, value, where); },
-          [&](std::optional<Percent> Options::*member) {
-            options.*member = percent(definition, value, where);
-          },
-          [&](int Options::*member) {
-            options.*member = whole_number<int>(definition, value, where);
-          },
-          [&](std::uint64_t Options::*member) {
-            options.*member = whole_number<std::uint64_t>(definition, value, where);
-          },
-          [&](std::optional<std::int64_t> Options::*member) {
-            options.*member = whole_number<std::int64_t>(definition, value, where);
-          },
-          [&](double Options::*member) { options.*member = real_number(definition, value, where); },
-      },
+      Overloaded{[&](NoMember) {}, [&](GpuList) { set_gpus(options, definition, value, where); },
+                 [&]<typename T>(T Options::*member) {
+                   if constexpr (kIsList<T>) {
+                     options.*member = read_list<EntryOf<T>>(definition, value, where);
+                   } else {
+                     options.*member = read_entry<EntryOf<T>>(definition, value, where);
+                   }
+                 }},
       definition.member);
 }
 
 json get_value(const Options& options, const OptionDefinition& definition) {
-  const json value = member_value(options, definition);
+  const json value = std::visit(
+      Overloaded{
+          [&](NoMember) -> json { return nullptr; },
+          [&](GpuList) -> json { return options.gpus.empty() ? json("all") : json(options.gpus); },
+          [&]<typename T>(T Options::*member) -> json { return written(options.*member); }},
+      definition.member);
   return definition.bare_when_single && value.size() == 1 ? value[0] : value;
 }
 
 std::string expectation(const OptionDefinition& definition) {
   const ValueRule& rule = definition.rule;
-  const std::string choice = fmt::format("one of {}", fmt::join(rule.choices, ", "));
-  return std::visit(
-      Overloaded{
-          [&](NoMember) -> std::string { return "no value"; },
-          [&](GpuList) {
-            return fmt::format("{} (one or a list), or all", bounds(rule, "whole numbers"));
-          },
-          [&](std::string Options::*) -> std::string {
-            return rule.choices.empty() ? "text that is not empty" : choice;
-          },
-          [&](std::vector<std::string> Options::*) { return choice + " (or a list of them)"; },
-          [&](std::vector<Injection> Options::*) -> std::string { return "faults as text"; },
-          [&](std::vector<bool> Options::*) -> std::string {
-            return "on or off (true or false in a configuration file), or both as a list";
-          },
-          [&](std::vector<int> Options::*) { return bounds(rule, "a whole number") + kOrList; },
-          [&](std::vector<std::int64_t> Options::*) {
-            return bounds(rule, "a whole number") + kOrList;
-          },
-          [&](std::vector<double> Options::*) { return bounds(rule, "a number") + kOrList; },
-          [&](bool Options::*) -> std::string {
-            return "on or off (true or false in a configuration file)";
-          },
-          [&](std::optional<Percent> Options::*) {
-            return bounds(rule, "a share such as 2%,") + "%";
-          },
-          [&](double Options::*) { return bounds(rule, "a number"); },
-          [&](auto) { return bounds(rule, "a whole number"); },
-      },
-      definition.member);
+  return std::visit(Overloaded{[&](NoMember) -> std::string { return "no value"; },
+                               [&](GpuList) -> std::string {
+                                 return bounds(rule, "whole numbers") + " (one or a list), or all";
+                               },
+                               [&]<typename T>(T Options::*) -> std::string {
+                                 if constexpr (kIsList<T>) return expected_list<EntryOf<T>>(rule);
+                                 return expected_entry<EntryOf<T>>(rule);
+                               }},
+                    definition.member);
 }
 
 std::string default_text(const OptionDefinition& definition) {
