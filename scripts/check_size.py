@@ -3,9 +3,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keeps files and functions small, and shows where they grow.
 
-    scripts/check_size.py [ROOT]
+    scripts/check_size.py [--hints] [ROOT]
 
 Fails when a source has over 500 lines or a function over 60; prints medians and the largest ones.
+As a hint, not a failure, it counts sources below 30 lines and headers with a single user beside
+their own source, and names them with --hints: is each an idea of its own?
 Functions are found by their braces in code that clang-format laid out; lambdas count as part of the
 function around them, tables of data (under one statement in ten lines) do not count.
 """
@@ -14,13 +16,14 @@ import pathlib
 import re
 import statistics
 import sys
-from typing import Iterator, List, NamedTuple
+from typing import Dict, Iterator, List, NamedTuple, Set
 
 sys.dont_write_bytecode = True
 from check_includes import FOLDERS, SOURCES, code_only  # noqa: E402
 
 MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 60
+FEW_LINES = 30
 SHOWN = 5
 
 # What may stand before a brace that opens something other than a function's body.
@@ -37,6 +40,9 @@ def is_function(header: str) -> bool:
     """`header`: the code between the last ; { or } and an opening brace."""
     header = re.sub(r"^\s*(?:(?:public|private|protected)\s*:|template\s*<[^{]*?>\s*(?=\w))", "",
                     re.sub(r"#[^\n]*", "", header))
+    # A macro that needs no semicolon may stand before the namespace.
+    if re.search(r"\bnamespace(?:\s+[\w:]+)?\s*$", header):
+        return False
     return "(" in header and not NOT_A_FUNCTION.match(header) and not header.rstrip().endswith("=")
 
 
@@ -76,19 +82,42 @@ def report(kind: str, extents: List[Extent], limit: int) -> bool:
     return extents[0].lines > limit
 
 
+def hint(kind: str, names: List[str], total: int, named: bool) -> None:
+    print(f"{len(names)} of {total} {kind}" + (":" if named and names else ""))
+    for name in sorted(names) if named else []:
+        print(f"        {name}")
+
+
+def single_users(texts: Dict[str, str]) -> List[str]:
+    """The headers that one file includes, besides the source of the same name."""
+    users: Dict[str, Set[str]] = {path: set() for path in texts if path.endswith((".h", ".cuh"))}
+    for path, text in texts.items():
+        for included in re.findall(r'^#include "([^"]+)"', text, re.M):
+            if included in users and included.rsplit(".", 1)[0] != path.rsplit(".", 1)[0]:
+                users[included].add(path)
+    return [f"{header} <- {min(paths)}" for header, paths in users.items() if len(paths) == 1]
+
+
 def main() -> int:
     default = pathlib.Path(__file__).resolve().parent.parent
-    root = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else default
-    files, functions = [], []
+    arguments = [word for word in sys.argv[1:] if word != "--hints"]
+    named = len(arguments) < len(sys.argv) - 1
+    root = pathlib.Path(arguments[0]) if arguments else default
+    files, functions, texts = [], [], {}
     for folder in FOLDERS:
         for file in sorted((root / folder).rglob("*")):
             if file.suffix not in SOURCES:
                 continue
             path, text = file.relative_to(root).as_posix(), file.read_text(encoding="utf-8")
+            texts[path] = text
             files.append(Extent(len(text.splitlines()), path))
             functions.extend(functions_of(path, text))
     over = [report("sources", files, MAX_FILE_LINES),
             report("functions", functions, MAX_FUNCTION_LINES)]
+    short = [extent.where for extent in files if extent.lines < FEW_LINES]
+    hint(f"sources below {FEW_LINES} lines", short, len(files), named)
+    headers = sum(path.endswith((".h", ".cuh")) for path in texts)
+    hint("headers with one user beside their own source", single_users(texts), headers, named)
     return 1 if any(over) else 0
 
 

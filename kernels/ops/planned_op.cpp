@@ -71,6 +71,13 @@ void check_shape(const Shape& shape, const char* operation) {
         fmt::format("{}: input {} has no elements or no dimensions", operation, to_string(shape)));
 }
 
+ElementwiseOp::ElementwiseOp(const TensorLayout& layout, const char* name, std::size_t inputs) {
+  check_shape(layout.shape, name);
+  plan_.description = name;
+  plan_.inputs.assign(inputs, layout);
+  plan_.output = layout;
+}
+
 Shape output_shape(const Conv2dDesc& desc) {
   check_image(desc.input.shape, "conv2d");
   check_outputs(desc.out_channels, "conv2d");

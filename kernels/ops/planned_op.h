@@ -50,6 +50,13 @@ class PlannedOp : public Op {
   OpPlan plan_;
 };
 
+// An operation whose inputs and output all have one layout, whatever it is. Throws ConfigError for
+// a layout without elements.
+class ElementwiseOp : public PlannedOp {
+ protected:
+  ElementwiseOp(const TensorLayout& layout, const char* name, std::size_t inputs);
+};
+
 // Shapes of the results. Throw ConfigError that names the shapes met when there is no result.
 Shape output_shape(const Conv2dDesc& desc);     // [batch, out, oh, ow]
 Shape output_shape(const MaxPool2dDesc& desc);  // [batch, channels, oh, ow]

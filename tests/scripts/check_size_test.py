@@ -65,6 +65,24 @@ class CheckSize(unittest.TestCase):
                             "const T t = {{1, 2}, f(3)};\n")
         self.assertNotIn("functions", out)
 
+    def test_does_not_take_macros_before_a_namespace_for_a_function(self):
+        _, out = self.check("DEFINE_TYPE(S, a,\n            b)\n\nnamespace {\nint x = 1;\n}\n")
+        self.assertNotIn("functions", out)
+
+    def test_hints_at_crumbs_without_failing(self):
+        with tempfile.TemporaryDirectory() as folder:
+            room = pathlib.Path(folder) / "kernels"
+            room.mkdir()
+            (room / "a.h").write_text("int f();\n")
+            (room / "a.cpp").write_text('#include "kernels/a.h"\n')
+            (room / "b.cpp").write_text('#include "kernels/a.h"\n' + "\n" * 30)
+            done = subprocess.run([sys.executable, "-B", str(CHECKER), "--hints", folder],
+                                  capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn("2 of 3 sources below 30 lines:\n        kernels/a.cpp\n        kernels/a.h\n",
+                      done.stdout)
+        self.assertIn("kernels/a.h <- kernels/b.cpp", done.stdout)
+
 
 if __name__ == "__main__":
     unittest.main()

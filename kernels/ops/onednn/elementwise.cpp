@@ -11,19 +11,11 @@
 namespace ddpbench::ops::onednn {
 namespace {
 
-// An operation whose inputs and output all have one layout, whatever it is.
-class ElementwiseOp : public PlannedOp {
- public:
-  ElementwiseOp(ContextPtr context, const TensorLayout& layout, const char* name,
-                std::size_t inputs)
-      : context_(std::move(context)) {
-    check_shape(layout.shape, name);
-    plan_.description = name;
-    plan_.inputs.assign(inputs, layout);
-    plan_.output = layout;
-  }
-
+class CpuElementwiseOp : public ElementwiseOp {
  protected:
+  CpuElementwiseOp(ContextPtr context, const TensorLayout& layout, const char* name,
+                   std::size_t inputs)
+      : ElementwiseOp(layout, name, inputs), context_(std::move(context)) {}
   std::int64_t count() const {
     return static_cast<std::int64_t>(plan_.output.bytes / sizeof(float));
   }
@@ -33,10 +25,10 @@ class ElementwiseOp : public PlannedOp {
   ContextPtr context_;
 };
 
-class Relu : public ElementwiseOp {
+class Relu : public CpuElementwiseOp {
  public:
   Relu(ContextPtr context, const ReluDesc& desc)
-      : ElementwiseOp(std::move(context), desc.input, "relu", 1) {
+      : CpuElementwiseOp(std::move(context), desc.input, "relu", 1) {
     plan_.needs_output = true;
   }
   void forward(Stream&, const ForwardArgs& args) override {
@@ -51,10 +43,10 @@ class Relu : public ElementwiseOp {
   }
 };
 
-class Add : public ElementwiseOp {
+class Add : public CpuElementwiseOp {
  public:
   Add(ContextPtr context, const AddDesc& desc)
-      : ElementwiseOp(std::move(context), desc.input, "add", 2) {}
+      : CpuElementwiseOp(std::move(context), desc.input, "add", 2) {}
   void forward(Stream&, const ForwardArgs& args) override {
     cpu::add(team(), static_cast<const float*>(args.inputs[0]),
              static_cast<const float*>(args.inputs[1]), static_cast<float*>(args.output), count());

@@ -11,18 +11,10 @@
 namespace ddpbench::ops::reference {
 namespace {
 
-OpPlan same_shape_plan(const Shape& shape, const char* name, std::size_t inputs) {
-  check_shape(shape, name);
-  OpPlan plan;
-  plan.description = name;
-  plan.inputs.assign(inputs, TensorLayout::plain(shape));
-  plan.output = TensorLayout::plain(shape);
-  return plan;
-}
-
-class Relu : public PlannedOp {
+class Relu : public ElementwiseOp {
  public:
-  explicit Relu(const ReluDesc& desc) : PlannedOp(same_shape_plan(desc.input.shape, "relu", 1)) {
+  explicit Relu(const ReluDesc& desc)
+      : ElementwiseOp(TensorLayout::plain(desc.input.shape), "relu", 1) {
     plan_.needs_output = true;
   }
   void forward(Stream&, const ForwardArgs& args) override {
@@ -39,9 +31,10 @@ class Relu : public PlannedOp {
   }
 };
 
-class Add : public PlannedOp {
+class Add : public ElementwiseOp {
  public:
-  explicit Add(const AddDesc& desc) : PlannedOp(same_shape_plan(desc.input.shape, "add", 2)) {}
+  explicit Add(const AddDesc& desc)
+      : ElementwiseOp(TensorLayout::plain(desc.input.shape), "add", 2) {}
   void forward(Stream&, const ForwardArgs& args) override {
     const auto* a = static_cast<const float*>(args.inputs[0]);
     const auto* b = static_cast<const float*>(args.inputs[1]);
@@ -54,10 +47,10 @@ class Add : public PlannedOp {
   }
 };
 
-class Reorder : public PlannedOp {
+class Reorder : public ElementwiseOp {
  public:
   explicit Reorder(const ReorderDesc& desc)
-      : PlannedOp(same_shape_plan(desc.from.shape, "reorder", 1)) {
+      : ElementwiseOp(TensorLayout::plain(desc.from.shape), "reorder", 1) {
     if (desc.from.shape != desc.to.shape || !desc.from.is_plain() || !desc.to.is_plain())
       throw ConfigError(fmt::format(
           "reorder: {} {} to {} {}: the reference backend has plain layouts only",

@@ -11,32 +11,25 @@
 namespace ddpbench::ops::cuda {
 namespace {
 
-// An operation whose inputs and output all have one layout, whatever it is.
-class ElementwiseOp : public PlannedOp {
- public:
-  ElementwiseOp(ContextPtr context, const TensorLayout& layout, const char* name,
-                std::size_t inputs)
-      : context_(std::move(context)) {
-    check_shape(layout.shape, name);
-    where_ = fmt::format("{} on {}", name, to_string(layout.shape));
-    count_ = element_index(element_count(layout.shape), where_);
-    plan_.description = name;
-    plan_.inputs.assign(inputs, layout);
-    plan_.output = layout;
-  }
-
+class CudaElementwiseOp : public ElementwiseOp {
  protected:
+  CudaElementwiseOp(ContextPtr context, const TensorLayout& layout, const char* name,
+                    std::size_t inputs)
+      : ElementwiseOp(layout, name, inputs),
+        context_(std::move(context)),
+        where_(fmt::format("{} on {}", name, to_string(layout.shape))),
+        count_(element_index(element_count(layout.shape), where_)) {}
   DataType type() const { return plan_.output.type; }
 
   ContextPtr context_;
   std::string where_;
-  std::uint32_t count_ = 0;
+  std::uint32_t count_;
 };
 
-class Relu final : public ElementwiseOp {
+class Relu final : public CudaElementwiseOp {
  public:
   Relu(ContextPtr context, const ReluDesc& desc)
-      : ElementwiseOp(std::move(context), desc.input, "relu", 1) {
+      : CudaElementwiseOp(std::move(context), desc.input, "relu", 1) {
     plan_.needs_output = true;
   }
   void forward(Stream& stream, const ForwardArgs& args) override {
@@ -52,10 +45,10 @@ class Relu final : public ElementwiseOp {
   }
 };
 
-class Add final : public ElementwiseOp {
+class Add final : public CudaElementwiseOp {
  public:
   Add(ContextPtr context, const AddDesc& desc)
-      : ElementwiseOp(std::move(context), desc.input, "add", 2) {}
+      : CudaElementwiseOp(std::move(context), desc.input, "add", 2) {}
   void forward(Stream& stream, const ForwardArgs& args) override {
     check(add(type(), args.inputs[0], args.inputs[1], args.output, count_,
               ddpbench::cuda::native_stream(stream)),
