@@ -21,14 +21,16 @@ if ((${#sources[@]} == 0)); then
   exit 0
 fi
 
-# Generated headers must be there, and the compile commands. What this machine does not build (CUDA
-# without its toolkit, fuzzers) has none.
-preset=$(scripts/ci_preset.sh)
-scripts/build_preset.sh "$preset" all
+# The compile commands of each source alone (no unity builds), and the headers that are generated.
+# What this machine does not build (CUDA without its toolkit, fuzzers) has no command.
+build=build/tidy
+cmake --preset "$(scripts/ci_preset.sh)" -B "$build" -DDDPBENCH_UNITY=OFF -DDDPBENCH_BUILD_TESTS=ON \
+  -DDDPBENCH_BUILD_MICRO=ON -DCMAKE_EXPORT_COMPILE_COMMANDS=ON >/dev/null
+cmake --build "$build" --target ddpbench_write_version >/dev/null
 for source in "${sources[@]}"; do
-  if grep -qF "$PWD/$source\"" "build/$preset/compile_commands.json"; then
+  if grep -qF "$PWD/$source\"" "$build/compile_commands.json"; then
     printf '%s\0' "$source"
   else
     printf 'check_tidy.sh: not built here: %s\n' "$source" >&2
   fi
-done | xargs -0 -r -n 1 -P "$(nproc)" clang-tidy-16 -p "build/$preset" --quiet --warnings-as-errors='*'
+done | xargs -0 -r -n 1 -P "$(nproc)" clang-tidy-16 -p "$build" --quiet --warnings-as-errors='*'

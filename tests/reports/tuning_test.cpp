@@ -83,11 +83,11 @@ TEST(Tuning, IsReadBackAsWritten) {
       report.tune->candidate.reset();
       report.tune->gain_ratio = report.tune->gain_low_ratio = report.tune->gain_high_ratio = {};
     }
-    const auto json = to_json(report);
-    EXPECT_THAT(
-        ddpbench::test::schema_errors(nlohmann::json::parse(json.dump()), DDPBENCH_REPORT_SCHEMA),
-        IsEmpty());
-    EXPECT_EQ(to_json(parse_report(json.dump(), "r.json")).dump(), json.dump());
+    const auto written = to_json(report);
+    EXPECT_THAT(ddpbench::test::schema_errors(nlohmann::json::parse(written.dump()),
+                                              DDPBENCH_REPORT_SCHEMA),
+                IsEmpty());
+    EXPECT_EQ(to_json(parse_report(written.dump(), "r.json")).dump(), written.dump());
     EXPECT_THAT(render_table(report, 0), HasSubstr(report.tune->conclusion));
   }
 }
