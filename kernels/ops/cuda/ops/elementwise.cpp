@@ -11,7 +11,7 @@
 namespace ddpbench::ops::cuda {
 namespace {
 
-// An operation whose inputs and output all have one layout, whatever it is.
+// An operation whose inputs and output all have one layout, of any kind.
 class ElementwiseOp : public PlannedOp {
  public:
   ElementwiseOp(ContextPtr context, const TensorLayout& layout, const char* name,
