@@ -21,7 +21,7 @@ double forward_bytes(const Op& op);
 // (as forward does) and writes the inputs' gradients.
 double backward_bytes(const Op& op, bool input_gradients);
 
-// Those of operations that are no Op; all fp32.
+// The bytes of operations that are no Op; all fp32.
 double sgd_bytes(std::int64_t elements, bool momentum);
 double mean_bytes(std::int64_t elements, std::int64_t inputs);
 // It reads logits and labels, and writes the logits' gradient.

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Buffer owns memory of one device; BufferView looks at it. A view must not outlive its buffer.
+// Buffer owns memory of one device; BufferView refers to it. A view must not outlive its buffer.
 #pragma once
 
 #include <array>

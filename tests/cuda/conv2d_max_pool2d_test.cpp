@@ -225,7 +225,7 @@ TEST_F(CudaConv2dMaxPool2dPlan, AddsTheBiasInThePoolWhereTheLibraryConvolves) {
 TEST_F(CudaConv2dMaxPool2dPlan, IsNotToBeHadForOthers) {
   BackendFixture own = cuda_backend(on_own_kernels(CudaPrecision::fp32));
   const Conv2dDesc fits = first_layer(conv({2, 1, 8, 8}, 16, 3, 1, 1));
-  // With own kernels for both. Where the library runs the convolution, the pool may add the bias.
+  // Own kernels run both. Where the library runs the convolution, the pool may add the bias.
   const auto has = [](BackendFixture& fixture, const Conv2dDesc& first,
                       const MaxPool2dDesc& second) {
     const std::unique_ptr<Op> op = fused(fixture, first, second);

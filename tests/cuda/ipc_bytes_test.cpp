@@ -32,7 +32,7 @@ std::size_t moved(const IpcPlan& plan, int size) {
   return bytes;
 }
 
-// As `ddpbench comm` calls it: all in registered memory, parts from one buffer to another.
+// The call of `ddpbench comm`: all in registered memory, parts from one buffer to another.
 Operation operation_of(OperationKind kind, std::size_t whole, int size) {
   static std::byte in, out;
   const std::size_t part = whole / static_cast<std::size_t>(size);

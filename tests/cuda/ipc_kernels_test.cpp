@@ -131,7 +131,7 @@ TEST(IpcKernels, ReduceManyRanksAndOne) {
   }
 }
 
-// Of two registered buffers of a peer the second is offered, from its 16th byte on.
+// A peer has two registered buffers and offers the second from its 16th byte on.
 TEST(IpcKernels, PullWhatIsOfferedToAnyPlace) {
   for (const std::size_t bytes : kBytes) {
     for (const std::size_t shift : {0, 1, 4}) {

@@ -19,7 +19,7 @@ constexpr std::size_t kMessageStageBytes = 64;
 constexpr std::size_t kCells = 2048;
 constexpr int kIn = 0, kOut = 1;
 
-// Whose memory is readable.
+// The ranks whose memory is readable.
 enum class Exposed { none, all, even };
 
 bool is_exposed(Exposed exposed, int rank) {
@@ -362,7 +362,7 @@ TEST(IpcMessages, AGroupExchangesWithEverybodyItselfIncludedInAnyOrderOfIssue) {
 TEST(IpcMessages, AGroupMeetsSingleCalls) {
   for (unsigned seed = 0; seed < 20; ++seed) {
     IpcSimulation simulation(3, kStageBytes, kMessageStageBytes, kCells, seed);
-    // As a server and two workers: commands and data one by one, received and answered in groups.
+    // A server and two workers: commands and data one by one, received and answered in groups.
     for (const int worker : {1, 2}) {
       add_group(simulation, worker, 3, true, {{OperationKind::send, 0, 1}});
       add_group(simulation, worker, 3, worker == 1, {{OperationKind::send, 0, 70}});

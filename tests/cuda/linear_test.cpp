@@ -22,7 +22,7 @@ class CudaLinear : public CudaOps, public ::testing::WithParamInterface<LinearCa
     result.fuse_relu = false;
     return result;
   }
-  // With every layout of the input that needs no reorder.
+  // The operation with every layout of the input that needs no reorder.
   static std::vector<LinearDesc> in_every_layout(const LinearDesc& linear,
                                                  CudaPrecision precision) {
     std::vector<LinearDesc> all = {linear};

@@ -26,7 +26,7 @@ class NcclConnects : public ::testing::TestWithParam<bool> {
   NcclConnects() { ::setenv(kVariable, "1", 1); }
   ~NcclConnects() override { ::unsetenv(kVariable); }
 
-  // With GetParam() the call is in a group.
+  // GetParam(): whether the call is in a group.
   static void call(Communicator& c, Device& device) {
     const Buffer data = device.allocate(4096, MemoryCategory::communication);
     if (GetParam()) c.group_start();

@@ -144,7 +144,7 @@ TEST_F(CudaNetwork, TrainsAsTheReferenceDoes) {
     const Step want = train(plain, model, Execution::direct);
     for (const CudaPrecision precision : precisions()) {
       SCOPED_TRACE(model.name + " in " + name_of(precision));
-      // With own kernels, not with those that a trial finds faster.
+      // Own kernels run, not those that a trial finds faster.
       BackendFixture fixture =
           cuda_backend({.precision = precision, .convolutions = ConvolutionKernels::own});
       const Step got = train(fixture, model, Execution::direct);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Weights leave and enter a graph in PyTorch's names, shapes and order, whatever their layout.
+// Weights leave and enter a graph in PyTorch's names, shapes and order, in any layout.
 #include "kernels/nn/weights.h"
 
 #include <gmock/gmock.h>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The part of NVML's binary interface that is used here, and the library behind it.
+// The part of NVML's binary interface that is used here, and its library.
 //
 // It is written out because nvml.h would add nothing but a package to install: the library comes
 // with the driver and is opened by name. NVML keeps what it once exported. The numbers and layouts

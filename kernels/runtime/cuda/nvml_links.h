@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How GPUs are connected, as NVML tells it; and the call of an NVML function that may be missing.
+// The connections of GPUs as NVML reports them, and calls of NVML functions that may be missing.
 #pragma once
 
 #include <fmt/format.h>

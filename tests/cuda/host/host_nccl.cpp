@@ -4,7 +4,7 @@
 // NCCL's stand-in. The calls between ncclGroupStart and ncclGroupEnd run in the stream's turn on
 // shared memory. Ranks meet at a store whose port and secret are the unique id.
 //
-// As with NCCL, ranks connect when the communicator is made only with NCCL_RUNTIME_CONNECT=0. Else
+// As in NCCL, ranks connect when the communicator is made only with NCCL_RUNTIME_CONNECT=0. Else
 // the end of the first group with a collective returns when all ranks have called one. It hangs
 // when a rank does not, unless the communicator is aborted.
 #include <fmt/format.h>
@@ -97,7 +97,7 @@ class Member {
     if (issue.reduced == nullptr || wrong == nullptr) return;
     if (std::atoi(wrong) == ranks_->rank()) *static_cast<unsigned char*>(issue.reduced) ^= 1;
   }
-  // As NCCL's kernels do on the device, until they are aborted.
+  // Waits until it is aborted, as NCCL's kernels do on the device.
   void hang(const std::string& why) {
     std::unique_lock lock(mutex_);
     error_ = why;

@@ -87,7 +87,7 @@ struct Walk {
   }
 };
 
-// As many blocks as the GPU holds at once: each begins by reading weights, or ends with its sums.
+// Plans the blocks that the GPU holds at once: each begins by reading weights, or ends with sums.
 template <typename T, typename W>
 Walk plan_walk(const FewChannelShape& s, std::uint32_t blocks_of_multiprocessor) {
   Walk walk{};

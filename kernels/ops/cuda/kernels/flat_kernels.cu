@@ -70,7 +70,7 @@ struct Sgd4 {
   }
 };
 
-// As Sgd4. Every element's sum has the order of the inputs.
+// Takes elements as Sgd4 does. Every element's sum has the order of the inputs.
 struct Mean4 {
   const float* inputs[kMaxMeanInputs];
   std::uint32_t input_count, count;

@@ -58,7 +58,7 @@ __host__ __device__ inline Bf16 from_float<Bf16>(float value) {
 }
 
 __host__ __device__ inline bool is_nan(float value) { return value != value; }
-// As in the reference: NaN stays NaN, and passes the gradient.
+// ReLU as in the reference: NaN stays NaN, and passes the gradient.
 __host__ __device__ inline float relu(float x) { return x < 0 ? 0 : x; }
 __host__ __device__ inline float relu_gradient(float y, float grad) { return y <= 0 ? 0 : grad; }
 

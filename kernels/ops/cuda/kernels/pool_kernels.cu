@@ -130,7 +130,7 @@ cudaError_t with_winner_type(const PoolGeometry& geometry, const WithWinner& wit
   return cudaErrorInvalidValue;
 }
 
-// For 16-byte accesses to these addresses of maps and winners.
+// Whether these addresses of maps and winners allow 16-byte accesses.
 template <typename T, typename... Pointers>
 bool may_use_vectors(const PoolGeometry& g, const Pointers*... addresses) {
   return g.channels_last && g.channels % kVectorOf<T> == 0 && are_vector_aligned(addresses...);

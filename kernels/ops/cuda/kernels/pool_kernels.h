@@ -18,7 +18,7 @@
 
 namespace ddpbench::ops::cuda {
 
-// As kFewChannelKernels, for the choice between a pool apart and one within a convolution.
+// The same as kFewChannelKernels for the choice between a pool apart and one in a convolution.
 inline constexpr int kPoolKernels = 1;
 
 // Bytes of one winner: 1 or 2; 0 when a window has more elements than 2 bytes can count.
