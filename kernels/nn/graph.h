@@ -55,8 +55,7 @@ class Graph {
   std::int64_t micro_batch() const;  // samples of a micro-batch of the segment; 0: none
   // One line for each planned operation: name, description, layouts, bytes.
   std::string describe() const;
-  // The calls of one forward and one backward pass in order: "conv1+relu1 forward, micro-batch 3 of
-  // 8".
+  // Calls of a forward and a backward pass in order: "conv1+relu1 forward, micro-batch 3 of 8".
   const std::vector<std::string>& call_names() const;
   // Floating-point operations of one forward + backward pass.
   double step_flops() const;

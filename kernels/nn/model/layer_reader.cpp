@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The attributes of each layer type and their defaults. Shapes follow PyTorch: out = floor((in + 2
-// * padding - kernel) / stride) + 1, and a linear layer flattens its input in row-major order.
+// The attributes of each layer type and their defaults. Shapes follow PyTorch: windows give
+// out = floor((in + 2 * padding - kernel) / stride) + 1, linear layers flatten in row-major order.
 #include "kernels/nn/model/layer_reader.h"
 
 #include <algorithm>

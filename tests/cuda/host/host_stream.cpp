@@ -158,7 +158,7 @@ void WorkQueue::serve() {
     running_ = true;
     lock.unlock();
     work();
-    work = nullptr;  // may be freed before the queue reports its end
+    work = nullptr;  // frees what it holds before its end is reported
     lock.lock();
     running_ = false;
     changed_.notify_all();
