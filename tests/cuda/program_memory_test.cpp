@@ -26,7 +26,7 @@ std::map<std::string, std::size_t> table_of(const std::string& message) {
 struct MemoryCase {
   const char* name;
   std::vector<std::string> arguments;
-  int rank = 0;  // the device that needs most
+  int rank = 0;  // whose device needs most
 };
 void PrintTo(const MemoryCase& c, std::ostream* out) { *out << c.name; }
 
