@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ties the plan's parts together and owns the memory.
+// Ties the parts of a plan together and owns the memory.
 #include "kernels/nn/graph.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ ops::TensorLayout flat_bf16(const ParameterPlan& parameters) {
 }  // namespace
 
 struct GraphMemory {
-  Buffer weights_bf16;  // of the last forward, where operations read them so
+  Buffer weights_bf16;  // of the last forward, where operations read bf16
   Buffer weights, gradients, arena, workspace;
 
   std::vector<PlannedBuffer> planned(const LoweredNetwork& network, const GraphOptions& options) {
@@ -44,7 +44,7 @@ struct GraphMemory {
 
 namespace {
 
-// The cast of the flat parameters, where operations read them in bf16.
+// Plans the cast of the flat parameters, where operations read them in bf16.
 void plan_cast(LoweredNetwork& network, ops::OpBackend& backend) {
   const auto reads_bf16 = [](const auto& op) { return op->reads_bf16_weights(); };
   if (std::ranges::none_of(network.plan.operations, reads_bf16)) return;
@@ -73,7 +73,7 @@ LoweredNetwork plan_network(const ModelSpec& model, ops::OpBackend& backend,
   return network;
 }
 
-// The longest parameter as PyTorch has it: import and export bring one at a time to the device.
+// The largest parameter in PyTorch's form: import and export bring one at a time to the device.
 std::size_t conversion_bytes(const ParameterPlan& parameters) {
   std::size_t most = 0;
   for (const ParameterInfo& parameter : parameters.parameters) {
@@ -82,7 +82,7 @@ std::size_t conversion_bytes(const ParameterPlan& parameters) {
   return most;
 }
 
-// The memory of a graph, once options.admit has let it.
+// Allocates the memory of a graph, after options.admit has accepted it.
 GraphMemory allocate_memory(const LoweredNetwork& network, Device& device,
                             const GraphOptions& options) {
   GraphMemory memory;
@@ -105,7 +105,7 @@ std::string layouts_of(const Plan& plan, const PlannedCall& call) {
   return text + " -> " + layout_at(plan, call.output, call.micro).tag;
 }
 
-// Bytes that the output and the saved state of a call occupy.
+// The bytes of the output and the saved state of a call.
 std::size_t kept_bytes(const Plan& plan, const PlannedCall& call) {
   std::size_t bytes = 0;
   for (const int value : {call.output, call.saved}) {
@@ -146,7 +146,7 @@ struct Graph::Impl {
   Plan plan;
   ParameterPlan parameters;
   Program program;
-  std::string cannot_accumulate;  // a call whose operation overwrites gradients
+  std::string cannot_accumulate;  // the call whose operation overwrites gradients
   bool forward_done = false;      // since the last backward
 };
 
@@ -210,7 +210,7 @@ void Graph::forward(Stream& stream, const float* input) {
 
 void Graph::backward(Stream& stream, const GradientReady& ready, bool accumulate) {
   ensure(impl_->plan.output_gradient != kNoValue, "a forward-only graph has no backward");
-  // Backward's gradients overwrite activations that it has used.
+  // Backward's gradients overwrite activations that are no longer needed.
   ensure(impl_->forward_done, "backward needs a forward of its own before it");
   if (accumulate && !impl_->cannot_accumulate.empty()) {
     throw DeviceError(fmt::format("the backend {} cannot accumulate the weight gradients of {}",
@@ -245,7 +245,7 @@ void Graph::import_parameter(std::size_t i, std::span<const float> values, const
          plain.bytes / sizeof(float), values.size());
   const Buffer staging = impl_->device.allocate(plain.bytes, MemoryCategory::workspace);
   const auto stream = impl_->device.make_stream();
-  // The copy only reads its source; BufferView has no constant form.
+  // The copy only reads its source, but BufferView has no constant form.
   auto* source = reinterpret_cast<std::byte*>(const_cast<float*>(values.data()));
   impl_->device.copy(*stream, staging.view(), {source, plain.bytes});
   stream->synchronize();

@@ -3,12 +3,12 @@
 //
 // Graph: a network planned on one device for one batch size.
 //
-// Planning fuses (conv+relu, relu+max-pool, linear+relu; chains of these where the backend does),
-// inserts reorders where layouts differ, lays parameters out in one flat buffer, shares activation
-// memory, and runs the leading segment in micro-batches where that keeps its maps in cache and no
-// op couples samples. After construction no call allocates. Used by the device's leading thread
-// only. The loss is a layer apart (ops/loss.h), so that DataParallel can gather the outputs before
-// it.
+// Planning fuses (conv+relu, relu+max-pool, linear+relu; chains of these where the backend does)
+// and inserts reorders where layouts differ. It puts parameters in one flat buffer and lets
+// activations share memory. It runs the leading segment in micro-batches where that keeps its maps
+// in cache and no op couples samples. After construction no call allocates. Only the device's
+// leading thread uses a graph. The loss is no part of it (ops/loss.h), so that DataParallel can
+// gather the outputs before it.
 #pragma once
 
 #include <cstddef>
@@ -35,9 +35,8 @@ struct GraphOptions {
   std::optional<std::int64_t> micro_batch;  // nullopt: chosen; 0: off; else a divisor of batch
   Sharing gradient_sharing = Sharing::process_private;  // mappable: the ring reads peers' gradients
   Sharing weight_sharing = Sharing::process_private;    // mappable: ps and broadcast
-  // Called when all is planned and nothing is allocated, with what the graph will allocate on its
-  // device. The caller adds what it will allocate itself, and throws when that is too much. May be
-  // empty.
+  // Called when all is planned and nothing is allocated, with the graph's needs on its device. The
+  // caller adds its own needs and throws when the sum is too much. May be empty.
   std::function<void(const ParameterPlan&, MemoryNeeds&)> admit;
 };
 
@@ -54,10 +53,9 @@ class Graph {
   const ModelSpec& model() const;
   std::int64_t batch() const;
   std::int64_t micro_batch() const;  // samples of a micro-batch of the segment; 0: none
-  // One line a planned operation: name, description, layouts, bytes.
+  // One line for each planned operation: name, description, layouts, bytes.
   std::string describe() const;
-  // Calls of one forward and one backward pass in their order: "conv1+relu1 forward, micro-batch 3
-  // of 8".
+  // Calls of a forward and a backward pass in order: "conv1+relu1 forward, micro-batch 3 of 8".
   const std::vector<std::string>& call_names() const;
   // Floating-point operations of one forward + backward pass.
   double step_flops() const;
@@ -65,24 +63,24 @@ class Graph {
   const Buffer& weights() const;    // flat, plan().flat_bytes
   const Buffer& gradients() const;  // flat, same order; REQUIRES: training
 
-  // Tells `observer`, which must outlive its use, of every call from now on; null ends that.
+  // Tells `observer`, which must outlive its use, of every call from now on. Null ends that.
   void observe_layers(LayerObserver* observer);
 
-  // Runs the network on `input` ([batch, c, h, w] plain fp32, device memory; it must stay valid and
-  // unchanged until backward is done).
+  // Runs the network on `input`: [batch, c, h, w] plain fp32 in device memory. It must stay valid
+  // and unchanged until backward is done.
   void forward(Stream& stream, const float* input);
-  // Logits of the last forward: [batch, classes] plain fp32, valid until the next forward.
+  // The logits of the last forward: [batch, classes] plain fp32, valid until the next forward.
   float* output() const;
   // Where the loss writes its gradient: [batch, classes] plain fp32. REQUIRES: training.
   float* output_gradient() const;
-  // Gradients of all parameters from output_gradient(). With `accumulate` they are added to what
-  // the gradient buffer holds (gradient accumulation; the verification's reference does this).
-  // `ready` may be empty. REQUIRES: training, a forward since the last backward (its gradients
-  // overwrite activations that they no longer need), and the weights of that forward.
+  // Computes the gradients of all parameters from output_gradient(). With `accumulate` they are
+  // added to the gradient buffer (gradient accumulation; the verification's reference). `ready` may
+  // be empty. REQUIRES: training, a forward since the last backward (its gradients overwrite
+  // activations that they no longer need), and the weights of that forward.
   void backward(Stream& stream, const GradientReady& ready = {}, bool accumulate = false);
 
-  // Host copies in PyTorch's shape and order, fp32. Block until done. `flat` is a buffer that has
-  // the plan's order (weights(), gradients(), optimizer state).
+  // Copies to and from the host in PyTorch's shape and order, fp32. They block until done. `flat`
+  // is a buffer in the plan's order (weights(), gradients(), optimizer state).
   std::vector<float> export_parameter(std::size_t i, const BufferView& flat) const;
   void import_parameter(std::size_t i, std::span<const float> values, const BufferView& flat);
 

@@ -56,10 +56,10 @@ class Program {
   std::vector<std::size_t> ready_;
   std::vector<std::string> call_names_;
   LayerObserver* observer_ = nullptr;
-  // What the calls' spans point into; never resized after construction.
+  // The memory of the calls' spans; never resized after construction.
   std::vector<const void*> read_pointers_;
   std::vector<void*> write_pointers_;
-  // Entries of read_pointers_ that follow the network's input, and their distance from it in bytes.
+  // Entries of read_pointers_ into the network's input, and their byte offsets in it.
   std::vector<std::pair<std::size_t, std::size_t>> input_pointers_;
 };
 

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The safetensors format (huggingface/safetensors, README "Format"): N, a 64-bit little-endian
-// length; N bytes of JSON that give each tensor's dtype, shape and data_offsets; the data, without
-// gaps. The header is padded with spaces so that the data start at a multiple of 8.
+// length; N bytes of JSON with each tensor's dtype, shape and data_offsets; the data, without gaps.
+// The header is padded with spaces, so that the data start at a multiple of 8.
 #include "kernels/nn/safetensors.h"
 
 #include <algorithm>
@@ -26,13 +26,13 @@ static_assert(std::endian::native == std::endian::little,
               "safetensors is little-endian; on this machine values would have to be swapped");
 
 constexpr std::size_t kLengthBytes = 8;
-// The limit of the format's own reader: a longer header is no header.
+// The limit of the format's own reader.
 constexpr std::uint64_t kLongestHeader = 100'000'000;
 constexpr const char* kMetadataKey = "__metadata__";
 
 std::size_t byte_count(const NamedTensor& tensor) { return tensor.values.size() * sizeof(float); }
 
-// Reads one file and complains about it.
+// Reads one file and reports its errors.
 class Reader {
  public:
   explicit Reader(const std::string& path) : path_(path), file_(path, std::ios::binary) {
@@ -104,7 +104,7 @@ class Reader {
     return header;
   }
 
-  // A list of numbers that are not negative.
+  // Reads a list of numbers that are not negative.
   std::vector<std::uint64_t> read_numbers(const std::string& name, const nlohmann::json& value,
                                           const char* key) const {
     const auto found = value.find(key);
@@ -128,7 +128,7 @@ class Reader {
            fmt::format("expected the dtype of \"{}\" to be \"F32\", found {}", name, met));
     }
     Entry entry{name, {}, 0, 0};
-    // 2^31 elements a tensor: what a layer may have (shape_inference.cpp).
+    // Fewer than 2^31 elements a tensor, the limit of a layer (layer_reader.cpp).
     constexpr std::uint64_t kMost = std::numeric_limits<std::int32_t>::max();
     std::uint64_t count = 1;
     for (const std::uint64_t extent : read_numbers(name, value, "shape")) {

@@ -18,11 +18,11 @@ struct NamedTensor {
   std::vector<float> values;  // plain order
 };
 
-// Writes a whole file or nothing. Throws ConfigError when it cannot, and without `force` when there
-// is a file of that name.
+// Writes the whole file or nothing. Throws ConfigError when it cannot, and, without `force`, when a
+// file of that name exists.
 void write_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors,
                        bool force);
-// Throws ConfigError that names file, offset, expected and found for anything damaged: truncated,
+// Throws ConfigError that names file, offset, expected and found for a damaged file: truncated,
 // header too long, overlapping or out-of-range offsets, sizes that disagree with shapes, a data
 // type other than F32.
 std::vector<NamedTensor> read_safetensors(const std::string& path);

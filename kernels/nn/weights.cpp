@@ -16,8 +16,8 @@
 namespace ddpbench::nn {
 namespace {
 
-// Uniform in (-bound, bound). The odd numbers below 2^23 in size have 24 significant bits at most,
-// so that the only rounding is the one of the last product: the same on every machine.
+// Uniform in (-bound, bound). An odd number below 2^23 in size has at most 24 significant bits. So
+// only the last product is rounded, the same on every machine.
 float uniform(std::uint32_t bits, float bound) {
   const std::int32_t odd = static_cast<std::int32_t>(bits >> 9) * 2 + 1 - (1 << 23);
   return static_cast<float>(odd) * 0x1p-23f * bound;
@@ -45,7 +45,7 @@ std::string quoted(const std::vector<std::string>& names) {
   return text;
 }
 
-// Index of the tensor for each parameter. Throws ConfigError when the sets or shapes differ.
+// The index of each parameter's tensor. Throws ConfigError when the sets or shapes differ.
 std::vector<std::size_t> match(const Graph& graph, const std::vector<NamedTensor>& tensors,
                                const std::string& origin) {
   std::map<std::string, std::size_t> index;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A graph's weights: those of step 0, and all of them as named tensors.
+// A graph's weights: their values at step 0, and all of them as named tensors.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,16 @@
 
 namespace ddpbench::nn {
 
-// Weights and biases ~ U(-1/sqrt(fan_in), 1/sqrt(fan_in)), what nn.Conv2d and nn.Linear do by
-// default (kaiming_uniform with a = sqrt(5)). The values come from a counter-based generator
-// (Philox4x32-10, Salmon et al., SC'11): element k of tensor t depends on (seed, t's name, k)
-// alone, so it is the same on every strategy, world size, layout and device. Blocks until the
-// weights are on the device.
+// Weights and biases ~ U(-1/sqrt(fan_in), 1/sqrt(fan_in)), as nn.Conv2d and nn.Linear do by default
+// (kaiming_uniform with a = sqrt(5)). The values come from a counter-based generator
+// (Philox4x32-10, Salmon et al., SC'11). Element k of tensor t depends only on (seed, t's name, k),
+// so it is the same for every strategy, world size, layout and device. Blocks until the weights are
+// on the device.
 void initialize_parameters(Graph& graph, std::uint64_t seed);
 
 // All weights in PyTorch's order (first layer first, weight before bias).
 std::vector<NamedTensor> export_weights(const Graph& graph);
-// Throws ConfigError naming missing, surplus or differently shaped tensors; then nothing changed.
+// Throws ConfigError that names missing, surplus or misshapen tensors; then nothing changed.
 void import_weights(Graph& graph, const std::vector<NamedTensor>& tensors,
                     const std::string& origin);
 

@@ -22,7 +22,7 @@
 
 namespace ddpbench::ops {
 
-// One operation for the first `count` of a chain of operations.
+// One operation that replaces the first `count` of a chain of operations.
 struct FusedOp {
   std::unique_ptr<Op> op;  // null: none
   std::size_t count = 0;
@@ -37,12 +37,12 @@ class OpBackend {
   // Plans an operation for fixed shapes. Throws ConfigError for shapes that make no sense (empty
   // output, no input), DeviceError when the library refuses or the backend has no such operation.
   virtual std::unique_ptr<Op> make(const OpDesc& desc) = 0;
-  // Plans one operation for the first two or more of `chain`, where that is better than to run them
-  // apart; no operation, which is no error, where it is not. Each of the chain reads the output of
-  // the one before, which nothing else reads, and no other input; its layout is the backend's to
-  // choose, so that only the shapes of those inputs count. The last one is a reorder to the plain
-  // layout where all that read the output want it plain. The parameters of the fused operation are
-  // those of all that it takes, in their order.
+  // Plans one operation for the first two or more of `chain`, where it is better than running them
+  // apart. Where it is not, returns no operation; that is no error. Each operation of the chain has
+  // one input, the output of the one before, and no other operation reads that output. The backend
+  // chooses its layout, so only the shapes of those inputs count. When all readers of the output
+  // want it plain, the last of the chain is a reorder to the plain layout. The parameters of the
+  // fused operation are those of all that it replaces, in their order.
   virtual FusedOp fuse(std::span<const OpDesc>) { return {}; }
 
   virtual std::unique_ptr<SoftmaxCrossEntropy> softmax_cross_entropy(std::int64_t batch,
@@ -60,13 +60,13 @@ class OpBackend {
   virtual void convert(const TensorLayout& from_layout, const void* from,
                        const TensorLayout& to_layout, void* to) = 0;
 
-  // The largest number of samples for which one sample's maps of `bytes_per_sample` stay in the
-  // cache that this device's convolutions run from (L2); 0 when micro-batches gain nothing here.
+  // The largest number of samples whose maps, of `bytes_per_sample` each, stay in the cache that
+  // this device's convolutions run from (L2). 0 when micro-batches gain nothing here.
   virtual std::int64_t micro_batch_hint(std::size_t bytes_per_sample) const = 0;
 };
 
-// A backend's make(): hands the description to `makers`, which is called with each operation that
-// the backend has. Throws DeviceError that names the operation where it has none.
+// Implements make(): calls `makers`, which accepts each description that the backend has an
+// operation for. For all others throws DeviceError that names the operation.
 template <typename Makers>
 std::unique_ptr<Op> make_with(const Makers& makers, const OpDesc& desc,
                               const std::string& backend) {
@@ -84,10 +84,10 @@ std::unique_ptr<Op> make_with(const Makers& makers, const OpDesc& desc,
 // oneDNN and own kernels for a CPU device, which must outlive the backend.
 std::unique_ptr<OpBackend> make_onednn_backend(Device& device);
 
-// Plain loops without layouts or threads: the meaning of every operation, for tests.
+// Plain loops without layouts or threads. They define every operation, for tests.
 std::unique_ptr<OpBackend> make_reference_backend();
 
-// Versions of the libraries behind the operations, by name ("onednn": "2.6.3").
+// The versions of the libraries behind the operations, by name ("onednn": "2.6.3").
 std::map<std::string, std::string> library_versions();
 
 }  // namespace ddpbench::ops

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Assembles a batch on the device from a data set whose bytes lie in the device's memory: picks the
-// samples, normalises them, widens the labels. Reads 1 and writes 4 bytes an element.
+// Assembles a batch on the device from a data set in the device's memory: picks the samples,
+// normalises them, widens the labels. It reads 1 byte and writes 4 bytes an element.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@
 
 namespace ddpbench::ops {
 
-// Everything but `mean` and `std` is device memory.
+// All pointers are to device memory.
 struct GatherArgs {
   const std::uint8_t* images = nullptr;  // [count, sample_elements]; a sample is [channels, pixels]
   const std::uint8_t* labels = nullptr;  // [count]
   const std::int32_t* indices = nullptr;  // of samples; batch of them are used
-  // Where in `indices` the batch begins, read when the work runs: a recorded step can move on
-  // through an epoch. Null: at the first.
+  // Where in `indices` the batch begins. It is read when the work runs, so that a recorded step can
+  // move on through an epoch. Null: at the first.
   const std::uint64_t* position = nullptr;
   std::int64_t batch = 0;
   std::int64_t sample_elements = 0;
@@ -28,8 +28,8 @@ struct GatherArgs {
   std::int32_t* labels_out = nullptr;  // [batch]
 };
 
-// (byte / 255 - mean) / std = byte * factor + offset, rounded as the loader rounds it: equal bytes
-// give equal bits wherever a batch is assembled.
+// (byte / 255 - mean) / std = byte * factor + offset, rounded as the loader rounds: a batch has the
+// same bits on host and device.
 struct ByteScale {
   float factor = 1, offset = 0;
 };
@@ -40,11 +40,11 @@ inline ByteScale byte_scale(double mean, double std) {
 class BatchGather {
  public:
   virtual ~BatchGather() = default;
-  // Throws ConfigError unless the shape and the normalisation make sense. Indices are not checked.
+  // Throws ConfigError unless shape and normalisation are valid. Indices are not checked.
   virtual void run(Stream& stream, const GatherArgs& args) = 0;
 };
 
-// The check of all backends.
+// The check that all backends make.
 void check_gather(const GatherArgs& args);
 
 }  // namespace ddpbench::ops

@@ -21,10 +21,10 @@ enum class CudaPrecision : std::uint8_t {
   bf16,  // activations and their gradients in bf16, sums in fp32
 };
 
-// What convolutions run on, where there is an own kernel beside the library's algorithms. Own
-// kernels compute in fp32 and repeat their bits in every precision.
+// The kernels of convolutions that have an own kernel beside the library's algorithms. Own kernels
+// compute in fp32 and repeat their bits in every precision.
 enum class ConvolutionKernels : std::uint8_t {
-  measured,  // for each pass the faster one, by a trial; deterministic: own ones where there are
+  measured,  // for each pass the faster one, by a trial; if deterministic, own ones if any
   library,
   own,
 };
@@ -40,10 +40,10 @@ struct CudaBackendOptions {
 // DeviceError when a library refuses.
 std::unique_ptr<OpBackend> make_cuda_backend(Device& device, const CudaBackendOptions& options);
 
-// What convolutions and linear layers run around the library's calls, as an operation of its own so
-// that benchmarks can time it: output += bias, rectified where `relu`, in place (forward reads no
-// input: the output holds it); backward the gradient of the bias and, with a ReLU, that of the
-// input, which goes into the workspace.
+// The pass that convolutions and linear layers run around the library's calls, as an operation for
+// benchmarks. Forward: output += bias, rectified where `relu`, in place; the output holds the
+// input. Backward: the gradient of the bias and, with a ReLU, that of the input, which goes into
+// the workspace.
 struct BiasPassDesc {
   std::int64_t rows = 0, columns = 0;
   bool relu = false;
@@ -51,16 +51,16 @@ struct BiasPassDesc {
 std::unique_ptr<Op> make_cuda_bias_pass(Device& device, const CudaBackendOptions& options,
                                         const BiasPassDesc& desc);
 
-// One product of the library on operands of the backend's activation type, with nothing around it,
-// so that benchmarks can measure the rate that products reach: output [rows, columns] = the first
-// input [rows, terms] times the transpose of the second [columns, terms]. Forward only.
+// One bare product of the library (GEMM), for benchmarks of the rate that products reach: output
+// [rows, columns] = first input [rows, terms] times the transpose of the second [columns, terms].
+// The operands have the backend's activation type. Forward only.
 struct BareGemmDesc {
   std::int64_t rows = 0, columns = 0, terms = 0;
 };
 std::unique_ptr<Op> make_cuda_bare_gemm(Device& device, const CudaBackendOptions& options,
                                         const BareGemmDesc& desc);
 
-// "cudnn", "cublaslt": versions of the libraries that are loaded.
+// The versions of the loaded libraries, "cudnn" and "cublaslt".
 std::map<std::string, std::string> cuda_library_versions();
 
 }  // namespace ddpbench::ops

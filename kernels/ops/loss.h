@@ -11,7 +11,7 @@
 
 namespace ddpbench::ops {
 
-// Lives in device memory; accumulated by the loss, read at the end of an epoch.
+// It lives in device memory. The loss adds to it; it is read at the end of an epoch.
 struct LossTotals {
   double loss_sum = 0;        // sum over samples, natural logarithm
   std::uint64_t correct = 0;  // samples whose largest logit is the label's (first wins a tie)

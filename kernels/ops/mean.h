@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Mean of several buffers, element by element: out = (in_0 + in_1 + ... + in_k-1) / k, summed in
-// that order (so equal inputs give bit-equal results), divided once. Reads k and writes 1 word an
+// Mean of several buffers, element by element: out = (in_0 + in_1 + ... + in_k-1) / k. The sum has
+// that order, so that equal inputs give bit-equal results. It reads k words and writes 1 word an
 // element.
 #pragma once
 

@@ -68,25 +68,25 @@ class Op {
   virtual bool backward_needs_inputs() const = 0;
   virtual bool backward_needs_output() const = 0;
 
-  // Whether one sample's result depends on the others of the batch (batch norm): such an op may not
-  // be split into micro-batches.
+  // Whether one sample's result depends on other samples of the batch (batch norm). Such an op may
+  // not be split into micro-batches.
   virtual bool couples_samples() const { return false; }
-  // Whether it reads copies of its parameters in bf16, which have the same layouts. The graph casts
+  // Whether it reads bf16 copies of its parameters, which have the same layouts. The graph casts
   // all parameters of a network at once when forward begins.
   virtual bool reads_bf16_weights() const { return false; }
   // Whether backward honours BackwardArgs::accumulate.
   virtual bool accumulates_weight_gradients() const { return true; }
-  // Floating-point operations of one forward call and of one backward call (multiply-add = 2).
+  // Floating-point operations of one forward call and one backward call (multiply-add = 2).
   virtual double forward_flops() const { return 0; }
   virtual double backward_flops() const { return 0; }
 
-  // Queue the work on `stream`; all pointers stay valid until the stream has done it.
+  // Queue the work on `stream`. All pointers must stay valid until the stream has done it.
   virtual void forward(Stream& stream, const ForwardArgs& args) = 0;
   virtual void backward(Stream& stream, const BackwardArgs& args) = 0;
 };
 
-// ---- descriptions of the operations; input layouts are hints, input_layout() is what counts ----
-// `kName` is the operation's name in messages.
+// ---- descriptions of the operations ----
+// Input layouts are hints; input_layout() is what counts. `kName` stands in messages.
 
 struct Conv2dDesc {
   static constexpr const char* kName = "conv2d";
@@ -107,8 +107,8 @@ struct MaxPool2dDesc {
 
 struct LinearDesc {
   static constexpr const char* kName = "linear";
-  // [batch, ...]; flattened over its plain (NCHW) order. Where a backend reads features in another
-  // order, the weight's layout has its columns in that order.
+  // [batch, ...], flattened in its plain (NCHW) order. Where a backend reads features in another
+  // order, the columns of the weight have that order, as its layout says.
   TensorLayout input;
   std::int64_t out_features = 0;
   bool bias = true;
@@ -121,8 +121,8 @@ struct ReluDesc {
   TensorLayout input;
 };
 
-// output = a + b, same shape; for residual connections and for summing gradients of a tensor that
-// several layers read.
+// output = a + b, same shape. For residual connections, and for the sum of the gradients of a
+// tensor that several layers read.
 struct AddDesc {
   static constexpr const char* kName = "add";
   TensorLayout input;

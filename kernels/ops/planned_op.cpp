@@ -4,8 +4,8 @@
 // Shape rules of convolution, pooling and linear layers, and their plans on plain layouts.
 //
 // FLOPs (multiply-add = 2): conv2d forward 2 * batch * out * oh * ow * in * kh * kw, linear forward
-// 2 * batch * in * out; backward the same for each of weight gradient and input gradient. Bias,
-// ReLU and comparisons of pooling are not counted.
+// 2 * batch * in * out. Backward has the same for each of weight gradient and input gradient. Bias,
+// ReLU and the comparisons of pooling are not counted.
 #include "kernels/ops/planned_op.h"
 
 #include "base/error.h"
@@ -13,7 +13,7 @@
 namespace ddpbench::ops {
 namespace {
 
-// Positions of a window over `extent` elements: floor((extent + 2 pad - kernel) / stride) + 1.
+// The positions of a window over `extent`: floor((extent + 2 pad - kernel) / stride) + 1.
 std::int64_t window_positions(std::int64_t extent, std::int64_t kernel, std::int64_t stride,
                               std::int64_t pad) {
   const std::int64_t room = extent + 2 * pad - kernel;

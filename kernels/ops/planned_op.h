@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the operations of all backends share: a plan that answers the questions of Op, and the shape
-// checks, which give the same errors whatever the backend.
+// checks, so that all backends give the same errors.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@
 
 namespace ddpbench::ops {
 
-// Everything that Op has to say about itself; plain data, filled while planning.
+// All that Op says about itself. Plain data, filled while planning.
 struct OpPlan {
   std::string description;
   std::vector<TensorLayout> inputs;
@@ -50,18 +50,18 @@ class PlannedOp : public Op {
   OpPlan plan_;
 };
 
-// An operation whose inputs and output all have one layout, whatever it is. Throws ConfigError for
+// An operation whose inputs and output all have one layout, of any kind. Throws ConfigError for
 // a layout without elements.
 class ElementwiseOp : public PlannedOp {
  protected:
   ElementwiseOp(const TensorLayout& layout, const char* name, std::size_t inputs);
 };
 
-// Shapes of the results. Throw ConfigError that names the shapes met when there is no result.
+// Shapes of the results. Throws ConfigError that names the given shapes when there is no result.
 Shape output_shape(const Conv2dDesc& desc);     // [batch, out, oh, ow]
 Shape output_shape(const MaxPool2dDesc& desc);  // [batch, channels, oh, ow]
 Shape output_shape(const LinearDesc& desc);     // [batch, out_features]
-// For operations that work element by element, and for both sides of a reorder.
+// Checks a shape for operations that work element by element and for both sides of a reorder.
 void check_shape(const Shape& shape, const char* operation);
 
 // "conv2d 3x3 32->64 +relu", the part of a description that does not depend on the backend.

@@ -35,7 +35,7 @@ struct TensorLayout {
   }
 };
 
-// The same order of elements, of which `layout` has fp32, in bf16. REQUIRES: no native descriptor.
+// The same order of elements in bf16 as `layout` has in fp32. REQUIRES: no native descriptor.
 TensorLayout in_bf16(TensorLayout layout);
 
 }  // namespace ddpbench::ops

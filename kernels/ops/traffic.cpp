@@ -19,7 +19,7 @@ double parameter_bytes(const Op& op) {
   return static_cast<double>(sum);
 }
 
-// What it reads of them.
+// The bytes of parameters that the operation reads.
 double read_parameter_bytes(const Op& op) {
   const double bytes = parameter_bytes(op);
   if (!op.reads_bf16_weights()) return bytes;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Buffer owns memory of one device; BufferView looks at it. A view must not outlive its buffer.
+// Buffer owns memory of one device; BufferView refers to it. A view must not outlive its buffer.
 #pragma once
 
 #include <array>
@@ -37,7 +37,7 @@ constexpr std::string_view to_string(MemoryCategory category) {
 // IPC handle on CUDA).
 enum class Sharing : std::uint8_t { process_private, mappable };
 
-// Bytes live now and the most that ever were, by category. Plain data.
+// Live bytes and the most that were ever live, by category. Plain data.
 struct MemoryUsage {
   std::array<std::size_t, kMemoryCategoryCount> live_bytes{};
   std::array<std::size_t, kMemoryCategoryCount> peak_bytes{};
@@ -45,9 +45,9 @@ struct MemoryUsage {
   std::size_t total_peak_bytes = 0;  // peak of the sum, not the sum of peaks
 };
 
-// Memory of a whole device, of all processes that use it. Plain data.
+// The memory of a whole device, over all processes that use it. Plain data.
 struct DriverMemory {
-  std::size_t used_bytes = 0;  // of all processes, with what libraries and the driver took
+  std::size_t used_bytes = 0;  // what libraries and the driver took included
   std::size_t free_bytes = 0;
 };
 
@@ -57,7 +57,7 @@ struct BufferView {
   std::size_t bytes = 0;
 
   BufferView slice(std::size_t offset, std::size_t length) const { return {data + offset, length}; }
-  // Whether all of `inner`, which may be any memory, lies in this one.
+  // Whether all of `inner`, which may be any memory, lies in this view.
   bool contains(BufferView inner) const {
     const auto begin = reinterpret_cast<std::uintptr_t>(data);
     const auto at = reinterpret_cast<std::uintptr_t>(inner.data);

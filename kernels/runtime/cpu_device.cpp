@@ -30,7 +30,7 @@ namespace {
 
 // One cache line, and the widest vector register.
 constexpr std::size_t kAlignmentBytes = 64;
-// Below this a mapping of its own would waste more than a tenth in its last page.
+// Below this size a mapping of its own would waste more than a tenth in its last page.
 constexpr std::size_t kSmallBytes = 32 << 10;
 
 [[noreturn]] void throw_out_of_memory(const CpuMemoryRequest& request, const MemoryCounter& counter,
@@ -80,7 +80,7 @@ class SharedAllocation final : public Allocation {
   SharedMemory memory_;
 };
 
-// Adds the counting to an allocation.
+// Adds the counted bytes to an allocation.
 class CountedAllocation final : public Allocation {
  public:
   CountedAllocation(std::unique_ptr<Allocation> memory, const CpuMemoryRequest& request,
@@ -115,7 +115,7 @@ std::unique_ptr<Allocation> allocate_pages(const CpuMemoryRequest& request, std:
   return pages;
 }
 
-// Asking for every page of more than there is would wake the out-of-memory killer instead of
+// A request for more pages than the host has would wake the out-of-memory killer instead of
 // failing.
 bool exceeds_this_host(std::size_t bytes) {
   const auto pages = static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES));
@@ -125,7 +125,7 @@ bool exceeds_this_host(std::size_t bytes) {
 // Binds the calling thread to one OS processor number. Returns 0 or an errno value.
 int pin_calling_thread(int processor) noexcept {
   if (processor < 0) return EINVAL;
-  // A set of its own size: cpu_set_t ends at processor 1023.
+  // The set has its own size, because cpu_set_t ends at processor 1023.
   const int count = processor + 1;
   cpu_set_t* const set = CPU_ALLOC(count);
   if (!set) return ENOMEM;
@@ -137,7 +137,7 @@ int pin_calling_thread(int processor) noexcept {
   return result;
 }
 
-// Reached as soon as it is recorded. Atomic, because a communication thread may look at it.
+// It is reached when it is recorded. Atomic, because a communication thread may read it.
 class CpuEvent final : public Event {
  public:
   bool reached() const override { return !std::isnan(time_s_.load(std::memory_order_acquire)); }
@@ -161,7 +161,7 @@ class CpuStream final : public Stream {
            device_.name());
     cpu_event->stamp();
   }
-  // An inline stream has run all that was queued on it: what is not reached yet never will be.
+  // An inline stream has run all its queued work: an event that is not reached yet never will be.
   void wait(const Event& event) override {
     ensure(event.reached(), "{} waits for an event that was never recorded", device_.name());
   }
@@ -187,7 +187,7 @@ class CpuDevice final : public Device {
   int thread_count() const noexcept override { return options_.threads; }
 
   void bind_calling_thread() override {
-    // Per leading thread: libgomp keeps the team size and the team itself for each of them.
+    // libgomp keeps the team and its size for each leading thread.
     omp_set_dynamic(0);
     omp_set_num_threads(options_.threads);
     if (options_.cores.empty()) return;

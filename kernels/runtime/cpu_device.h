@@ -25,9 +25,9 @@ struct CpuMemoryRequest {
 // `bytes` rounded up to 64.
 std::size_t counted_bytes(std::size_t bytes) noexcept;
 
-// Zeroed memory whose pages are there already: a training step must not fault. Pages lie near the
-// calling thread. Counted as counted_bytes(). Throws DeviceError, with a table of what `counter`
-// counts, when there is not enough.
+// Returns zeroed memory whose pages are populated, so that no training step faults. The pages lie
+// near the calling thread. The memory counts as counted_bytes(). When there is not enough, throws
+// DeviceError with a table of what `counter` counts.
 std::unique_ptr<Allocation> allocate_cpu_memory(const CpuMemoryRequest& request,
                                                 std::shared_ptr<MemoryCounter> counter);
 
@@ -35,8 +35,8 @@ struct CpuDeviceOptions {
   int index = 0;             // becomes the name "cpu:<index>"
   int threads = 1;           // size of its OpenMP team, leading thread included
   std::vector<int> cores{};  // OS processor numbers to pin to, one a thread; empty: not pinned
-  // That its memory can come to at most: what the process may have where something limits it. Plans
-  // are checked against it (Device::free_bytes); 0: not known.
+  // The most memory that the device can have, where a limit holds for the process. Plans are
+  // checked against it (Device::free_bytes); 0: not known.
   std::size_t memory_limit_bytes = 0;
   std::string memory_pool{};  // Device::memory_pool() of that memory
 };

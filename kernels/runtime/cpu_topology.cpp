@@ -35,7 +35,7 @@ Topology load_topology() {
   hwloc_topology_t raw = nullptr;
   ensure(hwloc_topology_init(&raw) == 0, "hwloc cannot start");
   Topology topology(raw);
-  // Only what is read below: everything else costs start-up time on large hosts.
+  // Keeps only what is read below: the rest costs start-up time on large hosts.
   hwloc_topology_set_all_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_NONE);
   hwloc_topology_set_type_filter(raw, HWLOC_OBJ_CORE, HWLOC_TYPE_FILTER_KEEP_ALL);
   hwloc_topology_set_type_filter(raw, HWLOC_OBJ_PACKAGE, HWLOC_TYPE_FILTER_KEEP_ALL);
@@ -45,7 +45,7 @@ Topology load_topology() {
   return topology;
 }
 
-// The processors that the calling thread may run on; all that hwloc knows when it cannot tell.
+// The processors that the calling thread may run on, or all of hwloc's when it cannot tell.
 Bitmap usable_processors(hwloc_topology_t topology) {
   Bitmap usable(hwloc_bitmap_alloc());
   ensure(usable != nullptr, "hwloc has no memory for a processor set");
@@ -70,7 +70,7 @@ std::vector<int> first_processors(hwloc_topology_t topology, hwloc_const_bitmap_
   return processors;
 }
 
-// Size of the cache of this type above a processor; 0 when unknown.
+// Size of the first cache of this type above a processor; 0 when unknown.
 std::size_t cache_bytes(hwloc_topology_t topology, int processor, hwloc_obj_type_t type) {
   const hwloc_obj_t pu = hwloc_get_pu_obj_by_os_index(topology, static_cast<unsigned>(processor));
   const hwloc_obj_t cache = pu ? hwloc_get_ancestor_obj_by_type(topology, type, pu) : nullptr;
@@ -115,7 +115,7 @@ CpuPlacement place_cpu_devices(const CpuTopology& topology, int devices, int thr
 }
 
 std::string cpu_model_name() {
-  // The first processor's entry is enough, and reading all of a large host takes milliseconds.
+  // The first processor's entry is enough: reading all entries of a large host takes milliseconds.
   constexpr int kLinesOfOneEntry = 32;
   std::ifstream file("/proc/cpuinfo");
   std::string line;
@@ -130,8 +130,8 @@ std::string cpu_model_name() {
 #if defined(__x86_64__)
 namespace {
 
-// AMX has no name in __builtin_cpu_supports of GCC 12. Leaf 7 of CPUID, register EDX: Intel SDM,
-// volume 2A, CPUID.
+// __builtin_cpu_supports of GCC 12 has no name for AMX. This reads CPUID leaf 7, register EDX
+// (Intel SDM, volume 2A, CPUID).
 void add_amx(std::vector<std::string>& features) {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   if (!__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx)) return;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What this host's processors look like (through hwloc) and which cores each CPU device gets.
+// The processors of this host (through hwloc) and the cores that each CPU device gets.
 #pragma once
 
 #include <cstddef>
@@ -29,8 +29,8 @@ struct CpuPlacement {
   bool oversubscribed = false;                 // more compute threads than cores
 };
 
-// Gives `devices` groups of `threads` cores each, groups contiguous in locality order. With more
-// threads than cores they wrap around, round robin, and oversubscribed is set.
+// Gives `devices` groups of `threads` cores each. Groups are contiguous in locality order. With
+// more threads than cores the groups wrap around, round robin, and oversubscribed is set.
 CpuPlacement place_cpu_devices(const CpuTopology& topology, int devices, int threads);
 
 // "AMD EPYC 9654 96-Core Processor"; "unknown" when the system does not say.

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The CUDA device, as those see it who do not know CUDA. What is declared here is defined in the
-// CUDA module only; everybody but the module reaches it through parallel/cuda_module.h.
+// The CUDA device, for code that does not know CUDA. What is declared here is defined in the CUDA
+// module only; code outside of the module reaches it through parallel/cuda_module.h.
 #pragma once
 
 #include <cstddef>
@@ -41,7 +41,7 @@ struct CudaProbe {
   std::string reason;           // why there is no device; empty when there is one
 };
 
-// What there is. Never throws: no driver and no GPU are reasons. Makes no CUDA context.
+// Lists GPUs and links. Never throws: `reason` says what is missing. Makes no CUDA context.
 CudaProbe probe_cuda();
 
 struct CudaDeviceOptions {
@@ -49,7 +49,7 @@ struct CudaDeviceOptions {
   int ordinal = 0;  // CUDA's number of the GPU; several indices may share one (oversubscribed)
 };
 
-// Makes the GPU's context when it is the process's first. Throws UnavailableError when there is no
+// Makes the GPU's context when the process has none yet. Throws UnavailableError when there is no
 // such GPU, DeviceError when CUDA refuses.
 std::unique_ptr<Device> make_cuda_device(const CudaDeviceOptions& options);
 

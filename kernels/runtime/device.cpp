@@ -16,7 +16,7 @@ std::string_view to_string(DeviceKind kind) {
   return "unknown";
 }
 
-// A stream that cannot record keeps these.
+// The defaults for streams that cannot record.
 
 void Stream::begin_recording() {
   throw InternalError(fmt::format("streams of {} cannot record their work", device().name()));

@@ -4,8 +4,8 @@
 // Device, Stream and Event: where memory lives and work is queued.
 //
 // A Device is used by its leading thread only, except for memory(), now_s() and the constants.
-// Work of an operation is queued on a Stream; on a CPU device a stream runs inline on the calling
-// (leading) thread, on CUDA it is asynchronous. Code above the runtime must not assume either.
+// Operations queue their work on a Stream. A CPU stream runs it inline on the calling (leading)
+// thread; a CUDA stream runs it asynchronously. Code above the runtime must assume neither.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ class Device;
 class Event {
  public:
   virtual ~Event() = default;
-  // True when the stream it was last recorded on has reached it.
+  // Whether the stream that it was last recorded on has reached it.
   virtual bool reached() const = 0;
   // The device-clock time, in seconds, at which the stream reached it. REQUIRES: reached().
   virtual double time_s() const = 0;
@@ -36,11 +36,11 @@ class Event {
 
 class Stream;
 
-// Work that a stream recorded instead of running it, to be queued again as a whole (a CUDA graph).
+// Work that a stream recorded instead of running it. It is queued again as a whole (a CUDA graph).
 class Recording {
  public:
   virtual ~Recording() = default;
-  // Queues the work on `stream`, with the pointers and the events of when it was recorded.
+  // Queues the work on `stream`, with the pointers and events that were recorded.
   virtual void replay(Stream& stream) = 0;
 };
 
@@ -56,10 +56,10 @@ class Stream {
   // Blocks the host until all queued work is done. Throws DeviceError.
   virtual void synchronize() = 0;
 
-  // Between the two, work that is queued here, and on streams that wait for it and are waited for,
-  // is recorded and not run; nothing may block the host or allocate. Only where can_record().
-  // end_recording throws DeviceError when something in between cannot be recorded, and the stream
-  // is usable again.
+  // Work queued between the two calls is recorded and not run. This holds for all streams that wait
+  // for this one and that it waits for in turn. No call in between may block the host or allocate.
+  // REQUIRES: can_record(). end_recording throws DeviceError when a call in between cannot be
+  // recorded; the stream is usable again.
   virtual bool can_record() const noexcept { return false; }
   virtual void begin_recording();
   virtual std::unique_ptr<Recording> end_recording();
@@ -86,8 +86,8 @@ class Device {
 
   // Whether the host may read and write the memory of allocate() itself.
   virtual bool is_host_accessible() const noexcept = 0;
-  // Zeroed host memory that copies to and from this device run from at full speed and without
-  // blocking the host (page-locked on CUDA). Counts in no category: it is not the device's.
+  // Zeroed host memory for copies to and from this device: they run at full speed and do not block
+  // the host (page-locked on CUDA). It counts in no category, since it is not the device's.
   virtual Buffer allocate_staging(std::size_t bytes) = 0;
 
   virtual std::unique_ptr<Stream> make_stream() = 0;
@@ -100,14 +100,14 @@ class Device {
   // The device's clock in seconds; comparable between the devices and ranks of one host.
   // (CPU: CLOCK_MONOTONIC.) Virtual-time devices tell their own time.
   virtual double now_s() const = 0;
-  // Brings the times of events and now_s() together again, which drift apart where events have a
-  // clock of their own (CUDA: some microseconds a second). Blocks until the device is idle.
+  // Aligns the times of events with now_s() again. They drift apart where events have a clock of
+  // their own (CUDA: some microseconds a second). Blocks until the device is idle.
   virtual void calibrate_clock() {}
 
   virtual MemoryUsage memory() const = 0;
-  // What a buffer of `bytes` counts as in memory().
+  // The bytes that a buffer of `bytes` counts as in memory().
   virtual std::size_t allocation_bytes(std::size_t bytes, Sharing) const noexcept { return bytes; }
-  // The memory that the device allocates from, as its driver says; null where no driver says it.
+  // The memory that the device allocates from, as its driver reports it; null without a driver.
   virtual std::optional<DriverMemory> driver_memory() const { return std::nullopt; }
   // An upper bound of what allocate() can still give: other processes may take some of it
   // meanwhile. Null where it is unknown.

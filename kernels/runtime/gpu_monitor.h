@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// GpuMonitor: what the driver tells of GPUs while others work on them (load, clocks, power, heat)
-// and how they are connected. Defined in the CUDA module, which opens the driver's library (NVML)
-// at run time; who asks needs neither CUDA nor NVML.
+// GpuMonitor: how GPUs are connected, and what the driver reports of them while they work (load,
+// clocks, power, heat). It is defined in the CUDA module, which opens the driver's library (NVML)
+// at run time; callers need neither CUDA nor NVML.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@
 
 namespace ddpbench {
 
-// Why a GPU's clocks are what they are, as bits 1 << index. The words are those of reports.
+// The reasons for a GPU's clock rates, as bits 1 << index. Reports use these words.
 inline constexpr std::array<std::string_view, 10> kClockEvents = {"gpu_idle",
                                                                   "application_clocks_setting",
                                                                   "sw_power_cap",
@@ -31,7 +31,7 @@ inline constexpr std::array<std::string_view, 10> kClockEvents = {"gpu_idle",
                                                                   "display_clock_setting",
                                                                   "other"};
 
-// One look at one GPU.
+// The state of one GPU, as the driver reports it at one moment.
 struct GpuSample {
   Known<double> utilization_ratio;  // share of the driver's last period in which a kernel ran
   Known<double> sm_clock_mhz, memory_clock_mhz;
@@ -43,25 +43,25 @@ struct GpuSample {
 // How two GPUs of a monitor are connected.
 struct GpuConnection {
   std::size_t from = 0, to = 0;  // places in the monitor's list
-  // Links of NVLink between the two, or from each to the switch that both are at; 0: none.
+  // NVLinks between the two, or from each to the switch that connects both; 0: none.
   Known<int> nvlinks;
   Known<int> nvlink_version;
-  // How far up PCIe their paths meet: "same_board", "one_switch", "switches", "host_bridge",
-  // "numa_node", "system".
+  // The level of PCIe at which their paths meet: "same_board", "one_switch", "switches",
+  // "host_bridge", "numa_node", "system".
   Known<std::string> pcie_path;
 };
 
 struct PcieSlot {
-  Known<int> generation, width;  // what GPU and slot can do together, not what an idle GPU uses
+  Known<int> generation, width;  // the most that GPU and slot can do, not what an idle GPU uses
 };
 
 class GpuMonitor {
  public:
   virtual ~GpuMonitor() = default;
-  // Why nothing can be told at all; empty: something can.
+  // Why the monitor can report nothing at all; empty: it can report.
   virtual const std::string& reason() const noexcept = 0;
   virtual Known<std::string> driver_version() = 0;
-  // REQUIRES: gpu < number of uuids. Some microseconds to a millisecond. One thread at a time.
+  // REQUIRES: gpu < number of uuids. Takes microseconds to a millisecond. One thread at a time.
   virtual GpuSample sample(std::size_t gpu) = 0;
   virtual PcieSlot pcie_slot(std::size_t gpu) = 0;
   virtual std::vector<GpuConnection> connections() = 0;  // of all ordered pairs
@@ -72,7 +72,7 @@ struct GpuMonitorOptions {
   std::string library = "libnvidia-ml.so.1";
 };
 
-// Never throws: without a driver the monitor tells nothing but the reason.
+// Never throws: without a driver the monitor reports only the reason.
 std::unique_ptr<GpuMonitor> make_gpu_monitor(const GpuMonitorOptions& options);
 
 }  // namespace ddpbench

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Counts the bytes of a device that are live, and their peaks, by category. Thread-safe: reports
-// look while the leading thread allocates, and buffers may be freed on any thread.
+// Counts the live bytes of a device and their peaks, by category. Thread-safe: reports read while
+// the leading thread allocates, and any thread may free a buffer.
 #pragma once
 
 #include <memory>
@@ -25,8 +25,8 @@ class MemoryCounter {
   MemoryUsage usage_;
 };
 
-// Bytes that are counted as long as this object lives. Shares the counter, so that a buffer may
-// outlive its device's object.
+// Counts its bytes for as long as it lives. It shares the counter, so that a buffer may outlive its
+// device.
 class CountedBytes {
  public:
   CountedBytes(std::shared_ptr<MemoryCounter> counter, MemoryCategory category, std::size_t bytes)

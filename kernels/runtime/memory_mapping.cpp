@@ -52,7 +52,7 @@ BufferView map_memory(std::size_t bytes, int fd) {
     errno = reason;
     return {};
   }
-  if (huge) ::madvise(data, length, MADV_HUGEPAGE);  // an advice: without it all still works
+  if (huge) ::madvise(data, length, MADV_HUGEPAGE);  // only advice: a refusal does no harm
   return {data, bytes};
 }
 
@@ -66,7 +66,7 @@ bool populate_memory(BufferView view) {
   if (::madvise(view.data, round_up(view.bytes, page), MADV_POPULATE_WRITE) == 0) return true;
   if (errno != EINVAL) return false;
 #endif
-  // Linux before 5.14: a write to every page does the same, but running out of memory is then a
+  // Linux before 5.14: a write to every page does the same, but too little memory then raises a
   // signal.
   for (std::size_t at = 0; at < view.bytes; at += page) {
     volatile std::byte* const touched = view.data + at;

@@ -3,8 +3,8 @@
 //
 // Phases of a training step and the observer that strategies mark them on.
 //
-// Strategies know nothing of reports: they say "forward begins on this stream" and the observer
-// that they were handed decides what to do with it (bench/ records, tests count, the default
+// Strategies know nothing of reports. They tell their observer that a phase begins or ends on a
+// stream, and the observer decides what to do with it (bench/ records, tests count, the default
 // ignores).
 #pragma once
 
@@ -26,13 +26,13 @@ enum class Phase : std::uint8_t {
   loss,    // dp: loss and its gradient on the primary device, gradient scattered back
   backward,
   reduce,     // dp: gradients reduced to the primary device
-  comm_wait,  // ddp: after backward, waiting for the collectives that are still running
+  comm_wait,  // ddp: after backward, waiting for the collectives in flight
   push,       // ps: sending gradients to the servers
   pull,       // ps: waiting for and receiving parameters or averaged gradients
   optimizer,  // update of the parameters
 };
 inline constexpr std::size_t kPhaseCount = 12;
-// "none" for a number that is no phase: a rank between two phases has one.
+// "none" for a number that is no phase, which a rank between two phases has.
 constexpr std::string_view to_string(Phase phase) {
   constexpr std::array<std::string_view, kPhaseCount> kNames = {
       "data_wait", "scatter", "replicate", "forward", "gather", "loss",
@@ -41,7 +41,7 @@ constexpr std::string_view to_string(Phase phase) {
   return index < kPhaseCount ? kNames[index] : "none";
 }
 
-// What happened to one gradient bucket (or pushed shard) in one step; times of the device clock.
+// The times of one gradient bucket (or pushed shard) in one step, on the device clock.
 struct BucketTimes {
   std::uint32_t bucket = 0;
   std::uint64_t bytes = 0;
@@ -54,7 +54,7 @@ struct BucketTimes {
 class PhaseObserver {
  public:
   virtual ~PhaseObserver() = default;
-  // Marks on `stream`; phases of one stream may not overlap, except that phases of different
+  // Marks the phase on `stream`. Phases of one stream may not overlap; the phases of different
   // replicas (dp) are marked on their own streams.
   virtual void begin(Phase phase, Stream& stream) = 0;
   virtual void end(Phase phase, Stream& stream) = 0;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// RangeMarker: names what a thread is doing, for a profiler that looks on. The CUDA module has one
-// for NVIDIA's (NVTX). Without a profiler a range costs a few nanoseconds.
+// RangeMarker: tells an attached profiler what a thread is doing. The CUDA module has one for
+// NVIDIA's profilers (NVTX). Without a profiler a range costs a few nanoseconds.
 #pragma once
 
 #include <cstddef>
@@ -14,9 +14,9 @@ namespace ddpbench {
 class RangeMarker {
  public:
   virtual ~RangeMarker() = default;
-  // Whether a profiler looks on at all: where none does, there is no need to mark.
+  // Whether a profiler is attached: without one there is no need to mark.
   virtual bool is_heard() const noexcept = 0;
-  // A number for a name, for push(). Not while ranges are open.
+  // Returns the number of a name, for push(). REQUIRES: no range is open.
   virtual std::size_t add_name(const std::string& name) = 0;
   // Ranges of one thread nest; each push needs its pop on the same thread. Any thread.
   virtual void push(std::size_t name) noexcept = 0;

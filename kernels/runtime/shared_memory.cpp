@@ -55,7 +55,7 @@ std::optional<Handle> parse_handle(std::string_view text) {
   return complete ? std::optional(handle) : std::nullopt;
 }
 
-// In another PID namespace the same number may be another process: what is there must at least be
+// In another PID namespace the number may be that of another process. So the file must at least be
 // anonymous shared memory of the announced size.
 bool is_announced_memory(const std::string& path, int fd, std::size_t bytes) {
   std::array<char, 64> target{};
@@ -71,7 +71,7 @@ bool is_announced_memory(const std::string& path, int fd, std::size_t bytes) {
 SharedMemory SharedMemory::create(const std::string& name, std::size_t bytes) {
   ensure(bytes > 0, "shared memory {} of 0 bytes", name);
   FileDescriptor fd(::memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  // Sealed, no peer can shrink it under the others (which would be SIGBUS for them).
+  // A sealed file cannot be shrunk by a peer, which would raise SIGBUS in the others.
   if (fd.get() < 0 || ::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0 ||
       ::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     throw DeviceError(fmt::format("cannot create {} bytes of shared memory '{}': {}", bytes, name,

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory that several processes of one host map. Backed by memfd, so that nothing stays behind in
-// the file system whatever kills the processes. Peers reach it through /proc/<pid>/fd/<fd>.
+// Memory that several processes of one host map. It is backed by memfd, so that nothing stays in
+// the file system when the processes are killed. Peers reach it through /proc/<pid>/fd/<fd>.
 #pragma once
 
 #include <cstddef>

@@ -114,7 +114,7 @@ TEST(PickAlgorithm, TakesTheFirstInOrderOfThoseThatRepeatWhateverTheirTime) {
   EXPECT_EQ(first(100, {4, 0}), 30);
   EXPECT_EQ(first(100, {5, 0}), 50);
   EXPECT_EQ(first(1000, {4, 0}), 40);
-  // The same algorithm in another arithmetic, and faster.
+  // The same algorithm in another, faster arithmetic.
   measured.push_back(algorithm(3, 0.5, 10, true));
   measured.back().choice.math = 2;
   EXPECT_EQ(first(100, {0, 0}), 30);

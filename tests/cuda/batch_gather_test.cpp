@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Batches assembled on the device: bit for bit those of the reference.
+// Batches assembled on the device equal those of the reference bit for bit.
 #include <random>
 
 #include "tests/cuda/cuda_fixture.h"
@@ -55,7 +55,7 @@ TEST_F(CudaBatchGather, EqualsTheReferenceBitForBit) {
   BackendFixture plain = BackendFixture::reference();
   BackendFixture fixture = cuda_backend();
   const std::uint64_t begin = 33;
-  // A multiple of four and not: by words and by bytes.
+  // Multiples of four and others: read by words and by bytes.
   for (const std::int64_t pixels : {35, 36})
     for (const std::int64_t channels : {1, 3})
       for (const std::int64_t batch : {1, 7})

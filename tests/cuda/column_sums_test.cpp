@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Column sums with and without a ReLU's mask, over shapes and addresses that decide how the kernels
-// read. On the stand-in, whose default stream runs at once on the host's memory.
+// read. They run on the stand-in, whose default stream runs at once on host memory.
 #include "kernels/ops/cuda/kernels/column_sums.h"
 
 #include <gtest/gtest.h>
@@ -85,7 +85,7 @@ void check_case(const Case& c) {
   const Result got = run<T>(c, gradient, output), want = expected(c, gradient, output);
   EXPECT_EQ(got.sums, want.sums);
   EXPECT_EQ(got.masked, want.masked);
-  // Addresses may change how memory is read, and no bit of the sums.
+  // Addresses may change how memory is read, but no bit of the sums.
   Case aligned = c;
   aligned.shift = 0;
   const std::vector<float> fractions = values(c, 3, false);
@@ -106,8 +106,8 @@ TEST(ColumnSums, AreThoseOfEveryShapeAtEveryAddress) {
   }
 }
 
-// More parts than the second launch's threads take at once, and as many as there are at most: the
-// number of them is no longer that of the rows.
+// More parts than the second launch's threads take at once, and the largest number of parts, which
+// is no longer set by the rows.
 TEST(ColumnSums, AreThoseOfManyParts) {
   for (const std::uint32_t rows : {70'000U, 140'001U}) {
     for (const std::uint32_t columns : {3U, 8U}) {

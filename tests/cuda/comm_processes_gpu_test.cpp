@@ -86,7 +86,7 @@ constexpr NamedCheck kChecks[] = {
     {"GroupsAndSplit", check_groups_and_split},
 };
 
-// Throws what a check threw, behind its name.
+// Rethrows the error of a check with the check's name.
 void run_checks(std::span<const NamedCheck> checks, Communicator& c, bool registered) {
   for (const NamedCheck& named : checks) {
     try {
@@ -97,7 +97,7 @@ void run_checks(std::span<const NamedCheck> checks, Communicator& c, bool regist
   }
 }
 
-// The first of the checks that failed on any rank; all of them, plus one: none is named.
+// The index of the first check that failed on any rank; checks.size() when no error names one.
 std::size_t first_failed(std::span<const NamedCheck> checks, const Outcome& outcome) {
   for (std::size_t i = 0; i < checks.size(); ++i) {
     for (const std::string& error : outcome.errors) {
@@ -107,8 +107,8 @@ std::size_t first_failed(std::span<const NamedCheck> checks, const Outcome& outc
   return checks.size();
 }
 
-// One set of processes does them all, as a context on a GPU takes longer to make than most checks;
-// after one that failed, another set does those behind it.
+// One set of processes runs all checks, since making a context on a GPU takes longer than most
+// checks. After a failed check another set runs the rest.
 TEST_P(CudaProcesses, Conform) {
   std::span<const NamedCheck> checks = kChecks;
   while (!checks.empty()) {
@@ -123,7 +123,7 @@ TEST_P(CudaProcesses, Conform) {
   }
 }
 
-// As a training step does it: nothing waits on the host but the last line.
+// As in a training step, the host waits only in the last line.
 TEST_P(CudaProcesses, ARecordedAllReduceIsReplayed) {
   if (GetParam().backend == CudaBackend::staged) GTEST_SKIP() << "the host's part is not recorded";
   run([](Communicator& c, Device& device) {
@@ -133,7 +133,7 @@ TEST_P(CudaProcesses, ARecordedAllReduceIsReplayed) {
         device.allocate(kCount * sizeof(float), MemoryCategory::gradients, Sharing::mappable);
     if (GetParam().registered) c.register_buffer(data);
     const Elements elements{data.data(), kCount};
-    // Once as it is: NCCL connects its ranks at the first call.
+    // The first call runs unrecorded: there NCCL connects its ranks.
     c.all_reduce(elements, ReduceOp::sum, {.after = stream.get()}).wait(*stream);
     stream->synchronize();
     stream->begin_recording();
@@ -159,7 +159,7 @@ TEST_P(CudaProcesses, ARecordedAllReduceIsReplayed) {
       last_s = times.end_s;
     }
     recording.reset();
-    // The ring goes on as before.
+    // After the replays the ring still works.
     c.barrier().synchronize();
     if (GetParam().registered) c.deregister_buffer(data);
   }).expect_success();
@@ -177,7 +177,7 @@ std::string error_of(F&& function) {
   }
 }
 
-// Calls nothing meanwhile.
+// Makes no call meanwhile.
 void wait_for_an_abort(Communicator& c, std::chrono::seconds at_most) {
   const auto end = std::chrono::steady_clock::now() + at_most;
   while (std::chrono::steady_clock::now() < end) {
@@ -191,7 +191,7 @@ void wait_for_an_abort(Communicator& c, std::chrono::seconds at_most) {
   }
 }
 
-// In which no memory is registered.
+// The same without registered memory.
 using CudaProcessesFail = CudaProcesses;
 
 TEST_P(CudaProcessesFail, TheWatchdogNamesARankThatDoesNotCome) {
@@ -201,7 +201,7 @@ TEST_P(CudaProcessesFail, TheWatchdogNamesARankThatDoesNotCome) {
         const Buffer data = device.allocate(4096, MemoryCategory::communication);
         c.barrier().synchronize(deadline_after(60));
         if (c.rank() == c.size() - 1) wait_for_an_abort(c, std::chrono::seconds(4));
-        // Only the stream waits; the watchdog sets it free.
+        // Only the stream waits; the watchdog releases it.
         const std::string error = error_of([&] {
           const Work work =
               c.all_reduce({data.data(), 1024}, ReduceOp::sum, {.after = stream.get()});
@@ -235,7 +235,7 @@ TEST_P(CudaProcessesFail, AnAbortReachesAllRanks) {
   EXPECT_THAT(outcome.errors, Each(HasSubstr("aborted by rank 0: the user changed his mind")));
 }
 
-// Before anything was called.
+// The rank died before any call.
 TEST_P(CudaProcessesFail, CheckNoticesARankThatDied) {
   const int last = GetParam().size - 1;
   const Outcome outcome = run([&](Communicator& c, Device&) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A convolution and the pool behind it as one operation, against the two of the reference.
+// A convolution and the pool after it as one operation, against the reference's two.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -56,7 +56,7 @@ std::vector<FusedCase> first_layer_cases() {
   };
 }
 
-// The library has the convolution, and the pool adds the bias.
+// The library runs the convolution, and the pool adds the bias.
 std::vector<FusedCase> bias_in_pool_cases() {
   std::vector<FusedCase> cases = {
       {"BiasInPoolOfNetworkSecondLayer", conv({2, 32, 14, 14}, 64, 3, 1, 1)},
@@ -182,8 +182,8 @@ TEST_F(CudaConv2dMaxPool2dPlan, SaysWhatItIs) {
   EXPECT_DOUBLE_EQ(op->backward_flops(), alone->backward_flops() * 8 / 9);
 }
 
-// More windows than all threads of a large GPU take at once. The gradients are counted by hand: as
-// many ones as there are windows.
+// More windows than all threads of a large GPU take at once. The gradients are known: as many ones
+// as there are windows.
 TEST_F(CudaConv2dMaxPool2dPlan, SumsTheBiasGradientOfManyWindows) {
   constexpr std::int64_t kChannels = 8, kExtent = 840;
   BackendFixture fixture = cuda_backend({.precision = CudaPrecision::fp32});
@@ -225,7 +225,7 @@ TEST_F(CudaConv2dMaxPool2dPlan, AddsTheBiasInThePoolWhereTheLibraryConvolves) {
 TEST_F(CudaConv2dMaxPool2dPlan, IsNotToBeHadForOthers) {
   BackendFixture own = cuda_backend(on_own_kernels(CudaPrecision::fp32));
   const Conv2dDesc fits = first_layer(conv({2, 1, 8, 8}, 16, 3, 1, 1));
-  // On kernels for both; where the library has the convolution, the pool may add the bias instead.
+  // Own kernels run both. Where the library runs the convolution, the pool may add the bias.
   const auto has = [](BackendFixture& fixture, const Conv2dDesc& first,
                       const MaxPool2dDesc& second) {
     const std::unique_ptr<Op> op = fused(fixture, first, second);

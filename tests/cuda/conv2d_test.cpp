@@ -15,7 +15,7 @@ struct Case {
   ConvolutionKernels convolutions;
 };
 
-// All on the library, and on own kernels where there are.
+// All convolutions with the library, and with own kernels where there are any.
 std::vector<Case> cases() {
   std::vector<Case> cases;
   for (const ConvCase& c : conv_cases()) {
@@ -35,7 +35,7 @@ class CudaConv2d : public CudaOps, public ::testing::WithParamInterface<Case> {
                          .deterministic = deterministic,
                          .convolutions = GetParam().convolutions});
   }
-  // Roundings decide what a ReLU cuts off.
+  // Roundings would decide what a ReLU cuts off.
   static Conv2dDesc without_relu() {
     Conv2dDesc result = desc();
     result.fuse_relu = false;
@@ -78,7 +78,7 @@ TEST_P(CudaConv2d, EqualsTheReferenceForWholeNumbers) {
       return whole_tolerance(precision, values);
     };
     compare(run(fixture, *op, in), want, tolerance);
-    // Accumulated: each gradient's own rounding and that of the sum.
+    // When accumulated: the rounding of each gradient and that of the sum.
     for (const Values& gradient : want.grad_parameters) {
       in.initial_gradients.push_back(whole_values(static_cast<std::int64_t>(gradient.size()), 77));
     }

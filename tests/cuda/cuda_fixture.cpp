@@ -68,7 +68,7 @@ double random_tolerance(CudaPrecision precision, std::int64_t terms, const Value
 }
 
 double whole_tolerance(CudaPrecision precision, const Values& want) {
-  // Winograd's transforms are not exact: fp32's roundings of the largest result.
+  // Winograd's transforms are not exact: fp32 roundings of the largest result.
   const double sums = 0x1p-18 * largest(want);
   return precision == CudaPrecision::bf16 ? sums + 0x1p-8 * largest(want) : sums;
 }

@@ -1,20 +1,20 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the tests of CUDA's operations share: a backend on the GPU, inputs, and how far results may
-// be from the reference's.
+// What the tests of CUDA's operations share: a backend on the GPU, inputs, and the tolerances of
+// results against the reference.
 //
-// Roundings of random factors in [-1, 1): each of the two factors of a product is off by at most
-// u = 2^-10 of itself in TF32 (10 bits; hardware may cut off instead of rounding) and u = 2^-9 in
-// bf16 (7 bits, to the nearest). The products have a root mean square of 1/3, so one is off by
-// sqrt(2) u / 3 and a sum of n of them, signs being random, by sqrt(2 n) u / 3; six times that is
-// 2.9 u sqrt(n). The sum itself is fp32's (sum_tolerance), ten times that where the library may use
+// Roundings of random factors in [-1, 1). Each of a product's two factors is off by at most u of
+// itself: u = 2^-10 in TF32 (10 bits; hardware may cut off instead of rounding), u = 2^-9 in bf16
+// (7 bits, to the nearest). The products have a root mean square of 1/3. So one is off by sqrt(2) u
+// / 3, and a sum of n, with random signs, by sqrt(2 n) u / 3; six times that is 2.9 u sqrt(n). The
+// sum itself is fp32 (sum_tolerance), with ten times its tolerance where the library may use
 // Winograd. A bf16 result is rounded once or, where the bias is added apart, twice: 2^-8 of the
 // largest.
 //
-// Small whole numbers are exact in every precision, and so are their sums below 2^24: there only
-// the rounding of a bf16 result is left, which zero keeps. So with them a ReLU cuts off the same
-// elements in every precision.
+// Small whole numbers and their sums below 2^24 are exact in every precision. Only the rounding of
+// a bf16 result is left, which keeps zero. So with them a ReLU cuts off the same elements in every
+// precision.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -36,16 +36,16 @@ class CudaOps : public ::testing::Test {
 // Throws where there is no GPU.
 BackendFixture cuda_backend(const CudaBackendOptions& options = {});
 std::string name_of(CudaPrecision precision);
-// Those that the GPU has.
+// The precisions that the GPU has.
 std::vector<CudaPrecision> precisions();
 
 // Whole numbers in [-2, 2].
 Values whole_values(std::int64_t count, std::uint32_t seed);
-// An operation's inputs, made of such numbers. Biases lie in the middle between two, so that no
-// value is near a ReLU's kink.
+// An operation's inputs as whole numbers. Biases lie in the middle between two, so that no value is
+// near a ReLU's kink.
 OpInputs whole_inputs(const Op& op, std::uint32_t seed);
 
-// The largest difference that `terms` products, summed, may make for random values.
+// The tolerance of a sum of `terms` products of random values.
 double random_tolerance(CudaPrecision precision, std::int64_t terms, const Values& want);
 // The same for whole numbers.
 double whole_tolerance(CudaPrecision precision, const Values& want);

@@ -7,7 +7,7 @@
 namespace ddpbench::test {
 namespace {
 
-// All ranks share this one, however many there are.
+// All ranks share this GPU.
 [[maybe_unused]] std::string first_gpu() {
   const char* const visible = ::getenv("CUDA_VISIBLE_DEVICES");
   const std::string all = visible == nullptr ? "0" : visible;
@@ -44,7 +44,7 @@ bool CudaProgram::has_precision(const std::string& precision) { return why_not(p
 
 CudaProgram::CudaProgram() {
   show_gpus(program);
-  // Small enough for plain loops to evaluate it on 10,000 digits. In fp32 its channels are a whole
+  // So small that plain loops can evaluate it on 10,000 digits. In fp32 its channels are a whole
   // vector, so that the pool adds the bias and its gradient is ready before the weight's.
   program.write("tiny.json", R"({"name": "tiny", "input": [1, 28, 28], "layers": [
     {"name": "conv1", "type": "conv2d", "out_channels": 4, "kernel": 5, "stride": 4},

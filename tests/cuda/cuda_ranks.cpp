@@ -53,12 +53,12 @@ Outcome run_cuda_processes(CudaBackend backend, int size, const CudaRankFunction
                            double timeout_s) {
   return run_processes(size, [&](Store& store, int rank) {
     ::setenv("NCCL_HOSTID", std::to_string(rank).c_str(), 1);
-    // As the program's ranks do (prepare_rank), so that connecting has no part in a test's
+    // The program's ranks do the same (prepare_rank): connecting does not count in a test's
     // deadline.
     ::setenv("NCCL_RUNTIME_CONNECT", "0", 0);
     const auto device = make_cuda_device({.index = rank, .ordinal = 0});
     device->bind_calling_thread();
-    // Contexts on one GPU are made one after the other.
+    // The contexts of one GPU are made one after the other.
     store_barrier(store, "devices", size, kStart_s);
     const bool ring = backend == CudaBackend::ipc_ring;
     const CudaCommOptions options{

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Ranks that share GPU 0, as threads or as forked processes. A process that forks them must not
-// have called CUDA itself: CUDA does not survive a fork.
+// have called CUDA before: CUDA does not survive a fork.
 #pragma once
 
 #include <functional>
@@ -14,17 +14,17 @@
 
 namespace ddpbench::comm::testing {
 
-// Why there is no GPU, found out by a process of its own; empty when there is one.
+// Why there is no GPU; empty when there is one. A process of its own finds out.
 std::string why_no_gpu();
 
 using CudaRankFunction = std::function<void(Communicator&, Device&)>;
 
-// ipc_ring: with the ring all-reduce. staged: the host's shm backend, through host memory.
+// ipc_ring: ipc with the ring all-reduce. staged: the host's shm backend, through host memory.
 enum class CudaBackend { ipc, ipc_ring, nccl, staged };
 
 Outcome run_cuda_threads(int size, const CudaRankFunction& function,
                          AllReduceAlgorithm all_reduce = AllReduceAlgorithm::automatic);
-// NCCL takes several ranks on a GPU for such on several machines.
+// NCCL takes several ranks on one GPU for ranks on several machines.
 Outcome run_cuda_processes(CudaBackend backend, int size, const CudaRankFunction& function,
                            double timeout_s = 60);
 

@@ -18,7 +18,7 @@ using CudaElementwise = CudaOps;
 using CudaSgd = CudaOps;
 using CudaMean = CudaOps;
 
-// The last one has several tiles of a transpose in each direction.
+// The last shape has several tiles of a transpose in each direction.
 std::vector<Shape> shapes() {
   return {{1, 1, 1, 1}, {3, 5, 7, 3}, {2, 1, 4, 4}, {2, 33, 3, 5}, {3, 65, 9, 11}};
 }
@@ -28,7 +28,7 @@ std::vector<TensorLayout> layouts(const Shape& shape) {
           cuda::nhwc_layout(shape, DataType::fp32), cuda::nhwc_layout(shape, DataType::bf16)};
 }
 
-// Runs make(backend, layout) of both backends in every layout; all results must be equal.
+// Runs make(backend, layout) of both backends in every layout. All results must be equal.
 template <typename Make>
 void compare(const Make& make) {
   BackendFixture plain = BackendFixture::reference();
@@ -105,7 +105,7 @@ TEST_F(CudaElementwise, KeepsChannelsLastInMemory) {
 TEST_F(CudaElementwise, RoundsToTheNearestBf16) {
   BackendFixture fixture = cuda_backend();
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  // A unit in bf16's last place is 2^-7 for values in [1, 2): halves go to the even neighbour.
+  // A unit in bf16's last place is 2^-7 for values in [1, 2). Halves go to the even neighbour.
   const Values values = {1,          1 + 0x1p-8F,    1 + 3 * 0x1p-8F, 1 + 0x1.01p-8F,
                          -kInfinity, 0x1.fffffep127F};
   const TensorLayout layout = TensorLayout::plain({1, 6}, DataType::bf16);
@@ -174,7 +174,7 @@ TEST_F(CudaMean, EqualsTheReferenceAlsoInPlace) {
   }
 }
 
-// One input, or the result, that no 16-byte access may touch.
+// One input, or the result, is not aligned for 16-byte accesses.
 TEST_F(CudaMean, TakesBuffersOfAnyAlignmentAndCount) {
   BackendFixture fixture = cuda_backend();
   for (const std::size_t count : {1, 3, 4, 8, 1026}) {

@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A library that behaves as NVML does, for machines without a driver. Declared independently of
-// kernels/runtime/cuda/nvml_library.h, as the real one is. Built three times:
-//   (plain)             tells everything
-//   FAKE_NVML_OLD       a driver from before some functions, with the old name of another
-//   FAKE_NVML_REFUSES   is a virtual GPU that supports nothing but being found
+// A library that behaves as NVML does, for machines without a driver. It is declared independently
+// of kernels/runtime/cuda/nvml_library.h, as the real one is. It is built three times:
+//   (plain)             reports everything
+//   FAKE_NVML_OLD       an old driver: it lacks some functions and has another's old name
+//   FAKE_NVML_REFUSES   a virtual GPU that can be found but supports nothing
 //
-// Four GPUs: GPU-a and GPU-b with four NVLinks to each other, GPU-c with two links to a switch and
-// GPU-d with three. Every look at the load moves the script of the figures on.
+// There are four GPUs: GPU-a and GPU-b with four NVLinks to each other, GPU-c with two links to a
+// switch and GPU-d with three. Every query of the load moves on to the next figures.
 #include <cstring>
 
 namespace {
@@ -19,7 +19,7 @@ struct FakeGpu {
   const char* uuid;
   unsigned bus;
   int links;
-  int peer;  // place of the GPU at the other end; -1: a switch
+  int peer;  // index of the GPU at the other end; -1: a switch
 };
 FakeGpu gpus[] = {
     {"GPU-a", 0x17, 4, 1}, {"GPU-b", 0x18, 4, 0}, {"GPU-c", 0x65, 2, -1}, {"GPU-d", 0x66, 3, -1}};
@@ -27,7 +27,7 @@ FakeGpu gpus[] = {
 constexpr unsigned kScript = 4;
 constexpr unsigned kLoad[kScript] = {0, 90, 100, 95};
 constexpr unsigned kSmClock[kScript] = {345, 1980, 1755, 1980};
-// Idle; then free; then the power cap; then the power cap and a reason of tomorrow.
+// Idle; then free; then the power cap; then the power cap and a reason of a future driver.
 constexpr unsigned long long kReasons[kScript] = {0x1, 0x0, 0x4, 0x4 | 0x40000000};
 
 int starts = 0;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A profiler as NVTX knows them: a library that NVTX_INJECTION64_PATH names. It writes down what it
-// is told, "domain <name>", "> <name>" and "<", for the test that opens it too.
+// A profiler as NVTX knows them: a library that NVTX_INJECTION64_PATH names. It logs what it gets,
+// "domain <name>", "> <name>" and "<", for the test that also opens it.
 #include <nvtx3/nvToolsExt.h>
 
 #include <mutex>
@@ -24,7 +24,7 @@ nvtxDomainHandle_t create_domain(const char* name) {
   return reinterpret_cast<nvtxDomainHandle_t>(&domain);
 }
 nvtxStringHandle_t register_string(nvtxDomainHandle_t, const char* text) {
-  // Stays until the process ends, as a profiler's would.
+  // It stays until the process ends, as with a profiler.
   return reinterpret_cast<nvtxStringHandle_t>(new std::string(text));
 }
 int push(nvtxDomainHandle_t, const nvtxEventAttributes_t* range) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which of cuBLASLt's algorithms a product takes. The stand-in refuses to run its second.
+// The choice among cuBLASLt's algorithms for a product. The stand-in refuses to run its second.
 #include <gmock/gmock.h>
 
 #include "tests/cuda/cuda_fixture.h"
@@ -44,7 +44,7 @@ TEST_F(CudaGemm, TakesTheFastestThatRunsAndRemembersItOnDisk) {
   EXPECT_THAT(description(options_), HasSubstr("candidate 2)"));
 }
 
-// In a library whose list has the same ones in another order.
+// In a library whose list has the same algorithms in another order.
 TEST_F(CudaGemm, KnowsAnAlgorithmByWhatItIsNotByItsPlace) {
   {
     const PretendCosts first_is_slow({.first_product_ms = 1e4});
@@ -65,7 +65,7 @@ TEST_F(CudaGemm, ComputesTheSameByAnyAlgorithm) {
     BackendFixture cuda = cuda_backend({.precision = precision});
     const auto op = cuda.backend().make(desc());
     EXPECT_THAT(op->description(), HasSubstr("candidate 2)"));
-    expect_same_bits(run(cuda, *op, inputs), want);  // whole numbers, so few that bf16 has them
+    expect_same_bits(run(cuda, *op, inputs), want);  // whole numbers, small enough for bf16
   }
 }
 

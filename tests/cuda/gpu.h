@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The fixture of tests that need a GPU: they skip, and say why, where there is none.
+// The fixture of tests that need a GPU. They skip with the reason where there is none.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ class GpuTest : public ::testing::Test {
   template <typename T>
   Buffer upload(std::span<const T> values, MemoryCategory category = MemoryCategory::workspace) {
     Buffer buffer = device_->allocate(values.size_bytes(), category);
-    // The copy only reads its source; BufferView has no constant form.
+    // The copy only reads its source, but BufferView has no constant form.
     auto* source = reinterpret_cast<std::byte*>(const_cast<T*>(values.data()));
     device_->copy(*stream_, buffer.view(), {source, values.size_bytes()});
     stream_->synchronize();

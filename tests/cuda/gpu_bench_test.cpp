@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The benchmarks of single operations on the stand-in: that each runs and counts its bytes right.
-// Nothing is said of time.
+// The benchmarks of single operations on the stand-in: each runs and counts its bytes correctly.
+// Times are not tested.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -29,7 +29,7 @@ struct Outcome {
   json results;
 };
 
-// `before` stands before the command: variables of its environment.
+// `before` stands before the command: environment variables.
 Outcome run(const std::string& before, const std::string& module, const std::string& more) {
   const auto folder =
       std::filesystem::temp_directory_path() / fmt::format("ddpbench-gpu-bench-{}", ::getpid());
@@ -49,7 +49,7 @@ Outcome run(const std::string& before, const std::string& module, const std::str
   return outcome;
 }
 
-// By hand: what one sample, or element, moves, and what a call moves beside that.
+// By hand: the bytes that one sample, or element, moves, and those that a call moves beside them.
 struct Bytes {
   double of_one, of_all = 0;
 };
@@ -58,7 +58,7 @@ constexpr double kConv1 = 9 * 32 + 32, kConv2 = 9 * 32 * 64 + 64;  // parameters
 constexpr double kFc1 = 3136 * 128 + 128, kFc2 = 128 * 10 + 10;
 
 // The rows of operations whose tensors have elements of `size` bytes. Libraries read parameters in
-// that type, own kernels in fp32; gradients of parameters are fp32.
+// that type, own kernels in fp32. Gradients of parameters are fp32.
 std::map<std::string, Bytes> operations(double size) {
   const double map1 = 784 * 32, map2 = 196 * 64, columns = 4 * 64;
   const double pool1 = (map1 + map1 / 4) * size + map1 / 4;
@@ -95,7 +95,7 @@ std::map<std::string, Bytes> operations(double size) {
       {"bias_relu_columns64/backward", {3 * map2 * size, 2 * columns}}};
 }
 
-// All benchmarks by the names that they begin with.
+// All benchmarks, by the beginnings of their names.
 std::map<std::string, Bytes> all_cases() {
   std::map<std::string, Bytes> all = {
       {"copy/", {0, 8 * kL2Bytes}},   {"sgd/", {12}},

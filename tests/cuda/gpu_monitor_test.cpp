@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The monitor on libraries that behave as NVML does (fake_nvml.cpp): what opens, looks up and
-// converts is the same code as on a GPU.
+// The monitor on libraries that behave as NVML does (fake_nvml.cpp). The code that opens, looks up
+// and converts is the same as on a GPU.
 #include "kernels/runtime/gpu_monitor.h"
 
 #include <dlfcn.h>
@@ -40,7 +40,7 @@ TEST(GpuMonitor, TellsWhatTheDriverTells) {
   EXPECT_DOUBLE_EQ(busy.utilization_ratio.value.value(), 0.9);
   EXPECT_EQ(busy.clock_events.value, 0u);
   EXPECT_EQ(found->sample(0).clock_events.value, bit("sw_power_cap"));
-  // A reason that this program does not know is not lost.
+  // An unknown reason is not lost.
   EXPECT_EQ(found->sample(0).clock_events.value, bit("sw_power_cap") | bit("other"));
   const PcieSlot slot = found->pcie_slot(0);
   EXPECT_EQ(slot.generation.value, 5);
@@ -59,7 +59,7 @@ TEST(GpuMonitor, FindsLinksBetweenGpusAndByWayOfASwitch) {
   EXPECT_EQ(between(0, 1).nvlinks.value, 4);
   EXPECT_EQ(between(0, 1).nvlink_version.value, 4);
   EXPECT_EQ(between(1, 0).nvlinks.value, 4);
-  EXPECT_EQ(between(2, 3).nvlinks.value, 2);  // the fewer of the two to their switch
+  EXPECT_EQ(between(2, 3).nvlinks.value, 2);  // the smaller of the numbers of links to their switch
   EXPECT_EQ(between(0, 2).nvlinks.value, 0);
   EXPECT_EQ(between(0, 2).nvlink_version.value, std::nullopt);
   EXPECT_EQ(between(0, 2).nvlink_version.reason, "no NVLink between the two");

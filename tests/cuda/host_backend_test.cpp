@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What only the stand-in for a GPU can show: searches, refusals, a device of another generation.
+// What only the stand-in for a GPU can show: searches, refusals, an older device.
 #include <gmock/gmock.h>
 
 #include <array>
@@ -21,7 +21,7 @@
 namespace ddpbench::ops::testing {
 namespace {
 
-// No own kernel is for five channels.
+// Five channels have no own kernel.
 const Conv2dDesc kConv = conv({2, 5, 6, 6}, 4, 3);
 const Conv2dDesc kFirstConv = first_layer(conv({2, 1, 8, 8}, 4, 3, 1, 1));
 
@@ -56,7 +56,7 @@ TEST(CudaBackend, SearchesOnceForAShapeAndRemembersItOnDisk) {
   EXPECT_EQ(test::algorithm_searches().load(), before + 9);
 }
 
-// The stand-in's fastest algorithm does not repeat; its second may add a bias without a ReLU.
+// The stand-in's fastest algorithm does not repeat. Its second may add a bias without a ReLU.
 TEST(CudaBackend, TakesOnlyRepeatableAlgorithmsWhenDeterministic) {
   BackendFixture fast = cuda_backend({.precision = CudaPrecision::tf32});
   BackendFixture deterministic =
@@ -71,7 +71,7 @@ TEST(CudaBackend, StrictTimesDecideWhatRunsStrictly) {
               ::testing::HasSubstr("fp32 algorithm 0)"));
 }
 
-// Nor does the faster of the repeatable ones count: it is another one in every second network.
+// Times do not decide among repeatable ones: another is faster in every second network.
 TEST(CudaBackend, SearchesAgainAndFindsTheSameWhenDeterministic) {
   for (const CudaPrecision precision :
        {CudaPrecision::fp32, CudaPrecision::tf32, CudaPrecision::bf16}) {
@@ -138,7 +138,7 @@ TEST(CudaBackend, MeasuresAgainWhenTheOwnKernelsAreOthers) {
   const PretendCosts kernels_are_slow({.kernel_ms = 1e4});
   EXPECT_THAT(conv_of(options, without_bias(kFirstConv)), ::testing::HasSubstr("algorithm 0)"));
   EXPECT_EQ(directory.choices().size(), 4U);
-  // Where there are none, their version does not count.
+  // Where there are no own kernels, their version does not count.
   conv_of(options, kConv);
   for (const auto& [key, choice] : directory.choices()) {
     EXPECT_EQ(key.find("x [2, 5, 6, 6]") != std::string::npos,
@@ -153,7 +153,7 @@ TEST(CudaBackend, TakesTheFasterOfTheLibraryAndTheOwnKernel) {
     EXPECT_THAT(first_conv_of({}), ::testing::HasSubstr("(own kernel)"));
   }
   const PretendCosts kernels_are_slow({.kernel_ms = 1e4});
-  // Without a bias no kernel of ours is around the library's call.
+  // Without a bias no own kernel runs around the library's call.
   BackendFixture fixture = cuda_backend();
   EXPECT_THAT(fixture.backend().make(without_bias(kFirstConv))->description(),
               ::testing::HasSubstr("algorithm 0)"));
@@ -171,13 +171,13 @@ TEST(CudaBackend, RemembersOnDiskThatAnOwnKernelWasFaster) {
   const int before = test::algorithm_searches().load();
   EXPECT_EQ(first_conv_of(options), chosen);
   EXPECT_EQ(test::algorithm_searches().load(), before);
-  // What was chosen from more is no answer for less.
+  // A choice among more candidates does not hold for fewer.
   CudaBackendOptions library = options;
   library.convolutions = ConvolutionKernels::library;
   EXPECT_THAT(first_conv_of(library), ::testing::HasSubstr("(cudnn tf32 algorithm 0)"));
 }
 
-// With the pool behind it, or null where it stays apart.
+// The first convolution with its pool, or null where they stay apart.
 std::unique_ptr<Op> first_conv_with_pool(const CudaBackendOptions& options) {
   BackendFixture fixture = cuda_backend(options);
   const PoolCase pool{"", {}, 2, 2, 0};
@@ -189,13 +189,13 @@ TEST(CudaBackend, PoolsInTheConvolutionWhereThatIsFasterAndRemembersIt) {
   const CacheDirectory slow_library("slow-library"), slow_kernels("slow-kernels");
   const CudaBackendOptions in_one{.cache_directory = slow_library.path()};
   {
-    // Apart they are own kernels too, but 5 of them: what they really take is too close to say.
+    // Apart they are own kernels, too, but 5 of them: their real times are too close to decide.
     const PretendCosts library_is_slow({.convolution_ms = 1e4, .kernel_ms = 1e3});
     EXPECT_TRUE(first_conv_with_pool(in_one));
   }
   const CudaBackendOptions apart{.cache_directory = slow_kernels.path()};
   {
-    // 3 kernels of ours in one, 2 of the pool's apart, where the library has the convolution.
+    // 3 own kernels in one; apart 2, those of the pool, where the library runs the convolution.
     const PretendCosts kernels_are_slow({.kernel_ms = 1e4});
     EXPECT_FALSE(first_conv_with_pool(apart));
     EXPECT_TRUE(first_conv_with_pool(in_one));
@@ -254,7 +254,7 @@ TEST(CudaBackend, AStepHasNoMoreNodesThanTheyWereCounted) {
   EXPECT_EQ(nodes(CudaPrecision::bf16, ConvolutionKernels::library), 27U);
 }
 
-// What benchmarks take for the rate of products has nothing but the product in it.
+// The benchmark of the rate of products must run the product alone.
 TEST(CudaBackend, ABareGemmIsOneCallOfTheLibraryAlsoInBf16) {
   const CudaBackendOptions options{.precision = CudaPrecision::bf16};
   BackendFixture fixture = cuda_backend(options);

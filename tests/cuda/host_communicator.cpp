@@ -27,7 +27,7 @@ class HostWork final : public WorkState {
  public:
   HostWork(Device& device, Stream& stream) : device_(device), stream_(stream) {}
 
-  // What to copy back, and memory to keep until then.
+  // The copies back, and the memory to keep until then.
   std::vector<std::pair<BufferView, BufferView>> results;
   std::vector<Buffer> buffers;
   Work inner;
@@ -106,7 +106,7 @@ class HostCommunicator final : public OperationCommunicator {
 
   Work issue(const Operation& operation, const CallOptions&) override {
     auto work = std::make_shared<HostWork>(device_, *stream_);
-    // One operand may lie in the other.
+    // One operand may lie within the other.
     const BufferView in = operation.in.view(), out = operation.out.view();
     const bool out_inside = out.bytes > 0 && in.contains(out);
     const bool in_inside = !out_inside && in.bytes > 0 && out.contains(in);

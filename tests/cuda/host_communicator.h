@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A communicator of a CUDA device for checks that know host memory only: every call copies its
-// operands to the device, and its results back when it is awaited. Registered buffers get a
+// A communicator of a CUDA device for checks that know only host memory. Every call copies its
+// operands to the device, and its results back when the caller waits. Registered buffers get a
 // registered shadow on the device.
 #pragma once
 

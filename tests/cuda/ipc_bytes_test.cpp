@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What reports say that the ipc backend moves is what its plans move.
+// The bytes that reports give for the ipc backend are those that its plans move.
 #include <gtest/gtest.h>
 
 #include "parallel/comm/cuda/ipc/ipc_plan.h"
@@ -21,7 +21,7 @@ IpcShape shape(int rank, int size, AllReduceAlgorithm all_reduce = AllReduceAlgo
           .all_reduce = all_reduce};
 }
 
-// Read and written. A reduction reads all ranks' parts.
+// The bytes read and written. A reduction reads the parts of all ranks.
 std::size_t moved(const IpcPlan& plan, int size) {
   std::size_t bytes = 0;
   for (const IpcStep& step : plan.steps()) {
@@ -32,7 +32,7 @@ std::size_t moved(const IpcPlan& plan, int size) {
   return bytes;
 }
 
-// As `ddpbench comm` calls it: all in registered memory, parts from one buffer to another.
+// The call of `ddpbench comm`: all in registered memory, parts from one buffer to another.
 Operation operation_of(OperationKind kind, std::size_t whole, int size) {
   static std::byte in, out;
   const std::size_t part = whole / static_cast<std::size_t>(size);
@@ -58,8 +58,8 @@ constexpr Named kCollectives[] = {{"all_reduce", OperationKind::all_reduce},
                                   {"gather", OperationKind::gather},
                                   {"barrier", OperationKind::barrier}};
 
-// Sizes that chunks divide evenly, below and above one round: uneven chunks of a rooted operation
-// move some bytes more or less.
+// Sizes that chunks divide evenly, below and above one round. Uneven chunks of a rooted operation
+// would move some bytes more or fewer.
 TEST(IpcBytes, AreThoseOfThePlans) {
   for (const int size : {2, 3, 4, 8}) {
     for (const std::size_t units : {std::size_t{1}, std::size_t{100}, std::size_t{30'000}}) {
@@ -72,7 +72,7 @@ TEST(IpcBytes, AreThoseOfThePlans) {
           bytes += moved(plan, size);
         }
         const double told = report::ipc_bytes(collective.name, size, static_cast<double>(whole));
-        // Each round of a rooted operation may cut its chunks one unit larger or smaller.
+        // Each round of a rooted operation may have chunks that are one unit larger or smaller.
         const double rounds = static_cast<double>(whole / kLaneBytes + 1);
         const double slack = collective.kind == OperationKind::reduce ? 2 * 16 * rounds : 0;
         EXPECT_NEAR(static_cast<double>(bytes), told, slack)

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernels of ipc, compiled for the host, against the arithmetic of shm: to the last bit.
+// The kernels of ipc, compiled for the host, against the arithmetic of shm, bit by bit.
 #include "parallel/comm/cuda/ipc/ipc_kernels.h"
 
 #include <fmt/format.h>
@@ -21,10 +21,10 @@ namespace {
 constexpr DataType kTypes[] = {DataType::fp32,  DataType::fp64,  DataType::bf16, DataType::fp16,
                                DataType::int32, DataType::int64, DataType::uint8};
 constexpr ReduceOp kOps[] = {ReduceOp::sum, ReduceOp::average, ReduceOp::maximum};
-// A part of a vector; some vectors; more than a thread has under way, in one block and in all.
+// Part of a vector; some vectors; more than a thread has in flight, in one block and in all.
 constexpr std::size_t kBytes[] = {8, 1000, 40'008, 1'300'008};
 
-// Random numbers of every magnitude that does not overflow, some NaN.
+// Random numbers of several magnitudes, whose sums do not overflow; some are NaN.
 void fill(DataType type, std::vector<std::byte>& data, std::mt19937& random, bool nans) {
   for (std::byte& byte : data) byte = static_cast<std::byte>(random());
   const auto set = [&](auto example, auto&& make) {
@@ -98,7 +98,7 @@ void expect_same_bits(const Shape& shape) {
                               .rank = shape.rank,
                               .size = shape.ranks,
                               .own = own,
-                              .target = own,  // as ipc does it
+                              .target = own,  // as ipc does
                               .count = count,
                               .type = shape.type,
                               .op = shape.op,
@@ -131,7 +131,7 @@ TEST(IpcKernels, ReduceManyRanksAndOne) {
   }
 }
 
-// Two registered buffers of a peer, of which the second is offered from its 16th byte on.
+// A peer has two registered buffers and offers the second from its 16th byte on.
 TEST(IpcKernels, PullWhatIsOfferedToAnyPlace) {
   for (const std::size_t bytes : kBytes) {
     for (const std::size_t shift : {0, 1, 4}) {
@@ -175,7 +175,7 @@ TEST(IpcKernels, PullFromSeveralPeersAtOnce) {
   EXPECT_EQ(targets, sources);
 }
 
-// One step of the ring: the kernel finds a peer's numbers through that peer's row of the table.
+// One step of the ring. The kernel finds a peer's numbers through that peer's row of the table.
 TEST(IpcKernels, AddOnePeersNumbersToTheOwn) {
   constexpr int kPeer = 2;
   const std::vector<float> peers = {1, 2, 3, 4, 5, 6, 7};

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The plans of ipc without a GPU: every operation, on all ranks at once, several after each
-// other and nothing between them, in random orders.
+// The plans of ipc without a GPU: every operation on all ranks at once, several operations without
+// a pause between them, in random orders.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -19,7 +19,7 @@ constexpr std::size_t kMessageStageBytes = 64;
 constexpr std::size_t kCells = 2048;
 constexpr int kIn = 0, kOut = 1;
 
-// Which ranks' memory is readable.
+// The ranks whose memory is readable.
 enum class Exposed { none, all, even };
 
 bool is_exposed(Exposed exposed, int rank) {
@@ -37,7 +37,7 @@ std::vector<std::int32_t> filled(int rank, int task) {
 }
 
 std::int32_t reduced(int size, std::size_t index, int task) {
-  std::uint32_t sum = 0;  // wraps, as the simulation's
+  std::uint32_t sum = 0;  // wraps, as in the simulation
   for (int rank = 0; rank < size; ++rank) {
     sum = sum * 3 + static_cast<std::uint32_t>(value(rank, index, task));
   }
@@ -52,7 +52,7 @@ std::int32_t summed(int size, std::size_t index, int task) {
   return static_cast<std::int32_t>(sum);
 }
 
-// The addresses only tell whether operations are in place; nothing is read there.
+// The addresses only show whether operations are in place. They are never read.
 std::byte* address(int memory, std::size_t cell) {
   return reinterpret_cast<std::byte*>(std::uintptr_t{0x10000}) +
          static_cast<std::size_t>(memory) * kCells * 4 + cell * 4;
@@ -71,7 +71,7 @@ class World {
         all_reduce_(all_reduce),
         simulation_(size, kStageBytes, kMessageStageBytes, kCells, seed) {}
 
-  // One collective over `count` elements (of a part) on all ranks.
+  // Adds one collective over `count` elements (of a part) on all ranks.
   void add(OperationKind kind, std::size_t count, int root, bool in_place) {
     ++task_;
     for (int rank = 0; rank < size_; ++rank) add_for(rank, kind, count, root, in_place);
@@ -79,7 +79,7 @@ class World {
 
   std::string run() { return simulation_.run(); }
 
-  // From now on plans lack this flag, on both sides.
+  // The plans that follow lack this flag, on both sides.
   void without(int set, int from, int to) { missing_ = {set, from, to}; }
 
  private:
@@ -176,7 +176,7 @@ class World {
       }
     }
     if (kind == OperationKind::all_reduce || kind == OperationKind::broadcast) {
-      cells[2] = value(rank, 2, task_);  // not ours
+      cells[2] = value(rank, 2, task_);  // another rank's part
       cells[3 + count] = value(rank, 3 + count, task_);
     }
     return cells;
@@ -235,7 +235,7 @@ TEST_P(IpcPlanTest, LongOperationsUseBothLanes) {
   }
 }
 
-// Between operations of other kinds, which use the same flags.
+// The ring runs between operations of other kinds, which use the same flags.
 TEST_P(IpcPlanTest, TheRingIsRightAndOrdered) {
   const auto [size, exposed] = GetParam();
   const auto n = static_cast<std::size_t>(size);
@@ -271,7 +271,7 @@ std::string name_of(const ::testing::TestParamInfo<Setting>& tested) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, IpcPlanTest, ::testing::ValuesIn(settings()), name_of);
 
-// The simulation itself: without one pair's signal in any phase something is found.
+// Tests the simulation: it finds an error when one pair lacks its signal in any phase.
 TEST(IpcSimulation, FindsEveryMissingSignal) {
   for (const Exposed exposed : {Exposed::none, Exposed::all}) {
     for (int phase = 0; phase < kIpcPhases; ++phase) {
@@ -342,7 +342,7 @@ TEST(IpcMessages, AGroupExchangesWithEverybodyItselfIncludedInAnyOrderOfIssue) {
           std::vector<Message> group;
           for (int i = 0; i < size; ++i) {
             const int peer = (rank + i) % size;
-            // One, and as many rounds as differ from pair to pair; two messages a pair.
+            // One element, and counts whose rounds differ from pair to pair; two messages a pair.
             const auto count = [&](int from, int to) {
               return static_cast<std::size_t>((from * 7 + to * 13) % 90);
             };
@@ -362,7 +362,7 @@ TEST(IpcMessages, AGroupExchangesWithEverybodyItselfIncludedInAnyOrderOfIssue) {
 TEST(IpcMessages, AGroupMeetsSingleCalls) {
   for (unsigned seed = 0; seed < 20; ++seed) {
     IpcSimulation simulation(3, kStageBytes, kMessageStageBytes, kCells, seed);
-    // As a server and two workers: commands and data one by one, taken and answered in groups.
+    // A server and two workers: commands and data one by one, received and answered in groups.
     for (const int worker : {1, 2}) {
       add_group(simulation, worker, 3, true, {{OperationKind::send, 0, 1}});
       add_group(simulation, worker, 3, worker == 1, {{OperationKind::send, 0, 70}});

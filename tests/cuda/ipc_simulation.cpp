@@ -212,15 +212,15 @@ void IpcSimulation::reduce(int rank, const Task& task, const IpcStep& step) {
       if (source.memory == nullptr) return complain("reduces what was not offered");
       Cell& cell = source.memory->at(source.cell + i);
       read(by, cell);
-      // Not commutative: the order of ranks shows.
+      // Not commutative, so that the order of ranks shows.
       sum = sum * 3 + static_cast<std::uint32_t>(cell.value);
     }
     write(by, target.memory->at(target.cell + i), static_cast<std::int32_t>(sum));
   }
 }
 
-// Adds, so that what is expected does not depend on where the chunks begin: the order is that of
-// the ring by its construction, and all ranks copy one result.
+// Adds, so that the expected value does not depend on where chunks begin. The ring's construction
+// fixes the order, and all ranks copy one result.
 void IpcSimulation::accumulate(int rank, const Task& task, const IpcStep& step) {
   const int by = thread(rank, step.lane);
   Flag& offered = flag(step.set, step.peer, rank);
@@ -259,10 +259,10 @@ std::string IpcSimulation::run() {
         begin(rank);
         moved = true;
       }
-      // Some ranks get far ahead.
+      // Some ranks run far ahead.
       for (auto steps = random_() % 8; steps > 0 && advance(rank, lane); --steps) moved = true;
       const auto& steps = tasks[own.task].steps;
-      // A lane that is past its last step finds that out when it is to advance.
+      // A lane past its last step is noticed when it is to advance.
       const bool done = std::all_of(own.at.begin(), own.at.end(),
                                     [&](std::size_t at) { return at == steps.size(); });
       if (done) {
@@ -270,7 +270,7 @@ std::string IpcSimulation::run() {
         moved = true;
       }
     }
-    // No rank moves in one unlucky round; no move in a hundred rounds means that none can.
+    // One unlucky round may move no rank. A hundred such rounds mean that no rank can move.
     idle_ = moved ? 0 : idle_ + 1;
     if (idle_ > 100) {
       where_ = "all ranks";

@@ -1,10 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs the plans of all ranks of an ipc communicator in one simulation without CUDA: in a random
-// order that lanes and flags permit, with a vector clock a lane. So a pair of accesses to the same
-// memory that nothing orders is found whatever the order was, and so are a flag that is raised
-// while it is up and ranks that wait for each other for ever.
+// Simulates the plans of all ranks of an ipc communicator without CUDA, in a random order that
+// lanes and flags permit, with a vector clock for each lane. It finds two unordered accesses to the
+// same memory in any such order, a flag that is raised while it is up, and a deadlock.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +18,7 @@ namespace ddpbench::comm::testing {
 
 class IpcSimulation {
  public:
-  // Memory of one rank: cells of four bytes that remember who touched them.
+  // Memory of one rank: cells of four bytes that remember their accesses.
   struct Cell {
     std::int32_t value = 0;
     int writer = -1;  // thread
@@ -28,8 +27,8 @@ class IpcSimulation {
   };
   using Memory = std::vector<Cell>;
 
-  // An operation of one rank. `in` and `out` are numbers of memories of the rank, with the offset
-  // at which they begin, in cells.
+  // An operation of one rank. `in` and `out` are numbers of the rank's memories. Offsets in them
+  // are in cells.
   struct Task {
     std::vector<IpcStep> steps;
     struct Buffers {
@@ -37,7 +36,7 @@ class IpcSimulation {
       std::size_t in_offset = 0, out_offset = 0;
     };
     std::vector<Buffers> calls;  // [IpcStep::call]
-    // By the user, before and after: writes and reads of all of the memories, in cells.
+    // The user's writes before and reads after, in all memories, in cells.
     std::map<int, std::vector<std::int32_t>> fill;
     std::map<int, std::map<std::size_t, std::int32_t>> expected;
     bool messages = false;
@@ -48,7 +47,7 @@ class IpcSimulation {
                 std::size_t memory_cells, unsigned seed);
 
   void add(int rank, Task task) { tasks_[static_cast<std::size_t>(rank)].push_back(task); }
-  // Runs everything. Returns what went wrong; empty: nothing.
+  // Runs all tasks. Returns the error; empty: none.
   std::string run();
 
   static constexpr int kMemories = 3;

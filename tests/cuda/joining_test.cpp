@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks that take their time until they join. On the stand-in.
+// Ranks that join late. On the stand-in.
 #include <gmock/gmock.h>
 
 #include <chrono>
@@ -18,8 +18,7 @@ using Make = decltype(&make_nccl);
 
 class Joining : public ::testing::TestWithParam<Make> {};
 
-// What a rank does before it joins, making a context above all, may take longer than its
-// operations.
+// Work before the join, above all making a context, may take longer than an operation.
 TEST_P(Joining, HasMoreTimeThanAnOperation) {
   run_processes(2, [](Store& store, int rank) {
     const auto device = make_cuda_device({.index = rank, .ordinal = 0});
@@ -29,7 +28,7 @@ TEST_P(Joining, HasMoreTimeThanAnOperation) {
   }).expect_success();
 }
 
-// Rank 1 comes when rank 0 has said that it waits.
+// Rank 1 joins when rank 0 has said that it waits.
 TEST_P(Joining, TellsThatItWaits) {
   run_processes(2, [](Store& store, int rank) {
     const auto device = make_cuda_device({.index = rank, .ordinal = 0});

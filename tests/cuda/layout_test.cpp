@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How layouts of the CUDA backend turn into one another.
+// The changes between layouts of the CUDA backend.
 #include "kernels/ops/cuda/library/layout.h"
 
 #include <gtest/gtest.h>

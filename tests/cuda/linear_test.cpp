@@ -16,13 +16,13 @@ namespace {
 class CudaLinear : public CudaOps, public ::testing::WithParamInterface<LinearCase> {
  protected:
   static const LinearDesc& desc() { return GetParam().desc; }
-  // Roundings decide what a ReLU cuts off.
+  // Roundings would decide what a ReLU cuts off.
   static LinearDesc without_relu() {
     LinearDesc result = desc();
     result.fuse_relu = false;
     return result;
   }
-  // With every layout of the input that is read as it lies.
+  // The operation with every layout of the input that needs no reorder.
   static std::vector<LinearDesc> in_every_layout(const LinearDesc& linear,
                                                  CudaPrecision precision) {
     std::vector<LinearDesc> all = {linear};
@@ -147,8 +147,8 @@ TEST_F(CudaBareGemm, IsTheFirstTimesTheTransposeOfTheSecond) {
 
 using CudaLinearPlan = CudaOps;
 
-// PyTorch's shape, whatever the order in memory: checkpoints, initial weights and verification go
-// by it.
+// It has PyTorch's shape with any order in memory: checkpoints, initial weights and verification
+// depend on the shape.
 TEST_F(CudaLinearPlan, KeepsItsWeightInTheOrderOfTheMapsThatItReads) {
   BackendFixture fixture = cuda_backend();
   const Shape maps = {2, 3, 4, 5};

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A rank that is inside NCCL's first call, which connects it to its peers and comes back when they
+// A rank inside NCCL's first call. The call connects the rank to its peers and returns when they
 // have called, too. On the stand-in, whose group end hangs as NCCL's does (host/host_nccl.cpp).
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -20,13 +20,13 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// Two ranks, of which the first calls at once.
+// There are two ranks. The first calls at once.
 class NcclConnects : public ::testing::TestWithParam<bool> {
  protected:
   NcclConnects() { ::setenv(kVariable, "1", 1); }
   ~NcclConnects() override { ::unsetenv(kVariable); }
 
-  // GetParam(): as one of a group.
+  // GetParam(): whether the call is in a group.
   static void call(Communicator& c, Device& device) {
     const Buffer data = device.allocate(4096, MemoryCategory::communication);
     if (GetParam()) c.group_start();
@@ -56,7 +56,7 @@ TEST_P(NcclConnects, AndTheWatchdogNamesARankThatDoesNotCome) {
   const Outcome outcome = run(
       [](Communicator& c) {
         const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-        while (std::chrono::steady_clock::now() < end) {  // until the other gave up
+        while (std::chrono::steady_clock::now() < end) {  // until the other rank gave up
           c.group_start();
           c.group_end();
           std::this_thread::sleep_for(std::chrono::milliseconds(10));

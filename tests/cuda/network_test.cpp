@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whole networks on the CUDA backend against the reference backend: what lowering puts between
-// operations (reorders, other types, sums of gradients) fits together.
+// Whole networks on the CUDA backend against the reference backend: operations fit with what
+// lowering inserts between them (reorders, other types, sums of gradients).
 #include <algorithm>
 #include <cmath>
 
@@ -48,7 +48,7 @@ nn::ModelSpec residual() {
                          "residual.json");
 }
 
-// Whose pools add the biases, of odd maps, with and without a ReLU.
+// Its pools add the biases, over odd maps, with and without a ReLU.
 nn::ModelSpec pooled() {
   return nn::parse_model(R"({"name": "pooled", "input": [2, 13, 11], "layers": [
     {"name": "conv1", "type": "conv2d", "out_channels": 8, "kernel": 3, "padding": 1},
@@ -60,8 +60,8 @@ nn::ModelSpec pooled() {
                          "pooled.json");
 }
 
-// Whose first convolution takes its pool in, while the second's pool adds the bias; both pools on
-// the way to the other kind of layer.
+// Its first convolution takes its pool in; the second's pool adds the bias. Both pools lie before
+// another kind of layer.
 nn::ModelSpec joined() {
   return nn::parse_model(R"({"name": "joined", "input": [1, 13, 18], "layers": [
     {"name": "conv1", "type": "conv2d", "out_channels": 8, "kernel": 3, "padding": 1},
@@ -86,7 +86,7 @@ Step train(BackendFixture& fixture, const nn::ModelSpec& model, Execution execut
   EXPECT_EQ(graph.micro_batch(), micro_batch.value_or(graph.micro_batch()));
   const OpMemory input =
       fixture.upload(random_values(kBatch * element_count(model.input_shape), 2));
-  // What is kept of other weights must not count.
+  // Remembered values of other weights must not count.
   nn::initialize_parameters(graph, 7);
   graph.forward(fixture.stream(), reinterpret_cast<const float*>(input.data()));
   fixture.stream().synchronize();
@@ -129,10 +129,10 @@ double relative_difference(const Values& got, const Values& want) {
   return std::sqrt(difference / size);
 }
 
-// Roundings of random signs add up as vectors do: behind some 10 operations the difference is about
-// sqrt(10) units of the precision, and 4 times that is allowed. A ReLU or a pool whose choice a
-// rounding changes lets one element's gradient in or out: of these hundreds of elements a share of
-// about one unit is that near, so that the gradients' difference is about the root of a unit.
+// Roundings of random signs add up as vectors do: after some 10 operations the difference is about
+// sqrt(10) units of the precision. 4 times that is allowed. A rounding may change a ReLU's or a
+// pool's choice and so let one element's gradient in or out. Of these hundreds of elements a share
+// of about one unit is that near, so the gradients differ by about the root of a unit.
 double unit(CudaPrecision precision) {
   if (precision == CudaPrecision::fp32) return 0x1p-23;
   return precision == CudaPrecision::tf32 ? 0x1p-10 : 0x1p-8;
@@ -144,7 +144,7 @@ TEST_F(CudaNetwork, TrainsAsTheReferenceDoes) {
     const Step want = train(plain, model, Execution::direct);
     for (const CudaPrecision precision : precisions()) {
       SCOPED_TRACE(model.name + " in " + name_of(precision));
-      // With its own kernels, not with those that a trial finds faster.
+      // Own kernels run, not those that a trial finds faster.
       BackendFixture fixture =
           cuda_backend({.precision = precision, .convolutions = ConvolutionKernels::own});
       const Step got = train(fixture, model, Execution::direct);
@@ -177,7 +177,7 @@ TEST_F(CudaNetwork, AddsBiasesInThePoolsWhereThatCostsNothing) {
   const std::string biased = description(pooled());
   EXPECT_NE(biased.find("max_pool2d 2x2 +bias +relu"), std::string::npos) << biased;
   EXPECT_NE(biased.find("max_pool2d 2x2 +bias ("), std::string::npos) << biased;
-  // Neither after the own kernels of one channel, nor on 6 channels, no whole vectors.
+  // Own kernels of one channel keep their bias, and 6 channels are no whole vectors.
   EXPECT_EQ(description(chain()).find("+bias"), std::string::npos);
 }
 
@@ -189,7 +189,7 @@ TEST_F(CudaNetwork, JoinsPoolsWithConvolutionsInBothWays) {
   EXPECT_NE(joins.find("max_pool2d 2x2 +bias +relu"), std::string::npos) << joins;
 }
 
-// Also with copies of the parameters that are rounded once for all slices.
+// Also with copies of the parameters that are rounded once for all micro-batches.
 TEST_F(CudaNetwork, ComputesTheSameInMicroBatches) {
   for (const CudaPrecision precision : precisions()) {
     SCOPED_TRACE(name_of(precision));

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranges as a profiler gets them. NVTX looks for one once a process.
+// Ranges as a profiler gets them. NVTX looks for a profiler once in a process.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <stdlib.h>
@@ -72,7 +72,7 @@ void do_not_listen() {
   expect_all_handed_on(run_step(*marker));
 }
 
-// In a process of its own.
+// Runs `body` in its own process.
 void expect_success(void (*body)()) {
   EXPECT_EXIT(
       {

@@ -38,7 +38,7 @@ TEST(PeerBoard, NamesTheRanksThatAreLate) {
 TEST(PeerBoard, NoticesDifferentCallsWhoeverComesFirst) {
   const auto board = PeerBoard::create("test", 2, FutexScope::process);
   for (int i = 0; i < 200; ++i) board->issue(0, all_reduce(5));
-  // Rank 1 is far behind: the first ones are not compared any more, the last ones are.
+  // Rank 1 is far behind. The first operations are no longer compared, the last ones are.
   for (int i = 0; i < 199; ++i) board->issue(1, all_reduce(5));
   try {
     board->issue(1, all_reduce(6));

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the stand-in's backend finds when it plans: an empty cache, times, a lack of memory.
+// Conditions of planning on the stand-in: an empty cache, given times, a lack of memory.
 #pragma once
 
 #include <fmt/format.h>
@@ -29,7 +29,7 @@ class CacheDirectory {
   }
   ~CacheDirectory() { std::filesystem::remove_all(path_); }
   std::string path() const { return path_.string(); }
-  // What the cache holds.
+  // The content of the cache.
   std::map<std::string, cuda::AlgorithmChoice> choices() const {
     std::ifstream in(file());
     const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
@@ -51,7 +51,7 @@ class PretendCosts {
   ~PretendCosts() { test::pretended_costs() = {}; }
 };
 
-// So few that no operand of a convolution fits.
+// So little memory that no operand of a convolution fits.
 class LittleMemory {
  public:
   LittleMemory() { ::setenv(kVariable, "16", 1); }

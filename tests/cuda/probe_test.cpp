@@ -8,7 +8,7 @@
 namespace ddpbench {
 namespace {
 
-// With a GPU or without: either there are devices, or there is a reason.
+// With or without a GPU: there are devices, or there is a reason.
 TEST(CudaProbe, SaysWhyThereIsNoGpu) {
   const CudaProbe probe = probe_cuda();
   EXPECT_EQ(probe.devices.empty(), !probe.reason.empty()) << probe.reason;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// `ddpbench comm --device=cuda` on the stand-in for NVIDIA's libraries (program_test.cpp): ranks
-// that are processes and threads, what connects them, and what the report says of them.
+// `ddpbench comm --device=cuda` on the stand-in for NVIDIA's libraries (program_test.cpp): ranks as
+// processes and threads, their connections, and their report.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -94,10 +94,10 @@ TEST_P(CudaCommModes, SharesAGpuWhenAskedToAndCountsWhatIpcMoves) {
 INSTANTIATE_TEST_SUITE_P(, CudaCommModes, testing::Values("process", "thread"),
                          [](const auto& p) { return std::string(p.param); });
 
-// A copy of 64 bytes is nothing but its launch.
+// The time of a copy of 64 bytes is that of its launch.
 TEST_F(CudaComm, HoldsShortRowsAgainstNoCopies) {
   program.environment["STAND_IN_GPUS"] = "1";
-  // Times are the stand-in's own: where other load holds up the copies, a row seems longer.
+  // Times are the stand-in's own. Other load may delay the copies, and a row then seems longer.
   json all;
   for (int attempt = 0; attempt < 5; ++attempt) {
     all = rows({"--sizes=64", "--oversubscribe", "--force"});
@@ -115,7 +115,7 @@ TEST_F(CudaComm, HoldsShortRowsAgainstNoCopies) {
 
 class CudaCommMemory : public CudaComm, public testing::WithParamInterface<const char*> {};
 
-// What the copies take that keep the device busy, too: 64 MiB a rank.
+// The copies that keep the device busy count, too: 64 MiB a rank.
 TEST_P(CudaCommMemory, IsCheckedForAllRanksOfAGpuBeforeTheyAllocate) {
   program.environment["STAND_IN_GPUS"] = "1";
   program.environment["STAND_IN_MEMORY_BYTES"] = std::to_string(100'000'000);
@@ -206,7 +206,7 @@ TEST_F(CudaComm, RefusesWhatIsNotHere) {
   EXPECT_EQ(program.read("report.json"), "");
 }
 
-// What a launcher has to do is said where one started the ranks.
+// An error says what a launcher must do only where one started the ranks.
 using test::CudaProgram;
 TEST_F(CudaProgram, NamesNoLauncherWhereThereIsNone) {
   const auto refused = program.run(test::small_run("ddp", {"--device=cuda", "--gpus=3"}));

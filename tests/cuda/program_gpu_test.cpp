@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whole runs of the program with --device=cuda whose ranks may share one GPU: the same tests on a
-// GPU and on the stand-in (see program_test.cpp).
+// Whole runs of the program with --device=cuda whose ranks may share one GPU. The same tests run on
+// a GPU and on the stand-in (see program_test.cpp).
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <stdlib.h>
@@ -29,11 +29,11 @@ struct World {
 
 class SharedGpu : public CudaProgram, public testing::WithParamInterface<World> {
  protected:
-  // On the stand-in as well.
+  // Also on the stand-in.
   SharedGpu() { program.environment["STAND_IN_GPUS"] = "1"; }
 };
 
-// verified: within derived bounds of what one device computes from the same batches.
+// "verified": within derived bounds of what one device computes from the same batches.
 TEST_P(SharedGpu, TrainsWhatOneDeviceTrains) {
   const auto& [strategy, gpus, backend, precision] = GetParam();
   if (!has_precision(precision)) GTEST_SKIP() << "this GPU has no " << precision;
@@ -49,7 +49,7 @@ TEST_P(SharedGpu, TrainsWhatOneDeviceTrains) {
   EXPECT_EQ(run.at("oversubscribed"), devices > 1);
 }
 
-// A server shares the GPU too. NCCL takes ranks that share one where each is a process.
+// A server also shares the GPU. NCCL allows ranks to share one when each is a process.
 INSTANTIATE_TEST_SUITE_P(
     Worlds, SharedGpu,
     testing::Values(World{"single", 1, "ipc"}, World{"single", 1, "ipc", "tf32"},
@@ -64,7 +64,7 @@ INSTANTIATE_TEST_SUITE_P(
       return fmt::format("{}_{}_{}_{}", world.strategy, world.gpus, world.backend, world.precision);
     });
 
-// Two runs that are to agree to the last digit: no measurement may choose other kernels.
+// Two runs must agree to the last digit, so no measurement may choose other kernels.
 const std::vector<std::string> kSameBits = {"--precision=fp32", "--deterministic",
                                             "--oversubscribe"};
 
@@ -150,7 +150,7 @@ TEST_F(CudaProgram, RepeatsItsBitsWhenDeterministic) {
   }
 }
 
-// No kernel takes tensors of 2^31 elements, so many of a little less; together more than a GPU has.
+// No kernel takes tensors of 2^31 elements. Many smaller ones are more than a GPU holds.
 TEST_F(CudaProgram, RefusesWhatDoesNotFitBeforeItAllocates) {
   constexpr int kLayers = 64, kChannels = 64;
   const int batch = on_stand_in() ? 10 : 40'000;
@@ -185,7 +185,7 @@ TEST_F(CudaProgram, RefusesWhatDoesNotFitBeforeItAllocates) {
   }
 }
 
-// The real data set, in DDPBENCH_TEST_DATA_DIR or where a checkout has it beside itself.
+// The real data set, in DDPBENCH_TEST_DATA_DIR or beside the checkout.
 std::string data_directory() {
   const char* const given = ::getenv("DDPBENCH_TEST_DATA_DIR");
   return std::filesystem::absolute(given != nullptr && *given != 0 ? given
@@ -199,7 +199,7 @@ TEST_F(CudaProgram, LearnsMnistInFiveEpochs) {
     GTEST_SKIP() << "needs MNIST's files: there is no " << data
                  << "/mnist, which DDPBENCH_TEST_DATA_DIR may name";
   }
-  // No synthetic digits.
+  // Synthetic digits are not accepted.
   program.write("mnist.json", R"({"model": "simple_cnn", "lr": 0.01, "momentum": 0.9,
     "dataset": {"name": "mnist", "on_missing": "error"}})");
   for (const char* precision : {"fp32", "tf32", "bf16"}) {

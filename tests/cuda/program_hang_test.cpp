@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A GPU whose kernels come to no end, in a world that a launcher started: it has no supervisor,
-// so the rank itself has to notice. On the stand-in (see program_test.cpp).
+// A GPU whose kernels never end, in a world that an external launcher started. It has no
+// supervisor, so the rank itself must notice. On the stand-in (see program_test.cpp).
 #include <gmock/gmock.h>
 #include <signal.h>
 
@@ -18,7 +18,7 @@ using nlohmann::json;
 using testing::HasSubstr;
 using testing::MatchesRegex;
 
-// Strategies of one process, and after how many events their device hangs.
+// Strategies of one process, and the number of events after which their device hangs.
 struct HangCase {
   const char* strategy;
   int events;
@@ -71,9 +71,8 @@ INSTANTIATE_TEST_SUITE_P(Runs, HungDevice,
                                          HangCase{"single", 700, "device"},
                                          HangCase{"dp", 30, "host"}));
 
-// NCCL that comes to no end while it connects two devices: by ranks of their own, or by one
-// process. That takes longer than what a supervisor allows to ranks that say nothing, which is a
-// second more than --timeout.
+// NCCL hangs while it connects two devices, with two ranks or in one process. That lasts longer
+// than a supervisor lets ranks be silent, which is a second more than --timeout.
 class HungJoin : public test::CudaProgram {
  protected:
   HungJoin() {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What runs on GPUs with too little memory say, on the stand-in (see program_test.cpp).
+// The messages of runs on GPUs with too little memory. On the stand-in (see program_test.cpp).
 #include <gmock/gmock.h>
 
 #include <sstream>
@@ -26,7 +26,7 @@ std::map<std::string, std::size_t> table_of(const std::string& message) {
 struct MemoryCase {
   const char* name;
   std::vector<std::string> arguments;
-  int rank = 0;  // of the device that needs most
+  int rank = 0;  // whose device needs most
 };
 void PrintTo(const MemoryCase& c, std::ostream* out) { *out << c.name; }
 
@@ -34,10 +34,10 @@ using test::CudaProgram;
 
 class PlannedMemory : public CudaProgram, public testing::WithParamInterface<MemoryCase> {
  protected:
-  // Each device has a GPU of its own, so that the one of `rank` speaks.
+  // Each device has its own GPU, so that the device of `rank` reports the error.
   PlannedMemory() { program.environment["STAND_IN_GPUS"] = "5"; }
   bool is_of_server() const { return GetParam().rank > 0; }
-  // The run, with what `more` adds.
+  // Runs the program with the arguments of `more` added.
   test::ProgramResult run_with(const std::vector<std::string>& more) {
     std::vector<std::string> arguments = GetParam().arguments;
     const std::string strategy = arguments[0];
@@ -46,7 +46,7 @@ class PlannedMemory : public CudaProgram, public testing::WithParamInterface<Mem
     arguments.insert(arguments.end(), more.begin(), more.end());
     return program.run(test::small_run(strategy, arguments));
   }
-  // The table of what the device came to.
+  // The table of what the device allocated.
   std::map<std::string, std::size_t> allocated() {
     std::map<std::string, std::size_t> table;
     const json report = program.report();
@@ -61,11 +61,11 @@ class PlannedMemory : public CudaProgram, public testing::WithParamInterface<Mem
   }
 };
 
-// Each category's bytes in the plan are those that a run with room comes to, for every strategy and
-// role: nothing is forgotten, nothing is counted twice.
+// For every strategy and role, the plan has the bytes of each category that a run with room
+// allocates: none is forgotten or counted twice.
 TEST_P(PlannedMemory, IsWhatTheRunAllocates) {
   if (is_of_server()) {
-    // Parameters that outweigh the batches. Nobody evaluates that many: the run ends before.
+    // Its parameters outweigh the batches. Evaluating so many takes too long: the run ends before.
     program.write("tiny.json", R"({"name": "wide", "input": [1, 28, 28], "layers": [
       {"name": "fc1", "type": "linear", "out_features": 2000},
       {"name": "fc2", "type": "linear", "out_features": 10}]})");
@@ -99,7 +99,7 @@ INSTANTIATE_TEST_SUITE_P(
         MemoryCase{"server_of_ps_that_only_averages", {"ps", "--ps-update=worker", "--gpus=4"}, 4}),
     [](const auto& test) { return test.param.name; });
 
-// Devices that share a GPU with room for each of them, and not for all.
+// Devices that share a GPU with room for each of them, but not for all.
 class SharedMemory : public CudaProgram, public testing::WithParamInterface<const char*> {
  protected:
   SharedMemory() { program.environment["STAND_IN_GPUS"] = "1"; }
@@ -124,7 +124,7 @@ TEST_P(SharedMemory, IsCheckedForAllDevicesTogether) {
     most = std::max(most, sum);
     ++devices;
   }
-  // The stand-in has so much for each process.
+  // The stand-in takes this much for each process.
   constexpr std::size_t kOfLibraries = 1 << 16;
   const auto refused = run_with_memory(most + kOfLibraries);
   EXPECT_EQ(refused.exit_code, 2) << refused.out << refused.err;
@@ -137,8 +137,8 @@ TEST_P(SharedMemory, IsCheckedForAllDevicesTogether) {
 INSTANTIATE_TEST_SUITE_P(Strategies, SharedMemory, testing::Values("dp", "ddp", "ps"),
                          [](const auto& test) { return std::string(test.param); });
 
-// The choice of algorithms needs memory, too, when it is not on disk yet: less than the run's. What
-// a run with none of it says is still the table.
+// The choice of algorithms needs memory, too, when it is not on disk yet, but less than the run. A
+// run without memory still reports the table.
 TEST_F(CudaProgram, PlansWithAColdCacheOnAGpuWithoutMemory) {
   const auto run_on = [&](const std::string& bytes, const std::string& home) {
     program.environment["STAND_IN_MEMORY_BYTES"] = bytes;

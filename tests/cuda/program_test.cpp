@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whole runs with --device=cuda on a machine without a GPU: the program opens a CUDA module that is
-// the real sources, kernels included, on a stand-in for NVIDIA's libraries.
+// Whole runs with --device=cuda on a machine without a GPU. The program opens a CUDA module of the
+// real sources, kernels included, on a stand-in for NVIDIA's libraries.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <signal.h>
@@ -30,7 +30,7 @@ struct StrategyCase {
 class EveryStrategy : public CudaProgram, public testing::WithParamInterface<StrategyCase> {};
 
 TEST_P(EveryStrategy, TrainsOnCudaDevicesAndIsVerified) {
-  // A server takes a GPU too; where devices share them NCCL is refused.
+  // A server takes a GPU, too. NCCL is refused where devices share one.
   if (GetParam().strategy == "ps" && GetParam().backend == "nccl") {
     program.environment["STAND_IN_GPUS"] = "3";
   }
@@ -49,7 +49,7 @@ INSTANTIATE_TEST_SUITE_P(
                     StrategyCase{"ps", "nccl", "nccl"}),
     [](const auto& tested) { return tested.param.strategy + "_" + tested.param.backend; });
 
-// conv1 and pool1 as one operation, conv2's bias in pool2: with --deterministic no trial decides.
+// conv1 and pool1 as one operation, conv2's bias in pool2. With --deterministic no trial decides.
 TEST_F(CudaProgram, StrategiesAgreeOnNetworksWhosePoolsAreJoined) {
   program.write("tiny.json", R"({"name": "joined", "input": [1, 28, 28], "layers": [
     {"name": "conv1", "type": "conv2d", "out_channels": 4, "kernel": 3, "padding": 1},
@@ -89,8 +89,8 @@ TEST_F(CudaProgram, ResolvesTheBackendWhereAllRunsHaveOne) {
   EXPECT_EQ(backend("ddp,ps"), "auto");  // ps shares GPUs here, which NCCL refuses
 }
 
-// Measured by each process, or read from where the first one left it: verified in both precisions
-// that allow no more than rounding where all run the same.
+// The choice is measured by each process, or read from what the first one stored. It is verified in
+// both precisions whose bounds allow only rounding when all run the same algorithm.
 TEST_F(CudaProgram, RanksTakeTheSameOfSeveralAlgorithmsForAProduct) {
   program.environment["STAND_IN_PRODUCT_ALGORITHMS"] = "3";
   for (const char* const precision : {"--precision=fp32", "--precision=bf16"}) {
@@ -146,7 +146,7 @@ TEST_P(ServersOnTheCpu, TrainAndAreVerified) {
     EXPECT_EQ(device.at("cores").size(), server ? 1u : 0u);
     const json& bytes = device.at("memory").at("by_category_bytes");
     EXPECT_GT(bytes.at("communication"), 0);
-    // Whoever updates has the optimizer's state.
+    // The rank that updates has the optimizer's state.
     EXPECT_EQ(bytes.at("optimizer") > 0, server == (std::string(update) == "server"));
     EXPECT_EQ(device.at("memory").at("driver_bytes").is_null(), server);
   }
@@ -162,7 +162,7 @@ INSTANTIATE_TEST_SUITE_P(Worlds, ServersOnTheCpu,
                                               tested.param.update);
                          });
 
-// The mean is added up in one order on both, and the update is the same formula.
+// Both add up the mean in one order and have the same update formula.
 TEST_F(CudaProgram, ServersOnTheCpuTrainWhatServersOnGpusTrain) {
   const json gpus = run("ps", {"--precision=fp32", "--server-device=cuda", "--servers=2"});
   const json cpus = run("ps", {"--precision=fp32", "--server-device=cpu", "--servers=2"});
@@ -206,7 +206,7 @@ int process_of_rank(const test::Program& program, int rank) {
   return 0;
 }
 
-// A server that has mapped its workers' memory is set up; it has no need of the CUDA module.
+// A server that has mapped its workers' memory is set up. It does not need the CUDA module.
 TEST_F(CudaProgram, AKilledServerOnTheCpuIsNamed) {
   json config = json::parse(program.read("lenet.json"));
   config["epochs"] = 1000;
@@ -255,7 +255,7 @@ TEST_F(CudaProgram, AJoinedWorldHasServersOnTheCpuToo) {
   EXPECT_EQ(run.at("devices").at(2).at("device"), "cpu:2");
 }
 
-// Rank 0 needs what the others found, which lies in host memory that NCCL cannot move.
+// Rank 0 needs the other ranks' results, which lie in host memory. NCCL cannot move that.
 TEST_F(CudaProgram, AJoinedWorldReportsAllRanks) {
   const auto results =
       program.run_together({"--strategy=ddp", "--config=lenet.json", "--json=report.json",
@@ -267,7 +267,7 @@ TEST_F(CudaProgram, AJoinedWorldReportsAllRanks) {
   EXPECT_EQ(report.at("runs").at(0).at("devices").size(), 2u);
 }
 
-// A world of ranks that see what `visible` says, [rank].
+// A world in which rank r sees the GPUs of visible[r].
 class OwnGpus : public CudaProgram {
  protected:
   std::vector<test::ProgramResult> run_seeing(const std::vector<std::string>& visible,
@@ -336,7 +336,7 @@ TEST_F(OwnGpus, ThatAreOneAreRefusedUnlessTheyMayBeShared) {
   EXPECT_EQ(report.at("runs").at(0).at("backend"), "ipc");
 }
 
-// Whether there are GPUs for all is for all to know, though only one sees that there is none.
+// All ranks must know whether there are GPUs for all, even if only one rank sees none.
 TEST_F(OwnGpus, AreThereForAllRanksOrForNone) {
   const auto refused = run_seeing({"0", "-1"});
   expect_exit(refused, 3);
@@ -350,7 +350,7 @@ TEST_F(OwnGpus, CannotBeMappedByIpc) {
   const auto refused = run_seeing({"0", "1"}, {"--backend=ipc"});
   expect_exit(refused, 3);
   EXPECT_THAT(refused[1].err, HasSubstr("rank 0 does not see rank 1's GPU GPU-01"));
-  // Ranks that share a GPU need ipc, which a rank that cannot see all stops.
+  // Ranks that share a GPU need ipc. A rank that cannot see all GPUs rules it out.
   expect_exit(run_seeing({"0", "0", "1"}, {"--oversubscribe"}), 3);
 }
 

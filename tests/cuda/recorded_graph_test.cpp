@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a recording makes of a step besides its order. On the stand-in.
+// What a recording keeps of a step beside its order. On the stand-in.
 #include <gmock/gmock.h>
 
 #include "parallel/comm/cuda_comm.h"

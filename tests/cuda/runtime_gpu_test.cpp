@@ -54,7 +54,7 @@ TEST_F(CudaRuntime, EventsFollowTheHostsClock) {
   stream().synchronize();
   const double after = device().now_s();
   EXPECT_TRUE(first->reached());
-  // The calibration is good to some microseconds.
+  // The calibration is accurate to some microseconds.
   EXPECT_GT(first->time_s(), before - 50e-6);
   EXPECT_GT(second->time_s(), first->time_s());
   EXPECT_LT(second->time_s(), after + 50e-6);

@@ -28,8 +28,8 @@ Batch make_batch(std::int64_t batch, std::int64_t classes, std::int64_t samples)
   return b;
 }
 
-// Among them more classes than lanes, as many as stay in shared memory and more; at last so many
-// blocks of rows that all threads of the final sum take four parts at once, and some one more.
+// Some have more classes than lanes, some as many as stay in shared memory, some more. The last has
+// so many blocks of rows that all threads of the final sum take four parts at once, some one more.
 std::vector<Batch> batches() {
   return {make_batch(1, 1, 1),      make_batch(1, 10, 1),
           make_batch(5, 3, 5),      make_batch(7, 10, 4),
@@ -76,7 +76,7 @@ TEST_F(CudaSoftmaxCrossEntropy, EqualsTheReference) {
   for (const Batch& b : batches()) {
     SCOPED_TRACE(to_string(Shape{b.batch, b.classes, b.samples}));
     const Result want = run(plain, b, 0.25F), got = run(fixture, b, 0.25F);
-    // A float sum of `classes` exponentials, each within a few eps, and x - max in eps of 16.
+    // A float sum of `classes` exponentials, each within a few eps, and x - max within eps of 16.
     const double tolerance = kEpsilon * static_cast<double>(b.classes + 16);
     EXPECT_NEAR(got.totals.loss_sum, want.totals.loss_sum,
                 tolerance * static_cast<double>(b.samples));
@@ -102,7 +102,7 @@ TEST_F(CudaSoftmaxCrossEntropy, CountsTheFirstOfEqualLargestLogits) {
   BackendFixture fixture = cuda_backend();
   const Batch b = {3, 3, 3, {1, 1, 0, 1, 1, 0, 0, 2, 1}, {0, 0, 1}};
   EXPECT_EQ(run(fixture, b, 1).totals.correct, 3U + 3U);
-  // Equal in lanes of their own, and in one lane.
+  // Equal values in different lanes, and in one lane.
   Batch wide = {2, 70, 2, Values(140), {33, 3}};
   wide.logits[33] = wide.logits[40] = 5;
   wide.logits[70 + 3] = wide.logits[70 + 35] = 5;

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Communication of CUDA devices through host memory, with the module's own sources on the stand-in.
-// Its streams run beside the host, so that an order which is not queued, and a call that blocks its
-// caller, show. Ranks are processes: some on CUDA devices, the others on none,
-// which use the host's communicator itself, as workers and servers of ps are.
+// Its streams run beside the host, so that a missing order, and a call that blocks its caller,
+// show. Ranks are processes. Some are on CUDA devices; the others use the host's communicator
+// itself, as workers and servers of ps do.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <signal.h>
@@ -29,7 +29,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// A rank; `device` is null on those that are on none.
+// A rank. `device` is null for a rank without one.
 struct Rank {
   Communicator& world;
   Device* device = nullptr;
@@ -57,7 +57,7 @@ Outcome run_world(const World& world, const std::function<void(Rank)>& function,
   });
 }
 
-// Worker 0 on a device and server 1 on none.
+// Worker 0 on a device and server 1 without one.
 constexpr World kPair{.size = 2, .on_devices = 1};
 
 // Floats of device memory that the tests read and write through the stream.
@@ -166,7 +166,7 @@ INSTANTIATE_TEST_SUITE_P(Worlds, StagedConformance,
                                               world.asynchronous ? "" : "Inline");
                          });
 
-// The server sends only when it hears that the worker's host has queued everything.
+// The server sends only when it hears that the worker's host has queued all its work.
 TEST(StagedCommunicator, WaitingOrdersTheStreamAndDoesNotBlockTheHost) {
   run_world(kPair, [](Rank rank) {
     constexpr std::size_t kCount = 30'000;
@@ -181,7 +181,7 @@ TEST(StagedCommunicator, WaitingOrdersTheStreamAndDoesNotBlockTheHost) {
     const Work recv = rank.world.recv(memory.elements(0, kCount), 1, {.after = &memory.stream()});
     check(!recv.test(), "done before it was sent");
     recv.wait(memory.stream());
-    // After the stream, that is, after what was received.
+    // The send follows the stream, so it follows what was received.
     const Work send = rank.world.send(memory.elements(0, kCount), 1, {.after = &memory.stream()});
     rank.store.set("queued", "");
     send.synchronize();
@@ -189,7 +189,7 @@ TEST(StagedCommunicator, WaitingOrdersTheStreamAndDoesNotBlockTheHost) {
   }).expect_success();
 }
 
-// What the caller's stream does meanwhile must be part of the message.
+// The stream's work before the call must be part of the message.
 TEST(StagedCommunicator, CallsStartAfterTheStreamThatTheyAreGiven) {
   run_world(kPair, [](Rank rank) {
     constexpr std::size_t kCount = 1000;
@@ -208,7 +208,7 @@ TEST(StagedCommunicator, CallsStartAfterTheStreamThatTheyAreGiven) {
   }).expect_success();
 }
 
-// Borrowed memory goes from call to call, larger and smaller ones.
+// Borrowed memory is reused from call to call, for larger and smaller ones.
 TEST(StagedCommunicator, MovesMemoryThatIsNotRegistered) {
   run_world(kPair, [](Rank rank) {
     constexpr std::size_t kSmall = 10, kLarge = 20'000;
@@ -236,7 +236,7 @@ TEST(StagedCommunicator, MovesMemoryThatIsNotRegistered) {
   }).expect_success();
 }
 
-// Neighbours in one registered buffer, sent and received at different times, stay apart; what lies
+// Neighbours in one registered buffer, sent and received at different times, stay apart. The memory
 // beside them is not touched.
 TEST(StagedCommunicator, MovesPartsOfRegisteredBuffers) {
   run_world(kPair, [](Rank rank) {
@@ -331,7 +331,7 @@ TEST(StagedCommunicator, TheHostsDeadlineEndsAllWorks) {
       kPair,
       [](Rank rank) {
         if (rank.device == nullptr) {
-          // Does not call; sees that the other gave up.
+          // Makes no call; sees that the other rank gave up.
           rank.store.get("failed", 60);
           float value = 0;
           return check_has(error_of([&] {
@@ -442,7 +442,7 @@ TEST(StagedCommunicator, EndsWhileAMessageIsUnderWay) {
                        }),
                        "destroyed while operations ran");
     }
-    // Outlives the communicator, which the message needs.
+    // It outlives the communicator: the message needs it.
     const auto* const memory = new DeviceFloats(*rank.device, 1);
     static_cast<void>(rank.world.recv(memory->elements(0, 1), 1));
     rank.store.set("queued", "");

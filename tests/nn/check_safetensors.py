@@ -60,7 +60,7 @@ def main(folder):
     with torch.no_grad():
         logits = model(batch["input"])
     difference = (logits - batch["logits"]).abs().max().item()
-    # The longest sum behind a logit has 3136 terms: n * 2^-24 of the logits' size, as in
+    # The longest sum of a logit has 3136 terms: n * 2^-24 of the logits' size, as in
     # checkpoint_test.cpp.
     tolerance = 3136 * 2.0**-24 * logits.abs().max().item()
     print(f"largest difference {difference:.3g}, tolerance {tolerance:.3g}")

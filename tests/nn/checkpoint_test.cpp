@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Weights leave and enter a graph in PyTorch's names, shapes and order, whatever their layout.
+// Weights leave and enter a graph in PyTorch's names, shapes and order, in any layout.
 #include "kernels/nn/weights.h"
 
 #include <gmock/gmock.h>
@@ -21,7 +21,7 @@ std::vector<std::string> names_of(const std::vector<NamedTensor>& tensors) {
   return names;
 }
 
-// Every weight has a value of its own: its position in PyTorch's flattening.
+// Every weight has its own value: its position in PyTorch's flattening.
 std::vector<NamedTensor> numbered(const Graph& graph) {
   std::vector<NamedTensor> tensors = export_weights(graph);
   for (NamedTensor& tensor : tensors) {
@@ -62,7 +62,7 @@ TEST(Checkpoint, BlockedAndPlainGraphsComputeTheSameFromOneFile) {
   TestGraph plain(simple_cnn(), reference, {.batch = 3});
   TestGraph blocked(simple_cnn(), onednn, {.batch = 3});
   std::vector<NamedTensor> tensors = export_weights(plain.graph());
-  // Other weights than the initial ones, so that the import is what makes the graphs equal.
+  // These weights differ from the initial ones, so that only the import can make the graphs equal.
   for (NamedTensor& tensor : tensors) {
     for (float& value : tensor.values) value = -value;
   }
@@ -70,8 +70,8 @@ TEST(Checkpoint, BlockedAndPlainGraphsComputeTheSameFromOneFile) {
   import_weights(blocked.graph(), tensors, "test");
   expect_equal(export_weights(blocked.graph()), tensors);
   const std::vector<float> expected = plain.forward(), actual = blocked.forward();
-  // A logit's value is a sum of 128 sums of 3136 (of 288, of 9) products: 3136 * 2^-24 relative to
-  // the size of the logits covers the rounding of the longest, the others are much smaller.
+  // A logit is a sum of 128 sums of 3136 (of 288, of 9) products. 3136 * 2^-24 relative to the size
+  // of the logits covers the rounding of the longest; the others are much smaller.
   float largest = 0;
   for (const float value : expected) largest = std::max(largest, std::abs(value));
   for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -83,7 +83,7 @@ class WrongTensors : public ::testing::Test {
  protected:
   WrongTensors() : test_(simple_cnn(), onednn, {.batch = 1}), tensors_(numbered(test_.graph())) {}
 
-  // Imports tensors_, which must fail and leave the weights alone.
+  // Imports tensors_, which must fail and leave the weights unchanged. Returns the message.
   std::string error() {
     const std::vector<NamedTensor> before = export_weights(test_.graph());
     std::string message;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which layers run as one operation.
+// The layers that run as one operation.
 #include "kernels/nn/plan/fusion.h"
 #include "kernels/nn/model/model_reader.h"
 
@@ -57,11 +57,11 @@ TEST(Fusion, RectifiesTheNetworksInputInThePool) {
 }
 
 TEST(Fusion, LeavesATensorWithTwoReadersAlone) {
-  // The convolution's own output is read by the sum, so it must exist.
+  // The sum reads the convolution's own output, so it must exist.
   EXPECT_THAT(node_names(kConv + "," + kRelu +
                          R"(, {"name": "a", "type": "add", "inputs": ["c", "r"]},)" + kLinear),
               ElementsAre("c", "r", "a", "fc"));
-  // So must the rectified map that a pool and a sum read.
+  // The same holds for a rectified map that a pool and a sum read.
   EXPECT_THAT(node_names(R"({"name": "r", "type": "relu"},
                             {"name": "p", "type": "max_pool2d", "kernel": 1},
                             {"name": "a", "type": "add", "inputs": ["p", "r"]},)" +

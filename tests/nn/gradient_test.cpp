@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gradients: the reference graph against finite differences, oneDNN's against the reference's.
+// Gradients: the reference graph against finite differences, oneDNN's graph against the reference.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,11 +20,11 @@ constexpr double kEpsilon = 0x1p-24;  // half a unit in the last place of a floa
 
 ModelSpec lenet() { return load_model_file(model_path("lenet5")); }
 
-// The gradient along one weight from losses at five points.
+// The gradient along one weight, from the losses at five points.
 //
-// Along one weight, a network of these layers is piecewise linear: between two kinks (a relu that
-// changes sides, another element that becomes a pool's maximum) the central difference is the
-// gradient, up to rounding. A kink among the points shows as one of their second differences.
+// Along one weight, a network of these layers is piecewise linear. Between two kinks (a relu or a
+// pool changes its choice) the central difference is the gradient, up to rounding. A kink among the
+// points shows in a second difference.
 struct Difference {
   double slope = 0;
   double bend = 0;  // largest second difference
@@ -47,8 +47,8 @@ Difference difference(TestGraph& test, std::size_t parameter, std::size_t k, flo
   return result;
 }
 
-// Shifts every other map far to one side of the relu behind it and the others far to the other, so
-// that few steps meet a kink. (A convolution's bias moves a whole map: some pixel would always.)
+// Shifts maps far to one side of the relu after them, and every other map far to the other side, so
+// that few steps meet a kink. (A bias moves a whole map: some pixel would always meet one.)
 void decide_relus(TestGraph& test) {
   const auto& parameters = test.graph().plan().parameters;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -59,11 +59,11 @@ void decide_relus(TestGraph& test) {
 
 void expect_gradients_match_differences(TestGraph& test) {
   constexpr float kStep = 0x1p-7F;
-  // The loss sums 6 logits of size 2, each behind 5 layers of sums of at most 36 products: with
+  // The loss sums 6 logits of size 2, each after 5 layers of sums of at most 36 products. With
   // independent roundings its error is about sqrt(6) * 2 * 5 * sqrt(36) * 2^-24 = 9e-6.
   constexpr double kLossError = 9e-6;
-  // Four losses of that error make a second difference. A kink that hides in one of that size moves
-  // the slope by twice the bend divided by the step.
+  // A second difference has four losses of that error. A kink hidden below it moves the slope by
+  // twice the bend divided by the step.
   constexpr double kLargestBend = 4 * kLossError;
   constexpr double kTolerance = (2 * kLargestBend + kLossError) / static_cast<double>(kStep);
   decide_relus(test);
@@ -101,7 +101,7 @@ struct Comparison {
   std::int64_t batch;
   std::int64_t micro_batch;
   BackendMaker backend;
-  double longest_sum;  // terms of the longest sum behind one gradient
+  double longest_sum;  // terms of the longest sum of one gradient
 };
 
 std::vector<Comparison> comparisons() {
@@ -149,8 +149,8 @@ TEST_P(EquivalentGraph, GivesTheReferencesLogitsAndGradients) {
   TestGraph actual(c.model, c.backend, {.batch = c.batch, .micro_batch = c.micro_batch});
   ASSERT_EQ(actual.graph().micro_batch(), c.micro_batch);
   // Summing n terms of random sign in another order moves the sum by about sqrt(n) * 2^-24 times
-  // the size of the terms' absolute sum, which is sqrt(n) times the result's: n * 2^-24 relative to
-  // the tensor's largest value. Twice that: both sides round.
+  // the terms' absolute sum. That sum is sqrt(n) times the result: n * 2^-24 relative to the
+  // tensor's largest value. Both sides round, so the tolerance is twice that.
   const double relative = 2 * c.longest_sum * kEpsilon;
   const std::vector<float> logits = expected.forward();
   expect_near(actual.forward(), logits, relative * largest(logits), "logits");

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a graph promises besides right numbers: parameters, callbacks, memory, determinism.
+// What a graph promises beside correct numbers: parameters, callbacks, memory, determinism.
 #include "kernels/nn/graph.h"
 
 #include <gmock/gmock.h>
@@ -123,8 +123,8 @@ TEST_P(AnyGraph, AccumulatingAddsToWhatIsThere) {
     float largest = 0;
     for (const float value : once[i]) largest = std::max(largest, std::abs(value));
     for (std::size_t k = 0; k < twice.size(); ++k) {
-      // g + g is exact, but with micro-batches the sum runs in another order: each of three partial
-      // sums, none larger than a few times the largest gradient, rounds once more.
+      // g + g is exact, but with micro-batches the sum has another order. Each of three partial
+      // sums, at most a few times the largest gradient, is rounded once more.
       EXPECT_NEAR(twice[k], 2 * once[i][k], 16 * std::numeric_limits<float>::epsilon() * largest)
           << test.graph().plan().parameters[i].name;
     }
@@ -180,7 +180,7 @@ TEST_P(AnyGraph, CountsTheOperationsOfAStep) {
   // Multiply-adds of a sample: conv1 32*9*784 (no input gradient), conv2 64*288*196, fc1 3136*128,
   // fc2 128*10.
   const double macs = 2.0 * 225792 + 3.0 * 3612672 + 3.0 * 401408 + 3.0 * 1280;
-  // Bias and rectification may count too: a fraction of a per cent.
+  // Bias and ReLU may also count: a fraction of a per cent.
   EXPECT_NEAR(test.graph().step_flops(), 8 * 2 * macs, 0.005 * 8 * 2 * macs);
 }
 
@@ -201,12 +201,12 @@ TEST(Graph, WithoutTrainingHasNoGradientMemory) {
 
 TEST(Graph, OfTheNotebooksBatchNeedsLittleMemory) {
   TestGraph test(simple_cnn(), onednn, {.batch = 256, .micro_batch = 8});
-  // Kept for backward: pooled maps 6.4 + 3.2 MB and one byte a pooled element 1.6 + 0.8 MB; the
-  // pooled gradient 3.2 MB and one micro-batch's maps. All maps of the batch would take 103 MB.
+  // Backward keeps pooled maps of 6.4 + 3.2 MB and one byte a pooled element, 1.6 + 0.8 MB. The
+  // pooled gradient takes 3.2 MB, beside one micro-batch's maps. All maps of the batch: 103 MB.
   EXPECT_LT(peak_bytes(test.device(), MemoryCategory::activations), 20'000'000u);
 }
 
-// Writes down what runs, "+" at its begin and "-" at its end.
+// Logs the calls: "+" at the begin of each, "-" at its end.
 class CallLog final : public LayerObserver {
  public:
   std::vector<std::string> lines;

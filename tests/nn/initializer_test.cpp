@@ -14,7 +14,7 @@
 namespace ddpbench::nn {
 namespace {
 
-// kat_vectors of the Random123 distribution, philox4x32 with 10 rounds.
+// The kat_vectors of the Random123 distribution for philox4x32 with 10 rounds.
 TEST(Philox, GivesThePublishedVectors) {
   EXPECT_EQ(philox4x32({0, 0, 0, 0}, {0, 0}),
             (PhiloxCounter{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
@@ -47,8 +47,8 @@ TEST(Initializer, DrawsUniformlyWithinPyTorchsBound) {
     squares += static_cast<double>(value) * value;
   }
   const auto n = static_cast<double>(values.size());
-  // Uniform on (-b, b): variance b^2/3, so the mean's standard deviation is b/sqrt(3n), and that of
-  // the mean square is b^2 sqrt(4/45/n). Five of each.
+  // The variance of a uniform value in (-b, b) is b^2/3. So the mean's standard deviation is
+  // b/sqrt(3n), and that of the mean square is b^2 sqrt(4/45/n). The tolerance is five of each.
   EXPECT_NEAR(sum / n, 0, 5 * bound / std::sqrt(3 * n));
   EXPECT_NEAR(squares / n, bound * bound / 3, 5 * bound * bound * std::sqrt(4.0 / 45 / n));
 }
@@ -59,7 +59,7 @@ TEST(Initializer, GivesBiasesTheBoundOfTheirWeights) {
   float largest = 0;
   for (const float value : bias) largest = std::max(largest, std::abs(value));
   EXPECT_LT(largest, 1.0f / 3);  // fan-in 9
-  EXPECT_GT(largest, 0.25f);     // 32 draws: missing the outer quarter has probability 1e-4
+  EXPECT_GT(largest, 0.25f);     // 32 draws miss the outer quarter with probability 1e-4
 }
 
 TEST(Initializer, IsTheSameForEveryLayoutBatchAndRun) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Wraps each reference operation; "reversed" is the order of a sample's values in memory.
+// Wraps each reference operation. "reversed" is the order of a sample's values in memory.
 #include "tests/nn/layout_backend.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ void reverse_samples(const TensorLayout& layout, const void* from, void* to) {
   }
 }
 
-// Answers as another op does; derived classes change some answers.
+// Answers as another op does. Derived classes change some answers.
 class Wrapped : public Op {
  public:
   explicit Wrapped(std::unique_ptr<Op> op) : op_(std::move(op)) {}
@@ -56,7 +56,7 @@ class Coupled : public Wrapped {
   bool couples_samples() const override { return true; }
 };
 
-// Works element by element, so on any order of them.
+// Works element by element, so in any order of the elements.
 class AnyOrder : public Wrapped {
  public:
   AnyOrder(std::unique_ptr<Op> op, TensorLayout layout)
@@ -68,7 +68,7 @@ class AnyOrder : public Wrapped {
   TensorLayout layout_;
 };
 
-// One input; converts to plain, runs, converts back.
+// Has one input: converts it to plain, runs, converts back.
 class Reversed : public Wrapped {
  public:
   explicit Reversed(std::unique_ptr<Op> op)
@@ -111,7 +111,7 @@ class Reversed : public Wrapped {
   TensorLayout input_, output_;
 };
 
-// A convolution and the pool behind it; the map between the two is workspace.
+// A convolution and the pool after it. The map between the two is workspace.
 class Pair : public Wrapped {
  public:
   Pair(std::unique_ptr<Op> conv, std::unique_ptr<Op> pool)

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The reference backend with peculiarities that real ones have, so that planning meets them
+// The reference backend with peculiarities of real ones, so that the tests of planning meet them
 // everywhere.
 #pragma once
 
@@ -12,13 +12,13 @@
 namespace ddpbench::nn {
 
 // Convolutions and pools read and write samples back to front ("reversed"), linear layers are
-// plain, additions and relus take what comes: reorders at each border.
+// plain, additions and relus take any layout. So there is a reorder at each border.
 std::unique_ptr<ops::OpBackend> odd_layouts(Device& device);
 
-// Additions say that they couple samples: they may not run in micro-batches.
+// Additions couple samples, so they may not run in micro-batches.
 std::unique_ptr<ops::OpBackend> coupled_adds(Device& device);
 
-// Convolutions take the pool behind them in, where they may.
+// Convolutions take in the pool after them, where they may.
 std::unique_ptr<ops::OpBackend> paired_pools(Device& device);
 
 }  // namespace ddpbench::nn

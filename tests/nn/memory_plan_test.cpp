@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tensors that live together lie apart; others share memory.
+// Tensors that live at the same time lie apart; others share memory.
 #include "kernels/nn/plan/memory_plan.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ TEST(MemoryPlan, TensorsThatMeetInOneStepLieApart) {
 }
 
 TEST(MemoryPlan, FillsAGapThatIsLargeEnough) {
-  // Living together: 256, then 128 above it; the last fits below 128 once 256 has gone.
+  // Two live together: 256, and 128 above it. The last fits below 128 when 256 is free again.
   const std::vector<Lifetime> lifetimes = {{256, 0, 1}, {128, 0, 3}, {192, 2, 3}};
   EXPECT_EQ(plan_memory(lifetimes).bytes, 384u);
 }

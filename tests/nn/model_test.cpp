@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Model files: what they mean, and every way in which they can be wrong.
+// Model files: their meaning, and each error that they can have.
 #include "kernels/nn/model/model_reader.h"
 
 #include <gmock/gmock.h>

@@ -50,7 +50,7 @@ ModelSpec forked_network() {
 std::vector<float> random_values(std::size_t count, std::uint32_t seed) {
   std::mt19937 random(seed);
   std::vector<float> values(count);
-  // The top 24 bits: exact in a float, unlike what std::uniform_real_distribution may give.
+  // The top 24 bits are exact in a float. std::uniform_real_distribution may give other values.
   for (float& value : values) value = static_cast<float>(random() >> 8) * 0x1p-23f - 1.0f;
   return values;
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Networks, and a graph with all that it stands on, for the tests of this folder.
+// Networks, and a graph with its device and backend, for the tests of this folder.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@ namespace ddpbench::nn {
 
 std::string model_path(const std::string& name);  // configs/models/<name>.json
 ModelSpec simple_cnn();
-// Every layer type on [2, 6, 6]; the first map has three readers.
+// Every layer type on [2, 6, 6]. Three layers read the first map.
 ModelSpec residual_network();
-// [1, 8, 8]; a convolution that a pool and another convolution read.
+// On [1, 8, 8]: a pool and another convolution read one convolution.
 ModelSpec forked_network();
 
 // Uniform in [-1, 1), the same on every machine.
@@ -45,7 +45,7 @@ class TestGraph {
   std::vector<float> forward();  // the logits
   // Forward, then backward of sum(coefficients * logits) with fixed random coefficients.
   void train(bool accumulate = false, const GradientReady& ready = {});
-  // That sum, in double precision.
+  // The same sum, in double precision.
   double loss();
 
   // In PyTorch's layout.

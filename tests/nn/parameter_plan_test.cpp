@@ -44,7 +44,7 @@ TEST(ParameterLayout, HashDiffersWhenAnythingDiffers) {
   variants[2][0].specs[1].name = "biaz";
   variants[3][1].specs[0].shape = {8, 5};
   variants[4][1].specs[0].layout.tag = "AB16b";
-  variants[5][1].specs[0].layout.bytes += 64;  // moves what follows
+  variants[5][1].specs[0].layout.bytes += 64;  // moves the parameters after it
   std::swap(variants[6][0], variants[6][1]);
   for (std::size_t i = 0; i < variants.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A PyTorch user loads our weights and gets our outputs. Skips where PyTorch is not installed.
+// PyTorch loads our weights and computes our outputs. Skips where PyTorch is not installed.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The distribution's interpreter, which sees the distribution's PyTorch, else the path's.
+// The distribution's interpreter, which finds the distribution's PyTorch, else the path's.
 std::string python() { return fs::exists("/usr/bin/python3") ? "/usr/bin/python3" : "python3"; }
 
 TEST(PyTorch, ComputesOurLogitsFromOurFile) {

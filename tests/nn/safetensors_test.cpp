@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The file format: what is written is read back, and no damage goes unnoticed.
+// The file format: a written file is read back, and all damage is noticed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-// A folder that is removed with all it holds.
+// Has a folder that is removed with its files.
 class Safetensors : public ::testing::Test {
  protected:
   Safetensors()
@@ -33,7 +33,7 @@ class Safetensors : public ::testing::Test {
 
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
 
-  // Writes a file with this header and as many bytes of data, reads it, returns the error.
+  // Writes a file with this header and `data_bytes` of data, reads it, and returns the error.
   std::string error_of(const std::string& header, std::size_t data_bytes) {
     std::string content(8, '\0');
     const std::uint64_t length = header.size();

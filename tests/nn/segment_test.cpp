@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Size and extent of the part that runs in micro-batches.
+// The size and extent of the part that runs in micro-batches.
 #include <gtest/gtest.h>
 
 #include "base/error.h"

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A CPU device whose driver says how much memory there is, as those of GPUs do.
+// A CPU device that reports a given free memory of its driver, as GPUs do.
 #pragma once
 
 #include <memory>

@@ -11,7 +11,7 @@
 namespace ddpbench::nn {
 namespace {
 
-// Mean loss of each of some steps of SGD on one batch with labels 0, 1, 2, ...
+// The mean loss at each of `steps` steps of SGD on one batch with labels 0, 1, 2, ...
 std::vector<double> train(TestGraph& test, int steps) {
   Graph& graph = test.graph();
   const auto loss = test.backend().softmax_cross_entropy(graph.batch(), graph.model().classes());
@@ -68,8 +68,8 @@ TEST(Training, BranchedNetworkLearnsTheSameOnEveryBackend) {
   TestGraph fast(residual_network(), onednn, {.batch = 6, .micro_batch = 2});
   const std::vector<double> expected = train(plain, 5), actual = train(fast, 5);
   EXPECT_LT(expected.back(), expected.front());
-  // One step's rounding is 5e-5 of the gradients (gradient_test.cpp); five steps of length 0.05
-  // with momentum move the loss by less than itself.
+  // One step's rounding is 5e-5 of the gradients (gradient_test.cpp). Five steps of length 0.05
+  // with momentum change the loss by less.
   for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(actual[i], expected[i], 3e-4);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the backends say about themselves.
+// What the backends report of themselves.
 #include <gmock/gmock.h>
 
 #include "kernels/ops/backend.h"
@@ -28,7 +28,7 @@ TEST(OpBackend, RefusesByNameAnOperationThatItDoesNotHave) {
   }
 }
 
-// The reference has nothing to gain: it runs each operation alone.
+// The reference gains nothing from fusing: it runs each operation alone.
 TEST(OpBackend, FusesOnlyWhereItSaysSo) {
   const TensorLayout maps = TensorLayout::plain({2, 3, 4, 4});
   const TensorLayout plain = TensorLayout::plain({2, 3, 2, 2});

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Batches assembled on the device are those that the loader assembles on the host.
+// Batches assembled on the device equal those that the loader assembles on the host.
 #include <array>
 #include <random>
 

@@ -15,7 +15,7 @@ std::vector<ConvCase> shapes_of_conv2d() {
   return cases;
 }
 
-// Winograd's transforms enlarge the roundings of the products: its results are about one order of
+// Winograd's transforms enlarge the roundings of the products. The results are about one order of
 // magnitude less accurate than direct sums (Lavin and Gray, section 5, for F(4x4, 3x3)).
 double enlargement(const Op& op) {
   return op.description().find("wino") == std::string::npos ? 1 : 10;
@@ -24,8 +24,8 @@ double enlargement(const Op& op) {
 struct Bounds {
   double output, grad_input, grad_weight;
 };
-// Terms of one output: in * kh * kw; of an input gradient at most out * kh * kw; of a weight
-// gradient batch * oh * ow.
+// The terms of one output are in * kh * kw, those of an input gradient at most out * kh * kw, those
+// of a weight gradient batch * oh * ow.
 Bounds bounds(const Conv2dDesc& desc, const Op& op) {
   const std::int64_t window = desc.window.kernel_h * desc.window.kernel_w;
   const Shape& out = op.output_layout().shape;

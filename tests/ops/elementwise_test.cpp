@@ -17,7 +17,7 @@ struct Case {
   Shape shape;
 };
 
-// The last one is long enough to be split over a team.
+// The last shape is long enough to be split over a team.
 std::vector<Case> shapes_of_elementwise() {
   return {{"OneElement", {1, 1, 1, 1}},
           {"OddSizes", {3, 5, 7, 3}},
@@ -32,7 +32,7 @@ std::vector<TensorLayout> layouts(const Shape& shape) {
 
 class Elementwise : public ::testing::TestWithParam<Case> {
  protected:
-  // Runs make(backend, layout) of both backends in every layout; all results must be equal.
+  // Runs make(backend, layout) of both backends in every layout. All results must be equal.
   template <typename Make>
   static void compare(const Make& make) {
     BackendFixture plain = BackendFixture::reference();

@@ -14,7 +14,7 @@
 namespace ddpbench::ops::testing {
 namespace {
 
-// Values of both signs with ties, so that the first winner and the ReLU matter.
+// Values of both signs with ties: the first winner and the ReLU then matter.
 Values tied_values(std::int64_t count, std::uint32_t seed) {
   Values values = random_values(count, seed);
   for (float& v : values) v = static_cast<float>(static_cast<int>(v * 4));
@@ -26,7 +26,7 @@ class MaxPool2d : public ::testing::TestWithParam<PoolCase> {
   static MaxPool2dDesc desc(const TensorLayout& input, bool relu) {
     return GetParam().desc(input, relu);
   }
-  // Alone, or fused with a reorder to the plain layout.
+  // The pool alone, or fused with a reorder to the plain layout.
   static std::unique_ptr<Op> make(OpBackend& backend, const MaxPool2dDesc& desc, bool to_plain) {
     if (!to_plain) return backend.make(desc);
     const TensorLayout plain = TensorLayout::plain({});
@@ -49,7 +49,7 @@ TEST_P(MaxPool2d, EqualsTheReferenceInEveryLayout) {
     const auto reference = plain.backend().make(desc(TensorLayout::plain(GetParam().input), relu));
     OpInputs in = random_inputs(*reference, 1);
     in.inputs[0] = tied_values(element_count(GetParam().input), 2);
-    // Small integers: overlapping windows' gradients add up exactly in any order.
+    // Small integers, so that the gradients of overlapping windows add up exactly in any order.
     in.grad_output = tied_values(static_cast<std::int64_t>(in.grad_output.size()), 3);
     const OpOutputs want = run(plain, *reference, in);
     for (const int threads : team_sizes()) {

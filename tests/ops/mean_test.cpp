@@ -9,7 +9,7 @@
 namespace ddpbench::ops::testing {
 namespace {
 
-// Blocks, their edges, and enough elements for a team.
+// Block sizes, their neighbours, and enough elements for a team.
 constexpr std::int64_t kCounts[] = {0, 1, 2047, 2048, 2049, 40009};
 
 TEST(Mean, DividesTheSumByTheNumberOfBuffers) {
@@ -29,7 +29,7 @@ TEST(Mean, DividesTheSumByTheNumberOfBuffers) {
         for (const Values& input : inputs) pointers.push_back(input.data());
         Values got(want.size(), std::numeric_limits<float>::quiet_NaN());
         fixture.backend().mean()->run(fixture.stream(), pointers, got.data(), got.size());
-        // As many roundings as buffers, each of a sum no larger than their number, over it.
+        // k roundings for k buffers, each of a sum of at most k, divided by k.
         EXPECT_TRUE(all_near(got, want, sum_tolerance(static_cast<std::int64_t>(buffers))));
       }
 }

@@ -110,7 +110,7 @@ class OpCall {
 Values random_values(std::int64_t count, std::uint32_t seed) {
   std::mt19937 generator(seed);
   Values values(static_cast<std::size_t>(count));
-  // 24 bits of the generator: std's distributions differ between libraries.
+  // 24 bits of the generator, since std's distributions differ between libraries.
   for (float& v : values) v = static_cast<float>(generator() >> 8) * 0x1p-23F - 1;
   return values;
 }
@@ -171,7 +171,7 @@ OpMemory BackendFixture::allocate(std::size_t bytes) {
 
 OpMemory BackendFixture::upload(const void* host, std::size_t bytes) {
   OpMemory memory = allocate(bytes);
-  // The copy only reads its source; BufferView has no constant form.
+  // The copy only reads its source, but BufferView has no constant form.
   auto* const source = static_cast<std::byte*>(const_cast<void*>(host));
   device_->copy(*stream_, {memory.data(), bytes}, {source, bytes});
   stream_->synchronize();

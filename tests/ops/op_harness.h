@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs one operation of any backend, on any device, on plain host data: converts to the layouts
-// that it wants, gives it memory of exactly the sizes that it asked for (filled with NaN, so that a
-// read of something never written shows), runs forward and backward, converts back.
+// Runs one operation of any backend, on any device, on plain host data. It converts to the layouts
+// that the operation wants and gives it memory of exactly the requested sizes, filled with NaN, so
+// that a read of unwritten memory shows. It runs forward and backward and converts back.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,13 +24,13 @@ inline constexpr double kEpsilon = std::numeric_limits<float>::epsilon();
 
 using Values = std::vector<float>;
 
-// Uniform in [-1, 1), the same for the same seed and count on every machine.
+// Uniform in [-1, 1); equal seeds and counts give equal values on every machine.
 Values random_values(std::int64_t count, std::uint32_t seed);
 // 0 .. count-1 in random order: all distinct, gaps of 1.
 Values shuffled_values(std::int64_t count, std::uint32_t seed);
 
-// 64-byte aligned memory of exact size, filled with NaN: the host's, or a device's that the host
-// cannot reach.
+// 64-byte aligned memory of exact size, filled with NaN. It belongs to the host, or to a device
+// that the host cannot reach.
 class OpMemory {
  public:
   explicit OpMemory(std::size_t bytes);
@@ -52,7 +52,7 @@ class BackendFixture {
  public:
   static BackendFixture onednn(int threads = 1);
   static BackendFixture reference();
-  // Any other; the calling thread becomes the device's.
+  // Takes any other backend. The calling thread becomes the device's leading thread.
   static BackendFixture on(std::unique_ptr<Device> device,
                            const std::function<std::unique_ptr<OpBackend>(Device&)>& make);
   Device& device() { return *device_; }
@@ -60,7 +60,7 @@ class BackendFixture {
   Stream& stream() { return *stream_; }
 
   OpMemory allocate(std::size_t bytes);  // on the device
-  // Copies; all work that was queued is done then.
+  // Copies, and waits for all queued work.
   OpMemory upload(const void* host, std::size_t bytes);
   template <typename T>
   OpMemory upload(const std::vector<T>& host) {
@@ -83,14 +83,14 @@ class BackendFixture {
   std::unique_ptr<OpBackend> backend_;
 };
 
-// Team sizes that tests run: ThreadSanitizer does not know libgomp's synchronisation.
+// The team sizes of the tests. ThreadSanitizer does not know libgomp's synchronisation.
 std::vector<int> team_sizes();
 
 struct OpInputs {
   std::vector<Values> inputs = {};
   std::vector<Values> parameters = {};
   Values grad_output = {};
-  // When not empty: what the parameter gradients hold before backward, which accumulates.
+  // If not empty: the parameter gradients before backward, which then accumulates.
   std::vector<Values> initial_gradients = {};
   bool want_grad_inputs = true;
 };
@@ -105,24 +105,24 @@ struct OpOutputs {
 };
 
 // `recorded`: after one direct call the stream records a second one, and the results are those of
-// what it recorded.
+// the replay.
 enum class Execution : std::uint8_t { direct, recorded };
 OpOutputs run(BackendFixture& fixture, Op& op, const OpInputs& in,
               Execution execution = Execution::direct);
 
-// |got - want| <= tolerance for every element; the message names the first that is not.
+// got - want| <= tolerance for every element. The message names the first that is not.
 ::testing::AssertionResult all_near(const Values& got, const Values& want, double tolerance);
 // Equal bits, so that NaN equals itself.
 ::testing::AssertionResult same_bits(const Values& got, const Values& want);
 // Compares the outputs and all gradients.
 void expect_same_bits(const OpOutputs& got, const OpOutputs& want);
 
-// What a sum of `terms` products of values in [-1, 1] may be off in single precision: each of
-// `terms` additions rounds a partial sum, which is about sqrt(terms) / 3, by at most half an
-// epsilon of it, and random roundings add up as sqrt(terms): eps * terms / 6. Six times that.
+// The error of a sum of `terms` products of values in [-1, 1] in single precision. Each of `terms`
+// additions rounds a partial sum, about sqrt(terms) / 3, by at most half an epsilon of it. Random
+// roundings add up as sqrt(terms): eps * terms / 6. The tolerance is six times that.
 double sum_tolerance(std::int64_t terms);
 
-// The reference, and oneDNN's with each size of team.
+// The reference, and oneDNN's with each team size.
 std::vector<BackendFixture> all_backends();
 
 }  // namespace ddpbench::ops::testing

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every instruction set's max-pool kernel against the portable one, bit by bit.
+// The max-pool kernel of every instruction set against the portable one, bit by bit.
 #include <cstring>
 #include <limits>
 
@@ -51,7 +51,7 @@ TEST_P(PoolKernels, AgreeBitByBitOnEveryInstructionSet) {
     PoolGeometry pool = GetParam().pool;
     pool.relu = relu;
     Values x = random_values(pool.input_elements(), 1);
-    // Ties, signed zeros, infinities and NaN are where instruction sets could differ.
+    // Instruction sets could differ in ties, signed zeros, infinities and NaN.
     const float special[] = {0.0F,
                              -0.0F,
                              std::numeric_limits<float>::infinity(),
@@ -75,7 +75,7 @@ TEST_P(PoolKernels, AgreeBitByBitOnEveryInstructionSet) {
       const Pooled got = run(kernel, pool, x, dy);
       EXPECT_TRUE(same_bits(got.output, want.output));
       EXPECT_EQ(got.winners, want.winners);
-      // The general kernel adds into zeros, which turns -0 into 0: compare values.
+      // The general kernel adds to zeros, which turns -0 into 0. So this compares values.
       EXPECT_TRUE(all_near(got.grad_input, want.grad_input, 0));
     }
   }

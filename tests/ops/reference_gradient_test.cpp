@@ -3,10 +3,10 @@
 //
 // The reference operations' gradients against finite differences of their own outputs.
 //
-// f(t) = sum_k grad_output_k * output_k(t) has the operation's gradients as derivatives. conv2d and
-// linear without ReLU are linear in each argument: (f(t + h) - f(t - h)) / 2h is exact for any h
-// but for the rounding of the outputs, at most eps/2 each: eps * sum |grad_output * output| / h
-// / 2.
+// The operation's gradients are the derivatives of f(t) = sum_k grad_output_k * output_k(t). conv2d
+// and linear without ReLU are linear in each argument. So (f(t + h) - f(t - h)) / 2h is exact for
+// any h but for the rounding of the outputs, at most eps/2 each: eps * sum |grad_output * output| /
+// h / 2.
 #include <cmath>
 #include <limits>
 
@@ -74,7 +74,7 @@ TEST(ReferenceGradient, OfAddEqualsFiniteDifferences) {
   check_all_gradients(fixture, *op, random_inputs(*op, 1), 0.5F);
 }
 
-// Piecewise linear: with all values at least 1 apart, and none within h of 0, no kink is crossed.
+// The pool is piecewise linear. No kink is crossed: values are 1 apart, and none is within h of 0.
 TEST(ReferenceGradient, OfMaxPoolEqualsFiniteDifferences) {
   BackendFixture fixture = BackendFixture::reference();
   for (const bool relu : {false, true})
@@ -99,7 +99,7 @@ TEST(ReferenceGradient, OfReluEqualsFiniteDifferences) {
   check_all_gradients(fixture, *op, in, 0.25F);
 }
 
-// A fused operation is the operation followed by relu: composing the two must give the same bits.
+// A fused operation is the operation followed by relu: both must give the same bits.
 void check_fused_relu(BackendFixture& fixture, Op& fused, Op& bare) {
   const OpInputs in = random_inputs(fused, 3);
   const OpOutputs want_bare = run(fixture, bare, in);
@@ -137,7 +137,7 @@ TEST(ReferenceGradient, AccumulatesOntoWhatIsThere) {
   for (std::size_t i = 0; i < 2; ++i) {
     Values doubled = once.grad_parameters[i];
     for (float& v : doubled) v *= 2;
-    // Added before the one rounding: half an epsilon of values below 8.
+    // The sum is rounded once: half an epsilon of values below 8.
     EXPECT_TRUE(all_near(twice.grad_parameters[i], doubled, 8 * kEpsilon));
   }
 }

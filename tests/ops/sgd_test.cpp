@@ -19,7 +19,7 @@ State make_state(std::size_t count) {
   return {random_values(n, 1), random_values(n, 2), Values(count)};
 }
 
-// The last is long enough to be split over a team, at a count that no vector divides.
+// The last count is long enough to be split over a team, and no vector divides it.
 constexpr std::size_t kCounts[] = {0, 1, 15, 17, 40009};
 constexpr int kSteps = 3;
 
@@ -42,7 +42,7 @@ void check_against_torch(BackendFixture& fixture, std::size_t count, const SgdOp
       v = o.momentum * v + g;
       w -= o.lr * v;
     }
-    // Per step five roundings, of values below 3, of which those of v count by lr < 1.
+    // Five roundings a step, of values below 3. Those of v count by lr < 1.
     ASSERT_NEAR(state.weights[k], w, kSteps * 5 * 3 * kEpsilon) << k << " of " << count;
     if (o.momentum != 0) {
       ASSERT_NEAR(state.velocity[k], v, kSteps * 5 * 3 * kEpsilon);

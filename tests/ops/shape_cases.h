@@ -14,7 +14,7 @@ namespace ddpbench::ops::testing {
 Conv2dDesc conv(Shape input, std::int64_t out, std::int64_t kernel, std::int64_t stride = 1,
                 std::int64_t pad = 0);
 
-// Any description, changed.
+// Changed copies of any description.
 template <typename Desc>
 Desc with_relu(Desc desc) {
   desc.fuse_relu = true;
@@ -36,7 +36,7 @@ struct ConvCase {
   Conv2dDesc desc;
 };
 std::vector<ConvCase> conv_cases();
-// Few channels in, which some backends have kernels for.
+// Few input channels, for which some backends have own kernels.
 std::vector<ConvCase> few_channel_conv_cases();
 
 struct PoolCase {

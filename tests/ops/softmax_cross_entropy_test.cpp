@@ -59,7 +59,7 @@ double naive_gradient(const Batch& b, std::int64_t n, std::int64_t j) {
          (j == b.labels[static_cast<std::size_t>(n)] ? 1 : 0);
 }
 
-// The last is long enough to be split over a team.
+// The last batch is long enough to be split over a team.
 std::vector<Batch> batches() {
   return {make_batch(1, 1, 1),  make_batch(1, 10, 1), make_batch(5, 3, 5),
           make_batch(7, 10, 4), make_batch(4, 10, 0), make_batch(61, 311, 60)};
@@ -71,8 +71,8 @@ TEST(SoftmaxCrossEntropy, SumsTheLossesOfTheSamplesThatCount) {
       double want = 0;
       for (std::int64_t n = 0; n < b.samples; ++n) want += naive_loss(b, n);
       const Result got = run(fixture, b, 1);
-      // Each loss: a float sum of `classes` exponentials, each within a few eps, and x - max in eps
-      // of 16.
+      // The error of each loss: a float sum of `classes` exponentials, each within a few eps, and x
+      // - max within eps of 16.
       const double per_sample = kEpsilon * static_cast<double>(b.classes + 16);
       EXPECT_NEAR(got.totals.loss_sum, want, per_sample * static_cast<double>(b.samples));
       EXPECT_EQ(got.totals.samples, static_cast<std::uint64_t>(b.samples));

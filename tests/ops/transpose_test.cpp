@@ -13,7 +13,7 @@ struct Case {
   std::int64_t pixels, inner, channels;
 };
 
-// Whole tiles, odd remainders both ways, blocks that are not full.
+// Whole tiles, odd remainders in both directions, and blocks that are not full.
 constexpr Case kCases[] = {{1, 1, 1},   {4, 8, 8},   {49, 16, 16}, {7, 16, 5},
                            {12, 16, 1}, {9, 17, 17}, {3, 8, 3}};
 

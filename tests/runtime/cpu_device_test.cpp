@@ -33,7 +33,7 @@ std::vector<int> my_processors() {
   return processors;
 }
 
-// On a thread of its own: binding must not leak into other tests.
+// Runs `body` on its own thread, so that its binding does not leak into other tests.
 template <typename Body>
 void on_own_thread(Body body) {
   std::thread(body).join();

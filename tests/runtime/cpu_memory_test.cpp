@@ -83,7 +83,7 @@ TEST_P(CpuMemory, HasAHandleOnlyWhenItIsMappable) {
   EXPECT_EQ(buffer.export_handle().empty(), GetParam().sharing == Sharing::process_private);
 }
 
-// A step that faults is a step that waits for the kernel.
+// A page fault makes the step wait for the kernel.
 TEST_P(CpuMemory, IsBackedByPagesBeforeItIsUsed) {
   const Buffer buffer = allocate();
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the host's processors look like, and who gets which core.
+// The host's processors, and the cores of each device.
 #include "kernels/runtime/cpu_topology.h"
 
 #include <gmock/gmock.h>

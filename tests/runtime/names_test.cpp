@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The words of the runtime's enumerations: distinct, and those of the report's keys.
+// The words of the runtime's enumerations are distinct, and are the keys of reports.
 #include <gtest/gtest.h>
 
 #include <set>

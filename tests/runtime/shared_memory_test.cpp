@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory that processes share: through a handle, through an inherited descriptor, and what can go
-// wrong with either.
+// Memory that processes share through a handle or an inherited descriptor, and the errors of both
+// ways.
 #include "kernels/runtime/shared_memory.h"
 
 #include <fcntl.h>
@@ -22,7 +22,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Runs `body` in a forked child; true when it returned true there.
+// Runs `body` in a forked child. Returns true when it returned true there.
 bool in_child(const std::function<bool()>& body) {
   const pid_t child = ::fork();
   if (child == 0) {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attributes of each layer type and their defaults. Shapes follow PyTorch: out = floor((in + 2 *
-// padding - kernel) / stride) + 1, and a linear layer flattens its input in row-major order.
+// The attributes of each layer type and their defaults. Shapes follow PyTorch: windows give
+// out = floor((in + 2 * padding - kernel) / stride) + 1, linear layers flatten in row-major order.
 #include "kernels/nn/model/layer_reader.h"
 
 #include <algorithm>
@@ -54,7 +54,7 @@ LayerType read_type(const JsonReader& json) {
   return static_cast<LayerType>(found - kLayerTypeNames.begin());
 }
 
-// Names become part of tensor names in checkpoints and of messages.
+// Names become part of messages and of tensor names in checkpoints.
 std::string read_name(const JsonReader& json) {
   std::string name = json.string("a layer's name");
   const bool legal = !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
@@ -69,7 +69,7 @@ std::string read_name(const JsonReader& json) {
   return name;
 }
 
-// A number for both directions, or [h, w].
+// Reads a number for both directions, or [h, w].
 std::pair<std::int64_t, std::int64_t> read_extent(const JsonReader& json, std::string_view what,
                                                   std::int64_t least) {
   if (!json.is_array()) {
@@ -93,7 +93,7 @@ void read_window(const JsonReader& json, LayerSpec& spec) {
   }
   if (!json.has("padding")) return;
   std::tie(w.pad_h, w.pad_w) = read_extent(json.at("padding"), "padding", 0);
-  // Past that a window could see padding only (PyTorch has the same rule for pools).
+  // With more padding a window could see padding only (PyTorch has the same rule for pools).
   const bool pool = spec.type == LayerType::max_pool2d;
   if (pool && (2 * w.pad_h > w.kernel_h || 2 * w.pad_w > w.kernel_w)) {
     json.at("padding").fail(fmt::format("padding [{}, {}] is more than half of the kernel [{}, {}]",
@@ -126,7 +126,7 @@ void read_inputs(const JsonReader& json, const std::string& previous, LayerEntry
   json.has("inputs") ? json.at("inputs").fail(message) : json.fail(message);
 }
 
-// What one entry needs to complain precisely.
+// The context of one entry's error messages.
 struct Site {
   const LayerEntry& entry;
   const std::string& origin;
@@ -178,7 +178,7 @@ ops::Shape windowed(const Site& site, const ops::Shape& input, std::int64_t chan
   return {channels, h, w};
 }
 
-// Elements of a shape, in a type that cannot overflow for four factors of at most 2^31.
+// The type of an element count. It cannot overflow for four factors of at most 2^31.
 __extension__ using Wide = __int128;
 
 void expect_addressable(const Site& site, const ops::Shape& shape, std::string_view what) {

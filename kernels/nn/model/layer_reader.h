@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One entry of a model's "layers": from JSON, and the shape that it gives for its inputs' shapes.
+// One entry of a model's "layers": read from JSON, and its output shape inferred from its inputs'.
 #pragma once
 
 #include <optional>
@@ -21,20 +21,20 @@ inline constexpr std::string_view kInputName = "input";
 struct LayerEntry {
   LayerSpec spec;                           // inputs and output_shape still empty
   std::vector<std::string> input_names;     // "inputs", or the layer before
-  std::vector<std::string> input_pointers;  // where each of them stands
+  std::vector<std::string> input_pointers;  // JSON pointer of each of them
   std::optional<std::int64_t> declared_in;  // in_channels or in_features
   std::string pointer;                      // "/layers/3"
 };
 
-// The most that a number of a model may be: above any size of a layer that makes sense, and small
-// enough that products of four fit 128 bits.
+// The largest number in a model: above any size of a layer that makes sense, and so small that
+// products of four fit in 128 bits.
 inline constexpr std::int64_t kMostExtent = 1 << 20;
 
-// `previous` is the name of the entry before, kInputName for the first. Throws ConfigError.
+// `previous` is the name of the entry before, or kInputName for the first. Throws ConfigError.
 LayerEntry read_layer(const JsonReader& json, const std::string& previous);
 
-// The output's shape without the batch, for `inputs` without it. Throws ConfigError naming
-// `origin`, the entry's pointer (or the attribute's) and the shapes met when they do not fit.
+// The output's shape for `inputs`, both without the batch. When they do not fit, throws ConfigError
+// that names `origin`, the pointer of the entry or its attribute, and the given shapes.
 ops::Shape infer_shape(const LayerEntry& entry, std::span<const ops::Shape> inputs,
                        const std::string& origin);
 

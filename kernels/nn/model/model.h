@@ -17,14 +17,14 @@
 namespace ddpbench::nn {
 
 enum class LayerType : std::uint8_t { conv2d, relu, max_pool2d, linear, add };
-// By LayerType: the words of "type" in a model file.
+// The words of "type" in a model file, by LayerType.
 inline constexpr std::array<std::string_view, 5> kLayerTypeNames = {"conv2d", "relu", "max_pool2d",
                                                                     "linear", "add"};
 constexpr std::string_view to_string(LayerType type) {
   return kLayerTypeNames[static_cast<std::size_t>(type)];
 }
 
-// The index that stands for the network's input where others name a layer.
+// The index of the network's input, where other indices are of layers.
 inline constexpr int kNetworkInput = -1;
 
 struct LayerSpec {
@@ -44,7 +44,7 @@ struct ModelSpec {
   std::string name;
   ops::Shape input_shape;         // without the batch: [channels, h, w]
   std::vector<LayerSpec> layers;  // in topological order
-  int output = -1;                // index of the layer whose output are the logits
+  int output = -1;                // index of the layer whose output is the logits
   std::int64_t classes() const;   // features of the output
   std::int64_t parameter_count() const;
 };

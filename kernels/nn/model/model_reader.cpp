@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads a model file: entries, the graph they form, its order, shapes and output.
+// Reads a model file: its entries, the graph that they form, its order, shapes and output.
 #include "kernels/nn/model/model_reader.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ constexpr std::size_t kLargestModel = 16 * kMiB;
 struct Network {
   const std::string& origin;
   std::vector<LayerEntry> entries;
-  std::map<std::string, int, std::less<>> index;  // of each name
+  std::map<std::string, int, std::less<>> index;  // position of each name
   std::vector<std::vector<int>> inputs;  // of each entry; kNetworkInput is the network's input
 
   const std::string& name(int i) const { return entries[static_cast<std::size_t>(i)].spec.name; }
@@ -61,7 +61,7 @@ void read_entries(const JsonReader& json, Network& network) {
   if (network.entries.empty()) json.fail("layers is empty; a network needs one layer at least");
 }
 
-// Names that a reference may mean, for suggestions.
+// The names that a reference may mean, for suggestions.
 std::vector<std::string_view> known_names(const Network& network, bool with_input) {
   std::vector<std::string_view> names;
   if (with_input) names.push_back(kInputName);
@@ -85,7 +85,7 @@ void resolve_inputs(Network& network) {
   }
 }
 
-// Walks inputs that are not placed yet until one comes again: that is a cycle, told in data order.
+// Follows inputs that are not placed yet until one repeats. That is a cycle, named in data order.
 [[noreturn]] void fail_with_cycle(const Network& network, const std::vector<bool>& placed) {
   std::vector<int> path;
   auto current = static_cast<int>(std::find(placed.begin(), placed.end(), false) - placed.begin());
@@ -105,7 +105,7 @@ void resolve_inputs(Network& network) {
                       network.name(current)));
 }
 
-// Positions in an order in which each entry follows its inputs; the file's order wherever possible.
+// Positions in an order in which each entry follows its inputs, as close to the file's as possible.
 std::vector<int> topological_order(const Network& network) {
   const std::size_t count = network.entries.size();
   std::vector<bool> placed(count, false);
@@ -138,7 +138,7 @@ int read_output(const JsonReader& root, const Network& network) {
   return found->second;
 }
 
-// A layer that the output does not depend on would have weights that nothing trains.
+// A layer that does not lead to the output would have weights that are never trained.
 void expect_all_used(const Network& network, int output) {
   std::vector<bool> used(network.entries.size(), false);
   std::vector<int> pending = {output};
@@ -209,7 +209,7 @@ ModelSpec parse_model(const std::string& json_text, const std::string& origin) {
   read_entries(root.at("layers"), network);
   resolve_inputs(network);
   const int output = read_output(root, network);
-  // Order first: "unused" would be a misleading word for a cycle beside the path to the output.
+  // The order comes first: "unused" would be a misleading word for a cycle beside the path.
   add_layers(network, output, model);
   expect_all_used(network, output);
   expect_logits(model, origin, root.has("output"));

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads a network from JSON, as configs/models/*.json have it, and checks all of it:
+// Reads a network from JSON, as in configs/models/*.json, and checks all of it:
 //
 //   {"name": "simple_cnn", "input": [1, 28, 28],
 //    "layers": [
@@ -13,10 +13,10 @@
 //      128}, ...],
 //    "output": "fc2"}
 //
-// Optional attributes: in_channels / in_features (checked against the shapes met when given),
+// Optional attributes: in_channels / in_features (checked against the actual shapes when given),
 // stride (default 1 for conv2d, the kernel for max_pool2d), padding (default 0), bias (default
-// true); kernel, stride and padding are a number or [h, w]. "inputs" defaults to the layer before,
-// "output" to the last layer. Also the type "add" (two inputs of equal shape).
+// true). kernel, stride and padding are a number or [h, w]. "inputs" defaults to the layer before,
+// "output" to the last layer. There is also the type "add" (two inputs of equal shape).
 #pragma once
 
 #include <string>
@@ -25,9 +25,9 @@
 
 namespace ddpbench::nn {
 
-// Parses and checks. `origin` is the file's name for messages. Throws ConfigError that names file,
-// JSON pointer and the value or shapes met: unknown type or key (with the nearest known one),
-// duplicate name, missing input, cycle, wrong shape, output that is not [features].
+// Parses and checks. `origin` is the file's name in messages. Throws ConfigError that names file,
+// JSON pointer and the value or shapes: unknown type or key (with the nearest known one), duplicate
+// name, missing input, cycle, wrong shape, output that is not [features].
 ModelSpec parse_model(const std::string& json_text, const std::string& origin);
 ModelSpec load_model_file(const std::string& path);
 

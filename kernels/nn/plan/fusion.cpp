@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A layer is merged into another only when nobody else reads the tensor between them.
+// A layer is merged into another only when no other layer reads the tensor between them.
 #include "kernels/nn/plan/fusion.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ std::vector<std::vector<int>> consumers_of(const ModelSpec& model) {
   return consumers;
 }
 
-// Which layer runs inside which other one; kNone: on its own.
+// The layer that each layer runs inside; kNone: on its own.
 class Fusion {
  public:
   explicit Fusion(const ModelSpec& model)
@@ -40,7 +40,7 @@ class Fusion {
     for (std::size_t i = 0; i < model_.layers.size(); ++i) {
       if (waits_for_relu(i)) continue;
       const std::size_t host = into_[i] == kNone ? i : static_cast<std::size_t>(into_[i]);
-      if (host > i) continue;  // a relu that its pool takes in
+      if (host > i) continue;  // a relu inside its pool
       FusedNode node = make_node(host);
       for (int& input : node.inputs) {
         if (input != kNetworkInput) input = node_of[static_cast<std::size_t>(input)];
@@ -52,7 +52,7 @@ class Fusion {
   }
 
  private:
-  // The pool that reads the relu and nobody else does, else the conv2d or linear layer before it.
+  // The pool that alone reads the relu, else the conv2d or linear layer before it.
   int host_of_relu(std::size_t relu) const {
     const std::vector<int>& readers = consumers_[relu];
     if (readers.size() == 1 && type(readers[0]) == LayerType::max_pool2d) return readers[0];
@@ -65,14 +65,14 @@ class Fusion {
 
   LayerType type(int layer) const { return model_.layers[static_cast<std::size_t>(layer)].type; }
 
-  // A conv2d or linear layer whose relu, later in the order, gives the node's output.
+  // Whether a later relu gives the output of this conv2d or linear layer's node.
   bool waits_for_relu(std::size_t layer) const {
     return std::any_of(consumers_[layer].begin(), consumers_[layer].end(), [&](int reader) {
       return into_[static_cast<std::size_t>(reader)] == static_cast<int>(layer);
     });
   }
 
-  // Inputs are still layers: those whose output the node reads.
+  // The inputs are still layers: those whose outputs the node reads.
   FusedNode make_node(std::size_t host) const {
     FusedNode node{model_.layers[host].name, host, false, model_.layers[host].inputs};
     for (std::size_t relu = 0; relu < into_.size(); ++relu) {
@@ -98,7 +98,7 @@ std::size_t map_bytes(const ops::Shape& shape) {
   return static_cast<std::size_t>(ops::element_count(shape)) * size_of(DataType::fp32);
 }
 
-// Bytes of the maps that a node reads and writes for one sample.
+// The bytes of the maps that a node reads and writes for one sample.
 std::size_t touched_bytes(const ModelSpec& model, const std::vector<FusedNode>& nodes,
                           const FusedNode& node) {
   std::size_t bytes = map_bytes(model.layers[node.layer].output_shape);
@@ -115,7 +115,7 @@ std::size_t touched_bytes(const ModelSpec& model, const std::vector<FusedNode>& 
 
 std::vector<FusedNode> fuse_layers(const ModelSpec& model) { return Fusion(model).nodes(); }
 
-// The size is chosen so that the largest pair of maps that one operation touches fits the cache.
+// Chooses the size so that the largest pair of maps that one operation touches fits in the cache.
 
 std::int64_t choose_micro_batch(std::int64_t batch, std::int64_t hint) {
   if (hint <= 0 || hint >= batch) return 0;

@@ -1,12 +1,11 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which layers run as one operation (conv2d+relu, linear+relu, relu+max_pool2d), and which leading
-// part of a network runs in micro-batches.
+// The layers that run as one operation (conv2d+relu, linear+relu, relu+max_pool2d), and the leading
+// part of a network that runs in micro-batches.
 //
-// Rectification commutes with taking a maximum, so conv2d, relu, max_pool2d becomes a convolution
-// and a pool that rectifies: its backward needs the pooled map only, a quarter of the memory
-// traffic.
+// ReLU commutes with a maximum, so conv2d, relu, max_pool2d becomes a convolution and a pool that
+// rectifies. Its backward needs only the pooled map, a quarter of the memory traffic.
 #pragma once
 
 #include <cstddef>
@@ -20,35 +19,34 @@
 
 namespace ddpbench::nn {
 
-// One operation to plan. It computes what its last layer outputs.
+// One operation to plan. Its result is the output of its last layer.
 struct FusedNode {
   std::string name;       // "pool1", or "fc1+relu3": the layers that run in it, in data order
-  std::size_t layer = 0;  // of the model: whose type, attributes and parameters count
+  std::size_t layer = 0;  // of the model: its type, attributes and parameters count
   bool fuse_relu = false;
   std::vector<int> inputs;  // nodes, or kNetworkInput
 };
 
-// In topological order; the last node's output are the logits.
+// In topological order. The output of the last node is the logits.
 std::vector<FusedNode> fuse_layers(const ModelSpec& model);
 
-// The leading part of a network that runs in micro-batches, and how large they are. Feature maps of
-// a whole batch pass through memory between two operations; those of a few samples stay in the
-// core's cache. Later layers are linear: their weights are what is large, so they take the whole
-// batch at once.
+// The leading part of a network that runs in micro-batches, and their size. Feature maps of a whole
+// batch pass through memory between two operations; those of a few samples stay in the core's
+// cache. Later layers are linear and have large weights, so they take the whole batch at once.
 struct Segment {
   std::size_t nodes = 0;         // the leading ones; 0: no segment
   std::int64_t micro_batch = 0;  // samples; 0: no segment
 };
 
-// `requested` as GraphOptions::micro_batch. Whether operations couple samples is known only once
-// they are planned: then the planner ends the segment earlier. Throws ConfigError when `requested`
-// does not divide `batch`.
+// `requested` is GraphOptions::micro_batch. Only planned operations tell whether they couple
+// samples; the planner then ends the segment earlier. Throws ConfigError when `requested` does not
+// divide `batch`.
 Segment choose_segment(const ModelSpec& model, const std::vector<FusedNode>& nodes,
                        const ops::OpBackend& backend, std::int64_t batch,
                        std::optional<std::int64_t> requested);
 
-// The largest divisor of `batch` that is at most `hint`; 0 when that is the batch itself, or so
-// small that an operation's fixed cost would outweigh the cache's gain.
+// The largest divisor of `batch` that is at most `hint`. 0 when that is the batch itself, or so
+// small that the operations' fixed costs outweigh the cache's gain.
 std::int64_t choose_micro_batch(std::int64_t batch, std::int64_t hint);
 
 }  // namespace ddpbench::nn

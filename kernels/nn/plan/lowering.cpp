@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Nodes are planned in topological order, those of the segment at the micro-batch's size. A tensor
-// has its producer's layout ("natural") and a further version for each other layout that a consumer
-// wants; consumers of equal wishes share one. Where the backend fuses a chain of nodes into one
-// operation, the tensors within the chain have no version.
+// has its producer's layout ("natural") and one more version for each other layout that consumers
+// want. Where the backend fuses a chain of nodes into one operation, the tensors within the chain
+// have no version.
 #include "kernels/nn/plan/lowering.h"
 
 #include <algorithm>
@@ -51,7 +51,7 @@ class Lowering {
   }
 
  private:
-  // Where a node's tensor stands in versions_ and trained_; the network's input comes first.
+  // The index of a node's tensor in versions_ and trained_. The network's input comes first.
   static std::size_t slot(int node) {
     return node == kNetworkInput ? 0 : static_cast<std::size_t>(node) + 1;
   }
@@ -63,7 +63,7 @@ class Lowering {
     return plan_.operations.back().get();
   }
 
-  // An operation, and the nodes that it runs: a chain, of which it gives the last one's output.
+  // An operation and the chain of nodes that it runs. Its output is that of the last node.
   struct PlannedNodes {
     std::unique_ptr<ops::Op> op;
     std::vector<std::size_t> chain;
@@ -115,8 +115,8 @@ class Lowering {
     return {backend_.make(descs[0]), {i}};
   }
 
-  // The longest chain of nodes, within the segment or behind it, each of which reads nothing but
-  // the node before and alone reads that. Linear layers begin chains: they read the plain order.
+  // The longest chain of nodes within the segment, or after it. Each node's only input is the node
+  // before, which no other node reads. Linear layers only begin chains: they read the plain order.
   std::vector<std::size_t> chain_from(std::size_t i) const {
     std::vector<std::size_t> chain = {i};
     while (true) {
@@ -187,7 +187,7 @@ class Lowering {
     return model_.layers[nodes_[i].layer].bias ? 2 : 1;
   }
 
-  // Notes the parameters of the next call, which runs the nodes of `chain`. Returns whether there
+  // Adds the parameters of the next call, which runs the nodes of `chain`. Returns whether there
   // are any.
   bool add_parameters(const std::vector<std::size_t>& chain, const ops::Op& op, bool micro) {
     const std::vector<ops::ParameterSpec> specs = op.parameters();
@@ -230,7 +230,7 @@ class Lowering {
     });
   }
 
-  // The layout that an operation is told to expect: the one that needs no reorder.
+  // The layout that an operation is told to expect. It needs no reorder.
   ops::TensorLayout hint(int node, bool micro) {
     const int natural = versions_[slot(node)][0];
     const Value& value = plan_.values[static_cast<std::size_t>(natural)];
@@ -238,7 +238,7 @@ class Lowering {
     return layout_at(plan_, natural, micro);
   }
 
-  // The version of a node's tensor (or of the network's input) in `wanted`, reordered when need be.
+  // The version of a node's tensor (or the network's input) in `wanted`, reordered if necessary.
   int input_version(int node, const ops::TensorLayout& wanted, bool micro) {
     for (const int version : versions_[slot(node)]) {
       const Value& value = plan_.values[static_cast<std::size_t>(version)];
@@ -250,7 +250,7 @@ class Lowering {
     return add_reorder(node, from, wanted, micro);
   }
 
-  // The plain version of a tensor of the segment: what calls behind the segment may see.
+  // The plain version of a tensor of the segment, which calls after the segment may read.
   int plain_version(int node) {
     const Value& natural = plan_.values[static_cast<std::size_t>(versions_[slot(node)][0])];
     const auto plain = ops::TensorLayout::plain(natural.layout.shape, natural.layout.type);
@@ -299,9 +299,9 @@ class Lowering {
   std::vector<PlannedCall> segment_calls_, rest_calls_;
   std::vector<std::vector<int>> versions_;              // values; the natural one first
   std::vector<bool> trained_;                           // whether a tensor depends on parameters
-  std::vector<bool> taken_in_;                          // nodes that run in the one before
+  std::vector<bool> taken_in_;                          // nodes that run with an earlier one
   std::vector<std::vector<ops::ParameterSpec>> specs_;  // of each layer
-  // The call that takes each spec as a parameter: whether it is in the segment, and its index.
+  // The call that has each spec as a parameter: whether it is in the segment, and its index.
   std::vector<std::vector<std::pair<bool, std::size_t>>> calls_of_;
 };
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// From layers to planned operations: makes each with the backend, connects their tensors and puts
-// reorders where the layouts of two neighbours differ.
+// From layers to planned operations: makes each one with the backend, connects their tensors and
+// inserts reorders where the layouts of two neighbours differ.
 #pragma once
 
 #include <cstdint>

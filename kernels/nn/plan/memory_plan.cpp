@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Lifetimes are counted in calls of one training step: forward's, the loss, backward's, and the
-// time after, in which the logits may still be read. The segment's calls form a loop in each pass:
-// what a loop reads or writes of the whole batch lives during all of it.
+// time after, when the logits may still be read. The segment's calls form a loop in each pass. A
+// value of the whole batch that a loop touches lives during all of the loop.
 #include "kernels/nn/plan/memory_plan.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ using Range = std::pair<std::size_t, std::size_t>;  // begin and end offset
 
 bool meet(const Lifetime& a, const Lifetime& b) { return a.first <= b.last && b.first <= a.last; }
 
-// The lowest offset where `bytes` fit between `taken`, which is sorted here.
+// The lowest offset where `bytes` fit between the `taken` ranges, which this function sorts.
 std::size_t lowest_gap(std::vector<Range>& taken, std::size_t bytes) {
   std::sort(taken.begin(), taken.end());
   std::size_t offset = 0;
@@ -33,7 +33,7 @@ std::size_t lowest_gap(std::vector<Range>& taken, std::size_t bytes) {
   return offset;
 }
 
-// What touches a value: the loop over micro-batches of either pass, or calls outside both.
+// Where a value is touched: in the loop over micro-batches of either pass, or outside of both.
 enum Place : std::size_t { kForwardLoop, kOutside, kBackwardLoop, kPlaceCount };
 
 struct Use {
@@ -43,7 +43,7 @@ struct Use {
 
   bool touched() const { return first <= last; }
   bool by_loop() const { return places[kForwardLoop] || places[kBackwardLoop]; }
-  // A loop's own scratch is overwritten by its next micro-batch.
+  // A loop's own scratch is overwritten by the next micro-batch.
   bool kept() const { return by_loop() && std::count(places.begin(), places.end(), true) > 1; }
 };
 
@@ -95,14 +95,14 @@ class Placement {
     use.places[place] = true;
   }
 
-  // Also sets the value's stride.
+  // Returns the value's lifetime and sets its stride.
   Lifetime lifetime(int index) {
     Value& value = plan_.values[static_cast<std::size_t>(index)];
     const Use& use = uses_[static_cast<std::size_t>(index)];
     Lifetime life{value.layout.bytes, use.first, use.last};
     if (!use.kept()) return life;
     const std::size_t slice = bytes_at(plan_, index, true);
-    // Calls outside the loops see the batch as one tensor: then there may be no gaps in it.
+    // Calls outside the loops see the batch as one tensor, which may have no gaps.
     value.stride_bytes = use.places[kOutside] ? slice : round_up(slice, kTensorAlignment);
     life.bytes = value.stride_bytes * plan_.repeats(true);
     for (const Place loop : {kForwardLoop, kBackwardLoop}) {

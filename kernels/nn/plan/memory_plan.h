@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How much of each value is kept, and where it lies in one arena, so that values that never live at
-// the same time share memory.
+// How much of each value is kept, and its place in one arena. Values that never live at the same
+// time share memory.
 #pragma once
 
 #include <cstddef>
@@ -28,17 +28,17 @@ struct MemoryPlan {
 inline constexpr std::size_t kTensorAlignment = 64;
 
 // Greedy by size: the largest first, each at the lowest offset where it meets no other that lives
-// at the same time (Pisarchyk and Lee, "Efficient memory management for deep neural net inference",
-// 2020: within a few per cent of the lower bound for networks). O(n^2 log n) for n tensors.
+// at the same time. O(n^2 log n) for n tensors. (Pisarchyk and Lee, "Efficient memory management
+// for deep neural net inference", 2020: within a few per cent of the lower bound for networks.)
 MemoryPlan plan_memory(std::span<const Lifetime> lifetimes);
 
-// Sets placed, offset_bytes and stride_bytes of every value and the plan's arena_bytes.
+// Sets placed, offset_bytes and stride_bytes of every value, and the plan's arena_bytes.
 //
-// A value that only one pass over the segment touches is scratch of one micro-batch; one that lives
+// A value that only one pass over the segment touches is scratch of one micro-batch. One that lives
 // longer (backward reads it, or it crosses the segment's end) is kept for the whole batch.
 void place_values(Plan& plan);
 
-// Bytes that a call of the segment (`micro`) or another one sees of `value`.
+// The bytes of `value` that a call sees, within the segment (`micro`) or outside of it.
 std::size_t bytes_at(const Plan& plan, int value, bool micro);
 
 }  // namespace ddpbench::nn

@@ -10,8 +10,8 @@
 namespace ddpbench::nn {
 namespace {
 
-// Walks the forward calls from last to first. Each hands gradients ("contributions") to the tensors
-// that it read; before a tensor's own producer comes, they are summed.
+// Walks the forward calls from last to first. Each call gives gradients ("contributions") to the
+// tensors that it read. They are summed before the walk reaches a tensor's producer.
 class BackwardPlanner {
  public:
   BackwardPlanner(Plan& plan, ops::OpBackend& backend)

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What planning produces: tensors ("values"), the calls of operations that touch them, and their
+// The result of planning: tensors ("values"), the calls of operations that touch them, and their
 // order.
 //
-// A value is written once, so the order of the data alone restricts which values may share memory.
+// A value is written once, so only the order of the data restricts which values may share memory.
 // Calls of the segment run once for each micro-batch, all others once.
 #pragma once
 
@@ -28,7 +28,7 @@ struct Value {
   // Set by place_values:
   bool placed = false;           // false: the network's input, which the caller owns
   std::size_t offset_bytes = 0;  // in the arena
-  // From one micro-batch to the next; 0: each overwrites the one before.
+  // The distance from one micro-batch to the next; 0: each overwrites the one before.
   std::size_t stride_bytes = 0;
 };
 
@@ -46,7 +46,7 @@ struct PlannedCall {
   int grad_output = kNoValue;                // backward only, as the next
   std::vector<int> grad_inputs = {};         // kNoValue: not wanted
   std::vector<std::size_t> parameters = {};  // indices in the ParameterPlan, in the op's order
-  // The gradient of each input is the gradient of the output (a sum): nothing is to be computed.
+  // Each input's gradient is the output's gradient (a sum), so there is nothing to compute.
   bool passes_gradient = false;
 };
 
@@ -62,7 +62,7 @@ struct Plan {
   int output_gradient = kNoValue;   // kNoValue: forward only
   ops::Op* cast_to_bf16 = nullptr;  // of the flat parameters; null: nothing reads them in bf16
   std::size_t arena_bytes = 0;      // activations and their gradients
-  std::size_t workspace_bytes = 0;  // one for all operations
+  std::size_t workspace_bytes = 0;  // one that all operations share
 
   // How often a call runs in a pass.
   std::size_t repeats(bool micro) const {
@@ -70,14 +70,14 @@ struct Plan {
   }
 };
 
-// The layout in which a call of the segment (`micro`) or another one sees `value`. Only plain
-// values are seen by both: there the samples of a micro-batch are a contiguous part of the batch.
+// The layout in which a call sees `value`, within the segment (`micro`) or outside of it. Only
+// plain values are seen from both: their micro-batches are contiguous parts of the batch.
 ops::TensorLayout layout_at(const Plan& plan, int value, bool micro);
 
 int add_value(Plan& plan, ops::TensorLayout layout, bool micro);
 
-// Derives plan.backward and plan.output_gradient from plan.forward. Gradients of a tensor that
-// several calls read are summed, in the order in which they are computed.
+// Derives plan.backward and plan.output_gradient from plan.forward. The gradients of a tensor that
+// several calls read are summed in the order in which they are computed.
 void plan_backward(Plan& plan, ops::OpBackend& backend);
 
 }  // namespace ddpbench::nn

@@ -24,7 +24,7 @@ void relu_backward(Team team, const float* y, const float* dy, float* dx, std::i
     run_simd(team.simd, [=]() DDPBENCH_SIMD_BODY {
 #pragma GCC ivdep
       for (std::int64_t i = begin; i < end; ++i) {
-        const float grad = dy[i];  // read always: a conditional read would not become a vector loop
+        const float grad = dy[i];  // always read: a conditional read would not vectorise
         dx[i] = y[i] <= 0 ? 0 : grad;
       }
     });
@@ -40,7 +40,7 @@ void add(Team team, const float* a, const float* b, float* sum, std::int64_t cou
   });
 }
 
-// The columns are split over the team, so that every sum is one thread's, in one order.
+// The columns are split over the team: one thread makes each sum, in one order.
 void column_sums(Team team, const float* matrix, std::int64_t rows, std::int64_t columns,
                  float* sums, bool accumulate) {
   const int threads = rows * columns < kMinParallelElements ? 1 : team.threads;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Loops over memory that several operations need, compiled for each instruction set and split over
-// the device's team. They work on memory order, so they fit every layout, padding included.
+// the device's team. They go in memory order, so they fit every layout, padding included.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct Team {
   int threads = 1;
 };
 
-// Pointers of one call may be equal, but not overlap otherwise.
+// The pointers of one call may be equal, but not overlap otherwise.
 void relu_forward(Team team, const float* x, float* y, std::int64_t count);
 // dx = y <= 0 ? 0 : dy (PyTorch's rule: NaN lets the gradient through).
 void relu_backward(Team team, const float* y, const float* dy, float* dx, std::int64_t count);

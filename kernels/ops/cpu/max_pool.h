@@ -3,13 +3,13 @@
 //
 // Max-pool kernels over planes of pixels whose channels lie together: [h][w][inner].
 //
-// That is one 16- or 8-channel block of a blocked layout, a whole channels-last image, or one map
-// of a plain layout (inner 1). kh * kw comparisons an output; forward reads the map once and writes
-// the pooled map and one winner byte a pooled element; backward reads those and writes the map.
+// A plane is one 16- or 8-channel block of a blocked layout, a whole channels-last image, or one
+// map of a plain layout (inner 1). An output costs kh * kw comparisons. Forward reads the map once
+// and writes the pooled map and a winner byte an output. Backward reads these and writes the map.
 //
-// Forward leaves in `winners` which element of its window (kh index * kw + kw index) each output
-// came from, or kNoGradient where the fused ReLU cut the gradient off: backward needs neither input
-// nor output. The first of equal elements wins and NaN counts as largest, as in PyTorch.
+// Forward writes to `winners` the element of the window (kh index * kw + kw index) that each output
+// came from, or kNoGradient where the fused ReLU is 0. So backward needs neither input nor output.
+// The first of equal elements wins and NaN counts as largest, as in PyTorch.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ struct PoolGeometry {
   bool is_halving() const { return window.is_tiling(2); }
 };
 
-// `winners` has winner_bytes elements of output_elements() each, of any alignment.
+// `winners` has output_elements() elements of winner_bytes each, of any alignment.
 struct PoolKernel {
   void (*forward)(const PoolGeometry& geometry, const float* x, float* y, void* winners) = nullptr;
   // Writes all of dx.
@@ -40,11 +40,11 @@ struct PoolKernel {
   std::int64_t winner_bytes = 1;
 };
 
-// The kernel for a geometry: vector kernels where inner is a multiple of their width and a byte can
-// tell the winners apart. `level` caps the choice.
+// The kernel for a geometry: a vector kernel where inner is a multiple of its width and one byte
+// can number the elements of a window. `level` is the highest level that may be chosen.
 PoolKernel choose_pool_kernel(const PoolGeometry& geometry, SimdLevel level);
 
-// One instruction set each; `halving` selects the faster kernel for is_halving() geometries.
+// The kernels of one instruction set. `halving`: the faster one, for is_halving() geometries.
 PoolKernel pool_kernel_avx512(bool halving);  // REQUIRES: inner a multiple of 16
 PoolKernel pool_kernel_avx2(bool halving);    // REQUIRES: inner a multiple of 8
 PoolKernel pool_kernel_portable(bool halving);

@@ -17,7 +17,7 @@ struct Avx2Vector {
   static constexpr std::int64_t kWidth = 8;
   using Index = std::uint8_t;
   using Values = __m256;
-  using Codes = __m256i;  // 32-bit lanes, as the comparisons
+  using Codes = __m256i;  // 32-bit lanes, as the comparisons have
 
   DDPBENCH_POOL_INLINE Values load(const float* p) { return _mm256_loadu_ps(p); }
   DDPBENCH_POOL_INLINE void store(float* p, Values v) { _mm256_storeu_ps(p, v); }
@@ -42,7 +42,7 @@ struct Avx2Vector {
   DDPBENCH_POOL_INLINE void rectify(Values& values, Codes& codes) {
     const __m256 zero = _mm256_setzero_ps();
     const __m256 cut = _mm256_cmp_ps(values, zero, _CMP_LE_OQ);
-    values = _mm256_max_ps(zero, values);  // NaN and -0 come through: the second operand wins
+    values = _mm256_max_ps(zero, values);  // NaN and -0 stay: the second operand wins
     codes =
         _mm256_blendv_epi8(codes, _mm256_set1_epi32(kNoGradient<Index>), _mm256_castps_si256(cut));
   }

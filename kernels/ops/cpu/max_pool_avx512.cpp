@@ -4,7 +4,7 @@
 // Max-pool with AVX-512: 16 channels at a time.
 #define DDPBENCH_POOL_TARGET __attribute__((target("avx512f,avx512bw,avx512vl")))
 
-// GCC's own intrinsics warn here without reason (GCC bug 105593).
+// False warning in GCC's own intrinsics (GCC bug 105593).
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 
 #include <immintrin.h>
@@ -20,7 +20,7 @@ struct Avx512Vector {
   static constexpr std::int64_t kWidth = 16;
   using Index = std::uint8_t;
   using Values = __m512;
-  using Codes = __m512i;  // 32-bit lanes, as the comparisons
+  using Codes = __m512i;  // 32-bit lanes, as the comparisons have
 
   DDPBENCH_POOL_INLINE Values load(const float* p) { return _mm512_loadu_ps(p); }
   DDPBENCH_POOL_INLINE void store(float* p, Values v) { _mm512_storeu_ps(p, v); }
@@ -43,7 +43,7 @@ struct Avx512Vector {
   DDPBENCH_POOL_INLINE void rectify(Values& values, Codes& codes) {
     const __m512 zero = _mm512_setzero_ps();
     const __mmask16 cut = _mm512_cmp_ps_mask(values, zero, _CMP_LE_OQ);
-    values = _mm512_max_ps(zero, values);  // NaN and -0 come through: the second operand wins
+    values = _mm512_max_ps(zero, values);  // NaN and -0 stay: the second operand wins
     codes = _mm512_mask_set1_epi32(codes, cut, kNoGradient<Index>);
   }
   DDPBENCH_POOL_INLINE Values pick(Values grad, Codes codes, Index code) {

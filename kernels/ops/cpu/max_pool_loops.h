@@ -1,15 +1,15 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The max-pool loops, for one instruction set an including source.
+// The max-pool loops. Each source that includes them compiles them for one instruction set.
 //
 // The source defines DDPBENCH_POOL_TARGET (the target attribute) before the include and
-// instantiates make_pool_kernel<Vector>; each Vector is a type of that source alone, so that no
-// instantiation is shared between instruction sets. A Vector has kWidth lanes and
+// instantiates make_pool_kernel<Vector>. Each Vector is a type of that source alone, so that
+// instruction sets share no instantiation. A Vector has kWidth lanes and
 //   Index           element type of the winners
 //   load, store     of kWidth floats
 //   Values, Codes   kWidth floats; kWidth winner codes in registers
-//   challenge       where the candidate is greater than the best, or NaN: takes it and its code
+//   challenge       takes the candidate and its code where it is NaN or greater than the best
 //   rectify         relu(values); where values <= 0 the code becomes no_gradient
 //   store_codes, load_codes
 //   pick            grad where the code is the given one, else 0
@@ -26,8 +26,7 @@ namespace ddpbench::ops::cpu {
 template <typename Index>
 inline constexpr Index kNoGradient = std::numeric_limits<Index>::max();
 
-// The rows (or columns) of one window that lie inside the map, and the first of them as a map
-// index.
+// The rows (or columns) of one window inside the map, and the map index of the window's first one.
 struct WindowRange {
   std::int64_t begin, end, origin;
 };
@@ -110,7 +109,7 @@ DDPBENCH_POOL_TARGET void general_forward(const PoolGeometry& geometry, const fl
       const WindowRange columns =
           window_range<Vector>(j, g.window.stride_w, g.window.pad_w, g.window.kernel_w, g.width);
       for (std::int64_t c = 0; c < g.inner; c += Vector::kWidth) {
-        // Nothing is less than -inf: a window of those keeps the first element's code (PyTorch's).
+        // A window of -inf only keeps the first element's code, as in PyTorch.
         typename Vector::Values best = Vector::values(-std::numeric_limits<float>::infinity());
         typename Vector::Codes codes =
             Vector::codes(static_cast<Index>(rows.begin * g.window.kernel_w + columns.begin));

@@ -46,7 +46,7 @@ PoolKernel pool_kernel_large_windows() {
 }
 
 PoolKernel choose_pool_kernel(const PoolGeometry& geometry, SimdLevel level) {
-  // Code 255 means "no gradient": a byte tells 255 elements apart.
+  // Code 255 means "no gradient", so a byte can number 255 elements.
   if (geometry.window.kernel_h * geometry.window.kernel_w > 255) return pool_kernel_large_windows();
   const bool halving = geometry.is_halving();
   if (level == SimdLevel::avx512 && geometry.inner % 16 == 0) return pool_kernel_avx512(halving);

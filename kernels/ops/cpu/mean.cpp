@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// k operations and 4 (k + 1) bytes an element for k inputs: bound by memory bandwidth. The elements
-// are done in blocks that stay in the first-level cache while the inputs are added one by one.
+// k operations and 4 (k + 1) bytes an element for k inputs: bound by memory bandwidth. The loop
+// works in blocks that stay in the L1 cache while the inputs are added one by one.
 #include <algorithm>
 #include <cstdint>
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Splits loops over a device's OpenMP team. The split depends on count and team size only, so equal
-// runs give equal bits.
+// Splits loops over a device's OpenMP team. The split depends only on count and team size, so that
+// equal runs give equal bits.
 #pragma once
 
 #include <omp.h>
@@ -14,10 +14,10 @@
 
 namespace ddpbench::ops::cpu {
 
-// Below this many elements waking the team costs more than it saves (some microseconds).
+// Below this many elements, waking the team (some microseconds) costs more than it saves.
 inline constexpr std::int64_t kMinParallelElements = 1 << 14;
 
-// The share of thread `t` of `threads`: [begin, end), in whole multiples of `grain`.
+// The share of thread `t` of `threads`: [begin, end), whole multiples of `grain`.
 struct Share {
   std::int64_t begin, end;
 };
@@ -27,14 +27,14 @@ inline Share share_of(std::int64_t count, std::int64_t grain, int t, int threads
   return {edge(t), edge(t + 1)};
 }
 
-// Calls body(thread, begin, end) once a thread of the team, also for empty shares. `body` must not
-// throw.
+// Calls body(thread, begin, end) once for each thread of the team, empty shares included. `body`
+// must not throw.
 template <typename Body>
 void parallel_shares(int threads, std::int64_t count, std::int64_t grain, const Body& body) {
   if (threads <= 1) return body(0, std::int64_t{0}, count);
 #pragma omp parallel num_threads(threads)
   {
-    // The team can be smaller than asked for (nested regions, limits): cover the rest in turn.
+    // The team can be smaller than requested (nested regions, limits): its threads then take turns.
     for (int t = omp_get_thread_num(); t < threads; t += omp_get_num_threads()) {
       const Share share = share_of(count, grain, t, threads);
       body(t, share.begin, share.end);
@@ -42,7 +42,7 @@ void parallel_shares(int threads, std::int64_t count, std::int64_t grain, const 
   }
 }
 
-// body(begin, end) over elements of memory: 64-byte grains of floats, serial when short.
+// Calls body(begin, end) over elements of memory in 64-byte grains of floats; serial when short.
 template <typename Body>
 void parallel_elements(int threads, std::int64_t count, const Body& body) {
   const int used = count < kMinParallelElements ? 1 : threads;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// 7 operations and 20 bytes an element (16 without momentum): bound by memory bandwidth.
+// 7 operations and 20 bytes an element (12 without momentum): bound by memory bandwidth.
 #include "base/error.h"
 #include "kernels/ops/cpu/cpu_ops.h"
 #include "kernels/ops/cpu/parallel.h"

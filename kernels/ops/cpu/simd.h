@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which vector instructions this processor has, and loops compiled once for each of them.
+// The vector instructions of this processor, and loops compiled once for each set of them.
 //
-// Nothing is built with -march: a function that needs more than the base instruction set says so in
-// its own target attribute and is called only where simd_level() allows it.
+// Nothing is built with -march. A function that needs more than the base instruction set says so in
+// its own target attribute, and is called only where simd_level() allows it.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ __attribute__((target("avx2,fma"))) void run_avx2(const Body& body) {
 }
 }  // namespace detail
 
-// Runs `body`, a lambda marked DDPBENCH_SIMD_BODY, compiled for `level`: the compiler inlines it
+// Runs `body`, a lambda marked DDPBENCH_SIMD_BODY, compiled for `level`. The compiler inlines it
 // into a function with the level's target and vectorises its loop there.
 #define DDPBENCH_SIMD_BODY __attribute__((always_inline))
 template <typename Body>

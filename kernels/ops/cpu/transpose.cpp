@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Transposes in 4x4 tiles of 4-float vectors, which every 64-bit processor has; 5 times as fast as
-// float by float on SimpleCNN's 49 pixels of 16 channels.
+// Transposes in 4x4 tiles of 4-float vectors, which every 64-bit processor has. That is 5 times as
+// fast as float by float on SimpleCNN's 49 pixels of 16 channels.
 #include "kernels/ops/cpu/transpose.h"
 
 #include <algorithm>

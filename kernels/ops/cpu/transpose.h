@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Between pixels with their channels together, [pixels][inner], and plain maps, [channels][pixels].
-// Moves each float once; meant for blocks that are in the nearest cache.
+// Transposes between pixels with their channels together, [pixels][inner], and plain maps,
+// [channels][pixels]. It moves each float once and is meant for blocks in the L1 cache.
 #pragma once
 
 #include <cstdint>

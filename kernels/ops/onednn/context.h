@@ -21,8 +21,8 @@ struct Context {
   int threads = 1;  // the device's OpenMP team, which oneDNN uses as well
   cpu::SimdLevel simd = cpu::simd_level();
 
-  // oneDNN plans for, and runs on, the calling thread's team size: make it the device's. Costs
-  // nothing once the leading thread is bound.
+  // oneDNN plans for the calling thread's team size and runs on that team: this makes it the
+  // device's. It costs nothing once the leading thread is bound.
   void use_team() const {
     if (omp_get_max_threads() != threads) omp_set_num_threads(threads);
   }

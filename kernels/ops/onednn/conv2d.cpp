@@ -11,10 +11,10 @@
 // results differ from direct convolution's by 7e-7 of their norm, weight gradients by 1e-6 to 4e-6,
 // growing with the batch: far below the verification's tolerance.
 //
-// The library chooses the layouts (`any`): forcing channels-last on a one-channel input, for one,
-// falls to a loop that is 300 times slower. Forward's weight layout is the one that weights and
-// their gradient are kept in; where backward-data wants another it reorders the few weights at
-// every call.
+// The library chooses the layouts (`any`): a forced channels-last layout of a one-channel input,
+// for one, runs in a loop that is 300 times slower. Weights and their gradient are kept in
+// forward's weight layout. Where backward-data wants another, it reorders the few weights at every
+// call.
 #include <cstring>
 #include <functional>
 
@@ -51,7 +51,7 @@ struct Geometry {
   Desc bias;
 };
 
-// Whether Winograd is worth trying: what the library supports and the measurement above.
+// Whether Winograd is worth trying: the library supports it, and the measurement above favours it.
 bool winograd_pays(const Conv2dDesc& desc) {
   const Shape out = output_shape(desc);
   const Window2d& w = desc.window;
@@ -60,7 +60,7 @@ bool winograd_pays(const Conv2dDesc& desc) {
          out[2] >= 7 && out[3] >= 7;
 }
 
-// The first of the plans that the library implements. The last one's refusal is thrown on.
+// Returns the first plan that the library implements. Throws what the last one throws.
 template <typename PrimitiveDesc>
 PrimitiveDesc first_implemented(const std::vector<std::function<PrimitiveDesc()>>& plans) {
   for (std::size_t i = 0; i + 1 < plans.size(); ++i) {
@@ -96,8 +96,8 @@ bool is_slow(const dnnl::primitive_desc_base& desc) {
   return std::strstr(desc.impl_info_str(), "ref") != nullptr;
 }
 
-// Plans a gradient in the layouts that the tensors are stored in; when the library has only its
-// plain loop for those, in the layouts that it likes (ConvertingLaunch reorders then).
+// Plans a gradient in the layouts that the tensors are stored in. Where the library has only a
+// plain loop for those, plans it in the layouts that it prefers (ConvertingLaunch reorders then).
 template <typename PrimitiveDesc>
 PrimitiveDesc plan_gradient(
     const Conv2dDesc& desc,
@@ -205,8 +205,8 @@ class Conv2d : public PlannedOp {
     plan_.workspace_bytes = std::max(forward_->workspace_bytes(), main_offset_ + primitives);
   }
 
-  // oneDNN overwrites weight gradients: to accumulate, they are made in the workspace and added
-  // (0.1 MB for the largest of SimpleCNN).
+  // oneDNN overwrites weight gradients. To accumulate, they are made in the workspace and then
+  // added (0.1 MB for the largest of SimpleCNN).
   void run_backward_weights(const BackwardArgs& args, const void* dy) const {
     auto* const workspace = static_cast<std::byte*>(args.workspace);
     void* const dw = args.accumulate ? workspace + fresh_offset_ : args.grad_parameters[0];

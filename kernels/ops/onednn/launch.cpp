@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Running primitives through the C interface: the C++ one builds a map and a vector at every call.
+// Runs primitives through the C interface: the C++ one builds a map and a vector at every call.
 #include "kernels/ops/onednn/launch.h"
 
 #include <algorithm>
@@ -46,7 +46,7 @@ Launch::Launch(const Context& context, const dnnl::primitive& primitive,
 
 void Launch::run(const dnnl::stream& stream, const void* const* addresses, void* scratchpad) const {
   const std::size_t operands = memories_.size() - (scratchpad_bytes_ > 0 ? 1 : 0);
-  // oneDNN has no pointer to const; it does not write to operands that a primitive reads.
+  // oneDNN takes no pointer to const, but writes to no operand that a primitive only reads.
   for (std::size_t i = 0; i < operands; ++i)
     check(dnnl_memory_set_data_handle(memories_[i].get(), const_cast<void*>(addresses[i])),
           "dnnl_memory_set_data_handle");
@@ -83,7 +83,7 @@ ConvertingLaunch::ConvertingLaunch(ContextPtr context, const dnnl::primitive& pr
     scratch = std::max(scratch, conversions_.back().reorder.scratchpad_bytes());
     converted += align_up(operand.wanted.get_size());
   }
-  // The workspace: scratch memory of whichever primitive runs, then the converted operands.
+  // The workspace: scratch memory of the one primitive that runs, then the converted operands.
   for (Conversion& conversion : conversions_) conversion.offset += align_up(scratch);
   workspace_bytes_ = align_up(scratch) + converted;
 }

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A oneDNN primitive bound to memory objects that are made once; only their addresses change from
-// call to call, so that running allocates nothing. Scratch memory comes from the caller.
+// A oneDNN primitive with memory objects that are made once. Only their addresses change from call
+// to call, so that running allocates nothing. Scratch memory comes from the caller.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace ddpbench::ops::onednn {
 
-// Attributes of every primitive: scratch memory is the caller's.
+// The attributes of every primitive: the caller provides scratch memory.
 dnnl::primitive_attr user_scratchpad();
 
 // A tensor that a primitive reads or writes.
@@ -36,7 +36,7 @@ struct Operand {
   static Operand out(int arg, const dnnl::memory::desc& desc) { return out(arg, desc, desc); }
 };
 
-// One primitive, all operands in the layouts that it wants.
+// One primitive whose operands all have the layouts that it wants.
 class Launch {
  public:
   Launch(const Context& context, const dnnl::primitive& primitive,
@@ -53,7 +53,7 @@ class Launch {
   std::size_t scratchpad_bytes_;
 };
 
-// A primitive with reorders of its operands, before or after it, through the workspace.
+// A primitive and the reorders of its operands, before or after it, through the workspace.
 class ConvertingLaunch {
  public:
   ConvertingLaunch(ContextPtr context, const dnnl::primitive& primitive,

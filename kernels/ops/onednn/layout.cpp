@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Descriptor conversions. oneDNN 2.x keeps a descriptor as a C struct with strides and inner
-// blocks.
+// Conversions of descriptors. oneDNN 2.x has them as a C struct with strides and inner blocks.
 #include "kernels/ops/onednn/layout.h"
 
 #include <algorithm>
@@ -62,7 +61,7 @@ Desc plain_desc(const Shape& shape, Type type) {
   return Desc(shape, type, strides);
 }
 
-// Whether memory holds the elements in row-major order: dimensions of extent 1 may have any stride.
+// Whether memory is in row-major order. Dimensions of extent 1 may have any stride.
 bool is_row_major(const Desc& desc) {
   const auto& blocking = desc.data.format_desc.blocking;
   if (blocking.inner_nblks != 0) return false;
@@ -72,8 +71,8 @@ bool is_row_major(const Desc& desc) {
   return true;
 }
 
-// oneDNN's notation: dimensions as letters from the outermost in, capital when they are blocked,
-// then the inner blocks.
+// oneDNN's notation: the dimensions as letters from the outermost to the innermost, blocked ones as
+// capitals, then the inner blocks.
 std::string tag_of(const Desc& desc) {
   const auto& blocking = desc.data.format_desc.blocking;
   std::vector<int> order(static_cast<std::size_t>(desc.data.ndims));

@@ -13,18 +13,18 @@ namespace ddpbench::ops::onednn {
 // The descriptor that a layout stands for. Throws InternalError for a layout of another backend.
 dnnl::memory::desc to_desc(const TensorLayout& layout);
 
-// The layout of a tensor that is `shape` for its users and `desc` in memory; the two may differ in
-// how the inner dimensions are grouped (a linear layer's weight over blocked channels). The tag is
-// oneDNN's notation ("aBcd16b"), made from the strides.
+// The layout of a tensor with the shape `shape` for its users and `desc` in memory. The two may
+// group the inner dimensions differently (a linear layer's weight over blocked channels). The tag
+// is oneDNN's notation ("aBcd16b"), made from the strides.
 TensorLayout to_layout(const dnnl::memory::desc& desc, const Shape& shape);
 TensorLayout to_layout(const dnnl::memory::desc& desc);
 
-// Descriptor of a dense tensor with the outermost dimension replaced and all else, blocking and
-// padding included, kept. REQUIRES: the outermost dimension is dense, outermost and not blocked.
+// The descriptor of a dense tensor with another outermost dimension; all else, blocking and padding
+// included, is kept. REQUIRES: the first dimension is outermost in memory, dense and not blocked.
 dnnl::memory::desc with_outermost(const dnnl::memory::desc& desc, std::int64_t extent);
 
-// Channels in groups of `block` inside each pixel: 1 is plain NCHW, 8 and 16 are the blocked
-// layouts, the channel count itself is NHWC. 0 when `desc` is none of these.
+// The channels of a group inside each pixel: 1 is plain NCHW, 8 and 16 are the blocked layouts, the
+// channel count is NHWC. 0 when `desc` is none of these.
 std::int64_t channel_block(const dnnl::memory::desc& desc);
 // REQUIRES: block is 1, 8, 16 or the number of channels.
 dnnl::memory::desc image_desc(const Shape& shape, std::int64_t block);

@@ -3,14 +3,14 @@
 //
 // linear as three oneDNN matrix products on row-major matrices:
 //   y = x w^T + bias,  dx = dy w,  dw = dy^T x,  db = column sums of dy;
-// 2 * batch * in * out FLOPs and the bytes of its three matrices each.
+// Each product costs 2 * batch * in * out FLOPs and the bytes of its three matrices.
 //
 // Measured for 256 x 3136 x 128 on Zen 4, one thread (GFLOP/s of forward, dw, dx): matmul 114, 114,
 // 115; dnnl_sgemm and plain inner_product 103, 114, 113; inner_product with the library's weight
-// layout 116, 105, 109. So matmul, whose row-major weights need no reorder either.
+// layout 116, 105, 109. So matmul it is, whose row-major weights also need no reorder.
 //
-// Blocked input (aBcd16b) is taken as it is: the sum over features may run in any order, so the
-// weight's columns are kept in the order of the input's memory, and nothing is ever reordered.
+// Blocked input (aBcd16b) is never reordered. The sum over features may have any order, so the
+// weight's columns are kept in the order of the input's memory.
 #include <algorithm>
 
 #include "kernels/ops/cpu/elementwise.h"
@@ -31,7 +31,7 @@ Desc matrix(std::int64_t rows, std::int64_t columns, Tag tag = Tag::ab) {
   return Desc({rows, columns}, kFloat, tag);
 }
 
-// What a product does besides multiplying.
+// What a product does after multiplying.
 struct Epilogue {
   bool bias = false;
   bool relu = false;
@@ -55,8 +55,8 @@ ConvertingLaunch make_product(const ContextPtr& context, const Desc& a, const De
   return ConvertingLaunch(context, dnnl::matmul(desc), desc.scratchpad_desc(), std::move(operands));
 }
 
-// The part of a layout that is one sample's, as the columns of the weight: the weight of `out` rows
-// then lies in memory as the batch does.
+// The layout of one sample, repeated for each row of the weight. So the weight of `out` rows lies
+// in memory as a batch of `out` samples does.
 TensorLayout weight_layout(const TensorLayout& input, const Shape& weight) {
   if (input.is_plain()) return TensorLayout::plain(weight);
   return to_layout(with_outermost(to_desc(input), weight[0]), weight);
@@ -72,7 +72,7 @@ class Linear : public PlannedOp {
     }
     batch_ = desc.input.shape[0];
     out_ = desc.out_features;
-    // Features in memory: padding channels count, they are zeros on both sides of the product.
+    // The features in memory. Padding channels count: they are zero on both sides of the product.
     in_ = static_cast<std::int64_t>(plan_.inputs[0].bytes / sizeof(float)) / batch_;
     make_products();
     plan_.description += " (matmul)";

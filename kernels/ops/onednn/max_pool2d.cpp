@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// max_pool2d on the own kernels (kernels/ops/cpu/max_pool.h) over whichever layout the input has.
+// max_pool2d on the own kernels (kernels/ops/cpu/max_pool.h), over the layout that the input has.
 //
 // oneDNN's pooling with its separate ReLU takes 2.7 times as long on SimpleCNN's maps.
 #include <algorithm>
@@ -20,13 +20,13 @@ namespace {
 
 class MaxPool2d : public PlannedOp {
  public:
-  // With `to_plain` the output is plain, whatever the layout of the input.
+  // With `to_plain` the output is plain, with any layout of the input.
   MaxPool2d(ContextPtr context, const MaxPool2dDesc& desc, bool to_plain)
       : PlannedOp(plain_plan(desc)), context_(std::move(context)) {
     const Shape& out = plan_.output.shape;
     std::int64_t block = channel_block(to_desc(desc.input));
     if (block > 0) plan_.inputs = {desc.input};
-    if (block == 0) block = 1;  // a layout unknown here: read it plain
+    if (block == 0) block = 1;  // not a layout of these kernels: read it plain
     channels_ = out[1];
     geometry_ = {.height = desc.input.shape[2],
                  .width = desc.input.shape[3],
@@ -81,7 +81,7 @@ class MaxPool2d : public PlannedOp {
   }
 
  private:
-  // A plane is one sample's group of `inner` channels: the unit of work of the kernels.
+  // A plane is one sample's group of `inner` channels, the kernels' unit of work.
   template <typename Body>
   void for_each_plane(const Body& body) const {
     const int threads =

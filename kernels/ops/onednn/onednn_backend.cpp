@@ -12,16 +12,16 @@
 namespace ddpbench::ops {
 namespace {
 
-// From cpuid, through glibc; 0 when unknown. (hwloc would take 20 ms to read all else as well.)
+// From cpuid, through glibc; 0 when unknown. (hwloc would read much else and take 20 ms.)
 std::size_t l2_bytes_per_core() {
   const long bytes = ::sysconf(_SC_LEVEL2_CACHE_SIZE);
   return bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
 }
 
-// A micro-batch's maps may be twice the L2 cache, since an operation is done with the first of them
+// A micro-batch's maps may be twice the L2 cache, since an operation needs its first maps no more
 // when it comes to the last. SimpleCNN's step of 256 samples on Zen 4 (L2 1 MiB, largest maps 125
 // KB a sample) took 48.2, 46.7 and 48.8 ms of processor time with micro-batches of 8, 16 and 32,
-// and 53.9 without.
+// and 53.9 ms without.
 constexpr std::size_t kMapsPerL2 = 2;
 
 class OnednnBackend : public OpBackend {
@@ -38,7 +38,7 @@ class OnednnBackend : public OpBackend {
     { return onednn::make_op(context_, d); };
     return make_with(makers, desc, name());
   }
-  // A pool that writes a plain output does not write its map twice.
+  // A pool that writes a plain output itself saves the reorder, which would write the map again.
   FusedOp fuse(std::span<const OpDesc> chain) override {
     const auto* const pool = std::get_if<MaxPool2dDesc>(&chain[0]);
     if (pool == nullptr || chain.size() < 2 || !std::holds_alternative<ReorderDesc>(chain[1])) {
@@ -54,7 +54,7 @@ class OnednnBackend : public OpBackend {
   std::unique_ptr<Mean> mean() override {
     return cpu::make_mean({context_->simd, context_->threads});
   }
-  // CPU devices are fed by the loader, which has threads of its own: nothing here is fast.
+  // The loader's own threads feed CPU devices, so this need not be fast.
   std::unique_ptr<BatchGather> batch_gather() override { return reference::make_batch_gather(); }
 
   void convert(const TensorLayout& from_layout, const void* from, const TensorLayout& to_layout,

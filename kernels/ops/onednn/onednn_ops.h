@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The operations of the oneDNN backend. Those that oneDNN does (convolution, matrix products,
-// reorders) live beside this header, the own kernels in kernels/ops/cpu.
+// The operations of the oneDNN backend. Those that oneDNN runs (convolution, matrix products,
+// reorders) are in this folder, the own kernels in kernels/ops/cpu.
 #pragma once
 
 #include <memory>

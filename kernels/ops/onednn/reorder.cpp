@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reorders between layouts: no FLOPs, every byte of both sides once.
+// Reorders between layouts: no FLOPs; every byte of both sides moves once.
 #include <array>
 #include <cstring>
 
@@ -13,8 +13,8 @@
 namespace ddpbench::ops::onednn {
 namespace {
 
-// Descriptors of both sides with equal dimensions: a plain side takes the other's grouping, since
-// row-major memory does not care ([128, 3136] is [128, 64, 7, 7]).
+// Descriptors of both sides with equal dimensions. A plain side takes the other's grouping, since
+// its row-major memory is the same in both ([128, 3136] is [128, 64, 7, 7]).
 std::pair<dnnl::memory::desc, dnnl::memory::desc> matching_descs(const TensorLayout& from,
                                                                  const TensorLayout& to) {
   const dnnl::memory::desc a = to_desc(from), b = to_desc(to);

@@ -68,7 +68,7 @@ class Conv2d : public PlannedOp {
           for (std::int64_t j = 0; j < out_w_; ++j) body(n, o, i, j);
   }
 
-  // Calls body(index into x, index into w) for every product that output (n, o, i, j) sums.
+  // Calls body(index into x, index into w) for every product in the sum of output (n, o, i, j).
   template <typename Body>
   void for_each_tap(std::int64_t n, std::int64_t o, std::int64_t i, std::int64_t j,
                     const Body& body) const {

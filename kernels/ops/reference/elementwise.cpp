@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reference relu, add and reorder. One operation, or none, and 8 to 12 bytes an element.
+// Reference relu, add and reorder: at most one operation and 8 to 12 bytes an element.
 #include <cstring>
 
 #include "base/error.h"

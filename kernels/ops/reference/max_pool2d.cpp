@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reference max_pool2d: the first largest element of each window wins, NaN counts as largest
+// Reference max_pool2d. The first largest element of each window wins, and NaN counts as largest
 // (PyTorch's rule). kh * kw comparisons an output; `saved` keeps each winner's index in its plane.
 #include <cmath>
 #include <limits>
@@ -12,7 +12,7 @@
 namespace ddpbench::ops::reference {
 namespace {
 
-constexpr std::int64_t kNoGradient = -1;  // the fused ReLU cut it off
+constexpr std::int64_t kNoGradient = -1;  // the fused ReLU cut the gradient off
 
 class MaxPool2d : public PlannedOp {
  public:

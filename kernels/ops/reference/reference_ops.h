@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The reference operations: plain loops over plain layouts, one thread, sums in double precision.
-// They are the meaning of every operation; speed is no aim.
+// They define every operation; speed is no aim.
 #pragma once
 
 #include <memory>
@@ -27,7 +27,7 @@ std::unique_ptr<Sgd> make_sgd();
 std::unique_ptr<Mean> make_mean();
 std::unique_ptr<BatchGather> make_batch_gather();
 
-// relu(x) as PyTorch has it: NaN stays NaN.
+// relu(x) as in PyTorch: NaN stays NaN.
 inline float relu(float x) { return x < 0 ? 0 : x; }
 // The gradient of relu at output y.
 inline float relu_gradient(float y, float grad) { return y <= 0 ? 0 : grad; }

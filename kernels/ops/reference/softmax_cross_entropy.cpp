@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reference softmax cross-entropy, everything in double precision.
-// d loss_i / d x_ij = softmax(x_i)_j - [j = label_i]. About 5 operations and one exponential a
-// logit.
+// Reference softmax cross-entropy in double precision. d loss_i / d x_ij = softmax(x_i)_j - [j =
+// label_i]. About 5 operations and one exponential a logit.
 #include <algorithm>
 #include <cmath>
 

@@ -13,9 +13,9 @@
 namespace ddpbench::cuda {
 namespace {
 
-// A float of milliseconds resolves a quarter of a microsecond up to 4.2 seconds, less beyond.
+// A float of milliseconds resolves a quarter of a microsecond up to 4.2 seconds, and less beyond.
 constexpr double kBaseLifetime_s = 4;
-// The shortest of some looks is the one that nothing disturbed.
+// The shortest of several readings is the one that was not disturbed.
 constexpr int kCalibrationLooks = 8;
 
 double elapsed_s(cudaEvent_t from, cudaEvent_t to) {

@@ -3,9 +3,9 @@
 //
 // CudaClock: the times of CUDA events on the host's monotonic clock.
 //
-// CUDA tells only how far two events are apart, in milliseconds as a float: with a base that is
-// seconds old the last digit is worth microseconds. So the base moves on, and what lies between the
-// bases is added up in double precision. Used by the device's leading thread.
+// CUDA gives only the distance of two events, in milliseconds as a float: when the base event is
+// seconds old, the last digit is worth microseconds. So the base moves on, and the distances
+// between bases are added up in double precision. Only the device's leading thread uses the clock.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -14,13 +14,13 @@ namespace ddpbench::cuda {
 
 class CudaClock {
  public:
-  // REQUIRES: the device is current. As in all members.
+  // REQUIRES, as for all members: the device is current.
   explicit CudaClock(int ordinal);
   ~CudaClock();
   CudaClock(const CudaClock&) = delete;
   CudaClock& operator=(const CudaClock&) = delete;
 
-  // Looks at both clocks at once. Blocks until the device is idle.
+  // Reads both clocks at one moment. Blocks until the device is idle.
   void calibrate();
   // REQUIRES: `event` was reached.
   double time_s(cudaEvent_t event);

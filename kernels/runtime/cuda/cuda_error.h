@@ -19,7 +19,7 @@ inline void check(cudaError_t status, const char* what) {
       fmt::format("{}: {}: {}", what, cudaGetErrorName(status), cudaGetErrorString(status)));
 }
 
-// The same with a message that costs something to make: `describe` is called on failure only.
+// The same for a message that is costly to build: `describe` is called on failure only.
 template <typename Describe>
 void check_with(cudaError_t status, Describe&& describe) {
   if (status != cudaSuccess) check(status, std::string(describe()).c_str());

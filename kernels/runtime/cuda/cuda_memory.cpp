@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::size_t kAlignmentBytes = 256;  // what cudaMalloc promises (CUDA C++ Guide, 5.3.2)
 
-constexpr std::size_t kBlockBytes = std::size_t{2} << 20;  // what cudaMalloc hands out parts of
+constexpr std::size_t kBlockBytes = std::size_t{2} << 20;  // of which cudaMalloc hands out parts
 
 std::size_t rounded(std::size_t bytes, std::size_t unit = kAlignmentBytes) {
   return round_up(std::max(bytes, std::size_t{1}), unit);
@@ -141,7 +141,7 @@ std::unique_ptr<Allocation> allocate_device_memory(const CudaMemoryRequest& requ
   const std::size_t bytes = allocated_bytes(request.bytes, request.sharing);
   const cudaError_t status = cudaMalloc(&data, bytes);
   if (status == cudaErrorMemoryAllocation) {
-    static_cast<void>(cudaGetLastError());  // it is not sticky: the device goes on
+    static_cast<void>(cudaGetLastError());  // the error is not sticky: the device stays usable
     throw_out_of_memory(request, *counter);
   }
   check(status, "cudaMalloc");

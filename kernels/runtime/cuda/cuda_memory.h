@@ -22,23 +22,23 @@ struct CudaMemoryRequest {
   Sharing sharing = Sharing::process_private;
 };
 
-// What is allocated for a buffer of `bytes`: rounded up to 256, CUDA's alignment; what other
-// processes may map to 2 MiB, so that it shares no block with anything else: IPC maps whole blocks,
-// each once.
+// The size that is allocated for a buffer of `bytes`: a multiple of 256 bytes, CUDA's alignment.
+// Mappable memory gets a multiple of 2 MiB and so shares no block with other memory: IPC maps whole
+// blocks, each once.
 std::size_t allocated_bytes(std::size_t bytes, Sharing sharing) noexcept;
 
-// Zeroed memory from cudaMalloc, which IPC handles need. Counted as allocated_bytes(). Throws
-// DeviceError, with a table of what `counter` counts, when there is not enough.
+// Returns zeroed memory from cudaMalloc, which IPC handles need. It counts as allocated_bytes().
+// When there is not enough, throws DeviceError with a table of what `counter` counts.
 std::unique_ptr<Allocation> allocate_device_memory(const CudaMemoryRequest& request,
                                                    std::shared_ptr<MemoryCounter> counter);
 
-// Zeroed page-locked host memory that every device of the process may copy. Throws DeviceError.
+// Zeroed page-locked host memory for copies by any device of the process. Throws DeviceError.
 std::unique_ptr<Allocation> allocate_pinned_memory(const std::string& device, std::size_t bytes);
 
-// Memory of another process of this host, which must live as long as this object.
+// A mapping of another process's memory. That process, on this host, must outlive the mapping.
 class ImportedMemory {
  public:
-  // `handle` as Allocation::export_handle gave it. REQUIRES: the device that shall use it is
+  // `handle` comes from Allocation::export_handle. REQUIRES: the device that will use the memory is
   // current. Throws CommError when the handle is malformed or of this process, DeviceError when
   // CUDA refuses.
   explicit ImportedMemory(const std::string& handle);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What GPUs there are, asked without making a context on any of them.
+// The GPUs of this host, found without making a context on any of them.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ std::string version_text(int version) {
   return version == 0 ? "" : fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
-// The kernel knows which of the host's memories a PCI device is near to; -1 when there is one only.
+// The kernel knows the NUMA node that a PCI device is near to; -1 when there is only one.
 int numa_node_of(const std::string& pci_bus_id) {
   std::string address = pci_bus_id;
   std::transform(address.begin(), address.end(), address.begin(),

@@ -16,15 +16,15 @@ bool is_recording(cudaStream_t stream) {
 
 class CudaGraph final : public Recording {
  public:
-  // Takes over `graph`. `stream`: any of the graph's device, for what a launch needs beforehand.
+  // Takes over `graph`. `stream` is any stream of the graph's device, for the upload.
   CudaGraph(cudaGraph_t graph, cudaStream_t stream) : graph_(graph) {
-    // Communication that a step records keeps its streams' priority, instead of that of the stream
-    // on which the step is replayed.
+    // Recorded communication keeps the priority of its streams. Without the flag it would get that
+    // of the stream on which the step is replayed.
     const cudaError_t status =
         cudaGraphInstantiate(&executable_, graph_, cudaGraphInstantiateFlagUseNodePriority);
     if (status != cudaSuccess) static_cast<void>(cudaGraphDestroy(graph_));
     check(status, "cudaGraphInstantiate");
-    // Else the first launch does it, which may be a timed step.
+    // Without the upload the first launch does this work, perhaps in a timed step.
     const cudaError_t uploaded = cudaGraphUpload(executable_, stream);
     if (uploaded != cudaSuccess) destroy();
     check(uploaded, "cudaGraphUpload");
@@ -64,7 +64,7 @@ CudaEvent::CudaEvent(int ordinal, std::shared_ptr<CudaClock> clock) : clock_(std
 CudaEvent::~CudaEvent() { static_cast<void>(cudaEventDestroy(event_)); }
 
 bool CudaEvent::reached() const {
-  if (!recorded_) return false;  // which CUDA would call reached
+  if (!recorded_) return false;  // CUDA would call it reached
   const cudaError_t status = cudaEventQuery(event_);
   if (status == cudaErrorNotReady) return false;
   check(status, "cudaEventQuery");

@@ -13,9 +13,9 @@
 
 namespace ddpbench::cuda {
 
-// Recorded while its stream records, it becomes part of the recording: every replay reaches it
-// anew. It orders work of other recordings and streams after a replay, not work within the
-// recording.
+// An event that is recorded while its stream records becomes part of the recording, and every
+// replay reaches it anew. It orders the work of other recordings and streams after a replay. It
+// does not order work within the recording.
 class CudaEvent final : public Event {
  public:
   CudaEvent(int ordinal, std::shared_ptr<CudaClock> clock);

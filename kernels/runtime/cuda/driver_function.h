@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Functions of the CUDA driver that the runtime has no counterpart for. For the CUDA module's
+// Functions of the CUDA driver that have no counterpart in the runtime. For the CUDA module's
 // sources.
 #pragma once
 
@@ -11,8 +11,8 @@
 
 namespace ddpbench::cuda {
 
-// The driver's function, by way of the runtime: nothing here links the driver, which a machine
-// without a GPU has not.
+// Finds a driver function through the runtime. So no code here links the driver library, which a
+// machine without a GPU lacks.
 template <typename Function>
 Function driver_function(const char* name) {
   void* function = nullptr;

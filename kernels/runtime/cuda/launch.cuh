@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the own kernels are written and launched. A kernel's body is a functor that says what one
-// element, or one thread of a block in one phase, does; between phases all threads of a block meet.
+// How the project's own kernels are written and launched. A kernel's body is a functor: the work of
+// one element, or of one thread in one phase of its block. All threads meet between phases.
 //
-// nvcc turns a body into a kernel. A host compiler turns it into loops over blocks and threads,
-// which tests/cuda runs: so the bodies, their index arithmetic and their phases are tested without
-// a GPU. Nothing but this header differs between the two.
+// nvcc turns a body into a kernel. A host compiler turns it into loops over blocks and threads.
+// tests/cuda runs those, so bodies, index arithmetic and phases are tested without a GPU. Apart
+// from some intrinsics (number.cuh, vector.cuh, divide.cuh) only this header differs in the two.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -19,8 +19,8 @@
 #include <memory>
 #endif
 
-// Before a loop of few rounds, known when compiling, whose arrays are to stay in registers; and
-// before one whose reads are to be on their way together, or by 1, that shall stay a loop.
+// UNROLL goes before a short loop of constant length whose arrays must stay in registers. UNROLL_BY
+// goes before a loop whose reads must be in flight together; by 1, it keeps a loop a loop.
 #ifdef __CUDACC__
 #define DDPBENCH_PRAGMA(text) _Pragma(#text)
 #define DDPBENCH_UNROLL _Pragma("unroll")
@@ -32,12 +32,12 @@
 
 namespace ddpbench::cuda {
 
-// Threads of a block of for_each. Elements fewer than 2^31, so that no 32-bit index overflows.
+// for_each: the threads of a block. Fewer than 2^31 elements, so that no 32-bit index overflows.
 inline constexpr unsigned kElementThreads = 256;
 inline constexpr unsigned kMaxElementBlocks = 1U << 20;
 
-// Blocks that shall fit into a multiprocessor at once; 0, the compiler's choice, for bodies that do
-// not say.
+// The blocks that must fit on a multiprocessor at once. A body that does not say gets 0: the
+// compiler chooses.
 template <typename Body>
 inline constexpr int kBlocksAtOnce = [] {
   if constexpr (requires { Body::kBlocksAtOnce; }) {
@@ -103,7 +103,7 @@ cudaError_t for_each_block(std::uint32_t blocks, cudaStream_t stream, const Body
   return queue_on_host(stream, [=] {
     const auto shared = std::make_unique<typename Body::Shared>();
     for (std::uint32_t block = 0; block < blocks; ++block) {
-      std::memset(shared.get(), 0xFF, sizeof(*shared));  // a read of what nobody wrote shows
+      std::memset(shared.get(), 0xFF, sizeof(*shared));  // a read before a write gives NaN
       for (int phase = 0; phase < Body::kPhases; ++phase) {
         for (std::uint32_t thread = 0; thread < Body::kThreads; ++thread) {
           body(phase, *shared, block, thread);

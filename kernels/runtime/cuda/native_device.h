@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the sources of the CUDA module may ask a CUDA device that others may not.
+// What only the sources of the CUDA module may ask of a CUDA device.
 #pragma once
 
 #include <cuda_runtime_api.h>

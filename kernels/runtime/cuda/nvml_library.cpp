@@ -54,7 +54,7 @@ void NvmlLibrary::find_functions() {
   find(library_, f.clock, {"nvmlDeviceGetClockInfo"});
   find(library_, f.power, {"nvmlDeviceGetPowerUsage"});
   find(library_, f.temperature, {"nvmlDeviceGetTemperature"});
-  // Renamed with r535.
+  // The function got its new name with r535.
   find(library_, f.clock_events,
        {"nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"});
   find(library_, f.pci, {"nvmlDeviceGetPciInfo_v3"});

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The part of NVML's binary interface that is used here, and the library behind it.
+// The part of NVML's binary interface that is used here, and its library.
 //
-// Written out instead of including nvml.h: the library comes with the driver and is opened by name,
-// so a header adds nothing but a package to install. NVML keeps what it once exported; numbers and
-// layouts below are those of the NVML API reference (r535 to r580).
+// It is written out because nvml.h would add nothing but a package to install: the library comes
+// with the driver and is opened by name. NVML keeps what it once exported. The numbers and layouts
+// below are those of the NVML API reference (r535 to r580).
 #pragma once
 
 #include <cstddef>
@@ -44,7 +44,7 @@ struct NvmlPci {
 };
 static_assert(offsetof(NvmlPci, domain) == 16 && sizeof(NvmlPci) == 68);
 
-// Functions of the library; null where this driver's has none.
+// Functions of the library; null where the installed driver lacks one.
 struct NvmlFunctions {
   NvmlReturn (*init)() = nullptr;
   NvmlReturn (*shutdown)() = nullptr;

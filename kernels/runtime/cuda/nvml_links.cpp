@@ -17,14 +17,14 @@ struct Link {
 struct Links {
   std::vector<Link> active;
   NvmlPci own{};
-  std::string reason;  // why they are not known; empty: they are
+  std::string reason;  // why the links are not known; empty: they are
 };
 
 bool same_place(const NvmlPci& a, const NvmlPci& b) {
   return a.domain == b.domain && a.bus == b.bus && a.device == b.device;
 }
 
-// Of link `index`, which is active. Returns false when NVML does not say where it leads.
+// Reads link `index`, which is active. Returns false when NVML does not say where it leads.
 bool read_link(const NvmlLibrary& library, const Gpu& gpu, unsigned index, Links& links) {
   const Caller call{library, gpu.reason};
   const NvmlFunctions& f = library.functions();
@@ -58,7 +58,7 @@ Links links_of(const NvmlLibrary& library, const Gpu& gpu) {
   for (unsigned i = 0; i < kNvmlMostLinks; ++i) {
     int active = 0;
     const NvmlReturn status = f.link_state(gpu.device, i, &active);
-    // GPUs have between none and all of the links.
+    // A GPU has between none and all of the links.
     if (status == kNvmlInvalidArgument || status == kNvmlNotSupported) continue;
     if (status != kNvmlSuccess) {
       links.reason = fmt::format("nvmlDeviceGetNvLinkState: {}", library.error_text(status));
@@ -83,7 +83,7 @@ void tell_links(const Links& from, const Links& to, GpuConnection& connection) {
   const std::string& reason = from.reason.empty() ? to.reason : from.reason;
   connection.nvlinks.reason = connection.nvlink_version.reason = reason;
   if (!reason.empty()) return;
-  // Switches are taken to be connected to each other, as on all boards that have them.
+  // Switches count as connected to each other, as on all boards that have them.
   const int count =
       std::max(count_to(from, to.own), std::min(count_to_switch(from), count_to_switch(to)));
   connection.nvlinks.value = count;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How GPUs are connected, as NVML tells it; and the call of an NVML function that may be missing.
+// The connections of GPUs as NVML reports them, and calls of NVML functions that may be missing.
 #pragma once
 
 #include <fmt/format.h>
@@ -16,13 +16,13 @@ namespace ddpbench::cuda {
 
 struct Gpu {
   NvmlDevice device = nullptr;
-  std::string reason;  // why nothing can be asked of it; empty: something can
+  std::string reason;  // why it cannot be queried; empty: it can
 };
 
 // Calls functions of the library. Returns why there is no answer; empty: there is one.
 struct Caller {
   const NvmlLibrary& library;
-  const std::string& reason;  // why it is of no use to ask; empty: ask
+  const std::string& reason;  // why no call can succeed; empty: calls are made
 
   template <typename Function, typename... Arguments>
   std::string operator()(Function function, const char* name, Arguments... arguments) const {

@@ -15,7 +15,7 @@ namespace ddpbench {
 namespace cuda {
 namespace {
 
-// NVML's bits (nvmlClocksEventReason...) are those of kClockEvents, in its order; others are new.
+// NVML's bits (nvmlClocksEventReason...) have the order of kClockEvents; all others are new.
 constexpr std::uint32_t kOther = 1U << (kClockEvents.size() - 1);
 constexpr unsigned long long kKnown = kOther - 1;
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// RangeMarker on NVTX. Its headers hold all of it: they open the profiler's library when the
-// environment names one (NVTX_INJECTION64_PATH, which Nsight Systems sets), and nothing otherwise.
+// RangeMarker on NVTX. Its headers are the whole implementation: they open the profiler's library
+// when the environment names one (NVTX_INJECTION64_PATH, set by Nsight Systems).
 #include <nvtx3/nvToolsExt.h>
 
 #include <vector>

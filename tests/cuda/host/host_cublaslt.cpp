@@ -26,17 +26,17 @@ struct Matrix {
   std::int64_t leading;
 };
 
-// What the library hands out are these.
+// The library's handles point to these.
 Operation& of(cublasLtMatmulDesc_t d) { return *reinterpret_cast<Operation*>(d); }
 Matrix& of(cublasLtMatrixLayout_t d) { return *reinterpret_cast<Matrix*>(d); }
 
-constexpr std::uint64_t kMark = 0x616c676f;  // of an algorithm that the heuristic gave
-// What the heuristic puts second cannot be run after all.
+constexpr std::uint64_t kMark = 0x616c676f;  // marks an algorithm that the heuristic gave
+// The heuristic's second algorithm is refused when it is to run.
 constexpr std::uint64_t kRefused = 1;
 constexpr std::size_t workspace_of(std::uint64_t algorithm) { return 300 + 16 * algorithm; }
 
 struct Preference {
-  std::uint32_t alignment = 256;  // as the library's default
+  std::uint32_t alignment = 256;  // the library's default
   std::size_t workspace_bytes = 0;
 };
 Preference& of(cublasLtMatmulPreference_t d) { return *reinterpret_cast<Preference*>(d); }
@@ -64,7 +64,7 @@ double element(const Matrix& m, bool transpose, const void* data, std::uint64_t 
 
 bool is_aligned(const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 == 0; }
 
-// One product, all arguments by value: it may run later.
+// One product. It copies all arguments, since it may run later.
 struct Product {
   Operation operation;
   Matrix a, b, d;

@@ -54,7 +54,7 @@ void store(cudnnDataType_t type, void* data, long i, double value) {
   }
 }
 
-// A factor of a product: tensor cores round floats.
+// A factor of a product. Tensor cores round floats.
 double factor(const Convolution& conv, cudnnDataType_t type, const void* data, long i) {
   const float value = load(type, data, i);
   return conv.math == CUDNN_FMA_MATH ? value : ddpbench::test::round_to_tf32(value);
@@ -90,11 +90,10 @@ bool fits(const Tensor& x, const Filter& w, const Convolution& conv, const Tenso
          y.w == (x.w + 2 * conv.pad_w - w.w) / conv.stride_w + 1;
 }
 
-// Every algorithm of the stand-in needs some, each another size.
+// Every algorithm of the stand-in needs a workspace, each of another size.
 std::size_t workspace_of(int algorithm) { return 100 * static_cast<std::size_t>(algorithm + 1); }
 
-// Begins every convolution. The workspace belongs to the call while it runs: what lies there is
-// lost.
+// Begins every convolution. The workspace belongs to the call while it runs: its content is lost.
 bool take_workspace(void* workspace, std::size_t bytes, int algorithm) {
   ddpbench::test::let_time_pass(ddpbench::test::pretended_costs().convolution_ms);
   if (workspace == nullptr || bytes < workspace_of(algorithm)) return false;
@@ -104,7 +103,7 @@ bool take_workspace(void* workspace, std::size_t bytes, int algorithm) {
 
 float scalar(const void* value) { return *static_cast<const float*>(value); }
 
-// 0 is the fastest but does not repeat; 1 and 3 do; 2 does not work. Sorted by time, as cuDNN's.
+// 0 is fastest but does not repeat; 1 and 3 do; 2 does not work. Sorted by time, as in cuDNN.
 template <typename Performance>
 cudnnStatus_t report(int* found, Performance* results, cudnnMathType_t math,
                      const std::array<int, 4>& by_time) {
@@ -122,13 +121,13 @@ cudnnStatus_t report(int* found, Performance* results, cudnnMathType_t math,
   return CUDNN_STATUS_SUCCESS;
 }
 
-// Which of the repeatable ones is the faster changes with every network of three searches.
+// Every network makes three searches. From one to the next the faster repeatable algorithm changes.
 template <typename Performance>
 cudnnStatus_t report_search(int* found, Performance* results, cudnnMathType_t math) {
   const int search = ddpbench::test::algorithm_searches()++;
   const std::array by_time = search / 3 % 2 == 0 ? std::array{0, 1, 3, 2} : std::array{0, 3, 1, 2};
   if (math != CUDNN_FMA_MATH) return report(found, results, math, by_time);
-  // The default too, in which algorithms rank otherwise and all are faster.
+  // Also reports the default arithmetic, with another order and shorter times.
   report(found, results, CUDNN_DEFAULT_MATH, {3, 1, 0, 2});
   for (int i = 0; i < *found; ++i) results[i].time /= 100;
   report(found, results + *found, math, by_time);
@@ -136,20 +135,20 @@ cudnnStatus_t report_search(int* found, Performance* results, cudnnMathType_t ma
   return CUDNN_STATUS_SUCCESS;
 }
 
-// Without a search; the time is an estimate, and the default is what was asked for.
+// Reports without a search: the times are estimates, and the default is the requested arithmetic.
 template <typename Performance>
 cudnnStatus_t report_guess(int* found, Performance* results, cudnnMathType_t math) {
   return report(found, results, math == CUDNN_FMA_MATH ? CUDNN_DEFAULT_MATH : math, {0, 3, 1, 2});
 }
 
-// Whether the call does in a capture what is not allowed there, which makes the capture void.
+// Whether the call does something that a capture forbids, which makes the capture invalid.
 bool breaks_capture(cudnnHandle_t handle) {
   if (!handle->stream->capture || !ddpbench::test::convolutions_refuse_recording()) return false;
   handle->stream->capture->is_valid = false;
   return true;
 }
 
-// A search on memory that was never filled measures something else than the real work.
+// A search on memory that was never filled measures other work than the real one.
 bool is_filled(cudnnDataType_t type, const void* data, long elements) {
   for (long i = 0; i < elements; ++i) {
     if (!std::isfinite(load(type, data, i))) return false;
@@ -244,7 +243,7 @@ cudnnStatus_t cudnnFindConvolutionForwardAlgorithmEx(
     cudnnHandle_t handle, cudnnTensorDescriptor_t x, const void* x_data, cudnnFilterDescriptor_t w,
     const void* w_data, cudnnConvolutionDescriptor_t conv, cudnnTensorDescriptor_t, void*, int,
     int* found, cudnnConvolutionFwdAlgoPerf_t* results, void*, size_t) {
-  cudaStreamSynchronize(handle->stream);  // it runs and times the algorithms there
+  cudaStreamSynchronize(handle->stream);  // the algorithms run and are timed there
   if (!is_filled(x->type, x_data, count(*x))) return CUDNN_STATUS_BAD_PARAM;
   if (!is_filled(w->type, w_data, count(*w))) return CUDNN_STATUS_BAD_PARAM;
   return report_search(found, results, conv->math);
@@ -253,7 +252,7 @@ cudnnStatus_t cudnnFindConvolutionBackwardDataAlgorithmEx(
     cudnnHandle_t handle, cudnnFilterDescriptor_t w, const void* w_data, cudnnTensorDescriptor_t y,
     const void* dy, cudnnConvolutionDescriptor_t conv, cudnnTensorDescriptor_t, void*, int,
     int* found, cudnnConvolutionBwdDataAlgoPerf_t* results, void*, size_t) {
-  cudaStreamSynchronize(handle->stream);  // it runs and times the algorithms there
+  cudaStreamSynchronize(handle->stream);  // the algorithms run and are timed there
   if (!is_filled(y->type, dy, count(*y))) return CUDNN_STATUS_BAD_PARAM;
   if (!is_filled(w->type, w_data, count(*w))) return CUDNN_STATUS_BAD_PARAM;
   return report_search(found, results, conv->math);
@@ -262,7 +261,7 @@ cudnnStatus_t cudnnFindConvolutionBackwardFilterAlgorithmEx(
     cudnnHandle_t handle, cudnnTensorDescriptor_t x, const void* x_data, cudnnTensorDescriptor_t y,
     const void* dy, cudnnConvolutionDescriptor_t conv, cudnnFilterDescriptor_t, void*, int,
     int* found, cudnnConvolutionBwdFilterAlgoPerf_t* results, void*, size_t) {
-  cudaStreamSynchronize(handle->stream);  // it runs and times the algorithms there
+  cudaStreamSynchronize(handle->stream);  // the algorithms run and are timed there
   if (!is_filled(x->type, x_data, count(*x))) return CUDNN_STATUS_BAD_PARAM;
   if (!is_filled(y->type, dy, count(*y))) return CUDNN_STATUS_BAD_PARAM;
   return report_search(found, results, conv->math);
@@ -374,7 +373,7 @@ cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle, const void* a
                                              cudnnFilterDescriptor_t w, void* dw) {
   if (breaks_capture(handle)) return CUDNN_STATUS_EXECUTION_FAILED;
   if (!fits(*x, *w, *conv, *y) || scalar(alpha) != 1) return CUDNN_STATUS_BAD_PARAM;
-  if (scalar(beta) != 0) return CUDNN_STATUS_NOT_SUPPORTED;  // some engines add to nothing
+  if (scalar(beta) != 0) return CUDNN_STATUS_NOT_SUPPORTED;  // some engines cannot accumulate
   queue(handle->stream, [=, math = *conv] {
     if (!take_workspace(workspace, bytes, algorithm)) return;
     std::vector<double> sums(static_cast<std::size_t>(count(*w)));

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The functions of the CUDA driver that the module asks for by name.
+// The functions of the CUDA driver that the module looks up by name.
 #include <cuda.h>
 
 #include <atomic>

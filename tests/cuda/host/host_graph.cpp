@@ -17,17 +17,17 @@ struct CUgraph_st {
 struct CUgraphExec_st {
   std::vector<GraphNode> nodes;
   std::mt19937 random;
-  bool has_priorities = false;  // of its nodes; else all have the launching stream's
+  bool has_priorities = false;  // its nodes keep theirs; else they have the launching stream's
   bool is_uploaded = false;
 };
 
 namespace {
 
 std::atomic<unsigned long long> captures = 0;
-// That the thread has begun and not ended.
+// The captures that the thread has begun and not ended.
 thread_local std::vector<std::shared_ptr<Capture>> captures_of_thread;
 
-// The capture's end must know of all work that was captured into it.
+// The end of the capture must follow all work that was captured into it.
 bool all_joined(const Capture& capture) {
   std::vector<bool> joined(capture.nodes.size());
   std::vector<std::size_t> open = capture.origin->tips;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The stand-in's memory: its "GPU's" is the host's. What could be mapped by another process, which
-// takes blocks of 2 MiB here as with CUDA, lies in an anonymous file.
+// The stand-in's memory: its "GPU memory" is host memory. Mappable memory takes blocks of 2 MiB, as
+// with CUDA, and lies in an anonymous file.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -22,7 +22,7 @@ namespace {
 constexpr std::size_t kAlignment = 256;
 constexpr std::size_t kBlockBytes = std::size_t{2} << 20;
 
-// STAND_IN_MEMORY_BYTES, which every process has for itself.
+// STAND_IN_MEMORY_BYTES. Every process has this much for itself.
 std::size_t memory_bytes() {
   const char* const wanted = std::getenv("STAND_IN_MEMORY_BYTES");
   return wanted == nullptr ? std::size_t{1} << 36 : std::strtoull(wanted, nullptr, 10);
@@ -34,7 +34,7 @@ struct Block {
   Kind kind;
   std::size_t bytes;
   int device;
-  int file = -1;  // of what can be mapped
+  int file = -1;  // of a mappable block
 };
 
 std::mutex mutex;
@@ -88,7 +88,7 @@ void release(void* data, const Block& block) {
   if (block.file >= 0) ::close(block.file);
 }
 
-// Takes the block that begins at `data` away.
+// Removes the block that begins at `data`.
 cudaError_t remove(void* data, Kind kind) {
   const std::lock_guard lock(mutex);
   const auto at = blocks.find(address_of(data));
@@ -98,7 +98,7 @@ cudaError_t remove(void* data, Kind kind) {
   return cudaSuccess;
 }
 
-// As much of a handle as is used of CUDA's 64 bytes.
+// The part of CUDA's 64 bytes of a handle that is used.
 struct Handle {
   pid_t process;
   int file;
@@ -132,7 +132,7 @@ cudaError_t cudaMalloc(void** data, size_t bytes) { return allocate(data, bytes,
 cudaError_t cudaHostAlloc(void** data, size_t bytes, unsigned) {
   return allocate(data, bytes, Kind::host);
 }
-// Waits for the device, as CUDA's.
+// Waits for the device, as in CUDA.
 cudaError_t cudaFree(void* data) {
   if (data == nullptr) return cudaSuccess;
   ddpbench::test::wait_for_nccl();

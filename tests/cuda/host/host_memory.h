@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the stand-in's parts know of its memory.
+// What the parts of the stand-in know of its memory.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace ddpbench::test {
 
-// Whether `bytes` at `address` are the device's, or the host's and locked.
+// Whether `bytes` at `address` are device memory or locked host memory.
 bool can_be_reached(std::uint64_t address, std::size_t bytes);
 // The allocation in which `address` lies. False when there is none.
 bool block_of(std::uint64_t address, std::uint64_t& base, std::size_t& bytes);

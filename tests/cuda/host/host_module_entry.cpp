@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The door of the stand-in's module. What NCCL's ranks have to join within is
-// STAND_IN_JOIN_PATIENCE_S here, where that is set: a test of a run that does not come to be waits
-// no half a minute.
+// The entry of the stand-in's module. STAND_IN_JOIN_PATIENCE_S, where it is set, is the time in
+// which NCCL's ranks must join, so that a test of a join that fails need not wait half a minute.
 #include <cstdlib>
 
 #include "parallel/cuda/linked_module.h"

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// NCCL's stand-in: what ranks call between ncclGroupStart and ncclGroupEnd runs in the stream's
-// turn on shared memory. Ranks meet at a store whose port and secret are the unique id.
+// NCCL's stand-in. The calls between ncclGroupStart and ncclGroupEnd run in the stream's turn on
+// shared memory. Ranks meet at a store whose port and secret are the unique id.
 //
-// As NCCL's ranks, they connect when the communicator is made with NCCL_RUNTIME_CONNECT=0 only.
-// Else the end of the first group with a collective comes back when all ranks have called one, and
-// hangs when one does not, unless the communicator is aborted.
+// As in NCCL, ranks connect when the communicator is made only with NCCL_RUNTIME_CONNECT=0. Else
+// the end of the first group with a collective returns when all ranks have called one. It hangs
+// when a rank does not, unless the communicator is aborted.
 #include <fmt/format.h>
 #include <nccl.h>
 #include <unistd.h>
@@ -31,17 +31,17 @@ namespace {
 
 struct Issue {
   std::function<comm::Work(comm::Communicator&)> start;
-  void* reduced = nullptr;  // what an all-reduce of several elements writes
+  void* reduced = nullptr;  // the result of an all-reduce of several elements
   bool connects = true;     // all ranks call it
 };
 
 constexpr comm::CallOptions kDeferred{.after = nullptr, .start = comm::Start::deferred};
 constexpr double kPatience_s = 60;
 
-// One rank of one communicator; lives until its last call has run.
+// One rank of one communicator. It lives until its last call has run.
 class Member {
  public:
-  // Ranks connect by `connection`; null when they are connected.
+  // Ranks connect through `connection`; null when they are connected.
   Member(std::unique_ptr<comm::Communicator> ranks, std::unique_ptr<comm::Communicator> connection)
       : ranks_(std::move(ranks)), connection_(std::move(connection)) {}
 
@@ -62,14 +62,14 @@ class Member {
     }
     --queued_;
   }
-  // By the thread that calls; false when aborted.
+  // On the calling thread. False when aborted.
   bool connect() {
     if (connection_ == nullptr || connected_) return true;
     try {
       connection_->barrier().synchronize();
       connected_ = true;
     } catch (const ddpbench::Error&) {
-      // NCCL's sockets wait for a rank that died as for one that is late.
+      // NCCL's sockets wait for a dead rank as they do for a late one.
       std::unique_lock lock(mutex_);
       changed_.wait_for(lock, std::chrono::duration<double>(kPatience_s),
                         [this] { return aborted_; });
@@ -91,13 +91,13 @@ class Member {
   }
 
  private:
-  // STAND_IN_WRONG_RANK gets the first element of all-reduces wrong.
+  // STAND_IN_WRONG_RANK gets the first element of its all-reduces wrong.
   void spoil(const Issue& issue) const {
     const char* const wrong = std::getenv("STAND_IN_WRONG_RANK");
     if (issue.reduced == nullptr || wrong == nullptr) return;
     if (std::atoi(wrong) == ranks_->rank()) *static_cast<unsigned char*>(issue.reduced) ^= 1;
   }
-  // As NCCL's kernels do on the device, until somebody aborts them.
+  // Waits until it is aborted, as NCCL's kernels do on the device.
   void hang(const std::string& why) {
     std::unique_lock lock(mutex_);
     error_ = why;
@@ -125,7 +125,7 @@ struct Joining {
   ncclUniqueId id;
 };
 
-// As much of an id as is used.
+// The part of an id that is used.
 struct Id {
   int port;
   char secret[32];
@@ -175,8 +175,8 @@ struct ncclComm {
 
 namespace {
 
-// Threads that are inside a call. A program must not end under them: they go on with NCCL's static
-// objects when these are gone. Here that always shows.
+// Threads inside a call. A program must not end before they return: they would use NCCL's static
+// objects after their destruction. Here such an end always aborts.
 class Inside {
  public:
   ~Inside() {
@@ -192,7 +192,7 @@ class Inside {
   std::atomic<int> threads_ = 0;
 } inside;
 
-// The communicators that are made never come to be when STAND_IN_NCCL_JOIN_HANGS is set.
+// When STAND_IN_NCCL_JOIN_HANGS is set, communicators are never complete.
 void hang_if_asked() {
   while (std::getenv("STAND_IN_NCCL_JOIN_HANGS") != nullptr) ::pause();
 }
@@ -210,7 +210,7 @@ std::shared_ptr<Member> make_member(std::unique_ptr<comm::Communicator> ranks) {
   return std::make_shared<Member>(std::move(ranks), std::move(connection));
 }
 
-// Devices of one host, in the stand-in: so shared memory connects them all.
+// The stand-in's devices are on one host, so shared memory connects them all.
 ncclResult_t join(const Joining& joining) {
   Id id{};
   std::memcpy(&id, joining.id.internal, sizeof(id));

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the stand-in says of its devices, which are all this host.
+// What the stand-in reports of its devices, which are all this host.
 #include <cstdlib>
 #include <cstring>
 #include <sstream>
@@ -14,8 +14,8 @@ namespace {
 constexpr int kMultiprocessors = 2;
 constexpr int kL2Bytes = 1 << 16;
 
-// STAND_IN_GPUS of them, or those of them whose numbers CUDA_VISIBLE_DEVICES lists until the first
-// that is none.
+// STAND_IN_GPUS devices, or those that CUDA_VISIBLE_DEVICES lists before the first number that is
+// no device.
 std::vector<int> visible_gpus() {
   const char* const wanted = std::getenv("STAND_IN_GPUS");
   const int count = wanted == nullptr ? 1 : std::atoi(wanted);

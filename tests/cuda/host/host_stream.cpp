@@ -18,10 +18,10 @@
 
 namespace {
 
-std::atomic<double> passed_ms = 0;  // beside what really passed
+std::atomic<double> passed_ms = 0;  // added to the real time
 
-// After STAND_IN_HANGS_AT events were reached the "GPU" comes to no end: its streams stand still,
-// and what waits for one does so for ever. A file "hangs" says that it began.
+// After STAND_IN_HANGS_AT reached events the "GPU" hangs: its streams stand still, and a wait for
+// one never ends. The file "hangs" shows that this began.
 std::atomic<long> reached_events = 0;
 void hang_if_asked() {
   const char* const at = std::getenv("STAND_IN_HANGS_AT");
@@ -35,10 +35,10 @@ double now_ms() {
   return Milliseconds(std::chrono::steady_clock::now().time_since_epoch()).count() + passed_ms;
 }
 
-// Lives until the last record of it has run, as CUDA's event does after its end.
+// Lives until its last record has run, as CUDA's event does after its destruction.
 class EventState {
  public:
-  // The number of a record that was queued just now.
+  // The number of the record that was just queued.
   std::uint64_t begin_record() {
     const std::lock_guard lock(mutex_);
     capture_.reset();
@@ -66,7 +66,7 @@ class EventState {
     if (is_captured_) return cudaErrorCapturedEvent;
     return reached_ >= recorded_ ? cudaSuccess : cudaErrorNotReady;
   }
-  // When the last record was reached, in milliseconds; an error before that.
+  // The time of the last record in milliseconds; an error before it is reached.
   cudaError_t time_ms(double& time) {
     const std::lock_guard lock(mutex_);
     if (is_captured_ || recorded_ == 0) return cudaErrorInvalidResourceHandle;
@@ -85,7 +85,7 @@ class EventState {
     const std::lock_guard lock(mutex_);
     is_captured_ = false;
   }
-  // Whether it was recorded last in a capture, and in which.
+  // Whether the last record was in a capture, and which.
   bool capture(std::shared_ptr<ddpbench::test::Capture>& capture, std::vector<std::size_t>& tips) {
     const std::lock_guard lock(mutex_);
     capture = capture_.lock();
@@ -103,7 +103,7 @@ class EventState {
   std::vector<std::size_t> tips_;
 };
 
-// The queues of all streams that were made, by device.
+// The queues of all streams, by device.
 std::mutex registry_mutex;
 std::multimap<int, std::weak_ptr<ddpbench::test::WorkQueue>> registry;
 
@@ -158,7 +158,7 @@ void WorkQueue::serve() {
     running_ = true;
     lock.unlock();
     work();
-    work = nullptr;  // what it holds may be freed before anybody hears of its end
+    work = nullptr;  // frees what it holds before its end is reported
     lock.lock();
     running_ = false;
     changed_.notify_all();
@@ -241,7 +241,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* lowest, int* highest) {
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
-  // Others would wait for the default stream, which runs what it gets at once.
+  // Other streams would wait for the default stream, which runs its work at once.
   if (flags != cudaStreamNonBlocking) return cudaErrorNotSupported;
   *stream = new CUstream_st{.device = device_of_thread};
   const std::lock_guard lock(registry_mutex);
@@ -326,7 +326,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   std::shared_ptr<Capture> capture;
   std::vector<std::size_t> tips;
   if (!state->capture(capture, tips)) {
-    // A capture must not wait for what is outside of it.
+    // A capture must not wait for work outside of it.
     return stream->capture ? cudaErrorStreamCaptureIsolation : queue(stream, wait());
   }
   if (!capture || (stream->capture && stream->capture != capture)) {

@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A block adds up a chunk of rows of some columns: several threads a column, each with the rows of
-// its own, then their sums in order. Where there are many rows, and their length allows it, a
-// thread has as many neighbouring columns as 16 bytes hold. With several chunks their sums are the
-// rows of a second, small matrix, whose columns have 32 threads each: few blocks, so that the time
-// of one read after the other is what counts.
+// A block adds up a chunk of rows of some columns. Several threads share a column: each sums rows
+// of its own, then their sums are added in order. Where there are many rows, and their length
+// allows it, a thread has as many neighbouring columns as 16 bytes hold. The sums of several chunks
+// are the rows of a second, small matrix, whose columns have 32 threads each. That one has few
+// blocks, so that the latency of successive reads counts.
 //
-// Reads are batched by hand: the compiler may not move a read past a write that could be to the
-// same place, nor past the test for the end of a loop.
+// Reads are batched by hand. The compiler may not move a read past a write that may have the same
+// address, nor past the test for the end of a loop.
 #include "kernels/ops/cuda/kernels/column_sums.h"
 
 #include <algorithm>
@@ -22,16 +22,16 @@ namespace ddpbench::ops::cuda {
 namespace {
 
 constexpr std::uint32_t kColumns = 32;  // a warp reads 32 neighbours
-constexpr std::uint32_t kReads = 4;     // rows whose reads are on their way together
+constexpr std::uint32_t kReads = 4;     // rows whose reads are in flight together
 // Up to this many rows one launch is as fast as two.
 constexpr std::uint32_t kRowsOfOneChunk = 512;
 
-// Blocks that a multiprocessor holds at once of the sums over many rows; bf16, of which a thread
-// has 8 columns, needs 75 registers of a thread.
+// The blocks of sums over many rows that a multiprocessor holds at once. In bf16 a thread has 8
+// columns and needs 75 registers.
 template <typename T>
 inline constexpr int kBlocksOf = sizeof(T) == 4 ? 4 : 3;
-// As many chunks at most as a GPU of 128 multiprocessors holds at once: a few more would have to
-// wait for all of these.
+// The chunks that a GPU of 128 multiprocessors holds at once. A few more would wait for all of
+// these.
 template <typename T>
 inline constexpr std::uint32_t kMaxChunks = 128 * kBlocksOf<T>;
 
@@ -89,7 +89,7 @@ struct ChunkSums {
     }
   }
 
-  // Of the chunk's rows those of one row thread, in turn.
+  // Sums those of the chunk's rows that belong to one row thread, in order.
   template <bool kVectors>
   __host__ __device__ void sum_rows(std::uint32_t chunk, std::uint32_t part, std::uint32_t column,
                                     float (&total)[kWidth]) const {
@@ -160,7 +160,7 @@ struct ChunkSums {
 
 struct AddUpRows {
   static constexpr std::uint32_t kParts = 32;  // threads of a column
-  static constexpr std::uint32_t kReads = 8;   // one block has only its own reads on their way
+  static constexpr std::uint32_t kReads = 8;   // reads in flight: a block alone has only its own
   static constexpr std::uint32_t kThreads = kColumns * kParts;
   static constexpr int kPhases = 2;
   struct Shared {
@@ -227,8 +227,8 @@ cudaError_t sum_chunks(const ColumnSums& args, float* sums, std::uint32_t chunks
   return for_each_block(tiles * chunks, stream, body);
 }
 
-// Few rows have a column a thread: more blocks. The width decides the order of the sums, so it
-// comes from the shape alone; from addresses, only how the columns are read.
+// With few rows each thread has one column, for more blocks. The width decides the order of the
+// sums, so only the shape decides it. Addresses decide only how the columns are read.
 template <typename T>
 cudaError_t sum_chunks_of(const ColumnSums& args, float* sums, std::uint32_t chunks,
                           cudaStream_t stream) {

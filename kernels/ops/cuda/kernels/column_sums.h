@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The gradient of a bias: sums over the rows of a matrix, whose rows are pixels (channels last) or
-// samples, with the gradient of a fused ReLU in the same pass.
+// The gradient of a bias: sums over the rows of a matrix. The rows are pixels (channels last) or
+// samples. The gradient of a fused ReLU is made in the same pass.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -14,10 +14,10 @@
 
 namespace ddpbench::ops::cuda {
 
-// masked = output > 0 ? gradient : 0; sums[c] = (accumulate ? sums[c] : 0) + sum of column c of it.
+// masked = output <= 0 ? 0 : gradient; sums[c] = (accumulate ? sums[c] : 0) + sum of its column c.
 //
-// Moves 1 matrix, with the ReLU 3; bound by memory bandwidth. Every sum is taken in an order that
-// depends on shape and type only. Two launches when there are many rows, else one.
+// Moves 1 matrix, with the ReLU 3; bound by memory bandwidth. The order of every sum depends only
+// on shape and type. Two launches when there are many rows, else one.
 struct ColumnSums {
   DataType type = DataType::fp32;
   std::uint32_t rows = 0, columns = 0;
@@ -31,8 +31,8 @@ struct ColumnSums {
 std::size_t column_sums_workspace_bytes(std::uint32_t rows, std::uint32_t columns);
 cudaError_t column_sums(const ColumnSums& args, cudaStream_t stream);
 
-// Adds up what blocks found: the sums over the rows of a small matrix of fp32, the first `split`
-// columns' to `sums`, the others' to `rest`; or += where `accumulate`. One launch.
+// Adds up the results of blocks: the sums over the rows of a small fp32 matrix. The first `split`
+// columns go to `sums`, the others to `rest`; with `accumulate` they are added. One launch.
 struct RowSums {
   std::uint32_t rows = 0, columns = 0;
   const float* matrix = nullptr;

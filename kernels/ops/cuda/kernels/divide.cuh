@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Division by a number that a whole launch shares: a multiplication and a shift in place of the
-// some twenty instructions that a GPU needs to divide. After Granlund and Montgomery, "Division by
-// Invariant Integers using Multiplication" (PLDI 1994), section 4, for dividends below 2^31.
+// Division by a number that a whole launch shares: a multiplication and a shift, where a GPU needs
+// about twenty instructions to divide. After Granlund and Montgomery, "Division by Invariant
+// Integers using Multiplication" (PLDI 1994), section 4, for dividends below 2^31.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -45,7 +45,7 @@ class Divisor {
   std::uint32_t divisor_ = 1, factor_ = 1, shift_ = 0;
 };
 
-// a / b, rounded up. REQUIRES: a + b is no overflow.
+// a / b, rounded up. REQUIRES: a + b does not overflow.
 __host__ __device__ constexpr std::uint32_t ceil_div(std::uint32_t a, std::uint32_t b) {
   return (a + b - 1) / b;
 }

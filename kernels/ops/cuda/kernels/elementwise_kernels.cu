@@ -12,8 +12,8 @@
 namespace ddpbench::ops::cuda {
 namespace {
 
-// Thread i takes elements [kCount i, kCount i + kCount), as vectors where all memory is aligned;
-// the last one what is left. `Function` has one from one of each input.
+// Thread i takes elements [kCount i, kCount i + kCount), as vectors where all memory is aligned.
+// The last thread takes the rest. `Function` makes one element from one of each input.
 template <typename T, typename Function, std::uint32_t kInputs>
 struct Map {
   static constexpr std::uint32_t kCount = kVectorOf<T>;
@@ -85,7 +85,7 @@ struct AddBias {
   }
 };
 
-// The same for vectors, of which a row has a whole number.
+// The same for vectors. A row has a whole number of them.
 template <typename T>
 struct AddBiasVectors {
   BiasRelu args;
@@ -105,7 +105,7 @@ struct AddBiasVectors {
   }
 };
 
-// Four elements a thread: 16 bytes of the wider type.
+// A thread takes four elements: 16 bytes of the wider type.
 template <typename From, typename To>
 struct ConvertType {
   static constexpr std::uint32_t kCount = 4;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernels that work element by element; all are bound by memory bandwidth. `size` below is the
-// bytes of an element, of `type` fp32 or bf16. They only queue work, as all kernels here do.
+// Kernels that work element by element, bound by memory bandwidth. `size` below is the bytes of an
+// element of `type`, fp32 or bf16. As all kernels here, they only queue work.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -16,15 +16,15 @@ namespace ddpbench::ops::cuda {
 // y = relu(x). Moves 2 * size bytes an element.
 cudaError_t relu_forward(DataType type, const void* x, void* y, std::uint32_t count,
                          cudaStream_t stream);
-// dx = y > 0 ? dy : 0. Moves 3 * size bytes an element.
+// dx = y <= 0 ? 0 : dy. Moves 3 * size bytes an element.
 cudaError_t relu_backward(DataType type, const void* y, const void* dy, void* dx,
                           std::uint32_t count, cudaStream_t stream);
-// sum = a + b; may be one of them. Moves 3 * size bytes an element.
+// sum = a + b. `sum` may be a or b. Moves 3 * size bytes an element.
 cudaError_t add(DataType type, const void* a, const void* b, void* sum, std::uint32_t count,
                 cudaStream_t stream);
 
-// y = y + bias[column] over rows of `columns` elements, then rectified where `relu`; `bias`, fp32,
-// may be null. Moves 2 * size bytes an element.
+// y = y + bias[column] over rows of `columns` elements, then rectified where `relu`. `bias` is fp32
+// and may be null. Moves 2 * size bytes an element.
 struct BiasRelu {
   DataType type = DataType::fp32;
   void* y = nullptr;
@@ -34,11 +34,11 @@ struct BiasRelu {
 };
 cudaError_t bias_relu(const BiasRelu& args, std::uint32_t count, cudaStream_t stream);
 
-// to = from in another type, or to += from. Moves the sizes of both types an element.
+// to = from, or to += from, in another type. Moves the sizes of both types an element.
 cudaError_t convert_type(DataType from_type, const void* from, DataType to_type, void* to,
                          bool accumulate, std::uint32_t count, cudaStream_t stream);
 
-// Values of both signs in [-1, 1) that depend on the position: what an algorithm is timed on.
+// Values of both signs in [-1, 1) that depend on the position: the data of timed trials.
 cudaError_t fill_with_pattern(DataType type, void* data, std::uint32_t count, cudaStream_t stream);
 
 }  // namespace ddpbench::ops::cuda

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Backward: a thread keeps the sums of some neighbouring output channels in registers and goes over
-// tiles of outputs (few_channel_tiles.cuh). A block puts its threads' sums together, and a second
-// launch the blocks'.
+// tiles of outputs (few_channel_tiles.cuh). A block adds up the sums of its threads. A second
+// launch adds up those of the blocks.
 #include "kernels/ops/cuda/kernels/column_sums.h"
 #include "kernels/ops/cuda/kernels/few_channel_tiles.cuh"
 #include "kernels/ops/cuda/kernels/few_channels.h"
@@ -17,7 +17,7 @@ struct Gradients {
   static constexpr std::uint32_t kThreads = W::kThreads, kOutputs = kOutputsOf<T, W>;
   static constexpr std::uint32_t kSums = (W::kTaps + 1) * kOutputs;  // of a thread; bias last
   static constexpr std::uint32_t kMostPadding = 8;
-  // What says which of the gradients count: the output where it is positive; pooled, the winners.
+  // Decides which gradients count: the output where it is positive; pooled, the winners.
   using Mask = std::conditional_t<W::kPool == 1, T, std::uint8_t>;
   using Channels = Packed<T, kOutputs>;
   using Masks = Packed<Mask, kOutputs>;
@@ -30,7 +30,7 @@ struct Gradients {
 
   Walk walk;
   const T *x, *dy;
-  const Mask* mask;  // null, not pooled only: all count
+  const Mask* mask;  // null, not pooled only: all gradients count
   float* partial;    // [pixel_blocks][out_channels * taps weights, then out_channels biases]
   bool vectors;
 
@@ -44,8 +44,8 @@ struct Gradients {
     }
   }
 
-  // The distance of a sum's values of all threads to the next sum's. Padded, so that the threads of
-  // sum_threads, which take all lanes of a sum before the next one's, find them in other banks.
+  // The distance from one sum to the next; a sum has one value a thread. It is padded, so that the
+  // threads of sum_threads, which take all lanes of a sum before the next sum, hit other banks.
   __host__ __device__ std::uint32_t stride() const {
     const std::uint32_t lanes = 1U << walk.lane_bits;
     return kThreads + (lanes < kMostPadding ? lanes : kMostPadding);
@@ -70,8 +70,8 @@ struct Gradients {
     }
   }
 
-  // How the output's gradient is read is decided outside of the loop: behind a branch in it, the
-  // reads of one pixel would have to arrive before those of the next start.
+  // The branch on how to read the output's gradient is outside of the loop. In the loop, the reads
+  // of one pixel would have to arrive before those of the next start.
   template <bool kVectors>
   __host__ __device__ void add_tiles(const Walk::Place& at,
                                      float (&sums)[W::kTaps + 1][kOutputs]) const {
@@ -105,7 +105,7 @@ struct Gradients {
     }
   }
 
-  // The gradient of the pixels below an output from the output's, `counted`, which becomes zero
+  // Makes the gradient of an output's pixels from the output's, `counted`. Sets `counted` to zero
   // where it does not count.
   __host__ __device__ void spread(const Masks& masks, float (&counted)[kOutputs],
                                   float (&gradient)[W::kPooled][kOutputs]) const {
@@ -132,7 +132,7 @@ struct Gradients {
     }
   }
 
-  // Of a tile's outputs the thread's channels; `to` stays what it is beyond the end of the row.
+  // Reads the thread's channels of a tile's outputs. Leaves `to` unchanged beyond the row's end.
   template <bool kVectors, typename Element>
   __host__ __device__ void read_outputs(const Element* map, const Walk::Tile& tile,
                                         std::uint32_t channel,
@@ -163,7 +163,7 @@ struct Gradients {
     }
   }
 
-  // Thread i of the block takes sums i, i + kThreads, ... of those of its lanes.
+  // Thread i of the block adds up sums i, i + kThreads, ... of those of its lanes.
   __host__ __device__ void sum_threads(const Shared& shared, const Walk::Place& at,
                                        std::uint32_t thread) const {
     const std::uint32_t weights = walk.out_channels * W::kTaps;

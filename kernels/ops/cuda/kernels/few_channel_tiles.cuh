@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the few-channel convolution's kernels share: which windows there are, and how threads go
-// over tiles and channels. A tile is kPixels neighbouring outputs of a row; the lanes of a pixel's
-// channels are neighbours, so what a warp reads or writes of the output are whole sectors.
+// What the few-channel kernels share: their windows, and how threads go over tiles and channels. A
+// tile is kPixels neighbouring outputs of a row. The lanes of a pixel's channels are neighbours, so
+// a warp reads and writes whole sectors of the output.
 #pragma once
 
 #include <algorithm>
@@ -20,21 +20,21 @@ namespace ddpbench::ops::cuda::few_channels {
 inline constexpr std::uint32_t kPixels = 4;     // of a row of a tile
 inline constexpr std::uint32_t kMaxLanes = 32;  // threads of a pixel
 
-// What is known when compiling: kernel extent, channels, horizontal stride; and the extent of the
-// windows that the convolution's pixels are pooled in, 1 without pooling.
+// The compile-time constants: kernel extent, channels and horizontal stride; and the extent of the
+// windows in which the convolution's pixels are pooled, 1 without pooling.
 template <std::uint32_t kExtent, std::uint32_t kInputs, std::uint32_t kStride,
           std::uint32_t kPoolExtent>
 struct Window {
   static constexpr std::uint32_t kKernel = kExtent, kChannels = kInputs, kStrideW = kStride;
   static constexpr std::uint32_t kTaps = kKernel * kKernel * kChannels;
-  // Pixels below an output, and outputs of a tile.
+  // The pixels that an output pools, and the outputs of a tile.
   static constexpr std::uint32_t kPool = kPoolExtent, kPooled = kPool * kPool;
   static constexpr std::uint32_t kTileOutputs = kPixels / kPool;
-  // As many output channels a thread as registers hold the weights of.
+  // The output channels of a thread: as many as have their weights in registers.
   static constexpr std::uint32_t kMostOutputs = kTaps < 16 ? 8 : 4;
-  // Backward's sums of a block have to fit into 48 KiB of shared memory.
+  // Backward's sums of a block must fit in 48 KiB of shared memory.
   static constexpr std::uint32_t kThreads = kTaps < 16 ? 128 : 64;
-  // Rows and columns of the input below a tile; pooled, the stride is 1.
+  // The rows and columns of the input that a tile reads. Pooled, the stride is 1.
   static constexpr std::uint32_t kRows = kPool - 1 + kKernel;
   static constexpr std::uint32_t kColumns = (kPixels - 1) * kStrideW + kKernel;
 };
@@ -42,9 +42,9 @@ struct Window {
 template <typename T, typename W>
 inline constexpr std::uint32_t kOutputsOf = std::min(kVectorOf<T>, W::kMostOutputs);
 
-// Blocks that a multiprocessor holds at once, where threads need up to `registers`; the launch
+// The blocks that a multiprocessor holds at once when threads need up to `registers`; the launch
 // bounds keep them there. Each of its quarters has 16,384 registers for whole warps, in units of 8
-// a thread. Blocks of 2 warps are 4, whatever they need.
+// a thread. Of blocks of 2 warps it always holds 4.
 template <typename W>
 constexpr int blocks_at_once(std::uint32_t registers) {
   return W::kThreads == 64 ? 4 : static_cast<int>(16384 / (32 * registers));
@@ -81,13 +81,13 @@ struct Walk {
     at.n = index;
     return at;
   }
-  // Where in the output the tile's first one has its first channel.
+  // The offset in the output of the first channel of the tile's first output.
   __host__ __device__ std::uint32_t output(const Tile& at) const {
     return ((at.n * out_h + at.row) * out_w + at.column) * out_channels;
   }
 };
 
-// As many blocks as the GPU holds at once: each begins with its weights, or ends with its sums.
+// Plans the blocks that the GPU holds at once: each begins by reading weights, or ends with sums.
 template <typename T, typename W>
 Walk plan_walk(const FewChannelShape& s, std::uint32_t blocks_of_multiprocessor) {
   Walk walk{};
@@ -109,8 +109,8 @@ Walk plan_walk(const FewChannelShape& s, std::uint32_t blocks_of_multiprocessor)
   return walk;
 }
 
-// The pixels that a tile sees, as memory holds them; zeros outside of the image. All are read
-// before one is used, so that they are on their way together.
+// The pixels that a tile reads, in memory's format; zeros outside of the image. All reads are in
+// flight before the first value is used.
 template <typename T, typename W>
 struct InputTile {
   T values[W::kRows][W::kColumns * W::kChannels];
@@ -123,9 +123,9 @@ struct InputTile {
     }
   }
 
-  // `row` may wrap around above the image, and `first` to its left. The elements of a row have one
-  // address and a distance each that is known when compiling: instructions for 64-bit addresses
-  // would be as many as those that count. Where nothing is read, it may lie outside of the images.
+  // `row` may wrap around above the image, and `first` to its left. A row's elements have one
+  // address and compile-time distances: 64-bit address arithmetic would take as many instructions
+  // as the rest. Where nothing is read, the address may lie outside of the images.
   __host__ __device__ static void read_row(const Walk& walk, const T* x, std::uint32_t n,
                                            std::uint32_t row, std::uint32_t first,
                                            T (&to)[W::kColumns * W::kChannels]) {
@@ -157,7 +157,7 @@ struct InputTile {
   }
 };
 
-// Calls with_window(Window()) for the shape's.
+// Calls with_window(Window()) with the window type of the shape.
 template <typename WithWindow>
 cudaError_t with_window_type(const FewChannelShape& s, const WithWindow& with_window) {
   if (!has_few_channel_kernels(s)) return cudaErrorInvalidValue;

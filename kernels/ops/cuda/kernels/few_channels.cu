@@ -84,7 +84,7 @@ struct Forward {
     }
   }
 
-  // Leaves the largest of each channel's sums in the first. A winner is the bit of its pixel.
+  // Moves the largest of each channel's sums to the first. A winner is the bit of its pixel.
   __host__ __device__ void write_winners(std::uint32_t at, std::uint32_t channel,
                                          float (&sums)[W::kPooled][kOutputs]) const {
     std::uint32_t won[kOutputs];

@@ -28,7 +28,7 @@ struct SgdStep {
   }
 };
 
-// Thread i takes elements [4 i, 4 i + 4); the last one what is left.
+// Thread i takes elements [4 i, 4 i + 4); the last thread takes the rest.
 struct Sgd4 {
   float* weights;
   const float* gradients;
@@ -70,7 +70,7 @@ struct Sgd4 {
   }
 };
 
-// As Sgd4. Every element's sum is taken in the order of the inputs.
+// Takes elements as Sgd4 does. Every element's sum has the order of the inputs.
 struct Mean4 {
   const float* inputs[kMaxMeanInputs];
   std::uint32_t input_count, count;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernels over flat buffers of fp32: the update and the mean. Both are bound by memory bandwidth.
+// Kernels over flat fp32 buffers: the optimizer's step and the mean. Memory bandwidth bounds both.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -17,7 +17,7 @@ namespace ddpbench::ops::cuda {
 // One step of SGD (sgd.h), four elements a thread. Moves 20 bytes an element, 12 without momentum.
 cudaError_t sgd_step(const SgdArgs& args, cudaStream_t stream);
 
-// Most buffers that one mean may have: their addresses are the kernel's arguments.
+// The most buffers that one mean may have: their addresses are kernel arguments.
 inline constexpr std::size_t kMaxMeanInputs = 256;
 // out = (in_0 + ... + in_k-1) / k, in that order. Moves 4 (k + 1) bytes an element.
 cudaError_t mean_of(std::span<const float* const> inputs, float* out, std::uint32_t count,

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A thread takes four elements, 4 bytes in and 16 out, where samples and channels have a multiple
-// of four; else one.
+// A thread takes four elements, 4 bytes in and 16 out, where samples and channels are multiples of
+// four; else one.
 #include "kernels/ops/cuda/kernels/gather_kernels.h"
 
 #include "kernels/ops/cuda/kernels/divide.cuh"
@@ -12,7 +12,7 @@
 namespace ddpbench::ops::cuda {
 namespace {
 
-// Without a fused multiply-add, whose other rounding would give other batches than the loader does.
+// No fused multiply-add: its rounding would give other batches than the loader does.
 __host__ __device__ inline float scaled(float byte, float scale, float offset) {
 #ifdef __CUDA_ARCH__
   return __fadd_rn(__fmul_rn(byte, scale), offset);

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A batch from the samples of a data set that lies in device memory. Reads 1 and writes 4 bytes an
-// element; bound by memory bandwidth.
+// Gathers a batch from the samples of a data set in device memory. It reads 1 byte and writes 4
+// bytes an element; bound by memory bandwidth.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,7 +11,7 @@
 
 namespace ddpbench::ops::cuda {
 
-// Queues it. REQUIRES: at most kMaxGatherChannels channels, batch * sample_elements < 2^31.
+// Queues the work. REQUIRES: at most kMaxGatherChannels channels, batch * sample_elements < 2^31.
 inline constexpr std::size_t kMaxGatherChannels = 8;
 cudaError_t gather_batch(const GatherArgs& args, cudaStream_t stream);
 

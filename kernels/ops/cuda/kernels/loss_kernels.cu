@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Few classes: a thread a row, by way of shared memory, so that memory is read and written in whole
-// lines. Up to 256 rows are one block, and need one launch.
+// Few classes: a thread takes a row, through shared memory, so that memory is read and written in
+// whole lines. Up to 256 rows are one block and need one launch.
 //
-// Many: lane l of a row's 32 takes classes l, l + 32, ... Lanes exchange what they found through
-// shared memory, where 4 of them put 8 each together and then every lane those 4, in the same
-// order. Of up to 1024 classes the row itself stays there, too: its logits are read from memory
-// once, and their exponentials are taken once.
+// Many classes: lane l of a row's 32 takes classes l, l + 32, ... Lanes exchange their results
+// through shared memory: 4 of them combine 8 results each, then every lane combines those 4, in the
+// same order. Up to 1024 classes the row itself stays there, too. Its logits are then read once,
+// and their exponentials computed once.
 #include "kernels/ops/cuda/kernels/loss_kernels.h"
 
 #include <cmath>
@@ -18,11 +18,11 @@
 namespace ddpbench::ops::cuda {
 namespace {
 
-constexpr std::uint32_t kFewClasses = 32;  // up to which a thread takes a row
+constexpr std::uint32_t kFewClasses = 32;  // up to this many a thread takes a row
 constexpr std::uint32_t kLanes = 32;
 constexpr std::uint32_t kRows = 8;  // of a block
 
-// Asks for values first, first + kStride, ... of those below `end`.
+// Reads values first, first + kStride, ... of those below `end`.
 template <std::uint32_t kStride, std::uint32_t kCount>
 __host__ __device__ void read_strided(const float* from, std::uint32_t first, std::uint32_t end,
                                       float (&values)[kCount]) {
@@ -33,14 +33,13 @@ __host__ __device__ void read_strided(const float* from, std::uint32_t first, st
   }
 }
 
-// -log of the label's share. The sum of exponentials is 1 or more and has been rounded to single
-// precision: its logarithm in double would know no more of it, and cost what hundreds of
-// instructions do.
+// -log of the label's share. The sum of exponentials is 1 or more and has single precision. A
+// logarithm in double would add no information and cost hundreds of instructions.
 __host__ __device__ double loss_of(float sum, float largest, float at_label) {
   return logf(sum) + (static_cast<double>(largest) - at_label);
 }
 
-// Of one block's rows.
+// The totals of one block's rows.
 struct PartialTotals {
   double loss_sum;
   std::uint64_t correct;
@@ -51,7 +50,7 @@ __host__ __device__ void add(PartialTotals& sum, const PartialTotals& part) {
   sum.correct += part.correct;
 }
 
-// Of every kSums-th of kCount.
+// The sum of every kSums-th of kCount parts.
 template <std::uint32_t kCount, std::uint32_t kSums>
 __host__ __device__ PartialTotals sum(const PartialTotals* parts, std::uint32_t first) {
   PartialTotals total{0, 0};
@@ -61,13 +60,13 @@ __host__ __device__ PartialTotals sum(const PartialTotals* parts, std::uint32_t 
 
 struct LossRows {
   static constexpr std::uint32_t kThreads = kLanes * kRows;
-  static constexpr std::uint32_t kReads = 8;    // logits of a lane on their way together
-  static constexpr std::uint32_t kParts = 4;    // of a row, of what its lanes found
+  static constexpr std::uint32_t kReads = 8;    // logits of a lane in flight together
+  static constexpr std::uint32_t kParts = 4;    // of a row: combined results of its lanes
   static constexpr std::uint32_t kKept = 1024;  // classes whose values stay in shared memory
   static constexpr int kPhases = 6;
   struct Largest {
     float value;
-    std::uint32_t at;  // the number of classes: there is none
+    std::uint32_t at;  // the number of classes: none found
   };
   struct Shared {
     float kept[kRows][kKept];  // logits, then their exponentials
@@ -101,7 +100,7 @@ struct LossRows {
     if (phase == 5 && thread == 0) add_rows(s, block);
   }
 
-  // Of the lane's classes; keeps their logits.
+  // Finds the largest of the lane's classes; keeps their logits.
   __host__ __device__ Largest find_largest(Shared& s, std::uint32_t n, std::uint32_t row,
                                            std::uint32_t lane) const {
     Largest found{-INFINITY, shape.classes};
@@ -122,13 +121,13 @@ struct LossRows {
     return found;
   }
 
-  // The larger; of equal ones the first class. Without branches, in which lanes would part.
+  // The larger one; of equal ones the first class. It has no branches, where lanes would diverge.
   __host__ __device__ Largest better(const Largest& a, const Largest& b) const {
     const bool larger = b.value > a.value, equal = b.value == a.value, before = b.at < a.at;
     const bool none_yet = a.at == shape.classes, is_one = b.at != shape.classes;
     return (is_one & (none_yet | larger | (equal & before))) ? b : a;
   }
-  // Of every kStep-th of kCount.
+  // The largest of every kStep-th of kCount.
   template <std::uint32_t kCount, std::uint32_t kStep>
   __host__ __device__ Largest best_of(const Largest* found, std::uint32_t first) const {
     Largest best = found[first];
@@ -142,7 +141,7 @@ struct LossRows {
     return sum;
   }
 
-  // Of the lane's classes; keeps what it adds.
+  // Adds the exponentials of the lane's classes; keeps them.
   __host__ __device__ float add_exponentials(Shared& s, std::uint32_t n, std::uint32_t row,
                                              std::uint32_t lane) const {
     const float largest = best_of<kParts, 1>(s.largest_parts[row], 0).value;
@@ -175,7 +174,7 @@ struct LossRows {
                                           float largest) const {
     for (std::uint32_t j = lane; j < shape.classes; j += kLanes) {
       const std::uint32_t at = n * shape.classes + j;
-      float share = 0;  // of rows past the samples that count, whatever their logits are
+      float share = 0;  // stays 0 in rows past the samples, for any logits
       if (label < shape.classes) {
         share = (j < kKept ? exponentials[j] : expf(logits[at] - largest)) * factor;
       }
@@ -194,9 +193,9 @@ struct LossRows {
 };
 
 struct LossThreads {
-  static constexpr std::uint32_t kThreads = 256;  // a row each
+  static constexpr std::uint32_t kThreads = 256;  // one row each
   static constexpr std::uint32_t kParts = 16;     // of the sum over them
-  static constexpr std::uint32_t kReads = 12;     // logits of a thread on their way together
+  static constexpr std::uint32_t kReads = 12;     // logits of a thread in flight together
   static constexpr int kPhases = 4;
   struct Shared {
     float tile[kThreads * (kFewClasses + 1)];
@@ -225,10 +224,10 @@ struct LossThreads {
     if (phase == 3 && thread == 0) finish(sum<kParts, 1>(s.parts, 0), block);
   }
 
-  // Odd, so that the rows' elements of one class lie in different banks.
+  // It is odd, so that the rows' elements of one class lie in different banks.
   __host__ __device__ std::uint32_t stride() const { return shape.classes | 1U; }
 
-  // The block's rows are one piece of memory, which neighbouring threads take in turn.
+  // The block's rows are one piece of memory. Neighbouring threads take neighbouring elements.
   __host__ __device__ std::uint32_t count(std::uint32_t block) const {
     const std::uint32_t rows = shape.batch - block * kThreads;
     return (rows < kThreads ? rows : kThreads) * shape.classes;
@@ -238,8 +237,8 @@ struct LossThreads {
     const std::uint32_t j = classes.split(row);
     return row * stride() + j;
   }
-  // What the block needs of memory is asked for before its threads meet: labels, too, beside the
-  // first logits.
+  // All reads of the block start before its threads meet. The labels' reads start beside those of
+  // the first logits.
   __host__ __device__ void read(Shared& s, std::uint32_t block, std::uint32_t thread) const {
     const float* const from = logits + block * kThreads * shape.classes;
     const std::uint32_t end = count(block), n = block * kThreads + thread;
@@ -267,7 +266,7 @@ struct LossThreads {
     for (std::uint32_t i = thread; i < count(block); i += kThreads) to[i] = s.tile[place(i)];
   }
 
-  // Leaves the gradient where the logits were. The first of the largest logits is the answer.
+  // Replaces the logits by their gradient. The first of the largest logits is the prediction.
   __host__ __device__ PartialTotals row(Shared& s, std::uint32_t n, std::uint32_t thread) const {
     float* const x = s.tile + thread * stride();
     if (n >= samples) {
@@ -303,9 +302,9 @@ struct LossThreads {
   }
 };
 
-// One block adds up what the others found: a thread every kThreads-th, then 32 every 32nd of the
-// threads', then one theirs. A block alone has only its own reads on their way, so each thread has
-// several.
+// One block adds up the other blocks' totals. Each thread sums every kThreads-th, 32 threads then
+// sum every 32nd of those, and one sums these. A block alone has only its own reads in flight, so
+// each thread has several.
 struct LossSum {
   static constexpr std::uint32_t kThreads = 1024, kParts = 32, kReads = 4;
   static constexpr int kPhases = 3;

@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Softmax cross-entropy: a thread a row up to 32 classes, else a warp, in two launches; one up to
-// 32 classes and 256 rows. Reads the logits, writes their gradient: 8 bytes a logit, and one
-// exponential, of classes beyond 1024 two and 12 more bytes at most, which caches may hold; a batch
-// of hundreds is bound by the launches.
+// Softmax cross-entropy. A row has one thread up to 32 classes, else a warp. Two launches; one up
+// to 32 classes and 256 rows. It reads the logits and writes their gradient: 8 bytes and one
+// exponential a logit. Classes beyond 1024 cost two exponentials and up to 12 more bytes, which
+// caches may hold. A batch of hundreds is bound by the launches.
 //
-// Exponentials and logarithms in single precision, the sum over samples in double. Every sum is
-// taken in an order that depends on the shape only.
+// Exponentials and logarithms are in single precision, the sum over samples in double. The order of
+// every sum depends only on the shape.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Numbers as the own kernels read and write them: memory holds fp32 or bf16, arithmetic is fp32.
+// Numbers as the own kernels read and write them. Memory holds fp32 or bf16; arithmetic is fp32.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -39,7 +39,7 @@ __host__ __device__ inline float from_float<float>(float value) {
   return value;
 }
 
-// To the nearest, ties to even; NaN stays NaN.
+// Rounds to the nearest, ties to even; NaN stays NaN.
 template <>
 __host__ __device__ inline Bf16 from_float<Bf16>(float value) {
 #ifdef __CUDA_ARCH__
@@ -58,16 +58,16 @@ __host__ __device__ inline Bf16 from_float<Bf16>(float value) {
 }
 
 __host__ __device__ inline bool is_nan(float value) { return value != value; }
-// As the reference has them: NaN stays NaN, and passes the gradient.
+// ReLU as in the reference: NaN stays NaN, and passes the gradient.
 __host__ __device__ inline float relu(float x) { return x < 0 ? 0 : x; }
 __host__ __device__ inline float relu_gradient(float y, float grad) { return y <= 0 ? 0 : grad; }
 
-// Whether `value` takes the place of a window's largest so far: NaN does.
+// Whether `value` replaces a window's largest so far. NaN does.
 __host__ __device__ inline bool exceeds(float value, float largest) {
   return value > largest || is_nan(value);
 }
 
-// Calls with_type(T()) for the type of the elements; others are an invalid argument.
+// Calls with_type(T()) for the type of the elements. Other types are an invalid argument.
 template <typename WithType>
 cudaError_t with_element_type(DataType type, const WithType& with_type) {
   if (type == DataType::fp32) return with_type(float());

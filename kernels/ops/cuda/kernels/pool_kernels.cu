@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Max-pooling: one thread an output pixel forward, one thread an input pixel backward; of a vector
-// of channels (pool_vectors.cuh) where the maps allow it, else of one. Windows of 2 x 2 side by
-// side are a thread each, both ways (pool_tiles.cuh).
+// Max-pooling: one thread for each output pixel forward, for each input pixel backward. It takes a
+// vector of channels (pool_vectors.cuh) where the maps allow it, else one. Windows of 2 x 2 side by
+// side have one thread each, both ways (pool_tiles.cuh).
 #include "kernels/ops/cuda/kernels/pool_kernels.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ struct Pixel {
   std::uint32_t n, c, h, w;
 };
 
-// Which pixel is the i-th of images of `height` x `width`.
+// Finds the i-th pixel of images of `height` x `width`.
 __host__ __device__ inline Pixel pixel_at(std::uint32_t i, const PoolGeometry& g,
                                           std::uint32_t height, std::uint32_t width) {
   Pixel at{};
@@ -89,7 +89,7 @@ struct PoolBackward {
   const Winner* winners;
   T* dx;
 
-  // The first window over a position of the padded image, and the last one that there is.
+  // The first window over a position of the padded image, and the end of those that cover it.
   __host__ __device__ static std::uint32_t first_window(std::uint32_t position,
                                                         std::uint32_t kernel,
                                                         std::uint32_t stride) {
@@ -130,7 +130,7 @@ cudaError_t with_winner_type(const PoolGeometry& geometry, const WithWinner& wit
   return cudaErrorInvalidValue;
 }
 
-// For 16-byte accesses to these addresses of maps and winners.
+// Whether these addresses of maps and winners allow 16-byte accesses.
 template <typename T, typename... Pointers>
 bool may_use_vectors(const PoolGeometry& g, const Pointers*... addresses) {
   return g.channels_last && g.channels % kVectorOf<T> == 0 && are_vector_aligned(addresses...);
@@ -159,7 +159,7 @@ cudaError_t forward_windows(const PoolGeometry& g, const PoolForwardCall& call,
                   PoolForwardVectors<T, Winner>{g, walk, x, y, winners});
 }
 
-// Tiles, also those that are cut off, in vectors of channels.
+// The number of tiles, cut ones included, in vectors of channels.
 template <typename T>
 std::uint32_t tile_count(const PoolGeometry& g) {
   using Tiles = PoolBackwardTiles<T>;

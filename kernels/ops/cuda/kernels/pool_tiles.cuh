@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Max-pooling by windows of 2 x 2 that lie side by side, over channels-last maps: one thread a
-// window of a vector of channels, forward and backward. No pixel is in two windows, so that
-// backward reads a window's gradient and winners once and writes its four pixels; forward's four
-// reads are on their way before the first comparison.
+// Max-pooling by windows of 2 x 2 that lie side by side, over channels-last maps. One thread takes
+// a window of a vector of channels, forward and backward. No pixel is in two windows. So backward
+// reads a window's gradient and winners once and writes its four pixels. Forward's four reads are
+// in flight before the first comparison.
 #pragma once
 
 #include "kernels/ops/cuda/kernels/divide.cuh"
@@ -17,7 +17,7 @@ inline constexpr std::uint32_t kPoolTile = 2;  // pixels a side
 // Whether the windows are such tiles.
 inline bool has_tiles(const PoolGeometry& g) { return g.window.is_tiling(kPoolTile); }
 
-// Both: maps channels last, of whole vectors of channels; winners are counted in a byte.
+// Both bodies: channels-last maps of whole vectors of channels, and one-byte winners.
 template <typename T>
 struct PoolForwardTiles {
   static constexpr std::uint32_t kCount = kVectorOf<T>;
@@ -53,14 +53,14 @@ struct PoolForwardTiles {
   }
 };
 
-// The last row or column of pixels is in no window where their number is odd: its tiles have no
-// gradient, and the pixels that they do have are written zero.
+// Where the number of rows or columns is odd, the last one is in no window. Its tiles have no
+// gradient, and their pixels are set to zero.
 template <typename T>
 struct PoolBackwardTiles {
   static constexpr std::uint32_t kCount = kVectorOf<T>;
 
   PoolGeometry g;
-  VectorWalk walk;  // of the tiles, also of those that are cut off
+  VectorWalk walk;  // of the tiles, cut ones included
   const T* dy;
   const std::uint8_t* winners;
   T* dx;
@@ -96,7 +96,7 @@ struct PoolBackwardTiles {
     DDPBENCH_UNROLL
     for (std::uint32_t element = 0; element < kPoolTile * kPoolTile; ++element) {
       const std::uint32_t row = element / kPoolTile, column = element % kPoolTile;
-      // Every tile has its first row and column.
+      // Every tile has at least its first row and column.
       if ((row > 0 && row >= rows) || (column > 0 && column >= columns)) continue;
       float passed[kCount];
       DDPBENCH_UNROLL
@@ -108,15 +108,15 @@ struct PoolBackwardTiles {
   }
 };
 
-// The same, and the gradient of a bias: the sums over all windows of what their winners pass. Each
-// block writes those of its windows, which add_up_rows (column_sums.h) adds up.
+// The same with the gradient of a bias: the sums, over all windows, of what the winners pass. Each
+// block writes the sums of its windows, and add_up_rows (column_sums.h) adds those up.
 template <typename T>
 struct PoolBackwardTilesWithBias {
   static constexpr std::uint32_t kCount = kVectorOf<T>;
   static constexpr std::uint32_t kThreads = 512;
   static constexpr int kBlocksAtOnce = 2, kPhases = 2;
-  // That are launched for each multiprocessor, at most: what fits at once of fp32 (32 registers at
-  // 90), twice that of bf16.
+  // The most blocks that are launched for a multiprocessor: what fits at once in fp32 (32 registers
+  // at compute capability 9.0), twice that in bf16.
   static constexpr std::uint32_t kBlocksEach = 4;
   struct Shared {
     float sums[kThreads][kCount];
@@ -124,7 +124,7 @@ struct PoolBackwardTilesWithBias {
 
   PoolBackwardTiles<T> tiles;
   std::uint32_t count;    // of tiles, in vectors of channels
-  std::uint32_t threads;  // of a block that take tiles: whole pixels, so each keeps to its channels
+  std::uint32_t threads;  // that take tiles: whole pixels, so each keeps its channels
   float* sums;            // [blocks, channels]
   std::uint32_t blocks;
 

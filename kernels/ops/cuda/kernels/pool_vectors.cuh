@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Max-pooling over channels-last maps, one 16-byte vector of neighbouring channels a thread: a warp
-// reads and writes whole lines, and the position of a pixel is worked out once for all of them.
+// Max-pooling over channels-last maps. A thread takes one 16-byte vector of neighbouring channels:
+// a warp reads and writes whole lines, and a pixel's position is computed once for all of them.
 #pragma once
 
 #include "kernels/ops/cuda/kernels/divide.cuh"
@@ -39,7 +39,7 @@ struct PackedWinners {
   }
 };
 
-// Which vector of which pixel the i-th of a map is.
+// Finds the vector and the pixel of the i-th vector of a map.
 struct VectorWalk {
   VectorWalk(std::uint32_t channels, std::uint32_t of_vector, std::uint32_t height,
              std::uint32_t width)
@@ -60,8 +60,8 @@ struct VectorWalk {
   Divisor vectors, columns, rows;
 };
 
-// The largest element of a window and which it is, for each channel of a vector. Of equals the
-// first one stays; NaN is larger than all.
+// The largest element of a window and its index, for each channel of a vector. The first of equal
+// elements stays; NaN is larger than all.
 template <typename Winner, std::uint32_t kCount>
 struct WindowMaximum {
   float best[kCount];
@@ -103,7 +103,7 @@ struct PoolForwardVectors {
   __host__ __device__ void operator()(std::uint32_t index) const {
     const VectorWalk::Place at = walk.place(index);
     const std::uint32_t channel = at.vector * kCount;
-    Maximum maximum{};  // no window is without an element
+    Maximum maximum{};  // every window has an element
     bool first = true;
     for (std::uint32_t p = 0; p < g.window.kernel_h; ++p) {
       // Above the image the difference wraps around to a row far below it.
@@ -135,7 +135,7 @@ struct PoolBackwardVectors {
   const Winner* winners;
   T* dx;
 
-  // The first window over a position of the padded image, and the end of those that there are.
+  // The first window over a position of the padded image, and the end of those that cover it.
   __host__ __device__ static std::uint32_t first_window(std::uint32_t position,
                                                         std::uint32_t kernel,
                                                         const Divisor& stride) {

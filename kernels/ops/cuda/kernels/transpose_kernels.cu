@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A block reads a tile of 32 x 32 elements row by row and writes it column by column; a thread has
-// all that it reads on its way before it keeps any.
+// A block reads a tile of 32 x 32 elements row by row and writes it column by column. All reads of
+// a thread are in flight before it stores the first.
 #include "kernels/ops/cuda/kernels/transpose_kernels.h"
 
 #include "kernels/ops/cuda/kernels/divide.cuh"
@@ -64,7 +64,7 @@ struct TransposeTiles {
 }  // namespace
 
 cudaError_t transpose(const Transpose& args, cudaStream_t stream) {
-  // One row or column: only the type changes.
+  // With one row or column only the type changes.
   if (args.rows == 1 || args.columns == 1) {
     return convert_type(args.from_type, args.from, args.to_type, args.to, false,
                         args.batch * args.rows * args.columns, stream);

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Transposes a batch of matrices, and converts their type on the way: plain to channels-last is a
-// transpose of [channels, pixels] for every image, and back. Reads and writes every element once,
-// in whole cache lines, by way of tiles in shared memory; bound by memory bandwidth.
+// Transposes a batch of matrices and converts their type on the way. Plain to channels-last is a
+// transpose of [channels, pixels] for every image, and back. It reads and writes every element
+// once, in whole cache lines, through tiles in shared memory; bound by memory bandwidth.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Several neighbouring numbers in one access: a thread that moves 16 bytes at once needs a quarter
-// (bf16: an eighth) of the instructions and keeps more bytes on their way.
+// Several neighbouring numbers in one access. A thread that moves 16 bytes at once needs a quarter
+// (bf16: an eighth) of the instructions and keeps more bytes in flight.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -23,7 +23,7 @@ inline constexpr std::uint32_t kVectorBytes = 16;  // the most that one instruct
 template <typename T>
 inline constexpr std::uint32_t kVectorOf = kVectorBytes / sizeof(T);
 
-// Whether all addresses may be read as vectors; null may.
+// Whether all addresses may be read as vectors. Null counts as aligned.
 template <typename... Pointers>
 bool are_vector_aligned(const Pointers*... addresses) {
   return (true && ... && (reinterpret_cast<std::uintptr_t>(addresses) % kVectorBytes == 0));
@@ -35,9 +35,9 @@ struct alignas(4 * kCount) Words {
   std::uint32_t word[kCount];
 };
 
-// One access on a GPU, where an address that is no multiple of its size is an error: the host reads
-// NaN there and writes nothing, so that tests see it. A host compiler may take words and numbers
-// for different memory.
+// One access on a GPU, where an address that is no multiple of its size is an error. The host then
+// reads NaN and writes nothing, so that tests see it. It copies by memcpy, since its compiler may
+// assume that words and numbers never share memory.
 template <std::uint32_t kCount>
 __host__ __device__ Words<kCount> read_words(const void* from) {
 #ifdef __CUDA_ARCH__
@@ -73,12 +73,11 @@ __host__ __device__ inline std::uint32_t pack_bf16(float first, float second) {
 #endif
 }
 
-// kCount numbers as memory holds them. Reads whose words are unpacked later are on their way
-// together.
+// kCount numbers in memory's format. Reads whose words are unpacked later are in flight together.
 template <typename T, std::uint32_t kCount>
 using Packed = Words<kCount * sizeof(T) / sizeof(std::uint32_t)>;
 
-// Of fp32 a number a word, of bf16 two.
+// fp32 has one number in a word, bf16 two.
 template <std::uint32_t kCount>
 __host__ __device__ void unpack(const Words<kCount>& words, float (&to)[kCount]) {
   memcpy(to, words.word, sizeof(to));
@@ -99,7 +98,7 @@ __host__ __device__ void load(const T* from, float (&to)[kCount]) {
   unpack(read_words<kCount * sizeof(T) / sizeof(std::uint32_t)>(from), to);
 }
 
-// Writes them, rounded to the type.
+// Writes the numbers, rounded to the type.
 template <std::uint32_t kCount>
 __host__ __device__ void store(float* to, const float (&from)[kCount]) {
   Words<kCount> words;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The file: a line that names the format, a line an entry (key, tab, four numbers), and a last line
-// with a hash of all before it.
+// The file has a first line that names the format, a line for each entry (key, tab, four numbers),
+// and a last line with a hash of all lines before it.
 #include "kernels/ops/cuda/library/algorithm_cache.h"
 
 #include <fmt/format.h>
@@ -26,7 +26,7 @@ std::string hash_line(std::string_view text) {
   return fmt::format("{}{:016x}\n", kHash, hash_bytes(text.data(), text.size()));
 }
 
-// Takes a number and the character behind it from the front of `text`.
+// Takes a number and the character after it from the front of `text`.
 template <typename Number>
 bool take(std::string_view& text, Number& number, char end) {
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -35,7 +35,7 @@ bool take(std::string_view& text, Number& number, char end) {
   return true;
 }
 
-// Empty when it cannot be read.
+// Returns an empty text when the file cannot be read.
 std::string read_cache(const std::string& path) {
   try {
     return read_file(path, {.most_bytes = 16 * kMiB});
@@ -44,8 +44,8 @@ std::string read_cache(const std::string& path) {
   }
 }
 
-// A cache that cannot be written, or that a power cut took, costs time and nothing else: so the
-// disk is not waited for.
+// A cache that cannot be written, or that a power cut destroys, costs only time. So the write does
+// not wait for the disk.
 void write_cache(const std::string& path, const std::string& text) {
   try {
     write_file(path, text, {.force = true, .durable = false});
@@ -108,7 +108,7 @@ void AlgorithmCache::store(const std::string& key, const AlgorithmChoice& choice
   if (path_.empty()) return;
   std::error_code ignored;
   std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), ignored);
-  // What this process measured counts more for it than what another one did.
+  // This process's own measurements win over those of other processes.
   if (auto others = from_text(read_cache(path_))) choices_.merge(*others);
   write_cache(path_, to_text(choices_));
 }

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// AlgorithmCache: which of a library's algorithms was the fastest for a shape, kept in a text file
-// so that the next process need not measure again. Knows nothing of CUDA.
+// AlgorithmCache: the fastest of a library's algorithms for each shape. A text file keeps them, so
+// that the next process need not measure again. It knows nothing of CUDA.
 //
-// The file is a convenience: one that is missing, damaged or cannot be written means measuring
-// again, and is no error. Processes that write at the same time leave one of their files whole.
+// The file is a convenience. When it is missing, damaged or cannot be written, the process measures
+// again; that is no error. When processes write at the same time, one of their files stays, whole.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ class AlgorithmCache {
   explicit AlgorithmCache(std::string directory);
 
   std::optional<AlgorithmChoice> find(const std::string& key) const;
-  // Remembers the choice and writes the file anew, with what others have put into it meanwhile.
+  // Remembers the choice and writes the file anew, with what other processes wrote meanwhile.
   // REQUIRES: the key has no tab and no line break.
   void store(const std::string& key, const AlgorithmChoice& choice);
 
@@ -46,7 +46,7 @@ class AlgorithmCache {
 std::string to_text(const std::map<std::string, AlgorithmChoice>& choices);
 std::optional<std::map<std::string, AlgorithmChoice>> from_text(std::string_view text);
 
-// What a measurement says of one algorithm.
+// The result of measuring one algorithm.
 struct MeasuredAlgorithm {
   AlgorithmChoice choice;
   bool runs = false;  // the library could run it
@@ -54,21 +54,21 @@ struct MeasuredAlgorithm {
   double time_s = 0;
 };
 
-// The algorithm, and the arithmetic, that come first in a fixed order; others follow by number.
+// The algorithm and the arithmetic that come first in a fixed order. Others follow by number.
 struct FixedOrder {
   int algorithm = 0, math = 0;
 };
 
-// What an algorithm must be like.
+// The rules that a choice must keep.
 struct AlgorithmRules {
   std::size_t workspace_limit_bytes = 0;
-  // Set: only what repeats its bits, and the order decides instead of time, which falls out one way
-  // today and another way tomorrow.
+  // Set: only algorithms that repeat their bits count, and this order decides. Time does not, since
+  // it differs from day to day.
   std::optional<FixedOrder> repeatable;
 };
 
-// The fastest that keeps to the rules, or the first in their order; of equal ones the first. Null:
-// none does.
+// The fastest algorithm that keeps the rules, or the first in their order; of equal ones the first.
+// Null: none does.
 const MeasuredAlgorithm* pick_algorithm(std::span<const MeasuredAlgorithm> measured,
                                         const AlgorithmRules& rules);
 

@@ -8,8 +8,8 @@
 namespace ddpbench::ops::cuda {
 namespace {
 
-constexpr int kRounds = 3;    // of which the shortest counts
-constexpr int kLaunches = 8;  // a round
+constexpr int kRounds = 3;    // the shortest counts
+constexpr int kLaunches = 8;  // calls in a round
 
 }  // namespace
 
@@ -23,8 +23,8 @@ std::optional<AlgorithmChoice> autotune(AlgorithmCache& cache, const std::string
   } catch (const NoPlanningMemory&) {
     return candidates.untried();
   } catch (const DeviceError&) {
-    // The candidate cannot be recorded, for example. If it is the GPU that fails, the next call
-    // says so.
+    // The candidate cannot be recorded, for example. If the GPU itself fails, the next call reports
+    // it.
     if (candidates.must_run) throw;
     static_cast<void>(cudaGetLastError());
     return candidates.untried();
@@ -34,7 +34,7 @@ std::optional<AlgorithmChoice> autotune(AlgorithmCache& cache, const std::string
 TuningStream::TuningStream(const Context& context)
     : context_(context), stream_(context.device.make_stream()), native_(context.use(*stream_)) {}
 
-// cuDNN may not keep a stream that is gone.
+// cuDNN must not keep a stream that no longer exists.
 TuningStream::~TuningStream() { static_cast<void>(cudnnSetStream(context_.cudnn, nullptr)); }
 
 void TuningStream::fill(DataType type, const PlanningMemory& memory, std::int64_t count,
@@ -45,7 +45,7 @@ void TuningStream::fill(DataType type, const PlanningMemory& memory, std::int64_
 }
 
 double TuningStream::recorded_s(const std::function<void()>& call) {
-  call();  // loads the kernels, which a recording cannot
+  call();  // loads the kernels, which a recording cannot do
   stream().synchronize();
   const std::unique_ptr<Recording> recording = record(call);
   const auto begin = context_.device.make_event(), end = context_.device.make_event();
@@ -75,10 +75,10 @@ std::unique_ptr<Recording> TuningStream::record(const std::function<void()>& cal
   try {
     for (int i = 0; i < kLaunches; ++i) call();
   } catch (...) {
-    // A stream that still records can neither be waited for nor given up.
+    // A stream that still records can be neither synchronized nor destroyed.
     try {
       stream().end_recording();
-    } catch (const Error&) {  // says only what the call's error says
+    } catch (const Error&) {  // repeats the call's error
     }
     throw;
   }

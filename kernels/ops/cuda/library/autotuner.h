@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Autotuning: of the candidates that can do the same work the fastest is taken, by trials on memory
-// and data of their own, and remembered in the algorithm cache.
+// The autotuner: takes the fastest of the candidates that can do the same work. It tries them on
+// memory and data of its own and remembers the choice in the algorithm cache.
 #pragma once
 
 #include <functional>
@@ -14,25 +14,25 @@
 
 namespace ddpbench::ops::cuda {
 
-// What there is to choose from.
+// The candidates of one choice.
 struct Candidates {
   // Whether a remembered choice is still one of them. May bring the choice up to date.
   std::function<bool(AlgorithmChoice&)> has;
   // The fastest, by trial; nullopt: none ran. Throws NoPlanningMemory, or DeviceError where a
   // candidate cannot be run or recorded.
   std::function<std::optional<AlgorithmChoice>()> fastest;
-  // The one that is taken where there can be no trial; nullopt: none.
+  // The candidate that is taken when there can be no trial; nullopt: none.
   std::function<std::optional<AlgorithmChoice>()> untried;
-  // Whether a DeviceError of a trial is thrown on, because no candidate is known to run.
+  // Whether a DeviceError of a trial is rethrown, because no candidate is known to run.
   bool must_run = false;
 };
 
-// The choice that is remembered under `key`, else the fastest, which is remembered then, else the
-// untried one, which is not: with memory for a trial, the next process tries. nullopt: none ran.
+// Returns the choice remembered under `key`, else the fastest, and remembers it. Else returns the
+// untried one, unremembered: with memory for a trial, the next process tries. nullopt: none ran.
 std::optional<AlgorithmChoice> autotune(AlgorithmCache& cache, const std::string& key,
                                         const Candidates& candidates);
 
-// The stream that candidates are tried on, and how long they take there.
+// The stream on which candidates are tried, and the times that they take there.
 class TuningStream {
  public:
   explicit TuningStream(const Context& context);
@@ -43,15 +43,15 @@ class TuningStream {
   Stream& stream() { return *stream_; }
   cudaStream_t native() const { return native_; }
 
-  // Fills memory with values as a step's, which are not zeros: power, and with it the clock,
-  // depends on them. Null memory is left alone. `where` begins what errors say.
+  // Fills memory with values like those of a step, not with zeros: power, and so the clock rate,
+  // depends on them. Null memory is left alone. `where` begins error messages.
   void fill(DataType type, const PlanningMemory& memory, std::int64_t count,
             const std::string& where);
-  // Seconds of one call, which queues its work on the stream, as a step runs it: recorded and
-  // replayed. Throws DeviceError where the call cannot be recorded.
+  // The seconds of one call, which queues its work on the stream. As in a step, the call is
+  // recorded and replayed. Throws DeviceError where it cannot be recorded.
   double recorded_s(const std::function<void()>& call);
-  // Seconds of one call that is not recorded: cheap, and with the gap of a launch in it. REQUIRES:
-  // the call was queued before, which loads its kernels.
+  // The seconds of one call that is not recorded. This is cheap, but includes the gap of a launch.
+  // REQUIRES: the call was queued before, which loads its kernels.
   double once_s(const std::function<void()>& call);
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Handles of the libraries, and what they say when they refuse.
+// Handles of the libraries, and the texts of their errors.
 #include "kernels/ops/cuda/library/context.h"
 
 #include <array>
@@ -130,7 +130,7 @@ PlanningMemory::PlanningMemory(std::size_t bytes, std::string_view operation) {
   if (bytes == 0) return;
   const cudaError_t status = cudaMalloc(&data_, bytes);
   if (status == cudaErrorMemoryAllocation) {
-    static_cast<void>(cudaGetLastError());  // it is not sticky: the device goes on
+    static_cast<void>(cudaGetLastError());  // the error is not sticky: the device stays usable
     throw NoPlanningMemory(fmt::format(
         "{}: planning it takes {} more bytes than the GPU has free; use a smaller batch", operation,
         bytes));

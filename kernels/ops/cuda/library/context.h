@@ -23,13 +23,13 @@
 
 namespace ddpbench::ops::cuda {
 
-// Each throws DeviceError "<operation>: <call>: <library's name>: <library's text>" unless `status`
-// is success. `operation` names the shape, too: "conv2d 3x3 1->32 on [8, 1, 28, 28]".
+// Throw DeviceError "<operation>: <call>: <library's name>: <library's text>" unless `status` is
+// success. `operation` also names the shape: "conv2d 3x3 1->32 on [8, 1, 28, 28]".
 void check(cudaError_t status, std::string_view operation, const char* call);
 void check(cudnnStatus_t status, std::string_view operation, const char* call);
 void check(cublasStatus_t status, std::string_view operation, const char* call);
 
-// The factors of products and of what is there already, which the libraries read at an address.
+// The factors of products and of old values. The libraries read them at an address.
 inline constexpr float kOne = 1, kZero = 0;
 
 // Used by the device's leading thread.
@@ -41,7 +41,7 @@ struct Context {
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
-  // The stream, which cuDNN's calls then go to.
+  // The CUDA stream behind `stream`. cuDNN's calls then go to it.
   cudaStream_t use(Stream& stream) const;
 
   DataType activation_type() const {
@@ -57,8 +57,8 @@ struct Context {
 };
 using ContextPtr = std::shared_ptr<Context>;
 
-// The parameters as the libraries read them beside activations of `type`: as they are kept, or the
-// copies in bf16.
+// The parameters as the libraries read them beside activations of `type`: as they are stored, or
+// their bf16 copies.
 template <typename Args>
 std::span<const void* const> parameters_beside(DataType type, const Args& args) {
   return type == DataType::bf16 ? args.bf16_weights : args.parameters;
@@ -68,17 +68,17 @@ std::string_view precision_name(CudaPrecision precision);
 cudnnDataType_t cudnn_type(DataType type);
 cudaDataType_t cublas_type(DataType type);
 
-// How many multiprocessors the context's GPU has.
+// The number of multiprocessors of the context's GPU.
 std::uint32_t multiprocessors_of(const Context& context, std::string_view where);
 
-// `count` as the kernels take it, which index with 32 bits. Throws DeviceError naming the operation
-// when it is 2^31 or more.
+// `count` as the kernels take it, which index with 32 bits. Throws DeviceError that names the
+// operation when it is 2^31 or more.
 std::uint32_t element_index(std::int64_t count, std::string_view operation);
 
-// Hands out parts of a workspace whose size it finds out, aligned for any kernel.
+// Adds up a workspace and hands out parts of it, aligned for any kernel.
 class WorkspaceLayout {
  public:
-  // The offset of `bytes` that nobody else has.
+  // Returns the offset of a part of `bytes`.
   std::size_t add(std::size_t bytes) {
     const std::size_t offset = bytes_;
     bytes_ += round_up(bytes, kAlignment);
@@ -92,13 +92,13 @@ class WorkspaceLayout {
 };
 
 // The GPU has no memory left for a measurement. Planning goes on without it, since the run itself
-// may need less; whether it fits is checked where its memory is known.
+// may need less. Whether the run fits is checked when its memory is known.
 class NoPlanningMemory : public ConfigError {
  public:
   using ConfigError::ConfigError;
 };
 
-// Device memory for the time of planning; not counted, since no step ever holds it. Throws
+// Device memory for planning only. It is not counted, since no step holds it. Throws
 // NoPlanningMemory.
 class PlanningMemory {
  public:

@@ -107,8 +107,8 @@ ConvolutionShape::ConvolutionShape(const Context& context, const Conv2dDesc& des
   w = filter(weight, type, where);
   for (auto& pass : convolutions) pass = cuda::convolution(desc, where);
   activation = create<cudnnActivationStruct>(cudnnCreateActivationDescriptor, where);
-  // A convolution with an activation may refuse to propagate NaN, which the own pass after it does;
-  // without one nothing is lost by not asking for it. The last is a bound of what a ReLU lets pass.
+  // An activation may be refused with NaN propagation; the own pass after the call then has it.
+  // Without an activation it is not needed. The last argument bounds what a ReLU lets pass.
   check(cudnnSetActivationDescriptor(activation.get(),
                                      relu ? CUDNN_ACTIVATION_RELU : CUDNN_ACTIVATION_IDENTITY,
                                      relu ? CUDNN_PROPAGATE_NAN : CUDNN_NOT_PROPAGATE_NAN,
@@ -125,7 +125,7 @@ cudnnStatus_t convolve(const Context& context, const ConvolutionShape& s,
                                    convolution, algorithm, workspace, choice.workspace_bytes,
                                    &kZero, s.y.get(), o.y);
   }
-  // y = activation(1 * conv(x) + 0 * z + bias); with a factor of zero z, here y, is not read.
+  // y = activation(1 * conv(x) + 0 * z + bias). With a factor of zero, z (here y) is not read.
   return cudnnConvolutionBiasActivationForward(
       context.cudnn, &kOne, s.x.get(), o.x, s.w.get(), o.w, convolution, algorithm, workspace,
       choice.workspace_bytes, &kZero, s.y.get(), o.y, s.bias_vector.get(), o.bias,

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Convolution as cuDNN does it: the descriptors for one shape, and the calls of the three passes.
+// Convolution by cuDNN: the descriptors for one shape, and the calls of the three passes.
 #pragma once
 
 #include <cudnn.h>
@@ -28,21 +28,21 @@ struct DescriptorDeleter {
 template <typename Struct>
 using Descriptor = std::unique_ptr<Struct, DescriptorDeleter>;
 
-// All tensors channels-last and of the backend's activation type; sums are fp32.
+// All tensors are channels-last and of the backend's activation type; sums are fp32.
 struct ConvolutionShape {
   ConvolutionShape(const Context& context, const Conv2dDesc& desc, std::string where);
 
-  std::string where;  // "conv2d 3x3 1->32 on [8, 1, 28, 28]": begins what errors say
-  std::string key;    // of the algorithm cache, without the pass
+  std::string where;  // "conv2d 3x3 1->32 on [8, 1, 28, 28]": begins error messages
+  std::string key;    // in the algorithm cache, without the pass
   bool bias, relu, needs_grad_input;
   DataType type;
   std::int64_t x_count, w_count, y_count, out_channels;
   Descriptor<cudnnTensorStruct> x, y, bias_vector;
   Descriptor<cudnnFilterStruct> w;
-  // One a pass: the arithmetic is part of it and may differ.
+  // One descriptor for each pass: it includes the arithmetic, which may differ.
   Descriptor<cudnnConvolutionStruct> convolutions[3];
   Descriptor<cudnnActivationStruct> activation;
-  std::optional<FewChannelShape> few_channels;  // where there are own kernels
+  std::optional<FewChannelShape> few_channels;  // set where there are own kernels
 
   cudnnConvolutionDescriptor_t convolution(ConvolutionPass pass) const {
     return convolutions[static_cast<int>(pass)].get();
@@ -53,11 +53,11 @@ struct ConvolutionShape {
 inline constexpr int kOwnKernel = -1;
 inline bool is_own(const AlgorithmChoice& choice) { return choice.algorithm == kOwnKernel; }
 
-// Whether own kernels are among the candidates for its passes.
+// Whether own kernels are among the candidates for the passes of `desc`.
 bool may_run_own_kernels(const Context& context, const Conv2dDesc& desc);
 
-// cuDNN's calls. y = x * w, then + bias and rectified where the choice says that the library does
-// so ("fused"); `bias` is of the activations' type.
+// cuDNN's calls. Forward: y = x * w. If the choice is "fused", the library also adds the bias and
+// rectifies. `bias` has the activations' type.
 struct ForwardOperands {
   const void *x, *w, *bias;
   void* y;
@@ -73,8 +73,8 @@ struct DataOperands {
 cudnnStatus_t convolve_backward_data(const Context& context, const ConvolutionShape& shape,
                                      const AlgorithmChoice& choice, const DataOperands& operands,
                                      void* workspace);
-// dw from x and dy. Not added to what is there: an algorithm is searched for, and its workspace
-// asked for, without that, and may lack it.
+// dw from x and dy, without accumulation: the search for an algorithm and the size of its workspace
+// do not cover it, and an algorithm may lack it.
 struct FilterOperands {
   const void *x, *dy;
   void* dw;

@@ -12,7 +12,7 @@
 namespace ddpbench::ops::cuda {
 namespace {
 
-// What tells the three passes apart. `Memory` is that of x, w and y, or their gradients.
+// What differs between the three passes. `Memory` is that of x, w and y, or of their gradients.
 struct Memory {
   void *x, *w, *y;
 };
@@ -20,7 +20,7 @@ struct Memory {
 struct Forward {
   static constexpr ConvolutionPass kPass = ConvolutionPass::forward;
   static constexpr int kAlgorithms = CUDNN_CONVOLUTION_FWD_ALGO_COUNT;
-  // In each pass: the one that cuDNN has for channels-last tensors, and that repeats its bits.
+  // The algorithm that each pass has for channels-last tensors and that repeats its bits.
   static constexpr int kFirst = CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM;
   using Performance = cudnnConvolutionFwdAlgoPerf_t;
 
@@ -99,7 +99,7 @@ struct BackwardFilter {
   }
 };
 
-// The arithmetic that a precision allows. bf16 products run on tensor cores only when told so.
+// The arithmetic that a precision allows. bf16 products use tensor cores only on request.
 cudnnMathType_t math_of(CudaPrecision precision) {
   switch (precision) {
     case CudaPrecision::fp32:
@@ -123,7 +123,7 @@ class LibraryCandidates {
   LibraryCandidates(const Context& context, const ConvolutionShape& shape)
       : context_(context), shape_(shape) {}
 
-  // Asks the library, whose answer counts; also sets the arithmetic.
+  // Asks the library, whose answer counts. Also sets the arithmetic.
   bool has(AlgorithmChoice& choice) const {
     if (choice.algorithm < 0 || choice.algorithm >= Pass::kAlgorithms) return false;
     if (!may_use(static_cast<cudnnMathType_t>(choice.math))) return false;
@@ -166,7 +166,7 @@ class LibraryCandidates {
     return choice;
   }
 
-  // What the library thinks the fastest, in the bias's and the ReLU's own pass: takes no memory.
+  // The library's guess of the fastest, with bias and ReLU in their own pass. It takes no memory.
   std::optional<AlgorithmChoice> guess() const {
     set_math(shape_, Pass::kPass, math_of(context_.options.precision));
     std::vector<typename Pass::Performance> results(kMostResults);
@@ -181,7 +181,7 @@ class LibraryCandidates {
  private:
   static constexpr std::size_t kMostResults = 2 * Pass::kAlgorithms + 4;
 
-  // fp32 is to be strict, whatever the library thinks the fastest.
+  // fp32 must be strict, even where other arithmetic is faster.
   bool may_use(cudnnMathType_t math) const {
     return context_.options.precision != CudaPrecision::fp32 || math == CUDNN_FMA_MATH;
   }
@@ -217,8 +217,8 @@ class LibraryCandidates {
       candidate.choice.math = static_cast<int>(result.mathType);
       if (context_.options.precision == CudaPrecision::fp32 &&
           result.mathType == CUDNN_DEFAULT_MATH) {
-        // Where the library names only its default, it was told FMA; where it names both, the
-        // default was measured in TF32, whose time says nothing.
+        // Where the library reports only its default, it ran FMA, as it was told. Where it reports
+        // both, the default ran in TF32, and its time does not count.
         if (is_measured_strictly(results, result.algo)) continue;
         candidate.choice.math = CUDNN_FMA_MATH;
       }
@@ -245,15 +245,15 @@ class LibraryCandidates {
     });
   }
 
-  // Whether the library adds the bias and rectifies in the same call; it says so by doing it. An
-  // activation of none is there for one algorithm only (cuDNN's reference of the call).
+  // Whether the library adds the bias and rectifies in the same call, found by calling it. Only one
+  // algorithm has the identity activation (cuDNN's reference of the call).
   bool can_fuse(AlgorithmChoice choice, const Memory& memory, TuningStream& stream) const {
     if (!shape_.bias) return false;
     if (!shape_.relu && choice.algorithm != CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM) {
       return false;
     }
     choice.fused = true;
-    // Of the chosen arithmetic, which may need more than the one that was searched with.
+    // The workspace of the chosen arithmetic, which may exceed that of the searched one.
     const PlanningMemory workspace(std::max<std::size_t>(choice.workspace_bytes, 1), shape_.where);
     const PlanningMemory bias(static_cast<std::size_t>(shape_.out_channels) * size_of(shape_.type),
                               shape_.where);

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // cuDNN's algorithms for the passes of a convolution, as candidates. The library times them itself
-// (cudnnFind...Ex): that takes some tens of milliseconds a pass and shape, once a machine.
+// (cudnnFind...Ex). That takes tens of milliseconds a pass and shape, once on each machine.
 #pragma once
 
 #include <optional>
@@ -11,23 +11,23 @@
 
 namespace ddpbench::ops::cuda {
 
-// Enough for every algorithm of SimpleCNN and ResNet at the batches of one GPU; it is part of the
+// Enough for every algorithm of SimpleCNN and ResNet at the batches of one GPU. It counts in the
 // workspace that all operations share.
 inline constexpr std::size_t kWorkspaceLimit = std::size_t{256} << 20;
 
-// The fastest that keeps to the options, measured on memory and data of its own; nullopt: none.
-// Deterministic, the first in a fixed order of those that ran. Throws NoPlanningMemory.
+// The fastest algorithm that keeps to the options, measured on memory and data of its own; nullopt:
+// none. If deterministic, the first in a fixed order of those that ran. Throws NoPlanningMemory.
 std::optional<AlgorithmChoice> fastest_of_library(const Context& context,
                                                   const ConvolutionShape& shape,
                                                   ConvolutionPass pass);
 
-// The same without memory: what the library guesses to be the fastest, unmeasured.
+// The same without memory: the algorithm that the library guesses to be the fastest, unmeasured.
 std::optional<AlgorithmChoice> guess_of_library(const Context& context,
                                                 const ConvolutionShape& shape,
                                                 ConvolutionPass pass);
 
-// Whether the library (still) runs the choice, within the options; it sets the choice's workspace,
-// and the arithmetic in the pass's descriptor.
+// Whether the library (still) runs the choice within the options. Sets the choice's workspace, and
+// the arithmetic in the pass's descriptor.
 bool library_has(const Context& context, const ConvolutionShape& shape, ConvolutionPass pass,
                  AlgorithmChoice& choice);
 

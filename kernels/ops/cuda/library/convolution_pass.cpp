@@ -12,7 +12,7 @@ void* at(void* workspace, std::size_t offset) {
   return static_cast<std::byte*>(workspace) + offset;
 }
 
-// Whether cuDNN reads parameters of another type than they are kept in.
+// Whether cuDNN reads parameters of another type than the stored one.
 bool has_bf16_weights(const ConvolutionShape& shape) { return shape.type != DataType::fp32; }
 
 std::size_t bytes_of(const ConvolutionShape& shape, std::int64_t count) {
@@ -73,8 +73,8 @@ FilterPass::FilterPass(const Context& context, const ConvolutionShape& shape,
   library_ = layout_.add(choice.workspace_bytes);
 }
 
-// Whether the own kernel rectifies and sums the bias's gradient itself: not where others want the
-// rectified gradient, too.
+// Whether the own kernel rectifies and sums the bias's gradient itself. It does not where the
+// input's gradient needs the rectified gradient, too.
 bool FilterPass::is_one_pass() const {
   return is_own(choice_) && !(shape_.relu && shape_.needs_grad_input);
 }

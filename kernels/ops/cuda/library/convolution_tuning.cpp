@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The library's fastest algorithm and an own kernel are timed as the operation would run them: with
-// all passes around the library's call, recorded and replayed as a step does it.
+// all passes around the library's call, recorded and replayed as in a step.
 #include "kernels/ops/cuda/library/convolution_tuning.h"
 
 #include <array>
@@ -21,7 +21,7 @@ const char* name_of(ConvolutionPass pass) {
   return pass == ConvolutionPass::backward_data ? "backward data" : "backward filter";
 }
 
-// The memory and the stream that one pass is tried on: what the pass touches in a step and no more,
+// The memory and the stream for trials of one pass. The pass touches no more memory than in a step,
 // so that a batch that can be trained can be tried.
 class PassTuning {
  public:
@@ -82,7 +82,7 @@ class PassTuning {
     return static_cast<std::size_t>(count) * sizeof(float);
   }
 
-  // The size of a copy in bf16, which only forward reads.
+  // The size of a bf16 copy, which only forward reads.
   std::size_t bf16_bytes(std::int64_t count) const {
     return is_forward_ && shape_.type == DataType::bf16 ? activation_bytes(count) : 0;
   }
@@ -93,7 +93,7 @@ class PassTuning {
 
   const ConvolutionShape& shape_;
   bool is_forward_;
-  PlanningMemory x_, y_, dy_, w_, bias_;  // the last two, or their gradients
+  PlanningMemory x_, y_, dy_, w_, bias_;  // w and bias, or their gradients
   PlanningMemory bf16_w_, bf16_bias_;
   TuningStream tuning_;
 };
@@ -115,8 +115,8 @@ AlgorithmChoice own_choice(const ConvolutionShape& shape, ConvolutionPass pass) 
   return choice;
 }
 
-// Which kinds of candidates there are. In a deterministic run an own kernel is taken untried: no
-// measurement, which may fall out one way today and another way tomorrow, shall decide the bits.
+// The kinds of candidates. In a deterministic run an own kernel is taken untried: no measurement
+// may decide the bits, since its result differs from day to day.
 struct Kinds {
   bool own, library;
 };

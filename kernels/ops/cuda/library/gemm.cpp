@@ -12,15 +12,15 @@
 namespace ddpbench::ops::cuda {
 namespace {
 
-// The alignment of all operands: parameters and activations lie at multiples of 64 bytes, the
-// parameters' copies in bf16 of 32, a batch that the caller owns of at least 16. The library
-// assumes 256 when it is not told.
+// The alignment of all operands. Parameters and activations lie at multiples of 64 bytes, bf16
+// copies of parameters at multiples of 32, a caller's batch at multiples of 16 at least. The
+// library assumes 256 when it is not told.
 constexpr std::uint32_t kAlignment = 16;
 constexpr std::size_t kGemmWorkspaceLimit = std::size_t{32} << 20;  // NVIDIA's advice for Hopper
-// As many as are tried: the library sorts them by the time that it estimates.
+// The number of trials. The library sorts algorithms by the time that it estimates.
 constexpr int kCandidates = 8;
-// One that takes so many times the fastest so far in a single call is not tried further; and what
-// takes long needs no repetition to be told apart.
+// A candidate whose single call takes kHopeless times the fastest so far is not tried further. A
+// call longer than kLong_s needs no repetition to be compared.
 constexpr double kHopeless = 2, kLong_s = 2e-3;
 
 cublasLtEpilogue_t native_epilogue(Epilogue epilogue) {
@@ -50,7 +50,7 @@ std::string key_of(const Context& context, const GemmDesc& d) {
       ddpbench::to_string(d.input), ddpbench::to_string(d.output), static_cast<int>(d.epilogue));
 }
 
-// As it is remembered: the place in the heuristic's list may be another one in another process.
+// The remembered form. It is no place in the heuristic's list, which may differ between processes.
 AlgorithmChoice choice_of(const cublasLtMatmulHeuristicResult_t& candidate) {
   const std::uint64_t hash = hash_bytes(candidate.algo.data, sizeof(candidate.algo.data));
   return {.algorithm = static_cast<int>(hash & std::numeric_limits<int>::max()),
@@ -119,7 +119,7 @@ void Gemm::describe(const GemmDesc& desc) {
   set(CUBLASLT_MATMUL_DESC_TRANSB, static_cast<std::int32_t>(transposition(desc.transpose_b)));
   set(CUBLASLT_MATMUL_DESC_EPILOGUE, static_cast<std::uint32_t>(native_epilogue(desc.epilogue)));
   if (has_vector()) {
-    // The heuristic looks at the alignment of the address, and at nothing behind it.
+    // The heuristic looks only at the alignment of the address, not at memory.
     const std::uintptr_t aligned = kAlignment;
     set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, aligned);
   }
@@ -155,8 +155,8 @@ std::vector<cublasLtMatmulHeuristicResult_t> Gemm::candidates(const GemmDesc& de
     set(attribute, kAlignment);
   }
   if (context_.options.deterministic || desc.output != DataType::fp32) {
-    // Parts of a sum may be added up in the workspace, in fp32 and in a fixed order; not in place,
-    // and not rounded before.
+    // Partial sums may be added up in the workspace, in fp32 and in a fixed order. They may not be
+    // added up in place or rounded before.
     const std::uint32_t schemes =
         CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, schemes);
@@ -166,7 +166,7 @@ std::vector<cublasLtMatmulHeuristicResult_t> Gemm::candidates(const GemmDesc& de
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
       context_.cublas, operation_.get(), a_.get(), b_.get(), d_.get(), d_.get(), preference,
       kCandidates, results.data(), &found);
-  // The second is what some versions say of an epilogue that they do not have for these types.
+  // Some versions return the second for an epilogue that they lack for these types.
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return {};
   check(status, where_, "cublasLtMatmulAlgoGetHeuristic");
   results.resize(static_cast<std::size_t>(found));
@@ -182,8 +182,7 @@ bool Gemm::find_algorithm(const GemmDesc& desc) {
   return true;
 }
 
-// In a deterministic run no measurement decides: it may fall out one way today and another way
-// tomorrow.
+// In a deterministic run no measurement decides: its result may differ from day to day.
 std::size_t Gemm::tune(const GemmDesc& desc,
                        const std::vector<cublasLtMatmulHeuristicResult_t>& candidates) {
   if (candidates.size() == 1 || context_.options.deterministic) return 0;

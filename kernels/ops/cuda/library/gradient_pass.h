@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What convolutions and linear layers do to the gradient of their output before the library's
-// calls: rectify it, and sum that of the bias (column_sums.h has the cost).
+// The pass of convolutions and linear layers over their output's gradient, before the library's
+// calls: it rectifies the gradient and sums that of the bias (column_sums.h has the cost).
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -17,7 +17,7 @@ namespace ddpbench::ops::cuda {
 
 class GradientPass {
  public:
-  // The output is [rows, columns] in memory, with a column for each element of the bias.
+  // The output is [rows, columns] in memory. Each column belongs to one element of the bias.
   struct Shape {
     DataType type = DataType::fp32;
     std::uint32_t rows = 0, columns = 0;
@@ -28,8 +28,8 @@ class GradientPass {
   // Takes its part of backward's workspace.
   GradientPass(const Shape& shape, WorkspaceLayout& workspace);
 
-  // Returns where the rectified gradient lies: in the workspace, or where it was. The bias's is
-  // the last of grad_parameters.
+  // Returns where the rectified gradient lies: in the workspace, or where it was. The bias's
+  // gradient is the last of grad_parameters.
   const void* run(const BackwardArgs& args, cudaStream_t stream, std::string_view where) const;
 
  private:

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The layouts of the CUDA backend beside plain: channels last in memory, "nhwc" for activations and
-// "ohwi" for weights: of convolutions, and of linear layers that read channels-last maps. Both are
-// a batch of matrices [channels, pixels], transposed. The shape says all about them, so they need
-// no descriptor. Knows nothing of CUDA.
+// The layouts of the CUDA backend beside plain. They are channels-last in memory: "nhwc" for
+// activations, "ohwi" for weights of convolutions and of linear layers that read channels-last
+// maps. Both are a batch of transposed matrices [channels, pixels]. The shape says all about them,
+// so they need no descriptor. Knows nothing of CUDA.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,12 @@ TensorLayout nhwc_layout(const Shape& shape, DataType type);
 // channels, height and width of its input.
 TensorLayout ohwi_layout(const Shape& shape);
 bool is_nhwc(const TensorLayout& layout);
-// The layout that costs nothing: `given` when its memory is that of `wanted` (one channel, or one
-// pixel), else `wanted`.
+// The layout that needs no reorder: `given` when its memory is that of `wanted` (one channel, or
+// one pixel), else `wanted`.
 TensorLayout same_memory_or(const TensorLayout& given, const TensorLayout& wanted);
 
-// How to get from one layout to another: transpose each of `batch` matrices. With one row or one
-// column there is nothing to transpose.
+// The change from one layout to another: each of `batch` matrices is transposed. With one row or
+// one column nothing moves.
 struct LayoutChange {
   std::int64_t batch = 1, rows = 1, columns = 1;
 };

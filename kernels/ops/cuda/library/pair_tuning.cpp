@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Both ways share all memory but the map between the two.
+// Both ways share all memory but the map between the two operations.
 #include "kernels/ops/cuda/library/pair_tuning.h"
 
 #include <algorithm>

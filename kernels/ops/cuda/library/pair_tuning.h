@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether two operations, one behind the other, are faster in one.
+// Whether two operations, one after the other, are faster as one.
 #pragma once
 
 #include <string>
@@ -11,11 +11,11 @@
 
 namespace ddpbench::ops::cuda {
 
-// By the time of forward and backward, without the gradient of the first one's input, recorded and
-// replayed on memory of their own: no more than what a step of the two apart touches. REQUIRES of
-// all: one input; of `second`: no parameters, and a backward that reads neither input nor output.
-// `where` begins what errors say. Throws NoPlanningMemory, or DeviceError where an operation cannot
-// be recorded.
+// Compares the times of forward and backward, without the gradient of the first one's input. Both
+// ways are recorded and replayed on memory of their own, no more than a step of the two apart
+// touches. REQUIRES: all have one input; `second` has no parameters, and its backward reads neither
+// input nor output. `where` begins error messages. Throws NoPlanningMemory, or DeviceError where an
+// operation cannot be recorded.
 bool is_faster_in_one(const Context& context, Op& both, Op& first, Op& second,
                       const std::string& where);
 

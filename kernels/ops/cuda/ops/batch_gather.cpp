@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The gather of a batch, on an own kernel.
+// The gather of a batch on an own kernel.
 #include "base/error.h"
 #include "kernels/ops/cuda/kernels/gather_kernels.h"
 #include "kernels/ops/cuda/ops/cuda_ops.h"

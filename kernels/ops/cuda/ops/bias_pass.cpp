@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The pass that adds a bias as an operation, for benchmarks (cuda_backend.h).
+// The pass over a bias as an operation, for benchmarks (cuda_backend.h).
 #include "kernels/ops/cuda/kernels/elementwise_kernels.h"
 #include "kernels/ops/cuda/library/gradient_pass.h"
 #include "kernels/ops/cuda/ops/cuda_ops.h"

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // conv2d, channels last. 2 * batch * out * oh * ow * in * kh * kw FLOPs forward, the same for each
-// gradient; bytes are those of input, output and weights, once each. Each pass is tuned by itself
+// gradient; bytes are those of input, output and weights, once each. Each pass is tuned separately
 // (convolution_tuning.h).
 #include "base/error.h"
 #include "kernels/ops/cuda/library/convolution_pass.h"
@@ -25,7 +25,7 @@ class Conv2d final : public PlannedOp {
     element_index(shape_.x_count, where);
     tune_passes();
     plan_.reads_bf16_weights = shape_.type == DataType::bf16 && (data_ || !forward_->is_own());
-    // The filter's pass leaves the rectified gradient in its part.
+    // FilterPass leaves the rectified gradient in its part.
     WorkspaceLayout backward;
     backward.add(filter_->workspace_bytes());
     if (data_) data_workspace_ = backward.add(data_->workspace_bytes());

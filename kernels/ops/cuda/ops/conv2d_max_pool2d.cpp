@@ -4,13 +4,13 @@
 // conv2d and max_pool2d as one operation, in two ways.
 //
 // A first layer of few channels runs on own kernels for both (few_channels.h): the map between the
-// two, the largest of such a network, is never in memory. The candidates are this and the two apart
-// (autotuner.h); it is taken untried where own kernels are.
+// two, the largest of such a network, is never in memory. The autotuner compares this with the two
+// apart. Where own kernels are taken untried, so is this.
 //
-// Where the library has the convolution, the pool adds the bias. That saves a pass over the output
-// of the convolution where the library does not add the bias itself, and in any case one over its
-// gradient. Own kernels of a convolution add it at no cost, too. Where they may run and the library
-// turns out faster, the bias stays with the convolution, which was tried with it.
+// Where the library runs the convolution, the pool adds the bias. That saves a pass over the
+// output's gradient and, where the library does not add the bias itself, a pass over the output.
+// Own kernels of a convolution add the bias at no cost. Where they may run and the library turns
+// out faster, the convolution keeps its bias: it was tried with it.
 #include <algorithm>
 #include <array>
 
@@ -29,7 +29,7 @@ namespace {
 
 class OwnConv2dMaxPool2d final : public PlannedOp {
  public:
-  // `shape` has the pool in it.
+  // `shape` includes the pool.
   OwnConv2dMaxPool2d(ContextPtr context, const Conv2dDesc& conv, const MaxPool2dDesc& pool,
                      const FewChannelShape& shape, std::string where)
       : PlannedOp(plain_plan(conv)),
@@ -38,7 +38,7 @@ class OwnConv2dMaxPool2d final : public PlannedOp {
         relu_(pool.fuse_relu),
         where_(std::move(where)) {
     plan_.inputs = {same_memory_or(conv.input, nhwc_layout(conv.input.shape, shape.type))};
-    // FLOPs are those of the pixels that there are windows over.
+    // FLOPs are those of the pixels that lie in windows.
     const double pixels = static_cast<double>(element_count(plan_.output.shape));
     plan_.output =
         nhwc_layout({shape.batch, shape.out_channels, shape.out_h, shape.out_w}, shape.type);
@@ -48,7 +48,7 @@ class OwnConv2dMaxPool2d final : public PlannedOp {
     plan_.backward_flops *= pooled / pixels;
     plan_.parameters[0].layout = ohwi_layout(plan_.parameters[0].shape);
     plan_.needs_output = false;
-    plan_.saved_bytes = outputs;  // a winner is a byte
+    plan_.saved_bytes = outputs;  // one byte a winner
     plan_.workspace_bytes = few_channel_workspace_bytes(shape);
     plan_.description += fmt::format(" {} (own kernel)", describe(pool));
   }
@@ -90,14 +90,14 @@ class OwnConv2dMaxPool2d final : public PlannedOp {
 std::optional<FewChannelShape> pooled_shape(const ConvolutionShape& conv,
                                             const MaxPool2dDesc& pool) {
   constexpr std::uint32_t kPool = 2;
-  // A ReLU between the two would be the pool's already.
+  // A ReLU between the two would already be the pool's.
   const bool fits =
       conv.few_channels && !conv.needs_grad_input && !conv.relu && pool.window.is_tiling(kPool);
   if (!fits) return std::nullopt;
   FewChannelShape shape = *conv.few_channels;
   shape.pool = kPool;
   shape.out_h /= kPool, shape.out_w /= kPool;
-  const bool has_output = shape.out_h > 0 && shape.out_w > 0;  // else the pool says what is wrong
+  const bool has_output = shape.out_h > 0 && shape.out_w > 0;  // else the pool reports the error
   return has_output && has_few_channel_kernels(shape) ? std::optional(shape) : std::nullopt;
 }
 
@@ -110,7 +110,7 @@ bool is_faster(const ContextPtr& context, Op& both, const Conv2dDesc& conv,
   return is_faster_in_one(*context, both, *first, *second, where);
 }
 
-// Whether own kernels for both run, rather than the two apart.
+// Whether own kernels for both run, and not the two apart.
 bool is_chosen(const ContextPtr& context, Op& both, const Conv2dDesc& conv,
                const MaxPool2dDesc& pool, const std::string& key, const std::string& where) {
   const CudaBackendOptions& options = context->options;
@@ -143,7 +143,7 @@ std::unique_ptr<Op> make_on_own_kernels(const ContextPtr& context, const Conv2dD
   return both;
 }
 
-// The map between the two, and its gradient, are part of the workspace.
+// The map between the two and its gradient are part of the workspace.
 class BiasInPool final : public PlannedOp {
  public:
   BiasInPool(const ContextPtr& context, const Conv2dDesc& conv, const MaxPool2dDesc& pool) {
@@ -213,7 +213,7 @@ class BiasInPool final : public PlannedOp {
   void* rest_of(void* workspace) const { return static_cast<std::byte*>(workspace) + rest_; }
 
   std::unique_ptr<Op> conv_, pool_;
-  std::size_t rest_ = 0;  // where the workspace of the two begins
+  std::size_t rest_ = 0;  // where the workspaces of the two begin
 };
 
 bool bias_is_better_in_pool(const Context& context, const Conv2dDesc& conv,

@@ -47,7 +47,7 @@ class CudaBackend final : public OpBackend {
     cuda::convert(*context_, from_layout, from, to_layout, to);
   }
 
-  // A GPU's caches are small beside what keeps all of it busy: the larger the batch the better.
+  // A GPU's caches are small beside the work that fills it: the larger the batch, the better.
   std::int64_t micro_batch_hint(std::size_t) const override { return 0; }
 
  private:
@@ -67,7 +67,7 @@ cuda::ContextPtr make_context(Device& device, const CudaBackendOptions& options)
   return std::make_shared<cuda::Context>(native, options);
 }
 
-// As the libraries number themselves: 91900 is 9.19.0.
+// The libraries' own numbering: 91900 is 9.19.0.
 std::string version_text(std::size_t version) {
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }

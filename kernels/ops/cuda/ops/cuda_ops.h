@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The operations of the CUDA backend. None allocates, waits or reads anything back in forward and
-// backward, so all can be recorded in a CUDA graph (after one call each, which loads the kernels).
+// The operations of the CUDA backend. Forward and backward never allocate, wait or read back, so
+// all can be recorded in a CUDA graph (after one call each, which loads the kernels).
 #pragma once
 
 #include <memory>
@@ -23,12 +23,12 @@ std::unique_ptr<Op> make_op(ContextPtr context, const ReluDesc& desc);
 std::unique_ptr<Op> make_op(ContextPtr context, const AddDesc& desc);
 std::unique_ptr<Op> make_op(ContextPtr context, const ReorderDesc& desc);
 
-// A convolution and the pool that alone reads its output, as one operation (OpBackend::fuse). Null
-// where the two are better apart.
+// A convolution and a pool as one operation (OpBackend::fuse). Only the pool reads the convolution.
+// Null where the two are better apart.
 std::unique_ptr<Op> make_conv2d_max_pool2d(ContextPtr context, const Conv2dDesc& conv,
                                            const MaxPool2dDesc& pool);
 // A pool that adds the bias of the convolution before it, one value a channel, and then rectifies:
-// max(x) + b is max(x + b), since rounding keeps the order of sums. Only of values that the sum
+// max(x) + b is max(x + b), since rounding keeps the order of sums. Only among values that the sum
 // makes equal may another one win. REQUIRES: pool_adds_bias(), a channels-last input.
 std::unique_ptr<Op> make_max_pool2d(ContextPtr context, const MaxPool2dDesc& desc, bool adds_bias);
 bool pool_adds_bias(const Context& context, const MaxPool2dDesc& desc, std::int64_t channels);
@@ -38,14 +38,14 @@ std::unique_ptr<Op> make_bare_gemm(ContextPtr context, const BareGemmDesc& desc)
 std::unique_ptr<SoftmaxCrossEntropy> make_softmax_cross_entropy(ContextPtr context,
                                                                 std::int64_t batch,
                                                                 std::int64_t classes);
-// Bytes of device memory that it allocates.
+// The bytes of device memory that it allocates.
 std::size_t loss_workspace_bytes(std::int64_t batch, std::int64_t classes);
 std::unique_ptr<Sgd> make_sgd();
 std::unique_ptr<Mean> make_mean();
 std::unique_ptr<BatchGather> make_batch_gather();
 
-// Blocks until done, and before that until all that the device was given is done: the tensors may
-// be another stream's results.
+// Waits for all work of the device, since the tensors may be results of other streams. Then blocks
+// until the conversion is done.
 void convert(Context& context, const TensorLayout& from_layout, const void* from,
              const TensorLayout& to_layout, void* to);
 

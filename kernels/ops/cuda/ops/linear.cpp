@@ -3,16 +3,16 @@
 //
 // linear as three products of cuBLASLt on row-major matrices:
 //   y = x w^T + bias,  dx = dy w,  dw = dy^T x,  db = column sums of dy;
-// 2 * batch * in * out FLOPs and the bytes of its three matrices each.
+// Each product costs 2 * batch * in * out FLOPs and the bytes of its three matrices.
 //
 // Forward adds the bias and rectifies in the product's epilogue. Backward rectifies dy and sums db
-// in one own pass (3 matrices of batch x out); where there is no ReLU and nothing is accumulated,
-// db comes from the epilogue of dw. (The library's epilogue for the gradient of a ReLU belongs to
-// the product that *makes* dy, which is the next layer's.) In bf16 the weights and the bias are
-// read as copies in bf16; dw is fp32.
+// in one own pass (3 matrices of batch x out). Without a ReLU and accumulation, db comes from the
+// epilogue of dw. (The library's epilogue for the gradient of a ReLU belongs to the product that
+// *makes* dy, which is the next layer's.) In bf16 the products read bf16 copies of weights and
+// bias; dw is fp32.
 //
-// Channels-last maps are read as they lie: the terms of a product may come in any order that x and
-// w share, so the weight's columns are kept in that of the pixels (layout.h).
+// Channels-last maps are not reordered. The terms of a product may have any order that x and w
+// share, so the weight's columns have the order of the pixels (layout.h).
 #include <algorithm>
 
 #include "base/error.h"
@@ -110,7 +110,7 @@ class Linear final : public PlannedOp {
                     .input = type_,
                     .output = DataType::fp32};
     backward_weight_.emplace(*context_, weight, where_);
-    // The order in which the epilogue sums is not documented.
+    // The epilogue sums in an undocumented order.
     if (desc_.bias && !desc_.fuse_relu && !has_bf16_weights() && !context_->options.deterministic) {
       weight.epilogue = Epilogue::bias_gradient;
       with_bias_gradient_ = Gemm::make_if_supported(*context_, weight, where_);
@@ -143,7 +143,7 @@ class Linear final : public PlannedOp {
   std::uint32_t rows_ = 0, columns_ = 0, in_ = 0;
   std::optional<Gemm> forward_, backward_weight_, backward_data_;
   std::unique_ptr<Gemm> with_bias_gradient_;
-  std::size_t library_ = 0;  // where backward's products have their workspace
+  std::size_t library_ = 0;  // offset of the workspace of backward's products
   GradientPass gradient_pass_;
 };
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// max_pool2d on the own kernels, over plain or channels-last maps of either type, which the output
-// keeps to: linear layers here read both.
+// max_pool2d on the own kernels, over plain or channels-last maps of either type. The output keeps
+// the input's layout: linear layers here read both.
 #include "base/error.h"
 #include "kernels/ops/cuda/kernels/pool_kernels.h"
 #include "kernels/ops/cuda/library/layout.h"
@@ -21,7 +21,7 @@ ImageStrides strides_of(const TensorLayout& layout) {
 
 std::uint32_t narrow(std::int64_t value) { return static_cast<std::uint32_t>(value); }
 
-// Channels and window; the rest is added where the input is known.
+// Sets channels and window. The rest is set when the input is known.
 PoolGeometry window_of(const MaxPool2dDesc& desc, std::int64_t channels, DataType type,
                        bool channels_last) {
   PoolGeometry geometry;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reorders between layouts and types: no FLOPs, every byte of both sides once.
+// Reorders between layouts and types: no FLOPs; every byte of both sides moves once.
 #include "base/error.h"
 #include "kernels/ops/cuda/kernels/transpose_kernels.h"
 #include "kernels/ops/cuda/library/layout.h"
