@@ -15,7 +15,7 @@ struct Download {
   std::string url;   // http or https; redirects may use either
   std::string path;  // destination; its directory exists
   Fingerprint expected;
-  double timeout_s = 60;                                  // limit for connecting and for a pause
+  double timeout_s = 60;                                  // limit to connect and between two bytes
   std::function<void(const std::string& line)> progress;  // may be empty
 };
 

@@ -26,7 +26,8 @@ class FileBytes {
 
   // Fills `out` with the next bytes and returns their number. It is less than out.size() only at
   // the end of the contents (of gzip: behind its checksum). Throws ConfigError, with the offset in
-  // the file on disk, for a damaged or shortened gzip stream and for other data behind it.
+  // the file on disk, for a damaged or shortened gzip stream and for bytes behind it that are not
+  // gzip.
   std::size_t read(std::span<std::uint8_t> out);
 
  private:

@@ -55,8 +55,8 @@ bool redirect_standard_fds(int output_fd) {
          (output_fd == STDERR_FILENO || ::dup2(output_fd, STDERR_FILENO) >= 0);
 }
 
-// Closes at exec also what the supervisor itself inherited without wanting it. Our own descriptors
-// are close-on-exec anyway, so kernels before 5.11 lose only that.
+// Also closes, at exec, what the supervisor itself inherited without wanting it. Our own
+// descriptors are close-on-exec anyway, so kernels before 5.11 lose only that.
 bool keep_only(const std::vector<int>& fds) {
   ::close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
   for (const int fd : fds) {

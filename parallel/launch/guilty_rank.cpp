@@ -62,7 +62,7 @@ RunFailure failure_at(Ranks ranks, std::size_t rank, const char* kind, const std
 RunFailure own_failure(Ranks ranks, std::size_t rank) {
   const RankSight& sight = ranks[rank];
   const std::string where = place(sight.status);
-  // A rank that reported an error and then crashed while it unwound failed by the error.
+  // A rank may report an error and then crash while it unwinds; the error is its failure.
   if (sight.status.error) {
     RunFailure failure = failure_at(ranks, rank, "", "");
     failure.error = *sight.status.error;

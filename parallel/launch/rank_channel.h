@@ -6,7 +6,8 @@
 // It is one shared mapping made by the supervisor (or, in a joined world, private memory that rank
 // 0 collects). Each rank has a status slot, appended step, bucket and trace records, and a result
 // text. The memory outlives its rank, so a killed or interrupted run still gives a partial report.
-// Each rank has one writer. Readers may look at any time: counts are published after the records.
+// Each rank has one writer. Readers may look at any time: counts are published after the records
+// (release/acquire).
 #pragma once
 
 #include <cstddef>

@@ -8,7 +8,7 @@
 //
 // Every part starts at a multiple of 64 bytes. Pages that are never written cost nothing, so
 // capacities may be generous. A rank's area describes itself and holds no address, so it can be
-// sent.
+// sent as bytes.
 #pragma once
 
 #include <array>

@@ -15,8 +15,9 @@ struct LaunchSpec {
   std::string executable = "/proc/self/exe";
   std::vector<std::string> arguments;  // argv[1...]
   int ranks = 1;
-  int threads_per_device = 1;                      // for OpenMP, with OMP_WAIT_POLICY=PASSIVE and
-                                                   // OMP_PROC_BIND=false: devices pin themselves
+  // OMP_NUM_THREADS. Ranks also get OMP_WAIT_POLICY=PASSIVE, and OMP_PROC_BIND=false because
+  // devices pin themselves.
+  int threads_per_device = 1;
   std::map<std::string, std::string> environment;  // added to the inherited one
   std::vector<int> inherited_fds;                  // stay open in the children, same numbers
 };

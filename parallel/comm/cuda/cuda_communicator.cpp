@@ -74,7 +74,7 @@ void CudaCommunicator::fork_from(Stream& after) {
   cuda::check(cudaStreamWaitEvent(stream_, fork_, cudaEventWaitDefault), "cudaStreamWaitEvent");
 }
 
-// For a caller that aborts and calls again before the watchdog, which would see it, too, looks.
+// A caller that aborts and calls again must see it at once, and not when the watchdog looks.
 void CudaCommunicator::check() {
   monitor_->throw_if_failed();
   if (board_ && board_->aborted()) {

@@ -199,7 +199,8 @@ std::vector<std::string> PeerBoard::exchange(int rank, const std::string& text,
   ensure(text.size() < kTextBytes, "a text of {} bytes on the board", text.size());
   BoardSlot& own = slot(rank);
   const std::uint64_t number = own.exchanged.load(std::memory_order_relaxed) + 1;
-  // Peers read the text before the last before they wrote the last one, which was awaited.
+  // This place held the text of two exchanges ago. Peers read that before they began the last
+  // exchange, in which this rank awaited them.
   auto& target = own.texts[number % 2];
   std::memcpy(target.data(), text.c_str(), text.size() + 1);
   own.exchanged.store(number, std::memory_order_release);

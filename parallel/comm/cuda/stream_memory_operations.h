@@ -20,7 +20,7 @@ class StreamMemoryOperations {
   void write32(std::uint64_t address, std::uint32_t value);
   // Waits until the word is at least `value`.
   void wait32(std::uint64_t address, std::uint32_t value);
-  void queue(cudaStream_t stream);  // and clears the batch. Throws DeviceError.
+  void queue(cudaStream_t stream);  // queues and clears the batch. Throws DeviceError.
 
  private:
   using Batch = CUresult (*)(CUstream, unsigned, CUstreamBatchMemOpParams*, unsigned);

@@ -25,7 +25,7 @@ class Store {
   virtual std::int64_t add(const std::string& key, std::int64_t amount) = 0;
 };
 
-// All ranks pass, or CommTimeout is thrown. A store takes a `name` once, with one `count` of ranks.
+// All ranks pass or throw CommTimeout. A `name` may be used once per store, by `count` ranks.
 void store_barrier(Store& store, const std::string& name, int count, double timeout_s);
 
 // In-process store, for threads and tests.

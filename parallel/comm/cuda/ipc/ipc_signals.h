@@ -10,7 +10,7 @@
 // operations as they are, which is why a flag is up or down and not a count. Interprocess events
 // cannot be recorded, and tell nothing before the peer's host has recorded them. The cost: a wait
 // and a write each take about a microsecond on PCIe, a flag a peer. So an exchange over 8 ranks
-// takes some ten, and an all-reduce three exchanges a round.
+// takes some ten microseconds, and an all-reduce three exchanges a round.
 //
 // Between threads it uses CUDA events; this host first waits until the peer's host has recorded
 // them. Two streams of one process and GPU may share a hardware queue. There a stream that waits

@@ -34,7 +34,7 @@ NcclCommunicator::~NcclCommunicator() {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   // This is asked before the watchdog ends, because that fails what comes later. A rank that is
-  // done must not abort: others may still work with each other, as servers do with the last
+  // done must not abort: others may still work with each other, as servers do with the remaining
   // workers.
   const bool idle = cudaStreamQuery(stream()) == cudaSuccess && !monitor().failed();
   stop_watching();

@@ -119,7 +119,7 @@ StagedCommunicator::~StagedCommunicator() {
     abort(monitor().prefix(nullptr) + "the communicator was destroyed while operations ran");
     if (!is_idle_until(deadline_after(kPatience_s))) {
       // A device that hangs may still touch the memory, and call the host on the driver's thread.
-      // There neither can the host communicator's threads be awaited nor events be destroyed. So
+      // There the host communicator's threads cannot be awaited and events cannot be destroyed. So
       // both stay.
       static_cast<void>(memory_.release());
       static_cast<void>(new std::shared_ptr<HostCalls>(host_));

@@ -62,10 +62,12 @@ class Collective {
   // publish: this rank has reached `step`. await: waits until a peer has.
   void publish(std::uint64_t step) { peers_.publish(peers_.own().progress, at(step)); }
   void await(int peer, std::uint64_t step);
-  // consume: this rank has read what it needs of `rounds` rounds. await_consumed: a peer has.
+  // consume: this rank has read what it needs of `rounds` rounds. await_consumed: waits until a
+  // peer has.
   void consume(std::uint64_t rounds) { peers_.publish(peers_.own().consumed, at(rounds)); }
   void await_consumed(int peer, std::uint64_t rounds);
-  // finish_reading: this rank reads no peer's memory any more. await_finished: a peer does not.
+  // finish_reading: this rank reads no peer's memory any more. await_finished: waits until the peer
+  // reads this rank's no more.
   void finish_reading();
   void await_finished(int peer);
   void await_all_finished();

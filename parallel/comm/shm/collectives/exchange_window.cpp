@@ -46,8 +46,8 @@ std::byte* ExchangeWindow::at(int rank, std::size_t part, std::uint64_t round) c
 
 void ExchangeWindow::fill(std::uint64_t round) {
   // The half still holds round - 2, but no peer reads that: this rank has finished round - 1. In
-  // that it saw every peer's memory of the round filled, and a peer fills after it has finished the
-  // round before.
+  // that round it saw every peer's memory filled, and a peer fills after it has finished the round
+  // before.
   if (c_.staged(c_.rank())) copy_in(round);
 }
 

@@ -7,8 +7,8 @@
 // What a peer has read is in its cache, too, and a store through the cache must first take it away
 // there. Between cores that share a cache this costs almost nothing. Between others it is the whole
 // cost: 1.69 MB all-reduced by two ranks took 61 us on neighbouring cores and 700 to 900 us on
-// distant ones, and with non-temporal stores 110 us on either (Zen 4). A virtual machine does not
-// tell which cores share a cache, and ranks move while a program runs: so it is measured.
+// distant ones, and with non-temporal stores 110 us on either (Zen 4). Which cores share a cache
+// cannot be asked inside a virtual machine, and it changes while a program runs: so it is measured.
 #pragma once
 
 #include <array>
