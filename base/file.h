@@ -42,8 +42,8 @@ struct WriteOptions {
   // Replaces an existing file. A link stays a link and its target is replaced. Without `force` an
   // existing file stays, even one that appears while the new one is written.
   bool force = false;
-  // One process at a time writes this file, to <path>.part, under a lock that ends with it. The
-  // next process takes over the file of a killed one. Otherwise each has a name of its own.
+  // One process at a time writes this file, to <path>.part, whose lock ends with the process. The
+  // next one takes over what a killed one left. Otherwise each process has its own name.
   bool one_writer = false;
   // Waits until the disk has the data, so that the file survives a power cut.
   bool durable = true;

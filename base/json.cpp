@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Built on nlohmann::json, whose exceptions do not reach the caller. Before a text is parsed, a
-// listener that builds nothing checks it, because code that follows a built document may recurse.
+// listener that builds nothing checks it, because a built document may be walked by recursion.
 #include "base/json.h"
 
 #include <algorithm>
