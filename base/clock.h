@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The host's clocks. A device's clock is the device's to tell (Device::now_s), and strategies ask
-// no clock (scripts/check_includes.py).
+// The host's clocks. Device::now_s reads a device's clock. Strategies read no clock
+// (scripts/check_includes.py).
 #pragma once
 
 #include <chrono>
@@ -22,7 +22,7 @@ inline double seconds_since(SteadyClock::time_point begin) {
   return std::chrono::duration<double>(SteadyClock::now() - begin).count();
 }
 
-// Now in UTC, as strftime(3) writes it.
+// The current time in UTC, formatted by strftime(3).
 inline std::string utc_time(const char* format) {
   const std::time_t now = std::time(nullptr);
   std::tm utc{};

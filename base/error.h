@@ -3,8 +3,8 @@
 //
 // The error types of the whole program and the check that throws them. Thread-safe.
 //
-// Everything below bench/ throws one of these; only main and each worker's entry catch them and
-// turn them into a message, an exit code and `error.kind` of the report.
+// All code below bench/ throws one of these. Only main and each worker's entry catch them and turn
+// them into a message, an exit code and `error.kind` of the report.
 #pragma once
 
 #include <fmt/format.h>
@@ -36,7 +36,7 @@ class ConfigError : public Error {
   int exit_code() const noexcept override { return 2; }
 };
 
-// Something that was asked for is not here: device, backend, library (exit 3).
+// A requested device, backend, library or other resource is not available (exit 3).
 class UnavailableError : public Error {
  public:
   using Error::Error;
@@ -53,11 +53,11 @@ class DeviceError : public Error {
 };
 
 // A peer was lost, a deadline passed, or the protocol was broken (exit 4).
-// The message carries rank, world size, operation and bytes; the operation is a field, too, for
-// reports.
+// The message carries rank, world size, operation and bytes. Reports need the operation, so it is a
+// field, too.
 class CommError : public Error {
  public:
-  // `operation`: the word for it ("all_reduce"), in static storage; empty when there is none.
+  // `operation` is its name ("all_reduce"), in static storage; empty when there is none.
   explicit CommError(const std::string& message, std::string_view operation = {})
       : Error(message), operation_(operation) {}
   std::string_view operation() const noexcept { return operation_; }

@@ -68,7 +68,7 @@ void check_existing(const fs::path& path, bool force) {
   }
 }
 
-// The new name survives a power cut only when its directory is on the disk too.
+// The new name survives a power cut only when its directory is on the disk, too.
 void sync_directory(const fs::path& path) {
   const FileDescriptor directory(
       ::open(directory_of(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -89,7 +89,7 @@ void sync_directory(const fs::path& path) {
                                 size_text(input.most_bytes), input.if_larger));
 }
 
-// What the file says of its size; it may be another by the time it is read.
+// The size that the file reports. It may have changed by the time the file is read.
 std::size_t regular_size(int file, const std::string& path, const InputFile& input) {
   Status info{};
   if (::fstat(file, &info) != 0) fail_read(path, input, errno);
@@ -99,7 +99,7 @@ std::size_t regular_size(int file, const std::string& path, const InputFile& inp
   return static_cast<std::size_t>(info.st_size);
 }
 
-// 0 at the end.
+// Returns 0 at the end of the file.
 std::size_t read_some(int file, std::span<char> to, const std::string& path,
                       const InputFile& input) {
   ssize_t count = 0;
@@ -130,8 +130,8 @@ NewFile::NewFile(const std::string& path, WriteOptions options) : options_(optio
 }
 
 void NewFile::open_own_name() {
-  // The name is short and not the target's, so that no length limit is met that the target's own
-  // name does not meet.
+  // The name is short and independent of the target's name, so that it meets no length limit that
+  // the target's own name does not meet.
   for (int attempt = 0; attempt < 100; ++attempt) {
     temporary_ = directory_of(target_) / fmt::format(".ddpbench-{}-{}.tmp", ::getpid(), attempt);
     file_ =
@@ -142,7 +142,7 @@ void NewFile::open_own_name() {
   fail_write(target_, "making a temporary file beside it", errno);
 }
 
-// False when the process that had the lock renamed or removed the file before we got it.
+// False when the process that held the lock renamed or removed the file before we got the lock.
 bool NewFile::open_and_lock_part() {
   FileDescriptor part(
       ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
@@ -163,7 +163,7 @@ bool NewFile::open_and_lock_part() {
   return true;
 }
 
-// The name goes before the lock does, so that the file of a next process is not removed.
+// The name is removed before the lock ends, so that the file of the next process is not removed.
 NewFile::~NewFile() {
   if (file_) ::unlink(temporary_.c_str());
 }
@@ -189,7 +189,7 @@ void NewFile::commit() {
   if (options_.durable) sync_directory(target_);
 }
 
-// Gives the temporary file its name; never replaces a file, no matter when it was made.
+// Gives the temporary file its name. Never replaces a file, even one made just before.
 void NewFile::publish_new() {
   if (::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, target_.c_str(), RENAME_NOREPLACE) == 0) {
     return;
@@ -223,7 +223,7 @@ void check_output_path(const std::string& path, bool force) {
 
 std::string read_file(const std::string& path, const InputFile& input) {
   constexpr std::size_t kLeast = 4096;
-  // Without O_NONBLOCK opening a pipe waits for its writer.
+  // Without O_NONBLOCK, opening a pipe waits for its writer.
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!file) fail_read(path, input, errno);
   const std::size_t expected = regular_size(file.get(), path, input);
@@ -231,7 +231,7 @@ std::string read_file(const std::string& path, const InputFile& input) {
   std::string text;
   text.reserve(expected + kLeast + input.spare_bytes);
   for (std::size_t size = 0;;) {
-    // One byte more than expected, to see the end without growing.
+    // One byte more than expected shows the end of the file without growing the text.
     text.resize(std::max(expected + 1, size + kLeast));
     const std::size_t count = read_some(file.get(), std::span(text).subspan(size), path, input);
     size += count;

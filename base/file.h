@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files: an open one that closes itself, one that reaches its name whole or not at all, and the
-// whole text of one.
+// Files: an open descriptor that closes itself, a new file that gets its name only when it is
+// whole, and a function that reads the whole text of a file.
 #pragma once
 
 #include <cstddef>
@@ -39,23 +39,23 @@ class FileDescriptor {
 };
 
 struct WriteOptions {
-  // Replaces a file that is there; a link stays a link and its target is replaced. Without it a
-  // file that is there stays, even one that appears while the new one is written.
+  // Replaces an existing file. A link stays a link and its target is replaced. Without `force` an
+  // existing file stays, even one that appears while the new one is written.
   bool force = false;
-  // One process at a time writes this file, to <path>.part under a lock that ends with the process:
-  // the next one takes over what a killed one left. Otherwise the temporary name is the process's.
+  // One process at a time writes this file, to <path>.part, whose lock ends with the process. The
+  // next one takes over what a killed one left. Otherwise each process has its own name.
   bool one_writer = false;
-  // Waits until the disk has it, so that it survives a power cut.
+  // Waits until the disk has the data, so that the file survives a power cut.
   bool durable = true;
 };
 
 // A file that is written beside its place and gets its name when it is whole. Not thread-safe.
 class NewFile {
  public:
-  // Throws ConfigError as check_output_path, and when another process writes the file now
+  // Throws ConfigError as check_output_path does, and when another process is writing the file
   // (one_writer).
   explicit NewFile(const std::string& path, WriteOptions options = {});
-  // Leaves what had the name, and no temporary file, unless commit() has succeeded.
+  // Unless commit() has succeeded, leaves the old file in place and no temporary file.
   ~NewFile();
   NewFile(const NewFile&) = delete;
   NewFile& operator=(const NewFile&) = delete;
@@ -79,20 +79,20 @@ void write_file(const std::string& path, std::span<const std::span<const std::by
                 WriteOptions options = {});
 void write_file(const std::string& path, std::string_view text, WriteOptions options = {});
 
-// What write_file would refuse, before any work is done for it: empty path, existing file, absent
-// or unwritable directory, anything but a regular file. Throws ConfigError.
+// Checks what write_file would refuse, before any work is done for it: an empty path, an existing
+// file, an absent or unwritable directory, a path that is not a regular file. Throws ConfigError.
 void check_output_path(const std::string& path, bool force);
 
-// What a file to be read is, for read_file and its messages.
+// Describes a file to be read, for read_file and its messages.
 struct InputFile {
   std::string_view what;        // "report ", stands before the path
   std::size_t most_bytes = 0;   // a larger file is refused before it is read
   std::string_view if_larger;   // "; a report of ... has 220 MB", stands behind the refusal
-  std::size_t spare_bytes = 0;  // capacity that the text has beyond its size
+  std::size_t spare_bytes = 0;  // capacity of the text beyond its size
 };
 
-// The whole of a regular file. Throws ConfigError, naming the path, when it cannot be read, is not
-// regular or is too large.
+// Returns the whole of a regular file. Throws ConfigError, naming the path, when it cannot be read,
+// is not regular or is too large.
 std::string read_file(const std::string& path, const InputFile& input);
 
 }  // namespace ddpbench

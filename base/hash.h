@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Mixing of 64-bit values into a hash, for comparing plans and parameters between ranks (no defence
-// against forgery).
+// Mixes 64-bit values into a hash, for comparing plans and parameters between ranks. It is no
+// defence against forgery.
 #pragma once
 
 #include <cstddef>

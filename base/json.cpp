@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// On top of nlohmann::json, without its exceptions reaching the caller. A text is checked by a
-// listener that builds nothing before it is parsed: what is built may be followed by recursion.
+// Built on nlohmann::json, whose exceptions do not reach the caller. Before a text is parsed, a
+// listener that builds nothing checks it, because a built document may be walked by recursion.
 #include "base/json.h"
 
 #include <algorithm>
@@ -19,8 +19,8 @@ namespace {
 
 using nlohmann::json;
 
-// Where nlohmann's parser must stop: it keeps whole tokens, quotes them in its messages, and takes
-// a NUL byte for the end.
+// Where nlohmann's parser must be stopped. It keeps whole tokens, quotes them in its messages, and
+// takes a NUL byte for the end.
 struct JsonStop {
   std::size_t position;
   std::string why;
@@ -31,8 +31,8 @@ bool ends_word(char c) {
   return c == '\0' || kEnds.find(c) != std::string_view::npos;
 }
 
-// For the string that begins at `begin`: one past its closing quote, the NUL byte in it, or the end
-// of the text.
+// For the string that begins at `begin`: the position behind its closing quote, of a NUL byte in
+// it, or of the end of the text.
 std::size_t end_of_string(std::string_view text, std::size_t begin) {
   std::size_t at = begin + 1;
   while (at < text.size() && text[at] != '"' && text[at] != '\0') at += text[at] == '\\' ? 2 : 1;
@@ -68,8 +68,8 @@ std::string line_and_column(std::string_view text, std::size_t position) {
   return fmt::format("line {}, column {}", line, column);
 }
 
-// Listens to nlohmann's parser, which does not recurse when nothing is built. Keeps the pointer of
-// the value that it is in, and stops at the first thing that is wrong.
+// Listens to nlohmann's parser, which does not recurse when nothing is built. Keeps the pointer to
+// the current value and stops at the first fault.
 class JsonListener {
  public:
   explicit JsonListener(const JsonLimits& limits) : limits_(limits) {}
@@ -101,7 +101,7 @@ class JsonListener {
   }
   bool parse_error(std::size_t position, const std::string& /*token*/,
                    const nlohmann::detail::exception& error) {
-    position_ = position == 0 ? 0 : position - 1;  // it counts the byte that it did not like
+    position_ = position == 0 ? 0 : position - 1;  // the parser counts the wrong byte, too
     const std::string_view what = error.what();
     const std::size_t column = what.find(", column ");
     std::size_t begin =
@@ -110,7 +110,7 @@ class JsonListener {
     return refuse(cut(what.substr(begin)));
   }
 
-  // Empty: nothing was wrong.
+  // Empty when nothing was wrong.
   const std::string& why() const { return why_; }
   // The position of the byte that was wrong. Not set when a whole value was wrong.
   std::optional<std::size_t> position() const { return position_; }
@@ -128,7 +128,7 @@ class JsonListener {
     bool array = false;
     std::int64_t index = -1;
     std::optional<std::string> key;
-    std::set<std::string> keys;  // those before it, where they must differ
+    std::set<std::string> keys;  // keys before it, where they must be unique
   };
 
   static std::string cut(std::string_view what) {
@@ -165,7 +165,7 @@ class JsonListener {
   std::optional<std::size_t> position_;
 };
 
-// Objects and arrays are cut in messages: the pointer says where to look.
+// Long values are cut in messages: the pointer says where to look.
 std::string excerpt(const json& value) {
   constexpr std::size_t kLongest = 60;
   const std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -211,7 +211,7 @@ std::optional<JsonFault> find_json_fault(std::string_view text, const JsonLimits
   JsonListener listener(limits);
   json::sax_parse(safe.begin(), safe.end(), &listener);
   const std::optional<std::size_t> position = listener.position();
-  // Where the text was cut off, that it ends too early is no news.
+  // Where the text was cut off, its early end is not a fault.
   const bool cut_off = listener.why().empty() || (position && *position >= safe.size());
   if (stop && cut_off) return JsonFault{stop->why, listener.pointer(), stop->position};
   if (listener.why().empty()) return std::nullopt;
@@ -292,7 +292,7 @@ bool JsonReader::is_array() const { return value_->is_array(); }
 std::int64_t JsonReader::integer(std::string_view what, std::int64_t least,
                                  std::int64_t most) const {
   std::optional<std::int64_t> number;
-  // Numbers that only fit 64 bits without a sign are stored as such.
+  // The parser stores non-negative integers as unsigned.
   if (value_->is_number_unsigned()) {
     const auto found = value_->get<std::uint64_t>();
     if (std::in_range<std::int64_t>(found)) number = static_cast<std::int64_t>(found);

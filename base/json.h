@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Small JSON documents (configurations, networks, headers), read strictly: bounded in size and
-// depth, no key twice, no NUL byte, no number that a double or 64 bits do not hold. Each error is a
-// ConfigError that names the file and the place. Reports, which are large, have a reader of their
-// own (reports/json) that shares the limits' check and the words of messages.
+// Reads small JSON documents (configurations, networks, headers) strictly. It limits size and depth
+// and refuses repeated keys, NUL bytes, and numbers beyond a double or 64 bits. Each error is a
+// ConfigError that names file and place. Reports, which are large, have a reader of their own
+// (reports/json), which shares the check of the limits and the words of messages.
 #pragma once
 
 #include <cstddef>
@@ -20,30 +20,30 @@
 
 namespace ddpbench {
 
-// Text of a file inside a message: control characters become spaces; what is longer than 100 bytes
-// ends in "... (N bytes)".
+// Text of a file for use in a message: control characters become spaces, and text of more than 100
+// bytes ends in "... (N bytes)".
 std::string message_text(std::string_view text);
-// A key as one step of a JSON pointer (RFC 6901: ~ and / escaped), and as message_text.
+// A key as one step of a JSON pointer (RFC 6901: ~ and / escaped), shortened as by message_text.
 std::string pointer_step(std::string_view key);
-// The pointer of these steps, "(the whole document)" for none. A long one loses its middle.
+// The pointer of these steps; "(the whole document)" for none. A long pointer loses its middle.
 std::string pointer_text(const std::vector<std::string>& steps);
 
 struct JsonLimits {
-  std::size_t most_bytes = kMiB;    // of the whole text
+  std::size_t most_bytes = kMiB;    // in the whole text
   std::size_t deepest = 16;         // levels of arrays and objects
-  std::size_t longest_text = kMiB;  // bytes of one string or number
+  std::size_t longest_text = kMiB;  // bytes in one string or number
   bool unique_keys = true;
 };
 
 // The first thing that is wrong with a text.
 struct JsonFault {
   std::string why;
-  std::string pointer;                  // of the value that it is in
-  std::optional<std::size_t> position;  // of the byte; nothing when a whole value is wrong
+  std::string pointer;                  // to the value that it is in
+  std::optional<std::size_t> position;  // the wrong byte; nothing when a whole value is wrong
 };
 
-// Looks for syntax errors and for what `limits` forbid (most_bytes apart). Never follows nesting
-// and never quotes more than a few words. Cost: one pass; it builds nothing.
+// Looks for syntax errors and for violations of `limits` (most_bytes apart). It never recurses and
+// never quotes more than a few words. Cost: one pass; it builds nothing.
 std::optional<JsonFault> find_json_fault(std::string_view text, const JsonLimits& limits);
 // "not valid JSON: line 2, column 10, in /layers/0: why", or "/layers/0: why" without a position.
 std::string to_string(const JsonFault& fault, std::string_view text);
@@ -56,11 +56,11 @@ nlohmann::json parse_json(const std::string& text, const std::string& name,
 [[noreturn]] void fail_at(const std::string& name, const std::string& pointer,
                           const std::string& message);
 
-// A value of a document and where it stands. Each access checks the type and throws a ConfigError
-// that names file, JSON pointer, what was expected and what stood there. Does not own the document.
+// A value of a document and its place. Each access checks the type and throws a ConfigError that
+// names file, JSON pointer, expected type and found value. Does not own the document.
 class JsonReader {
  public:
-  // `name` stands for the file in messages; document and name must outlive this.
+  // `name` stands for the file in messages. `value` and `name` must outlive this object.
   JsonReader(const nlohmann::json& value, const std::string& name, std::string pointer = "");
 
   const std::string& pointer() const { return pointer_; }
@@ -72,7 +72,7 @@ class JsonReader {
   bool has(std::string_view key) const;
   JsonReader at(std::string_view key) const;  // ConfigError naming the missing key
 
-  std::vector<JsonReader> elements(std::string_view what) const;  // of an array
+  std::vector<JsonReader> elements(std::string_view what) const;  // elements of an array
   std::string string(std::string_view what) const;
   bool boolean(std::string_view what) const;
   bool is_array() const;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How nlohmann's macros, which write and read a struct by one list of its members, take members
+// Lets nlohmann's macros, which write and read a struct by one list of its members, handle members
 // that may be missing: std::optional as null, Known as [value, reason]. For sources, not for
 // headers.
 #pragma once

@@ -10,7 +10,7 @@
 
 namespace ddpbench {
 
-// In JSON: null beside "<key>_reason" where it is missing, never 0 or -1.
+// In JSON a missing value is null beside "<key>_reason", never 0 or -1.
 template <typename T>
 struct Known {
   std::optional<T> value;

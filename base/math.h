@@ -13,8 +13,8 @@ namespace ddpbench {
 inline constexpr std::size_t kKiB = 1024;
 inline constexpr std::size_t kMiB = 1024 * kKiB;
 
-// How many pieces of `by` hold `value`. REQUIRES: value >= 0 and by > 0. Where value + by does
-// not fit an unsigned T, the result is too small.
+// The number of pieces of `by` that hold `value`. REQUIRES: value >= 0 and by > 0. The result is
+// too small where value + by overflows an unsigned T.
 template <std::integral T>
 constexpr T ceil_div(T value, std::type_identity_t<T> by) {
   return static_cast<T>((value + by - 1) / by);

@@ -52,7 +52,7 @@ std::size_t distance(const std::string& name, const std::string& known) {
 std::optional<std::string> nearest_name(const std::string& name,
                                         const std::vector<std::string>& known) {
   const std::string wanted = plain(name);
-  // One slip in three letters; more would suggest names that share nothing with the one given.
+  // One slip in three letters is allowed. More would suggest names that share nothing with it.
   const std::size_t limit = std::max<std::size_t>(1, wanted.size() / 3);
   std::optional<std::string> nearest;
   std::size_t least = limit + 1;

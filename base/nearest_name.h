@@ -12,16 +12,16 @@
 
 namespace ddpbench {
 
-// Nearest of `known` by edit distance, if near enough to suggest; the first one wins a tie. Case,
-// '-' and '_' do not matter.
+// The nearest of `known` by edit distance, if it is near enough to suggest. The first one wins a
+// tie. Case, '-' and '_' do not matter.
 std::optional<std::string> nearest_name(const std::string& name,
                                         const std::vector<std::string>& known);
 
 // " Did you mean 'x'?" with the nearest name, to follow a sentence; empty when none is near.
 std::string suggestion(const std::string& name, const std::vector<std::string>& known);
 
-// "; did you mean \"conv2d\"?" or, when none of `known` is near, "; known are conv2d, relu". ""
-// when nothing is known.
+// "; did you mean \"conv2d\"?" or, when none of `known` is near, "; known are conv2d, relu". Empty
+// when `known` is empty.
 std::string nearest_or_all(std::string_view name, std::span<const std::string_view> known);
 
 }  // namespace ddpbench

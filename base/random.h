@@ -21,17 +21,17 @@ constexpr std::uint64_t split_mix(std::uint64_t z) {
 // increment and mixing constants as published there, variant 13 of Stafford's mixers).
 class SplitMix64 {
  public:
-  // The generator as published, whose state begins at `state`. Neighbouring states give sequences
-  // that overlap.
+  // The generator as published, whose state begins at `state`. Neighbouring states give overlapping
+  // sequences.
   constexpr explicit SplitMix64(std::uint64_t state) : state_(state) {}
-  // One independent stream for each (seed, stream): both are mixed before they meet, so that
-  // neighbouring numbers do not give overlapping sequences.
+  // One independent stream for each (seed, stream). Both are mixed before they are combined, so
+  // that neighbouring numbers do not give overlapping sequences.
   constexpr SplitMix64(std::uint64_t seed, std::uint64_t stream)
       : state_(split_mix(seed + kIncrement) ^ split_mix(split_mix(stream + 2 * kIncrement))) {}
 
   constexpr std::uint64_t next() { return split_mix(state_ += kIncrement); }
 
-  // Uniform in [0, 1), of 53 bits.
+  // Uniform in [0, 1), with 53 bits.
   double uniform() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
   double uniform(double low, double high) { return low + (high - low) * uniform(); }
 
@@ -56,7 +56,7 @@ class SplitMix64 {
 };
 
 // Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC'11,
-// section 3.3): a bijection of 128-bit counters for each 64-bit key that passes BigCrush.
+// section 3.3). For each 64-bit key it is a bijection of 128-bit counters. It passes BigCrush.
 using PhiloxCounter = std::array<std::uint32_t, 4>;
 using PhiloxKey = std::array<std::uint32_t, 2>;
 

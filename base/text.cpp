@@ -13,7 +13,7 @@ namespace {
 
 bool continues_character(char c) { return (c & 0xC0) == 0x80; }
 
-// Where the characters begin, and where the last one ends.
+// The positions where the characters begin, and where the last one ends.
 std::vector<std::size_t> character_places(std::string_view text) {
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < text.size(); ++i) {

@@ -13,10 +13,10 @@
 
 namespace ddpbench {
 
-// Columns on a terminal: each code point counts as one.
+// The number of columns on a terminal; each code point counts as one.
 std::size_t display_width(std::string_view text);
 
-// `text` with spaces in place of control characters, which would break a table or speak to the
+// `text` with spaces in place of control characters. These would break a table or control the
 // terminal.
 std::string printable(std::string text);
 
@@ -29,15 +29,15 @@ std::string_view cut_at_character(std::string_view text, std::size_t most);
 std::string wrap(std::string_view text, std::size_t width, std::size_t indent,
                  std::size_t used = 0);
 
-// `text` where it is at most `width` wide, by `measure`; else its beginning and its end around an
-// ellipsis. The end is twice as long as the beginning, because names differ there.
+// `text` itself where it is at most `width` wide by `measure`; otherwise its beginning and its end
+// around an ellipsis. The end is twice as long as the beginning, because names differ there.
 std::string elided(const std::string& text, double width,
                    const std::function<double(std::string_view)>& measure);
 
 // "64 MiB" where it is a whole number of MiB, else "1000 bytes".
 std::string size_text(std::size_t bytes);
 
-// "1 core", "2 cores": for nouns that form their plural with an s.
+// "1 core", "2 cores": for nouns whose plural adds an s.
 template <typename Count>
 std::string counted(Count count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Normalisation as one multiplication and one addition a byte, which compilers turn into vector
-// code on every processor. No fused multiply-add: its other rounding would make batches depend on
-// the machine.
+// Normalisation is one multiplication and one addition a byte, which compilers vectorise on every
+// processor. There is no fused multiply-add: it rounds differently, so batches would depend on the
+// machine.
 #include "datasets/batch_assembler.h"
 
 #include "base/error.h"
@@ -48,7 +48,7 @@ void BatchAssembler::gather(std::span<const std::int64_t> indices, float* images
   for (std::size_t i = 0; i < indices.size(); ++i) {
     ensure(indices[i] >= 0 && indices[i] < split_.count, "sample {} of {}", indices[i],
            split_.count);
-    // Samples are drawn at random from tens of megabytes: the next one is fetched meanwhile.
+    // Samples are drawn at random from tens of megabytes, so the next one is prefetched meanwhile.
     if (i + 1 < indices.size()) {
       prefetch(
           split_.images.data() + static_cast<std::size_t>(indices[i + 1]) * split_.sample_bytes,

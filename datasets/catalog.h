@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The known data sets, and opening one of them.
+// The known data sets, and a function that opens one of them.
 #pragma once
 
 #include <cstdint>
@@ -17,19 +17,19 @@ namespace ddpbench::data {
 
 std::span<const CatalogEntry> catalog();
 
-// Throws ConfigError for an unknown name, naming the nearest known one and all of them.
+// Throws ConfigError for an unknown name; the message names the nearest known one and all of them.
 const CatalogEntry& find_in_catalog(std::string_view name);
 
 struct DatasetRequest {
   std::string name = "mnist";
   std::vector<std::string> directories;  // searched in order for <dir>/<name>/
-  bool synthesize_when_missing = false;  // "on_missing": "synthesize"; else ConfigError that says
+  bool synthesize_when_missing = false;  // "on_missing": "synthesize"; else a ConfigError says
                                          // where it looked and how to fetch
   std::uint64_t seed = 1;                // of the synthetic data
 };
 
 // Throws ConfigError for an unknown name (naming the nearest known one), for missing files, and for
-// files that are there but damaged (never falls back to synthetic data then).
+// damaged files. Damaged files never make it fall back to synthetic data.
 std::unique_ptr<DatasetSource> open_dataset(const DatasetRequest& request);
 
 std::vector<std::string> known_datasets();

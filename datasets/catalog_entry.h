@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What there is to know of a published data set: one row of the catalog.
+// What the program knows of a published data set: one row of the catalog.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ struct Fingerprint {
   std::string_view sha256;
 };
 
-// A file of a data set. It is published as `<name>.gz` and used in either form, or, without
-// `packed`, as `<name>` only.
+// A file of a data set. It is published as `<name>.gz` and used in either form. Without `packed` it
+// is published as `<name>` only.
 struct CatalogFile {
   std::string_view name;
   Fingerprint packed;    // <name>.gz
@@ -34,7 +34,7 @@ struct CatalogEntry {
   std::string_view base_url;  // ends with '/'
   std::vector<CatalogFile> files;
   int classes = 0;
-  // Makes the source for the files in `directory`/<name>/, reading headers only; null when none of
+  // Makes the source for the files in `directory`/<name>/ and reads only headers. Null when none of
   // the files is there. Throws ConfigError when some are missing, damaged or do not fit together.
   std::unique_ptr<DatasetSource> (*open)(const CatalogEntry& entry,
                                          const std::string& directory) = nullptr;

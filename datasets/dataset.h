@@ -12,17 +12,17 @@
 
 namespace ddpbench::data {
 
-// What a data set is, before and after decoding.
+// Describes a data set, before and after decoding.
 struct DatasetInfo {
   std::string name;       // "mnist"
   std::string source;     // "files" or "synthetic"
-  std::string directory;  // of the files; empty when synthetic
+  std::string directory;  // where the files are; empty when synthetic
   std::int64_t train_samples = 0, test_samples = 0;
   std::int64_t channels = 1, height = 0, width = 0;
   int classes = 0;
   std::size_t sample_bytes() const { return static_cast<std::size_t>(channels * height * width); }
-  // Of the decoded form: train images, train labels, test images, test labels, each 64-byte
-  // aligned.
+  // The size of the decoded form: train images, train labels, test images, test labels, each
+  // 64-byte aligned.
   std::size_t decoded_bytes() const;
 };
 
@@ -34,25 +34,25 @@ struct Split {
   std::size_t sample_bytes = 0;
 };
 
-// Views of `decoded` (info.decoded_bytes() that a DatasetSource filled). Does not own it.
+// Views of `decoded`, which has info.decoded_bytes() filled by a DatasetSource. Does not own it.
 struct Dataset {
   DatasetInfo info;
   Split train, test;
   static Dataset view(const DatasetInfo& info, std::span<const std::byte> decoded);
 };
 
-// Somewhere that a data set comes from: files or a generator.
+// The origin of a data set: files or a generator.
 class DatasetSource {
  public:
   virtual ~DatasetSource() = default;
   virtual const DatasetInfo& info() const = 0;
   // Fills `out` (exactly info().decoded_bytes()). Throws ConfigError naming file, offset, expected
-  // and found; then `out` must not be used.
+  // and found; `out` must not be used then.
   virtual void decode(std::span<std::byte> out) = 0;
 };
 
-// The four parts of `out`, which has info.decoded_bytes(), for a DatasetSource to fill. The gaps
-// between them are set to zero, so that equal data sets are equal bytes.
+// The four parts of `out` (info.decoded_bytes() bytes), for a DatasetSource to fill. Sets the gaps
+// between them to zero, so that equal data sets have equal bytes.
 std::array<std::span<std::uint8_t>, 4> decoded_parts(const DatasetInfo& info,
                                                      std::span<std::byte> out);
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// libcurl's easy interface, in the calling thread. Exceptions do not cross libcurl's C frames: they
-// are kept and thrown again behind them.
+// Uses libcurl's easy interface in the calling thread. Exceptions do not cross libcurl's C frames:
+// they are stored and rethrown afterwards.
 #include "datasets/download.h"
 
 #include <curl/curl.h>
@@ -26,7 +26,7 @@ constexpr long kMostRedirects = 5;
 constexpr auto kProgressInterval = std::chrono::seconds(2);
 constexpr double kBytesPerMegabyte = 1e6;
 
-// libcurl counts its users, so that pairs may nest.
+// libcurl counts its users, so that pairs of init and cleanup may nest.
 class CurlLibrary {
  public:
   CurlLibrary() {
@@ -39,13 +39,13 @@ class CurlLibrary {
 
 using CurlHandle = std::unique_ptr<CURL, decltype(&curl_easy_cleanup)>;
 
-// Takes the bytes as they come: writes, counts and sums them.
+// Receives the bytes: writes, counts and hashes them.
 class Receiver {
  public:
   explicit Receiver(const Download& download)
       : download_(download), file_(download.path, {.force = true, .one_writer = true}) {}
 
-  // libcurl's write callback: anything but `size` ends the transfer.
+  // libcurl's write callback: any result other than `size` ends the transfer.
   static std::size_t on_bytes(char* data, std::size_t, std::size_t size, void* self) noexcept {
     auto& receiver = *static_cast<Receiver*>(self);
     try {
@@ -116,7 +116,7 @@ void set(CURL* curl, CURLoption option, Value value) {
 void configure(CURL* curl, const Download& download, Receiver& receiver, char* error_text) {
   const long timeout_s = std::max(1L, std::lround(std::ceil(download.timeout_s)));
   set(curl, CURLOPT_URL, download.url.c_str());
-  set(curl, CURLOPT_PROTOCOLS_STR, "http,https");  // redirects are bound to it too
+  set(curl, CURLOPT_PROTOCOLS_STR, "http,https");  // redirects must obey it, too
   set(curl, CURLOPT_FOLLOWLOCATION, 1L);
   set(curl, CURLOPT_MAXREDIRS, kMostRedirects);
   set(curl, CURLOPT_FAILONERROR, 1L);

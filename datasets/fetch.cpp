@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// File by file: what is there and correct stays, the rest is downloaded.
+// Works file by file: a file that is there and correct stays, the others are downloaded.
 #include "datasets/fetch.h"
 
 #include <fmt/format.h>
@@ -36,7 +36,7 @@ const Fingerprint& published(const CatalogFile& file) {
   return file.has_packed() ? file.packed : file.unpacked;
 }
 
-// The published form, or the unpacked one when only that is there.
+// The state of the published form, or of the unpacked one when only that is there.
 FileState inspect(const CatalogFile& file, const fs::path& directory) {
   const fs::path plain = directory / file.name;
   const FileState packed = inspect(directory / published_name(file), published(file));
@@ -113,7 +113,7 @@ std::vector<FileState> inspect_dataset(const std::string& name, const std::strin
   return inspect_files(find_in_catalog(name), directory);
 }
 
-// As the XDG Base Directory Specification says: a relative XDG_CACHE_HOME is ignored.
+// As the XDG Base Directory Specification requires, a relative XDG_CACHE_HOME is ignored.
 std::string default_data_directory(const char* xdg_cache_home, const char* home) {
   if (xdg_cache_home != nullptr && xdg_cache_home[0] == '/') {
     return (fs::path(xdg_cache_home) / "ddpbench").string();

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// `ddpbench data fetch` and `data list`: downloads with libcurl, checks SHA-256, writes atomically.
+// `ddpbench data fetch` and `data list`: downloads by libcurl, checks of SHA-256, atomic writes.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ struct FetchOptions {
   std::string directory;  // files go to <directory>/<name>/
   std::string base_url;   // empty: the data set's own; tests use a local server
   bool force = false;     // download again what is already there and correct
-  double timeout_s = 60;  // without a byte
+  double timeout_s = 60;  // limit for a pause without a byte
   std::function<void(const std::string& line)> progress;  // may be empty
 };
 
-// Throws ConfigError (unknown name, checksum or size that disagrees: naming URL, expected and
-// found) or UnavailableError (network, HTTP status). Leaves no partial file.
+// Throws ConfigError (unknown name; wrong checksum or size, naming URL, expected and found) or
+// UnavailableError (network, HTTP status). Leaves no partial file.
 void fetch_dataset(const std::string& name, const FetchOptions& options);
 // The same for an entry that need not be in the catalog.
 void fetch_files(const CatalogEntry& entry, const FetchOptions& options);
@@ -32,11 +32,11 @@ struct FileState {
   bool present = false, correct = false;
   std::uint64_t bytes = 0;
 };
-// The published files of a data set as found in `directory`, checksums taken.
+// The published files of a data set as found in `directory`, with their checksums checked.
 std::vector<FileState> inspect_dataset(const std::string& name, const std::string& directory);
 std::vector<FileState> inspect_files(const CatalogEntry& entry, const std::string& directory);
 
-// $XDG_CACHE_HOME/ddpbench or ~/.cache/ddpbench, from the values handed in (may be null); empty
+// $XDG_CACHE_HOME/ddpbench or ~/.cache/ddpbench, from the values passed in (may be null). Empty
 // when neither is set.
 std::string default_data_directory(const char* xdg_cache_home, const char* home);
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads through a buffer of 64 KiB when gzip, straight into the caller's memory when not.
+// Reads gzip through a buffer of 64 KiB, and other files straight into the caller's memory.
 #include "datasets/file_bytes.h"
 
 #include <fcntl.h>
@@ -47,7 +47,7 @@ struct FileBytes::Impl {
                                   bytes_read - stream.avail_in, expected, found));
   }
 
-  // As read(2), but until `out` is full or the file ends.
+  // Works as read(2), but until `out` is full or the file ends.
   std::size_t read_file(std::span<std::uint8_t> out) {
     std::size_t filled = 0;
     while (filled < out.size()) {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The contents of a file, unpacked on the way when it is gzip (which its first bytes tell, not its
-// name). Not thread-safe.
+// Reads the contents of a file and unpacks them when it is gzip. The file's first bytes tell
+// whether it is gzip, not its name. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -24,9 +24,10 @@ class FileBytes {
   bool is_gzip() const;
   std::uint64_t size_on_disk() const;
 
-  // Fills `out` with the next bytes; returns how many: fewer than out.size() only at the end of the
-  // contents, which for gzip is behind its checksum. Throws ConfigError, with the offset in the
-  // file on disk, for a damaged or shortened gzip stream and for anything that follows it.
+  // Fills `out` with the next bytes and returns their number. It is less than out.size() only at
+  // the end of the contents (of gzip: behind its checksum). Throws ConfigError, with the offset in
+  // the file on disk, for a damaged or shortened gzip stream and for bytes behind it that are not
+  // gzip.
   std::size_t read(std::span<std::uint8_t> out);
 
  private:

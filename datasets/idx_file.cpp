@@ -20,7 +20,7 @@ namespace ddpbench::data {
 namespace {
 
 constexpr std::uint32_t kMagicOfBytes = 0x0800;
-// Sides of images beyond this are damage. Keeps count * height * width below 2^56.
+// An image with a larger side is damaged. Keeps count * height * width below 2^56.
 constexpr std::int64_t kLargestSide = 4096;
 // Deflate cannot pack better: 258 bytes in at least 2 bits (zlib, "Maximum compression factor").
 constexpr std::uint64_t kBestDeflateRatio = 1032;
@@ -77,7 +77,7 @@ IdxShape read_header(const std::string& path, IdxKind kind, FileBytes& file) {
   return shape;
 }
 
-// What the size on disk alone can tell, so that nobody makes room for what cannot be there.
+// Checks what the size on disk alone can tell, so that no memory is made for absent data.
 void check_size(const std::string& path, IdxKind kind, const IdxShape& shape,
                 const FileBytes& file) {
   const auto payload = static_cast<std::uint64_t>(shape.payload_bytes());
@@ -102,7 +102,7 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t kSide = 28;  // pixels
 
-// True for anything of that name, also a broken link: opening it then says what is wrong.
+// True for any entry of that name, also a broken link: opening it then says what is wrong.
 bool is_there(const fs::path& path) {
   std::error_code error;
   const fs::file_status status = fs::symlink_status(path, error);
@@ -203,7 +203,7 @@ void IdxFile::read(std::span<std::uint8_t> out) const {
     disagree(path_, header + n, fmt::format("{} bytes of data", payload),
              fmt::format("the end after {} (truncated)", n));
   }
-  // Reading on past the data also makes zlib compare the checksum behind it.
+  // Reading on past the data also makes zlib compare the checksum behind them.
   std::array<std::uint8_t, 1> more{};
   if (file.read(more) != 0) {
     disagree(path_, header + payload, "the end of the file", "more bytes");
@@ -217,8 +217,6 @@ void check_labels(const std::string& path, std::span<const std::uint8_t> labels,
   disagree(path, header_bytes(IdxKind::labels) + static_cast<std::size_t>(bad - labels.begin()),
            fmt::format("a label of 0 to {}", classes - 1), fmt::to_string(*bad));
 }
-
-// Finds the files, checks that they agree, decodes them one after the other.
 
 std::unique_ptr<DatasetSource> open_idx_dataset(const CatalogEntry& entry,
                                                 const std::string& directory) {

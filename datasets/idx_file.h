@@ -4,8 +4,8 @@
 // IDX files, the format of MNIST (http://yann.lecun.com/exdb/mnist), gzip or plain, and data sets
 // that consist of four of them.
 //
-// Big-endian 32-bit numbers: magic (0x0800 for bytes, plus the number of dimensions), then the
-// dimensions, then the data, row by row.
+// A file holds big-endian 32-bit numbers, then the data, row by row. The numbers are the magic
+// (0x0800 for bytes, plus the number of dimensions) and the dimensions.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ class IdxFile {
   const IdxShape& shape() const { return shape_; }
 
   // Fills `out`, which has shape().payload_bytes(), and checks that the file ends there. Throws
-  // ConfigError for a file that is shorter, longer, damaged, or no longer as its header was.
+  // ConfigError for a file that is shorter, longer or damaged, or whose header has changed.
   void read(std::span<std::uint8_t> out) const;
 
  private:

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Step k always uses buffer k mod n. Workers claim steps in order, may finish them in any, and
-// sleep on condition variables in between: the cores belong to the compute threads.
+// Step k always uses buffer k mod n. Workers claim steps in order and may finish them in any order.
+// In between they sleep on condition variables, because the cores belong to the compute threads.
 #include "datasets/loader.h"
 
 #include <fmt/ranges.h>
@@ -85,22 +85,22 @@ struct Loader::Impl {
   const Split split;
   ShardedSampler sampler;
   const BatchAssembler assembler;
-  std::vector<std::int64_t> own_indices;  // of next() when there are no workers
+  std::vector<std::int64_t> own_indices;  // for next() when there are no workers
 
   std::mutex mutex;
-  std::condition_variable claimable;  // for workers: a step and a buffer for it
-  std::condition_variable abandoned;  // for workers that pause: another epoch, or the end
-  std::condition_variable finished;   // for the consumer: a worker is done with a step
+  std::condition_variable claimable;  // wakes workers: a step has a buffer
+  std::condition_variable abandoned;  // wakes workers that pause: another epoch, or the end
+  std::condition_variable finished;   // wakes the consumer: a worker is done with a step
   // Guarded by the mutex.
   std::int64_t begun_epochs = 0;
-  std::int64_t steps = 0;      // of this epoch
+  std::int64_t steps = 0;      // in this epoch
   std::int64_t claimed = 0;    // steps that workers took
   std::int64_t delivered = 0;  // steps that next() returned
   std::int64_t released = 0;   // steps whose buffer the consumer gave back
   int assembling = 0;          // workers that are at a step
   bool stopping = false;
   std::vector<std::int64_t> ready;  // step that lies in each buffer, or kNothing
-  std::exception_ptr error;         // the first of a worker; final
+  std::exception_ptr error;         // the first error of a worker; it stays
 
   std::vector<std::thread> threads;
 };

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Loader: assembles normalised batches ahead of time, on worker threads, into host buffers that it
-// is handed and that go round. Used by one consumer thread.
+// Loader: assembles normalised batches ahead of time, on worker threads, into host buffers that the
+// caller supplies and that are reused in turn. One consumer thread uses it.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ struct LoaderOptions {
   Normalization normalization;
   int workers = 1;                // threads; 0: next() assembles on the calling thread
   std::vector<int> worker_cores;  // OS processors they may run on; empty: any
-  // Shards whose parts make up a batch, in this order: {rank} for one shard a rank, {0..n-1} for
-  // DataParallel's global batch.
+  // Shards whose parts make up a batch, in this order: {rank} where each rank has one shard,
+  // {0..n-1} for DataParallel's global batch.
   std::vector<int> shards = {0};
   std::vector<BatchBuffer> buffers;  // at least 1; batches that may be ahead = buffers - 1
   // Test hook: seconds that a worker waits before each batch (slow storage).
@@ -35,11 +35,11 @@ class Loader {
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  // Starts assembling epoch `epoch` from step 0, at most `max_steps` steps; abandons what was
-  // ahead.
+  // Starts assembling epoch `epoch` from step 0, for at most `max_steps` steps. Abandons batches
+  // that were assembled ahead.
   void begin_epoch(std::int64_t epoch, std::int64_t max_steps);
-  // The next batch's buffer, which stays the caller's until the following next() or begin_epoch();
-  // null at the end of the epoch. Rethrows a worker's error.
+  // Returns the buffer of the next batch; null at the end of the epoch. The buffer stays the
+  // caller's until the following next() or begin_epoch(). Rethrows a worker's error.
   const BatchBuffer* next();
 
  private:

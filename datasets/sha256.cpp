@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Through OpenSSL's EVP interface, which takes the processor's SHA instructions where there are
-// some.
+// Uses OpenSSL's EVP interface, which takes the processor's SHA instructions where it has them.
 #include "datasets/sha256.h"
 
 #include <fmt/format.h>

@@ -17,7 +17,7 @@ class Sha256 {
  public:
   Sha256();
   void update(std::span<const std::byte> bytes);
-  // Lower-case hexadecimal. Once, after the last update().
+  // Returns lower-case hexadecimal. To be called once, after the last update().
   std::string finish();
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One permutation an epoch; shard r of n takes every n-th of it, starting at r.
+// There is one permutation an epoch. Shard r of n takes every n-th entry, starting at r.
 #include "datasets/sharded_sampler.h"
 
 #include <fmt/format.h>
@@ -49,8 +49,8 @@ std::int64_t ShardedSampler::steps_per_epoch() const {
   return options_.last_batch == LastBatch::pad && rest ? whole + 1 : whole;
 }
 
-// Fisher and Yates' shuffle (Durstenfeld 1964), always from the identity, so that an epoch's order
-// does not depend on which epochs were drawn before.
+// Fisher and Yates' shuffle (Durstenfeld 1964). It always starts from the identity, so that an
+// epoch's order does not depend on the epochs drawn before.
 void ShardedSampler::begin_epoch(std::int64_t epoch) {
   permutation_.resize(static_cast<std::size_t>(options_.samples));
   std::iota(permutation_.begin(), permutation_.end(), 0U);

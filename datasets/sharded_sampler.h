@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which samples each shard sees in an epoch, as PyTorch's DistributedSampler: one permutation from
-// (seed, epoch), dealt out in turn, so that shards are disjoint and step k sees the same global set
-// of samples for every world size and strategy of equal global batch.
+// Decides which samples each shard sees in an epoch, as PyTorch's DistributedSampler does. One
+// permutation from (seed, epoch) is dealt out in turn, so shards are disjoint but for padding. Step
+// k sees the same global set of samples for every world size and strategy of equal global batch.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace ddpbench::data {
 enum class LastBatch : std::uint8_t { pad, drop };
 
 struct SamplerOptions {
-  std::int64_t samples = 0;       // of the data set
-  std::int64_t global_batch = 0;  // of all shards together
+  std::int64_t samples = 0;       // in the data set
+  std::int64_t global_batch = 0;  // samples of all shards together
   int shards = 1;                 // divides global_batch
   std::uint64_t seed = 1;
   LastBatch last_batch = LastBatch::pad;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Distances first, then ink: every piece of a stroke lowers the squared distance to the pen's path
-// in the pixels around it; the grey of a pixel follows from its distance.
+// A digit is drawn in two passes. First every piece of a stroke lowers the squared distance to the
+// pen's path in the pixels around it. Then the grey of a pixel follows from its distance.
 #include "datasets/synthetic_digits.h"
 
 #include <algorithm>
@@ -127,10 +127,10 @@ Strokes nine(SplitMix64& random) {
 constexpr std::uint64_t kTestStream = std::uint64_t{1} << 32;  // test samples start here
 constexpr float kFar = 1e6F;
 
-// Squared distance in pixels from each pixel's centre to the pen's path; only right near the path.
+// Squared distance in pixels from each pixel's centre to the pen's path; exact only near the path.
 using DistanceField = std::array<float, kDigitPixels>;
 
-// From the strokes' box to pixels: a slight bend, then slant, size, rotation and position.
+// Maps the strokes' box to pixels: a slight bend, then slant, size, rotation and position.
 class Placement {
  public:
   explicit Placement(SplitMix64& random)
@@ -189,7 +189,7 @@ void add_piece(DistanceField& field, Point a, Point b, double reach) {
 }
 
 // Ink falls from full to none over the pixel that the pen's edge crosses. The noise is triangular
-// around zero: the difference of two bytes, scaled; the sum never goes below black or above white.
+// around zero: the scaled difference of two bytes. The sum is clamped to black and white.
 void develop(const DistanceField& field, float pen_radius, SplitMix64& random,
              std::span<std::uint8_t, kDigitPixels> image) {
   const auto ink = static_cast<float>(random.uniform(225, 330));

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A stand-in for MNIST: digits drawn from strokes with a round pen, each in its own size, slant,
-// position, stroke width and noise. Same counts and shapes, similar mean and spread of the greys.
+// position, stroke width and noise. Counts and shapes are MNIST's; mean and spread are similar.
 //
 // Cost: about 10 us a sample. Sample i depends on (seed, i) only.
 #pragma once
@@ -25,8 +25,8 @@ struct Point {
 // A line that the pen draws without being lifted.
 using Polyline = std::vector<Point>;
 
-// The strokes of `digit` in a box of height 2 around (0, 0), x to the right, y downwards. Which way
-// of writing it, and its proportions, come from `random`.
+// The strokes of `digit` in a box of height 2 around (0, 0), x to the right, y downwards. `random`
+// decides the way of writing the digit and its proportions.
 std::vector<Polyline> digit_strokes(int digit, SplitMix64& random);
 
 constexpr std::int64_t kDigitSide = 28;

@@ -69,11 +69,11 @@ Communicators make_thread_ipc(const std::vector<Device*>& devices, const WorldOp
   return module_of(options).make_thread_ipc(devices, cuda_options(options));
 }
 
-// NCCL connects ranks in the first collective of a kind unless told to do it when the communicator
-// is made. There a deadline ends it; inside a call only aborting NCCL under the caller does.
+// Unless told to connect ranks when the communicator is made, NCCL does it in the first collective
+// of a kind. A deadline can end the former; only aborting NCCL under its caller ends the latter.
 //
-// It takes ranks of one host on one GPU for a mistake. Ranks that shall share one say that they
-// are on hosts of their own; they then talk through sockets, so this tests, and measures nothing.
+// NCCL takes ranks of one host on one GPU for a mistake. Ranks that shall share one say that they
+// are on hosts of their own. They then use sockets, so this serves tests, not measurements.
 Variables nccl_variables(const std::string& host, int rank, bool shared) {
   Variables variables = {{"NCCL_RUNTIME_CONNECT", "0"}};
   if (shared) variables["NCCL_HOSTID"] = fmt::format("{}-{}", host, rank);

@@ -9,7 +9,7 @@
 namespace ddpbench {
 
 const CudaModule& open_cuda_module(const std::string& path) {
-  // Local: what the module links stays its own affair. Now: a missing function shows here.
+  // RTLD_LOCAL keeps the module's own libraries private; RTLD_NOW shows a missing function here.
   void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     throw UnavailableError(fmt::format("the CUDA module cannot be opened: {}", ::dlerror()));

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// CudaModule: everything that needs CUDA, behind one library that is opened at run time. Linking
-// CUDA's libraries would map 155 MB and take 60 ms before main of every run, on CPU devices too.
+// CudaModule: all code that needs CUDA, behind one library that is opened at run time. Linking
+// CUDA's libraries would map 155 MB and take 60 ms before main of every run, also on CPU devices.
 #pragma once
 
 #include <map>
@@ -18,7 +18,7 @@
 
 namespace ddpbench {
 
-// Implemented by the module; contracts as the functions of the same names.
+// The module implements it. The contracts are those of the functions of the same names.
 class CudaModule {
  public:
   virtual ~CudaModule() = default;
@@ -47,25 +47,25 @@ class CudaModule {
       const std::vector<Device*>& devices, const comm::CudaCommOptions& options) const = 0;
   virtual std::unique_ptr<GpuMonitor> make_monitor(const GpuMonitorOptions& options) const = 0;
   virtual std::unique_ptr<RangeMarker> make_range_marker() const = 0;
-  // "cuda", "cudnn", "cublaslt", "nccl" and the driver's, of what is loaded.
+  // The versions of "cuda", "cudnn", "cublaslt", "nccl" and the driver, as far as they are loaded.
   virtual std::map<std::string, std::string> library_versions() const = 0;
 };
 
-// The one function that the module exports. Null when the program that asks, whose `build` it
-// tells, is another one than the module was built with: their classes may differ.
+// The one function that the module exports. `build` is that of the calling program. Returns null
+// when the module's own build is another one, because their classes may differ.
 using CudaModuleEntry = const CudaModule* (*)(const char* build);
 inline constexpr const char* kCudaModuleEntryName = "ddpbench_cuda_module";
 inline constexpr const char* kCudaModuleFile = "libddpbench_cuda.so";
 
 // Opens the module at `path`; it stays open until the process ends. Throws UnavailableError with
-// the loader's own words, which name a library that is missing, or when it is of another build.
+// the loader's own words, which name a missing library, or when the module is of another build.
 const CudaModule& open_cuda_module(const std::string& path);
 
-// Program and module hand each other C++ objects, so both must agree on these two. The number is
-// raised with every change of a class that crosses the module's border.
+// The program and the module hand each other C++ objects. This number is raised with every change
+// of a class that crosses the module's border.
 #define DDPBENCH_MODULE_INTERFACE "12"
 
-// Interface and compiler; both decide how objects lie in memory.
+// Interface and compiler must be equal on both sides: both decide how objects lie in memory.
 inline constexpr const char* kModuleBuild =
     "interface " DDPBENCH_MODULE_INTERFACE ", compiler " __VERSION__;
 

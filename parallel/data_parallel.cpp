@@ -9,7 +9,7 @@ namespace ddpbench {
 namespace {
 
 constexpr int kPrimary = 0;
-// Collectives of dp are part of the step's critical path: each thread runs its own share.
+// dp's collectives are on the step's critical path, so each thread runs its own share.
 constexpr comm::Start kStart = comm::Start::deferred;
 
 }  // namespace
@@ -180,7 +180,7 @@ void DataParallel::gather_loss_scatter(std::size_t i, const std::int32_t* labels
 }
 
 void DataParallel::reduce(std::size_t i) {
-  // The planted fault of a bucket that is never reduced: dp has one, the whole buffer.
+  // The planted fault is a bucket that is never reduced; dp has one bucket, the whole buffer.
   if (context_.local.empty() || config_.faults.missing_bucket >= 0) return;
   Replica& replica = *replicas_[i];
   const ScopedPhase phase(observer(i), Phase::reduce, replica.stream());

@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// `dp`: one process, one thread per device, device 0 is the primary. What nn.DataParallel does,
-// with its bottleneck and its memory imbalance in plain view.
+// `dp`: one process, one thread per device; device 0 is the primary. It does what nn.DataParallel
+// does, with its bottleneck and its memory imbalance in plain view.
 //
 // Each step: scatter the batch from the primary, broadcast the parameters, forward in parallel,
-// gather the outputs on the primary, loss there, scatter the output gradients, backward in
-// parallel, reduce the gradients to the primary, update there. The primary sends (n-1) (I/n + S +
-// O/n) bytes and receives (n-1) (O/n + S), for a global batch of I bytes, outputs of O and
-// parameters of S.
+// gather the outputs on the primary, compute the loss there, scatter the output gradients, backward
+// in parallel, reduce the gradients to the primary, update there. The primary sends (n-1) (I/n + S
+// + O/n) bytes and receives (n-1) (O/n + S), for a global batch of I bytes, outputs of O bytes and
+// parameters of S bytes.
 #pragma once
 
 #include <cstdint>
@@ -51,7 +51,7 @@ class DataParallel final : public Strategy {
   std::vector<Buffer> stale_sinks_;  // [replica], where a planted stale replica's broadcast lands
   Buffer gathered_logits_;           // on the primary, [global batch, classes]
   Buffer gathered_gradients_;
-  StepInput input_;                             // of the step that runs
+  StepInput input_;                             // input of the step that runs
   std::function<void(std::size_t)> step_work_;  // made once: no allocation in a step
   std::int64_t step_ = 0;
 };

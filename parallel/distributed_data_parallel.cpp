@@ -63,15 +63,16 @@ void DistributedDataParallel::step(const StepInput& input) {
   ++step_;
 }
 
-// Called in bucket order, when the bucket's last gradient was queued.
+// Called in bucket order, after the bucket's last gradient was queued.
 void DistributedDataParallel::start_bucket(std::size_t b) {
   if (context_.world == nullptr) return;
   Stream& stream = replica_->stream();
   stream.record(*ready_events_[b]);
   if (static_cast<int>(b) == config_.faults.missing_bucket) return;
   const Bucket& bucket = bucketer_->buckets()[b];
-  // Nothing is left to hide the last bucket behind, and without overlap nothing shall be hidden:
-  // those run on this thread when it waits, which spares the hand-over to the communication thread.
+  // The last bucket has nothing left to hide behind, and without overlap nothing shall be hidden.
+  // Such buckets run on this thread when it waits, which spares a hand-over to the communication
+  // thread.
   const bool hidden = config_.overlap && b + 1 < bucketer_->buckets().size();
   works_[b] = context_.world->all_reduce(
       flat_elements(replica_->graph().gradients().view().slice(bucket.offset_bytes, bucket.bytes)),

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// `ddp`: one process per device; gradients are averaged bucket by bucket with all-reduce while
+// `ddp`: one process per device. Gradients are averaged bucket by bucket with all-reduce while
 // backward still runs, and every rank updates its own copy (Li et al., VLDB 2020).
 //
 // Wire, per rank and step: 2 (n-1)/n S bytes for S bytes of gradients (all-reduce).
@@ -41,7 +41,7 @@ class DistributedDataParallel final : public Strategy {
   nn::GradientReady ready_;                           // made once: no allocation in a step
   std::vector<comm::Work> works_;                     // [bucket]
   std::vector<std::unique_ptr<Event>> ready_events_;  // [bucket]
-  std::int64_t step_ = 0;                             // since the last reset
+  std::int64_t step_ = 0;                             // steps since the last reset
 };
 
 }  // namespace ddpbench

@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// GradientBucketer: groups consecutive gradients into buckets and starts each bucket's reduction in
-// index order, on every rank alike, as soon as its last gradient is ready.
+// GradientBucketer: groups consecutive gradients into buckets. It starts each bucket's reduction as
+// soon as its last gradient is ready, in index order, on every rank alike.
 //
-// Buckets follow PyTorch's DDP (Li et al., VLDB 2020): parameters in reverse order, a bucket closes
-// when it holds at least its cap; the first has a cap of its own, small, so that communication
-// starts early. Gradients live inside the buckets, which are ranges of the flat gradient buffer: no
-// copies.
+// Buckets follow PyTorch's DDP (Li et al., VLDB 2020): parameters come in reverse order, and a
+// bucket closes when it holds at least its cap. The first bucket has a small cap of its own, so
+// that communication starts early. Buckets are ranges of the flat gradient buffer, so gradients are
+// not copied.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,8 @@
 
 namespace ddpbench {
 
-// A contiguous range of the flat buffer (alignment gaps included), complete when all parameters
-// before end_parameter are ready.
+// A contiguous range of the flat buffer (alignment gaps included). It is complete when all
+// parameters before end_parameter are ready.
 struct Bucket {
   std::size_t end_parameter = 0;
   std::size_t offset_bytes = 0;
@@ -31,14 +31,14 @@ std::vector<Bucket> plan_buckets(const nn::ParameterPlan& plan, std::size_t firs
 
 class GradientBucketer {
  public:
-  // `start(bucket)` is called in index order, once a bucket and pass.
+  // `start(bucket)` is called in index order, once per bucket and pass.
   GradientBucketer(std::vector<Bucket> buckets, std::function<void(std::size_t)> start);
 
   const std::vector<Bucket>& buckets() const { return buckets_; }
-  // Before every backward pass.
+  // To be called before every backward pass.
   void begin_pass();
-  // A parameter's gradient is ready; starts what can be started. Throws InternalError when it was
-  // ready already.
+  // A parameter's gradient is ready: starts the buckets that are now complete. Throws InternalError
+  // when it was ready already.
   void ready(std::size_t parameter);
 
  private:

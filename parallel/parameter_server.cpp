@@ -16,7 +16,7 @@ std::vector<ProcessPlan> ParameterServer::plan(const StrategyConfig& config) {
 }
 
 ParameterServer::~ParameterServer() {
-  // Collective, in the order in which the servers give up theirs.
+  // Collective, in the order in which the servers deregister theirs.
   if (!replica_) return;
   for (const Buffer* buffer : registered()) deregister_quietly(*context_.world, *buffer);
 }
@@ -45,8 +45,8 @@ std::vector<PlannedBuffer> ParameterServer::planned_buffers(std::size_t flat_byt
 void ParameterServer::setup_worker() {
   Device& device = *context_.devices[0];
   const auto servers = static_cast<std::size_t>(config_.servers);
-  // A server knows from the workers' plan what it needs, and nothing is allocated before all said
-  // what they need.
+  // A server learns from the workers' plan what it needs. No memory is allocated before all have
+  // said what they need.
   const auto add = [&](const nn::ParameterPlan& plan, MemoryNeeds& needs) {
     const auto hash = combine_hash(plan.hash, static_cast<std::uint64_t>(config_.servers));
     const PlanSummary own{hash, plan.flat_bytes};
@@ -64,7 +64,7 @@ void ParameterServer::setup_worker() {
                                                .admit = admission(context_, 0, add)});
   const nn::ParameterPlan& plan = replica_->graph().plan();
   allocate(device, planned_buffers(plan.flat_bytes));
-  // As many, and in the order, as the servers register theirs: registration is collective.
+  // Registration is collective: the servers register as many buffers, in the same order.
   for (const Buffer* buffer : registered()) context_.world->register_buffer(*buffer);
   shards_.emplace(plan_shards(plan.flat_bytes, config_.servers, &plan),
                   [this](std::size_t shard) { push_shard(shard); });
@@ -93,7 +93,7 @@ comm::Elements ParameterServer::elements_of(const Buffer& flat, std::size_t shar
   return flat_elements(flat.view().slice(range.offset_bytes, range.bytes));
 }
 
-// Puts `command` into the buffers that commands are sent from.
+// Writes `command` into the buffers that commands are sent from.
 void ParameterServer::write_commands(ServerCommand command) {
   std::vector<ServerCommand> commands(static_cast<std::size_t>(config_.servers), command);
   const std::size_t bytes = commands.size() * sizeof(command);
@@ -102,7 +102,7 @@ void ParameterServer::write_commands(ServerCommand command) {
   replica_->stream().synchronize();
 }
 
-// Sends every server the same command and waits until all took it.
+// Sends every server the same command and waits until all have taken it.
 void ParameterServer::command_all(ServerCommand command) {
   Stream& stream = replica_->stream();
   write_commands(command);
@@ -129,7 +129,7 @@ void ParameterServer::reset() {
           .wait(stream);
     }
   }
-  write_commands(ServerCommand::push);  // every round is one, until the next reset or goodbye
+  write_commands(ServerCommand::push);  // every round is a push until the next reset or goodbye
 }
 
 void ParameterServer::finish() {
@@ -157,7 +157,7 @@ void ParameterServer::step(const StepInput& input) {
   ++step_;
 }
 
-// Called in shard order, when the shard's last gradient was queued.
+// Called in shard order, after the shard's last gradient was queued.
 void ParameterServer::push_shard(std::size_t s) {
   Stream& stream = replica_->stream();
   stream.record(*ready_events_[s]);
@@ -171,7 +171,7 @@ void ParameterServer::push_shard(std::size_t s) {
       context_.world->send(elements_of(replica_->graph().gradients(), s), server, options);
 }
 
-// New parameters straight into the weights, averaged gradients straight into the gradients.
+// New parameters go straight into the weights, averaged gradients straight into the gradients.
 comm::Elements ParameterServer::pulled(std::size_t shard) const {
   const bool stale =
       config_.faults.stale_replica == context_.world->rank() && config_.faults.stale_step == step_;
@@ -193,7 +193,7 @@ void ParameterServer::pull() {
   for (const comm::Work& pull : pulls_) pull.wait(stream);
 }
 
-// Pushes first, then pulls, numbered on: two transfers a shard, between which the server works.
+// Reports pushes, then pulls, numbered on. Between the transfers of a shard its server works.
 void ParameterServer::report(PhaseObserver& observer) {
   const std::size_t servers = pulls_.size();
   for (std::size_t s = 0; s < servers; ++s) {

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // `ps`: synchronous parameter server (Li et al., OSDI 2014). Parameters are cut into one contiguous
-// shard a server; in each step every worker pushes its gradient shards, each server averages what
-// it got in rank order, and workers pull: new parameters (update on the server) or averaged
-// gradients (update on the workers).
+// shard a server. In each step every worker pushes its gradient shards, and each server averages
+// them in rank order. Then workers pull new parameters (update on the server) or averaged gradients
+// (update on the workers).
 //
 // Wire, per step, for S bytes of parameters, N workers and M servers: a worker sends S and receives
 // S; a server receives N S/M and sends N S/M.
@@ -24,7 +24,7 @@
 
 namespace ddpbench {
 
-// The worker's side; on a server it hands everything to a ServerShard.
+// The worker's side. On a server it hands all calls to a ServerShard.
 class ParameterServer final : public Strategy {
  public:
   explicit ParameterServer(StrategyConfig config) : config_(std::move(config)) {}
@@ -57,14 +57,14 @@ class ParameterServer final : public Strategy {
   StrategyConfig config_;
   StrategyContext context_;
   std::unique_ptr<ServerShard> server_;     // on a server only
-  std::unique_ptr<Replica> replica_;        // on a worker only, as all that follows
+  std::unique_ptr<Replica> replica_;        // on a worker only, as are the members below
   Buffer commands_;                         // one ServerCommand a server
   Buffer stale_sink_;                       // where a planted stale worker pulls to
   std::optional<GradientBucketer> shards_;  // the shards, started in order
   nn::GradientReady ready_;                 // made once: no allocation in a step
   std::vector<comm::Work> pushes_, pulls_;  // [server]
   std::vector<std::unique_ptr<Event>> ready_events_;
-  std::int64_t step_ = 0;  // since the last reset
+  std::int64_t step_ = 0;  // steps since the last reset
 };
 
 }  // namespace ddpbench

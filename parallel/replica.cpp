@@ -7,7 +7,7 @@
 namespace ddpbench {
 namespace {
 
-// Places in the totals' memory.
+// Indices into the memory of the totals.
 constexpr std::size_t kTraining = 0, kEvaluation = 1;
 
 BufferView host_view(ops::LossTotals& totals) {
@@ -40,7 +40,7 @@ std::vector<PlannedBuffer> Replica::planned_buffers(std::size_t flat_bytes) {
           {&velocity_, MemoryCategory::optimizer, has_velocity ? flat_bytes : 0}};
 }
 
-// REQUIRES: what is handed over outlives the graph's construction.
+// REQUIRES: the arguments outlive the graph's construction.
 nn::GraphOptions Replica::graph_options(const nn::ModelSpec& model, const ops::OpBackend& backend) {
   nn::GraphOptions graph;
   graph.batch = options_.batch;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Replica: one full copy of the model on one device, with its compute stream, loss and optimizer.
-// The parts of a training step that every strategy is made of. Used by the device's leading thread.
+// It has the parts of a training step that all strategies use. The device's leading thread uses it.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ struct ReplicaOptions {
   bool share_weights = false;
   ops::SgdOptions sgd;
   std::function<void(nn::Graph&)> initialize;
-  // As nn::GraphOptions::admit, with what the replica allocates beside its graph.
+  // As nn::GraphOptions::admit. The needs include what the replica allocates beside its graph.
   std::function<void(const nn::ParameterPlan&, MemoryNeeds&)> admit;
 };
 
@@ -40,13 +40,13 @@ class Replica {
   nn::Graph& graph() { return graph_; }
   std::int64_t batch() const { return options_.batch; }
 
-  // Weights and optimizer state to step 0, totals to zero.
+  // Sets weights and optimizer state to step 0, and totals to zero.
   void reset();
 
   void forward(const float* images) { graph_.forward(*stream_, images); }
-  // Loss and output gradient of this replica's own batch; the gradient is of grad_scale * sum.
+  // Computes the loss of this replica's own batch and the output gradient of grad_scale * sum.
   void loss(const std::int32_t* labels, float grad_scale);
-  // The same over `logits` [loss_batch, classes] that were gathered here; gradients to
+  // The same for `logits` [loss_batch, classes] that were gathered here. Writes the gradients to
   // `grad_logits`.
   void gathered_loss(const float* logits, const std::int32_t* labels, float grad_scale,
                      float* grad_logits);
@@ -58,8 +58,8 @@ class Replica {
 
   // Totals of the training loss since the last take. Blocks until the device has done its work.
   ops::LossTotals take_totals();
-  // Queues forward and accuracy of `samples` <= batch images (memory of a whole batch), which does
-  // not touch the training totals.
+  // Queues forward and accuracy of `samples` <= batch images (memory of a whole batch). It does not
+  // touch the training totals.
   void evaluate(const float* images, const std::int32_t* labels, std::int64_t samples);
   // Totals of evaluate() since the last take. Blocks until the device has done its work.
   ops::LossTotals take_evaluation();

@@ -82,7 +82,7 @@ class ThreadReplicaGroup final : public ReplicaGroup {
   }
 
   std::vector<Device*> devices_;
-  std::vector<std::thread> threads_;  // of devices 1...
+  std::vector<std::thread> threads_;  // for devices 1...
   std::mutex mutex_;                  // guards what follows
   std::condition_variable begin_, done_;
   const std::function<void(std::size_t)>* work_ = nullptr;

@@ -77,7 +77,7 @@ void ServerShard::make_buffers() {
   constexpr Sharing kShared = Sharing::mappable;
   const auto workers = static_cast<std::size_t>(config_.replicas);
   const bool updates = config_.ps_update == PsUpdate::server;
-  // What is registered needs an address, also where it holds nothing.
+  // A registered buffer needs an address, even where it holds nothing.
   const auto some = [](std::size_t bytes) { return std::max<std::size_t>(bytes, kAlignment); };
   const std::vector<PlannedBuffer> planned = {
       {&commands_, MemoryCategory::communication, some(workers * sizeof(ServerCommand)), kShared},
@@ -128,13 +128,13 @@ ServerCommand ServerShard::receive_command() {
   }
   context_.world->group_end();
   for (const comm::Work& work : works_) work.wait(*stream_);
-  // Commands steer the host, so they are brought to it whatever the device's memory is.
+  // Commands steer the host, so they are copied to it from any kind of device memory.
   const std::size_t bytes = received_commands_.size() * sizeof(ServerCommand);
   context_.devices[0]->copy(*stream_,
                             {reinterpret_cast<std::byte*>(received_commands_.data()), bytes},
                             commands_.view().slice(0, bytes));
   stream_->synchronize();
-  context_.world->check();  // an abort ends the wait, too, with nothing received
+  context_.world->check();  // an abort, too, ends the wait: nothing was received
   for (const ServerCommand command : received_commands_) {
     if (command != received_commands_[0]) {
       std::vector<std::string> names;

@@ -3,8 +3,8 @@
 //
 // ServerShard: one server process of `ps`, owner of one contiguous shard of the parameters.
 //
-// Every round each worker sends one command; then follows what the command says. All workers send
-// the same command in a round.
+// In every round each worker sends one command, which is the same for all workers. The command says
+// what follows.
 #pragma once
 
 #include <array>
@@ -27,16 +27,16 @@ enum class ServerCommand : std::int64_t {
 // Registration is collective: workers and servers register this many buffers each, in turn.
 inline constexpr std::size_t kRegisteredBuffers = 4;
 
-// The flat buffer cut into `servers` shards of nearly equal size, at 64-byte boundaries (some are
-// empty when there are more servers than that). `plan` gives Bucket::end_parameter; null on
-// servers, which need the byte ranges only.
+// Cuts the flat buffer into `servers` shards of nearly equal size, at 64-byte boundaries. Some are
+// empty when there are more servers than 64-byte units. `plan` gives Bucket::end_parameter; it is
+// null on servers, which need the byte ranges only.
 std::vector<Bucket> plan_shards(std::uint64_t flat_bytes, int servers,
                                 const nn::ParameterPlan* plan);
 
 class ServerShard {
  public:
-  // `index`: of this server, from 0. Takes part in agree_on_plan and registers its buffers:
-  // collective with the workers' setup.
+  // `index` is this server's number, from 0. Takes part in agree_on_plan and registers its buffers.
+  // Collective with the workers' setup.
   ServerShard(const StrategyConfig& config, const StrategyContext& context, int index);
   ~ServerShard();
   ServerShard(const ServerShard&) = delete;
@@ -45,7 +45,7 @@ class ServerShard {
   void serve();
 
  private:
-  void make_buffers();  // once context.admit has let them
+  void make_buffers();  // after context.admit has allowed it
   ServerCommand receive_command();
   void handle_push();
   void handle_reset();
@@ -58,7 +58,7 @@ class ServerShard {
   const StrategyContext& context_;
   int index_;
   std::size_t count_ = 0;       // elements of the shard
-  std::size_t slot_bytes_ = 0;  // of one worker's part of pushed_
+  std::size_t slot_bytes_ = 0;  // bytes of one worker's part of pushed_
   std::unique_ptr<Stream> stream_;
   std::unique_ptr<ops::Mean> mean_;
   std::unique_ptr<ops::Sgd> sgd_;
@@ -68,7 +68,7 @@ class ServerShard {
   Buffer weights_, velocity_;  // update on the server only
   std::vector<comm::Work> works_;
   std::vector<const float*> pushed_views_;        // [worker], into pushed_
-  std::vector<ServerCommand> received_commands_;  // [worker], of one round
+  std::vector<ServerCommand> received_commands_;  // [worker], in one round
 };
 
 }  // namespace ddpbench

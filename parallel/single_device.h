@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One device, no communication.
+// Strategies of one device, without communication.
 //
-// `single`, the baseline of every comparison, is this with one replica's batch a step. `reference`,
-// what strategies are verified against, computes the global batch of `replicas` slices in rank
-// order and accumulates their gradients: so it needs one device's memory, and per-replica
+// `single`, the baseline of every comparison, computes one replica's batch a step. `reference`,
+// which strategies are verified against, computes the global batch of `replicas` slices in rank
+// order and accumulates their gradients. So it needs one device's memory, and per-replica
 // statistics stay those of the replica.
 #pragma once
 
@@ -21,7 +21,7 @@ namespace ddpbench {
 class SingleDevice final : public Strategy {
  public:
   explicit SingleDevice(StrategyConfig config) : config_(std::move(config)) {}
-  // `reference`: one process on one device, whatever the number of replicas.
+  // `reference`: one process on one device, for any number of replicas.
   static std::vector<ProcessPlan> plan(const StrategyConfig& config);
   // `single`. Throws ConfigError when there are several replicas.
   static std::vector<ProcessPlan> plan_single(const StrategyConfig& config);

@@ -26,7 +26,7 @@ PlanSummary agree_on_plan(comm::Communicator& world, Device& device, const PlanS
       .wait(*stream);
   device.copy(*stream, host, memory.view().slice(0, sizeof(summary)));
   stream->synchronize();
-  world.check();  // an abort ends the wait, too, with nothing received
+  world.check();  // an abort, too, ends the wait: nothing was received
   if (own != nullptr && (own->hash != summary.hash || own->flat_bytes != summary.flat_bytes)) {
     throw CommError(fmt::format(
         "rank {} of {} planned other parameters, layouts or buckets than rank 0 (hash "
@@ -41,7 +41,7 @@ void deregister_quietly(comm::Communicator& world, const Buffer& buffer) noexcep
   try {
     world.deregister_buffer(buffer);
   } catch (const Error&) {
-    // A failed communicator cannot agree on anything any more; its own end unmaps the buffer.
+    // A failed communicator cannot agree any more; its own end unmaps the buffer.
   }
 }
 

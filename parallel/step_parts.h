@@ -10,7 +10,7 @@
 
 namespace ddpbench {
 
-// Forward, then loss and output gradient scaled by `grad_scale`, each in its phase.
+// Runs forward, then loss and output gradient scaled by `grad_scale`, each in its phase.
 inline void forward_and_loss(Replica& replica, const StepInput& input, float grad_scale,
                              PhaseObserver* observer) {
   {
@@ -28,23 +28,23 @@ inline void update(Replica& replica, PhaseObserver* observer) {
 
 // What all processes of a job must have in common before step 0.
 struct PlanSummary {
-  std::uint64_t hash = 0;        // of parameters, layouts and buckets
-  std::uint64_t flat_bytes = 0;  // of the flat buffers
+  std::uint64_t hash = 0;        // covers parameters, layouts and buckets
+  std::uint64_t flat_bytes = 0;  // size of a flat buffer
 };
 
-// For ReplicaOptions::admit of the replica on device i: calls `add`, which may be empty, to add
-// what the strategy allocates beside the replica, then context.admit. REQUIRES: `context` outlives
-// it.
+// For ReplicaOptions::admit of the replica on device i. Calls `add` (may be empty) to add what the
+// strategy allocates beside the replica, then context.admit. REQUIRES: `context` outlives the
+// result.
 using AddNeeds = std::function<void(const nn::ParameterPlan&, MemoryNeeds&)>;
 AddNeeds admission(const StrategyContext& context, std::size_t i, AddNeeds add = {});
 
-// Rank 0's summary, on every rank. Collective over `world`. `own` is null on servers, which plan
-// nothing; elsewhere it is compared, and a rank that differs throws CommError. `device` supplies
-// the memory for the exchange.
+// Returns rank 0's summary on every rank. Collective over `world`. `own` is compared with it, and a
+// rank that differs throws CommError. `own` is null on servers, which plan nothing. `device`
+// supplies the memory for the exchange.
 PlanSummary agree_on_plan(comm::Communicator& world, Device& device, const PlanSummary* own);
 
-// For destructors: gives `buffer` up, and is content when the communicator has failed already,
-// since its mappings end with it.
+// For destructors: deregisters `buffer`, and ignores a communicator that has failed already, since
+// its mappings end with it.
 void deregister_quietly(comm::Communicator& world, const Buffer& buffer) noexcept;
 
 // A whole flat buffer, or a range of it, as fp32 elements.

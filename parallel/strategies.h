@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table of strategies: everything that tells one from another outside its own source. Options,
-// plans, reports and help ask a row for what they need to know, and compare no names.
+// The table of strategies: all that distinguishes one from another outside its own source. Options,
+// plans, reports and help read a row and compare no names.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace ddpbench {
 // How the trained weights compare with those of one device that computes the same global batches.
 enum class Outcome : std::uint8_t {
   baseline,    // the strategy is that one device: others are compared and verified against it
-  exact,       // equal but for rounding, which verification checks
+  exact,       // equal but for rounding; verification checks this
   approximate  // different by design: verification has nothing to check
 };
 
@@ -35,7 +35,7 @@ struct StrategyTraits {
   bool overlaps = false;       // --overlap takes effect
   bool records_steps = false;  // --cuda-graph takes effect: its steps can be recorded and replayed
   // The processes of a job of at least one replica and one sample. Throws ConfigError for a
-  // configuration that the strategy cannot have.
+  // configuration that the strategy does not support.
   std::vector<ProcessPlan> (*plan)(const StrategyConfig&) = nullptr;
   std::unique_ptr<Strategy> (*make)(const StrategyConfig&) = nullptr;
 
@@ -46,7 +46,7 @@ struct StrategyTraits {
 std::span<const StrategyTraits> all_strategies();
 // Throws ConfigError when no row has that name.
 const StrategyTraits& strategy_traits(std::string_view name);
-// The names that a user may give; those of rows that have `trait`, where it is given.
+// The names that a user may give; with `trait`, only those of rows that have it.
 std::vector<std::string> known_strategies(bool StrategyTraits::*trait = &StrategyTraits::is_listed);
 
 // Throws ConfigError for impossible configurations (`single` with several replicas, `ps` without a

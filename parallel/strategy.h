@@ -3,10 +3,10 @@
 //
 // Strategy: one way of training a network on several devices.
 //
-// plan_strategy (strategies.h) says, before anything is started, which processes there are and what
+// Before any process starts, plan_strategy (strategies.h) says which processes there are and what
 // each is fed. Then every process makes its Strategy and calls setup once; workers call step for
-// every batch, servers call serve. A strategy makes no thread and sleeps on nothing: concurrent
-// replicas run through ReplicaGroup, blocking goes through Stream and Work.
+// every batch, servers call serve. A strategy makes no thread and never sleeps: concurrent replicas
+// run through ReplicaGroup, and blocking goes through Stream and Work.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,7 @@ class Replica;
 enum class Role : std::uint8_t { worker, server };
 enum class PsUpdate : std::uint8_t { server, worker };
 
-// Faults that verification must catch; planted by tests and --inject, never otherwise.
+// Faults that verification must catch. Only tests and --inject plant them.
 struct PlantedFaults {
   int missing_bucket = -1;  // this bucket (or server shard) is never reduced
   bool sum_for_average = false;
@@ -72,7 +72,7 @@ std::vector<ProcessPlan> plan_one_process(const StrategyConfig& config);
 // One process a replica, each fed its own shard.
 std::vector<ProcessPlan> plan_process_per_replica(const StrategyConfig& config);
 
-// What one process hands its strategy. Everything outlives it.
+// What one process gives its strategy. All of it outlives the strategy.
 struct StrategyContext {
   const nn::ModelSpec* model = nullptr;
   std::vector<Device*> devices;            // of plan.replicas; a server has one
@@ -81,16 +81,16 @@ struct StrategyContext {
   std::vector<comm::Communicator*> local;  // dp: one a replica, for its threads; else empty
   PhaseObserver* observer = nullptr;       // may be null
   ReplicaGroup* group = nullptr;           // over `devices`; null when there is one
-  // Puts the starting weights into a graph: from the seed, or from a checkpoint.
+  // Sets a graph's starting weights: from the seed, or from a checkpoint.
   std::function<void(nn::Graph&)> initialize;
-  // Is told, before anything is allocated on devices[i], what the strategy will allocate there, and
-  // throws when that, and what the caller will, is too much. May be empty; dp's threads call it at
-  // the same time.
+  // Called, before memory is allocated on devices[i], with what the strategy will allocate there.
+  // Throws when that and the caller's own allocations are too much. May be empty; dp's threads call
+  // it at the same time.
   std::function<void(std::size_t i, MemoryNeeds&)> admit;
 };
 
-// One process's batch: plan.batch samples in device memory of its first replica, or memory that the
-// device reads directly.
+// The batch of one process: plan.batch samples in the device memory of its first replica, or in
+// memory that this device reads directly.
 struct StepInput {
   const float* images = nullptr;         // [batch, channels, h, w]
   const std::int32_t* labels = nullptr;  // [batch]
@@ -100,7 +100,7 @@ class Strategy {
  public:
   virtual ~Strategy() = default;
 
-  // Plans the graphs, exchanges plan hashes with the peers and puts everything to step 0.
+  // Plans the graphs, exchanges plan hashes with the peers and sets all state to step 0.
   // Collective.
   virtual void setup(const StrategyContext& context) = 0;
   // One synchronous training step. REQUIRES: a worker. Throws CommError, DeviceError.
@@ -110,9 +110,9 @@ class Strategy {
   virtual void report(PhaseObserver& observer);
   // Serves until all workers have said goodbye. REQUIRES: a server.
   virtual void serve();
-  // Everything back to step 0: weights, optimizer state, totals. Collective.
+  // Sets all state back to step 0: weights, optimizer state, totals. Collective.
   virtual void reset() = 0;
-  // Makes the current parameters those of all local replicas (dp keeps them on the primary only).
+  // Copies the current parameters to all local replicas (dp keeps them on the primary only).
   virtual void publish_parameters() {}
   // Says goodbye to servers. Collective over the workers.
   virtual void finish() {}

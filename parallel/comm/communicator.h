@@ -35,7 +35,7 @@ struct Elements {
 // When a call's work starts.
 enum class Start : std::uint8_t {
   now,       // asynchronously, on the communication stream (a thread on CPU devices)
-  deferred,  // when somebody waits for it: synchronize() or wait() then run it on the calling
+  deferred,  // when a caller waits for it: synchronize() or wait() then runs it on the calling
              // thread, which spares the hand-over to the communication thread
 };
 
@@ -51,9 +51,9 @@ class Communicator {
   virtual int rank() const noexcept = 0;
   virtual int size() const noexcept = 0;
   virtual std::string backend() const = 0;  // "shm", "nccl", ...
-  // Seconds that waits without a deadline of their own may last.
+  // The deadline, in seconds, of waits that have none of their own.
   virtual double timeout_s() const noexcept = 0;
-  // The algorithms that all-reduces of registered memory have run on this rank so far. Empty where
+  // The algorithms that all-reduces of registered memory have used on this rank so far. Empty where
   // the backend does not know: NCCL does not say.
   virtual std::vector<AllReduceAlgorithm> all_reduces_run() const { return {}; }
 
@@ -92,12 +92,12 @@ class Communicator {
   virtual void register_buffer(const Buffer& buffer) = 0;
   virtual void deregister_buffer(const Buffer& buffer) = 0;
 
-  // Makes all current and later operations of all ranks fail with CommError(`reason`) soon.
+  // Makes all current and later operations of all ranks soon fail with CommError(`reason`).
   // Callable from any thread.
   virtual void abort(const std::string& reason) noexcept = 0;
-  // Throws CommError when it was aborted, a peer has died or it has failed, as far as this rank
-  // knows; waits for nothing. One thread at a time, and none may issue meanwhile.
-  // For what issues no calls: waits elsewhere, replays.
+  // Throws CommError when this rank knows that the communicator was aborted or has failed, or that
+  // a peer has died. It does not wait. It is for code that issues no calls: waits elsewhere,
+  // replays. One thread at a time may call it, and none may issue calls meanwhile.
   virtual void check() = 0;
 };
 

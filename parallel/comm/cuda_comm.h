@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Communicators between CUDA devices, as those see them who do not know CUDA. Defined in the CUDA
-// module only; everybody but the module reaches it through parallel/cuda_module.h.
+// Communicators between CUDA devices, declared for code that does not know CUDA. The CUDA module
+// alone defines them; all other code reaches them through parallel/cuda_module.h.
 #pragma once
 
 #include <functional>
@@ -25,14 +25,14 @@ struct CudaCommOptions {
   // The ipc backend takes this; NCCL chooses for itself. `automatic` is direct, which takes two
   // exchanges where the ring takes 2 (n - 1) steps. Which is faster on GPUs has not been measured.
   AllReduceAlgorithm all_reduce = AllReduceAlgorithm::automatic;
-  // Called after completed operations of this rank were noticed, on the watchdog's thread. Cheap.
+  // Called on the watchdog's thread after operations of this rank have completed. Must be cheap.
   std::function<void()> progress;
-  // How long ranks wait for each other at least, in seconds, while the communicator is made: each
-  // makes its context meanwhile, maps memory and loads kernels (NCCL's alone are hundreds of MB),
-  // which takes seconds when several processes do it on one GPU.
+  // The least time, in seconds, that ranks wait for each other while the communicator is made. Each
+  // makes its context meanwhile, maps memory and loads kernels (NCCL's alone are hundreds of MB).
+  // That takes seconds when several processes do it on one GPU.
   double join_patience_s = 30;
-  // Called several times a second while they do so, on the thread that makes the communicator:
-  // whoever watches the ranks does not know of that patience. Cheap.
+  // Called several times a second during that wait, on the thread that makes the communicator: a
+  // process that watches the ranks does not know of that patience. Must be cheap.
   std::function<void()> joining;
 };
 
@@ -44,10 +44,10 @@ class UnfinishedJoin final : public CommTimeout {
 };
 
 // Collective over `size` processes that share `store`, one device each. The device outlives the
-// communicator. Throws CommError when a peer does not come before the timeout, or within
-// join_patience_s if that is more: what happens once on a GPU is no part of an operation's
-// deadline. When NCCL itself does not connect the ranks until then, that is an UnfinishedJoin, also
-// of make_thread_nccl().
+// communicator. Throws CommError when a peer does not come within the timeout or join_patience_s,
+// whichever is more: what happens once on a GPU is no part of an operation's deadline. When NCCL
+// itself does not connect the ranks in that time, it is an UnfinishedJoin, also in
+// make_thread_nccl().
 //
 // NCCL refuses two ranks on one GPU unless every rank has an NCCL_HOSTID of its own.
 std::unique_ptr<Communicator> make_nccl(Store& store, int rank, int size, Device& device,
@@ -56,10 +56,10 @@ std::unique_ptr<Communicator> make_nccl(Store& store, int rank, int size, Device
 std::unique_ptr<Communicator> make_ipc(Store& store, int rank, int size, Device& device,
                                        const CudaCommOptions& options);
 
-// Connects a device to whatever `host` connects, whose other ranks may be processes on CPU devices,
-// which use such a communicator itself. A call copies its operands to page-locked host memory, runs
-// as a call of `host`, and copies back, all in the stream's order: the host is never blocked.
-// Registered buffers have such memory of their own; with other operands calls find some.
+// Connects a device to the ranks of `host`. They may be processes on CPU devices, which use such a
+// communicator itself. A call copies its operands to page-locked host memory, runs as a call of
+// `host`, and copies back, all in the stream's order: the host is never blocked. Registered buffers
+// have such memory of their own; other operands borrow it.
 //
 // The device outlives the communicator. Calls that a stream records are refused (InternalError).
 // backend() and timeout_s() are the host's.

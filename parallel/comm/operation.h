@@ -35,7 +35,7 @@ struct Operation {
   Elements out;
 
   bool is_message() const { return kind == OperationKind::send || kind == OperationKind::recv; }
-  // The count and type that all ranks must agree on: of one rank's part.
+  // The count and type of one rank's part, on which all ranks must agree.
   Elements part() const;
 };
 

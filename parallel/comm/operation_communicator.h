@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What all backends' Communicators have in common: they check a call's arguments and turn it into
-// an Operation. For backends only.
+// The common part of all backends' Communicators: it checks a call's arguments and turns the call
+// into an Operation. For backends only.
 #pragma once
 
 #include "parallel/comm/operation.h"

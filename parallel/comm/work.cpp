@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Work: forwards to the backend's state; an empty one is done.
+// Work forwards to the backend's state; an empty Work is done.
 #include "parallel/comm/work.h"
 
 #include <algorithm>
@@ -30,7 +30,7 @@ WorkTimes Work::times() const { return state_ ? state_->times() : WorkTimes{}; }
 
 std::size_t wait_any(std::span<const Work> works, Deadline deadline) {
   ensure(!works.empty(), "wait_any of no works");
-  // Works of different communicators cannot wake each other: then look again every millisecond.
+  // Works of different communicators cannot wake each other, so it looks again every millisecond.
   constexpr double kLook_s = 1e-3;
   WorkState* const first = works.front().state_.get();
   const bool one_source = std::all_of(works.begin(), works.end(), [&](const Work& w) {
@@ -41,7 +41,7 @@ std::size_t wait_any(std::span<const Work> works, Deadline deadline) {
     for (std::size_t i = 0; i < works.size(); ++i) {
       if (works[i].test()) return i;
     }
-    // An empty work is done, so here there is none.
+    // An empty work is done, so none is left here.
     if (std::chrono::steady_clock::now() >= deadline) {
       throw CommTimeout(fmt::format("none of {} operations was done in time", works.size()));
     }

@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Work: the handle of an operation that was issued; and WorkState, which a backend implements
-// behind it.
+// Work: the handle of an issued operation; and WorkState, which a backend implements behind it.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +24,7 @@ struct WorkTimes {
   double end_s = 0;      // done on this rank
 };
 
-// For backends only. Contracts as those of Work. States are pooled, so that a step allocates
+// For backends only. The contracts are those of Work. States are pooled, so that a step allocates
 // nothing.
 class WorkState {
  public:
@@ -36,8 +35,8 @@ class WorkState {
   virtual bool test() = 0;
   virtual WorkTimes times() const = 0;
 
-  // For wait_any. Works with equal source() wake each other: changes() grows when one of them may
-  // have become done, and await_change returns when it differs from `seen`, or at the deadline.
+  // For wait_any. Works with equal source() wake each other. changes() grows when one of them may
+  // have become done. await_change returns when it differs from `seen`, or at the deadline.
   virtual const void* source() const = 0;
   virtual std::uint32_t changes() const = 0;
   virtual void await_change(std::uint32_t seen, Deadline deadline) = 0;
@@ -49,11 +48,11 @@ class Work {
   Work() = default;
   explicit Work(std::shared_ptr<WorkState> state);
 
-  // Later work of `stream` starts after this. On an inline CPU stream that blocks the caller, with
-  // the communicator's default deadline. Throws CommError.
+  // Later work of `stream` starts after this work. On an inline CPU stream that blocks the caller,
+  // with the communicator's default deadline. Throws CommError.
   void wait(Stream& stream) const;
   // Blocks until done or `deadline`; may run the operation on the calling thread. Throws CommError
-  // (CommTimeout) with rank, world size, operation, bytes and the peer waited for.
+  // (CommTimeout) with rank, world size, operation, bytes and the awaited peer.
   void synchronize(Deadline deadline) const;
   void synchronize() const;  // with the communicator's default deadline
   // True when done. Starts a deferred operation. Throws CommError when it failed.
@@ -66,7 +65,7 @@ class Work {
   std::shared_ptr<WorkState> state_;
 };
 
-// Index of a work that is done; blocks until one is. Throws CommError, CommTimeout.
+// Returns the index of a work that is done; blocks until one is. Throws CommError, CommTimeout.
 std::size_t wait_any(std::span<const Work> works, Deadline deadline);
 
 }  // namespace ddpbench::comm

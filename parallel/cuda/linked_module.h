@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// LinkedModule: the CUDA module by the functions that it is linked with, and what a library has to
-// answer that exports one.
+// LinkedModule: the CUDA module, implemented by the functions that it is linked with; and the
+// answer of a library that exports such a module.
 #pragma once
 
 #include <cstring>

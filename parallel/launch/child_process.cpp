@@ -1,9 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One child process of the supervisor.
-//
-// Between fork and exec only async-signal-safe calls are made: the supervisor has another thread
+// Between fork and exec only async-signal-safe calls are made. The supervisor has another thread
 // (the rendezvous store's), which may hold any lock at that moment.
 #include "parallel/launch/child_process.h"
 
@@ -35,10 +33,10 @@ std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
   return pointers;
 }
 
-// Default handlers and an empty mask, whatever the supervisor has set. But SIGINT is ignored:
-// Ctrl-C reaches all processes of the terminal's foreground group, and it is the supervisor that
-// decides how a run ends. (A process group of its own would protect a child too, but then Ctrl-Z
-// would stop the supervisor only, and writing to a terminal with TOSTOP would stop the child.)
+// Resets the handlers and the mask that the supervisor may have set. But SIGINT is ignored: Ctrl-C
+// reaches all processes of the terminal's foreground group, and the supervisor decides how a run
+// ends. (A process group of its own would protect a child, too. But then Ctrl-Z would stop the
+// supervisor only, and writing to a terminal with TOSTOP would stop the child.)
 void reset_signals() {
   struct sigaction action {};
   for (int number = 1; number < SIGRTMIN; ++number) {
@@ -57,8 +55,8 @@ bool redirect_standard_fds(int output_fd) {
          (output_fd == STDERR_FILENO || ::dup2(output_fd, STDERR_FILENO) >= 0);
 }
 
-// Also what the supervisor itself inherited without wanting it. Our own descriptors are
-// close-on-exec anyway, so that kernels before 5.11 lose only that.
+// Also closes, at exec, what the supervisor itself inherited without wanting it. Our own
+// descriptors are close-on-exec anyway, so kernels before 5.11 lose only that.
 bool keep_only(const std::vector<int>& fds) {
   ::close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
   for (const int fd : fds) {
@@ -79,7 +77,7 @@ struct Execution {
 [[noreturn]] void execute(const Execution& execution) {
   constexpr int kCannotExecute = 127;  // as shells do
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  // The supervisor may have died before that call: then no signal will come.
+  // The supervisor may have died before that call. No signal will come then.
   if (::getppid() != execution.supervisor) ::_exit(kCannotExecute);
   reset_signals();
   if (redirect_standard_fds(execution.spec.output_fd) && keep_only(execution.spec.inherited_fds)) {
@@ -169,7 +167,7 @@ const std::optional<ChildExit>& ChildProcess::reap(bool block) {
 }
 
 void ChildProcess::signal(int number) const noexcept {
-  // Until it is reaped its number belongs to nobody else.
+  // Until the child is reaped, its number belongs to no other process.
   if (alive()) ::kill(pid_, number);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One child process of the supervisor: started, watched, signalled and reaped. Private to launch/.
+// Starts, watches, signals and reaps one child process of the supervisor. Private to launch/.
 #pragma once
 
 #include <sys/types.h>
@@ -26,11 +26,11 @@ struct ChildSpec {
 // How a child ended.
 struct ChildExit {
   int code = 0;    // when signal is 0
-  int signal = 0;  // that killed it
+  int signal = 0;  // signal that killed it
   std::size_t peak_rss_bytes = 0;
 };
 
-// Owns a child: one that still lives when this object is destroyed is killed and reaped. Must be
+// Owns a child: one that is still alive when this object is destroyed is killed and reaped. Must be
 // used on the thread that started it, because the kernel ends the child with that thread.
 class ChildProcess {
  public:
@@ -46,7 +46,7 @@ class ChildProcess {
   bool alive() const noexcept { return pid_ > 0 && !exit_; }
   // Becomes readable when the child has ended; -1 on kernels without pidfd_open.
   int watch_fd() const noexcept { return watch_.get(); }
-  // Reaps the child if it has ended, waiting for that when `block` is set.
+  // Reaps the child if it has ended; with `block`, waits for its end.
   const std::optional<ChildExit>& reap(bool block = false);
   void signal(int number) const noexcept;
   // Whether SIGSTOP or a debugger holds it (state T or t).

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which rank a failed run failed because of.
+// Finds the rank that caused the failure of a run.
 #include "parallel/launch/guilty_rank.h"
 
 #include <string.h>
@@ -58,11 +58,11 @@ RunFailure failure_at(Ranks ranks, std::size_t rank, const char* kind, const std
   return failure;
 }
 
-// The rank's failure in its own words, or in ours when it had none.
+// The rank's failure in its own words, or in ours when it gave none.
 RunFailure own_failure(Ranks ranks, std::size_t rank) {
   const RankSight& sight = ranks[rank];
   const std::string where = place(sight.status);
-  // A rank that reported an error and then fell over while it unwound failed by the error.
+  // A rank may report an error and then crash while it unwinds; the error is its failure.
   if (sight.status.error) {
     RunFailure failure = failure_at(ranks, rank, "", "");
     failure.error = *sight.status.error;
@@ -81,8 +81,8 @@ RunFailure own_failure(Ranks ranks, std::size_t rank) {
                                 sight.exit->code, where));
 }
 
-// The failure of `rank`, which kept others waiting, with what the first of them said about it: also
-// the operation in which it noticed.
+// The failure of `rank`, which kept others waiting. It includes what the first of them said about
+// it, and the operation in which that one noticed.
 RunFailure noticed_failure_at(Ranks ranks, std::size_t rank, const char* kind,
                               const std::string& message) {
   RunFailure failure = failure_at(ranks, rank, kind, message);
@@ -102,7 +102,7 @@ std::optional<std::size_t> find_stopped(Ranks ranks) {
   return static_cast<std::size_t>(found - ranks.begin());
 }
 
-// Ranks that step together are at most one step apart. Those further behind are servers of a
+// Ranks that step together are at most one step apart. Ranks further behind are servers of a
 // parameter server, whose steps are not counted.
 bool is_stepping(Ranks ranks, std::size_t rank) {
   std::uint64_t most = 0;
@@ -110,7 +110,7 @@ bool is_stepping(Ranks ranks, std::size_t rank) {
   return ranks[rank].status.step + 1 >= most;
 }
 
-// The rank among `candidates` that has come least far; of equals, that which moved longest ago.
+// The rank among `candidates` with the least progress; of equals, the one that moved longest ago.
 std::size_t least_progress(Ranks ranks, const std::vector<std::size_t>& candidates) {
   return *std::ranges::min_element(candidates, [&](std::size_t a, std::size_t b) {
     const auto left = progress(ranks[a].status), right = progress(ranks[b].status);
@@ -134,7 +134,7 @@ std::optional<std::size_t> find_straggler(Ranks ranks) {
   return least_progress(ranks, stepping);
 }
 
-// Whether `rank` is really behind one of the others, not just named first among equals.
+// Whether `rank` is really behind another rank, not just named first among equals.
 bool is_behind(Ranks ranks, std::size_t rank) {
   return !is_stepping(ranks, rank) || std::ranges::any_of(ranks, [&](const RankSight& other) {
     return progress(ranks[rank].status) < progress(other.status);
@@ -151,7 +151,7 @@ std::size_t first_noticing(Ranks ranks) {
   return *first;
 }
 
-// Ranks that left although others still needed them.
+// A rank that left although others still needed it.
 std::optional<std::size_t> find_deserter(Ranks ranks) {
   const auto found = std::ranges::find_if(ranks, [](const RankSight& sight) {
     return sight.exit && !has_failed(sight) && sight.status.state != RankState::finished;
@@ -160,7 +160,7 @@ std::optional<std::size_t> find_deserter(Ranks ranks) {
   return static_cast<std::size_t>(found - ranks.begin());
 }
 
-// A rank that plainly cannot take part any more.
+// A rank that cannot take part any more.
 std::optional<RunFailure> find_absent(Ranks ranks) {
   if (const auto rank = find_stopped(ranks)) {
     const std::string where = place(ranks[*rank].status);
@@ -188,8 +188,8 @@ bool only_noticed(const RankSight& sight) {
 }
 
 std::optional<RunFailure> find_cause(std::span<const RankSight> ranks) {
-  // Those that could still say why come by the time of their error, those that could not before
-  // them: they give nothing to order them by, and others' errors may follow from their death.
+  // Ranks that reported an error are ordered by its time. Ranks that could not report one come
+  // first: they have no time to order by, and others' errors may follow from their death.
   std::optional<std::size_t> cause;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     if (!has_failed(ranks[i]) || only_noticed(ranks[i])) continue;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which rank a failed run failed because of. Pure functions over what the supervisor has seen.
-// Private to launch/.
+// Finds the rank that caused the failure of a run, by pure functions over what the supervisor has
+// seen. Private to launch/.
 #pragma once
 
 #include <optional>
@@ -21,22 +21,22 @@ struct RankSight {
   double last_progress_s = 0;     // when its heartbeat last changed
 };
 
-// True when a rank has failed or says so.
+// True when a rank has reported an error or ended with a failure.
 bool has_failed(const RankSight& sight);
 
-// True when it failed because of another one: it lost a peer, or a deadline passed while it waited.
+// True when a rank failed because of another: it lost a peer, or a deadline passed while it waited.
 bool only_noticed(const RankSight& sight);
 
-// The failure that can be named at once: a rank that died or threw an error of its own. nullopt
-// while there is none. REQUIRES: not empty.
+// The failure that can be named at once: that of a rank that died or threw an error of its own.
+// nullopt while there is none. REQUIRES: not empty.
 std::optional<RunFailure> find_cause(std::span<const RankSight> ranks);
 
-// The failure of a run in which ranks only noticed that something is wrong: a rank that is stopped,
-// left too early, or (after a deadline) has made the least progress; else the first that noticed.
-// REQUIRES: some rank only noticed.
+// The failure of a run in which ranks only noticed that something is wrong. It blames a rank that
+// is stopped, left too early, or (after a deadline) has made the least progress; else the first
+// that noticed. REQUIRES: some rank only noticed.
 RunFailure blame_for_noticed(std::span<const RankSight> ranks);
 
-// The failure of a run that stands still although no rank says anything. REQUIRES: not empty.
+// The failure of a run that stands still while no rank reports an error. REQUIRES: not empty.
 RunFailure blame_for_stall(std::span<const RankSight> ranks, double idle_s);
 
 }  // namespace ddpbench::launch

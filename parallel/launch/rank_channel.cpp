@@ -136,8 +136,8 @@ std::string RankChannels::result(int rank) const {
         slot.result_bytes[version % kResultCopies].load(std::memory_order_relaxed);
     std::string text(reinterpret_cast<const char*>(area + result_offset(slot, version)), bytes);
     // The writer touches this copy again only after it has published the next version. Adding
-    // nothing, with release order, keeps the reads above before the look at the version (a fence
-    // would do that too, but ThreadSanitizer does not know fences).
+    // nothing, with release order, keeps the reads above before the look at the version. (A fence
+    // would do that too, but ThreadSanitizer does not know fences.)
     if (slot.result_version.fetch_add(0, std::memory_order_acq_rel) == version) return text;
   }
 }

@@ -1,12 +1,13 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// RankChannels: the memory through which ranks tell their supervisor how they are doing.
+// RankChannels: the memory through which ranks report their state to their supervisor.
 //
-// One shared mapping made by the supervisor (or, in a joined world, private memory that rank 0
-// collects). Per rank: a status slot, appended step and bucket records, and a result text. It
-// outlives its rank, so a killed or interrupted run still gives a partial report. One writer a
-// rank; readers may look at any time (counts are published after the records, release/acquire).
+// It is one shared mapping made by the supervisor (or, in a joined world, private memory that rank
+// 0 collects). Each rank has a status slot, appended step, bucket and trace records, and a result
+// text. The memory outlives its rank, so a killed or interrupted run still gives a partial report.
+// Each rank has one writer. Readers may look at any time: counts are published after the records
+// (release/acquire).
 #pragma once
 
 #include <cstddef>
@@ -36,7 +37,7 @@ class RankChannels {
   std::uint64_t dropped_steps(int rank) const;
   std::uint64_t dropped_trace(int rank) const;
   std::string result(int rank) const;
-  // The whole area of one rank, to gather it over a communicator (joined world).
+  // The whole area of one rank, for gathering it over a communicator (joined world).
   std::span<std::byte> area(int rank);
 
  private:

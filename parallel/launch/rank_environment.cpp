@@ -14,7 +14,7 @@
 namespace ddpbench::launch {
 namespace {
 
-// The variables of one launcher. Of alternatives, the first that is set counts.
+// The variables of one launcher. Of several alternatives the first that is set counts.
 struct LauncherVariables {
   const char* launcher;
   std::vector<const char*> rank;
@@ -28,7 +28,7 @@ class Reader {
  public:
   explicit Reader(const GetVariable& get) : get_(get) {}
 
-  // Empty counts as absent: that is how shells pass on what is not set.
+  // An empty value counts as absent, because shells pass on unset variables in this way.
   std::optional<std::string> text(const char* name) const {
     const char* const value = get_(name);
     return value && *value ? std::optional<std::string>(value) : std::nullopt;
@@ -81,7 +81,7 @@ LauncherVariables mpi_variables(const Reader& reader) {
           {"PMI_SIZE"}, {"MPI_LOCALNRANKS"}, {"PMI_JOBID", "PMI_KVS", "SLURM_JOB_ID"}};
 }
 
-// Which launcher's variables are there. mpirun comes before srun, because below a mpirun that uses
+// Finds the launcher whose variables are set. mpirun comes before srun: below an mpirun that uses
 // srun, SLURM_PROCID counts mpirun's own daemons.
 std::optional<LauncherVariables> find_launcher(const Reader& reader) {
   const bool own = reader.text("DDPBENCH_LAUNCHER") == "ddpbench";
@@ -97,8 +97,8 @@ std::optional<LauncherVariables> find_launcher(const Reader& reader) {
                              {"TORCHELASTIC_RUN_ID"}};
   }
   if (reader.has("OMPI_COMM_WORLD_RANK") || reader.has("PMI_RANK")) return mpi_variables(reader);
-  // Without SLURM_STEP_ID this is a batch script, and with one task it may be an interactive shell:
-  // both see SLURM_PROCID=0, but nobody else will join.
+  // Without SLURM_STEP_ID this is a batch script, and with one task it may be an interactive shell.
+  // Both see SLURM_PROCID=0, but no other rank will join.
   if (reader.has("SLURM_PROCID") && reader.has("SLURM_STEP_ID") &&
       reader.first({"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}) != "1") {
     return LauncherVariables{
@@ -130,7 +130,7 @@ void read_place(const Reader& reader, const LauncherVariables& names, RankEnviro
 }
 
 void read_master(const Reader& reader, const LauncherVariables& names, RankEnvironment& result) {
-  // What is started with RANK has them always; mpirun and srun know nothing of them.
+  // A launcher that sets RANK always sets these, too; mpirun and srun do not know them.
   const bool required = std::string_view(names.rank.front()) == "RANK";
   if (const auto address = reader.text("MASTER_ADDR")) {
     result.master_address = *address;
@@ -148,8 +148,8 @@ void read_master(const Reader& reader, const LauncherVariables& names, RankEnvir
       result.launcher == "torchrun" && reader.text("TORCHELASTIC_USE_AGENT_STORE") == "True";
 }
 
-// A job's id is no secret to the other users of a host, nor on the network: with one derived from
-// it, all ranks must be here and meet on the loopback interface.
+// A job's id is no secret to the other users of a host, nor on the network. With a secret derived
+// from it, all ranks must be here and meet on the loopback interface.
 void derive_secret(const Reader& reader, const LauncherVariables& names, RankEnvironment& result) {
   const auto job = reader.first(names.job_id);
   if (!job) {
@@ -167,8 +167,8 @@ void derive_secret(const Reader& reader, const LauncherVariables& names, RankEnv
                     names.local_size.front(), *reader.first(names.local_size),
                     names.world_size.front(), result.world_size));
   }
-  // torchrun calls every job "none" unless told otherwise: the port and the number of the restart
-  // keep jobs apart.
+  // torchrun calls every job "none" unless told otherwise, so the port and the number of the
+  // restart keep jobs apart.
   result.secret = fmt::format("{}:{}:{}:{}", names.launcher, *job, result.master_port,
                               reader.text("TORCHELASTIC_RESTART_COUNT").value_or("0"));
   result.derived_secret = true;

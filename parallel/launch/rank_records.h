@@ -78,7 +78,7 @@ struct RankStatus {
   std::uint64_t collective = 0;   // collectives issued
   std::uint64_t heartbeat = 0;    // grows with every sign of progress
   double ready_s = 0;             // CLOCK_MONOTONIC when the rank left setup; 0: not yet
-  double error_s = 0;             // and when it reported its error
+  double error_s = 0;             // CLOCK_MONOTONIC when it reported its error
   std::optional<RankError> error;
 };
 
@@ -90,13 +90,13 @@ struct ChannelLayout {
   std::size_t result_capacity = 1 << 20;  // bytes of a rank's result text
 };
 
-// The first failure of a run. `rank` is the guilty one: that died, threw first, or, when ranks only
-// noticed a deadline, the one with the least progress.
+// The first failure of a run. `rank` is the guilty one: the rank that died or threw first, or, when
+// ranks only noticed a deadline, the one with the least progress.
 struct RunFailure {
   int rank = -1;
-  int signal = 0;   // that ended it; 0 when it exited
+  int signal = 0;   // signal that ended it; 0 when it exited
   RankError error;  // kind "signal", "exit", "stalled", or the rank's own error
-  RankStatus last;  // where it was
+  RankStatus last;  // the rank's last status
 };
 
 }  // namespace ddpbench::launch

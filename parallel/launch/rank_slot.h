@@ -6,8 +6,9 @@
 // the whole:  | header | rank 0 | rank 1 | ...
 // a rank:     | slot | step records | bucket records | trace records | result | result |
 //
-// Every part starts at a multiple of 64 bytes. Pages that nobody writes cost nothing, so capacities
-// may be generous. A rank's area describes itself and holds no address: it can be sent as bytes.
+// Every part starts at a multiple of 64 bytes. Pages that are never written cost nothing, so
+// capacities may be generous. A rank's area describes itself and holds no address, so it can be
+// sent as bytes.
 #pragma once
 
 #include <array>
@@ -30,7 +31,7 @@ struct ChannelHeader {
   ChannelLayout layout;
 };
 
-// One writer, any number of readers. Single fields may be read at different moments.
+// One writer, any number of readers. A reader may see single fields of different moments.
 struct alignas(kAlignBytes) RankSlot {
   std::uint64_t step_capacity = 0;
   std::uint64_t bucket_capacity = 0;

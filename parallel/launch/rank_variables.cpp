@@ -32,9 +32,9 @@ Variables inherited_variables() {
   return variables;
 }
 
-// libgomp reads these when it is loaded, so that only a parent can set them. Passive, because a
-// thread that spins after its share of work takes the core from the communication thread; unbound,
-// because each device binds its own threads and libgomp would give all ranks the same cores.
+// libgomp reads these when it is loaded, so only a parent can set them. Passive: a thread that
+// spins after its share of work takes the core from the communication thread. Unbound: each device
+// binds its own threads, and libgomp would give all ranks the same cores.
 void set_openmp(Variables& variables, int threads) {
   variables["OMP_NUM_THREADS"] = std::to_string(threads);
   variables["OMP_WAIT_POLICY"] = "PASSIVE";

@@ -15,8 +15,9 @@ struct LaunchSpec {
   std::string executable = "/proc/self/exe";
   std::vector<std::string> arguments;  // argv[1...]
   int ranks = 1;
-  int threads_per_device = 1;                      // OMP_NUM_THREADS; OMP_WAIT_POLICY=PASSIVE, and
-                                                   // OMP_PROC_BIND=false: devices pin themselves
+  // OMP_NUM_THREADS. Ranks also get OMP_WAIT_POLICY=PASSIVE, and OMP_PROC_BIND=false because
+  // devices pin themselves.
+  int threads_per_device = 1;
   std::map<std::string, std::string> environment;  // added to the inherited one
   std::vector<int> inherited_fds;                  // stay open in the children, same numbers
 };
@@ -30,8 +31,8 @@ struct Rendezvous {
 // A secret that cannot be guessed: 256 random bits in hexadecimal.
 std::string make_secret();
 
-// "NAME=value" for all of our own environment, spec.environment, the OpenMP settings and the rank
-// variables; later ones replace earlier ones.
+// "NAME=value" for all of our own environment, the OpenMP settings, spec.environment and the rank
+// variables. Later ones replace earlier ones.
 std::vector<std::string> rank_variables(const LaunchSpec& spec, int rank,
                                         const Rendezvous& rendezvous);
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stores into the rank's own slot and appends records.
+// Stores into the rank's own slot and appends its records.
 #include "parallel/launch/rank_writer.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace ddpbench::launch {
 namespace {
 
-// The slot has one writer: no read-modify-write instruction is needed.
+// The slot has one writer, so no read-modify-write instruction is needed.
 template <typename T>
 void advance(std::atomic<T>& counter) {
   counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_release);
@@ -28,7 +28,7 @@ void append_record(std::atomic<std::uint64_t>& count, std::uint64_t capacity, Re
   count.store(index + 1, std::memory_order_release);
 }
 
-// Cuts at a character's start: reports carry the text as UTF-8.
+// Cuts at the start of a character, because reports carry the text as UTF-8.
 template <std::size_t kSize>
 void store_text(std::array<char, kSize>& field, std::string_view text) {
   std::size_t length = std::min(text.size(), kSize - 1);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// RankWriter: the side of RankChannels that a rank writes.
+// RankWriter: the part of RankChannels that a rank writes.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace ddpbench::launch {
 
-// Writes for one rank. Cheap: relaxed stores, no system calls. Used by one thread.
+// Writes for one rank. It is cheap: plain atomic stores, no system calls. One thread uses it.
 class RankWriter {
  public:
   RankWriter() = default;  // writes nowhere
@@ -24,8 +24,8 @@ class RankWriter {
   void append(const StepRecord& record);
   void append(const BucketRecord& record);
   void append(const TraceRecord& record);
-  // Replaces the result text (JSON to the owner of the words, bytes here). Throws InternalError
-  // when it is longer than result_capacity.
+  // Replaces the result text, which is JSON to its owner and bytes here. Throws InternalError when
+  // it is longer than result_capacity.
   void result(std::string_view text);
   void error(const RankError& error);  // the first call wins
 

@@ -20,16 +20,15 @@
 namespace ddpbench::launch {
 namespace {
 
-// The end of a child and a signal to us wake the supervisor at once; this is how often it looks at
-// the channels. The ranks need its core: 20 looks a second of some 10 us are 0.02 % of one.
+// How often the supervisor looks at the channels. The end of a child and a signal wake it at once.
+// The ranks need its core: 20 looks a second of some 10 us are 0.02 % of one.
 constexpr int kLookMs = 50;
 constexpr double kProgressEvery_s = 0.1;
-// How long a failure may be a consequence of one that is not yet visible: a peer whose own deadline
-// is about to pass, or an interruption that reached a rank before it reached us.
+// How long a failure may be a consequence of one that is not yet visible: a peer's own deadline is
+// about to pass, or an interruption reached a rank before it reached us.
 constexpr double kSettle_s = 0.5;
-constexpr int kSettleLooks =
-    6;  // and at least so many looks, for when we are not let run ourselves
-// Ranks have the same limit for their waits, and know what they wait for: they may speak first.
+constexpr int kSettleLooks = 6;  // and at least so many looks, in case we are not scheduled
+// Ranks have the same limit for their waits and know what they wait for, so they may speak first.
 constexpr double kLetRanksSpeak_s = 1;
 // A longer pause between two looks means that we were suspended ourselves (Ctrl-Z).
 constexpr double kSuspended_s = 2;
@@ -40,14 +39,14 @@ std::unique_ptr<comm::TcpStoreServer> serve_rendezvous(const std::string& secret
   return comm::make_tcp_store_server(options);
 }
 
-// What `ps` shows: the file behind /proc/self/exe rather than that name.
+// What `ps` shows: the file behind /proc/self/exe instead of that name.
 std::string shown_name(const std::string& executable) {
   std::error_code no_link;
   const std::filesystem::path target = std::filesystem::read_symlink(executable, no_link);
   return no_link ? executable : target.string();
 }
 
-// May the signal be a part of an interruption of the whole job?
+// Whether the signal may be a part of an interruption of the whole job.
 bool may_be_interruption(const RunFailure& failure) {
   return failure.signal == SIGINT || failure.signal == SIGTERM || failure.signal == SIGHUP;
 }
@@ -152,7 +151,7 @@ class Supervision {
     return blame_for_stall(sights_, looked_s_ - latest_s);
   }
 
-  // Reads /proc, therefore only when it matters.
+  // Reads /proc, so it is called only when it matters.
   void see_stopped() {
     for (std::size_t i = 0; i < children_.size(); ++i) sights_[i].stopped = children_[i].stopped();
   }
@@ -165,12 +164,12 @@ class Supervision {
     options_.progress(channels_);
   }
 
-  // SIGTERM, then SIGKILL for those that are still there after the grace period.
+  // Sends SIGTERM, then SIGKILL to those that are still there after the grace period.
   void end_all() {
     const double deadline_s = steady_s() + options_.grace_s;
     for (const ChildProcess& child : children_) {
       child.signal(SIGTERM);
-      child.signal(SIGCONT);  // a stopped process would not see the other
+      child.signal(SIGCONT);  // a stopped process would not see SIGTERM
     }
     while (any_alive() && steady_s() < deadline_s) {
       wait(std::min(kLookMs, 1 + static_cast<int>(1e3 * (deadline_s - steady_s()))));

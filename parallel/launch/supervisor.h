@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Starts the ranks of one run as fresh processes, watches them, and ends them all as soon as one
-// fails, stalls, or the user interrupts. Nothing stays behind: children die with their supervisor
+// fails or stalls, or the user interrupts. Nothing stays behind: children die with their supervisor
 // (PR_SET_PDEATHSIG) and shared memory is memfd.
 #pragma once
 
@@ -28,13 +28,13 @@ struct SuperviseOptions {
 struct SuperviseResult {
   bool interrupted = false;
   std::optional<RunFailure> failure;
-  std::vector<std::size_t> peak_rss_bytes;  // a rank (ru_maxrss); 0 when it could not be taken
+  std::vector<std::size_t> peak_rss_bytes;  // [rank], by ru_maxrss; 0 when it is not known
   double startup_s = 0;  // from spawn until all ranks were past setup (0 if never)
 };
 
 // Spawns `spec.ranks` processes with RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and
-// DDPBENCH_JOB_SECRET (serving the rendezvous store itself), and returns when all are gone.
-// REQUIRES: channels has at least spec.ranks ranks. Throws Error only when it cannot start them.
+// DDPBENCH_JOB_SECRET, serves their rendezvous store, and returns when all are gone. REQUIRES:
+// channels has at least spec.ranks ranks. Throws Error only when it cannot start them.
 SuperviseResult run_ranks(const LaunchSpec& spec, RankChannels& channels,
                           const SuperviseOptions& options);
 

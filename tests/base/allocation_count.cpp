@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Replaces the global operator new. In a file of its own: seen together with its callers, the
-// compiler would take malloc for the wrong partner of delete.
+// Replaces the global operator new. It has a file of its own: a compiler that saw its callers, too,
+// would take malloc for the wrong partner of delete.
 #include "tests/base/allocation_count.h"
 
 #include <atomic>

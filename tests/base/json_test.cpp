@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The strict reader of small documents: what it refuses, and where it says that it is.
+// The strict reader of small documents: what it refuses, and which place it names.
 #include "base/json.h"
 
 #include <gmock/gmock.h>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random numbers: the sequences that seeds name, which recorded results depend on.
+// Random numbers: the sequences of seeds, on which recorded results depend.
 #include "base/random.h"
 
 #include <gmock/gmock.h>

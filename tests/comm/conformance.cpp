@@ -14,7 +14,7 @@ namespace ddpbench::comm::testing {
 
 namespace {
 
-// Element types as tests hold them.
+// The C++ types of elements.
 template <DataType type>
 struct TypeOf;
 template <>
@@ -43,7 +43,7 @@ std::int64_t value(int rank, std::size_t index, std::int64_t below) {
   return ((rank + 1) * 7 + i * 31 + i / 61 + rank * (i % 13)) % below;
 }
 
-// Memory of one rank, registered if the world wants that, and freed after the communicator.
+// Memory of one rank. It is registered if the world wants that, and freed after the communicator.
 class RankMemory {
  public:
   RankMemory(Communicator& c, bool registered, std::size_t bytes) : c_(c), registered_(registered) {

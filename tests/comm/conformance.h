@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What every backend must do, as functions of one rank: each collective against a plain
-// computation, with memory that peers can map and memory that they cannot, and awkward counts. They
-// throw when a result is wrong.
+// Checks of what every backend must do, as functions of one rank. They compare each collective with
+// a plain computation, on memory that peers can map and memory that they cannot, and for awkward
+// counts. They throw when a result is wrong.
 //
 // Values are small integers that depend on rank and index, so that sums are exact in every type (no
 // tolerance is needed) and a wrong chunk, peer or offset cannot cancel out.

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What ranks see when others do not come, die, leave, abort, or call something else. No test waits
-// for a long deadline: where one would pass, the error that is expected says something else.
+// What ranks see when others do not come, die, leave, abort, or call another operation. No test
+// waits for a long deadline: if one passed, the error would not be the expected one.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ std::string comm_error_of(F&& function) {
   }
 }
 
-// What CommError::operation says.
+// The operation that CommError::operation names.
 template <typename F>
 std::string operation_of(F&& function) {
   try {
@@ -185,7 +185,7 @@ TEST_P(FailureTest, RanksThatCallDifferentOperationsAreToldSo) {
     const Outcome outcome = on_all_ranks(2, [&](Communicator& c) {
       std::vector<float> data(20'000);
       (c.rank() == 0 ? pairs[i].first : pairs[i].second)(c, data.data());
-      c.barrier().synchronize();  // an eager one may have passed
+      c.barrier().synchronize();  // an eager call may have passed
     });
     EXPECT_THAT(outcome.errors, Each(HasSubstr("ranks disagree"))) << "pair " << i;
   }
@@ -228,7 +228,7 @@ TEST_P(FailureTest, AbortFromAnotherThreadReachesAllRanksWithItsReason) {
       aborter.join();
       throw CommError(error);
     }
-    // One waits itself, one leaves it to its communication thread.
+    // One rank waits itself; the other leaves the work to its communication thread.
     const Work work =
         c.all_reduce({data.data(), data.size()}, ReduceOp::sum, c.rank() == 1 ? kDeferred : kNow);
     work.synchronize();
@@ -276,7 +276,7 @@ TEST_P(FailureTest, ErrorsNameTheOperationApartFromTheirMessage) {
             "a message's deadline names another operation");
     }
     c.barrier(kDeferred).synchronize();
-    if (c.rank() == 1) return;  // and so leaves
+    if (c.rank() == 1) return;  // and so leaves the communicator
     check(operation_of([&] {
             c.all_reduce({data.data(), data.size()}, ReduceOp::sum, kDeferred).synchronize();
           }) == "all_reduce",

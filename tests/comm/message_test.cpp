@@ -25,7 +25,7 @@ class MessageTest : public ::testing::TestWithParam<Setting> {
   }
 };
 
-// What message number `message` from one rank to another holds.
+// The content of message number `message` from one rank to another.
 std::vector<float> content(int from, int to, int message, std::size_t count) {
   std::vector<float> data(count);
   std::iota(data.begin(), data.end(), static_cast<float>(from * 1000 + to * 100 + message * 10));
@@ -43,7 +43,7 @@ TEST_P(MessageTest, EveryRankSendsBeforeItReceives) {
     const int right = (c.rank() + 1) % c.size();
     const int left = (c.rank() + c.size() - 1) % c.size();
     for (const CallOptions& start : {kNow, kDeferred}) {
-      // More than a channel's segments hold.
+      // The counts include more than a channel's packets hold.
       for (const std::size_t count : {0UL, 1UL, 4099UL, 200'003UL}) {
         std::vector<float> out = content(c.rank(), right, 1, count);
         std::vector<float> in(count);
@@ -110,7 +110,7 @@ TEST_P(MessageTest, AGroupExchangesEverythingWithEverybodyItselfIncluded) {
 
 TEST_P(MessageTest, AMessageProgressesWhileItsRankWaitsInACollective) {
   on_all_ranks([](Communicator& c) {
-    constexpr std::size_t kCount = 500'009;  // through the channel, segment by segment
+    constexpr std::size_t kCount = 500'009;  // through the channel, packet by packet
     float one = 1;
     if (c.rank() == 0) {
       std::vector<float> out = content(0, 1, 0, kCount);
@@ -177,7 +177,7 @@ TEST_P(MessageTest, SplitFormsCommunicatorsByColourInOrderOfKey) {
           .synchronize();
       check(std::equal(ranks.begin(), ranks.end(), members.begin()), "wrong members");
     }
-    float one = 1;  // the parent is still of use
+    float one = 1;  // the parent still works
     c.all_reduce({&one, 1}, ReduceOp::sum).synchronize();
     check(one == static_cast<float>(c.size()), "the parent is broken");
   });

@@ -35,7 +35,7 @@ Outcome run_threads(int size, const RankFunction& function, const ShmOptions& op
   std::vector<std::thread> threads;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     threads.emplace_back([&, rank] {
-      // Its end of the communicator goes with the thread, as it goes with a process.
+      // The thread's end of the communicator goes with it, as it does with a process.
       const auto own = std::move(ranks[rank]);
       outcome.errors[rank] = error_of([&] { function(*own); });
     });
@@ -44,7 +44,7 @@ Outcome run_threads(int size, const RankFunction& function, const ShmOptions& op
   return outcome;
 }
 
-// In the child: reports its error through `out` and ends without running the parent's destructors.
+// Runs in the child: reports its error through `out` and ends without the parent's destructors.
 [[noreturn]] void run_child(const TcpStoreOptions& store_options, int out,
                             const std::function<void(Store&)>& function) {
   const std::string error = error_of([&] {
@@ -74,7 +74,7 @@ Outcome run_processes(int size, const std::function<void(Store&, int rank)>& fun
   EXPECT_EQ(::pipe(ports), 0);
   std::vector<pid_t> children;
   std::vector<int> outputs;
-  // Forked before this process has threads, which the store's server is.
+  // It forks before this process has threads: the store's server is one.
   for (int rank = 0; rank < size; ++rank) {
     int ends[2];
     EXPECT_EQ(::pipe(ends), 0);

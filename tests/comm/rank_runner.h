@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs one function on every rank of a communicator, as threads or as forked processes, and brings
-// what failed there back to the test.
+// Runs one function on every rank of a communicator, as threads or as forked processes, and reports
+// failures there to the test.
 #pragma once
 
 #include <sys/types.h>
@@ -25,7 +25,7 @@ enum class RankKind { threads, processes };
 // A rank's function: throws (anything derived from std::exception) when its check fails.
 using RankFunction = std::function<void(Communicator&)>;
 
-// What each rank threw; empty: nothing. "signal 9" when a process was killed.
+// The error that each rank threw; empty: none. "signal 9" when a process was killed.
 struct Outcome {
   std::vector<std::string> errors;  // [rank]
   // Adds a failure to the test for each rank with an error.
@@ -37,14 +37,14 @@ ShmOptions test_options();
 Outcome run_ranks(RankKind kind, int size, const RankFunction& function,
                   const ShmOptions& options = test_options());
 
-// Any function on `size` forked processes that share a store.
+// Runs any function on `size` forked processes that share a store.
 Outcome run_processes(int size, const std::function<void(Store&, int rank)>& function);
 
 // Throws std::runtime_error, which the outcome shows.
 void check(bool condition, const std::string& message);
 
-// Issues nothing, and calls check() until that throws, which goes on. Throws std::runtime_error
-// when it has not after half a minute.
+// Issues nothing and calls check() until it throws; that error passes to the caller. Throws
+// std::runtime_error when check() has not thrown after half a minute.
 void check_until_it_fails(Communicator& communicator);
 
 // Memory that peers may map, without a device.

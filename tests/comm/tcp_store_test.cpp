@@ -57,7 +57,7 @@ std::string talk(int port, const std::string& bytes) {
   return answer;
 }
 
-// Somebody else's server: accepts connections (by its backlog) and says nothing.
+// A foreign server: accepts connections (by its backlog) and says nothing.
 class SilentListener {
  public:
   SilentListener() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {

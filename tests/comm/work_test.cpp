@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Works: order, who executes them, their times, and that they cost no allocation.
+// Works: their order, the threads that execute them, their times, and that they allocate nothing.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ class WorkTest : public ::testing::TestWithParam<RankKind> {
 TEST_P(WorkTest, ManyInFlightKeepTheirOrderWhoeverExecutesThem) {
   on_all_ranks(3, [](Communicator& c) {
     for (int round = 0; round < 20; ++round) {
-      // Each one sums the result of the one before, in the same memory.
+      // Each work sums the result of the one before, in the same memory.
       std::vector<float> data(1 + static_cast<std::size_t>(round) * 997, 1.0F);
       std::vector<Work> works;
       for (int i = 0; i < 8; ++i) {

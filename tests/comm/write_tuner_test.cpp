@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The choice of stores, over a machine that is made up: each mode takes a given time a byte, except
-// right after a change of mode, when the memory still is as the other mode left it.
+// The choice of stores on a simulated machine. Each mode takes a given time a byte, except right
+// after a change of mode, when the memory still is as the other mode left it.
 #include "parallel/comm/shm/collectives/write_tuner.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ class Machine {
   double cached_s = 1e-9, non_temporal_s = 1e-9;
   double after_change_s = 1e-12;  // misleadingly fast
 
-  // Runs operations; how many of them used non-temporal stores.
+  // Runs operations and returns how many of them used non-temporal stores.
   int run(WriteTuner& tuner, int operations) {
     int non_temporal = 0;
     for (int i = 0; i < operations; ++i) {
@@ -33,7 +33,7 @@ class Machine {
   WriteMode before_ = WriteMode::cached;
 };
 
-// Trials: 2 of 64.
+// Trials are 2 of 64 operations.
 TEST(WriteTuner, StaysWithTheCacheWhereStreamingGainsNothing) {
   Machine machine;
   WriteTuner tuner;
@@ -45,7 +45,7 @@ TEST(WriteTuner, StreamsFromTheFirstTrialOnWhereStoresThroughTheCacheAreSlow) {
   machine.cached_s = 8e-9;
   WriteTuner tuner;
   machine.run(tuner, 13);
-  // Until the next trial, of the other mode.
+  // These are the operations until the next trial of the other mode.
   EXPECT_EQ(machine.run(tuner, 62), 62);
   EXPECT_EQ(machine.run(tuner, 640), 620);
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where data sets come from, and what they are once decoded.
+// Where data sets come from, and their decoded form.
 #include "datasets/catalog.h"
 
 #include <gmock/gmock.h>

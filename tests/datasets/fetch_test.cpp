@@ -190,7 +190,7 @@ TEST_F(FetchDataset, GivesUpOnASilentServer) {
 
 TEST_F(FetchDataset, NamesAServerThatIsNotThere) {
   FetchOptions nobody = options();
-  nobody.base_url = "http://127.0.0.1:1/";  // tcpmux: nobody listens
+  nobody.base_url = "http://127.0.0.1:1/";  // tcpmux: no server listens
   EXPECT_THAT([&] { fetch_files(entry_, nobody); },
               ThrowsMessage<UnavailableError>(HasSubstr("http://127.0.0.1:1/a.gz")));
 }

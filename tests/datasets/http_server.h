@@ -13,13 +13,13 @@
 
 namespace ddpbench::data {
 
-// What is sent for a path, byte for byte.
+// The bytes that are sent for a path.
 struct HttpAnswer {
   std::string bytes;
-  bool hold = false;  // then wait for the client to give up, in place of closing
+  bool hold = false;  // then wait for the client to give up, instead of closing
 };
 
-// A whole answer; `claimed_length` other than the body's is a lie for tests.
+// A whole answer. A `claimed_length` other than the body's is a lie for tests.
 HttpAnswer http_answer(const std::string& status, const std::string& body,
                        const std::string& headers = "");
 HttpAnswer http_answer_of_length(std::size_t claimed_length, const std::string& body);

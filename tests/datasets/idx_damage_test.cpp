@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Damaged IDX files: every one is refused with its name and place, none crashes, none gives data.
+// Damaged IDX files: each is refused with its name and place, none crashes, and none gives data.
 #include <gmock/gmock.h>
 
 #include <functional>
@@ -20,9 +20,9 @@ namespace fs = std::filesystem;
 struct Damage {
   std::string name;
   std::size_t file = 0;                            // 0, 2: images; 1, 3: labels
-  std::function<void(std::string& bytes)> change;  // of the unpacked contents
+  std::function<void(std::string& bytes)> change;  // changes the unpacked contents
   std::string message;                             // part of the error's message
-  // Behind gzip, lengths show only while unpacking: the message then; empty: the same.
+  // Behind gzip, lengths show only while unpacking: this is the message then; empty: the same.
   std::string packed_message = "";
 };
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Batches: their contents, their order, and what happens when workers are slow, fail or are left.
+// Batches: contents, order, and what happens when workers are slow or fail, or an epoch is left.
 #include "datasets/loader.h"
 
 #include <gmock/gmock.h>
@@ -188,7 +188,7 @@ TEST_P(LoaderOfWorkers, DoesNotAllocateOnceWarm) {
   EXPECT_LE(ddpbench::test::allocation_count() - before, GetParam());
 }
 
-// Workers that pause for long are woken up, else these two would reach the time limit of the test.
+// Workers that pause for long are woken; otherwise these two would reach the test's time limit.
 TEST(Loader, DoesNotWaitForAPausingWorkerWhenAnEpochIsAbandoned) {
   LoaderUnderTest loader(2, 3, {0}, 1e5);
   for (std::int64_t epoch = 0; epoch < 5; ++epoch) {

@@ -25,7 +25,7 @@ std::vector<std::int64_t> batch(const ShardedSampler& sampler, std::int64_t step
   return indices;
 }
 
-// What all shards together see in a step, sorted.
+// The samples that all shards together see in a step, sorted.
 std::vector<std::int64_t> global_batch(const ShardedSampler& sampler, std::int64_t step) {
   std::vector<std::int64_t> all;
   for (int shard = 0; shard < sampler.options().shards; ++shard) {
@@ -135,15 +135,15 @@ TEST(ShardedSampler, DoesNotDependOnTheEpochsDrawnBefore) {
   EXPECT_EQ(batch(sampler, 3, 0), direct);
 }
 
-// The order is part of what makes runs comparable between machines and versions: it was written
+// The order is part of what makes runs comparable between machines and versions. It was written
 // down once and must stay.
 TEST(ShardedSampler, KeepsItsOrderOnEveryMachine) {
   const auto sampler = sampler_of({.samples = 10, .global_batch = 10, .seed = 1});
   EXPECT_THAT(batch(sampler, 0, 0), testing::ElementsAre(6, 9, 5, 7, 4, 0, 1, 2, 3, 8));
 }
 
-// Each sample is equally likely in each place: of 2000 epochs of 8 samples, 250 a cell, with a
-// deviation of 14.8; five of them are allowed.
+// Each sample is equally likely in each place: 2000 epochs of 8 samples give 250 a cell, with a
+// deviation of 14.8. Five deviations are allowed.
 TEST(ShardedSampler, PutsEverySampleEverywhereEquallyOften) {
   ShardedSampler sampler({.samples = 8, .global_batch = 8});
   std::vector<std::vector<int>> counts(8, std::vector<int>(8));

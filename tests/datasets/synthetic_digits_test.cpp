@@ -63,8 +63,8 @@ TEST(SyntheticDigits, HaveTheCountsAndShapesOfMnistAndDifferentTestSamples) {
   EXPECT_TRUE(std::ranges::equal(dataset.train.labels.first(20), head.labels));
   EXPECT_FALSE(std::ranges::equal(dataset.test.images.first(20 * kDigitPixels), head.images));
 
-  // Each label is drawn with probability 1/10: 60000 give 6000 with a deviation of 73.5; five of
-  // them are allowed.
+  // Each label is drawn with probability 1/10: 60000 give 6000 with a deviation of 73.5. Five
+  // deviations are allowed.
   std::array<int, 10> counts{};
   for (const std::uint8_t label : dataset.train.labels) ++counts.at(label);
   EXPECT_THAT(counts, testing::Each(testing::AllOf(testing::Gt(5632), testing::Lt(6368))));
@@ -78,12 +78,12 @@ TEST(SyntheticDigits, AreAsBrightAsMnist) {
     squares += byte / 255.0 * (byte / 255.0);
   }
   const auto n = static_cast<double>(digits.images.size());
-  // MNIST: 0.1307 and 0.3081. A tenth off is as good for the normalisation.
+  // MNIST has 0.1307 and 0.3081. For the normalisation a tenth off is as good.
   EXPECT_NEAR(sum / n, 0.1307, 0.013);
   EXPECT_NEAR(std::sqrt(squares / n - sum / n * (sum / n)), 0.3081, 0.031);
 }
 
-// The share of `test` that is nearest to its own class's mean image of `train`.
+// The share of `test` that is nearest to the mean image in `train` of its own class.
 double nearest_mean_accuracy(const Digits& train, const Digits& test) {
   std::vector<std::array<double, kDigitPixels>> means(10);
   std::array<double, 10> counts{};
@@ -106,7 +106,7 @@ double nearest_mean_accuracy(const Digits& train, const Digits& test) {
   return static_cast<double>(right) / static_cast<double>(test.labels.size());
 }
 
-// Below: no classes worth learning. Above: nothing left to learn. MNIST itself: 0.82.
+// Below 0.5 no class is worth learning; above 0.95 nothing is left to learn. MNIST itself has 0.82.
 TEST(SyntheticDigits, AreNeitherNoiseNorTrivial) {
   const double accuracy =
       nearest_mean_accuracy(draw(kSeed, 0, 3000), draw(kSeed, std::uint64_t{1} << 32, 1000));

@@ -14,7 +14,7 @@
 
 namespace ddpbench::data {
 
-// Removed with everything in it at the end.
+// The directory is removed with its contents at the end.
 class TemporaryDirectory {
  public:
   TemporaryDirectory();

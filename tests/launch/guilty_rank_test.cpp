@@ -109,7 +109,7 @@ TEST(NoticedFailure, IsBlamedOnAStoppedRank) {
   EXPECT_THAT(failure.error.message,
               HasSubstr("rank 1 is stopped (SIGSTOP) in step 13 (backward)"));
   EXPECT_THAT(failure.error.message, HasSubstr("rank 0 noticed: timeout message"));
-  EXPECT_EQ(failure.error.operation, "all_reduce");  // in which rank 0 noticed
+  EXPECT_EQ(failure.error.operation, "all_reduce");  // where rank 0 noticed it
 }
 
 TEST(NoticedFailure, IsBlamedOnARankThatLeftEarly) {
@@ -135,8 +135,7 @@ TEST(NoticedFailure, OfADeadlineIsBlamedOnTheRankThatIsBehind) {
 }
 
 TEST(NoticedFailure, CountsPhasesInsteadOfTrustingTheirNumbers) {
-  // A parameter server's worker pulls before its forward: that it is in a "later" phase proves
-  // nothing.
+  // A parameter server's worker pulls before its forward, so a "later" phase proves nothing.
   const Ranks ranks{with_error(training(12, Phase::forward, 3), "timeout", 5),
                     training(12, Phase::pull, 1)};
   EXPECT_EQ(blame_for_noticed(ranks).rank, 1);

@@ -19,7 +19,7 @@
 namespace ddpbench::launch {
 namespace {
 
-// Runs `body` in a forked child, which is killed afterwards as a rank may be.
+// Runs `body` in a forked child and then kills the child, as a rank may be killed.
 void in_killed_child(const std::function<void()>& body) {
   const pid_t child = ::fork();
   if (child == 0) {

@@ -3,12 +3,10 @@
 //
 // A rank for the supervisor's tests, which does what its arguments say.
 //
-//   rank_program CHANNELS_FD [RANK:ACTION[:VALUE]]...   is a rank; without an action for it, it
-//   works
-//                                                       five steps and finishes
-//   rank_program supervise                              supervises two ranks that work for ever,
-//   and
-//                                                       prints their process ids
+//   rank_program CHANNELS_FD [RANK:ACTION[:VALUE]]...
+//     is a rank; without an action for it, it works five steps and finishes
+//   rank_program supervise
+//     supervises two ranks that work for ever, and prints their process ids
 #include <poll.h>
 #include <signal.h>
 #include <unistd.h>
@@ -91,7 +89,7 @@ class Rank {
   Rank(RankChannels& channels, RankEnvironment place)
       : channels_(channels), writer_(channels.writer(place.rank)), place_(std::move(place)) {}
 
-  // The action happens in the backward of step 1, before which all ranks are alike.
+  // The action happens in the backward of step 1. Before that all ranks are alike.
   int act(std::string_view action, std::string_view value) {
     writer_.state(RankState::training);
     work_step(writer_, 1);

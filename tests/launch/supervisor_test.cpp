@@ -3,8 +3,8 @@
 //
 // The supervisor against ranks that work, fail, die, stall, refuse to end, or are interrupted.
 //
-// Nothing here depends on how fast the machine is: where a time limit must pass, the ranks stand
-// still for ever; where it must not, it is far longer than the test.
+// No test depends on the speed of the machine. Where a time limit must pass, the ranks stand still
+// for ever; where it must not, it is far longer than the test.
 #include "parallel/launch/supervisor.h"
 
 #include <fcntl.h>
@@ -33,7 +33,7 @@ using testing::HasSubstr;
 using testing::Not;
 
 constexpr double kNever_s = 1000;  // a limit that no test reaches
-constexpr double kStall_s = 3;     // one that must pass, though not before the ranks have started
+constexpr double kStall_s = 3;     // a limit that must pass, but only after the ranks have started
 
 std::size_t open_descriptors() {
   const std::filesystem::directory_iterator all("/proc/self/fd");
@@ -217,7 +217,7 @@ TEST_F(Supervisor, EndsAllRanksWhenItIsInterrupted) {
 }
 
 TEST_F(Supervisor, TakesARanksDeathByTheSameSignalForAPartOfTheInterruption) {
-  // As when `timeout` or a terminal signals the whole process group and the rank is faster.
+  // `timeout` or a terminal signals the whole process group, and the rank may be faster.
   options_.interrupted = [&, looks = 0]() mutable { return ++looks > 4; };
   EXPECT_TRUE(run(2, {"0:work", fmt::format("1:kill:{}", SIGTERM)}).interrupted);
 }
@@ -268,7 +268,7 @@ std::array<pid_t, 2> read_pids(int fd) {
 }
 
 TEST(RanksOfASupervisorThatIsKilled, DieWithIt) {
-  // Orphans come to this process, so that it can see how they end.
+  // Orphans become children of this process, so that it can see how they end.
   ASSERT_EQ(::prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
   std::array<int, 2> output{};
   ASSERT_EQ(::pipe2(output.data(), O_CLOEXEC), 0);

@@ -18,12 +18,12 @@ struct HarnessOptions {
   int steps = 3;
   std::uint64_t seed = 7;
   bool reset_in_between = false;      // run the steps, reset, run them again
-  PhaseObserver* observer = nullptr;  // of process 0
+  PhaseObserver* observer = nullptr;  // observes process 0
 };
 
 struct HarnessResult {
   std::vector<std::vector<nn::NamedTensor>> weights;  // [replica], at the end
-  double loss_sum = 0;                                // of the last pass, over all replicas
+  double loss_sum = 0;                                // sum of the last pass over all replicas
   std::uint64_t samples = 0;
   std::vector<std::size_t> peak_bytes;  // [replica]
 };
@@ -31,12 +31,12 @@ struct HarnessResult {
 // A small network with two convolutions, a pool of odd size and two linear layers.
 nn::ModelSpec small_model();
 
-// The global batch of a step depends on the step and the global batch size alone, so runs of equal
+// The global batch of a step depends on the step and the global batch size alone. So runs of equal
 // global batch see the same samples, shard by shard in rank order.
 HarnessResult run_strategy(const nn::ModelSpec& model, const StrategyConfig& config,
                            const HarnessOptions& options = {});
 
-// max over tensors of |dw - dw_ref| / |dw_ref|, d since `start`.
+// The maximum over tensors of |dw - dw_ref| / |dw_ref|; d is the change since `start`.
 double relative_error(const std::vector<nn::NamedTensor>& start,
                       const std::vector<nn::NamedTensor>& weights,
                       const std::vector<nn::NamedTensor>& reference);

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every strategy computes what one device computes, and the faults that verification must catch
-// differ by far more than rounding.
+// Every strategy computes what one device computes. The faults that verification must catch change
+// the result by far more than rounding.
 #include "parallel/strategies.h"
 
 #include <gtest/gtest.h>
@@ -27,10 +27,10 @@ constexpr std::int64_t kGlobalBatch = 24;
 constexpr int kSteps = 4;
 constexpr std::uint64_t kSeed = 7;
 
-// Two fp32 computations of the same K updates that sum in different orders: each gradient element
-// is a sum of n = batch x positions products, whose rounding errors differ by about sqrt(n) u
-// relative to the sum of magnitudes (Higham & Mary 2019); 32 allows for cancellation in that sum (a
-// gradient is about 1/32 of its terms' magnitudes) and the error grows with the K steps.
+// Two fp32 computations of the same K updates sum in different orders. Each gradient element is a
+// sum of n = batch x positions products. Their rounding errors differ by about sqrt(n) u relative
+// to the sum of magnitudes (Higham & Mary 2019). 32 allows for cancellation in that sum (a gradient
+// is about 1/32 of its terms' magnitudes). The error grows with the K steps.
 double tolerance() {
   const double n = static_cast<double>(kGlobalBatch) * 10 * 9;
   return 32 * kSteps * std::sqrt(n) * std::ldexp(1.0, -24);
@@ -77,7 +77,7 @@ class StrategyEquivalence : public testing::TestWithParam<Case> {
     config.ps_update = GetParam().update;
     return config;
   }
-  // Error against the accumulated reference, of the worst replica.
+  // The error of the worst replica against the accumulated reference.
   double error_of(const StrategyConfig& config) const {
     const auto start = starting_weights(small_model(), kSeed);
     const auto reference = run(config_of("reference", GetParam().replicas)).weights[0];
@@ -152,8 +152,8 @@ TEST_P(PlantedFault, OneRanksStaleParameterIsFarOutsideTheTolerance) {
   EXPECT_GT(error_of(faulty), 10 * tolerance());
 }
 
-// Every strategy in the table that computes what one device computes, with each way of working
-// that it has.
+// All strategies in the table that compute what one device computes, with each way of working that
+// they have.
 std::vector<Case> exact_cases(int fewest_replicas) {
   std::vector<Case> cases;
   const auto add = [&](const Case& c) {

@@ -74,7 +74,7 @@ void CudaCommunicator::fork_from(Stream& after) {
   cuda::check(cudaStreamWaitEvent(stream_, fork_, cudaEventWaitDefault), "cudaStreamWaitEvent");
 }
 
-// The watchdog would see it, too, but a caller who aborts and calls again shall not be faster.
+// A caller that aborts and calls again must see it at once, and not when the watchdog looks.
 void CudaCommunicator::check() {
   monitor_->throw_if_failed();
   if (board_ && board_->aborted()) {
@@ -139,7 +139,7 @@ void CudaCommunicator::run(std::span<const Call> calls) {
     launch(calls);
     for (const Call& call : calls) call.work->end(stream_);
   } catch (const Error&) {
-    // What was queued so far may wait for what was not: this rank is of no use to the others.
+    // What was queued so far may wait for what was not, so this rank is of no use to the others.
     monitor_->fail(std::current_exception());
     // When the watchdog ended the call, its reason came first and says more.
     monitor_->throw_if_failed();
@@ -167,7 +167,7 @@ CudaCommunicator::Part CudaCommunicator::split_board(int color, int key) {
   });
   const int leader = choices.front().rank;
   const bool leads = leader == rank() && color >= 0;
-  // Threads get a pointer to the leader's owner, processes a handle; both last until all took it.
+  // Threads get a pointer to the leader's owner, processes a handle; both last until all have it.
   std::string token;
   const auto members = static_cast<int>(choices.size());
   if (leads) {

@@ -5,8 +5,8 @@
 // caller's streams, groups, and works whose events a watchdog looks at.
 //
 // A call makes the communication stream wait for what the caller's stream holds, and returns. When
-// the caller's stream records a CUDA graph, the communication stream joins the recording so, and
-// leaves it when somebody waits for the work. Start::deferred is Start::now.
+// the caller's stream records a CUDA graph, the communication stream thereby joins the recording.
+// It leaves it when a stream waits for the work. Start::deferred is Start::now.
 //
 // Messages whose ranks wait for each other in a circle (all send first) need a group, as with NCCL.
 // The works of a group are done together.
@@ -27,7 +27,7 @@
 
 namespace ddpbench::comm {
 
-// For others while a communicator is made.
+// The wait for other ranks while a communicator is made.
 inline PeerWait joining_wait(const CudaCommOptions& options) {
   return {std::max(options.timeout_s, options.join_patience_s), options.joining};
 }
@@ -68,16 +68,16 @@ class CudaCommunicator : public OperationCommunicator, protected MonitoredBacken
   const CudaCommOptions& options() const noexcept { return options_; }
   const std::shared_ptr<PeerBoard>& board() const noexcept { return board_; }
   WorkMonitor& monitor() const noexcept { return *monitor_; }
-  // A stream of the kind that communication has: above the compute streams', so that short kernels
-  // of ours do not queue behind long ones, and so that a waiting one never blocks theirs.
+  // Makes a stream with the priority of communication, above the compute streams'. So short kernels
+  // of ours do not queue behind long ones, and a waiting one never blocks theirs.
   cudaStream_t make_priority_stream() const;
 
-  // The part of split() that hosts do: this rank's place in the new communicator.
+  // The host's part of split(): this rank's place in the new communicator.
   struct Part {
     std::vector<int> members;  // ranks of this communicator; empty for a negative colour
     int rank = 0;
     CudaCommOptions options;
-    std::shared_ptr<PeerBoard> board;  // of the new communicator
+    std::shared_ptr<PeerBoard> board;  // for the new communicator
   };
   Part split_board(int color, int key);
 
@@ -92,7 +92,7 @@ class CudaCommunicator : public OperationCommunicator, protected MonitoredBacken
   const std::shared_ptr<PeerBoard> board_;
   std::shared_ptr<WorkMonitor> monitor_;
   cudaStream_t stream_ = nullptr;
-  // An event that a recording has touched is of no use outside of it, until recorded again.
+  // An event that a recording has touched is of no use outside of it until it is recorded again.
   cudaEvent_t fork_ = nullptr;
   int group_depth_ = 0;
   std::vector<Call> group_;

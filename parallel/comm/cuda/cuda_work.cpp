@@ -14,7 +14,7 @@ namespace ddpbench::comm {
 
 namespace {
 
-// A host that waits looks often at first: most works are short.
+// A waiting host looks often at first, because most works are short.
 constexpr int kEagerLooks = 1000;
 constexpr auto kPause = std::chrono::microseconds(20);
 
@@ -65,7 +65,7 @@ void CudaWork::arrived(cudaStream_t stream) {
 
 void CudaWork::end(cudaStream_t stream) {
   record(marks_.end, stream, is_recorded());
-  // After the record above, which is a piece of the recording, too, and must not dangle.
+  // It follows the record above, which is a piece of the recording, too, and must not dangle.
   if (is_recorded()) cuda::check(cudaEventRecord(marks_.join, stream), "cudaEventRecord");
   state_.store(State::issued, std::memory_order_release);
 }
@@ -85,8 +85,8 @@ void CudaWork::wait(Stream& stream) {
   if (state_.load(std::memory_order_acquire) == State::failed) std::rethrow_exception(error_);
   const cudaStream_t native = cuda::native_stream(stream);
   const unsigned long long recording = recording_of(native);
-  // Within its own recording a work is awaited by the recording's own kind of event. Else a stream
-  // waits for what was queued last, and another recording for what is queued last when it is
+  // Within its own recording a work is awaited by the recording's own kind of event. Otherwise a
+  // stream waits for what was queued last, and another recording for what is queued last when it is
   // replayed.
   const bool inside = recording != 0 && recording == recording_;
   cuda::check(
@@ -143,7 +143,7 @@ WorkTimes CudaWork::times() const {
   times.start_s = clock.time_s(marks_.begin);
   times.arrived_s = has_arrived_ ? clock.time_s(marks_.arrived) : times.start_s;
   times.end_s = clock.time_s(marks_.end);
-  // Two clocks, which agree to some microseconds: within the work in any case.
+  // The two clocks agree to some microseconds, so the time is clamped to the work.
   const double told_s = arrived_s_.load(std::memory_order_acquire);
   if (told_s > 0) times.arrived_s = std::min(std::max(told_s, times.start_s), times.end_s);
   return times;

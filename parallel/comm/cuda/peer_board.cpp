@@ -38,7 +38,7 @@ std::string describe(std::uint64_t what, std::uint64_t count) {
 
 }  // namespace
 
-// One call. `number` is written last and zeroed first, so that a torn one is not believed.
+// One call. `number` is zeroed first and written last, so that a torn call is not believed.
 struct BoardCall {
   std::atomic<std::uint64_t> number;
   std::atomic<std::uint64_t> what;  // kind, type and operation, a byte each, and the root
@@ -137,7 +137,7 @@ std::uint64_t PeerBoard::issue(int rank, const Operation& operation) {
   own.issued.store(number);
   if (!counts()) return number;
   for (int peer = 0; peer < size_; ++peer) {
-    // Whichever of two ranks comes second sees the other's call.
+    // The later one of two ranks sees the other's call.
     const BoardCall& theirs = slot(peer).calls[number % kCalls];
     if (peer == rank || theirs.number.load() != number) continue;
     const std::uint64_t their_what = theirs.what.load(), their_count = theirs.count.load();
@@ -169,7 +169,7 @@ bool PeerBoard::has_died(int peer) {
   if (!process) {
     process = FileDescriptor(static_cast<int>(
         ::syscall(SYS_pidfd_open, slot(peer).pid.load(std::memory_order_relaxed), 0)));
-    // Gone before it was looked at. A kernel without pidfd_open says something else.
+    // The process ended before it was looked at. A kernel without pidfd_open gives another error.
     if (!process) return errno == ESRCH;
   }
   pollfd polled{process.get(), POLLIN, 0};
@@ -179,12 +179,12 @@ bool PeerBoard::has_died(int peer) {
 std::string PeerBoard::lost_rank(int rank, std::uint64_t number) {
   for (int peer = 0; peer < size_; ++peer) {
     if (peer == rank || presence_of(peer) == Presence::absent) continue;
-    // In this order: a process that ends well has left before.
+    // The order matters: a process that ends well has left before.
     const bool dead = has_died(peer);
     const bool left = presence_of(peer) == Presence::left;
     const bool came = !counts() || slot(peer).issued.load(std::memory_order_acquire) >= number;
     if (left) {
-      // A rank leaves when its own work is done, which of a collective that it took part in it is.
+      // A rank leaves when its own work is done, including each collective that it called.
       if (!came) return fmt::format("rank {} has left the communicator", peer);
     } else if (dead) {
       return fmt::format("rank {} (pid {}) has died", peer,
@@ -199,7 +199,8 @@ std::vector<std::string> PeerBoard::exchange(int rank, const std::string& text,
   ensure(text.size() < kTextBytes, "a text of {} bytes on the board", text.size());
   BoardSlot& own = slot(rank);
   const std::uint64_t number = own.exchanged.load(std::memory_order_relaxed) + 1;
-  // A peer reads the text before the last until it writes its own last one, which was waited for.
+  // This place held the text of two exchanges ago. Peers read that before they began the last
+  // exchange, in which this rank awaited them.
   auto& target = own.texts[number % 2];
   std::memcpy(target.data(), text.c_str(), text.size() + 1);
   own.exchanged.store(number, std::memory_order_release);

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// PeerBoard: what the hosts of one communicator's ranks tell each other beside the device work. Who
-// is there, how many collectives each has issued (so that a late rank is named, and a different
-// call noticed), why the communicator was aborted, and short texts such as memory handles. Shared
-// memory of one machine; it knows nothing of CUDA. Thread-safe unless said otherwise.
+// PeerBoard: what the hosts of one communicator's ranks tell each other beside the device work. It
+// says which ranks are there, how many collectives each has issued (to name a late rank and notice
+// a different call) and why the communicator was aborted, and carries short texts such as memory
+// handles. It is shared memory of one machine, without CUDA. Thread-safe unless said otherwise.
 #pragma once
 
 #include <algorithm>
@@ -30,8 +30,8 @@
 
 namespace ddpbench::comm {
 
-// How long a rank waits for its peers, and a function that it calls meanwhile. A supervisor that
-// hears nothing would take a wait that is longer than its own deadline for a rank that hangs.
+// How long a rank waits for its peers, and a function that it calls meanwhile. Without those calls
+// a supervisor would take a wait longer than its own deadline for a rank that hangs.
 struct PeerWait {
   PeerWait(double seconds, std::function<void()> meanwhile = {})  // NOLINT: implicit by design
       : timeout_s(seconds), tell(std::move(meanwhile)) {}
@@ -42,7 +42,7 @@ struct PeerWait {
 };
 inline constexpr auto kTellInterval = std::chrono::milliseconds(100);
 
-// Whether `future` is ready before the time is up; tells meanwhile.
+// Whether `future` is ready before the time is up; calls `tell` meanwhile.
 template <typename T>
 bool is_ready_in_time(const std::future<T>& future, const PeerWait& wait) {
   using Clock = std::chrono::steady_clock;
@@ -55,8 +55,8 @@ bool is_ready_in_time(const std::future<T>& future, const PeerWait& wait) {
   return true;
 }
 
-// Returns or throws what `blocks` does, which waits for peers with a deadline of its own and cannot
-// call `tell` itself. It runs on another thread where `tell` is set.
+// Returns or throws what `blocks` does. `blocks` waits for peers with a deadline of its own and
+// cannot call `tell` itself, so it runs on another thread where `tell` is set.
 template <typename Blocks>
 auto tell_while(const PeerWait& wait, Blocks&& blocks) {
   if (!wait.tell) return blocks();
@@ -87,19 +87,19 @@ class PeerBoard {
   void leave(int rank) noexcept;
 
   // Rank `rank` calls its next collective. Returns its number, from 1. Throws CommError when a peer
-  // has called another operation under that number. By the rank's issuing thread.
+  // has called another operation under that number. The rank's issuing thread calls it.
   std::uint64_t issue(int rank, const Operation& operation);
-  // Some rank records calls into a CUDA graph: from now on calls are not counted on the board,
-  // where replays do not show, and neither compared nor missed.
+  // Called when a rank records calls into a CUDA graph. From now on calls are neither compared nor
+  // missed, because replays do not show on the board.
   void stop_counting() noexcept;
   // "rank 2, which did not come"; when all came, "the device, which does not progress".
   std::string late_ranks(int rank, std::uint64_t number) const;
   // "rank 1 (pid 17) has died"; empty while all that matter live. A rank that left matters, too,
-  // when it has not issued collective `number`. By one thread a rank.
+  // when it has not issued collective `number`. One thread a rank calls it.
   std::string lost_rank(int rank, std::uint64_t number);
 
-  // A blocking all-gather of short texts, [rank]. Throws CommError, CommTimeout. By the rank's
-  // issuing thread.
+  // A blocking all-gather of short texts, [rank]. Throws CommError, CommTimeout. The rank's issuing
+  // thread calls it.
   std::vector<std::string> exchange(int rank, const std::string& text, const PeerWait& wait);
 
   void abort(int rank, const std::string& reason) noexcept;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A batch of writes and waits of memory words, which a stream executes in order.
+// A batch of writes to memory words and waits for them, which a stream executes in order.
 #pragma once
 
 #include <cuda.h>
@@ -18,9 +18,9 @@ class StreamMemoryOperations {
   void write64(std::uint64_t address, std::uint64_t value);
   // A reader that sees the value also sees all that the stream did before.
   void write32(std::uint64_t address, std::uint32_t value);
-  // Until the word is at least `value`.
+  // Waits until the word is at least `value`.
   void wait32(std::uint64_t address, std::uint32_t value);
-  void queue(cudaStream_t stream);  // and forgets them. Throws DeviceError.
+  void queue(cudaStream_t stream);  // queues and clears the batch. Throws DeviceError.
 
  private:
   using Batch = CUresult (*)(CUstream, unsigned, CUstreamBatchMemOpParams*, unsigned);

@@ -11,11 +11,11 @@ namespace ddpbench::comm {
 
 namespace {
 
-// How often the watchdog looks: while works are under way; and when only recordings could be, or
-// peers die or abort, which check() promises to know of before the first work, too.
+// How often the watchdog looks. Busy: works are in flight. Idle: only recordings could be, or peers
+// may die or abort; check() promises to know of that before the first work, too.
 constexpr auto kBusyLook = std::chrono::microseconds(200);
 constexpr auto kIdleLook = std::chrono::milliseconds(5);
-// How often it asks the kernel whether peers live.
+// How often it asks the kernel whether peers are alive.
 constexpr auto kPeerLook = std::chrono::milliseconds(50);
 
 }  // namespace
@@ -114,8 +114,8 @@ void WorkMonitor::watch(const std::shared_ptr<CudaWork>& work) {
       recorded_.push_back(work);
       wake = was_dozing();
     } else if (failure_) {
-      // The communicator failed while this work was queued, and the watchdog looks at no works any
-      // more.
+      // The communicator failed while this work was queued, and the watchdog no longer looks at
+      // works.
       work->fail(failure_);
     } else {
       works_.push_back(work);
@@ -182,7 +182,7 @@ void WorkMonitor::request_abort(const std::string& reason) noexcept {
 
 void WorkMonitor::settle(CudaWork& work) {
   const std::lock_guard lock(mutex_);
-  // An abort ends the device work early: then it was failed before its end could be reached.
+  // An abort ends the device work early, but first fails the work.
   if (work.state_.load(std::memory_order_acquire) == CudaWork::State::failed) {
     std::rethrow_exception(work.error_);
   }
@@ -236,7 +236,7 @@ void WorkMonitor::look() {
     if (!failed()) {
       const std::shared_ptr<CudaWork> oldest = retire();
       const auto [launch, since] = current_launch();
-      // A peer that left when it had done the oldest does not come to the one that is queued.
+      // A peer that left after the oldest work does not come to the one that is being queued.
       const CudaWork* const latest = launch ? launch.get() : oldest.get();
       const std::string reason = outside_failure(latest);
       if (!reason.empty()) {
@@ -260,7 +260,7 @@ std::shared_ptr<CudaWork> WorkMonitor::retire() {
     const std::lock_guard lock(mutex_);
     while (head_ < works_.size()) {
       CudaWork& work = *works_[head_];
-      // An event that cannot be asked any more is not reached; the backend says why.
+      // An event that cannot be queried any more counts as not reached; the backend says why.
       if (cudaEventQuery(work.marks_.end) != cudaSuccess) break;
       work.state_.store(CudaWork::State::done, std::memory_order_release);
       works_[head_++].reset();
@@ -308,7 +308,7 @@ std::string WorkMonitor::outside_failure(const CudaWork* latest) {
   return error;
 }
 
-// The deadline counts from when the operation itself runs: before, it waits for its own stream.
+// The deadline counts from when the operation itself runs. Before that it waits for its own stream.
 void WorkMonitor::look_at(CudaWork& work) {
   if (!work.runs_) {
     if (!work.reached(work.marks_.begin)) return;
@@ -327,9 +327,9 @@ void WorkMonitor::look_at_launch(const CudaWork& work, Clock::time_point since) 
                     operation_name(&work.operation()));
 }
 
-// A recorded work is under way from when its recording was queued until its end is reached again.
-// The events stand for the replay that was queued last: with several queued, a replay that hangs in
-// front of it shows only by its peers, or as an error of NCCL.
+// A recorded work is in flight from when its recording was queued until its end is reached again.
+// The events stand for the replay that was queued last. When several are queued, one that hangs
+// before the last shows only by its peers, or as an error of NCCL.
 void WorkMonitor::look_at_recorded() {
   std::vector<std::shared_ptr<CudaWork>> works;
   {

@@ -2,12 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // WorkMonitor: the works of one CUDA communicator, the CUDA events that tell how far they are, and
-// the watchdog. The watchdog is a thread that looks at the events, at the backend and at the peers'
-// board, and fails all works when a deadline passes, a peer is lost or somebody aborts; so the step
-// itself never waits for anything on the host. It outlives the communicator as long as works do.
+// the watchdog. The watchdog is a thread that looks at the events, the backend and the peers'
+// board. It fails all works when a deadline passes, a peer is lost or a rank aborts. So the step
+// itself never waits on the host. The monitor outlives the communicator as long as works do.
 //
 // The calls that queue an operation may block, too (NCCL connects ranks inside the first of a
-// kind), so they are told of by launching() and have the operation's deadline themselves.
+// kind). launching() tells the monitor of them, and they have the operation's deadline themselves.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -31,14 +31,14 @@
 
 namespace ddpbench::comm {
 
-// What the watchdog needs of a backend; called on its thread, whose current device is set.
+// What the watchdog needs of a backend. It calls this on its thread, whose current device is set.
 class MonitoredBackend {
  public:
   virtual ~MonitoredBackend() = default;
   // An error that came up after the calls; empty: none.
   virtual std::string asynchronous_error() = 0;
-  // Ends what is under way on the device, so that streams that wait for it go on. Called once a
-  // look after a failure, until it returns true: nothing is left to end.
+  // Ends what is in flight on the device, so that streams that wait for it go on. After a failure
+  // it is called once a look, until it returns true: nothing is left to end.
   virtual bool abandon() noexcept = 0;
 };
 
@@ -57,8 +57,8 @@ class WorkMonitor final : public WorkOwner, public std::enable_shared_from_this<
   ~WorkMonitor() override;
 
   const MonitorOptions& options() const noexcept { return options_; }
-  // The communicator calls these two; `backend` is used in between only. stop() fails what is not
-  // done.
+  // The communicator calls these two, and `backend` is used in between only. stop() fails works
+  // that are not done.
   void start(MonitoredBackend& backend);
   void stop() noexcept;
 
@@ -80,7 +80,7 @@ class WorkMonitor final : public WorkOwner, public std::enable_shared_from_this<
   void throw_if_failed() override;
   // Fails all works that are not done, and tells the peers.
   void fail(std::exception_ptr error) noexcept;
-  // From any thread.
+  // Callable from any thread.
   void request_abort(const std::string& reason) noexcept;
   void settle(CudaWork& work) override;
   [[noreturn]] void deadline_passed(CudaWork& work) override;
@@ -105,7 +105,7 @@ class WorkMonitor final : public WorkOwner, public std::enable_shared_from_this<
     Clock::time_point since;
   };
   Launch current_launch();
-  // `latest`: of the works that peers have to come to; or null.
+  // `latest` is the newest work that peers have to come to; may be null.
   std::string outside_failure(const CudaWork* latest);
   void fail_locked(std::exception_ptr error) noexcept;
   std::string timeout_text(const CudaWork& work) const;
@@ -129,7 +129,7 @@ class WorkMonitor final : public WorkOwner, public std::enable_shared_from_this<
   std::vector<std::weak_ptr<CudaWork>> recorded_;
   std::shared_ptr<CudaWork> launching_;  // or null
   Clock::time_point launching_since_{};
-  bool dozes_ = false;  // the watchdog, until it is woken or for long
+  bool dozes_ = false;  // the watchdog sleeps until it is woken, or for long
   std::exception_ptr failure_;
   std::string abort_reason_;
   bool abort_requested_ = false;

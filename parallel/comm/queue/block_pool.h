@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Allocator for objects of one type that come and go: keeps freed memory for the next one, so that
-// issuing operations allocates nothing after the first few. Thread-safe.
+// Allocator for objects of one type that come and go. It keeps freed memory for the next object, so
+// that issuing operations allocates nothing after the first few. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +39,7 @@ class BlockPool {
   std::vector<void*> free_;
 };
 
-// For std::allocate_shared: one allocation holds the object and its count, and it keeps the pool.
+// For std::allocate_shared: one allocation holds the object and its count. Keeps the pool alive.
 template <typename T>
 class PoolAllocator {
  public:

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Engine: what a backend with blocking collectives plugs into an Executor. It knows how an
-// operation is carried out; the executor decides which thread does it, and when.
+// Engine: what a backend with blocking collectives gives an Executor. It knows how an operation is
+// carried out; the executor decides which thread does it, and when.
 #pragma once
 
 #include <cstdint>
@@ -16,35 +16,34 @@
 
 namespace ddpbench::comm {
 
-// Who executes. A calling thread has nothing else to do; the communication thread usually shares
-// its core with the rank's computing thread.
+// The thread that executes. A calling thread has nothing else to do; the communication thread
+// usually shares its core with the rank's computing thread.
 enum class Waiter : std::uint8_t { caller, communication_thread };
 
 class Engine {
  public:
   virtual ~Engine() = default;
 
-  // By the executing thread, of which there is one at a time.
+  // The executing thread calls these; there is one at a time.
 
-  // Runs a collective to its end; times.end_s is left to the work. Messages in flight progress
-  // meanwhile. Throws CommError.
+  // Runs a collective to its end; the work sets times.end_s. Messages in flight progress meanwhile.
+  // Throws CommError.
   virtual WorkTimes run_collective(const Operation& operation, Deadline deadline,
                                    Waiter waiter) = 0;
   // Puts a message in flight. advance_messages() and await() complete its work.
   virtual void start_message(std::shared_ptr<QueuedWork> work, Deadline deadline) = 0;
-  // Moves what can move without waiting. Throws CommError.
+  // Advances messages as far as possible without waiting. Throws CommError.
   virtual void advance_messages() = 0;
   // Advances messages until done(). `operation` is what is waited for; null: any message. Throws
   // CommTimeout after the deadline, and CommError.
   virtual void await(const Operation* operation, Deadline deadline, Waiter waiter,
                      PredicateRef done) = 0;
-  // The earliest deadline of the messages that were issued to start at once; nothing when there are
-  // none.
+  // The earliest deadline of the messages that were issued to start at once, if there are any.
   virtual std::optional<Deadline> earliest_message_deadline() const = 0;
   // Takes out the messages in flight that are not done.
   virtual std::vector<std::shared_ptr<QueuedWork>> take_messages() = 0;
 
-  // By any thread.
+  // Any thread may call these.
 
   // Makes await() of this rank look at done() again.
   virtual void wake_waiter() noexcept = 0;

@@ -37,7 +37,7 @@ std::string what_of(const std::exception_ptr& error) {
 
 }  // namespace
 
-// Executing ends when the role goes out of scope, whatever is thrown.
+// Executing ends when the role goes out of scope, also by an exception.
 class Executor::Role {
  public:
   explicit Role(Executor& executor) : executor_(executor), held_(executor.try_role()) {}
@@ -134,7 +134,7 @@ bool Executor::test(QueuedWork& work) {
 
 void Executor::await_change(std::uint32_t seen, Deadline deadline) {
   const auto changed = [&] { return changes() != seen || Clock::now() >= deadline; };
-  // What waits for the communication thread must not wait for this one.
+  // A work that waits for the communication thread must not have to wait for this thread, too.
   if (!queue_waits()) {
     const Role role(*this);
     if (role) return drive_messages(deadline, changed);
@@ -186,7 +186,7 @@ void Executor::announce() noexcept {
   }
 }
 
-// Waits for another thread of this rank. That often shares this core, so there is no spinning.
+// Waits for another thread of this rank. It does not spin: that thread often shares this core.
 template <typename Predicate>
 void Executor::wait_locally(Deadline deadline, Predicate&& predicate) {
   constexpr int kYields = 4;

@@ -4,10 +4,10 @@
 // Executor: decides which thread executes the operations of one rank.
 //
 // Operations start in the order of issue. At any time at most one thread executes: it holds the
-// "role". That is a thread that waits for a work (it executes up to that work itself, which spares
-// a hand-over) or the communication thread (it executes up to the last work that was issued to
-// start at once). Collectives run to their end one by one; messages, once started, progress
-// whenever the executing thread waits.
+// "role". It may be a thread that waits for a work; it executes up to that work itself, which
+// spares a hand-over. Or it is the communication thread, which executes up to the last work that
+// was issued to start at once. Collectives run to their end one by one. Messages, once started,
+// progress whenever the executing thread waits.
 #pragma once
 
 #include <atomic>
@@ -26,7 +26,7 @@ namespace ddpbench::comm {
 struct ExecutorOptions {
   double timeout_s = 60;          // default deadline of every wait
   std::vector<int> thread_cores;  // OS processors the communication thread may run on; empty: any
-  // Called after each completed operation of this rank, on the thread that completed it. Cheap.
+  // Called after each operation of this rank, on the thread that completed it. Must be cheap.
   std::function<void()> progress;
 };
 
@@ -35,7 +35,7 @@ class Executor final : public WorkDriver, public std::enable_shared_from_this<Ex
   Executor(std::unique_ptr<Engine> engine, ExecutorOptions options);
   ~Executor() override;
 
-  // By the issuing thread. Throws CommError when the communicator was aborted.
+  // Called by the issuing thread. Throws CommError when the communicator was aborted.
   std::shared_ptr<QueuedWork> issue(const Operation& operation, Start start);
   void group_start() { queue_.group_start(); }
   void group_end();
@@ -58,7 +58,7 @@ class Executor final : public WorkDriver, public std::enable_shared_from_this<Ex
  private:
   class Role;  // held while executing
 
-  // By the role's holder.
+  // Called by the holder of the role.
   void run_queue(std::uint64_t last, Deadline deadline, Waiter waiter);
   void run_collective(QueuedWork& work, Deadline deadline, Waiter waiter);
   void drive(QueuedWork& work, Deadline deadline);

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A predicate that is only borrowed for a call: it makes waits that take any lambda ordinary
-// functions, and allocates nothing.
+// A predicate that a function borrows for one call. With it, waits that take any lambda are
+// ordinary functions. It allocates nothing.
 #pragma once
 
 #include <type_traits>

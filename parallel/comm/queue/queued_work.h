@@ -16,7 +16,7 @@ namespace ddpbench::comm {
 
 class QueuedWork;
 
-// Brings works to their end on behalf of those who wait for them. Thread-safe.
+// Brings works to their end for the threads that wait for them. Thread-safe.
 class WorkDriver {
  public:
   virtual ~WorkDriver() = default;
@@ -26,9 +26,9 @@ class WorkDriver {
   // Grows with every work that is done; await_change returns when it differs from `seen`.
   virtual std::uint32_t changes() const noexcept = 0;
   virtual void await_change(std::uint32_t seen, Deadline deadline) = 0;
-  // Deadline of waits that name none.
+  // The deadline, in seconds, of waits that have none of their own.
   virtual double timeout_s() const noexcept = 0;
-  // A work has succeeded. Called on the executing thread.
+  // Called on the executing thread when a work has succeeded.
   virtual void on_complete(const QueuedWork& work) = 0;
 };
 
@@ -55,10 +55,10 @@ class QueuedWork : public WorkState {
   // REQUIRES: finished. Throws the error of a failed one.
   void rethrow() const;
 
-  // By the executing thread.
+  // Called by the executing thread.
   void begin() noexcept;
   void peers_arrived() noexcept;  // the first call counts
-  void complete();                // a message, now
+  void complete();                // completes a message now
   void complete(double start_s, double arrived_s);
   void fail(std::exception_ptr error) noexcept;
 

@@ -32,7 +32,7 @@ std::uint64_t WorkQueue::group_end() {
 
 void WorkQueue::enter(const std::shared_ptr<QueuedWork>& work) {
   const std::lock_guard lock(mutex_);
-  // What was taken out leaves the front; without this a queue that is never empty would grow.
+  // Works that were taken out leave the front. Else a queue that is never empty would grow.
   if (head_ > 0 && (head_ == works_.size() || works_.size() == works_.capacity())) {
     works_.erase(works_.begin(), works_.begin() + static_cast<std::ptrdiff_t>(head_));
     head_ = 0;

@@ -16,20 +16,20 @@ namespace ddpbench::comm {
 
 class WorkQueue {
  public:
-  // By the issuing thread. Works between group_start and group_end enter the queue at its end:
-  // messages first, so that a collective of the group progresses them while it waits. Both return
-  // the sequence number of the last entered work that is to start at once; 0: there is none.
+  // Called by the issuing thread. Works between group_start and group_end enter the queue at
+  // group_end, messages first, so that a collective of the group progresses them while it waits.
+  // Both return the number of the last entered work that is to start at once; 0: none.
   std::uint64_t add(const std::shared_ptr<QueuedWork>& work);
   void group_start() noexcept { ++group_depth_; }
   std::uint64_t group_end();
 
-  // By the executing thread. The first work, taken out, if its number is at most `last` or it is a
-  // message: messages may start early, because they hinder none of the others. Otherwise null.
+  // Called by the executing thread. Takes out the first work if its number is at most `last` or it
+  // is a message; otherwise null. Messages may start early, because they hinder no other work.
   std::shared_ptr<QueuedWork> take(std::uint64_t last);
   // Takes out all works.
   std::vector<std::shared_ptr<QueuedWork>> take_all();
 
-  // By any thread. Whether the queue holds any work; whether it holds that of number `sequence`.
+  // Any thread may ask whether the queue holds any work, or the work of number `sequence`.
   bool holds_any() const noexcept { return holds(issued_.load(std::memory_order_seq_cst)); }
   bool holds(std::uint64_t sequence) const noexcept {
     return taken_.load(std::memory_order_seq_cst) < sequence;
@@ -38,7 +38,7 @@ class WorkQueue {
  private:
   void enter(const std::shared_ptr<QueuedWork>& work);
 
-  int group_depth_ = 0;  // of the issuing thread
+  int group_depth_ = 0;  // for the issuing thread
   std::vector<std::shared_ptr<QueuedWork>> group_;
 
   std::mutex mutex_;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Send and receive: 1 step, the receiver reads the sender's memory; or, when it cannot map that,
+// Send and receive take 1 step: the receiver reads the sender's memory. When it cannot map that,
 // packets pass through the channel, kChannelPackets of them in flight.
 #include "parallel/comm/shm/message_transfers.h"
 
@@ -103,7 +103,7 @@ bool MessageTransfers::advance_send(Transfer& transfer, Channel& channel) {
 bool MessageTransfers::advance_recv(Transfer& transfer, Channel& channel) {
   const Operation& o = transfer.work->operation();
   if (read(channel.posted) < transfer.number) return false;
-  // Another recv of the same channel may be before this one.
+  // Another recv of the same channel may come before this one.
   if (read(channel.taken) != transfer.number - 1) return false;
   bool progressed = false;
   if (!transfer.posted) {

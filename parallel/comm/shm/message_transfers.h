@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// MessageTransfers: the sends and receives in flight. They progress side by side, whenever their
-// rank waits for anything, so that no order of sends and receives among ranks can block.
+// MessageTransfers: the sends and receives in flight. They progress side by side whenever their
+// rank waits, so that no order of sends and receives among ranks can block.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ class MessageTransfers : public Background {
   // Completes the works that are done. Throws CommError when sender and receiver disagree.
   bool advance() override;
   bool needs(int peer) const override;
-  // That of the messages that were issued to start at once; nothing when there are none.
+  // The earliest deadline of the messages that were issued to start at once, if there are any.
   std::optional<Deadline> earliest_deadline() const;
   // Takes out all works that are not done.
   std::vector<std::shared_ptr<QueuedWork>> take_all();
@@ -35,7 +35,7 @@ class MessageTransfers : public Background {
  private:
   struct Transfer {
     std::shared_ptr<QueuedWork> work;
-    std::uint64_t number = 0;  // of the message in its channel
+    std::uint64_t number = 0;  // number of the message in its channel
     Deadline deadline;
     bool posted = false;
     bool staged = false;

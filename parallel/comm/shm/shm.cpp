@@ -29,7 +29,7 @@ HandleText to_text(const std::string& handle) {
   return text;
 }
 
-// Issues operations to an executor, registers memory, splits.
+// Issues operations to an executor, registers memory and splits communicators.
 class ShmCommunicator : public OperationCommunicator {
  public:
   // This rank's end of `block`.
@@ -59,8 +59,8 @@ class ShmCommunicator : public OperationCommunicator {
   std::vector<T> exchange(const T& own);
 
   const ShmOptions options_;
-  ShmEngine* engine_;                   // the executor's
-  std::shared_ptr<Executor> executor_;  // which works in flight keep, too
+  ShmEngine* engine_;                   // owned by the executor
+  std::shared_ptr<Executor> executor_;  // works in flight own it, too
   int splits_ = 0;
 };
 
@@ -128,7 +128,7 @@ std::unique_ptr<Communicator> ShmCommunicator::split(int color, int key) {
   const FutexScope scope = engine_->peers().block().scope();
 
   // The leader of each colour makes the memory. Threads get a pointer to its owner, processes a
-  // handle; both must stay until all have taken it.
+  // handle. Both must stay until all have taken it.
   std::shared_ptr<ControlBlock> block;
   std::string token;
   if (leader == rank() && color >= 0) {
@@ -181,7 +181,7 @@ std::unique_ptr<Communicator> make_shm(Store& store, int rank, int size,
   return communicator;
 }
 
-// The threads of one process have the same control block, and every address is readable.
+// The threads of one process share a control block, and every address is readable.
 std::vector<std::unique_ptr<Communicator>> make_thread_shm(int size, const ShmOptions& options) {
   ensure(size >= 1, "a communicator of {} threads", size);
   const auto block = ControlBlock::create(options.name, size, FutexScope::process);

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The "shm" backend: ranks of one host, processes or threads, that reduce straight from their
-// peers' pages in shared memory.
+// The "shm" backend connects ranks of one host, processes or threads. They reduce straight from
+// their peers' pages in shared memory.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@
 
 namespace ddpbench::comm {
 
-// What AllReduceAlgorithm::automatic runs between so many ranks.
+// The algorithm that AllReduceAlgorithm::automatic runs between so many ranks.
 AllReduceAlgorithm automatic_shm_all_reduce(int ranks);
 
 // Equal on all ranks, except for thread_cores and progress.
@@ -24,8 +24,8 @@ struct ShmOptions {
   double timeout_s = 60;          // default deadline of every wait
   std::vector<int> thread_cores;  // OS processors the communication thread may run on; empty: any
   std::string name = "world";     // key prefix in the store; one name per communicator
-  AllReduceAlgorithm all_reduce = AllReduceAlgorithm::automatic;  // of registered memory
-  // Called after each completed operation of this rank, on the thread that completed it. Cheap.
+  AllReduceAlgorithm all_reduce = AllReduceAlgorithm::automatic;  // for registered memory
+  // Called after each operation of this rank, on the thread that completed it. Must be cheap.
   std::function<void()> progress;
 };
 

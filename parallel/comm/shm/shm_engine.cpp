@@ -14,14 +14,14 @@ namespace ddpbench::comm {
 namespace {
 
 // Measured (bench/micro, comm_bench): with a core a rank, spinning some microseconds beats
-// yielding; with more ranks than cores a spinning rank only delays the peer that it waits for.
+// yielding. When oversubscribed, a spinning rank only delays the peer that it waits for.
 WaitPolicy caller_policy(int ranks) {
   const bool core_each = ranks <= ::sysconf(_SC_NPROCESSORS_ONLN);
   return {core_each ? 2000 : 20, 2e-3};
 }
 
-// The communication thread usually shares its core with the rank's computing thread: it gives it
-// back at once, and is woken faster than a yielding thread would get its next turn.
+// The communication thread usually shares its core with the rank's computing thread. It gives the
+// core back at once, and is woken faster than a yielding thread would get its next turn.
 WaitPolicy thread_policy(int ranks) {
   const bool core_each = ranks <= ::sysconf(_SC_NPROCESSORS_ONLN);
   return {core_each ? 500 : 20, 0};

@@ -21,9 +21,9 @@ class ShmEngine final : public Engine {
   ShmEngine(std::shared_ptr<ControlBlock> block, int rank, AllReduceAlgorithm all_reduce);
 
   PeerGroup& peers() noexcept { return peers_; }
-  // To be changed only while no thread executes.
+  // May be changed only while no thread executes.
   PeerMemory& memory() noexcept { return memory_; }
-  // Those that all-reduces of registered memory have run so far.
+  // The algorithms that all-reduces of registered memory have run so far.
   std::vector<AllReduceAlgorithm> all_reduces_run() const;
 
   WorkTimes run_collective(const Operation& operation, Deadline deadline, Waiter waiter) override;
@@ -55,7 +55,7 @@ class ShmEngine final : public Engine {
   MessageTransfers messages_;
   const WaitPolicy caller_policy_, thread_policy_;
   std::vector<const std::byte*> sources_;     // scratch of collectives, [size]
-  std::uint64_t collectives_ = 0;             // run; equal on all ranks
+  std::uint64_t collectives_ = 0;             // number run; equal on all ranks
   std::atomic<unsigned> algorithms_run_ = 0;  // bits, by the enumerators' numbers
 };
 

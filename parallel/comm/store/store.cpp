@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The in-process store, and the barrier that any store can hold.
+// The in-process store, and the barrier over any store.
 #include "parallel/comm/store/store.h"
 
 #include <chrono>

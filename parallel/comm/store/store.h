@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rendezvous store: a small key/value map over which ranks find each other before they can
+// Rendezvous store: a small key/value map through which ranks find each other before they can
 // communicate. Thread-safe.
 #pragma once
 
@@ -25,7 +25,7 @@ class Store {
   virtual std::int64_t add(const std::string& key, std::int64_t amount) = 0;
 };
 
-// All ranks pass or CommTimeout. `name` may be used once per store and `count` ranks.
+// All ranks pass or throw CommTimeout. A `name` may be used once per store, by `count` ranks.
 void store_barrier(Store& store, const std::string& name, int count, double timeout_s);
 
 // In-process store, for threads and tests.
@@ -49,8 +49,8 @@ struct TcpStoreOptions {
 };
 
 std::unique_ptr<TcpStoreServer> make_tcp_store_server(const TcpStoreOptions& options);
-// Connects; retries until the server is up or timeout_s passed (CommTimeout). Wrong secret:
-// CommError.
+// Connects. Retries until the server is up or timeout_s has passed (CommTimeout). A wrong secret is
+// a CommError.
 std::shared_ptr<Store> connect_tcp_store(const TcpStoreOptions& options);
 
 }  // namespace ddpbench::comm

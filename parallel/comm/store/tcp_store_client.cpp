@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Client of the TCP store. Every call uses a connection of its own while it lasts and leaves it in
-// a pool, so that a thread that waits in get() does not hinder the others. A call that fails drops
-// its connection, and with it whatever the server still meant to answer.
+// Client of the TCP store. Every call has a connection of its own while it lasts and leaves it in a
+// pool, so that a thread that waits in get() does not hinder the others. A call that fails drops
+// its connection, and with it any answer that the server still meant to send.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -43,7 +43,7 @@ bool ready(int socket, short events, Deadline deadline) {
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
     pollfd polled{socket, events, 0};
-    // One millisecond more than is left: never a busy loop in the last fraction.
+    // One millisecond more than is left: this avoids a busy loop in the last fraction.
     const int count = ::poll(&polled, 1, static_cast<int>(std::clamp<long>(left + 1, 0, 60000)));
     if (count > 0) return true;
     if (Clock::now() >= deadline) return false;
@@ -102,8 +102,8 @@ class Connection {
   FrameReader input_;
 };
 
-// Null when nobody listens there. A socket can connect to itself when the port is in the range from
-// which the system takes client ports and nobody listens: that is nobody, too.
+// Null when no server listens there. A socket can connect to itself when its port has no listener
+// and is in the range of the system's client ports. That counts as no server, too.
 FileDescriptor connect_socket(const std::string& host, int port, Deadline deadline) {
   FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) throw CommError(fmt::format("store: no socket: {}", std::strerror(errno)));
@@ -205,7 +205,7 @@ class Client : public Store {
         if (answer == Answer::ours) return connection;
         refused = refused || answer == Answer::refused;
       }
-      // With one port there is nobody else who could be meant.
+      // With one port no other server can be meant.
       if (refused && options_.tries == 1) break;
       greeting_s = std::min(2 * greeting_s, kLongestGreetingTime_s);
       std::this_thread::sleep_for(kRetryPause);

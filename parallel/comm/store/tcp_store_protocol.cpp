@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// See tcp_store_protocol.h. Integers are little endian whatever the host is.
+// See tcp_store_protocol.h. Integers are little endian on every host.
 #include "parallel/comm/store/tcp_store_protocol.h"
 
 #include "base/error.h"

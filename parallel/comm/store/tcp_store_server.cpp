@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Server of the TCP store: one thread that polls all connections. A get of an absent key stays
-// pending on its connection until somebody sets the key. What a stranger sends can cost him his
-// connection and nothing else: sizes are limited, an unproven connection has a deadline, and there
-// may be only so many of them.
+// Server of the TCP store: one thread polls all connections. A get of an absent key stays pending
+// on its connection until a client sets the key. What a stranger sends can cost only its own
+// connection: sizes are limited, a connection without the secret has a deadline, and the number of
+// connections is limited.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -122,7 +122,7 @@ class Server : public TcpStoreServer {
     }
   }
 
-  // Strangers are dropped at their deadline, which needs a poll that ends.
+  // Connections without the secret are dropped at their deadline, so the poll must end then.
   int poll_timeout_ms() const {
     for (const ServedConnection& c : connections_) {
       if (!c.proven) return 1000;
@@ -135,7 +135,7 @@ class Server : public TcpStoreServer {
       FileDescriptor socket(
           ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
       if (!socket) {
-        // Out of descriptors: the connection stays in the backlog; do not poll in a hot loop.
+        // Out of descriptors: the connection stays in the backlog, and the pause avoids a hot loop.
         if (errno == EMFILE || errno == ENFILE) {
           std::this_thread::sleep_for(std::chrono::milliseconds(10));
         }

@@ -14,12 +14,12 @@ namespace ddpbench::comm {
 
 namespace {
 
-// A round of a lane: long enough to hide its three exchanges. Between threads, which read each
-// other's memory where it is, a round needs no staging memory and its exchanges take host time.
+// Bytes of a round on a lane: enough to hide its three exchanges. Threads read each other's memory
+// where it is: there a round needs no staging memory, and its exchanges take host time.
 constexpr std::size_t kLaneStageBytes = std::size_t{16} << 20;
 constexpr std::size_t kThreadRoundBytes = std::size_t{64} << 20;
 constexpr std::size_t kMessageStageBytes = std::size_t{4} << 20;
-// How long the end of a communicator waits for what is under way, and for peers that still map its
+// How long the end of a communicator waits for work in flight, and for peers that still map its
 // memory.
 constexpr double kPatience_s = 2;
 
@@ -69,7 +69,7 @@ IpcCommunicator::~IpcCommunicator() {
   memory_.clear();
   if (!between_threads() && size() > 1 && !monitor().failed()) {
     try {
-      // CUDA wants memory unmapped everywhere before it is freed.
+      // CUDA requires memory to be unmapped everywhere before it is freed.
       board()->exchange(rank(), "", kPatience_s);
     } catch (const Error&) {
       // A peer is late or gone; what it maps is its own affair then.
@@ -80,7 +80,7 @@ IpcCommunicator::~IpcCommunicator() {
   static_cast<void>(cudaStreamDestroy(side_));
 }
 
-// Nothing here may be freed under device work.
+// No memory may be freed here while device work uses it.
 void IpcCommunicator::drain() noexcept {
   const Deadline patience = deadline_after(kPatience_s);
   const auto busy = [this] {
@@ -171,7 +171,7 @@ IpcTable IpcCommunicator::table() const {
               static_cast<std::uintptr_t>(meeting_.control->device_aborted()))};
 }
 
-// Neighbouring messages of a group progress together; collectives come one by one, as issued.
+// Neighbouring messages of a group progress together; collectives run one by one, as issued.
 void IpcCommunicator::launch(std::span<const Call> calls) {
   for (std::size_t i = 0; i < calls.size();) {
     std::size_t end = i;
@@ -208,8 +208,8 @@ void IpcCommunicator::launch_messages(std::span<const Call> calls) {
   execute(calls);
 }
 
-// A CUDA graph may put branches one behind the other in an order of its own, which on another rank
-// may be another one; they would wait for each other. So a recording gets one chain.
+// A CUDA graph may run branches one behind the other in an order of its own. Another rank's order
+// may differ, and the two would wait for each other. So a recording gets one chain.
 void IpcCommunicator::fork_lanes() {
   uses_side_ = plan_.lanes() > 1 && !is_recording(stream());
   if (!uses_side_) return;
@@ -231,7 +231,7 @@ void IpcCommunicator::execute(std::span<const Call> calls) {
   bool has_arrived = calls.front().operation.is_message();
   for (const IpcStep& step : plan_.steps()) {
     const bool signals = step.action == IpcAction::signal || step.action == IpcAction::await;
-    // Signals follow what was pulled; and a signal after a wait belongs to the next exchange.
+    // Signals follow pulls, and a signal after a wait belongs to the next exchange.
     if (step.lane != lane_ || step.action != IpcAction::pull) queue_pulls();
     const bool waited = has_waits_;
     if (step.lane != lane_ || !signals || (step.action == IpcAction::signal && has_waits_)) {
@@ -339,7 +339,7 @@ void IpcCommunicator::deregister_buffer(const Buffer& buffer) {
   if (between_threads() || size() == 1) return;
   const cuda::CurrentDevice current(ordinal());
   memory_.remove(buffer.view());
-  board()->exchange(rank(), "", timeout_s());  // and when none maps it any more
+  board()->exchange(rank(), "", timeout_s());  // the owner may free it when no peer maps it
 }
 
 std::unique_ptr<Communicator> IpcCommunicator::split(int color, int key) {

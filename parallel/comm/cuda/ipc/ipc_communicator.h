@@ -24,15 +24,15 @@ struct IpcMeeting {
   std::shared_ptr<ThreadEvents> events;  // null between processes
 };
 
-// Collective. `ordinals` are the ranks' GPUs. Throws CommError, UnavailableError when one GPU
-// cannot reach another's memory.
+// meet_processes is collective. `ordinals` are the ranks' GPUs. Throws CommError, UnavailableError
+// when one GPU cannot reach another's memory.
 IpcMeeting meet_processes(PeerBoard& board, const std::string& name, int rank,
                           const PeerWait& wait);
 IpcMeeting meet_threads(const std::string& name, const std::vector<int>& ordinals);
 
 class IpcCommunicator final : public CudaCommunicator {
  public:
-  // Between processes a collective.
+  // Collective between processes.
   IpcCommunicator(Device& device, int rank, std::shared_ptr<PeerBoard> board,
                   const CudaCommOptions& options, IpcMeeting meeting);
   ~IpcCommunicator() override;
@@ -55,7 +55,7 @@ class IpcCommunicator final : public CudaCommunicator {
   void launch_collective(const Call& call);
   void launch_messages(std::span<const Call> calls);
   void execute(std::span<const Call> calls);
-  // By what must be queued before a step: gathered signals and pulls.
+  // Queue what must come before the next step: gathered signals and pulls.
   void queue_signals();
   void queue_pulls();
   void execute_step(const IpcStep& step, const Operation& operation);
@@ -65,7 +65,7 @@ class IpcCommunicator final : public CudaCommunicator {
   void join_lanes();
   cudaStream_t lane_stream() const noexcept { return lane_ != 0 && uses_side_ ? side_ : stream(); }
 
-  // Collective: each rank's buffer becomes readable to all, within `timeout_s`.
+  // Collective: makes each rank's buffer readable to all, within the time of `wait`.
   void map_everywhere(const Buffer& buffer, const PeerWait& wait);
   bool between_threads() const noexcept { return meeting_.events != nullptr; }
   std::size_t stage_offset(const IpcStep& step) const;
@@ -82,7 +82,7 @@ class IpcCommunicator final : public CudaCommunicator {
 
   const IpcMeeting meeting_;
   IpcMemory memory_;
-  Buffer stage_;  // of the lanes, then of messages to each peer
+  Buffer stage_;  // for the lanes, then for messages to each peer
   std::unique_ptr<IpcSignals> signals_;
   cudaStream_t side_ = nullptr;  // lane 1; lane 0 is stream()
   cudaEvent_t lane_event_ = nullptr;

@@ -18,10 +18,10 @@ namespace ddpbench::comm {
 namespace {
 
 constexpr std::uint32_t kThreads = 512;
-// Blocks of one kernel: few, because the network computes meanwhile; enough for a link's latency.
+// Blocks of one kernel: few, as the network computes meanwhile, yet enough for a link's latency.
 constexpr std::uint32_t kMaxBlocks = 32;
 constexpr std::size_t kVector = 16;
-constexpr int kPacksAtOnce = 4;  // vectors of one rank that a thread has under way
+constexpr int kPacksAtOnce = 4;  // vectors of one rank that a thread has in flight
 constexpr std::size_t kBytesPerBlock = kThreads * kPacksAtOnce * kVector;
 
 // Host memory that another processor writes.
@@ -45,7 +45,7 @@ __host__ __device__ inline T load_past_caches(const T* from) {
 
 __host__ __device__ inline const char* resolve(const IpcTable& table, const std::uint64_t* offer,
                                                int peer) {
-  // Both are the host's: asked for together, the second costs no way there and back of its own.
+  // Both are in host memory: loaded together, the second costs no round trip of its own.
   const std::uint64_t word = read_now(offer);
   const auto aborted = read_now(table.aborted);
   const std::uint64_t tag = word >> kOfferBits;
@@ -67,7 +67,7 @@ struct Team {
   std::size_t thread, threads;
 };
 
-// Copies `count` units of T; four loads are under way before the first store.
+// Copies `count` units of T; four loads are in flight before the first store.
 template <typename T>
 __host__ __device__ void copy_units(char* target, const char* source, std::size_t count,
                                     const Team& team) {
@@ -96,7 +96,7 @@ __host__ __device__ void copy_bytes(char* target, const char* source, std::size_
   copy_units<unsigned char>(target + done, source + done, bytes - done, team);
 }
 
-// `blocks` blocks for each pull.
+// Each pull gets `blocks` blocks.
 struct Pulls {
   static constexpr std::uint32_t kThreads = comm::kThreads;
   static constexpr int kPhases = 2;
@@ -162,7 +162,7 @@ __host__ __device__ inline T combine(T a, T b) {
   }
 }
 
-// Rounded to the nearest: nothing here is compiled for fast divisions.
+// Rounds to the nearest: nothing here is compiled for fast divisions.
 template <typename T>
 __host__ __device__ inline T divide(T x, int divisor) {
   if constexpr (kIsHalf<T>) {
@@ -203,7 +203,7 @@ template <typename T, bool kMaximum>
 struct Reduction {
   static constexpr std::uint32_t kThreads = comm::kThreads;
   static constexpr int kPhases = 2;
-  static constexpr int kBlocksAtOnce = 2;  // so that one fits beside the network's
+  static constexpr int kBlocksAtOnce = 2;  // so that one fits beside the network's blocks
   // Bytes would need too many registers, and no strategy computes large maxima.
   static constexpr int kPacks = sizeof(T) == 1 || kMaximum ? 1 : kPacksAtOnce;
   static constexpr std::size_t kWidth = kVector / sizeof(T);
@@ -253,8 +253,8 @@ struct Reduction {
     }
   }
 
-  // kCount packs, `stride` apart. All of a rank's are asked for before the first is used: few
-  // blocks have to keep a link, or the memory, busy.
+  // Reduces kCount packs, `stride` apart. All packs of a rank are loaded before the first is used,
+  // because few blocks have to keep a link, or the memory, busy.
   template <int kCount>
   __host__ __device__ void reduce_packs(const char* const* sources, std::size_t first,
                                         std::size_t stride) const {

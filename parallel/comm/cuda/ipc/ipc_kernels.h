@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernels of the ipc backend. They find a peer's memory themselves, when they run: what it
-// offered lies as one word in memory that all ranks share, because the host that queues the kernel
-// may be ahead of the peer, and a recorded kernel outlives what was offered first.
+// The kernels of the ipc backend. They find a peer's memory themselves when they run: its offer
+// lies as one word in memory that all ranks share. For the host that queues a kernel may be ahead
+// of the peer, and a recorded kernel outlives the first offer.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -18,8 +18,8 @@ namespace ddpbench::comm {
 inline constexpr int kMaxIpcRanks = 64;
 inline constexpr int kIpcRegistrations = 256;
 
-// An offer: nothing, an address (between threads), or an offset into a registered buffer. The upper
-// 16 bits tell which.
+// An offer is nothing, an address (between threads), or an offset into a registered buffer. The
+// upper 16 bits tell which.
 inline constexpr unsigned kOfferBits = 48;
 inline constexpr std::uint64_t kOfferNothing = 0;
 inline constexpr std::uint64_t kOfferAddress = 0xffff;
@@ -30,7 +30,7 @@ constexpr std::uint64_t offer_of_address(std::uint64_t address) {
   return kOfferAddress << kOfferBits | address;
 }
 
-// As the device sees it.
+// The device's view of the mapped buffers.
 struct IpcTable {
   // [peer][registration]: where the peer's buffer is mapped here; 0: it is not.
   const std::uint64_t* bases = nullptr;
@@ -51,19 +51,19 @@ struct IpcPulls {
   IpcPull pulls[kMaxIpcRanks];
 };
 
-// target = the ranks' elements combined in the order of ranks, divided by `divisor` at the end; the
-// arithmetic is that of reduce_kernels.h. `own` may be `target`. Of two ranks out of many, these
-// are number 0 and 1, and `table` begins with the peer's row.
+// Computes target = the ranks' elements combined in the order of ranks, divided by `divisor` at the
+// end. The arithmetic is that of reduce_kernels.h. `own` may be `target`. Where only two of many
+// ranks take part, they are numbers 0 and 1, and `table` begins with the peer's row.
 struct IpcReduction {
   IpcTable table;
-  const std::uint64_t* offers = nullptr;  // of rank 0; the others' follow
+  const std::uint64_t* offers = nullptr;  // rank 0's; the others' follow
   int offer_stride = 0;                   // at this distance
   int rank = 0, size = 1;
   const void* own = nullptr;
   void* target = nullptr;
   std::size_t count = 0;
   DataType type = DataType::fp32;
-  ReduceOp op = ReduceOp::sum;  // an average adds
+  ReduceOp op = ReduceOp::sum;  // an average is a sum with a divisor
   int divisor = 1;
 };
 

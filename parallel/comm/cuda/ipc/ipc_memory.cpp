@@ -44,7 +44,7 @@ std::uint64_t IpcMemory::offer(const Elements& elements) const {
     return offer_of_address(address);
   }
   if (size_ == 1) return kOfferNothing;  // there is no peer
-  // With all of its bytes: where one buffer ends, another may begin.
+  // All bytes are looked up, because another buffer may begin where one ends.
   const auto found = find(elements.view());
   ensure(found.has_value(), "rank {} offers memory that is not registered", rank_);
   const auto begin = reinterpret_cast<std::uintptr_t>(registrations_[*found]->own.data);
@@ -52,7 +52,7 @@ std::uint64_t IpcMemory::offer(const Elements& elements) const {
 }
 
 void IpcMemory::add(BufferView own, const std::vector<std::string>& handles) {
-  // The lowest free number: the same on all ranks.
+  // The lowest free number is the same on all ranks.
   const auto free = std::find_if(registrations_.begin(), registrations_.end(),
                                  [](const auto& r) { return !r.has_value(); });
   if (free == registrations_.end()) {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// IpcMemory: which memory of this rank its peers can read, and where theirs is mapped here. All of
-// it among threads of one process; registered buffers among processes.
+// IpcMemory: the memory of this rank that its peers can read, and the place where theirs is mapped
+// here. Among threads of one process it is all memory; among processes, registered buffers.
 #pragma once
 
 #include <cstdint>
@@ -26,12 +26,12 @@ class IpcMemory {
   const std::uint64_t* bases() const noexcept { return bases_; }
 
   bool is_readable(const Elements& elements) const;
-  // How peers are told where the elements begin; add bytes for what lies behind. REQUIRES:
+  // What peers are told of where the elements begin; add bytes for places behind it. REQUIRES:
   // readable.
   std::uint64_t offer(const Elements& elements) const;
 
-  // All ranks add and remove in one order, so that numbers agree. `handles` are [rank]. The device
-  // is current, and no operation under way.
+  // All ranks add and remove in the same order, so that numbers agree. `handles` are [rank].
+  // REQUIRES: the device is current, and no operation is in flight.
   void add(BufferView own, const std::vector<std::string>& handles);
   void remove(BufferView own);  // throws CommError when it is not registered
   void clear();                 // unmaps everything

@@ -12,7 +12,7 @@ namespace ddpbench::comm {
 
 namespace {
 
-// Chunks begin at multiples of it, so that kernels read whole vectors.
+// Chunks begin at multiples of this, so that kernels read whole vectors.
 constexpr std::size_t kChunkAlignment = 16;
 
 IpcPlace shifted(IpcPlace place, std::size_t bytes) {
@@ -22,7 +22,7 @@ IpcPlace shifted(IpcPlace place, std::size_t bytes) {
 
 std::size_t rounded_down(std::size_t bytes, std::size_t unit) { return bytes / unit * unit; }
 
-// `out` of `in`, where a rank's own part may be in place.
+// Whether a rank's own part is in place: `a` lies `offset` bytes behind `base`.
 bool same_place(const void* a, const void* base, std::size_t offset) {
   return a == static_cast<const std::byte*>(base) + offset;
 }
@@ -73,7 +73,7 @@ template <typename Offer>
 void IpcPlan::exchange(int phase, Offer&& offer) {
   for (const IpcAction action : {IpcAction::signal, IpcAction::await}) {
     for (int i = 1; i < shape_.size; ++i) {
-      // Each begins with its neighbour, so that not all look at one rank at once.
+      // Each rank begins with its neighbour, so that they do not all access one rank at once.
       const int peer = (shape_.rank + i) % shape_.size;
       flag(action, phase, peer, action == IpcAction::signal ? offer(peer) : IpcPlace{});
     }
@@ -117,7 +117,7 @@ template <typename Round>
 void IpcPlan::in_rounds(std::size_t total, std::size_t most, Round&& round) {
   if (total == 0) return;
   std::size_t rounds = ceil_div(total, most);
-  // Lanes that have equally much to do end together.
+  // Lanes with equal work end together.
   if (rounds > 1) rounds = round_up(rounds, kIpcLanes);
   const std::size_t bytes = std::min(round_up(ceil_div(total, rounds), kChunkAlignment), most);
   for (std::size_t begin = 0; begin < total; begin += bytes) {
@@ -151,10 +151,10 @@ void IpcPlan::ring_step(IpcPlace offered, Take&& take) {
   flag(IpcAction::await, 1, right);
 }
 
-// Chunks are numbered as in ring_all_reduce.cpp of the shm backend: in step t of reduce-scatter
-// rank r adds chunk r - t - 1 and offers r - t, which the step before completed; in step t of
-// all-gather it pulls chunk r - t and offers r - t + 1. What is overwritten has been read: the
-// right neighbour answered for it in an earlier step.
+// Chunks are numbered as in all_reduce.cpp of the shm backend. In step t of reduce-scatter rank r
+// adds chunk r - t - 1 and offers r - t, which the step before completed. In step t of all-gather
+// it pulls chunk r - t and offers r - t + 1. What is overwritten has been read: the right neighbour
+// answered for it in an earlier step.
 void IpcPlan::ring_round(const Operation& operation, bool exposed, const Range& round) {
   const int n = shape_.size, rank = shape_.rank;
   const IpcPlace data{IpcRegion::in, round.begin};
@@ -217,7 +217,7 @@ void IpcPlan::shared_round(const Operation& operation, bool exposed, const Range
 void IpcPlan::plan_parts(const Operation& operation, IpcExposure exposure) {
   const bool gathers =
       operation.kind == OperationKind::all_gather || operation.kind == OperationKind::gather;
-  // What spreads parts stages one for each rank.
+  // Collectives that spread parts stage one part for each rank.
   const std::size_t parts = gathers ? 1 : static_cast<std::size_t>(shape_.size);
   const std::size_t most = rounded_down(shape_.round_bytes / parts, kChunkAlignment);
   ensure(most > 0, "the staging memory of ipc is too small for {} ranks", shape_.size);
@@ -239,7 +239,7 @@ void IpcPlan::gather_round(const Operation& operation, bool exposed, const Range
   const auto place_of = [&](int rank) {
     return IpcPlace{IpcRegion::out, static_cast<std::size_t>(rank) * part + round.begin};
   };
-  // A root that no peer reads stages nothing.
+  // A root that no peer reads from stages nothing.
   if (!exposed && (to_all || !is_receiver)) copy(data, offered, round.bytes);
   exchange(0, [&](int peer) { return to_all || peer == operation.root ? offered : IpcPlace{}; });
   if (is_receiver) {
@@ -300,11 +300,11 @@ void IpcPlan::plan_messages(std::span<const IpcMessage> messages) {
   for (std::size_t m = 0; m < messages.size(); ++m) {
     const Operation& operation = messages[m].operation;
     if (operation.root == shape_.rank) continue;
-    // Without elements, too: a message is done when the receiver has come.
+    // A message without elements has a round, too: it is done when the receiver has come.
     const std::size_t bytes = operation.part().bytes();
     const std::size_t most = shape_.message_stage_bytes;
     rounds_[m] = std::max<std::size_t>(ceil_div(bytes, most), 1);
-    // Messages of a pair go one after the other.
+    // Messages from one rank to another go one after the other.
     for (std::size_t before = 0; before < m; ++before) {
       const Operation& other = messages[before].operation;
       const bool same_way = other.kind == operation.kind && other.root == operation.root;
@@ -350,7 +350,7 @@ void IpcPlan::pair_own_messages(std::span<const IpcMessage> messages) {
   }
 }
 
-// All offers, then all that waits for a peer's offer, then all that waits for an answer.
+// All offers come first, then the takes of peers' offers, then the waits for answers.
 bool IpcPlan::message_round(std::span<const IpcMessage> messages, std::size_t round) {
   bool any = false;
   enum class Turn : std::uint8_t { offer, take, finish };

@@ -4,8 +4,8 @@
 // IpcPlan: what one rank does for an operation of the ipc backend, as plain data. It knows nothing
 // of CUDA: tests run the plans of all ranks in one simulation, in any order that they permit.
 //
-// One family of algorithms. Ranks never write each other's memory. A rank *offers* a peer a place
-// to read from (in its registered buffer, or in its staging memory), signals that, and the peer
+// There is one family of algorithms. Ranks never write each other's memory. A rank *offers* a peer
+// a place to read from (in its registered buffer or its staging memory) and signals that. The peer
 // *pulls* from there, or reduces over all offers in the order of ranks. So every element is reduced
 // by one rank, in one order, and the others copy that result: all have the same bits.
 //
@@ -19,24 +19,24 @@
 //
 // Long operations go in rounds of equal size that fit into the staging memory, in turn on two
 // lanes. A lane is a stream with its own flags and staging memory: one round's copies overlap the
-// other lane's reduction. A round costs each rank three exchanges, so the fewer, the better; how
-// many there are follows from the bytes alone, as ranks may differ in what peers can read of their
+// other lane's reduction. A round costs each rank two or three exchanges, so few rounds are best.
+// Their number follows from the bytes alone, as ranks may differ in what peers can read of their
 // memory.
 //
-// The ring all-reduce (n ranks, S bytes: 2 (n - 1) steps; each rank reads 2 (n - 1) / n * S bytes,
-// all of its left neighbour; the chunks and their order are those of ring_all_reduce of the shm
-// backend). In each step a rank offers a chunk to its right neighbour, adds what its left neighbour
-// offered to its own (reduce-scatter) or pulls it (all-gather), and answers its left neighbour that
-// it has read. Chunk c is added in the order of ranks c, c + 1, ... and then copied everywhere, so
+// The ring all-reduce of n ranks and S bytes takes 2 (n - 1) steps. Each rank reads 2 (n - 1) / n *
+// S bytes, all of its left neighbour. Chunks and order are those of the shm backend's ring
+// (all_reduce.cpp). In each step a rank offers a chunk to its right neighbour, adds its left
+// neighbour's offer to its own chunk (reduce-scatter) or pulls it (all-gather), and answers that it
+// has read. Chunk c is added in the order of ranks c, c + 1, ... and then copied everywhere. So
 // here too all ranks have the same bits, though not those of the direct algorithm.
 //
 // Flags. A signal raises the flag (set, from, to), which must be down; waiting for it takes it down
 // again. So flags hold no counts, and a replayed CUDA graph finds them as it was recorded. A rank
-// raises a flag anew only after it has waited for a later signal of the same peer, which that
-// peer sent after it took the flag down. That is why a round has at least two exchanges, numbered
+// raises a flag anew only after it has waited for a later signal of the same peer. The peer sent
+// that one after it took the flag down. That is why a round has at least two exchanges, numbered
 // from 0 with a set of flags each, all ranks take part in each, and a message is answered. A step
-// of the ring is such a message: the offer is raised anew after the right neighbour's answer, the
-// answer after the left neighbour's next offer, which it made when it had the answer before.
+// of the ring is such a message: the offer is raised anew after the right neighbour's answer. The
+// answer is raised anew after the left neighbour's next offer, which followed the answer before.
 #pragma once
 
 #include <cstddef>
@@ -87,19 +87,19 @@ struct IpcStep {
   int peer = 0;
   IpcPlace source, target;
   std::size_t bytes = 0;
-  bool completes = false;  // of reduce and accumulate: an average divides here
-  // Messages only: which one of the group. A copy to oneself goes to the `out` of another.
+  bool completes = false;  // reduce and accumulate: an average divides here
+  // Messages only: their index in the group. A copy to oneself goes to the `out` of another call.
   std::size_t call = 0, target_call = 0;
 };
 
 struct IpcShape {
   int rank = 0, size = 1;
   std::size_t round_bytes = 0;  // at most in a round: a lane's staging memory, if it has any
-  std::size_t message_stage_bytes = 0;                         // and of messages to one peer
+  std::size_t message_stage_bytes = 0;                         // for messages to one peer
   AllReduceAlgorithm all_reduce = AllReduceAlgorithm::direct;  // or ring
 };
 
-// Whether peers can read the operation's own memory, or it must pass through staging memory.
+// Whether peers can read the operation's own memory; else it passes through staging memory.
 struct IpcExposure {
   bool in = false;
   bool out = false;
@@ -115,15 +115,15 @@ class IpcPlan {
  public:
   explicit IpcPlan(const IpcShape& shape) : shape_(shape) {}
 
-  // Replace the steps; memory is kept from plan to plan. Steps of different lanes are ordered by
-  // flags only, those of one lane as they stand here.
+  // Replace the steps; memory is kept from plan to plan. Flags alone order steps of different
+  // lanes; the steps of one lane are ordered as they stand here.
   void plan_collective(const Operation& operation, IpcExposure exposure);
-  // The messages of one group, which progress together: what a rank sends is offered before it
-  // waits for anybody. Messages to itself must be paired. Throws CommError.
+  // The messages of one group, which progress together: a rank offers all that it sends before it
+  // waits for a peer. Messages to itself must be paired. Throws CommError.
   void plan_messages(std::span<const IpcMessage> messages);
 
   std::span<const IpcStep> steps() const noexcept { return steps_; }
-  int lanes() const noexcept { return lanes_; }  // that the steps use
+  int lanes() const noexcept { return lanes_; }  // number that the steps use
   AllReduceAlgorithm all_reduce() const noexcept { return shape_.all_reduce; }
 
  private:
@@ -132,7 +132,7 @@ class IpcPlan {
   };
 
   void plan_shared(const Operation& operation, bool exposed);  // all_reduce, reduce, broadcast
-  // Calls round({begin, bytes}) for rounds of `total` bytes, at most `most` each, with their lanes.
+  // Calls round({begin, bytes}) for rounds of `total` bytes, at most `most` each; sets their lanes.
   template <typename Round>
   void in_rounds(std::size_t total, std::size_t most, Round&& round);
   void shared_round(const Operation& operation, bool exposed, const Range& round);
@@ -141,7 +141,7 @@ class IpcPlan {
   template <typename Take>
   void ring_step(IpcPlace offered, Take&& take);
   void reduce(IpcAction action, int peer, IpcPlace place, std::size_t bytes, bool completes);
-  void plan_parts(const Operation& operation, IpcExposure exposure);  // the others
+  void plan_parts(const Operation& operation, IpcExposure exposure);  // the other collectives
   void gather_round(const Operation& operation, bool exposed, const Range& round);
   void scatter_round(const Operation& operation, bool exposed, const Range& round);
   void pair_own_messages(std::span<const IpcMessage> messages);

@@ -31,7 +31,7 @@ struct Awaited {
 
 }  // namespace
 
-// A cache line for the abort word, the offers, then the flags.
+// The memory holds a cache line for the abort word, the offers, and then the flags.
 
 IpcControl::IpcControl(SharedMemory memory, int size) : memory_(std::move(memory)), size_(size) {
   const BufferView view = memory_.view();
@@ -39,7 +39,7 @@ IpcControl::IpcControl(SharedMemory memory, int size) : memory_(std::move(memory
     throw CommError(
         fmt::format("the control memory of ipc has {} bytes, not {}", view.bytes, bytes_for(size)));
   }
-  // Portable: threads that drive other GPUs use it, too.
+  // Portable, because threads that drive other GPUs use it, too.
   cuda::check(
       cudaHostRegister(view.data, view.bytes, cudaHostRegisterMapped | cudaHostRegisterPortable),
       "locking the control memory of ipc (cudaHostRegister)");
@@ -82,7 +82,7 @@ std::uint64_t IpcControl::device_offer(int set, int from, int to) const noexcept
   return device_ + kCacheLineBytes + number(set, from, to) * sizeof(std::uint64_t);
 }
 
-// The flag (set, from, to) is an event, and whether the sender's host has recorded it.
+// The flag (set, from, to) is an event and a mark that the sender's host has recorded it.
 class ThreadEvents {
  public:
   explicit ThreadEvents(const std::vector<int>& ordinals)
@@ -134,9 +134,8 @@ class FlagSignals final : public IpcSignals {
   }
   void await(int set, int peer) override { awaited_.push_back({set, peer}); }
 
-  // Two batches, so that what peers wait for does not depend on how a batch with waits is executed;
-  // and all flags are up before the first is taken down. NCCL's copy-engine collectives do the
-  // same.
+  // Two batches, so that what peers wait for does not depend on how a batch with waits is executed.
+  // All flags are up before the first is taken down. NCCL's copy-engine collectives do the same.
   void flush(cudaStream_t stream, const Operation&) override {
     raised_.queue(stream);
     for (const Awaited& wait : awaited_) taken_.wait32(flag(wait), 1);
@@ -145,7 +144,7 @@ class FlagSignals final : public IpcSignals {
     taken_.queue(stream);
   }
 
-  // The streams take down what is raised, and wait again: so the watchdog comes again.
+  // The streams take down the raised flags and wait again, so the watchdog releases them again.
   void release() noexcept override {
     for (int set = 0; set < kIpcSets; ++set) {
       for (int peer = 0; peer < control_->size(); ++peer) {
@@ -203,7 +202,7 @@ class EventSignals final : public IpcSignals {
     awaited_.clear();
   }
 
-  void release() noexcept override {}  // streams wait for work that is queued, not for anybody
+  void release() noexcept override {}  // streams wait for queued work only
 
  private:
   void await_host(const ThreadEvents::Flag& flag, int peer, const Operation& operation,

@@ -18,7 +18,7 @@ void check_size(int size) {
   }
 }
 
-// Lets `from` read the memory of `to`. Between processes mapping the memory does that.
+// Lets `from` read the memory of `to`. Between processes, mapping the memory does that.
 void enable_peer_access(int from, int to) {
   int possible = 0;
   cuda::check(cudaDeviceCanAccessPeer(&possible, from, to), "cudaDeviceCanAccessPeer");

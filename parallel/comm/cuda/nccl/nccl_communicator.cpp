@@ -13,7 +13,7 @@ namespace ddpbench::comm {
 
 namespace {
 
-// How long the watchdog lets a call come back by itself before it aborts NCCL under it.
+// How long the watchdog waits for a call to return by itself before it aborts NCCL under it.
 constexpr auto kAbortPatience = std::chrono::seconds(1);
 
 }  // namespace
@@ -27,18 +27,19 @@ NcclCommunicator::NcclCommunicator(ncclComm_t nccl, Device& device, int rank, in
 }
 
 NcclCommunicator::~NcclCommunicator() {
-  // Its last call may be about to end.
+  // The last call may be about to end.
   const Deadline patience = deadline_after(1);
   while (cudaStreamQuery(stream()) == cudaErrorNotReady && !monitor().failed() &&
          std::chrono::steady_clock::now() < patience) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  // Asked before the watchdog ends, which fails whatever comes later. A rank that is done must not
-  // abort: others may still work with each other, as servers do with the workers that are left.
+  // This is asked before the watchdog ends, because that fails what comes later. A rank that is
+  // done must not abort: others may still work with each other, as servers do with the remaining
+  // workers.
   const bool idle = cudaStreamQuery(stream()) == cudaSuccess && !monitor().failed();
   stop_watching();
   if (nccl_ == nullptr) return;
-  // Destroying waits for all that was called, and for CUDA graphs that hold such calls.
+  // Destroying waits for all calls, and for CUDA graphs that hold such calls.
   static_cast<void>(idle ? ncclCommDestroy(nccl_) : ncclCommAbort(nccl_));
 }
 
@@ -61,7 +62,7 @@ void NcclCommunicator::launch(std::span<const Call> calls) {
   check(ncclGroupEnd(), &calls.front().operation);
 }
 
-// Operations without elements are none: all ranks agree on that.
+// Operations without elements are skipped; all ranks agree on that.
 void NcclCommunicator::queue(const Operation& operation) {
   const Elements& in = operation.in;
   const Elements& out = operation.out;
@@ -139,7 +140,7 @@ std::string NcclCommunicator::asynchronous_error() {
 }
 
 bool NcclCommunicator::abandon() noexcept {
-  // Somebody who hangs in NCCL keeps the mutex, and aborting is what makes NCCL return.
+  // A thread that hangs in NCCL keeps the mutex, and aborting is what makes NCCL return.
   std::unique_lock lock(mutex_, std::try_to_lock);
   for (const Deadline end = std::chrono::steady_clock::now() + kAbortPatience;
        !lock && std::chrono::steady_clock::now() < end;) {

@@ -3,13 +3,14 @@
 //
 // The "nccl" backend.
 //
-// NCCL's communicator blocks: a call returns when it is queued, which costs the host microseconds,
-// where a non-blocking one makes a thread a call. What may hang in it nevertheless: making it
-// (bounded by a thread of its own, see nccl_make.cpp), and a first call whose peer is lost while
-// connections are made; the watchdog aborts NCCL then, which makes that call return. With
-// NCCL_RUNTIME_CONNECT=0, which the program sets, collectives are connected while it is made.
+// NCCL's communicator blocks: a call returns when it is queued. That costs the host microseconds,
+// where a non-blocking one makes a thread a call. Two things may hang nevertheless. One is making
+// the communicator; a thread of its own bounds that (nccl_make.cpp). The other is a first call
+// whose peer is lost while connections are made; the watchdog then aborts NCCL, so the call
+// returns. The program sets NCCL_RUNTIME_CONNECT=0, so collectives are connected when the
+// communicator is made.
 //
-// Average is ncclAvg: NCCL scales before it adds, so an average is not rounded once only.
+// Average is ncclAvg: NCCL scales before it adds, so an average is rounded more than once.
 #pragma once
 
 #include <nccl.h>
@@ -47,7 +48,7 @@ class NcclCommunicator final : public CudaCommunicator {
 
   // A thread holds it while it is inside NCCL, so that the watchdog does not free what is in use.
   std::mutex mutex_;
-  // Null once aborted, which may be under a call that does not return: it has no mutex then.
+  // Null once aborted. An abort under a call that does not return happens without the mutex.
   std::atomic<ncclComm_t> nccl_;
   Buffer barrier_;  // one number
   std::map<const void*, void*> registrations_;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// NCCL's types and errors in ours. For parallel/comm/cuda/nccl*.
+// Translates types to NCCL's and NCCL's errors to ours. For parallel/comm/cuda/nccl only.
 #pragma once
 
 #include <nccl.h>

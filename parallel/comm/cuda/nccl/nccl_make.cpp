@@ -33,11 +33,11 @@ ncclUniqueId id_of(const std::string& text) {
   return id;
 }
 
-// This process's ranks of one communicator.
+// The ranks of one communicator in this process.
 struct Joining {
   ncclUniqueId id{};
   int first_rank = 0, size = 1;
-  std::vector<int> ordinals;  // of ranks first_rank...
+  std::vector<int> ordinals;  // the GPUs of ranks first_rank...
 };
 
 std::vector<ncclComm_t> join(const Joining& joining) {
@@ -57,7 +57,7 @@ std::vector<ncclComm_t> join(const Joining& joining) {
   return made;
 }
 
-// NCCL has no deadline for this, so a thread does it; one that hangs lasts as long as the process.
+// NCCL has no deadline for this, so a thread does it. If it hangs, it lasts as long as the process.
 std::vector<ncclComm_t> join_before(const Joining& joining, const PeerWait& wait) {
   std::packaged_task<std::vector<ncclComm_t>()> task([joining] { return join(joining); });
   std::future<std::vector<ncclComm_t>> made = task.get_future();
@@ -78,7 +78,7 @@ std::vector<ncclComm_t> join_before(const Joining& joining, const PeerWait& wait
 std::unique_ptr<Communicator> make_nccl(Store& store, int rank, int size, Device& device,
                                         const CudaCommOptions& options) {
   ensure(size >= 1 && rank >= 0 && rank < size, "rank {} of {}", rank, size);
-  // All have come when this returns, whether or not they share a machine.
+  // When this returns all ranks have come, whether or not they share a machine.
   const PeerWait wait = joining_wait(options);
   auto board = PeerBoard::meet(store, options.name, rank, size, wait);
   const std::string key = options.name + "/nccl_id";

@@ -14,15 +14,15 @@ namespace ddpbench::comm {
 
 namespace {
 
-// How long the watchdog leaves the word to the host's communicator, which knows who is late, and
-// how long the end of a communicator waits for what is under way.
+// How long the watchdog lets the host's communicator report first, because that knows the late
+// rank. Also how long the end of a communicator waits for work in flight.
 constexpr double kPatience_s = 2;
 
 CudaCommOptions options_beside(const Communicator& host) {
   return {.timeout_s = host.timeout_s() + kPatience_s, .name = "staged", .progress = {}};
 }
 
-// `elements`, which lie within `whole`, where `whole` is at `place`.
+// `elements` lie within `whole`. Returns them for a `whole` that is at `place`.
 Elements moved(Elements elements, const Elements& whole, void* place) {
   const auto* const data = static_cast<const std::byte*>(elements.data);
   elements.data =
@@ -32,8 +32,8 @@ Elements moved(Elements elements, const Elements& whole, void* place) {
 
 }  // namespace
 
-// The host's side: its communicator, and calls on it that streams will make. Knows nothing of CUDA,
-// whose host functions may not call it.
+// The host's side: its communicator, and the calls on it that streams will make. It does not use
+// CUDA, because host functions may not call CUDA.
 class HostCalls : public std::enable_shared_from_this<HostCalls> {
  public:
   HostCalls(std::unique_ptr<Communicator> communicator, std::shared_ptr<WorkMonitor> monitor)
@@ -43,7 +43,7 @@ class HostCalls : public std::enable_shared_from_this<HostCalls> {
 
   // The calls of one launch.
   struct Batch {
-    std::shared_ptr<HostCalls> owner;  // while it is queued
+    std::shared_ptr<HostCalls> owner;  // set while it is queued
     std::vector<std::pair<Operation, std::shared_ptr<CudaWork>>> calls;
     std::vector<Work> works;
   };
@@ -75,7 +75,7 @@ class HostCalls : public std::enable_shared_from_this<HostCalls> {
  private:
   void run(Batch& batch) noexcept {
     try {
-      // After a failure nothing more goes out: what it would carry was not received.
+      // After a failure no more calls are made, because what they would carry was not received.
       if (!monitor_->failed()) call_all(batch);
     } catch (const std::exception& error) {
       communicator_->abort(error.what());
@@ -112,15 +112,15 @@ StagedCommunicator::StagedCommunicator(std::unique_ptr<Communicator> host, Devic
   start_watching();
 }
 
-// Nothing here may be freed under device work.
+// No memory may be freed here while device work uses it.
 StagedCommunicator::~StagedCommunicator() {
   const cuda::CurrentDevice current(ordinal());
   if (!is_idle_until(deadline_after(kPatience_s))) {
     abort(monitor().prefix(nullptr) + "the communicator was destroyed while operations ran");
     if (!is_idle_until(deadline_after(kPatience_s))) {
-      // A device that hangs may still touch the memory, and call the host on the driver's thread,
-      // where neither the host communicator's threads can be awaited nor events be destroyed: both
-      // stay.
+      // A device that hangs may still touch the memory, and call the host on the driver's thread.
+      // There the host communicator's threads cannot be awaited and events cannot be destroyed. So
+      // both stay.
       static_cast<void>(memory_.release());
       static_cast<void>(new std::shared_ptr<HostCalls>(host_));
     }
@@ -167,7 +167,7 @@ bool StagedCommunicator::writes_out(const Operation& operation) const {
   }
 }
 
-// The same call on host memory. Operands that lie within one another do so there.
+// The same call on host memory. Operands that lie within one another do so there, too.
 Operation StagedCommunicator::on_host(const Operation& operation) {
   Operation host = operation;
   const Elements& in = operation.in;
@@ -266,7 +266,7 @@ void StagedCommunicator::abort(const std::string& reason) noexcept {
   CudaCommunicator::abort(reason);
 }
 
-// Host functions that wait for peers return then, and the streams go on.
+// Host functions that wait for peers then return, and the streams go on.
 bool StagedCommunicator::abandon() noexcept {
   try {
     monitor().throw_if_failed();

@@ -5,13 +5,13 @@
 //
 // The host's part of a call is a host function of the communication stream (cudaLaunchHostFunc),
 // between the copy to the host and the copy back. So a stream that waits for the work waits for an
-// event, and nothing but the host's own communicator can be late: no flag has to be raised by
-// anybody, and an abort of the host's communicator is enough to free the streams. CUDA runs such
-// functions on a thread of its own, which the host's waits for peers then block; it allows that as
-// long as nothing of this process's device work is waited for that was not queued before.
+// event. Only the host's own communicator can be late: no flag has to be raised, and an abort of
+// that communicator is enough to free the streams. CUDA runs host functions on a thread of its own,
+// which waits for peers then block. CUDA allows that as long as they wait for no device work of
+// this process that was queued later.
 //
-// Host functions of one process may run one behind the other, whatever streams they are of. So one
-// process must not be two ranks that way.
+// Host functions of one process may run one behind the other, even those of different streams. So
+// one process must not be two ranks that way.
 #pragma once
 
 #include <memory>
@@ -47,18 +47,18 @@ class StagedCommunicator final : public CudaCommunicator {
   bool reads_in(const Operation& operation) const;
   bool writes_out(const Operation& operation) const;
   void copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind);
-  // Until nothing is under way, or the deadline.
+  // Waits until nothing is in flight; false at the deadline.
   bool is_idle_until(Deadline deadline) const noexcept;
-  // Throws CommTimeout when something still is.
+  // Waits until nothing is in flight. Throws CommTimeout.
   void await_idle();
 
   std::string asynchronous_error() override { return ""; }  // host functions tell theirs at once
   bool abandon() noexcept override;
 
-  // Shared with what is queued, which may outlive a communicator whose device hangs.
+  // Shared with queued calls, which may outlive a communicator whose device hangs.
   const std::shared_ptr<HostCalls> host_;
   std::unique_ptr<StagingMemory> memory_;
-  std::vector<Operation> staged_;  // of the launch under way
+  std::vector<Operation> staged_;  // operations of the current launch
 };
 
 }  // namespace ddpbench::comm

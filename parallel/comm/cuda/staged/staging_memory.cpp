@@ -66,7 +66,7 @@ void* StagingMemory::place_for(const Elements& elements) {
   return borrow(elements.bytes());
 }
 
-// The smallest that is free and large enough.
+// Takes the smallest block that is free and large enough.
 std::byte* StagingMemory::borrow(std::size_t bytes) {
   Block* best = nullptr;
   for (Block& block : blocks_) {

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// StagingMemory: page-locked host memory through which the operands of one device's calls pass.
-// Registered buffers have as much of it as they have bytes, which other processes can map; other
-// operands borrow a block for one launch.
+// StagingMemory: page-locked host memory through which the operands of one device's calls pass. A
+// registered buffer has as many bytes of it, which other processes can map. Other operands borrow a
+// block for one launch.
 #pragma once
 
 #include <deque>
@@ -20,8 +20,8 @@ class StagingMemory {
   StagingMemory(const StagingMemory&) = delete;
   StagingMemory& operator=(const StagingMemory&) = delete;
 
-  // Memory for `on_device`, which processes of this host can map. It stays where it is until it is
-  // removed. Throws DeviceError.
+  // Makes memory for `on_device`, which processes of this host can map. It stays in place until it
+  // is removed. Throws DeviceError.
   const Buffer& add(BufferView on_device);
   // Throws CommError when it was not added.
   const Buffer& find(BufferView on_device) const;
@@ -30,8 +30,8 @@ class StagingMemory {
   // The host's place for `elements`: within its buffer's memory, or in a borrowed block. Allocates
   // only when no block is free; blocks are kept.
   void* place_for(const Elements& elements);
-  // What was borrowed is free again. REQUIRES: all that uses it was queued on the stream that what
-  // borrows it next is queued on.
+  // Frees all that was borrowed. REQUIRES: its users were queued on the stream on which the next
+  // borrowers are queued.
   void give_back() noexcept;
 
  private:

@@ -29,7 +29,7 @@ class Chunks {
       : bytes_(bytes),
         chunk_bytes_(round_up(ceil_div(bytes, static_cast<std::size_t>(ranks)), kCacheLineBytes)) {}
 
-  // The number in a chunk, the same for all.
+  // The number of segments in a chunk; all chunks have the same.
   std::size_t segments() const { return ceil_div(chunk_bytes_, kSegmentBytes); }
   Segment segment(int chunk, std::size_t number) const {
     const std::size_t begin = std::min(bytes_, static_cast<std::size_t>(chunk) * chunk_bytes_);
@@ -47,7 +47,7 @@ class Chunks {
 
 // Ring all-reduce of registered memory, in place: reduce-scatter, then all-gather.
 // Cost for n ranks and S bytes: 2 (n - 1) steps; each rank reads 2 (n - 1) / n * S bytes of its
-// left neighbour and nothing of anybody else.
+// left neighbour and nothing of any other rank.
 //
 // "Rank r sends to r + 1" is here: r + 1 reads from r's memory, when r has published the segment.
 //   reduce-scatter, step t: rank r adds its left neighbour's chunk r - t - 1 to its own.
@@ -110,8 +110,8 @@ void all_reduce_ring(Collective& c, const ExchangeWindow& window) {
 
 // ---- direct ----
 
-// Direct all-reduce and reduce: rank r reduces chunk r from all ranks' memory at once, then
-// everybody (or the root) copies the other chunks from the ranks that own them. Cost for n ranks
+// Direct all-reduce and reduce: rank r reduces chunk r from all ranks' memory at once, then all
+// ranks (or the root) copy the other chunks from the ranks that own them. Cost for n ranks
 // and S bytes: 2 steps; a rank reads (n - 1) / n * S of its peers' bytes in each, as the ring does,
 // but writes each partial sum to its L1 cache and not to memory n - 1 times. For two ranks it is
 // the ring: the left neighbour is the only peer.

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One run of a collective on one rank: entering, positions, and access to the peers' memory. The
-// algorithms (all_reduce.cpp, rooted_collectives.cpp, ...) are written in these words. Each opens
-// with begin and ends when this rank's result is complete and no peer reads its memory any more.
+// algorithms (all_reduce.cpp, rooted_collectives.cpp, ...) are written with it. Each begins with
+// begin and ends when this rank's result is complete and no peer reads its memory any more.
 #pragma once
 
 #include <cstddef>
@@ -36,14 +36,14 @@ class Collective {
   const Run& run() const noexcept { return run_; }
   ReduceSpec reduce_spec() const;
   double started_s() const noexcept { return started_s_; }
-  // When all that this rank waited for had entered; without any, when it started.
+  // The time when all that this rank waited for had entered; its start if it waited for none.
   double arrived_s() const noexcept { return arrived_s_; }
 
   // Waits until this rank's mailbox and descriptor of kHistory collectives ago may be overwritten.
   void begin();
   // Posts the descriptor. `exposed` is what peers may read from now on.
   void enter(const MemoryLocation& exposed);
-  // Where `elements` are for the peers: kStaged when they cannot map them.
+  // Where the peers find `elements`: kStaged when they cannot map them.
   MemoryLocation locate(const Elements& elements) const { return memory_.locate(elements); }
   // Waits until the root, or all, have entered, and checks that they called the same operation.
   void await_root();
@@ -59,13 +59,15 @@ class Collective {
                  const ReduceSpec& spec);
   void copy(std::byte* target, const std::byte* source, std::size_t bytes);
 
-  // Step s of this rank is reached; waits until a peer has reached it.
+  // publish: this rank has reached `step`. await: waits until a peer has.
   void publish(std::uint64_t step) { peers_.publish(peers_.own().progress, at(step)); }
   void await(int peer, std::uint64_t step);
-  // This rank has read all that it needs of round r - 1; waits until a peer has.
+  // consume: this rank has read what it needs of `rounds` rounds. await_consumed: waits until a
+  // peer has.
   void consume(std::uint64_t rounds) { peers_.publish(peers_.own().consumed, at(rounds)); }
   void await_consumed(int peer, std::uint64_t rounds);
-  // This rank reads no peer's memory any more; waits until no peer reads this rank's.
+  // finish_reading: this rank reads no peer's memory any more. await_finished: waits until the peer
+  // reads this rank's no more.
   void finish_reading();
   void await_finished(int peer);
   void await_all_finished();
@@ -83,7 +85,7 @@ class Collective {
   const Run run_;
   WriteTuner& tuner_;
   const WriteMode write_mode_;
-  double written_s_ = 0;  // and bytes, where they are measured
+  double written_s_ = 0;  // time and bytes of writing, where they are measured
   std::size_t written_bytes_ = 0;
   double started_s_;
   double arrived_s_;

@@ -12,8 +12,8 @@ namespace ddpbench::comm {
 
 // All-reduce, by the ring or directly (all_reduce.cpp has the costs), and reduce, which is half of
 // the direct all-reduce. Returns the algorithm that ran. The ring needs memory that all peers can
-// map; where one rank's is staged, `wanted` is not followed and all ranks run the direct algorithm.
-// Operations that fit into mailboxes (is_small) are direct unless the ring is wanted.
+// map; where one rank's is staged, all ranks run the direct algorithm and not `wanted`. Operations
+// that fit into mailboxes (is_small) are direct unless the ring is wanted.
 AllReduceAlgorithm run_all_reduce(Collective& c, AllReduceAlgorithm wanted);
 void run_reduce(Collective& c);
 
@@ -21,7 +21,7 @@ void run_reduce(Collective& c);
 AllReduceAlgorithm automatic_all_reduce(int ranks);
 
 // The collectives between a root and the others, in 1 step. Broadcast: every other rank reads S
-// bytes of the root's memory, all at once. Scatter: the same, each another part of S bytes. Gather:
+// bytes of the root's memory, all at once. Scatter: each reads a different part of S bytes. Gather:
 // the root reads (n - 1) S bytes.
 //
 // Memory that peers cannot map passes through the staging area in pieces: kLanes of them are in
@@ -35,11 +35,11 @@ void run_gather(Collective& c);
 void run_reduce_scatter(Collective& c);
 void run_all_gather(Collective& c);
 
-// Collectives of a few kilobytes, where latency is all: every rank puts its input into its mailbox
-// as it enters, and the ranks that need it read it there. One step, and no rank waits for its
-// readers, because a mailbox is not used again before kHistory collectives later. A rank reads up
-// to (n - 1) S bytes, which for an all-reduce is n / 2 times as much as the ring does, in 1 step in
-// place of 2 (n - 1).
+// Collectives of a few kilobytes, where latency counts most. Every rank puts its input into its
+// mailbox as it enters, and the ranks that need it read it there. This takes one step, and no rank
+// waits for its readers, because a mailbox is not used again before kHistory collectives later. A
+// rank reads up to (n - 1) S bytes. For an all-reduce that is n / 2 times what the ring reads, in 1
+// step instead of 2 (n - 1).
 //
 // All ranks reduce the same mailboxes in the order of ranks 0, 1, ...: all get the same bits.
 //

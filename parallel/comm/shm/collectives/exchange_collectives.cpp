@@ -24,7 +24,7 @@ void in_rounds(Collective& c, ExchangeWindow& window, Work&& work) {
 
 }  // namespace
 
-// Part r of all ranks is read by rank r only, so that it may be where the result goes.
+// Only rank r reads part r of the ranks' memory, so the result may go there.
 void run_reduce_scatter(Collective& c) {
   const Operation& o = c.operation();
   const int n = c.size();

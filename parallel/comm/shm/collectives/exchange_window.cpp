@@ -19,7 +19,7 @@ ExchangeWindow::ExchangeWindow(Collective& c, const Elements& memory, std::size_
       own_(static_cast<std::byte*>(memory.data)),
       parts_(parts),
       part_bytes_(memory.bytes() / parts),
-      // Whole cache lines, which are whole elements.
+      // A piece is whole cache lines, which are whole elements.
       piece_bytes_(kHalfBytes / parts / kCacheLineBytes * kCacheLineBytes),
       rounds_(ceil_div(part_bytes_, piece_bytes_)) {
   c_.begin();
@@ -45,9 +45,9 @@ std::byte* ExchangeWindow::at(int rank, std::size_t part, std::uint64_t round) c
 }
 
 void ExchangeWindow::fill(std::uint64_t round) {
-  // The half still holds round - 2, but nobody reads that: this rank has finished round - 1, in
-  // which it saw every peer's memory of that round filled, and a peer fills after it has finished
-  // the round before.
+  // The half still holds round - 2, but no peer reads that: this rank has finished round - 1. In
+  // that round it saw every peer's memory filled, and a peer fills after it has finished the round
+  // before.
   if (c_.staged(c_.rank())) copy_in(round);
 }
 

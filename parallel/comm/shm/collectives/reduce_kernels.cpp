@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// See reduce_kernels.h. Cost of reducing n sources of S bytes: n S bytes read, S written; the
-// partial results of a block stay in the L1 cache.
+// See reduce_kernels.h. Reducing n sources of S bytes reads n S bytes and writes S. The partial
+// results of a block stay in the L1 cache.
 //
-// One loop body a type and operation; it is compiled once for each instruction set, and the
-// compiler vectorises it (this file is compiled with -O3 in every build type).
+// There is one loop body a type and operation. It is compiled once for each instruction set, and
+// the compiler vectorises it (this file is compiled with -O3 in every build type).
 #include "parallel/comm/shm/collectives/reduce_kernels.h"
 
 #if defined(__x86_64__)
@@ -30,7 +30,7 @@ namespace ddpbench::comm {
 
 namespace {
 
-// Of a block, target and one source fit into an L1 cache of 32 KiB.
+// The target and one source of a block fit into an L1 cache of 32 KiB.
 constexpr std::size_t kBlockBytes = 8 << 10;
 
 // bf16: the upper half of an fp32.
@@ -39,7 +39,7 @@ struct BFloat16 {
   operator float() const { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
   static BFloat16 round(float value) {
     const auto wide = std::bit_cast<std::uint32_t>(value);
-    // To nearest, ties to even. A NaN keeps its upper bits and stays a NaN by the quiet bit.
+    // Rounds to nearest, ties to even. A NaN keeps its upper bits and stays a NaN by the quiet bit.
     const std::uint32_t rounded = (wide + 0x7fffU + (wide >> 16 & 1)) >> 16;
     const std::uint32_t nan = wide >> 16 | 0x40U;
     return {static_cast<std::uint16_t>((wide & 0x7fffffffU) > 0x7f800000U ? nan : rounded)};
@@ -199,7 +199,7 @@ void reduce_block(const Kernels& kernels, std::byte* target,
   }
 }
 
-// Whole cache lines past the cache; the rest as usual.
+// Writes whole cache lines past the cache, and the rest as usual.
 void non_temporal_copy(std::byte* target, const std::byte* source, std::size_t bytes) {
 #if defined(__x86_64__)
   const std::size_t to_line = (64 - reinterpret_cast<std::uintptr_t>(target) % 64) % 64;
@@ -231,7 +231,7 @@ void reduce_sources(void* target, std::span<const std::byte* const> sources, std
       spec.op == ReduceOp::maximum ? kernels_for<Maximum>(spec.type) : kernels_for<Sum>(spec.type);
   const std::size_t element = size_of(spec.type);
   const std::size_t block = kBlockBytes / element;
-  alignas(64) std::array<std::byte, kBlockBytes> result;  // of a block that goes past the cache
+  alignas(64) std::array<std::byte, kBlockBytes> result;  // a block that goes past the cache
   for (std::size_t at = 0; at < count; at += block) {
     const std::size_t length = std::min(block, count - at);
     const std::size_t offset = at * element;

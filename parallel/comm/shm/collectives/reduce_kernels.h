@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The arithmetic of reductions, and copies. Vectorised; the instruction set is chosen at run time,
-// and the result does not depend on it (no fused multiply-add, one rounding an addition).
+// The arithmetic of reductions, and copies. It is vectorised for an instruction set chosen at run
+// time; the result does not depend on that (no fused multiply-add, one rounding an addition).
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace ddpbench::comm {
 struct ReduceSpec {
   DataType type = DataType::fp32;
   ReduceOp op = ReduceOp::sum;
-  int divisor = 1;  // of average: the number of ranks
+  int divisor = 1;  // for an average: the number of ranks
 };
 
 // target = sources[0] op sources[1] op ..., from left to right; average divides at the end, rounded
@@ -26,7 +26,7 @@ struct ReduceSpec {
 void reduce_sources(void* target, std::span<const std::byte* const> sources, std::size_t count,
                     const ReduceSpec& spec, WriteMode mode = WriteMode::cached);
 
-// memcpy with a choice of stores. After non-temporal ones it fences, so that publishing is in
+// memcpy with a choice of stores. It fences after non-temporal stores, so that publishing is in
 // order.
 void copy_bytes(void* target, const void* source, std::size_t bytes,
                 WriteMode mode = WriteMode::cached);

@@ -44,7 +44,7 @@ void fill(Collective& c, const Lanes& lanes, std::uint64_t round) {
   c.publish(filled(round));
 }
 
-// Root's side of broadcast (one part for all) and scatter (a part a rank).
+// The root's side of broadcast (one part for all) and scatter (a part a rank).
 void hand_out(Collective& c, const Lanes& lanes) {
   c.begin();
   c.enter(c.locate(c.operation().in));
@@ -60,7 +60,7 @@ void hand_out(Collective& c, const Lanes& lanes) {
   c.await_all_finished();
 }
 
-// The others' side: takes `part` into `target`.
+// The other ranks' side: takes `part` into `target`.
 void take(Collective& c, const Lanes& lanes, std::size_t part, std::byte* target) {
   const int root = c.operation().root;
   c.begin();
@@ -80,7 +80,7 @@ void take(Collective& c, const Lanes& lanes, std::size_t part, std::byte* target
   c.finish_reading();
 }
 
-// One part of a gather on its way to the root.
+// Sends one part of a gather to the root.
 void hand_in(Collective& c, const Lanes& lanes) {
   const int root = c.operation().root;
   c.begin();
@@ -95,8 +95,8 @@ void hand_in(Collective& c, const Lanes& lanes) {
   c.await_finished(root);
 }
 
-// The root's side of gather. With any staged part it goes round by round, so that one counter tells
-// all senders how far it is.
+// The root's side of gather. It goes round by round, so that one counter tells all senders of
+// staged parts how far it is.
 void collect(Collective& c, const Lanes& lanes) {
   c.begin();
   c.enter({});

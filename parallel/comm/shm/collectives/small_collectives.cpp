@@ -8,12 +8,12 @@ namespace ddpbench::comm {
 
 namespace {
 
-// memcpy must not be handed null pointers, which empty operations may have.
+// memcpy must not get null pointers, which empty operations may have.
 void copy_some(std::byte* target, const std::byte* source, std::size_t bytes) {
   if (bytes > 0 && target != source) std::memcpy(target, source, bytes);
 }
 
-// What this rank's peers read.
+// The memory that this rank's peers read.
 Elements posted_by(const Collective& c) {
   const Operation& o = c.operation();
   switch (o.kind) {

@@ -15,8 +15,8 @@ WriteMode WriteTuner::begin_operation() noexcept {
 }
 
 void WriteTuner::record(std::size_t bytes, double seconds) noexcept {
-  // What went past the cache is later read from memory, which is not in these times: non-temporal
-  // stores must be faster by this much to be chosen.
+  // What bypasses the cache is later read from memory, which is not in these times. So non-temporal
+  // stores must be faster by this factor to be chosen.
   constexpr double kAdvantage = 1.25;
   const double now = seconds / static_cast<double>(bytes);
   double& known = current_ == WriteMode::cached ? cached_s_per_byte_ : non_temporal_s_per_byte_;

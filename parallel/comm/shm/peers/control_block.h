@@ -6,12 +6,11 @@
 // Each rank writes its own RankSlot, mailboxes and staging area, and all read them. Collectives are
 // numbered 1, 2, ... in the order of issue, which is the same on all ranks. A rank's two counters
 // are positions (collective << kStepBits | step) that only grow:
-//   progress  step 1 of collective k: entered it, its descriptor is posted and its input may be
-//   read;
-//             further steps are the algorithm's own
+//   progress  step 1 of collective k: the rank has entered it, its descriptor is posted and its
+//             input may be read; further steps are the algorithm's own
 //   consumed  step s of collective k: the algorithm's own; position(k + 1, 0): this rank reads no
 //             peer's memory any more on behalf of collectives up to k
-// What a rank writes before it stores a counter is visible to whoever has seen the counter.
+// A rank that has seen a counter also sees what its owner wrote before storing it.
 #pragma once
 
 #include <array>
@@ -37,8 +36,8 @@ constexpr std::uint64_t position(std::uint64_t collective, std::uint64_t step) {
 // collective k + kHistory only when all have consumed k.
 inline constexpr std::size_t kHistory = 4;
 inline constexpr std::size_t kMailboxBytes = 16 << 10;
-// Memory that nobody registered travels through here: in rounds of half a staging area
-// (collectives), or in packets of a channel (messages).
+// Unregistered memory travels through here: in rounds of half a staging area (collectives), or in
+// packets of a channel (messages).
 inline constexpr std::size_t kStagingBytes = 1 << 20;
 inline constexpr std::size_t kChannelPackets = 4;
 inline constexpr std::size_t kChannelPacketBytes = 64 << 10;
@@ -65,7 +64,7 @@ enum class Presence : std::uint32_t { absent, attached, left };
 struct RankSlot {
   alignas(kCacheLineBytes) std::atomic<std::uint64_t> progress;
   alignas(kCacheLineBytes) std::atomic<std::uint64_t> consumed;
-  // Sleeping: a rank says for whom it waits, sleeps on its bell, and is woken by that rank only.
+  // Sleeping: a rank says which rank it waits for, sleeps on its bell, and is woken by that rank.
   alignas(kCacheLineBytes) std::atomic<std::uint32_t> bell;
   std::atomic<std::int32_t> waiting_for;  // kNobody, kAnybody, or rank + 1
   alignas(kCacheLineBytes) std::atomic<Presence> presence;
@@ -81,7 +80,7 @@ struct RankSlot {
 struct Channel {
   alignas(kCacheLineBytes) std::atomic<std::uint64_t> posted;  // messages, by the sender
   std::atomic<std::uint64_t> filled;                           // packets
-  Descriptor message;                                          // of number `posted`
+  Descriptor message;                                          // the one of number `posted`
   alignas(kCacheLineBytes) std::atomic<std::uint64_t> taken;   // messages, by the receiver
   std::atomic<std::uint64_t> drained;                          // packets
   std::atomic<std::uint64_t> wanted;                           // messages that recv was called for
@@ -90,7 +89,7 @@ struct Channel {
 struct AbortNotice {
   static constexpr std::uint32_t kNone = 0, kWriting = 1, kReadable = 2;
   alignas(kCacheLineBytes) std::atomic<std::uint32_t> state;
-  std::int32_t rank;  // that aborted
+  std::int32_t rank;  // rank that aborted
   std::array<char, 1024> reason;
 };
 

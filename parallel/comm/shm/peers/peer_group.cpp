@@ -19,7 +19,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A sleeper looks up this often whether its peer is still alive.
+// A sleeper looks this often whether its peer is still alive.
 constexpr double kLifeCheck_s = 0.05;
 
 std::int32_t waiting_code(int peer) {
@@ -91,8 +91,8 @@ void PeerGroup::wait_slowly(int peer, const WaitReason& reason, double yield_s,
   }
 }
 
-// A sleeper that its peers can see. Whoever takes the code back, this rank or its waker, also takes
-// the sleeper off the count.
+// A sleeper that its peers can see. The rank that takes the code back, this one or its waker, also
+// takes the sleeper off the count.
 class PeerGroup::Announced {
  public:
   Announced(PeerGroup& group, int peer) : group_(group), code_(waiting_code(peer)) {
@@ -144,7 +144,7 @@ void PeerGroup::check(int peer, const WaitReason& reason, PredicateRef ready) {
 void PeerGroup::check_all() {
   if (aborted()) throw_aborted(nullptr);
   for (int peer = 0; peer < size(); ++peer) {
-    // In this order: a process that ends well has left before.
+    // The order matters: a process that ends well has left before.
     if (peer != rank_ && is_dead(peer) && !has_left(peer)) throw_gone(peer, nullptr);
   }
 }
@@ -166,8 +166,8 @@ void PeerGroup::throw_gone(int peer, const Operation* operation) const {
 
 void PeerGroup::check_peer_lives(int peer, const WaitReason& reason, PredicateRef ready) {
   if (!has_left(peer) && !is_dead(peer)) return;
-  // It may have done its part before: of a collective when it consumed it, of a message when that
-  // is ready now.
+  // The peer may have done its part before: of a collective when it has consumed it, of a message
+  // when that is ready now.
   const std::uint64_t consumed = block_->slot(peer).consumed.load(std::memory_order_acquire);
   const bool done = reason.collective != 0 && consumed >= position(reason.collective + 1, 0);
   if (done || ready()) return;
@@ -177,8 +177,8 @@ void PeerGroup::check_peer_lives(int peer, const WaitReason& reason, PredicateRe
 void PeerGroup::check_same_operation(const WaitReason& reason) const {
   const std::size_t slot = reason.collective % kHistory;
   const Descriptor& mine = own().descriptors[slot];
-  // Before this rank's descriptor is posted there is nothing to compare; after it has consumed the
-  // collective the peers may already be reusing theirs.
+  // Before this rank's descriptor is posted there is nothing to compare. After this rank has
+  // consumed the collective, the peers may already reuse theirs.
   const bool posted =
       own().progress.load(std::memory_order_relaxed) >= position(reason.collective, 1);
   const bool consumed =

@@ -5,10 +5,10 @@
 // that a peer is gone, and aborting.
 //
 // How a rank waits. It spins briefly, because a peer on another core is often only a few
-// microseconds away; then it yields, because with more ranks than cores the peer may need this
-// core; then it sleeps on its bell, because a waiting rank must not cost a working one its core.
-// Waking costs a system call and 5 to 80 us, so peers ring the bell only of a rank that sleeps and
-// waits for them.
+// microseconds away. Then it yields, because when oversubscribed the peer may need this core. Then
+// it sleeps on its bell, because a waiting rank must not cost a working one its core. Waking costs
+// a system call and 5 to 80 us, so a peer rings the bell only of a rank that sleeps and waits for
+// it.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct WaitPolicy {
   double yield_s = 0;
 };
 
-// What a wait is for: in messages, and to notice peers that call something else.
+// What a wait is for. Messages name it, and peers that call another operation are noticed by it.
 struct WaitReason {
   const Operation* operation = nullptr;
   std::uint64_t collective = 0;  // 0: not a collective
@@ -64,8 +64,8 @@ class PeerGroup {
   void await_attached(double timeout_s);
 
   // Waits until ready(), which may change by what `peer` publishes, by background work (kAnybody),
-  // or with wake_own_waiter(). `policy` is the calling thread's. Throws CommTimeout, or CommError
-  // when the peer is gone, the communicator was aborted, or a peer is found to call another
+  // or with wake_own_waiter(). `policy` is the calling thread's. Throws CommTimeout. Throws
+  // CommError when the peer is gone, the communicator was aborted, or a peer calls another
   // operation. One thread at a time.
   template <typename Ready>
   void wait(int peer, const WaitReason& reason, const WaitPolicy& policy, Ready&& ready) {
@@ -79,25 +79,25 @@ class PeerGroup {
   // Stores a counter that peers wait for, and wakes those that sleep for it.
   void publish(std::atomic<std::uint64_t>& counter, std::uint64_t value) noexcept {
     // Sequentially consistent on both sides: either this rank sees the sleeper below, or the
-    // sleeper, which announces itself before it looks again, sees the value.
+    // sleeper sees the value, because it announces itself before it looks again.
     counter.store(value, std::memory_order_seq_cst);
     if (block_->header().sleepers.load(std::memory_order_seq_cst) != 0) wake_waiters();
   }
-  // Makes the thread of this rank that waits look again.
+  // Makes the waiting thread of this rank look again.
   void wake_own_waiter() noexcept;
 
-  // Advanced while waiting. May be null; outlives its use here.
+  // Advanced while waiting. May be null; must outlive its use here.
   void set_background(Background* background) noexcept { background_ = background; }
 
-  // First reason wins. Callable from any thread.
+  // The first reason wins. Callable from any thread.
   void abort(const std::string& reason) noexcept;
   bool aborted() const noexcept {
     return block_->header().abort.state.load(std::memory_order_seq_cst) != AbortNotice::kNone;
   }
   // REQUIRES: aborted().
   [[noreturn]] void throw_aborted(const Operation* operation) const;
-  // Throws CommError when the communicator was aborted or a peer has died. One that has left may be
-  // done.
+  // Throws CommError when the communicator was aborted or a peer has died. A peer that has left may
+  // be done.
   void check_all();
   // Makes the waits of this rank fail: its communicator is being destroyed.
   void stop() noexcept;

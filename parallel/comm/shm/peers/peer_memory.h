@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which memory peers may read directly: registered buffers, each mapped once by every rank, or,
-// among threads of one process, all of it. Not thread-safe: used by the thread that executes
-// collectives.
+// The memory that peers may read directly: among processes registered buffers, each mapped once by
+// every rank; among threads of one process all of it. Not thread-safe: only the thread that
+// executes collectives uses it.
 #pragma once
 
 #include <cstddef>
@@ -21,14 +21,14 @@ class PeerMemory {
  public:
   PeerMemory(int rank, FutexScope scope) : rank_(rank), scope_(scope) {}
 
-  // How this rank's memory is to be announced; kStaged when no peer can map it.
+  // How this rank's memory is announced to its peers; kStaged when no peer can map it.
   MemoryLocation locate(const Elements& elements) const;
   // The address here of `bytes` that `peer` announced. Throws CommError when it lies in no
   // registered buffer. REQUIRES: not kStaged.
   std::byte* resolve(int peer, const MemoryLocation& memory, std::size_t bytes) const;
 
   // Maps the peers' buffers. `handles` are [rank], empty where a rank has no bytes. All ranks add
-  // in one order, so that numbers agree.
+  // in the same order, so that numbers agree.
   void add(BufferView own, const std::vector<std::string>& handles);
   // Throws CommError when `own` is not registered.
   void remove(BufferView own);
