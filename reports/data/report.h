@@ -43,9 +43,8 @@ struct StepStatistics {
 
 struct StepSection {
   int warmup = 0;
-  std::optional<bool>
-      warmup_steady;          // whether step times were steady at its end; not set: not judged
-  std::string warmup_reason;  // why it was not judged
+  std::optional<bool> warmup_steady;  // whether step times settled; not set: not judged
+  std::string warmup_reason;          // why it was not judged
   std::int64_t count = 0;
   std::optional<StepStatistics> time_s;  // absent when count is 0
   std::vector<double> samples_s;         // the slowest rank's time of each timed step
