@@ -15,7 +15,7 @@ constexpr std::size_t kMostMemoryBars = 20;
 // In the order of a bar. Other categories that a report names follow, sorted by name.
 constexpr std::string_view kKnown[] = {"weights",   "gradients",     "optimizer", "activations",
                                        "workspace", "communication", "input"};
-// Styles of kKnown: neighbours differ in brightness. Other categories are white.
+// Styles of kKnown: neighbours differ in brightness. Other categories have style 5.
 constexpr std::size_t kStyles[] = {2, 1, 4, 7, 0, 3, 6};
 
 std::string unfit_memory(const Run& run) {
