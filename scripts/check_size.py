@@ -23,7 +23,7 @@ MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 60
 SHOWN = 5
 
-# What may stand before a brace that opens something other than a function's body.
+# What may precede a brace that does not open the body of a function.
 NOT_A_FUNCTION = re.compile(r"\s*(?:namespace|class|struct|enum|union|extern|if|for|while|switch|do"
                             r"|else|try|catch)\b")
 

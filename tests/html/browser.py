@@ -13,11 +13,11 @@ import tempfile
 import time
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "chrome")
-# No profile of the user, no traffic of its own.
+# Without the user's profile, and without traffic of its own.
 ARGUMENTS = ("--headless", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars",
              "--disable-background-networking", "--disable-component-update", "--disable-sync",
              "--disable-dev-shm-usage", "--remote-debugging-pipe", "about:blank")
-LIMIT_S = 120  # for an answer; generous, machines may be slow
+LIMIT_S = 120  # for an answer; generous, as machines may be slow
 
 
 def find_chromium():
@@ -33,7 +33,7 @@ class Browser:
                                                     ignore_cleanup_errors=True)
         commands, self._out = os.pipe()  # it reads commands from 3 and writes answers to 4
         self._in, answers = os.pipe()
-        # Out of the way of 3 and 4 themselves.
+        # Above 3 and 4, so that dup2 overwrites neither.
         ends = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 10) for fd in (commands, answers)]
 
         def place_pipes():
@@ -98,7 +98,7 @@ class Browser:
         text, self._buffer = self._buffer.split(b"\0", 1)
         return json.loads(text)
 
-    # ---- what tests do ----
+    # ---- actions of tests ----
 
     def size(self, width, height=900):
         self.send("Emulation.setDeviceMetricsOverride", width=width, height=height,
@@ -142,7 +142,7 @@ class Browser:
 
     def move_to(self, selector):
         x, y = self._middle(selector)
-        # Scrolling hides what is beside the pointer, a frame later.
+        # Scrolling hides the tip beside the pointer, one frame later.
         self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
         self.send("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
 

@@ -18,13 +18,13 @@ FOLDER = None
 WIDTHS = (1280, 400)
 PAGES = ("rich", "several", "hostile", "barren")
 
-# Selector of a column of the table of runs, by the heading's words.
+# The number of a column of the table of runs, by the words of its heading.
 COLUMN = """(() => {
     const heads = [...document.querySelectorAll('#runs thead th')];
     return heads.findIndex(head => head.textContent.trim() === %r) + 1;
 })()"""
 
-# Texts of pictures that cover each other, or that the picture's edge cuts.
+# Texts of pictures that overlap, or that the edge of the picture cuts.
 TEXT_FAULTS = """(() => {
     const faults = [];
     for (const svg of document.querySelectorAll('.panels svg, svg.sheet')) {
@@ -45,13 +45,13 @@ TEXT_FAULTS = """(() => {
     return faults;
 })()"""
 
-# Elements that reach beyond the page although nothing around them scrolls.
+# Elements that reach beyond the page and are not in a scrolling element.
 TOO_WIDE = """[...document.querySelectorAll('body *')].filter(one => {
     const box = one.getBoundingClientRect();
     return box.width > 1 && box.right > innerWidth + 1 && !one.closest('.scroll, pre, .skip, svg');
 }).map(one => one.tagName + '.' + one.getAttribute('class') + ': ' + one.textContent.slice(0, 60))"""
 
-# Words whose contrast to what is behind them is below 4.5 (WCAG 2, AA).
+# Words whose contrast to their background is below 4.5 (WCAG 2, AA).
 LOW_CONTRAST = """(() => {
     const numbers = colour => colour.match(/[\\d.]+/g).map(Number);
     const light = colour => {

@@ -13,7 +13,7 @@ CHECKER = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "check_inclu
 LICENCE = ("// SPDX-FileCopyrightText: The ddpbench authors\n"
            "// SPDX-License-Identifier: Apache-2.0\n")
 
-# A tree without violations: one file a room, each including what it may.
+# A tree without violations: each room has a file that includes what it may.
 CLEAN = {
     "base/error.h": "#pragma once\n#include <string>\n#include <fmt/format.h>\n",
     "kernels/runtime/device.h": '#pragma once\n#include "base/error.h"\n',
