@@ -157,7 +157,7 @@ def room_of(path: str) -> str:
 
 
 def floor_of(room: str, path: str) -> str:
-    """The room of `room` that `path` lies in: "." or a folder of FLOORS[room]; empty when FLOORS
+    """The room inside `room` with `path`: "." or a folder of FLOORS[room]; empty when FLOORS
     does not know the folder."""
     folder = str(pathlib.PurePosixPath(path).parent.relative_to(room))
     return folder if folder in FLOORS[room] else ""
@@ -224,7 +224,7 @@ def check_includes(root: pathlib.Path, path: str, text: str) -> Iterator[Violati
 
 
 class Reached:
-    """Which of the headers in NAMES a file includes, by headers of the project too."""
+    """The headers of NAMES that a file includes, itself or by headers of the project."""
 
     def __init__(self, root: pathlib.Path):
         self.root, self.known = root, {}
@@ -249,7 +249,7 @@ def check_place(path: str) -> Iterator[Violation]:
 
 
 class Units:
-    """Units (a source with its header) and which units each includes."""
+    """The units (a source with its header), and which units each includes."""
 
     def __init__(self, root: pathlib.Path):
         self.root, self.edges = root, {}
@@ -263,7 +263,7 @@ class Units:
                 includes.setdefault(other, path)
 
     def cycles(self) -> Iterator[Violation]:
-        """One violation a cycle, at one file of it, with the shortest way round."""
+        """One violation for each cycle, at one of its files, with the shortest way round."""
         seen = set()
         for unit in sorted(self.edges):
             way = [] if unit in seen else self.way_back(unit)
@@ -273,7 +273,7 @@ class Units:
                                 "units include each other in a circle: " + " -> ".join(way))
 
     def way_back(self, unit: str) -> list:
-        """The shortest way from `unit` back to it; empty when there is none."""
+        """The shortest way from `unit` back to itself; empty when there is none."""
         came_from, front = {}, [unit]
         while front:
             following = []

@@ -138,7 +138,7 @@ void explain_stragglers(const std::vector<Rank>& ranks, double waited_s, Straggl
   }
 }
 
-// By how many seconds the waits of ranks may differ without a slow rank.
+// The seconds by which the waits of ranks may differ although no rank is slow.
 double by_chance_s(const Run& run) {
   const StepStatistics& step = *run.step.time_s;
   const double steps = std::max<double>(1, static_cast<double>(run.step.samples_s.size()));

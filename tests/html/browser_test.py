@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The ddpbench authors
 # SPDX-License-Identifier: Apache-2.0
-"""Pages of reports in headless Chromium: FOLDER holds those that html_pages wrote.
+"""Tests the pages that html_pages wrote into FOLDER in headless Chromium.
 
     browser_test.py FOLDER [unittest arguments]
 
@@ -94,7 +94,7 @@ class PageInBrowser(unittest.TestCase):
         self.browser.open(FOLDER / f"{name}.html")
 
     def column(self, heading):
-        """Texts of a column of the table of runs, in the order shown."""
+        """Returns the texts of a column of the table of runs, in the order shown."""
         number = self.browser.run(COLUMN % heading)
         self.assertGreater(number, 0, heading)
         return number, self.browser.run(
@@ -279,8 +279,8 @@ class PageInBrowser(unittest.TestCase):
         self.assertEqual("rgb(255, 255, 255)", self.background())
 
     def has_node(self, selector):
-        """Whether the page has such a node, asked without running scripts. While the page loads its
-        document is replaced, and what was found in the old one is no node any more: ask again."""
+        """Whether the page has such a node, without running scripts. A page that loads replaces its
+        document, and nodes of the old one are gone: ask again."""
         deadline = time.monotonic() + 10
         while time.monotonic() < deadline:
             try:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The ddpbench authors
 # SPDX-License-Identifier: Apache-2.0
-"""The PyTorch peer beside ddpbench: same start, same training, a valid report.
+"""Compares the PyTorch peer with ddpbench: same start, same training, a valid report.
 
     pytorch_peer_test.py DDPBENCH VALIDATE_REPORT [unittest arguments]
 
@@ -79,7 +79,7 @@ class StartsAsDdpbench(Comparison):
 
 
 class TrainsLikeDdpbench(Comparison):
-    """Every epoch is one or few steps: its loss says which samples were seen, with which weights."""
+    """Epochs have one or few steps: the loss shows which samples were used, with which weights."""
 
     def relative_difference(self, initial, ours, theirs):
         return max(((theirs[name] - ours[name]).norm() / (ours[name] - initial[name]).norm()).item()
@@ -193,7 +193,7 @@ class WritesReports(Comparison):
                                 env=support.clean_environment(TMPDIR=str(self.folder)))
 
     def ranks_of(self, process):
-        """Processes that were started by it and train."""
+        """Returns the training processes that it started."""
         found = []
         for entry in pathlib.Path("/proc").glob("[0-9]*"):
             try:
@@ -206,7 +206,7 @@ class WritesReports(Comparison):
         return [pid for _, pid in sorted(found)]
 
     def await_training(self, process):
-        """Until all ranks have told of an epoch; their processes."""
+        """Waits until all ranks have reported an epoch. Returns their processes."""
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
             if len(list(self.folder.glob("ddpbench-peer-*/result_*.json"))) == 2:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The ddpbench authors
 # SPDX-License-Identifier: Apache-2.0
-"""What the PyTorch peer refuses, with which exit code; needs no PyTorch."""
+"""Tests what the PyTorch peer refuses, and with which exit code. Needs no PyTorch."""
 import json
 import pathlib
 import sys

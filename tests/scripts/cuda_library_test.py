@@ -40,7 +40,7 @@ class CudaLibrary(unittest.TestCase):
             (folder / name).touch()
 
     def found(self, *options):
-        """Header's folder and library, or what CMake says."""
+        """Returns the header's folder and the library, or CMake's message."""
         build = self.stage / "build"
         shutil.rmtree(build, ignore_errors=True)
         run = subprocess.run(

@@ -364,7 +364,7 @@ class GpuSuite(unittest.TestCase):
             self.assertIn("0 failed, 0 without enough time", summary)
 
     def copy(self, folder):
-        """The script in a copy of its folder."""
+        """Returns the script in a copy of its folder."""
         shutil.copytree(SCRIPT.parent, folder / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
         return folder / "scripts" / SCRIPT.name
 
