@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The ddpbench authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# The CUDA toolkit, cuDNN and NCCL for the CUDA module (DDPBENCH_ENABLE_CUDA=ON). cuDNN and NCCL are
-# looked for below DDPBENCH_CUDA_ROOTS, which may name the folders of Python packages
-# (.../site-packages/nvidia/cudnn, .../site-packages/nvidia/nccl), in the toolkit and in the system's
-# paths; cuBLASLt and NVTX in the toolkit first.
+# Finds the CUDA toolkit, cuDNN and NCCL for the CUDA module (DDPBENCH_ENABLE_CUDA=ON). cuDNN and
+# NCCL may be below DDPBENCH_CUDA_ROOTS, which can name folders of Python packages
+# (.../site-packages/nvidia/cudnn, .../site-packages/nvidia/nccl), in the toolkit, or in the
+# system's paths. cuBLASLt and NVTX are looked for in the toolkit first.
 set(DDPBENCH_CUDA_ROOTS "" CACHE STRING "Folders with include/ and lib/ of cuDNN and NCCL")
 set(DDPBENCH_CUDA_ARCHITECTURES "" CACHE STRING
     "GPU architectures, as 80;90; empty: CMAKE_CUDA_ARCHITECTURES or CUDAARCHS where given, else all that the toolkit knows of 75 80 86 89 90 100 120")
@@ -18,8 +18,8 @@ if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
   endif()
   set(CMAKE_CUDA_COMPILER ${DDPBENCH_NVCC})
 endif()
-# CMake's own ways of saying it. What the toolkit knows is known only once the compiler is; 90 every
-# supported toolkit has.
+# CMake's own variables come first. The toolkit's architectures are known only after its compiler
+# is. Until then take 90, which every supported toolkit has.
 if(NOT CMAKE_CUDA_ARCHITECTURES AND DEFINED ENV{CUDAARCHS})
   set(CMAKE_CUDA_ARCHITECTURES $ENV{CUDAARCHS} CACHE STRING "GPU architectures")
 endif()
@@ -42,7 +42,7 @@ else()
     list(APPEND CMAKE_CUDA_ARCHITECTURES 100 120)
   endif()
 endif()
-# CMake 3.25 does not know that nvcc has C++20, which it has since 12.0.
+# nvcc has C++20 since 12.0, but CMake 3.25 does not know it.
 if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
   set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
   set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
@@ -58,7 +58,7 @@ ddpbench_cuda_library(ddpbench_cudnn HEADER cudnn.h LIBRARY cudnn SONAME libcudn
                       PLACES ${DDPBENCH_CUDA_ROOTS} ${ddpbench_toolkit})
 ddpbench_cuda_library(ddpbench_nccl HEADER nccl.h LIBRARY nccl SONAME libnccl.so.2
                       PLACES ${DDPBENCH_CUDA_ROOTS} ${ddpbench_toolkit})
-# Parts of the toolkit, which is sometimes there without them.
+# Parts of the toolkit that are sometimes not installed with it.
 ddpbench_cuda_library(ddpbench_cublaslt HEADER cublasLt.h LIBRARY cublasLt
                       SONAME libcublasLt.so.${CUDAToolkit_VERSION_MAJOR}
                       PLACES ${ddpbench_toolkit} ${DDPBENCH_CUDA_ROOTS})

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: The ddpbench authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# How Cuda.cmake looks for NVIDIA's libraries.
+# The search of Cuda.cmake for NVIDIA's libraries.
 
 function(ddpbench_cuda_missing what)
   message(FATAL_ERROR
@@ -13,9 +13,9 @@ endfunction()
 
 # ddpbench_cuda_library(<target> HEADER <header> [LIBRARY <library> SONAME <soname>] PLACES <folder>...)
 #
-# The target <target> with header and library. The header is CMake's first find: below CMAKE_PREFIX_PATH, in
-# the folders, or the system's. The library is the one beside the header, so that of several versions on one
-# machine both are of one; only where there is none beside it, it is searched for as the header was.
+# Adds the target <target> with header and library. The header is the first that CMake finds: below
+# CMAKE_PREFIX_PATH, in the folders, or in the system. The library is the one beside the header, so
+# that both have the same version; if there is none, it is searched for like the header.
 function(ddpbench_cuda_library target)
   cmake_parse_arguments(WANTED "" "HEADER;LIBRARY;SONAME" "PLACES" ${ARGN})
   find_path(${target}_INCLUDE ${WANTED_HEADER} HINTS ${WANTED_PLACES} PATH_SUFFIXES include)
@@ -25,9 +25,9 @@ function(ddpbench_cuda_library target)
   add_library(${target} INTERFACE)
   target_include_directories(${target} SYSTEM INTERFACE ${${target}_INCLUDE})
   if(WANTED_LIBRARY)
-    # Python's packages have no link without a version.
+    # Python packages have no link without a version.
     set(names NAMES ${WANTED_LIBRARY} ${WANTED_SONAME} NAMES_PER_DIR)
-    # Debian has folders of the architecture, below include as below lib.
+    # Debian has a folder of the architecture below both include and lib.
     string(REGEX REPLACE "/include(/${CMAKE_LIBRARY_ARCHITECTURE})?/?$" "" beside "${${target}_INCLUDE}")
     find_library(${target}_LIBRARY ${names} NO_DEFAULT_PATH
                  PATHS "${beside}/" PATH_SUFFIXES lib/${CMAKE_LIBRARY_ARCHITECTURE} lib lib64)

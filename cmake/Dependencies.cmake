@@ -33,7 +33,7 @@ if(DDPBENCH_BUILD_TESTS)
     message(FATAL_ERROR "valijson was not found. On Debian: apt-get install libvalijson-dev")
   endif()
 endif()
-# From here on a plain variable, ON or OFF.
+# From here on the variable is ON or OFF.
 if(DDPBENCH_BUILD_MICRO STREQUAL "AUTO")
   find_package(benchmark QUIET)
   find_package(CLI11 QUIET)

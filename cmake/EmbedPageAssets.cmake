@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: The ddpbench authors
 # SPDX-License-Identifier: Apache-2.0
 
-# 64 hexadecimal digits -> 43 of base64 and a '='.
+# Turns 64 hexadecimal digits into 43 of base64 and a '='.
 function(ddpbench_base64_of_sha256 hex result)
   set(alphabet "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
   set(text "")
-  # Three digits are two characters; 66 digits are 44, the last of which is padding.
+  # Three digits are two characters. 66 digits are 44 characters, of which the last is padding.
   foreach(i RANGE 0 63 3)
     string(SUBSTRING "${hex}00" ${i} 3 digits)
     math(EXPR value "0x${digits}")
@@ -19,7 +19,7 @@ function(ddpbench_base64_of_sha256 hex result)
   set(${result} "${text}=" PARENT_SCOPE)
 endfunction()
 
-# Reads style sheets or a script, one after the other, into the variable `result`.
+# Reads the files, one after the other, into the variable `result`.
 function(ddpbench_read_page_asset result)
   set(content "")
   foreach(file IN LISTS ARGN)
@@ -36,8 +36,8 @@ function(ddpbench_read_page_asset result)
   set(${result} "${content}" PARENT_SCOPE)
 endfunction()
 
-# Sets <name>_TEXT and <name>_HASH from style sheets or a script. The text stands between <style> or
-# <script> tags; the comment around CDATA lets XML readers take it as text too.
+# Sets <name>_TEXT and <name>_HASH from style sheets or a script. A page puts the text between
+# <style> or <script> tags; the comment around CDATA makes XML readers take it as text, too.
 function(ddpbench_embed_page_asset name)
   ddpbench_read_page_asset(content ${ARGN})
   set(text "/*<![CDATA[*/\n${content}/*]]>*/")
@@ -47,15 +47,15 @@ function(ddpbench_embed_page_asset name)
   set(${name}_HASH "sha256-${hash}" PARENT_SCOPE)
 endfunction()
 
-# The style sheets of a page and report.js -> a source that defines reports/html/assets.h.
+# Writes a source that defines reports/html/assets.h: the style sheets of a page and report.js.
 function(ddpbench_embed_page_assets reports output)
   ddpbench_embed_page_asset(STYLE ${reports}/pictures/pictures.css ${reports}/html/report.css)
   ddpbench_embed_page_asset(SCRIPT ${reports}/html/report.js)
   configure_file(${reports}/html/assets.cpp.in ${output} @ONLY)
 endfunction()
 
-# pictures.css -> a source that defines kFileStyle of reports/pictures/picture.h: without comments,
-# and with the light value of every variable in the variable's place.
+# Writes a source that defines kFileStyle of reports/pictures/picture.h: pictures.css without
+# comments, with each variable replaced by its light value.
 function(ddpbench_embed_picture_style reports output)
   ddpbench_read_page_asset(style ${reports}/pictures/pictures.css)
   string(REGEX REPLACE "/\\*[^*]*\\*/" "" style "${style}")

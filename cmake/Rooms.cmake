@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The ddpbench authors
 # SPDX-License-Identifier: Apache-2.0
 
-# Compiles the sources of a target eight at a time: headers are then read and instantiated once for
-# all of them, which takes about half the time of a whole build. The sources that read JSON's header,
-# the slowest, come first, so that few batches have it. A source with compile options of its own stays
-# apart.
+# Compiles the sources of a target sixteen at a time. The compiler then reads and instantiates headers
+# once for all sixteen, which takes about half the time of a whole build (eight: a third more). The
+# sources that read JSON's header, the slowest, come first, so that few batches have it. A source with
+# compile options of its own stays separate.
 function(ddpbench_compile_together name)
   get_target_property(sources ${name} SOURCES)
   set(with_json)
@@ -23,14 +23,14 @@ function(ddpbench_compile_together name)
     endif()
   endforeach()
   set_target_properties(${name} PROPERTIES SOURCES "${with_json};${without_json}")
-  set_target_properties(${name} PROPERTIES UNITY_BUILD ${DDPBENCH_UNITY} UNITY_BUILD_BATCH_SIZE 8)
+  set_target_properties(${name} PROPERTIES UNITY_BUILD ${DDPBENCH_UNITY} UNITY_BUILD_BATCH_SIZE 16)
 endfunction()
 
 # ddpbench_add_room(<name> SOURCES <files...> [PUBLIC <libs...>] [PRIVATE <libs...>] [COLD])
 #
-# One static library a room, with the alias ddpbench::<name>. Includes are written from the
-# repository's root ("kernels/runtime/device.h"). COLD: no code of it runs in a training step, so a
-# release optimizes it less (-O1), which takes a fifth off its build.
+# Adds a room: a static library with the alias ddpbench::<name>. Includes are written from the
+# repository's root ("kernels/runtime/device.h"). COLD: no code of the room runs in a training step,
+# so a release optimizes it less (-O1), which takes a fifth off its build.
 function(ddpbench_add_room name)
   cmake_parse_arguments(ROOM "COLD" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
   add_library(ddpbench_${name} STATIC ${ROOM_SOURCES})
@@ -44,19 +44,19 @@ function(ddpbench_add_room name)
   endif()
 endfunction()
 
-# For targets whose speed no measurement depends on.
+# For targets whose speed does not affect any measurement.
 function(ddpbench_optimize_less name)
   target_compile_options(${name} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>)
 endfunction()
 
-# ddpbench_add_cuda_room(<name> ...): as ddpbench_add_room, a room's part of the CUDA module.
+# ddpbench_add_cuda_room(<name> ...): the same for a room's part of the CUDA module.
 function(ddpbench_add_cuda_room name)
   ddpbench_add_room(${name} ${ARGN})
   target_link_libraries(ddpbench_${name} PUBLIC CUDA::cudart_static)
 endfunction()
 
-# What test programs share: warnings as everywhere, but less optimized, since nothing is measured
-# there and a third of a build's time goes into them.
+# The flags of test programs: the usual warnings, but less optimization, as tests measure nothing
+# and take a third of a build's time.
 function(ddpbench_set_test_flags name)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE GTest::gmock ddpbench_flags)
@@ -65,7 +65,7 @@ endfunction()
 
 # ddpbench_add_test_support(<name> SOURCES <files...> LIBRARIES <libs...>)
 #
-# Sources of several test programs, compiled once: name it among their LIBRARIES.
+# Compiles sources of several test programs once. Name it among their LIBRARIES.
 function(ddpbench_add_test_support name)
   cmake_parse_arguments(SUPPORT "" "" "SOURCES;LIBRARIES" ${ARGN})
   add_library(${name} OBJECT ${SUPPORT_SOURCES})
@@ -77,9 +77,9 @@ endfunction()
 # ddpbench_add_tests(<name> SOURCES <files...> LIBRARIES <libs...> [LABELS <labels...>]
 #                    [TIMEOUT <seconds>] [SERIAL] [PREFIX <text>])
 #
-# One test program; every GoogleTest case becomes a ctest test with these labels. SERIAL: its cases
-# need both cores or real time, nothing else runs beside them. PREFIX: before the names, where two
-# programs have the same cases.
+# Adds one test program. Every GoogleTest case becomes a ctest test with these labels. SERIAL: its
+# cases need both cores or real time, so no other test runs beside them. PREFIX: goes before the
+# names, where two programs have the same cases.
 function(ddpbench_add_tests name)
   cmake_parse_arguments(TEST "SERIAL" "TIMEOUT;PREFIX" "SOURCES;LIBRARIES;LABELS" ${ARGN})
   if(NOT TEST_LABELS)
@@ -96,7 +96,7 @@ function(ddpbench_add_tests name)
   if(TEST_SERIAL)
     list(APPEND properties RUN_SERIAL TRUE)
   endif()
-  # Without NO_PRETTY_VALUES a case's name would have the bytes of its parameter in it, pointers too.
+  # Without NO_PRETTY_VALUES names of cases would contain the bytes of their parameters.
   gtest_discover_tests(${name} TEST_PREFIX "${TEST_PREFIX}" NO_PRETTY_VALUES
                        PROPERTIES ${properties} DISCOVERY_TIMEOUT 60)
 endfunction()

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The ddpbench authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# bench/host/version.h.in -> <build>/generated/bench/host/version.h, with the commit taken at every build.
-# What includes it links ddpbench_version.
+# Makes <build>/generated/bench/host/version.h from bench/host/version.h.in, with the commit at each
+# build. Targets that include it link ddpbench_version.
 set(DDPBENCH_COMMIT "" CACHE STRING "Commit of these sources (40 digits), where they are a copy without git")
 string(LENGTH "${DDPBENCH_COMMIT}" ddpbench_digits)
 if(DDPBENCH_COMMIT AND NOT (ddpbench_digits EQUAL 40 AND DDPBENCH_COMMIT MATCHES "^[0-9a-f]+$"))
@@ -20,7 +20,7 @@ else()
   set(ddpbench_cuda false)
 endif()
 set(ddpbench_hwloc_version "unknown")
-find_file(DDPBENCH_HWLOC_CONFIG hwloc/autogen/config.h)  # in Debian's folder of the architecture
+find_file(DDPBENCH_HWLOC_CONFIG hwloc/autogen/config.h)  # Debian: in the architecture's folder
 if(DDPBENCH_HWLOC_CONFIG)
   file(STRINGS ${DDPBENCH_HWLOC_CONFIG} line REGEX "define HWLOC_VERSION \"")
   string(REGEX REPLACE ".*\"([^\"]+)\".*" "\\1" ddpbench_hwloc_version "${line}")

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The ddpbench authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Run at every build (cmake -P): fills TEMPLATE into OUTPUT with the commit of SOURCE_DIR as it is now.
-# configure_file leaves the file alone when nothing changed, so that nothing is compiled again.
-# VALUES, a file that the configuration wrote, sets everything else that the template names.
+# Runs at every build (cmake -P). Fills TEMPLATE into OUTPUT with the present commit of SOURCE_DIR.
+# configure_file leaves an unchanged file alone, so that no source is compiled again. VALUES, a file
+# that the configuration wrote, sets all other variables of the template.
 include(${VALUES})
 
 set(GIT_COMMIT "")
@@ -12,7 +12,7 @@ set(GIT_REASON "")
 
 # Runs git in the source directory; the first failure becomes the reason.
 function(git_read result)
-  # Git trusts no checkout of another user's, which a copy in a container often is; who builds it does.
+  # Git distrusts a checkout of another user, such as a copy in a container. The builder trusts it.
   execute_process(COMMAND ${GIT} -c safe.directory=${SOURCE_DIR} -C ${SOURCE_DIR} ${ARGN}
                   RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE message
                   OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_STRIP_TRAILING_WHITESPACE)

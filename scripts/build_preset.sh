@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: The ddpbench authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Builds one target of one preset of CMakePresets.json in build/PRESET, and configures that first
-# when it has to. With nothing to do it costs what ninja takes to see that. Output goes to stderr.
+# Builds one target of one preset of CMakePresets.json in build/PRESET. Configures that first when
+# necessary. With nothing to do it costs only ninja's check. Output goes to stderr.
 #
 #   scripts/build_preset.sh PRESET TARGET
 set -euo pipefail
@@ -14,8 +14,8 @@ target=$2
 build="$root/build/$preset"
 stamp="$build/configured-with"
 
-# What the configuration depends on and ninja does not watch: the presets and where the checkout
-# lies. Packages that came or went since show in dpkg's status file.
+# What the configuration depends on and ninja does not watch: the presets and the path of the
+# checkout. dpkg's status file shows packages that were installed or removed since.
 fingerprint() { printf '%s\n' "$root" "$(cksum <"$root/CMakePresets.json")"; }
 is_configured() {
   [[ -f $build/build.ninja && -f $stamp && ! /var/lib/dpkg/status -nt $stamp ]] &&
@@ -24,11 +24,11 @@ is_configured() {
 
 configure() {
   local arguments=(-S "$root" --preset "$preset") tests=OFF
-  # A checkout that moved leaves a cache that names its old place.
+  # After a move of the checkout the cache still names the old path.
   if ! grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$root" "$build/CMakeCache.txt" 2>/dev/null; then
     arguments+=(--fresh)
   fi
-  # run.sh must do without the packages of the tests.
+  # run.sh must work without the packages of the tests.
   if "$root/scripts/install_packages.sh" --check test; then tests=ON; fi
   cmake "${arguments[@]}" -DDDPBENCH_BUILD_TESTS=$tests -DDDPBENCH_BUILD_MICRO=$tests
   fingerprint >"$stamp"

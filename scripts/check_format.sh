@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: The ddpbench authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Fails when a C++ source is laid out other than .clang-format says.
+# Fails when the layout of a C++ source differs from .clang-format.
 #
 #   scripts/check_format.sh [--fix]
 set -euo pipefail

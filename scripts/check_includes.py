@@ -25,7 +25,7 @@ from typing import Iterator, NamedTuple
 
 # ---- the rules, as data ----
 
-# Room -> the rooms that it may include, beside itself.
+# Room -> the other rooms that it may include.
 ROOMS = {
     "base": [],
     "kernels/runtime": ["base"],
@@ -40,8 +40,8 @@ ROOMS = {
               "kernels/nn", "kernels/ops", "kernels/runtime", "base"],
 }
 
-# The rooms inside a room, from the lowest up: each may include itself and those before it. "." is
-# the room's own folder. A room that is not listed here has no rooms inside.
+# The rooms inside a room, from the lowest up: each may include itself and the rooms before it. "."
+# is the room's own folder. A room that is not listed has no rooms inside.
 FLOORS = {
     "kernels/runtime": [".", "cuda"],
     "kernels/ops": [".", "cpu", "reference", "onednn", "cuda/kernels", "cuda/library", "cuda/ops"],
@@ -57,11 +57,11 @@ FLOORS = {
 
 
 class Library(NamedTuple):
-    headers: str  # pattern of what stands between < and >
+    headers: str  # pattern of the text between < and >
     places: str   # pattern of the paths that may include them
 
 
-# First match counts. A header that no row knows is a violation: add the row here.
+# The first match counts. A header without a row is a violation: add the row here.
 LIBRARIES = [
     Library(r"fmt/.*", r".*"),
     Library(r"nlohmann/.*", r"(base|kernels/nn|datasets|reports|bench)/.*"),
@@ -85,14 +85,14 @@ LIBRARIES = [
             r"|fenv|malloc|limits|stdlib|string|endian|immintrin|cpuid)\.h", r".*"),
 ]
 
-# Words that no identifier in kernels/ may contain. The phase observer is the one place where a
-# strategy's words pass through: its interface lives below everybody who uses it.
+# Words that no identifier in kernels/ may contain. The phase observer is the exception: a
+# strategy's words pass through its interface, which is below all rooms that use it.
 KERNEL_WORDS = {"rank", "ranks", "world", "worlds", "bucket", "buckets"}
 KERNEL_WORDS_ALLOWED = r"kernels/runtime/phase\..*"
 
 
 class Ban(NamedTuple):
-    code: str     # pattern in code, comments and strings left out
+    code: str     # pattern in code without comments and strings
     where: str    # pattern of the paths to which it applies
     but: str      # pattern of the exceptions
     message: str
@@ -105,7 +105,7 @@ BANS = [
         r"|\bfmt::print\b", r"(?!bench/).*", r"", "only bench/ prints: throw, or hand data up"),
     Ban(r"(?<![\w.>])(?:exit|quick_exit|_Exit)\s*\(", r"(?!bench/).*", r"",
         "only bench/ ends the process: throw"),
-    # Between fork and exec a child has nothing else to end with.
+    # Between fork and exec a child has no other way to end.
     Ban(r"(?<![\w.>])_exit\s*\(", r"(?!bench/).*", r"parallel/launch/.*",
         "only bench/ ends the process: throw"),
     Ban(r"\bstd::(?:jthread|thread|async)\b|\bpthread_create\b", r"parallel/[^/]*",
@@ -118,8 +118,8 @@ BANS = [
         "strategies ask no clock: the device's clock is the device's to tell"),
 ]
 
-# Names that one compiler's library brings along with other headers and the next one's does not: GCC 13
-# and 14 each took some away.
+# Names that the library of one compiler declares in other headers, too, and that of the next does
+# not: GCC 13 and 14 each removed some.
 NAMES = {
     "algorithm": r"\bstd::(?:(?:stable_)?sort|nth_element|(?:min|max|minmax)_element|find_if(?:_not)?|reverse"
                  r"|(?:any|all|none)_of|count(?:_if)?|copy_(?:n|if)|transform|(?:lower|upper)_bound"
@@ -157,7 +157,7 @@ def room_of(path: str) -> str:
 
 
 def floor_of(room: str, path: str) -> str:
-    """The room of `room` that `path` lies in: "." or a folder of FLOORS[room]; empty when FLOORS
+    """The room inside `room` with `path`: "." or a folder of FLOORS[room]; empty when FLOORS
     does not know the folder."""
     folder = str(pathlib.PurePosixPath(path).parent.relative_to(room))
     return folder if folder in FLOORS[room] else ""
@@ -224,14 +224,14 @@ def check_includes(root: pathlib.Path, path: str, text: str) -> Iterator[Violati
 
 
 class Reached:
-    """Which of the headers in NAMES a file includes, by headers of the project too."""
+    """The headers of NAMES that a file includes, itself or by headers of the project."""
 
     def __init__(self, root: pathlib.Path):
         self.root, self.known = root, {}
 
     def of(self, path: str) -> set:
         if path not in self.known:
-            self.known[path] = set()  # ends a circle
+            self.known[path] = set()  # ends a cycle
             file = self.root / path
             text = file.read_text(encoding="utf-8") if file.is_file() else ""
             found = set()
@@ -249,7 +249,7 @@ def check_place(path: str) -> Iterator[Violation]:
 
 
 class Units:
-    """Units (a source with its header) and which units each includes."""
+    """The units (a source with its header), and which units each includes."""
 
     def __init__(self, root: pathlib.Path):
         self.root, self.edges = root, {}
@@ -263,7 +263,7 @@ class Units:
                 includes.setdefault(other, path)
 
     def cycles(self) -> Iterator[Violation]:
-        """One violation a cycle, at one file of it, with the shortest way round."""
+        """One violation for each cycle, at one of its files, with the shortest way round."""
         seen = set()
         for unit in sorted(self.edges):
             way = [] if unit in seen else self.way_back(unit)
@@ -273,7 +273,7 @@ class Units:
                                 "units include each other in a circle: " + " -> ".join(way))
 
     def way_back(self, unit: str) -> list:
-        """The shortest way from `unit` back to it; empty when there is none."""
+        """The shortest way from `unit` back to itself; empty when there is none."""
         came_from, front = {}, [unit]
         while front:
             following = []

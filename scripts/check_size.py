@@ -26,7 +26,7 @@ MAX_FUNCTION_LINES = 60
 FEW_LINES = 30
 SHOWN = 5
 
-# What may stand before a brace that opens something other than a function's body.
+# What may precede a brace that does not open the body of a function.
 NOT_A_FUNCTION = re.compile(r"\s*(?:namespace|class|struct|enum|union|extern|if|for|while|switch|do"
                             r"|else|try|catch)\b")
 

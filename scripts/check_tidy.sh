@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: The ddpbench authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# clang-tidy over the sources that changed since BASE (default: the last commit), or over all.
-# Takes seconds a file, so CI leaves it out; run it before a change is handed in.
+# Runs clang-tidy over the sources that changed since BASE (default: the last commit), or over all.
+# It takes seconds for each file, so CI leaves it out. Run it before you submit a change.
 #
 #   scripts/check_tidy.sh [BASE | --all]
 set -euo pipefail

@@ -2,21 +2,21 @@
 # SPDX-FileCopyrightText: The ddpbench authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Has NEW become worse than BASE on this machine? Runs both programs in turn (base new new base ...),
-# so that what drifts on the machine does not look like a change, and holds the reports against each
-# other with `NEW check`.
+# Checks whether NEW is worse than BASE on this machine. Runs both programs in turn (base new new
+# base ...), so that drift of the machine does not look like a change, and compares the reports with
+# `NEW check`.
 #
 #   scripts/ci_gate.sh --base=build/base/bin/ddpbench --new=build/new/bin/ddpbench \
 #       [--repetitions=5] [--out=DIR] [--new-only=OPTION]... [--check=OPTION]... -- OPTION...
 #
-#   --out=DIR          where the reports and the result go; made, must not hold reports yet
-#   --new-only=OPTION  an option that only the new program's runs get (--inject=... to try the gate)
+#   --out=DIR          folder for reports and result; is made, and must not hold reports
+#   --new-only=OPTION  an option for runs of the new program only (--inject=... tries the gate)
 #   --check=OPTION     an option of `ddpbench check` (--max-slowdown=3%)
-#   OPTION...          what to run: --strategy=single,ddp --gpus=2 --config=mnist --steps=100
+#   OPTION...          the run: --strategy=single,ddp --gpus=2 --config=mnist --steps=100
 #
 # Writes DIR/check.json, check.md, check.xml and annotations to DIR/check.github; prints the table.
-# Exit code: that of `ddpbench check` (0 passed, 6 a regression, 7 inconclusive, 2 not comparable). A run
-# that fails is in its report, and check judges it.
+# Exit code: that of `ddpbench check` (0 passed, 6 a regression, 7 inconclusive, 2 not comparable).
+# A failed run is in its report, and check judges it.
 set -euo pipefail
 
 base='' new='' repetitions=5 out=ddpbench-gate
@@ -48,8 +48,8 @@ done
 mkdir -p "$out"
 compgen -G "$out/*.json" >/dev/null && fail "$out holds reports already; choose another --out"
 
-# measure NAME PROGRAM OPTION...: a failed run has written its report; without one there is nothing
-# to judge, and one of a program that a signal ended (128 and above) is cut short.
+# measure NAME PROGRAM OPTION...: a failed run still writes its report. The script stops if there is
+# none, or if a signal ended the program (128 and above), as that report is cut short.
 measure() {
   local report=$out/$1.json code=0
   shift

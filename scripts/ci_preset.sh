@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: The ddpbench authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Prints the preset that tests are built with here: with the CUDA module where its parts are, which
-# needs no GPU. Says why on stderr.
+# Prints the preset for building the tests on this machine: with the CUDA module if its parts are
+# installed, which needs no GPU. Gives the reason on stderr.
 #
 #   scripts/ci_preset.sh
 set -euo pipefail

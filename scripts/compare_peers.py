@@ -66,8 +66,8 @@ def torch_run(*arguments):
 
 
 def two_singles(ours):
-    """Two `single` runs at once, one a core; per step the slower one. They start together and run the
-    same number of steps, so step k of both falls together up to their drift."""
+    """Two `single` runs at once, each on a core: the median of the slower one of each step. They
+    start together and run the same number of steps, so steps k coincide up to drift."""
     cores = sorted(os.sched_getaffinity(0))[:2]
     processes = []
     for core in cores:
@@ -84,7 +84,7 @@ def two_singles(ours):
 
 
 def all_reduce_ours(build, ranks):
-    """Blocking calls on registered memory between processes; mean of the slowest rank's times."""
+    """The mean of the slowest rank's times, for blocking calls on registered memory."""
     program = str(pathlib.Path(build).resolve() / "bin" / "comm_bench")
     name = f"all_reduce/processes/ranks:{ranks}/bytes:{4 * PARAMETERS}/manual_time"
     report = json.loads(run([program, f"--benchmark_filter={name}", "--benchmark_format=json",
@@ -101,7 +101,7 @@ def all_reduce_mpi(program, ranks, times):
 
 
 def compare(title, ours, peer, rounds, unit=1e3, suffix="ms"):
-    """Alternates both, prints medians and the median of the rounds' ratios."""
+    """Alternates both. Prints the medians and the median of the rounds' ratios."""
     pairs = [(ours(), peer()) for _ in range(rounds)]
     ratio = statistics.median(a / b for a, b in pairs)
     spread = f"{min(a / b for a, b in pairs):.3f}-{max(a / b for a, b in pairs):.3f}"

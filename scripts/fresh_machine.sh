@@ -3,12 +3,12 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Proves run.sh and test.sh on a bare Debian 12: makes a minimal tree with debootstrap, clones this
-# checkout's HEAD into it (a path with a space), and runs both commands there with chroot.
+# checkout's HEAD into it (at a path with a space), and runs both commands there with chroot.
 #
 #   scripts/fresh_machine.sh [--keep] [--packages-only]
 #
-#   --keep           leave the tree where it is and say where
-#   --packages-only  stop once the packages are installed
+#   --keep           keep the tree and print its path
+#   --packages-only  stop after the packages are installed
 #
 # Needs root, debootstrap and a Debian mirror (the one that apt on this machine uses). Takes about a
 # minute to make the tree, then as long as packages, build and tests take. Fails when a step fails,
@@ -29,8 +29,8 @@ die() {
 }
 now_ms() { date +%s%3N; }
 
-# timed LIMIT_MS NAME COMMAND...: runs it, prints what it took, and fails when that is over the limit
-# (0: none). A command that fails ends the script, whose exit trap names the step.
+# timed LIMIT_MS NAME COMMAND...: runs the command, prints its time, and fails if that is over the
+# limit (0: none). A command that fails ends the script, and the exit trap names the step.
 timed() {
   local limit=$1 begin took
   name=$2
@@ -42,15 +42,15 @@ timed() {
   if ((limit > 0 && took > limit)); then die "$name took more than $limit ms"; fi
 }
 
-# Prints "URI SUITE COMPONENT" of each Debian archive of `suite` that apt here installs from.
+# Prints "URI SUITE COMPONENT" of each Debian archive of `suite` that this machine's apt uses.
 archives() {
-  # The fields are apt's to expand, not the shell's.
+  # apt expands the fields, not the shell.
   # shellcheck disable=SC2016
   apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' |
     grep -E "^[^ ]*/debian(-security)?/? ${suite}[^ ]* " | sort -u
 }
 
-# Makes apt in the tree fetch from where apt here does, in the same way (proxy, date checks).
+# Makes apt in the tree fetch from the same archives in the same way (proxy, date checks).
 configure_apt() {
   local tree=$1
   archives | sed 's/^/deb /' >"$tree/etc/apt/sources.list"
@@ -68,8 +68,8 @@ make_tree() {
   configure_apt "$tree"
 }
 
-# Runs "$2..." in the tree's own mounts and process numbers: whatever ends this script, no mount and
-# no process stays behind.
+# Runs "$2..." in the tree with its own mounts and process numbers: no mount and no process is left
+# behind, however this script ends.
 in_tree() {
   local tree=$1
   shift
@@ -122,7 +122,7 @@ timed 0 "debootstrap minbase $suite" make_tree "$tree"
 mkdir -p "$tree$checkout" "$tree/srv/elsewhere"
 git clone -q --no-hardlinks "$root" "$tree$checkout"
 
-# The clone names this checkout as its origin, which is not in the tree; nothing may need it.
+# The clone's origin is this checkout, which is not in the tree. No step may need it.
 inside() { in_tree "$tree" env --chdir=/srv/elsewhere "$@"; }
 if [[ $packages_only == yes ]]; then
   timed 0 "packages of run.sh" inside "$checkout/scripts/install_packages.sh" run

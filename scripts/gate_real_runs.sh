@@ -2,19 +2,19 @@
 # SPDX-FileCopyrightText: The ddpbench authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# The gate's error rates with real runs: COMPARISONS times the program against itself, and as often
-# against itself with a planted slowness, which every check must find. Every comparison has repetitions
-# of its own; the slowed-down runs are made in turn with them and held against the same base, since
-# that is another question than the first. Prints a line a check and the counts; exits with 1 when they miss
-# what docs/gate.md promises: at most one in twenty flagged, at least eighteen in twenty PASS, every
-# slowness found.
+# Measures the gate's error rates with real runs. Compares the program with itself COMPARISONS
+# times, and as often with itself with a planted slowness, which every check must find. Every
+# comparison has repetitions of its own. Slowed-down runs are made in turn with the others and
+# compared with the same base, as they answer another question. Prints a line for each check and the
+# counts. Exits with 1 when they miss the promise of docs/gate.md: at most one in twenty flagged, at
+# least eighteen in twenty PASS, every slowness found.
 #
 #   scripts/gate_real_runs.sh --program=build/cpu-release/bin/ddpbench [--comparisons=20]
 #       [--slow-comparisons=20] [--repetitions=5] [--out=DIR] [-- OPTION...]
 #
-# OPTION... replaces what is run: single and ddp on two devices, MNIST, 60 steps. The slowed-down runs
-# leave single out. About 20 minutes on two cores that nothing else may use. Goes on where it
-# was stopped, when DIR holds finished comparisons.
+# OPTION... replaces the default run: single and ddp on two devices, MNIST, 60 steps. Slowed-down
+# runs leave single out. Takes about 20 minutes on two otherwise idle cores. Continues where it was
+# stopped, if DIR has finished comparisons.
 set -euo pipefail
 
 program='' comparisons=20 slow_comparisons=20 repetitions=5 out=ddpbench-gate-real
@@ -44,8 +44,8 @@ done
 [[ -x $program ]] || fail "--program=$program is no program"
 mkdir -p "$out"
 
-# measure FILE OPTION...: one run, unless an earlier call of this script made it. A run that is killed
-# leaves a report too; only a finished one gets the name that the next call goes by.
+# measure FILE OPTION...: makes one run, unless an earlier call of this script made it. A killed run
+# leaves a report, too; only a finished one gets the name for which the next call looks.
 measure() {
   local file=$1
   shift
@@ -60,7 +60,7 @@ measure_slow() {
     measure "$1/slow-$2.json" "${run[@]/#--strategy=*/--strategy=ddp}" --inject="$slowness"
 }
 
-# judge FOLDER SIDE: prints a line, leaves the exit code in `code`.
+# judge FOLDER SIDE: prints a line and sets `code` to the exit code.
 judge() {
   code=0
   "$program" check "$1/$2"-*.json --baseline "$1"/base-*.json >"$1/$2.txt" 2>&1 || code=$?
@@ -73,7 +73,7 @@ for ((c = 1; c <= comparisons; ++c)); do
   folder=$out/$c
   mkdir -p "$folder"
   for ((i = 1; i <= repetitions; ++i)); do
-    # Forwards and backwards in turn: a steady drift cancels.
+    # The order alternates, so that a steady drift cancels.
     order=(measure_base measure_same measure_slow)
     ((i % 2)) || order=(measure_slow measure_same measure_base)
     for one in "${order[@]}"; do "$one" "$folder" "$i" "$c"; done

@@ -2,38 +2,38 @@
 # SPDX-FileCopyrightText: The ddpbench authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# A part of scripts/gpu_suite.sh, which sources it: what the machine has (GPUs, toolkit, CMake, Python's
-# packages, compute-sanitizer), and what that makes of CMake's options. Uses its functions `say` and `die`
-# and the variables of its options.
+# A part of scripts/gpu_suite.sh, which sources it. Finds what the machine has (GPUs, toolkit,
+# CMake, Python packages, compute-sanitizer) and derives CMake's options. Uses the functions `say`
+# and `die` and the variables of options of that script.
 # shellcheck disable=SC2154
 
-# Sets `gpus`, a line each, and `architectures`, where it is not given.
+# Sets `gpus`, one line for each, and `architectures` unless it is given.
 find_gpus() {
   local smi
   smi=$(command -v nvidia-smi || true)
-  # Containers have the driver's tools there, and not always in PATH.
+  # Containers have the driver's tools there, but not always in PATH.
   if [[ -z $smi && -x /usr/local/nvidia/bin/nvidia-smi ]]; then smi=/usr/local/nvidia/bin/nvidia-smi; fi
   gpus=$([[ -z $smi ]] || "$smi" --query-gpu=name,driver_version,compute_cap --format=csv,noheader 2>/dev/null || true)
-  # Some have the device and not the tool.
+  # Some machines have the device but not the tool.
   if [[ -z $gpus && -e /dev/nvidia0 ]]; then gpus="unknown (no nvidia-smi)"; fi
   [[ -n $gpus || $build_only == yes ]] ||
     die 3 "no GPU is here (nvidia-smi finds none); --build-only builds and tests what needs none"
   if [[ -z $architectures && -n $gpus ]]; then
     architectures=$(sed -n 's/.*, *\([0-9]*\)\.\([0-9]*\)$/\1\2/p' <<<"$gpus" | sort -u | paste -sd';')
-    # All of the toolkit's would take several times as long: nvcc can ask the driver, too.
+    # All architectures would take several times as long. nvcc can ask the driver, too.
     if [[ -z $architectures ]]; then architectures=native; fi
   fi
 }
 
-# Whether program $1 is a CMake that knows the project's CMakeLists.txt.
+# Whether program $1 is a CMake that is new enough for this project.
 is_new_cmake() {
   local version
   version=$("$1" --version 2>/dev/null | sed -n '1s/^cmake version //p')
   [[ -n $version && $(printf '%s\n' 3.25 "$version" | sort -V | head -n 1) == 3.25 ]]
 }
 
-# Sets `nvcc`. Puts the folder of the Python interpreter, where `pip install cmake ninja` leaves them,
-# behind PATH; or before it, where the system's CMake is none or too old.
+# Sets `nvcc`. Puts the folder of the Python interpreter, where `pip install cmake ninja` installs,
+# at the end of PATH; or at its beginning, if the system's CMake is missing or too old.
 find_toolkit() {
   local beside
   nvcc=${CUDACXX:-$(command -v nvcc || true)}
@@ -49,8 +49,8 @@ find_toolkit() {
   fi
 }
 
-# Folders of cuDNN, NCCL and the toolkit's libraries beside the interpreter's packages, separated by
-# semicolons. Packages for CUDA 13 share the folder cu13.
+# Prints the folders of cuDNN, NCCL and the toolkit's libraries in the interpreter's packages,
+# separated by semicolons. Packages for CUDA 13 share the folder cu13.
 python_roots() {
   "$python" - <<'PYTHON' 2>/dev/null || true
 import pathlib, sys
@@ -65,7 +65,7 @@ print(";".join(found))
 PYTHON
 }
 
-# Sets `sanitizer`; empty where there is none.
+# Sets `sanitizer`; empty if there is none.
 find_sanitizer() {
   sanitizer=$(command -v compute-sanitizer || true)
   [[ -z $sanitizer ]] || return 0
@@ -75,7 +75,7 @@ find_sanitizer() {
   sanitizer=
 }
 
-# Unpacks archive $1 into the new folder $2. Bare machines have no xz, which Python brings along.
+# Unpacks archive $1 into the new folder $2. Bare machines have no xz, but Python contains it.
 unpack() {
   rm -rf "$2" && mkdir -p "$2"
   tar --extract --file "$1" --directory "$2" 2>/dev/null && return
@@ -88,7 +88,7 @@ archive.extractall(sys.argv[2])
 PYTHON
 }
 
-# Options of cmake, in `configure`.
+# Sets `configure`, the options of cmake.
 plan_configure() {
   configure=(-S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DDDPBENCH_ENABLE_CUDA=ON
     -DDDPBENCH_BUILD_MICRO=AUTO "-DCMAKE_CUDA_COMPILER=$nvcc" "-DDDPBENCH_COMMIT=$commit"
@@ -107,12 +107,12 @@ plan_configure() {
   for folder in "$prefix"/usr/lib/*-linux-gnu "$prefix"/lib/*-linux-gnu; do
     [[ -d $folder ]] && flags+=" -Wl,-rpath,$folder -Wl,-rpath-link,$folder"
   done
-  # Where Debian puts headers that differ between processors; a compiler looks there below /usr only.
+  # Debian has headers of one architecture there. A compiler looks there only below /usr.
   for folder in "$prefix"/usr/include/*-linux-gnu; do
     [[ -d $folder ]] && includes+=" -isystem $folder"
   done
-  # As RPATH, which libraries of the prefix find each other by, too; LD_LIBRARY_PATH would put them
-  # before those of the compiler and of Python as well.
+  # An RPATH also serves the libraries of the prefix to find each other. LD_LIBRARY_PATH would put
+  # them before the libraries of the compiler and of Python.
   flags+=" -Wl,--disable-new-dtags"
   configure+=("-DCMAKE_CXX_FLAGS=$includes" "-DCMAKE_CUDA_FLAGS=$includes")
   configure+=("-DCMAKE_PREFIX_PATH=$prefix/usr" "-DCMAKE_EXE_LINKER_FLAGS=$flags"

@@ -39,7 +39,7 @@ jobs=$(nproc) minutes=10 quick=no build_only=no
 failures=0 unfinished=0 written=()
 all_parts=(build tests benchmarks sanitizers)
 parts=$(IFS=, && printf '%s' "${all_parts[*]}") parts_given=no
-# Of the time, for the parts that are left, in their order: most of it is the compiler's.
+# Shares of the time, divided among the parts that are left. The compiler needs most of it.
 declare -A share_of=([build]=60 [tests]=18 [benchmarks]=12 [sanitizers]=10 [tests-cpu]=15)
 parts_left=() part_deadline=0
 
@@ -106,8 +106,8 @@ wanted() { [[ ,$parts, == *,$1,* ]]; }
 
 # ---- stages ----
 
-# part NAME: the stages from here on are of this part, with its share of the time that is left up to
-# `part_deadline`. What the last one left goes into the archive.
+# part NAME: begins a part. Its stages share its part of the remaining time, until `part_deadline`.
+# Puts the results of the part before into the archive.
 part() {
   local name sum=0
   pack
@@ -116,7 +116,7 @@ part() {
   parts_left=("${parts_left[@]:1}")
 }
 
-# Many files are one to carry away. Complete at any time: who stops this script finds the last one.
+# Packs all files into one archive. A stopped script leaves the last complete one.
 pack() {
   if ! tar --create --gzip --file "$archive.new" --directory "$(dirname "$out")" "$(basename "$out")" ||
     ! mv -f "$archive.new" "$archive"; then
@@ -124,9 +124,9 @@ pack() {
   fi
 }
 
-# stage NAME SECONDS COMMAND...: runs it with its output in NAME.log, for so long at most and no longer
-# than what is left of its part's time. Sets `result`; adds a row to the summary. What had no time is
-# not taken for what failed.
+# stage NAME SECONDS COMMAND...: runs the command with its output in NAME.log, for at most so many
+# seconds and within the time of its part. Sets `result`; adds a row to the summary. A stage without
+# time is not counted as failed.
 stage() {
   local name=$1 limit=$2 begin=$SECONDS status=0 remark='' log=''
   shift 2
@@ -136,7 +136,7 @@ stage() {
     result="not run: no time left"
   else
     say "$name (at most $limit s)"
-    log=$out/$name.log # not an earlier call's
+    log=$out/$name.log # not the log of an earlier call
     timeout --kill-after=10 "$limit" "$@" >"$log" 2>&1 </dev/null || status=$?
     case $status in
       0) result=ok ;;
@@ -172,8 +172,8 @@ skip() {
   row "$1" skipped "" "$2"
 }
 
-# writing FILE NAME SECONDS COMMAND...: a stage whose command writes FILE, which goes among `written` if
-# it does. An earlier call's is replaced; it stays where there was no time for this one.
+# writing FILE NAME SECONDS COMMAND...: a stage whose command writes FILE, which is then added to
+# `written`. It replaces the file of an earlier call, which stays if there was no time.
 writing() {
   local file=$1
   shift
@@ -184,7 +184,7 @@ writing() {
   rm -f "$file.earlier"
 }
 
-# bench NAME OPTION...: one report in the folder reports/.
+# bench NAME OPTION...: writes one report into the folder reports/.
 bench() {
   local name=$1 report="$out/reports/$1.json"
   shift
@@ -203,7 +203,7 @@ run_benchmarks() {
   run_pytorch "${common[@]}"
   run_single_operations
   run_collectives
-  # In turn, so that a GPU that warms up or throttles does not count for one of them.
+  # In turn, so that warming up or throttling of the GPU affects both.
   for round in 1 2; do
     for observe in on off; do
       bench "single-b256-observe-$observe-$round" "${common[@]}" --batch-size=256 "--observe=$observe"
@@ -222,7 +222,7 @@ run_benchmarks() {
   done
 }
 
-# Each operation alone. Not in the folder reports/: this JSON is Google Benchmark's.
+# Measures single operations. Their JSON is Google Benchmark's, so it is not in reports/.
 run_single_operations() {
   local program="$build/bin/gpu_ops_bench" rounds=20 times="$out/micro/operations.json"
   if [[ ! -x $program ]]; then
@@ -235,8 +235,8 @@ run_single_operations() {
     "--benchmark_out=$times" --benchmark_out_format=json
 }
 
-# ipc between two ranks on the first GPU, threads and processes, with 100 MB among the sizes;
-# and NCCL between two ranks there, which shows that it works and not how fast it is.
+# Measures ipc between two ranks on the first GPU, threads and processes, with 100 MB among the
+# sizes; and NCCL between two ranks there, to show that it works, not how fast it is.
 run_collectives() {
   local mode iterations=50 shared=(--device=cuda --ranks=2 --oversubscribe)
   local first=${CUDA_VISIBLE_DEVICES:-0}
@@ -259,7 +259,7 @@ run_pytorch() {
     'import torch; torch.cuda.is_available() or exit("PyTorch finds no CUDA device")' 2>&1); then
     skip bench-pytorch "$python has no PyTorch with CUDA: ${reason##*$'\n'}"
   else
-    # The same work in the same precision: data on the device, the host running ahead.
+    # The same work in the same precision: data on the device, and the host runs ahead.
     local like=(--strategy=single --gpus=1 --residency=device --pace=free) variant
     for variant in none cuda-graphs inductor; do
       run_peer "pytorch-b256-$variant" "$@" "${like[@]}" --batch-size=256 --precision=tf32 "--compile=$variant"
@@ -268,14 +268,14 @@ run_pytorch() {
   fi
 }
 
-# run_peer NAME OPTION...: as `bench`.
+# run_peer NAME OPTION...: the same as `bench` for the PyTorch peer.
 run_peer() {
   local name=$1 report="$out/reports/$1.json"
   shift
   writing "$report" "bench-$name" 120 "$python" -B "$peer" "$@" "--json=$report"
 }
 
-# Each program whole: CUDA's start costs more than most tests. `gpu` is the label of these programs.
+# Runs whole programs: starting CUDA costs more than most tests. They have the label `gpu`.
 run_gpu_tests() {
   local program name
   if [[ -n $data_dir ]]; then
@@ -283,7 +283,7 @@ run_gpu_tests() {
     DDPBENCH_TEST_DATA_DIR=$(cd "$data_dir" && pwd)
   fi
   mkdir -p "$out/tests"
-  # Operations first; what forks most processes, each with a context to make, last.
+  # The program that forks most processes, each of which makes a context, is last.
   for name in runtime ops comm_threads program comm_processes; do
     program="$build/bin/cuda_${name}_gpu_tests"
     if [[ ! -x $program ]]; then
@@ -306,7 +306,7 @@ fail_row() {
   row "$1" failed "" "$2"
 }
 
-# A test that skips counts as passed, which is right for a second GPU and wrong for the first.
+# Skipped tests count as passed. That is right without a second GPU, and wrong without any.
 check_gpu_tests_ran() {
   local log="$out/tests-$1.log" skipped
   [[ $result == ok ]] || return 0
@@ -317,7 +317,7 @@ check_gpu_tests_ran() {
   if [[ -n $skipped ]]; then row "tests-$1-skipped" "skipped in part" "" "$skipped"; fi
 }
 
-# Tests of program $2 that sanitized_tests.txt has for tool $1, as a filter of GoogleTest.
+# Prints the tests of program $2 for tool $1 in sanitized_tests.txt, as a filter of GoogleTest.
 sanitized() {
   awk -v tool="$1" -v program="$2" '$2 == program && ("," $1 ",") ~ ("," tool ",") { print $3 }' \
     "$root/scripts/sanitized_tests.txt" | paste -sd:
@@ -343,8 +343,8 @@ run_sanitizers() {
   done
 }
 
-# Sets `result`. A program that does not compile does not take the others along, and none of an earlier
-# build stays in its place, also where nothing can be configured.
+# Sets `result`. A program that does not compile does not stop the others. Programs of an earlier
+# build are removed, also if the configuration fails.
 build() {
   local targets=(ddpbench ddpbench_cuda cuda_gpu_tests) keep_going=-k program
   plan_configure
@@ -397,5 +397,5 @@ main() {
   ((failures + unfinished == 0)) || return 1
 }
 
-# As a whole, so that changing this file while it runs does no harm.
+# On one line, so that this file may change while it runs.
 main "$@"; exit

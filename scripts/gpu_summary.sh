@@ -2,13 +2,14 @@
 # SPDX-FileCopyrightText: The ddpbench authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# A part of scripts/gpu_suite.sh, which sources it: the head of its summary and what follows the stages'
-# rows. Uses the variables of its options and of scripts/gpu_machine.sh.
+# A part of scripts/gpu_suite.sh, which sources it: writes the head of the summary, and what follows
+# the rows of the stages. Uses the variables of its options and of scripts/gpu_machine.sh.
 # shellcheck disable=SC2154
 
-# Of what is measured: what a program built before says of itself, or else these sources' commit by the rules
-# of cmake/WriteVersion.cmake. Git trusts no checkout of another user's, which a copy in a container often
-# is; and a copy within another project's checkout is none of that project's commits.
+# Prints the commit of the measured program: what a program from an earlier build says of itself,
+# else the commit of these sources by the rules of cmake/WriteVersion.cmake. Git does not trust a
+# checkout of another user, such as a copy in a container. A copy inside another project's checkout
+# has no commit of that project.
 describe_commit() {
   local program="$build/bin/ddpbench" built top git=(git -c "safe.directory=$root" -C "$root")
   if ! wanted build && [[ -x $program ]]; then
@@ -24,7 +25,7 @@ describe_commit() {
   fi
 }
 
-# Anew where something is built. Parts that are called after one another with the same --out go on below.
+# Begins a new summary when there is a build. Other calls with the same --out append to it.
 begin_summary() {
   local title='# ddpbench on this GPU'
   if ! wanted build && [[ -s $out/summary.md ]]; then
@@ -43,8 +44,8 @@ begin_summary() {
   } >>"$out/summary.md"
 }
 
-# Google Benchmark's JSON in "$1" as a table: what each operation reached of the measured bandwidth and,
-# where it has products, of the longer one of both bounds.
+# Prints Google Benchmark's JSON in "$1" as a table: the share of each operation in the measured
+# bandwidth and, where it has products, in the longer one of both bounds.
 operations_table() {
   "$python" - "$1" <<'PYTHON'
 import json, sys
@@ -53,7 +54,7 @@ print("| :-- | --: | --: | --: | --: |")
 text = open(sys.argv[1]).read()
 try:
     runs = json.loads(text)["benchmarks"]
-except ValueError:  # stopped before the end: what is complete
+except ValueError:  # stopped before the end: take what is complete
     runs = json.loads(text[:text.rindex("\n    }") + 6] + "]}")["benchmarks"]
 for run in runs:
     name = run["name"].split("/iterations:")[0]
@@ -65,7 +66,7 @@ for run in runs:
 PYTHON
 }
 
-# Runs of training in one table; those of a report that cannot be read do not take the others along.
+# Prints runs of training in one table. If a report cannot be read, the others are still shown.
 reports_tables() {
   local report trained=() collectives=()
   for report in "$@"; do
@@ -86,7 +87,7 @@ reports_tables() {
   done
 }
 
-# Of the reports those that this call's stages wrote: the folder may have others, of an earlier call.
+# Shows only the reports of this call's stages: the folder may have others, of an earlier call.
 end_summary() {
   local file operations="$out/micro/operations.json" reports=() operated=no
   for file in "${written[@]}"; do

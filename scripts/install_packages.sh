@@ -2,21 +2,21 @@
 # SPDX-FileCopyrightText: The ddpbench authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Installs the packages of the named groups of packages.txt that are missing, and only those.
-# Touches no network and needs no rights when nothing is missing.
+# Installs the packages of the named groups of packages.txt that are missing, and no others. Uses no
+# network and needs no rights when none is missing.
 #
 #   scripts/install_packages.sh GROUP...            # run, test, check, tidy, fuzz
-#   scripts/install_packages.sh --check GROUP...    # only say by exit code whether all are there
+#   scripts/install_packages.sh --check GROUP...    # only the exit code: whether all are installed
 #
-# Exit: 0 all there; 1 --check found one missing; 2 wrong usage; 3 something is missing and cannot be
-# installed from here.
+# Exit: 0 all are installed; 1 --check found one missing; 2 wrong usage; 3 one is missing and cannot
+# be installed here.
 set -euo pipefail
 
 list="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/packages.txt"
 
 say() { printf 'install_packages.sh: %s\n' "$*" >&2; }
 
-# Prints the packages of the groups in "$@", one a line; exit 2 for an unknown group.
+# Prints the packages of the groups in "$@", one on each line; exit 2 for an unknown group.
 packages_of() {
   local wanted group package rest found
   for wanted in "$@"; do
@@ -34,17 +34,17 @@ packages_of() {
   done
 }
 
-# Prints those of the packages in "$@" that are not installed.
+# Prints the packages in "$@" that are not installed.
 missing_of() {
   local installed package
-  # dpkg-query fails when it has never heard of one of them, and still prints the others.
+  # dpkg-query fails when it does not know one of them, but still prints the others.
   installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' "$@" 2>/dev/null || true)
   for package in "$@"; do
     grep -qxF "installed $package" <<<"$installed" || printf '%s\n' "$package"
   done
 }
 
-# apt-get as root, quietly: its output shows only when it fails.
+# Runs apt-get as root. Its output is shown only when it fails.
 apt_get() {
   local as_root=() output
   if ((EUID != 0)); then as_root=(sudo); fi
@@ -54,8 +54,8 @@ apt_get() {
   return 1
 }
 
-# Installs "$@"; fetches package lists first when they are absent, and when installing from them
-# fails (they may be too old).
+# Installs "$@". Fetches package lists first if they are absent, or if installing with them fails:
+# they may be too old.
 install_now() {
   local install=(install -y --no-install-recommends)
   if apt-get "${install[@]}" --simulate -qq "$@" >/dev/null 2>&1 && apt_get "${install[@]}" "$@"; then

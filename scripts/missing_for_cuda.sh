@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: The ddpbench authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Prints the first part of what the CUDA module is built from that is not here; nothing when all is.
+# Prints the first missing part that the CUDA module needs for its build; nothing if all are there.
 #
 #   scripts/missing_for_cuda.sh
 set -euo pipefail

@@ -3,19 +3,20 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Downloads the Debian packages that a build of ddpbench needs (group `run` of packages.txt, and
-# GoogleTest, valijson and Google Benchmark of `test`) and unpacks them into a folder, without installing anything and
-# without any rights: for a machine with a GPU on which nothing can be installed. Take the folder there,
-# or the archive, which is a fifth of its size, and give it to scripts/gpu_suite.sh --prefix.
+# GoogleTest, valijson and Google Benchmark of `test`) and unpacks them into a folder. It installs
+# nothing and needs no rights. This is for a machine with a GPU on which nothing can be installed:
+# take the folder there, or the archive, which is a fifth of its size, and pass it to
+# scripts/gpu_suite.sh --prefix.
 #
 #   scripts/unpack_packages.sh DIR          # DIR must be new or empty
 #   scripts/unpack_packages.sh FILE.tar.xz  # FILE.tar.xz must be new
-#   scripts/unpack_packages.sh --check      # only whether it would be enough; leaves nothing behind
+#   scripts/unpack_packages.sh --check      # checks that it would be enough; leaves nothing behind
 #
-# What every machine with a compiler has (the compiler, git, python, the C and C++ libraries) is left
-# out, and so is what no build reads (documentation, static libraries beside shared ones).
-# In the end CMake looks for every dependency in the folder, and nowhere else.
-# Exit: 0 done; 1 the folder lacks something; 2 wrong usage; 3 a package cannot be had (no Debian, no
-# network, no package lists).
+# Leaves out what every machine with a compiler has (the compiler, git, python, the C and C++
+# libraries) and what no build reads (documentation, static libraries beside shared ones). In the
+# end it checks that CMake finds every dependency in the folder alone. Exit: 0 done; 1 the folder
+# lacks something; 2 wrong usage; 3 a package is not available (no Debian, no network, no package
+# lists).
 set -euo pipefail
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
@@ -23,10 +24,10 @@ list="$root/scripts/packages.txt"
 
 say() { printf 'unpack_packages.sh: %s\n' "$*" >&2; }
 
-# Packages of packages.txt that are tools of the machine rather than part of the build.
+# Packages of packages.txt that are tools of the machine and no part of the build.
 left_out=(g++ cmake ninja-build git ca-certificates librsvg2-bin chromium python3)
-# Libraries of any Debian system with a compiler. Taking the C library along would be a mistake: it
-# belongs to the kernel and loader of the machine.
+# Libraries of any Debian system with a compiler. Taking the C library along would be a mistake, as
+# it belongs to the kernel and the loader of the machine.
 of_the_system='^(libc6|libc6-dev|libc-.*|libgcc-s1|gcc-.*-base|libstdc\+\+.*|libgomp1|libcrypt.*|libpam.*|libselinux1|libsystemd0|libudev1|libtinfo6|libdb5\.3)$'
 
 wanted() {
@@ -37,15 +38,15 @@ wanted() {
   done <"$list"
 }
 
-# Prints what the packages in "$@" depend on directly, one a line: real packages only, the first of
-# alternatives.
+# Prints the direct dependencies of the packages in "$@", one on each line: only real packages, and
+# the first of alternatives.
 depends_of() {
   apt-cache depends --important "$@" | sed -n 's/^  Depends: \([a-z0-9][^<>: ]*\)$/\1/p' | sort -u
 }
 
-# Prints the packages in "$@", the shared libraries that they stand on, and OpenCL's headers, which are
-# packages of their own. Of development packages only those that are wanted: valijson names all the JSON
-# libraries that it could work with.
+# Prints the packages in "$@", the shared libraries that they need, and OpenCL's headers, which are
+# separate packages. Other development packages are left out: valijson names all the JSON libraries
+# that it could work with.
 with_libraries() {
   local known=("$@") queue=() package
   mapfile -t queue < <(depends_of "$@" | grep -v -e '-dev$')
@@ -61,13 +62,13 @@ with_libraries() {
   printf '%s\n' "${known[@]}"
 }
 
-# Prints what CMake found neither in the folder nor beside the compiler, as NAME=PATH.
+# Prints, as NAME=PATH, what CMake found outside of the folder and of the compiler.
 found_elsewhere() {
   sed -n 's/^\(.*\(_DIR\|_INCLUDE[A-Z_]*\|_LIBRAR[A-Z_]*\)\):[A-Z]*=\(\/.*\)$/\1=\3/p' \
     "$1/CMakeCache.txt" | grep -v -e '^CMAKE_' -e '^OpenMP_' -e "=$prefix/" -e "=$work/" || true
 }
 
-# Whether a build finds all that it needs in the folder, whatever this machine has installed.
+# Whether a build finds all that it needs in the folder alone, without this machine's packages.
 check_prefix() {
   local project="$work/check" elsewhere program
   for program in cmake ninja; do
@@ -84,7 +85,7 @@ set(DDPBENCH_BUILD_TESTS ON)
 set(DDPBENCH_BUILD_MICRO ON)
 include("$root/cmake/Dependencies.cmake")
 CMAKE
-  # pkg-config's files name the places of installed packages.
+  # pkg-config's files name the paths of installed packages.
   if ! cmake -G Ninja -S "$project" -B "$project/build" "-DCMAKE_PREFIX_PATH=$prefix/usr" \
     "-DCMAKE_IGNORE_PREFIX_PATH=/usr;/usr/local;/" -DPKG_CONFIG_EXECUTABLE=/bin/false \
     >"$work/log" 2>&1; then
@@ -139,11 +140,10 @@ for package in "$work"/*.deb; do
 done
 
 rm -rf "${prefix:?}"/usr/share/{doc,man,info,locale,lintian,bug,doc-base,gtk-doc} "${prefix:?}"/etc
-# GoogleTest is there as static libraries only, and CMake's files of fmt and Google Benchmark want
-# theirs to exist.
+# GoogleTest has only static libraries; the CMake files of fmt and Google Benchmark need theirs.
 find "$prefix" -name '*.a' ! -name 'libgtest*' ! -name 'libgmock*' ! -name 'libfmt*' \
   ! -name 'libbenchmark*' -delete
-# Links that lead out of the folder would find this machine's files there, and none on another.
+# Links out of the folder would find this machine's files here, and none on another machine.
 while IFS= read -r -d '' link; do
   target=$(readlink "$link")
   if [[ $target == /* && -e $prefix$target ]]; then

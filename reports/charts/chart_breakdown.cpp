@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the time of a step goes.
+// The chart of how the step time splits into phases.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace ddpbench::report {
 namespace {
 
 constexpr std::size_t kMostBreakdownBars = 40;
-constexpr double kVisibleExcess = 0.02;  // of the step, from which on a note says so
+constexpr double kVisibleExcess = 0.02;  // share of the step above which a note says so
 
 struct Part {
   const char* name;
@@ -48,7 +48,7 @@ StackedBar bar_of(const RunGroup& group) {
   bar.whole = median(steps);
   for (const Part& part : kParts) {
     std::vector<double> values;
-    // A phase that a run has not took none of its time: servers update, one device sends nothing.
+    // A phase that a run lacks took no time: in ps servers update, and one device sends nothing.
     for (const Run* run : group.runs) values.push_back(phase(*run, part.phase).value_or(0));
     bar.parts.push_back(median(std::move(values)));
   }
@@ -57,7 +57,7 @@ StackedBar bar_of(const RunGroup& group) {
   return bar;
 }
 
-// Medians of maxima over ranks do not add: where they exceed the step by much, a reader is told.
+// Medians of maxima over ranks do not add up. A note says so, and by how much they exceed the step.
 void note_excess(StackedChart& chart) {
   double most = 0;
   for (const StackedBar& bar : chart.bars) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// When each gradient bucket was ready, started, met its peers and ended, on each rank.
+// The chart of when each gradient bucket was ready, started, met its peers and ended, on each rank.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ std::string unfit_buckets(const Run& run) {
   return run.world_size == 1 ? "one device sends nothing" : "no buckets were recorded";
 }
 
-// ps with M servers: 0 ... M-1 are pushes of shards, M ... 2M-1 pulls.
+// With M servers of ps, buckets 0 to M - 1 are pushes of shards, and M to 2 M - 1 are pulls.
 std::string label_of(int rank, int bucket, int servers) {
   if (servers == 0) return fmt::format("rank {} bucket {}", rank, bucket);
   const bool push = bucket < servers;

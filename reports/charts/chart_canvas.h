@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lines of characters for chart_text: bars to a scale, between a label and numbers. Private to
-// reports/.
+// The lines of a chart that is drawn with characters (chart_text.h): each has a label, a bar to
+// scale and numbers. Private to reports/.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +14,13 @@
 
 namespace ddpbench::report {
 
-// A row of cells that show 0 ... most.
+// A row of cells that stand for the values from 0 to `most`.
 class TextBar {
  public:
   TextBar(std::size_t cells, double most);
   // Fills the cells whose middle is between the two values; `mark` is one character.
   void fill(double begin, double end, std::string_view mark);
-  // The cell at `value`, whatever is there.
+  // Overwrites the cell at `value`.
   void set(double value, std::string_view mark);
   std::string text() const;
 
@@ -30,27 +30,27 @@ class TextBar {
   double most_;
 };
 
-// One line of a chart. Series name and title stand on lines of their own.
+// One line of a chart.
 struct TextRow {
-  std::string above;  // a heading when it differs from the row's before
+  std::string above;  // the series; drawn where it differs from the row before
   std::string label;
   std::string numbers;
 };
 
 class TextCanvas {
  public:
-  // `width`: columns at most; below 40 is drawn as 40. The widths of the labels and numbers of
-  // `rows` leave the cells for the bars.
+  // `width`: the most columns; less than 40 counts as 40. The bars get the cells that the widest
+  // label and the widest numbers of `rows` leave.
   TextCanvas(const Chart& chart, int width, const std::vector<TextRow>& rows);
 
   std::size_t cells() const { return cells_; }
-  // A line on its own, wrapped.
+  // Adds text without a bar, wrapped.
   void line(const std::string& text, std::size_t indent = 0);
-  // The next of `rows`, with its bar.
+  // Adds one of `rows` with its bar.
   void row(const TextRow& row, const std::string& bar);
-  // A further line below the row's bar.
+  // Adds a line without a label below the last row.
   void below(const std::string& bar, const std::string& numbers);
-  // The chart with its notes.
+  // Ends with the notes of `chart`. Returns all lines.
   std::string finish(const Chart& chart);
 
  private:
@@ -58,14 +58,14 @@ class TextCanvas {
   std::size_t width_, label_ = 0, numbers_ = 0, cells_ = 0;
 };
 
-// `text` in `columns`, shortened with "..." or filled with blanks, at the left or right.
+// `text` in exactly `columns` columns: shortened with "..." or filled with blanks, on its left if
+// `right`.
 std::string fitted(const std::string& text, std::size_t columns, bool right = false);
 
-// Every heading (series) is shown once, above the rows; this is its text without control
-// characters.
+// The name of a series without control characters. It is shown once, above the rows of the series.
 std::string heading_of(const Chart& chart, std::size_t series);
 
-// "4*" where oversubscribed.
+// " 4 ", or " 4*" where the run was oversubscribed.
 std::string devices_text(int devices, bool oversubscribed);
 
 }  // namespace ddpbench::report

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the pictures of reports show, as numbers: `ddpbench chart` draws it as a file or in the
-// terminal, `ddpbench html` in its pages. docs/charts.md says what each kind means.
+// What the charts of reports show, as numbers. `ddpbench chart` draws them in a file or in the
+// terminal, `ddpbench html` in its page. docs/charts.md says what each kind means.
 //
-// All runs of all reports go into one chart. Repetitions of the same thing (same series, same
-// number of devices) become one point, bar or line. A run that did not end well, or failed its
-// verification, is left out and named in the notes; so is what a picture has no room for.
+// All runs of all reports go into one chart. Repetitions (same series, same number of devices)
+// become one point, bar or line. The notes name the runs that are left out: those that did not end
+// well or failed their verification, and those for which there is no room.
 //
 // Text in these structures comes from report files and is not escaped for anything.
 #pragma once
@@ -30,28 +30,30 @@ inline constexpr std::array kChartKinds = {ChartKind::scaling, ChartKind::breakd
 std::string_view to_string(ChartKind kind);
 std::optional<ChartKind> chart_kind(std::string_view word);
 
-// What stands around a picture.
+// The words around a picture.
 struct ChartCaption {
   std::string title;  // "Scaling: simple_cnn on mnist (files), weak scaling, 64 samples a device"
   std::string subtitle;            // "Imaginary 9000, 2 cores; cpu, 1 thread a device, fp32"
   std::vector<std::string> notes;  // what error bars mean, which runs are left out and why, ...
 };
 
-// Over the repetitions of one thing. Equal when there is one.
+// Statistics over repetitions; with one repetition all three values are equal.
 struct Spread {
   double median = 0, min = 0, max = 0;
   int count = 0;
 };
 
-// A line of a chart: a strategy, and what else tells its runs from others ("ddp, overlap off").
+// A line of a chart: a strategy, and the settings that tell its runs from others ("ddp, overlap
+// off").
 struct ChartSeries {
   std::string name;
-  // Which colour, dash and marker: 0-3 single, dp, ddp, ps in every chart, from 4 on what else
-  // there is, in order of appearance. May be larger than a palette: take the remainder.
+  // Selects colour, dash and marker: 0 to 3 for single, dp, ddp and ps in every chart, from 4 on
+  // for further series in order of appearance. May exceed a palette: take the remainder.
   std::size_t style = 0;
 };
 
-// What every kind has. Nothing to draw: `empty_reason` says why and the rest is empty.
+// What every kind of chart has. With nothing to draw, `empty_reason` says why and the rest is
+// empty.
 struct Chart {
   ChartCaption caption;
   std::vector<ChartSeries> series;
@@ -65,12 +67,12 @@ struct ScalingPoint {
   int devices = 1;         // training replicas; servers of ps are not counted
   Spread samples_per_s;
   std::optional<Spread> efficiency;  // 1 is perfect
-  std::string efficiency_reason;     // why there is none
+  std::string efficiency_reason;     // why `efficiency` is missing
   bool oversubscribed = false;
 };
 struct ScalingChart : Chart {
   std::vector<ScalingPoint> points;  // by series, then devices
-  // What perfect scaling of each kind of `single` run would give: slope x devices.
+  // Perfect scaling of one kind of `single` run: a straight line through 0.
   struct Ideal {
     std::string name;  // "ideal", or "ideal: single, batch 128" where there are several
     double samples_per_s_per_device = 0;
@@ -84,26 +86,26 @@ ScalingChart scaling_chart(std::span<const Report> reports);
 struct StackedBar {
   std::size_t series = 0;
   int devices = 1;
-  std::string group;  // "ddp on 4*": the bars of one group stand together; * is oversubscribed
-  std::string label;  // of this bar in its group: "primary"; empty where a group is one bar
+  std::string group;  // "ddp on 4*": shared by the bars that stand together; *: oversubscribed
+  std::string label;  // "primary": the bar's name in its group; empty in a group of one
   std::vector<double> parts;  // as StackedChart::parts; none is negative
-  // What was measured of the whole: the step's median, the peak of the sum. Parts need not add up
-  // to it: medians do not add, and categories peak at different moments.
+  // The measured whole: the median step, or the peak of the sum. It may differ from the sum of the
+  // parts: medians do not add up, and categories peak at different moments.
   double whole = 0;
   bool oversubscribed = false;
 };
 struct StackedChart : Chart {
   std::vector<std::string> parts;  // names, from the beginning of the bar
-  // Which colour and pattern, 0-7: the same for a name in every chart of its kind.
+  // Colour and pattern of each part, 0 to 7. A name has the same style in all charts of a kind.
   std::vector<std::size_t> part_styles;
   std::vector<StackedBar> bars;
-  std::string whole;  // what `whole` of the bars is: "median step", "peak of the sum"
+  std::string whole;  // what StackedBar::whole is: "median step", "peak of the sum"
 };
-// Seconds. Parts: input wait, forward, backward, exposed communication, update, other (what is left
-// of the median step). Medians over the repetitions.
+// In seconds, medians over the repetitions. Parts: input wait, forward, backward, exposed
+// communication, update, and other (what is left of the median step).
 StackedChart breakdown_chart(std::span<const Report> reports);
-// Bytes. Parts: the memory categories. Bars of a group: the primary device (rank 0), of the other
-// workers the one with the largest peak, and the same of the servers. Maxima over the repetitions.
+// In bytes, maxima over the repetitions. Parts: the memory categories. The bars of a group are
+// those of the primary device (rank 0) and, by largest peak, of one other worker and one server.
 StackedChart memory_chart(std::span<const Report> reports);
 
 // ---- steps ----
@@ -119,25 +121,24 @@ struct StepGroup {
   std::int64_t count = 0;
   StepStatistics time_s;  // of all samples of all repetitions
   double q1_s = 0, q3_s = 0;
-  // A few steps may take many times the others. An axis for this group ends here, at twice the 95th
-  // percentile or at the slowest step before it, so that the others stay visible; a mark at the
-  // axis's end and a note tell of the rest.
+  // Where an axis for this group ends: at the slowest step, but not beyond twice the 95th
+  // percentile. So a few very slow steps do not squeeze the others; a mark at the axis's end and a
+  // note show them.
   double shown_s = 0;
-  // Along the run: each bin holds the same step numbers of all repetitions, so that minimum and
-  // maximum are those of every sample; nothing is thinned away.
+  // Along the run. A bin covers the same step numbers of all repetitions, and every sample counts.
   std::vector<StepBin> bins;
   bool oversubscribed = false;
 };
 struct StepsChart : Chart {
   std::vector<StepGroup> groups;
-  double shown_s = 0;  // the largest of the groups'
+  double shown_s = 0;  // the largest shown_s of the groups
 };
-inline constexpr std::size_t kStepBins = 240;  // at most, a group
+inline constexpr std::size_t kStepBins = 240;  // the most bins of a group
 StepsChart steps_chart(std::span<const Report> reports, std::size_t max_bins = kStepBins);
 
 // ---- buckets ----
 
-// Seconds since the step's begin, medians over the repetitions (of medians over the steps).
+// Times in seconds since the step began: medians over the steps, then over the repetitions.
 struct BucketBar {
   int rank = 0;
   std::string label;  // "rank 0 bucket 1", "rank 1 push 0"

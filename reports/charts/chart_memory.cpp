@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Device memory by category: the primary device beside others and servers.
+// The chart of device memory by category, for the primary device, other devices and servers.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,10 +12,10 @@ namespace ddpbench::report {
 namespace {
 
 constexpr std::size_t kMostMemoryBars = 20;
-// kernels/runtime has no say here: these are words of the report. Others follow by name.
+// In the order of a bar. Other categories that a report names follow, sorted by name.
 constexpr std::string_view kKnown[] = {"weights",   "gradients",     "optimizer", "activations",
                                        "workspace", "communication", "input"};
-// Neighbours differ in brightness; what else a report names is white.
+// Styles of kKnown: neighbours differ in brightness. Other categories have style 5.
 constexpr std::size_t kStyles[] = {2, 1, 4, 7, 0, 3, 6};
 
 std::string unfit_memory(const Run& run) {
@@ -40,7 +40,8 @@ std::string label_of(Place place, int count) {
          of;
 }
 
-// The device at `place` with the largest peak over all repetitions, and how many there are in one.
+// The device at `place` with the largest peak over all repetitions, and the number of devices
+// there.
 std::pair<const DeviceRow*, int> largest(const RunGroup& group, Place place) {
   const DeviceRow* found = nullptr;
   int most = 0;
@@ -60,7 +61,7 @@ bool is_known(const std::string& category) {
   return std::ranges::find(kKnown, category) != std::end(kKnown);
 }
 
-// Categories that some device uses.
+// The categories of which a device uses any bytes, in the order of a bar.
 std::vector<std::string> categories(const ChartRuns& runs) {
   std::vector<std::string> used;
   for (const RunGroup& group : runs.groups) {

@@ -15,7 +15,8 @@
 namespace ddpbench::report {
 namespace {
 
-constexpr std::size_t kNamedValues = 3;  // of a setting in a title; more are counted
+constexpr std::size_t kNamedValues =
+    3;  // of a setting, that a title names; further ones are counted
 
 std::string hardware(const Environment& environment) {
   const std::string model = environment.cpu.model.empty() ? "unknown CPU" : environment.cpu.model;
@@ -33,27 +34,27 @@ std::string build(const ChartRun& run) {
   const Generator& generator = run.report->generator;
   const std::string program = generator.name == "ddpbench" ? "" : generator.name + " ";
   if (!generator.git_commit) return fmt::format("{}version {}", program, generator.version);
-  // "+" says that there are changes, "?" that it is not known.
+  // "+": the sources have local changes. "?": that is not known.
   const char* changes = !generator.git_dirty ? "?" : *generator.git_dirty ? "+" : "";
   return fmt::format("{}version {} {}{}", program, generator.version,
                      generator.git_commit->substr(0, 8), changes);
 }
 
-// What a chart says of a setting. The machine's name says the model of its CPUs already.
+// The words of a setting in a chart. The subtitle already names the CPU model of the machine.
 std::string words_of(const Setting& setting, const ChartRun& run) {
   const bool known_model = run.run->device_model == run.report->environment.cpu.model;
   return setting.key == "device" && known_model ? run.run->device : setting.words(*run.run);
 }
 
-// "cap 0.5" of bucket_cap_mb=0.5: legends and panels have little room.
+// "cap 0.5" for bucket_cap_mb=0.5, as legends and panels are narrow.
 std::string brief_words(const std::string& key, const std::string& value) {
   if (key == "strategy_options/bucket_cap_mb") return "cap " + value;
   if (key == "strategy_options/first_bucket_mb") return "first " + value;
   return value_words(key, value);
 }
 
-// All that may tell one run from others, in the order of a name. Runs are numerous and reports few,
-// so that a report's configuration is read once.
+// The words that may tell one run from others, in the order of a name. Caches the configuration of
+// each report: parsing it for each run would be slow.
 class RunWords {
  public:
   std::vector<SettingWords> of(const ChartRun& run) {
@@ -95,7 +96,7 @@ class RunWords {
   std::map<const Report*, Settings> configs_;
 };
 
-// "mnist (files) / cifar10 (files)", at most three and how many more. Empty words do not count.
+// "mnist (files) / cifar10 (files)": each different value once, at most three, then "N more".
 std::string each_once(std::span<const ChartRun> runs, const Setting& setting) {
   std::vector<std::string> values;
   for (const ChartRun& run : runs) {
@@ -115,7 +116,7 @@ std::string letter(std::size_t index) {
   return index < 26 ? first : first + std::to_string(index / 26);
 }
 
-// What runs say of one thing, each text once, in the order of its first appearance.
+// The different words of one setting, numbered in the order of first appearance.
 class Texts {
  public:
   void add(const std::string& text) { numbers_.try_emplace(text, numbers_.size()); }
@@ -143,7 +144,7 @@ std::string machines_text(std::span<const ChartRun> runs) {
   return text;
 }
 
-// The settings that take part in `use`, in words: "simple_cnn on mnist (files), weak scaling".
+// The settings that have the bit `use`, in words: "simple_cnn on mnist (files), weak scaling".
 std::string title_of(std::span<const ChartRun> runs, SettingUse use) {
   std::string text;
   for (const Setting& setting : setting_table()) {
@@ -159,7 +160,7 @@ std::string title_of(std::span<const ChartRun> runs, SettingUse use) {
 }  // namespace
 
 std::vector<std::string> series_names(std::span<const ChartRun> runs) {
-  // Settings of a strategy are compared among its runs, the others among all.
+  // Settings of a strategy are compared among its runs, the others among all runs.
   using Scope = std::pair<std::string, std::string>;  // strategy or nothing; key
   const auto scope_of = [](const ChartRun& run, const SettingWords& setting) {
     return Scope{setting.of_strategy ? run.run->strategy : std::string(), setting.key};
@@ -178,7 +179,7 @@ std::vector<std::string> series_names(std::span<const ChartRun> runs) {
     for (const SettingWords& setting : said[i]) {
       const Texts& all = texts.at(scope_of(runs[i], setting));
       if (!all.differ()) continue;
-      // Machines have long names: lines are marked with letters that the subtitle explains.
+      // Machines have long names, so lines carry letters. The subtitle explains them.
       names.back() +=
           ", " + (setting.key == "machine" ? "machine " + letter(all.number_of(setting.words))
                                            : setting.words);

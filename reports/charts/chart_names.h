@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a chart calls its runs: titles of what they share, names of lines by what tells them apart.
-// Private to reports/.
+// How a chart names its runs: the title says what they share, the names of lines say how they
+// differ. Private to reports/.
 #pragma once
 
 #include <cstddef>
@@ -20,9 +20,9 @@ struct ChartRun {
   const Run* run = nullptr;
 };
 
-// Of every run, in the order of `runs`: the strategy, and each attribute in which it differs from
-// other runs: of all in network, batch, machine, ...; of the same strategy in servers, backend and
-// strategy options. Runs that do the same have the same name.
+// The name of each run, in the order of `runs`: the strategy, then each setting in which runs
+// differ. Servers, backend and strategy options are compared among runs of the same strategy;
+// network, batch, machine, ... among all. Runs of equal settings have the same name.
 std::vector<std::string> series_names(std::span<const ChartRun> runs);
 
 // Title and subtitle. REQUIRES: `runs` is not empty.

@@ -15,13 +15,13 @@
 namespace ddpbench::report {
 namespace {
 
-constexpr std::size_t kNamedReasons = 4;  // in a note; the others are counted
-constexpr std::size_t kNamedRuns = 6;     // of each reason
+constexpr std::size_t kNamedReasons = 4;  // that a note names; further ones are counted
+constexpr std::size_t kNamedRuns = 6;     // that a note names of each reason
 constexpr std::size_t kFirstFreeStyle = 4;
 
 std::string place(const Run& run) { return fmt::format("{} on {}", run.strategy, run.world_size); }
 
-// Why a run has nothing to draw in any chart; empty when it may have.
+// Why no chart draws this run; empty when a chart may.
 std::string ended_badly(const Run& run) {
   if (run.status != Status::ok) {
     const std::string why = run.error ? run.error->message : run.reason;
@@ -58,7 +58,7 @@ std::string group_name(const ChartSeries& series, const Run& run, bool oversubsc
   return fmt::format("{} on {}{}", series.name, run.world_size, oversubscribed ? "*" : "");
 }
 
-// REQUIRES: `runs` as series_of left them.
+// REQUIRES: `runs` as series_of() sorted them.
 std::vector<RunGroup> groups_of(const std::vector<Named>& runs,
                                 const std::vector<ChartSeries>& series) {
   std::vector<RunGroup> groups;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which runs of which reports a chart draws, under which names. Private to reports/.
+// Selects the runs that a chart draws, groups and names them. Private to reports/.
 #pragma once
 
 #include <span>
@@ -13,7 +13,7 @@
 
 namespace ddpbench::report {
 
-// Repetitions of one thing: points into the reports, which must outlive it.
+// Repetitions: one series on one number of devices. Points into the reports, which must outlive it.
 struct RunGroup {
   std::size_t series = 0;
   int devices = 1;
@@ -22,16 +22,16 @@ struct RunGroup {
   std::vector<const Run*> runs;  // not empty
 };
 
-// Runs that a chart leaves out, told in its notes: equal reasons together.
+// The runs that a chart leaves out. Its note lists them by reason.
 class LeftOut {
  public:
   void add(const Run& run, const std::string& reason);
-  // "left out: ddp on 4 (no step was timed); ..."; empty when nothing is.
+  // "left out: ddp on 4 (no step was timed); ..."; empty when no run is left out.
   std::string note() const;
   bool empty() const { return reasons_.empty(); }
 
  private:
-  // By reason, in the order of their first use: what it holds for, and how often.
+  // Each reason in the order of first use, with the names of its runs and how often each occurs.
   std::vector<std::pair<std::string, std::vector<std::pair<std::string, int>>>> reasons_;
 };
 
@@ -44,14 +44,14 @@ struct ChartRuns {
   std::string empty_reason;
 };
 
-// Why a chart of `kind` cannot use `run`, which ended well; empty when it can.
+// Why a chart cannot use `run`, which ended well; empty when it can.
 using Unfit = std::string (*)(const Run& run);
 
-// Groups the runs of all reports that ended well and that `unfit` lets through.
-// `what`: "Scaling", begins the title.
+// Groups the runs of all reports that ended well and for which `unfit` gives no reason. `what`: the
+// beginning of the title, "Scaling".
 ChartRuns chart_runs(std::span<const Report> reports, const std::string& what, Unfit unfit);
 
-// Caption, series and empty_reason of `chart`.
+// Sets caption, series and empty_reason of `chart`.
 void begin_chart(Chart& chart, const ChartRuns& runs);
 // Adds the notes that every kind has: oversubscribed runs, and what is not shown.
 void end_chart(Chart& chart, const ChartRuns& runs);
@@ -59,7 +59,7 @@ void end_chart(Chart& chart, const ChartRuns& runs);
 // Keeps the first `most` groups; the others get a note.
 void limit_groups(ChartRuns& runs, std::size_t most);
 
-// A file may hold any number; one that is negative or astronomic would only spoil the axes.
+// Whether `value` may be drawn: a negative or astronomic number of a file would spoil the axes.
 bool plausible(double value);
 
 // REQUIRES: not empty.

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Throughput and efficiency over devices.
+// The chart of throughput and efficiency over the number of devices.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -65,7 +65,7 @@ void add_ideals(const ChartRuns& runs, ScalingChart& chart) {
   if (chart.ideals.size() == 1) chart.ideals.front().name = "ideal";
 }
 
-// Of points without efficiency, why: each reason once. The mark of oversubscribed ones says it.
+// Notes why points have no efficiency, each reason once. Oversubscribed points have a mark for it.
 void note_missing_efficiency(ScalingChart& chart) {
   std::vector<std::string> reasons;
   for (const ScalingPoint& point : chart.points) {

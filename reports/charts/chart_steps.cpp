@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Distribution of step times, and their course. Millions of samples: each is looked at a few times,
-// none is dropped.
+// The chart of the distribution of step times and of their course along the run. Samples may be
+// millions: each one is looked at a few times and none is dropped.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,9 +14,9 @@
 namespace ddpbench::report {
 namespace {
 
-constexpr std::size_t kMostStepGroups = 12;  // that one picture has room for
+constexpr std::size_t kMostStepGroups = 12;  // for which a picture has room
 constexpr double kMostOverP95 = 2;           // see StepGroup::shown_s
-constexpr std::size_t kNamedOutliers = 4;    // in the note
+constexpr std::size_t kNamedOutliers = 4;    // that the note names
 
 std::string unfit_steps(const Run& run) {
   if (run.step.samples_s.empty()) return "no step was timed";
@@ -24,8 +24,8 @@ std::string unfit_steps(const Run& run) {
                                                             : "its step times are not plausible";
 }
 
-// Brings the values between which the quantiles `qs` (ascending) lie to where sorting would put
-// them: all that quantile() looks at, for a fraction of the work.
+// Moves the values that quantile() reads for `qs` (ascending) to where sorting would put them, for
+// a fraction of the work of sorting.
 void order_for(std::vector<double>& values, std::initializer_list<double> qs) {
   auto first = values.begin();  // all before it is in place
   for (const double q : qs) {
@@ -38,7 +38,7 @@ void order_for(std::vector<double>& values, std::initializer_list<double> qs) {
   }
 }
 
-// As summarize() of metrics.h, with the quartiles. REQUIRES: not empty.
+// The statistics of summarize() (metrics.h) and the quartiles. REQUIRES: not empty.
 void fill_statistics(std::vector<double>& samples, StepGroup& group) {
   order_for(samples, {0.05, 0.25, 0.5, 0.75, 0.95, 0.99});
   StepStatistics& time = group.time_s;
@@ -80,7 +80,7 @@ std::vector<StepBin> bins_of(const RunGroup& group, std::size_t max_bins) {
   const std::size_t count = std::min(steps, std::max<std::size_t>(max_bins, 1));
   std::vector<StepBin> bins;
   for (std::size_t i = 0; i < count; ++i) {
-    // Rounded so that bins differ by one step at most.
+    // The bins' numbers of steps differ by one at most.
     const std::size_t first = i * steps / count;
     bins.push_back(bin_of(group, first, (i + 1) * steps / count - 1));
   }

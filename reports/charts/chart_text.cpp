@@ -44,7 +44,7 @@ std::vector<TextRow> scaling_rows(const ScalingChart& chart) {
   return rows;
 }
 
-// What perfect scaling would give at this point, where that can be said.
+// The samples/s of perfect scaling at this point, where a chart can say it.
 std::optional<double> ideal_of(const ScalingChart& chart, const ScalingPoint& point) {
   if (chart.ideals.size() != 1 || point.oversubscribed) return std::nullopt;
   return chart.ideals.front().samples_per_s_per_device * point.devices;
@@ -58,7 +58,7 @@ struct Unit {
   int decimals;
 };
 
-// A letter for each part: its first one that is not taken.
+// A character for each part: the first one of its name that is still free.
 std::string letters_of(const std::vector<std::string>& parts) {
   std::string letters;
   for (const std::string& part : parts) {
@@ -123,7 +123,7 @@ std::string box(const StepGroup& group, std::size_t cells, double most, bool uni
   return bar.text();
 }
 
-// The slowest step of each part of the run, as heights over 0 ... the group's shown_s.
+// The slowest step of each stretch of the run, as heights from 0 to the group's shown_s.
 std::string course(const StepGroup& group, std::size_t cells, bool unicode) {
   const auto& heights = unicode ? kHeights : kAsciiHeights;
   const std::size_t count = std::min(cells, group.bins.size());

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Charts drawn with characters, for a terminal or a log. A line a point, bar or bucket, so that the
-// numbers stand beside what is drawn and no colour is needed.
+// Charts drawn with characters, for a terminal or a log. Each point, bar or bucket has a line with
+// its numbers, so that no colour is needed.
 #pragma once
 
 #include <string>
@@ -12,11 +12,11 @@
 namespace ddpbench::report {
 
 struct TextOptions {
-  int width = 80;       // columns at most; below 40 is drawn as 40
-  bool unicode = true;  // block characters; else ASCII
+  int width = 80;       // the most columns; less than 40 counts as 40
+  bool unicode = true;  // block characters; false: ASCII
 };
 
-// End with a newline. REQUIRES: chart.empty_reason is empty.
+// All end with a newline. REQUIRES: chart.empty_reason is empty.
 std::string draw_text(const ScalingChart& chart, const TextOptions& options);
 std::string draw_text(const StepsChart& chart, const TextOptions& options);
 std::string draw_text(const BucketsChart& chart, const TextOptions& options);

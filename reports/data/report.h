@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Report: what a ddpbench command found out, as plain data. schema/report-1.schema.json has the
-// keys. reports/ knows no device; bench/ fills everything in.
+// Report: the result of a ddpbench command, as plain data. schema/report-1.schema.json describes
+// its JSON form. reports/ knows no device; bench/ fills everything in.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,7 @@ struct StepStatistics {
 
 struct StepSection {
   int warmup = 0;
-  std::optional<bool> warmup_steady;  // whether step times had come to rest; not set: not judged
+  std::optional<bool> warmup_steady;  // whether step times settled; not set: not judged
   std::string warmup_reason;          // why it was not judged
   std::int64_t count = 0;
   std::optional<StepStatistics> time_s;  // absent when count is 0
@@ -55,14 +55,13 @@ struct EpochRow {
   double time_s = 0;
   std::int64_t samples = 0;  // processed by all ranks, padding included
   double samples_per_s = 0;
-  double train_loss =
-      0;  // may be NaN or infinite when training diverged: null in JSON, with the reason
+  double train_loss = 0;  // NaN or infinite when training diverged: null in JSON, with the reason
   double train_accuracy = 0;
   Figure test_accuracy;
 };
 
-// One gradient bucket (or pushed shard) of one rank. Times are medians over the timed steps and
-// count from the beginning of the step.
+// One gradient bucket (or pushed shard) of one rank. Times are medians over the timed steps, in
+// seconds since the step began.
 struct BucketRow {
   int bucket = 0;
   std::uint64_t bytes = 0;
@@ -70,14 +69,14 @@ struct BucketRow {
 };
 
 struct DeviceRow {
-  int rank = 0;  // the replica's index (dp's threads too); servers follow the workers
+  int rank = 0;  // index of the replica (also of dp's threads); servers follow the workers
   std::string role = "worker";  // worker | server
   std::string host, device;     // "cpu:0"
   std::vector<int> cores;       // OS processors it is pinned to
   int process_rank = 0;
   Figure step_time_median_s;
   std::uint64_t peak_bytes = 0;
-  std::string peak_reason;  // why the peak is not known; empty: it is
+  std::string peak_reason;  // why the peak is not known; empty: it is known
   std::map<std::string, std::uint64_t> by_category_bytes;  // peak by category
   Figure process_peak_rss_bytes;
   // "forward_s", ..., "comm_wait_s": medians over the observed steps of this rank. Run::phases has
@@ -97,7 +96,7 @@ struct Verification {
   std::string status = "off";  // passed | failed | off | reference | not_applicable
   std::string reason;          // with failed and not_applicable
   int steps = 0;
-  Figure max_relative_error;  // max over tensors of |dw - dw_ref| / |dw_ref|
+  Figure max_relative_error;  // maximum over tensors of |dw - dw_ref| / |dw_ref|
   std::string worst_tensor;
   Figure tolerance;
   std::optional<bool> replicas_bit_equal;
@@ -112,12 +111,12 @@ struct Scaling {
 // Why the run is not faster (reports/why/why.h), as found when the report was written.
 struct Why {
   std::string cause;                    // a word of Cause
-  std::string sentence;                 // with the largest loss and its figure
+  std::string sentence;                 // it names the largest loss and its time
   std::string advice;                   // empty: none
   std::map<std::string, Figure> parts;  // "compute_s", ...; they add up to the step's median time
 };
 
-// The parts of a run, seconds. A part is missing where the run ended before it.
+// The stages of a run, in seconds. A stage that the run did not reach is missing.
 struct Times {
   Figure startup_s, verify_s, warmup_s, train_s, evaluate_s, total_s;
 };
@@ -126,14 +125,14 @@ struct Times {
 // (reports/metrics/conditions.h).
 struct Conditions {
   Figure cpu_frequency_begin_mhz, cpu_frequency_end_mhz;  // mean over processors
-  // Shares of the machine's processor time that other programs used and other virtual machines
-  // took.
+  // Shares of the machine's processor time: used by other programs, taken by other virtual
+  // machines.
   Figure other_load_ratio, stolen_ratio;
-  Figure quota_throttled_ratio;  // share of the time in which a CPU quota had stopped the run
+  Figure quota_throttled_ratio;  // share of the time in which a CPU quota stopped the run
   Figure major_page_faults, involuntary_context_switches;  // of the run's processes
   Figure swapped_in_pages, thermal_throttle_count;         // of the machine
-  Figure step_drift_ratio;                                 // last third of the steps / first - 1
-  std::vector<std::string> notes;                          // what is out of the ordinary
+  Figure step_drift_ratio;         // last third of the steps / first third - 1
+  std::vector<std::string> notes;  // on what was out of the ordinary
 };
 
 struct Run {
@@ -155,8 +154,8 @@ struct Run {
   int accumulation_steps = 1;
   std::string scaling_mode;  // weak | strong
   bool oversubscribed = false;
-  // The strategy's own options (overlap, bucket_cap_mb, ps_update, ...) as on the command line.
-  // JSON has booleans for "on", "off", "true" and "false", and numbers for numbers.
+  // The strategy's own options (overlap, bucket_cap_mb, ps_update, ...) as on the command line. In
+  // JSON "on", "off", "true" and "false" are booleans, and numbers are numbers.
   std::map<std::string, std::string> strategy_options;
   std::string dataset_name, dataset_source;
   std::int64_t train_samples = 0, test_samples = 0;
@@ -175,78 +174,77 @@ struct Run {
   std::optional<Conditions> conditions;  // not set: not recorded
 };
 
-// What `ddpbench comm` measured of one collective at one size between some ranks.
+// What `ddpbench comm` measured of one collective at one size.
 struct CollectiveRow {
-  std::string operation;   // "all_reduce", ...; "send_recv": to the next rank, from the one before
+  std::string operation;   // "all_reduce", ...; "send_recv": to the next rank and from the previous
   std::string backend;     // shm | ipc | nccl
-  std::string all_reduce;  // ring | direct, of all_reduce; empty: not told
+  std::string all_reduce;  // ring | direct: algorithm of all_reduce; empty: not told
   std::string device = "cpu";  // cpu | cuda: of all ranks
-  std::string device_model;    // empty: not told, as by reports from before this key
+  std::string device_model;    // empty: not told, or the report is older than this key
   std::vector<int> gpus;       // [rank] index in environment.gpus; empty on CPU devices
-  std::string mode;            // process | thread: what ranks are
+  std::string mode;            // process | thread: what a rank is
   int ranks = 0;
   std::uint64_t bytes = 0;  // of the whole buffer, as nccl-tests counts it
-  std::uint64_t count = 0;  // elements; where each rank has a part of the whole, of a part
+  std::uint64_t count = 0;  // elements of the buffer, or of a rank's part where each has one
   std::string data_type;    // "fp32", ...
   std::string reduction;    // sum | average | max; empty: the operation does not reduce
   bool in_place = false;
   bool oversubscribed = false;
   int warmup = 0;
-  std::int64_t iterations = 0;           // timed ones that were finished
-  std::int64_t late_iterations = 0;      // of them, those that waited for the host to queue them
-  std::optional<StepStatistics> time_s;  // over the iterations, of the slowest rank's time
+  std::int64_t iterations = 0;       // that were timed and finished
+  std::int64_t late_iterations = 0;  // of these, the ones that waited for the host to queue them
+  std::optional<StepStatistics> time_s;  // of the slowest rank's time, over the iterations
   Figure algbw_gb_per_s, busbw_gb_per_s;
   std::optional<std::uint64_t> wrong;  // elements of all ranks that are not exactly right
-  std::string wrong_reason;            // without `wrong`
-  // The bus bandwidth that memory alone would allow (metrics/collective_metrics.h), busbw over it,
-  // and which of memory's bandwidths sets it (memory_copy, memory_reduce; empty: none was
-  // measured).
+  std::string wrong_reason;            // why `wrong` is not set
+  // The highest bus bandwidth that memory allows (metrics/collective_metrics.h), busbw divided by
+  // it, and which memory bandwidth sets it: memory_copy, memory_reduce, or empty if none was
+  // measured.
   Figure bound_busbw_gb_per_s, share_of_bound;
   std::string bound;
-  // The bytes that ipc reads and writes on the one GPU that all ranks share, the same a second, and
-  // its share of what the GPU's own copies move.
+  // The bytes that ipc reads and writes on the one GPU that all ranks share, the same per second,
+  // and its share of the bandwidth of the GPU's own copies.
   Figure counted_bytes, counted_gb_per_s, share_of_copy;
 };
 
-// The memory bandwidth that the ranks' cores reach, each in memory of its own, or the copies of a
-// GPU. It counts bytes read and bytes written.
+// Memory bandwidth: what the ranks' cores reach, each in memory of its own, or the copies of a GPU.
+// It counts bytes read and bytes written.
 struct BandwidthRow {
   std::uint64_t working_set_bytes = 0;  // of a core, or of the GPU
-  std::optional<int> cores;             // at once; of CPU devices
+  std::optional<int> cores;             // that ran at once; not set for a GPU
   std::optional<int> gpu;               // index in environment.gpus
-  double copy_gb_per_s = 0;             // of all of them together
+  double copy_gb_per_s = 0;             // of all cores together
   Figure reduce_gb_per_s;               // likewise; missing on a GPU
 };
 
-// Runs that are repetitions of each other, and how precisely the median of their median step times
-// is known (docs/metrics.md).
+// A cell: runs that are repetitions of each other, and the confidence interval of the median of
+// their median step times (docs/metrics.md).
 struct CellSummary {
-  std::vector<std::size_t> runs;  // indices
+  std::vector<std::size_t> runs;  // indices into Report::runs
   Figure step_median_s, ci_low_s, ci_high_s;
   Figure ci_width_ratio;                     // (high - low) / median
   std::optional<double> wanted_width_ratio;  // of --until-ci
   bool noisy = false;                        // the interval is wider than wanted
 };
 
-// A way to cut gradients into buckets that `ddpbench tune` tried.
+// One way to cut gradients into buckets, tried by `ddpbench tune`.
 struct TuneSetting {
   double first_bucket_mb = 0, bucket_cap_mb = 0;  // MiB
   bool overlap = true;
-  int buckets = 0;         // that these sizes make
-  Figure screening_ratio;  // median over rounds of its step time / the default's
+  int buckets = 0;         // how many buckets these sizes make
+  Figure screening_ratio;  // median over rounds of: its step time / that of the default
 };
 
 // What `ddpbench tune` found (reports/metrics/tuning.h).
 struct Tune {
   std::vector<TuneSetting> settings;  // the first is the default
   int screening_rounds = 0;
-  std::optional<std::size_t> candidate;  // of settings: the best of the screening; not set: none
-  int confirmation_pairs = 0;            // fresh runs of default and candidate
-  // One minus the median ratio of the candidate's step time to the default's, with its 95 %
-  // interval.
+  std::optional<std::size_t> candidate;  // index of the best in the screening; not set: none
+  int confirmation_pairs = 0;            // of fresh runs of the default and the candidate
+  // 1 - the median ratio of the candidate's step time to the default's, with its 95 % interval.
   Figure gain_ratio, gain_low_ratio, gain_high_ratio;
-  double least_gain_ratio = 0;  // from which on a gain is worth a recommendation
-  bool recommended = false;     // the candidate
+  double least_gain_ratio = 0;  // the least gain that is recommended
+  bool recommended = false;     // whether the candidate is recommended
   std::string conclusion;
 };
 
@@ -254,8 +252,8 @@ struct Generator {
   std::string version;
   std::optional<std::string> git_commit;
   std::optional<bool> git_dirty;
-  std::string git_reason;         // why one of these is missing
-  std::string name = "ddpbench";  // of the program that measured: a peer says so
+  std::string git_reason;         // why commit or dirty flag is missing
+  std::string name = "ddpbench";  // of the program that measured; peers have other names
 };
 
 struct CpuInfo {
@@ -291,15 +289,14 @@ struct Report {
 
 std::string_view to_string(Status status);
 
-// Why a figure is missing where nothing was recorded that says it.
+// Why a figure is missing where the report records no reason for it.
 inline constexpr const char* kDivergedReason = "training diverged: the loss is not finite";
 std::string missing_reason(const Run& run);
-// The figure's own reason, else the run's.
+// The figure's own reason; where it has none, the run's.
 std::string missing_reason(const Figure& figure, const Run& run);
 
-// What is known of changes to the sources beside the commit that names them: "with changes";
-// "changes unknown" where the commit was given and nothing could look; empty where there are none,
-// and without a commit.
+// Local changes to the sources beside the commit: "with changes"; "changes unknown" where the
+// commit is known and its state is not; empty where there are no changes, or no commit.
 std::string_view local_changes(const Generator& generator);
 
 }  // namespace ddpbench::report

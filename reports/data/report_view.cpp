@@ -35,7 +35,7 @@ void append_runs(const Report& report, const std::string& name, std::vector<RunR
   }
 }
 
-// What `describe` says of the rows, each thing once.
+// The different texts that `describe` gives for the rows, in order of appearance; none is empty.
 template <typename Describe>
 std::vector<std::string> each_once(std::span<const RunRow> rows, Describe describe) {
   std::vector<std::string> words;

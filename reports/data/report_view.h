@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs of one or several reports side by side, for everything that shows or exports them.
+// Runs of one or several reports side by side, for tables and exports.
 #pragma once
 
 #include <cstddef>
@@ -26,23 +26,23 @@ struct RunRow {
   std::string file;       // name of the report; empty where there is no file
 };
 
-// In the order of the files and of the runs in each. A file is called by its last part where that
-// tells the files apart, else by its whole path.
+// The runs in the order of the files, then of their report. A file is named by the last part of its
+// path if that tells all files apart, otherwise by its whole path.
 std::vector<RunRow> all_runs(std::span<const ReportFile> files);
 std::vector<RunRow> all_runs(const Report& report);
 
 bool from_several_files(std::span<const RunRow> rows);
 
-// What all runs share, in a line for people: network, data, devices, threads, precision; and, of
-// several files, that their machines or versions differ. No control characters.
+// What all runs share, in one line without control characters: network, data, devices, threads,
+// precision. For several files it also says whether their machines or versions differ.
 std::string caption(std::span<const RunRow> rows);
 
-// "single of FILE": what Scaling::baseline says of runs measured against those of `file`.
+// "single of FILE": Scaling::baseline of runs that are measured against those of `file`.
 std::string borrowed_baseline(const ReportFile& file);
 
-// Gives runs whose own report has no `single` run the speed-up against those of other files, where
-// these were taken by the same build on the same machine and do the same work (metrics.h,
-// fill_scaling). `baseline` then names the file. Scaling that a report states stays as it is.
+// Fills in the speed-up of runs whose own report has no `single` run, from the `single` runs of
+// other files by the same build on the same machine that do the same work (fill_scaling of
+// metrics.h). `baseline` then names the file. Scaling that a report states is kept.
 void complete_scaling(std::span<ReportFile> files);
 
 }  // namespace ddpbench::report

@@ -13,8 +13,8 @@
 namespace ddpbench::report {
 namespace {
 
-// What may tell a run from others of its strategy and number of devices, in the order of the name.
-// The number of servers is said anyway.
+// The words that may tell a run from others of its strategy and number of devices, in the order of
+// the name. The number of servers is left out, as every name states it.
 std::vector<SettingWords> details_of(const Run& run) {
   std::vector<SettingWords> details = name_words(run);
   std::erase_if(details, [](const SettingWords& detail) { return detail.key == "servers"; });

@@ -14,7 +14,7 @@
 namespace ddpbench::report {
 namespace {
 
-constexpr unsigned kEqualUse = kCellUse | kPairUse;  // equal in a cell, and in a pair
+constexpr unsigned kEqualUse = kCellUse | kPairUse;  // equal in a cell and in a pair
 
 std::string text_of(const std::string& value) { return value; }
 std::string text_of(std::integral auto value) { return value == 0 ? "" : std::to_string(value); }
@@ -24,7 +24,7 @@ std::string value_of(const Run& run) {
   return text_of(run.*kMember);
 }
 
-// Only a run that came to its end knows how much it did.
+// `value`, or nothing for a run that did not end well: it does not know how much it would do.
 std::string of_whole_run(const Run& run, std::string value) {
   return run.status == Status::ok ? std::move(value) : "";
 }
@@ -63,7 +63,7 @@ std::string servers_words(const Run& run) {
   return run.servers > 0 ? counted(run.servers, "server") : "";
 }
 
-// A run on one device needs no backend, which makes it no other kind of run.
+// A run on one device has no backend. That alone makes no difference between runs.
 std::string backend_words(const Run& run) { return run.backend == "none" ? "" : run.backend; }
 
 std::string injected_words(const Run& run) {
@@ -81,7 +81,7 @@ constexpr auto kTable = std::to_array<Setting>({
      .uses = kCellUse | kPairKeyUse | kStrategyNameUse,
      .value = value_of<&Run::backend>,
      .words = backend_words},
-    // Pairs find partners with the same faults first and may take others (gate_pairing.h).
+    // No kPairUse: the gate prefers runs with the same faults but takes others (gate_pairing.h).
     {.key = "injected",
      .uses = kCellUse | kStrategyNameUse,
      .value = value_of<&Run::injected>,
@@ -105,7 +105,7 @@ constexpr auto kTable = std::to_array<Setting>({
      .uses = kEqualUse | kWorkUse | kNameUse | kTableTitleUse | kChartSubtitleUse,
      .value = value_of<&Run::device>,
      .words = device_words},
-    // A run that failed early does not know it: same_cell() looks at it where both runs do.
+    // No kCellUse: a run that failed early does not know it. same_cell() compares it if both do.
     {.key = "device_model", .uses = kPairUse | kWorkUse, .value = value_of<&Run::device_model>},
     {.key = "threads_per_device",
      .uses = kEqualUse | kWorkUse | kNameUse | kTableTitleUse | kChartSubtitleUse,
@@ -150,7 +150,7 @@ constexpr auto kTable = std::to_array<Setting>({
      .config_key = "deterministic"},
 });
 
-// Calls `visit(row, key, value)` for every value of `run` that takes part in `uses`.
+// Calls `visit(row, key, value)` for every value of `run` whose setting has any of the bits `uses`.
 template <typename Visit>
 void for_each_value(const Run& run, unsigned uses, Visit visit) {
   for (const Setting& row : kTable) {
@@ -190,7 +190,7 @@ Settings config_settings(const Report& report, unsigned uses) {
   return settings;
 }
 
-// Side by side through both, which are sorted: sweeps compare every cell with every other.
+// One pass over both, which are sorted: a sweep compares every cell with every other.
 std::vector<std::string> differing_keys(const Settings& a, const Settings& b) {
   std::vector<std::string> keys;
   auto mine = a.begin();

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What reports know of strategies: the one place where their names stand. Reports of other programs
-// may have strategies that are not here; of those nothing is known.
+// What reports know of strategies: the only list of their names in reports/. A report of another
+// program may name a strategy that is not listed.
 #pragma once
 
 #include <cstddef>
@@ -16,17 +16,16 @@ inline constexpr const char* kBaseline = "single";
 
 struct StrategyRow {
   std::string_view name;
-  // The collective that carries the gradients and whose bus bandwidth can be told ("all_reduce");
-  // empty: there is none.
+  // The collective that carries the gradients and has a bus bandwidth ("all_reduce"); empty: none.
   std::string_view collective = {};
-  bool through_primary = false;  // all gradients pass through the first device
+  bool through_primary = false;  // all gradients pass through device 0
 };
 
-// In the order of tables and charts.
+// The order is that of tables and charts.
 std::span<const StrategyRow> strategy_rows();
-// A row of that name; one that says nothing where the strategy is not known.
+// The row of that name; for an unknown strategy a row with only the name.
 StrategyRow strategy_row(std::string_view name);
-// The place in strategy_rows(); their number for a strategy that is not known.
+// The index in strategy_rows(), or their number for an unknown strategy.
 std::size_t strategy_rank(std::string_view name);
 
 }  // namespace ddpbench::report

@@ -7,7 +7,7 @@
 namespace ddpbench::report {
 namespace {
 
-// RFC 4180, section 2.6 and 2.7.
+// RFC 4180, sections 2.6 and 2.7.
 std::string quoted(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string result = "\"";
@@ -21,7 +21,7 @@ std::string quoted(const std::string& text) {
 struct CellText {
   std::string operator()(std::monostate) const { return {}; }
   std::string operator()(bool value) const { return value ? "true" : "false"; }
-  // Shortest text that reads back as the same number.
+  // The shortest text that reads back as the same number.
   std::string operator()(std::int64_t value) const { return fmt::format("{}", value); }
   std::string operator()(double value) const { return fmt::format("{}", value); }
   std::string operator()(const std::string& value) const { return quoted(value); }

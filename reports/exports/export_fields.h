@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What several exports need. Private to reports/.
+// Helpers of several exports. Private to reports/.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@
 
 namespace ddpbench::report {
 
-// Numbers and flags (0 or 1) as a number; nothing where missing or text.
+// A number, or a flag as 0 or 1; nothing for text and missing values.
 std::optional<double> number_of(const FieldValue& value);
-// As a label; empty where missing.
+// The value as a label; empty where it is missing.
 std::string label_of(const FieldValue& value);
 
 // Milliseconds since 1970 of a report's "2026-01-31T12:00:00Z"; nothing for any other text.

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The JSON that https://github.com/benchmark-action/github-action-benchmark reads with the tools
-// customSmallerIsBetter and customBiggerIsBetter. It compares entries of the same name, so a name
-// says all that must be equal, the model of the device included, and nothing that changes from one
-// commit to the next.
+// The JSON that https://github.com/benchmark-action/github-action-benchmark reads with its tools
+// customSmallerIsBetter and customBiggerIsBetter. It compares entries of equal names. So a name
+// holds all settings that must be equal, with the device model, and nothing that differs between
+// commits.
 #include <fmt/format.h>
 
 #include <map>
@@ -40,8 +40,8 @@ std::string run_name(const RunRow& row) {
   return name;
 }
 
-// Half the interquartile range around the value: over the repetitions; of the steps of a single
-// one; nothing where there is no spread to tell.
+// "± half the interquartile range": of the repetitions, or of the steps of a single one. Empty for
+// a single value of another figure.
 std::string range_of(const Field& field, const std::vector<const RunRow*>& rows,
                      const std::vector<double>& values) {
   if (values.size() > 1) return fmt::format("± {:.3g}", summarize(values).iqr / 2);

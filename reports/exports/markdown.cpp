@@ -17,7 +17,7 @@
 namespace ddpbench::report {
 namespace {
 
-// Punctuation that could mean something; a backslash before punctuation is always allowed.
+// Escapes the punctuation of markup. A backslash is allowed before any punctuation.
 std::string escaped(const std::string& text) {
   constexpr std::string_view kSpecial = "\\|*_`<>[]&~#";
   std::string result;
@@ -32,7 +32,7 @@ std::string markdown_line(const std::vector<std::string>& cells) {
   return fmt::format("| {} |\n", fmt::join(cells, " | "));
 }
 
-// The two lines of a heading as one: "speed-", "up" is "speed-up".
+// Joins the two lines of a heading: "speed-" and "up" become "speed-up".
 std::string heading(const TextColumn& column) {
   if (column.top.empty() || column.top.ends_with('-')) return column.top + column.bottom;
   return column.top + ' ' + column.bottom;
@@ -54,7 +54,7 @@ std::string table_lines(const TextTable& table) {
   return text;
 }
 
-// What the reports of these rows say beside their runs, each report once.
+// The warnings, tune conclusions and verdicts of the reports of these rows, each report once.
 std::vector<std::string> remarks(std::span<const RunRow> rows) {
   std::vector<std::string> lines;
   std::set<const Report*> told;
@@ -66,7 +66,7 @@ std::vector<std::string> remarks(std::span<const RunRow> rows) {
       lines.push_back("warning: " + file + warning);
     }
     if (row.report->tune) lines.push_back(file + row.report->tune->conclusion);
-    // A line a verdict; the lines between, indented, are the parts of its step.
+    // Lines that are not indented are verdicts; the indented ones list the parts of the step.
     std::istringstream why(render_why(*row.report, 0));
     for (std::string line; std::getline(why, line);) {
       if (!line.starts_with(' ')) lines.push_back(file + line);

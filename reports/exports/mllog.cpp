@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// MLPerf's log lines, keys as in https://github.com/mlcommons/logging (mllog/constants.py). Only
-// what a report knows is said: no cache was cleared, and nothing is submitted.
+// MLPerf's log lines, with the keys of https://github.com/mlcommons/logging (mllog/constants.py).
+// Keys without a value in the report are left out, such as cache_clear.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ constexpr const char* kPoint = "POINT_IN_TIME";
 constexpr const char* kStart = "INTERVAL_START";
 constexpr const char* kEnd = "INTERVAL_END";
 
-// The lines of one run. `now` moves through the run, milliseconds since 1970.
+// Writes the lines of one run. now_ms_ is the time of the next line, in milliseconds since 1970.
 class RunLog {
  public:
   RunLog(const RunRow& row, std::string name_space, double begin_ms)
@@ -50,7 +50,7 @@ class RunLog {
         {"event_type", type},
         {"key", key},
         {"value", std::move(value)},
-        // There is no line of a program to name; the pointer says where the report has it.
+        // No line of a source wrote this; the pointer leads to the run in the report.
         {"metadata",
          {{"file", row_.file}, {"lineno", 0}, {"pointer", fmt::format("/runs/{}", row_.index)}}}};
     line["metadata"].update(metadata);
@@ -100,7 +100,7 @@ class RunLog {
     add(kEnd, "eval_stop", nullptr, number);
   }
 
-  // The report has the sum over the epochs: each gets the same share.
+  // The report has the sum over all epochs. Each evaluated epoch gets an equal share.
   double evaluation_s() const {
     const auto evaluated = std::ranges::count_if(row_.run->epochs, [](const EpochRow& epoch) {
       return epoch.test_accuracy.value.has_value();
@@ -114,7 +114,7 @@ class RunLog {
   std::string text_;
 };
 
-// Throws ConfigError, naming the place, where it is no time.
+// Throws ConfigError that names the place if `text` is no valid time.
 double time_ms(const RunRow& row, const std::string& pointer, const std::string& text) {
   const auto time = unix_ms(text);
   if (time) return static_cast<double>(*time);
@@ -124,8 +124,8 @@ double time_ms(const RunRow& row, const std::string& pointer, const std::string&
                   row.file, pointer, text));
 }
 
-// When the run began. Older reports do not say: there runs follow each other from the report's
-// start on.
+// When the run began, in milliseconds since 1970. Older reports do not record it: their runs are
+// taken to follow each other from the report's start.
 double begin_ms(const RunRow& row) {
   const std::string& recorded = row.run->started_at;
   if (!recorded.empty()) {

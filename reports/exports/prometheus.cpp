@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Prometheus' text exposition format 0.0.4
-// (https://prometheus.io/docs/instrumenting/exposition_formats/), names and units after
-// https://prometheus.io/docs/practices/naming/. Without timestamps, which the textfile collector
-// refuses.
+// (https://prometheus.io/docs/instrumenting/exposition_formats/). Names and units follow
+// https://prometheus.io/docs/practices/naming/. There are no timestamps: the textfile collector
+// refuses them.
 #include <fmt/format.h>
 
 #include <map>
@@ -29,8 +29,8 @@ std::string escaped_label(const std::string& text) {
   return result;
 }
 
-// `ddpbench_` and the report's key, but base units spelled out, no ratio without its word, and no
-// suffix that means something else to Prometheus ("_count").
+// "ddpbench_" and the report's key, changed for Prometheus: units are spelled out, ratios are
+// called so, and no name ends in a suffix with a meaning ("_count").
 std::string metric_name(const std::string& key) {
   static const std::map<std::string, std::string> special = {
       {"samples_per_s", "samples_per_second"},
@@ -44,7 +44,7 @@ std::string metric_name(const std::string& key) {
   return "ddpbench_" + (key.ends_with("_s") ? key + "econds" : key);
 }
 
-// Text after the "{", without the braces.
+// The labels, without the braces around them.
 std::string labels_of(const RunRow& row, bool name_report) {
   std::string labels;
   for (const Column& column : run_columns()) {
@@ -60,7 +60,7 @@ std::string labels_of(const RunRow& row, bool name_report) {
   return labels;
 }
 
-// A label set for every row, each once: a second run of the same kind gets copy="2".
+// A label set for each row. They differ: the second run with the same labels gets copy="2".
 std::vector<std::string> label_sets(std::span<const RunRow> rows) {
   const bool several = from_several_files(rows);
   std::map<std::string, int> uses;

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs as text for programs and for the tools that docs/exports.md names; table/table.h is for
-// people. All end with a newline. A figure that is missing is left out or empty, never 0, and its
-// reason given where the format has room.
+// Runs as text for programs and for the tools of docs/exports.md; table/table.h is for people. Each
+// text ends with a newline. A missing figure is left out or empty, never 0. Its reason is given
+// where the format has room.
 #pragma once
 
 #include <functional>
@@ -15,31 +15,32 @@
 
 namespace ddpbench::report {
 
-// GitHub's tables.
+// Tables of GitHub's Markdown.
 std::string markdown_text(std::span<const RunRow> rows, const Columns& columns);
-// RFC 4180 with LF line ends: a header, a row a run. Missing figures are empty; the last column,
-// "missing", has their reasons.
+// RFC 4180 with LF line ends: a header, then a line per run. Missing figures are empty; the last
+// column, "missing", has their reasons.
 std::string csv_text(std::span<const RunRow> rows, const Columns& columns);
-// An array of flat objects; null beside "<key>_reason".
+// An array of flat objects. A missing figure is null beside "<key>_reason".
 std::string json_runs_text(std::span<const RunRow> rows, const Columns& columns);
 
-// Array of {name, unit, value, range, extra} for benchmark-action/github-action-benchmark, of the
-// figures for which smaller (customSmallerIsBetter) or bigger ones are better. The median over
-// repetitions of a run; runs that did not end well are left out, so is what was injected.
+// For benchmark-action/github-action-benchmark: an array of {name, unit, value, range, extra} of
+// the figures for which smaller (customSmallerIsBetter) or bigger values are better. Values are
+// medians over repetitions, without runs that did not end well or had injected faults.
 std::string github_benchmark_text(std::span<const RunRow> rows, Better direction);
-// Prometheus' text format, for the node exporter's textfile collector: base units, a sample for
-// every label set once.
+// Prometheus' text format for the node exporter's textfile collector: base units, and one sample
+// for each label set.
 std::string prometheus_text(std::span<const RunRow> rows);
-// MLPerf's log lines (":::MLLOG {...}"), a namespace a run when there are several. Times of day are
-// computed from the run's start, where that is not recorded from the report's, and durations.
+// MLPerf's log lines (":::MLLOG {...}"), each run in its own namespace when there are several. A
+// time of day is the run's start, as recorded or computed from the report's start, plus durations.
+// Throws ConfigError where a start is no valid time.
 std::string mllog_text(std::span<const RunRow> rows);
 
-// The formats, and how --format names them.
+// A format of --format.
 struct RunFormat {
-  std::string name;   // for --format
-  std::string about;  // who reads it
-  bool columns;       // whether columns can be chosen
-  bool all_columns;   // all of them are shown where no column was chosen
+  std::string name;   // the word of --format
+  std::string about;  // for --format=help
+  bool columns;       // whether the user can choose columns
+  bool all_columns;   // whether the default is all columns
   std::function<std::string(std::span<const RunRow>, const Columns&, int width)> write;
 };
 const std::vector<RunFormat>& run_formats();

@@ -13,8 +13,8 @@ namespace {
 std::int64_t nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
 double microseconds(std::int64_t ns) { return static_cast<double>(ns) / 1e3; }
 
-// An event with what it is sorted by: at the same moment the longer one, which holds the others,
-// comes first.
+// An event and its sort key. Of two that begin at once the longer comes first, as it holds the
+// other.
 struct Timed {
   std::int64_t begin_ns = 0, length_ns = 0;
   Json json;

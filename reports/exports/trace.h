@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trace: what ran when, as plain data, and as Chrome trace events
-// (https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU), which
-// Perfetto and chrome://tracing open.
+// A trace of which work ran when: as plain data, and as the Chrome trace events
+// (https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU) that Perfetto
+// and chrome://tracing open.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@ namespace ddpbench::report {
 struct TraceProcess {
   int id = 0;
   std::string name;
-  std::map<int, std::string> threads;  // by their number, which is their order
+  std::map<int, std::string> threads;  // by their number, in the order in which they are shown
 };
 
-// On one thread, events either lie within each other or do not overlap.
+// Two events of one thread are nested or do not overlap.
 struct TraceEvent {
   std::string name, category;
   int process = 0, thread = 0;
@@ -27,7 +27,7 @@ struct TraceEvent {
   std::map<std::string, std::int64_t> arguments;
 };
 
-// A moment on one thread that lets something begin on another one of the same process.
+// An arrow: a moment on one thread lets an event of another thread begin, in the same process.
 struct TraceFlow {
   std::string name;
   int process = 0;
@@ -42,8 +42,8 @@ struct Trace {
   std::vector<TraceFlow> flows;
 };
 
-// JSON text: "traceEvents" in the order of time, after the names of processes and threads. Times
-// are microseconds, rounded to nanoseconds so that what nests still nests.
+// JSON text. Its "traceEvents" are the names of processes and threads, then the events in the order
+// of time. Times are in microseconds, rounded to nanoseconds so that nested events stay nested.
 std::string to_chrome_json(const Trace& trace);
 
 }  // namespace ddpbench::report

@@ -19,7 +19,7 @@ UncomparedRuns alone(const Cell& cell, bool fresh) {
           fresh ? "not in the baseline" : "not in the new reports"};
 }
 
-// Nothing to hold the new runs against; whether they ended well does not make it better.
+// The baseline has no usable run, so nothing is compared, also when the new runs ended well.
 UncomparedRuns without_baseline(const PairedCells& cells, std::size_t fresh_usable) {
   std::string reason = fmt::format("no run of the baseline has figures ({})",
                                    unusable_reason(*cells.base.runs.front()));
@@ -49,7 +49,7 @@ std::set<std::string> hosts_of(std::span<const Report> reports) {
   return hosts;
 }
 
-// Times are of one format and zone, so that text order is time order.
+// Times have one format and zone, so the order of the texts is that of the times.
 bool all_before(std::span<const Report> first, std::span<const Report> then) {
   const auto last_end = std::ranges::max_element(first, {}, &Report::finished_at);
   const auto first_begin = std::ranges::min_element(then, {}, &Report::started_at);

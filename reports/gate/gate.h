@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The regression gate: runs of new reports against those of a baseline. docs/gate.md explains how
-// it decides and how often it errs. Start reading at check_reports().
+// The regression gate: compares the runs of new reports with those of a baseline. docs/gate.md
+// explains how it decides and how often it errs. Start reading at check_reports().
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -15,29 +15,31 @@
 
 namespace ddpbench::report {
 
-// Throws ConfigError when settings of a pair differ (naming keys and both values) and when nothing
-// can be compared. The reports must outlive the call only.
+// Throws ConfigError when settings of a pair differ, with their keys and both values, and when no
+// runs can be compared. The reports need to live only during the call.
 GateResult check_reports(std::span<const Report> fresh, std::span<const Report> base,
                          const GateOptions& options);
 
-// What must be equal in a pair: "device_model", "optimizer/lr", "strategy_options/overlap", ..., as
-// the reports have it. allow_mismatch takes these, and "optimizer" for all of "optimizer/...".
+// What allow_mismatch takes: the keys of settings that must be equal in a pair, as these reports
+// have them ("device_model", "optimizer/lr", ...), and their parts before and after the "/".
+// "optimizer" stands for all of "optimizer/...".
 std::vector<std::string> gate_setting_keys(std::span<const Report> fresh,
                                            std::span<const Report> base);
 
-// One line: the verdict and how many pairs have which.
+// One line: the verdict, and how many pairs got each verdict.
 std::string gate_summary(const GateResult& result);
-// Everything a person needs, at most `width` columns when width > 0.
+// The whole result for people, at most `width` columns wide when width > 0.
 std::string render_gate_table(const GateResult& result, int width);
-// For a pull-request comment.
+// Markdown for a comment on a pull request.
 std::string render_gate_markdown(const GateResult& result);
-// As schema/check-1.schema.json says.
+// JSON as schema/check-1.schema.json describes it.
 nlohmann::ordered_json gate_json(const GateResult& result);
 std::string render_gate_json(const GateResult& result);
-// JUnit XML: a suite a pair, a case a figure; REGRESSED is a failure, INCONCLUSIVE an error.
+// JUnit XML: a suite for each pair, a case for each figure. REGRESSED is a failure, INCONCLUSIVE an
+// error.
 std::string render_gate_junit(const GateResult& result);
-// Workflow commands of GitHub Actions: an ::error a regression, a ::warning for what is
-// inconclusive or was not compared, a ::notice with the sum.
+// Workflow commands of GitHub Actions: ::error for a regression, ::warning for inconclusive pairs,
+// uncompared runs and notes, ::notice for the summary.
 std::string render_gate_github(const GateResult& result);
 
 }  // namespace ddpbench::report

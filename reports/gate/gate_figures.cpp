@@ -13,9 +13,9 @@
 namespace ddpbench::report {
 namespace {
 
-constexpr std::size_t kPartsOfRun = 10;   // of a run, for variance_within
-constexpr std::size_t kFewestSteps = 20;  // two a part
-// Smaller losses are as good as nothing, and their ratios mean nothing.
+constexpr std::size_t kPartsOfRun = 10;   // into which variance_within() cuts a run
+constexpr std::size_t kFewestSteps = 20;  // two for each part
+// Ratios of smaller losses mean nothing.
 constexpr double kLeastLoss = 1e-6;
 
 Figure median_step(const Run& run) {
@@ -83,7 +83,7 @@ const std::array<GateFigure, 6> kFigures = {{
      .needs_equal_steps = true},
 }};
 
-// Puts only those two values in their places that quantile() looks at: reports may hold millions.
+// Moves only the two values that quantile() reads to their places: reports may hold millions.
 double quantile_of_unsorted(std::vector<double>& values, double q) {
   const auto below = static_cast<std::ptrdiff_t>(q * static_cast<double>(values.size() - 1));
   std::nth_element(values.begin(), values.begin() + below, values.end());
@@ -131,7 +131,7 @@ VarianceEstimate variance_within(const GateFigure& figure, const Run& run) {
     std::vector<double> values(steps.begin() + static_cast<std::ptrdiff_t>(begin),
                                steps.begin() + static_cast<std::ptrdiff_t>(end));
     const double value = quantile_of_unsorted(values, *figure.step_quantile);
-    if (!(value > 0)) return {};  // no time that a step can take
+    if (!(value > 0)) return {};  // a step cannot take no time
     parts.push_back(badness(figure, value));
   }
   return pooled_variance(std::span(&parts, 1));

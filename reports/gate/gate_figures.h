@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The figures that the gate compares, and the scale on which it does. Private to reports/.
+// The figures that the gate compares, and the scale of the comparison. Private to reports/.
 #pragma once
 
 #include <optional>
@@ -21,28 +21,28 @@ struct GateFigure {
   // Logarithmic figures are compared by ratios, the accuracy by differences.
   bool logarithmic = true;
   bool higher_is_better = false;
-  // Whether its being too noisy makes the pair INCONCLUSIVE; the tail's alone does not.
+  // False for the tail: when only it is too noisy, the pair is not INCONCLUSIVE.
   bool decisive = true;
-  // Says nothing when the runs trained for different numbers of steps.
+  // Not compared when steps, epochs or global batch of the runs differ.
   bool needs_equal_steps = false;
-  // Quantile of the steps that it is, where it is one.
+  // The quantile of the step times that the figure is or follows from.
   std::optional<double> step_quantile = {};
 };
 
 std::span<const GateFigure> gate_figures();
 const GateFigure& gate_figure(std::string_view name);
 
-// On this scale a difference of x is x worse, whatever the figure: log seconds, -log samples/s.
+// The value on a scale where larger is worse for every figure: log seconds, -log samples/s.
 double badness(const GateFigure& figure, double value);
 double value_of_badness(const GateFigure& figure, double badness);
-// A difference of badness as a fraction that people read ("5 % slower"), and back.
+// From a difference of badness to the fraction that people read ("5 % slower"), and back.
 double change_of(const GateFigure& figure, double difference);
 double difference_of(const GateFigure& figure, double change);
 
-// How much the figure varies within one run: variance, over ten consecutive parts of the run, of
-// the figure of a part. Stands in for the variance between repetitions when there is only one, and
-// is no good substitute: docs/gate.md. Without degrees of freedom for figures that are no quantile
-// of the steps and below 20 steps.
+// The variance of the figure within one run: between its values for ten consecutive parts of the
+// run. It replaces the variance between repetitions when each side has only one, and is a poor
+// substitute (docs/gate.md). It has no degrees of freedom for figures without a step_quantile and
+// for runs of fewer than 20 steps.
 VarianceEstimate variance_within(const GateFigure& figure, const Run& run);
 
 }  // namespace ddpbench::report

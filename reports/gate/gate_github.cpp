@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Annotations: "::error title=T::MESSAGE", GitHub's documentation of workflow commands. What would
-// end a line or a property is written as %XX, as actions/toolkit's core.issueCommand does.
+// Annotations: "::error title=T::MESSAGE" (GitHub's documentation of workflow commands). Characters
+// that would end a line or a property become %XX, as in actions/toolkit's core.issueCommand.
 #include <fmt/format.h>
 
 #include "reports/gate/gate.h"

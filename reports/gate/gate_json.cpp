@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The gate's result for programs: schema/check-1.schema.json.
+// The gate's result for programs, as schema/check-1.schema.json describes it.
 #include <nlohmann/json.hpp>
 
 #include "reports/gate/gate.h"

@@ -17,7 +17,7 @@ bool failed_verification(const Run& run) { return run.verification.status == "fa
 
 bool failed(const Run& run) { return run.status == Status::failed || failed_verification(run); }
 
-// `not_applicable` strategies (approximate ones) have nothing to be verified against.
+// False also for `not_applicable`: approximate strategies have no reference.
 bool verified(const Run& run) {
   return run.verification.status == "passed" || run.verification.status == "reference";
 }
@@ -36,12 +36,12 @@ void raise(Health& health, GateVerdict floor, std::string note) {
   health.notes.push_back(std::move(note));
 }
 
-constexpr int kMostRepetitions = 1000;  // that anybody is advised to make
+constexpr int kMostRepetitions = 1000;  // more are never advised
 
 struct Side {
   std::vector<double> values;  // badness
   std::size_t missing = 0;
-  std::string reason;  // of the first that is missing
+  std::string reason;  // why the first missing value is missing
 };
 
 Side side_of(const GateFigure& figure, std::span<const Run* const> runs) {
@@ -63,7 +63,7 @@ bool trained_differently(const PairedCells& cells) {
   });
 }
 
-// A figure that the new runs lost: of the loss, because training diverged.
+// The verdict on a figure that only new runs lack. A missing loss says that training diverged.
 FigureVerdict lost_figure(const GateFigure& figure, const Side& fresh, std::size_t repetitions,
                           const GateOptions& options) {
   FigureVerdict verdict;
@@ -78,8 +78,8 @@ FigureVerdict lost_figure(const GateFigure& figure, const Side& fresh, std::size
 
 struct Gathered {
   std::vector<FigureSamples> samples;
-  std::vector<std::vector<FigureVerdict>> lost;  // one a pair
-  std::vector<std::vector<std::string>> notes;   // one a pair
+  std::vector<std::vector<FigureVerdict>> lost;  // of each pair
+  std::vector<std::vector<std::string>> notes;   // of each pair
 };
 
 VarianceEstimate noise_within(const GateFigure& figure, const ComparablePair& work) {
@@ -128,9 +128,9 @@ double mean_value(const GateFigure& figure, const std::vector<double>& badnesses
   return value_of_badness(figure, sum / static_cast<double>(badnesses.size()));
 }
 
-// Repetitions that tell nothing from what was found here, or from twice the minimum effect where
-// that is more; at least half as many again as there are, since a verdict that is open was unlucky
-// at best. `alpha` is what the correction leaves for one test.
+// Sets how many repetitions would tell a difference of 0 from the one found here, or from twice the
+// minimum effect if that is more. It is at least 1.5 times what there is: a verdict that stays open
+// was unlucky at best. `alpha`: what the correction leaves for one test.
 void advise(const FigureSamples& samples, const FigureTest& test, double effect, double alpha,
             FigureVerdict& verdict) {
   if (!test.known) {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// JUnit XML as CI servers read it: testsuites, a testsuite a pair, a testcase a figure and one for
-// the pair as a whole, which carries what is no single figure's (a run that failed).
+// JUnit XML as CI servers read it: a testsuite for each pair, with a testcase for each figure. One
+// more testcase stands for the pair as a whole, with what no figure shows (a run that failed).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace ddpbench::report {
 namespace {
 
-// printable() takes what XML 1.0 has no way to write (control characters).
+// printable() removes control characters, which XML 1.0 cannot express.
 std::string xml(const std::string& text) {
   std::string result;
   for (const char c : printable(valid_utf8(text))) {
@@ -72,7 +72,7 @@ struct Counts {
   }
 };
 
-// A figure that is too noisy to judge but does not make its pair inconclusive is no error.
+// A figure that is too noisy is no error unless its pair is INCONCLUSIVE.
 GateVerdict shown(const FigureVerdict& figure, const PairVerdict& pair) {
   return std::min(figure.verdict, pair.verdict);
 }
@@ -82,7 +82,7 @@ std::string pair_suite(const PairVerdict& pair, const GateOptions& options, Coun
   Counts counts;
   std::string message = repetitions_text(pair);
   for (const std::string& note : pair.notes) message += "; " + note;
-  GateVerdict rest = pair.verdict;  // what no figure explains
+  GateVerdict rest = pair.verdict;  // what no figure shows
   std::string cases;
   for (const FigureVerdict& figure : pair.figures) {
     const GateVerdict verdict = shown(figure, pair);

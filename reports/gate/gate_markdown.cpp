@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The gate's result for a pull-request comment: the pairs open, the figures folded away.
+// The gate's result for a comment on a pull request: one row for each pair, all figures folded
+// away.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,7 +32,7 @@ std::string verdict_cell(GateVerdict verdict) {
   return fmt::format("{} {}", sign(verdict), to_string(verdict));
 }
 
-// On one line, and nothing in it is taken for markup.
+// The text on one line, with markup escaped.
 std::string plain(const std::string& text) {
   std::string result;
   for (const char c : printable(text)) {
@@ -79,7 +80,7 @@ std::string details(const PairVerdict& pair) {
   return text;
 }
 
-// What a reader must not miss: everything that is neither a pass nor an improvement.
+// The lines that a reader must not miss: figures that are no PASS, notes, uncompared runs.
 std::string findings(const GateResult& result) {
   std::string text;
   for (const PairVerdict& pair : result.pairs) {

@@ -15,13 +15,13 @@
 namespace ddpbench::report {
 namespace {
 
-// `own`, and what all runs of the report have in common.
+// `own` and the settings that all runs of the report share.
 Settings with_common(Settings own, const Settings& common) {
   own.insert(common.begin(), common.end());
   return own;
 }
 
-// A run that was skipped does not know its backend.
+// A skipped run does not know its backend.
 bool same_place(const PairKey& a, const PairKey& b) {
   return std::tie(a.strategy, a.world_size, a.servers) ==
              std::tie(b.strategy, b.world_size, b.servers) &&
@@ -33,7 +33,7 @@ bool fits(const Cell& a, const Cell& b) {
          differing_keys(a.settings, b.settings).empty();
 }
 
-// "global_batch_size=64": what tells each cell from the others of its key.
+// Sets Cell::setting: how each cell differs from others of its key.
 void name_settings(std::vector<Cell>& cells) {
   std::map<PairKey, std::vector<Cell*>> by_key;
   for (Cell& cell : cells) by_key[cell.key].push_back(&cell);
@@ -124,7 +124,7 @@ class Pairer {
  private:
   using Differing = std::vector<std::string>;  // keys
 
-  // Of the baseline's cells that are free and acceptable, the one with the fewest differing keys.
+  // The free, acceptable cell of the baseline with the fewest differing keys.
   template <typename Acceptable>
   std::optional<std::size_t> nearest(const Cell& cell, Acceptable acceptable) const {
     std::optional<std::size_t> best;
@@ -141,7 +141,8 @@ class Pairer {
     return best;
   }
 
-  // Like with like first; what is left of runs with planted faults, with clean ones.
+  // First matches cells with equal planted faults, then the remaining ones in spite of their
+  // faults.
   template <typename Acceptable>
   void match_injected(Acceptable acceptable) {
     match([&](const Cell& fresh, const Cell& base, const Differing& differing) {
@@ -165,7 +166,7 @@ class Pairer {
     }
   }
 
-  // What is left on both sides under one key cannot be compared as it stands.
+  // Throws if cells of one key are left on both sides: their settings differ.
   void refuse_mismatches() const {
     std::string lines;
     std::vector<std::string> keys;

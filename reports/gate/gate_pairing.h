@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which runs the gate holds against which. Private to reports/ and to the study of the gate's
-// errors, which draws from runs that could be held against each other.
+// Decides which runs the gate compares with which. Private to reports/ and to the study of the
+// gate's errors, which draws its samples from comparable runs.
 #pragma once
 
 #include <span>
@@ -16,26 +16,25 @@
 namespace ddpbench::report {
 
 PairKey pair_key(const Run& run);
-// The settings (data/settings.h) that must be equal for two runs to be compared. `report` holds
-// `run`. What one of them did not record differs from nothing.
+// The settings (data/settings.h) that must be equal in two runs that are compared. A setting that
+// one of them did not record is no difference. REQUIRES: `report` holds `run`.
 Settings pair_settings(const Report& report, const Run& run);
-// Whether one of `allowed` is the key, its group ("optimizer" of "optimizer/lr") or its last part.
+// Whether `allowed` has the key, its group ("optimizer" of "optimizer/lr") or its last part.
 bool is_allowed(const std::string& key, std::span<const std::string> allowed);
 
-// Repetitions of one thing: equal strategy, devices, servers, backend, settings and planted faults,
-// from however many reports. Runs that did not end well belong to the cell that what they recorded
-// fits.
+// Repetitions from any number of reports: strategy, devices, servers, backend, settings and planted
+// faults are equal. A run that did not end well joins the cell that agrees with all it recorded.
 struct Cell {
   PairKey key;
   Settings settings;
-  std::string injected;  // no setting: slowed-down runs are held against clean ones
+  std::string injected;  // planted faults; no setting: slowed runs may meet clean ones
   std::vector<const Run*> runs;
-  std::string setting;  // "global_batch_size=64": what tells it from others of its key; else empty
+  std::string setting;  // "global_batch_size=64": how it differs from others of its key
 };
 
 struct PairedCells {
   Cell fresh, base;
-  std::vector<std::string> differing;  // keys; all of them allowed
+  std::vector<std::string> differing;  // keys of settings; all of them are allowed
 };
 
 struct Pairing {
@@ -43,9 +42,9 @@ struct Pairing {
   std::vector<Cell> fresh_alone, base_alone;
 };
 
-// A sweep may hold several cells of one key: equal settings find each other first, and of these
-// equal planted faults. Throws
-// ConfigError when settings differ that `allowed` does not name. Points into the reports.
+// Pairs the cells. A sweep may have several cells of one key: equal settings find each other first,
+// and among these equal planted faults. Points into the reports. Throws ConfigError when settings
+// differ that `allowed` does not name.
 Pairing pair_runs(std::span<const Report> fresh, std::span<const Report> base,
                   std::span<const std::string> allowed);
 

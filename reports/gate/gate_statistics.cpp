@@ -11,14 +11,13 @@
 namespace ddpbench::report {
 namespace {
 
-// Below this a variance is what rounding leaves of equal values.
+// A smaller variance is the rounding error of equal values.
 constexpr double kNoVariance = 1e-20;
-// Throughputs that are the batch over the median step agree with it to rounding.
+// A throughput that is batch / median step agrees with that step to rounding.
 constexpr double kSame = 1e-9;
 
-// The correction counts at least so many, also where fewer vary: that keeps false alarms near 2 %
-// of the pairs however noisy a machine is (docs/gate.md), which alpha = 5 % of the checks would
-// not.
+// The least number that the correction counts. It keeps false alarms near 2 % of the pairs however
+// noisy a machine is (docs/gate.md); alpha = 5 % of the checks would not.
 constexpr std::size_t kFewestCounted = 5;
 
 double mean(const std::vector<double>& values) {
@@ -27,9 +26,9 @@ double mean(const std::vector<double>& values) {
 
 bool varies(const FigureTest& test) { return test.dof > 0 && test.error > 0; }
 
-// Where each side has one value, the noise within the runs; a figure that has none of that (memory,
-// loss) is taken for what it is in every repetition, which docs/gate.md says. Times that are equal
-// to the last bit are one and the same run.
+// The variance between repetitions. Where each side has one value, that within the runs; a figure
+// that has none (memory, loss) counts as constant (docs/gate.md). Times that are equal to the last
+// bit are one and the same run.
 VarianceEstimate own_variance(const FigureSamples& samples, FigureTest& test) {
   const std::vector<double> sides[] = {samples.base, samples.fresh};
   if (samples.base == samples.fresh && samples.base.size() == 1) return {};
@@ -43,7 +42,7 @@ VarianceEstimate own_variance(const FigureSamples& samples, FigureTest& test) {
   return estimate;
 }
 
-// Variances of one figure over all pairs lend each other degrees of freedom.
+// Moderates the variances of each figure over all pairs.
 void moderate(std::span<const FigureSamples> samples, std::span<const FigureTest> tests,
               std::vector<VarianceEstimate>& variances) {
   for (const GateFigure& figure : gate_figures()) {
@@ -76,7 +75,7 @@ void fill_test(const FigureSamples& samples, const VarianceEstimate& variance, F
   test.p_better = student_t_cdf(t, test.dof);
 }
 
-// The throughput's test where it says the same as the median step's, which stands before it.
+// The index of the median step's test, if test i is of the throughput and only restates it.
 std::optional<std::size_t> original(std::span<const FigureSamples> samples,
                                     std::span<const FigureTest> tests, std::size_t i) {
   if (std::string_view(samples[i].figure->name) != "samples_per_s") return std::nullopt;

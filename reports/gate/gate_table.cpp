@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The gate's result on a terminal: a table a pair, what needs words below it.
+// The gate's result on a terminal: a table for each pair, with sentences below it.
 #include <fmt/format.h>
 
 #include "base/text.h"

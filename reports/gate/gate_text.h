@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What all the gate's outputs say in the same words. Private to reports/.
+// Phrases that all outputs of the gate share. Private to reports/.
 #pragma once
 
 #include <string>
@@ -10,26 +10,26 @@
 
 namespace ddpbench::report {
 
-// "20.13 ms", "412 MiB", "98.12 %"; "-" when there is none.
+// "20.130 ms", "412.0 MiB", "98.12 %"; "-" without a value.
 std::string figure_text(const std::string& name, const std::optional<double>& value);
-// "+2.1 %" worse; of the accuracy in points, "+0.30 pt". "-" when there is none.
+// "+2.1 %" is worse by that; the accuracy in points, "+0.30 pt". "-" without a change.
 std::string change_text(const std::string& name, const std::optional<double>& change);
-// "-0.3 .. +4.5"; empty when nothing varies or nothing is known.
+// "-0.3 .. +4.5"; empty when the figure does not vary or no interval is known.
 std::string interval_text(const FigureVerdict& figure);
 std::string p_text(const std::optional<double>& p);  // "0.012", "< 0.001"
 
 std::string figure_heading(const FigureVerdict& figure);  // "median step"
-// "ddp, 2 devices, shm, global_batch_size=64 [injected: slow:rank=1,...]"
+// "ddp, 2 devices, shm, global_batch_size=64 [new runs injected: slow:rank=1,...]"
 std::string pair_title(const PairVerdict& pair);
-// "5 new repetitions against 5"
+// "5 new repetitions against 5 of the baseline"
 std::string repetitions_text(const PairVerdict& pair);
-// One sentence: what was found and why that is the verdict.
+// One sentence with the finding and the reason for the verdict.
 std::string figure_sentence(const FigureVerdict& figure, const GateOptions& options);
-// Whether the figure needs that sentence: it did not pass, and no other figure says the same.
+// Whether outputs show that sentence: not after a PASS, nor if another figure says the same.
 bool needs_words(const FigureVerdict& figure, const PairVerdict& pair);
 // "new ddp, 4 devices, shm (1 run): not in the baseline"
 std::string uncompared_text(const UncomparedRuns& runs);
-// "alpha 0.05 over 4 tests; allowed: step +5 %, ..."
+// "alpha 0.05, Holm over 5 tests; allowed: median step 5.0 %, ..."
 std::string rule_sentence(const GateResult& result);
 
 }  // namespace ddpbench::report

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// report.css and report.js as the build embedded them (cmake/EmbedPageAssets.cmake), each wrapped
-// so that a page stays well-formed XML, and the hash of exactly that text for the page's
-// Content-Security-Policy: nothing else may style or run. Private to reports/.
+// report.css and report.js as the build embedded them (cmake/EmbedPageAssets.cmake). Each text is
+// wrapped so that a page stays well-formed XML. The hash of exactly that text goes into the page's
+// Content-Security-Policy, so that no other style or script applies. Private to reports/.
 #pragma once
 
 #include <string_view>

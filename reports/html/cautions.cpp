@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a report says beside its runs: why its figures are less certain than they look, and what
-// `ddpbench tune` concluded.
+// What a report says beside its runs: warnings about its figures, and the conclusion of `ddpbench
+// tune`.
 #include <fmt/format.h>
 
 #include "reports/html/sections.h"
@@ -15,7 +15,7 @@ namespace {
 
 using pictures::fixed;
 
-// Which report is meant, where there are several.
+// The name of the report, where there are several.
 std::string prefix_of(const HtmlInput& input, std::size_t report) {
   return input.reports.size() > 1 ? input.names[report] + ": " : "";
 }
@@ -25,7 +25,7 @@ std::string role_of(const Tune& tune, std::size_t setting) {
   return tune.candidate == setting ? "best of the screening" : "";
 }
 
-// "10.2 (8.1 to 12.0)", of the one setting that was measured again.
+// "10.2 (8.1 to 12.0)" for the candidate, which was measured again; else missing.
 Cell gain_cell(const Tune& tune, std::size_t setting) {
   if (tune.candidate != setting) return missing_cell();
   if (!tune.gain_ratio.value) return missing_cell(tune.gain_ratio.reason);

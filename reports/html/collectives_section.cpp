@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reports of `ddpbench comm`: the tables of the terminal as tables of a page.
+// The section on reports of `ddpbench comm`: the same tables as in the terminal.
 #include <cstdlib>
 
 #include "reports/html/sections.h"
@@ -10,7 +10,7 @@
 namespace ddpbench::report::html {
 namespace {
 
-// "12.5", "(0.3)" and "3*" are sorted as numbers, "-(1)" is missing, anything else is words.
+// "12.5", "(0.3)" and "3*" sort as numbers, "-(1)" as missing, other texts as words.
 Cell cell_of(const std::string& text) {
   if (text.starts_with('-')) return missing_cell(text);
   const std::size_t skipped = text.starts_with('(') ? 1 : 0;
@@ -23,7 +23,7 @@ Table page_table(const TextTable& text, const std::string& caption) {
   Table table{caption, {}, {}, {}};
   std::string top;
   for (const TextColumn& column : text.columns) {
-    if (!column.joined) top = column.top;  // else one heading spans both
+    if (!column.joined) top = column.top;  // a joined column shares the heading before it
     table.columns.push_back({top.empty() ? column.bottom : top + " " + column.bottom, column.left});
   }
   for (std::size_t row = 0; row < text.instead.size(); ++row) {
@@ -40,7 +40,7 @@ void write_collectives(Markup& page, const std::string& name, const Report& repo
   Table table = page_table(tables.collectives, tables.caption);
   for (std::size_t i = 0; i < table.rows.size(); ++i) {
     for (std::size_t c = 0; c < table.columns.size(); ++c) {
-      // In several units.
+      // Its texts have several units.
       if (table.columns[c].head == "size") {
         table.rows[i][c].order = static_cast<double>(report.collectives[i].bytes);
       }

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Machine, software, command and configuration: what one needs to believe or repeat a report.
+// Machine, software, command and configuration: the facts that a reader needs to believe a report
+// or to repeat it.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the regression gate says of the page's runs against a baseline.
+// The section that compares the page's runs with a baseline by the regression gate.
 #include <fmt/format.h>
 
 #include "reports/gate/gate.h"
@@ -18,7 +18,7 @@ Cell verdict_cell(GateVerdict verdict) {
   return result;
 }
 
-// What is not there sorts last.
+// A missing value sorts last.
 Cell known_cell(const std::optional<double>& order, const std::string& text) {
   return order ? cell(*order, text) : missing_cell();
 }

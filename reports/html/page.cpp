@@ -16,9 +16,8 @@ namespace ddpbench::report {
 namespace html {
 namespace {
 
-// Nothing may be loaded from anywhere, nothing may be sent; of styles and scripts only the two that
-// the page holds itself, by their hashes, so that text which got through as markup would do
-// nothing.
+// The page may load and send nothing. Only its own style and script apply, by their hashes, so that
+// text which got through as markup would do nothing.
 std::string security_policy() {
   return fmt::format(
       "default-src 'none'; style-src '{}'; script-src '{}'; img-src data:; base-uri 'none'; "
@@ -32,7 +31,7 @@ void write_head(Markup& page, const HtmlInput& input) {
   page.empty("meta", {{"name", "viewport"}, {"content", "width=device-width, initial-scale=1"}});
   page.empty("meta", {{"name", "color-scheme"}, {"content", "light dark"}});
   page.empty("meta", {{"name", "referrer"}, {"content", "no-referrer"}});
-  // Without one, browsers ask the server of the page for favicon.ico.
+  // Without an icon, browsers ask the page's server for favicon.ico.
   page.empty("link", {{"rel", "icon"}, {"href", "data:,"}});
   page.leaf("title", "ddpbench: " + subject_of(input));
   page.open("style").trusted(kStyle.text).close();

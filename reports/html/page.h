@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// `ddpbench html`: reports as one page that holds everything it needs and asks the network for
-// nothing. docs/html-report.md says what stands where.
+// `ddpbench html`: one self-contained page about reports, which loads nothing from the network.
+// docs/html-report.md describes its parts.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@
 
 namespace ddpbench::report {
 
-// The page's text, UTF-8, well-formed as HTML and as XML. Whatever stands in a report is text there
-// and never markup: names and messages may be hostile. REQUIRES: at least one report.
+// The page as UTF-8 text, well-formed as HTML and as XML. Text of a report is never markup in it:
+// names and messages may be hostile. REQUIRES: at least one report.
 std::string html_page(const HtmlInput& input);
 
 }  // namespace ddpbench::report

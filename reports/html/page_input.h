@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an HTML page is made of: reports, and the gate's verdict where there is a baseline.
+// The input of an HTML page: reports, and the gate's verdict where there is a baseline.
 #pragma once
 
 #include <memory>
@@ -15,16 +15,16 @@ namespace ddpbench::report {
 
 struct GateResult;  // gate/gate.h
 
-// What the gate says of the page's runs.
+// The gate's result for the page's runs.
 struct HtmlGate {
-  std::vector<std::string> baseline;  // names of its files
+  std::vector<std::string> baseline;  // names of the baseline's files
   std::shared_ptr<const GateResult> result;
-  std::string refusal;  // without a result: why nothing was compared
+  std::string refusal;  // why nothing was compared; only without a result
 };
 
 struct HtmlInput {
   std::vector<std::string> names;  // of the files, as the user wrote them
-  std::vector<Report> reports;     // as many
+  std::vector<Report> reports;     // one for each name
   std::optional<HtmlGate> gate = {};
 };
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pictures: each is a <figure> with a legend that switches its lines on and off, the picture's
-// panels, notes, and the same data as a table.
+// The section of pictures. Each is a <figure> with a legend whose entries switch shapes on and off,
+// the picture's panels, its notes, and the same data as a table.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -52,7 +52,7 @@ void write_panel(Markup& page, const Panel& panel) {
 void write_figure(Markup& page, const Picture& picture, const Table& data) {
   page.open("figure", {{"id", picture.id}, {"class", "chart"}});
   page.leaf("h3", picture.heading);
-  // "Scaling: simple_cnn on mnist, ...": the heading has said the first words.
+  // The heading already says "Scaling" of "Scaling: simple_cnn on mnist, ...".
   const std::string& title = picture.caption.title;
   page.leaf("p", {{"class", "about"}}, title.substr(std::min(title.find(": ") + 2, title.size())));
   write_legend(page, picture);
@@ -69,7 +69,7 @@ void write_figure(Markup& page, const Picture& picture, const Table& data) {
   page.close().trusted("\n");
 }
 
-// For a chart with nothing to draw: the heading, and why.
+// Writes the heading of a chart with nothing to draw, and the reason.
 void write_no_figure(Markup& page, const std::string& heading, const std::string& why) {
   page.open("figure", {{"class", "chart"}}).leaf("h3", heading);
   page.leaf("p", {{"class", "about"}}, "Nothing to draw: " + why).close().trusted("\n");

@@ -1,15 +1,15 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a page of reports does when scripts run. Without them it reads the same: tables keep the
-// report's order, and values in pictures are the browser's own tooltips.
+// What the script of a page does. Without scripts the page reads the same: tables keep the report's
+// order, and the browser's own tooltips show the values in pictures.
 'use strict';
 
 (function () {
   const root = document.documentElement;
   root.classList.add('js');
 
-  // ---- colours: as the system says, light, or dark ----
+  // ---- colours: auto (those of the system), light or dark ----
 
   const themes = document.querySelectorAll('[data-theme]');
 
@@ -25,9 +25,9 @@
     button.addEventListener('click', () => setTheme(button.dataset.theme));
   }
 
-  // ---- tables: a click on a heading sorts, a second one turns the order around ----
+  // ---- tables: a click on a heading sorts, a second click reverses the order ----
 
-  // Numbers where the cell says what it is sorted by, else words; null when the value is missing.
+  // The cell's sort number if it has one, otherwise its text; null when the value is missing.
   function sortKey(cell) {
     if (!cell || cell.classList.contains('missing')) return null;
     return 'v' in cell.dataset ? Number(cell.dataset.v) : cell.textContent;
@@ -60,7 +60,7 @@
     });
   }
 
-  // ---- legends: an entry switches what belongs to it on and off ----
+  // ---- legends: an entry switches its shapes on and off ----
 
   for (const figure of document.querySelectorAll('figure.chart')) {
     for (const button of figure.querySelectorAll('[data-toggle]')) {
@@ -73,12 +73,12 @@
     }
   }
 
-  // ---- values beside the pointer ----
+  // ---- values are shown beside the pointer ----
 
   const tip = document.getElementById('tip');
 
-  // The browser's tooltips come late and are small: their text is taken over. Readers of the screen
-  // hear it from aria-label.
+  // The browser's tooltips come late and are small: ours replace them. Screen readers get the same
+  // text from aria-label.
   for (const title of document.querySelectorAll('figure.chart svg title')) {
     const shape = title.parentNode;
     if (shape.tagName === 'svg') {
@@ -112,7 +112,7 @@
   document.addEventListener('scroll', () => { tip.hidden = true; }, { passive: true });
   document.addEventListener('keydown', (event) => { if (event.key === 'Escape') tip.hidden = true; });
 
-  // ---- paper shows everything ----
+  // ---- printing unfolds the details ----
 
   let folded = [];
   window.addEventListener('beforeprint', () => {

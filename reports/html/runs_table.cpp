@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The summary table (run_columns.h) as part of a page: the same columns, cells and notes.
+// The table of all runs as a section of the page: the same columns (run_columns.h), cells and notes
+// as in the terminal.
 #include <fmt/format.h>
 
 #include "reports/html/sections.h"
@@ -30,7 +31,7 @@ std::string heading_of(const Column& column) {
   return column.top + " " + column.bottom;
 }
 
-// What a cell is sorted by: the column's first figure.
+// The cell, sorted by the column's first field.
 Cell ordered_cell(const Column& column, const RunRow& row, Footnotes& notes) {
   Cell result = cell(column.cell(row, notes));
   const Scalar value = column.fields.front().value(row).value;

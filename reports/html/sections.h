@@ -12,33 +12,33 @@
 
 namespace ddpbench::report::html {
 
-// Opens a <section> with a heading; closed by page.close().
+// Opens a <section> with a heading. page.close() closes it.
 void open_section(Markup& page, const std::string& id, const std::string& heading);
 
-// "simple_cnn on mnist (files)": what was trained, of all runs, each once.
+// "simple_cnn on mnist": what the runs trained, each different one once.
 std::string subject_of(const HtmlInput& input);
 
-// Whether sections about runs have something to say, sections about collectives: reports of
-// `ddpbench comm` have no runs.
+// Whether the page has sections about runs, and about collectives. Reports of `ddpbench comm` have
+// no runs.
 bool has_runs(const HtmlInput& input);
 bool has_collectives(const HtmlInput& input);
 
-// What a reader wants to know first: what failed, which strategy is fastest on how many devices.
+// Comes first: what failed, and which strategy is fastest on how many devices.
 void write_summary(Markup& page, const HtmlInput& input, const ScalingChart& scaling);
-// Parts of the summary: an alert for everything that makes figures less certain than they look, and
-// what `ddpbench tune` concluded and tried. Nothing where a report has neither.
+// Parts of the summary: an alert for each warning (table/table_notes.h), and the conclusion and the
+// settings of `ddpbench tune`. They write nothing for reports without these.
 void write_warnings(Markup& page, const HtmlInput& input);
 void write_tuning(Markup& page, const HtmlInput& input);
-// A row a run, and why figures are missing.
+// A table with a row for each run, and the reasons for missing figures.
 void write_runs(Markup& page, const HtmlInput& input);
 void write_pictures(Markup& page, const HtmlInput& input, const ScalingChart& scaling);
-// Why each run on several devices is not faster.
+// Says why each run on several devices is not faster.
 void write_verdicts(Markup& page, const HtmlInput& input);
 // REQUIRES: a report of `ddpbench comm` is among them.
 void write_collectives(Markup& page, const HtmlInput& input);
 void write_gate(Markup& page, const HtmlGate& gate);
 void write_verification(Markup& page, const HtmlInput& input);
-// Folded away: machine, software, command and configuration of each report.
+// The machine, software, command and configuration of each report; most of it is folded away.
 void write_details(Markup& page, const HtmlInput& input);
 
 }  // namespace ddpbench::report::html

@@ -15,7 +15,7 @@ namespace {
 using pictures::fixed;
 using pictures::number;
 
-constexpr std::size_t kNamed = 3;  // things in a heading; more are counted
+constexpr std::size_t kNamed = 3;  // networks and data sets that a heading names
 
 void write_alert(Markup& page, const std::string& kind, const std::string& text) {
   page.leaf("p", {{"class", "alert " + kind}}, text);
@@ -66,12 +66,12 @@ void write_counts(Markup& page, const Counts& counts) {
 
 using Points = std::vector<const ScalingPoint*>;
 
-// Whether the repetitions of the two overlap, so that the order of the medians may be chance.
+// Whether the ranges of the repetitions overlap: then the order of the medians may be chance.
 bool overlap(const ScalingPoint& a, const ScalingPoint& b) {
   return a.samples_per_s.min <= b.samples_per_s.max && b.samples_per_s.min <= a.samples_per_s.max;
 }
 
-// Those beside points[0] that it does not clearly beat.
+// The names of the points that points[0] does not clearly beat.
 std::string rivals(const ScalingChart& chart, const Points& points) {
   std::vector<std::string> names;
   for (std::size_t i = 1; i < points.size(); ++i) {
@@ -102,7 +102,7 @@ std::vector<Cell> best_row(const ScalingChart& chart, int devices, const Points&
           cell(remark_on(chart, points))};
 }
 
-// They compete only where all are.
+// Oversubscribed points compete only where all points are oversubscribed.
 void drop_oversubscribed(Points& points) {
   const bool all = std::ranges::all_of(points, &ScalingPoint::oversubscribed);
   if (!all) std::erase_if(points, [](const ScalingPoint* point) { return point->oversubscribed; });
@@ -136,7 +136,8 @@ std::string subject_of(const HtmlInput& input) {
   std::vector<std::string> subjects;
   for (const Report& report : input.reports) {
     for (const Run& run : report.runs) {
-      if (run.model.empty() || run.dataset_name.empty()) continue;  // skipped before it was known
+      if (run.model.empty() || run.dataset_name.empty())
+        continue;  // skipped before these were known
       std::string subject = run.model + " on " + run.dataset_name;
       if (std::ranges::find(subjects, subject) == subjects.end()) {
         subjects.push_back(std::move(subject));

@@ -27,7 +27,7 @@ void write_head(Markup& page, const Table& table) {
 
 void write_cell(Markup& page, const Cell& cell, const TableColumn& column, bool heads_row) {
   std::string classes = column.left ? "words" : "";
-  // Sentences may take several lines, names and figures stay on one.
+  // Sentences may take several lines. Names and figures stay on one line.
   if (column.left && display_width(cell.text) > kMostOnOneLine) classes += " long";
   if (cell.missing) classes += " missing";
   if (!cell.kind.empty()) classes += " " + cell.kind;
@@ -48,7 +48,7 @@ Cell cell(double order, std::string text) { return {std::move(text), order, fals
 Cell missing_cell(std::string text) { return {std::move(text), std::nullopt, true, {}}; }
 
 void write_table(Markup& page, const Table& table) {
-  // A region that scrolls must be reachable by keyboard, and then needs a name.
+  // A scrolling region must be reachable by keyboard, and so it needs a name.
   page.open(
       "div",
       {{"class", "scroll"}, {"tabindex", "0"}, {"role", "region"}, {"aria-label", table.caption}});

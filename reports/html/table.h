@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tables of a page: report.js sorts them. Private to reports/.
+// Tables of a page. report.js makes them sortable. Private to reports/.
 #pragma once
 
 #include <optional>
@@ -16,9 +16,9 @@ using pictures::Markup;
 
 struct Cell {
   std::string text;
-  std::optional<double> order;  // what a column of numbers is sorted by
-  bool missing = false;         // sorted last in both directions
-  std::string kind;             // "good", "bad": how it is emphasized beside its words
+  std::optional<double> order;  // the number by which its column is sorted
+  bool missing = false;         // the cell sorts last in both directions
+  std::string kind;             // "good", "bad": the emphasis of the text
 };
 Cell cell(std::string text);
 Cell cell(double order, std::string text);
@@ -26,20 +26,20 @@ Cell missing_cell(std::string text = "\u2013");
 
 struct TableColumn {
   std::string head;
-  bool left = false;  // words; numbers are on the right
-  std::string about;  // for people who ask what the heading means
+  bool left = false;  // alignment: true for words, false for numbers
+  std::string about;  // explains the heading
 };
 
 struct Table {
   std::string caption;
   std::vector<TableColumn> columns;
-  std::vector<std::vector<Cell>> rows;  // as many cells as columns; the first one heads the row
-  std::vector<std::string> notes;       // below, numbered (1), (2), ...
+  std::vector<std::vector<Cell>> rows;  // one cell for each column; the first is the row's heading
+  std::vector<std::string> notes;       // shown below the table
 };
 
-// In a box that scrolls on its own where the table is wider than the page.
+// Writes the table into a box that scrolls if the table is wider than the page.
 void write_table(Markup& page, const Table& table);
-// The same, folded away under `summary`.
+// The same in a <details> element with the heading `summary`.
 void write_folded_table(Markup& page, const std::string& summary, const Table& table);
 
 }  // namespace ddpbench::report::html

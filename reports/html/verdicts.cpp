@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Why runs are not faster, and whether they computed the right thing.
+// The sections on why runs are not faster and on whether they computed the right thing.
 #include <fmt/format.h>
 
 #include "reports/data/run_names.h"
@@ -14,7 +14,7 @@ namespace {
 
 using pictures::fixed;
 
-constexpr std::size_t kMostVerdicts = 60;  // a page has no room for a thousand
+constexpr std::size_t kMostVerdicts = 60;  // the most verdicts on one page
 
 Cell part_cell(const Figure& figure, double unit, int decimals) {
   return figure.value ? cell(*figure.value, fixed(*figure.value / unit, decimals)) : missing_cell();
@@ -64,7 +64,7 @@ std::vector<Cell> verification_row(const std::string& name, const Verification& 
           verification.reason.empty() ? missing_cell() : cell(verification.reason)};
 }
 
-// "ddp on 2 devices (batch 32), repetition 1", with the report's name where there are several.
+// "ddp on 2 devices (batch 32), repetition 1 (a.json)"; the file only where there are several.
 std::string heading(const HtmlInput& input, std::size_t report, const RunNames& names,
                     const Run& run) {
   const std::string name = names.with_repetition(run);

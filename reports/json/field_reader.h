@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads the fields that a field list names (field_lists.h) from a JSON object: field_writer.h
-// backwards, which explains the functions. Private to reports/.
+// Reads the fields of a field list (field_lists.h) from a JSON object. field_writer.h has the same
+// functions and explains them. Private to reports/.
 //
-// All functions throw ConfigError with file and JSON pointer: for a key that is missing, unless it
-// follows later(), for another type, and for a value that is not allowed. A null takes its reason
-// from "<key>_reason", which must be there.
+// All functions throw ConfigError with file and JSON pointer: for a missing key, unless it follows
+// later(), for a wrong type, and for a value that is not allowed. A null takes its reason from
+// "<key>_reason", which must exist.
 #pragma once
 
 #include <cstdint>
@@ -62,7 +62,7 @@ class FieldReader {
   void or_null(const char* key, std::optional<T>& value);
 
   // ---- null with a reason ----
-  // Whether a text or a count is known shows in the value itself: the reason is not kept.
+  // A text or a count itself shows whether it is known, so the reason is not kept.
   void known_text(const char* key, std::string& text, const std::string& /*fallback*/) {
     text_or_null(key, text);
   }
@@ -81,7 +81,7 @@ class FieldReader {
     or_missing(key, known.value, known.reason, fallback);
   }
   void known_name(const char* key, Known<std::string>& known, const std::string& fallback);
-  // Its reason may be missing: the first reports with this key had none.
+  // The reason of a null may be missing: the first reports with this key had none.
   void early_flag(const char* key, Known<bool>& known, const std::string& fallback);
   void finite(const char* key, double& number, const std::string& reason);  // null: not a number
   void figure(const char* key, Figure& figure, const std::string& fallback);
@@ -149,14 +149,13 @@ class FieldReader {
     constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
     return std::in_range<std::int64_t>(value) ? static_cast<std::int64_t>(value) : kMost;
   }
-  // The next field's value; nothing where a report may lack it and does. Ends the effect of
-  // later().
+  // The value of `key`. Nothing if it is missing after later(), whose effect ends here.
   std::optional<JsonCursor> member(const std::string& key);
   std::int64_t integer_between(const char* key, std::int64_t least, std::int64_t most);
   std::int64_t integer_or_zero(const char* key, std::int64_t least, std::int64_t most);
-  // Whether the value is null, or a report lacks it that may.
+  // Whether the value is null, or missing after later().
   bool is_null(const char* key);
-  // The same; takes the reason of a null.
+  // The same; sets `reason` to that of a null.
   bool is_missing(const char* key, std::string& reason);
   void with_object(const char* key, const Visit& visit);
   void with_each(const char* key, const Visit& visit);

@@ -12,13 +12,13 @@ namespace ddpbench::report {
 namespace {
 
 bool is_byte_count(const std::string& key, double value) {
-  // Largest double below which every integer is one.
+  // All integers below it are exact as doubles.
   constexpr double kExactIntegers = 9007199254740992.0;
   return key.ends_with("_bytes") && value >= 0 && value < kExactIntegers &&
          std::floor(value) == value;
 }
 
-// "on" and "25" are what the user types; in JSON booleans are booleans and numbers numbers.
+// The user types "on" and "25"; JSON has booleans and numbers for them.
 Json option_json(const std::string& text) {
   if (text == "on" || text == "true") return true;
   if (text == "off" || text == "false") return false;

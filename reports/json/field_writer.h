@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes the fields that a field list names (field_lists.h) into a JSON object, in the order of the
-// list. Private to reports/.
+// Writes the fields of a field list (field_lists.h) into a JSON object, in the order of the list.
+// Private to reports/.
 //
-// The rule behind all of it: what could not be taken is null beside "<key>_reason", never 0 or "".
-// field_reader.h has the same functions for reading; what they share is explained here.
+// A value that could not be taken is null beside "<key>_reason", never 0 or "". field_reader.h has
+// the same functions for reading; this file explains them for both.
 #pragma once
 
 #include <cstdint>
@@ -29,10 +29,10 @@ class FieldWriter {
   // Adds to `object`, which must outlive this.
   explicit FieldWriter(Json& object) : object_(object) {}
 
-  // Reports from before the next field do not have it: they are read without it.
+  // The next field is newer than the first reports, so readers accept reports without it.
   FieldWriter& later() { return *this; }
 
-  // ---- always there, never null ----
+  // ---- always present, never null ----
   template <typename T>
   void value(const char* key, const T& value);
   template <typename T>  // between `least` and `most`
@@ -44,19 +44,18 @@ class FieldWriter {
   void word(const char* key, const std::string& text, Words /*allowed*/) { value(key, text); }
   void amount(const char* key, double number) { value(key, number); }  // not negative
   void status(const char* key, Status status);
-  // Texts that are numbers, "on", "off", "true" or "false" become numbers and booleans.
+  // Numbers, "on", "off", "true" and "false" become JSON numbers and booleans.
   void options(const char* key, const std::map<std::string, std::string>& options);
-  // All other members of the object itself are numbers.
+  // All members of the object itself but `key` are numbers.
   void numbers_beside(const char* key, const std::map<std::string, double>& numbers);
-  // A configuration: a text that is a JSON object; empty: {}. Throws InternalError for anything
-  // else.
+  // `text` is a JSON object; an empty text stands for {}. Throws InternalError for other texts.
   void configuration(const char* key, const std::string& text);
-  // Indices below `count`, at least one.
+  // At least one index; all are below `count`.
   void indices(const char* key, const std::vector<std::size_t>& indices, std::size_t count);
   void index_or_null(const char* key, const std::optional<std::size_t>& index, std::size_t count);
 
   // ---- null where it does not apply, without a reason ----
-  void text_or_null(const char* key, const std::string& text);  // empty: null
+  void text_or_null(const char* key, const std::string& text);  // an empty text becomes null
   void word_or_null(const char* key, const std::string& text, Words /*allowed*/) {
     text_or_null(key, text);
   }
@@ -64,13 +63,14 @@ class FieldWriter {
   void or_null(const char* key, const std::optional<T>& value);
 
   // ---- null with a reason; `fallback` is the reason where none was recorded ----
-  void known_text(const char* key, const std::string& text, const std::string& fallback);  // or ""
-  template <typename T>  // or 0; between `least` and `most` where it is not null
+  void known_text(const char* key, const std::string& text,
+                  const std::string& fallback);  // "": null
+  template <typename T>                          // 0: null; otherwise between `least` and `most`
   void known_count(const char* key, T count, const std::string& fallback,
                    std::type_identity_t<T> /*least*/ = 0, std::type_identity_t<T> /*most*/ = 0) {
     known_unsigned(key, static_cast<std::uint64_t>(count), fallback);
   }
-  // Null where there is a reason, whatever the count.
+  // Null where there is a reason; `count` is then ignored.
   void count_or_reason(const char* key, std::uint64_t count, const std::string& reason);
   template <typename T>
   void or_missing(const char* key, const std::optional<T>& value, const std::string& reason,
@@ -85,19 +85,18 @@ class FieldWriter {
   void early_flag(const char* key, const Known<bool>& known, const std::string& fallback) {
     this->known(key, known, fallback);
   }
-  // Null where it is not finite. Training that diverges is an outcome to report, not a mistake of
-  // the program.
+  // A number that is not finite becomes null: divergence of the training is an outcome, not a bug.
   void finite(const char* key, double number, const std::string& reason);
-  // A whole number where the key ends in "_bytes".
+  // Figures whose keys end in "_bytes" are written as integers.
   void figure(const char* key, const Figure& figure, const std::string& fallback);
   void amount_figure(const char* key, const Figure& amount, const std::string& fallback) {
     figure(key, amount, fallback);
   }
-  // An object of amounts: `required` first, even where the map lacks them.
+  // An object of amounts. Keys of `required` come first, also if the map lacks them.
   void figures(const char* key, const std::map<std::string, Figure>& figures,
                const std::string& fallback, std::span<const char* const> required = {});
 
-  // ---- left out where it is not set ----
+  // ---- left out where not set ----
   template <typename T>
   void optional(const char* key, const std::optional<T>& value) {
     if (value) this->value(key, *value);
@@ -106,12 +105,12 @@ class FieldWriter {
   void optional_name(const char* key, const std::string& text, bool /*required*/) {
     optional_text(key, text);
   }
-  // Left out where there is neither value nor reason.
+  // Left out where there is neither a value nor a reason.
   void optional_flag(const char* key, const std::optional<bool>& flag, const std::string& reason) {
     if (flag || !reason.empty()) or_missing(key, flag, reason, reason);
   }
 
-  // ---- objects, whose fields are those that `list(writer, row)` names ----
+  // ---- objects with the fields that `list(writer, row)` names ----
   template <typename Row, typename List>
   void object(const char* key, const Row& row, const List& list) {
     FieldWriter writer(add_object(key));
@@ -125,7 +124,7 @@ class FieldWriter {
       list(writer, row);
     }
   }
-  template <typename Row, typename List>  // left out where there are none
+  template <typename Row, typename List>  // left out where there are no rows
   void optional_rows(const char* key, const std::vector<Row>& rows, const List& list) {
     if (!rows.empty()) this->rows(key, rows, list);
   }
@@ -139,7 +138,7 @@ class FieldWriter {
                       bool /*required*/ = false) {
     row ? object(key, *row, list) : text_or_null(key, "");
   }
-  // Readers forget the reason.
+  // Readers do not keep the reason.
   template <typename Row, typename List>
   void object_or_missing(const char* key, const std::optional<Row>& row, const List& list,
                          const std::string& fallback) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// JsonCursor::check: what a JSON parser lets pass and a reader must not.
+// JsonCursor::check refuses what a JSON parser accepts and a reader must not.
 #include <algorithm>
 
 #include "base/error.h"
@@ -42,7 +42,7 @@ void JsonCursor::check() const {
   } else if (value_.is_array()) {
     std::size_t index = 0;
     for (const simdjson::dom::element child : value_.get_array()) {
-      // Of the millions of numbers no cursor needs to be made.
+      // There may be millions of numbers: they get no cursors.
       if (!child.is_number()) element(child, index).check();
       ++index;
     }

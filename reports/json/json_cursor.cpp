@@ -14,11 +14,11 @@ namespace {
 
 using simdjson::dom::element_type;
 
-// Beyond these a square, or one divided by the number, is no double any more. Nothing that a
-// report holds comes near: the largest are bytes (1e18) and diverged errors (1e38 squared).
+// Beyond these bounds the square of a number or its reciprocal is no finite double. Reports stay
+// far below: the largest values are bytes (1e18) and squares of diverged errors (1e38 squared).
 constexpr double kLargest = 1e150, kSmallest = 1e-150;
 
-// Largest integer up to which every one is a double too; also what other JSON readers keep.
+// All integers up to it are exact as doubles, and other JSON readers keep them.
 constexpr std::int64_t kLargestInteger = std::int64_t{1} << 53;
 
 }  // namespace
@@ -30,7 +30,7 @@ struct JsonCursor::Place {
 };
 
 const std::shared_ptr<const JsonCursor::Place>& JsonCursor::place() const {
-  // The root has no name: its children have no parent place, and a pointer of one step.
+  // The root has no name. Its children have no parent place, and a pointer of one step.
   if (!place_) place_ = std::make_shared<const Place>(Place{parent_, key_, index_});
   return place_;
 }
@@ -167,7 +167,7 @@ std::vector<double> JsonCursor::amounts() const {
   for (const simdjson::dom::element child : array) {
     double found = 0;
     if (child.get(found) != simdjson::SUCCESS || unfit(found, false) != nullptr) {
-      element(child, result.size()).amount();  // throws, and says why
+      element(child, result.size()).amount();  // throws with the reason
     }
     result.push_back(found);
   }

@@ -1,11 +1,12 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// JsonCursor: a JSON value that knows where it stands, so that every error names file and JSON
-// pointer. Private to reports/. Cheap to copy; must not outlive its JsonDocument.
+// JsonCursor: a JSON value that knows its place, so that every error names the file and the JSON
+// pointer. It is cheap to copy and must not outlive its JsonDocument. Private to reports/.
 //
-// What it hands out is fit for arithmetic: text is UTF-8 of at most kLongestText bytes, integers
-// fit their type and a double exactly, numbers are 0 or of a magnitude whose square is finite.
+// The values that it returns are safe for arithmetic: text is UTF-8 of at most kLongestText bytes,
+// integers fit their type and are exact as doubles, numbers are 0 or have a magnitude whose square
+// is finite. All functions throw ConfigError for other values.
 #pragma once
 
 #include <simdjson.h>
@@ -30,18 +31,18 @@ class JsonCursor {
   class Elements;
   class Members;
 
-  // The value of a whole document; `file` names it in messages and must live as long.
+  // The root of a document. `file` names it in messages and must outlive the cursor.
   JsonCursor(simdjson::dom::element value, const std::string& file) : value_(value), file_(&file) {}
 
   bool is_null() const { return value_.is_null(); }
   bool is_boolean() const { return value_.is_bool(); }
   bool is_number() const { return value_.is_number(); }
 
-  // Member of an object. Throws when this is no object or has no such key.
+  // The member `key`. Throws when this is no object or lacks the key.
   JsonCursor at(const std::string& key) const;
-  // As at(), but nothing where the key is not there.
+  // The same, but nothing where the key is missing.
   std::optional<JsonCursor> find(const std::string& key) const;
-  // For range-based for: JsonCursors; pairs of key and JsonCursor.
+  // Ranges of JsonCursor, and of pairs of key and JsonCursor.
   Elements elements() const;
   Members members() const;
 
@@ -51,9 +52,9 @@ class JsonCursor {
   std::string word(std::span<const std::string_view> allowed) const;
   double number() const;
   double amount() const;                // a number that is not negative
-  std::vector<double> amounts() const;  // of an array; made for many
+  std::vector<double> amounts() const;  // of an array; fast for millions
   bool boolean() const;
-  // Counts are not negative: the smallest is 0 unless the caller says otherwise.
+  // An integer between `least` and `most`.
   template <typename T>
   T integer(T least = 0, T most = std::numeric_limits<T>::max()) const {
     return static_cast<T>(integer_between(static_cast<std::int64_t>(least), widened(most)));
@@ -62,15 +63,15 @@ class JsonCursor {
   T integer_or_zero() const {
     return is_null() ? T{} : integer<T>();
   }
-  // Member `key`, with "<key>_reason" when it is null.
+  // The member `key`, with the reason in "<key>_reason" when it is null.
   Figure figure(const std::string& key) const;
   Figure amount_figure(const std::string& key) const;  // not negative
   // The value as compact JSON.
   std::string dump() const;
 
-  // Checks this value and all below it. Throws ConfigError for a key that is twice in one object
-  // (readers of JSON differ in which they take), for too many members, and for text that is no
-  // UTF-8 once its escapes are resolved. Recursive: the document's depth is bounded.
+  // Checks this value and all below it. Throws ConfigError for a key that occurs twice in one
+  // object (JSON readers differ in which one they take), for too many members, and for text whose
+  // resolved escapes are no UTF-8. Recursive: the document's depth is bounded.
   void check() const;
 
   [[noreturn]] void fail(const std::string& what) const;
@@ -88,7 +89,7 @@ class JsonCursor {
     return std::in_range<std::int64_t>(value) ? static_cast<std::int64_t>(value) : kMost;
   }
   std::int64_t integer_between(std::int64_t least, std::int64_t most) const;
-  // Why `number` is none that a report may have; null when it may.
+  // Why a report may not have `number`; null when it may.
   static const char* unfit(double number, bool negative_too);
   double number_that(bool negative_too) const;
   Figure figure_that(const std::string& key, bool negative_too) const;
@@ -100,7 +101,7 @@ class JsonCursor {
 
   simdjson::dom::element value_;
   const std::string* file_;
-  // The pointer is put together only when something fails: this is a step of it.
+  // One step of the JSON pointer, which is composed only for an error.
   std::shared_ptr<const Place> parent_;         // of the container; null at the root
   std::string_view key_;                        // in an object; without data() in an array
   std::size_t index_ = 0;                       // in an array

@@ -17,13 +17,13 @@ constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 std::size_t count_marks(std::string_view text) {
   std::size_t count = 0;
   for (const char c : text) {
-    const int folded = c | 0x20;  // makes { of [ and } of ]
+    const int folded = c | 0x20;  // turns [ into { and ] into }
     count += static_cast<std::size_t>((c == ',') | (c == ':') | (folded == '{') | (folded == '}'));
   }
   return count;
 }
 
-// simdjson's memory follows from these two.
+// These two limits bound simdjson's memory.
 void check_size(const std::string& text, const std::string& name) {
   if (text.size() > kLargestReport) {
     throw ConfigError(fmt::format("report {}: larger than {} MiB{}", name, kLargestReport / kMiB,
@@ -37,8 +37,8 @@ void check_size(const std::string& text, const std::string& name) {
   }
 }
 
-// The second, slow look at a text that simdjson refused, where and why. `why`: what simdjson said,
-// for a text in which nothing is found.
+// Examines a text that simdjson refused again, slowly, for place and reason. `why`: simdjson's
+// words for the case that this finds no fault.
 [[noreturn]] void refuse_json(const std::string& text, const std::string& name,
                               const std::string& why) {
   const auto fault = find_json_fault(text, {.most_bytes = kLargestReport,

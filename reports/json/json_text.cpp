@@ -21,7 +21,8 @@ bool fits_one_line(const nlohmann::ordered_json& value) {
 
 void append(std::string& text, const nlohmann::ordered_json& value, std::size_t indent);
 
-// The whole list at once: making a text of each of millions of numbers takes several times as long.
+// Dumps the whole list at once: one text for each of millions of numbers takes several times as
+// long.
 void append_number_list(std::string& text, const nlohmann::ordered_json& list) {
   for (const char c : list.dump()) {
     text += c;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The fields of a whole report, but for the version of the schema.
+// The fields of a whole report, except for the schema version.
 #include "base/error.h"
 #include "reports/json/field_lists.h"
 

@@ -14,8 +14,8 @@
 namespace ddpbench::report {
 namespace {
 
-// One place for the rule that numbers are finite, so that no field can be forgotten. `pointer` is
-// the value's own and is as before on return: millions of samples share one string.
+// Checks every number of a report, so that no field can be forgotten. `pointer` is that of `value`
+// and is unchanged on return: millions of samples share one string.
 void require_finite(const Json& value, std::string& pointer) {
   if (value.is_number_float()) {
     ensure(std::isfinite(value.get<double>()), "the report's {} is {}, not a finite number",
@@ -44,7 +44,7 @@ void check_version(const JsonCursor& root) {
 
 Report read_document(const JsonDocument& document) {
   const JsonCursor root = document.root();
-  // Nothing else is known of another version.
+  // First: another version may differ in everything else.
   check_version(root);
   root.check();
   Report report;
@@ -75,7 +75,7 @@ Report parse_report(const std::string& text, const std::string& name) {
 Report read_report(const std::string& path) {
   std::string text = read_report_text(path);
   const JsonDocument document(text, path);
-  std::string().swap(text);  // the document has its own copy of what is needed
+  std::string().swap(text);  // the document has its own copy
   return read_document(document);
 }
 

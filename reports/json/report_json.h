@@ -1,13 +1,12 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A report as JSON (schema/report-1.schema.json), written and read back. field_lists.h has the
-// fields.
+// A report as JSON (schema/report-1.schema.json), written and read. field_lists.h has the fields.
 //
-// The reader is stricter than trusting and laxer than the schema: every key that Report holds must
-// be there with its type, and unknown keys are ignored (they may be added within a schema version).
-// Arithmetic on the values is safe: counts and times are not negative, numbers have finite squares,
-// a world has a rank. Files are bounded (json_text.h), so that reading any file ends soon.
+// The reader requires every key that Report holds, with its type. It ignores unknown keys, which
+// may be added within a schema version. Arithmetic on its values is safe: counts and times are not
+// negative, squares of numbers are finite, a world has at least one rank. Reading any file ends
+// soon, as files are bounded (json_text.h).
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -17,19 +16,20 @@
 
 namespace ddpbench::report {
 
-// Exactly the keys of the schema. A missing figure without a reason gets one from the run's status.
-// Throws InternalError, with the JSON pointer, for a number that is not finite (a diverged
-// train_loss apart), and for a failed report or run without an error or a skipped run without a
-// reason.
+// Has exactly the keys of the schema. A missing figure without a reason gets one from the run's
+// status. Throws InternalError, with the JSON pointer, for a number that is not finite (except a
+// diverged train_loss), for a failed report or run without an error, and for a skipped run without
+// a reason.
 nlohmann::ordered_json to_json(const Report& report);
 
-// To a file, whole or not at all, and without `force` only to a new one (base/file.h).
+// Writes the whole file or nothing. Without `force` the file must be new (base/file.h).
 void write_report(const Report& report, const std::string& path, bool force);
 
-// Throws ConfigError naming the file, the JSON pointer (or line and column) and what was expected:
-// absent or unreadable file, no JSON, another schema version, missing key, wrong type or word.
+// Throws ConfigError with the file, the JSON pointer (or line and column) and what was expected:
+// for an absent or unreadable file, no JSON, another schema version, a missing key, a wrong type or
+// word.
 Report read_report(const std::string& path);
-// Reads a report from text; `name` stands for the file in messages.
+// The same from text. `name` stands for the file in messages.
 Report parse_report(const std::string& text, const std::string& name);
 
 }  // namespace ddpbench::report

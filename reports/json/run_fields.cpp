@@ -15,11 +15,11 @@ constexpr std::array<std::string_view, 5> kVerificationWords = {"passed", "faile
                                                                 "reference", "not_applicable"};
 constexpr std::array<std::string_view, 2> kScalingModes = {"weak", "strong"};
 
-// Generous, and small enough that their product, the largest global batch, fits 64 bits.
+// Generous limits whose product, the largest global batch, still fits 64 bits.
 constexpr int kMostDevices = 100'000, kMostAccumulationSteps = 10'000;
 constexpr std::int64_t kLargestBatch = 1'000'000'000;
 
-// Phases that every run has, in the order of the report; a strategy adds its own.
+// The phases that every run has, in the order of the report. A strategy may add its own.
 constexpr std::array<const char*, 7> kCommonPhases = {"data_wait_s",  "forward_s", "backward_s",
                                                       "optimizer_s",  "comm_s",    "comm_exposed_s",
                                                       "overlap_ratio"};
@@ -122,7 +122,7 @@ constexpr auto kConditionFields = [](auto& f, auto& conditions) {
   f.value("notes", conditions.notes);
 };
 
-// What the run was asked to be (data/settings.h).
+// The settings of the run (data/settings.h).
 constexpr auto kSettingFields = [](auto& f, auto& run) {
   const std::string reason = missing_reason(run);
   const bool alone = run.status == Status::ok && run.world_size == 1;
@@ -151,7 +151,7 @@ constexpr auto kSettingFields = [](auto& f, auto& run) {
 };
 
 constexpr auto kRunFields = [](auto& f, auto& run) {
-  // The error and the reason say why; without them the report could not be written again.
+  // A status without its error or reason could not be written again.
   f.status("status", run.status);
   f.optional_object("error", run.error, kErrorFields, run.status == Status::failed);
   f.optional_name("reason", run.reason, run.status == Status::skipped);
@@ -193,8 +193,7 @@ void list_error(Fields& f, Error& error) {
   f.name("message", error.message);
 }
 
-// Reports from before the names of backends were told apart say "ring", and not which algorithm a
-// run of ddp took.
+// Old reports name each backend "ring" and do not say which all-reduce a run of ddp took.
 void name_backend(Run& run) {
   const bool is_old = run.backend == "ring";
   const auto servers = run.strategy_options.find("server_device");

@@ -10,7 +10,7 @@ namespace ddpbench::report {
 CollectiveTraffic collective_traffic(const std::string& collective, int ranks, double bytes) {
   ensure(ranks >= 1, "{} of {} ranks", collective, ranks);
   const double all = ranks * bytes;
-  // In place: results stand where the contributions stood.
+  // In place: results replace the contributions.
   if (collective == "all_reduce") return {all + all, all};
   if (collective == "reduce") return {all + bytes, all};
   if (collective == "broadcast") return {bytes + (all - bytes), all};
@@ -34,7 +34,7 @@ double ipc_bytes(const std::string& collective, int ranks, double bytes) {
   ensure(ranks >= 1, "{} of {} ranks", collective, ranks);
   const double all = ranks * bytes;
   const double foreign = bytes * (ranks - 1) / ranks;
-  // Each chunk is reduced by one rank: n reads, one write. Then it is copied to who needs it.
+  // One rank reduces each chunk: n reads, one write. Then the ranks that need the chunk copy it.
   const double reduction = all + bytes;
   if (collective == "all_reduce") return reduction + 2 * (all - bytes);
   if (collective == "reduce") return reduction + 2 * foreign;

@@ -17,7 +17,7 @@ constexpr const char* kNotTold = "not told by this system";
 template <typename T>
 Figure grown(const std::optional<T>& before, const std::optional<T>& after) {
   if (!before || !after) return Figure::missing(kNotTold);
-  // Counters may be reset (a container that moves); less than nothing is not shown.
+  // Counters may be reset, as when a container moves: a negative growth counts as 0.
   return Figure::of(*after < *before ? 0 : static_cast<double>(*after - *before));
 }
 
@@ -41,7 +41,7 @@ double value_or_zero(const Figure& figure) { return figure.value.value_or(0); }
 
 std::string percent(double ratio) { return fmt::format("{:.0f} %", 100 * ratio); }
 
-// Something that can be out of the ordinary: how much of it, from which limit on, and in words.
+// A condition that may be out of the ordinary: its amount, from which limit on, and its words.
 struct Check {
   double (*amount)(const Conditions&);
   double limit;
@@ -79,15 +79,15 @@ constexpr Check kChecks[] = {
      }},
 };
 
-// From which share of the samples on it is worth a warning (docs/metrics.md).
+// The least share of the samples that is worth a warning (docs/metrics.md).
 constexpr double kLeastShare = 0.05;
 
 struct Reason {
   const char* key;
   const char* words;
 };
-// Idleness and clocks that somebody set are no throttling. A hardware slowdown comes with its cause
-// where the driver knows it.
+// Idleness and clocks that a user set are no throttling. Where the driver knows the cause of a
+// hardware slowdown, it reports both.
 constexpr Reason kReasons[] = {
     {"sw_power_cap", "its power limit"},
     {"sw_thermal_slowdown", "heat (the driver's limit)"},

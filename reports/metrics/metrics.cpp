@@ -13,11 +13,11 @@
 namespace ddpbench::report {
 namespace {
 
-// Chance that rounding alone leaves the bound in one sum of n terms.
+// The probability that rounding alone exceeds the bound in one sum of n terms.
 constexpr double kFailureProbability = 1e-6;
 
 // The smallest planted fault is a rank that misses the first of K updates. With momentum 0.9 that
-// update is at least 1/(10 K) of the way. The cap stays 2.5 times below.
+// update is at least 1/(10 K) of the way. The cap stays below it by a factor of 2.5.
 constexpr double kSmallestFaultMargin = 25;
 
 // Higham and Mary 2019, Theorem 3.1: all n partial sums stay within lambda of their deviation with
@@ -55,7 +55,7 @@ double intersection_length(std::span<const Interval> a, std::span<const Interval
     const double begin = std::max(a[i].begin, b[j].begin);
     const double end = std::min(a[i].end, b[j].end);
     length += std::max(0.0, end - begin);
-    // The one that ends first can meet nothing more.
+    // The interval that ends first cannot meet another one.
     if (a[i].end < b[j].end) {
       ++i;
     } else {
@@ -70,8 +70,7 @@ CommunicationTimes communication_times(std::vector<Interval> communication,
   const auto merged = merge_intervals(std::move(communication));
   CommunicationTimes times;
   times.comm_s = total_length(merged);
-  // Both are sums of the same pieces in other orders: rounding must not make a part exceed the
-  // whole.
+  // Both sum the same pieces in different orders: rounding must not make the part exceed the whole.
   times.overlapped_s =
       std::min(times.comm_s, intersection_length(merged, merge_intervals(std::move(compute))));
   times.exposed_s = times.comm_s - times.overlapped_s;
@@ -130,9 +129,8 @@ double algorithm_bandwidth_gb_per_s(double bytes, double seconds) {
   return bytes / seconds / 1e9;
 }
 
-// A rank's link carries factor x bytes whatever the algorithm does (NCCL tests,
-// doc/PERFORMANCE.md): an all-reduce sends and receives each of the n-1 foreign parts twice, once
-// to sum and once to copy.
+// A rank's link carries factor x bytes in every algorithm (NCCL tests, doc/PERFORMANCE.md): in an
+// all-reduce each of the n-1 foreign parts passes twice, once to sum and once to copy.
 double bus_bandwidth_factor(const std::string& collective, int ranks) {
   ensure(ranks >= 1, "{} of {} ranks", collective, ranks);
   const double foreign = (ranks - 1.0) / ranks;
@@ -146,17 +144,15 @@ double bus_bandwidth_factor(const std::string& collective, int ranks) {
   throw InternalError(fmt::format("no bus bandwidth factor for the collective '{}'", collective));
 }
 
-// How far two computations of the same updates may be apart. docs/metrics.md, "Verification", has
-// the derivation; the steps are named here.
-
+// docs/metrics.md, "Verification", has the derivation; its steps are named here.
 double verification_tolerance(double unit_roundoff, double longest_sum, int steps) {
   ensure(unit_roundoff > 0 && unit_roundoff < 1, "unit roundoff {}", unit_roundoff);
   ensure(longest_sum >= 1 && std::isfinite(longest_sum), "a sum of {} terms", longest_sum);
   ensure(steps >= 1, "tolerance of {} steps", steps);
-  // One sum against its recomputation: sqrt(2) for two independent roundings times the condition
+  // One sum against its recomputation: sqrt(2) for two independent roundings, times the condition
   // factor sqrt(1/2) of sums whose terms cancel like independent ones.
   const double one_update = confidence_factor(longest_sum) * std::sqrt(longest_sum) * unit_roundoff;
-  // K updates: errors add up at most, while the sum of updates may be as short as one of them.
+  // K updates: at most their errors add up, while their sum may be as short as one of them.
   return std::min(steps * one_update, 1 / (kSmallestFaultMargin * steps));
 }
 

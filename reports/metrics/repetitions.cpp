@@ -12,9 +12,9 @@
 namespace ddpbench::report {
 namespace {
 
-// The largest k (from 1) for which the k-th smallest and k-th largest of n values enclose the
-// median with kConfidence; 0: none does. A value lies below the median with probability 1/2, so the
-// k-th smallest lies above it with P(Binomial(n, 1/2) < k).
+// The largest k (from 1) for which the k-th smallest and the k-th largest of n values enclose the
+// median with probability kConfidence; 0 if none does. A value lies below the median with
+// probability 1/2, so the k-th smallest lies above it with P(Binomial(n, 1/2) < k).
 std::size_t enclosing_rank(std::size_t n) {
   const auto count = static_cast<double>(n);
   double below = 0;  // P(Binomial < k)
@@ -27,7 +27,7 @@ std::size_t enclosing_rank(std::size_t n) {
   }
 }
 
-// How many repetitions failed, and the step times of the others.
+// The number of failed repetitions, and the step times of the others.
 struct Outcome {
   std::vector<double> step_s;
   std::size_t failed = 0;
@@ -74,11 +74,11 @@ bool same_device_model(const Run& a, const Run& b) {
   return a.device_model.empty() || b.device_model.empty() || a.device_model == b.device_model;
 }
 
-// Indices of the runs of each cell, cells in the order of their first runs. Several groups share a
-// key only where device models differ.
+// The indices of the runs of each cell; cells are in the order of their first runs. Cells with the
+// same key differ in the device model.
 std::vector<std::vector<std::size_t>> cell_groups(const Report& report) {
   std::vector<std::vector<std::size_t>> groups;
-  std::map<Settings, std::vector<std::size_t>> by_key;  // places in `groups`
+  std::map<Settings, std::vector<std::size_t>> by_key;  // indices into `groups`
   for (std::size_t i = 0; i < report.runs.size(); ++i) {
     std::vector<std::size_t>& places = by_key[cell_key(report.runs[i])];
     const auto place = std::ranges::find_if(places, [&](std::size_t p) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Speed-up and efficiency against the `single` run of the same report, or of another one.
+// Speed-up and efficiency against the `single` run of the same report or of another one.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -15,23 +15,23 @@
 namespace ddpbench::report {
 namespace {
 
-// What must be equal for two runs to be compared: whether the scaling is strong, which says what of
-// the batch it keeps, and the settings that make the work.
+// The settings that must be equal in a run and its baseline. The flag says whether the scaling is
+// strong, which decides what batch must be equal.
 using Work = std::pair<bool, Settings>;
 
 Work work_of(const Run& run, bool strong) {
   return {strong, settings_of(run, strong ? kStrongWorkUse : kWeakWorkUse)};
 }
 
-// Whether steps were replayed as CUDA graphs: "on", "off", or "" where that is no question.
+// Whether steps were replayed as CUDA graphs: "on", "off", or "" where the option does not apply.
 std::string graph_mode(const Run& run) {
   const auto found = run.strategy_options.find("cuda_graph");
   return found == run.strategy_options.end() ? "" : found->second;
 }
 
-// Of the modes that `single` ran in, the one to measure a run in `mode` against: its own; where it
-// has none, or nothing ran in that, what --cuda-graph=auto takes before the other.
-template <typename Modes>  // by mode
+// The graph mode of the `single` runs against which a run in `mode` is measured: the same if there
+// is one, otherwise the first of the order that --cuda-graph=auto prefers.
+template <typename Modes>  // a map by mode
 std::string baseline_mode(const std::string& mode, const Modes& modes) {
   for (const std::string& wanted : {mode, std::string("on"), std::string("off"), std::string()}) {
     if (modes.contains(wanted)) return wanted;
@@ -39,7 +39,7 @@ std::string baseline_mode(const std::string& mode, const Modes& modes) {
   return mode;
 }
 
-// Why `run` has no throughput that means anything; empty when it has.
+// Why the throughput of `run` means nothing; empty when it does.
 std::string unusable(const Run& run) {
   if (run.status == Status::failed) return "the run failed";
   if (run.status == Status::skipped) return "the run was skipped";
@@ -50,13 +50,13 @@ std::string unusable(const Run& run) {
   return {};
 }
 
-// A planted fault makes a run unfit to measure others against.
+// A run with a planted fault is no baseline.
 bool is_baseline(const Run& run) {
   return run.strategy == kBaseline && unusable(run).empty() && run.injected.empty();
 }
 
-// The throughputs of all `single` runs, by the work that they do. One pass, because a report may
-// hold thousands of runs.
+// The throughputs of all `single` runs by their work. Made in one pass, as a report may hold
+// thousands of runs.
 class Baselines {
  public:
   explicit Baselines(const Report& report) {
@@ -73,14 +73,14 @@ class Baselines {
     }
   }
 
-  // Median over the repetitions of the `single` run that does the same work as `run`.
+  // The median over the repetitions of the `single` run that does the same work as `run`.
   std::optional<double> throughput(const Run& run) const {
     const auto found = medians_.find(work_of(run, run.scaling_mode == "strong"));
     if (found == medians_.end()) return std::nullopt;
     return found->second.at(baseline_mode(graph_mode(run), found->second));
   }
 
-  // Whether there is a `single` run at all, usable or not.
+  // Whether there is a `single` run, usable or not.
   bool any() const { return any_; }
 
   std::string why_none(const Run& run) const {
@@ -145,8 +145,8 @@ bool same_gpu(const GpuInfo& a, const GpuInfo& b) {
   return a.name == b.name && a.driver == b.driver && a.memory_bytes == b.memory_bytes;
 }
 
-// Same build of a program on the same machine, asked for the same: anything else would compare more
-// than strategies.
+// Whether the reports have the same build, machine and settings. Otherwise a comparison would show
+// more than strategies.
 bool comparable(const Report& a, const Report& b) {
   const Environment &x = a.environment, &y = b.environment;
   return a.generator.name == b.generator.name && a.generator.version == b.generator.version &&
@@ -157,7 +157,8 @@ bool comparable(const Report& a, const Report& b) {
          differing_keys(config_settings(a, kWorkUse), config_settings(b, kWorkUse)).empty();
 }
 
-// The first other file that has the `single` run for `run`; `baselines` are those of `files`.
+// Measures `run` against the first file that has its `single` run; `baselines` are those of
+// `files`.
 void measure_against_others(std::span<const ReportFile> files, std::span<const Baselines> baselines,
                             const Report& own, Run& run) {
   for (std::size_t i = 0; i < files.size(); ++i) {
@@ -180,7 +181,7 @@ void complete_scaling(std::span<ReportFile> files) {
   std::vector<Baselines> baselines;
   for (const ReportFile& file : files) baselines.emplace_back(file.report);
   for (std::size_t i = 0; i < files.size(); ++i) {
-    if (baselines[i].any()) continue;  // measured, or with a reason that stands
+    if (baselines[i].any()) continue;  // fill_scaling() has set the scaling or the reason
     Report& own = files[i].report;
     for (Run& run : own.runs) {
       if (run.scaling || !unusable(run).empty()) continue;

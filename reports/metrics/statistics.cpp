@@ -14,18 +14,18 @@
 namespace ddpbench::report {
 namespace {
 
-// Degrees of freedom from which t is taken for normal; the series would cost more than it tells.
+// From these degrees of freedom on t counts as normal, as the series would cost more than it gains.
 constexpr int kNormalDof = 2000;
 constexpr std::size_t kFewestToModerate = 3;
 constexpr std::size_t kFewestForOutliers = 4;
 constexpr double kMadToDeviation = 1.4826;  // 1 / normal_quantile(0.75)
 constexpr double kFar = 3;                  // deviations
-constexpr std::size_t kMostOutliers = 4;    // one in so many of a side
-constexpr double kPower = 0.9;              // with which repetitions_to_decide decides
+constexpr std::size_t kMostOutliers = 4;    // at most one in so many values of a side
+constexpr double kPower = 0.9;              // the probability in repetitions_to_decide
 
 double normal_cdf(double z) { return 0.5 * std::erfc(-z / std::numbers::sqrt2); }
 
-// P(|T| <= t): 26.7.3 for odd, 26.7.4 for even degrees of freedom.
+// P(|T| <= t), by 26.7.3 for odd and 26.7.4 for even degrees of freedom.
 double student_t_central(double t, int dof) {
   const double theta = std::atan(t / std::sqrt(static_cast<double>(dof)));
   const double cosine2 = std::cos(theta) * std::cos(theta);
@@ -39,7 +39,7 @@ double student_t_central(double t, int dof) {
   return odd ? 2 / std::numbers::pi * (theta + std::sin(theta) * sum) : std::sin(theta) * sum;
 }
 
-// Where the rising `f` crosses `target`.
+// The argument at which the increasing `f` crosses `target`.
 double bisect(const std::function<double(double)>& f, double target) {
   double low = -1, high = 1;
   while (f(low) > target) low *= 2;
@@ -57,12 +57,12 @@ bool takes_part(const VarianceEstimate& estimate) {
 
 struct Prior {
   double variance = 0;
-  double dof = 0;  // may be infinite: all estimates are of one variance
+  double dof = 0;  // infinite: all estimates are of one variance
 };
 
 Prior fit_prior(std::span<const VarianceEstimate> estimates) {
   std::vector<double> e;
-  double expected = 0;  // spread of the logarithms by chance alone
+  double expected = 0;  // expected spread of the logarithms by chance
   for (const VarianceEstimate& estimate : estimates) {
     const double half = estimate.dof / 2.0;
     e.push_back(std::log(estimate.variance) - digamma(half) + std::log(half));
@@ -153,14 +153,14 @@ int draw_in_outliers(std::vector<double>& a, std::vector<double>& b) {
   const auto count = static_cast<double>(distances.size());
   const double deviation =
       kMadToDeviation * median(std::move(distances)) * std::sqrt(count / (count - 2));
-  if (deviation == 0) return 0;  // most values are equal: nothing tells what is far
+  if (deviation == 0) return 0;  // most values are equal: no scale for what is far
   const std::pair<std::vector<double>*, double> sides[] = {{&a, middles[0]}, {&b, middles[1]}};
   int outliers = 0;
   for (const auto& [side, middle] : sides) {
     const auto far = std::ranges::count_if(*side, [&, middle = middle](double value) {
       return std::abs(value - middle) > kFar * deviation;
     });
-    // A side of which much is far is not disturbed but noisier than the other.
+    // A side with many far values is noisier than the other, not disturbed.
     if (static_cast<std::size_t>(far) > side->size() / kMostOutliers) return 0;
     outliers += static_cast<int>(far);
   }
@@ -188,7 +188,7 @@ std::vector<VarianceEstimate> moderated_variances(std::vector<VarianceEstimate> 
 }
 
 // The gate passes an estimate d <= effect with d + t s sqrt(2/n) < 2 effect, and flags d > effect
-// with d > t s sqrt(2/n): the same two conditions for a true difference of 0 and of 2 effect.
+// with d > t s sqrt(2/n). These are the same two conditions for true differences of 0 and 2 effect.
 std::optional<int> repetitions_to_decide(double deviation, double effect, double alpha, int limit) {
   ensure(effect > 0, "minimum effect {}", effect);
   const double z = normal_quantile(kPower);

@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kSteadyTolerance = 0.02;
 constexpr std::size_t kSmallestWindow = 5, kLargestWindow = 25;
-constexpr std::size_t kFewestForDrift = 60;  // 20 a third
+constexpr std::size_t kFewestForDrift = 60;  // 20 in each third
 
 void append_changes(std::span<const double> window, std::vector<double>& changes) {
   for (std::size_t i = 1; i < window.size(); ++i) {
@@ -24,9 +24,9 @@ void append_changes(std::span<const double> window, std::vector<double>& changes
   }
 }
 
-// Standard deviation of the noise in both windows, from the changes between neighbours: a trend
-// hardly moves those, and their median ignores outliers. For normal noise it is 0.6745 * sqrt(2) *
-// sigma.
+// The standard deviation of the noise in both windows, from the changes between neighbours. A trend
+// hardly moves these, and their median ignores outliers. For normal noise that median is 0.6745 *
+// sqrt(2) * sigma.
 double noise_sigma(std::span<const double> earlier, std::span<const double> later) {
   std::vector<double> changes;
   append_changes(earlier, changes);

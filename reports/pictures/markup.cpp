@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
 
-// A character of UTF-8 at the front of `text`; length 0 when there is none.
+// The UTF-8 character at the front of a text; length 0 if its bytes are not valid.
 struct Character {
   std::size_t length = 0;
   std::uint32_t code = 0;

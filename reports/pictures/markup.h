@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Writes markup that is well-formed as HTML and as XML: every element is closed, every attribute is
-// quoted, and all text is escaped here, in one place.
+// quoted, and all text is escaped in this one place.
 #pragma once
 
 #include <initializer_list>
@@ -12,8 +12,8 @@
 
 namespace ddpbench::report::pictures {
 
-// For text and for values in double quotes. What XML does not allow (control characters, bytes that
-// are not UTF-8) and what turns the direction of text around it becomes U+FFFD.
+// Escapes text, also for values in double quotes. Characters that XML does not allow (controls),
+// bytes that are not UTF-8, and characters that change the direction of text become U+FFFD.
 std::string escaped(std::string_view text);
 
 struct Attribute {
@@ -25,16 +25,16 @@ using Attributes = std::initializer_list<Attribute>;
 class Markup {
  public:
   Markup& open(std::string_view tag, Attributes attributes = {});
-  Markup& close();  // the innermost open element
+  Markup& close();  // closes the innermost open element
   Markup& text(std::string_view text);
   // An element that holds only text.
   Markup& leaf(std::string_view tag, std::string_view text) { return leaf(tag, {}, text); }
   Markup& leaf(std::string_view tag, Attributes attributes, std::string_view text);
-  // An element that never holds anything: meta, line, path.
+  // An element without content: meta, line, path.
   Markup& empty(std::string_view tag, Attributes attributes = {});
-  // As it is; only for text that is part of the program, or that another Markup wrote.
+  // Writes `text` as it is: only for text of this program or of another Markup.
   Markup& trusted(std::string_view text);
-  // Everything written so far. Throws InternalError when an element is open.
+  // Returns and clears the text written so far. Throws InternalError when an element is open.
   std::string take();
 
  private:

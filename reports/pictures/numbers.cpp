@@ -23,11 +23,11 @@ std::string with_gaps(std::string digits) {
   return digits;
 }
 
-// 1, 2, 2.5 or 5 times a power of ten, the least that is not below `least`.
+// The smallest 1, 2, 2.5 or 5 times a power of ten that is at least `least`.
 double round_step(double least) {
   const double power = std::pow(10.0, std::floor(std::log10(least)));
   for (const double factor : {1.0, 2.0, 2.5, 5.0}) {
-    // A hair more, so that rounding does not skip a step that fits exactly.
+    // With a tolerance, so that rounding does not skip a step that fits exactly.
     if (factor * power >= least * (1 - 1e-9)) return factor * power;
   }
   return 10 * power;

@@ -9,16 +9,16 @@
 namespace ddpbench::report::pictures {
 namespace {
 
-// Of a picture in a file of its own. Fonts are as in pictures.css.
+// The layout of a picture in a file of its own. Fonts are as in pictures.css.
 constexpr double kEdge = 20, kGutter = 32;
-constexpr double kSheetWidth = 2 * kPanelWidth + kGutter;  // inside of its edges
+constexpr double kSheetWidth = 2 * kPanelWidth + kGutter;  // without the edges
 constexpr double kTitleFont = 17, kNoteFont = 11, kLeading = 1.4;
-constexpr double kBold = 1.15;  // width of bold type over that of usual type
+constexpr double kBold = 1.15;  // width of bold type / that of normal type
 constexpr double kSwatchGap = 8, kEntryGap = 22, kLegendLine = 22;
 constexpr std::size_t kMostLines = 8;  // of one text
 
-// Strokes over a part's colour, so that neighbours differ without colour. The short strokes of
-// slanted ones continue them over the corners.
+// Strokes over the colour of a part, so that neighbours differ without colour. The short strokes of
+// slanted hatches continue them over the corners.
 struct Hatch {
   const char* part;
   const char* path;
@@ -29,7 +29,7 @@ constexpr Hatch kHatches[] = {{"p0", "M3 -1V7"},
                               {"p5", "M-1 -1L7 7M5 -1L7 1M-1 5L1 7"},
                               {"p6", "M2 2h2v2h-2z"}};
 
-// The sheet from its top to its bottom.
+// Writes the sheet of a file from top to bottom.
 class Sheet {
  public:
   explicit Sheet(Markup& markup) : markup_(markup) {}

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The timeline of gradient buckets within a step, a panel a run.
+// The timeline of the gradient buckets in a step, with a panel for each run.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ struct Span {
   double BucketBar::*begin;
   double BucketBar::*end;
 };
-// In the order of docs/metrics.md.
+// The order is that of docs/metrics.md.
 constexpr Span kSpans[] = {{"queueing", &BucketBar::ready_s, &BucketBar::start_s},
                            {"waiting for other ranks", &BucketBar::start_s, &BucketBar::arrived_s},
                            {"transfer", &BucketBar::arrived_s, &BucketBar::end_s}};

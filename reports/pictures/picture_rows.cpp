@@ -31,7 +31,7 @@ Area RowPanel::row(const std::string& name, const std::string& figure, std::size
   markup_.open("g", {{"class", style_class(style)}});
   svg_path(markup_, marker_path(style, {9, top + 9}), "marker");
   markup_.close();
-  // Grid lines must not strike words through: words have a border in the background's colour.
+  // A border of words in the background's colour keeps grid lines from crossing them.
   svg_text(markup_, {20, top + 13}, Anchor::start, "row", fitted(name, room));
   svg_text(markup_, {width_ - kSide, top + 13}, Anchor::end, "row figure", figure);
   return {kSide, top + kWords, width_ - kSide, top + kWords + row_height_};

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Panels of rows: a name and a figure stand above each bar or box, one axis below all. Private to
-// reports/pictures.
+// Panels of rows: each bar or box has a name and a figure above it, and one axis is below all.
+// Private to reports/pictures.
 #pragma once
 
 #include <string>
@@ -14,14 +14,14 @@ namespace ddpbench::report::pictures {
 
 class RowPanel {
  public:
-  // `row_height`: of what is drawn, without the line of words above it.
+  // `row_height`: the height of the shapes, without the line of words above them.
   RowPanel(SvgName name, double width, std::size_t rows, double row_height);
   Markup& markup() { return markup_; }
-  // The axis that all rows share; before the first row.
+  // Draws the axis that all rows share. Call it before the first row().
   void axis(const Axis& axis, const std::string& title);
-  // Writes the words of the next row; returns where it is drawn.
+  // Writes the words of the next row. Returns the area of its shapes.
   Area row(const std::string& name, const std::string& figure, std::size_t style);
-  double x_of(double value) const;  // not beyond the axis
+  double x_of(double value) const;  // clamped to the axis
   Panel finish();
 
  private:

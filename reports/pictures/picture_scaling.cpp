@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Throughput, and efficiency beside it, over the number of devices. Above eight devices both are
-// on logarithmic axes, where powers of two are evenly spaced.
+// Throughput and, beside it, efficiency over the number of devices. Above eight devices the axes of
+// devices and of throughput are logarithmic, so that powers of two are evenly spaced.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,12 +18,12 @@ namespace {
 
 constexpr double kScalingHeight = 300;
 constexpr int kLinearDevices = 8;
-constexpr double kMargin = 0.07;     // of the range of devices, left and right of the points
-constexpr double kTickGap = 26;      // between labels of devices, at least
-constexpr double kDodge = 3;         // so that error bars at one place do not cover each other
-constexpr double kMostOverData = 4;  // the ideal line leaves the picture above this
+constexpr double kMargin = 0.07;     // left and right of the points, of the range of devices
+constexpr double kTickGap = 26;      // the least gap between labels of devices
+constexpr double kDodge = 3;         // shifts error bars of one place apart
+constexpr double kMostOverData = 4;  // the ideal line leaves the picture above this multiple
 
-// One panel: which value it shows.
+// The value that a panel shows.
 struct Quantity {
   std::string name;  // above its axis
   Unit unit;
@@ -42,7 +42,7 @@ Range devices_of(const ScalingChart& chart) {
   return {static_cast<double>(least->devices), static_cast<double>(most->devices)};
 }
 
-// Without the ideals.
+// The range of the measured rates, without the ideals.
 Range rates_of(const ScalingChart& chart) {
   Range range{chart.points.front().samples_per_s.min, 0};
   for (const ScalingPoint& point : chart.points) {
@@ -92,7 +92,7 @@ class ScalingPanel {
              "devices");
   }
 
-  // y = slope x devices, from the first device that is shown to where it leaves the picture.
+  // y = slope x devices, from the first shown number of devices to the edge of the picture.
   void draw_ideal(std::size_t entry, double slope, const std::string& tip) {
     const auto [least, most] = devices_of(chart_);
     if (slope <= 0) return;
@@ -101,7 +101,7 @@ class ScalingPanel {
         entry, from, std::min(most, axis_.end / slope),
         [&](double devices) { return slope * devices; }, tip);
   }
-  // The same for what does not grow with the devices.
+  // A horizontal line.
   void draw_constant(std::size_t entry, double value, const std::string& tip) {
     const auto [least, most] = devices_of(chart_);
     draw_ideal_line(
@@ -143,7 +143,7 @@ class ScalingPanel {
     return area_.bottom - area_.height() * std::clamp(axis_.position(value), 0.0, 1.0);
   }
 
-  // A straight line in either kind of axes. One number of devices is a short one.
+  // A straight line in either kind of axes; a short one for a single number of devices.
   template <typename Value>
   void draw_ideal_line(std::size_t entry, double from, double to, Value value,
                        const std::string& tip) {
@@ -182,7 +182,7 @@ class ScalingPanel {
   Axis axis_;
   Area area_;
   bool logarithmic_;
-  double first_ = 0, last_ = 1;  // ends of the axis of devices, as place_of
+  double first_ = 0, last_ = 1;  // ends of the axis of devices, as of place_of()
 };
 
 Axis rate_axis(const ScalingChart& chart) {
@@ -211,7 +211,7 @@ Panel throughput_panel(const ScalingChart& chart) {
        "A line for each strategy; the dotted line is perfect scaling. " + chart.caption.title});
 }
 
-// None where no point has an efficiency; the notes say why.
+// Nothing where no point has an efficiency; the notes say why.
 std::optional<Panel> efficiency_panel(const ScalingChart& chart) {
   double largest = 0;
   for (const ScalingPoint& point : chart.points) {

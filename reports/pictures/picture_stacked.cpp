@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bars made of parts: the time of a step, the memory of a device.
+// Pictures of stacked bars: the time of a step, the memory of a device.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,12 +13,11 @@ namespace ddpbench::report::pictures {
 namespace {
 
 constexpr double kStackHeight = 16;
-constexpr std::size_t kMostInPanel =
-    6;  // bars; more go to two panels of a page, with the same axis
+constexpr std::size_t kMostInPanel = 6;  // bars; a page shows more in two panels with one axis
 constexpr std::size_t kPartClasses = 8;  // as in pictures.css
-constexpr double kShown = 0.15;          // units of length; a part below that is not there
+constexpr double kShown = 0.15;          // units of length; shorter parts are not drawn
 
-// What one kind of stacked chart is about.
+// The words of one kind of stacked chart.
 struct StackedWords {
   std::string id, heading, description;
   Unit unit;
@@ -58,7 +57,7 @@ void draw_stack(const StackedChart& chart, const StackedBar& bar, const Unit& un
   svg_line(markup, {whole, area.top - 2}, {whole, area.bottom + 2}, "whole");
 }
 
-// Bars of the first panel: about half, not ending within a group.
+// The number of bars in the first panel: about half, without splitting a group.
 std::size_t first_panel(const std::vector<StackedBar>& bars) {
   if (bars.size() <= kMostInPanel) return bars.size();
   std::size_t end = (bars.size() + 1) / 2;

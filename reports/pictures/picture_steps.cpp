@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Step times: how they are distributed, and how they went along the run.
+// Pictures of step times: their distribution, and their course along the run.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -47,7 +47,7 @@ void draw_box(const StepsChart& chart, const StepGroup& group, const Unit& unit,
       markup,
       beyond ? fmt::format("M{} {}l7 5l-7 5", decimal(most - 8), decimal(y - 5)) : cross(most, y),
       "extreme");
-  // Thin shapes are hard to hit: the whole row answers.
+  // Thin shapes are hard to hit, so the whole row shows the tip.
   svg_rect(markup, {area.left, area.top - 2}, area.width(), area.height() + 4, "hit",
            distribution_tip(group, unit));
   markup.close();
@@ -64,7 +64,7 @@ Panel distribution_panel(const StepsChart& chart, const Unit& unit, double width
   return rows.finish();
 }
 
-// A strip's own scale: from 0 to the largest step that is shown.
+// A strip has a scale of its own, from 0 to the largest step that is shown.
 struct Strip {
   const StepGroup& group;
   Area area;

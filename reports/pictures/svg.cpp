@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kStyles = 8;  // as in pictures.css
 
-// Of the pictures' type, 12 high, as wide as it is in the wider of the usual fonts.
+// The width of a character that begins with `first`, in type 12 high, by the widest usual font.
 double character_width(unsigned char first) {
   constexpr std::string_view kWide = "mwMW@%", kNarrow = " .,:;'|!()[]/ijlft";
   if (first >= 0x80) return first >= 0xE2 ? 12.2 : 8;  // beyond Latin and Greek letters

@@ -21,7 +21,7 @@ std::string cell(const Figure& figure, double factor, int digits, Footnotes& not
   return fmt::format("-{}", notes.mark(figure.reason.empty() ? "not measured" : figure.reason));
 }
 
-// As large a unit as loses nothing: "4 KiB", "1000 B".
+// In the largest unit that is exact: "4 KiB", "1000 B".
 std::string size_text(std::uint64_t bytes) {
   constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB"};
   std::size_t unit = 0;
@@ -36,7 +36,7 @@ std::string time_text(const CollectiveRow& row, double StepStatistics::*part) {
   return row.time_s ? fmt::format("{:.2f}", 1e6 * ((*row.time_s).*part)) : "-";
 }
 
-// The algorithms of all-reduces, each once.
+// The different algorithms of the all-reduces.
 std::set<std::string> algorithms_of(const Report& report) {
   std::set<std::string> algorithms;
   for (const CollectiveRow& row : report.collectives) {
@@ -45,7 +45,7 @@ std::set<std::string> algorithms_of(const Report& report) {
   return algorithms;
 }
 
-// With its algorithm where rows have several.
+// The operation, with its algorithm where rows have several.
 std::string operation_text(const CollectiveRow& row, bool several) {
   return several && !row.all_reduce.empty()
              ? fmt::format("{} ({})", printable(row.operation), printable(row.all_reduce))
@@ -103,7 +103,7 @@ TextTable collective_rows(const Report& report, Footnotes& notes) {
   return table;
 }
 
-// What moved memory: so many cores at once, or a GPU. In the order of columns.
+// The mover of memory: a number of cores, or the index of a GPU. Sorts as the columns do.
 using Mover = std::pair<std::optional<int>, std::optional<int>>;
 
 std::string mover_text(const Mover& mover) {
@@ -115,11 +115,11 @@ void raise(Figure& best, const Figure& figure) {
   if (figure.value && (!best.value || *best.value < *figure.value)) best = figure;
 }
 
-// A row a working set, a column or two a mover. What two worlds measured alike counts once, the
-// faster of them.
+// A row for each working set, one or two columns for each mover. If two worlds measured the same
+// mover, the faster result counts.
 TextTable bandwidth_rows(const Report& report) {
   std::map<std::uint64_t, std::map<Mover, BandwidthRow>> by_set;
-  std::map<Mover, bool> movers;  // whether it reduced, too
+  std::map<Mover, bool> movers;  // whether it also reduced
   for (const BandwidthRow& row : report.memory_bandwidth) {
     const Mover mover{row.cores, row.gpu};
     movers[mover] |= row.reduce_gb_per_s.value.has_value();
@@ -170,7 +170,7 @@ std::string caption(const Report& report) {
   return printable(text);
 }
 
-// The first few; empty: there are none.
+// Names the first three rows with late iterations; empty: there are none.
 std::string late_rows(const std::vector<CollectiveRow>& rows) {
   constexpr std::size_t kNamed = 3;
   std::vector<std::string> named;

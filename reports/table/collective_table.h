@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table of `ddpbench comm`: a row a collective and size. Private to reports/.
+// The tables of `ddpbench comm`. Private to reports/.
 #pragma once
 
 #include <string>
@@ -14,14 +14,14 @@ namespace ddpbench::report {
 
 struct CollectiveTables {
   std::string caption;
-  TextTable collectives;           // a row a collective, in the report's order
-  std::vector<std::string> notes;  // below it
-  TextTable bandwidth;             // without columns when none was measured
+  TextTable collectives;           // a row for each of report.collectives, in their order
+  std::vector<std::string> notes;  // shown below the table
+  TextTable bandwidth;             // without columns when no bandwidth was measured
 };
 // REQUIRES: the report has collectives. No text has control characters.
 CollectiveTables collective_tables(const Report& report);
 
-// As render_table. REQUIRES: the report has collectives.
+// The same as render_table() (table.h). REQUIRES: the report has collectives.
 std::string render_collectives(const Report& report, int width);
 
 }  // namespace ddpbench::report

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Column: one thing that can be said of a run, as people read it in a table, and under which key
-// and unit programs do.
+// Column: one fact about a run, as people read it in a table, and with the key and unit under which
+// programs read it.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace ddpbench::report {
 
-// Empty (monostate) where the figure is missing: then with the reason.
+// monostate where the figure is missing; FieldValue::reason then says why.
 using Scalar = std::variant<std::monostate, bool, std::int64_t, double, std::string>;
 struct FieldValue {
   Scalar value;
@@ -26,11 +26,11 @@ struct FieldValue {
 enum class Role : std::uint8_t {
   identity,  // says which run it is
   measure,   // a figure that was measured
-  remark,    // anything else
+  remark,    // other facts
 };
 enum class Better : std::uint8_t { neither, smaller, bigger };
 
-// A value with the report's key, unit in its name ("step_time_median_s").
+// A value under the report's key, which names the unit ("step_time_median_s").
 struct Field {
   std::string key;
   Role role = Role::remark;
@@ -40,14 +40,14 @@ struct Field {
 
 struct Column {
   std::string name;         // for --columns
-  std::string about;        // for --columns=help; with the unit of the table's cell
-  std::string top, bottom;  // heading in the table
-  // As people read it; reasons for what is missing go to the notes.
+  std::string about;        // for --columns=help
+  std::string top, bottom;  // the two lines of the heading
+  // The text for people. The reason for a missing value goes to the notes.
   std::function<std::string(const RunRow&, Footnotes&)> cell;
   std::vector<Field> fields;  // at least one
-  bool key = false;           // says which run it is: stays beside all others in a narrow table
+  bool key = false;           // says which run it is; in a narrow table every block has it
   bool left = false;          // alignment
-  bool joined = false;        // belongs beside the column before it
+  bool joined = false;        // stays beside the column before it
   bool in_table = false;      // one of the table's default columns
 };
 using Columns = std::vector<const Column*>;

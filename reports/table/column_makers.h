@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The usual columns from one function each, so that table and exports cannot differ. Private to
-// reports/.
+// Makes columns. One function defines both the cell of the table and the field of the exports, so
+// that they cannot differ. Private to reports/.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@
 
 namespace ddpbench::report {
 
-// How a figure is written in the table: divided by `unit`, with so many decimals.
+// How the table writes a figure: divided by `unit`, with `decimals` digits after the point.
 struct Format {
   double unit = 1;
   int decimals = 0;
@@ -24,7 +24,7 @@ inline constexpr Format kSeconds{1, 2};
 inline constexpr Format kPercentage{0.01, 1};
 inline constexpr Format kMebibytes{kMiB, 1};
 
-// Heading and documentation of a column.
+// The name, heading and documentation of a column.
 struct Heading {
   const char* name;
   const char* top;
@@ -34,17 +34,17 @@ struct Heading {
 };
 
 Column heading_only(const Heading& heading);
-// A measured figure under one key.
+// A column of one measured figure.
 Column figure_column(const Heading& heading, const char* key, Format format, Better better,
                      Figure (*get)(const Run&));
-// A column of a phase; `phase` is its key in the report.
+// A column of a phase. `phase` is its key in the report.
 Column phase_column(const Heading& heading, const char* phase);
-// A text, or a whole number, that says which run it is.
+// Columns of a text or an integer. An identity says which run it is.
 Column identity_column(const Heading& heading, const char* key, std::string (*get)(const RunRow&));
 Column count_column(const Heading& heading, const char* key, Role role,
                     std::int64_t (*get)(const Run&));
 
-// Fields alone, for columns whose cell says several things.
+// Fields for columns whose cell shows several values.
 Field figure_field(const char* key, Better better, Figure (*get)(const Run&));
 Field text_field(const char* key, Role role, std::string (*get)(const RunRow&));
 Field count_field(const char* key, Role role, std::int64_t (*get)(const Run&));
@@ -57,10 +57,10 @@ std::string figure_cell(const Figure& figure, Format format, const Run& run, Foo
 
 // "failed: rank 1, step 5, comm: connection lost"; empty when the run is ok.
 std::string status_note(const Run& run);
-// A run that failed before it was timed has nothing to show but why.
+// Whether the run ended badly before a step was timed: it has only a reason to show.
 bool is_bare(const Run& run);
 
-std::vector<Column> default_columns();  // of the table, in its order
+std::vector<Column> default_columns();  // those of the table, in its order
 std::vector<Column> further_columns();
 
 }  // namespace ddpbench::report

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The columns that the summary table shows by itself, in its order. Widths of the headings are
-// chosen so that two blocks of 80 columns hold them all.
+// The columns that the summary table shows by default, in its order. The headings are narrow enough
+// for two blocks of 80 characters to hold all of them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -111,7 +111,7 @@ Figure primary_memory(const Run& run) {
   return Figure::missing(kNoMemory);
 }
 
-// The most that any other worker needed, so that an outlier shows.
+// The largest peak of the other workers, so that an outlier shows.
 Figure other_memory(const Run& run) {
   std::uint64_t most = 0;
   bool any = false;

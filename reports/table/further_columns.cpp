@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Columns for those who ask for them, and for the formats that programs read.
+// Further columns: for --columns, and for the formats that programs read.
 #include <fmt/format.h>
 
 #include "reports/data/report.h"
@@ -30,8 +30,8 @@ std::string options_text(const RunRow& row) {
   return fmt::format("{}", fmt::join(words, ","));
 }
 
-// A text that need not be there: "-" in the table. Without a reason its absence says nothing is
-// missing, and programs get "".
+// A text that may be absent: "-" in the table. With `reason` null nothing is missing then, and
+// programs get "".
 Column optional_text(Column column, const char* reason) {
   const auto get = column.fields.front().value;
   column.fields.front().value = [get, reason](const RunRow& row) {
@@ -59,7 +59,7 @@ Column repetition_column() {
   Column column = count_column(
       {"repetition", "", "rep.", "number of the repetition, from 1 (key: from 0)"}, "repetition",
       Role::identity, [](const Run& run) -> std::int64_t { return run.repetition; });
-  // As the progress lines count.
+  // Counts like the progress lines.
   column.cell = [](const RunRow& row, Footnotes&) {
     return std::to_string(row.run->repetition + 1);
   };

@@ -24,7 +24,7 @@ const Column* known_column(const std::string& name) {
   return column;
 }
 
-// Whether runs of one strategy differ in its options, so that rows would look alike without them.
+// Whether runs of one strategy differ in its options: their rows would look alike without them.
 bool options_vary(std::span<const RunRow> rows) {
   std::map<std::pair<std::string, std::string>, std::string> known;  // strategy, option -> value
   for (const RunRow& row : rows) {
@@ -60,7 +60,7 @@ Columns table_columns(std::span<const RunRow> rows) {
   }
   const bool repeated =
       std::ranges::any_of(rows, [](const RunRow& row) { return row.run->repetition > 0; });
-  // After the other columns that say which run it is.
+  // The place after the other columns that say which run it is.
   const auto end_of_keys =
       std::ranges::find_if(columns, [](const Column* column) { return !column->key; });
   const auto place = end_of_keys - columns.begin();

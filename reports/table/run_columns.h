@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// All that can be said of a run, each thing once. All formats (table, markdown, csv, json,
-// Prometheus, ...) come from this list.
+// All facts about a run, each one once. All formats (table, markdown, csv, json, Prometheus, ...)
+// take them from this list.
 #pragma once
 
 #include <span>
@@ -13,17 +13,18 @@
 
 namespace ddpbench::report {
 
-// Every column, those of the table in its order, then the others.
+// All columns: those of the table in its order, then the others.
 const std::vector<Column>& run_columns();
-// By its name, else by a key of its fields; null when there is none.
+// Finds a column by its name, else by a key of its fields; null when there is none.
 const Column* find_column(const std::string& name);
 
-// What the table shows where no column was chosen: `in_table`, the repetition and the strategy's
-// options where there are several, the report where there are several files.
+// The columns of the table where the user chose none: `in_table`, the repetition and the strategy's
+// options where they differ, and the report where there are several files.
 Columns table_columns(std::span<const RunRow> rows);
 Columns all_columns();
 
-// Rows in the order of a column's first field, stable; missing ones last in both directions.
+// Sorts rows by the first field of `column`. The sort is stable; missing values come last in both
+// directions.
 void sort_rows(std::vector<RunRow>& rows, const Column& column, bool descending);
 
 }  // namespace ddpbench::report

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table for people: what all runs share above, a row a run, the reasons of missing figures
-// below. A figure that is missing is never 0.
+// The table for people: a caption with what all runs share, a row for each run, and the reasons for
+// missing figures below. A missing figure is never shown as 0.
 #pragma once
 
 #include <span>
@@ -12,12 +12,12 @@
 
 namespace ddpbench::report {
 
-// The table of these columns, at most `width` columns of text wide where that is possible; 0:
-// unlimited. Ends with a newline.
+// The table of these columns, at most `width` characters wide where that is possible; 0: not
+// limited. Ends with a newline.
 std::string table_text(std::span<const RunRow> rows, const Columns& columns, int width);
 
-// The summary of a report: its table with the usual columns, or that of `ddpbench comm`, and what
-// the reader must know of it. No colour.
+// The summary of a report, without colour: its table with the usual columns (or that of `ddpbench
+// comm`), the summary of repetitions, and warnings.
 std::string render_table(const Report& report, int width);
 
 }  // namespace ddpbench::report

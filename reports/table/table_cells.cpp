@@ -14,8 +14,8 @@
 namespace ddpbench::report {
 namespace {
 
-// Leading columns that say which run it is. None when such columns stand elsewhere too: a row
-// must always say which run it is, whatever else it leaves out.
+// The number of leading key columns. 0 when there are key columns elsewhere, too: a row must always
+// say which run it is, whichever cells it leaves out.
 std::size_t leading_keys(const Columns& columns) {
   const auto end = std::ranges::find_if(columns, [](const Column* column) { return !column->key; });
   const bool scattered =

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a table for people says of each run, and what it must say below. Private to reports/.
+// The cells of a table for people, and the explanations below it. Private to reports/.
 #pragma once
 
 #include <span>
@@ -13,10 +13,11 @@
 
 namespace ddpbench::report {
 
-// A row a run, in the given order; reasons for missing figures go to `notes`.
+// One row for each of `rows`. The reasons for missing figures go to `notes`.
 TextTable run_table(std::span<const RunRow> rows, const Columns& columns, Footnotes& notes);
 
-// What the marks in the cells of these columns mean, a line each, without control characters.
+// The meaning of each mark in the cells of these columns, one line each, without control
+// characters.
 std::vector<std::string> explanations(std::span<const RunRow> rows, const Columns& columns,
                                       const Footnotes& notes);
 

@@ -19,7 +19,7 @@ std::size_t width_of(const TextColumn& column) {
   return width;
 }
 
-// A column with its width, which looking at all cells gives.
+// A column and its width over all cells.
 struct Measured {
   const TextColumn* column;
   std::size_t width;
@@ -57,7 +57,7 @@ std::string render_block(const Block& block, const TextTable& table) {
   return text;
 }
 
-// Width of a column and of those after it that are joined to it.
+// The width of a column and of the columns joined to it.
 std::size_t group_width(const Block& columns, std::size_t first) {
   std::size_t width = columns[first].width;
   for (std::size_t i = first + 1; i < columns.size() && columns[i].column->joined; ++i) {
@@ -66,7 +66,7 @@ std::size_t group_width(const Block& columns, std::size_t first) {
   return width;
 }
 
-// Fills block after block; every block begins with the keys and takes at least one more column.
+// Fills one block after the other. Each has the keys and at least one more column.
 std::vector<Block> split(const TextTable& table, std::size_t width) {
   Block columns;
   for (const TextColumn& column : table.columns) columns.push_back({&column, width_of(column)});

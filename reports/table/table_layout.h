@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Text tables: aligned columns, stacked in blocks where the width is limited, and footnotes.
-// Private to reports/; knows nothing of runs.
+// Lays out text tables: aligned columns, in several blocks where the width is limited, and
+// footnotes. It knows nothing of runs. Private to reports/.
 #pragma once
 
 #include <cstddef>
@@ -13,27 +13,27 @@
 namespace ddpbench::report {
 
 struct TextColumn {
-  std::string top, bottom;  // heading; the unit is in one of the lines
+  std::string top, bottom;  // the two lines of the heading
   bool left = false;        // alignment
-  bool joined = false;      // belongs beside the column before it, where the width allows
+  bool joined = false;      // stays beside the column before it, if the width allows
   std::vector<std::string> cells;
 };
 
 struct TextTable {
-  std::size_t keys = 0;             // first columns, repeated in every block
-  std::vector<TextColumn> columns;  // all with the same number of cells
-  // One a row: text in place of all cells after the keys; empty where the row has cells.
+  std::size_t keys = 0;             // the number of first columns that every block repeats
+  std::vector<TextColumn> columns;  // all have the same number of cells
+  // One for each row: a text that replaces the cells after the keys; empty: the row has cells.
   std::vector<std::string> instead;
 };
 
-// Lines of at most `width` columns, where that is possible: columns that do not fit go to a further
-// block below, with the key columns repeated. 0: one block. Ends with a newline.
+// Lines of at most `width` characters where that is possible. Columns that do not fit go into a
+// further block below, with the key columns repeated. 0: one block. Ends with a newline.
 std::string render_blocks(const TextTable& table, std::size_t width);
 
-// Reasons below a table, numbered in the order of their first use; equal ones share a number.
+// The reasons below a table, numbered in the order of first use. Equal reasons share a number.
 class Footnotes {
  public:
-  // The mark to put into a cell, "(1)".
+  // The mark "(1)" for a cell. Adds the reason if it is new.
   std::string mark(const std::string& reason);
   const std::vector<std::string>& reasons() const { return reasons_; }
 

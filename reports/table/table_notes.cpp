@@ -15,14 +15,14 @@
 namespace ddpbench::report {
 namespace {
 
-// With so many significant digits, and never fewer than those before the point.
+// With `digits` significant digits, but with all digits before the point.
 std::string significant_ms(double seconds, int digits = 3) {
   const double ms = 1e3 * seconds;
   const int before = ms > 0 ? static_cast<int>(std::floor(std::log10(ms))) + 1 : 1;
   return fmt::format("{:.{}f}", ms, std::max(0, digits - before));
 }
 
-// Values close to each other need the digits in which they differ.
+// Close values get more digits until they differ.
 std::string interval_text(double low_s, double high_s) {
   constexpr int kMostDigits = 9;
   int digits = 3;
@@ -55,7 +55,7 @@ std::string line(const Report& report, const std::string& name, const CellSummar
   return fmt::format("{}, {}{}", text, count_text(report, cell), cell.noisy ? ", noisy" : "");
 }
 
-// "ddp on 2 devices / ps on 2 devices", at most five and how many more.
+// "ddp on 2 devices / ps on 2 devices": at most five, then "N more".
 std::string noisy_names(const Report& report) {
   constexpr std::size_t kNamed = 5;
   const std::vector<std::string> names = cell_names(report);

@@ -54,7 +54,7 @@ std::vector<VerdictPart> verdict_parts(const Decomposition& split) {
   return parts;
 }
 
-// Of runs that differ in their repetition alone.
+// The key of runs that differ only in their repetition.
 using CellOfReport = std::pair<const Report*, Settings>;
 
 bool is_explained(const Report& report, const Run& run) {
@@ -131,7 +131,7 @@ void fill_why(Report& report) {
 
 namespace {
 
-// The report whose `single` runs the row's run was measured against: its own where none was lent.
+// The report with the `single` runs against which the run was measured, often its own.
 const Report& lender_of(const RunRow& row, std::span<const ReportFile> files) {
   if (!row.run->scaling) return *row.report;
   for (const ReportFile& file : files) {

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Why a run on several devices is not faster: its step split into parts that add up to the step
-// time, the largest loss against `single` named in a sentence, and what would help. Works on a
-// report alone; docs/metrics.md ("Why") has the formulas.
+// Explains why a run on several devices is not faster. It splits the step into parts that add up to
+// the step time, names the largest loss against `single` in a sentence, and says what would help.
+// It needs only the report; docs/metrics.md ("Why") has the formulas.
 #pragma once
 
 #include <optional>
@@ -21,45 +21,44 @@ namespace ddpbench::report {
 struct VerdictPart {
   std::string key;    // "comm_exposed_s"
   std::string title;  // "exposed communication"
-  Figure seconds;     // of the step; missing with its reason
+  Figure seconds;     // time in the step; missing with its reason
   Figure share;       // seconds / step time
-  // What the same part takes beyond `single` (in strong scaling beyond single's / world size); may
-  // be below 0. Missing without a baseline.
+  // The time beyond that of `single`, in strong scaling beyond that of single / world size. It may
+  // be below 0, and is missing without a baseline.
   Figure lost_s;
 };
 
 struct Verdict {
   Cause cause = Cause::unknown;
-  std::string sentence;  // "exposed all-reduce is 41 % of the step: ..."; no full stop
-  std::string advice;    // what would help, or empty
+  std::string sentence;  // "exposed all-reduce is 41 % of the step: ...", without a full stop
+  std::string advice;    // what would help; empty: nothing to advise
   double step_s = 0;     // median step time; 0 when no step was timed
-  // In the order of the step; those that are there add up to step_s. Empty when no step was timed
-  // or no phase observed.
+  // In the order of the step. The parts that are not missing add up to step_s. Empty when no step
+  // was timed or no phase was observed.
   std::vector<VerdictPart> parts;
 };
 
-// REQUIRES: `run` is one of `report`'s, on any number of devices. A run on one device is `scales`
-// with a sentence that says so.
+// Explains a run; one on a single device is Cause::scales with a sentence that says so. REQUIRES:
+// `run` is in `report`.
 Verdict explain(const Report& report, const Run& run);
-// As above, but against the `single` runs of another report, `lender` (report_view.h,
-// complete_scaling).
+// The same against the `single` runs of another report, `lender` (complete_scaling of
+// report_view.h).
 Verdict explain(const Report& report, const Run& run, const Report& lender);
 
-// The runs on several devices that timed steps, each cell once: of its repetitions, the one with
-// the median step time. In the report's order; points into `report`. Empty for reports of
-// `ddpbench tune`, which compares settings with each other, not with one device.
+// The runs on several devices that timed steps, one for each cell: the repetition with the median
+// step time. In the report's order; points into `report`. Empty for reports of `ddpbench tune`,
+// which compares settings with each other and not with one device.
 std::vector<const Run*> median_repetitions(const Report& report);
 
-// Fills `why` of the runs that are explained, every repetition of them; clears it elsewhere.
+// Fills `why` of all runs on several devices that timed steps, every repetition included. Clears it
+// in other runs and in reports of `ddpbench tune`.
 void fill_why(Report& report);
 
-// A block a run on several devices ("Why: ddp on 2 devices: ..."), each wrapped to `width` columns
-// (0: not wrapped). Repetitions are represented by the one with the median step time. Empty without
-// such runs.
+// A block for each of median_repetitions() ("Why: ddp on 2 devices: ..."), wrapped to `width`
+// columns (0: not wrapped). Empty without such runs.
 std::string render_why(const Report& report, int width);
-// As above for these rows, in their order. The name of their file comes first where they are from
-// several.
-// A run that was measured against another one of `files` is explained with that.
+// The same for these rows, in their order. If they are from several files, each block names its
+// file. A run that was measured against the baseline of one of `files` is explained with it.
 std::string render_why(std::span<const RunRow> rows, std::span<const ReportFile> files, int width);
 
 }  // namespace ddpbench::report

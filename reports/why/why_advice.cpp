@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What would help: options of the program where there are some.
+// What would help: options of the program where possible.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace ddpbench::report {
 namespace {
 
-// A bucket below this is not worth splitting: its collective's latency stays.
+// Splitting a smaller bucket does not help: the latency of its collective stays.
 constexpr double kSplittableBytes = 512 * 1024;
 
 bool is_off(const Run& run, const char* option) {
@@ -23,7 +23,7 @@ bool is_off(const Run& run, const char* option) {
   return found != run.strategy_options.end() && found->second == "off";
 }
 
-// The option that makes a step's batch larger.
+// The option that sets the batch.
 const char* batch_option(const Run& run) {
   return run.scaling_mode == "strong" ? "--global-batch-size" : "--batch-size";
 }
@@ -35,7 +35,7 @@ std::string more_work(const Run& run) {
 // A quarter of `bytes`, in quarters of a MiB.
 double smaller_mb(double bytes) { return std::max(0.25, std::round(bytes / kMiB) / 4); }
 
-// Whether `option` of the run has a value above `mb`, or one that is not known.
+// Whether the value of `option` in the run is above `mb` or not known.
 bool is_larger(const Run& run, const char* option, double mb) {
   const auto found = run.strategy_options.find(option);
   if (found == run.strategy_options.end()) return true;

@@ -10,12 +10,12 @@
 namespace ddpbench::report {
 namespace {
 
-// Below both, a device has too little work, and a collective too few bytes, for their latencies to
-// vanish: a collective or a parallel loop costs 10 to 100 us to start and to end.
+// Below both, a device has too little work and a collective too few bytes to make latency
+// negligible: to start and end a collective or a parallel loop costs 10 to 100 us.
 constexpr double kTinyCompute_s = 1e-3;
 constexpr double kTinyBytes = 256 * 1024;
 
-// Parts that a lack of work makes large; a persistent straggler is something else.
+// The parts that a lack of work makes large. A persistent straggler has another cause.
 double latency_loss(const StepParts& lost, const Decomposition& split) {
   const double waiting = split.stragglers.ranks.empty() ? lost.straggler_wait_s : 0;
   return lost.host_s + lost.comm_exposed_s + lost.server_wait_s + waiting;
@@ -30,7 +30,7 @@ bool is_tiny(const Run& run, const StepParts& lost, const Decomposition& split) 
 Cause communication_cause(const Run& run, const Decomposition& split) {
   if (strategy_row(run.strategy).through_primary) return Cause::primary_device;
   if (run.servers > 0 && run.servers < run.world_size) return Cause::servers;
-  // Longer than the backward that it can run beside: even perfect overlap leaves some exposed.
+  // If it takes longer than the backward beside it, even perfect overlap leaves some exposed.
   return split.rank.comm_s > split.rank.backward_s ? Cause::slow_link
                                                    : Cause::exposed_communication;
 }
@@ -90,7 +90,7 @@ LateBucket latest_bucket(const Decomposition& split) {
 }
 
 Cause find_cause(const Run& run, const Decomposition& split) {
-  // However well it scales: devices that take turns measure the scheduler.
+  // First: devices that take turns measure the scheduler, however well the run scales.
   if (run.oversubscribed) return Cause::oversubscription;
   if (!split.missing.empty()) return Cause::unknown;
   const StepParts lost = ranked_losses(split);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Why a run is not faster, in a word: from the parts of its step to their cause, and to sentences.
+// Why a run is not faster, in a word: from the parts of its step to their cause, then to sentences.
 // All but Cause is private to reports/.
 #pragma once
 
@@ -14,29 +14,29 @@
 namespace ddpbench::report {
 
 enum class Cause : std::uint8_t {
-  scales,                 // nothing large to gain
+  scales,                 // no large loss
   oversubscription,       // more compute threads than cores
-  slow_rank,              // the others wait for the same ranks in most steps
-  imbalance,              // ranks wait for each other, none of them always
-  starved_input,          // waiting for the loader
-  tiny_network,           // latency and launch overhead, for want of work and bytes
-  slow_link,              // communication takes longer than what it could hide behind
-  exposed_communication,  // it could be hidden, but runs after backward
+  slow_rank,              // the others wait for the same rank or ranks in most steps
+  imbalance,              // ranks wait for each other, but not always for the same one
+  starved_input,          // the devices wait for the loader
+  tiny_network,           // latency and launch overhead dominate: too little work, too few bytes
+  slow_link,              // communication takes longer than the backward that could hide it
+  exposed_communication,  // communication could be hidden but runs after backward
   primary_device,         // dp: transfers and loss through device 0, one after the other
   servers,                // ps: the workers' gradients go through too few servers
-  slowed_by_overlap,      // compute slower while communication runs beside it
-  slowed_compute,         // compute slower than on one device, communication apart
-  host_overhead,          // between the phases
-  small_losses,           // several, none of them worth an advice
+  slowed_by_overlap,      // compute is slower while communication runs
+  slowed_compute,         // compute is slower than on one device, not because of communication
+  host_overhead,          // time between the phases
+  small_losses,           // several losses, each too small for advice
   unknown                 // not enough was recorded; the sentence says what is missing
 };
 std::string_view to_string(Cause cause);  // "scales", "slow_rank", ...
 
-// What the parts are ranked by: the loss against `single`; without a baseline, everything but
-// compute.
+// The values by which parts are ranked: the losses against `single`, or without a baseline all
+// parts but compute.
 StepParts ranked_losses(const Decomposition& split);
 
-// Parts of the step that have the same cause.
+// The loss by one cause, summed over its parts of the step.
 struct Loss {
   double seconds = 0;
   Cause cause = Cause::unknown;
@@ -46,9 +46,9 @@ Loss largest_loss(const Run& run, const Decomposition& split);
 
 Cause find_cause(const Run& run, const Decomposition& split);
 
-// Bytes of gradients that a step moves.
+// The bytes of all gradients of a step.
 double gradient_bytes(const Run& run);
-// With ddp: the bucket that keeps the rank longest after its backward ended, and for how long.
+// The bucket of ddp that keeps the rank longest after the end of its backward, and for how long.
 struct LateBucket {
   const BucketRow* row = nullptr;
   double exposed_s = 0;

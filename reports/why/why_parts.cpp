@@ -14,15 +14,15 @@ namespace {
 
 using Phases = std::map<std::string, Figure>;
 
-// A rank is waited for when it waits itself at most this share of what the others do.
+// A straggler itself waits at most this share of the longest wait.
 constexpr double kStragglerShare = 0.35;
-// Of two ranks that wait in turn, one always waits less. That rank is waited for only when the
-// difference is more than this many IQR / sqrt(n) of the step times. IQR / sqrt(n) is about the
-// standard error of a median (1.25 sigma / sqrt(n), with IQR = 1.35 sigma), that of a difference of
-// two is 1.3 of these units, and 2 of them are one and a half of those: steps of the whole run
-// scatter more than the waiting of two ranks in the same step does.
+// Of two ranks that wait in turn, one always waits less. It is a straggler only if the difference
+// is more than this many IQR / sqrt(n) of the step times. IQR / sqrt(n) is about the standard error
+// of a median (1.25 sigma / sqrt(n), with IQR = 1.35 sigma). That of a difference of two is 1.3 of
+// these units, so 2 units are one and a half standard errors. This is cautious: steps of the whole
+// run scatter more than the waiting of two ranks in the same step.
 constexpr double kScatterUnits = 2;
-// A phase explains the waiting for a rank when it is longer there by this share of it.
+// A phase explains the waiting if it is longer on the straggler by this share of the waiting.
 constexpr double kExplainingShare = 0.3;
 
 double value_or_zero(const Phases& phases, const char* name) {
@@ -51,7 +51,7 @@ RankTimes rank_times(const Phases& phases, double step_s) {
   times.comm_s = value_or_zero(phases, "comm_s");
   times.comm_exposed_s = value_or_zero(phases, "comm_exposed_s");
   times.wait_s = value_or_zero(phases, "comm_wait_s");
-  // Reports from before comm_wait_exposed_s: at most what nothing else takes.
+  // Reports from before comm_wait_exposed_s: it is at most the rest of the step.
   const double rest =
       std::max(0.0, step_s - times.input_s - times.compute_s() - times.comm_exposed_s);
   times.wait_exposed_s = phases.contains("comm_wait_exposed_s")
@@ -65,7 +65,7 @@ struct Rank {
   RankTimes times;
 };
 
-// One a process: dp's threads share the primary's phases.
+// One rank for each process: the threads of dp share the phases of the primary.
 std::vector<Rank> observed_ranks(const Run& run) {
   std::vector<Rank> ranks;
   for (const DeviceRow& device : run.devices) {
@@ -78,7 +78,7 @@ std::vector<Rank> observed_ranks(const Run& run) {
   return ranks;
 }
 
-// Median over the repetitions of `single`, each member for itself.
+// The median of each member over the repetitions of `single`.
 RankTimes baseline_times(const std::vector<const Run*>& runs, double divisor) {
   constexpr std::array kMembers = {&RankTimes::step_s,     &RankTimes::input_s,
                                    &RankTimes::forward_s,  &RankTimes::loss_s,
@@ -138,15 +138,15 @@ void explain_stragglers(const std::vector<Rank>& ranks, double waited_s, Straggl
   }
 }
 
-// Seconds by which ranks wait differently without any of them being slow.
+// The seconds by which the waits of ranks may differ although no rank is slow.
 double by_chance_s(const Run& run) {
   const StepStatistics& step = *run.step.time_s;
   const double steps = std::max<double>(1, static_cast<double>(run.step.samples_s.size()));
   return std::max(kNegligibleShare * step.median, kScatterUnits * step.iqr / std::sqrt(steps));
 }
 
-// A straggler arrives last, so it hardly waits while the others do. Waiting for servers, the same
-// for all, is taken off before; waiting that compute hides costs nothing.
+// A straggler arrives last, so it hardly waits while the others do. The wait for servers, which all
+// ranks share, is subtracted first. Waiting that compute hides costs nothing.
 Stragglers find_stragglers(const Run& run, const std::vector<Rank>& ranks) {
   double least = ranks.front().times.wait_exposed_s;
   double most = least;
@@ -162,7 +162,7 @@ Stragglers find_stragglers(const Run& run, const std::vector<Rank>& ranks) {
       found.ranks.push_back(rank.device);
     }
   }
-  // As many that are waited for as that wait is no exception any more, but the state of affairs.
+  // If as many ranks are waited for as wait, they are no exception.
   if (2 * found.ranks.size() > ranks.size()) found.ranks.clear();
   if (!found.ranks.empty()) explain_stragglers(ranks, most - floor, found);
   return found;
@@ -177,7 +177,8 @@ void split_compute(const Decomposition& result, StepParts& parts) {
   }
   parts.compute_s = std::min(compute, result.ideal->compute_s());
   const double excess = compute - parts.compute_s;
-  // Nothing runs beside forward: as much as it is slower, backward would be without communication.
+  // Nothing runs beside forward. So backward without communication would be slower by the same
+  // factor.
   const double slower =
       result.ideal->forward_s > 0 ? std::max(1.0, rank.forward_s / result.ideal->forward_s) : 1.0;
   const double beyond = std::max(0.0, rank.backward_s - slower * result.ideal->backward_s);
@@ -191,8 +192,8 @@ constexpr std::array kAllParts = {&StepParts::compute_s,        &StepParts::comp
                                   &StepParts::input_wait_s,     &StepParts::straggler_wait_s,
                                   &StepParts::server_wait_s,    &StepParts::host_s};
 
-// What nothing else takes is the host's. Medians need not add up: parts that exceed the step are
-// cut alike.
+// The remaining time is the host's. Medians need not add up: parts that exceed the step are scaled
+// down alike.
 void close_sum(StepParts& parts) {
   double sum = 0;
   for (double StepParts::*part : kAllParts) sum += parts.*part;
@@ -211,7 +212,7 @@ StepParts split_step(const Run& run, const Decomposition& result, double least_w
   parts.comm_exposed_s = rank.comm_exposed_s;
   parts.input_wait_s = rank.input_s;
   if (run.servers > 0) parts.server_wait_s = std::min(rank.wait_exposed_s, least_wait_s);
-  // The step ends with the slowest rank's: what that takes beyond this rank's is waiting too.
+  // The step ends with the slowest rank: its time beyond this rank's is also waiting.
   parts.straggler_wait_s = rank.wait_exposed_s - parts.server_wait_s;
   if (run.world_size > 1) parts.straggler_wait_s += std::max(0.0, parts.step_s - rank.step_s);
   close_sum(parts);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parts of a step, as numbers. Private to reports/.
+// Splits a step into parts, as numbers. Private to reports/.
 #pragma once
 
 #include <optional>
@@ -12,29 +12,29 @@
 
 namespace ddpbench::report {
 
-// A run loses nothing worth naming while its losses stay below this share of the step; no advice is
-// given for a single loss below it, and no rank blamed for waiting below it.
+// Losses below this share of the step are negligible: all of them together, one alone (no advice),
+// and waiting (no rank is blamed).
 inline constexpr double kNegligibleShare = 0.05;
 
-// Times of one rank (or of `single`) in a step, seconds; medians.
+// Times of one rank (or of `single`) in a step: medians, in seconds.
 struct RankTimes {
   double step_s = 0;
   double input_s = 0, forward_s = 0, loss_s = 0, backward_s = 0, optimizer_s = 0;
   double comm_s = 0, comm_exposed_s = 0;
-  double wait_s = 0;          // for peers or servers, hidden time included
-  double wait_exposed_s = 0;  // the part of it in which neither compute nor a transfer ran
+  double wait_s = 0;          // for peers or servers, including hidden time
+  double wait_exposed_s = 0;  // the part in which neither compute nor a transfer ran
   double compute_s() const { return forward_s + loss_s + backward_s + optimizer_s; }
   double backward_end_s() const { return input_s + forward_s + loss_s + backward_s; }
 };
 
-// Ranks that the others wait for beyond what chance explains, and what they do longer.
+// The ranks that the others wait for beyond chance, and the phase that is longer there.
 struct Stragglers {
   std::vector<const DeviceRow*> ranks;
-  std::string phase;  // "backward", "input wait"...; empty: every phase is as long as on the others
-  double longer_s = 0;  // by how much
+  std::string phase;    // "backward", "input wait", ...; empty: no phase is longer
+  double longer_s = 0;  // by how much the phase is longer
 };
 
-// Seconds of a step; they add up to step_s.
+// The parts of a step, in seconds. They add up to step_s.
 struct StepParts {
   double step_s = 0;
   double compute_s = 0, compute_slowed_s = 0, overlap_slowed_s = 0;
@@ -44,16 +44,17 @@ struct StepParts {
 struct Decomposition {
   std::string missing;                // why there are no parts; empty when there are
   std::string no_baseline;            // why there is no baseline; empty when there is one
-  RankTimes rank;                     // the rank that is decomposed: the one that waits longest
-  const DeviceRow* device = nullptr;  // its row; null when only the run's phases were recorded
+  RankTimes rank;                     // the rank that is split: the one that waits longest
+  const DeviceRow* device = nullptr;  // its row; null if only phases of the whole run are known
   std::optional<RankTimes> ideal;     // single's, divided by the world size in strong scaling
   StepParts parts;
-  StepParts lost;  // beyond the ideal; only with it
+  StepParts lost;  // parts - ideal; 0 without an ideal
   Stragglers stragglers;
-  double scatter = 0;  // IQR / median of the step times, the larger of the run's and single's
+  double scatter = 0;  // IQR / median of the step times; the larger of the run's and single's
 };
 
-// Servers of ps on CPU devices, workers on GPUs: then the two are oversubscribed for themselves.
+// Whether ps servers are on CPU devices and workers on GPUs: each side is oversubscribed on its
+// own.
 bool has_cpu_servers(const Run& run);
 
 Decomposition decompose(const Report& report, const Run& run);

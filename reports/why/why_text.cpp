@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The sentences. Each names the loss with its figure and what in the report shows the cause.
+// The sentence of each cause: the loss with its figure, and what in the report shows the cause.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace ddpbench::report {
 namespace {
 
-// Steady steps scatter by a few percent. Medians of parts say less the more they scatter.
+// Steady steps scatter by a few percent. The more they scatter, the less medians of parts say.
 constexpr double kMuchScatter = 0.2;
 
 std::string milliseconds(double seconds) {

@@ -34,7 +34,7 @@ Options from_file(const std::string& input) {
   return options;
 }
 
-// As the command line does it, without the files that --config names.
+// Parses flags like the command line, but without the files of --config.
 Options from_flags(const std::string& input) {
   bench::OptionSource source;
   for (const std::string& line : lines_of(input)) {

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every file of the corpora through the entry that the fuzzers call. Files named "accepted..." must
-// be accepted, those named "refused..." refused; of those that a fuzzer found and nobody named, it
-// is enough that the entry returns.
+// Passes every file of the corpora to the entry that the fuzzers call. Files named "accepted..."
+// must be accepted, files named "refused..." refused. For other files, which a fuzzer found, it is
+// enough that the entry returns.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -16,7 +16,7 @@ namespace {
 constexpr const char* kName = "input.json";
 constexpr std::size_t kLongestMessage = 2500;
 
-// Short, for a terminal, and with the place: line and column, a pointer or the whole document.
+// Checks that a message is short, fit for a terminal, and has the file and the place.
 void check_message(const std::string& message) {
   ensure(message.starts_with(std::string("report ") + kName + ": "), "no file: {}", message);
   ensure(message.size() <= kLongestMessage, "a message of {} bytes", message.size());
@@ -29,7 +29,7 @@ void check_message(const std::string& message) {
   ensure(place, "no place: {}", message);
 }
 
-// Everything that a command may do with a report it has read.
+// All that a command may do with a report.
 void use(const report::Report& read) {
   for (const int width : {0, 80}) {
     ensure(!report::render_table(read, width).empty(), "an empty table");

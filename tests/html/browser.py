@@ -13,27 +13,27 @@ import tempfile
 import time
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "chrome")
-# No profile of the user, no traffic of its own.
+# Without the user's profile, and without traffic of its own.
 ARGUMENTS = ("--headless", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars",
              "--disable-background-networking", "--disable-component-update", "--disable-sync",
              "--disable-dev-shm-usage", "--remote-debugging-pipe", "about:blank")
-LIMIT_S = 120  # for an answer; generous, machines may be slow
+LIMIT_S = 120  # for an answer; generous, as machines may be slow
 
 
 def find_chromium():
-    """Path of the program, or None."""
+    """Returns the path of the program, or None."""
     return next((path for path in map(shutil.which, PROGRAMS) if path), None)
 
 
 class Browser:
-    """One Chromium with one page."""
+    """A Chromium with one page."""
 
     def __init__(self, program):
         self._profile = tempfile.TemporaryDirectory(prefix="ddpbench-chromium-",
                                                     ignore_cleanup_errors=True)
         commands, self._out = os.pipe()  # it reads commands from 3 and writes answers to 4
         self._in, answers = os.pipe()
-        # Out of the way of 3 and 4 themselves.
+        # Above 3 and 4, so that dup2 overwrites neither.
         ends = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 10) for fd in (commands, answers)]
 
         def place_pipes():
@@ -71,7 +71,7 @@ class Browser:
         self._profile.cleanup()
 
     def send(self, method, **parameters):
-        """The command's result; raises RuntimeError with the browser's message when it fails."""
+        """Returns the command's result. Raises RuntimeError with the browser's message on failure."""
         self._number += 1
         message = {"id": self._number, "method": method, "params": parameters}
         if self._session:
@@ -98,7 +98,7 @@ class Browser:
         text, self._buffer = self._buffer.split(b"\0", 1)
         return json.loads(text)
 
-    # ---- what tests do ----
+    # ---- actions of tests ----
 
     def size(self, width, height=900):
         self.send("Emulation.setDeviceMetricsOverride", width=width, height=height,
@@ -111,13 +111,13 @@ class Browser:
                             {"name": "prefers-reduced-motion", "value": "reduce"}])
 
     def open(self, path):
-        """Loads a file; `events` then begins with this page's."""
+        """Loads a file. `events` then has only those of this page."""
         self.events.clear()
         self.send("Page.navigate", url=f"file://{path}")
         self.wait("document.readyState === 'complete' && location.protocol === 'file:'")
 
     def run(self, script):
-        """The value of a JavaScript expression."""
+        """Returns the value of a JavaScript expression."""
         result = self.send("Runtime.evaluate", expression=script, returnByValue=True,
                            awaitPromise=True)
         if "exceptionDetails" in result:
@@ -132,7 +132,7 @@ class Browser:
             time.sleep(0.02)
 
     def _middle(self, selector):
-        """Scrolls the first such element into view; where its middle then is."""
+        """Scrolls the first such element into view. Returns the position of its middle."""
         return self.run(f"""(() => {{
             const one = document.querySelector({json.dumps(selector)});
             one.scrollIntoView({{block: 'center', inline: 'center', behavior: 'instant'}});
@@ -142,7 +142,7 @@ class Browser:
 
     def move_to(self, selector):
         x, y = self._middle(selector)
-        # Scrolling hides what is beside the pointer, a frame later.
+        # Scrolling hides the tip beside the pointer, one frame later.
         self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
         self.send("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
 
@@ -160,13 +160,13 @@ class Browser:
         self.send("Input.dispatchKeyEvent", type="keyUp", **common)
 
     def screenshot(self):
-        """PNG of the whole page."""
+        """Returns the whole page as PNG."""
         import base64
         return base64.b64decode(
             self.send("Page.captureScreenshot", captureBeyondViewport=True)["data"])
 
     def complaints(self):
-        """Errors and warnings of the console, and exceptions."""
+        """Returns errors and warnings of the console, and exceptions."""
         found = []
         for event in self.events:
             parameters = event.get("params", {})

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The ddpbench authors
 # SPDX-License-Identifier: Apache-2.0
-"""Pages of reports in headless Chromium: FOLDER holds those that html_pages wrote.
+"""Tests the pages that html_pages wrote into FOLDER in headless Chromium.
 
     browser_test.py FOLDER [unittest arguments]
 
@@ -18,13 +18,13 @@ FOLDER = None
 WIDTHS = (1280, 400)
 PAGES = ("rich", "several", "hostile", "barren")
 
-# Selector of a column of the table of runs, by the heading's words.
+# The number of a column of the table of runs, by the words of its heading.
 COLUMN = """(() => {
     const heads = [...document.querySelectorAll('#runs thead th')];
     return heads.findIndex(head => head.textContent.trim() === %r) + 1;
 })()"""
 
-# Texts of pictures that cover each other, or that the picture's edge cuts.
+# Texts of pictures that overlap, or that the edge of the picture cuts.
 TEXT_FAULTS = """(() => {
     const faults = [];
     for (const svg of document.querySelectorAll('.panels svg, svg.sheet')) {
@@ -45,13 +45,13 @@ TEXT_FAULTS = """(() => {
     return faults;
 })()"""
 
-# Elements that reach beyond the page although nothing around them scrolls.
+# Elements that reach beyond the page and are not in a scrolling element.
 TOO_WIDE = """[...document.querySelectorAll('body *')].filter(one => {
     const box = one.getBoundingClientRect();
     return box.width > 1 && box.right > innerWidth + 1 && !one.closest('.scroll, pre, .skip, svg');
 }).map(one => one.tagName + '.' + one.getAttribute('class') + ': ' + one.textContent.slice(0, 60))"""
 
-# Words whose contrast to what is behind them is below 4.5 (WCAG 2, AA).
+# Words whose contrast to their background is below 4.5 (WCAG 2, AA).
 LOW_CONTRAST = """(() => {
     const numbers = colour => colour.match(/[\\d.]+/g).map(Number);
     const light = colour => {
@@ -94,7 +94,7 @@ class PageInBrowser(unittest.TestCase):
         self.browser.open(FOLDER / f"{name}.html")
 
     def column(self, heading):
-        """Texts of a column of the table of runs, in the order shown."""
+        """Returns the texts of a column of the table of runs, in the order shown."""
         number = self.browser.run(COLUMN % heading)
         self.assertGreater(number, 0, heading)
         return number, self.browser.run(
@@ -279,8 +279,8 @@ class PageInBrowser(unittest.TestCase):
         self.assertEqual("rgb(255, 255, 255)", self.background())
 
     def has_node(self, selector):
-        """Whether the page has such a node, asked without running scripts. While the page loads its
-        document is replaced, and what was found in the old one is no node any more: ask again."""
+        """Whether the page has such a node, without running scripts. A page that loads replaces its
+        document, and nodes of the old one are gone: ask again."""
         deadline = time.monotonic() + 10
         while time.monotonic() < deadline:
             try:

@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// html_pages FOLDER: writes the pages of sample_pages.h there, and their pictures as files of their
-// own.
+// html_pages FOLDER: writes the pages of sample_pages.h and each of their pictures as files there.
 #include <filesystem>
 #include <fstream>
 
@@ -21,7 +20,7 @@ void write(const std::filesystem::path& path, const std::string& text) {
   file << text << std::flush;
 }
 
-// `make` draws what `chart` shows, where it shows anything.
+// Writes the picture that `make` draws of `chart`, unless the chart is empty.
 template <typename Chart, typename Make>
 void write_picture(const std::filesystem::path& path, const Chart& chart, Make make) {
   if (chart.empty_reason.empty()) write(path, picture_file(make(chart)));

@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kBase = 3200;  // samples/s of one device
 
-// Step times with some life in them, without a random generator: the same on every machine.
+// Varying step times without a random generator, so that they are equal on every machine.
 std::vector<double> step_times(int count, double seconds, double phase) {
   std::vector<double> times;
   for (int i = 0; i < count; ++i) {
@@ -47,7 +47,7 @@ Run timed_run(const char* strategy, int devices, int repetition, int steps, doub
 void add_timed_runs(Report& report, int repetitions, int steps) {
   struct Kind {
     const char* strategy;
-    double loss;  // of efficiency, for each further device
+    double loss;  // of efficiency for each further device
   };
   for (const Kind& kind : {Kind{"single", 0}, {"dp", 0.15}, {"ddp", 0.04}, {"ps", 0.1}}) {
     for (const int devices : {1, 2, 4}) {
@@ -62,7 +62,7 @@ void add_timed_runs(Report& report, int repetitions, int steps) {
   fill_scaling(report);
 }
 
-// Appends what must stay text to a text.
+// Appends markup and scripts that must stay text.
 void poison(std::string& text) {
   text +=
       "</title></style></script><script>window.broken=1</script><img src=\"http://x.invalid/\" "

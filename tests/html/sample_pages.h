@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Inputs of pages, for the C++ tests and for those in a browser.
+// Inputs of pages, for the C++ tests and for the tests in a browser.
 #pragma once
 
 #include <map>
@@ -11,26 +11,26 @@
 
 namespace ddpbench::report::test {
 
-// Everything a page has: four strategies on 1, 2 and 4 devices, two repetitions, buckets, memory,
-// steps; runs that failed, were skipped, oversubscribed.
+// Has all parts of a page: four strategies on 1, 2 and 4 devices, two repetitions, buckets, memory
+// and steps; runs that failed, were skipped or are oversubscribed.
 HtmlInput rich_input();
-// The same twice, under two names.
+// The same report twice, under two names.
 HtmlInput several_input();
-// Every text is an attempt to break out: markup, quotes, control characters, bytes that are not
-// UTF-8, long words, text that runs from right to left.
+// Every text tries to break out: markup, quotes, control characters, bytes that are not UTF-8, long
+// words, text that runs from right to left.
 HtmlInput hostile_input();
-// Nothing ended well.
+// No run ended well.
 HtmlInput barren_input();
-// A report of `ddpbench tune` whose figures are to be taken with caution.
+// A report of `ddpbench tune` with warnings.
 HtmlInput tuned_input();
-// Slower than its baseline, which lacks some of its runs.
+// A report that is slower than its baseline, which lacks some of the runs.
 HtmlInput gated_input();
 // A report of `ddpbench comm`, which has no runs.
 HtmlInput comm_input();
 // A thousand runs of ten thousand steps.
 HtmlInput large_input();
 
-// By the name that the page's file gets.
+// All inputs, by the names of their page files.
 std::map<std::string, HtmlInput> all_inputs();
 
 }  // namespace ddpbench::report::test

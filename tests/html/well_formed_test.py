@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The ddpbench authors
 # SPDX-License-Identifier: Apache-2.0
-"""Pages of reports as a strict XML reader sees them: FOLDER holds those that html_pages wrote."""
+"""Tests the pages that html_pages wrote into FOLDER with a strict XML reader."""
 
 import pathlib
 import sys

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The ddpbench authors
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of the PyTorch peer share: a small data set, programs, weights, an interpreter."""
+"""Shared by the tests of the PyTorch peer: a small data set, programs, weights, an interpreter."""
 import json
 import os
 import pathlib
@@ -16,7 +16,7 @@ SIDE = 28
 
 
 def python_with_torch():
-    """The distribution's interpreter, which sees the distribution's PyTorch, else this one."""
+    """The distribution's interpreter if it has PyTorch, otherwise this one."""
     for python in ("/usr/bin/python3", sys.executable):
         if subprocess.run([python, "-c", "import torch"], capture_output=True,
                           check=False).returncode == 0:
@@ -25,13 +25,13 @@ def python_with_torch():
 
 
 def clean_environment(**more):
-    """Without options that the caller's variables would set."""
+    """The environment without variables that set options."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("DDPBENCH_")}
     return {**kept, **more}
 
 
 def image(digit, noise):
-    """A bright square whose place tells the digit, in noise."""
+    """A bright square in noise; its place tells the digit."""
     pixels = bytearray(noise.randrange(60) for _ in range(SIDE * SIDE))
     top, left = 4 + digit // 5 * 12, 1 + digit % 5 * 5
     for row in range(top, top + 8):
@@ -41,7 +41,7 @@ def image(digit, noise):
 
 
 def write_mnist(folder, train=500, test=103):
-    """IDX files of a data set that is called mnist, in `folder`/mnist."""
+    """Writes the IDX files of a data set called mnist into `folder`/mnist."""
     noise = random.Random(20)
     place = pathlib.Path(folder) / "mnist"
     place.mkdir(parents=True)
@@ -59,7 +59,7 @@ def read_json(path):
 
 
 def run(command, folder, expected=0, **variables):
-    """Standard output and error of a program that has to end so."""
+    """Returns standard output and error of a program that must end with an expected code."""
     result = subprocess.run([str(word) for word in command], cwd=folder, capture_output=True,
                             text=True, check=False, env=clean_environment(**variables))
     if result.returncode not in (expected if isinstance(expected, tuple) else (expected,)):

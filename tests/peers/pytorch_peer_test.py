@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The ddpbench authors
 # SPDX-License-Identifier: Apache-2.0
-"""The PyTorch peer beside ddpbench: same start, same training, a valid report.
+"""Compares the PyTorch peer with ddpbench: same start, same training, a valid report.
 
     pytorch_peer_test.py DDPBENCH VALIDATE_REPORT [unittest arguments]
 
@@ -19,9 +19,9 @@ sys.dont_write_bytecode = True
 import peer_support as support  # noqa: E402
 
 PROGRAM = VALIDATE = None
-# |difference| / |change since step 0|, 2-norms. Rounding alone gives 1e-6 here; where two pixels of a
-# pooling window are that close, another algorithm (Winograd) may find the other one larger, which
-# moves one of thousands of gradients: a few 1e-4. One wrong batch of a dozen is 1e-1.
+# |difference| / |change since step 0|, in 2-norms. Rounding alone gives 1e-6 here. Where two pixels
+# of a pooling window are that close, another algorithm (Winograd) may choose the other one. That
+# moves one of thousands of gradients and gives a few 1e-4. One wrong batch of a dozen gives 1e-1.
 TOLERANCE = 2e-3
 STILL = ["--epochs=1", "--steps=1", "--lr=1e-30"]  # steps too small to change any weight
 
@@ -79,7 +79,7 @@ class StartsAsDdpbench(Comparison):
 
 
 class TrainsLikeDdpbench(Comparison):
-    """Every epoch is one or few steps: its loss says which samples were seen, with which weights."""
+    """Epochs have one or few steps: the loss shows which samples were used, with which weights."""
 
     def relative_difference(self, initial, ours, theirs):
         return max(((theirs[name] - ours[name]).norm() / (ours[name] - initial[name]).norm()).item()
@@ -146,7 +146,7 @@ class WritesReports(Comparison):
         self.assertIn("ddpbench-pytorch-peer", text)
         support.run([PROGRAM, "chart", "peer.json", "ours.json"], self.folder)
         support.run([PROGRAM, "html", "peer.json", "ours.json", "-o", "page.html"], self.folder)
-        # Whatever is faster: that the two can be held against each other is what counts.
+        # Either may be faster. The test is that the gate can compare them.
         text = support.run([PROGRAM, "check", "ours.json", "--baseline", "peer.json"], self.folder,
                            expected=(0, 6, 7))
         self.assertIn("single, 1 device (1 new repetition against 2 of the baseline)", text)
@@ -193,7 +193,7 @@ class WritesReports(Comparison):
                                 env=support.clean_environment(TMPDIR=str(self.folder)))
 
     def ranks_of(self, process):
-        """Processes that were started by it and train."""
+        """Returns the training processes that it started."""
         found = []
         for entry in pathlib.Path("/proc").glob("[0-9]*"):
             try:
@@ -206,7 +206,7 @@ class WritesReports(Comparison):
         return [pid for _, pid in sorted(found)]
 
     def await_training(self, process):
-        """Until all ranks have told of an epoch; their processes."""
+        """Waits until all ranks have reported an epoch. Returns their processes."""
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
             if len(list(self.folder.glob("ddpbench-peer-*/result_*.json"))) == 2:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The ddpbench authors
 # SPDX-License-Identifier: Apache-2.0
-"""What the PyTorch peer refuses, with which exit code; needs no PyTorch."""
+"""Tests what the PyTorch peer refuses, and with which exit code. Needs no PyTorch."""
 import json
 import pathlib
 import sys
@@ -78,7 +78,7 @@ class Layers(unittest.TestCase):
 
 class Numbers(unittest.TestCase):
     def test_the_sampler_has_ddpbenchs_order(self):
-        # As in tests/datasets/sharded_sampler_test.cpp.
+        # The same values as in tests/datasets/sharded_sampler_test.cpp.
         self.assertEqual(sampler.permutation(10, 1, 0), [6, 9, 5, 7, 4, 0, 1, 2, 3, 8])
         self.assertEqual(sampler.shard_batches([6, 9, 5, 7, 4], 4, 2, 1, 2), [[9, 7], [6, 5]])
         self.assertEqual(sampler.steps_per_epoch(10, 4, "pad"), 3)

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// validate_report REPORT...: says what in reports is not as their JSON Schema has it; exit 1 then.
+// validate_report REPORT...: prints violations of the JSON Schema; exit code 1 if there are any.
 #include <exception>
 #include <fstream>
 #include <iostream>

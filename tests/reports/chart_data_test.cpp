@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The numbers behind each kind of chart, from reports with known ones.
+// The numbers of each kind of chart, from reports with known figures.
 #include "reports/charts/chart_data.h"
 
 #include <gmock/gmock.h>

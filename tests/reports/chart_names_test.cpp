@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Titles, and what lines are called when runs differ.
+// Titles, and the names of lines when runs differ.
 #include "reports/charts/chart_names.h"
 
 #include <gmock/gmock.h>

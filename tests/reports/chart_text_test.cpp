@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Charts in the terminal, as people see them.
+// Charts as a terminal shows them.
 #include "reports/charts/chart_text.h"
 
 #include <gmock/gmock.h>

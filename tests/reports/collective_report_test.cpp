@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rows of `ddpbench comm`: formulas, written, read, and shown.
+// Rows of `ddpbench comm`: their formulas, and that they are written, read and shown.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -133,7 +133,7 @@ Report comm_report() {
   return report;
 }
 
-// Threads share a GPU, and one iteration was late.
+// Ranks are threads that share a GPU, and one iteration was late.
 Report gpu_report() {
   Report report = comm_report();
   CollectiveRow row = finished_row();
@@ -162,7 +162,7 @@ TEST_P(CollectiveReports, AreValidAndReadBackAsWritten) {
   EXPECT_EQ(to_json(parse_report(written.dump(), "some.json")).dump(2), written.dump(2));
 }
 
-// As they were before there were CUDA devices.
+// Reports from before CUDA devices lack their keys.
 TEST(CollectiveReport, NeedsNoKeysThatCameLater) {
   json document(to_json(comm_report()));
   for (json& row : document["collectives"]) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What two made-up snapshots of a machine say about the run between them.
+// The conditions of a run between two made-up snapshots of a machine.
 #include "reports/metrics/conditions.h"
 
 #include <gmock/gmock.h>
@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-// Ten seconds of a machine of four processors on which the run alone used two.
+// Ten seconds of a machine with four processors. Only the run used any: two of them.
 struct Quiet {
   MachineSnapshot before{.wall_s = 100,
                          .busy_s = 50,
@@ -68,7 +68,7 @@ TEST(Conditions, AQuietMachineHasFiguresAndNoNotes) {
 
 TEST(Conditions, OtherLoadIsWhatTheRunDidNotUse) {
   Quiet machine;
-  machine.after.busy_s = 84;  // 34 of 40 processor seconds, 20 of them ours
+  machine.after.busy_s = 84;  // 34 of 40 processor seconds, 20 of them the run's
   const Conditions c = *observed(machine).conditions;
   EXPECT_DOUBLE_EQ(c.other_load_ratio.value.value(), 0.35);
   EXPECT_THAT(c.notes, ElementsAre("other processes used 35 % of the machine during this run"));
@@ -76,7 +76,7 @@ TEST(Conditions, OtherLoadIsWhatTheRunDidNotUse) {
 
 TEST(Conditions, ClocksThatTickApartGiveNoNegativeLoad) {
   Quiet machine;
-  machine.after.own_busy_s = 26;  // more than the machine says was busy
+  machine.after.own_busy_s = 26;  // more than the busy time of the whole machine
   EXPECT_EQ(observed(machine).conditions->other_load_ratio.value, 0);
 }
 

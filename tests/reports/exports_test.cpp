@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What other programs read: github-action-benchmark, Prometheus, MLPerf's log readers.
+// Exports for other programs: github-action-benchmark, Prometheus, MLPerf's log readers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -110,8 +110,8 @@ struct Sample {
   double value = 0;
 };
 
-// The part of the text format that a textfile collector accepts, and nothing beside it: HELP and
-// TYPE once and before the samples of their metric, samples together, label values escaped.
+// Accepts only the part of the text format that a textfile collector accepts: HELP and TYPE once
+// and before the samples of their metric, samples together, label values escaped.
 class PrometheusParser {
  public:
   explicit PrometheusParser(const std::string& text) {
@@ -258,7 +258,7 @@ TEST(MlLog, CountsTimesFromTheReportsStart) {
   EXPECT_EQ(line_with(lines, "epoch_stop")["time_ms"], start + 10600);
   EXPECT_EQ(line_with(lines, "run_stop")["time_ms"], start + 12100);
   lines = log_lines(only(report, 1));
-  EXPECT_EQ(line_with(lines, "init_start")["time_ms"], start + 12100);  // total_s of the first
+  EXPECT_EQ(line_with(lines, "init_start")["time_ms"], start + 12100);  // total_s of the first run
   EXPECT_EQ(line_with(lines, "init_start")["metadata"]["pointer"], "/runs/1");
 }
 

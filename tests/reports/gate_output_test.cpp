@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the gate writes for people and for programs.
+// The outputs of the gate for people and for programs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::StartsWith;
 
-// A regression with hostile text in it, an inconclusive pair, one that passes, and one alone.
+// A regression with hostile text, an inconclusive pair, one that passes, and one left alone.
 GateResult mixed_result() {
   Report fresh = gate_report(steady(1.2)), base = gate_report(steady());
   for (report::Run& run : fresh.runs) run.injected = "slow: 100%, <b>&\"|\n::error::\x01\xff";
@@ -42,8 +42,8 @@ GateResult mixed_result() {
   return check_one(fresh, base);
 }
 
-// Whether every element is closed where it must be and every attribute quoted: enough of XML for
-// what is written here, which has no comments, no CDATA and no processing but the first line.
+// The first element that is not closed properly or attribute that is not quoted. It knows no
+// comments, no CDATA and no processing instruction but the first line: the gate writes none.
 std::string xml_error(const std::string& text) {
   std::vector<std::string> open;
   std::size_t at = text.find("?>");
@@ -105,7 +105,7 @@ TEST(GateMarkdown, IsATableThatHostileTextCannotBreak) {
   EXPECT_THAT(text, HasSubstr("&lt;b>&amp;"));
   EXPECT_THAT(text, HasSubstr("\\|"));
   EXPECT_THAT(text, AllOf(HasSubstr("<details>"), HasSubstr("</details>")));
-  // Every row of the first table has its seven cells.
+  // Every row of the first table has seven cells.
   std::istringstream lines(text);
   int rows = 0;
   for (std::string line; std::getline(lines, line);) {
@@ -134,7 +134,7 @@ TEST(GateJson, IsValidAgainstItsSchema) {
 TEST(GateJunit, IsWellFormedWithOneCaseAFigure) {
   const std::string text = render_gate_junit(mixed_result());
   EXPECT_EQ(xml_error(text), "") << text;
-  // Three pairs of six figures and one for the runs; one group alone.
+  // Three pairs with six figures and one case for the runs each, and one group alone.
   EXPECT_THAT(text, HasSubstr("<testsuites name=\"ddpbench check\" tests=\"22\" "));
   EXPECT_EQ(count_of(text, "<testcase "), 22u);
   EXPECT_EQ(count_of(text, "<failure "), 3u);  // median, p95, throughput
@@ -158,7 +158,7 @@ TEST(GateGithub, EscapesWhatWouldEndAnAnnotation) {
   for (std::string line; std::getline(lines, line);) {
     kinds.push_back(line.substr(0, line.find(' ')));
     EXPECT_THAT(line, StartsWith("::"));
-    // Only the escaped form of the title may be in there.
+    // The line may hold only the escaped form of the title.
     const std::string title = line.substr(line.find("title=") + 6);
     EXPECT_THAT(title.substr(0, title.find("::")), Not(HasSubstr(",")));
   }

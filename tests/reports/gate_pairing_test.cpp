@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the gate compares with what, and what it makes of runs that did not end well.
+// Which runs the gate pairs, and its verdict on runs that did not end well.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-// The message of the ConfigError that checking these ends with.
+// The message of the ConfigError that a check throws.
 std::string refusal(const Report& fresh, const Report& base, const GateOptions& options = {}) {
   try {
     check_one(fresh, base, options);
@@ -230,7 +230,7 @@ TEST(GateHealth, FlagsARunThatFailsNow) {
   EXPECT_EQ(result.pairs[0].fresh_repetitions, 4u);
   EXPECT_THAT(result.pairs[0].notes,
               Contains(AllOf(HasSubstr("1 of 5"), HasSubstr("killed by SIGKILL"))));
-  // All of them: no figures, the same verdict.
+  // If all of them fail there are no figures, and the verdict is the same.
   for (report::Run& run : fresh.runs) fail(run);
   const GateResult all = check_one(fresh, gate_report(steady()));
   EXPECT_EQ(all.verdict, GateVerdict::regressed);
@@ -274,7 +274,7 @@ TEST(GateHealth, StillFlagsWhatIsSlowerAmongRunsThatWereInterrupted) {
   EXPECT_EQ(check_one(fresh, gate_report(steady())).verdict, GateVerdict::regressed);
 }
 
-// Nothing to hold a new run against is no verdict, but is not silent either.
+// A new run without a baseline gets no verdict, but the result lists it.
 TEST(GateHealth, ListsPairsWhoseBaselineFailed) {
   Report fresh = gate_report(steady()), base = gate_report(steady());
   base.runs.push_back(test::gate_run(0.02));
@@ -289,7 +289,7 @@ TEST(GateHealth, ListsPairsWhoseBaselineFailed) {
               AllOf(HasSubstr("killed by SIGKILL"), HasSubstr("the new runs have")));
 }
 
-// A run that was skipped knows neither its backend nor its batch.
+// A skipped run knows neither its backend nor its batch.
 TEST(GateHealth, FindsTheCounterpartOfASkippedRun) {
   Report fresh = gate_report({});
   report::Run skipped;
@@ -339,7 +339,7 @@ Report with_fault(Report report) {
   return report;
 }
 
-// A clean baseline beside slowed-down runs of it is no ten repetitions of one thing.
+// Clean runs and slowed-down runs are not repetitions of each other.
 TEST(GateHealth, KeepsRunsWithPlantedFaultsApartFromCleanOnes) {
   const Report clean = gate_report(steady()), slow = with_fault(gate_report(steady(1.2)));
   const Report fresh[] = {slow, clean};

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the gate decides of which repetitions.
+// The verdicts of the gate on given repetitions.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -132,7 +132,7 @@ TEST(Gate, FlagsTrainingThatDiverges) {
   const GateResult result = check_one(fresh, gate_report(steady()));
   EXPECT_EQ(figure_of(result, "final_train_loss").verdict, GateVerdict::regressed);
   EXPECT_THAT(figure_of(result, "final_train_loss").note, HasSubstr("1 of 5"));
-  // The other way round there is nothing to hold the loss against.
+  // The other way round the baseline has no loss to compare with.
   const GateResult back = check_one(gate_report(steady()), fresh);
   EXPECT_EQ(back.verdict, GateVerdict::pass);
   EXPECT_THAT(back.pairs[0].notes, Contains(HasSubstr("final loss not compared")));
@@ -150,7 +150,7 @@ TEST(Gate, DoesNotLetANoisyTailAloneMakeAPairInconclusive) {
   EXPECT_EQ(result.verdict, GateVerdict::pass);
 }
 
-// Two repetitions a side of a noisy machine: one alone is significant, among many pairs it is not.
+// The same noisy difference is less significant among many pairs than alone.
 TEST(Gate, CorrectsForTheNumberOfPairs) {
   const std::vector<double> slow = {0.0215, 0.0225, 0.0220};
   const std::vector<double> base = {0.0195, 0.0205, 0.0200};
@@ -158,7 +158,7 @@ TEST(Gate, CorrectsForTheNumberOfPairs) {
   Report many_fresh, many_base;
   for (int pair = 0; pair < 20; ++pair) {
     for (std::size_t i = 0; i < base.size(); ++i) {
-      // Noise that differs from pair to pair, so that variances lend each other nothing.
+      // The noise differs from pair to pair, so that variances lend each other nothing.
       const double scale = std::pow(10, -pair);
       many_fresh.runs.push_back(
           test::gate_run(pair == 0 ? slow[i] : 0.02 + scale * (base[i] - 0.02)));
@@ -187,7 +187,7 @@ TEST(GateWithOneRepetition, SaysSoAndJudgesByTheNoiseWithinTheRuns) {
   const GateResult result = check_one(fresh, base);
   EXPECT_EQ(result.verdict, GateVerdict::regressed);
   EXPECT_THAT(result.pairs[0].notes, Contains(HasSubstr("one repetition a side")));
-  // The same difference within runs as restless as that.
+  // The same difference within runs that are equally noisy.
   for (Report* report : {&base, &fresh}) {
     report::Run& run = report->runs[0];
     for (std::size_t i = 0; i < 200; ++i) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What reports say of GPUs: written, read, held against the schema, and warned of.
+// GPUs in reports: written, read, checked against the schema, and in warnings.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -60,7 +60,7 @@ TEST(GpuReport, ReadsReportsFromBeforeTheseKeys) {
   EXPECT_EQ(report.environment.gpus[0].uuid, "");
   EXPECT_EQ(report.environment.gpus[0].numa_node.value, std::nullopt);
   EXPECT_EQ(report.runs[2].devices[1].gpu_telemetry.value.has_value(), false);
-  // Written anew it says that they are missing.
+  // When written again, the report says that they are missing.
   EXPECT_THAT(ddpbench::test::schema_errors(json(to_json(report)), DDPBENCH_REPORT_SCHEMA),
               ElementsAre());
 }

@@ -52,7 +52,7 @@ TEST(Intervals, IntersectionOfTouchingOrEmptySetsIsZero) {
 }
 
 TEST(CommunicationTimes, SplitIntoOverlappedAndExposed) {
-  // Two buckets, the second still running when backward ends at 10; compute comes in two pieces.
+  // Two buckets. The second still runs when backward ends at 10. Compute comes in two pieces.
   const auto times = communication_times({{8, 12}, {4, 6}}, {{0, 5}, {5, 10}});
   EXPECT_EQ(times.comm_s, 6);
   EXPECT_EQ(times.overlapped_s, 4);

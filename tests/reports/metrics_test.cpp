@@ -12,7 +12,7 @@ namespace ddpbench::report {
 namespace {
 
 TEST(Quantile, InterpolatesBetweenClosestRanksAsNumpyDoes) {
-  // Ranks of n = 5: q * 4. numpy.quantile([1, 2, 4, 8, 16], [.05, .25, .5, .6, .95, .99]).
+  // The ranks for n = 5 are q * 4. numpy.quantile([1, 2, 4, 8, 16], [.05, .25, .5, .6, .95, .99]).
   const std::vector<double> sorted = {1, 2, 4, 8, 16};
   EXPECT_DOUBLE_EQ(quantile(sorted, 0.05), 1.2);
   EXPECT_DOUBLE_EQ(quantile(sorted, 0.25), 2);

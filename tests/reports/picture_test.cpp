@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pictures as files of their own: what they show, that a strict XML reader takes them, and that
-// nothing in a report becomes markup. tests/html looks at the same shapes in a browser.
+// Pictures as files of their own: what they show, that a strict XML reader accepts them, and that
+// no text of a report becomes markup. tests/html checks the same shapes in a browser.
 #include "reports/pictures/picture.h"
 
 #include <gmock/gmock.h>
@@ -65,7 +65,7 @@ std::vector<std::string> legend_of(const Picture& picture) {
   return names;
 }
 
-// What Python's parser says of a document; empty when it is well-formed.
+// The error of Python's parser for a document; empty when it is well-formed.
 std::string xml_error(const std::string& text) {
   const std::string path =
       (std::filesystem::path(::testing::TempDir()) / "picture-XXXXXX").string();
@@ -192,7 +192,7 @@ TEST(ScalingPicture, IsLogarithmicAboveEightDevicesAndSaysSo) {
   EXPECT_THAT(places(8).caption.notes, Not(::testing::Contains(HasSubstr("logarithmic"))));
   const Picture picture = places(16);
   EXPECT_THAT(picture.caption.notes, ::testing::Contains(HasSubstr("logarithmic")));
-  // Powers of two are evenly spaced: so are the ends of the segments of the line.
+  // Powers of two are evenly spaced, and so are the ends of the line's segments.
   const std::string& shapes = picture.panels[0].shapes;
   const std::size_t series = shapes.find("class=\"series\"");
   const std::size_t line = shapes.rfind("d=\"M", series);
@@ -239,7 +239,7 @@ TEST(StepsPicture, HasABoxAndAStripForEachRun) {
   EXPECT_THAT(picture.panels[1].shapes, HasSubstr(">0 to 21.0\u00A0ms<"));
 }
 
-// The rule for outliers is chart_data.h's, and the same for pages, files and terminals.
+// Pages, files and terminals share the rule for outliers of chart_data.h.
 TEST(StepsPicture, NamesStepsBeyondItsAxes) {
   Report report = sample_report();
   report.runs = {report.runs[1], report.runs[2]};

@@ -32,7 +32,7 @@ TEST(MedianInterval, NeedsSixValues) {
   EXPECT_TRUE(median_interval(counted(6)));
 }
 
-// Ranks as in the tables of the sign test at 95 %.
+// The ranks of the sign test's tables at 95 %.
 TEST(MedianInterval, TakesTheRanksOfTheSignTest) {
   const auto ranks = [](int n) {
     const auto interval = median_interval(counted(n)).value();
@@ -54,7 +54,7 @@ TEST(MedianInterval, DoesNotDependOnTheOrder) {
   EXPECT_DOUBLE_EQ(interval.relative_width(), 5 / 3.5);
 }
 
-// Also for a skewed distribution, of which an interval from mean and deviation would be wrong.
+// Also for a skewed distribution, where an interval from mean and deviation would be wrong.
 TEST(MedianInterval, CoversTheMedianAsOftenAsItSays) {
   std::mt19937 engine(1);
   constexpr int kTrials = 4000;
@@ -116,7 +116,7 @@ TEST(Cells, DifferInBackendAccumulationAndKnownDeviceModel) {
   fill_cells(report, std::nullopt);
   ASSERT_EQ(report.cells.size(), 2u);
   EXPECT_THAT(report.cells[0].runs, ElementsAre(0, 2));
-  other.device_model.clear();  // failed before it could tell
+  other.device_model.clear();  // it failed before its model was known
   EXPECT_TRUE(same_cell(run, other));
 }
 
@@ -131,7 +131,7 @@ TEST(Cells, AreNoisyWhenLessPreciseThanWanted) {
   EXPECT_FALSE(report.cells[0].noisy);
   EXPECT_TRUE(report.cells[1].noisy);
   EXPECT_DOUBLE_EQ(report.cells[1].ci_width_ratio.value.value(), 0.5 / 1.25);
-  EXPECT_TRUE(report.cells[2].noisy);  // too few to say
+  EXPECT_TRUE(report.cells[2].noisy);  // too few repetitions to know
   EXPECT_THAT(render_table(report, 0), HasSubstr("2 of 3 settings are noisy"));
   EXPECT_THAT(render_table(report, 0), HasSubstr("asks for (ddp on 2 devices / ps on 2 devices)"));
 }

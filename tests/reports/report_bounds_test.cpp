@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files that are made to hurt: what is refused, where, and in how many words. tests/fuzz/corpus has
+// Hostile files: which are refused, at which place, with a short message. tests/fuzz/corpus has
 // more of them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -39,14 +39,14 @@ std::string message_of(const Action& action) {
   return test::kNothingThrown;
 }
 
-// The sample with more keys at the begin of its configuration.
+// The sample report with more keys at the beginning of its configuration.
 std::string with_config(const std::string& members) {
   std::string text = to_json(test::sample_report()).dump();
   const std::string begin = R"("config":{)";
   return text.insert(text.find(begin) + begin.size(), fmt::format("{},", members));
 }
 
-// A name in the temporary folder that is free, and is again afterwards.
+// A path in the temporary folder that is free before and after.
 class Path {
  public:
   explicit Path(const char* name) : path_(fs::path(::testing::TempDir()) / name) {
@@ -70,7 +70,7 @@ TEST(ReportBounds, APipeIsRefusedWithoutWaitingForItsWriter) {
 TEST(ReportBounds, AHugeFileIsRefusedBeforeItIsRead) {
   const Path path("ddpbench_report_huge");
   std::ofstream(path.string()).put('{');
-  fs::resize_file(path.string(), std::uintmax_t{3} << 30);  // a hole: takes no room
+  fs::resize_file(path.string(), std::uintmax_t{3} << 30);  // a hole: takes no space
   EXPECT_THAT(message_of([&] { read_report(path.string()); }), HasSubstr("larger than 512 MiB"));
 }
 

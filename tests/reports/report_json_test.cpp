@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// to_json: keys, missing figures, and what it refuses.
+// to_json: its keys, missing figures, and which reports it refuses.
 #include "reports/json/report_json.h"
 
 #include <gmock/gmock.h>

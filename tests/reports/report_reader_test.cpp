@@ -60,7 +60,7 @@ TEST(ReportReader, NamesTheBackendThatOlderReportsCallRing) {
   report.runs[3].device = "cuda";
   const report::Run read = parse_report(to_json(report).dump(), "some.json").runs[2];
   EXPECT_EQ(read.backend, "shm");
-  EXPECT_EQ(read.strategy_options.at("all_reduce"), "direct");  // what it ran
+  EXPECT_EQ(read.strategy_options.at("all_reduce"), "direct");  // the algorithm that such a run had
   EXPECT_EQ(parse_report(to_json(report).dump(), "some.json").runs[3].backend, "ipc");
   report.runs[3].strategy_options["server_device"] = "cpu";
   EXPECT_EQ(parse_report(to_json(report).dump(), "some.json").runs[3].backend, "shm");

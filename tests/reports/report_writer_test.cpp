@@ -45,7 +45,7 @@ class ReportWriter : public ::testing::Test {
         std::distance(fs::directory_iterator(directory_), fs::directory_iterator()));
   }
   void put(const fs::path& path, const std::string& text) const { std::ofstream(path) << text; }
-  // The message of the ConfigError that both the early check and the write give.
+  // The message that the early check and the write both throw.
   std::string refusal(const fs::path& path, bool force) const {
     std::string early = message([&] { check_output_path(path, force); });
     EXPECT_EQ(message([&] { write_report(test::sample_report(), path, force); }), early);
@@ -144,7 +144,7 @@ TEST_F(ReportWriter, RefusesAnAbsentDirectoryAndAFileInItsPlace) {
 
 TEST_F(ReportWriter, RefusesADirectoryThatCannotBeWritten) {
   if (::geteuid() == 0) {
-    // Root may write anywhere but in /proc.
+    // Root may write everywhere but in /proc.
     EXPECT_THAT(message([] { write_report(test::sample_report(), "/proc/report.json", false); }),
                 HasSubstr("cannot write /proc/report.json"));
     return;
@@ -154,7 +154,7 @@ TEST_F(ReportWriter, RefusesADirectoryThatCannotBeWritten) {
   fs::permissions(directory_, fs::perms::owner_all);
 }
 
-// Limits the size of files while it lives, so that writing fails as on a full disk.
+// Limits the size of files during its lifetime: writing then fails as on a full disk.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs as markdown, csv and json, and several reports in one view.
+// Runs as markdown, csv and json, and views of several reports.
 #include "reports/exports/run_formats.h"
 
 #include <gmock/gmock.h>
@@ -39,7 +39,7 @@ std::vector<std::string> strategies(const std::vector<RunRow>& rows) {
   return names;
 }
 
-// A reader of RFC 4180 that accepts nothing else; a record a line, LF at its end.
+// A strict reader of RFC 4180: one record on each line, which ends with LF.
 std::vector<std::vector<std::string>> parse_csv(const std::string& text) {
   std::vector<std::vector<std::string>> records(1);
   std::string cell;
@@ -283,7 +283,7 @@ TEST(SeveralReports, SayThatMachinesAndVersionsDiffer) {
                                                   "0.1.0 (0123456789ab, changes unknown)"));
 }
 
-// single in one file, ddp in another.
+// One file has single, another one ddp.
 std::vector<ReportFile> two_parts() {
   std::vector<ReportFile> files = {{"single.json", test::sample_report()},
                                    {"ddp.json", test::sample_report()}};
@@ -330,12 +330,12 @@ TEST(CompleteScaling, KeepsWhatAReportStates) {
   files[1].report.runs[0].scaling = Scaling{"single", 1.5, 0.75};
   complete_scaling(files);
   EXPECT_EQ(files[1].report.runs[0].scaling->speedup, 1.5);
-  // Its own single run failed: that reason stands.
+  // A report with a failed single run of its own keeps that reason.
   files = two_parts();
   files[1].report.runs.push_back(test::sample_run("single", 1, 90));
   complete_scaling(files);
   EXPECT_FALSE(files[1].report.runs[0].scaling);
-  // No figures, no scaling.
+  // A run without usable figures gets no scaling.
   files = two_parts();
   files[1].report.runs[0].oversubscribed = true;
   complete_scaling(files);
@@ -348,7 +348,7 @@ TEST(RunFormats, AreComplete) {
   for (const RunFormat& format : run_formats()) {
     const Columns shown = format.all_columns ? all_columns() : table_columns(rows);
     EXPECT_THAT(format.write(rows, shown, 0), testing::EndsWith("\n")) << format.name;
-    // Nothing to show is no reason to fail.
+    // A format must not fail when there are no runs.
     EXPECT_THAT(format.write({}, shown, 0), testing::EndsWith("\n")) << format.name;
   }
 }

@@ -28,7 +28,7 @@ DeviceRow sample_device(int rank, std::uint64_t peak_bytes) {
   return device;
 }
 
-// A GPU that held its clocks down too rarely for a warning, and whose driver tells no temperature.
+// A GPU whose clocks were held down too rarely for a warning. Its driver tells no temperature.
 GpuTelemetry sample_telemetry() {
   GpuTelemetry telemetry;
   telemetry.samples = 40;

@@ -15,14 +15,14 @@ namespace ddpbench::report::test {
 // Runs, in order: single, dp, ddp (with a planted slowness), ps (one server, oversubscribed), ddp
 // (failed before a step), dp (skipped).
 Report sample_report();
-// The same with words that try to be code, in every place that a chart shows.
+// The same report with text that tries to be markup or code, in every place that a chart shows.
 Report hostile_report();
-// A report of these runs and nothing else that failed.
+// A report of these runs, without an error of its own.
 Report report_of(std::vector<Run> runs);
-// What parse_report says against a text ("some.json"); kNothingThrown when it takes it.
+// The message with which parse_report("some.json") refuses a text, or kNothingThrown.
 inline constexpr const char* kNothingThrown = "nothing was thrown";
 std::string refusal(const std::string& text);
-// The same for the sample report with one value, named by its JSON pointer, replaced.
+// The same for the sample report with the value at one JSON pointer replaced.
 std::string refusal_with(const char* pointer, const nlohmann::ordered_json& value);
 Run sample_run(const char* strategy, int world_size, double samples_per_s);
 

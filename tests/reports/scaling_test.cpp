@@ -109,7 +109,7 @@ TEST(FillScaling, MeasuresRunsWithCudaGraphsAgainstASingleRunWithThem) {
   EXPECT_DOUBLE_EQ(both.runs[4].scaling->speedup, 1.5);
   EXPECT_EQ(baseline_runs(both, both.runs[2]), std::vector{&both.runs[0]});
   EXPECT_EQ(baseline_runs(both, both.runs[4]), std::vector{&both.runs[1]});
-  // One that is there serves all.
+  // A single mode serves all runs.
   EXPECT_DOUBLE_EQ(report_with_scaling({off, with_graphs(ddp, "on")}).runs[1].scaling->speedup, 3);
 }
 
@@ -130,7 +130,7 @@ TEST(FillScaling, DoesNotMeasureAgainstAFailedOrSlowedSingle) {
 TEST(FillScaling, GivesOversubscribedRunsAReasonAndNoEfficiency) {
   report::Run over = sample_run("ddp", 4, 180);
   over.oversubscribed = true;
-  over.scaling = Scaling{"single", 9, 9};  // a stale figure must not stay
+  over.scaling = Scaling{"single", 9, 9};  // an old figure must not stay
   const Report report = report_with_scaling({sample_run("single", 1, 100), over});
   EXPECT_FALSE(report.runs[1].scaling);
   EXPECT_EQ(report.runs[1].scaling_reason, "oversubscribed: more compute threads than cores");

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The schema accepts what the program writes and nothing that is mutated.
+// The schema accepts the reports that the program writes, and refuses every mutation of them.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -29,7 +29,7 @@ std::string joined(const std::vector<std::string>& errors) {
   return text;
 }
 
-// Calls visit(pointer) for every value below `value`.
+// Calls visit(pointer) for each value below `value`.
 template <typename Visit>
 void for_each_value(const json& value, const Pointer& pointer, const Visit& visit) {
   if (value.is_object()) {
@@ -49,7 +49,7 @@ bool contains(const Pointer& pointer, const char* part) {
   return pointer.to_string().find(part) != std::string::npos;
 }
 
-// Parts whose keys are the user's, the machine's or the strategy's, not the schema's.
+// Parts whose keys come from the user, the machine or the strategy, and not from the schema.
 bool has_free_keys(const Pointer& pointer) {
   for (const char* part :
        {"/config/", "/libraries/", "/variables/", "/strategy_options/", "/by_category_bytes/",
@@ -59,7 +59,7 @@ bool has_free_keys(const Pointer& pointer) {
   return false;
 }
 
-// Keys that were added within the version: reports from before them are valid too.
+// Keys that were added within the version. Older reports without them are valid, too.
 bool is_newer(const Pointer& pointer) {
   const bool why = pointer.back() == "why" || contains(pointer, "/why/parts/");
   const bool gpu = contains(pointer, "/gpus/0/") || contains(pointer, "/clock_event_ratios/") ||
@@ -68,7 +68,7 @@ bool is_newer(const Pointer& pointer) {
   return why || gpu || (contains(pointer, "/devices/") && contains(pointer, "/phases"));
 }
 
-// One run of each outcome is enough for mutations, and quicker than all.
+// One run of each outcome is enough for mutations and faster than all runs.
 json mutation_subject() {
   Report report = test::sample_report();
   report.runs = {report.runs[1], report.runs[2], report.runs[4], report.runs[5]};
@@ -157,7 +157,7 @@ TEST(ReportSchema, RejectsAnyValueOfAnotherType) {
 
 TEST(ReportSchema, RejectsNullWithoutAReasonAndAReasonBesideAFigure) {
   json document = document_of(test::sample_report());
-  // What a NaN becomes when it slips into text.
+  // The text that a NaN becomes.
   document["runs"][1]["throughput"]["samples_per_s"] =
       json::parse(json(std::numeric_limits<double>::quiet_NaN()).dump());
   EXPECT_FALSE(schema_errors(document, DDPBENCH_REPORT_SCHEMA).empty());

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Validates JSON documents against a JSON Schema (draft 7), for tests.
+// Validates JSON documents against a JSON Schema (draft 7).
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace ddpbench::test {
 
-// A schema, parsed once. Throws std::runtime_error when the file is absent or no schema.
+// A schema, parsed once. Throws std::runtime_error when the file is absent or not a schema.
 class SchemaValidator {
  public:
   explicit SchemaValidator(const std::string& schema_path);
@@ -19,7 +19,7 @@ class SchemaValidator {
   SchemaValidator(const SchemaValidator&) = delete;
   SchemaValidator& operator=(const SchemaValidator&) = delete;
 
-  // One line an error, with the place in the document; empty when the document is valid.
+  // One line for each error, with its place; empty when the document is valid.
   std::vector<std::string> errors(const nlohmann::json& document) const;
 
  private:
@@ -27,7 +27,7 @@ class SchemaValidator {
   std::unique_ptr<Parsed> parsed_;
 };
 
-// The same for a single document. DDPBENCH_REPORT_SCHEMA is the path of the report's schema.
+// The same for one document. DDPBENCH_REPORT_SCHEMA is the path of the report's schema.
 std::vector<std::string> schema_errors(const nlohmann::json& document,
                                        const std::string& schema_path);
 

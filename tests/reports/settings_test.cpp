@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table of settings: what each of them takes part in, seen in what follows from the table.
+// The table of settings. Each use of a setting shows in the functions that follow from the table.
 #include "reports/data/settings.h"
 
 #include <gmock/gmock.h>
@@ -26,7 +26,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// A change of one setting of a run, and in what the changed run is another.
+// A change of one setting of a run, and the uses in which the changed run differs from the first.
 struct Change {
   const char* key;
   void (*change)(Run& run);
@@ -109,7 +109,7 @@ TEST_P(SettingColumns, PairsHaveEqualSettings) {
   for (const std::string& key : differing) EXPECT_THAT(key, HasSubstr(GetParam().key));
 }
 
-// `single` does the work of the plain run, and of the changed one only where the work is the same.
+// A `single` run is a baseline of the changed run only where both do the same work.
 TEST_P(SettingColumns, BaselinesDoTheSameWork) {
   const std::set<std::string> says_what_scales = {"scaling_mode", "oversubscribed", "strategy"};
   if (says_what_scales.contains(GetParam().key)) GTEST_SKIP() << "no scaling, or another one";
@@ -192,7 +192,7 @@ TEST(Settings, OfTheConfigurationMakeABaselineOfAnotherFileUnfit) {
     return files[0].report.runs[0].scaling.has_value();
   };
   EXPECT_TRUE(files_with(R"({"residency":"host"})"));
-  EXPECT_TRUE(files_with("{}"));  // an older version did not say
+  EXPECT_TRUE(files_with("{}"));  // an older version did not record it
   EXPECT_FALSE(files_with(R"({"residency":"device"})"));
 }
 

@@ -14,7 +14,7 @@ namespace {
 using testing::DoubleNear;
 using testing::ElementsAre;
 
-// Critical values of printed tables (Abramowitz and Stegun, table 26.10).
+// Critical values from printed tables (Abramowitz and Stegun, table 26.10).
 TEST(StudentT, HasTheQuantilesOfPrintedTables) {
   EXPECT_NEAR(student_t_quantile(0.95, 1), 6.314, 5e-4);
   EXPECT_NEAR(student_t_quantile(0.95, 2), 2.920, 5e-4);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The end of a warm-up and drift, on made-up series of step times.
+// The end of a warm-up, and drift, for made-up series of step times.
 #include "reports/metrics/steady.h"
 
 #include <gmock/gmock.h>
@@ -23,8 +23,8 @@ Series series(std::size_t steps, const std::function<double(int)>& value) {
   return result;
 }
 
-// A normal noise of the relative size `sigma` on `value`, the same for a seed everywhere: the
-// standard's engine is, its distributions are not.
+// `value` with normal noise of the relative size `sigma`. The result for a seed is the same
+// everywhere: the standard defines the engine exactly, but not its distributions.
 Series noisy(std::size_t steps, double sigma, unsigned seed,
              const std::function<double(int)>& value) {
   std::mt19937 engine(seed);
@@ -38,7 +38,7 @@ Series noisy(std::size_t steps, double sigma, unsigned seed,
 
 double level(int) { return 0.02; }
 
-// Steps after which a warm-up that is looked at every five steps ends; `limit` when it never does.
+// After how many steps a warm-up ends that is checked every five steps; `limit` if it never does.
 std::size_t ends_after(const Series& all, std::size_t limit = 100) {
   for (std::size_t n = kFewestForSteady; n < limit; n += 5) {
     if (is_steady(std::span(all).first(n))) return n;
@@ -64,7 +64,7 @@ TEST(Steady, AfterAnExponentialWarmUp) {
   const std::size_t end = ends_after(series(100, warming));
   EXPECT_LT(end, 70u);
   EXPECT_LT(warming(static_cast<int>(end) - 10),
-            0.02 * 1.05);  // what is left of the warm-up is small
+            0.02 * 1.05);  // the rest of the warm-up is small
 }
 
 TEST(Steady, AfterAStepChange) {

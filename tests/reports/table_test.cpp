@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The summary table as people see it.
+// The summary table as a terminal shows it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

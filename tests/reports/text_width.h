@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The width of text as a terminal shows it.
+// The width of text in a terminal.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace ddpbench::report::test {
 
-// Columns of the longest line.
+// The columns of the longest line.
 inline std::size_t longest_line(const std::string& text) {
   std::istringstream lines(text);
   std::size_t longest = 0;

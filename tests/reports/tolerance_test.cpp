@@ -13,7 +13,8 @@ namespace {
 
 const double kFp32 = std::ldexp(1.0, -24);
 const double kBf16 = std::ldexp(1.0, -8);
-constexpr double kPositions = 28 * 28;  // SimpleCNN's first maps: terms a sample in conv1.weight
+constexpr double kPositions =
+    28 * 28;  // SimpleCNN's first maps: terms of each sample in conv1.weight
 
 TEST(VerificationTolerance, FollowsItsFormula) {
   // lambda = sqrt(2 ln(2 n / 1e-6)) with n = 100: sqrt(2 ln 2e8) = 6.1831; 6.1831 * 10 * 2^-24 * 3.
@@ -34,8 +35,8 @@ TEST(VerificationTolerance, GrowsWithLengthAndSteps) {
   EXPECT_NEAR(verification_tolerance(kFp32, 1e4, 4), 2 * base, 1e-12);
 }
 
-// The smallest planted fault: one rank misses the first of K updates, momentum 0.9, equal
-// gradients. Update k is (1 - 0.9^k) / 0.1 gradients long.
+// The relative error of the smallest planted fault: one rank misses the first of K updates, with
+// momentum 0.9 and equal gradients. Update k is (1 - 0.9^k) / 0.1 gradients long.
 double stale_rank_error(int steps) {
   double way = 0;
   for (int k = 1; k <= steps; ++k) way += (1 - std::pow(0.9, k)) / 0.1;
@@ -63,7 +64,7 @@ TEST(VerificationTolerance, RefusesWhatIsNoComputation) {
   EXPECT_THROW(verification_tolerance(kFp32, 100, 0), InternalError);
 }
 
-// One gradient element: n terms of mean `mean` and deviation 1, summed in fp32 in two orders.
+// The relative error of summing n terms of mean `mean` and deviation 1 in fp32 in two orders.
 double reordering_error(std::size_t n, double mean, std::uint64_t seed) {
   double squared_difference = 0, squared_sum = 0;
   for (int element = 0; element < 16; ++element) {  // a tensor of 16 elements

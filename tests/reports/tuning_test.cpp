@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recommendations of `ddpbench tune` from made-up rounds.
+// Recommendations of `ddpbench tune` for made-up rounds.
 #include "reports/metrics/tuning.h"
 
 #include <gmock/gmock.h>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Verdicts in reports and as text.
+// Verdicts in reports, and as text.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -91,7 +91,7 @@ TEST(RenderWhy, ExplainsTheRowsThatAreShownAlone) {
   std::erase_if(rows, [](const RunRow& row) { return row.run->strategy != "single"; });
   EXPECT_EQ(render_why(rows, {}, 0), "");
   rows = all_runs(report);
-  rows.erase(rows.begin());  // the baseline is not shown, but there
+  rows.erase(rows.begin());  // the baseline is in the report but not shown
   const std::string text = render_why(rows, {}, 0);
   EXPECT_EQ(text.find("Why: ddp on 2 devices:"), 0u) << text;
   EXPECT_FALSE(says(text, "compared with nothing")) << text;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs of known phases, for the tests of why. All times of a step in milliseconds.
+// Runs of known phases, for the tests of why. Times of a step are in milliseconds.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ namespace ddpbench::report {
 inline constexpr double kMs = 1e-3;
 inline constexpr double kRounding = 1e-12;
 
-// What a rank measured; `gap` is host time between the phases.
+// The phases of a rank; `gap` is host time between them.
 struct Step {
   double input = 0.1, forward = 6, backward = 12, loss = 0.1, update = 0.8;
   double comm = 0, exposed = 0, wait = 0, wait_exposed = 0, gap = 0.2;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reports of a known cause: the verdict must find it. All times of a step in milliseconds.
+// The verdict must find the known cause of each report. Times of a step are in milliseconds.
 #include "reports/why/why.h"
 
 #include <gtest/gtest.h>
@@ -134,7 +134,7 @@ TEST(Why, BlamesNobodyWhenAllWaitInTurn) {
 TEST(Why, BlamesNoRankForLittleWaiting) {
   const Step waiting = {.comm = 3, .exposed = 3, .wait = 1, .wait_exposed = 1};
   const Step late = {.comm = 3, .exposed = 3, .wait = 0.1, .wait_exposed = 0.1, .gap = 1.1};
-  // 0.9 of 20.5 ms, though all that this rank waits at the end of the step makes it 6 %.
+  // 0.9 of 20.5 ms; with this rank's wait at the end of the step it would be 6 %.
   const Step only_waiting = {.wait = 0.9, .wait_exposed = 0.9};
   const Step only_late = {.gap = 1.6};
   EXPECT_EQ(verdict_of(make_run("ddp", {waiting, late})).cause, Cause::exposed_communication);
@@ -147,11 +147,11 @@ TEST(Why, BlamesNoRankForWhatScatterExplains) {
   const Step late = {.wait = 1, .wait_exposed = 1, .gap = 5.2};
   report::Run run = make_run("ddp", {waiting, late});
   run.step.samples_s.resize(9, 0.025);
-  run.step.time_s->iqr = 1 * kMs;  // 2 / sqrt(9) of it are 0.7 ms
+  run.step.time_s->iqr = 1 * kMs;  // 2 / sqrt(9) of this IQR is 0.7 ms
   EXPECT_EQ(verdict_of(run).cause, Cause::slow_rank);
   run.step.time_s->iqr = 10 * kMs;
   EXPECT_EQ(verdict_of(run).cause, Cause::imbalance);
-  run.step.samples_s.resize(900, 0.025);  // more steps, more certain
+  run.step.samples_s.resize(900, 0.025);  // more steps give more certainty
   EXPECT_EQ(verdict_of(run).cause, Cause::slow_rank);
 }
 
@@ -159,7 +159,7 @@ TEST(Why, GivesNoAdviceForSeveralSmallLosses) {
   const Step step = {.input = 0.8, .forward = 6.5, .comm = 2, .exposed = 0.9, .gap = 0.9};
   const Verdict verdict = verdict_of(make_run("ddp", {step, step}));
   EXPECT_EQ(verdict.cause, Cause::small_losses);
-  // 0.7 + 0.5 + 0.9 + 0.7 more than 19.2 ms.
+  // The step takes 0.7 + 0.5 + 0.9 + 0.7 ms more than 19.2 ms.
   EXPECT_EQ(verdict.sentence,
             "13 % is lost in several small parts; the largest is exposed communication, 4 %");
   EXPECT_EQ(verdict.advice, "");
@@ -202,7 +202,7 @@ TEST(Why, FindsATinyNetwork) {
   EXPECT_EQ(verdict.cause, Cause::tiny_network);
   EXPECT_SAYS(verdict.sentence, "the network is too small: 0.13 ms of compute");
   EXPECT_SAYS(verdict.sentence, "8 kB");
-  // 0.06 + 0.05 + 0.06 of 0.307 ms; waiting for input is none of it.
+  // 0.06 + 0.05 + 0.06 of 0.307 ms, without the wait for input.
   EXPECT_SAYS(verdict.sentence, "meet 0.17 ms of latency and launch overhead");
   EXPECT_SAYS(verdict.sentence, "55 % of the step");
 }
@@ -210,7 +210,7 @@ TEST(Why, FindsATinyNetwork) {
 TEST(Why, DoesNotCallALargeStepTiny) {
   const Step step = {.comm = 12, .exposed = 12};
   report::Run run = make_run("ddp", {step, step});
-  run.parameters = 2000;  // few bytes that take long: the link's latency
+  run.parameters = 2000;  // few bytes that take long, as on a link with high latency
   EXPECT_EQ(verdict_of(run).cause, Cause::exposed_communication);
 }
 
@@ -247,7 +247,7 @@ TEST(Why, CountsServersOnCpuDevicesForThemselves) {
   };
   EXPECT_SAYS(verdict_with(2).sentence, "3 servers of 1 thread share 2 cores");
   EXPECT_EQ(verdict_with(2).advice, "at most --servers=2 fit beside the workers here");
-  // Now GPUs are short, which servers do not take.
+  // Now GPUs are scarce; servers on the CPU take none.
   EXPECT_SAYS(verdict_with(1).sentence, "2 workers share 1 GPU and take turns");
   EXPECT_EQ(verdict_with(1).advice, "at most --gpus=1 fit here");
   run.strategy_options["server_device"] = "cuda";
@@ -327,7 +327,7 @@ TEST(Why, MeasuresStrongScalingAgainstTheShareOfTheWork) {
   report.runs[0].scaling_mode = "strong";
   const Verdict verdict = explain(report, report.runs[1]);
   EXPECT_EQ(verdict.cause, Cause::slowed_compute);
-  // 18.9 ms of single's compute are 9.45 a device.
+  // 18.9 ms of single's compute are 9.45 ms on each of two devices.
   EXPECT_NEAR(*part_of(verdict, "compute_s").seconds.value, 9.45 * kMs, kRounding);
   EXPECT_NEAR(*part_of(verdict, "compute_slowed_s").seconds.value, 4.9 * kMs, kRounding);
   EXPECT_SAYS(verdict.sentence, "batch of 32 a device computes less efficiently than one of 64");
@@ -399,7 +399,7 @@ TEST(Why, CutsPartsThatExceedTheStepAlike) {
   const Step step = {.comm = 40, .exposed = 30};
   report::Run run = make_run("ddp", {step, step});
   run.step.time_s->median = 0.5 * step.total() * kMs;
-  const Verdict verdict = verdict_of(run);  // adds them up
+  const Verdict verdict = verdict_of(run);  // checks the sum of the parts
   EXPECT_NEAR(*part_of(verdict, "comm_exposed_s").share.value, 30 / (step.total() - step.gap),
               1e-9);
 }

@@ -13,7 +13,7 @@ CHECKER = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "check_inclu
 LICENCE = ("// SPDX-FileCopyrightText: The ddpbench authors\n"
            "// SPDX-License-Identifier: Apache-2.0\n")
 
-# A tree without violations: one file a room, each including what it may.
+# A tree without violations: each room has a file that includes what it may.
 CLEAN = {
     "base/error.h": "#pragma once\n#include <string>\n#include <fmt/format.h>\n",
     "kernels/runtime/device.h": '#pragma once\n#include "base/error.h"\n',
@@ -36,7 +36,7 @@ CLEAN = {
 
 class CheckIncludes(unittest.TestCase):
     def check(self, extra):
-        """Runs the checker over CLEAN with `extra` laid over it; its exit code and output lines."""
+        """Runs the checker over CLEAN with `extra` added. Returns its exit code and output lines."""
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)
             for path, text in {**CLEAN, **extra}.items():
@@ -51,7 +51,7 @@ class CheckIncludes(unittest.TestCase):
         self.assertEqual(self.check({path: text}), (0, []))
 
     def expect_violation(self, path, text, *parts):
-        """`text` violates one rule, in its last line unless `parts` say otherwise."""
+        """Expects that `text` violates one rule, in its last line unless `parts` say otherwise."""
         code, lines = self.check({path: text})
         self.assertEqual(code, 1)
         self.assertEqual(len(lines), 1, lines)

@@ -13,7 +13,7 @@ CHECKER = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "check_size.
 
 
 def function(lines, header="void f(int a)"):
-    """A function of so many lines, braces included."""
+    """A function of `lines` lines, including the braces."""
     return header + " {\n" + "  g();\n" * (lines - 2) + "}\n"
 
 

@@ -12,9 +12,8 @@ import unittest
 
 SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "scripts"
 
-# Logs its name and arguments; a run writes the report that it is asked for (and ends with the
-# content of `run_code`), check ends with the content of `check_code`, or of `slow_code` when it is
-# handed slowed-down runs.
+# Logs its name and arguments. A run writes the report of --json and exits with the content of
+# `run_code`. check exits with the content of `check_code`, or of `slow_code` for slowed-down runs.
 PROGRAM = """#!/bin/bash
 echo "$(basename "$0") $*" >>"$STAGE/log"
 if [[ $1 == check ]]; then

@@ -40,7 +40,7 @@ class CudaLibrary(unittest.TestCase):
             (folder / name).touch()
 
     def found(self, *options):
-        """Header's folder and library, or what CMake says."""
+        """Returns the header's folder and the library, or CMake's message."""
         build = self.stage / "build"
         shutil.rmtree(build, ignore_errors=True)
         run = subprocess.run(
@@ -69,14 +69,14 @@ class CudaLibrary(unittest.TestCase):
         self.assertEqual(self.found(), (f"{self.system}/include", f"{self.system}/lib/libnccl.so"))
 
     def test_takes_the_library_beside_the_header_before_others(self):
-        # Places of libraries without headers come first: in the order of places, and by CMake's own.
+        # Libraries without headers come first, in the order of places and in CMake's own.
         self.lay(self.package, "lib/libnccl.so.2")
         self.lay(self.toolkit, "include/nccl.h", "lib64/libnccl.so")
         prefix = self.stage / "prefix"
         self.lay(prefix, "lib/libnccl.so")
         self.assertEqual(self.found(f"-DCMAKE_PREFIX_PATH={prefix}"),
                          (f"{self.toolkit}/include", f"{self.toolkit}/lib64/libnccl.so"))
-        # What CMAKE_PREFIX_PATH has of both goes before all places.
+        # CMAKE_PREFIX_PATH, with both, precedes all places.
         self.lay(prefix, "include/nccl.h")
         self.assertEqual(self.found(f"-DCMAKE_PREFIX_PATH={prefix}"),
                          (f"{prefix}/include", f"{prefix}/lib/libnccl.so"))

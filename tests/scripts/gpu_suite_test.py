@@ -15,8 +15,8 @@ SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "gpu_suite.sh
 
 NVIDIA_SMI = "#!/bin/bash\n[[ -e $STAGE/gpu ]] && echo 'NVIDIA H200, 580.65.06, 9.0'\n"
 NVCC = "#!/bin/bash\necho 'Cuda compilation tools, release 13.0'\n"
-# Configuring fails when `no-configure` is there; building puts the programs in place, and fails when
-# `no-build` is there.
+# Configuring fails if `no-configure` exists. Building installs the programs, and fails if
+# `no-build` exists.
 CMAKE = """#!/bin/bash
 [[ $1 == --version ]] && { echo 'cmake version 3.31.6'; exit; }
 echo "$*" >>"$STAGE/cmake-log"
@@ -66,12 +66,12 @@ if [[ $0 == *program* ]]; then printf 'x_test.cpp:9: Skipped\\nneeds the files o
 echo '[  PASSED  ] 7 tests.'
 [[ ! -e $STAGE/fails || $0 != *ops* ]]
 """
-# Has no PyTorch, and no packages of NVIDIA's; otherwise Python.
+# Python without PyTorch and without NVIDIA's packages.
 PYTHON = """#!/bin/bash
 [[ $1 == -c ]] && { echo 'no module torch' >&2; exit 1; }
 exec python3 "$@"
 """
-# As Google Benchmark writes it.
+# Writes JSON like Google Benchmark.
 GPU_OPS_BENCH = """#!/bin/bash
 echo "$*" >>"$STAGE/operations-log"
 for option; do
@@ -85,7 +85,7 @@ JSON
 done
 exit 0
 """
-# As it leaves the file when it is stopped.
+# Leaves the file like Google Benchmark when it is stopped.
 STOPPED_BENCH = """#!/bin/bash
 for option; do
   [[ $option == --benchmark_out=* ]] && cat >"${option#--benchmark_out=}" <<'JSON'
@@ -175,7 +175,7 @@ class GpuSuite(unittest.TestCase):
             self.assertTrue([line for line in collectives
                              if f"--backend=ipc --mode={mode}" in line and ",100000000 " in line])
         visible = {line for line in self.log("visible").splitlines() if line.startswith("comm")}
-        self.assertEqual(visible, {"comm 0"})  # both ranks, however many GPUs there are
+        self.assertEqual(visible, {"comm 0"})  # both ranks, for any number of GPUs
         observed = [line.split("--observe=")[1].split()[0]
                     for line in self.log("ddpbench").splitlines() if "--observe=" in line]
         self.assertEqual(observed, ["on", "off", "on", "off"])
@@ -239,7 +239,7 @@ class GpuSuite(unittest.TestCase):
         for line in self.log("sanitizer").splitlines():
             tool, _, program, tests = line.split()
             runs[tool.split("=")[1], pathlib.Path(program).name] = tests.removeprefix("--gtest_filter=")
-        # Of the two programs of communication no processes, and no shared memory in the runtime.
+        # Without communication between processes, and without shared memory in the runtime.
         self.assertEqual(set(runs), {("memcheck", "cuda_ops_gpu_tests"),
                                      ("memcheck", "cuda_comm_threads_gpu_tests"),
                                      ("memcheck", "cuda_runtime_gpu_tests"),
@@ -258,9 +258,9 @@ class GpuSuite(unittest.TestCase):
         self.mark("slow")
         run = self.run_script("--quick", "--minutes=1")
         self.assertEqual(run.returncode, 1)
-        # The tests use up their share, and no more.
+        # The tests use up only their own share.
         self.assertIn("| tests-runtime | not finished: no time left after ", self.summary())
-        # Nor what an earlier call's log says.
+        # The log of an earlier call is not shown.
         self.assertIn("| tests-ops | not run: no time left | 0 |  |", self.summary())
         self.assertIn("| bench-mnist | ok |", self.summary())
         self.assertIn("| memcheck-ops | ok |", self.summary())
@@ -301,7 +301,7 @@ class GpuSuite(unittest.TestCase):
 
     def test_runs_what_was_built_when_some_was_not(self):
         self.assertEqual(self.run_script("--quick").returncode, 0)
-        # What the last build left is not taken for what this one could not build.
+        # A program of the last build does not replace one that this build could not make.
         (self.stage / "programs" / "cuda_ops_gpu_tests").unlink()
         self.mark("no-build")
         self.assertEqual(self.run_script("--quick").returncode, 1)
@@ -327,7 +327,7 @@ class GpuSuite(unittest.TestCase):
         for row in ("| build | ok |", "\n\n# Later: tests\n", "| tests-program | ok |",
                     "| bench-mnist | ok |", "| memcheck-ops | ok |"):
             self.assertEqual(self.summary().count(row), 1, row)
-        # Where they were measured, and not below each part.
+        # They are shown once, below the part that measured them.
         for text in ("## Reports", "table of mnist.json\n", "| copy | 91.2 |"):
             self.assertEqual(self.summary().count(text), 1, text)
         self.assertEqual(self.run_script("--parts=build").returncode, 0)
@@ -336,7 +336,7 @@ class GpuSuite(unittest.TestCase):
 
     def test_benchmarks_that_are_repeated_replace_their_reports(self):
         self.assertEqual(self.run_script("--quick").returncode, 0)
-        self.mark("no-bf16")  # which leaves no report
+        self.mark("no-bf16")  # that run leaves no report
         self.assertEqual(self.run_script("--quick", "--parts=benchmarks").returncode, 1)
         for row in ("| bench-single-b4096-bf16 | ok |", "| bench-single-b4096-bf16 | failed (3) |"):
             self.assertIn(row, self.summary())
@@ -364,7 +364,7 @@ class GpuSuite(unittest.TestCase):
             self.assertIn("0 failed, 0 without enough time", summary)
 
     def copy(self, folder):
-        """The script in a copy of its folder."""
+        """Returns the script in a copy of its folder."""
         shutil.copytree(SCRIPT.parent, folder / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
         return folder / "scripts" / SCRIPT.name
 
@@ -374,7 +374,7 @@ class GpuSuite(unittest.TestCase):
             check=True, capture_output=True, text=True).stdout.strip()
 
     def test_names_the_commit_that_is_given_for_a_copy(self):
-        # Without git, and within another project's checkout.
+        # Without git, and inside another project's checkout.
         commit = "0123456789abcdef0123456789abcdef01234567"
         outer = self.stage / "outer"
         self.git(self.stage, "init", "--quiet", outer)

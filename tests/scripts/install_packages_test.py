@@ -13,7 +13,7 @@ import unittest
 SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "scripts"
 
 LIST = "# comment\nrun alpha # first\nrun beta\ntest gamma\n"
-# Reports what the file `installed` names; like the real one, fails when a package is unknown.
+# Lists the packages of the file `installed`. Fails for an unknown package, like the real one.
 DPKG_QUERY = """#!/bin/bash
 shift 2
 status=0
@@ -22,7 +22,7 @@ for package; do
 done
 exit $status
 """
-# Logs its arguments; `install` succeeds once `update` has run, unless the file `broken` is there.
+# Logs its arguments. `install` succeeds after `update` has run, unless the file `broken` exists.
 APT_GET = """#!/bin/bash
 echo "$*" >>"$STAGE/log"
 [[ -e "$STAGE/broken" ]] && { echo "no network" >&2; exit 100; }
