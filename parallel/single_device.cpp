@@ -1,26 +1,40 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "parallel/single_device.h"
+//
+// Strategies of one device, without communication.
+//
+// `single`, the baseline of every comparison, computes one replica's batch a step. `reference`,
+// which strategies are verified against, computes the global batch of `replicas` slices in rank
+// order and accumulates their gradients. So it needs one device's memory, and per-replica
+// statistics stay those of the replica.
+#include <memory>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "kernels/ops/tensor_layout.h"
+#include "parallel/replica.h"
 #include "parallel/step_parts.h"
+#include "parallel/strategies.h"
+#include "parallel/strategy.h"
 
 namespace ddpbench {
+namespace {
 
-std::vector<ProcessPlan> SingleDevice::plan(const StrategyConfig& config) {
-  std::vector<ProcessPlan> processes = plan_one_process(config);
-  processes[0].replicas = {0};
-  return processes;
-}
+class SingleDevice final : public Strategy {
+ public:
+  explicit SingleDevice(StrategyConfig config) : config_(std::move(config)) {}
 
-std::vector<ProcessPlan> SingleDevice::plan_single(const StrategyConfig& config) {
-  if (config.replicas != 1) {
-    throw ConfigError(
-        fmt::format("strategy single uses 1 device, but {} were asked for", config.replicas));
-  }
-  return plan(config);
-}
+  void setup(const StrategyContext& context) override;
+  void step(const StepInput& input) override;
+  void reset() override { replica_->reset(); }
+  std::vector<Replica*> replicas() override { return {replica_.get()}; }
+
+ private:
+  StrategyConfig config_;
+  StrategyContext context_;
+  std::unique_ptr<Replica> replica_;
+};
 
 void SingleDevice::setup(const StrategyContext& context) {
   context_ = context;
@@ -43,6 +57,26 @@ void SingleDevice::step(const StepInput& input) {
     replica_->backward({}, slice > 0);
   }
   update(*replica_, context_.observer);
+}
+
+}  // namespace
+
+std::vector<ProcessPlan> plan_reference(const StrategyConfig& config) {
+  std::vector<ProcessPlan> processes = plan_one_process(config);
+  processes[0].replicas = {0};
+  return processes;
+}
+
+std::vector<ProcessPlan> plan_single(const StrategyConfig& config) {
+  if (config.replicas != 1) {
+    throw ConfigError(
+        fmt::format("strategy single uses 1 device, but {} were asked for", config.replicas));
+  }
+  return plan_reference(config);
+}
+
+std::unique_ptr<Strategy> make_single_device(const StrategyConfig& config) {
+  return std::make_unique<SingleDevice>(config);
 }
 
 }  // namespace ddpbench

@@ -5,18 +5,9 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "parallel/data_parallel.h"
-#include "parallel/distributed_data_parallel.h"
-#include "parallel/parameter_server.h"
-#include "parallel/single_device.h"
 
 namespace ddpbench {
 namespace {
-
-template <typename T>
-std::unique_ptr<Strategy> make(const StrategyConfig& config) {
-  return std::make_unique<T>(config);
-}
 
 // To add a strategy, add a row (docs/adding-a-strategy.md).
 constexpr StrategyTraits kStrategies[] = {
@@ -26,14 +17,14 @@ constexpr StrategyTraits kStrategies[] = {
      .outcome = Outcome::baseline,
      .one_process = true,
      .records_steps = true,
-     .plan = SingleDevice::plan_single,
-     .make = make<SingleDevice>},
+     .plan = plan_single,
+     .make = make_single_device},
     {.name = "dp",
      .words = "one process, a thread per device",
      .gradient_path = "are reduced to device 0, which updates and broadcasts the weights",
      .one_process = true,
      .plan = plan_one_process,
-     .make = make<DataParallel>},
+     .make = make_data_parallel},
     {.name = "ddp",
      .words = "a process per device, all-reduce",
      .gradient_path = "are averaged on all devices, bucket by bucket, while backward runs",
@@ -41,21 +32,21 @@ constexpr StrategyTraits kStrategies[] = {
      .overlaps = true,
      .records_steps = true,
      .plan = plan_process_per_replica,
-     .make = make<DistributedDataParallel>},
+     .make = make_distributed_data_parallel},
     {.name = "ps",
      .words = "parameter server",
      .gradient_path = "are pushed to servers, shard by shard, and the result is pulled",
      .has_servers = true,
      .overlaps = true,
-     .plan = ParameterServer::plan,
-     .make = make<ParameterServer>},
+     .plan = plan_parameter_server,
+     .make = make_parameter_server},
     {.name = "reference",
      .words = "one device that computes the batches of all replicas",
      .gradient_path = "are accumulated on the device",
      .is_listed = false,
      .one_process = true,
-     .plan = SingleDevice::plan,
-     .make = make<SingleDevice>}};
+     .plan = plan_reference,
+     .make = make_single_device}};
 
 }  // namespace
 

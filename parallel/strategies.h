@@ -42,6 +42,19 @@ struct StrategyTraits {
   bool is_baseline() const { return outcome == Outcome::baseline; }
 };
 
+// What the rows name, each defined in the source of its strategy.
+//
+// `single` is one device; throws ConfigError when there are several replicas. `reference` is one
+// device, too, for any number of replicas.
+std::vector<ProcessPlan> plan_single(const StrategyConfig& config);
+std::vector<ProcessPlan> plan_reference(const StrategyConfig& config);
+// One process a worker, then one a server. Throws ConfigError when there is no server.
+std::vector<ProcessPlan> plan_parameter_server(const StrategyConfig& config);
+std::unique_ptr<Strategy> make_single_device(const StrategyConfig& config);
+std::unique_ptr<Strategy> make_data_parallel(const StrategyConfig& config);
+std::unique_ptr<Strategy> make_distributed_data_parallel(const StrategyConfig& config);
+std::unique_ptr<Strategy> make_parameter_server(const StrategyConfig& config);
+
 // All rows, in the order in which tables and charts show them.
 std::span<const StrategyTraits> all_strategies();
 // Throws ConfigError when no row has that name.
