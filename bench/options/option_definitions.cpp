@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The definitions of all options; handling_options.cpp has those that say how runs are handled. A
-// new option needs a member of Options, an entry in one of the two, and newly generated docs/cli.md
-// and configs/schema/config.schema.json (the tests say how to generate them).
+// new option needs a member of Options, an entry in one of the two, and docs/cli.md and
+// configs/schema/config.schema.json generated anew (the tests say how).
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -21,18 +21,16 @@ struct ParsedCommand {
 };
 
 struct ParseContext {
-  // The environment. An empty variable counts as not set. An unknown DDPBENCH_ variable is an
-  // error.
+  // The environment. An empty variable counts as not set; an unknown DDPBENCH_ one is an error.
   std::map<std::string, std::string> variables = {};
   std::vector<std::string> config_directories = {};  // searched for --config=NAME, in order
   // The commands with options of their own, which --help lists and messages name.
   std::vector<CommandSummary> commands = {};
 };
 
-// Throws ConfigError for: an unknown option, key or variable (naming the nearest known one and
-// where it stood: flag, variable, or file and JSON pointer); a wrong type or value; both batch
-// sizes in one layer; a global batch that a device count does not divide; negative numbers and the
-// like.
+// Throws ConfigError for an unknown option, key or variable (naming the nearest known one and where
+// it stood: flag, variable, or file and JSON pointer), a wrong type or value, both batch sizes in
+// one layer, a global batch that a device count does not divide, and the like.
 ParsedCommand parse_command(const std::vector<std::string>& arguments, const ParseContext& context);
 
 }  // namespace ddpbench::bench
