@@ -28,7 +28,7 @@ class TestPattern {
  private:
   comm::ReduceOp op_;
   int ranks_;
-  std::uint64_t values_ = 1;  // number of different ones
+  std::uint64_t values_ = 1;  // number of different values
   std::int64_t factor_ = 1;   // makes averages whole
 };
 

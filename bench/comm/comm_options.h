@@ -27,7 +27,7 @@ struct CommWords {
   std::vector<std::string> all_reduces = {"auto"};
   bool oversubscribe = false;  // more ranks than GPUs
   int iterations = 50;
-  int warmup = 20;  // after the communicator's first trial of other stores (write_tuner.h)
+  int warmup = 20;  // beyond the first trial of other stores (write_tuner.h)
   double timeout_s = 300;
 };
 
@@ -37,7 +37,7 @@ struct CommOptions {
   std::vector<int> ranks;
   std::string device = "cpu";    // resolved: cpu | cuda
   std::string device_note;       // why --device=auto was resolved so
-  std::string backend = "auto";  // resolved by each world: it depends on who shares GPUs
+  std::string backend = "auto";  // each world resolves it: it depends on shared GPUs
   std::vector<std::string> all_reduces = {"auto"};  // auto | ring | direct; one world each
   bool oversubscribe = false;
   DataType type = DataType::fp32;

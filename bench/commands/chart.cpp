@@ -120,7 +120,7 @@ Drawing draw(ChartKind kind, const std::vector<report::Report>& reports) {
                                        report::draw_text);
 }
 
-// Throws when a report has nothing that any kind of chart shows.
+// Throws for a report of `ddpbench comm`: no kind of chart shows collectives.
 report::Report runs_of(const std::string& path) {
   report::Report report = report::read_report(path);
   if (report.collectives.empty()) return report;

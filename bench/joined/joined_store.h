@@ -41,8 +41,8 @@ class JoinedStore {
 
   // To be called after this rank failed. None of these throws.
   //
-  // Says why this rank failed, and leaves there what it has recorded. Says nothing when it only
-  // noticed another rank's failure, or another rank was faster.
+  // Leaves this rank's records in the store and tells why it failed. It does not tell why when it
+  // only noticed another rank's failure, or another rank was faster.
   void tell_failure(const launch::RankError& own, launch::RankChannels& channels);
   // Returns the failure of the first rank that failed, if it could tell it; else `noticed`.
   launch::RunFailure first_failure(const launch::RunFailure& noticed);

@@ -29,7 +29,7 @@ namespace ddpbench::bench {
 struct RecorderOptions {
   bool observe = true;              // phases and buckets; steps are always recorded
   std::size_t steps_ahead = 0;      // timed steps in flight after one has been queued, at most
-  std::uint32_t observe_first = 0;  // the first timed steps, all observed whatever the interval
+  std::uint32_t observe_first = 0;  // the first timed steps, observed at any interval
   std::shared_ptr<DeviceWait> wait = std::make_shared<DeviceWait>();  // for the ends of steps
 };
 

@@ -141,7 +141,7 @@ void register_first_layer(GpuBench& bench, CudaPrecision precision) {
                    return make(bench.backend(precision, kernels), image(batch, 1, 28), 32, false);
                  },
              .input_gradients = false,
-             .products = !own};  // our own compute in fp32, whatever the precision
+             .products = !own};  // our own compute in fp32 at any precision
     register_batches(bench, c);
     if (own) register_streaming(bench, c);
   };

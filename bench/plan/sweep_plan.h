@@ -55,7 +55,7 @@ std::span<const SweepAxis> sweep_axes();
 // Returns every strategy with every device count and batch size, and with the other options that it
 // uses: ddp on several devices uses overlap, bucket sizes and algorithms; ps uses overlap, servers
 // and update; single and ddp use CUDA graphs. Other options do not multiply a strategy's cells.
-// `single` runs on one device, whatever --gpus lists, and comes first as the baseline. Repetitions
+// `single` runs on one device for any --gpus, and comes first as the baseline. Repetitions
 // are 0. --gpus=all counts as one device count while it is unresolved.
 std::vector<RunCell> plan_matrix(const Options& options);
 
