@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // DevicePlan: the devices of a job, and the backend that moves data between them. The functions
-// below make one from --device, --backend and --oversubscribe, for training runs and `ddpbench
-// comm`.
+// below resolve --device, --backend and --oversubscribe, for training runs and `ddpbench comm`.
 #pragma once
 
 #include <cstddef>
