@@ -10,13 +10,13 @@ namespace ddpbench::bench {
 namespace {
 
 constexpr int kFirstCopies = 4;
-// A host queues a copy in some microseconds. An H200, at some 4.5 TB/s read and written, copies
-// 32 MiB in 15 of them.
+// A host queues a copy in some microseconds. An H200 reads and writes some 4.5 TB/s: it copies 32
+// MiB in 15 microseconds.
 constexpr double kLeastCopy_s = 50e-6;
 // Queueing takes the host some milliseconds at most.
 constexpr double kMostBusy_s = 5e-3;
-// With the calls behind them still less than the thousand or so that a CUDA stream holds; copies of
-// kLeastCopy_s come to kMostBusy_s before that.
+// With the calls behind them, these are still less than the thousand or so that a CUDA stream
+// holds. Fewer copies of kLeastCopy_s already last kMostBusy_s.
 constexpr int kMostCopies = 128;
 constexpr double kMargin = 1.25;
 
@@ -30,7 +30,7 @@ BlockingCopies::BlockingCopies(Device& device, std::size_t most_bytes)
   const auto stream = device_.make_stream();
   for (std::size_t bytes = kLeastBytes;; bytes *= 2) {
     allocate(bytes);
-    device_.copy(*stream, to_.view(), from_.view());  // the first may be slow
+    device_.copy(*stream, to_.view(), from_.view());  // the first copy may be slow
     queue(*stream);
     stream->synchronize();
     const double copy_s = (end_->time_s() - begin_->time_s()) / copies_;
@@ -113,9 +113,9 @@ std::vector<CallSpan> CallQueue::finish() {
   return spans;
 }
 
-// So many more copies as would have covered the longest delay; where there are no more, fewer
-// calls, which the host queues faster. One call alone cannot be shortened: it is the first of its
-// kind, perhaps, for which libraries were loaded.
+// Adds as many copies as would have covered the longest delay. Where no more are allowed, queues
+// fewer calls at a time, which the host does faster. A single call cannot be shortened: it may be
+// the first of its kind, for which libraries were loaded.
 void CallQueue::adjust(const std::vector<CallSpan>& spans) {
   double delay_s = 0;
   for (std::size_t i = 0; i < spans.size(); ++i) {
@@ -125,8 +125,8 @@ void CallQueue::adjust(const std::vector<CallSpan>& spans) {
   if (!covered && added_ > 1) depth_ = std::max<std::size_t>(1, std::min(depth_, added_) / 2);
 }
 
-// Nothing of this rank is under way. Between threads whose devices are one GPU others' work may be,
-// which ends without this rank: its host queues nothing that waits for what is not queued yet.
+// No work of this rank is in flight. Threads that share one GPU may have work in flight there. It
+// ends without this rank, because their hosts queue nothing that waits for work not yet queued.
 void CallQueue::calibrate() {
   device_.calibrate_clock();
   calibrated_s_ = device_.now_s();

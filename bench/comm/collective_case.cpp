@@ -19,7 +19,7 @@ using comm::Communicator;
 using comm::ReduceOp;
 constexpr std::uint64_t kMostValues = 8191;
 
-// Up to here every integer is a value of the type.
+// Every integer up to this one is a value of the type.
 std::int64_t largest_exact(DataType type) {
   switch (type) {
     case DataType::uint8:
@@ -39,7 +39,7 @@ std::int64_t largest_exact(DataType type) {
   throw InternalError("unknown data type");
 }
 
-// Element `i` of `data`, and what a value looks like there.
+// How a value is stored as an element; BFloat16 stores bf16.
 struct BFloat16 {
   std::uint16_t bits;
 };
@@ -110,7 +110,7 @@ IssuedCollective scatter(Communicator& c, const CollectiveMemory& m, const CallO
 IssuedCollective gather(Communicator& c, const CollectiveMemory& m, const CallOptions& o) {
   return one(c.gather(part_in(c, m), whole_out(m), 0, o));
 }
-// As a group: on devices all ranks would send first, and wait for each other.
+// The calls are a group: otherwise, on devices, all ranks would send first and wait for each other.
 IssuedCollective send_recv(Communicator& c, const CollectiveMemory& m, const CallOptions& o) {
   c.group_start();
   comm::Work sent = c.send(whole_in(m), (c.rank() + 1) % c.size(), o);
@@ -181,8 +181,8 @@ TestPattern::TestPattern(DataType type, ReduceOp op, int ranks) : op_(op), ranks
   values_ = std::min(static_cast<std::uint64_t>(room), kMostValues);
 }
 
-// Multiplicative hashing: neighbours and ranks differ, and the period is long, so that an element
-// of another place or rank is seen.
+// Multiplicative hashing: neighbours and ranks differ, and the period is long. An element of
+// another place or rank is therefore found.
 std::int64_t TestPattern::value(int rank, std::size_t index) const {
   constexpr std::uint64_t kGolden = 0x9e37'79b9'7f4a'7c15;
   const std::uint64_t mixed =

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The collectives as measurements call them, with what every rank puts in and must get out.
+// The collectives as measurements call them, with the input of each rank and its expected output.
 #pragma once
 
 #include <array>
@@ -15,8 +15,8 @@
 
 namespace ddpbench::bench {
 
-// Integers that ranks put in, chosen so that every partial result in any order is exact in the
-// type: a result is right to the last bit or it is wrong.
+// Integers for the ranks' input. They are chosen so that every partial result in any order is exact
+// in the type: a result is right to the last bit or it is wrong.
 class TestPattern {
  public:
   // Throws ConfigError when the type is too narrow for the sums of so many ranks.
@@ -28,12 +28,12 @@ class TestPattern {
  private:
   comm::ReduceOp op_;
   int ranks_;
-  std::uint64_t values_ = 1;  // different ones
+  std::uint64_t values_ = 1;  // number of different values
   std::int64_t factor_ = 1;   // makes averages whole
 };
 
-// Device memory of one rank for one call. `count` elements of the whole, whose bytes are the size
-// that nccl-tests names; `in` and `out` have room for as many.
+// Device memory of one rank for one call. `count` elements are the whole, whose bytes are the size
+// that nccl-tests names. `in` and `out` have room for that many.
 struct CollectiveMemory {
   std::byte* in = nullptr;
   std::byte* out = nullptr;
@@ -45,14 +45,14 @@ struct CollectiveMemory {
 struct Place {
   int rank = 0;
   int size = 1;
-  std::size_t count = 0;  // as CollectiveMemory's
+  std::size_t count = 0;  // as in CollectiveMemory
 };
 
-// One that this rank has issued. A shift round the ring is two calls.
+// A collective that this rank has issued. A shift round the ring is two calls.
 struct IssuedCollective {
   std::array<comm::Work, 2> works;
 
-  // As Work's.
+  // Does what Work::wait does, for both.
   void wait(Stream& stream) const {
     for (const comm::Work& work : works) work.wait(stream);
   }
@@ -64,12 +64,12 @@ struct IssuedCollective {
 struct CollectiveCase {
   std::string_view name;
   bool reduces = false;
-  bool in_parts = false;  // the whole is cut into a part a rank
+  bool in_parts = false;  // the whole is cut into one part per rank
   bool in_place = false;  // results are in `in`
-  // Rooted ones have root 0.
+  // Rooted collectives have root 0.
   IssuedCollective (*issue)(comm::Communicator& c, const CollectiveMemory& memory,
                             const comm::CallOptions& options) = nullptr;
-  // How many elements this rank gets, and which.
+  // The number of elements that this rank gets, and their values.
   std::size_t (*results)(const Place& place) = nullptr;
   std::int64_t (*expected)(const TestPattern& pattern, const Place& place,
                            std::size_t index) = nullptr;
@@ -77,21 +77,21 @@ struct CollectiveCase {
   bool moves_data() const { return expected != nullptr; }  // barrier does not
 };
 
-// all_reduce, reduce, broadcast, all_gather, reduce_scatter, scatter, gather, send_recv (every rank
+// all_reduce, reduce, broadcast, all_gather, reduce_scatter, scatter, gather, send_recv (each rank
 // sends to the next and receives from the one before), barrier.
 std::span<const CollectiveCase> collective_cases();
-// Null when there is none.
+// Returns null when there is none.
 const CollectiveCase* find_collective(std::string_view name);
 
-// Elements that a call may have: `bytes`, rounded down to whole elements, and to equal parts.
+// The elements of a call: `bytes`, rounded down to whole elements and to equal parts.
 std::size_t whole_count(const CollectiveCase& collective, std::size_t bytes, DataType type,
                         int ranks);
 
-// Writes what `rank` puts in, from element `first` of the whole on. `part` is in host memory.
+// Writes the input of `rank` from element `first` of the whole on. `part` is in host memory.
 void fill_input(const comm::Elements& part, std::size_t first, int rank,
                 const TestPattern& pattern);
-// How many elements of `part`, which is in host memory and begins with element `first` of what the
-// rank at `place` gets, are not what they should be.
+// Counts the wrong elements of `part`. It is in host memory and begins with element `first` of what
+// the rank at `place` gets.
 std::size_t count_wrong(const CollectiveCase& collective, const comm::Elements& part,
                         std::size_t first, const Place& place, const TestPattern& pattern);
 

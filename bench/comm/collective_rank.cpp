@@ -18,9 +18,9 @@ namespace {
 constexpr std::size_t kLeastBytes = 64;
 constexpr std::size_t kStagingBytes = std::size_t{16} << 20;
 
-// What lasts long enough on every GPU that there is.
+// Copies of this size last long enough on every known GPU.
 constexpr std::size_t kMostBusyBytes = std::size_t{512} << 20;
-// Of what is left when all else has its memory, this part may go to copies.
+// The part of the memory left by all other buffers that copies may take.
 constexpr std::size_t kBusyPart = 4;
 
 }  // namespace
@@ -30,13 +30,13 @@ CollectiveRank::CollectiveRank(std::unique_ptr<comm::Communicator> world,
     : device_(std::move(device)), world_(std::move(world)) {
   const std::size_t room = std::max(bytes, kLeastBytes);
   try {
-    // In between nobody allocates: the others' devices and communicators are made.
+    // No rank allocates between the barriers: the others' devices and communicators are made.
     barrier();
     const std::size_t most_busy_bytes = check_memory(room, sharers);
     barrier();
     make_buffers(room, most_busy_bytes);
   } catch (const std::exception& error) {
-    world_->abort(error.what());  // the others need not wait for a deadline
+    world_->abort(error.what());  // spares the others the wait for a deadline
     throw;
   }
 }
@@ -128,7 +128,7 @@ std::size_t CollectiveRank::verify(const CollectiveCase& collective,
         Access::read, [&](const comm::Elements& piece, std::size_t first) {
           wrong += count_wrong(collective, piece, first, place, pattern);
         });
-  barrier();  // peers may still read what is cleared now
+  barrier();  // peers may still read what is cleared next
   for (std::byte* const data : {memory.in, memory.out}) {
     visit(data, memory.count, memory.type, Access::write,
           [](const comm::Elements& piece, std::size_t) {

@@ -20,9 +20,9 @@ namespace ddpbench::bench {
 
 class CollectiveRank {
  public:
-  // Collective. The calling thread leads the device. `bytes` of the largest call's whole;
-  // `sharers`: ranks whose memory is that of this device. Throws ConfigError, before it allocates,
-  // when they need more than the device has free, with a table and what to change.
+  // Collective. The calling thread leads the device. `bytes`: those of the largest call's whole.
+  // `sharers`: the ranks that share this device's memory. Throws ConfigError before it allocates
+  // when they need more memory than the device has free, with a table and advice.
   CollectiveRank(std::unique_ptr<comm::Communicator> world, std::unique_ptr<Device> device,
                  std::size_t bytes, int sharers = 1);
 
@@ -30,27 +30,27 @@ class CollectiveRank {
   Device& device() { return *device_; }
   // Timed calls on memory().
   CallQueue& calls() { return *calls_; }
-  // Bytes of the memory that memory() is of, to send from and to receive into each.
+  // The bytes of each of the two buffers, to send from and to receive into, behind memory().
   std::size_t room() const { return in_.bytes(); }
   CollectiveMemory memory(std::size_t count, DataType type, comm::ReduceOp op) const;
 
   // Blocks until all ranks have come.
   void barrier();
-  // The collective once, from a barrier on. REQUIRES: no calls are under way.
+  // Runs the collective once, after a barrier. REQUIRES: no calls are in flight.
   CallSpan run(const CollectiveCase& collective, const CollectiveMemory& memory);
-  // The collective once on fresh input; wrong elements of this rank. Leaves zeros behind, whose
-  // sums stay zeros however often they are added. REQUIRES: no calls are under way.
+  // Runs the collective once on fresh input; returns the wrong elements of this rank. Leaves zeros
+  // behind: their sums stay zeros. REQUIRES: no calls are in flight.
   std::size_t verify(const CollectiveCase& collective, const CollectiveMemory& memory);
 
  private:
-  // What the copies that keep the device busy may take: bytes of one of their buffers; 0: there are
-  // none.
+  // Returns how many bytes each buffer of the copies that keep the device busy may have; 0: there
+  // are no copies.
   std::size_t check_memory(std::size_t room, int sharers);
-  // What make_buffers() allocates, beside what keeps the device busy.
+  // What make_buffers() allocates, besides the buffers that keep the device busy.
   std::array<PlannedBuffer, 2> planned_buffers(std::size_t room);
   void make_buffers(std::size_t room, std::size_t most_busy_bytes);
-  // Calls `use` with each piece of a host's copy of the device's `count` elements, and the number
-  // of its first element; before that it is read, after that it is written.
+  // Calls `use` with each piece of a host copy of the device's `count` elements and the number of
+  // its first element. `read` reads the piece from the device before, `write` writes it back after.
   enum class Access : std::uint8_t { read, write };
   template <typename Use>
   void visit(std::byte* data, std::size_t count, DataType type, Access access, Use&& use);

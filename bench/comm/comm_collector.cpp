@@ -27,17 +27,17 @@ struct Collected {
   const CommSpec& spec;
   std::vector<CommRankResult> results;                  // [rank]
   std::vector<std::vector<std::vector<double>>> times;  // [row][rank][iteration]
-  std::vector<report::BandwidthRow> bandwidth;          // of this world, what was measured
-  std::map<std::size_t, std::string> not_measured;      // [working set]: why not
-  std::string failure;                                  // why the world ended early; empty: no
+  std::vector<report::BandwidthRow> bandwidth;          // what was measured of this world
+  std::map<std::size_t, std::string> not_measured;      // [working set]: the reason
+  std::string failure;                                  // why the world ended early, if it did
 };
 
-// Of a row that has no figures.
+// The reason for a row without figures.
 std::string unmeasured(const Collected& all) {
   return all.failure.empty() ? kNoIteration : fmt::format("{}: {}", kNoIteration, all.failure);
 }
 
-// The ranks' cores together, or the GPU that they share, as far as all have measured.
+// Adds the bandwidth of all cores, or of the GPU that the ranks share, as far as all have measured.
 void add_bandwidth(Collected& all) {
   const std::vector<CommRankResult>& results = all.results;
   std::size_t complete = results.empty() ? 0 : results[0].bandwidth.size();
@@ -82,7 +82,7 @@ Collected collect(const CommSpec& spec, const launch::RankChannels& channels) {
   return all;
 }
 
-// Bytes of a core, or of the GPU that all share.
+// The bytes that one core touches, or the GPU that all ranks share.
 double working_set_of(const Collected& all, const report::CollectiveRow& row) {
   const auto bytes = static_cast<double>(row.bytes);
   const double touched =
@@ -90,8 +90,8 @@ double working_set_of(const Collected& all, const report::CollectiveRow& row) {
   return all.spec.on_gpus() ? touched : touched / row.ranks;
 }
 
-// What was measured on all cores, or on the GPU, with the working set that is nearest, as a ratio,
-// to what a row touches.
+// Returns the measurement on all cores, or on the GPU, whose working set is nearest, as a ratio, to
+// the one of a row.
 const report::BandwidthRow* nearest(const Collected& all, double working_set) {
   const report::BandwidthRow* best = nullptr;
   const auto distance = [working_set](const report::BandwidthRow& row) {
@@ -104,7 +104,7 @@ const report::BandwidthRow* nearest(const Collected& all, double working_set) {
   return best;
 }
 
-// What holds for a row, or why nothing does.
+// The bandwidth that applies to a row, or the reason why there is none.
 struct Memory {
   const report::BandwidthRow* row = nullptr;
   std::string reason;
@@ -140,7 +140,7 @@ void fill_bound(const Collected& all, report::CollectiveRow& row) {
                      row.operation, row.ranks, static_cast<double>(row.bytes), fastest)));
 }
 
-// Between ranks that share one GPU the reads and writes of ipc are known.
+// The reads and writes of ipc are known between ranks that share one GPU.
 void fill_counted(const Collected& all, report::CollectiveRow& row) {
   if (!all.spec.on_one_gpu() || row.backend != "ipc") return;
   if (row.bytes == 0) {
@@ -177,7 +177,7 @@ void fill_bandwidths(const Collected& all, report::CollectiveRow& row) {
   }
 }
 
-// Empty until all ranks have checked the row.
+// Returns nothing until all ranks have checked the row.
 std::optional<std::uint64_t> wrong_elements(const Collected& all, std::size_t row) {
   std::uint64_t sum = 0;
   for (const CommRankResult& rank : all.results) {
@@ -187,7 +187,7 @@ std::optional<std::uint64_t> wrong_elements(const Collected& all, std::size_t ro
   return sum;
 }
 
-// Of the rank that had most.
+// The late iterations of the rank that had most.
 std::int64_t late_iterations(const Collected& all, std::size_t row) {
   std::int64_t most = 0;
   for (const CommRankResult& rank : all.results) {

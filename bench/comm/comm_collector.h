@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// From what the ranks of `ddpbench comm` left in their channels to rows of the report.
+// Makes rows of the report from what the ranks of `ddpbench comm` left in their channels.
 #pragma once
 
 #include "bench/comm/comm_spec.h"
@@ -11,9 +11,9 @@
 
 namespace ddpbench::bench {
 
-// Appends the rows (of a run that was interrupted, those that were begun; of one that failed all,
-// with the reason where figures are missing) and the bandwidth that was measured. Returns the
-// status of this part; sets `error` when it failed.
+// Appends the rows and the bandwidth that was measured. An interrupted run has the rows that were
+// begun; a failed run has all rows, with the reason where figures are missing. Returns the status
+// of this part; sets `error` when it failed.
 report::Status collect_comm(const CommSpec& spec, const launch::RankChannels& channels,
                             const launch::SuperviseResult& result, report::Report& report,
                             std::optional<report::ErrorInfo>& error);

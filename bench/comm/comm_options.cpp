@@ -33,7 +33,7 @@ constexpr std::array<std::string_view, 3> kDevices = {"auto", "cpu", "cuda"};
 constexpr std::array kReductions = {comm::ReduceOp::sum, comm::ReduceOp::average,
                                     comm::ReduceOp::maximum};
 
-// The whole text as a number; nothing when it is none.
+// Reads the whole text as a number; returns nothing when it is none.
 std::optional<std::uint64_t> number(std::string_view text) {
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -91,7 +91,7 @@ void add_range(std::string_view part, std::size_t dots, const std::string& text,
   }
 }
 
-// What is named twice is measured once, where it is named first.
+// Repeated sizes are measured once, at their first place.
 std::vector<std::uint64_t> without_repeats(const std::vector<std::uint64_t>& sizes) {
   std::vector<std::uint64_t> once;
   for (const std::uint64_t size : sizes) {

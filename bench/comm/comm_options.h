@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Options of `ddpbench comm`: from the words of the command line to what is measured.
+// The options of `ddpbench comm`, from the words of the command line to what is measured.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace ddpbench::bench {
 
-// As typed, with the defaults.
+// The options as typed, with the defaults.
 struct CommWords {
   std::vector<std::string> operations = {"all_reduce"};
   std::string sizes = "4K..128M";
@@ -27,7 +27,7 @@ struct CommWords {
   std::vector<std::string> all_reduces = {"auto"};
   bool oversubscribe = false;  // more ranks than GPUs
   int iterations = 50;
-  int warmup = 20;  // beyond the communicator's first trial of other stores (write_tuner.h)
+  int warmup = 20;  // beyond the first trial of other stores (write_tuner.h)
   double timeout_s = 300;
 };
 
@@ -36,32 +36,32 @@ struct CommOptions {
   std::vector<std::uint64_t> sizes;     // bytes of the whole buffer, as asked for
   std::vector<int> ranks;
   std::string device = "cpu";    // resolved: cpu | cuda
-  std::string device_note;       // of --device=auto, why
-  std::string backend = "auto";  // a world resolves it: it depends on who shares GPUs
-  std::vector<std::string> all_reduces = {"auto"};  // auto | ring | direct; a world each
+  std::string device_note;       // why --device=auto was resolved so
+  std::string backend = "auto";  // each world resolves it: it depends on shared GPUs
+  std::vector<std::string> all_reduces = {"auto"};  // auto | ring | direct; one world each
   bool oversubscribe = false;
   DataType type = DataType::fp32;
   comm::ReduceOp reduction = comm::ReduceOp::sum;
   bool threads = false;  // ranks are threads of one process
   int iterations = 0, warmup = 0;
-  double timeout_s = 300;  // 0: none
+  double timeout_s = 300;  // 0: no limit
 };
 
-// "all" ranks are one a core of `host`, or one a GPU. Throws ConfigError that names option, value
-// and what is allowed; UnavailableError for a device that is not here, or lacks the backend.
+// "all" is one rank per core of `host`, or per GPU. Throws ConfigError that names option, value and
+// what is allowed. Throws UnavailableError for a device that is missing or lacks the backend.
 CommOptions resolve(const CommWords& words, const HostDevices& host);
 
-// What to do about more ranks than GPUs.
+// Advice for more ranks than GPUs.
 std::string advice_about_ranks(const CudaProbe& cuda);
 
-// "4K..128M" (each twice the one before), "4K..128M*4", "1K,1M", and mixtures: bytes, with K, M or
-// G for 2^10, 2^20 and 2^30. Throws ConfigError.
+// Reads "4K..128M" (each twice the one before), "4K..128M*4", "1K,1M", and mixtures. Sizes are
+// bytes, with K, M or G for 2^10, 2^20 and 2^30. Throws ConfigError.
 std::vector<std::uint64_t> parse_sizes(const std::string& text);
 
-// "sum" | "average" | "max", as options and reports say it.
+// Returns "sum", "average" or "max", as options and reports say it.
 std::string reduction_word(comm::ReduceOp op);
 
-// As the report's `config` shows it.
+// The options as the report's `config` shows them.
 nlohmann::ordered_json to_json(const CommOptions& options);
 
 }  // namespace ddpbench::bench

@@ -37,7 +37,7 @@ class CommRank {
       for (std::size_t row = 0; row < spec_.rows.size(); ++row) measure(row);
       writer_.state(launch::RankState::finished);
     } catch (const std::exception& error) {
-      rank_.world().abort(error.what());  // the others need not wait for a deadline
+      rank_.world().abort(error.what());  // spares the others the wait for a deadline
       throw;
     }
   }
@@ -67,7 +67,7 @@ class CommRank {
     for (int i = 0; i <= last; ++i) {
       writer_.begin_step(static_cast<std::uint32_t>(row), steps_++);
       rank_.calls().add(collective, memory);
-      // What is timed is not queued together with what is not.
+      // Timed calls and warm-up calls are not queued together.
       if (rank_.calls().full() || i == last || i == spec_.warmup - 1) take_times(row);
     }
     wrong += rank_.verify(collective, memory);
@@ -96,8 +96,8 @@ class CommRank {
   CollectiveRank rank_;
   CommRankResult result_;
   std::uint64_t steps_ = 0;
-  int taken_ = 0;  // of this row: iterations whose times are known, and late ones that count
-  std::int64_t late_ = 0;
+  int taken_ = 0;          // iterations of this row whose times are known, with the warm-up's
+  std::int64_t late_ = 0;  // timed iterations of this row that were late
 };
 
 void run_process(const CommSpec& spec, const launch::RankEnvironment& environment,
@@ -122,7 +122,7 @@ void run_process(const CommSpec& spec, const launch::RankEnvironment& environmen
   CommRank(spec, environment.rank, std::move(world), std::move(device), writer).run();
 }
 
-// Whether this error only tells of another rank's.
+// Whether this error only reports another rank's.
 bool only_noticed(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
@@ -153,7 +153,7 @@ void run_threads(const CommSpec& spec, launch::RankChannels& channels) {
   std::vector<std::thread> threads;
   for (int r = 0; r < spec.ranks; ++r) {
     const auto rank = static_cast<std::size_t>(r);
-    // The communicator, which knows the device, is the first to go.
+    // The communicator knows the device, so it is destroyed first.
     threads.emplace_back([&spec, r, &error = errors[rank], device = std::move(devices[rank]),
                           world = std::move(worlds[rank]), writer = channels.writer(r)]() mutable {
       try {
@@ -166,7 +166,7 @@ void run_threads(const CommSpec& spec, launch::RankChannels& channels) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  // The cause before its consequences.
+  // The cause is thrown before its consequences.
   for (const bool noticed : {false, true}) {
     for (const std::exception_ptr& error : errors) {
       if (error && only_noticed(error) == noticed) std::rethrow_exception(error);

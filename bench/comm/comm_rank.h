@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a process of `ddpbench comm` does: one rank, or all of them as threads.
+// The work of one process of `ddpbench comm`: one rank, or all of them as threads.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -13,7 +13,7 @@ namespace ddpbench::bench {
 
 inline constexpr const char* kCommKind = "comm";
 
-// A RankJob (rank_main.h), whose description is a CommSpec: measures all rows and leaves times and
+// A RankJob (rank_main.h) whose description is a CommSpec. Measures all rows and leaves times and
 // results in the channels. Throws Error. Leaves nothing behind that could hang.
 void run_comm_ranks(const nlohmann::json& description, const launch::RankEnvironment& environment,
                     launch::RankChannels& channels, bool& left_behind);

@@ -21,7 +21,7 @@
 namespace ddpbench::bench {
 namespace {
 
-constexpr int kWrongResult = 5;  // as a failed verification of a training run
+constexpr int kWrongResult = 5;  // as for a failed verification of a training run
 
 std::string title(const CommSpec& spec) {
   return fmt::format("{} ranks ({}), {} on {}{}{}, {}, {} rows{}", spec.ranks,
@@ -31,7 +31,7 @@ std::string title(const CommSpec& spec) {
                      spec.devices.oversubscribed ? ", oversubscribed" : "");
 }
 
-// What --backend=auto came to, as far as it is one.
+// Resolves --backend=auto where all worlds have the same backend.
 CommOptions with_backend(CommOptions options, const std::vector<CommSpec>& worlds) {
   std::vector<std::string> backends;
   for (const CommSpec& world : worlds) backends.push_back(world.devices.backend);
@@ -39,7 +39,7 @@ CommOptions with_backend(CommOptions options, const std::vector<CommSpec>& world
   return options;
 }
 
-// Sizes that are no multiple of the type, or of the ranks that share them, are rounded down.
+// Tells the user that sizes are rounded down to a multiple of the type and of the ranks.
 void note_rounding(const CommOptions& options, const CommSpec& spec) {
   for (const CommRow& row : spec.rows) {
     if (row.count == 0) continue;
@@ -51,7 +51,7 @@ void note_rounding(const CommOptions& options, const CommSpec& spec) {
   }
 }
 
-// Which row is measured, on a line that redraws where stdout is a terminal.
+// Shows which row is measured, on a line that redraws where stdout is a terminal.
 class RowLine {
  public:
   RowLine(const CommSpec& spec, bool quiet)

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// CommSession: the supervisor of `ddpbench comm`. Starts one world after the other in fresh
+// CommSession: the supervisor of `ddpbench comm`. It starts one world after the other in fresh
 // processes, collects, and writes the report. It opens no device.
 #pragma once
 
@@ -18,7 +18,7 @@ namespace ddpbench::bench {
 
 class CommSession {
  public:
-  // `output`: json_path, force and quiet count. Throws ConfigError for what cannot work and
+  // Of `output`, json_path, force and quiet count. Throws ConfigError for what cannot work, and
   // UnavailableError for what is not on `host`, before anything is started.
   CommSession(const CommOptions& options, const HostDevices& host, const Options& output,
               std::vector<std::string> arguments);
@@ -27,7 +27,7 @@ class CommSession {
   int run();
 
  private:
-  // Exit code of this world.
+  // Returns the exit code of this world.
   int run_world(const CommSpec& spec);
 
   Options output_;

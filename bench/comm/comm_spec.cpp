@@ -52,7 +52,7 @@ double footprint(const CommSpec& spec, const CommRow& row) {
   return report::collective_traffic(row.operation, spec.ranks, bytes).footprint_bytes;
 }
 
-// Powers of two around what a core touches in the rows.
+// Powers of two that span the bytes touched by one core in the rows.
 std::vector<std::size_t> working_sets_of_cores(const CommSpec& spec) {
   std::size_t least = 0, most = 0;
   for (const CommRow& row : spec.rows) {
@@ -71,7 +71,7 @@ std::vector<std::size_t> working_sets_of_cores(const CommSpec& spec) {
   return sets;
 }
 
-// What all ranks of a GPU touch in each row.
+// The bytes that all ranks of a GPU touch in each row.
 std::vector<std::size_t> working_sets_of_gpu(const CommSpec& spec) {
   std::set<std::size_t> sets;
   for (const CommRow& row : spec.rows) {

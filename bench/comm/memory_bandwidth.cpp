@@ -15,17 +15,17 @@ namespace {
 
 constexpr int kWindows = 3;
 constexpr double kWindow_s = 2e-3;
-// Of copies that are queued together: with those that keep the device busy fewer than the thousand
-// or so that a CUDA stream holds, beyond which the host waits for the device.
+// The most copies queued together. With those that keep the device busy, they stay below the
+// thousand or so that a CUDA stream holds; beyond that the host waits for the device.
 constexpr std::size_t kMostPasses = 1 << 9;
-// A copy counts that lasts so many times as long as what launching it takes.
+// A copy counts if it lasts at least this many times as long as its launch.
 constexpr double kLeastLaunches = 4;
 constexpr std::size_t kTinyBytes = 64;
 constexpr const char* kTooSmall = "too small: a copy's time is its launch";
 constexpr const char* kTooLittleMemory =
     "the GPU has not the memory left to copy as much as ranks touch";
 constexpr std::size_t kBytesPerLook = 256 << 10;  // between two looks at the clock
-// Below this everything is in some cache, where streaming stores only lose.
+// Below this all data is in some cache, where non-temporal stores only lose.
 constexpr std::size_t kLeastStreaming = 1 << 20;
 
 // GB/s of `pass`, which reads and writes `bytes`; 0 where this rank only waits for the others.
@@ -50,7 +50,7 @@ double best_window(CollectiveRank& rank, bool active, std::size_t bytes, Pass&& 
   return best / 1e9;
 }
 
-// One half of a working set of the device to the other.
+// Copies one half of a working set of the device to the other.
 class DeviceCopies {
  public:
   DeviceCopies(CollectiveRank& rank, BufferView to, BufferView from)
@@ -62,7 +62,7 @@ class DeviceCopies {
         to_(to),
         from_(from) {}
 
-  // Of one copy of the first `bytes`: the device's, at best, and the host's to queue it.
+  // The time of one copy of the first `bytes`: the device's best, and the host's to queue it.
   struct Seconds {
     double copy_s = HUGE_VAL, queue_s = HUGE_VAL;
   };
@@ -86,7 +86,7 @@ class DeviceCopies {
   }
 
  private:
-  // Blocks until they are done; how long the host took to queue them.
+  // Blocks until the copies are done; returns the seconds that the host took to queue them.
   double queue(std::size_t bytes, std::size_t passes) {
     stream_->record(*begin_);
     const double begin_s = device_.now_s();
@@ -104,7 +104,7 @@ class DeviceCopies {
   std::unique_ptr<Stream> stream_;
   std::unique_ptr<Event> begin_, end_;
   BufferView to_, from_;
-  double queue_end_s_ = 0;  // of the last ones
+  double queue_end_s_ = 0;  // of the last queue()
 };
 
 void copy_halves(CollectiveRank& rank, BufferView to, BufferView from, BandwidthSample& sample) {
@@ -118,7 +118,7 @@ void copy_halves(CollectiveRank& rank, BufferView to, BufferView from, Bandwidth
   }
 }
 
-// In the rank's memory, or where that is too small in memory of its own.
+// Uses the rank's memory, or memory of its own where that is too small.
 void measure_copies(CollectiveRank& rank, std::size_t half, BandwidthSample& sample) {
   if (half <= rank.room()) {
     const CollectiveMemory memory = rank.memory(half, DataType::uint8, comm::ReduceOp::maximum);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// `ddpbench chart`: what reports say, drawn: as a picture in a file, or in the terminal.
+// `ddpbench chart`: draws what reports say, as a picture in a file or in the terminal.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -46,7 +46,7 @@ ChartKind kind_of(const std::string& word) {
                                 kind_words()));
 }
 
-// The extension of a picture's name: ".svg", ".png" or ".pdf".
+// The extension of a picture's file name: ".svg", ".png" or ".pdf".
 std::string format_of(const std::string& path) {
   std::string extension = std::filesystem::path(path).extension();
   std::ranges::transform(extension, extension.begin(),
@@ -56,7 +56,7 @@ std::string format_of(const std::string& path) {
       "chart: -o {}: the name must end in .svg, .png or .pdf, which says what to draw", path));
 }
 
-// The bytes of a picture whose name ends in `format`.
+// The bytes of a picture in `format`, which is an extension.
 std::string picture_as(const std::string& format, std::string svg) {
   if (format == ".svg") return svg;
   try {
@@ -66,7 +66,7 @@ std::string picture_as(const std::string& format, std::string svg) {
   }
 }
 
-// Whether people's terminal shows more than ASCII, by the usual variables in their usual order.
+// Whether the terminal shows more than ASCII, by the usual variables in their usual order.
 bool is_utf8_locale() {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
     const char* value = std::getenv(name);
@@ -79,7 +79,7 @@ bool is_utf8_locale() {
   return false;
 }
 
-// One chart, drawn either way.
+// One chart, to be drawn as a picture or as text.
 struct Drawing {
   std::string empty_reason;
   std::function<report::pictures::Picture()> picture;
@@ -120,7 +120,7 @@ Drawing draw(ChartKind kind, const std::vector<report::Report>& reports) {
                                        report::draw_text);
 }
 
-// Throws where there is nothing that any kind of chart shows.
+// Throws for a report of `ddpbench comm`: no kind of chart shows collectives.
 report::Report runs_of(const std::string& path) {
   report::Report report = report::read_report(path);
   if (report.collectives.empty()) return report;

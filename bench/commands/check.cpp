@@ -61,8 +61,8 @@ int exit_code(GateVerdict verdict) {
   return verdict == GateVerdict::inconclusive ? 7 : 0;
 }
 
-// "5%" and "0.05" as 0.05. Throws ConfigError naming `option` for anything else, for what is not
-// above 0, and for a number above 1 without "%" (5 would mean 500 %).
+// Reads "5%" and "0.05" as 0.05. Throws ConfigError naming `option` for other texts, for values
+// that are not above 0, and for a number above 1 without "%" (5 would mean 500 %).
 double fraction_from_text(const std::string& option, const std::string& text) {
   const bool percent = text.ends_with('%');
   const char* end = text.data() + text.size() - (percent ? 1 : 0);

@@ -33,7 +33,7 @@ std::string joined(const std::vector<std::string>& words) {
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
-// "shm, nccl (not here: no GPU was found)".
+// Returns "shm, nccl (not here: no GPU was found)".
 std::string backends_here(const HostDevices& host) {
   std::vector<std::string> words;
   for (const CommBackend& backend : comm_backends()) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What each command does once it was parsed.
+// Runs the commands of the program, once their words are parsed.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace ddpbench::bench {
 
-// The whole program but for the rank processes: parses, runs, prints errors; returns the exit code.
+// The whole program except the rank processes: parses, runs, prints errors; returns the exit code.
 int command_line_main(const std::vector<std::string>& arguments);
 
 }  // namespace ddpbench::bench

@@ -14,7 +14,7 @@ namespace ddpbench::bench {
 // Throws ConfigError for a file that is given twice: its runs would pass for repetitions.
 void refuse_twice_on_one_side(const std::string& command, const std::vector<std::string>& paths);
 
-// Throws ConfigError for a file that stands on both sides: such a comparison could not fail.
+// Throws ConfigError for a file that is on both sides: such a comparison could not fail.
 void refuse_same_on_both_sides(const std::string& command, const std::vector<std::string>& fresh,
                                const std::vector<std::string>& base);
 

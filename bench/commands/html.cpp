@@ -16,12 +16,12 @@
 namespace ddpbench::bench {
 namespace {
 
-// In the working directory, after the first report: "runs/monday.json" becomes "monday.html".
+// Named after the first report, in the working directory: "runs/monday.json" gives "monday.html".
 std::string default_output(const std::string& report) {
   return std::filesystem::path(report).filename().replace_extension(".html").string();
 }
 
-// What the page calls each file: short where that tells them apart (report_view.h).
+// The page's name for each file: the short name where names differ (report_view.h).
 std::vector<std::string> names_of(std::span<const report::ReportFile> files) {
   std::vector<std::string> names;
   for (const report::ReportFile& file : files) names.push_back(file.name);
@@ -67,7 +67,7 @@ class Html final : public Subcommand {
   }
 
  private:
-  // The page only tells: what cannot be compared is a sentence of it and no failure.
+  // The page only informs: a pair that cannot be compared is a sentence on it, not a failure.
   report::HtmlGate gate(const std::vector<report::Report>& fresh,
                         const std::vector<report::Report>& base) const {
     report::HtmlGate result{baseline_, {}, {}};

@@ -18,7 +18,7 @@ struct InfoContents {
   report::Environment environment;
   HostLimits limits;
   InstallPaths paths;
-  std::vector<std::string> data_directories;  // in the order in which they are searched
+  std::vector<std::string> data_directories;  // in the order of the search
   // More lines of "Built in": {"strategies", "single, dp"}, {"data sets", "mnist"}.
   std::vector<std::pair<std::string, std::string>> built_in;
   std::string no_gpu_reason;  // why environment.gpus is empty

@@ -23,8 +23,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kLookAgain{2};
 
-// A file without a name, in memory: the program reads and writes at its own pace, and nothing has
-// to be carried back and forth while it runs.
+// Returns a file without a name, in memory. The program reads and writes such files at its own
+// pace, so that nothing has to be copied to and fro while it runs.
 FileDescriptor unnamed_file() {
   FileDescriptor file(::memfd_create("picture", MFD_CLOEXEC));
   ensure(static_cast<bool>(file), "no file for rsvg-convert: {}", std::strerror(errno));
@@ -52,7 +52,7 @@ std::string text_of(const FileDescriptor& file) {
   return text;
 }
 
-// Started on construction; ended, when it still runs, on destruction.
+// Starts rsvg-convert on construction; on destruction ends it if it still runs.
 class Converter {
  public:
   Converter(PictureFormat format, const FileDescriptor& input, const FileDescriptor& output,
@@ -85,7 +85,7 @@ class Converter {
   Converter(const Converter&) = delete;
   Converter& operator=(const Converter&) = delete;
 
-  // Its exit status, as of waitpid; none when the deadline passed.
+  // Returns its exit status, as waitpid gives it; nothing when the deadline passed.
   std::optional<int> wait(std::chrono::steady_clock::time_point deadline) {
     int status = 0;
     for (;;) {

@@ -15,10 +15,10 @@ inline constexpr std::chrono::seconds kConvertDeadline{60};
 
 enum class PictureFormat : std::uint8_t { png, pdf };
 
-// The document `svg` as a PNG, with two pixels for each of its units, or as a PDF. Throws
-// UnavailableError, with how to install it, when there is no rsvg-convert on PATH; InternalError
-// when it fails (its words are in the message), draws nothing, or is not done by the deadline, when
-// it is ended.
+// Returns the document `svg` as a PNG, with two pixels for each of its units, or as a PDF. Throws
+// UnavailableError, with how to install it, when there is no rsvg-convert on PATH. Throws
+// InternalError when it fails (with its message), draws nothing, or exceeds the deadline and is
+// ended.
 std::string rsvg_convert(std::string_view svg, PictureFormat format,
                          std::chrono::milliseconds deadline = kConvertDeadline);
 

@@ -34,7 +34,7 @@ Names column_names() {
   return names;
 }
 
-// "show: --sort: 'stpe' is no column. Did you mean 'step'? Known: ..."
+// Throws "show: --sort: 'stpe' is no column. Did you mean 'step'? Known: ..."
 [[noreturn]] void refuse(const std::string& option, const std::string& name, const char* what,
                          const Names& known) {
   throw ConfigError(fmt::format("show: {}: '{}' is no {}.{} Known: {}", option, name, what,
@@ -55,7 +55,7 @@ const report::Column* column_of(const std::string& option, const std::string& na
   return column;
 }
 
-// A line a column: its name, what it is, and the keys under which csv and json have it.
+// One line per column: its name, what it is, and its keys in csv and json.
 std::string columns_help() {
   std::string text =
       "Columns of `ddpbench show`, with their keys in csv and json; * in the table\n"
@@ -145,7 +145,7 @@ class Show final : public Subcommand {
     }
   }
 
-  // The reports of `ddpbench comm`, which are taken out of `files`: they have no runs.
+  // Takes the reports of `ddpbench comm`, which have no runs, out of `files`; returns their text.
   static std::string collectives_text(const report::RunFormat& format,
                                       std::vector<report::ReportFile>& files, int width) {
     std::string text;

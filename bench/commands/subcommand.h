@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Subcommands with options of their own (show, ...), beside the comparison and its option table. To
-// add one: a class in a file of its own here, and a line in subcommands() (subcommand.cpp).
+// Subcommands with options of their own (show, ...), besides the comparison and its option table. A
+// new one needs a class in a file of its own here, and a line in subcommands() (subcommand.cpp).
 #pragma once
 
 #include <functional>
@@ -20,9 +20,9 @@ class Subcommand {
   virtual ~Subcommand() = default;
   // Adds options and names, bound to members of this object.
   virtual void define(CommandOptions& options) = 0;
-  // Does what the options ask for and returns the exit code. Errors are thrown (base/error.h).
+  // Does what the options ask for and returns the exit code. Throws Error (base/error.h).
   virtual int run() = 0;
-  // The whole command line, for what records it; set before run().
+  // The whole command line, for commands that record it; set before run().
   std::vector<std::string> command_line;
 };
 
@@ -33,16 +33,16 @@ struct SubcommandEntry {
   std::function<std::unique_ptr<Subcommand>()> make;
 };
 
-// Each is defined in the source of its name.
+// Each is defined in the source file of its name.
 SubcommandEntry chart_entry();
 SubcommandEntry check_entry();
 SubcommandEntry comm_entry();
 SubcommandEntry html_entry();
 SubcommandEntry show_entry();
 
-// In the order in which help and documents name them.
+// The subcommands in the order in which help and documents name them.
 const std::vector<SubcommandEntry>& subcommands();
-// Null when there is none.
+// Returns null when there is none.
 const SubcommandEntry* find_subcommand(const std::string& name);
 
 // Parses `arguments` (after the subcommand's name) and runs. Throws ConfigError for unknown options
@@ -50,15 +50,15 @@ const SubcommandEntry* find_subcommand(const std::string& name);
 int run_subcommand(const SubcommandEntry& entry, const std::vector<std::string>& arguments,
                    const std::string& program = "ddpbench");
 
-// Before any work: throws ConfigError when `output` exists without `force`, cannot be written, or
-// is one of `inputs`, which not even `force` replaces.
+// Checks before any work. Throws ConfigError when `output` exists without `force`, cannot be
+// written, or is one of `inputs`. Not even `force` replaces an input.
 void check_output(const std::string& command, const std::string& output,
                   const std::vector<std::string>& inputs, bool force);
 
-// What `ddpbench NAME --help` prints; docs/cli.md shows the same.
+// Returns what `ddpbench NAME --help` prints; docs/cli.md shows the same.
 std::string subcommand_help(const SubcommandEntry& entry);
 
-// All of them, as the help of the whole program tells of them.
+// Returns the summaries of all subcommands, for the help of the whole program.
 std::vector<CommandSummary> command_summaries();
 
 }  // namespace ddpbench::bench

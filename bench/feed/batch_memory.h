@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // BatchMemory: memory for one batch that the host fills and a device trains on. Where the host
-// cannot write the device's memory it has two buffers: page-locked memory that the host fills, and
-// memory of the device, to which that is copied.
+// cannot write the device's memory, it has two buffers: page-locked memory for the host, and device
+// memory into which that is copied.
 #pragma once
 
 #include <array>
@@ -22,19 +22,19 @@ enum class FilledBy : std::uint8_t { host, device };
 
 class BatchMemory {
  public:
-  // Without memory yet. `image_bytes`: of one sample as fp32.
+  // Has no memory yet. `image_bytes`: the size of one sample as fp32.
   BatchMemory(std::size_t samples, std::size_t image_bytes, FilledBy filled_by = FilledBy::host);
-  // What allocate() will take of the device.
+  // The memory that allocate() will take on the device.
   std::array<PlannedBuffer, 1> planned() { return {{{&memory_, MemoryCategory::input, bytes_}}}; }
-  // Once, before the calls below. `device` outlives this.
+  // Must be called once, before the calls below. `device` outlives this.
   void allocate(Device& device);
 
-  // To be filled by the host. REQUIRES: FilledBy::host.
+  // The side that the host fills. REQUIRES: FilledBy::host.
   data::BatchBuffer host() const { return view_of(staging_ ? staging_ : memory_); }
-  // What a step reads.
+  // The side that a step reads.
   StepInput device() const;
   bool needs_upload() const { return static_cast<bool>(staging_); }
-  // Queues the copy of `from`, another BatchMemory's host side of equal size, to this device side.
+  // Queues a copy of the host side of `from`, which has the same size, to this device side.
   void upload(Stream& stream, const BatchMemory& from);
 
  private:

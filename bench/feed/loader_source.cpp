@@ -11,12 +11,12 @@ namespace {
 // One batch in use, one ready, one being assembled.
 constexpr int kBatchesInFlight = 3;
 
-// Where steps read what the loader fills, there is none under way without workers.
+// Where steps read the memory that the loader fills and there are no workers, none is in flight.
 int buffers_of(const Device& device, const BatchSourceOptions& options) {
   return device.is_host_accessible() && options.loader.workers == 0 ? 1 : kBatchesInFlight;
 }
 
-// Without memory yet.
+// The batches have no memory yet.
 std::vector<BatchMemory> plan_batches(const Device& device, const BatchSourceOptions& options) {
   std::vector<BatchMemory> batches;
   for (int i = 0; i < buffers_of(device, options); ++i) {
@@ -60,9 +60,9 @@ class InPlaceSource final : public BatchSource {
   data::Loader loader_;
 };
 
-// The loader fills page-locked memory, from which a stream of its own copies to the device. A
-// batch's device memory is written again when the step that read it is done; its host memory goes
-// back to the loader when the copy is.
+// The loader fills page-locked memory, which a separate stream copies to the device. A batch's
+// device memory is written again once the step that read it is done. Its host memory goes back to
+// the loader once the copy is done.
 class CopyingSource final : public BatchSource {
  public:
   CopyingSource(Device& device, const data::Split& split, const data::ShardedSampler& sampler,
@@ -76,7 +76,7 @@ class CopyingSource final : public BatchSource {
       consumed_.push_back(device.make_event());
     }
   }
-  // The wait for the steps tells what failed.
+  // The wait for the steps reports what failed.
   ~CopyingSource() override {
     if (wait_->gave_up()) return;
     try {
@@ -91,7 +91,7 @@ class CopyingSource final : public BatchSource {
   }
 
   StepInput next(Stream& stream) override {
-    wait_for_copy();  // the loader takes the buffer before back
+    wait_for_copy();  // before the loader takes the buffer back
     const data::BatchBuffer* const batch = loader_.next();
     ensure(batch != nullptr, "the loader ended before the epoch did");
     slot_ = (slot_ + 1) % memory_.size();
@@ -123,12 +123,12 @@ class CopyingSource final : public BatchSource {
   }
 
   std::shared_ptr<DeviceWait> wait_;
-  std::vector<BatchMemory> memory_;  // [slot]; the loader's order of their host sides is its own
+  std::vector<BatchMemory> memory_;  // [slot]; the loader uses their host sides in its own order
   std::unique_ptr<Stream> copies_;
   std::vector<std::unique_ptr<Event>> copied_, consumed_;  // [slot]
   std::size_t slot_ = 0, used_ = 0;
   bool copying_ = false;
-  data::Loader loader_;  // last: its threads end before its memory does
+  data::Loader loader_;  // declared last: its threads end before its memory does
 };
 
 }  // namespace

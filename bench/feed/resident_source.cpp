@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Batches from a data set that lives on the device: nothing travels in a step. An epoch's order is
-// copied before its first step; each batch is picked and normalised on the steps' own stream.
+// Batches from a data set on the device: a step copies nothing from the host. An epoch's order is
+// copied before its first step. Each batch is picked and normalised on the steps' own stream.
 #include <algorithm>
 
 #include "base/error.h"
@@ -14,12 +14,12 @@ namespace {
 
 struct ResidentMemory {
   Buffer images, labels;  // the data set
-  Buffer order;           // sample indices of all batches of an epoch
+  Buffer order;           // sample indices of all batches of an epoch, in order
   BatchMemory batch;
 
   explicit ResidentMemory(const BatchSourceOptions& options)
       : batch(options.samples, options.image_bytes, FilledBy::device) {}
-  // Beside the batch.
+  // The buffers besides the batch.
   std::vector<PlannedBuffer> planned(const data::Split& split, const data::ShardedSampler& sampler,
                                      const BatchSourceOptions& options) {
     const auto steps = static_cast<std::size_t>(sampler.steps_per_epoch());
@@ -67,7 +67,7 @@ class ResidentSource final : public BatchSource {
     ensure(step_ < steps_, "a batch beyond the end of the epoch");
     const std::size_t bytes =
         static_cast<std::size_t>(steps_) * options_.samples * sizeof(std::int32_t);
-    // Behind the epoch before on the same stream, whose steps still read its order.
+    // The copy follows the previous epoch on the same stream, whose steps still read its order.
     if (step_ == 0 && bytes > 0) {
       device_.copy(stream, memory_.order.view().slice(0, bytes),
                    staged_order_.view().slice(0, bytes));
@@ -83,7 +83,7 @@ class ResidentSource final : public BatchSource {
   void consumed(Stream&) override {}
 
  private:
-  // The batches of all steps, one behind the other.
+  // Writes the sample indices of the batches of all steps, in the order of the steps.
   void fill_order() {
     const std::size_t part = options_.samples / options_.loader.shards.size();
     std::vector<std::int64_t> indices(part);

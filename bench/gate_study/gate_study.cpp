@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How often the gate errs, measured with the gate's own code on drawn repetitions.
+// Measures how often the gate errs, with the gate's own code on drawn repetitions.
 //
 //   gate_study [--trials=N] [--seed=S] [--recorded-only] [REPORT...]
 //
-// prints the tables of docs/gate.md. Of the reports, all good runs of one strategy, number of
-// devices and backend are a pool to draw from; their settings must be equal.
+// prints the tables of docs/gate.md. All good runs of the reports with the same strategy, number of
+// devices and backend are a pool to draw from. Their settings must be equal.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -38,15 +38,15 @@ using DrawPair = std::function<Draw(double slowdown)>;
 
 struct Rates {
   double trials = 0;
-  std::map<GateVerdict, double> first;  // of the first pair, the one that is slowed down
-  double any_alarm = 0;                 // any pair REGRESSED
+  std::map<GateVerdict, double> first;  // verdicts on the first pair, which is slowed down
+  double any_alarm = 0;                 // any pair is REGRESSED
   double share(GateVerdict verdict) const {
     const auto found = first.find(verdict);
     return found == first.end() ? 0 : found->second / trials;
   }
 };
 
-// One check of `pairs` pairs, told apart by their number of devices; the first is slowed down.
+// One check of `pairs` pairs with different numbers of devices; the first is slowed down.
 report::GateResult check_once(int pairs, double slowdown, const DrawPair& draw_pair) {
   std::vector<report::Report> base(1), fresh(1);
   for (int pair = 0; pair < pairs; ++pair) {
@@ -75,7 +75,7 @@ Rates measure(int trials, int pairs, double slowdown, const DrawPair& draw_pair)
 constexpr const char* kHeader =
     "false alarm | PASS | INCONCLUSIVE | 10 % slower found | 10 % slower passed |\n";
 
-// Columns of an identical and of a slowed-down program.
+// The columns for an identical program and for one that is slowed down.
 std::string row(int trials, int pairs, const DrawPair& draw_pair) {
   const Rates same = measure(trials, pairs, 1, draw_pair);
   const Rates slow = measure(trials, pairs, kSlowdown, draw_pair);
@@ -163,7 +163,7 @@ class Study {
   Normal random_;
 };
 
-// What differs by its settings would pass for noise.
+// A difference between settings would pass for noise.
 void refuse_difference(const report::Settings& first, const report::Settings& own,
                        const report::Run& run, const std::string& path) {
   const auto keys = report::differing_keys(first, own);

@@ -14,8 +14,8 @@ namespace {
 
 constexpr double kStep_s = 0.02;
 constexpr double kBatch = 128;
-constexpr double kTail = 0.10;            // p95 over median, logarithmic
-constexpr double kStepNoise = 0.04;       // of single steps, for runs that are judged by them
+constexpr double kTail = 0.10;            // logarithm of p95 over median
+constexpr double kStepNoise = 0.04;       // of single steps, for runs judged by them
 constexpr double kStepCorrelation = 0.5;  // of consecutive steps
 constexpr int kSteps = 100;
 constexpr double kDisturbance = 0.25;
@@ -29,7 +29,7 @@ const std::array<NoiseModel, 6> kModels = {{
     {.name = "drift, base first", .drift = 2, .in_turn = false},
 }};
 
-// Whether the k-th of all runs is one of the base: A B B A A B B A ..., which cancels a steady
+// Whether the k-th of all runs belongs to the base: A B B A A B B A ..., which cancels a steady
 // drift.
 bool is_base(int k, int repetitions, bool in_turn) {
   return in_turn ? k % 4 == 0 || k % 4 == 3 : k < repetitions;
@@ -61,7 +61,7 @@ void set_times(report::Run& run, double median, double p95) {
   run.samples_per_s = report::Figure::of(kBatch / median);
 }
 
-// A run whose steps are there too: its median and tail come from them.
+// Gives a run its steps: its median and tail come from them.
 void set_steps(report::Run& run, double median, Normal& random) {
   double state = random();
   run.step.samples_s.clear();
@@ -100,7 +100,7 @@ Draw draw_model(const NoiseModel& model, double noise, int repetitions, double s
   static const report::Run plain = plain_run();
   Draw draw;
   const double phi = model.autocorrelation;
-  // The drift is part of the noise: what is left of its variance is random.
+  // The drift is part of the noise: the rest of the variance is random.
   const double runs = 2.0 * repetitions;
   const double drift_variance = model.drift * model.drift * (runs + 1) / (12 * (runs - 1));
   const double random_part = std::sqrt(std::max(0.0, 1 - drift_variance));

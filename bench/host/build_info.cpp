@@ -65,7 +65,7 @@ InstallPaths find_install_paths(const std::string& executable,
                                 const std::string& source_directory) {
   std::error_code ignored;
   const fs::path real = fs::weakly_canonical(executable, ignored);
-  // <prefix>/bin/ddpbench; configs/CMakeLists.txt installs to the same place.
+  // The binary is <prefix>/bin/ddpbench; configs/CMakeLists.txt installs to the same place.
   const std::string installed = (real.parent_path().parent_path() / "share/ddpbench").string();
   InstallPaths paths;
   paths.candidates = {installed, source_directory};

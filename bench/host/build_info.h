@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What this program was built from, by what and with what; and where its files are.
+// What this program was built from and with, and where its files are.
 #pragma once
 
 #include <map>
@@ -12,10 +12,10 @@
 
 namespace ddpbench::bench {
 
-// Version, commit and whether files differed from it, taken when this was built.
+// The version, the commit, and whether files differed from it when this was built.
 report::Generator generator();
 
-// "ddpbench 0.1.0 (commit 1a2b3c4d5e6f, with local changes)".
+// Returns "ddpbench 0.1.0 (commit 1a2b3c4d5e6f, with local changes)".
 std::string version_text();
 
 struct BuildInfo {
@@ -27,19 +27,19 @@ struct BuildInfo {
 };
 BuildInfo build_info();
 
-// Libraries whose version the build knows: name -> version. Others (oneDNN, CUDA) say theirs when
-// they run.
+// Libraries whose version the build knows: name -> version. Others (oneDNN, CUDA) tell their
+// version at run time.
 std::map<std::string, std::string> build_libraries();
 
-// Where the files that belong to the program are: <prefix>/share/ddpbench beside an installed
-// binary, else the source tree that it was built from. Both have the same folders inside.
+// The place of the program's files: <prefix>/share/ddpbench beside an installed binary, else the
+// source tree that it was built from. Both have the same folders inside.
 struct InstallPaths {
   std::string root;                     // absolute; empty when there is neither
-  std::string origin;                   // "installed", "source tree"; empty like root
-  std::vector<std::string> candidates;  // where it looked, in order
+  std::string origin;                   // "installed", "source tree"; empty without root
+  std::vector<std::string> candidates;  // the places searched, in order
 
-  // Folders that hold configurations; all candidates' when there is no root, so that messages can
-  // say where files were looked for.
+  // Folders that hold configurations. Without a root, those of all candidates, so that messages can
+  // list the places searched.
   std::vector<std::string> config_directories() const;
   std::string models() const { return root + "/configs/models"; }
   std::string config_schema() const { return root + "/configs/schema/config.schema.json"; }

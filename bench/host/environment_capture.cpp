@@ -27,7 +27,7 @@ bool is_recorded(const std::string& name, const std::vector<std::string>& option
          std::ranges::count(kNames, name) != 0 || std::ranges::count(options, name) != 0;
 }
 
-// PRETTY_NAME of os-release(5), without its quotes.
+// Reads PRETTY_NAME of os-release(5), without its quotes.
 std::string operating_system() {
   std::ifstream file("/etc/os-release");
   const std::string key = "PRETTY_NAME=";

@@ -15,7 +15,7 @@ namespace {
 using report::GpuTelemetry;
 using report::SampleRange;
 
-// The thread that makes this one may be bound to a device's cores, which its children inherit.
+// The thread that makes this one may be bound to a device's cores, and its children inherit that.
 // The kernel leaves out processors that the process may not use.
 void unbind_calling_thread() {
   cpu_set_t all;
@@ -86,7 +86,7 @@ Known<GpuTelemetry> GpuSeries::summary(std::chrono::milliseconds interval) const
 GpuSampler::GpuSampler(std::unique_ptr<GpuMonitor> monitor, std::size_t gpus,
                        std::chrono::milliseconds interval)
     : monitor_(std::move(monitor)), interval_(interval), samples_(gpus) {
-  // Where nothing is told there is nothing to ask for again and again.
+  // A driver that tells nothing need not be asked again and again.
   if (monitor_->reason().empty()) thread_ = std::thread([this] { run(); });
 }
 
@@ -140,8 +140,8 @@ void GpuSampler::run() {
       changed_.wait(lock, [&] { return active_ || ended_; });
       continue;
     }
-    // The first sample comes one interval after the beginning: before, the driver's figures would
-    // be of what was before.
+    // The first sample comes one interval after the begin: earlier, the driver's figures would
+    // still describe the time before.
     if (changed_.wait_for(lock, interval_, [&] { return !active_ || ended_; })) continue;
     lock.unlock();
     take_samples();

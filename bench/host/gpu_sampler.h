@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// GpuSampler: looks at the GPUs of one process a few times a second while it trains, on a thread of
-// its own that is bound to no processor, so that the steps do not wait for the driver's answers.
+// GpuSampler: samples the GPUs of one process a few times a second while it trains. Its thread is
+// bound to no processor, so that the steps do not wait for the driver's answers.
 #pragma once
 
 #include <array>
@@ -20,10 +20,10 @@
 
 namespace ddpbench::bench {
 
-// The driver's own figures are new every sixth of a second at most.
+// The driver renews its own figures every sixth of a second at most.
 inline constexpr std::chrono::milliseconds kGpuSampleInterval{250};
 
-// The samples of one GPU: numbers only, hours of them are a few megabytes.
+// The samples of one GPU. They are numbers only: hours of them are a few megabytes.
 class GpuSeries {
  public:
   void add(const GpuSample& sample);
@@ -33,7 +33,7 @@ class GpuSeries {
  private:
   struct Figure {
     std::vector<double> values;
-    std::string reason;  // of the last time that there was none
+    std::string reason;  // of the last sample without a value
     void add(const Known<double>& told);
     Known<report::SampleRange> range() const;
   };
@@ -41,35 +41,35 @@ class GpuSeries {
 
   std::size_t samples_ = 0;
   Figure utilization_, sm_clock_, memory_clock_, power_, temperature_;
-  std::array<std::size_t, kClockEvents.size()> events_{};  // samples with each of them
-  std::size_t event_samples_ = 0;                          // in which the driver told
+  std::array<std::size_t, kClockEvents.size()> events_{};  // [event] samples that had it
+  std::size_t event_samples_ = 0;                          // samples with known events
   std::string event_reason_;
 };
 
 class GpuSampler {
  public:
-  // Looks at the first `gpus` of the monitor's list.
+  // Samples the first `gpus` of the monitor's list.
   GpuSampler(std::unique_ptr<GpuMonitor> monitor, std::size_t gpus,
              std::chrono::milliseconds interval = kGpuSampleInterval);
   ~GpuSampler();
   GpuSampler(const GpuSampler&) = delete;
   GpuSampler& operator=(const GpuSampler&) = delete;
 
-  // Around what is to be sampled, as often as there is such a part; samples of all add up. When a
-  // part was over before its first sample was due, end() takes one, on the calling thread.
+  // Enclose each part that is to be sampled; the samples of all parts add up. When a part ends
+  // before its first sample is due, end() takes one, on the calling thread.
   void begin();
   void end();
 
-  // Of the samples until now.
+  // Summarizes the samples taken so far.
   Known<report::GpuTelemetry> telemetry(std::size_t gpu) const;
 
  private:
   void run();
-  void take_samples();  // with samples_mutex_ free
+  void take_samples();  // REQUIRES: samples_mutex_ is free
 
   std::unique_ptr<GpuMonitor> monitor_;
   std::chrono::milliseconds interval_;
-  mutable std::mutex samples_mutex_;  // of the monitor and the samples
+  mutable std::mutex samples_mutex_;  // guards the monitor and the samples
   std::vector<GpuSeries> samples_;    // [gpu]
   bool sampled_ = false;              // since begin()
   std::mutex state_mutex_;

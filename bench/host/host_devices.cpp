@@ -10,7 +10,7 @@
 namespace ddpbench::bench {
 namespace {
 
-// Character devices that NVIDIA's driver makes: on Linux itself, and below WSL 2.
+// Character devices that NVIDIA's driver makes: on Linux itself, and in WSL 2.
 constexpr const char* kDriverFiles[] = {"/dev/nvidiactl", "/dev/dxg"};
 
 bool has_driver() {

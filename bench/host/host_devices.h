@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The devices of this host, and where the CUDA module is.
+// The devices of this host, and the CUDA module.
 #pragma once
 
 #include <string>
@@ -14,15 +14,15 @@ namespace ddpbench::bench {
 
 struct HostDevices {
   CpuTopology cpu;
-  CudaProbe cuda;  // with a reason when it has no devices
+  CudaProbe cuda;  // with a reason when there are no devices
 };
 
-// Opens the CUDA module only when `device` ("auto", "cpu", "cuda") may come to need it: for "auto"
-// when there is a driver, for "cpu" never.
+// Opens the CUDA module only when `device` may need it: for "auto" when there is a driver, for
+// "cuda" always, for "cpu" never.
 HostDevices find_devices(const std::string& device);
 
-// The module beside this program. Throws UnavailableError when it was built without, or the module
-// cannot be opened.
+// The module beside this program. Throws UnavailableError when the program was built without it, or
+// it cannot be opened.
 const CudaModule& cuda_module();
 
 }  // namespace ddpbench::bench

@@ -32,7 +32,7 @@ std::optional<T> first_number(const fs::path& path) {
   return value;
 }
 
-// cpu.max: "<quota> <period>" in microseconds, or "max <period>".
+// Reads cpu.max: "<quota> <period>" in microseconds, or "max <period>".
 std::optional<double> cpu_quota(const fs::path& group) {
   std::ifstream file(group / "cpu.max");
   double quota = 0, period = 0;
@@ -45,7 +45,7 @@ void tighten(std::optional<T>& limit, const std::optional<T>& other) {
   if (other && (!limit || *other < *limit)) limit = other;
 }
 
-// The path of this process's group below the root: the line "0::/path" of /proc/self/cgroup.
+// The path of this process's group below the root, from the line "0::/path" of /proc/self/cgroup.
 fs::path own_group() {
   std::ifstream file("/proc/self/cgroup");
   for (std::string line; std::getline(file, line);)
@@ -53,7 +53,7 @@ fs::path own_group() {
   return {};
 }
 
-// /proc/self/statm: the first number is the size of the address space in pages.
+// Reads /proc/self/statm: its first number is the size of the address space in pages.
 std::optional<std::uint64_t> address_space_left() {
   const auto limit = resource_limit(RLIMIT_AS);
   const auto used_pages = first_number<std::uint64_t>("/proc/self/statm");
@@ -70,7 +70,7 @@ MemoryLimit memory_limit(const HostLimits& limits) {
   MemoryLimit least{.bytes = pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)),
                     .pool = host};
   if (limits.memory_bytes && *limits.memory_bytes < least.bytes) {
-    // The paths of control groups are as its namespace shows them.
+    // A control group's path is relative to its namespace.
     std::error_code none;
     const fs::path space = fs::read_symlink("/proc/self/ns/cgroup", none);
     least = {*limits.memory_bytes,
@@ -91,7 +91,7 @@ HostLimits read_host_limits(const std::string& group_root) {
   for (fs::path group = own_group();; group = group.parent_path()) {
     tighten(limits.cpu_quota, cpu_quota(fs::path(group_root) / group));
     const auto memory = first_number<std::uint64_t>(fs::path(group_root) / group / "memory.max");
-    // Of equal limits the outer one is shared by more.
+    // Of equal limits, the outer one counts, because more processes share it.
     if (memory && (!limits.memory_bytes || *memory <= *limits.memory_bytes)) {
       limits.memory_bytes = memory;
       limits.memory_group = (fs::path("/") / group).string();

@@ -18,7 +18,7 @@ void catch_interrupts() {
   struct sigaction action {};
   action.sa_handler = on_signal;
   ::sigemptyset(&action.sa_mask);
-  // No SA_RESTART: a wait of the supervisor ends at once.
+  // Without SA_RESTART, a wait of the supervisor ends at once.
   ::sigaction(SIGINT, &action, nullptr);
   ::sigaction(SIGTERM, &action, nullptr);
 }

@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ctrl-C and SIGTERM as a flag that the supervisor polls.
+// Ctrl-C and SIGTERM set a flag that the supervisor polls.
 #pragma once
 
 #include "base/error.h"
 
 namespace ddpbench::bench {
 
-// Ends a rank of a joined world, whose launcher passed the signal on to all (exit 130).
+// Ends a rank of a joined world, whose launcher sent the signal to all ranks (exit 130).
 class Interrupted : public Error {
  public:
   using Error::Error;

@@ -28,7 +28,7 @@ std::optional<T> read_number(const fs::path& path) {
   return std::nullopt;
 }
 
-// The number after `key` at the beginning of a line.
+// Returns the number after `key` at the beginning of a line.
 std::optional<std::uint64_t> keyed_number(const fs::path& path, const std::string& key) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
@@ -40,7 +40,7 @@ std::optional<std::uint64_t> keyed_number(const fs::path& path, const std::strin
   return std::nullopt;
 }
 
-// The first line of /proc/stat (proc(5)): ticks of all processors since boot.
+// Reads the first line of /proc/stat (proc(5)): ticks of all processors since boot.
 void read_processor_time(const std::string& root, MachineSnapshot& snapshot) {
   enum Field { user, nice, system, idle, iowait, irq, softirq, steal, kFields };
   std::ifstream file(root + "/proc/stat");
@@ -50,14 +50,14 @@ void read_processor_time(const std::string& root, MachineSnapshot& snapshot) {
   for (double& value : ticks) file >> value;
   if (!file || name != "cpu") return;
   const auto per_second = static_cast<double>(::sysconf(_SC_CLK_TCK));
-  // Guests' time is part of user and nice.
+  // The time of guests is part of user and nice.
   snapshot.busy_s =
       (ticks[user] + ticks[nice] + ticks[system] + ticks[irq] + ticks[softirq]) / per_second;
   snapshot.stolen_s = ticks[steal] / per_second;
   snapshot.all_s = std::accumulate(ticks.begin(), ticks.end(), 0.0) / per_second;
 }
 
-// Directories "cpu0", "cpu1", ... of sysfs.
+// The directories "cpu0", "cpu1", ... of sysfs.
 std::vector<fs::path> processors(const std::string& root) {
   std::vector<fs::path> found;
   std::error_code absent;

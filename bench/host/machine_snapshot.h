@@ -10,12 +10,12 @@
 
 namespace ddpbench::bench {
 
-// This machine and this process now. What the system does not tell is left out. Tens of
-// microseconds to a few milliseconds (a file a processor): for between runs, not for within.
+// Reads this machine and this process now. Counters that the system does not tell are left out. It
+// takes tens of microseconds to a few milliseconds (one file per processor): call it between runs.
 report::MachineSnapshot take_machine_snapshot();
 
-// The same from files below `root` ("" for the system's own), without what getrusage and the clock
-// tell: for tests.
+// For tests: the same from files below `root` ("" for the system's own), without the values of
+// getrusage and the clock.
 report::MachineSnapshot read_machine_counters(const std::string& root);
 
 }  // namespace ddpbench::bench

@@ -4,7 +4,7 @@
 
 namespace ddpbench::bench {
 
-// Columns of the terminal that stdout is; 0 (no limit) when it is none.
+// The columns of the terminal that stdout is; 0 (no limit) when stdout is no terminal.
 int terminal_width();
 
 }  // namespace ddpbench::bench

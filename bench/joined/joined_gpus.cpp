@@ -25,7 +25,7 @@ const CudaDeviceInfo* find_gpu(const CudaProbe& probe, const std::string& uuid) 
   return found == probe.devices.end() ? nullptr : &*found;
 }
 
-// The number of `gpu` in `world`, where it is added unless it is there.
+// Returns the number of `gpu` in `world`, and adds it there if it is missing.
 int number_in(CudaProbe& world, const CudaDeviceInfo& gpu) {
   if (const CudaDeviceInfo* const known = find_gpu(world, gpu.uuid)) return known->ordinal;
   world.devices.push_back(gpu);

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which GPU each process of a joined world takes: the one of its local rank, modulo the GPUs that
-// it sees, as PyTorch's programs do under torchrun. Launchers show a process all GPUs of its host,
-// or one, or some (CUDA_VISIBLE_DEVICES, srun --gpus-per-task). CUDA's numbers then mean something
-// else in each process; UUIDs tell which GPUs are one and the same.
+// Decides which GPU each process of a joined world takes: number local rank, modulo the GPUs that
+// it sees, as PyTorch's programs do under torchrun. External launchers show a process all GPUs of
+// its host, one, or some (CUDA_VISIBLE_DEVICES, srun --gpus-per-task). CUDA's numbers then differ
+// between processes; UUIDs tell which GPUs are the same.
 #pragma once
 
 #include <string>
@@ -15,29 +15,29 @@
 
 namespace ddpbench::bench {
 
-// What a process tells the others of its GPUs.
+// What a process tells the others about its GPUs.
 struct VisibleGpus {
   int local_rank = 0;
   CudaProbe probe;  // the GPUs that it sees
 };
 
 struct JoinedGpus {
-  // [process]: the number of the GPU that it takes, in that process; and in `world`.
+  // [process]: the number of the GPU that it takes, first in that process, second in `world`.
   std::vector<int> ordinals, numbers;
-  // The GPUs that the processes take, each once, in the order of the processes and numbered anew:
-  // fewer than processes when some share a GPU. Without GPUs, and with the reason, when a process
-  // sees none; no process takes one then.
+  // The GPUs that the processes take, each once, numbered anew in the order of the processes. They
+  // are fewer than the processes when some share a GPU. When a process sees no GPU, no process
+  // takes one: the probe then has no GPUs and the reason.
   CudaProbe world;
-  // Why a process cannot map the memory of all others: "rank 0 does not see rank 1's GPU GPU-...";
-  // empty: all see the GPUs of all.
+  // Says why a process cannot map the memory of all others: "rank 0 does not see rank 1's GPU
+  // GPU-...". Empty: each process sees the GPUs of all.
   std::string unseen;
 };
 
 // Pure. `visible`: [process].
 JoinedGpus assign_gpus(const std::vector<VisibleGpus>& visible);
 
-// Collective over the first `processes` ranks, which share `store`: each tells what it sees;
-// further ranks only learn it. Throws CommError when one does not within `timeout_s`.
+// Collective over the first `processes` ranks, which share `store`: each tells what it sees.
+// Further ranks only learn it. Throws CommError when a rank does not tell within `timeout_s`.
 std::vector<VisibleGpus> exchange_gpus(comm::Store& store, int rank, int processes,
                                        const VisibleGpus& own, double timeout_s);
 

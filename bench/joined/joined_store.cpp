@@ -16,18 +16,18 @@
 namespace ddpbench::bench {
 namespace {
 
-// Ports from MASTER_PORT on: torchrun's agent holds the first itself, jobs of others the next ones.
+// Ports tried from MASTER_PORT on: torchrun's agent holds the first, other jobs perhaps the next.
 constexpr int kStoreTries = 16;
-constexpr double kFirstErrorWaitS = 2;  // for the guilty rank's word, after this rank noticed
-constexpr double kAreasWaitS = 2;       // for what the other ranks of a failed run still can say
-constexpr double kLastLookS = 0.05;     // what came already is taken even after that
+constexpr double kFirstErrorWaitS = 2;  // for the guilty rank to speak, after this rank noticed
+constexpr double kAreasWaitS = 2;       // for the other ranks of a failed run to leave areas
+constexpr double kLastLookS = 0.05;     // after that, for areas that have arrived already
 
 constexpr const char* kErrorCountKey = "joined/errors";
 constexpr const char* kErrorKey = "joined/first_error";
 
 std::string left_key(int rank) { return fmt::format("joined/area/{}", rank); }
 
-// A rank's area as it is now; a communicator's watchdog may still mark its heartbeat there.
+// Copies a rank's area as it is now: a communicator's watchdog may still mark its heartbeat there.
 std::string snapshot(std::span<std::byte> area) {
   std::string text(area.size(), '\0');
   std::size_t at = 0;
@@ -99,7 +99,7 @@ void JoinedStore::tell_failure(const launch::RankError& own, launch::RankChannel
     store_->set(left_key(environment_.rank),
                 {reinterpret_cast<const char*>(area.data()), area.size()});
   } catch (const std::exception&) {
-    // The store went with its rank: there is no rank left to tell.
+    // The store ended with its rank: there is no rank left to tell.
   }
 }
 
@@ -113,7 +113,7 @@ launch::RunFailure JoinedStore::first_failure(const launch::RunFailure& noticed)
     failure.error.message = first.at("message");
     failure.error.operation = first.at("operation");
   } catch (const std::exception&) {
-    // The store went with its rank, or no rank said more: what this rank saw is what is known.
+    // The store ended with its rank, or no rank said more: only this rank's error is known.
   }
   return failure;
 }

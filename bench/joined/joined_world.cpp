@@ -37,14 +37,14 @@
 namespace ddpbench::bench {
 namespace {
 
-// Keys of the store.
+// The keys of the store.
 constexpr const char* kDatasetKey = "joined/dataset";
 constexpr const char* kReferenceKey = "joined/reference";
 constexpr const char* kDoneKey = "joined/done";
 constexpr const char* kGpusKey = "joined/gpus_known";
 
-// Other ranks are no children of this one: what they used is not known here, and must not count as
-// load of somebody else.
+// The other ranks are not children of this process. Their use is not known here, and must not count
+// as load of other programs.
 void fill_joined_conditions(report::Run& run, report::MachineSnapshot before, int processes) {
   if (processes > 1) {
     before.own_busy_s.reset();
@@ -68,7 +68,7 @@ void fill_joined_conditions(report::Run& run, report::MachineSnapshot before, in
   throw InternalError(message);
 }
 
-// While it lives, an interrupt ends what this rank waits for in `world` (which may be null).
+// While this object lives, an interrupt ends this rank's waits in `world`, which may be null.
 class InterruptWatch {
  public:
   explicit InterruptWatch(comm::Communicator* world) {
@@ -127,18 +127,18 @@ class JoinedWorld {
   ReportOutput file_;
   report::Report report_;
   report::Trace trace_;
-  std::optional<report::MachineSnapshot> before_;  // rank 0, when training begins
+  std::optional<report::MachineSnapshot> before_;  // on rank 0, taken when training begins
   TrainingJob job_;
   nn::ModelSpec model_;
   JoinedStore store_;
-  std::optional<JoinedGpus> own_gpus_;  // where several processes have GPUs
+  std::optional<JoinedGpus> own_gpus_;  // set where several processes have GPUs
   SharedMemory dataset_;
   std::optional<ReferenceWeights> reference_;
-  launch::RankChannels channels_;  // of all ranks; before collect() only this rank's area is filled
+  launch::RankChannels channels_;  // of all ranks; only this rank's area is filled before collect()
   launch::RankWriter writer_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-  bool left_behind_ = false;  // a session whose device hangs
-  double startup_s_ = 0;      // from this object's making to the first step
+  bool left_behind_ = false;  // a session whose device hangs was left behind
+  double startup_s_ = 0;      // from the construction of this object to the first step
 };
 
 JoinedWorld::JoinedWorld(Options options, const launch::RankEnvironment& environment,
@@ -183,8 +183,8 @@ JoinedWorld::JoinedWorld(Options options, const launch::RankEnvironment& environ
   share_dataset(*source);
 }
 
-// What all ranks together have. Whether they are on GPUs is for all to know, so also those tell who
-// see none; servers on CPU devices need none.
+// Returns what all ranks together have. All must know whether they are on GPUs, so ranks that see
+// none tell it, too. Servers on CPU devices need no GPU.
 HostDevices JoinedWorld::find_world_devices() {
   HostDevices host = find_devices(options_.device);
   const int workers = environment_.world_size - cpu_servers(options_);
@@ -199,7 +199,7 @@ HostDevices JoinedWorld::find_world_devices() {
   return host;
 }
 
-// The plan gives GPUs to processes in turn; here each has the one that it sees.
+// The plan gives GPUs to processes in turn; here each process gets the one that it sees.
 void JoinedWorld::place_on_own_gpus() {
   if (!own_gpus_ || job_.gpus.empty()) return;
   const CommBackend* const backend = find_comm_backend(job_.backend);
@@ -213,15 +213,15 @@ void JoinedWorld::place_on_own_gpus() {
   std::ranges::copy_n(own_gpus_->numbers.begin(), std::ssize(job_.gpus), job_.gpus.begin());
 }
 
-// From the world's number of this process's GPU to its own. The last that the plan is asked.
+// Turns the world's number of this process's GPU into its own number. The plan is not asked later.
 void JoinedWorld::take_own_gpu() {
   if (!own_gpus_ || !job_.is_on_gpu(environment_.rank)) return;
   const auto rank = static_cast<std::size_t>(environment_.rank);
   job_.gpus.at(rank) = own_gpus_->ordinals.at(rank);
 }
 
-// Each rank knows its own place. A launcher that bound the rank to cores of its own (mpirun) has
-// decided; otherwise ranks divide the host as the supervisor would.
+// Each rank places itself. An external launcher that bound it to cores (mpirun) has decided;
+// otherwise the ranks divide the host as the supervisor would.
 void JoinedWorld::place(const CpuTopology& topology) {
   const int devices = job_.cell.servers + (job_.has_cpu_servers() ? 0 : job_.cell.world_size);
   const bool bound = static_cast<int>(topology.cores.size()) <
@@ -231,7 +231,7 @@ void JoinedWorld::place(const CpuTopology& topology) {
   const CpuPlacement own = place_cpu_devices(topology, 1, options_.threads_per_device);
   job_.cores.at(static_cast<std::size_t>(environment_.rank)) = own.device_cores[0];
   if (job_.gpus.empty()) job_.oversubscribed = own.oversubscribed;
-  // The launcher dealt out the cores, of which every rank sees its own.
+  // The launcher dealt out the cores, and each rank sees only its own.
   if (job_.has_cpu_servers()) job_.oversubscribed = shares_gpus(job_);
 }
 
@@ -248,7 +248,7 @@ void JoinedWorld::share_dataset(data::DatasetSource& source) {
 // Rank 0 runs the reference in a process of its own; the others wait for it.
 void JoinedWorld::share_reference() {
   if (!needs_reference(job_)) return;
-  job_.reference_fd = 0;  // there is one; each rank maps it as it came by it
+  job_.reference_fd = 0;  // a reference exists; each rank maps it in its own way
   if (!is_first()) {
     reference_ = ReferenceWeights::open(store_.await(kReferenceKey));
     return;
@@ -272,7 +272,7 @@ int JoinedWorld::run() {
     }
     return 0;
   }
-  // Rank 0 has a report to write; on the others a signal simply ends the process.
+  // Rank 0 has a report to write. On other ranks a signal simply ends the process.
   if (is_first()) catch_interrupts();
   try {
     share_reference();
@@ -311,8 +311,8 @@ int JoinedWorld::train() {
   return exit_code;
 }
 
-// Every rank's area to rank 0: through the communicator where that moves host memory, else through
-// the store.
+// Sends each rank's area to rank 0: through the communicator where it moves host memory, else
+// through the store.
 void JoinedWorld::collect(RankSession& session) {
   if (session.world() == nullptr) return;
   const auto own = channels_.area(environment_.rank);
@@ -348,7 +348,7 @@ int JoinedWorld::fail(const std::exception& error) {
   return result.interrupted ? 130 : failure_exit_code(own);
 }
 
-// Returns the exit code that the run itself gives.
+// Returns the exit code of the run itself.
 int JoinedWorld::write(const launch::SuperviseResult& result) {
   report::Run run = collect_run(job_, channels_, result);
   if (!options_.trace_path.empty()) add_run(trace_, job_, channels_);
@@ -361,7 +361,7 @@ int JoinedWorld::write(const launch::SuperviseResult& result) {
   finish_report(report_, {&trace_, report_.runs.size()}, options_, file_);
   if (report_.status != report::Status::failed || result.failure) return 0;
   fmt::print(stderr, "ddpbench: {}\n", report_.error->message);
-  return 1;  // what the ranks left is not what it should be
+  return 1;  // the areas that the ranks left are broken
 }
 
 }  // namespace

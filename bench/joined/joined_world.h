@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A world that torchrun, mpirun or srun started: this process is one rank of one run. Rank 0 serves
-// the store, decodes the data set for all, collects through the communicator, prints and writes.
+// Joins a world that torchrun, mpirun or srun started: this process is one rank of one run. Rank 0
+// serves the store, decodes the data set for all, collects the results, prints and writes.
 #pragma once
 
 #include <string>
@@ -13,8 +13,8 @@
 
 namespace ddpbench::bench {
 
-// Returns this rank's exit code. Throws ConfigError for what a joined world cannot do (lists, a
-// device count that is not the world's), before anything is started.
+// Returns this rank's exit code. Throws ConfigError, before anything starts, for what a joined
+// world cannot do (lists, a device count that is not the world's).
 int join_world(Options options, const launch::RankEnvironment& environment,
                const std::vector<std::string>& arguments);
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// StepFaults: the faults of --inject that strike while a rank takes steps. It hands every phase on
-// to the observer that it decorates; a phase that is slowed down ends later for that observer.
+// StepFaults: plants the faults of --inject that strike while a rank takes steps. It passes each
+// phase on to the observer that it decorates; a slowed phase ends later for that observer.
 #pragma once
 
 #include <array>
@@ -22,8 +22,8 @@ class StepFaults final : public PhaseObserver {
   // outlive this.
   StepFaults(Device& device, std::vector<Injection> injections, PhaseObserver& inner);
 
-  // Before every step, also of verification and warm-up. A planted kill, stop or throw for this
-  // step strikes here: throw throws InternalError.
+  // Call it before each step, also of verification and warm-up. A kill, stop or throw planted for
+  // this step strikes here; throw throws InternalError.
   void begin_step();
 
   void begin(Phase phase, Stream& stream) override;
@@ -31,7 +31,7 @@ class StepFaults final : public PhaseObserver {
   void bucket(const BucketTimes& times) override { inner_.bucket(times); }
 
  private:
-  // Percent of the phase's own length by which it is stretched in this step.
+  // The percentage of its own length by which the phase is stretched in this step.
   double slowdown_percent(Phase phase) const;
 
   Device& device_;

@@ -17,7 +17,7 @@ void StepRanges::name_calls(const std::vector<std::string>& names, nn::LayerObse
   for (const std::string& name : names) call_names_.push_back(marker_.add_name(name));
 }
 
-// The range is the outer of the two, so that what recording costs shows as part of it.
+// The range is the outer of the two, so that it shows the cost of recording, too.
 void StepRanges::begin(Phase phase, Stream& stream) {
   marker_.push(phase_names_[static_cast<std::size_t>(phase)]);
   phases_.begin(phase, stream);

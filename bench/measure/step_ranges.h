@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// StepRanges: names phases and layers to a profiler while they are queued, and hands every call on
-// to the observers that record them.
+// StepRanges: names phases and layers to a profiler while they are queued. It passes each call on
+// to the observers that record it.
 //
 // A profiler relates device work to the range that was open when the work was queued. The work of a
-// recording was queued once, when it was recorded, so its layers show there and in no replay.
+// recording is queued once, when it is recorded: its layers show there and in no replay.
 #pragma once
 
 #include <array>
@@ -20,11 +20,11 @@ namespace ddpbench::bench {
 
 class StepRanges final : public PhaseObserver, public nn::LayerObserver {
  public:
-  // Both must outlive this. Of use only where marker.is_heard().
+  // Both must outlive this. It is useful only where marker.is_heard().
   StepRanges(RangeMarker& marker, PhaseObserver& phases);
 
-  // `names`: those of the observed graph's calls (Graph::call_names). `also`: another observer of
-  // the calls; may be null. Before the first call.
+  // Call it before the first call. `names`: those of the observed graph's calls
+  // (Graph::call_names). `also`: another observer of the calls; may be null.
   void name_calls(const std::vector<std::string>& names, nn::LayerObserver* also);
 
   void begin(Phase phase, Stream& stream) override;

@@ -20,7 +20,7 @@ bool is_compute(Phase phase) {
          phase == Phase::optimizer;
 }
 
-// dp's transfers are phases of their own; ddp's and ps's are described by their buckets.
+// dp's transfers are phases of their own. Buckets describe those of ddp and ps.
 bool is_transfer(Phase phase) {
   return phase == Phase::scatter || phase == Phase::replicate || phase == Phase::gather ||
          phase == Phase::reduce;
@@ -44,7 +44,7 @@ StepRecorder::StepRecorder(Device& device, launch::RankWriter& writer, RecorderO
 }
 
 void StepRecorder::choose_interval(double step_s) {
-  // What one mark costs here, measured: events of a scratch phase, as begin and end record them.
+  // Measures what one mark costs here, by events of a scratch phase, as begin and end record them.
   constexpr int kProbes = 200;
   const double begin = device_.now_s();
   for (int i = 0; i < kProbes; ++i) {
@@ -56,8 +56,7 @@ void StepRecorder::choose_interval(double step_s) {
   const double observing_s =
       mark_s * static_cast<double>(std::max<std::size_t>(used_, 1)) + observing_s_;
   const double allowed_s = kObservationShare * std::max(step_s, 1e-9);
-  // A power of two, so that the steps that ranks with other intervals observe are among each
-  // other's.
+  // Intervals are powers of two, so that ranks with different intervals observe common steps.
   const double wanted = std::clamp(std::ceil(observing_s / allowed_s), 1.0, 1e6);
   interval_ = std::bit_ceil(static_cast<std::uint32_t>(wanted));
 }
@@ -149,7 +148,7 @@ void StepRecorder::finish_steps() {
   while (queued_ > 0) finish_oldest();
 }
 
-// A step of which only begin and end are known.
+// Finishes a step of which only begin and end are known.
 void StepRecorder::finish_oldest() {
   Pending& step = pending_[oldest_];
   options_.wait->until(*step.end, kEndOfStep);
@@ -159,9 +158,9 @@ void StepRecorder::finish_oldest() {
   --queued_;
 }
 
-// The youngest step, which is done, with all that was marked in it.
+// Finishes the youngest step, which is done, with all its marks.
 void StepRecorder::finish_observed(Pending& step, const std::function<void()>& report) {
-  // Devices that work on their own tell the times of buckets in the steps that are waited for.
+  // Asynchronous devices tell the times of buckets only in the steps that are waited for.
   const bool wants_buckets = observing_ || options_.steps_ahead == 0;
   if (wants_buckets && report) report();
   if (observing_) sum_up(step.record);
@@ -174,7 +173,7 @@ void StepRecorder::finish_observed(Pending& step, const std::function<void()>& r
   }
 }
 
-// The clocks of host and device drift apart; here the device is idle.
+// The clocks of host and device drift apart. They are calibrated here, where the device is idle.
 void StepRecorder::calibrate() {
   constexpr double kInterval_s = 5;
   if (options_.steps_ahead == 0 || device_.now_s() - calibrated_s_ < kInterval_s) return;
@@ -182,8 +181,8 @@ void StepRecorder::calibrate() {
   calibrated_s_ = device_.now_s();
 }
 
-// From asking for the batch; a device that works on its own may not have come to the end of the
-// step before by then, and what it still does of that is that step's.
+// A step begins when its batch is asked for. An asynchronous device may still work on the previous
+// step by then; that work counts for the previous step.
 void StepRecorder::take_times(Pending& step) {
   step.record.begin_s = std::max(step.asked_s, last_end_s_);
   step.record.end_s = std::max(step.end->time_s(), step.record.begin_s);
@@ -211,7 +210,7 @@ void StepRecorder::sum_up(launch::StepRecord& record) {
   record.comm_s = times.comm_s;
   record.comm_overlapped_s = times.overlapped_s;
   record.comm_wait_s = report::total_length(report::merge_intervals(waiting_));
-  // Waiting costs nothing while something else goes on.
+  // Waiting costs nothing while other work goes on.
   compute_.insert(compute_.end(), communication_.begin(), communication_.end());
   record.comm_wait_exposed_s = report::communication_times(waiting_, compute_).exposed_s;
 }

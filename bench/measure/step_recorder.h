@@ -1,15 +1,15 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// StepRecorder: the stopwatch of one rank. It turns marked phases and buckets into the records of
-// steps and keeps the rank's status slot up to date.
+// StepRecorder: the stopwatch of one rank. It turns marked phases and buckets into step records and
+// keeps the rank's status slot up to date.
 //
 // A mark costs one event (on CPU devices one clock read) and one relaxed store. Phases are marked
 // on every Nth step only. N is chosen so that observing takes less than half a percent of the time.
 //
-// A CUDA device works on its own, and the host runs some steps ahead of it. The recorder reads the
-// times of such a step when the device has come to its end. It waits for each step whose phases it
-// observes, because their marks are read then; the wait is part of what observing costs.
+// A CUDA device is asynchronous, and the host runs some steps ahead of it. The recorder reads the
+// times of such a step when the device has finished it. It waits for each step whose phases it
+// observes, because it reads their marks then. The wait is part of the cost of observing.
 #pragma once
 
 #include <array>
@@ -28,8 +28,8 @@ namespace ddpbench::bench {
 
 struct RecorderOptions {
   bool observe = true;              // phases and buckets; steps are always recorded
-  std::size_t steps_ahead = 0;      // timed steps that may be under way when one has been queued
-  std::uint32_t observe_first = 0;  // timed steps that are all observed, however long the interval
+  std::size_t steps_ahead = 0;      // timed steps in flight after one has been queued, at most
+  std::uint32_t observe_first = 0;  // the first timed steps, observed at any interval
   std::shared_ptr<DeviceWait> wait = std::make_shared<DeviceWait>();  // for the ends of steps
 };
 
@@ -37,25 +37,25 @@ class StepRecorder final : public PhaseObserver {
  public:
   StepRecorder(Device& device, launch::RankWriter& writer, RecorderOptions options);
 
-  // The stream on which steps end: that of the rank's first replica. Before the first step.
+  // Steps end on this stream: that of the rank's first replica. Call it before all steps.
   void follow(Stream& stream) { stream_ = &stream; }
 
-  // Around every step. Only `timed` steps are appended to the channel.
+  // Enclose each step. Only `timed` steps are appended to the channel.
   void begin_step(std::uint32_t epoch, bool timed);
-  // `report` tells this recorder of the step's buckets; it is called when they are wanted, and the
-  // step is done by then.
+  // `report` tells this recorder the step's buckets. It is called when they are wanted, after the
+  // step is done.
   void end_step(const std::function<void()>& report = {});
-  // Waits for the steps under way and records them. After each epoch.
+  // Waits for the steps in flight and records them. Call it after each epoch.
   void finish_steps();
-  // Chooses N from the warm-up's steps; call between warm-up and training.
+  // Chooses N from the warm-up's steps; call it between warm-up and training.
   void choose_interval(double step_s);
 
-  // Whether the phases of the step that has begun are marked.
+  // Whether the phases of the current step are marked.
   bool observing() const { return observing_; }
-  // Around the recording of a step's work, with marks of its phases or without.
+  // Enclose the recording of a step's work, with marks of its phases or without.
   void begin_recording(bool marked);
   void end_recording();
-  // The step's phases are marked by a replay: the marks are those that were recorded.
+  // A replay marks the step's phases: the marks are those that were recorded.
   void repeat_marks() { used_ = recorded_marks_; }
 
   void begin(Phase phase, Stream& stream) override;
@@ -70,7 +70,7 @@ class StepRecorder final : public PhaseObserver {
     Phase phase;
     std::unique_ptr<Event> begin, end;
   };
-  // A step that was queued; its record lacks the times.
+  // A step that was queued. Its record lacks the times.
   struct Pending {
     std::unique_ptr<Event> end;
     double asked_s = 0;  // when the host began it
@@ -92,19 +92,19 @@ class StepRecorder final : public PhaseObserver {
   double last_end_s_ = 0, last_step_s_ = 0;
   std::vector<Mark> marks_;  // pool; the first used_ belong to this step
   std::size_t used_ = 0, recorded_marks_ = 0;
-  // How long the device was idle last time, while the host read the marks of an observed step.
+  // How long the device was idle while the host read the marks of the last observed step.
   double observing_s_ = 0;
   double calibrated_s_ = 0;
-  double wait_begin_s_ = 0, wait_end_s_ = 0;     // of data_wait, which is the host's
+  double wait_begin_s_ = 0, wait_end_s_ = 0;     // of data_wait, which the host does
   std::array<std::size_t, kPhaseCount> open_{};  // index of the open mark + 1; 0: none
   std::vector<BucketTimes> buckets_;
   std::vector<report::Interval> compute_, communication_, waiting_;
-  std::uint64_t total_step_ = 0;  // over verification, warm-up and training
+  std::uint64_t total_step_ = 0;  // counted over verification, warm-up and training
   std::uint32_t timed_step_ = 0;
   std::uint32_t interval_ = 1;
   bool timed_ = false;
-  bool observing_ = false;  // phases of this step
-  bool marking_ = false;    // what is queued now
+  bool observing_ = false;  // the phases of this step are observed
+  bool marking_ = false;    // the work queued now is marked
 };
 
 }  // namespace ddpbench::bench

@@ -19,7 +19,7 @@ void StepRunner::run(const StepInput& input) {
   recordings_.at({input.images, observing})->replay(*options_.stream);
 }
 
-// With marks and without, while the run still warms up: no timed step records anything.
+// Records with marks and without while the run still warms up: no timed step records anything.
 void StepRunner::record_both(const StepInput& input) {
   for (const bool marked : {false, true}) {
     options_.recorder->begin_recording(marked);
@@ -33,7 +33,7 @@ std::unique_ptr<Recording> StepRunner::record(const StepInput& input) {
   try {
     options_.strategy->step(input);
   } catch (...) {
-    // The stream must leave the recording; why that then fails as well is not the cause.
+    // The stream must leave the recording. An error in doing so is not the cause.
     try {
       options_.stream->end_recording();
     } catch (const Error&) {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// StepRunner: runs a rank's steps, and where the device can, records them once and replays them (a
-// CUDA graph): then a step costs the host one call.
+// StepRunner: runs a rank's steps. Where the device can, it records them once and replays them (a
+// CUDA graph): a step then costs the host one call.
 #pragma once
 
 #include <map>
@@ -16,13 +16,13 @@
 
 namespace ddpbench::bench {
 
-// All pointers but `world` are set. What they point to outlives the runner.
+// All pointers but `world` are set. Their targets outlive the runner.
 struct StepRunnerOptions {
   Strategy* strategy = nullptr;
   Stream* stream = nullptr;
   StepRecorder* recorder = nullptr;
-  comm::Communicator* world = nullptr;  // of the strategy; null when there is one process
-  // The stream can record, and every step queues the same work for the same input.
+  comm::Communicator* world = nullptr;  // of the strategy; null for one process
+  // The stream can record, and each step queues the same work for the same input.
   bool records = false;
 };
 
@@ -32,8 +32,8 @@ class StepRunner {
   explicit StepRunner(const StepRunnerOptions& options) : options_(options) {}
 
   // Runs one step, between the recorder's begin_step and end_step. The first step is queued call by
-  // call. Once a step was recorded, all steps are replayed, so that a strategy can report what it
-  // knows of the recording.
+  // call. Once a step was recorded, all steps are replays, so that a strategy can report what it
+  // knows about the recording.
   void run(const StepInput& input);
 
   std::size_t recordings() const { return recordings_.size(); }
@@ -46,7 +46,7 @@ class StepRunner {
   std::unique_ptr<Recording> record(const StepInput& input);
 
   StepRunnerOptions options_;
-  bool warm_ = false;  // a step has run: libraries have made what they make at first use
+  bool warm_ = false;  // a step has run: libraries have done their first-use work
   std::map<Key, std::unique_ptr<Recording>> recordings_;
 };
 

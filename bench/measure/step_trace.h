@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// StepTrace: the phases and the calls of a rank's first timed steps, one by one, for --trace. It
-// hands every phase on to the observer that it decorates.
+// StepTrace: records the phases and calls of a rank's first timed steps, one by one, for --trace.
+// It passes each phase on to the observer that it decorates.
 #pragma once
 
 #include <array>
@@ -24,8 +24,8 @@ class StepTrace final : public PhaseObserver, public nn::LayerObserver {
       : device_(device), writer_(writer), steps_(steps), inner_(inner) {}
 
   void begin_step(bool timed);
-  // Appends what was marked to the channel. REQUIRES: the device has come to the end of the step
-  // (RecorderOptions::observe_first sees to that).
+  // Appends the marks to the channel. REQUIRES: the device has finished the step
+  // (RecorderOptions::observe_first ensures it).
   void end_step();
 
   void begin(Phase phase, Stream& stream) override;
@@ -49,7 +49,7 @@ class StepTrace final : public PhaseObserver, public nn::LayerObserver {
   PhaseObserver& inner_;
   std::vector<Mark> marks_;  // pool; the first used_ belong to this step
   std::size_t used_ = 0;
-  std::array<std::size_t, kPhaseCount> open_{};  // [phase] index of its mark in this step
+  std::array<std::size_t, kPhaseCount> open_{};  // [phase] the index of its mark in this step
   std::size_t open_call_ = 0;
   std::uint32_t timed_step_ = 0;
   bool active_ = false;

@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every collective of the ring backend, over processes and threads, in registered memory, blocking
-// calls. Time is that of the slowest rank, from a barrier on.
+// Times every collective of the ring backend, over processes and threads, with blocking calls in
+// registered memory. The time is that of the slowest rank after a barrier.
 //
 //   comm_bench --benchmark_filter=all_reduce/processes/ranks:2
 //
-// Columns as nccl-tests: size_B (all_gather, reduce_scatter, scatter and gather: of the whole),
-// count, algbw and busbw in GB/s (10^9), and wrong: elements that are not what they should be, over
-// all ranks, before and after the timed runs. Anything but 0 there makes the times worthless.
+// Columns as in nccl-tests: size_B (all_gather, reduce_scatter, scatter and gather: of the whole),
+// count, algbw and busbw in GB/s (10^9), and wrong: the number of wrong elements over all ranks,
+// before and after the timed runs. Any value but 0 there makes the times worthless.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
@@ -54,7 +54,7 @@ void measure(benchmark::State& state, const Setting& setting, const CpuPlacement
 }
 
 void add_benchmarks() {
-  // Before any rank is pinned, which narrows what this process may use.
+  // This comes before any rank is pinned: pinning narrows the cores that this process may use.
   const CpuTopology topology = read_cpu_topology();
   constexpr std::size_t kSimpleCnnBytes = 421'642 * sizeof(float);
   for (const CollectiveCase& collective : collective_cases()) {

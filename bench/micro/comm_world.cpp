@@ -32,7 +32,7 @@ std::unique_ptr<Device> led(std::unique_ptr<Device> device) {
 
 }  // namespace
 
-// What one rank has and does; the same on all.
+// What one rank has and does; the same on all ranks.
 class CommWorld::Rank {
  public:
   Rank(const CollectiveCase& collective, std::unique_ptr<comm::Communicator> communicator,
@@ -41,7 +41,7 @@ class CommWorld::Rank {
         rank_(std::move(communicator), led(std::move(device)), count * sizeof(float)),
         memory_(rank_.memory(count, DataType::fp32, comm::ReduceOp::sum)) {}
 
-  // Rank 0 says what is next and the others hear it.
+  // Rank 0 sends the next command and the others receive it.
   Command next(Command command) {
     auto word = static_cast<std::int32_t>(command);
     rank_.world().broadcast({&word, 1, DataType::int32}, 0, kBlocking).synchronize();
@@ -107,7 +107,7 @@ void CommWorld::start_processes(const CpuPlacement& placement) {
   const auto join = [&](int rank) {
     return comm::make_shm(*comm::connect_tcp_store(options), rank, size, {});
   };
-  // Forked before the store's server makes a thread; its port follows through the pipe.
+  // The fork comes before the store's server makes a thread; its port follows through the pipe.
   for (int rank = 1; rank < size; ++rank) {
     const pid_t child = ::fork();
     if (child != 0) {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks for measurements of one collective: the calling thread is rank 0; the others are forked
-// processes or threads, which repeat what rank 0 does. All are pinned to cores as devices are.
+// Ranks for measurements of one collective. The calling thread is rank 0; the others are forked
+// processes or threads that repeat what rank 0 does. All are pinned to cores as devices are.
 #pragma once
 
 #include <cstddef>
@@ -26,9 +26,9 @@ class CommWorld {
   CommWorld(const CommWorld&) = delete;
   CommWorld& operator=(const CommWorld&) = delete;
 
-  // Runs the collective once on all ranks, from a barrier on; seconds of the slowest rank.
+  // Runs the collective once on all ranks after a barrier; returns the slowest rank's seconds.
   double run();
-  // Runs it once on fresh input; elements that are wrong, over all ranks.
+  // Runs it once on fresh input; returns the number of wrong elements over all ranks.
   std::size_t count_wrong();
 
  private:

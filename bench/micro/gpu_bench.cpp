@@ -74,7 +74,7 @@ double GpuBench::copy_bytes_per_s() {
 }
 
 double GpuBench::gemm_flops_per_s(ops::CudaPrecision precision) {
-  // Some milliseconds a launch, in strict fp32 tens of them.
+  // A launch takes some milliseconds, in strict fp32 tens of them.
   constexpr Repetitions kOfGemm = {.launches = 4, .rounds = 5};
   double& peak = peaks_.gemm_flops_per_s[precision];
   if (peak == 0) {
@@ -100,7 +100,7 @@ double GpuBench::replay_s(Recording& recording) {
 
 // The duration of one launch, in seconds: the median over the rounds.
 double GpuBench::seconds_of(const std::function<void()>& launch, const Repetitions& repetitions) {
-  launch();  // loads the kernels, which a recording cannot
+  launch();  // loads the kernels: a recording cannot
   stream_->synchronize();
   stream_->begin_recording();
   for (std::int64_t i = 0; i < repetitions.launches; ++i) launch();
@@ -144,7 +144,7 @@ void register_case(GpuBench& bench, const std::string& name,
   };
   benchmark::RegisterBenchmark(name.c_str(), guarded)
       ->UseManualTime()
-      ->Iterations(1)  // which is the median of the rounds
+      ->Iterations(1)  // the median of the rounds
       ->Unit(benchmark::kMicrosecond);
 }
 

@@ -21,22 +21,22 @@
 namespace ddpbench::micro {
 
 struct GpuBenchOptions {
-  std::string module;                               // path
+  std::string module;                               // its path
   int device = 0;                                   // CUDA's number
-  std::size_t l2_bytes = 0;                         // 0: as the device says
-  std::vector<std::int64_t> batches = {256, 4096};  // of the library's operations
-  std::int64_t launches = 50;                       // that one recording holds
+  std::size_t l2_bytes = 0;                         // 0: the device's own figure
+  std::vector<std::int64_t> batches = {256, 4096};  // for the library's operations
+  std::int64_t launches = 50;                       // held by one recording
   std::int64_t rounds = 20;                         // replays that are timed
-  std::int64_t product = 8192;                      // extent of the product that shows the peak
-  std::string cache_directory;                      // of the choice of algorithms; empty: not kept
+  std::int64_t product = 8192;                      // extent of the GEMM that shows the peak
+  std::string cache_directory;                      // for the choice of algorithms; empty: not kept
 };
 
 struct Peaks {
-  double copy_bytes_per_s = 0;  // read and written, of a copy within the device
-  std::map<ops::CudaPrecision, double> gemm_flops_per_s;  // of one large matrix product
+  double copy_bytes_per_s = 0;  // bytes read and written by a copy within the device
+  std::map<ops::CudaPrecision, double> gemm_flops_per_s;  // of one large GEMM
 };
 
-// What one call costs by counting.
+// The bytes and FLOPs of one call, as counted.
 struct Work {
   double bytes = 0;
   double flops = 0;  // 0: bound by memory alone
@@ -55,23 +55,23 @@ class GpuBench {
                           ops::ConvolutionKernels convolutions = ops::ConvolutionKernels::measured);
   std::unique_ptr<ops::Op> bias_pass(ops::CudaPrecision precision, const ops::BiasPassDesc& desc);
 
-  // What one launch touches, of a kernel and of the copy that it is compared with, so that both
-  // find as little of the launch before in the cache: 8 times the L2 cache.
+  // The bytes that one launch of a kernel touches, or of the copy that it is compared with: 8 times
+  // the L2 cache. Both then find as little of the previous launch in the cache.
   double streaming_bytes() const { return 8.0 * static_cast<double>(l2_bytes_); }
-  // Samples whose `bytes_of_one` together are that many.
+  // The number of samples whose `bytes_of_one` together are that many.
   std::int64_t streaming_batch(double bytes_of_one) const;
 
   // Measured on first use.
   double copy_bytes_per_s();
   double gemm_flops_per_s(ops::CudaPrecision precision);
 
-  // Times `launch`, which queues one call, as the median over the rounds of the options (the peaks,
-  // too, are medians), and sets the counters of `state`:
+  // Times `launch`, which queues one call, as the median over the rounds of the options (the peaks
+  // are medians, too), and sets the counters of `state`:
   //   bytes           counted (kernels/ops/traffic.h)
-  //   bytes_per_s     those over the time
-  //   share_of_copy   of the bandwidth that a copy reaches
-  //   FLOP_per_s, share_of_bound   where `work` has FLOPs; the bound is the longer one of the bytes
-  //                   at the copy's bandwidth and the FLOPs at the rate of a large product
+  //   bytes_per_s     those bytes over the time
+  //   share_of_copy   share of the bandwidth that a copy reaches
+  //   FLOP_per_s, share_of_bound   where `work` has FLOPs; the bound is the longer time: of the
+  //                   bytes at the copy's bandwidth, or of the FLOPs at the rate of a large GEMM
   void time(benchmark::State& state, const Work& work, const std::function<void()>& launch);
 
   void note_failure() { ++failures_; }
@@ -80,7 +80,7 @@ class GpuBench {
  private:
   ops::CudaBackendOptions backend_options(ops::CudaPrecision precision,
                                           ops::ConvolutionKernels convolutions) const;
-  // The launches that one recording holds, and the replays of it that are timed.
+  // The number of launches in one recording, and of its replays that are timed.
   struct Repetitions {
     std::int64_t launches, rounds;
   };
@@ -107,8 +107,8 @@ std::string name_of(ops::CudaPrecision precision);
 void register_op_cases(GpuBench& bench);    // operations of networks
 void register_flat_cases(GpuBench& bench);  // what stands around a network, and the copy
 
-// Registers one, which calls GpuBench::time. What it throws becomes its error, and the others go
-// on.
+// Registers one benchmark, which calls GpuBench::time. An exception in it becomes its error, and
+// the other benchmarks go on.
 void register_case(GpuBench& bench, const std::string& name,
                    const std::function<void(benchmark::State&)>& run);
 

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// SimpleCNN's operations. Own kernels at sizes that no cache holds, the library's at the batches of
-// the options (at 256 samples all operands of a layer stay in the L2 cache of a large GPU, so that
-// its share of a copy may pass 1).
+// SimpleCNN's operations: our own kernels at sizes that no cache holds, the library's at the
+// batches of the options. At 256 samples all operands of a layer stay in the L2 cache of a large
+// GPU, so its share of a copy may exceed 1.
 #include "bench/micro/gpu_bench.h"
 #include "bench/micro/network_ops.h"
 #include "kernels/ops/traffic.h"
@@ -28,7 +28,7 @@ using MakeOp = std::function<std::unique_ptr<Op>(std::int64_t batch)>;
 
 enum class Direction : std::uint8_t { forward, backward };
 
-// An operation, made anew for each benchmark so that their memory does not add up.
+// An operation. Each benchmark makes it anew, so that memory does not add up.
 struct OpCase {
   std::string name;
   CudaPrecision precision;
@@ -60,7 +60,7 @@ std::string full_name(const OpCase& c, Direction direction) {
 
 constexpr Direction kDirections[] = {Direction::forward, Direction::backward};
 
-// At 8 times the L2 cache: the batch by the bytes of a small one's samples.
+// Registers at 8 times the L2 cache: the bytes of a small batch's samples give the batch.
 void register_streaming(GpuBench& bench, const OpCase& c) {
   constexpr std::int64_t kSmall = 8;
   for (const Direction direction : kDirections) {
@@ -82,7 +82,7 @@ void register_batches(GpuBench& bench, const OpCase& c) {
   }
 }
 
-// The layout of a convolution's maps. A small batch's, so that no large one is searched for.
+// The layout of a convolution's maps, from batch 1: no algorithm is searched for a large one.
 TensorLayout maps(OpBackend& backend, std::int64_t batch, std::int64_t channels,
                   std::int64_t extent) {
   TensorLayout layout = conv3x3(backend, image(1, 1, extent), channels, false)->output_layout();
@@ -129,8 +129,8 @@ void register_own(GpuBench& bench, CudaPrecision precision) {
   }
 }
 
-// The first layer, with the pool behind it and without: own kernels at sizes that no cache holds,
-// and both at the usual batches.
+// The first layer, with and without the pool behind it: our own kernels at sizes that no cache
+// holds, and both kinds at the usual batches.
 void register_first_layer(GpuBench& bench, CudaPrecision precision) {
   const auto add = [&](const char* name, ConvolutionKernels kernels, const auto& make) {
     const bool own = kernels == ConvolutionKernels::own;
@@ -141,7 +141,7 @@ void register_first_layer(GpuBench& bench, CudaPrecision precision) {
                    return make(bench.backend(precision, kernels), image(batch, 1, 28), 32, false);
                  },
              .input_gradients = false,
-             .products = !own};  // own ones compute in fp32, whatever the precision
+             .products = !own};  // our own compute in fp32 at any precision
     register_batches(bench, c);
     if (own) register_streaming(bench, c);
   };
@@ -181,7 +181,7 @@ void register_op_cases(GpuBench& bench) {
     if (precision != CudaPrecision::fp32 && bench.info().compute_capability < 80) continue;
     register_first_layer(bench, precision);
     register_library(bench, precision);
-    // TF32 is an arithmetic of products; everything else is fp32's.
+    // Only products are computed in TF32; everything else is in fp32.
     if (precision != CudaPrecision::tf32) register_own(bench, precision);
   }
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What stands around the network in a step: batch, loss, mean and update, at sizes that no cache
+// The work around the network in a step: batch, loss, mean and update, at sizes that no cache
 // holds; and the copy that all are compared with.
 #include <algorithm>
 #include <numeric>
@@ -89,7 +89,7 @@ void loss(GpuBench& bench, benchmark::State& state, std::int64_t classes) {
   state.counters["samples"] = static_cast<double>(batch);
 }
 
-// Samples in random order from a data set of as many.
+// Gathers samples in random order from a data set of equal size.
 void gather(GpuBench& bench, benchmark::State& state, std::int64_t elements) {
   const std::int64_t batch = bench.streaming_batch(ops::gather_bytes(1, elements));
   const auto samples = static_cast<std::size_t>(batch);

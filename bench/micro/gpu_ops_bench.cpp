@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every operation of the CUDA backend, forward and backward apart, against what the device's memory
-// and its arithmetic allow.
+// Times every operation of the CUDA backend, forward and backward apart, against the limits of the
+// device's memory and arithmetic.
 //
 //   gpu_ops_bench --benchmark_out=ops.json --benchmark_out_format=json --benchmark_repetitions=5
 //   gpu_ops_bench --benchmark_filter=conv1
 //
-// Time is that of events on the device around recorded launches. Counters: gpu_bench.h. Without the
-// CUDA module or a GPU it says so and exits with 3; with 1 when a benchmark failed.
+// Events on the device time recorded launches. gpu_bench.h describes the counters. Without the CUDA
+// module or a GPU the program says so and exits with 3; it exits with 1 when a benchmark failed.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -55,7 +55,7 @@ void add_context(const GpuBench& bench) {
 }
 
 int run(int argc, char** argv) {
-  benchmark::Initialize(&argc, argv);  // takes its own options out
+  benchmark::Initialize(&argc, argv);  // removes its own options
   GpuBenchOptions options;
   options.module = module_beside_this_program();
   CLI::App app("Benchmarks of a GPU's operations");

@@ -6,7 +6,7 @@
 //
 //   large_report FILE [RUNS] [SAMPLES] [SPEED]      # default 1000 runs of 10000 samples, speed 1
 //
-// Repetitions of seven cells; step times scatter by 3 % around a median that SPEED divides.
+// The runs are repetitions of seven cells. Step times scatter by 3 % around a median / SPEED.
 #include <fmt/format.h>
 
 #include <array>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operations of SimpleCNN (configs/models/simple_cnn.json) on any backend, for its measurement.
+// The operations of SimpleCNN (configs/models/simple_cnn.json) on any backend, for measuring them.
 #pragma once
 
 #include <memory>
@@ -10,18 +10,18 @@
 
 namespace ddpbench::ops {
 
-// [batch, channels, extent, extent].
+// The layout [batch, channels, extent, extent].
 TensorLayout image(std::int64_t batch, std::int64_t channels, std::int64_t extent,
                    DataType type = DataType::fp32);
-// 3x3 with a bias, which keeps the extent.
+// A 3x3 convolution with a bias, which keeps the extent.
 std::unique_ptr<Op> conv3x3(OpBackend& backend, const TensorLayout& input,
                             std::int64_t out_channels, bool needs_grad_input);
-// The same and halve() behind it as one operation; null where the backend does not fuse them.
+// The same fused with halve(); null where the backend does not fuse them.
 std::unique_ptr<Op> conv3x3_halved(OpBackend& backend, const TensorLayout& input,
                                    std::int64_t out_channels, bool needs_grad_input);
 // Max-pool 2x2 with ReLU.
 std::unique_ptr<Op> halve(OpBackend& backend, const TensorLayout& input);
-// The same with a plain output, whatever the input's layout; null where the backend has none.
+// The same with a plain output for any input layout; null where the backend has none.
 std::unique_ptr<Op> halve_to_plain(OpBackend& backend, const TensorLayout& input);
 
 }  // namespace ddpbench::ops

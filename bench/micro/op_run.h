@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// An operation with all the memory that it works on, on any device.
+// An operation on any device, with all the memory that it works on.
 #pragma once
 
 #include <memory>
@@ -11,21 +11,21 @@
 
 namespace ddpbench::ops {
 
-// Both must outlive what is made on them.
+// Both must outlive the objects that are made on them.
 struct Machine {
   Device& device;
   Stream& stream;
 };
 
-// Device memory of normally distributed values, the same every 2^18 of them; uint8: any bytes.
+// Device memory of normally distributed values that repeat every 2^18; uint8: any bytes.
 Buffer random_values(const Machine& machine, std::size_t bytes, DataType type);
 // Device memory with these bytes.
 Buffer upload(const Machine& machine, const void* host, std::size_t bytes);
 
 class OpRun {
  public:
-  // Runs forward once, so that backward has what that saves. With `input_gradients` backward gives
-  // them, too.
+  // Runs forward once, so that backward has what forward saves. With `input_gradients`, backward
+  // computes those, too.
   OpRun(const Machine& machine, std::unique_ptr<Op> op, bool input_gradients = true);
 
   void forward();

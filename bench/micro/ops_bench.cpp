@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every operation of the CPU backend at SimpleCNN's sizes, forward and backward apart.
+// Times every operation of the CPU backend at SimpleCNN's sizes, forward and backward apart.
 //
 //   ops_bench --benchmark_filter=conv2/ --benchmark_repetitions=5
 //
-// Arguments: samples a call, threads of the device. Counters: FLOP_per_s (multiply-add = 2, counted
-// as direct convolution whatever the algorithm), bytes_per_s (kernels/ops/traffic.h) and
+// Arguments: samples per call, threads of the device. Counters: FLOP_per_s (a multiply-add is 2;
+// all algorithms are counted as direct convolution), bytes_per_s (kernels/ops/traffic.h) and
 // samples_per_s.
 #include <benchmark/benchmark.h>
 
@@ -108,7 +108,7 @@ void loss(benchmark::State& state) {
   set_counters(state, 0, loss_bytes(state.range(0), kClasses));
 }
 
-// Argument 0: elements; SimpleCNN has 421642 parameters.
+// Argument 0: the number of elements; SimpleCNN has 421642 parameters.
 void sgd(benchmark::State& state) {
   Cpu cpu(static_cast<int>(state.range(1)));
   const auto count = static_cast<std::size_t>(state.range(0));
@@ -125,7 +125,7 @@ void sgd(benchmark::State& state) {
   set_counters(state, 0, sgd_bytes(state.range(0), true));
 }
 
-// A micro-batch, and a whole batch, on one and two threads.
+// Sizes of a micro-batch and of a whole batch, each on one and two threads.
 void convolution_sizes(benchmark::internal::Benchmark* b) {
   b->ArgNames({"samples", "threads"})->ArgsProduct({{16, 256}, {1, 2}});
   b->Unit(benchmark::kMicrosecond)->UseRealTime();

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A whole training step of SimpleCNN on one CPU device of one thread: forward, loss, backward, SGD.
+// Times a training step of SimpleCNN on a CPU device of one thread: forward, loss, backward, SGD.
 //
 //   step_bench --benchmark_repetitions=5 --benchmark_filter=batch:256
 //

@@ -23,7 +23,7 @@ std::vector<std::string> split_at_commas(std::string_view text) {
   }
 }
 
-// Reads the texts that were given for one option into its target.
+// Reads the texts given for one option into its target.
 struct Assignment {
   const std::vector<std::string>& texts;
   bool has_commas;    // whether a list's words are separated by commas

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The options of a command that has its own (show, ...): one table, from which they are read and
-// from which `ddpbench NAME --help` is made.
+// The options of a command that has its own table of them (show, ...). The table is what the
+// command line is read with and what `ddpbench NAME --help` is made from.
 #pragma once
 
 #include <optional>
@@ -20,22 +20,22 @@ using OptionTarget = std::variant<bool*, int*, double*, std::string*, std::optio
 
 class CommandOptions {
  public:
-  // `names`: "--format" or "-o,--output". `hint` is what --help shows after them; a switch has
-  // none. The target keeps its value, which is the default, unless the option is given.
+  // `names`: "--format" or "-o,--output". `hint` is what --help shows after the names; a switch has
+  // none. The target keeps its value as the default unless the option is given.
   void add(const std::string& names, const std::string& hint, OptionTarget target,
            const std::string& help);
-  // An option that takes words up to the next option; without dashes, the names that the command
-  // takes.
+  // Adds an option that takes all words up to the next option. `names` without dashes stands for
+  // the names that the command takes.
   void add_words(const std::string& names, const std::string& hint,
                  std::vector<std::string>& target, const std::string& help,
                  bool is_required = false);
   void set_footer(const std::string& text) { footer_ = text; }
 
-  // Assigns what `arguments` give. Returns false, and assigns nothing, when they ask for help.
-  // Throws ConfigError that begins with `command`.
+  // Assigns what `arguments` give. Returns false and assigns nothing when they ask for help. Throws
+  // ConfigError whose message begins with `command`.
   bool read(const std::string& command, const std::vector<std::string>& arguments) const;
 
-  // What --help prints. `summary` is a line without a full stop.
+  // Returns what --help prints. `summary` is a line without a full stop.
   std::string help(const std::string& summary, const std::string& usage) const;
 
  private:

@@ -34,7 +34,7 @@ class WordReader {
   }
 
  private:
-  // "--name", "--name=text", "-n" or "-ntext".
+  // Reads "--name", "--name=text", "-n" or "-ntext".
   void read_option(const std::string& word) {
     const std::size_t end = is_long(word) ? std::min(word.find('='), word.size()) : 2;
     const OptionSyntax* option = find(word.substr(0, end));

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The words of a command line, told apart: options with their texts, and names. Every command's
-// words are read here, so that all take '-' and '_', "--option=value" and "--option value", and
-// refuse what they do not know in the same way.
+// Splits the words of a command line into options with their texts, and names. Every command's
+// words are read here, so all commands take '-' and '_', "--option=value" and "--option value", and
+// refuse unknown options in the same way.
 #pragma once
 
 #include <cstdint>
@@ -29,22 +29,22 @@ struct OptionSyntax {
 };
 
 struct CommandSyntax {
-  std::string command;  // "show"; empty: none, as of `ddpbench --strategy=ddp`
+  std::string command;  // "show"; empty for `ddpbench --strategy=ddp`
   std::vector<OptionSyntax> options;
-  // Whether the command cannot do without a name. An option that takes several words leaves it one.
+  // Whether the command needs a name. An option that takes several words then leaves it one.
   bool needs_name = false;
 };
 
 struct CommandWords {
-  // The texts of each option that was given, by its key and in their order; "on" of a switch alone.
+  // The texts of each option given, by its key and in their order; "on" for a switch alone.
   std::map<std::string, std::vector<std::string>> options = {};
   std::vector<std::string> names = {};  // the words that belong to no option
 
   bool has(const std::string& option) const { return options.contains(option); }
 };
 
-// Throws ConfigError for an unknown option, naming the nearest one, and for a value that is missing
-// or empty. What comes after "--" are names.
+// Throws ConfigError for an unknown option, naming the nearest one, and for a missing or empty
+// value. Words after "--" are names.
 CommandWords read_words(const CommandSyntax& syntax, const std::vector<std::string>& arguments);
 
 }  // namespace ddpbench::bench

@@ -30,7 +30,7 @@ std::string stem(const std::string& name) {
   return name.ends_with(".json") ? name.substr(0, name.size() - 5) : name;
 }
 
-// A configuration has a few hundred bytes and nests two deep; what follows it may recurse.
+// A configuration has a few hundred bytes and nests two deep. Code that reads it may recurse.
 constexpr JsonLimits kLimits{.most_bytes = kMiB, .deepest = 16};
 
 using Leaves = std::vector<std::pair<std::string, json>>;

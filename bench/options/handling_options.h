@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The definitions of the options that say how runs are handled: measuring, files, output, and the
-// keys that only a configuration file has. Private to option_definitions.cpp, with which it shares
-// the rules that values keep.
+// Definitions of the options that say how runs are handled: measuring, files, output, and the keys
+// that only a configuration file has. Private to option_definitions.cpp, which shares the rules
+// below.
 #pragma once
 
 #include <limits>
@@ -17,7 +17,7 @@ namespace ddpbench::bench {
 
 using Definitions = std::vector<OptionDefinition>;
 
-// More than any machine has; catches slipped digits before they become allocations.
+// More than any machine has: a slipped digit is refused before it becomes an allocation.
 inline constexpr double kMostDevices = 65536, kMostThreads = 4096, kMostSteps = 1e12,
                         kMostTimes = 1e6;
 inline constexpr double kMostSamples = 1 << 24, kMostTracedSteps = 1e4;

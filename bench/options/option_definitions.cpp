@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The definitions of all options; those that say how runs are handled are in handling_options.cpp.
-// To add one: a member of Options, an entry in one of the two, and the generated docs/cli.md and
-// configs/schema/config.schema.json (the tests say how to renew them).
+// The definitions of all options; handling_options.cpp has those that say how runs are handled. A
+// new option needs a member of Options, an entry in one of the two, and docs/cli.md and
+// configs/schema/config.schema.json generated anew (the tests say how).
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -17,7 +17,7 @@
 namespace ddpbench::bench {
 namespace {
 
-// "single (one device), dp (one process, a thread per device)" and so on.
+// Returns "single (one device), dp (one process, a thread per device)" and so on.
 std::string strategies_in_words() {
   std::string text;
   for (const StrategyTraits& row : all_strategies()) {

@@ -83,7 +83,7 @@ std::vector<std::string> groups() {
   return names;
 }
 
-// What stands in a cell of a Markdown table.
+// The text of a cell of a Markdown table.
 std::string cell(std::string_view text) {
   std::string result;
   for (const char c : text) {

@@ -12,7 +12,7 @@
 
 namespace ddpbench::bench {
 
-// A command with options of its own (show, ...), as --help and docs/cli.md tell of it.
+// A command with options of its own (show, ...), as --help and docs/cli.md show it.
 struct CommandSummary {
   std::string name;                   // "show"
   std::string usage;                  // "ddpbench show REPORT..."
@@ -20,19 +20,19 @@ struct CommandSummary {
   std::function<std::string()> help;  // what `ddpbench NAME --help` prints
 };
 
-// What --help prints; lines of at most 80 columns.
+// Returns what --help prints, in lines of at most 80 columns.
 std::string help_text(const std::vector<CommandSummary>& commands);
 
-// A line of help: `name` at the left, its explanation at the right and wrapped, below it when
-// `name` is long.
+// A line of help: `name` at the left and its explanation, wrapped, at the right. The explanation
+// begins on the next line when `name` is long.
 std::string two_columns(std::string_view name, std::string_view help);
 
-// What docs/cli.md holds.
+// Returns the text of docs/cli.md.
 std::string cli_document(const std::vector<CommandSummary>& commands);
 
-// What configs/schema/config.schema.json holds (JSON Schema draft-07). What spans several keys
-// beyond "not both" (a divisible global batch, --save-model with several runs) is for the parser
-// alone.
+// Returns the content of configs/schema/config.schema.json (JSON Schema draft-07). Of the rules
+// across several keys it has "not both" alone; the parser checks the others (a divisible global
+// batch, --save-model with several runs).
 nlohmann::ordered_json config_schema();
 
 }  // namespace ddpbench::bench

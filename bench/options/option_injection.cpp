@@ -37,7 +37,7 @@ const std::vector<Kind>& kinds() {
   return known;
 }
 
-// One text being read: what every message begins with.
+// One text being read, with what every message begins with.
 struct Reader {
   const std::string& text;
   const std::string& where;
@@ -56,7 +56,7 @@ struct Reader {
                        fmt::join(names, ", ")));
   }
 
-  // "key=value,key=value" after the colon.
+  // Reads "key=value,key=value" after the colon.
   std::map<std::string, std::string> pairs(std::size_t colon) const {
     std::map<std::string, std::string> found;
     if (colon == std::string::npos) return found;

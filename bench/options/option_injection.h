@@ -10,9 +10,8 @@
 
 namespace ddpbench::bench {
 
-// Throws ConfigError, with `where` in front, for an unknown kind, key or phase (naming the
-// nearest), a key that the kind does not take, one that it needs and lacks, one given twice, and
-// wrong values.
+// Throws ConfigError, with `where` in front. It refuses an unknown kind, key or phase (naming the
+// nearest), a key that the kind does not take, a missing key, a key given twice, and wrong values.
 Injection parse_injection(const std::string& text, const std::string& where);
 
 }  // namespace ddpbench::bench

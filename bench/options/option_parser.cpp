@@ -40,7 +40,7 @@ const char* words_of(Command command) {
   return "";
 }
 
-// As in a sentence.
+// The command as a sentence names it.
 std::string spoken(Command command) {
   return command == Command::run ? "a run (`ddpbench` without a command)"
                                  : fmt::format("`ddpbench {}`", words_of(command));
@@ -64,11 +64,11 @@ std::string spoken(Command command) {
       argument, suggestion(argument, known)));
 }
 
-// What the words of a command line come to.
+// What the words of a command line amount to.
 struct Flags {
   CommandWords words;
   Command command = Command::run;
-  std::vector<std::string> names = {};  // of data fetch
+  std::vector<std::string> names = {};  // of `data fetch`
 };
 
 CommandSyntax flag_syntax() {
@@ -117,7 +117,7 @@ Flags read_flags(const std::vector<std::string>& arguments,
   return flags;
 }
 
-// One text a flag; --inject, which may be repeated, as one text with ';'.
+// Each flag has one text. --inject may be repeated: its texts become one, joined by ';'.
 std::string only_value(const OptionDefinition& definition, const std::vector<std::string>& values) {
   const bool repeatable =
       std::holds_alternative<std::vector<Injection> Options::*>(definition.member);
@@ -127,7 +127,7 @@ std::string only_value(const OptionDefinition& definition, const std::vector<std
   return fmt::format("{}", fmt::join(values, ";"));
 }
 
-// A flag of other commands.
+// Refuses a flag that belongs to other commands.
 [[noreturn]] void refuse_flag(const OptionDefinition& definition, Command command) {
   std::vector<std::string> others;
   for (const Command other :
@@ -152,8 +152,8 @@ OptionSource flag_source(const Flags& flags) {
   return source;
 }
 
-// The defaults of `tune`, in place of the configuration file's and the usual ones: many short runs.
-// `tune` fills the lists that the user does not give.
+// The defaults of `tune` replace those of the configuration file and the usual ones: many short
+// runs. `tune` fills the lists that the user does not give.
 void set_tune_defaults(Options& options) {
   options.strategies = {"ddp"};
   options.until_ci.reset();
@@ -167,7 +167,7 @@ void set_tune_defaults(Options& options) {
   options.overlaps.clear();
 }
 
-// The configuration file, from the highest layer that names one; an empty layer without.
+// Reads the configuration file of the highest layer that names one; else returns an empty layer.
 OptionSource config_source(const OptionSource& flags, const OptionSource& variables,
                            const ParseContext& context, std::string& path) {
   const OptionSource::Given* given = flags.find("config");

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// From argv, environment and configuration file to Options. The only place that knows option names.
+// Makes Options from argv, environment and configuration file. Only this file knows option names.
 #pragma once
 
 #include <map>
@@ -15,23 +15,22 @@ namespace ddpbench::bench {
 
 struct ParsedCommand {
   Command command = Command::run;
-  Options options = {};                 // of run and tune; data_dir also of data_*
-  std::vector<std::string> names = {};  // data fetch NAME...
-  std::string text = {};                // help, version
+  Options options = {};                 // for run and tune; data_dir also for data_*
+  std::vector<std::string> names = {};  // for data fetch NAME...
+  std::string text = {};                // for help and version
 };
 
 struct ParseContext {
-  // The environment. An empty variable counts as not set; an unknown one that begins with DDPBENCH_
-  // is an error.
+  // The environment. An empty variable counts as not set; an unknown DDPBENCH_ one is an error.
   std::map<std::string, std::string> variables = {};
   std::vector<std::string> config_directories = {};  // searched for --config=NAME, in order
   // The commands with options of their own, which --help lists and messages name.
   std::vector<CommandSummary> commands = {};
 };
 
-// Throws ConfigError: unknown option, key or variable (naming the nearest known one and where it
-// stood: flag, variable, or file and JSON pointer), wrong type or value, both batch sizes in one
-// layer, global batch that a device count does not divide, negative numbers and the like.
+// Throws ConfigError for an unknown option, key or variable (naming the nearest known one and where
+// it stood: flag, variable, or file and JSON pointer), a wrong type or value, both batch sizes in
+// one layer, a global batch that a device count does not divide, and the like.
 ParsedCommand parse_command(const std::vector<std::string>& arguments, const ParseContext& context);
 
 }  // namespace ddpbench::bench

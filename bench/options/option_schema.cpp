@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The JSON Schema of configuration files, from the option table.
+// Makes the JSON Schema of configuration files from the option table.
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Whole bounds without a fraction, so that they read as counts.
+// Bounds that are whole numbers get no fraction, so that they read as counts.
 Json number(double value) {
   if (value == std::floor(value) && std::abs(value) < 1e15) return static_cast<std::int64_t>(value);
   return value;
@@ -68,7 +68,7 @@ Json value_schema(const OptionDefinition& definition) {
                     definition.member);
 }
 
-// What the parser refuses as given twice: an option by both of its keys ("/lr", "/optimizer/lr").
+// The parser refuses an option given by both of its keys ("/lr", "/optimizer/lr").
 Json twice(const std::string& key, const std::string& parent, const std::string& child) {
   return {{"required", {key, parent}}, {"properties", {{parent, {{"required", {child}}}}}}};
 }

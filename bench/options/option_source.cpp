@@ -34,7 +34,7 @@ std::vector<std::string> known_keys(unsigned sources) {
   return keys;
 }
 
-// The nearest key with the same parent, else the nearest anywhere.
+// Returns the nearest key with the same parent, else the nearest of all keys.
 std::string key_suggestion(const std::string& key, const std::vector<std::string>& known) {
   std::vector<std::string> siblings, others;
   for (const std::string& candidate : known) {
@@ -70,7 +70,7 @@ constexpr std::string_view kPrefix = "DDPBENCH_";
 
 std::string without_prefix(const std::string& name) { return name.substr(kPrefix.size()); }
 
-// Compares without the prefix: what all names share says nothing about which is near.
+// Compares without the prefix: all names share it, so it says nothing about which is near.
 void refuse_unknown_variable(const std::string& name, const std::vector<std::string>& known) {
   if (!name.starts_with(kPrefix) || std::ranges::count(known, without_prefix(name)) != 0) return;
   const auto near = nearest_name(without_prefix(name), known);

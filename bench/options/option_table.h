@@ -19,12 +19,12 @@ namespace ddpbench::bench {
 // The commands that share this table; the others have options of their own.
 enum class Command : std::uint8_t { run, tune, info, data_list, data_fetch, help, version };
 
-// gpus and all_gpus, which one option sets.
+// Stands for gpus and all_gpus, which one option sets.
 struct GpuList {};
-// An option that is no member of Options: --help, --version.
+// Stands for an option that is no member of Options: --help, --version.
 struct NoMember {};
 
-// The member that an option sets; its type says how values are read.
+// The member that an option sets. Its type decides how values are read.
 using Member =
     std::variant<NoMember, GpuList, std::string Options::*, std::vector<std::string> Options::*,
                  std::vector<Injection> Options::*, std::vector<bool> Options::*,
@@ -33,7 +33,7 @@ using Member =
                  std::uint64_t Options::*, std::optional<std::int64_t> Options::*,
                  std::optional<Percent> Options::*, double Options::*>;
 
-// Whether a member's type holds a list, and the type of one entry of it, or of its only value.
+// kIsList: whether a member's type is a list. EntryOf: the type of one entry or of the only value.
 template <typename T>
 inline constexpr bool kIsList = false;
 template <typename T>
@@ -53,7 +53,7 @@ struct Entry<std::optional<T>> {
 template <typename T>
 using EntryOf = typename Entry<T>::Type;
 
-// For std::visit over a Member: a function each for NoMember and GpuList, and one for all the rest.
+// For std::visit over a Member: one function for NoMember, one for GpuList, one for the rest.
 template <typename... Functions>
 struct Overloaded : Functions... {
   using Functions::operator()...;
@@ -61,10 +61,10 @@ struct Overloaded : Functions... {
 template <typename... Functions>
 Overloaded(Functions...) -> Overloaded<Functions...>;
 
-// What a value must be, beyond its type.
+// The values that an option takes, beyond its type.
 struct ValueRule {
-  std::vector<std::string> choices = {};  // text: one of these; empty: any text that is not empty
-  std::vector<std::string> absent = {};   // names that mean something but are not in this build
+  std::vector<std::string> choices = {};  // for text; empty: any text that is not empty
+  std::vector<std::string> absent = {};   // names with a meaning that are not in this build
   double minimum = 0;
   double maximum = std::numeric_limits<double>::infinity();  // included
   bool above_minimum = false;                                // the minimum itself is excluded
@@ -75,45 +75,45 @@ struct ValueRule {
 enum GivenAs : unsigned { kFlag = 1, kVariable = 2, kFile = 4, kAnywhere = 7 };
 
 struct OptionDefinition {
-  std::string name;   // "batch-size"; of keys that only a file has "dataset.name"
+  std::string name;   // "batch-size"; "dataset.name" for a key that only a file has
   std::string group;  // heading in --help
-  // What its value looks like, "N", "N,..." for a list; empty: a switch, on when named.
+  // What its value looks like: "N", "N,..." for a list. Empty: a switch, on when named.
   std::string hint;
   std::string help;  // a sentence or two
   Member member = NoMember{};
   ValueRule rule = {};
-  std::string default_text = {};  // when the member's default does not say it
+  std::string default_text = {};  // where the member's default does not say it
   std::string json_key = {};      // canonical JSON pointer, "/optimizer/lr"; empty: name with '_'
   unsigned sources = kAnywhere;
   std::vector<Command> commands = {Command::run};
-  // A list of one is shown and written as its value, without brackets.
+  // A list of one value is shown and written as that value, without brackets.
   bool bare_when_single = false;
-  // It changes which runs are made, or where files lie, and not what a run does: a report may be
-  // completed with another value of it.
+  // The option changes which runs are made or where files lie, not what a run does. A report may be
+  // resumed with another value of it.
   bool free_on_resume = false;
 
   bool is_switch() const { return hint.empty(); }
   bool is_list() const { return hint.starts_with("LIST") || hint.ends_with(",..."); }
   std::string flag() const;      // "--batch-size"
   std::string variable() const;  // "DDPBENCH_BATCH_SIZE"
-  // JSON pointers of the configuration keys that set it, the canonical one last.
+  // The JSON pointers of the configuration keys that set it, the canonical one last.
   std::vector<std::string> file_keys() const;
   std::string canonical_key() const;
-  // tune takes what run takes, but for what it decides itself (strategy, resume, ...).
+  // tune takes the options of run, except those that it decides itself (strategy, resume, ...).
   bool applies_to(Command command) const;
 };
 
 const std::vector<OptionDefinition>& option_table();
-// The same, made anew (option_definitions.cpp).
+// Makes the same list anew (option_definitions.cpp).
 std::vector<OptionDefinition> option_definitions();
 
-// Null when there is none. `name` without dashes in front; '_' and '-' are the same.
+// Returns null when there is none. `name` has no dashes in front; '_' and '-' are the same.
 const OptionDefinition* find_flag(const std::string& name);
 
 // The DDPBENCH_ variables of all options that have one.
 std::vector<std::string> option_variables();
 
-// DDPBENCH_ variables that are no options: the job's and the build's.
+// The DDPBENCH_ variables that are no options: those of the job and of the build.
 const std::vector<std::string>& reserved_variables();
 
 // "batch_size" <-> "batch-size".

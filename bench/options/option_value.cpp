@@ -31,7 +31,7 @@ std::string shown(const json& value) {
                                 shown(value), hint));
 }
 
-// Options travel to the ranks and into the report as JSON, which holds nothing else.
+// Options travel to the ranks and into the report as JSON, which holds UTF-8 only.
 bool is_utf8(const json& value) {
   try {
     value.dump();
@@ -58,7 +58,7 @@ std::vector<std::string> split(const std::string& text, char separator) {
   }
 }
 
-// The whole text as a T, else as a string that set_value refuses.
+// Reads the whole text as a T, else returns it as a string, which set_value refuses.
 template <typename T>
 json number_from_text(const std::string& text) {
   T value{};
@@ -89,7 +89,7 @@ json entry_from_text(const std::string& text) {
 template <typename T>
 json list_from_text(const std::string& text) {
   json list = json::array();
-  // A fault's own text has commas.
+  // The text of one fault has commas itself.
   for (const std::string& part : split(text, std::is_same_v<T, Injection> ? ';' : ','))
     list.push_back(entry_from_text<T>(part));
   return list;
@@ -112,7 +112,7 @@ bool within(const ValueRule& rule, double value) {
   return rule.below_maximum ? value < rule.maximum : value <= rule.maximum;
 }
 
-// Into T, which the bounds and T itself must allow.
+// Returns a T within the option's bounds and T's own.
 template <typename T>
 T whole_number(const OptionDefinition& definition, const json& value, const std::string& where) {
   if (!value.is_number_integer() || !within(definition.rule, value.get<double>()))
@@ -143,7 +143,7 @@ std::string name_or_text(const OptionDefinition& definition, const json& value,
   return text;
 }
 
-// A single value stands for a list of one.
+// A single value stands for a list of one value.
 std::vector<json> entries(const OptionDefinition& definition, const json& value,
                           const std::string& where) {
   if (!value.is_array()) return {value};
@@ -156,7 +156,7 @@ bool truth(const OptionDefinition& definition, const json& value, const std::str
   return value.get<bool>();
 }
 
-// "2%".
+// Reads "2%".
 Percent percent(const OptionDefinition& definition, const json& value, const std::string& where) {
   const auto text = value.is_string() ? value.get<std::string>() : std::string();
   if (!text.ends_with('%')) refuse(definition, value, where);
@@ -222,7 +222,7 @@ json written(const T& value) {
     return value;
   }
 }
-// What is not set is null: empty text, an empty list, an optional without a value.
+// Values that are not set become null: empty text, an empty list, an empty optional.
 json written(const std::string& text) { return text.empty() ? json(nullptr) : json(text); }
 template <typename T>
 json written(const std::optional<T>& value) {

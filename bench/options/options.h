@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Options: the fully resolved configuration of one command (docs/cli.md). Plain data;
-// filled by option_parser from defaults, configuration file, DDPBENCH_ variables and flags, in that
-// order, and handed to worker processes as JSON.
+// Options: the fully resolved configuration of one command (docs/cli.md). It is plain data.
+// option_parser fills it from defaults, configuration file, DDPBENCH_ variables and flags, in that
+// order. Worker processes receive it as JSON.
 #pragma once
 
 #include <cstdint>
@@ -30,49 +30,49 @@ struct Injection {
   bool operator==(const Injection&) const = default;
 };
 
-// A share, as people write it: "2%" is 2.
+// A share as people write it: "2%" is 2.
 struct Percent {
   double value = 0;
   bool operator==(const Percent&) const = default;
 };
 
-inline constexpr std::int64_t kDefaultBatchSize = 64;  // as configs/mnist.json
+inline constexpr std::int64_t kDefaultBatchSize = 64;  // as in configs/mnist.json
 inline constexpr std::int64_t kWarmupLimitFactor = 10;
 
 // The options that have one value for all runs of a command.
 struct RunOptions {
   std::string config_path;       // as resolved; empty: none
   std::string device = "auto";   // auto | cpu | cuda
-  std::string backend = "auto";  // auto, a name of comm_backends() or their alias
+  std::string backend = "auto";  // auto, a name of comm_backends() or its alias
   int epochs = 1;
-  std::optional<std::int64_t> steps;  // an epoch, at most
-  int warmup_steps = 10;              // at least; the warm-up goes on until step times are steady
+  std::optional<std::int64_t> steps;  // per epoch, at most
+  int warmup_steps = 10;              // at least; warm-up goes on until step times are steady
   std::optional<std::int64_t> warmup_max_steps;  // not set: kWarmupLimitFactor x warmup_steps
   int repetitions = 1;
   std::string order = "interleaved";  // interleaved | sequential
-  std::optional<Percent> until_ci;    // width of the interval that repetitions go on for
+  std::optional<Percent> until_ci;    // repetitions go on until the interval is this narrow
   int max_repetitions = 30;           // with until_ci
   double max_minutes = 0;             // with until_ci; 0: no limit
-  // Of tune: pairs of fresh runs that judge its candidate; the gain that is worth a recommendation.
+  // For tune: pairs of fresh runs that judge its candidate, and the least gain to recommend it.
   int confirm_repetitions = 8;
   std::optional<Percent> least_gain = Percent{1};
   std::uint64_t seed = 1;
   int threads_per_device = 1;
   std::string precision = "auto";  // auto | fp32 | tf32 | bf16
   std::string residency = "host";  // host | device: where the training set lives
-  bool deterministic = false;      // only algorithms whose results repeat bit by bit
+  bool deterministic = false;      // only algorithms whose results repeat bitwise
   double lr = 0.01, momentum = 0.9, weight_decay = 0;
   std::string optimizer = "sgd";
   std::string lr_scaling = "none";     // none | linear
   std::string last_batch = "pad";      // pad | drop
-  std::string server_device = "auto";  // auto | cpu | cuda: of the servers of ps
+  std::string server_device = "auto";  // auto | cpu | cuda; for the servers of ps
   int loader_workers = 1;
   int verify_steps = 3;
   bool observe = true;
   bool oversubscribe = false;
   double timeout_s = 300;
   std::string json_path;    // empty: ddpbench-<UTC time>.json
-  std::string resume_path;  // a report to complete; empty: none
+  std::string resume_path;  // the report to complete; empty: none
   bool force = false;
   std::string trace_path;  // empty: none
   int trace_steps = 20;
@@ -82,7 +82,7 @@ struct RunOptions {
   bool dry_run = false, quiet = false;
 
   // Keys that only a configuration file has.
-  std::string model = "simple_cnn";  // name in configs/models, or a path
+  std::string model = "simple_cnn";  // a name in configs/models, or a path
   std::string dataset = "mnist";
   std::string on_missing = "synthesize";  // synthesize | error
   double dataset_mean = 0.1307, dataset_std = 0.3081;
@@ -91,12 +91,12 @@ struct RunOptions {
 };
 
 // The configuration of a command: the options above, and those that may list several values. The
-// lists make a matrix of runs (bench/plan/sweep_plan.h), each with one value of every list.
+// lists span a matrix of runs (bench/plan/sweep_plan.h); a run has one value of every list.
 struct Options : RunOptions {
   std::vector<std::string> strategies = {"single"};
   std::vector<int> gpus = {1};  // empty with all_gpus
-  bool all_gpus = false;        // --gpus=all, resolved by the supervisor into gpus = {their count}
-  // After parsing exactly one is not empty (kDefaultBatchSize per device when none was given).
+  bool all_gpus = false;        // --gpus=all; the supervisor resolves it into gpus = {their count}
+  // After parsing, exactly one is not empty (kDefaultBatchSize per device when neither was given).
   std::vector<std::int64_t> batch_sizes;            // per device; weak scaling
   std::vector<std::int64_t> global_batch_sizes;     // strong scaling
   std::vector<std::string> cuda_graphs = {"auto"};  // auto, or on | off
@@ -109,12 +109,12 @@ struct Options : RunOptions {
   bool operator==(const Options&) const = default;
 };
 
-// The warm-up's limit: --warmup-max-steps, or what it is without; 0 when warmup_steps is.
+// The warm-up's limit: --warmup-max-steps, or its default; 0 when warmup_steps is 0.
 std::int64_t warmup_limit(const RunOptions& options);
 
-// Checks what holds between options: every device count divides a global batch, and limits are not
-// below what they limit. Throws ConfigError. The parser calls it; call it again once --gpus=all has
-// become a number.
+// Checks what holds between options: every device count divides a global batch, and no limit is
+// below what it limits. Throws ConfigError. The parser calls it; the caller that turns --gpus=all
+// into a number calls it again.
 void check_options(const Options& options);
 
 }  // namespace ddpbench::bench

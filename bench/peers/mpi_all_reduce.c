@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: The ddpbench authors
  * SPDX-License-Identifier: Apache-2.0
  *
- * Times a blocking in-place MPI_Allreduce of floats (sum): for every call the slowest rank, then the
- * median over the calls. Prints "bytes median_us min_us" on rank 0.
+ * Times a blocking in-place MPI_Allreduce of floats (sum). A call takes as long as its slowest
+ * rank. Rank 0 prints "bytes median_us min_us", over the calls.
  *   mpicc -O2 mpi_all_reduce.c -o mpi_all_reduce && mpirun -np 2 ./mpi_all_reduce 421642 200
  */
 #include <mpi.h>

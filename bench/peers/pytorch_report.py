@@ -42,7 +42,7 @@ def find_torch():
 
 
 def say(run):
-    """A line about a run."""
+    """Prints a line about a run."""
     devices = f"{run['world_size']} device{'' if run['world_size'] == 1 else 's'}"
     text = f"{run['strategy']} on {devices}, repetition {run['repetition'] + 1}: "
     if run["status"] == "ok":
@@ -58,7 +58,7 @@ def say(run):
 
 
 def make_runs(options, planned, data, found, interrupt):
-    """(run sections, exit code of the first failure)."""
+    """Returns (run sections, exit code of the first failure)."""
     made, code = [], 0
     order = plan.schedule(planned, options["repetitions"], options["seed"])
     for sequence, (repetition, index) in enumerate(order):

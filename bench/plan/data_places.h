@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where models and data sets are looked for, and whether they fit each other.
+// Finds models and data sets, and checks that they fit each other.
 #pragma once
 
 #include <memory>
@@ -14,20 +14,20 @@
 
 namespace ddpbench::bench {
 
-// `name` as a path, or as a name in configs/models of the installed or source tree. Throws
-// ConfigError that lists where it looked and names the nearest known model.
+// Takes `name` as a path, or as a name in configs/models of the installed or source tree. Throws
+// ConfigError that lists the places searched and names the nearest known model.
 std::string find_model(const std::string& name);
 
-// `given` (--data-dir, DDPBENCH_DATA_DIR) alone, else the user's cache directory.
+// Returns `given` (--data-dir, DDPBENCH_DATA_DIR) alone, else the user's cache directory.
 std::vector<std::string> data_directories(const std::string& given);
 
-// The data set of the options, from those directories or synthesized. Throws ConfigError.
+// Opens the options' data set from those directories, or synthesizes it. Throws ConfigError.
 std::unique_ptr<data::DatasetSource> open_data(const Options& options);
-// Where it comes from, in a sentence for people.
+// Says in a sentence for people where the data set comes from.
 std::string data_note(const data::DatasetInfo& dataset, const Options& options);
 
-// Throws ConfigError naming both shapes when the images are not what the network takes, or there
-// are more classes than outputs.
+// Throws ConfigError when the network does not take images of this shape (naming both shapes), or
+// when there are more classes than outputs.
 void check_dataset_fits(const nn::ModelSpec& model, const data::DatasetInfo& dataset,
                         const std::string& model_path);
 

@@ -15,11 +15,11 @@ DeviceKind kind_of(std::string_view device) {
   return device == "cuda" ? DeviceKind::cuda : DeviceKind::cpu;
 }
 
-// Servers of GPUs may be on CPU devices: then GPUs use a backend of those, too.
+// GPU workers may have servers on CPU devices: then GPUs use a backend of CPU devices, too.
 void refuse_absent_backend(const std::string& word, const std::string& device,
                            const CudaProbe& cuda) {
   const CommBackend* const row = find_comm_backend(backend_name(word, kind_of(device)));
-  if (row == nullptr) return;  // auto
+  if (row == nullptr) return;  // "auto"
   if (device == "cpu" && row->devices != DeviceKind::cpu) {
     throw UnavailableError(
         fmt::format("--backend={}: it connects GPUs, and the devices are on the CPU; use "

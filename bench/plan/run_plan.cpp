@@ -15,7 +15,7 @@
 namespace ddpbench::bench {
 namespace {
 
-// Half the distance from 1 to the next number, of what products are rounded to.
+// Half the distance from 1 to the next number of the type that products are rounded to.
 double unit_roundoff(const std::string& precision) {
   if (precision == "tf32") return 0x1p-11;
   return precision == "bf16" ? 0x1p-8 : 0x1p-24;
@@ -35,7 +35,7 @@ std::int64_t steps_per_epoch(const TrainingJob& job) {
   return job.options.steps ? std::min(all, *job.options.steps) : all;
 }
 
-// What moves data between the devices of a run.
+// The backend that moves data between the devices of a run.
 std::string resolve_backend(const TrainingJob& job) {
   const auto processes = plan_strategy(strategy_config(job)).processes;
   if (processes.size() == 1 && processes[0].replicas.size() == 1) return "none";
@@ -51,7 +51,7 @@ std::string resolve_backend(const TrainingJob& job) {
   return choose_backend(job.options.backend, job.options.device, job.oversubscribed);
 }
 
-// Cores for all devices, or for those that are not on GPUs.
+// Places all devices on cores, or those that are not on GPUs.
 void place_on_cores(TrainingJob& job, const CpuTopology& cpu) {
   const std::size_t without = job.has_cpu_servers() ? job.cell.world_size : 0;
   const int devices = job.cell.world_size + job.cell.servers - static_cast<int>(without);
@@ -61,12 +61,12 @@ void place_on_cores(TrainingJob& job, const CpuTopology& cpu) {
   job.oversubscribed = placement.oversubscribed;
 }
 
-// Replicas, then servers unless they are on CPU devices, each on the next GPU.
+// Places replicas on GPUs in turn, then servers unless they are on CPU devices.
 void place_on_gpus(TrainingJob& job, const CudaProbe& cuda, std::string_view advice) {
   refuse_missing_gpus(cuda, "--gpus", job.cell.world_size, job.options.oversubscribe, advice);
   const int devices = job.cell.world_size + (job.has_cpu_servers() ? 0 : job.cell.servers);
   job.gpus = next_gpus(cuda, devices);
-  // Cores count for what computes on them.
+  // Cores count for the devices that compute on them.
   job.oversubscribed = devices > static_cast<int>(cuda.devices.size()) ||
                        (job.has_cpu_servers() && job.oversubscribed);
 }

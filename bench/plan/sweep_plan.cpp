@@ -43,8 +43,8 @@ void take_first(RunCell& cell, const Options& options) {
   take<kList, kValue>(cell, options, 0);
 }
 
-// A strategy whose steps cannot be recorded runs without graphs where both are compared. Where
-// graphs are all that is wanted, the value stays, and is refused later.
+// Where on and off are compared, a strategy whose steps cannot be recorded runs without graphs.
+// Where only graphs are asked for, the value stays and is refused later.
 void ignore_cuda_graph(RunCell& cell, const Options& options) {
   cell.cuda_graph = options.cuda_graphs.size() > 1 ? "off" : options.cuda_graphs.front();
 }
@@ -56,7 +56,7 @@ std::string value_text(Number value) {
   return fmt::format("{}", value);
 }
 
-// The axis of the list `kList`, each of whose values becomes a cell's `kValue`.
+// Makes the axis of the list `kList`. Each of its values becomes a cell's `kValue`.
 template <auto kList, auto kValue>
 SweepAxis axis(const char* option, const char* setting, Heeded heeded, Ignore ignore) {
   return {.option = option,
@@ -74,7 +74,7 @@ SweepAxis axis(const char* option, const char* setting, Heeded heeded) {
   return axis<kList, kValue>(option, setting, heeded, take_first<kList, kValue>);
 }
 
-// To let an option list several values, give it a list in Options, a value in RunCell, and a row.
+// An option that may list several values needs a list in Options, a value in RunCell, and a row.
 std::vector<SweepAxis> make_axes() {
   using O = Options;
   using C = RunCell;
@@ -119,7 +119,7 @@ std::span<const SweepAxis> sweep_axes() {
 std::vector<RunCell> plan_matrix(const Options& options) {
   Options ordered = options;
   std::ranges::stable_partition(ordered.strategies, is_baseline);
-  // Not counted yet: one count, and more than one device.
+  // --gpus=all is not counted yet: it stands for one count above 1.
   if (ordered.gpus.empty()) ordered.gpus = {2};
   std::vector<RunCell> cells(1);
   for (const SweepAxis& axis : sweep_axes()) {

@@ -51,8 +51,8 @@ bool SweepSchedule::wanted(std::size_t cell, int repetition, double elapsed_s) c
 std::vector<std::size_t> SweepSchedule::order_of(int round) const {
   std::vector<std::size_t> order = cells_;
   if (policy_.repetitions == 1 && !policy_.wanted_width) return order;
-  // Mixed apart, so that neighbouring seeds and rounds have nothing in common. The order that a
-  // seed names must not change: the modulo's bias is below 2^-50 for any number of cells.
+  // Seed and round are mixed apart, so that neighbouring ones have nothing in common. The order
+  // that a seed names must not change. The modulo's bias is below 2^-50 for any number of cells.
   SplitMix64 random(SplitMix64(policy_.seed).next() ^
                     SplitMix64(~static_cast<std::uint64_t>(round)).next());
   for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random.next() % i]);

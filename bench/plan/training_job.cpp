@@ -19,7 +19,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DatasetInfo, name, source, directory, train_s
 
 namespace ddpbench::bench {
 
-// Without the lists: their values in this run are the cell's.
+// Writes no lists: the cell has their values for this run.
 static void to_json(nlohmann::json& json, const RunOptions& options) {
   Options all;
   static_cast<RunOptions&>(all) = options;
@@ -109,7 +109,7 @@ nlohmann::json to_json(const TrainingJob& job) {
 TrainingJob training_job_from_json(const nlohmann::json& json) { return json.get<TrainingJob>(); }
 
 double wait_limit_s(double timeout_s) {
-  constexpr double kNever = 1e6;  // 11 days, which every clock and poll can hold
+  constexpr double kNever = 1e6;  // 11 days, which each clock and poll can hold
   return timeout_s > 0 ? timeout_s : kNever;
 }
 

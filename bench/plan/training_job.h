@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// TrainingJob: everything that the processes of one run need to know. The supervisor makes it and
-// hands it to the ranks as JSON, so that nothing is decided twice.
+// TrainingJob: all that the processes of one run need to know. The supervisor makes it and hands it
+// to the ranks as JSON, so that nothing is decided twice.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -24,25 +24,25 @@ struct TrainingJob {
   std::int64_t per_device_batch = 0;
   double lr = 0;        // after --lr-scaling
   std::string backend;  // resolved: a name of comm_backends(); "none" for one device
-  // Resolved: ring | direct; empty where gradients are not all-reduced or the backend does not
-  // tell.
+  // Resolved: ring | direct. Empty where gradients are not all-reduced, or where the backend does
+  // not tell.
   std::string all_reduce;
   std::string model_path;  // resolved
   data::DatasetInfo dataset;
   double verification_tolerance = 0;
   std::int64_t steps_per_epoch = 0;  // after --steps
   // OS processors of each device: replicas, then servers. Devices share cores when oversubscribed.
-  // Workers on GPUs beside servers on CPU devices have none.
+  // GPU workers have none when the servers are on CPU devices.
   std::vector<std::vector<int>> cores;
   // [device] CUDA's number of its GPU. Devices on GPUs come first.
   std::vector<int> gpus;
   bool oversubscribed = false;
-  // Inherited descriptors; -1 in a joined world, where a rank brings its own.
+  // Inherited descriptors; -1 in a joined world, where each rank brings its own.
   int dataset_fd = -1;
   int reference_fd = -1;  // ReferenceWeights; -1: no verification
 
   bool is_on_gpu(int device) const { return static_cast<std::size_t>(device) < gpus.size(); }
-  // Servers of ps on CPU devices, workers on GPUs.
+  // Whether the servers of ps are on CPU devices and the workers on GPUs.
   bool has_cpu_servers() const {
     return cell.servers > 0 && options.device == "cuda" && options.server_device == "cpu";
   }
@@ -54,27 +54,27 @@ struct TrainingJob {
 // Whether several devices of the run are on one GPU.
 bool shares_gpus(const TrainingJob& job);
 
-// Which samples the run's shards see; the same on all its processes.
+// The samples that the run's shards see; the same on all its processes.
 data::ShardedSampler make_sampler(const TrainingJob& job);
 
 // The strategy's part of the specification.
 StrategyConfig strategy_config(const TrainingJob& job);
 
 // Whether a device may record the run's steps and replay them. It may not where several threads
-// queue a step (dp), where a step commands servers (ps), where planted faults strike single steps,
-// and where calls are traced, which happens while they are queued.
+// queue a step (dp), where a step commands servers (ps), or where planted faults strike single
+// steps. Neither may it where calls are traced: tracing happens while calls are queued.
 bool can_record_steps(const TrainingJob& job);
 
-// Whether the run's devices do record its steps: CUDA devices do where it is not off.
+// Whether the run's devices do record its steps: CUDA devices do unless it is off.
 bool records_steps(const TrainingJob& job);
 
 nlohmann::json to_json(const TrainingJob& job);
 TrainingJob training_job_from_json(const nlohmann::json& json);
 
-// Seconds that a wait for peers may last: --timeout, or for 0 (never) longer than any run.
+// The longest wait for peers, in seconds: --timeout, or longer than any run for 0 (never).
 double wait_limit_s(double timeout_s);
 
-// All steps that a worker of this run takes: verification, warm-up, training.
+// The number of steps that a worker of this run takes: verification, warm-up and training.
 std::int64_t total_steps(const TrainingJob& job);
 
 }  // namespace ddpbench::bench

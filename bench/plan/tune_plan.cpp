@@ -18,7 +18,7 @@ namespace {
 
 constexpr double kDefaultFirstMb = 1, kDefaultCapMb = 25;
 
-// Bytes of the parameters of one layer, weight before bias; empty when it has none.
+// The bytes of each parameter of one layer, weight before bias; empty when it has none.
 std::vector<std::size_t> parameter_bytes(const nn::LayerSpec& layer, const ops::Shape& input) {
   std::int64_t fan_in = 0;
   if (layer.type == nn::LayerType::conv2d)
@@ -49,7 +49,7 @@ nn::ParameterPlan parameter_plan(const nn::ModelSpec& model) {
   return plan;
 }
 
-// Three significant digits: a size to type again.
+// Rounds to three significant digits, so that the user can type the size again.
 double rounded(double size) { return std::stod(fmt::format("{:.3g}", size)); }
 
 template <typename T>

@@ -10,7 +10,7 @@ namespace ddpbench::bench {
 
 namespace {
 
-// Without memory yet.
+// The batch has no memory yet.
 BatchMemory plan_batch(const TrainingJob& job, const data::Split& test) {
   return {static_cast<std::size_t>(job.per_device_batch), test.sample_bytes * sizeof(float)};
 }
@@ -57,7 +57,7 @@ ops::LossTotals Evaluator::run_part(std::size_t i, Replica& replica,
     memory.upload(replica.stream(), memory);
     const StepInput input = memory.device();
     replica.evaluate(input.images, input.labels, count);
-    // The next batch is assembled in the same memory.
+    // The next batch is assembled in the same memory, so the host waits for this one.
     replica.stream().record(*evaluated_[i]);
     wait_->until(*evaluated_[i], "an evaluated batch");
   }

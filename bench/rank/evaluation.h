@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Evaluator: evaluates the test set on the replicas of a process. Every replica of the run takes a
+// Evaluator: evaluates the test set on the replicas of a process. Each replica of the run takes a
 // contiguous part, so that every sample counts once.
 #pragma once
 
@@ -20,16 +20,16 @@ namespace ddpbench::bench {
 
 class Evaluator {
  public:
-  // `replicas`: indices among the run's. What is handed over outlives the evaluator.
+  // `replicas`: their indices among the run's. The arguments outlive the evaluator.
   Evaluator(const TrainingJob& job, const data::Split& test, std::vector<int> replicas,
             std::shared_ptr<DeviceWait> wait)
       : job_(job), test_(test), indices_(std::move(replicas)), wait_(std::move(wait)) {}
 
-  // Adds what the first run allocates on one replica's device.
+  // Adds the memory that the first run allocates on one replica's device.
   static void add_memory(MemoryNeeds& needs, const TrainingJob& job, const data::Split& test);
 
   // Returns the totals of this process's parts. `group` is null when there is one replica. `alive`
-  // is called once a batch, on the calling thread.
+  // is called once per batch, on the calling thread.
   ops::LossTotals run(const std::vector<Replica*>& replicas, ReplicaGroup* group,
                       const std::function<void()>& alive);
 
@@ -40,7 +40,7 @@ class Evaluator {
   const data::Split& test_;
   std::vector<int> indices_;
   std::shared_ptr<DeviceWait> wait_;
-  // [local replica]; the first run makes them:
+  // [local replica]; the first run makes both.
   std::vector<BatchMemory> memory_;
   std::vector<std::unique_ptr<Event>> evaluated_;  // the batch in that memory
 };

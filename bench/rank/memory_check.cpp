@@ -23,7 +23,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MemoryClaim, pool, what, device, advice, shar
 namespace ddpbench::bench {
 namespace {
 
-// Between two looks whether the others have come.
+// The time between two looks at whether the others have come.
 constexpr auto kLook = std::chrono::milliseconds(5);
 
 std::string claim_key(int index) { return fmt::format("memory/{}", index); }
@@ -71,7 +71,7 @@ std::vector<MemoryClaim> ClaimExchange::exchange(int index, const MemoryClaim& o
   return same;
 }
 
-// By counters, which answer at once: a store drops the connection of a wait that times out.
+// Waits by counters, which answer at once. A store drops the connection of a wait that times out.
 void ClaimExchange::await_all(int index, const std::string& what) const {
   using Clock = std::chrono::steady_clock;
   const auto end = Clock::now() + std::chrono::duration<double>(options_.timeout_s);
@@ -95,7 +95,7 @@ BatchSourceOptions batch_source_options(const TrainingJob& job, const ProcessPla
   options.image_bytes = job.dataset.sample_bytes() * sizeof(float);
   options.loader.normalization = {job.options.dataset_mean, job.options.dataset_std};
   options.loader.workers = job.options.loader_workers;
-  // Cores are dealt out to CPU devices; beside GPUs all are free.
+  // Cores are dealt out to CPU devices; beside GPUs all cores are free.
   if (job.gpus.empty()) {
     options.loader.worker_cores = job.cores.at(static_cast<std::size_t>(process.replicas[0]));
   }
@@ -121,7 +121,7 @@ MemoryClaim memory_claim(const TrainingJob& job, const ProcessPlan& process,
                          const MemoryNeeds& needs) {
   MemoryClaim claim =
       needs.claim(described(job, process), advice(job, process.role == Role::server));
-  // With a global batch size the others would have more each.
+  // With a global batch size, fewer devices would have larger batches each.
   if (!job.cell.is_strong()) {
     claim.shared_advice = needs.device().kind() == DeviceKind::cuda ? ", or fewer devices on a GPU"
                                                                     : ", or fewer devices (--gpus)";

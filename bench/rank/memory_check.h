@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The check, before any device of a run allocates, that all that the run will allocate fits into
-// the devices' memory.
+// Checks that all that a run will allocate fits into its devices' memory. The check comes before
+// any device of the run allocates.
 #pragma once
 
 #include <cstddef>
@@ -20,26 +20,26 @@
 
 namespace ddpbench::bench {
 
-// Through it the devices tell each other what they will take of memory that they share: that of a
+// Lets the devices tell each other how much they will take of memory that they share: that of a
 // GPU, or the host's.
 class ClaimExchange {
  public:
   struct Options {
     comm::Store* store = nullptr;  // common to all devices; outlives this
-    int devices = 1;               // that take part
-    double timeout_s = 60;         // of each call
-    // Called now and then while others are waited for; throws when they cannot come any more.
+    int devices = 1;               // number of devices that take part
+    double timeout_s = 60;         // limit of each call
+    // Called now and then while this waits for others; throws when they cannot come any more.
     std::function<void()> check_peers;
   };
   explicit ClaimExchange(Options options) : options_(std::move(options)) {}
 
-  // Each of the two is collective over the devices: every device calls it once, with its `index`
-  // among them. It throws CommTimeout, which names the first device that does not come.
+  // Both calls are collective over the devices: each device calls them once, with its `index`. They
+  // throw CommTimeout that names the first device that does not come.
   //
   // Returns when all devices have planned, so that the memory that planning took is free again.
   void await_plans(int index) const;
-  // `own`: what the device will take. Returns all claims to the same memory, in the order of the
-  // devices, when all devices have told theirs.
+  // `own`: what the device will take. Returns, once all devices have told theirs, all claims to the
+  // same memory in the order of the devices.
   std::vector<MemoryClaim> exchange(int index, const MemoryClaim& own) const;
 
  private:
@@ -48,15 +48,15 @@ class ClaimExchange {
   Options options_;
 };
 
-// How a process's batches are made.
+// The options of the source of a process's batches.
 BatchSourceOptions batch_source_options(const TrainingJob& job, const ProcessPlan& process);
 
-// `needs`: what the strategy will allocate on devices[i] of the process (StrategyContext::admit).
-// Adds the batches, the resident data set and the evaluation's batch.
+// Adds the batches, the resident data set and the evaluation's batch to `needs`, which has what the
+// strategy will allocate on devices[i] of the process (StrategyContext::admit).
 void add_session_memory(const TrainingJob& job, const ProcessPlan& process,
                         const data::Dataset& dataset, std::size_t i, MemoryNeeds& needs);
 
-// What the process claims of a device's memory for the run.
+// The memory that the process claims on a device for the run.
 MemoryClaim memory_claim(const TrainingJob& job, const ProcessPlan& process,
                          const MemoryNeeds& needs);
 

@@ -46,7 +46,7 @@ std::unique_ptr<ops::OpBackend> make_backend(const TrainingJob& job, Device& dev
   return cuda_module().make_backend(device, backend_options(job));
 }
 
-// `options` as the backend's row takes them.
+// Returns `options` in the form that the backend's row takes.
 WorldOptions named(const WorldOptions& options, const CommBackend& backend, const char* name) {
   WorldOptions world = options;
   world.name = name;

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// RankDevices: the devices of one process of a run, the backends of operations on them, and the
-// communicators between them and the devices of other processes. Kinds of devices are told apart
-// here and nowhere else.
+// RankDevices: the devices of one process of a run, their op backends, and the communicators that
+// connect them with each other and with other processes. Only this file tells kinds of devices
+// apart.
 //
-// `ddpbench comm` executes no operations; it makes its devices and communicators one by one.
+// `ddpbench comm` runs no operations; it makes its devices and communicators one by one.
 #pragma once
 
 #include <exception>
@@ -28,11 +28,11 @@ namespace ddpbench::bench {
 
 struct RankDevices {
   std::vector<std::unique_ptr<Device>> devices;
-  std::vector<std::unique_ptr<ops::OpBackend>> backends;   // one a device
-  std::vector<report::DriverBytes> driver_bytes;           // [device], until now; empty: no GPU
-  std::unique_ptr<ReplicaGroup> group;                     // null when there is one device
-  std::unique_ptr<comm::Communicator> world;               // null when there is one process
-  std::vector<std::unique_ptr<comm::Communicator>> local;  // one a device, when there are several
+  std::vector<std::unique_ptr<ops::OpBackend>> backends;   // one per device
+  std::vector<report::DriverBytes> driver_bytes;           // [device], so far; empty: no GPU
+  std::unique_ptr<ReplicaGroup> group;                     // null for one device
+  std::unique_ptr<comm::Communicator> world;               // null for one process
+  std::vector<std::unique_ptr<comm::Communicator>> local;  // one per device if there are several
 };
 
 struct RankPlace {
@@ -40,25 +40,25 @@ struct RankPlace {
   int processes = 1;
   // Indices of the process's devices among the run's: replicas, then servers.
   std::vector<int> devices;
-  comm::Store* store = nullptr;    // null when there is one process
-  std::function<void()> progress;  // of the communicator
-  std::function<void()> joining;   // while communicators are made; see CudaCommOptions
+  comm::Store* store = nullptr;    // null for one process
+  std::function<void()> progress;  // progress callback of the communicator
+  std::function<void()> joining;   // called while communicators are made; see CudaCommOptions
 };
 
 // The devices' part of a run's specification.
 DevicePlan device_plan(const TrainingJob& job);
 
-// Whether what is queued on the device's streams is done when the host goes on.
+// Whether work queued on the device's streams is done when the queueing call returns.
 bool runs_inline(const Device& device);
 
-// Sets the environment variables that must be there before the first device of a process is made.
+// Sets the environment variables that must be set before a process makes its first device.
 void prepare_rank(const DevicePlan& plan, int rank);
-// Whether this error of making a communicator left a thread behind, so that the process has to end
-// by end_process().
+// Whether making a communicator failed with an error that left a thread behind. The process must
+// then end by end_process().
 bool leaves_thread_behind(const std::exception& error);
 // Calls `connect`, which makes communicators between the devices that `owner` owns, and returns its
-// result. When that throws and leaves a thread behind, the devices are left behind too: the thread
-// uses them, and destroying them could wait for it.
+// result. When that throws and leaves a thread behind, the devices stay behind too: the thread uses
+// them, and destroying them could wait for it.
 template <typename Owner, typename Connect>
 auto connect_devices(Owner& owner, Connect&& connect) {
   try {
@@ -68,23 +68,23 @@ auto connect_devices(Owner& owner, Connect&& connect) {
     throw;
   }
 }
-// Device number `index` of the plan. Opens the CUDA module for a GPU.
+// Makes device number `index` of the plan. Opens the CUDA module for a GPU.
 std::unique_ptr<Device> make_device(const DevicePlan& plan, int index);
-// Collective over `size` processes, of which each has one device that takes part: `device`, number
-// `index` of the plan, which outlives the communicator.
+// Collective over `size` processes, with one device of each. This process takes part with `device`,
+// number `index` of the plan. The device outlives the communicator.
 std::unique_ptr<comm::Communicator> make_world(const DevicePlan& plan, comm::Store& store, int rank,
                                                int size, Device& device,
                                                const WorldOptions& options);
-// Between devices of this process, [rank], each to be used by a thread of its own. They outlive the
-// communicators.
+// Connects devices of this process: [rank], each communicator for a thread of its own. The devices
+// outlive the communicators.
 std::vector<std::unique_ptr<comm::Communicator>> make_thread_world(
     const DevicePlan& plan, const std::vector<Device*>& devices, const WorldOptions& options);
 
-// "ring", "direct" or "ring,direct": what the communicator's all-reduces of registered memory have
-// run so far; empty where it does not tell, or there is none.
+// The algorithms that the communicator's all-reduces of registered memory have run so far: "ring",
+// "direct" or "ring,direct". Empty where it does not tell, or there is no communicator.
 std::string all_reduces_run(const comm::Communicator* world);
 
-// Records how many bytes the devices' drivers have in use now, under the name `stage`.
+// Records under the name `stage` how many bytes the devices' drivers have in use now.
 void note_driver_bytes(RankDevices& rank, const std::string& stage);
 
 // Collective over the run's processes. The calling thread becomes the first device's leading

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// RankResult: what one process of a run found out besides its step records. It travels as CBOR
-// (RFC 8949), which holds infinities and NaN as they are, through the rank's channel. The rank
-// writes it again as it grows, so that a killed rank leaves what it had.
+// RankResult: what one process of a run found out besides its step records. It travels through the
+// rank's channel as CBOR (RFC 8949), which keeps infinities and NaN. The rank writes it again as it
+// grows, so that a killed rank leaves what it had.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace ddpbench::bench {
 
-// One epoch on one process; sums over its samples. Times of the device clock.
+// One epoch on one process: sums over its samples, and times of the device clock.
 struct EpochResult {
   int epoch = 0;
   double begin_s = 0, end_s = 0;
@@ -43,19 +43,19 @@ struct RankResult {
   std::string host;
   std::vector<DeviceResult> devices;
   std::int64_t parameters = 0;
-  // "ring", "direct" or "ring,direct": what all-reduces of registered memory ran; empty: not told.
+  // What all-reduces of registered memory ran: "ring", "direct", "ring,direct"; empty: not told.
   std::string all_reduce;
-  std::vector<VerificationResult> verification;  // one a local replica; empty: not done
-  // Seconds; empty until that part is done, train_s and evaluate_s until one epoch is.
+  std::vector<VerificationResult> verification;  // one per local replica; empty: not done
+  // Seconds. Empty until that part is done; train_s and evaluate_s until one epoch is done.
   std::optional<double> verify_s, warmup_s, train_s, evaluate_s;
-  std::optional<std::int64_t> warmup_steps;  // taken; empty until they are
-  std::optional<bool> warmup_steady;         // empty: too few to say
+  std::optional<std::int64_t> warmup_steps;  // steps taken; empty until warm-up is done
+  std::optional<bool> warmup_steady;         // empty: too few steps to say
   std::vector<EpochResult> epochs;
-  std::vector<std::string> calls;  // with --trace: what the numbers of layer records stand for
+  std::vector<std::string> calls;  // with --trace: [number in a layer record]
 };
 
 std::string encoded(const RankResult& result);
-// No bytes give an empty result.
+// Empty bytes give an empty result.
 RankResult decoded_rank_result(const std::string& bytes);
 
 }  // namespace ddpbench::bench

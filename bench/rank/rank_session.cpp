@@ -39,14 +39,14 @@ RankSession::RankSession(const TrainingJob& job, const RankInputs& inputs,
   result_.host = host_name();
   result_.parameters = trainer_.model().parameter_count();
   result_.calls = trainer_.calls();
-  publish();  // what a run that ends early can say of its devices
+  publish();  // for a run that ends early: its devices are known
 }
 
 void RankSession::run() {
   try {
     run_role();
   } catch (const std::exception& error) {
-    // Peers and this rank's own communication thread stop before anything that they use goes away.
+    // Peers and this rank's communication thread stop before objects that they use are destroyed.
     trainer_.abort(error.what());
     throw;
   }
@@ -92,8 +92,8 @@ void RankSession::warm_up() {
   result_.warmup_s = trainer_.now_s() - begin;
 }
 
-// Epochs follow each other when the warm-up is longer than one. Returns how many steps it took, the
-// same on all ranks.
+// A warm-up longer than one epoch goes on with the next. Returns the number of steps taken, which
+// is the same on all ranks.
 std::int64_t RankSession::warm_up_steps() {
   const std::int64_t limit = warmup_limit(job_.options);
   warmup_step_s_.reserve(static_cast<std::size_t>(std::min<std::int64_t>(limit, 4096)));
@@ -110,10 +110,10 @@ std::int64_t RankSession::warm_up_steps() {
   return done;
 }
 
-// After `done` steps. Rank 0 looks every few steps whether its step times are steady, and tells the
-// others through the store: its steps wait for the slowest rank, as the steps of all ranks do, and
-// ranks that decided for themselves would wait for each other for ever. All ranks know after which
-// steps rank 0 looks.
+// Says after `done` steps whether to go on. Rank 0 looks every few steps whether its step times are
+// steady, and tells the others through the store. Its times suffice: the steps of all ranks wait
+// for the slowest rank. If each rank decided alone, ranks would wait for each other for ever. All
+// ranks know after which steps rank 0 looks.
 bool RankSession::warm_up_goes_on(std::int64_t done) {
   constexpr std::int64_t kLookInterval = 5;
   const auto first = std::max<std::int64_t>(job_.options.warmup_steps, report::kFewestForSteady);
@@ -134,9 +134,9 @@ void RankSession::train() {
   }
 }
 
-// Ranks evaluate parts of their own. Without this, the first rank to be done would wait for the
-// others in the next epoch's first step, and their evaluation would be part of that step's time.
-// The servers of ps serve steps alone, so its workers meet at the store.
+// Ranks evaluate parts of their own. Without this wait, the first rank to finish would wait in the
+// next epoch's first step, whose time would then include the others' evaluation. The servers of ps
+// serve steps alone, so its workers meet at the store.
 void RankSession::wait_for_workers(int epoch) {
   const int workers = job_.cell.world_size;
   if (trainer_.world() == nullptr || workers == 1) return;

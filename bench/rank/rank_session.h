@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// RankSession: one process of a run, from rendezvous to goodbye. It verifies, warms up, trains and
-// evaluates (or serves, or computes the reference), and keeps what it found in the rank's channel.
+// RankSession: one process of a run, from rendezvous to the end. It verifies, warms up, trains and
+// evaluates (or serves, or computes the reference), and keeps its findings in the rank's channel.
 #pragma once
 
 #include <functional>
@@ -16,10 +16,10 @@ namespace ddpbench::bench {
 
 class RankSession {
  public:
-  // Collective over the run's processes. `job`, `writer` and what `inputs` points to outlive it.
+  // Collective over the run's processes. `job`, `writer` and the targets of `inputs` outlive it.
   RankSession(const TrainingJob& job, const RankInputs& inputs, launch::RankWriter& writer);
 
-  // Everything after set-up. Throws Error; what was found until then is in the channel.
+  // Runs everything after set-up. Throws Error; the findings until then are in the channel.
   void run();
 
   comm::Communicator* world() { return trainer_.world(); }
@@ -47,13 +47,13 @@ class RankSession {
 };
 
 // Calls `body`, which runs the session. When that throws and the session's device hangs, the
-// exception goes on without the session being destroyed: `left_behind` becomes true, and the
-// process has to end by end_process().
+// exception goes on without the session being destroyed. `left_behind` is then true, and the
+// process must end by end_process().
 void run_session(std::unique_ptr<RankSession> session,
                  const std::function<void(RankSession&)>& body, bool& left_behind);
 
-// Ends the process without what a normal end waits for: objects that were left behind, their
-// threads and their device.
+// Ends the process without waiting for objects that were left behind, their threads and their
+// device, as a normal end would.
 [[noreturn]] void end_process(int exit_code);
 
 }  // namespace ddpbench::bench

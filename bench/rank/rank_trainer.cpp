@@ -15,9 +15,9 @@
 namespace ddpbench::bench {
 namespace {
 
-// Steps that the host runs ahead of a device that works on its own: enough to hide the host's
-// delays, and one less than there are batches in flight, so that the host never waits for the
-// device while it asks for data.
+// Steps that the host queues ahead of an asynchronous device. They are enough to hide the host's
+// delays. They are one less than the batches in flight, so that the host never waits for the device
+// while it asks for data.
 constexpr std::size_t kStepsAhead = 2;
 
 // The faults that StepFaults plants on this rank.
@@ -32,7 +32,7 @@ std::vector<Injection> step_faults(const TrainingJob& job, int rank) {
   return faults;
 }
 
-// Watches the GPUs of these devices of the run while the process trains.
+// Samples the GPUs of these devices of the run while the process trains.
 std::unique_ptr<GpuSampler> make_gpu_sampler(const TrainingJob& job,
                                              const std::vector<int>& devices) {
   if (job.gpus.empty() || !job.options.observe) return nullptr;
@@ -45,7 +45,7 @@ std::unique_ptr<GpuSampler> make_gpu_sampler(const TrainingJob& job,
   return std::make_unique<GpuSampler>(cuda_module().make_monitor(options), devices.size());
 }
 
-// Null on CPU devices and where no profiler listens.
+// Returns null on CPU devices and where no profiler listens.
 std::unique_ptr<RangeMarker> make_heard_marker(const TrainingJob& job, int device) {
   if (!job.is_on_gpu(device)) return nullptr;
   auto marker = cuda_module().make_range_marker();
@@ -82,15 +82,14 @@ void RankTrainer::make_devices() {
                   .processes = static_cast<int>(plan_strategy(config_).processes.size()),
                   .devices = process_.replicas,
                   .store = inputs_.store,
-                  // Marks from two threads may swallow each other: a heartbeat needs to grow, not
-                  // to count.
+                  // Two threads may overwrite each other's marks: a heartbeat only needs to grow.
                   .progress = [this] { writer_.collective(); },
                   .joining = [this] { writer_.state(launch::RankState::setup); }};
   // A server's device follows the replicas' devices.
   if (is_server()) place.devices = {inputs_.rank};
   devices_ = make_rank_devices(job_, place);
-  // What waits for peers has the same limit and knows more of them: it is to speak first; and both
-  // before the supervisor, who waits a second longer.
+  // The waits for peers have the same limit and know more of the peers, so they report first. Both
+  // report before the supervisor, which waits a second longer.
   constexpr double kAfterPeers_s = 0.5;
   const bool alone = devices_.world == nullptr && devices_.local.empty();
   wait_ = std::make_shared<DeviceWait>(DeviceWaitOptions{
@@ -150,7 +149,7 @@ void RankTrainer::make_strategy() {
   sampler_ = make_gpu_sampler(job_, process_.replicas);
 }
 
-// Devices that have their memory together are admitted together, each by its own thread or process.
+// Devices that share memory are admitted together, each by its own thread or process.
 void RankTrainer::admit(std::size_t i, MemoryNeeds& needs) {
   add_session_memory(job_, process_, dataset_, i, needs);
   const bool threads = !devices_.local.empty();
@@ -165,7 +164,7 @@ void RankTrainer::admit(std::size_t i, MemoryNeeds& needs) {
   check_claims(claims.exchange(index, memory_claim(job_, process_, needs)));
 }
 
-// The calls of the first replica's graph, whose phases are observed too.
+// Observes the calls of the first replica's graph. Its phases are observed, too.
 void RankTrainer::observe_calls() {
   nn::Graph& graph = strategy_->replicas()[0]->graph();
   nn::LayerObserver* calls = trace_ ? &*trace_ : nullptr;
@@ -214,7 +213,7 @@ void RankTrainer::take_step(bool timed, int epoch) {
   if (trace_) trace_->end_step();
 }
 
-// dp's totals are on the primary; other replicas have none.
+// dp has its totals on the primary; the other replicas have none.
 ops::LossTotals RankTrainer::take_totals() {
   ops::LossTotals sum;
   for (Replica* replica : strategy_->replicas()) sum += replica->take_totals();
@@ -249,7 +248,7 @@ bool RankTrainer::device_hangs() {
   } catch (const CommTimeout&) {
     return true;
   } catch (const Error&) {
-    // A device that fails waits for nothing.
+    // A device that fails does not hang.
   }
   return false;
 }

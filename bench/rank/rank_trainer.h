@@ -34,42 +34,42 @@
 
 namespace ddpbench::bench {
 
-// What the supervisor, or the joined world, gives the process.
+// What the process gets from the supervisor or the joined world.
 struct RankInputs {
   int rank = 0;
   comm::Store* store = nullptr;                 // null when the run is one process
   std::span<const std::byte> decoded;           // the data set
-  const ReferenceWeights* reference = nullptr;  // to verify against; null: do not verify
+  const ReferenceWeights* reference = nullptr;  // to verify against; null: no verification
   ReferenceWeights* reference_out = nullptr;    // the reference process fills it
   std::function<bool()> interrupted;            // polled between steps; may be empty
 };
 
 class RankTrainer {
  public:
-  // Collective over the run's processes. `job`, `writer` and what `inputs` points to outlive it.
-  // Throws Error; peers are then told that this rank does not come.
+  // Collective over the run's processes. `job`, `writer` and the targets of `inputs` outlive it.
+  // Throws Error, after telling the peers that this rank does not come.
   RankTrainer(const TrainingJob& job, const RankInputs& inputs, launch::RankWriter& writer);
   RankTrainer(const RankTrainer&) = delete;
   RankTrainer& operator=(const RankTrainer&) = delete;
   ~RankTrainer();
 
-  // From the begin of `epoch` on, `count` steps; epochs follow each other when there are more steps
-  // than one epoch has. Throws Interrupted between steps.
+  // Takes `count` steps from the begin of `epoch` on, and goes on with the next epoch when an epoch
+  // has fewer. Throws Interrupted between steps.
   void take_steps(std::int64_t count, bool timed, int epoch);
-  // The same, one by one, of at most `count` steps.
+  // The same, one by one: at most `count` steps of one epoch.
   void begin_epoch(int epoch, std::int64_t count) { source_->begin_epoch(epoch, count); }
   void take_step(bool timed, int epoch);
-  // Loss and hits of the training samples since the last call.
+  // Returns loss and hits of the training samples since the last call.
   ops::LossTotals take_totals();
-  // Those of the test set; sums over this process's part of it.
+  // Returns loss and hits of the test set, summed over this process's part of it.
   ops::LossTotals evaluate();
-  // Steps that run ahead, or are replayed, do not ask whether communication works. Asks now, before
-  // what they computed is used. Throws CommError.
+  // Checks now, before results are used, whether communication works: steps that run ahead or are
+  // replayed do not check it. Throws CommError.
   void check_communicators();
   // Tells the peers that this rank has failed.
   void abort(const std::string& reason);
-  // After a step threw: whether the device, given a moment, does not come to an end. This object
-  // must not be destroyed then: it would wait for the device again, for ever.
+  // After a step threw: whether the device, given a moment, does not finish its work. This object
+  // must not be destroyed then: it would wait for the device for ever.
   bool device_hangs();
 
   const TrainingJob& job() const { return job_; }
@@ -77,10 +77,10 @@ class RankTrainer {
   const ProcessPlan& process() const { return process_; }
   bool is_server() const { return process_.role == Role::server; }
   const nn::ModelSpec& model() const { return model_; }
-  // With --trace: what the numbers of calls in the trace stand for.
+  // With --trace: the calls that the numbers in the trace stand for.
   const std::vector<std::string>& calls() const { return calls_; }
   RankDevices& devices() { return devices_; }
-  comm::Communicator* world() { return devices_.world.get(); }  // null when there is one process
+  comm::Communicator* world() { return devices_.world.get(); }  // null for one process
   double now_s() const { return devices_.devices[0]->now_s(); }
   Strategy& strategy() { return *strategy_; }
   StepRecorder& recorder() { return *recorder_; }
@@ -105,9 +105,9 @@ class RankTrainer {
 
   RankDevices devices_;
   std::shared_ptr<comm::Store> local_store_ = comm::make_local_store();  // for the threads of dp
-  std::vector<nn::NamedTensor> loaded_weights_;                          // --load-model's
+  std::vector<nn::NamedTensor> loaded_weights_;                          // of --load-model
   std::shared_ptr<DeviceWait> wait_;
-  // The observers, each around the one before where it is there.
+  // The observers. Each decorates the one before, where that is there.
   std::unique_ptr<StepRecorder> recorder_;
   std::optional<StepTrace> trace_;    // with --trace
   std::optional<StepFaults> faults_;  // when --inject concerns this rank

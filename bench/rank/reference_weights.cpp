@@ -23,7 +23,7 @@ Header& header(const SharedMemory& memory) {
   return *reinterpret_cast<Header*>(memory.view().data);
 }
 
-// [0]: before, [1]: after.
+// `which`: 0 is before, 1 is after.
 std::span<float> values(const SharedMemory& memory, int which) {
   const auto count = static_cast<std::size_t>(header(memory).parameter_count);
   return memory.view()
@@ -42,7 +42,7 @@ void flatten(const std::vector<nn::NamedTensor>& tensors, std::span<float> out) 
   ensure(at == out.size(), "{} weights where the reference has {}", at, out.size());
 }
 
-// |dw - dw_ref| / |dw_ref| of one tensor, in double precision.
+// Computes |dw - dw_ref| / |dw_ref| of one tensor in double precision.
 double relative_error(std::span<const float> before, std::span<const float> after,
                       std::span<const float> reference_before,
                       std::span<const float> reference_after) {
@@ -55,7 +55,7 @@ double relative_error(std::span<const float> before, std::span<const float> afte
     norm += expected * expected;
   }
   if (difference == 0) return 0;
-  // Also catches NaN, which compares false.
+  // This also catches NaN, which compares false.
   if (!(norm > 0) || !std::isfinite(difference)) return std::numeric_limits<double>::infinity();
   return std::sqrt(difference / norm);
 }

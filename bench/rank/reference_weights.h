@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ReferenceWeights: the parameters before and after the verification's K steps, as the reference
-// process computed them, in memory that the verified ranks map; and the comparison with them.
+// process computed them. Verified ranks map this memory and compare their weights with it.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace ddpbench::bench {
 
-// What one replica's verification found.
+// The result of one replica's verification.
 struct VerificationResult {
   double max_relative_error = 0;  // max over tensors of |dw - dw_ref|_2 / |dw_ref|_2
   std::string worst_tensor;
@@ -29,7 +29,7 @@ class ReferenceWeights {
 
   int fd() const { return memory_.fd(); }
   std::string handle() const { return memory_.handle(); }
-  // Written by the reference process; `complete` is set last.
+  // Called by the reference process; sets `complete` last.
   void store(const std::vector<nn::NamedTensor>& before, const std::vector<nn::NamedTensor>& after);
   bool complete() const;
   // Throws VerificationError when the starting weights differ. A tensor that the reference left

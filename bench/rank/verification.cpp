@@ -9,7 +9,7 @@ namespace ddpbench::bench {
 namespace {
 
 void check_tolerance(const TrainingJob& job, const VerificationResult& result) {
-  // Written so that NaN fails too.
+  // The comparison is written so that NaN fails too.
   if (result.max_relative_error <= job.verification_tolerance) return;
   throw VerificationError(fmt::format(
       "after {} steps {} differs from the reference by {:.3g} (relative error of its change), "

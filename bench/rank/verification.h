@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The verification of a run: its replicas take a few steps, and their weights are compared with the
-// reference's, and with each other.
+// The verification of a run: its replicas take a few steps; then their weights are compared with
+// the reference's and with each other.
 #pragma once
 
 #include <vector>
@@ -13,17 +13,16 @@
 namespace ddpbench::bench {
 
 // Takes the verification's steps and stores the weights before and after them in `reference`.
-// REQUIRES: the job is a reference's.
+// REQUIRES: the job is a reference job.
 void compute_reference(RankTrainer& rank, ReferenceWeights& reference);
 
-// Takes the verification's steps; returns what the comparison found, one result a local replica.
-// Leaves the strategy as these steps left it. Throws VerificationError when the starting weights
-// differ.
+// Takes the verification's steps; returns one result per local replica. Leaves the strategy as
+// these steps left it. Throws VerificationError when the starting weights differ.
 std::vector<VerificationResult> compare_with_reference(RankTrainer& rank,
                                                        const ReferenceWeights& reference);
 
-// Throws VerificationError when one of `results` is beyond the tolerance, or when the replicas of
-// the run do not have equal weights. Collective over the workers of the run.
+// Throws VerificationError when one of `results` is beyond the tolerance, or when the run's
+// replicas do not have equal weights. Collective over the run's workers.
 void check_verification(RankTrainer& rank, const std::vector<VerificationResult>& results);
 
 }  // namespace ddpbench::bench

@@ -16,7 +16,7 @@
 namespace ddpbench::bench {
 namespace {
 
-// The job's description as text in memory that a child inherits.
+// The job's description as text, in memory that a child inherits.
 SharedMemory job_memory(const nlohmann::json& job) {
   const std::string text = job.dump();
   SharedMemory memory = SharedMemory::create("ddpbench-run", text.size() + 1);
@@ -24,8 +24,8 @@ SharedMemory job_memory(const nlohmann::json& job) {
   return memory;
 }
 
-// Phases and calls of the traced steps. A layer runs at most twice a micro-batch forward (with a
-// reorder) and three times backward (with a sum too), and micro-batches have at least 4 samples.
+// Counts phases and calls of the traced steps. Per micro-batch, a layer runs at most twice forward
+// (with a reorder) and three times backward (with a sum). Micro-batches have at least 4 samples.
 std::size_t trace_capacity(const TrainingJob& job, const nn::ModelSpec& model) {
   const std::size_t most_calls = 5 * model.layers.size();
   const std::size_t micro_batches = 1 + static_cast<std::size_t>(job.per_device_batch) / 4;
@@ -45,8 +45,8 @@ launch::ChannelLayout channel_layout(const TrainingJob& job, const nn::ModelSpec
   layout.ranks = static_cast<int>(plan_strategy(strategy_config(job)).processes.size());
   const auto steps = static_cast<std::size_t>(job.options.epochs * job.steps_per_epoch);
   layout.step_capacity = job.is_reference() ? 0 : steps;
-  // ddp has at most a bucket a parameter tensor, two of which a layer may have; ps a shard a
-  // server.
+  // ddp has at most one bucket per parameter tensor, and a layer at most two tensors. ps has one
+  // shard per server.
   const std::size_t buckets =
       std::max(2 * model.layers.size(), 2 * static_cast<std::size_t>(job.cell.servers));
   layout.bucket_capacity = job.options.observe ? layout.step_capacity * buckets : 0;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One run in fresh processes: what they inherit, and how they are watched.
+// Starts one run in fresh processes: what they inherit, and how they are watched.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -16,16 +16,15 @@
 
 namespace ddpbench::bench {
 
-// A rank that died, threw or stalled is exit 4, unless its own error says that the user's input,
-// something that is not here, or a failed verification was the reason.
+// Returns 4 for a rank that died, threw or stalled. Its own error's code counts instead when the
+// reason was the user's input, something unavailable, or a failed verification.
 int failure_exit_code(const launch::RankError& error);
 
-// Room for the records of all processes of the run.
+// Makes room for the records of all processes of the run.
 launch::ChannelLayout channel_layout(const TrainingJob& job, const nn::ModelSpec& model);
 
-// Starts the processes of a job, which the ranks find by `kind` in their table of jobs and know by
-// `description`, and returns when all are gone. The processes inherit `inherited_fds` and the
-// channels.
+// Starts the processes of a job and returns when all are gone. The ranks find the job by `kind` in
+// their table of jobs, and read its `description`. They inherit `inherited_fds` and the channels.
 launch::SuperviseResult launch_job(const std::string& kind, nlohmann::json description,
                                    int processes, int threads_per_device,
                                    const std::vector<int>& inherited_fds,

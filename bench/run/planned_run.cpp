@@ -40,7 +40,7 @@ report::Run planned_run(const TrainingJob& job) {
   if (!job.all_reduce.empty()) run.strategy_options["all_reduce"] = job.all_reduce;
   if (traits.has_servers) {
     run.strategy_options["ps_update"] = job.cell.ps_update;
-    // Where there is a choice: runs on CPU devices keep the names that they had.
+    // CUDA runs have this choice. Runs on CPU devices keep the names that they had.
     if (run.device == "cuda") run.strategy_options["server_device"] = job.options.server_device;
   }
   if (run.device == "cuda" && traits.records_steps) {
@@ -48,7 +48,7 @@ report::Run planned_run(const TrainingJob& job) {
   }
   const auto processes = static_cast<int>(plan_strategy(strategy_config(job)).processes.size());
   for (const Injection& injection : job.options.injections) {
-    // stale names a replica, the others a process; a run without it is not concerned.
+    // stale names a replica, other kinds a process. A run without it is not concerned.
     if (injection.rank >= (injection.kind == "stale" ? job.cell.world_size : processes)) continue;
     run.injected += (run.injected.empty() ? "" : " ") + injection.text;
   }

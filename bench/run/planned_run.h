@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a report says of a run before it is made: what was asked for, and what that came to.
+// What a report says about a run before it is made: its options, and what they resolved to.
 #pragma once
 
 #include "bench/plan/training_job.h"
@@ -9,8 +9,8 @@
 
 namespace ddpbench::bench {
 
-// The run as planned, without results. Runs that could not be started stay like this; the key of a
-// run among those of an earlier report is made of it.
+// The run as planned, without results. A run that could not be started stays like this. Its key
+// among the runs of an earlier report is made from it.
 report::Run planned_run(const TrainingJob& job);
 
 }  // namespace ddpbench::bench

@@ -13,7 +13,7 @@
 namespace ddpbench::bench {
 namespace {
 
-constexpr auto kLineInterval = std::chrono::seconds(5);  // when lines do not redraw
+constexpr auto kLineInterval = std::chrono::seconds(5);  // where lines do not redraw
 
 }  // namespace
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The progress of a run on stdout: a line that redraws on a terminal, plain lines otherwise.
+// Shows the progress of a run on stdout: a line that redraws on a terminal, plain lines otherwise.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,7 @@ class Progress {
  public:
   enum class Style : std::uint8_t { quiet, lines, redraw };
   explicit Progress(Style style) : style_(style) {}
-  // quiet with --quiet, else redraw when stdout is a terminal.
+  // Returns quiet with --quiet, else redraw when stdout is a terminal.
   static Style style_for_stdout(bool quiet);
 
   void begin(const TrainingJob& job, const std::string& title);
@@ -29,8 +29,8 @@ class Progress {
 
   Style style_;
   std::string title_;
-  std::int64_t total_ = 0;  // steps of the run, if the warm-up takes no more than it must
-  std::int64_t timed_ = 0;  // of them
+  std::int64_t total_ = 0;  // steps of the run if the warm-up takes no more than it must
+  std::int64_t timed_ = 0;  // timed ones of total_
   std::int64_t steps_per_epoch_ = 1;
   int epochs_ = 1;
   std::int64_t global_batch_ = 0;

@@ -28,7 +28,7 @@
 namespace ddpbench::bench {
 namespace {
 
-// ddpbench-<UTC time>.json, numbered on when another run of the same second took it.
+// Returns ddpbench-<UTC time>.json, with a number when another run of the same second has taken it.
 std::string default_report_path() {
   const std::string stem = "ddpbench-" + utc_time("%Y%m%dT%H%M%SZ");
   std::string path = stem + ".json";
@@ -58,7 +58,7 @@ void save_trace(const RunsTrace& trace, std::size_t runs, const Options& options
   fmt::print("trace: {}{}\n", options.trace_path, part);
 }
 
-// Whether both name the one file, in whatever words.
+// Whether both paths name the same file.
 bool is_same_file(const std::string& a, const std::string& b) {
   std::error_code error;
   return std::filesystem::equivalent(a, b, error);
@@ -70,7 +70,7 @@ ReportOutput::ReportOutput(const Options& options)
     : path_(options.json_path), replace_(options.force) {
   if (!options.resume_path.empty()) {
     if (path_.empty()) path_ = options.resume_path;
-    // What is written holds what was read.
+    // The report that is written includes the one that was read.
     if (is_same_file(path_, options.resume_path)) replace_ = true;
   }
   named_by_time_ = path_.empty();
@@ -113,13 +113,13 @@ void complete_report(report::Report& report, const Options& options) {
 void finish_report(report::Report& report, const RunsTrace& trace, const Options& options,
                    ReportOutput& file) {
   complete_report(report, options);
-  // The table first: whatever happens to the file, the results were seen.
+  // The table comes first: should writing the file fail, the user has seen the results.
   fmt::print("\n{}\n", report::render_table(report, terminal_width()));
   const std::string why = report::render_why(report, terminal_width());
   if (!why.empty()) fmt::print("{}\n", why);
   std::fflush(stdout);
   file.save(report);
-  // The report is there already when the trace cannot be written.
+  // The report is already written when the trace cannot be.
   if (!options.trace_path.empty()) save_trace(trace, report.runs.size(), options);
   fmt::print("report: {}\n", file.path());
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is common to the reports of all commands: where they go, how they begin and how they end.
+// What the reports of all commands share: where they go, how they begin and how they end.
 #pragma once
 
 #include <cstddef>
@@ -14,16 +14,16 @@
 
 namespace ddpbench::bench {
 
-// Where the report of a command goes: --json, else --resume's report, else ddpbench-<UTC time>.json
-// in the working directory.
+// Decides where the report of a command goes: --json, else --resume's report, else ddpbench-<UTC
+// time>.json in the working directory.
 class ReportOutput {
  public:
   ReportOutput() = default;
   // Throws ConfigError when the report, or the file of --save-model or --trace, could not be
-  // written: no run is then made for nothing.
+  // written. The user learns it before any run is made.
   explicit ReportOutput(const Options& options);
 
-  // Writes the whole report, atomically. The first call obeys --force, later ones replace what it
+  // Writes the whole report, atomically. The first call obeys --force; later ones replace what it
   // wrote.
   void save(const report::Report& report);
   const std::string& path() const { return path_; }
@@ -34,11 +34,11 @@ class ReportOutput {
   bool replace_ = false;
 };
 
-// SavePace: when a growing report is saved again. All of it is written each time, so that saving
-// after every run of a long sweep would cost more and more of the machine's time.
+// SavePace: decides when a growing report is saved again. Each save writes all of it, so that
+// saving after each run of a long sweep would take more and more of the machine's time.
 class SavePace {
  public:
-  // Always where the last save took no time to speak of, else so seldom that saving takes about a
+  // Always true where the last save took negligible time; else so seldom that saving takes about a
   // twentieth of the time.
   bool due(double now_s) const { return cost_s_ < kCheapS || now_s - saved_s_ >= kRest * cost_s_; }
 
@@ -49,28 +49,28 @@ class SavePace {
 
  private:
   static constexpr double kCheapS = 0.02;
-  static constexpr double kRest = 20;  // times what the last save took
+  static constexpr double kRest = 20;  // times the duration of the last save
 
   double saved_s_ = 0, cost_s_ = 0;
 };
 
-// With the environment; without runs.
+// Returns a report with the environment and without runs.
 report::Report begin_report(const Options& options, std::vector<std::string> arguments);
 
-// What is computed over all runs (scaling, cells), and the finishing time: now.
+// Fills in what is computed over all runs (scaling, cells), and the finishing time: now.
 void complete_report(report::Report& report, const Options& options);
 
 struct RunsTrace {
-  const report::Trace* trace = nullptr;  // with runs > 0
-  std::size_t runs = 0;                  // of the report, that are in the trace
+  const report::Trace* trace = nullptr;  // set with runs > 0
+  std::size_t runs = 0;                  // runs of the report that are in the trace
 };
 
-// Completes it, prints the table, writes it, with --trace also `trace`, and prints the paths. A
-// trace of no run is not written, so that it replaces none.
+// Completes the report, prints the table, writes the report and, with --trace, also `trace`, and
+// prints the paths. A trace without runs is not written, so that it replaces none.
 void finish_report(report::Report& report, const RunsTrace& trace, const Options& options,
                    ReportOutput& file);
 
-// "2026-01-31T12:00:00Z", now.
+// Returns the time now: "2026-01-31T12:00:00Z".
 std::string utc_timestamp();
 
 }  // namespace ddpbench::bench

@@ -30,7 +30,7 @@ Texts config_texts(const report::Report& report) {
   return texts;
 }
 
-// Variables of options are in the configuration already.
+// The variables of options are in the configuration already.
 Texts environment_texts(const report::Report& report) {
   const report::Environment& environment = report.environment;
   Texts texts = {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// --resume: whether an earlier report and a new command are the same experiment. Pure.
+// --resume: decides whether an earlier report and a new command are the same experiment. Pure.
 #pragma once
 
 #include <string>
@@ -11,14 +11,14 @@
 
 namespace ddpbench::bench {
 
-// What differs between the report to complete and the one that this command begins, a phrase each:
-// configuration (but for where things are written, how runs are ordered and how many repetitions
-// there are), machine, libraries, and the program itself. Empty: the runs of both can stand in one
-// report.
+// Returns the differences between the report to complete and the one that this command begins, one
+// phrase each. It compares machine, libraries, the program itself, and configuration, except where
+// things are written, how runs are ordered and how many repetitions there are. Empty: the runs of
+// both can be in one report.
 std::vector<std::string> resume_differences(const report::Report& earlier,
                                             const report::Report& now);
 
-// Throws ConfigError with all differences; `path` is the earlier report's.
+// Throws ConfigError with all differences. `path` is the earlier report's.
 void check_resumable(const report::Report& earlier, const report::Report& now,
                      const std::string& path);
 

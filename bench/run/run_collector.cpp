@@ -18,13 +18,13 @@
 namespace ddpbench::bench {
 namespace {
 
-// All workers' and servers' results and records of one run.
+// The results and records of all workers and servers of one run.
 struct RunRecords {
   const TrainingJob& job;
   std::vector<RankResult> results;                         // [rank]
   std::vector<std::span<const launch::StepRecord>> steps;  // [worker rank]
   std::vector<std::span<const launch::BucketRecord>> buckets;
-  // Workers that left anything. Of a joined world that failed some may be missing: figures of the
+  // Workers that left anything. Some may be missing in a joined world that failed: figures of the
   // others are better than none.
   std::vector<std::size_t> heard;
 
@@ -55,7 +55,7 @@ RunRecords read_records(const TrainingJob& job, const launch::RankChannels& chan
   return all;
 }
 
-// All workers took the same number of steps; rank 0 judged them.
+// All workers took the same number of warm-up steps. Rank 0 judged them.
 void fill_warmup(const RunRecords& all, report::Run& run) {
   const RankResult& first = all.results.at(0);
   run.step.warmup = static_cast<int>(first.warmup_steps.value_or(all.job.options.warmup_steps));
@@ -83,7 +83,7 @@ void fill_steps(const RunRecords& all, report::Run& run) {
   run.samples_per_s_per_device = report::Figure::of(rate / run.world_size);
 }
 
-// ps that updates on the servers has no optimizer phase of its own.
+// ps with updates on the servers has no optimizer phase of its own.
 void note_server_update(const TrainingJob& job, std::map<std::string, report::Figure>& phases) {
   if (!strategy_traits(job.cell.strategy).has_servers || job.cell.ps_update != "server") return;
   phases["optimizer_s"] =
@@ -95,7 +95,7 @@ void fill_phases(const RunRecords& all, report::Run& run) {
   note_server_update(all.job, run.phases);
 }
 
-// Sums over processes; time from the first begin to the last end.
+// Sums are over processes; times are from the first begin to the last end.
 void fill_epochs(const RunRecords& all, report::Run& run) {
   std::size_t complete = SIZE_MAX;
   for (const std::size_t r : all.heard) {
@@ -227,7 +227,7 @@ void fill_verification_status(const RunRecords& all, report::Run& run) {
   verification.tolerance = report::Figure::missing(figures);
 }
 
-// The longest of the ranks.
+// The longest time of all ranks.
 report::Figure longest(const RunRecords& all, std::optional<double> RankResult::*part,
                        const std::string& reason) {
   std::optional<double> most;
@@ -252,7 +252,7 @@ void fill_times(const RunRecords& all, const launch::SuperviseResult& result, re
   run.time.evaluate_s = longest(all, &RankResult::evaluate_s, reached("not recorded"));
 }
 
-// Records that did not fit would make every statistic one of a part only.
+// Where records did not fit, each statistic would describe only a part of the steps.
 std::optional<report::ErrorInfo> lost_records(const launch::RankChannels& channels) {
   for (int r = 0; r < channels.layout().ranks; ++r) {
     const std::uint64_t dropped = channels.dropped_steps(r);
@@ -310,7 +310,7 @@ report::Run collect_run(const TrainingJob& job, const launch::RankChannels& chan
   }
   for (const RankResult& rank : all.results) {
     run.parameters = std::max(run.parameters, rank.parameters);
-    // What ran, should it be another than was planned.
+    // What ran may differ from the plan.
     if (!job.all_reduce.empty() && !rank.all_reduce.empty()) {
       run.strategy_options["all_reduce"] = rank.all_reduce;
     }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// From what the ranks of a run left in their channels to one Run of the report.
+// Makes one Run of the report from what the ranks of a run left in their channels.
 #pragma once
 
 #include <optional>
@@ -13,11 +13,11 @@
 
 namespace ddpbench::bench {
 
-// Also of a failed or interrupted run: what is there is reported, what is not has a reason.
+// Works for failed and interrupted runs, too: reports what is there, with a reason for the rest.
 report::Run collect_run(const TrainingJob& job, const launch::RankChannels& channels,
                         const launch::SuperviseResult& result);
 
-// What the report says of a failure; without a host, which the ranks know.
+// What the report says about a failure, without the host: only the ranks know it.
 report::ErrorInfo failure_info(const launch::RunFailure& failure);
 
 }  // namespace ddpbench::bench

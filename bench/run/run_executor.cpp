@@ -103,7 +103,7 @@ report::Run RunExecutor::run_job(TrainingJob& job) {
     exit_codes_.push_back(failure_exit_code(result.failure->error));
     fmt::print(stderr, "ddpbench: {}: {}\n", job.title, result.failure->error.message);
   } else if (run.status == report::Status::failed) {
-    exit_codes_.push_back(1);  // what the ranks left is not what it should be
+    exit_codes_.push_back(1);  // the channels that the ranks left are broken
     fmt::print(stderr, "ddpbench: {}: {}\n", job.title, run.error->message);
   }
   return run;

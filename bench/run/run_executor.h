@@ -26,31 +26,31 @@ namespace ddpbench::bench {
 
 class RunExecutor {
  public:
-  // `options`: resolved (device, backend, number of devices); outlives the executor. Finds network
-  // and data set; throws ConfigError when they are not there or do not fit.
+  // `options`: resolved (device, backend, number of devices); they outlive the executor. Finds
+  // network and data set. Throws ConfigError when they are missing or do not fit each other.
   RunExecutor(const Options& options, const HostDevices& host);
 
   const data::DatasetInfo& dataset() const { return dataset_info_; }
   const nn::ModelSpec& model() const { return model_; }
   const std::string& model_path() const { return model_path_; }
 
-  // What a cell is made of. Throws ConfigError for what cannot work.
+  // Plans the job of a cell. Throws ConfigError for one that cannot work.
   TrainingJob plan(const RunCell& cell) const;
   // Decodes the data set, once, before the first run.
   void decode();
-  // Runs the cell in fresh processes. Failure is an outcome, not an exception: it is in the result
-  // and said on stderr.
+  // Runs the cell in fresh processes. A failure is an outcome, not an exception: the returned run
+  // has it, and stderr shows it.
   report::Run run(const RunCell& cell);
-  // Those of the runs that failed so far, in order.
+  // The exit codes of the runs that have failed so far, in order.
   const std::vector<int>& exit_codes() const { return exit_codes_; }
   // With --trace: the first timed steps of the runs so far.
   const report::Trace& trace() const { return trace_; }
-  std::size_t traced_runs() const { return traced_runs_; }  // that are in it
+  std::size_t traced_runs() const { return traced_runs_; }  // runs that are in trace()
 
  private:
   report::Run run_job(TrainingJob& job);
-  // The reference that `job` is verified against, computed once for all runs that share it; -1
-  // when the run needs none or it was interrupted. `failure` is set when it could not be computed.
+  // The descriptor of the reference of `job`, which is computed once for all runs that share it; -1
+  // when the run needs none or it was interrupted. Sets `failure` when it cannot be computed.
   int reference_for(const TrainingJob& job, std::optional<launch::RunFailure>& failure);
 
   const Options& options_;

@@ -16,7 +16,7 @@
 namespace ddpbench::bench {
 namespace {
 
-// Threads of a traced process. Collectives that run at the same time get further ones.
+// Threads of a traced process. Collectives that run at the same time get further threads.
 constexpr int kSteps = 1, kInput = 2, kCompute = 3, kCommunication = 4;
 
 int thread_of(Phase phase) {
@@ -33,7 +33,7 @@ int thread_of(Phase phase) {
   }
 }
 
-// The records of one rank and what the trace needs to place them.
+// The records of one rank, and what the trace needs to place them.
 class RankTrace {
  public:
   RankTrace(report::Trace& trace, const TrainingJob& job, const launch::RankChannels& channels,
@@ -50,7 +50,7 @@ class RankTrace {
 
   bool empty() const { return traced_ == 0; }
   const std::string& host() const { return result_.host; }
-  // Nothing of the trace is earlier: an epoch begins before its first step.
+  // The earliest time of the trace: an epoch begins before its first step.
   double begin_s() const {
     const auto& epochs = result_.epochs;
     return epochs.empty() ? steps_[0].begin_s : std::min(steps_[0].begin_s, epochs[0].begin_s);
@@ -83,7 +83,7 @@ class RankTrace {
     for (std::uint32_t epoch = 0; epoch <= steps_[traced_ - 1].epoch; ++epoch) append_epoch(epoch);
   }
 
-  // An epoch that did not end, ends with its last step.
+  // An epoch that did not end is drawn to the end of its last step.
   void append_epoch(std::uint32_t epoch) {
     double begin_s = 0, end_s = 0;
     for (const launch::StepRecord& step : steps_) {
@@ -123,7 +123,7 @@ class RankTrace {
                             : fmt::format("pull shard {}", bucket - servers);
   }
 
-  // The first thread on which nothing runs any more at `begin_s`.
+  // The first thread that is free at `begin_s`.
   int communication_thread(double begin_s, double end_s) {
     std::size_t lane = 0;
     while (lane < busy_until_s_.size() && busy_until_s_[lane] > begin_s) ++lane;
@@ -172,8 +172,8 @@ class RankTrace {
   std::vector<double> busy_until_s_;
 };
 
-// What its processes are called: the run's title, which names what the lists of one command vary,
-// and a number where that is taken (`ddpbench tune` varies more).
+// Names the run's processes: the run's title, which names what the lists of one command vary. A
+// number follows where that is taken (`ddpbench tune` varies more).
 std::string title_in(const report::Trace& trace, const TrainingJob& job) {
   const auto taken = [&trace](const std::string& title) {
     return std::ranges::any_of(trace.processes, [&](const report::TraceProcess& process) {
@@ -194,7 +194,7 @@ void add_run(report::Trace& trace, const TrainingJob& job, const launch::RankCha
     ranks.emplace_back(trace, job, channels, r);
     dropped += channels.dropped_trace(r);
   }
-  // Clocks of one host are one clock; hosts are laid together at their begin.
+  // Processes of a host share one clock. Different hosts are aligned at their begin.
   std::map<std::string, double> origins;
   for (const RankTrace& rank : ranks) {
     if (rank.empty()) continue;

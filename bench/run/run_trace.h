@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// From the records of ranks to a trace. All runs of a command share one file: every rank of every
-// run is a process of it, numbered on and called by the run's title, and every run begins at time
-// 0, so that runs lie below each other. No time is below 0, which viewers drop.
+// Makes a trace from the records of ranks. All runs of a command share one file. Each rank of each
+// run is a process of it, with a number of its own and named by the run's title. Every run begins
+// at time 0, so that runs lie below each other. No time is below 0: viewers drop those.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@
 
 namespace ddpbench::bench {
 
-// Adds the traced steps that the run's ranks finished, also of a run that ended early.
+// Adds the traced steps that the run's ranks finished, also for a run that ended early.
 void add_run(report::Trace& trace, const TrainingJob& job, const launch::RankChannels& channels);
 
 // Writes the trace to --trace. Throws ConfigError.

@@ -29,7 +29,7 @@ std::optional<double> step_time(const report::Run& run) {
   return run.step.time_s->median;
 }
 
-// Which cell earlier runs are of. Every cell is planned once, however many runs there are.
+// Finds the cells of earlier runs. Every cell is planned once, however many runs there are.
 class CellFinder {
  public:
   CellFinder(const std::vector<RunCell>& cells, const RunExecutor& executor, std::string path)
@@ -39,7 +39,7 @@ class CellFinder {
     }
   }
 
-  // Throws ConfigError when `run`, number `index` of the report, is of no cell or was found before.
+  // Throws ConfigError when `run`, number `index` of the report, has no cell or was found before.
   Slot find(const report::Run& run, std::size_t index) {
     const auto cell = planned_.find(report::cell_key(run));
     if (cell == planned_.end()) {
@@ -79,7 +79,7 @@ Session::Session(Options options, std::vector<std::string> arguments)
   if (!options_.dry_run) file_ = ReportOutput(options_);
   executor_.emplace(options_, host_);
   cells_ = plan_matrix(options_);
-  std::vector<TrainingJob> planned;  // every one, before the first is started
+  std::vector<TrainingJob> planned;  // every cell, before the first run is started
   for (const RunCell& cell : cells_) planned.push_back(executor_->plan(cell));
   if (options_.backend == "auto" || options_.backend == kBackendAlias) {
     options_.backend = common_backend(planned);
@@ -142,8 +142,8 @@ const report::Run* Session::find(Slot slot) const {
                             : &report_.runs[static_cast<std::size_t>(at - slots_.begin())];
 }
 
-// Keeps the runs of `earlier`; those that are not ok stay until they are made again or the sweep
-// ends without them.
+// Keeps the runs of `earlier`. Those that are not ok stay until they are made again, or until the
+// sweep ends without them.
 void Session::adopt(report::Report earlier) {
   check_resumable(earlier, report_, options_.resume_path);
   CellFinder cells(cells_, *executor_, options_.resume_path);
@@ -176,8 +176,8 @@ void Session::place(Slot slot, report::Run run) {
   }
 }
 
-// Earlier runs that are not ok and that a whole sweep did not make again: it is not about them, and
-// a report that says ok must not hold them.
+// Drops earlier runs that are not ok and that a whole sweep did not make again. The sweep does not
+// concern them, and a report that says ok must not hold them.
 void Session::drop_unwanted() {
   for (std::size_t i = slots_.size(); i-- > 0;) {
     const report::Run& run = report_.runs[i];
@@ -192,7 +192,7 @@ void Session::drop_unwanted() {
   }
 }
 
-// The report's status from its runs; one that has not ended counts as interrupted.
+// Sets the report's status from its runs. A report that has not ended counts as interrupted.
 void Session::settle(bool ended) {
   const report::Run* first = nullptr;
   for (const report::Run& run : report_.runs) {
@@ -207,7 +207,7 @@ void Session::settle(bool ended) {
                                           : report::Status::ok;
 }
 
-// A disk that is full now may not be at the end: the sweep goes on.
+// The sweep goes on: a disk that is full now may not be full at the end.
 void Session::save_partial() {
   const double begin_s = steady_s();
   if (!pace_.due(begin_s)) return;

@@ -3,7 +3,7 @@
 //
 // Session: the supervisor of one command. It checks everything that can be checked before training,
 // makes the runs of a sweep in the order of its schedule, and writes the report. It also writes the
-// report between runs, as often as SavePace says, so that little is lost when this process dies.
+// report between runs, as often as SavePace says, so that little is lost if this process dies.
 #pragma once
 
 #include <chrono>
@@ -30,11 +30,11 @@ class Session {
   // Runs everything; returns the command's exit code. Prints progress, table and the report's path.
   int run();
 
-  // run() in parts, for commands that sweep more than once.
+  // The parts of run(), for commands that sweep more than once.
   const Options& options() const { return options_; }
   const nn::ModelSpec& model() const { return executor_->model(); }
   const std::vector<RunCell>& cells() const { return cells_; }
-  // Makes the runs that `schedule`, over indices into cells(), asks for; false when interrupted.
+  // Makes the runs of `schedule`, whose cells are indices into cells(); false when interrupted.
   bool sweep(SweepSchedule& schedule);
   // The run of a slot; null when it was not made.
   const report::Run* find(Slot slot) const;
@@ -58,11 +58,11 @@ class Session {
   std::optional<RunExecutor> executor_;
   std::vector<RunCell> cells_;
   report::Report report_;
-  std::vector<Slot> slots_;  // of the report's runs, which are sorted by them
-  int first_sequence_ = 0;   // of the runs that this command makes; earlier ones are --resume's
+  std::vector<Slot> slots_;  // of the report's runs, which are sorted by slot
+  int first_sequence_ = 0;   // of this command's runs; --resume's come before
   int next_sequence_ = 0;
   bool interrupted_ = false;
-  bool warned_ = false;  // that the report cannot be saved
+  bool warned_ = false;  // the user knows that the report cannot be saved
 };
 
 }  // namespace ddpbench::bench

@@ -11,16 +11,16 @@ namespace {
 
 using Ranks = std::span<const std::span<const launch::StepRecord>>;
 
-// A strategy adds its own phases; these are there for all.
+// These phases exist for all strategies; a strategy adds its own.
 bool is_common(Phase phase) {
   return phase == Phase::data_wait || phase == Phase::forward || phase == Phase::loss ||
          phase == Phase::backward || phase == Phase::optimizer;
 }
 
-// The median over steps of the maximum over ranks of a figure; only steps in which it was observed.
+// Takes a figure's maximum over ranks, then the median over the steps in which it was observed.
 template <typename Value>
 report::Figure median_of_slowest(Ranks ranks, Value value) {
-  // Ranks may observe at different intervals: only steps that all observed are compared.
+  // Ranks may observe at different intervals: only steps that all ranks observed are compared.
   std::map<std::uint32_t, std::pair<std::size_t, double>> by_step;  // ranks, their maximum
   for (const auto& steps : ranks) {
     for (const auto& step : steps) {
@@ -38,7 +38,7 @@ report::Figure median_of_slowest(Ranks ranks, Value value) {
   return report::Figure::of(report::median(slowest));
 }
 
-// Over all observed steps and ranks: a median of ratios would hide how much time they stand for.
+// The ratio is over all observed steps and ranks: a median of ratios would not weigh their times.
 report::Figure overlap(Ranks ranks) {
   double total = 0;
   double overlapped = 0;

@@ -56,7 +56,7 @@ class Tuning {
     }
   }
 
-  // False when interrupted: the report then says so in place of a conclusion.
+  // Returns false when interrupted: the report then says so in place of a conclusion.
   bool run() {
     expect_interrupt();
     if (!sweep(settings_, 0, tune_.screening_rounds)) return false;
@@ -74,7 +74,7 @@ class Tuning {
   }
 
  private:
-  // What a report says that is saved before the end.
+  // Sets the conclusion of a report that is saved before the end.
   void expect_interrupt() {
     const auto unknown = report::Figure::missing("tune ended before it was known");
     report::Tune unfinished = tune_;
@@ -101,7 +101,7 @@ class Tuning {
     return run->step.time_s->median;
   }
 
-  // Of the rounds in which both the setting and the default ran: pairs share the machine's mood.
+  // Ratios of rounds that ran both setting and default: a pair shares the machine's state.
   std::vector<double> ratios(std::size_t setting, int first, int repetitions) const {
     std::vector<double> found;
     for (int r = first; r < first + repetitions; ++r) {
@@ -112,7 +112,7 @@ class Tuning {
     return found;
   }
 
-  // The setting with the smallest median ratio, when that is below 1.
+  // Chooses the setting with the smallest median ratio, if that is below 1.
   void choose() {
     double best = 1;
     for (std::size_t s = 0; s < settings_.size(); ++s) {

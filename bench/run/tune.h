@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// `ddpbench tune`: tries bucket sizes of ddp, interleaved and repeated, confirms the best against
-// the default with fresh runs, and recommends it or says that it makes no difference.
+// `ddpbench tune`: tries bucket sizes of ddp, interleaved and repeated, and confirms the best
+// against the default with fresh runs. It recommends the best or says that it makes no difference.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@
 
 namespace ddpbench::bench {
 
-// Runs it all and writes the report; returns the exit code. Throws ConfigError for options that
-// make more than one world or batch, or one device.
+// Runs everything and writes the report; returns the exit code. Throws ConfigError for options that
+// make several worlds or batches, or one device.
 int run_tune(Options options, std::vector<std::string> arguments);
 
 }  // namespace ddpbench::bench

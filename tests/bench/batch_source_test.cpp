@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every step must find the samples that the sampler deals out, however the device and the host take
-// turns.
+// Each step must find the samples that the sampler deals out, for every interleaving of device and
+// host.
 #include "bench/feed/batch_source.h"
 
 #include <gmock/gmock.h>
@@ -61,7 +61,7 @@ std::vector<std::int32_t> expected_labels(std::int64_t epochs) {
   return labels;
 }
 
-// What steps on `stream` find; `queue` queues a step's work there.
+// Returns what steps on `stream` find; `queue` queues a step's work there.
 template <typename Queue>
 std::vector<std::int32_t> train(BatchSource& source, Stream& stream, std::int64_t epochs,
                                 Queue queue) {
@@ -111,7 +111,7 @@ TEST_P(LoaderSource, FeedsADeviceThatWorksOnItsOwn) {
 
 INSTANTIATE_TEST_SUITE_P(Workers, LoaderSource, testing::Values(0, 1, 2));
 
-// The bits are the same for both ways to assemble a batch.
+// Both ways to assemble a batch give the same bits.
 TEST(ResidentSource, GivesWhatTheLoaderGives) {
   const Samples samples;
   const auto device = make_cpu_device({});
@@ -150,7 +150,7 @@ TEST(LoaderSourceEnd, RefusesAStepBeyondTheEpoch) {
   EXPECT_THROW(source->next(*stream), InternalError);
 }
 
-// A copy that waits for a step that never ends: the device gives no slot back.
+// A copy waits for a step that never ends: the device gives no slot back.
 TEST(LoaderSourceOnAHungDevice, EndsAtTheDeadline) {
   const Samples samples;
   test::QueuedDevice device(1);
@@ -174,7 +174,7 @@ TEST(LoaderSourceOnAHungDevice, EndsAtTheDeadline) {
     EXPECT_THAT(error.what(),
                 testing::HasSubstr("waited 0.01 s for the copy of a batch on queued:0"));
   }
-}  // the source's end does not wait for the copies either
+}  // the source's destructor does not wait for the copies either
 
 }  // namespace
 }  // namespace ddpbench::bench

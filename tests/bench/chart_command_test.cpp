@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// `ddpbench chart` as a user calls it; rsvg_convert_test.cpp has the files that it writes.
+// Calls `ddpbench chart` as a user does; rsvg_convert_test.cpp tests the files that it writes.
 #include "bench/commands/subcommand.h"
 
 #include <gmock/gmock.h>
@@ -34,7 +34,7 @@ class ChartCommand : public ::testing::Test {
                 ::testing::IsEmpty());
     return path;
   }
-  // What it prints.
+  // Returns what the command prints.
   static std::string chart(const std::vector<std::string>& arguments) {
     ::testing::internal::CaptureStdout();
     const int code = run_subcommand(chart_entry(), arguments);

@@ -48,7 +48,7 @@ class CheckCommand : public testing::Test {
     return text.str();
   }
 
-  // The exit code; out_ is what was printed.
+  // Returns the exit code; out_ is what was printed.
   int check(const std::string& fresh, std::vector<std::string> more = {},
             const std::string& base = "base.json") {
     std::vector<std::string> words = {path(fresh), "--baseline", path(base)};

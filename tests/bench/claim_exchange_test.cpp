@@ -33,7 +33,7 @@ MemoryClaim claim_of(const Claimant& member, int index) {
   return claim;
 }
 
-// [member] the names of the devices whose claims it has to look at.
+// Returns for each member the names of the devices whose claims it must look at.
 std::vector<std::vector<std::string>> meet(const std::vector<Claimant>& members) {
   const auto store = comm::make_local_store();
   const ClaimExchange meeting(

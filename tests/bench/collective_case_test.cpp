@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every collective in every type gives exactly what is expected; what is planted is counted.
+// Every collective gives exactly the expected values in every type; planted errors are counted.
 #include "bench/comm/collective_case.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ struct Setting {
 class AllCollectives : public testing::TestWithParam<Setting> {};
 
 constexpr comm::CallOptions kBlocking{.after = nullptr, .start = comm::Start::deferred};
-constexpr std::size_t kPiece = 1001;  // elements that are written and checked at once
+constexpr std::size_t kPiece = 1001;  // elements written and checked at once
 
 template <typename Use>
 void visit_pieces(std::byte* data, std::size_t count, DataType type, Use&& use) {
@@ -54,7 +54,7 @@ std::size_t wrong_in_pieces(const CollectiveCase& collective, const CollectiveMe
   return wrong;
 }
 
-// Runs the collective on three threads; wrong elements, after `spoil` had its way with results.
+// Runs the collective on three threads; counts wrong elements, after `spoil` changed results.
 template <typename Spoil>
 std::size_t wrong_of(const CollectiveCase& collective, const Setting& setting, Spoil&& spoil) {
   constexpr int kRanks = 3;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A rank of `ddpbench comm` on a device that works on its own and whose memory the host cannot
-// touch: an access, or a copy that is not awaited, ends the test or shows in the results.
+// A rank of `ddpbench comm` on an asynchronous device whose memory the host cannot touch. An
+// access, or a copy that is not awaited, ends the test or shows in the results.
 #include "bench/comm/collective_rank.h"
 
 #include <gmock/gmock.h>
@@ -25,7 +25,7 @@ namespace {
 using test::QueuedDevice;
 constexpr std::size_t kRoom = std::size_t{40} << 20;  // more than staging memory
 
-// Addresses that must not be read or written, and where their bytes really are.
+// Addresses that must not be read or written, and the place where their bytes really are.
 struct Far {
   std::byte* address = nullptr;
   std::byte* bytes = nullptr;
@@ -42,7 +42,7 @@ std::byte* real(std::byte* address) {
       return far.bytes + (address - far.address);
     }
   }
-  return address;  // the host's
+  return address;  // of host memory
 }
 
 class FarAllocation final : public Allocation {
@@ -64,14 +64,14 @@ class FarAllocation final : public Allocation {
   std::byte* address_ = nullptr;
 };
 
-// The queued device with such memory.
+// The queued device with memory that the host must not touch.
 class FarDevice final : public Device {
  public:
   explicit FarDevice(unsigned seed) : queued_(seed) {}
 
   QueuedDevice& queued() { return queued_; }
-  int copies = 0;        // that were queued
-  int calibrations = 0;  // of the clock
+  int copies = 0;        // number queued
+  int calibrations = 0;  // number of the clock's calibrations
   std::optional<std::size_t> free;
   std::vector<std::size_t> allocated;  // bytes, in order
 
@@ -106,7 +106,7 @@ class DoneWork final : public comm::WorkState {
  public:
   bool done = false;
 
-  void wait(Stream&) override {}  // it is queued on that stream
+  void wait(Stream&) override {}  // the work is queued on that stream
   void synchronize(comm::Deadline) override {}
   void synchronize() override {}
   bool test() override { return done; }
@@ -116,14 +116,14 @@ class DoneWork final : public comm::WorkState {
   void await_change(std::uint32_t, comm::Deadline) override {}
 };
 
-// The only rank of a world: results are its own contributions, after 10 pieces of device work, and
-// wrong in one element when wanted.
+// The only rank of a world. Its results are its own contributions, after 10 pieces of device work.
+// One element is wrong if the test asks for it.
 class LonelyCommunicator final : public comm::OperationCommunicator {
  public:
   LonelyCommunicator() : OperationCommunicator(0, 1) {}
 
   bool wrong = false;
-  QueuedDevice* keeps_up = nullptr;  // runs all that is queued at once
+  QueuedDevice* keeps_up = nullptr;  // runs all work queued at once
   int barriers = 0, calls = 0;
 
   std::string backend() const override { return "lonely"; }
@@ -193,7 +193,7 @@ TEST_P(FarRank, LeavesZerosBehind) {
   }
 }
 
-// Ten pieces of a millisecond each, however many calls are under way; the barrier is not of them.
+// A call is ten pieces of a millisecond, for any number in flight. The barrier does not count.
 TEST_P(FarRank, TimesTheDevicesWorkOfEachCall) {
   CallQueue& calls = rank_->calls();
   int added = 0;
@@ -206,13 +206,13 @@ TEST_P(FarRank, TimesTheDevicesWorkOfEachCall) {
   for (const CallSpan& span : spans) {
     EXPECT_NEAR(span.end_s - span.begin_s, 10e-3, 1e-9);
     EXPECT_GT(span.begin_s, end_s);
-    EXPECT_FALSE(span.late);  // this device rests until somebody waits
+    EXPECT_FALSE(span.late);  // this device rests until the host waits
     end_s = span.end_s;
   }
   EXPECT_TRUE(calls.finish().empty());
 }
 
-// A device that is faster than the host gets copies to do first, as many as cover the delay.
+// A device that is faster than the host first gets copies, as many as cover the delay.
 TEST_P(FarRank, TellsCallsThatWaitedForTheHostAndKeepsTheDeviceBusyThen) {
   device_->queued().work_s = 1e-5;
   const auto run = [&] {
@@ -225,12 +225,12 @@ TEST_P(FarRank, TellsCallsThatWaitedForTheHostAndKeepsTheDeviceBusyThen) {
   EXPECT_TRUE(run());
   world_->keeps_up = nullptr;
   EXPECT_FALSE(run());
-  // A call is ten pieces of work late, and a copy is one: a quarter more than that.
+  // A call is ten pieces of work late, and a copy is one: it takes a quarter more than ten.
   EXPECT_EQ(device_->copies, before + 13);
 }
 
-// Where the most copies do not suffice, half as many calls are queued at a time, down to one; the
-// next row begins with as many as ever.
+// Where the most copies do not suffice, half as many calls are queued at a time, down to one. The
+// next row begins with the full number.
 TEST_P(FarRank, QueuesFewerCallsWhereTheMostCopiesDoNotCoverThem) {
   CallQueue& calls = rank_->calls();
   device_->queued().work_s = 10e-3;  // a copy is longer than all may be
@@ -274,8 +274,8 @@ TEST_P(FarRank, CalibratesTheClockBeforeARowAndEveryFiveSecondsBetweenBatches) {
   EXPECT_EQ(device_->calibrations, first + 2);
 }
 
-// A device whose launches take a microsecond of the host and of itself, and whose copies move
-// 10 GB/s each way.
+// On this device a launch takes a microsecond of the host and of the device, and copies move 10
+// GB/s each way.
 class FastFarRank : public FarRank {
  protected:
   FastFarRank() {
@@ -284,7 +284,7 @@ class FastFarRank : public FarRank {
   }
 };
 
-// 10 KiB: 1 us beside the launch, of which a copy is to last four.
+// 10 KiB take 1 us beside the launch; a copy must last four times its launch.
 TEST_P(FastFarRank, MeasuresNoCopiesThatAreAsShortAsTheirLaunch) {
   for (const std::size_t set : {std::size_t{1}, std::size_t{4096}, std::size_t{20} << 10}) {
     const BandwidthSample sample = measure_copy_bandwidth(*rank_, set);
@@ -298,7 +298,7 @@ TEST_P(FastFarRank, MeasuresNoCopiesThatAreAsShortAsTheirLaunch) {
   EXPECT_NEAR(sample.copy_gb_per_s, 2 * static_cast<double>(half) / copy_s / 1e9, 0.1);
 }
 
-// The device would do the copies as fast as they are queued.
+// The device could do the copies as fast as they are queued.
 TEST_P(FastFarRank, MeasuresNoCopiesThatTheHostQueuesMoreSlowly) {
   device_->queued().host_call_s = 2e-6;
   EXPECT_NE(measure_copy_bandwidth(*rank_, 80 << 10).missing, "");   // 4.1 us and the launch
@@ -315,7 +315,7 @@ TEST_P(FarRank, MeasuresTheDevicesCopies) {
   EXPECT_GT(device_->copies, 3);
 }
 
-// More than the rank has, as several ranks touch together: memory of its own, if there is any.
+// Several ranks together touch more than the rank has: it takes its own memory, if there is any.
 TEST_P(FarRank, TakesTheMemoryForLargeWorkingSets) {
   device_->queued().work_s = 0;
   device_->queued().bytes_per_s = 1e12;
@@ -332,7 +332,7 @@ TEST_P(FarRank, TakesTheMemoryForLargeWorkingSets) {
 INSTANTIATE_TEST_SUITE_P(Seeds, FarRank, testing::Values(1, 2, 3));
 INSTANTIATE_TEST_SUITE_P(Seeds, FastFarRank, testing::Values(1, 2, 3));
 
-// A rank that shares its GPU with `sharers` - 1 others, of which `free` bytes are free.
+// A rank that shares its GPU with `sharers` - 1 others. The GPU has `free` bytes free.
 class NewRank {
  public:
   NewRank(std::size_t free, int sharers, double bytes_per_s = 1e15) {

@@ -79,7 +79,7 @@ TEST_F(CommCollector, BoundsByWhatAllCoresReachedTogetherNearThatSize) {
   finish(0, {0});
   finish(1, {0});
   collect();
-  // 16 GB/s of both cores; 2 x 2 x 4000 bytes are moved.
+  // Both cores have 16 GB/s; 2 x 2 x 4000 bytes are moved.
   EXPECT_DOUBLE_EQ(*report.collectives[0].bound_busbw_gb_per_s.value, 4000 / (16000 / 16.0));
   EXPECT_EQ(report.collectives[0].bound, "memory_copy");
   ASSERT_EQ(report.memory_bandwidth.size(), 3u);
@@ -114,11 +114,11 @@ TEST_F(CommCollectorOnAGpu, CountsWhatIpcMovesAgainstTheGpusCopies) {
   }
   collect();
   const report::CollectiveRow& row = report.collectives[0];
-  // 5 x 4000 bytes in 2 us, of 10 GB/s at the 8000 bytes that both ranks touch.
+  // 5 x 4000 bytes in 2 us, against 10 GB/s at the 8000 bytes that both ranks touch.
   EXPECT_EQ(*row.counted_bytes.value, 20000);
   EXPECT_NEAR(*row.counted_gb_per_s.value, 10, 1e-6);
   EXPECT_NEAR(*row.share_of_copy.value, 1, 1e-6);
-  // Whatever the algorithm, 4 x 4000 bytes move: 1.6 us, 2.5 GB/s.
+  // All algorithms move 4 x 4000 bytes: 1.6 us, 2.5 GB/s.
   EXPECT_DOUBLE_EQ(*row.bound_busbw_gb_per_s.value, 2.5);
   EXPECT_EQ(row.bound, "memory_copy");
   ASSERT_EQ(report.memory_bandwidth.size(), 3u);
@@ -127,7 +127,7 @@ TEST_F(CommCollectorOnAGpu, CountsWhatIpcMovesAgainstTheGpusCopies) {
   EXPECT_FALSE(report.memory_bandwidth[0].reduce_gb_per_s.value);
 }
 
-// What was not measured for its bytes has no bound, though other bytes have.
+// A size without a measurement has no bound, though other sizes have one.
 TEST_F(CommCollectorOnAGpu, HasNoBoundWhereNoCopyWasMeasured) {
   for (const int rank : {0, 1}) {
     CommRankResult result;

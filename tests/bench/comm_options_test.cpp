@@ -28,7 +28,7 @@ std::string config_error_of(F&& function) {
   }
 }
 
-// 1 GiB of memory each.
+// The host has 1 GiB of memory, and so has each GPU.
 HostDevices host_with(int cores, int gpus = 0) {
   HostDevices host;
   for (int i = 0; i < cores; ++i) host.cpu.cores.push_back(i);
@@ -252,7 +252,7 @@ TEST(CommDevices, AllRanksAreOneAGpu) {
 TEST(CommDevices, OfAllRanksAreMoreThanOne) {
   CommWords words = words_for("cuda");
   words.ranks = {"all"};
-  words.oversubscribe = true;  // which does not make "all" more
+  words.oversubscribe = true;  // "all" stays one per GPU
   EXPECT_THAT(unavailable([&] { resolve(words, host_with(8, 1)); }),
               AllOf(HasSubstr("--ranks=all: there is 1 GPU here"), HasSubstr("--ranks=2 with "),
                     HasSubstr("--oversubscribe"), HasSubstr("--device=cpu")));
@@ -286,7 +286,7 @@ TEST(CommSpec, SharesGpusOnlyWhenAskedToAndMarksIt) {
   EXPECT_THAT(spec.devices.gpus, ElementsAre(0, 0));
   EXPECT_EQ(spec.devices.backend, "ipc");
   EXPECT_TRUE(spec.devices.oversubscribed);
-  EXPECT_THAT(spec.working_sets, ElementsAre(2 << 20));  // of both ranks
+  EXPECT_THAT(spec.working_sets, ElementsAre(2 << 20));  // those of both ranks
 }
 
 TEST(CommSpec, MeasuresExactlyWhatTheRanksOfAGpuTouch) {

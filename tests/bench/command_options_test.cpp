@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the words of a command with options of its own are read.
+// Reads the words of a command with options of its own.
 #include "bench/options/command_options.h"
 
 #include <gmock/gmock.h>

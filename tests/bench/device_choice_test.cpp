@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What --device, --precision, --backend and --gpus come to, on hosts that are made up.
+// Resolves --device, --precision, --backend and --gpus on made-up hosts.
 #include <gmock/gmock.h>
 
 #include "base/error.h"
@@ -172,7 +172,7 @@ TEST(AllReduceChoice, SaysWhatAutoTakes) {
   EXPECT_EQ(all_reduce_of("shm", "auto", 17), "ring");
   EXPECT_EQ(all_reduce_of("shm", "ring", 2), "ring");
   EXPECT_EQ(all_reduce_of("ipc", "auto", 17), "direct");
-  EXPECT_EQ(all_reduce_of("nccl", "auto", 2), "");  // which does not tell
+  EXPECT_EQ(all_reduce_of("nccl", "auto", 2), "");  // nccl does not tell
 }
 
 TEST(AllReduceChoice, RefusesWhatABackendHasNot) {
@@ -232,11 +232,11 @@ TEST(ServerDevice, OnTheCpuTakesCoresAndNoGpu) {
 
 TEST(ServerDevice, IsOversubscribedByItsOwnThreadsOrBySharedGpus) {
   Options options = cpu_servers();
-  options.threads_per_device = 4;  // as many as there are cores
+  options.threads_per_device = 4;  // as many as cores
   EXPECT_FALSE(job_of("ps", 2, 2, options).oversubscribed);
   options.threads_per_device = 5;
   EXPECT_TRUE(job_of("ps", 2, 2, options).oversubscribed);
-  EXPECT_FALSE(job_of("ddp", 2, 2, options).oversubscribed);  // which has none
+  EXPECT_FALSE(job_of("ddp", 2, 2, options).oversubscribed);  // it has none
   options.threads_per_device = 1;
   EXPECT_THROW(job_of("ps", 3, 2, options), UnavailableError);
   options.oversubscribe = true;

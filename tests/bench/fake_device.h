@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A device whose clock the test moves, for testing the measuring itself.
+// A device whose clock the test moves, to test how steps are measured.
 #pragma once
 
 #include <memory>

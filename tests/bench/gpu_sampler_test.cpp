@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sampling with monitors that the test scripts; tests/cuda/ has the driver's side.
+// Sampling with monitors that the test scripts; tests/cuda/ tests the driver's side.
 #include "bench/host/gpu_sampler.h"
 
 #include <gmock/gmock.h>
@@ -29,7 +29,7 @@ GpuSample sample_of(double load, double clock_mhz, std::uint32_t events) {
   return sample;
 }
 
-// Counts; what a test needs to wait for is reached when `looks` is.
+// Counts its samples in `looks`, so that a test can wait for them.
 class ScriptedMonitor final : public GpuMonitor {
  public:
   const std::string& reason() const noexcept override { return reason_; }
@@ -55,7 +55,7 @@ class ScriptedMonitor final : public GpuMonitor {
 
   std::string reason_;
   std::atomic<int> looks = 0;
-  std::atomic<int> processors = 0;  // that the thread which looked last may run on
+  std::atomic<int> processors = 0;  // on which the last sampling thread may run
 };
 
 TEST(GpuSeries, TellsMedianLeastAndMostAndSharesOfReasons) {
@@ -86,7 +86,7 @@ TEST(GpuSeries, SaysWhyThereIsNothing) {
   EXPECT_EQ(series.summary(milliseconds(250)).value->clock_event_ratios.reason, "Not Supported");
 }
 
-// As a rank's leading thread is bound to the cores of its device.
+// Binds the thread, as a rank's leading thread is bound to the cores of its device.
 class OnOneProcessor {
  public:
   OnOneProcessor() {
@@ -129,7 +129,7 @@ TEST(GpuSampler, RestsBetweenTheParts) {
   EXPECT_EQ(monitor.looks, 0);
   sampler.begin();
   sampler.end();
-  // One that was under way may still come.
+  // A sample that was in flight may still come.
   std::this_thread::sleep_for(milliseconds(20));
   const int looks = monitor.looks;
   EXPECT_GE(looks, 1);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// `ddpbench html` from outside.
+// `ddpbench html` as a user calls it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ class HtmlCommand : public testing::Test {
     report::write_report(report::test::sample_report(), program.path("a.json"), false);
     report::write_report(report::test::sample_report(), program.path("b.json"), false);
   }
-  // The output of `html` with these arguments; no file may appear in the folder.
+  // Checks the output of `html` with these arguments; no file may appear in the folder.
   void expect_refusal(std::vector<std::string> arguments, const std::string& message) {
     const std::size_t before = files();
     arguments.insert(arguments.begin(), "html");

@@ -31,7 +31,7 @@ std::vector<std::string> world_of(const JoinedGpus& gpus) {
 TEST(JoinedGpus, AreTheLocalRanksModuloThoseThatItSees) {
   const auto gpus = assign_gpus({sees(0, {"a", "b"}), sees(1, {"a", "b"}), sees(2, {"a", "b"})});
   EXPECT_THAT(gpus.ordinals, ElementsAre(0, 1, 0));
-  EXPECT_THAT(gpus.numbers, ElementsAre(0, 1, 0));  // two GPUs for three
+  EXPECT_THAT(gpus.numbers, ElementsAre(0, 1, 0));  // two GPUs for three processes
   EXPECT_THAT(world_of(gpus), ElementsAre("a", "b"));
   EXPECT_EQ(gpus.unseen, "");
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a launcher (torchrun, mpirun, srun) hands the ranks that it starts.
+// What an external launcher (torchrun, mpirun, srun) passes to the ranks that it starts.
 #pragma once
 
 #include <arpa/inet.h>
@@ -40,7 +40,7 @@ class Listener {
 
 inline int free_port() { return Listener().port(); }
 
-// Variables of `size` ranks, as a launcher sets them.
+// The variables of `size` ranks, as an external launcher sets them.
 inline std::vector<Variables> world(int size, int port, const Variables& more = {}) {
   std::vector<Variables> ranks;
   for (int r = 0; r < size; ++r) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks that somebody else started, told their place by the variables of torchrun and mpirun.
+// Ranks that an external launcher started, placed by the variables of torchrun and mpirun.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -85,7 +85,7 @@ TEST(Commands, VersionNamesTheProgramItsVersionAndWhereItCameFrom) {
 TEST(BuildInfo, ACommitOrTheReasonWhyThereIsNoneIsKnown) {
   const report::Generator made = generator();
   EXPECT_EQ(made.version, DDPBENCH_TEST_VERSION);
-  // Whether files were changed since is unknown where the commit was given by hand.
+  // For a commit given by hand, it is unknown whether files were changed since.
   EXPECT_EQ(made.git_dirty.has_value(), made.git_reason.empty());
   if (made.git_dirty) {
     ASSERT_TRUE(made.git_commit);

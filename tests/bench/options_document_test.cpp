@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The texts that are made from the option table: --help, docs/cli.md, the configurations' schema;
+// The texts that are made from the option table (--help, docs/cli.md, the configurations' schema)
 // and the configurations themselves.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -38,7 +38,7 @@ std::string content_of(const std::string& path) {
   return text.str();
 }
 
-// Compares a file of the source tree with what the table gives, which is left beside the build.
+// Compares a file of the source tree with what the table gives, and leaves the latter in the build.
 void expect_generated(const std::string& name, const std::string& made) {
   if (content_of(kSource + "/" + name) == made) return;
   const std::filesystem::path renewed =

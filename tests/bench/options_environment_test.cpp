@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is recorded of the machine, where the program finds its files, and `ddpbench info`.
+// The record of the machine, the places of the program's files, and `ddpbench info`.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -93,8 +93,8 @@ TEST(InstallPaths, WithoutEitherEveryPlaceIsNamed) {
 
 TEST(HostLimits, TheTightestControlGroupCounts) {
   const TemporaryDirectory groups;
-  // This process's own group below the root, as /proc says it, may be the root itself; the limit of
-  // the root then is the only one.
+  // /proc may name the root itself as this process's own group below the root. The limit of the
+  // root is then the only one.
   groups.write("cpu.max", "150000 100000\n");
   groups.write("memory.max", "1073741824\n");
   const HostLimits limits = read_host_limits(groups.path());

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Options as JSON and back.
+// Options travel to JSON and back.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

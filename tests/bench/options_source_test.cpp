@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which of defaults, configuration file, variables and flags wins, and what they may not say
+// The precedence of defaults, configuration file, variables and flags, and what they may not say
 // together.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -108,7 +108,7 @@ TEST(OptionSources, LimitsMustNotBeBelowWhatTheyLimit) {
               HasSubstr("--max-repetitions=7"));
   EXPECT_THAT(refusal({"--until-ci=2%", "--max-repetitions=5"}), HasSubstr("needs 6 repetitions"));
   EXPECT_EQ(options_of({"--until-ci=2%", "--max-repetitions=6"}).max_repetitions, 6);
-  EXPECT_EQ(options_of({"--max-repetitions=3"}).max_repetitions, 3);  // nothing to limit
+  EXPECT_EQ(options_of({"--max-repetitions=3"}).max_repetitions, 3);  // there is nothing to limit
   EXPECT_EQ(options_of({"--repetitions=100"}).repetitions, 100);      // no limit without --until-ci
 }
 
@@ -121,7 +121,7 @@ TEST(OptionSources, ATraceIsNoReport) {
 TEST(OptionSources, SavedWeightsNeedOneRun) {
   EXPECT_THAT(refusal({"--save-model=m.safetensors", "--batch-size=8,16"}), HasSubstr("2 runs"));
   EXPECT_THAT(refusal({"--save-model=m.safetensors", "--until-ci=2%"}), HasSubstr("several runs"));
-  // The list makes no second run of single.
+  // The list gives no second run of single.
   EXPECT_EQ(options_of({"--save-model=m.safetensors", "--gpus=1,2"}).save_model, "m.safetensors");
 }
 

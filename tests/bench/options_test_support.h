@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Parsing with a made-up environment, and the messages of what is refused.
+// Parses options in a made-up environment, and returns the messages of refusals.
 #pragma once
 
 #include <stdlib.h>
@@ -20,7 +20,7 @@
 
 namespace ddpbench::bench {
 
-// What parse_command is given besides the arguments.
+// What parse_command gets besides the arguments.
 struct World {
   Variables variables = {};
   std::vector<std::string> config_directories = {};
@@ -37,8 +37,8 @@ inline Options options_of(const std::vector<std::string>& arguments, const World
   return parse(arguments, world).options;
 }
 
-// The message of the ErrorType that `action` throws; a text that no test expects when it throws
-// none.
+// Returns the message of the ErrorType that `action` throws. Without an exception, returns a text
+// that no test expects.
 template <typename ErrorType = ConfigError, typename Action>
 std::string message_of(const Action& action) {
   try {
@@ -54,7 +54,7 @@ std::string refusal(const std::vector<std::string>& arguments, const World& worl
   return message_of<ErrorType>([&] { parse(arguments, world); });
 }
 
-// A folder that goes away with its owner.
+// A folder that is removed with this object.
 class TemporaryDirectory {
  public:
   TemporaryDirectory() {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Values of flags: what is taken, and what is refused with which message.
+// Values of flags: those that are taken, and the messages of those that are refused.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

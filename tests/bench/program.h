@@ -30,10 +30,10 @@ class Program {
   std::map<std::string, std::string> environment;  // added to a minimal one
 
   ProgramResult run(const std::vector<std::string>& arguments);
-  // Starts it; `act` gets the process's number, then it is waited for.
+  // Starts the program, calls `act` with its process number, then waits for it.
   ProgramResult run(const std::vector<std::string>& arguments,
                     const std::function<void(int pid)>& act);
-  // Several at once with variables of their own, as a launcher would.
+  // Runs several processes at once with variables of their own, as an external launcher would.
   std::vector<ProgramResult> run_together(
       const std::vector<std::string>& arguments,
       const std::vector<std::map<std::string, std::string>>& environments);
@@ -42,12 +42,12 @@ class Program {
   std::string path(const std::string& name) const { return directory_ / name; }
   void write(const std::string& name, const std::string& text) const;
   std::string read(const std::string& name) const;
-  // Parsed, and checked against the schema (a mismatch fails the test).
+  // The report, parsed and checked against the schema (a mismatch fails the test).
   nlohmann::json report(const std::string& name = "report.json") const;
 
-  // Processes of this program that are still there, by their working directory.
+  // The processes of this program that still exist, found by their working directory.
   std::vector<int> processes() const;
-  // Waits until `condition` or a generous limit; returns whether it came.
+  // Waits for `condition`, up to a generous limit; returns whether it came true.
   static bool wait_until(const std::function<bool()>& condition);
 
  private:

@@ -28,7 +28,7 @@ std::vector<std::string> comm(const std::vector<std::string>& more) {
   return arguments;
 }
 
-// Longer than anybody waits: it must be ended.
+// This runs longer than any test waits: it must be ended.
 std::vector<std::string> endless(const std::vector<std::string>& more = {}) {
   std::vector<std::string> arguments{"comm", "--device=cpu", "--json=report.json",
                                      "--sizes=16M..64M", "--iterations=100000"};
@@ -152,7 +152,7 @@ TEST_F(CommRun, RefusesAWorldThatALauncherStarted) {
   EXPECT_THAT(result.err, HasSubstr("--ranks=2"));
 }
 
-// The process of a rank; 0 while it is not there.
+// The process of a rank; 0 while there is none.
 int process_of_rank(const Program& program, const std::string& rank) {
   for (const int pid : program.processes()) {
     std::ifstream file("/proc/" + std::to_string(pid) + "/environ", std::ios::binary);

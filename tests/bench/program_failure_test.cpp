@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks that die, throw, stall or lie, and users who interrupt: named, reported, nothing left
-// behind.
+// Ranks that die, throw, stall or lie, and users who interrupt: reports name them, and no process
+// or file is left behind.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -23,8 +23,7 @@ using testing::HasSubstr;
 
 const std::string kFailingConfig = test::small_config({.steps = 20});
 
-// No process, and with the processes their sockets; no shared memory with a name; no half-written
-// file.
+// There may be no process (and so no sockets), no named shared memory, and no half-written file.
 void expect_nothing_left(const Program& program) {
   EXPECT_TRUE(program.processes().empty());
   for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
@@ -41,7 +40,7 @@ void expect_nothing_left(const Program& program) {
 class Failure : public testing::TestWithParam<std::string> {
  protected:
   Failure() { program.write("lenet.json", kFailingConfig); }
-  // Exit code and the report's first error.
+  // Returns the report's first error; checks the exit code.
   json failed_run(const std::vector<std::string>& more, int exit_code) {
     const auto result = program.run(small_run(GetParam(), more));
     EXPECT_EQ(result.exit_code, exit_code) << result.err;
@@ -67,7 +66,7 @@ TEST_P(RankFailure, AStoppedRankIsNamedAfterTheTimeout) {
   const json error = failed_run({"--inject=stop:rank=1,step=5", "--timeout=2"}, 4)["error"];
   EXPECT_EQ(error["rank"], 1);
   EXPECT_EQ(error["step"], 5);
-  // In which the others waited for it.
+  // The others waited for it in this operation.
   EXPECT_THAT(error["operation"].get<std::string>(), GetParam() == "ddp"
                                                          ? testing::MatchesRegex("all_reduce")
                                                          : testing::MatchesRegex("send|recv"));

@@ -12,7 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Processes started while it lives may map no more.
+// Processes that start while this object lives may map only so much memory.
 class AddressSpace {
  public:
   explicit AddressSpace(rlim_t bytes) {
@@ -50,7 +50,7 @@ TEST_P(LimitedMemory, IsCheckedBeforeAnythingIsAllocated) {
   const auto refused = run(60000);
   EXPECT_EQ(refused.exit_code, 2) << refused.err;
   EXPECT_THAT(refused.err, HasSubstr(" with a batch of 60000 per device needs "));
-  // Limits of address space are each process's own: only dp's devices are in one process.
+  // Limits of address space apply to single processes, and only dp has its devices in one process.
   const std::string shared = std::string(GetParam()) == "dp" ? ", or fewer devices (--gpus)" : "";
   EXPECT_THAT(refused.err,
               HasSubstr(" free; use a smaller --batch-size" + shared + "\n  weights  "));

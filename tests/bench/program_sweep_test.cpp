@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sweeps from outside: matrices, order, resuming, precision, warm-up, tune.
+// Sweeps as a user runs them: matrices, order, resuming, precision, warm-up, tune.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -134,7 +134,7 @@ TEST_F(Sweep, RepeatsForPrecisionUntilTheLimitAndMarksWhatIsNoisy) {
 }
 
 TEST_F(Sweep, IsSavedAfterEveryRunAndResumed) {
-  // A kill of the supervisor while the second of three runs is under way.
+  // The supervisor is killed during the second of three runs.
   program.run(small_run("single", {"--repetitions=3", "--steps=400", "--order=sequential"}),
               [&](int pid) {
                 EXPECT_TRUE(Program::wait_until(
@@ -178,7 +178,7 @@ TEST_F(Sweep, ResumesAfterAFailureAndKeepsTheEarlierReport) {
   EXPECT_EQ(program.report("failed.json"), failed);
 }
 
-// A report of two repetitions of which the second has `status`.
+// Returns a report of two repetitions of which the second has `status`.
 json with_second_run(const Program& program, const std::string& status) {
   json report = program.report();
   report["status"] = status;
@@ -262,7 +262,7 @@ TEST_F(Sweep, TuneTriesBucketsAndConcludes) {
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const json report = program.report();
   const json tune = report["tune"];
-  // The default's first bucket holds all of LeNet-5, whatever the cap.
+  // The default's first bucket holds all of LeNet-5, for every cap.
   ASSERT_EQ(tune["settings"].size(), 3u) << tune.dump();
   EXPECT_EQ(tune["settings"][0]["first_bucket_mb"], 1);
   EXPECT_EQ(tune["settings"][0]["screening_ratio"], 1);

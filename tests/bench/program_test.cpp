@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The program from outside: what it prints, writes and returns.
+// The program as a user runs it: what it prints, writes and returns.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -54,7 +54,7 @@ TEST_F(Report, CountsEveryTestSampleOnce) {
   ASSERT_EQ(program.run(small_run("ddp", {"--gpus=3", "--epochs=1"})).exit_code, 0);
   const json run = program.report()["runs"][0];
   const double accuracy = run["epochs"][0]["test_accuracy"];
-  // A share of exactly 10000 samples.
+  // The accuracy is a share of exactly 10000 samples.
   EXPECT_NEAR(accuracy * 10000, std::round(accuracy * 10000), 1e-6);
   EXPECT_EQ(run["epochs"][0]["samples"], 6 * 8 * 3);
 }
@@ -68,7 +68,7 @@ TEST_F(Report, GivesEqualLossesForEqualGlobalBatchesOnAllStrategies) {
   const double expected = report["runs"][0]["epochs"][1]["train_loss"];
   for (const json& run : report["runs"]) {
     const double loss = run["epochs"][1]["train_loss"];
-    // fp32 sums in another order, over 12 updates.
+    // fp32 sums are in another order, over 12 updates.
     EXPECT_NEAR(loss, expected, 1e-3 * expected) << run["strategy"] << run["world_size"];
     EXPECT_EQ(run["scaling_mode"], "strong");
   }
@@ -200,7 +200,7 @@ struct BadCommand {
   std::string name;
   std::vector<std::string> arguments;
   int exit_code;
-  std::string message;  // part of it
+  std::string message;  // a part of it
 };
 
 void PrintTo(const BadCommand& command, std::ostream* out) { *out << command.name; }

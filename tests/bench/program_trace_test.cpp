@@ -60,7 +60,7 @@ TEST(Trace, HasEveryRankPhaseAndBucketOfTheFirstSteps) {
 
 TEST(Trace, OfAnInterruptedRunHasWhatWasDone) {
   std::ptrdiff_t steps = 0;
-  // Well past set-up, into the epoch: where that is depends on what else the machine does.
+  // Interrupts well past set-up, in the epoch. The time of that depends on the machine's load.
   for (unsigned pause_s = 3; steps == 0 && pause_s < 50; pause_s *= 4) {
     Program program;
     program.write("lenet.json", kTracedConfig);

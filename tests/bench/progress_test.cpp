@@ -21,7 +21,7 @@ class ProgressLine : public testing::Test {
     job.options.warmup_steps = 0;
   }
 
-  // Timed steps that are done.
+  // Reports so many timed steps as done.
   void train(int steps) {
     writer.state(launch::RankState::training);
     for (int i = 0; i < steps; ++i) {
@@ -54,7 +54,7 @@ TEST_F(ProgressLine, ShowsEpochStepRateAndTimeLeftOnATerminal) {
 
 TEST_F(ProgressLine, RedrawsNothingWhereOutputIsNoTerminal) {
   train(3);
-  EXPECT_EQ(shown(Progress::Style::lines), "ddp on 2 devices\n");  // and a line every few seconds
+  EXPECT_EQ(shown(Progress::Style::lines), "ddp on 2 devices\n");  // lines follow after seconds
 }
 
 TEST_F(ProgressLine, IsSilentWhenAskedToBe) {

@@ -40,7 +40,7 @@ class QueuedEvent final : public Event {
 
 class QueuedStream final : public Stream {
  public:
-  // Work, and what has to hold before it can start.
+  // A piece of work, and the condition under which it can start.
   struct Piece {
     std::function<bool()> ready;
     std::function<void()> work;
@@ -54,7 +54,7 @@ class QueuedStream final : public Stream {
 
   void record(Event& event) override {
     auto* const queued = &static_cast<QueuedEvent&>(event);
-    // A replay reaches the events of its recording as often as it runs.
+    // Each replay of a recording reaches its events once more.
     const bool replayed = recording_ != nullptr;
     add({{}, [this, queued, replayed, number = ++queued->recorded_] {
            queued->done_ = replayed ? queued->recorded_ : number;

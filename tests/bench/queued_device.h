@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A device that works on its own, as CUDA's do: streams hold their work back and run it when
-// somebody waits or looks, in an order among each other that a seed decides. Memory that the host
-// touches too early or too late shows in the results.
+// An asynchronous device, as CUDA's are. Its streams hold their work back and run it when the host
+// waits or looks, in an order among the streams that a seed decides. Memory that the host touches
+// too early or too late shows in the results.
 #pragma once
 
 #include <deque>
@@ -23,9 +23,9 @@ class QueuedDevice final : public Device {
   explicit QueuedDevice(unsigned seed) : random_(seed) {}
 
   double clock_s = 100;    // grows with every piece of work
-  double work_s = 1e-3;    // that a piece of work takes
-  double host_call_s = 0;  // that the host needs to queue one
-  double bytes_per_s = 0;  // that copies take beside; 0: no time
+  double work_s = 1e-3;    // duration of a piece of work
+  double host_call_s = 0;  // time that the host needs to queue one
+  double bytes_per_s = 0;  // rate of copies, on top of work_s; 0: no time
 
   DeviceKind kind() const noexcept override { return DeviceKind::cuda; }
   int index() const noexcept override { return 0; }
@@ -42,7 +42,7 @@ class QueuedDevice final : public Device {
   double now_s() const override { return clock_s; }
   MemoryUsage memory() const override { return {}; }
 
-  // Runs one piece of work of some stream that can go on; false when none can.
+  // Runs one piece of work of a stream that can go on; returns false when none can.
   bool run_one();
 
  private:
@@ -53,7 +53,7 @@ class QueuedDevice final : public Device {
 
 // Queues `work` on a stream of a QueuedDevice.
 void queue_work(Stream& stream, std::function<void()> work);
-// Queues work that never starts, as behind a kernel that hangs.
+// Queues work that never starts, as if behind a kernel that hangs.
 void queue_work_after_nothing(Stream& stream);
 
 }  // namespace ddpbench::test

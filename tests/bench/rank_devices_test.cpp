@@ -19,7 +19,7 @@ using testing::Optional;
 
 constexpr std::array kVariables = {"NCCL_RUNTIME_CONNECT", "NCCL_HOSTID"};
 
-// What a rank is told of NCCL, beside what the user has told it.
+// Tests what a rank sets for NCCL, besides what the user has set.
 class PrepareRank : public testing::Test {
  protected:
   PrepareRank() {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What reports know of strategies agrees with the table of strategies, which reports/ may not ask.
+// What reports know of strategies agrees with the table of strategies, which reports/ must not use.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ std::vector<std::string> names_of(const auto& rows) {
   return names;
 }
 
-// A strategy without a row comes last in charts: rows are for those of which there is more to say.
+// A strategy without a row comes last in charts. Only strategies that need more words have rows.
 TEST(ReportStrategies, AreSomeOfTheTableOfStrategiesInItsOrder) {
   const std::vector<std::string> known = names_of(report::strategy_rows());
   std::vector<std::string> listed;

@@ -43,14 +43,14 @@ std::string read_file(const std::string& path) {
 constexpr const char* kSmall =
     R"(<svg xmlns="http://www.w3.org/2000/svg" width="30" height="20"></svg>)";
 
-// A number of four bytes, as PNG has it.
+// Reads a number of four bytes, as PNG has it.
 unsigned number_at(const std::string& bytes, std::size_t at) {
   unsigned value = 0;
   for (std::size_t i = at; i < at + 4; ++i) value = value << 8 | (bytes.at(i) & 0xFFU);
   return value;
 }
 
-// PATH as long as this lives.
+// Sets PATH while this object lives.
 class Path {
  public:
   explicit Path(const std::string& value) : before_(std::getenv("PATH")) {
@@ -64,7 +64,7 @@ class Path {
   std::string before_;
 };
 
-// A program of this name, first on PATH, in place of the real one.
+// A program named rsvg-convert, first on PATH, in place of the real one.
 class FakeConverter {
  public:
   explicit FakeConverter(const std::string& script) {

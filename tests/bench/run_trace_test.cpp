@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// From records of known times to Chrome trace events.
+// Makes Chrome trace events from records of known times.
 #include "bench/run/run_trace.h"
 
 #include <gmock/gmock.h>
@@ -44,8 +44,8 @@ void write_result(launch::RankWriter& writer, const std::string& host,
   writer.result(encoded(result));
 }
 
-// A step from `begin` on that lasts 10: forward 1 to 3 with a call, backward 3 to 7, two buckets
-// that are on their way at the same time.
+// Writes a step from `begin` on that lasts 10: forward 1 to 3 with a call, backward 3 to 7, and two
+// buckets in flight at the same time.
 void write_step(launch::RankWriter& writer, std::uint32_t number, double begin) {
   writer.append(launch::StepRecord{.step = number, .begin_s = begin, .end_s = begin + 10});
   const auto trace = [&](TraceRecord::Kind kind, std::uint32_t which, double from, double to) {
@@ -123,7 +123,7 @@ TEST(RunTrace, LeavesStepsBeyondTheTracedOnesOut) {
   EXPECT_THAT(test::trace_problems(trace), IsEmpty());
   EXPECT_EQ(test::count_events(trace, 0, "step"), 2);
   EXPECT_EQ(test::count_events(trace, 0, "bucket"), 4);
-  // The epoch went on: its event says so.
+  // The event of the epoch says that it went on.
   EXPECT_EQ(event_named(trace, 0, "epoch 0")["dur"], 30e6);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// `ddpbench show` from outside.
+// `ddpbench show` as a user calls it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ class Show : public testing::Test {
  protected:
   Show() { report::write_report(report::test::sample_report(), program.path("a.json"), false); }
 
-  // The output of `show a.json` with these arguments behind it.
+  // Returns the output of `show a.json` with these arguments behind it.
   ProgramResult show(std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), {"show", "a.json"});
     return program.run(arguments);

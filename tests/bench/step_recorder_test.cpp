@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The harness measures a device of known time and noise; what it says must be what the device did.
+// Measures a device of known time and noise: the figures must be what the device did.
 #include "bench/measure/step_recorder.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 namespace ddpbench::bench {
 namespace {
 
-constexpr double kRounding = 1e-9;  // of seconds as doubles around 100
+constexpr double kRounding = 1e-9;  // of seconds, as doubles around 100
 
 class Recorder : public testing::Test {
  protected:
@@ -127,7 +127,7 @@ TEST_F(Recorder, RecoversTheMedianOfNoisySteps) {
     recorder.begin_step(0, true);
     phase(recorder, Phase::forward, truth.back());
     recorder.end_step();
-    device.pass(0.5);  // between steps: not theirs
+    device.pass(0.5);  // between steps: this belongs to no step
   }
   std::vector<double> measured;
   for (const auto& step : channels.steps(0)) measured.push_back(step.end_s - step.begin_s);
@@ -197,7 +197,7 @@ TEST_F(Recorder, TracesPhasesAndCallsOfTheFirstTimedSteps) {
   EXPECT_EQ(records[1].which, 7u);
   EXPECT_NEAR(records[1].end_s - begin, 0.25, kRounding);
   EXPECT_EQ(records[3].step, 1u);
-  // The phase was handed on.
+  // The observer behind got the phase.
   EXPECT_NEAR(traced.steps(0)[0].phase_s[static_cast<std::size_t>(Phase::forward)], 0.5, kRounding);
 }
 
@@ -248,7 +248,7 @@ TEST_F(Recorder, ThrowsInThePlantedStep) {
   EXPECT_NO_THROW(faults.begin_step());
 }
 
-// The clock moves only when it is read here, so that the planted slowness ends.
+// The clock moves only when it is read, so that the planted slowness ends.
 class TickingDevice : public test::FakeDevice {
  public:
   double now_s() const override { return const_cast<TickingDevice*>(this)->clock_s += 1e-3; }

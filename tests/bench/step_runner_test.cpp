@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Steps that are recorded and replayed, and the times of a device that works on its own.
+// Steps that are recorded and replayed, and the times of an asynchronous device.
 #include "bench/measure/step_runner.h"
 
 #include <gmock/gmock.h>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kClockRounding = 1e-9;
 
-// A step that adds its batch to a sum on the device, between the marks of a phase.
+// A step adds its batch to a sum on the device, between the marks of a phase.
 class SummingStrategy final : public Strategy {
  public:
   SummingStrategy(Stream& stream, PhaseObserver& observer) : stream_(stream), observer_(observer) {}
@@ -39,7 +39,7 @@ class SummingStrategy final : public Strategy {
   PhaseObserver& observer_;
 };
 
-// Two memories in turn, as a source that copies ahead has.
+// Two memories in turn, as in a source that copies ahead.
 class TwoBatches {
  public:
   StepInput next() { return {&values_[turn_++ % 2], nullptr}; }
@@ -85,7 +85,7 @@ class Steps : public testing::Test {
 
 TEST_F(Steps, AreRecordedOncePerMemoryAndKind) {
   StepRunner runner = make_runner(true);
-  run(runner, 6, false);  // observed, as all that is not timed
+  run(runner, 6, false);  // observed, as all untimed steps
   recorder.choose_interval(1e-6);
   const int recorded_in_warm_up = strategy.queued;
   run(runner, 100, true);
@@ -128,8 +128,8 @@ TEST_F(Steps, ReplayedPhasesAreTimedAnew) {
   EXPECT_EQ(strategy.reports, 16);
 }
 
-// The host queues a step in 1 ms that the device works on for 10: a step lasts 10 ms, and the host
-// does not wait for each.
+// The host queues a step in 1 ms, and the device works on it for 10 ms: a step lasts 10 ms, and the
+// host does not wait for each.
 TEST_F(Steps, LastAsLongAsTheDeviceTakesWhenTheHostRunsAhead) {
   StepRunner runner = make_runner(false);
   device.work_s = 10e-3;
@@ -147,7 +147,7 @@ TEST_F(Steps, LastAsLongAsTheDeviceTakesWhenTheHostRunsAhead) {
   }
 }
 
-// Work that never gets its turn: it waits for an event that nothing reaches.
+// Work that never starts: it waits for an event that is never reached.
 class HungSteps : public testing::Test {
  protected:
   HungSteps() : device(1), stream(device.make_stream()), never(device.make_stream()) {
@@ -156,7 +156,7 @@ class HungSteps : public testing::Test {
     never->record(*gate);
   }
 
-  // What a rank says whose device hangs in the step after `before` others.
+  // Returns the message of a rank whose device hangs in the step after `before` others.
   std::string message_of(int before, DeviceWaitOptions options) {
     auto channels = launch::RankChannels::create({.ranks = 1, .step_capacity = 100});
     auto writer = channels.writer(0);

@@ -21,7 +21,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// "ddp on 2 devices, batch 8, ..." of every cell.
+// Returns "ddp on 2 devices, batch 8, ..." for every cell.
 std::vector<std::string> titles(const std::vector<std::string>& arguments) {
   const Options options = options_of(arguments);
   std::vector<std::string> result;
@@ -122,7 +122,7 @@ TrainingJob job_of(const Options& options, const RunCell& cell) {
   return make_training_job(options, cell, dataset, "model.json", host);
 }
 
-// What a rank reads of the job of this cell.
+// Returns what a rank reads of the job of this cell.
 TrainingJob received(const Options& options, const RunCell& cell) {
   return training_job_from_json(to_json(job_of(options, cell)));
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The order of a sweep, what is added to it for precision, and what an earlier report spares.
+// The order of a sweep, the runs added for precision, and those that an earlier report spares.
 #include "bench/plan/sweep_schedule.h"
 
 #include <gmock/gmock.h>
@@ -21,7 +21,7 @@ using ::testing::ElementsAre;
 using Slots = std::vector<Slot>;
 using Runner = std::function<std::optional<double>(Slot)>;
 
-// What is made when every run gives what `runner` says and lasts a second.
+// Returns the runs made when each run gives what `runner` says and lasts a second.
 Slots made(
     SweepSchedule schedule, const Runner& runner = [](Slot) { return 1.0; }) {
   Slots slots;
@@ -46,7 +46,7 @@ int count_of(const Slots& slots, std::size_t cell) {
       std::ranges::count_if(slots, [cell](Slot slot) { return slot.cell == cell; }));
 }
 
-// Step times that differ by a hundredth from one repetition to the next.
+// Step times differ by a tenth from one repetition to the next.
 double noisy(Slot slot) { return 1 + 0.1 * (slot.repetition % 2); }
 
 TEST(Schedule, OneRoundKeepsTheCellsOrder) {
@@ -81,7 +81,7 @@ TEST(Schedule, RoundsHaveOrdersOfTheirOwnFromTheSeed) {
   EXPECT_TRUE(differs);
 }
 
-// Every cell must come at every place about equally often, or drift within rounds has a favourite.
+// Every cell must come at every place about equally often: drift within rounds favours no cell.
 TEST(Schedule, TheOrderFavoursNoCell) {
   constexpr int kRounds = 2000;
   const Slots slots = made(4, {.repetitions = kRounds});
@@ -104,7 +104,7 @@ TEST(Precision, KeepsRepeatingOnlyTheNoisyCell) {
 }
 
 TEST(Precision, EndsWhenTheIntervalIsNarrow) {
-  // Wild at first, steady afterwards: the interval between order statistics forgets three outliers.
+  // The runs are wild at first, then steady: the order statistics' interval forgets three outliers.
   const auto slots = made(1, {.wanted_width = 0.02, .max_repetitions = 100}, [](Slot slot) {
     return slot.repetition < 2 ? 2.0 + slot.repetition : 1.0;
   });

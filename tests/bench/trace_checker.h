@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What holds for every trace: checked event by event.
+// Checks event by event what holds for every trace.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,9 +10,9 @@
 
 namespace ddpbench::test {
 
-// Problems of Chrome trace events: an event before time 0 (which Perfetto drops) or out of order,
-// one that overlaps another of its thread without lying within it, one outside every step of its
-// process, a thread or process without a name. Empty: none.
+// Returns the problems of Chrome trace events: an event before time 0 (which Perfetto drops), out
+// of order or outside every step of its process; one that overlaps another of its thread without
+// lying within it; a thread or process without a name. Empty: none.
 std::vector<std::string> trace_problems(const nlohmann::json& trace);
 
 // The number of events of `category` in `process` whose name begins with `name`.

@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Gradients of fc2 (weight 40 x 100, bias 40), then of fc1 (weight 100 x 784, bias 100), then conv.
+// Gradients come from fc2 (weight 40 x 100, bias 40), then fc1 (100 x 784, bias 100), then conv.
 nn::ModelSpec model() {
   return nn::parse_model(R"({"name": "m", "input": [1, 28, 28], "layers": [
       {"name": "conv", "type": "conv2d", "out_channels": 1, "kernel": 3, "padding": 1},
@@ -38,8 +38,8 @@ TEST(BucketBytes, HoldEveryGradientOnceWhateverTheCaps) {
 }
 
 TEST(BucketBytes, BeginWithTheLastLayer) {
-  // The first bucket closes with fc2's weight: 160 bytes of bias in three cache lines, 16000 of
-  // weight.
+  // The first bucket closes with fc2's weight: the bias's 160 bytes take three cache lines, and the
+  // weight has 16000 bytes.
   EXPECT_EQ(bucket_bytes(model(), 0.01, 25).front(), 192u + 16000u);
 }
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The ddpbench authors
 # SPDX-License-Identifier: Apache-2.0
-"""What this machine is, as reports have it. What it does not tell is null beside a reason."""
+"""What this machine is, as reports show it. A value that is not known is null beside a reason."""
 import glob
 import os
 import re
@@ -25,7 +25,7 @@ def text_of(path):
 
 
 def put(target, key, value, reason):
-    """`value`, or null and the reason where there is none."""
+    """Sets `value`, or null and the reason where there is none."""
     target[key] = value
     if value is None:
         target[key + "_reason"] = reason
@@ -41,7 +41,7 @@ def processors():
 
 
 def cores():
-    """One processor of every core that this process may use."""
+    """Returns one processor of every core that this process may use."""
     seen, chosen = set(), []
     for processor in processors():
         place = f"/sys/devices/system/cpu/cpu{processor}/topology/thread_siblings_list"
@@ -91,7 +91,7 @@ def gpus(devices):
 
 
 def environment(found):
-    """`found`: what rank.probe() told."""
+    """`found`: the result of rank.probe()."""
     system = os.uname()
     info = {"hosts": [system.nodename]}
     put(info, "operating_system",

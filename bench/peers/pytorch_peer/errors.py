@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The ddpbench authors
 # SPDX-License-Identifier: Apache-2.0
-"""What ends a command, with ddpbench's exit codes."""
+"""The errors that end a command, with ddpbench's exit codes."""
 
 
 class PeerError(Exception):
@@ -11,14 +11,14 @@ class PeerError(Exception):
 
 
 class UsageError(PeerError):
-    """Usage, configuration or data."""
+    """An error in usage, configuration or data."""
 
     exit_code = 2
     kind = "config"
 
 
 class UnavailableError(PeerError):
-    """Something that was asked for is not here."""
+    """Something that the user asked for is not here."""
 
     exit_code = 3
     kind = "unavailable"

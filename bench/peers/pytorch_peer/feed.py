@@ -3,7 +3,7 @@
 """Batches: which samples, where they are gathered, and what is copied to the device.
 
 A step takes `raw` tensors (`take`), moves them (`to_device`) and makes images and labels of them
-(`prepare`); what `prepare` does belongs to the device and can be part of a CUDA graph.
+(`prepare`). The work of `prepare` is the device's and can be part of a CUDA graph.
 """
 import queue
 import threading
@@ -14,13 +14,13 @@ from . import idx, sampler
 
 
 class Samples:
-    """One part of a data set, decoded: bytes of images, labels, and how bytes become numbers."""
+    """One part of a data set, decoded: bytes of images, labels, and the scale of the bytes."""
 
     def __init__(self, images_path, labels_path, mean, std):
         (count, *self.size), images, labels = idx.read_split(images_path, labels_path)
         self.images = torch.frombuffer(bytearray(images), dtype=torch.uint8).reshape(count, -1)
         self.labels = torch.frombuffer(bytearray(labels), dtype=torch.uint8).to(torch.int64)
-        # byte * scale + offset in two roundings, as ddpbench's BatchAssembler.
+        # Pixels are byte * scale + offset in two roundings, as in ddpbench's BatchAssembler.
         self.scale = float(torch.tensor(1 / (255 * std), dtype=torch.float64).to(torch.float32))
         self.offset = float(torch.tensor(-mean / std, dtype=torch.float64).to(torch.float32))
 
@@ -48,7 +48,7 @@ class Feed:
         self.device = device
 
     def batches(self, epoch, steps):
-        """Indices of this process's samples, [steps, batch]."""
+        """Returns the indices of this process's samples, [steps, batch]."""
         order = sampler.permutation(len(self.samples), self.spec["seed"], epoch)
         return torch.tensor(sampler.shard_batches(order, self.spec["global_batch"],
                                                   self.spec["processes"], self.rank, steps))
@@ -58,7 +58,7 @@ class Feed:
 
 
 class DeviceFeed(Feed):
-    """--residency=device: the samples lie there, a step names theirs."""
+    """--residency=device: the samples are on the device, and a step names its own."""
 
     def __init__(self, samples, spec, rank, device):
         super().__init__(samples.to(device), spec, rank, device)
@@ -79,7 +79,7 @@ class DeviceFeed(Feed):
 
 
 class HostFeed(Feed):
-    """--residency=host: batches are made on the host, by a thread ahead of the training one."""
+    """--residency=host: a thread ahead of the training one makes batches on the host."""
 
     AHEAD = 2
 

@@ -13,7 +13,7 @@ FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte",
 
 
 def find(data_dir, name):
-    """The paths of the four files. This peer draws no synthetic digits: UsageError without them."""
+    """Returns the paths of the four files. UsageError without them: this peer draws no digits."""
     directory = os.path.join(data_dir, name)
     paths = []
     for file in FILES:
@@ -29,7 +29,7 @@ def find(data_dir, name):
 
 
 def read(path, dimensions):
-    """(shape, bytes) of a file."""
+    """Returns (shape, bytes) of a file."""
     opener = gzip.open if path.endswith(".gz") else open
     try:
         with opener(path, "rb") as file:
@@ -48,7 +48,7 @@ def read(path, dimensions):
 
 
 def read_split(images_path, labels_path):
-    """(images' shape, their bytes, labels) of one of the two parts."""
+    """Returns (images' shape, their bytes, labels) of one of the two parts."""
     shape, images = read(images_path, 3)
     (count,), labels = read(labels_path, 1)
     if count != shape[0]:
@@ -58,7 +58,7 @@ def read_split(images_path, labels_path):
 
 
 def sample_count(path):
-    """Of an image file, from its header."""
+    """Returns the number of samples of an image file, from its header."""
     opener = gzip.open if path.endswith(".gz") else open
     try:
         with opener(path, "rb") as file:

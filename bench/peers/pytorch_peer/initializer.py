@@ -15,7 +15,7 @@ LOW = 0xFFFFFFFF
 
 
 def combine_hash(value, other):
-    """base/hash.h."""
+    """As base/hash.h."""
     return sampler.mix((value * 0x9E3779B97F4A7C15 + other + 0x2545F4914F6CDD1D) & sampler.MASK)
 
 
@@ -34,7 +34,7 @@ def high_and_low(words, multiplier):
 
 
 def philox(counters, seed, name_hash):
-    """Four tensors of 32-bit words, in int64, for the counters 0, 1, ... in `counters`."""
+    """Returns four tensors of 32-bit words, in int64, one element for each of `counters`."""
     c = [counters & LOW, counters >> 32,
          torch.full_like(counters, name_hash & LOW), torch.full_like(counters, name_hash >> 32)]
     key = [seed & LOW, seed >> 32]
@@ -47,7 +47,7 @@ def philox(counters, seed, name_hash):
 
 
 def draw(name, shape, fan_in, seed):
-    """U(-1/sqrt(fan_in), 1/sqrt(fan_in)): PyTorch's own default, from ddpbench's numbers."""
+    """Draws U(-1/sqrt(fan_in), 1/sqrt(fan_in)), PyTorch's default, from ddpbench's numbers."""
     count = math.prod(shape)
     words = torch.stack(philox(torch.arange((count + 3) // 4), seed, hash_bytes(name.encode())), 1)
     odd = (words.reshape(-1)[:count] >> 9) * 2 + 1 - (1 << 23)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The ddpbench authors
 # SPDX-License-Identifier: Apache-2.0
-"""Starts the processes of a run, watches over them, and collects what they found."""
+"""Starts the processes of a run, watches them, and collects their results."""
 import json
 import mmap
 import os
@@ -32,7 +32,7 @@ class Interrupt:
 
 
 class Outcome:
-    """Of a run: results of the ranks that told some, and why it ended early."""
+    """The results of the ranks of a run that wrote some, and why the run ended early."""
 
     def __init__(self):
         self.results, self.error, self.interrupted = [], None, False
@@ -46,9 +46,9 @@ def rank_environment(spec):
                    "MKL_NUM_THREADS": str(spec["threads"])}
     # All ranks are on this host; Gloo would ask the resolver for the host's name.
     environment.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    # Threads that spin take the core from the ones that communicate.
+    # Threads that spin take the core from those that communicate.
     environment.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    if spec["compile"] == "cuda-graphs":  # PyTorch's notes on CUDA graphs with NCCL ask for it
+    if spec["compile"] == "cuda-graphs":  # PyTorch's notes on CUDA graphs with NCCL ask for this
         environment.update(NCCL_ASYNC_ERROR_HANDLING="0", TORCH_NCCL_ASYNC_ERROR_HANDLING="0")
     return environment
 
@@ -58,7 +58,7 @@ def python(*arguments):
 
 
 def probe():
-    """What PyTorch has here; {"error": ...} without it."""
+    """Returns what PyTorch has here; {"error": ...} without PyTorch."""
     result = subprocess.run(python("probe"), capture_output=True, text=True, check=False,
                             env={**os.environ, "PYTHONPATH": PEERS + os.pathsep +
                                  os.environ.get("PYTHONPATH", "")})
@@ -97,7 +97,7 @@ class Launch:
         return os.path.join(self.folder, f"rank_{rank}.log")
 
     def watch(self, interrupt):
-        """Until all have ended, one failed, nothing moved for the timeout, or Ctrl-C."""
+        """Returns when all have ended, one failed, nothing moved for the timeout, or at Ctrl-C."""
         beats, moved = None, time.monotonic()
         while not interrupt.happened:
             codes = [process.poll() for process in self.processes]
@@ -141,7 +141,7 @@ class Launch:
                 "message": f"rank {rank} (in {state}, step {steps}): {message}"}
 
     def failure(self, codes):
-        """(error, exit code) of the process that failed first; others die of its end."""
+        """Returns (error, exit code) of the process that failed first: others follow it."""
         told = self.read("error")
         killed = [rank for rank, code in enumerate(codes) if code and code < 0]
         if killed and all(found["kind"] == "internal" for _, found in told):
@@ -155,7 +155,7 @@ class Launch:
         return self.error("exit", rank, f"ended with {codes[rank]}: {self.tail(rank)}"), RANK_LOST
 
     def stall(self):
-        """The guilty rank is the one with the least progress."""
+        """Blames the rank with the least progress."""
         rank = min(range(self.count), key=lambda r: self.words[4 * r])
         return self.error("timeout", rank, f"no progress for {self.spec['timeout']:g} s (--timeout); "
                           f"{self.tail(rank)}"), RANK_LOST

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The ddpbench authors
 # SPDX-License-Identifier: Apache-2.0
-"""A torch module from a ddpbench model file (configs/models): same layers, names and shapes."""
+"""Makes a torch module from a ddpbench model file (configs/models): same layers, names, shapes."""
 import json
 
 import torch
@@ -29,7 +29,7 @@ def pooling(layer, _shape):
 
 
 class Linear(nn.Linear):
-    """Flattens what it is given; as a class of its own so that the tensors keep the layer's name."""
+    """Flattens its input. It is a class of its own so that the tensors keep the layer's name."""
 
     def forward(self, input):
         return super().forward(input.flatten(1))
@@ -91,7 +91,7 @@ def output_shape(module, shapes):
 
 
 def ordered(layers):
-    """(layer, names of its inputs) in topological order, the file's wherever possible."""
+    """Returns (layer, names of its inputs) in topological order, the file's where possible."""
     waiting, previous = [], INPUT
     for layer in layers:
         waiting.append((layer, layer.get("inputs", [previous])))
@@ -108,7 +108,7 @@ def ordered(layers):
 
 
 def load(path):
-    """ddpbench has said all there is to say about a model file; here it is right or refused."""
+    """ddpbench explains errors in a model file; here it is right or refused."""
     try:
         with open(path, encoding="utf-8") as file:
             return Network(json.load(file))
@@ -122,7 +122,7 @@ def fan_in(module):
 
 
 def initial_weights(network, seed):
-    """Name -> tensor in PyTorch's order, ddpbench's values."""
+    """Returns name -> tensor in PyTorch's order with ddpbench's values."""
     weights = {}
     for name, parameter in network.named_parameters():
         module = network.get_submodule(name.rsplit(".", 1)[0])
@@ -131,7 +131,7 @@ def initial_weights(network, seed):
 
 
 def set_weights(network, weights, origin):
-    """In place, so that what holds the parameters (DDP's buckets, a CUDA graph) stays true."""
+    """Sets in place, so that holders of the parameters (DDP's buckets, a CUDA graph) stay valid."""
     parameters = dict(network.named_parameters())
     for name in sorted(parameters.keys() ^ weights.keys()):
         raise UsageError(f"{origin}: the tensor {name} is "

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The ddpbench authors
 # SPDX-License-Identifier: Apache-2.0
-"""Options as ddpbench's: defaults, the configuration file, DDPBENCH_ variables, flags; later wins.
+"""Options as in ddpbench: defaults, configuration file, DDPBENCH_ variables, flags; later wins.
 
-Names and meanings are ddpbench's where it has the option (docs/cli.md); compile, residency and pace
-are this peer's own.
+Names and meanings are ddpbench's where it has the option (docs/cli.md). compile, residency and
+pace are this peer's own.
 """
 import difflib
 import json
@@ -14,7 +14,7 @@ from .environment import ROOT
 from .errors import UsageError
 
 CONFIGS = os.path.join(ROOT, "configs")
-# Keys of ddpbench's configuration files that change nothing here.
+# Keys of ddpbench's configuration files that have no effect here.
 NOT_HEEDED = ("$schema", "comment", "backend", "servers", "ps_update", "server_device", "order",
               "until_ci", "max_repetitions", "max_minutes", "confirm_repetitions", "least_gain",
               "verify_steps", "warmup_max_steps", "observe", "oversubscribe", "trace", "trace_steps",
@@ -145,7 +145,7 @@ def unknown(what, name, known):
 
 
 def flags(arguments):
-    """Name -> value of what the command line gives."""
+    """Returns name -> value as given on the command line."""
     layer = {}
     arguments = list(arguments)
     while arguments:
@@ -230,7 +230,7 @@ def merge(layers):
 
 
 def resolve(arguments, environ):
-    """All options, by name."""
+    """Returns all options, by name."""
     given, environment = flags(arguments), variables(environ)
     name = given.get("config", environment.get("config"))
     layers = [("variables", environment), ("command line", given)]

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The ddpbench authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which runs a command makes, and what a run's processes are told."""
+"""Plans the runs of a command, and what a run's processes are told."""
 import os
 import random
 
@@ -15,7 +15,7 @@ NO_PS = "PyTorch has no parameter server to compare with"
 
 
 def check_device(options, found):
-    """The kind of device; UnavailableError for what is not here."""
+    """Returns the kind of device; UnavailableError for one that is not here."""
     device = options["device"]
     if device == "auto":
         device = "cuda" if found["devices"] else "cpu"
@@ -56,7 +56,7 @@ def dataset(options):
 
 
 def batches(options, world_size):
-    """(per device, global)."""
+    """Returns (per-device batch, global batch)."""
     whole = options["global_batch_size"]
     if whole is None:
         return options["batch_size"], options["batch_size"] * world_size
@@ -84,7 +84,7 @@ def backend_of(strategy, device):
 
 
 def placement(strategy, world_size, device, threads):
-    """(processors of every rank, oversubscribed): threads get cores of their own, as ddpbench's."""
+    """Returns (processors of every rank, oversubscribed). Threads get cores as in ddpbench."""
     cores = environment.cores()
     wanted = world_size * threads
     if device == "cuda" or strategy == "ps":
@@ -95,7 +95,7 @@ def placement(strategy, world_size, device, threads):
 
 
 def cell(strategy, world_size, device, options, data):
-    """All that is known of a run before it is made: `spec` is for its processes."""
+    """Returns all that is known of a run before it is made; `spec` is for its processes."""
     per_device, whole = batches(options, world_size)
     steps = sampler.steps_per_epoch(data["train_samples"], whole, options["last_batch"])
     if steps == 0:
@@ -120,7 +120,7 @@ def cell(strategy, world_size, device, options, data):
 
 
 def cells(options, device, found, data):
-    """single runs once, whatever --gpus lists."""
+    """Returns the cells. single runs once for any --gpus."""
     counts = device_counts(options, device, found)
     planned = [cell(strategy, world_size, device, options, data)
                for strategy in options["strategy"]
@@ -132,8 +132,8 @@ def cells(options, device, found, data):
 
 
 def schedule(planned, repetitions, seed):
-    """(repetition, index of the cell) in the order of making: rounds, each in an order of its own,
-    so that drift does not become an effect."""
+    """Returns (repetition, index of the cell) in the order of making: rounds, each in an order of
+    its own, so that drift does not become an effect."""
     order, generator = [], random.Random(seed)
     for repetition in range(repetitions):
         indices = list(range(len(planned)))

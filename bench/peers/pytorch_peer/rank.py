@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The ddpbench authors
 # SPDX-License-Identifier: Apache-2.0
-"""A rank's process, and the look at what PyTorch has here. Started by launch.py.
+"""The process of a rank, and the probe of what PyTorch has here. Started by launch.py.
 
     python -m pytorch_peer.rank probe
     python -m pytorch_peer.rank run SPEC RANK
@@ -30,11 +30,11 @@ def write_json(path, value):
 
 
 def probe():
-    """What the supervisor has to know; it does not load PyTorch and opens no device itself."""
+    """Returns what the supervisor must know: it loads no PyTorch and opens no device itself."""
     try:
         import torch
         from torch import distributed
-    except Exception as error:  # a broken installation raises anything
+    except Exception as error:  # a broken installation may raise any exception
         return {"error": f"{type(error).__name__}: {error}"}
     cuda = torch.cuda.is_available()
     found = {"devices": [], "compile": hasattr(torch, "compile"),
@@ -56,7 +56,7 @@ def probe():
 
 
 def describe_devices(spec, rank, trainer):
-    """Rows of this process's devices: dp has all of them in one process."""
+    """Returns the rows of this process's devices: dp has all of them in one process."""
     if spec["device"] == "cpu":
         return [{"replica": rank, "device": f"cpu:{rank}", "peak_bytes": None,
                  "peak_bytes_reason": "PyTorch does not tell what its CPU allocator handed out",
@@ -98,7 +98,7 @@ def die_with_the_supervisor():
 
 
 def run(spec_path, rank):
-    # Ctrl-C is the supervisor's to act upon; the process group gets it too.
+    # Ctrl-C is for the supervisor to handle; the process group gets it, too.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     die_with_the_supervisor()
     with open(spec_path, encoding="utf-8") as file:
@@ -118,10 +118,10 @@ def run(spec_path, rank):
                     "exit_code": error.exit_code if known else 1,
                     "message": str(error) if known else f"{type(error).__name__}: {error}"})
         sys.stderr.flush()
-        # Peers may be in a collective with this process: no clean-up that waits for them.
+        # Peers may be in a collective with this process: a clean-up must not wait for them.
         os._exit(error.exit_code if known else 1)
     sys.stdout.flush()
-    # Nothing is left to do; threads of process groups make some versions hang at exit.
+    # All work is done; threads of process groups make some versions hang at exit.
     os._exit(0)
 
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The ddpbench authors
 # SPDX-License-Identifier: Apache-2.0
-"""The report as a whole: scaling, repetitions, and how it gets to the disk."""
+"""The report as a whole: scaling, repetitions, and writing it to disk."""
 import datetime
 import json
 import os
@@ -16,7 +16,7 @@ def now():
 
 
 def unusable(run):
-    """Why a run says nothing about scaling; None when it does."""
+    """Says why a run is of no use for scaling; None when it is of use."""
     if run["status"] != "ok":
         return {"failed": "the run failed", "skipped": "the run was skipped",
                 "interrupted": "the run was interrupted"}[run["status"]]
@@ -26,7 +26,7 @@ def unusable(run):
 
 
 def fill_scaling(runs):
-    """Against the median of this report's `single` runs of the same batch."""
+    """Compares with the median of this report's `single` runs of the same batch."""
     strong = any(run["scaling_mode"] == "strong" for run in runs)
     key = "global_batch_size" if strong else "per_device_batch_size"
     for run in runs:
@@ -100,7 +100,7 @@ def assemble(head, options, runs, interrupted):
 
 
 def write(report, path, force):
-    """Whole or not at all; without `force` only to a new file, also when one appeared meanwhile."""
+    """Writes all or nothing; without `force` over no file, even if it appeared meanwhile."""
     temporary = f"{path}.{os.getpid()}.tmp"
     try:
         with open(temporary, "x", encoding="utf-8") as file:
@@ -111,7 +111,7 @@ def write(report, path, force):
         if force:
             os.replace(temporary, path)
         else:
-            os.link(temporary, path)  # fails where `path` exists, which a rename would replace
+            os.link(temporary, path)  # fails where `path` exists; a rename would replace it
     finally:
         if os.path.exists(temporary):
             os.unlink(temporary)

@@ -22,7 +22,7 @@ def missing_reason(run):
 
 
 def phase_reason(phase, spec):
-    """Why PyTorch gives no such figure; None where it does."""
+    """Says why PyTorch gives no such figure; None where it does."""
     if spec["device"] == "cuda" and phase != "data_wait_s":
         return HOST_ONLY
     if spec["strategy"] == "ddp" and phase in ("backward_s", "comm_s", "comm_exposed_s",
@@ -34,7 +34,7 @@ def phase_reason(phase, spec):
 
 
 def phases(spec, samples, otherwise):
-    """`samples`: of each phase, one value a step."""
+    """`samples`: for each phase, one value per step."""
     section = {}
     alone = spec["strategy"] == "single"
     for phase in PHASES:
@@ -48,7 +48,7 @@ def phases(spec, samples, otherwise):
 
 
 def slowest(results, key):
-    """Step by step the maximum over ranks; only steps that all ranks finished."""
+    """Returns each step's maximum over ranks, for the steps that all ranks finished."""
     return [max(values) for values in zip(*(result[key] for result in results))]
 
 
@@ -68,7 +68,7 @@ def step_section(spec, samples, otherwise):
 
 
 def epoch_rows(results):
-    """Sums over ranks; time from the first begin to the last end."""
+    """Sums are over ranks; times are from the first begin to the last end."""
     rows = []
     for parts in zip(*(result["epochs"] for result in results)):
         samples = sum(part["samples"] for part in parts)
@@ -102,7 +102,7 @@ def device_row(spec, result, device):
 
 
 def times(spec, outcome, results, otherwise):
-    """Of the longest rank."""
+    """Returns the times of the slowest rank."""
     def longest(value):
         return max(map(value, results)) if results else None
     section = {}
@@ -118,7 +118,7 @@ def times(spec, outcome, results, otherwise):
 
 
 def strategy_options(spec):
-    """What tells the runs of this peer apart, as given."""
+    """Returns the options that tell the runs of this peer apart, as given."""
     options = {"compile": spec["compile"], "residency": spec["residency"]}
     if spec["device"] == "cuda":
         options["pace"] = spec["pace"]
@@ -136,7 +136,7 @@ def device_model(spec, found):
 
 
 def setting(run, cell, options, data, found):
-    """What was asked for."""
+    """Sets what the user asked for."""
     spec = cell["spec"]
     run.update(strategy=spec["strategy"], world_size=spec["world_size"], servers=0,
                device=spec["device"], threads_per_device=spec["threads"],
@@ -163,7 +163,7 @@ def status_of(cell, outcome):
 
 
 def run_section(cell, outcome, options, data, found):
-    """`outcome`: of launch.run; None for a run that was skipped. Scaling follows in report.py."""
+    """`outcome`: from launch.run; None for a skipped run. report.py adds scaling."""
     run = {"status": status_of(cell, outcome)}
     if run["status"] == "skipped":
         run["reason"] = cell["skipped"]
@@ -171,7 +171,7 @@ def run_section(cell, outcome, options, data, found):
         run["error"] = outcome.error
     otherwise = missing_reason(run)
     spec = cell["spec"]
-    # Ranks of an interrupted run may have published different epochs: what all have counts.
+    # Ranks of an interrupted run may have published different epochs: those that all have count.
     results = outcome.results if outcome else []
     results = results if len(results) == spec["processes"] else []
     setting(run, cell, options, data, found)

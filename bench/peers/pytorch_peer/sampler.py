@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The ddpbench authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which samples each rank sees, exactly as ddpbench's ShardedSampler (datasets/sharded_sampler.h)."""
+"""The samples that a rank sees, exactly as ddpbench's ShardedSampler (datasets/sharded_sampler.h)."""
 
 MASK = (1 << 64) - 1
 INCREMENT = 0x9E3779B97F4A7C15
@@ -25,7 +25,7 @@ class SplitMix64:
         return mix(self.state)
 
     def below(self, bound):
-        """Uniform in [0, bound): Lemire's multiplication, which rejects few products."""
+        """Draws uniformly from [0, bound): Lemire's multiplication, which rejects few products."""
         product = (self.next() >> 32) * bound
         if product & 0xFFFFFFFF < bound:
             short_interval = (2**32 - bound) % bound
@@ -35,7 +35,7 @@ class SplitMix64:
 
 
 def permutation(samples, seed, epoch):
-    """The epoch's order of all samples: Fisher and Yates' shuffle of the identity."""
+    """Returns the epoch's order of all samples: Fisher and Yates' shuffle of the identity."""
     order = list(range(samples))
     random = SplitMix64(seed, epoch)
     for left in range(samples, 1, -1):
@@ -50,7 +50,7 @@ def steps_per_epoch(samples, global_batch, last_batch):
 
 
 def shard_batches(order, global_batch, shards, shard, steps):
-    """One list of sample indices a step: every `shards`-th of the order, wrapped at its end."""
+    """Returns a list of sample indices per step: every `shards`-th of the order, wrapped."""
     samples = len(order)
     return [[order[(step * global_batch + shard + j * shards) % samples]
              for j in range(global_batch // shards)]

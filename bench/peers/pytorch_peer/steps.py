@@ -8,12 +8,12 @@ import torch
 
 from .network import loss_of
 
-# PyTorch asks for as many eager steps of DistributedDataParallel before a capture.
+# PyTorch asks for this many eager steps of DistributedDataParallel before a capture.
 STEPS_BEFORE_CAPTURE = 11
 
 
 class HostClock:
-    """CPU devices: an operation has ended when its call returns."""
+    """For CPU devices: an operation has ended when its call returns."""
 
     def __init__(self):
         self.steps, self.phases = [], {}
@@ -23,7 +23,7 @@ class HostClock:
         self.last = self.first = time.perf_counter()
 
     def mark(self, phase):
-        """What went on since the last mark was `phase`."""
+        """Counts the time since the last mark for `phase`."""
         now = time.perf_counter()
         self.current[phase] = self.current.get(phase, 0.0) + now - self.last
         self.last = now
@@ -38,7 +38,7 @@ class HostClock:
 
 
 class DeviceClock:
-    """CUDA devices: events on the stream, from the asking for the batch to the end of the update."""
+    """For CUDA devices: events on the stream, from asking for the batch to the update's end."""
 
     def __init__(self, pace):
         self.steps, self.phases, self.pairs = [], {}, []
@@ -50,7 +50,7 @@ class DeviceClock:
         self.events[0].record()
 
     def mark(self, phase):
-        """Only the wait for data is the host's; the others would need events within the step."""
+        """Marks only the host's wait for data: other phases would need events within the step."""
         if phase == "data_wait_s":
             self.phases.setdefault(phase, []).append(time.perf_counter() - self.first)
 
@@ -67,7 +67,7 @@ class DeviceClock:
 
 
 class NoClock:
-    """Of steps that are not timed."""
+    """The clock of untimed steps."""
 
     def begin(self):
         pass
@@ -80,7 +80,7 @@ class NoClock:
 
 
 class EagerStep:
-    """What a PyTorch user writes. Returns loss, logits and labels, still on the device."""
+    """A step as a PyTorch user writes it. Returns loss, logits and labels, still on the device."""
 
     def __init__(self, model, optimizer, feed, precision, keep_gradients):
         self.model, self.optimizer, self.feed = model, optimizer, feed
@@ -118,7 +118,7 @@ class EagerStep:
 
 
 class GraphStep:
-    """The same as one CUDA graph, from the batch on the device to the update."""
+    """The same step as one CUDA graph, from the batch on the device to the update."""
 
     def __init__(self, eager, stream):
         self.feed = eager.feed

@@ -15,7 +15,7 @@ FOREVER_S = 365 * 24 * 3600
 
 
 class Progress:
-    """Tells the supervisor that this process gets on, and how far it is."""
+    """Tells the supervisor that this process goes on, and how far it is."""
 
     def __init__(self, memory, rank):
         self.words = memoryview(memory).cast("Q")[4 * rank:4 * rank + 4]
@@ -33,7 +33,7 @@ class Progress:
 
 
 def numerics(spec):
-    """PyTorch allows TF32 in convolutions unless it is told not to."""
+    """Sets TF32 explicitly: PyTorch allows it in convolutions by default."""
     allowed = spec["precision"] == "tf32"
     torch.backends.cuda.matmul.allow_tf32 = allowed
     torch.backends.cudnn.allow_tf32 = allowed
@@ -67,7 +67,7 @@ class Trainer:
         self.clock = steps.DeviceClock(spec["pace"]) if cuda else steps.HostClock()
         self.step = self.make_step()
         self.epochs = []
-        # Whose memory this process can tell.
+        # The replicas whose memory this process can tell.
         self.replicas = [] if not cuda else list(range(spec["world_size"])) \
             if spec["strategy"] == "dp" else [rank]
         self.peaks = [0] * len(self.replicas)
@@ -78,7 +78,7 @@ class Trainer:
     def join(self):
         if self.spec["strategy"] != "ddp":
             return
-        # The launcher has the same limit and knows which rank it waits for: it is to speak first.
+        # The launcher has the same limit and knows which rank it waits for, so it reports first.
         limit = datetime.timedelta(seconds=(self.spec["timeout"] or FOREVER_S) + 10)
         distributed.init_process_group(
             self.spec["backend"], init_method="file://" + self.spec["store"], rank=self.rank,
@@ -107,7 +107,7 @@ class Trainer:
             self.test.to(self.device)
 
     def make_step(self):
-        # DDP's gradients are views of its buckets, which setting them to None would lose.
+        # DDP's gradients are views of its buckets: setting them to None would lose them.
         step = steps.EagerStep(self.model, self.optimizer, self.feed, self.spec["precision"],
                                keep_gradients=self.spec["strategy"] == "ddp")
         if self.stream:
@@ -125,7 +125,7 @@ class Trainer:
             distributed.barrier()
 
     def start_anew(self):
-        """Weights and optimizer as at step 0, in place."""
+        """Resets weights and optimizer to step 0, in place."""
         network.set_weights(self.net, self.initial, "step 0")
         for state in self.optimizer.state.values():
             if state.get("momentum_buffer") is not None:
@@ -144,7 +144,7 @@ class Trainer:
         return time.monotonic() - begin
 
     def train_epoch(self, epoch):
-        """Loss and hits are counted between the steps, not within their times."""
+        """Counts loss and hits between the steps, outside their times."""
         count = self.spec["steps_per_epoch"]
         self.feed.begin(epoch, count)
         loss_sum = torch.zeros((), dtype=torch.float64, device=self.device)
@@ -165,7 +165,7 @@ class Trainer:
                             "loss_sum": loss_sum.item() * batch, "correct": correct.item()})
 
     def evaluate(self):
-        """Of this process's share of the test samples, by the plain network."""
+        """Evaluates this process's share of the test samples with the plain network."""
         begin, correct = time.monotonic(), 0
         mine = torch.arange(self.rank, len(self.test), self.spec["processes"],
                             device=self.test.labels.device)
@@ -182,7 +182,7 @@ class Trainer:
         return time.monotonic() - begin
 
     def note_peaks(self):
-        """Peaks of the training alone: evaluation takes larger batches."""
+        """Notes the peaks of the training alone: evaluation takes larger batches."""
         self.peaks = [max(peak, torch.cuda.max_memory_allocated(replica))
                       for peak, replica in zip(self.peaks, self.replicas)]
 

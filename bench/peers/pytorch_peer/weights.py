@@ -3,7 +3,7 @@
 """Weights in safetensors files, as ddpbench's --load-model and --save-model.
 
 The format: a 64-bit little-endian length, that much JSON (dtype, shape and data_offsets of each
-tensor), the data. Read here because few installations of PyTorch have the safetensors package.
+tensor), the data. This file reads it because few PyTorch installations have safetensors.
 """
 import json
 import os
@@ -43,7 +43,7 @@ def tensor(data, entry):
 
 
 def write(path, tensors):
-    """To a temporary file beside `path`, synced and renamed."""
+    """Writes a temporary file beside `path`, syncs it and renames it."""
     header, parts, offset = {"__metadata__": {"format": "pt"}}, [], 0
     for name, values in tensors.items():
         data = bytes(values.detach().cpu().to(torch.float32).contiguous().view(-1)
