@@ -24,7 +24,7 @@ constexpr const char* kNoData = "a barrier moves no data";
 constexpr const char* kNoMemory = "the run ended before memory was measured";
 
 struct Collected {
-  const CommSpec& spec;
+  const CommJob& job;
   std::vector<CommRankResult> results;                  // [rank]
   std::vector<std::vector<std::vector<double>>> times;  // [row][rank][iteration]
   std::vector<report::BandwidthRow> bandwidth;          // what was measured of this world
@@ -57,8 +57,8 @@ void add_bandwidth(Collected& all) {
       row.copy_gb_per_s += rank.bandwidth[i].copy_gb_per_s;
       reduce_gb_per_s += rank.bandwidth[i].reduce_gb_per_s;
     }
-    if (all.spec.on_gpus()) {
-      row.gpu = all.spec.devices.gpus.front();
+    if (all.job.on_gpus()) {
+      row.gpu = all.job.devices.gpus.front();
       row.reduce_gb_per_s = Figure::missing("a GPU has copies of its own, but no reductions");
     } else {
       row.cores = first.all_cores ? static_cast<int>(results.size()) : 1;
@@ -68,10 +68,10 @@ void add_bandwidth(Collected& all) {
   }
 }
 
-Collected collect(const CommSpec& spec, const launch::RankChannels& channels) {
-  const auto ranks = static_cast<std::size_t>(spec.ranks);
-  Collected all{spec, {}, {spec.rows.size(), std::vector<std::vector<double>>(ranks)}, {}, {}, {}};
-  for (int r = 0; r < spec.ranks; ++r) {
+Collected collect(const CommJob& job, const launch::RankChannels& channels) {
+  const auto ranks = static_cast<std::size_t>(job.ranks);
+  Collected all{job, {}, {job.rows.size(), std::vector<std::vector<double>>(ranks)}, {}, {}, {}};
+  for (int r = 0; r < job.ranks; ++r) {
     all.results.push_back(decoded_comm_rank_result(channels.result(r)));
     for (const launch::StepRecord& record : channels.steps(r)) {
       all.times.at(record.epoch)[static_cast<std::size_t>(r)].push_back(record.end_s -
@@ -87,7 +87,7 @@ double working_set_of(const Collected& all, const report::CollectiveRow& row) {
   const auto bytes = static_cast<double>(row.bytes);
   const double touched =
       report::collective_traffic(row.operation, row.ranks, bytes).footprint_bytes;
-  return all.spec.on_gpus() ? touched : touched / row.ranks;
+  return all.job.on_gpus() ? touched : touched / row.ranks;
 }
 
 // Returns the measurement on all cores, or on the GPU, whose working set is nearest, as a ratio, to
@@ -98,7 +98,7 @@ const report::BandwidthRow* nearest(const Collected& all, double working_set) {
     return std::abs(std::log2(static_cast<double>(row.working_set_bytes) / working_set));
   };
   for (const report::BandwidthRow& row : all.bandwidth) {
-    if (row.cores && row.cores != all.spec.ranks) continue;
+    if (row.cores && row.cores != all.job.ranks) continue;
     if (best == nullptr || distance(row) < distance(*best)) best = &row;
   }
   return best;
@@ -127,7 +127,7 @@ void set_bound(report::CollectiveRow& row, const Figure& figure) {
 
 void fill_bound(const Collected& all, report::CollectiveRow& row) {
   if (row.bytes == 0) return set_bound(row, Figure::missing(kNoData));
-  if (const std::string reason = all.spec.no_bound_reason(); !reason.empty()) {
+  if (const std::string reason = all.job.no_bound_reason(); !reason.empty()) {
     return set_bound(row, Figure::missing(reason));
   }
   const auto [memory, missing] = memory_of(all, row);
@@ -142,7 +142,7 @@ void fill_bound(const Collected& all, report::CollectiveRow& row) {
 
 // The reads and writes of ipc are known between ranks that share one GPU.
 void fill_counted(const Collected& all, report::CollectiveRow& row) {
-  if (!all.spec.on_one_gpu() || row.backend != "ipc") return;
+  if (!all.job.on_one_gpu() || row.backend != "ipc") return;
   if (row.bytes == 0) {
     row.counted_bytes = row.counted_gb_per_s = row.share_of_copy = Figure::missing(kNoData);
     return;
@@ -197,27 +197,27 @@ std::int64_t late_iterations(const Collected& all, std::size_t row) {
 }
 
 report::CollectiveRow make_row(const Collected& all, std::size_t index) {
-  const CommRow& asked = all.spec.rows[index];
+  const CommRow& asked = all.job.rows[index];
   const CollectiveCase& collective = *find_collective(asked.operation);
   report::CollectiveRow row;
   row.operation = asked.operation;
-  row.backend = all.spec.devices.backend;
+  row.backend = all.job.devices.backend;
   if (asked.operation == "all_reduce") {
     const std::string& ran = all.results.front().all_reduce;
-    row.all_reduce = ran.empty() ? all.spec.all_reduce : ran;
+    row.all_reduce = ran.empty() ? all.job.all_reduce : ran;
   }
-  row.device = all.spec.devices.device;
+  row.device = all.job.devices.device;
   row.device_model = all.results.front().model;
-  row.gpus = all.spec.devices.gpus;
-  row.ranks = all.spec.ranks;
-  row.mode = all.spec.threads ? "thread" : "process";
-  row.bytes = all.spec.bytes(asked);
+  row.gpus = all.job.devices.gpus;
+  row.ranks = all.job.ranks;
+  row.mode = all.job.threads ? "thread" : "process";
+  row.bytes = all.job.bytes(asked);
   row.count = collective.in_parts ? asked.count / static_cast<std::size_t>(row.ranks) : asked.count;
-  row.data_type = to_string(all.spec.type);
-  if (collective.reduces) row.reduction = reduction_word(all.spec.reduction);
+  row.data_type = to_string(all.job.type);
+  if (collective.reduces) row.reduction = reduction_word(all.job.reduction);
   row.in_place = collective.in_place;
-  row.oversubscribed = all.spec.devices.oversubscribed;
-  row.warmup = all.spec.warmup;
+  row.oversubscribed = all.job.devices.oversubscribed;
+  row.warmup = all.job.warmup;
   const std::vector<double> slowest = report::slowest_rank_per_step(all.times[index]);
   row.iterations = static_cast<std::int64_t>(slowest.size());
   row.late_iterations = late_iterations(all, index);
@@ -235,10 +235,10 @@ report::CollectiveRow make_row(const Collected& all, std::size_t index) {
 
 }  // namespace
 
-report::Status collect_comm(const CommSpec& spec, const launch::RankChannels& channels,
+report::Status collect_comm(const CommJob& job, const launch::RankChannels& channels,
                             const launch::SuperviseResult& result, report::Report& report,
                             std::optional<report::ErrorInfo>& error) {
-  Collected all = collect(spec, channels);
+  Collected all = collect(job, channels);
   if (result.failure && !result.interrupted) {
     error = failure_info(*result.failure);
     if (error->rank) error->host = host_name();
@@ -247,7 +247,7 @@ report::Status collect_comm(const CommSpec& spec, const launch::RankChannels& ch
   report.memory_bandwidth.insert(report.memory_bandwidth.end(), all.bandwidth.begin(),
                                  all.bandwidth.end());
   std::uint64_t wrong = 0;
-  for (std::size_t i = 0; i < spec.rows.size(); ++i) {
+  for (std::size_t i = 0; i < job.rows.size(); ++i) {
     report::CollectiveRow row = make_row(all, i);
     wrong += row.wrong.value_or(0);
     if (row.iterations > 0 || error) report.collectives.push_back(std::move(row));
@@ -262,16 +262,16 @@ report::Status collect_comm(const CommSpec& spec, const launch::RankChannels& ch
   return error ? report::Status::failed : report::Status::ok;
 }
 
-void keep_rows_without_figures(const CommSpec& spec, const std::string& failure,
+void keep_rows_without_figures(const CommJob& job, const std::string& failure,
                                report::Report& report) {
-  const auto ranks = static_cast<std::size_t>(spec.ranks);
-  const Collected nothing{spec,
+  const auto ranks = static_cast<std::size_t>(job.ranks);
+  const Collected nothing{job,
                           std::vector<CommRankResult>(ranks),
-                          {spec.rows.size(), std::vector<std::vector<double>>(ranks)},
+                          {job.rows.size(), std::vector<std::vector<double>>(ranks)},
                           {},
                           {},
                           failure};
-  for (std::size_t i = 0; i < spec.rows.size(); ++i) {
+  for (std::size_t i = 0; i < job.rows.size(); ++i) {
     report.collectives.push_back(make_row(nothing, i));
   }
 }

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "bench/comm/collective_rank.h"
-#include "bench/comm/comm_spec.h"
+#include "bench/comm/comm_job.h"
 #include "bench/comm/memory_bandwidth.h"
 #include "bench/host/environment_capture.h"
 #include "bench/plan/training_job.h"
@@ -21,11 +21,11 @@ namespace {
 class CommRank {
  public:
   // The calling thread leads the device.
-  CommRank(const CommSpec& spec, int rank, std::unique_ptr<comm::Communicator> world,
+  CommRank(const CommJob& job, int rank, std::unique_ptr<comm::Communicator> world,
            std::unique_ptr<Device> device, launch::RankWriter& writer)
-      : spec_(spec),
+      : job_(job),
         writer_(writer),
-        rank_(std::move(world), std::move(device), spec.largest_bytes(), spec.sharers(rank)) {
+        rank_(std::move(world), std::move(device), job.largest_bytes(), job.sharers(rank)) {
     result_.host = host_name();
     result_.model = rank_.device().model();
   }
@@ -34,7 +34,7 @@ class CommRank {
     try {
       measure_memory();
       writer_.state(launch::RankState::training);
-      for (std::size_t row = 0; row < spec_.rows.size(); ++row) measure(row);
+      for (std::size_t row = 0; row < job_.rows.size(); ++row) measure(row);
       writer_.state(launch::RankState::finished);
     } catch (const std::exception& error) {
       rank_.world().abort(error.what());  // spares the others the wait for a deadline
@@ -44,31 +44,30 @@ class CommRank {
 
  private:
   void measure_memory() {
-    for (const std::size_t set : spec_.working_sets) {
-      if (spec_.on_gpus()) {
+    for (const std::size_t set : job_.working_sets) {
+      if (job_.on_gpus()) {
         result_.bandwidth.push_back(measure_copy_bandwidth(rank_, set));
         continue;
       }
       for (const bool all_cores : {false, true}) {
-        result_.bandwidth.push_back(measure_bandwidth(rank_, set, all_cores, spec_.type));
+        result_.bandwidth.push_back(measure_bandwidth(rank_, set, all_cores, job_.type));
       }
     }
     writer_.result(encoded(result_));
   }
 
   void measure(std::size_t row) {
-    const CollectiveCase& collective = *find_collective(spec_.rows[row].operation);
-    const CollectiveMemory memory =
-        rank_.memory(spec_.rows[row].count, spec_.type, spec_.reduction);
+    const CollectiveCase& collective = *find_collective(job_.rows[row].operation);
+    const CollectiveMemory memory = rank_.memory(job_.rows[row].count, job_.type, job_.reduction);
     std::size_t wrong = rank_.verify(collective, memory);
     rank_.calls().begin_row();
     late_ = taken_ = 0;
-    const int last = spec_.warmup + spec_.iterations - 1;
+    const int last = job_.warmup + job_.iterations - 1;
     for (int i = 0; i <= last; ++i) {
       writer_.begin_step(static_cast<std::uint32_t>(row), steps_++);
       rank_.calls().add(collective, memory);
       // Timed calls and warm-up calls are not queued together.
-      if (rank_.calls().full() || i == last || i == spec_.warmup - 1) take_times(row);
+      if (rank_.calls().full() || i == last || i == job_.warmup - 1) take_times(row);
     }
     wrong += rank_.verify(collective, memory);
     result_.all_reduce = all_reduces_run(&rank_.world());
@@ -79,7 +78,7 @@ class CommRank {
 
   void take_times(std::size_t row) {
     for (const CallSpan& span : rank_.calls().finish()) {
-      const int iteration = taken_++ - spec_.warmup;
+      const int iteration = taken_++ - job_.warmup;
       if (iteration < 0) continue;
       late_ += span.late ? 1 : 0;
       launch::StepRecord record;
@@ -91,7 +90,7 @@ class CommRank {
     }
   }
 
-  const CommSpec& spec_;
+  const CommJob& job_;
   launch::RankWriter& writer_;
   CollectiveRank rank_;
   CommRankResult result_;
@@ -100,26 +99,26 @@ class CommRank {
   std::int64_t late_ = 0;  // timed iterations of this row that were late
 };
 
-void run_process(const CommSpec& spec, const launch::RankEnvironment& environment,
+void run_process(const CommJob& job, const launch::RankEnvironment& environment,
                  launch::RankWriter writer) {
   writer.state(launch::RankState::setup);
-  prepare_rank(spec.devices, environment.rank);
+  prepare_rank(job.devices, environment.rank);
   const auto store = comm::connect_tcp_store({.host = environment.master_address,
                                               .port = environment.master_port,
                                               .secret = environment.secret,
-                                              .timeout_s = wait_limit_s(spec.timeout_s)});
-  auto device = make_device(spec.devices, environment.rank);
+                                              .timeout_s = wait_limit_s(job.timeout_s)});
+  auto device = make_device(job.devices, environment.rank);
   device->bind_calling_thread();
   const auto place = static_cast<std::size_t>(environment.rank);
-  const WorldOptions options{.timeout_s = wait_limit_s(spec.timeout_s),
-                             .thread_cores = spec.devices.cores.at(place),
+  const WorldOptions options{.timeout_s = wait_limit_s(job.timeout_s),
+                             .thread_cores = job.devices.cores.at(place),
                              .progress = [&writer] { writer.collective(); },
                              .joining = [&writer] { writer.state(launch::RankState::setup); },
-                             .all_reduce = comm::all_reduce_algorithm(spec.all_reduce)};
+                             .all_reduce = comm::all_reduce_algorithm(job.all_reduce)};
   auto world = connect_devices(device, [&] {
-    return make_world(spec.devices, *store, environment.rank, spec.ranks, *device, options);
+    return make_world(job.devices, *store, environment.rank, job.ranks, *device, options);
   });
-  CommRank(spec, environment.rank, std::move(world), std::move(device), writer).run();
+  CommRank(job, environment.rank, std::move(world), std::move(device), writer).run();
 }
 
 // Whether this error only reports another rank's.
@@ -133,33 +132,33 @@ bool only_noticed(const std::exception_ptr& error) {
   }
 }
 
-void run_threads(const CommSpec& spec, launch::RankChannels& channels) {
-  prepare_rank(spec.devices, 0);
+void run_threads(const CommJob& job, launch::RankChannels& channels) {
+  prepare_rank(job.devices, 0);
   std::vector<std::unique_ptr<Device>> devices;
   std::vector<Device*> pointers;
-  for (int r = 0; r < spec.ranks; ++r) {
-    devices.push_back(make_device(spec.devices, r));
+  for (int r = 0; r < job.ranks; ++r) {
+    devices.push_back(make_device(job.devices, r));
     pointers.push_back(devices.back().get());
   }
   launch::RankWriter process = channels.writer(0);
-  const WorldOptions options{.timeout_s = wait_limit_s(spec.timeout_s),
+  const WorldOptions options{.timeout_s = wait_limit_s(job.timeout_s),
                              .thread_cores = {},
                              .progress = {},
                              .joining = [&process] { process.state(launch::RankState::setup); },
-                             .all_reduce = comm::all_reduce_algorithm(spec.all_reduce)};
+                             .all_reduce = comm::all_reduce_algorithm(job.all_reduce)};
   auto worlds =
-      connect_devices(devices, [&] { return make_thread_world(spec.devices, pointers, options); });
+      connect_devices(devices, [&] { return make_thread_world(job.devices, pointers, options); });
   std::vector<std::exception_ptr> errors(worlds.size());
   std::vector<std::thread> threads;
-  for (int r = 0; r < spec.ranks; ++r) {
+  for (int r = 0; r < job.ranks; ++r) {
     const auto rank = static_cast<std::size_t>(r);
     // The communicator knows the device, so it is destroyed first.
-    threads.emplace_back([&spec, r, &error = errors[rank], device = std::move(devices[rank]),
+    threads.emplace_back([&job, r, &error = errors[rank], device = std::move(devices[rank]),
                           world = std::move(worlds[rank]), writer = channels.writer(r)]() mutable {
       try {
         writer.state(launch::RankState::setup);
         device->bind_calling_thread();
-        CommRank(spec, r, std::move(world), std::move(device), writer).run();
+        CommRank(job, r, std::move(world), std::move(device), writer).run();
       } catch (...) {
         error = std::current_exception();
       }
@@ -178,11 +177,11 @@ void run_threads(const CommSpec& spec, launch::RankChannels& channels) {
 
 void run_comm_ranks(const nlohmann::json& description, const launch::RankEnvironment& environment,
                     launch::RankChannels& channels, bool&) {
-  const CommSpec spec = comm_spec_from_json(description);
-  if (spec.threads) {
-    run_threads(spec, channels);
+  const CommJob job = comm_job_from_json(description);
+  if (job.threads) {
+    run_threads(job, channels);
   } else {
-    run_process(spec, environment, channels.writer(environment.rank));
+    run_process(job, environment, channels.writer(environment.rank));
   }
 }
 

@@ -23,30 +23,30 @@ namespace {
 
 constexpr int kWrongResult = 5;  // as for a failed verification of a training run
 
-std::string title(const CommSpec& spec) {
-  return fmt::format("{} ranks ({}), {} on {}{}{}, {}, {} rows{}", spec.ranks,
-                     spec.threads ? "threads" : "processes", spec.devices.backend,
-                     spec.devices.device, spec.all_reduce.empty() ? "" : ", all-reduce ",
-                     spec.all_reduce, to_string(spec.type), spec.rows.size(),
-                     spec.devices.oversubscribed ? ", oversubscribed" : "");
+std::string title(const CommJob& job) {
+  return fmt::format("{} ranks ({}), {} on {}{}{}, {}, {} rows{}", job.ranks,
+                     job.threads ? "threads" : "processes", job.devices.backend, job.devices.device,
+                     job.all_reduce.empty() ? "" : ", all-reduce ", job.all_reduce,
+                     to_string(job.type), job.rows.size(),
+                     job.devices.oversubscribed ? ", oversubscribed" : "");
 }
 
 // Resolves --backend=auto where all worlds have the same backend.
-CommOptions with_backend(CommOptions options, const std::vector<CommSpec>& worlds) {
+CommOptions with_backend(CommOptions options, const std::vector<CommJob>& worlds) {
   std::vector<std::string> backends;
-  for (const CommSpec& world : worlds) backends.push_back(world.devices.backend);
+  for (const CommJob& world : worlds) backends.push_back(world.devices.backend);
   options.backend = common_backend(backends);
   return options;
 }
 
 // Tells the user that sizes are rounded down to a multiple of the type and of the ranks.
-void note_rounding(const CommOptions& options, const CommSpec& spec) {
-  for (const CommRow& row : spec.rows) {
+void note_rounding(const CommOptions& options, const CommJob& job) {
+  for (const CommRow& row : job.rows) {
     if (row.count == 0) continue;
-    const bool asked = std::ranges::find(options.sizes, spec.bytes(row)) != options.sizes.end();
+    const bool asked = std::ranges::find(options.sizes, job.bytes(row)) != options.sizes.end();
     if (asked) continue;
     fmt::print("sizes are rounded down to whole elements ({}), the same number for each rank\n",
-               to_string(spec.type));
+               to_string(job.type));
     return;
   }
 }
@@ -54,16 +54,16 @@ void note_rounding(const CommOptions& options, const CommSpec& spec) {
 // Shows which row is measured, on a line that redraws where stdout is a terminal.
 class RowLine {
  public:
-  RowLine(const CommSpec& spec, bool quiet)
-      : spec_(spec), drawn_(Progress::style_for_stdout(quiet) == Progress::Style::redraw) {}
+  RowLine(const CommJob& job, bool quiet)
+      : job_(job), drawn_(Progress::style_for_stdout(quiet) == Progress::Style::redraw) {}
   void update(const launch::RankChannels& channels) const {
     const launch::RankStatus status = channels.status(0);
-    if (!drawn_ || status.epoch >= spec_.rows.size()) return;
-    const CommRow& row = spec_.rows[status.epoch];
+    if (!drawn_ || status.epoch >= job_.rows.size()) return;
+    const CommRow& row = job_.rows[status.epoch];
     const bool measuring = status.state == launch::RankState::training;
     fmt::print("\r{:<{}}",
                measuring ? fmt::format("row {} of {}: {} of {} bytes", status.epoch + 1,
-                                       spec_.rows.size(), row.operation, spec_.bytes(row))
+                                       job_.rows.size(), row.operation, job_.bytes(row))
                          : "measuring the memory's bandwidth",
                kWidth);
     std::fflush(stdout);
@@ -74,19 +74,19 @@ class RowLine {
 
  private:
   static constexpr int kWidth = 70;
-  const CommSpec& spec_;
+  const CommJob& job_;
   const bool drawn_;
 };
 
-launch::SuperviseResult launch_world(const CommSpec& spec, launch::RankChannels& channels,
+launch::SuperviseResult launch_world(const CommJob& job, launch::RankChannels& channels,
                                      bool quiet) {
-  const RowLine line(spec, quiet);
+  const RowLine line(job, quiet);
   launch::SuperviseOptions supervise;
-  supervise.timeout_s = spec.timeout_s;
+  supervise.timeout_s = job.timeout_s;
   supervise.interrupted = interrupt_requested;
   supervise.progress = [&line](const launch::RankChannels& all) { line.update(all); };
-  auto result = launch_job(kCommKind, to_json(spec), spec.threads ? 1 : spec.ranks, 1, {}, channels,
-                           supervise);
+  auto result =
+      launch_job(kCommKind, to_json(job), job.threads ? 1 : job.ranks, 1, {}, channels, supervise);
   line.end();
   return result;
 }
@@ -96,19 +96,19 @@ launch::SuperviseResult launch_world(const CommSpec& spec, launch::RankChannels&
 CommSession::CommSession(const CommOptions& options, const HostDevices& host, const Options& output,
                          std::vector<std::string> arguments)
     : output_(output) {
-  worlds_ = make_comm_specs(options, host);
+  worlds_ = make_comm_jobs(options, host);
   file_ = ReportOutput(output_);
   report_ = begin_report(output_, std::move(arguments));
   report_.config_json = to_json(with_backend(options, worlds_)).dump();
   if (options.device == "cuda") add_gpus(report_.environment, host);
   if (!options.device_note.empty()) fmt::print("{}\n", options.device_note);
-  for (const CommSpec& world : worlds_) note_rounding(options, world);
+  for (const CommJob& world : worlds_) note_rounding(options, world);
 }
 
 int CommSession::run() {
   catch_interrupts();
   int exit_code = 0;
-  for (const CommSpec& world : worlds_) {
+  for (const CommJob& world : worlds_) {
     const int code = run_world(world);
     if (exit_code == 0) exit_code = code;
     if (interrupted_) break;
@@ -120,15 +120,15 @@ int CommSession::run() {
   return interrupted_ ? 130 : exit_code;
 }
 
-int CommSession::run_world(const CommSpec& spec) {
-  if (!output_.quiet) fmt::print("{}\n", title(spec));
+int CommSession::run_world(const CommJob& job) {
+  if (!output_.quiet) fmt::print("{}\n", title(job));
   std::fflush(stdout);
   std::optional<report::ErrorInfo> error;
   int exit_code = 0;
   try {
-    auto channels = launch::RankChannels::create(channel_layout(spec));
-    const launch::SuperviseResult result = launch_world(spec, channels, output_.quiet);
-    const report::Status status = collect_comm(spec, channels, result, report_, error);
+    auto channels = launch::RankChannels::create(channel_layout(job));
+    const launch::SuperviseResult result = launch_world(job, channels, output_.quiet);
+    const report::Status status = collect_comm(job, channels, result, report_, error);
     interrupted_ = status == report::Status::interrupted;
     if (result.failure) exit_code = failure_exit_code(result.failure->error);
     if (error && !result.failure) exit_code = kWrongResult;
@@ -137,10 +137,10 @@ int CommSession::run_world(const CommSpec& spec) {
     error->kind = failed.kind();
     error->message = failed.what();
     exit_code = failed.exit_code();
-    keep_rows_without_figures(spec, error->message, report_);
+    keep_rows_without_figures(job, error->message, report_);
   }
   if (error) {
-    fmt::print(stderr, "ddpbench: {} ranks: {}\n", spec.ranks, error->message);
+    fmt::print(stderr, "ddpbench: {} ranks: {}\n", job.ranks, error->message);
     if (!report_.error) report_.error = std::move(error);
   }
   return exit_code;

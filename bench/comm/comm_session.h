@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/comm/comm_spec.h"
+#include "bench/comm/comm_job.h"
 #include "bench/options/options.h"
 #include "bench/run/report_output.h"
 #include "parallel/launch/supervisor.h"
@@ -28,11 +28,11 @@ class CommSession {
 
  private:
   // Returns the exit code of this world.
-  int run_world(const CommSpec& spec);
+  int run_world(const CommJob& job);
 
   Options output_;
   ReportOutput file_;
-  std::vector<CommSpec> worlds_;
+  std::vector<CommJob> worlds_;
   report::Report report_;
   bool interrupted_ = false;
 };

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "bench/comm/collective_rank.h"
-#include "bench/comm/comm_spec.h"
+#include "bench/comm/comm_job.h"
 
 namespace ddpbench::bench {
 

@@ -79,7 +79,8 @@ double fraction_from_text(const std::string& option, const std::string& text) {
 class Check final : public Subcommand {
  public:
   void define(CommandOptions& options) override {
-    options.add_words("NEW", "TEXT ... REQUIRED", fresh_, "Reports of what is to be checked", true);
+    options.add_words("NEW", "TEXT ... REQUIRED", candidate_, "Reports of what is to be checked",
+                      true);
     options.add_words("--baseline", "BASE ... ... REQUIRED", base_, "Reports to hold them against",
                       true);
     options.add("--alpha", "P=0.05", &alpha_, "Probability of any false alarm, at most");
@@ -102,14 +103,14 @@ class Check final : public Subcommand {
     const Format& format = chosen_format();
     GateOptions options = gate_options();
     if (!output_.empty()) {
-      check_output("check", output_, fresh_, force_);
+      check_output("check", output_, candidate_, force_);
       check_output("check", output_, base_, force_);
     }
-    refuse_same_on_both_sides("check", fresh_, base_);
-    const std::vector<report::Report> fresh = read_side("check", fresh_);
+    refuse_same_on_both_sides("check", candidate_, base_);
+    const std::vector<report::Report> candidate = read_side("check", candidate_);
     const std::vector<report::Report> base = read_side("check", base_);
-    check_keys(options.allow_mismatch, report::gate_setting_keys(fresh, base));
-    const GateResult result = report::check_reports(fresh, base, options);
+    check_keys(options.allow_mismatch, report::gate_setting_keys(candidate, base));
+    const GateResult result = report::check_reports(candidate, base, options);
     if (output_.empty()) {
       fmt::print("{}", format.render(result, terminal_width()));
     } else {
@@ -158,7 +159,7 @@ class Check final : public Subcommand {
     }
   }
 
-  std::vector<std::string> fresh_, base_, allowed_;
+  std::vector<std::string> candidate_, base_, allowed_;
   std::string alpha_, format_ = "table", output_;
   std::string limits_[std::size(kLimits)];
   bool force_ = false;

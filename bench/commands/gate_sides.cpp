@@ -32,9 +32,10 @@ void refuse_twice_on_one_side(const std::string& command, const std::vector<std:
   }
 }
 
-void refuse_same_on_both_sides(const std::string& command, const std::vector<std::string>& fresh,
+void refuse_same_on_both_sides(const std::string& command,
+                               const std::vector<std::string>& candidate,
                                const std::vector<std::string>& base) {
-  for (const std::string& path : fresh) {
+  for (const std::string& path : candidate) {
     const auto same = [&path](const std::string& other) { return same_file(path, other); };
     if (std::ranges::none_of(base, same)) continue;
     throw ConfigError(

@@ -15,7 +15,8 @@ namespace ddpbench::bench {
 void refuse_twice_on_one_side(const std::string& command, const std::vector<std::string>& paths);
 
 // Throws ConfigError for a file that is on both sides: such a comparison could not fail.
-void refuse_same_on_both_sides(const std::string& command, const std::vector<std::string>& fresh,
+void refuse_same_on_both_sides(const std::string& command,
+                               const std::vector<std::string>& candidate,
                                const std::vector<std::string>& base);
 
 // All reports of one side, none of them twice.

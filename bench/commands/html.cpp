@@ -68,12 +68,12 @@ class Html final : public Subcommand {
 
  private:
   // The page only informs: a pair that cannot be compared is a sentence on it, not a failure.
-  report::HtmlGate gate(const std::vector<report::Report>& fresh,
+  report::HtmlGate gate(const std::vector<report::Report>& candidate,
                         const std::vector<report::Report>& base) const {
     report::HtmlGate result{baseline_, {}, {}};
     try {
       result.result =
-          std::make_shared<const report::GateResult>(report::check_reports(fresh, base, {}));
+          std::make_shared<const report::GateResult>(report::check_reports(candidate, base, {}));
     } catch (const ConfigError& error) {
       result.refusal = error.what();
     }

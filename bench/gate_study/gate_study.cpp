@@ -48,17 +48,18 @@ struct Rates {
 
 // One check of `pairs` pairs with different numbers of devices; the first is slowed down.
 report::GateResult check_once(int pairs, double slowdown, const DrawPair& draw_pair) {
-  std::vector<report::Report> base(1), fresh(1);
+  std::vector<report::Report> base(1), candidate(1);
   for (int pair = 0; pair < pairs; ++pair) {
     Draw draw = draw_pair(pair == 0 ? slowdown : 1.0);
-    for (auto [runs, report] : {std::tie(draw.base, base[0]), std::tie(draw.fresh, fresh[0])}) {
+    for (auto [runs, report] :
+         {std::tie(draw.base, base[0]), std::tie(draw.candidate, candidate[0])}) {
       for (report::Run& run : runs) {
         run.world_size = pair + 1;
         report.runs.push_back(std::move(run));
       }
     }
   }
-  return report::check_reports(fresh, base, {});
+  return report::check_reports(candidate, base, {});
 }
 
 Rates measure(int trials, int pairs, double slowdown, const DrawPair& draw_pair) {

@@ -125,7 +125,7 @@ Draw draw_model(const NoiseModel& model, double noise, int repetitions, double s
       draw.base.push_back(std::move(run));
     } else {
       slow_down(run, slowdown);
-      draw.fresh.push_back(std::move(run));
+      draw.candidate.push_back(std::move(run));
     }
   }
   return draw;
@@ -144,7 +144,7 @@ Draw draw_recorded(std::span<const report::Run> pool, int repetitions, double sl
       draw.base.push_back(std::move(run));
     } else {
       slow_down(run, slowdown);
-      draw.fresh.push_back(std::move(run));
+      draw.candidate.push_back(std::move(run));
     }
   }
   return draw;

@@ -41,9 +41,9 @@ struct NoiseModel {
 };
 std::span<const NoiseModel> noise_models();
 
-// The runs of one pair; the fresh ones are `slowdown` times as slow as the base ones.
+// The runs of one pair; the candidate ones are `slowdown` times as slow as the base ones.
 struct Draw {
-  std::vector<report::Run> base, fresh;
+  std::vector<report::Run> base, candidate;
 };
 Draw draw_model(const NoiseModel& model, double noise, int repetitions, double slowdown,
                 Normal& random);

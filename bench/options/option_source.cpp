@@ -81,8 +81,8 @@ void refuse_unknown_variable(const std::string& name, const std::vector<std::str
 }  // namespace
 
 void OptionSource::add(const OptionDefinition& definition, Given given) {
-  const auto [at, fresh] = given_.emplace(definition.name, given);
-  if (!fresh)
+  const auto [at, inserted] = given_.emplace(definition.name, given);
+  if (!inserted)
     throw ConfigError(fmt::format("{} and {} say the same thing; give one of them.",
                                   at->second.where, given.where));
 }

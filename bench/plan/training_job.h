@@ -14,6 +14,7 @@
 #include "datasets/dataset.h"
 #include "datasets/sharded_sampler.h"
 #include "parallel/strategy.h"
+#include "reports/data/report.h"
 
 namespace ddpbench::bench {
 
@@ -76,5 +77,10 @@ double wait_limit_s(double timeout_s);
 
 // The number of steps that a worker of this run takes: verification, warm-up and training.
 std::int64_t total_steps(const TrainingJob& job);
+
+// What a report says about a run before it is made: its options, and what they resolved to. A run
+// that could not be started stays like this. Its key among the runs of an earlier report is made
+// from it.
+report::Run planned_run(const TrainingJob& job);
 
 }  // namespace ddpbench::bench

@@ -8,8 +8,8 @@
 #include <cmath>
 
 #include "bench/host/environment_capture.h"
+#include "bench/plan/training_job.h"
 #include "bench/rank/rank_result.h"
-#include "bench/run/planned_run.h"
 #include "bench/run/step_figures.h"
 #include "parallel/strategies.h"
 #include "reports/metrics/metrics.h"

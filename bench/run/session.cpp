@@ -15,7 +15,7 @@
 #include "bench/host/interrupt.h"
 #include "bench/options/option_source.h"
 #include "bench/plan/data_places.h"
-#include "bench/run/planned_run.h"
+#include "bench/plan/training_job.h"
 #include "bench/run/resume.h"
 #include "parallel/comm_backends.h"
 #include "reports/json/report_json.h"

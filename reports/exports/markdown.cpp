@@ -10,7 +10,7 @@
 #include <sstream>
 
 #include "reports/exports/run_formats.h"
-#include "reports/table/table_cells.h"
+#include "reports/table/table.h"
 #include "reports/table/table_notes.h"
 #include "reports/why/why.h"
 

@@ -14,9 +14,9 @@
 namespace ddpbench::report {
 namespace {
 
-UncomparedRuns alone(const Cell& cell, bool fresh) {
-  return {fresh, cell.key, cell.setting, cell.runs.size(),
-          fresh ? "not in the baseline" : "not in the new reports"};
+UncomparedRuns alone(const Cell& cell, bool candidate) {
+  return {candidate, cell.key, cell.setting, cell.runs.size(),
+          candidate ? "not in the baseline" : "not in the new reports"};
 }
 
 // The baseline has no usable run, so nothing is compared, also when the new runs ended well.
@@ -25,14 +25,14 @@ UncomparedRuns without_baseline(const PairedCells& cells, std::size_t fresh_usab
                                    unusable_reason(*cells.base.runs.front()));
   reason += fresh_usable > 0 ? "; the new runs have"
                              : fmt::format("; nor has a new one ({})",
-                                           unusable_reason(*cells.fresh.runs.front()));
+                                           unusable_reason(*cells.candidate.runs.front()));
   return {false, cells.base.key, cells.base.setting, cells.base.runs.size(), std::move(reason)};
 }
 
 [[noreturn]] void fail_nothing_compared(std::span<const UncomparedRuns> uncompared) {
   std::string lines;
   for (const UncomparedRuns& runs : uncompared) {
-    lines += fmt::format("\n  {} {}: {}", runs.fresh ? "new" : "baseline",
+    lines += fmt::format("\n  {} {}: {}", runs.candidate ? "new" : "baseline",
                          to_string(runs.key, runs.setting), runs.reason);
   }
   throw ConfigError(fmt::format(
@@ -62,18 +62,18 @@ bool any_interrupted(std::span<const Report> reports) {
       reports, [](const Report& report) { return report.status == Status::interrupted; });
 }
 
-std::vector<std::string> notes_on_measuring(std::span<const Report> fresh,
+std::vector<std::string> notes_on_measuring(std::span<const Report> candidate,
                                             std::span<const Report> base) {
   std::vector<std::string> notes;
-  if (hosts_of(fresh) != hosts_of(base)) {
+  if (hosts_of(candidate) != hosts_of(base)) {
     notes.push_back("the new reports and the baseline are from different hosts");
   }
-  if (all_before(base, fresh) || all_before(fresh, base)) {
+  if (all_before(base, candidate) || all_before(candidate, base)) {
     notes.push_back(
         "one side was measured before the other: whatever changed on the machine in between "
         "counts as a change of the program; run both in turn (docs/ci.md)");
   }
-  for (const auto& [side, reports] : {std::pair("baseline", base), std::pair("new", fresh)}) {
+  for (const auto& [side, reports] : {std::pair("baseline", base), std::pair("new", candidate)}) {
     if (!any_interrupted(reports)) continue;
     notes.push_back(fmt::format("a {} report was interrupted: it may lack repetitions", side));
   }
@@ -96,24 +96,24 @@ void add_keys(std::set<std::string>& keys, std::span<const Report> reports) {
 
 }  // namespace
 
-std::vector<std::string> gate_setting_keys(std::span<const Report> fresh,
+std::vector<std::string> gate_setting_keys(std::span<const Report> candidate,
                                            std::span<const Report> base) {
   std::set<std::string> keys;
-  add_keys(keys, fresh);
+  add_keys(keys, candidate);
   add_keys(keys, base);
   return {keys.begin(), keys.end()};
 }
 
-GateResult check_reports(std::span<const Report> fresh, std::span<const Report> base,
+GateResult check_reports(std::span<const Report> candidate, std::span<const Report> base,
                          const GateOptions& options) {
-  const Pairing pairing = pair_runs(fresh, base, options.allow_mismatch);
+  const Pairing pairing = pair_runs(candidate, base, options.allow_mismatch);
   GateResult result;
   result.options = options;
   std::vector<ComparablePair> pairs;
   for (const PairedCells& cells : pairing.pairs) {
-    ComparablePair pair{&cells, usable_runs(cells.fresh.runs), usable_runs(cells.base.runs)};
+    ComparablePair pair{&cells, usable_runs(cells.candidate.runs), usable_runs(cells.base.runs)};
     if (pair.base.empty()) {
-      result.uncompared.push_back(without_baseline(cells, pair.fresh.size()));
+      result.uncompared.push_back(without_baseline(cells, pair.candidate.size()));
     } else {
       pairs.push_back(std::move(pair));
     }
@@ -125,8 +125,8 @@ GateResult check_reports(std::span<const Report> fresh, std::span<const Report> 
   for (const PairVerdict& pair : result.pairs) {
     result.verdict = std::max(result.verdict, pair.verdict);
   }
-  result.notes = notes_on_measuring(fresh, base);
-  if (!pairing.base_alone.empty() && any_interrupted(fresh)) {
+  result.notes = notes_on_measuring(candidate, base);
+  if (!pairing.base_alone.empty() && any_interrupted(candidate)) {
     result.verdict = std::max(result.verdict, GateVerdict::inconclusive);
     result.notes.push_back("a new report was interrupted before all that the baseline has had run");
   }

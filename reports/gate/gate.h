@@ -17,13 +17,13 @@ namespace ddpbench::report {
 
 // Throws ConfigError when settings of a pair differ, with their keys and both values, and when no
 // runs can be compared. The reports need to live only during the call.
-GateResult check_reports(std::span<const Report> fresh, std::span<const Report> base,
+GateResult check_reports(std::span<const Report> candidate, std::span<const Report> base,
                          const GateOptions& options);
 
 // What allow_mismatch takes: the keys of settings that must be equal in a pair, as these reports
 // have them ("device_model", "optimizer/lr", ...), and their parts before and after the "/".
 // "optimizer" stands for all of "optimizer/...".
-std::vector<std::string> gate_setting_keys(std::span<const Report> fresh,
+std::vector<std::string> gate_setting_keys(std::span<const Report> candidate,
                                            std::span<const Report> base);
 
 // One line: the verdict, and how many pairs got each verdict.

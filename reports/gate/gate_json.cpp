@@ -41,7 +41,7 @@ Json figure_json(const FigureVerdict& figure) {
   return {{"figure", figure.name},
           {"verdict", to_string(figure.verdict)},
           {"baseline", or_null(figure.base)},
-          {"new", or_null(figure.fresh)},
+          {"new", or_null(figure.candidate)},
           {"minimum_effect", figure.minimum_effect},
           {"change", or_null(figure.change)},
           {"change_low", or_null(figure.change_low)},
@@ -69,7 +69,7 @@ Json pair_json(const PairVerdict& pair) {
 
 Json uncompared_json(const UncomparedRuns& runs) {
   Json json = key_json(runs.key, runs.setting);
-  json["side"] = runs.fresh ? "new" : "baseline";
+  json["side"] = runs.candidate ? "new" : "baseline";
   json["runs"] = runs.repetitions;
   json["reason"] = runs.reason;
   return json;

@@ -64,7 +64,7 @@ bool trained_differently(const PairedCells& cells) {
 }
 
 // The verdict on a figure that only new runs lack. A missing loss says that training diverged.
-FigureVerdict lost_figure(const GateFigure& figure, const Side& fresh, std::size_t repetitions,
+FigureVerdict lost_figure(const GateFigure& figure, const Side& candidate, std::size_t repetitions,
                           const GateOptions& options) {
   FigureVerdict verdict;
   verdict.name = figure.name;
@@ -72,7 +72,7 @@ FigureVerdict lost_figure(const GateFigure& figure, const Side& fresh, std::size
   const bool loss = std::string_view(figure.name) == "final_train_loss";
   verdict.verdict = loss ? GateVerdict::regressed : GateVerdict::inconclusive;
   verdict.note = fmt::format("missing in {} of {} new repetitions ({}), in none of the baseline",
-                             fresh.missing, repetitions, fresh.reason);
+                             candidate.missing, repetitions, candidate.reason);
   return verdict;
 }
 
@@ -83,18 +83,19 @@ struct Gathered {
 };
 
 VarianceEstimate noise_within(const GateFigure& figure, const ComparablePair& work) {
-  if (work.base.size() != 1 || work.fresh.size() != 1) return {};
+  if (work.base.size() != 1 || work.candidate.size() != 1) return {};
   const VarianceEstimate base = variance_within(figure, *work.base.front());
-  const VarianceEstimate fresh = variance_within(figure, *work.fresh.front());
-  if (base.dof == 0 || fresh.dof == 0) return {};
-  return {(base.variance * base.dof + fresh.variance * fresh.dof) / (base.dof + fresh.dof),
-          base.dof + fresh.dof};
+  const VarianceEstimate candidate = variance_within(figure, *work.candidate.front());
+  if (base.dof == 0 || candidate.dof == 0) return {};
+  return {
+      (base.variance * base.dof + candidate.variance * candidate.dof) / (base.dof + candidate.dof),
+      base.dof + candidate.dof};
 }
 
 void gather_figure(const GateFigure& figure, std::size_t pair, const ComparablePair& work,
                    const GateOptions& options, Gathered& all) {
   const Side base = side_of(figure, work.base);
-  const Side fresh = side_of(figure, work.fresh);
+  const Side candidate = side_of(figure, work.candidate);
   const auto note = [&](const std::string& text) {
     all.notes[pair].push_back(fmt::format("{} not compared: {}", figure.heading, text));
   };
@@ -102,10 +103,11 @@ void gather_figure(const GateFigure& figure, std::size_t pair, const ComparableP
     note("in the baseline " + base.reason);
   } else if (figure.needs_equal_steps && trained_differently(*work.cells)) {
     note("the runs saw different numbers of samples");
-  } else if (fresh.missing > 0) {
-    all.lost[pair].push_back(lost_figure(figure, fresh, work.fresh.size(), options));
+  } else if (candidate.missing > 0) {
+    all.lost[pair].push_back(lost_figure(figure, candidate, work.candidate.size(), options));
   } else {
-    all.samples.push_back({&figure, pair, base.values, fresh.values, noise_within(figure, work)});
+    all.samples.push_back(
+        {&figure, pair, base.values, candidate.values, noise_within(figure, work)});
   }
 }
 
@@ -114,7 +116,7 @@ Gathered gather(std::span<const ComparablePair> works, const GateOptions& option
   all.lost.resize(works.size());
   all.notes.resize(works.size());
   for (std::size_t pair = 0; pair < works.size(); ++pair) {
-    if (works[pair].fresh.empty()) continue;
+    if (works[pair].candidate.empty()) continue;
     for (const GateFigure& figure : gate_figures()) {
       gather_figure(figure, pair, works[pair], options, all);
     }
@@ -138,7 +140,7 @@ void advise(const FigureSamples& samples, const FigureTest& test, double effect,
     verdict.repetitions_needed = 5;
     return;
   }
-  const std::size_t made = std::min(samples.base.size(), samples.fresh.size());
+  const std::size_t made = std::min(samples.base.size(), samples.candidate.size());
   const auto least = static_cast<int>(made + (made + 1) / 2);
   const auto needed = repetitions_to_decide(test.deviation, std::max(effect, test.difference / 2),
                                             alpha, kMostRepetitions);
@@ -158,7 +160,7 @@ FigureVerdict judge(const FigureSamples& samples, const FigureTest& test, std::s
   const double effect = difference_of(figure, verdict.minimum_effect);
   verdict.verdict = decide(test, effect, options.alpha);
   verdict.base = mean_value(figure, samples.base);
-  verdict.fresh = mean_value(figure, samples.fresh);
+  verdict.candidate = mean_value(figure, samples.candidate);
   verdict.change = change_of(figure, test.difference);
   verdict.outliers = test.outliers;
   if (test.known) {
@@ -199,17 +201,18 @@ std::string first_injected(std::span<const Run* const> runs) {
 PairVerdict open_pair(const ComparablePair& work) {
   const PairedCells& cells = *work.cells;
   PairVerdict pair;
-  pair.setting = cells.fresh.setting;
-  pair.key = cells.fresh.key.backend.empty() ? cells.base.key : cells.fresh.key;
+  pair.setting = cells.candidate.setting;
+  pair.key = cells.candidate.key.backend.empty() ? cells.base.key : cells.candidate.key;
   pair.base_repetitions = work.base.size();
-  pair.fresh_repetitions = work.fresh.size();
+  pair.fresh_repetitions = work.candidate.size();
   pair.base_injected = first_injected(cells.base.runs);
-  pair.fresh_injected = first_injected(cells.fresh.runs);
+  pair.fresh_injected = first_injected(cells.candidate.runs);
   for (const std::string& key : cells.differing) {
     pair.notes.push_back(fmt::format("{} differs, as allowed: new {}, baseline {}", key,
-                                     cells.fresh.settings.at(key), cells.base.settings.at(key)));
+                                     cells.candidate.settings.at(key),
+                                     cells.base.settings.at(key)));
   }
-  Health health = health_of(cells.fresh.runs, cells.base.runs);
+  Health health = health_of(cells.candidate.runs, cells.base.runs);
   pair.verdict = health.floor;
   pair.notes.insert(pair.notes.end(), health.notes.begin(), health.notes.end());
   note_repetitions(pair);
@@ -248,19 +251,19 @@ std::vector<const Run*> usable_runs(std::span<const Run* const> runs) {
   return usable;
 }
 
-Health health_of(std::span<const Run* const> fresh, std::span<const Run* const> base) {
+Health health_of(std::span<const Run* const> candidate, std::span<const Run* const> base) {
   Health health;
   const auto unwell = [](const Run& run) { return !unusable_reason(run).empty() && !failed(run); };
-  if (const auto failures = count(fresh, failed); failures > 0) {
+  if (const auto failures = count(candidate, failed); failures > 0) {
     const auto before = count(base, failed);
     raise(health, before == 0 ? GateVerdict::regressed : GateVerdict::inconclusive,
           fmt::format("{} of {} new repetitions failed ({}), {} of {} of the baseline", failures,
-                      fresh.size(), first_reason(fresh, failed), before, base.size()));
+                      candidate.size(), first_reason(candidate, failed), before, base.size()));
   }
-  if (const auto missing = count(fresh, unwell); missing > 0) {
+  if (const auto missing = count(candidate, unwell); missing > 0) {
     raise(health, GateVerdict::inconclusive,
-          fmt::format("{} of {} new repetitions have no figures ({})", missing, fresh.size(),
-                      first_reason(fresh, unwell)));
+          fmt::format("{} of {} new repetitions have no figures ({})", missing, candidate.size(),
+                      first_reason(candidate, unwell)));
   }
   if (base.size() != usable_runs(base).size()) {
     health.notes.push_back(fmt::format(
@@ -271,7 +274,7 @@ Health health_of(std::span<const Run* const> fresh, std::span<const Run* const> 
   const auto unverified = [](const Run& run) {
     return unusable_reason(run).empty() && !verified(run);
   };
-  if (count(fresh, unverified) > 0) {
+  if (count(candidate, unverified) > 0) {
     const bool worse = count(base, unverified) == 0;
     raise(health, worse ? GateVerdict::inconclusive : GateVerdict::pass,
           worse ? "the new runs are not verified, the baseline is" : "not verified on either side");

@@ -27,12 +27,12 @@ struct Health {
   GateVerdict floor = GateVerdict::pass;
   std::vector<std::string> notes;
 };
-Health health_of(std::span<const Run* const> fresh, std::span<const Run* const> base);
+Health health_of(std::span<const Run* const> candidate, std::span<const Run* const> base);
 
-// A pair with at least one usable run in its baseline. `fresh` and `base` are its usable runs.
+// A pair with at least one usable run in its baseline. `candidate` and `base` are its usable runs.
 struct ComparablePair {
   const PairedCells* cells = nullptr;
-  std::vector<const Run*> fresh, base;
+  std::vector<const Run*> candidate, base;
 };
 
 // Sets `family` to the number of hypotheses that the correction counted.

@@ -57,7 +57,7 @@ std::string pair_row(const PairVerdict& pair) {
   const FigureVerdict* step = figure_named(pair, "median_step_s");
   return fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n", plain(pair_title(pair)),
                      step ? figure_text(step->name, step->base) : "-",
-                     step ? figure_text(step->name, step->fresh) : "-",
+                     step ? figure_text(step->name, step->candidate) : "-",
                      step ? change_text(step->name, step->change) : "-",
                      step ? interval_text(*step) : "",
                      fmt::format("{} / {}", pair.fresh_repetitions, pair.base_repetitions),
@@ -70,12 +70,12 @@ std::string details(const PairVerdict& pair) {
       "| verdict |\n|---|--:|--:|--:|--:|--:|---|\n",
       plain(pair_title(pair)));
   for (const FigureVerdict& figure : pair.figures) {
-    text +=
-        fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n", figure_heading(figure),
-                    figure_text(figure.name, figure.base), figure_text(figure.name, figure.fresh),
-                    change_text(figure.name, figure.change), interval_text(figure),
-                    interval_text(figure).empty() ? "" : plain(p_text(figure.p_worse)),
-                    verdict_cell(figure.verdict));
+    text += fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n", figure_heading(figure),
+                        figure_text(figure.name, figure.base),
+                        figure_text(figure.name, figure.candidate),
+                        change_text(figure.name, figure.change), interval_text(figure),
+                        interval_text(figure).empty() ? "" : plain(p_text(figure.p_worse)),
+                        verdict_cell(figure.verdict));
   }
   return text;
 }

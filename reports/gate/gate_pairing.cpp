@@ -91,11 +91,11 @@ std::vector<Cell> cells_of(std::span<const Report> reports) {
 
 class Pairer {
  public:
-  Pairer(std::vector<Cell> fresh, std::vector<Cell> base, std::span<const std::string> allowed)
-      : fresh_(std::move(fresh)),
+  Pairer(std::vector<Cell> candidate, std::vector<Cell> base, std::span<const std::string> allowed)
+      : candidate_(std::move(candidate)),
         base_(std::move(base)),
         allowed_(allowed),
-        partner_(fresh_.size()),
+        partner_(candidate_.size()),
         taken_(base_.size(), false) {}
 
   Pairing pair() {
@@ -106,14 +106,14 @@ class Pairer {
     });
     refuse_mismatches();
     Pairing pairing;
-    for (std::size_t i = 0; i < fresh_.size(); ++i) {
+    for (std::size_t i = 0; i < candidate_.size(); ++i) {
       if (!partner_[i]) {
-        pairing.fresh_alone.push_back(std::move(fresh_[i]));
+        pairing.fresh_alone.push_back(std::move(candidate_[i]));
         continue;
       }
       Cell& base = base_[*partner_[i]];
-      auto differing = differing_keys(fresh_[i].settings, base.settings);
-      pairing.pairs.push_back({std::move(fresh_[i]), std::move(base), std::move(differing)});
+      auto differing = differing_keys(candidate_[i].settings, base.settings);
+      pairing.pairs.push_back({std::move(candidate_[i]), std::move(base), std::move(differing)});
     }
     for (std::size_t j = 0; j < base_.size(); ++j) {
       if (!taken_[j]) pairing.base_alone.push_back(std::move(base_[j]));
@@ -145,8 +145,8 @@ class Pairer {
   // faults.
   template <typename Acceptable>
   void match_injected(Acceptable acceptable) {
-    match([&](const Cell& fresh, const Cell& base, const Differing& differing) {
-      return fresh.injected == base.injected && acceptable(differing);
+    match([&](const Cell& candidate, const Cell& base, const Differing& differing) {
+      return candidate.injected == base.injected && acceptable(differing);
     });
     match([&](const Cell&, const Cell&, const Differing& differing) {
       return acceptable(differing);
@@ -155,10 +155,10 @@ class Pairer {
 
   template <typename Acceptable>
   void match(Acceptable acceptable) {
-    for (std::size_t i = 0; i < fresh_.size(); ++i) {
+    for (std::size_t i = 0; i < candidate_.size(); ++i) {
       if (partner_[i]) continue;
-      const auto j = nearest(fresh_[i], [&](const Cell& base, const Differing& differing) {
-        return acceptable(fresh_[i], base, differing);
+      const auto j = nearest(candidate_[i], [&](const Cell& base, const Differing& differing) {
+        return acceptable(candidate_[i], base, differing);
       });
       if (!j) continue;
       partner_[i] = j;
@@ -171,12 +171,12 @@ class Pairer {
     std::string lines;
     std::vector<std::string> keys;
     const auto anything = [](const Cell&, const Differing&) { return true; };
-    for (std::size_t i = 0; i < fresh_.size(); ++i) {
-      const auto j = partner_[i] ? std::nullopt : nearest(fresh_[i], anything);
+    for (std::size_t i = 0; i < candidate_.size(); ++i) {
+      const auto j = partner_[i] ? std::nullopt : nearest(candidate_[i], anything);
       if (!j) continue;
-      lines += fmt::format("\n  {}:", to_string(fresh_[i].key, fresh_[i].setting));
-      for (const std::string& key : differing_keys(fresh_[i].settings, base_[*j].settings)) {
-        lines += fmt::format("\n    {}: new {}, baseline {}", key, fresh_[i].settings.at(key),
+      lines += fmt::format("\n  {}:", to_string(candidate_[i].key, candidate_[i].setting));
+      for (const std::string& key : differing_keys(candidate_[i].settings, base_[*j].settings)) {
+        lines += fmt::format("\n    {}: new {}, baseline {}", key, candidate_[i].settings.at(key),
                              base_[*j].settings.at(key));
         if (!is_allowed(key, allowed_) && std::ranges::find(keys, key) == keys.end()) {
           keys.push_back(key);
@@ -190,7 +190,7 @@ class Pairer {
         lines, fmt::join(keys, ",")));
   }
 
-  std::vector<Cell> fresh_, base_;
+  std::vector<Cell> candidate_, base_;
   std::span<const std::string> allowed_;
   std::vector<std::optional<std::size_t>> partner_;
   std::vector<bool> taken_;
@@ -212,9 +212,9 @@ bool is_allowed(const std::string& key, std::span<const std::string> allowed) {
   });
 }
 
-Pairing pair_runs(std::span<const Report> fresh, std::span<const Report> base,
+Pairing pair_runs(std::span<const Report> candidate, std::span<const Report> base,
                   std::span<const std::string> allowed) {
-  return Pairer(cells_of(fresh), cells_of(base), allowed).pair();
+  return Pairer(cells_of(candidate), cells_of(base), allowed).pair();
 }
 
 }  // namespace ddpbench::report

@@ -33,7 +33,7 @@ struct Cell {
 };
 
 struct PairedCells {
-  Cell fresh, base;
+  Cell candidate, base;
   std::vector<std::string> differing;  // keys of settings; all of them are allowed
 };
 
@@ -45,7 +45,7 @@ struct Pairing {
 // Pairs the cells. A sweep may have several cells of one key: equal settings find each other first,
 // and among these equal planted faults. Points into the reports. Throws ConfigError when settings
 // differ that `allowed` does not name.
-Pairing pair_runs(std::span<const Report> fresh, std::span<const Report> base,
+Pairing pair_runs(std::span<const Report> candidate, std::span<const Report> base,
                   std::span<const std::string> allowed);
 
 }  // namespace ddpbench::report

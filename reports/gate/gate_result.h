@@ -35,7 +35,7 @@ struct FigureVerdict {
   std::string name;  // "median_step_s"
   GateVerdict verdict = GateVerdict::pass;
   std::optional<double> base,
-      fresh;  // mean over repetitions: geometric, of the accuracy arithmetic
+      candidate;  // mean over repetitions: geometric, of the accuracy arithmetic
   double minimum_effect = 0;
   std::optional<double> change;
   std::optional<double> change_low, change_high;  // two-sided interval of confidence 1 - 2 alpha
@@ -69,7 +69,7 @@ struct PairVerdict {
 
 // Runs that were not compared: they have no counterpart, or none of the baseline's ended well.
 struct UncomparedRuns {
-  bool fresh = false;  // false: of the baseline
+  bool candidate = false;  // false: of the baseline
   PairKey key;
   std::string setting;
   std::size_t repetitions = 0;

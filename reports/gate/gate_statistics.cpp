@@ -30,8 +30,8 @@ bool varies(const FigureTest& test) { return test.dof > 0 && test.error > 0; }
 // that has none (memory, loss) counts as constant (docs/gate.md). Times that are equal to the last
 // bit are one and the same run.
 VarianceEstimate own_variance(const FigureSamples& samples, FigureTest& test) {
-  const std::vector<double> sides[] = {samples.base, samples.fresh};
-  if (samples.base == samples.fresh && samples.base.size() == 1) return {};
+  const std::vector<double> sides[] = {samples.base, samples.candidate};
+  if (samples.base == samples.candidate && samples.base.size() == 1) return {};
   VarianceEstimate estimate = pooled_variance(sides);
   if (estimate.dof == 0 && samples.figure->step_quantile) {
     test.from_within = true;
@@ -59,11 +59,11 @@ void moderate(std::span<const FigureSamples> samples, std::span<const FigureTest
 }
 
 void fill_test(const FigureSamples& samples, const VarianceEstimate& variance, FigureTest& test) {
-  test.difference = mean(samples.fresh) - mean(samples.base);
+  test.difference = mean(samples.candidate) - mean(samples.base);
   test.deviation = std::sqrt(variance.variance);
   test.dof = variance.variance > 0 ? variance.dof : 0;
   test.error = test.deviation * std::sqrt(1.0 / static_cast<double>(samples.base.size()) +
-                                          1.0 / static_cast<double>(samples.fresh.size()));
+                                          1.0 / static_cast<double>(samples.candidate.size()));
   if (!test.known) return;
   if (!varies(test)) {
     test.p_worse = test.difference > 0 ? 0 : 1;
@@ -123,7 +123,7 @@ FigureTests test_figures(std::span<const FigureSamples> given) {
   std::vector<FigureSamples> samples(given.begin(), given.end());
   std::vector<FigureTest> tests(samples.size());
   for (std::size_t i = 0; i < samples.size(); ++i) {
-    tests[i].outliers = draw_in_outliers(samples[i].base, samples[i].fresh);
+    tests[i].outliers = draw_in_outliers(samples[i].base, samples[i].candidate);
   }
   std::vector<VarianceEstimate> variances;
   for (std::size_t i = 0; i < samples.size(); ++i) {

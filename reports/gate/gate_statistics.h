@@ -18,12 +18,12 @@ namespace ddpbench::report {
 struct FigureSamples {
   const GateFigure* figure = nullptr;
   std::size_t pair = 0;
-  std::vector<double> base, fresh;
+  std::vector<double> base, candidate;
   VarianceEstimate within;  // used where each side has one repetition
 };
 
 struct FigureTest {
-  double difference = 0;             // of the means: fresh - base; positive is worse
+  double difference = 0;             // of the means: candidate - base; positive is worse
   double deviation = 0;              // standard deviation of a repetition
   double error = 0;                  // standard error of the difference
   int dof = 0;                       // 0: nothing varies (error 0), or the variation is not known

@@ -24,7 +24,7 @@ std::string figure_rows(const PairVerdict& pair, const GateOptions& options, std
   for (const FigureVerdict& figure : pair.figures) {
     const std::string cells[] = {figure_heading(figure),
                                  figure_text(figure.name, figure.base),
-                                 figure_text(figure.name, figure.fresh),
+                                 figure_text(figure.name, figure.candidate),
                                  change_text(figure.name, figure.change),
                                  interval_text(figure),
                                  interval_text(figure).empty() ? "" : p_text(figure.p_worse),

@@ -93,10 +93,10 @@ std::string repetitions_text(const PairVerdict& pair) {
 std::string figure_sentence(const FigureVerdict& figure, const GateOptions& options) {
   std::string text = figure_heading(figure);
   if (figure.change) {
-    text +=
-        fmt::format(" {}{}: {} -> {}, allowed {}", direction(figure), evidence(figure, options),
-                    figure_text(figure.name, figure.base), figure_text(figure.name, figure.fresh),
-                    amount(figure.name, figure.minimum_effect));
+    text += fmt::format(" {}{}: {} -> {}, allowed {}", direction(figure), evidence(figure, options),
+                        figure_text(figure.name, figure.base),
+                        figure_text(figure.name, figure.candidate),
+                        amount(figure.name, figure.minimum_effect));
   }
   if (!figure.note.empty()) text += (figure.change ? "; " : " ") + figure.note;
   if (figure.repetitions_needed) {
@@ -114,7 +114,7 @@ bool needs_words(const FigureVerdict& figure, const PairVerdict& pair) {
 }
 
 std::string uncompared_text(const UncomparedRuns& runs) {
-  return fmt::format("{} {} ({}): {}", runs.fresh ? "new" : "baseline",
+  return fmt::format("{} {} ({}): {}", runs.candidate ? "new" : "baseline",
                      to_string(runs.key, runs.setting), counted(runs.repetitions, "run"),
                      runs.reason);
 }

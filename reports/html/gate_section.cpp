@@ -39,7 +39,7 @@ Table figures_table(const PairVerdict& pair, const GateOptions& options) {
     table.rows.push_back(
         {cell(figure_heading(figure)),
          known_cell(figure.base, figure_text(figure.name, figure.base)),
-         known_cell(figure.fresh, figure_text(figure.name, figure.fresh)),
+         known_cell(figure.candidate, figure_text(figure.name, figure.candidate)),
          known_cell(figure.change, change_text(figure.name, figure.change)),
          interval.empty() ? missing_cell() : cell(interval),
          interval.empty() ? missing_cell() : known_cell(figure.p_worse, p_text(figure.p_worse)),

@@ -8,7 +8,7 @@
 #include "reports/html/sections.h"
 #include "reports/table/column_makers.h"
 #include "reports/table/run_columns.h"
-#include "reports/table/table_cells.h"
+#include "reports/table/table.h"
 
 namespace ddpbench::report::html {
 namespace {

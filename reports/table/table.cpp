@@ -2,12 +2,76 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reports/table/table.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <initializer_list>
+#include <string_view>
+
 #include "base/text.h"
 #include "reports/table/collective_table.h"
-#include "reports/table/table_cells.h"
+#include "reports/table/column_makers.h"
 #include "reports/table/table_notes.h"
 
 namespace ddpbench::report {
+namespace {
+
+// The number of leading key columns. 0 when there are key columns elsewhere, too: a row must always
+// say which run it is, whichever cells it leaves out.
+std::size_t leading_keys(const Columns& columns) {
+  const auto end = std::ranges::find_if(columns, [](const Column* column) { return !column->key; });
+  const bool scattered =
+      std::any_of(end, columns.end(), [](const Column* column) { return column->key; });
+  return scattered ? 0 : static_cast<std::size_t>(end - columns.begin());
+}
+
+bool any_run(std::span<const RunRow> rows, bool (*holds)(const Run&)) {
+  return std::ranges::any_of(rows, [holds](const RunRow& row) { return holds(*row.run); });
+}
+
+bool any_column(const Columns& columns, std::initializer_list<std::string_view> names) {
+  return std::ranges::any_of(columns, [names](const Column* column) {
+    return std::ranges::find(names, column->name) != names.end();
+  });
+}
+
+}  // namespace
+
+TextTable run_table(std::span<const RunRow> rows, const Columns& columns, Footnotes& notes) {
+  TextTable table;
+  table.keys = leading_keys(columns);
+  for (const Column* column : columns) {
+    table.columns.push_back({column->top, column->bottom, column->left, column->joined, {}});
+  }
+  for (const RunRow& row : rows) {
+    const bool bare = is_bare(*row.run) && table.keys > 0 && table.keys < columns.size();
+    for (std::size_t c = 0; c < columns.size(); ++c) {
+      const bool shown = !bare || c < table.keys;
+      table.columns[c].cells.push_back(shown ? printable(columns[c]->cell(row, notes)) : "");
+    }
+    table.instead.push_back(
+        bare ? fmt::format("{} {}", to_string(row.run->status), notes.mark(status_note(*row.run)))
+             : "");
+  }
+  return table;
+}
+
+std::vector<std::string> explanations(std::span<const RunRow> rows, const Columns& columns,
+                                      const Footnotes& notes) {
+  std::vector<std::string> lines;
+  if (any_column(columns, {"devices"}) &&
+      any_run(rows, [](const Run& run) { return run.servers > 0; })) {
+    lines.emplace_back("+n: n parameter servers beside the workers");
+  }
+  if (any_column(columns, {"devices", "speedup", "efficiency"}) &&
+      any_run(rows, [](const Run& run) { return run.oversubscribed; })) {
+    lines.emplace_back("*: oversubscribed, more compute threads than cores; no scaling is shown");
+  }
+  for (std::size_t i = 0; i < notes.reasons().size(); ++i) {
+    lines.push_back(printable(fmt::format("({}) {}", i + 1, notes.reasons()[i])));
+  }
+  return lines;
+}
 
 std::string table_text(std::span<const RunRow> rows, const Columns& columns, int width) {
   if (rows.empty()) return "no runs\n";

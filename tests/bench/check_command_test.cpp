@@ -49,9 +49,9 @@ class CheckCommand : public testing::Test {
   }
 
   // Returns the exit code; out_ is what was printed.
-  int check(const std::string& fresh, std::vector<std::string> more = {},
+  int check(const std::string& candidate, std::vector<std::string> more = {},
             const std::string& base = "base.json") {
-    std::vector<std::string> words = {path(fresh), "--baseline", path(base)};
+    std::vector<std::string> words = {path(candidate), "--baseline", path(base)};
     words.insert(words.end(), more.begin(), more.end());
     testing::internal::CaptureStdout();
     int code = -1;
@@ -64,9 +64,9 @@ class CheckCommand : public testing::Test {
     out_ = testing::internal::GetCapturedStdout();
     return code;
   }
-  std::string refusal(const std::string& fresh, const std::vector<std::string>& more) {
+  std::string refusal(const std::string& candidate, const std::vector<std::string>& more) {
     try {
-      check(fresh, more);
+      check(candidate, more);
     } catch (const ConfigError& error) {
       return error.what();
     }
@@ -87,14 +87,14 @@ TEST_F(CheckCommand, EndsWithTheExitCodeOfTheVerdict) {
 }
 
 TEST_F(CheckCommand, PutsARegressionBeforeWhatIsInconclusive) {
-  report::Report fresh = gate_report(steady(1.2)), base = gate_report(steady());
+  report::Report candidate = gate_report(steady(1.2)), base = gate_report(steady());
   for (const double median_s : {0.01, 0.03, 0.02}) {
     report::Run run = report::test::gate_run(median_s);
     run.world_size = 4;
-    fresh.runs.push_back(run);
+    candidate.runs.push_back(run);
     base.runs.push_back(run);
   }
-  write("both.json", fresh);
+  write("both.json", candidate);
   write("both_base.json", base);
   EXPECT_EQ(check("both.json", {}, "both_base.json"), 6);
   EXPECT_THAT(out_, HasSubstr("1 REGRESSED, 1 INCONCLUSIVE"));
@@ -114,12 +114,12 @@ TEST_F(CheckCommand, TakesSharesInPerCentAndAsFractions) {
 }
 
 TEST_F(CheckCommand, RefusesSettingsThatDifferUnlessAllowed) {
-  report::Report fresh = gate_report(steady());
-  for (report::Run& run : fresh.runs) {
+  report::Report candidate = gate_report(steady());
+  for (report::Run& run : candidate.runs) {
     run.device_model = "Other";
     run.optimizer["lr"] = 0.5;
   }
-  write("other.json", fresh);
+  write("other.json", candidate);
   EXPECT_THAT(refusal("other.json", {}),
               AllOf(HasSubstr("device_model: new Other, baseline Imaginary 9000"),
                     HasSubstr("--allow-mismatch=device_model,optimizer/lr")));
@@ -131,9 +131,9 @@ TEST_F(CheckCommand, RefusesSettingsThatDifferUnlessAllowed) {
 }
 
 TEST_F(CheckCommand, RefusesWhenNothingIsPaired) {
-  report::Report fresh = gate_report(steady());
-  for (report::Run& run : fresh.runs) run.world_size = 8;
-  write("eight.json", fresh);
+  report::Report candidate = gate_report(steady());
+  for (report::Run& run : candidate.runs) run.world_size = 8;
+  write("eight.json", candidate);
   EXPECT_THAT(refusal("eight.json", {}), HasSubstr("nothing to compare"));
 }
 
@@ -146,8 +146,9 @@ TEST_F(CheckCommand, RefusesTheSameFileTwiceOnOneSide) {
 
 TEST_F(CheckCommand, RefusesTheSameFileOnBothSides) {
   std::filesystem::create_hard_link(path("base.json"), path("link.json"));
-  for (const char* fresh : {"base.json", "link.json"}) {
-    EXPECT_THAT(refusal(fresh, {}), HasSubstr(path(fresh) + " is given as new and as baseline"));
+  for (const char* candidate : {"base.json", "link.json"}) {
+    EXPECT_THAT(refusal(candidate, {}),
+                HasSubstr(path(candidate) + " is given as new and as baseline"));
   }
   EXPECT_THAT(refusal("same.json", {path("slow.json"), path("same.json")}),
               HasSubstr("same.json is given as new and as baseline"));

@@ -11,18 +11,18 @@ namespace {
 using testing::HasSubstr;
 
 // Two ranks, two rows of 1000 fp32 elements, three iterations.
-CommSpec two_rows() {
-  CommSpec spec;
-  spec.iterations = 3;
-  spec.warmup = 1;
-  spec.rows = {{"all_reduce", 1000}, {"all_gather", 1000}};
-  spec.devices.cores = {{0}, {1}};
-  return spec;
+CommJob two_rows() {
+  CommJob job;
+  job.iterations = 3;
+  job.warmup = 1;
+  job.rows = {{"all_reduce", 1000}, {"all_gather", 1000}};
+  job.devices.cores = {{0}, {1}};
+  return job;
 }
 
 class CommCollector : public testing::Test {
  protected:
-  CommCollector() : channels(launch::RankChannels::create(channel_layout(spec))) {}
+  CommCollector() : channels(launch::RankChannels::create(channel_layout(job))) {}
 
   void time(int rank, std::uint32_t row, const std::vector<double>& seconds) {
     auto writer = channels.writer(rank);
@@ -46,10 +46,10 @@ class CommCollector : public testing::Test {
     channels.writer(rank).result(encoded(result));
   }
   report::Status collect(const launch::SuperviseResult& result = {}) {
-    return collect_comm(spec, channels, result, report, error);
+    return collect_comm(job, channels, result, report, error);
   }
 
-  CommSpec spec = two_rows();
+  CommJob job = two_rows();
   launch::RankChannels channels;
   report::Report report;
   std::optional<report::ErrorInfo> error;
@@ -93,10 +93,10 @@ TEST_F(CommCollector, BoundsByWhatAllCoresReachedTogetherNearThatSize) {
 class CommCollectorOnAGpu : public CommCollector {
  protected:
   CommCollectorOnAGpu() {
-    spec.devices.device = "cuda";
-    spec.devices.backend = "ipc";
-    spec.devices.gpus = {0, 0};
-    spec.devices.oversubscribed = true;
+    job.devices.device = "cuda";
+    job.devices.backend = "ipc";
+    job.devices.gpus = {0, 0};
+    job.devices.oversubscribed = true;
     time(0, 0, {1e-6, 2e-6, 3e-6});
     time(1, 0, {2e-6, 1e-6, 1e-6});
     for (const int rank : {0, 1}) finish(rank, {0}, 0, {rank == 1 ? 2 : 1});
@@ -159,12 +159,12 @@ TEST_F(CommCollectorOnAGpu, SaysWhatTheRanksRanOn) {
 }
 
 TEST_F(CommCollectorOnAGpu, HasNoBoundThatMemoryIsNot) {
-  spec.devices.gpus = {0, 1};
+  job.devices.gpus = {0, 1};
   collect();
   EXPECT_THAT(report.collectives[0].share_of_bound.reason, HasSubstr("several GPUs"));
   EXPECT_FALSE(report.collectives[0].counted_bytes.value);
-  spec.devices.gpus = {0, 0};
-  spec.devices.backend = "nccl";
+  job.devices.gpus = {0, 0};
+  job.devices.backend = "nccl";
   collect();
   EXPECT_THAT(report.collectives[1].share_of_bound.reason, HasSubstr("through the host"));
   EXPECT_FALSE(report.collectives[1].counted_bytes.value);
@@ -220,7 +220,7 @@ TEST_F(CommCollector, KeepsTheRowsThatAFailureLeftWithoutFigures) {
 }
 
 TEST_F(CommCollector, KeepsTheRowsOfAWorldThatCouldNotBeStarted) {
-  keep_rows_without_figures(spec, "no memory for the channels", report);
+  keep_rows_without_figures(job, "no memory for the channels", report);
   ASSERT_EQ(report.collectives.size(), 2u);
   for (const report::CollectiveRow& row : report.collectives) {
     EXPECT_EQ(row.ranks, 2);
@@ -231,7 +231,7 @@ TEST_F(CommCollector, KeepsTheRowsOfAWorldThatCouldNotBeStarted) {
 }
 
 TEST_F(CommCollector, GivesNoBoundToMoreRanksThanCores) {
-  spec.devices.oversubscribed = true;
+  job.devices.oversubscribed = true;
   time(0, 0, {1});
   time(1, 0, {1});
   collect();

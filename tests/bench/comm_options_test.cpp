@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "bench/comm/comm_spec.h"
+#include "bench/comm/comm_job.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -152,40 +152,40 @@ TEST(CommOptions, RefuseSumsThatTheTypeCannotHold) {
 
 HostDevices two_cores() { return host_with(2); }
 
-TEST(CommSpec, RoundsSizesDownToEqualParts) {
+TEST(CommJob, RoundsSizesDownToEqualParts) {
   CommWords words;
   words.operations = {"all_reduce", "all_gather"};
   words.sizes = "1003";
-  const CommSpec spec = make_comm_spec(resolve(words, 2), 2, two_cores());
-  ASSERT_EQ(spec.rows.size(), 2u);
-  EXPECT_EQ(spec.rows[0].count, 250u);
-  EXPECT_EQ(spec.rows[1].count, 250u);
-  const CommSpec odd = make_comm_spec(resolve(words, 2), 3, two_cores());
+  const CommJob job = make_comm_job(resolve(words, 2), 2, two_cores());
+  ASSERT_EQ(job.rows.size(), 2u);
+  EXPECT_EQ(job.rows[0].count, 250u);
+  EXPECT_EQ(job.rows[1].count, 250u);
+  const CommJob odd = make_comm_job(resolve(words, 2), 3, two_cores());
   EXPECT_EQ(odd.rows[0].count, 250u);
   EXPECT_EQ(odd.rows[1].count, 249u);
 }
 
-TEST(CommSpec, HasOneRowForABarrier) {
+TEST(CommJob, HasOneRowForABarrier) {
   CommWords words;
   words.operations = {"barrier"};
-  EXPECT_EQ(make_comm_spec(resolve(words, 2), 2, two_cores()).rows.size(), 1u);
+  EXPECT_EQ(make_comm_job(resolve(words, 2), 2, two_cores()).rows.size(), 1u);
 }
 
-TEST(CommSpec, RefusesSizesWithoutAnElementAndBeyondTheMemory) {
+TEST(CommJob, RefusesSizesWithoutAnElementAndBeyondTheMemory) {
   CommWords words;
   words.operations = {"all_gather"};
   words.sizes = "4";
-  EXPECT_THAT(config_error_of([&] { make_comm_spec(resolve(words, 2), 2, two_cores()); }),
+  EXPECT_THAT(config_error_of([&] { make_comm_job(resolve(words, 2), 2, two_cores()); }),
               HasSubstr("4 bytes"));
   words.sizes = "1G";
-  EXPECT_THAT(config_error_of([&] { make_comm_spec(resolve(words, 2), 2, two_cores()); }),
+  EXPECT_THAT(config_error_of([&] { make_comm_job(resolve(words, 2), 2, two_cores()); }),
               HasSubstr("memory"));
 }
 
-TEST(CommSpec, MarksMoreRanksThanCoresAndMeasuresNoBound) {
-  const CommSpec spec = make_comm_spec(resolve({}, 2), 3, two_cores());
-  EXPECT_TRUE(spec.devices.oversubscribed);
-  EXPECT_TRUE(spec.working_sets.empty());
+TEST(CommJob, MarksMoreRanksThanCoresAndMeasuresNoBound) {
+  const CommJob job = make_comm_job(resolve({}, 2), 3, two_cores());
+  EXPECT_TRUE(job.devices.oversubscribed);
+  EXPECT_TRUE(job.working_sets.empty());
 }
 
 template <typename F>
@@ -206,20 +206,20 @@ CommWords words_for(const char* device, const char* backend = "auto") {
   return words;
 }
 
-TEST(CommSpec, HasAWorldForEachAlgorithmWithAllReducesOnly) {
+TEST(CommJob, HasAWorldForEachAlgorithmWithAllReducesOnly) {
   const HostDevices host = host_with(2, 0);
   CommWords words = words_for("cpu");
   words.operations = {"all_reduce", "broadcast"};
   words.sizes = "4K";
   words.all_reduces = {"ring", "direct"};
-  const std::vector<CommSpec> worlds = make_comm_specs(resolve(words, host), host);
+  const std::vector<CommJob> worlds = make_comm_jobs(resolve(words, host), host);
   ASSERT_EQ(worlds.size(), 2u);
   EXPECT_EQ(worlds[0].all_reduce, "ring");
   EXPECT_EQ(worlds[0].rows.size(), 2u);
   EXPECT_EQ(worlds[1].all_reduce, "direct");
   EXPECT_EQ(worlds[1].rows.size(), 1u);
   words.all_reduces = {"auto"};
-  EXPECT_EQ(make_comm_specs(resolve(words, host), host).at(0).all_reduce, "direct");
+  EXPECT_EQ(make_comm_jobs(resolve(words, host), host).at(0).all_reduce, "direct");
   words.all_reduces = {"auto", "ring"};
   EXPECT_THROW(resolve(words, host), ConfigError);
 }
@@ -258,79 +258,79 @@ TEST(CommDevices, OfAllRanksAreMoreThanOne) {
                     HasSubstr("--oversubscribe"), HasSubstr("--device=cpu")));
 }
 
-TEST(CommSpec, AdvisesFewerRanksWhereThatCanBeOnly) {
+TEST(CommJob, AdvisesFewerRanksWhereThatCanBeOnly) {
   const HostDevices host = host_with(4, 2);
   CommWords words = words_for("cuda");
-  EXPECT_THAT(unavailable([&] { make_comm_spec(resolve(words, host), 3, host); }),
+  EXPECT_THAT(unavailable([&] { make_comm_job(resolve(words, host), 3, host); }),
               AllOf(HasSubstr("--ranks=3: there are 2 GPUs here; use fewer"),
                     HasSubstr("share them"), testing::Not(HasSubstr("launcher"))));
 }
 
-TEST(CommSpec, GivesEveryRankAGpuAndTakesNccl) {
+TEST(CommJob, GivesEveryRankAGpuAndTakesNccl) {
   const HostDevices host = host_with(2, 2);
-  const CommSpec spec = make_comm_spec(resolve(words_for("cuda"), host), 2, host);
-  EXPECT_THAT(spec.devices.gpus, ElementsAre(0, 1));
-  EXPECT_EQ(spec.devices.backend, "nccl");
-  EXPECT_FALSE(spec.devices.oversubscribed);
-  EXPECT_TRUE(spec.working_sets.empty());  // links bound them
+  const CommJob job = make_comm_job(resolve(words_for("cuda"), host), 2, host);
+  EXPECT_THAT(job.devices.gpus, ElementsAre(0, 1));
+  EXPECT_EQ(job.devices.backend, "nccl");
+  EXPECT_FALSE(job.devices.oversubscribed);
+  EXPECT_TRUE(job.working_sets.empty());  // links bound them
 }
 
-TEST(CommSpec, SharesGpusOnlyWhenAskedToAndMarksIt) {
+TEST(CommJob, SharesGpusOnlyWhenAskedToAndMarksIt) {
   const HostDevices host = host_with(4, 1);
   CommWords words = words_for("cuda");
-  EXPECT_THAT(unavailable([&] { make_comm_spec(resolve(words, host), 2, host); }),
+  EXPECT_THAT(unavailable([&] { make_comm_job(resolve(words, host), 2, host); }),
               testing::StrEq("--ranks=2: there is 1 GPU here; --oversubscribe lets ranks share it, "
                              "--device=cpu measures the cores"));
   words.oversubscribe = true;
-  const CommSpec spec = make_comm_spec(resolve(words, host), 2, host);
-  EXPECT_THAT(spec.devices.gpus, ElementsAre(0, 0));
-  EXPECT_EQ(spec.devices.backend, "ipc");
-  EXPECT_TRUE(spec.devices.oversubscribed);
-  EXPECT_THAT(spec.working_sets, ElementsAre(2 << 20));  // those of both ranks
+  const CommJob job = make_comm_job(resolve(words, host), 2, host);
+  EXPECT_THAT(job.devices.gpus, ElementsAre(0, 0));
+  EXPECT_EQ(job.devices.backend, "ipc");
+  EXPECT_TRUE(job.devices.oversubscribed);
+  EXPECT_THAT(job.working_sets, ElementsAre(2 << 20));  // those of both ranks
 }
 
-TEST(CommSpec, MeasuresExactlyWhatTheRanksOfAGpuTouch) {
+TEST(CommJob, MeasuresExactlyWhatTheRanksOfAGpuTouch) {
   const HostDevices host = host_with(4, 1);
   CommWords words = words_for("cuda");
   words.oversubscribe = true;
   words.operations = {"all_reduce", "send_recv"};
   words.ranks = {"4"};
-  const CommSpec spec = make_comm_spec(resolve(words, host), 4, host);
-  EXPECT_THAT(spec.working_sets, ElementsAre(4 << 20, 8 << 20));
-  EXPECT_EQ(spec.sharers(3), 4);
+  const CommJob job = make_comm_job(resolve(words, host), 4, host);
+  EXPECT_THAT(job.working_sets, ElementsAre(4 << 20, 8 << 20));
+  EXPECT_EQ(job.sharers(3), 4);
   const HostDevices two = host_with(4, 2);
-  EXPECT_EQ(make_comm_spec(resolve(words, two), 4, two).sharers(3), 2);
+  EXPECT_EQ(make_comm_job(resolve(words, two), 4, two).sharers(3), 2);
   words.device = "cpu";
-  EXPECT_EQ(make_comm_spec(resolve(words, host), 4, host).sharers(3), 1);
+  EXPECT_EQ(make_comm_job(resolve(words, host), 4, host).sharers(3), 1);
 }
 
-TEST(CommSpec, RefusesNcclBetweenThreadsThatShareAGpu) {
+TEST(CommJob, RefusesNcclBetweenThreadsThatShareAGpu) {
   const HostDevices host = host_with(4, 1);
   CommWords words = words_for("cuda", "nccl");
   words.oversubscribe = true;
-  EXPECT_EQ(make_comm_spec(resolve(words, host), 2, host).devices.backend, "nccl");
+  EXPECT_EQ(make_comm_job(resolve(words, host), 2, host).devices.backend, "nccl");
   words.mode = "thread";
-  EXPECT_THAT(unavailable([&] { make_comm_spec(resolve(words, host), 2, host); }),
+  EXPECT_THAT(unavailable([&] { make_comm_job(resolve(words, host), 2, host); }),
               HasSubstr("--mode=thread --backend=nccl"));
 }
 
-TEST(CommSpec, RefusesSizesBeyondTheMemoryOfAGpu) {
+TEST(CommJob, RefusesSizesBeyondTheMemoryOfAGpu) {
   const HostDevices host = host_with(4, 1);
   CommWords words = words_for("cuda");
   words.oversubscribe = true;
   words.sizes = "300M";
-  EXPECT_THAT(config_error_of([&] { make_comm_spec(resolve(words, host), 2, host); }),
+  EXPECT_THAT(config_error_of([&] { make_comm_job(resolve(words, host), 2, host); }),
               HasSubstr("memory of GPU 0"));
 }
 
-TEST(CommSpec, ReachesTheRanksAsItWas) {
+TEST(CommJob, ReachesTheRanksAsItWas) {
   const HostDevices host = host_with(4, 1);
   CommWords words = words_for("cuda");
   words.oversubscribe = true;
-  const CommSpec spec = make_comm_spec(resolve(words, host), 2, host);
-  const CommSpec read = comm_spec_from_json(to_json(spec));
-  EXPECT_EQ(to_json(read), to_json(spec));
-  EXPECT_EQ(read.devices.gpus, spec.devices.gpus);
+  const CommJob job = make_comm_job(resolve(words, host), 2, host);
+  const CommJob read = comm_job_from_json(to_json(job));
+  EXPECT_EQ(to_json(read), to_json(job));
+  EXPECT_EQ(read.devices.gpus, job.devices.gpus);
   EXPECT_EQ(read.devices.device, "cuda");
 }
 

@@ -28,18 +28,18 @@ using testing::StartsWith;
 
 // A regression with hostile text, an inconclusive pair, one that passes, and one left alone.
 GateResult mixed_result() {
-  Report fresh = gate_report(steady(1.2)), base = gate_report(steady());
-  for (report::Run& run : fresh.runs) run.injected = "slow: 100%, <b>&\"|\n::error::\x01\xff";
+  Report candidate = gate_report(steady(1.2)), base = gate_report(steady());
+  for (report::Run& run : candidate.runs) run.injected = "slow: 100%, <b>&\"|\n::error::\x01\xff";
   const double noisy[] = {0.01, 0.03, 0.02, 0.015, 0.028};
   for (const int world_size : {3, 4, 5}) {
     for (std::size_t i = 0; i < 5; ++i) {
       report::Run run = test::gate_run(world_size == 3 ? noisy[i] : steady()[i]);
       run.world_size = world_size;
-      fresh.runs.push_back(run);
+      candidate.runs.push_back(run);
       if (world_size < 5) base.runs.push_back(run);
     }
   }
-  return check_one(fresh, base);
+  return check_one(candidate, base);
 }
 
 // The first element that is not closed properly or attribute that is not quoted. It knows no
@@ -144,9 +144,9 @@ TEST(GateJunit, IsWellFormedWithOneCaseAFigure) {
 }
 
 TEST(GateJunit, ShowsARunThatFailedWhereNoFigureDoes) {
-  Report fresh = gate_report(steady());
-  fresh.runs[0].status = Status::failed;
-  const std::string text = render_gate_junit(check_one(fresh, gate_report(steady())));
+  Report candidate = gate_report(steady());
+  candidate.runs[0].status = Status::failed;
+  const std::string text = render_gate_junit(check_one(candidate, gate_report(steady())));
   EXPECT_EQ(count_of(text, "<failure "), 1u);
   EXPECT_THAT(text, HasSubstr("name=\"runs\"><failure"));
 }

@@ -25,9 +25,9 @@ using testing::IsEmpty;
 using testing::Not;
 
 // The message of the ConfigError that a check throws.
-std::string refusal(const Report& fresh, const Report& base, const GateOptions& options = {}) {
+std::string refusal(const Report& candidate, const Report& base, const GateOptions& options = {}) {
   try {
-    check_one(fresh, base, options);
+    check_one(candidate, base, options);
   } catch (const ConfigError& error) {
     return error.what();
   }
@@ -50,12 +50,12 @@ TEST_P(GateMismatch, IsRefusedWithBothValuesUnlessAllowed) {
   const Report base = with_runs(gate_report(steady()), [](report::Run& run) {
     run.strategy_options = {{"overlap", "on"}, {"bucket_cap_mb", "25"}};
   });
-  const Report fresh = with_runs(base, GetParam().change);
-  EXPECT_THAT(refusal(fresh, base), AllOf(HasSubstr(GetParam().key), HasSubstr("baseline"),
-                                          HasSubstr("--allow-mismatch")));
+  const Report candidate = with_runs(base, GetParam().change);
+  EXPECT_THAT(refusal(candidate, base), AllOf(HasSubstr(GetParam().key), HasSubstr("baseline"),
+                                              HasSubstr("--allow-mismatch")));
   GateOptions options;
   options.allow_mismatch = {GetParam().key};
-  const GateResult result = check_one(fresh, base, options);
+  const GateResult result = check_one(candidate, base, options);
   EXPECT_EQ(result.verdict, GateVerdict::pass);
   EXPECT_THAT(result.pairs.at(0).notes, Contains(HasSubstr("differs, as allowed")));
 }
@@ -91,9 +91,9 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 TEST(GatePairing, NamesBothValuesOfAMismatch) {
-  const Report fresh =
+  const Report candidate =
       with_runs(gate_report(steady()), [](report::Run& run) { run.global_batch_size = 256; });
-  EXPECT_THAT(refusal(fresh, gate_report(steady())),
+  EXPECT_THAT(refusal(candidate, gate_report(steady())),
               AllOf(HasSubstr("global_batch_size: new 256, baseline 128"),
                     HasSubstr("--allow-mismatch=global_batch_size")));
 }
@@ -101,32 +101,32 @@ TEST(GatePairing, NamesBothValuesOfAMismatch) {
 TEST(GatePairing, DoesNotCompareLossesOfDifferentAmountsOfTraining) {
   GateOptions options;
   options.allow_mismatch = {"steps"};
-  const Report fresh = with_runs(gate_report(steady()), [](report::Run& run) {
+  const Report candidate = with_runs(gate_report(steady()), [](report::Run& run) {
     run.step.count = 9;
     run.epochs.back().train_loss *= 3;
   });
-  EXPECT_EQ(check_one(fresh, gate_report(steady()), options).verdict, GateVerdict::pass);
+  EXPECT_EQ(check_one(candidate, gate_report(steady()), options).verdict, GateVerdict::pass);
 }
 
 TEST(GatePairing, TakesASettingThatOneSideDidNotRecordForEqual) {
-  const Report fresh = with_runs(
+  const Report candidate = with_runs(
       gate_report(steady()), [](report::Run& run) { run.strategy_options["new_option"] = "1"; });
-  EXPECT_EQ(check_one(fresh, gate_report(steady())).verdict, GateVerdict::pass);
+  EXPECT_EQ(check_one(candidate, gate_report(steady())).verdict, GateVerdict::pass);
 }
 
 TEST(GatePairing, ListsWhatHasNoCounterpart) {
-  Report fresh = gate_report(steady()), base = gate_report(steady());
-  fresh.runs.push_back(test::gate_run(0.02));
-  fresh.runs.back().world_size = 4;
+  Report candidate = gate_report(steady()), base = gate_report(steady());
+  candidate.runs.push_back(test::gate_run(0.02));
+  candidate.runs.back().world_size = 4;
   base.runs.push_back(test::gate_run(0.02));
   base.runs.back().backend = "nccl";
   base.runs.push_back(base.runs.back());
-  const GateResult result = check_one(fresh, base);
+  const GateResult result = check_one(candidate, base);
   EXPECT_EQ(result.pairs.size(), 1u);
   ASSERT_EQ(result.uncompared.size(), 2u);
-  EXPECT_TRUE(result.uncompared[0].fresh);
+  EXPECT_TRUE(result.uncompared[0].candidate);
   EXPECT_EQ(result.uncompared[0].key.world_size, 4);
-  EXPECT_FALSE(result.uncompared[1].fresh);
+  EXPECT_FALSE(result.uncompared[1].candidate);
   EXPECT_EQ(result.uncompared[1].repetitions, 2u);
 }
 
@@ -137,12 +137,12 @@ TEST(GatePairing, RefusesWhenNothingIsPaired) {
 }
 
 TEST(GatePairing, TakesSeveralFilesForRepetitions) {
-  std::vector<Report> fresh, base;
+  std::vector<Report> candidate, base;
   for (const double median_s : steady()) {
-    fresh.push_back(gate_report({1.1 * median_s}));
+    candidate.push_back(gate_report({1.1 * median_s}));
     base.push_back(gate_report({median_s}));
   }
-  const GateResult result = check_reports(fresh, base, {});
+  const GateResult result = check_reports(candidate, base, {});
   EXPECT_EQ(result.pairs.at(0).fresh_repetitions, 5u);
   EXPECT_EQ(result.verdict, GateVerdict::regressed);
 }
@@ -154,8 +154,8 @@ TEST(GatePairing, KeepsTheCellsOfASweepApart) {
     run.per_device_batch_size = 128;
     run.global_batch_size = 256;
   });
-  const Report fresh[] = {large, small}, base[] = {small, large};
-  const GateResult result = check_reports(fresh, base, {});
+  const Report candidate[] = {large, small}, base[] = {small, large};
+  const GateResult result = check_reports(candidate, base, {});
   EXPECT_EQ(result.verdict, GateVerdict::pass);
   ASSERT_EQ(result.pairs.size(), 2u);
   EXPECT_EQ(result.pairs[0].setting, "global_batch_size=256, per_device_batch_size=128");
@@ -171,10 +171,10 @@ Report with_batch(int batch) {
 }
 
 TEST(GatePairing, NamesTheSettingsOfCellsThatShareAKey) {
-  const Report fresh[] = {with_batch(256), with_batch(512)};
+  const Report candidate[] = {with_batch(256), with_batch(512)};
   const Report base[] = {with_batch(1024), with_batch(2048)};
   try {
-    check_reports(fresh, base, {});
+    check_reports(candidate, base, {});
     FAIL() << "nothing was thrown";
   } catch (const ConfigError& error) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr("ddp, 2 devices, shm, global_batch_size=256:"),
@@ -194,24 +194,24 @@ TEST(GatePairing, TakesTheNearestOfTheCellsThatAreAllowed) {
     run.device_model = "Other";
     run.threads_per_device = 2;
   });
-  const Report fresh[] = {gate_report(steady())}, base[] = {other_lr, elsewhere};
+  const Report candidate[] = {gate_report(steady())}, base[] = {other_lr, elsewhere};
   GateOptions options;
   options.allow_mismatch = {"device_model", "threads_per_device"};
-  const GateResult result = check_reports(fresh, base, options);
+  const GateResult result = check_reports(candidate, base, options);
   ASSERT_EQ(result.pairs.size(), 1u);
   EXPECT_THAT(result.pairs[0].notes, Contains(HasSubstr("device_model differs, as allowed")));
   ASSERT_EQ(result.uncompared.size(), 1u);
 }
 
 TEST(GatePairing, WarnsWhenOneSideWasMeasuredBeforeTheOther) {
-  Report fresh = gate_report(steady());
+  Report candidate = gate_report(steady());
   const Report base = gate_report(steady());
-  EXPECT_THAT(check_one(fresh, base).notes, IsEmpty());
-  fresh.started_at = "2026-02-01T12:00:00Z";
-  fresh.finished_at = "2026-02-01T12:01:00Z";
-  EXPECT_THAT(check_one(fresh, base).notes, ElementsAre(HasSubstr("in turn")));
-  fresh.environment.hosts = {"other"};
-  EXPECT_THAT(check_one(fresh, base).notes, Contains(HasSubstr("different hosts")));
+  EXPECT_THAT(check_one(candidate, base).notes, IsEmpty());
+  candidate.started_at = "2026-02-01T12:00:00Z";
+  candidate.finished_at = "2026-02-01T12:01:00Z";
+  EXPECT_THAT(check_one(candidate, base).notes, ElementsAre(HasSubstr("in turn")));
+  candidate.environment.hosts = {"other"};
+  EXPECT_THAT(check_one(candidate, base).notes, Contains(HasSubstr("different hosts")));
 }
 
 void fail(report::Run& run) {
@@ -223,32 +223,32 @@ void fail(report::Run& run) {
 }
 
 TEST(GateHealth, FlagsARunThatFailsNow) {
-  Report fresh = gate_report(steady());
-  fail(fresh.runs[2]);
-  const GateResult result = check_one(fresh, gate_report(steady()));
+  Report candidate = gate_report(steady());
+  fail(candidate.runs[2]);
+  const GateResult result = check_one(candidate, gate_report(steady()));
   EXPECT_EQ(result.verdict, GateVerdict::regressed);
   EXPECT_EQ(result.pairs[0].fresh_repetitions, 4u);
   EXPECT_THAT(result.pairs[0].notes,
               Contains(AllOf(HasSubstr("1 of 5"), HasSubstr("killed by SIGKILL"))));
   // If all of them fail there are no figures, and the verdict is the same.
-  for (report::Run& run : fresh.runs) fail(run);
-  const GateResult all = check_one(fresh, gate_report(steady()));
+  for (report::Run& run : candidate.runs) fail(run);
+  const GateResult all = check_one(candidate, gate_report(steady()));
   EXPECT_EQ(all.verdict, GateVerdict::regressed);
   EXPECT_THAT(all.pairs[0].figures, IsEmpty());
 }
 
 TEST(GateHealth, IsInconclusiveWhereTheBaselineFailedAtTimesToo) {
-  Report fresh = gate_report(steady()), base = gate_report(steady());
-  fail(fresh.runs[2]);
+  Report candidate = gate_report(steady()), base = gate_report(steady());
+  fail(candidate.runs[2]);
   fail(base.runs[0]);
-  EXPECT_EQ(check_one(fresh, base).verdict, GateVerdict::inconclusive);
+  EXPECT_EQ(check_one(candidate, base).verdict, GateVerdict::inconclusive);
 }
 
 TEST(GateHealth, FlagsAVerificationThatFailsNow) {
-  Report fresh = gate_report(steady());
-  fresh.runs[0].verification.status = "failed";
-  fresh.runs[0].verification.reason = "fc1 differs";
-  const GateResult result = check_one(fresh, gate_report(steady()));
+  Report candidate = gate_report(steady());
+  candidate.runs[0].verification.status = "failed";
+  candidate.runs[0].verification.reason = "fc1 differs";
+  const GateResult result = check_one(candidate, gate_report(steady()));
   EXPECT_EQ(result.verdict, GateVerdict::regressed);
   EXPECT_THAT(result.pairs[0].notes, Contains(HasSubstr("fc1 differs")));
 }
@@ -256,33 +256,33 @@ TEST(GateHealth, FlagsAVerificationThatFailsNow) {
 TEST(GateHealth, NeverPassesWhatWasSkippedInterruptedOrNotVerified) {
   const Report base = gate_report(steady());
   for (const Status status : {Status::skipped, Status::interrupted}) {
-    Report fresh = base;
-    fresh.runs[4].status = status;
-    fresh.runs[4].reason = "no device";
-    EXPECT_EQ(check_one(fresh, base).verdict, GateVerdict::inconclusive);
+    Report candidate = base;
+    candidate.runs[4].status = status;
+    candidate.runs[4].reason = "no device";
+    EXPECT_EQ(check_one(candidate, base).verdict, GateVerdict::inconclusive);
   }
-  Report fresh = base;
-  for (report::Run& run : fresh.runs) run.verification.status = "off";
-  EXPECT_EQ(check_one(fresh, base).verdict, GateVerdict::inconclusive);
-  EXPECT_EQ(check_one(fresh, fresh).verdict, GateVerdict::pass);
-  EXPECT_EQ(check_one(base, fresh).verdict, GateVerdict::pass);
+  Report candidate = base;
+  for (report::Run& run : candidate.runs) run.verification.status = "off";
+  EXPECT_EQ(check_one(candidate, base).verdict, GateVerdict::inconclusive);
+  EXPECT_EQ(check_one(candidate, candidate).verdict, GateVerdict::pass);
+  EXPECT_EQ(check_one(base, candidate).verdict, GateVerdict::pass);
 }
 
 TEST(GateHealth, StillFlagsWhatIsSlowerAmongRunsThatWereInterrupted) {
-  Report fresh = gate_report(steady(1.2));
-  fresh.runs[4].status = Status::interrupted;
-  EXPECT_EQ(check_one(fresh, gate_report(steady())).verdict, GateVerdict::regressed);
+  Report candidate = gate_report(steady(1.2));
+  candidate.runs[4].status = Status::interrupted;
+  EXPECT_EQ(check_one(candidate, gate_report(steady())).verdict, GateVerdict::regressed);
 }
 
 // A new run without a baseline gets no verdict, but the result lists it.
 TEST(GateHealth, ListsPairsWhoseBaselineFailed) {
-  Report fresh = gate_report(steady()), base = gate_report(steady());
+  Report candidate = gate_report(steady()), base = gate_report(steady());
   base.runs.push_back(test::gate_run(0.02));
   base.runs.back().world_size = 4;
   fail(base.runs.back());
-  fresh.runs.push_back(test::gate_run(0.02));
-  fresh.runs.back().world_size = 4;
-  const GateResult result = check_one(fresh, base);
+  candidate.runs.push_back(test::gate_run(0.02));
+  candidate.runs.back().world_size = 4;
+  const GateResult result = check_one(candidate, base);
   EXPECT_EQ(result.verdict, GateVerdict::pass);
   ASSERT_EQ(result.uncompared.size(), 1u);
   EXPECT_THAT(result.uncompared[0].reason,
@@ -291,28 +291,28 @@ TEST(GateHealth, ListsPairsWhoseBaselineFailed) {
 
 // A skipped run knows neither its backend nor its batch.
 TEST(GateHealth, FindsTheCounterpartOfASkippedRun) {
-  Report fresh = gate_report({});
+  Report candidate = gate_report({});
   report::Run skipped;
   skipped.status = Status::skipped;
   skipped.reason = "no CUDA device is here";
   skipped.strategy = "ddp";
   skipped.world_size = 2;
   skipped.device = "cpu";
-  fresh.runs = {skipped};
-  const GateResult result = check_one(fresh, gate_report(steady()));
+  candidate.runs = {skipped};
+  const GateResult result = check_one(candidate, gate_report(steady()));
   EXPECT_EQ(result.verdict, GateVerdict::inconclusive);
   EXPECT_EQ(result.pairs.at(0).key.backend, "shm");
   EXPECT_THAT(result.pairs[0].notes, Contains(HasSubstr("no CUDA device is here")));
 }
 
 TEST(GateHealth, DoesNotPassAReportThatWasInterruptedBeforeItWasThrough) {
-  Report fresh = gate_report(steady()), base = gate_report(steady());
+  Report candidate = gate_report(steady()), base = gate_report(steady());
   base.runs.push_back(test::gate_run(0.02));
   base.runs.back().world_size = 4;
-  EXPECT_EQ(check_one(fresh, base).verdict, GateVerdict::pass);
-  fresh.status = Status::interrupted;
-  EXPECT_EQ(check_one(fresh, base).verdict, GateVerdict::inconclusive);
-  EXPECT_EQ(check_one(fresh, gate_report(steady())).verdict, GateVerdict::pass);
+  EXPECT_EQ(check_one(candidate, base).verdict, GateVerdict::pass);
+  candidate.status = Status::interrupted;
+  EXPECT_EQ(check_one(candidate, base).verdict, GateVerdict::inconclusive);
+  EXPECT_EQ(check_one(candidate, gate_report(steady())).verdict, GateVerdict::pass);
 }
 
 TEST(GateHealth, SaysWhichSideWasInterrupted) {
@@ -327,9 +327,9 @@ TEST(GateHealth, SaysWhichSideWasInterrupted) {
 }
 
 TEST(GateHealth, MarksPlantedFaults) {
-  Report fresh = gate_report(steady(1.2));
-  for (report::Run& run : fresh.runs) run.injected = "slow:rank=1,phase=backward,percent=25";
-  const GateResult result = check_one(fresh, gate_report(steady()));
+  Report candidate = gate_report(steady(1.2));
+  for (report::Run& run : candidate.runs) run.injected = "slow:rank=1,phase=backward,percent=25";
+  const GateResult result = check_one(candidate, gate_report(steady()));
   EXPECT_EQ(result.pairs[0].fresh_injected, "slow:rank=1,phase=backward,percent=25");
   EXPECT_THAT(result.pairs[0].base_injected, IsEmpty());
 }
@@ -342,15 +342,15 @@ Report with_fault(Report report) {
 // Clean runs and slowed-down runs are not repetitions of each other.
 TEST(GateHealth, KeepsRunsWithPlantedFaultsApartFromCleanOnes) {
   const Report clean = gate_report(steady()), slow = with_fault(gate_report(steady(1.2)));
-  const Report fresh[] = {slow, clean};
-  const GateResult one = check_reports(fresh, std::span(&clean, 1), {});
+  const Report candidate[] = {slow, clean};
+  const GateResult one = check_reports(candidate, std::span(&clean, 1), {});
   ASSERT_EQ(one.pairs.size(), 1u);
   EXPECT_EQ(one.verdict, GateVerdict::pass);
   EXPECT_EQ(one.pairs[0].fresh_repetitions, 5u);
   ASSERT_EQ(one.uncompared.size(), 1u);
   EXPECT_THAT(uncompared_text(one.uncompared[0]), HasSubstr("shm, injected=slow:rank=1"));
   const Report base[] = {clean, slow};
-  const GateResult both = check_reports(fresh, base, {});
+  const GateResult both = check_reports(candidate, base, {});
   EXPECT_EQ(both.pairs.size(), 2u);
   EXPECT_EQ(both.verdict, GateVerdict::pass);
 }
@@ -358,9 +358,9 @@ TEST(GateHealth, KeepsRunsWithPlantedFaultsApartFromCleanOnes) {
 TEST(GateHealth, CountsAFailureAmongTheRunsOfItsFault) {
   Report slow = with_fault(gate_report(steady()));
   fail(slow.runs[0]);
-  const Report fresh[] = {gate_report(steady()), slow};
+  const Report candidate[] = {gate_report(steady()), slow};
   const Report base[] = {gate_report(steady()), with_fault(gate_report(steady()))};
-  const GateResult result = check_reports(fresh, base, {});
+  const GateResult result = check_reports(candidate, base, {});
   ASSERT_EQ(result.pairs.size(), 2u);
   EXPECT_EQ(result.pairs[0].verdict, GateVerdict::pass);
   EXPECT_EQ(result.pairs[1].verdict, GateVerdict::regressed);

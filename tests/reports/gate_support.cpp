@@ -36,8 +36,8 @@ std::vector<double> steady(double factor) {
   return {0.0200 * factor, 0.0202 * factor, 0.0198 * factor, 0.02025 * factor, 0.01975 * factor};
 }
 
-GateResult check_one(const Report& fresh, const Report& base, const GateOptions& options) {
-  return check_reports(std::span(&fresh, 1), std::span(&base, 1), options);
+GateResult check_one(const Report& candidate, const Report& base, const GateOptions& options) {
+  return check_reports(std::span(&candidate, 1), std::span(&base, 1), options);
 }
 
 const FigureVerdict& figure_of(const GateResult& result, const std::string& name) {

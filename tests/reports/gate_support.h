@@ -21,7 +21,7 @@ Report gate_report(const std::vector<double>& medians_s);
 std::vector<double> steady(double factor = 1);
 
 // Checks one new report against one baseline report.
-GateResult check_one(const Report& fresh, const Report& base, const GateOptions& options = {});
+GateResult check_one(const Report& candidate, const Report& base, const GateOptions& options = {});
 const FigureVerdict& figure_of(const GateResult& result, const std::string& name);
 
 }  // namespace ddpbench::report::test

@@ -103,49 +103,49 @@ TEST(Gate, DoesNotLetOneDisturbedRepetitionHideASlowdown) {
 }
 
 TEST(Gate, FlagsMemoryOfTheLargestDevice) {
-  Report fresh = gate_report(steady());
-  for (report::Run& run : fresh.runs)
+  Report candidate = gate_report(steady());
+  for (report::Run& run : candidate.runs)
     run.devices[1].peak_bytes = run.devices[0].peak_bytes * 11 / 10;
-  const GateResult result = check_one(fresh, gate_report(steady()));
+  const GateResult result = check_one(candidate, gate_report(steady()));
   EXPECT_EQ(figure_of(result, "peak_bytes").verdict, GateVerdict::regressed);
   EXPECT_EQ(result.verdict, GateVerdict::regressed);
-  fresh = gate_report(steady());
-  for (report::Run& run : fresh.runs) run.devices[1].peak_bytes = run.devices[0].peak_bytes;
-  EXPECT_EQ(check_one(fresh, gate_report(steady())).verdict, GateVerdict::pass);
+  candidate = gate_report(steady());
+  for (report::Run& run : candidate.runs) run.devices[1].peak_bytes = run.devices[0].peak_bytes;
+  EXPECT_EQ(check_one(candidate, gate_report(steady())).verdict, GateVerdict::pass);
 }
 
 TEST(Gate, FlagsALossThatRoseAndAnAccuracyThatFell) {
-  Report fresh = gate_report(steady());
-  for (report::Run& run : fresh.runs) {
+  Report candidate = gate_report(steady());
+  for (report::Run& run : candidate.runs) {
     run.epochs.back().train_loss *= 1.2;
     run.epochs.back().test_accuracy = Figure::of(0.97);
   }
-  const GateResult result = check_one(fresh, gate_report(steady()));
+  const GateResult result = check_one(candidate, gate_report(steady()));
   EXPECT_EQ(figure_of(result, "final_train_loss").verdict, GateVerdict::regressed);
   EXPECT_EQ(figure_of(result, "final_test_accuracy").verdict, GateVerdict::regressed);
   EXPECT_NEAR(*figure_of(result, "final_test_accuracy").change, 0.0112, 1e-9);
 }
 
 TEST(Gate, FlagsTrainingThatDiverges) {
-  Report fresh = gate_report(steady());
-  fresh.runs[3].epochs.back().train_loss = std::numeric_limits<double>::quiet_NaN();
-  const GateResult result = check_one(fresh, gate_report(steady()));
+  Report candidate = gate_report(steady());
+  candidate.runs[3].epochs.back().train_loss = std::numeric_limits<double>::quiet_NaN();
+  const GateResult result = check_one(candidate, gate_report(steady()));
   EXPECT_EQ(figure_of(result, "final_train_loss").verdict, GateVerdict::regressed);
   EXPECT_THAT(figure_of(result, "final_train_loss").note, HasSubstr("1 of 5"));
   // The other way round the baseline has no loss to compare with.
-  const GateResult back = check_one(gate_report(steady()), fresh);
+  const GateResult back = check_one(gate_report(steady()), candidate);
   EXPECT_EQ(back.verdict, GateVerdict::pass);
   EXPECT_THAT(back.pairs[0].notes, Contains(HasSubstr("final loss not compared")));
 }
 
 TEST(Gate, DoesNotLetANoisyTailAloneMakeAPairInconclusive) {
-  Report fresh = gate_report(steady()), base = gate_report(steady());
+  Report candidate = gate_report(steady()), base = gate_report(steady());
   const double tails[] = {1.1, 1.9, 1.2, 2.4, 1.3};
   for (std::size_t i = 0; i < 5; ++i) {
-    fresh.runs[i].step.time_s->p95 = 0.02 * tails[i];
+    candidate.runs[i].step.time_s->p95 = 0.02 * tails[i];
     base.runs[i].step.time_s->p95 = 0.02 * tails[4 - i] * 0.95;
   }
-  const GateResult result = check_one(fresh, base);
+  const GateResult result = check_one(candidate, base);
   EXPECT_EQ(figure_of(result, "p95_step_s").verdict, GateVerdict::inconclusive);
   EXPECT_EQ(result.verdict, GateVerdict::pass);
 }
@@ -174,8 +174,8 @@ TEST(Gate, CorrectsForTheNumberOfPairs) {
 }
 
 TEST(GateWithOneRepetition, SaysSoAndJudgesByTheNoiseWithinTheRuns) {
-  Report base = gate_report({0.02}), fresh = gate_report({0.024});
-  for (Report* report : {&base, &fresh}) {
+  Report base = gate_report({0.02}), candidate = gate_report({0.024});
+  for (Report* report : {&base, &candidate}) {
     report::Run& run = report->runs[0];
     const double median_s = run.step.time_s->median;
     run.step.samples_s.clear();
@@ -184,17 +184,17 @@ TEST(GateWithOneRepetition, SaysSoAndJudgesByTheNoiseWithinTheRuns) {
     }
     run.step.count = 200;
   }
-  const GateResult result = check_one(fresh, base);
+  const GateResult result = check_one(candidate, base);
   EXPECT_EQ(result.verdict, GateVerdict::regressed);
   EXPECT_THAT(result.pairs[0].notes, Contains(HasSubstr("one repetition a side")));
   // The same difference within runs that are equally noisy.
-  for (Report* report : {&base, &fresh}) {
+  for (Report* report : {&base, &candidate}) {
     report::Run& run = report->runs[0];
     for (std::size_t i = 0; i < 200; ++i) {
       run.step.samples_s[i] *= 1 + 0.2 * std::sin(static_cast<double>(i) / 20);
     }
   }
-  EXPECT_EQ(check_one(fresh, base).verdict, GateVerdict::inconclusive);
+  EXPECT_EQ(check_one(candidate, base).verdict, GateVerdict::inconclusive);
 }
 
 TEST(GateWithOneRepetition, IsInconclusiveWithTooFewStepsToKnowTheNoise) {
@@ -206,10 +206,10 @@ TEST(GateWithOneRepetition, IsInconclusiveWithTooFewStepsToKnowTheNoise) {
 }
 
 TEST(GateWithOneRepetition, IsInconclusiveWhereStepsTakeNoTime) {
-  report::Report fresh = gate_report({0.024}), base = gate_report({0.02});
-  fresh.runs[0].step.samples_s.assign(100, 0.0);
+  report::Report candidate = gate_report({0.024}), base = gate_report({0.02});
+  candidate.runs[0].step.samples_s.assign(100, 0.0);
   base.runs[0].step.samples_s.assign(100, 0.02);
-  EXPECT_EQ(check_one(fresh, base).verdict, GateVerdict::inconclusive);
+  EXPECT_EQ(check_one(candidate, base).verdict, GateVerdict::inconclusive);
 }
 
 TEST(GateWithOneRepetition, OfOneSideUsesTheNoiseOfTheOther) {

@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "parallel/comm/shm/peers/host_mark.h"
+#include "parallel/comm/shm/peers/peer_memory.h"
 
 namespace ddpbench::comm {
 

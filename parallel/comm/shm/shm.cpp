@@ -12,7 +12,7 @@
 #include "parallel/comm/operation_communicator.h"
 #include "parallel/comm/queue/executor.h"
 #include "parallel/comm/shm/collectives/collectives.h"
-#include "parallel/comm/shm/peers/host_mark.h"
+#include "parallel/comm/shm/peers/peer_memory.h"
 #include "parallel/comm/shm/shm_engine.h"
 
 namespace ddpbench::comm {

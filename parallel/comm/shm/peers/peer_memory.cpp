@@ -2,7 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "parallel/comm/shm/peers/peer_memory.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
+#include <fstream>
 
 #include "base/error.h"
 
@@ -57,6 +61,15 @@ void PeerMemory::remove(BufferView own) {
         "a buffer of {} bytes was not registered and cannot be deregistered", own.bytes));
   }
   registrations_.erase(found);
+}
+
+std::string host_mark() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string boot;
+  file >> boot;
+  std::array<char, 64> space{};
+  const ssize_t length = ::readlink("/proc/self/ns/pid", space.data(), space.size() - 1);
+  return boot + " " + std::string(space.data(), length > 0 ? static_cast<std::size_t>(length) : 0);
 }
 
 }  // namespace ddpbench::comm

@@ -46,4 +46,8 @@ class PeerMemory {
   std::vector<Registration> registrations_;
 };
 
+// A mark that is equal for processes that can reach each other through /proc/<pid>/fd: one boot of
+// one host, one PID namespace.
+std::string host_mark();
+
 }  // namespace ddpbench::comm

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// CommSpec: what the processes of one world of `ddpbench comm` need to know. CommRankResult: what
+// CommJob: what the processes of one world of `ddpbench comm` need to know. CommRankResult: what
 // each of its ranks found besides the times. Those are in its channel: one step record per
-// iteration, whose epoch is the number of the row. The specification travels as JSON, the result as
+// iteration, whose epoch is the number of the row. The job travels as JSON, the result as
 // CBOR (RFC 8949).
 #pragma once
 
@@ -24,7 +24,7 @@ struct CommRow {
   std::size_t count = 0;  // elements of the whole, rounded down (whole_count)
 };
 
-struct CommSpec {
+struct CommJob {
   int ranks = 2;
   bool threads = false;
   DataType type = DataType::fp32;
@@ -52,17 +52,17 @@ struct CommSpec {
 // Throws ConfigError when a size has less than one element per rank, or when the machine or a GPU
 // has too little memory. Throws UnavailableError for more ranks than GPUs without --oversubscribe,
 // and for threads that would share a GPU through NCCL.
-CommSpec make_comm_spec(const CommOptions& options, int ranks, const HostDevices& host,
-                        const std::string& all_reduce = "auto");
+CommJob make_comm_job(const CommOptions& options, int ranks, const HostDevices& host,
+                      const std::string& all_reduce = "auto");
 // Makes one world for each number of ranks and each algorithm of --all-reduce. The worlds of the
 // algorithms after the first have rows of all-reduces only.
-std::vector<CommSpec> make_comm_specs(const CommOptions& options, const HostDevices& host);
+std::vector<CommJob> make_comm_jobs(const CommOptions& options, const HostDevices& host);
 
 // Makes room for each rank's iterations, also where ranks are threads of one process.
-launch::ChannelLayout channel_layout(const CommSpec& spec);
+launch::ChannelLayout channel_layout(const CommJob& job);
 
-nlohmann::json to_json(const CommSpec& spec);
-CommSpec comm_spec_from_json(const nlohmann::json& json);
+nlohmann::json to_json(const CommJob& job);
+CommJob comm_job_from_json(const nlohmann::json& json);
 
 // Bandwidth in bytes read and written: of one core's own memory, by the loops of the communicator,
 // or of a GPU's, by its own copies. A GPU reduces nothing there.

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/comm/comm_spec.h"
+#include "bench/comm/comm_job.h"
 
 #include <algorithm>
 #include <bit>
@@ -17,7 +17,7 @@ namespace ddpbench::bench {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CommRow, operation, count)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DevicePlan, device, backend, threads_per_device, cores, gpus,
                                    oversubscribed)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CommSpec, ranks, threads, type, reduction, iterations, warmup,
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CommJob, ranks, threads, type, reduction, iterations, warmup,
                                    timeout_s, rows, working_sets, devices, all_reduce)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BandwidthSample, working_set_bytes, all_cores, copy_gb_per_s,
                                    reduce_gb_per_s, missing)
@@ -47,17 +47,17 @@ std::vector<CommRow> make_rows(const CommOptions& options, int ranks) {
   return rows;
 }
 
-double footprint(const CommSpec& spec, const CommRow& row) {
-  const auto bytes = static_cast<double>(spec.bytes(row));
-  return report::collective_traffic(row.operation, spec.ranks, bytes).footprint_bytes;
+double footprint(const CommJob& job, const CommRow& row) {
+  const auto bytes = static_cast<double>(job.bytes(row));
+  return report::collective_traffic(row.operation, job.ranks, bytes).footprint_bytes;
 }
 
 // Powers of two that span the bytes touched by one core in the rows.
-std::vector<std::size_t> working_sets_of_cores(const CommSpec& spec) {
+std::vector<std::size_t> working_sets_of_cores(const CommJob& job) {
   std::size_t least = 0, most = 0;
-  for (const CommRow& row : spec.rows) {
+  for (const CommRow& row : job.rows) {
     if (row.count == 0) continue;
-    const auto set = static_cast<std::size_t>(footprint(spec, row) / spec.ranks);
+    const auto set = static_cast<std::size_t>(footprint(job, row) / job.ranks);
     least = least == 0 ? set : std::min(least, set);
     most = std::max(most, set);
   }
@@ -72,61 +72,61 @@ std::vector<std::size_t> working_sets_of_cores(const CommSpec& spec) {
 }
 
 // The bytes that all ranks of a GPU touch in each row.
-std::vector<std::size_t> working_sets_of_gpu(const CommSpec& spec) {
+std::vector<std::size_t> working_sets_of_gpu(const CommJob& job) {
   std::set<std::size_t> sets;
-  for (const CommRow& row : spec.rows) {
+  for (const CommRow& row : job.rows) {
     if (row.count == 0) continue;
-    sets.insert(static_cast<std::size_t>(footprint(spec, row)));
+    sets.insert(static_cast<std::size_t>(footprint(job, row)));
   }
   return {sets.begin(), sets.end()};
 }
 
-void check_memory(const CommSpec& spec, std::uint64_t ranks, std::uint64_t memory_bytes,
+void check_memory(const CommJob& job, std::uint64_t ranks, std::uint64_t memory_bytes,
                   const std::string& whose) {
-  const std::uint64_t needed = 2 * spec.largest_bytes() * ranks;
+  const std::uint64_t needed = 2 * job.largest_bytes() * ranks;
   if (memory_bytes == 0 || needed <= memory_bytes) return;
   throw ConfigError(fmt::format(
       "--sizes: {} bytes in {} ranks need {} bytes of memory{} (to send and to receive), but there "
       "are {}",
-      spec.largest_bytes(), ranks, needed, whose, memory_bytes));
+      job.largest_bytes(), ranks, needed, whose, memory_bytes));
 }
 
-void place_on_cores(CommSpec& spec, const HostDevices& host) {
-  const CpuPlacement placement = place_cpu_devices(host.cpu, spec.ranks, 1);
-  spec.devices.cores = placement.device_cores;
-  spec.devices.oversubscribed = placement.oversubscribed;
+void place_on_cores(CommJob& job, const HostDevices& host) {
+  const CpuPlacement placement = place_cpu_devices(host.cpu, job.ranks, 1);
+  job.devices.cores = placement.device_cores;
+  job.devices.oversubscribed = placement.oversubscribed;
 }
 
-void place_on_gpus(CommSpec& spec, const CommOptions& options, const CudaProbe& cuda) {
-  refuse_missing_gpus(cuda, "--ranks", spec.ranks, options.oversubscribe, advice_about_ranks(cuda));
-  spec.devices.gpus = next_gpus(cuda, spec.ranks);
-  spec.devices.oversubscribed = spec.ranks > static_cast<int>(cuda.devices.size());
+void place_on_gpus(CommJob& job, const CommOptions& options, const CudaProbe& cuda) {
+  refuse_missing_gpus(cuda, "--ranks", job.ranks, options.oversubscribe, advice_about_ranks(cuda));
+  job.devices.gpus = next_gpus(cuda, job.ranks);
+  job.devices.oversubscribed = job.ranks > static_cast<int>(cuda.devices.size());
   for (const CudaDeviceInfo& gpu : cuda.devices) {
-    const auto ranks = std::ranges::count(spec.devices.gpus, gpu.ordinal);
-    check_memory(spec, static_cast<std::uint64_t>(ranks), gpu.memory_bytes,
+    const auto ranks = std::ranges::count(job.devices.gpus, gpu.ordinal);
+    check_memory(job, static_cast<std::uint64_t>(ranks), gpu.memory_bytes,
                  fmt::format(" of GPU {}", gpu.ordinal));
   }
 }
 
 }  // namespace
 
-std::size_t CommSpec::largest_bytes() const {
+std::size_t CommJob::largest_bytes() const {
   std::size_t largest = 0;
   for (const CommRow& row : rows) largest = std::max(largest, bytes(row));
   return largest;
 }
 
-bool CommSpec::on_one_gpu() const {
+bool CommJob::on_one_gpu() const {
   return on_gpus() && std::ranges::count(devices.gpus, devices.gpus.front()) == ranks;
 }
 
-int CommSpec::sharers(int rank) const {
+int CommJob::sharers(int rank) const {
   if (!on_gpus()) return 1;
   const int gpu = devices.gpus.at(static_cast<std::size_t>(rank));
   return static_cast<int>(std::ranges::count(devices.gpus, gpu));
 }
 
-std::string CommSpec::no_bound_reason() const {
+std::string CommJob::no_bound_reason() const {
   if (!on_gpus()) return devices.oversubscribed ? "oversubscribed: more ranks than cores" : "";
   if (!on_one_gpu()) return "ranks on several GPUs, bound by links that are not measured";
   if (!comm_backend(devices.backend).shares_devices) {
@@ -135,8 +135,8 @@ std::string CommSpec::no_bound_reason() const {
   return "";
 }
 
-std::vector<CommSpec> make_comm_specs(const CommOptions& options, const HostDevices& host) {
-  std::vector<CommSpec> specs;
+std::vector<CommJob> make_comm_jobs(const CommOptions& options, const HostDevices& host) {
+  std::vector<CommJob> jobs;
   CommOptions all_reduces = options;
   all_reduces.operations = {"all_reduce"};
   const bool measured =
@@ -145,59 +145,58 @@ std::vector<CommSpec> make_comm_specs(const CommOptions& options, const HostDevi
     for (const std::string& algorithm : options.all_reduces) {
       const bool first = algorithm == options.all_reduces.front();
       if (!first && !measured) continue;
-      specs.push_back(make_comm_spec(first ? options : all_reduces, ranks, host, algorithm));
+      jobs.push_back(make_comm_job(first ? options : all_reduces, ranks, host, algorithm));
     }
   }
-  return specs;
+  return jobs;
 }
 
-CommSpec make_comm_spec(const CommOptions& options, int ranks, const HostDevices& host,
-                        const std::string& all_reduce) {
-  CommSpec spec;
-  spec.ranks = ranks;
-  spec.threads = options.threads;
-  spec.type = options.type;
-  spec.reduction = options.reduction;
-  spec.iterations = options.iterations;
-  spec.warmup = options.warmup;
-  spec.timeout_s = options.timeout_s;
-  spec.rows = make_rows(options, ranks);
-  spec.devices.device = options.device;
-  place_on_cores(spec, host);
+CommJob make_comm_job(const CommOptions& options, int ranks, const HostDevices& host,
+                      const std::string& all_reduce) {
+  CommJob job;
+  job.ranks = ranks;
+  job.threads = options.threads;
+  job.type = options.type;
+  job.reduction = options.reduction;
+  job.iterations = options.iterations;
+  job.warmup = options.warmup;
+  job.timeout_s = options.timeout_s;
+  job.rows = make_rows(options, ranks);
+  job.devices.device = options.device;
+  place_on_cores(job, host);
   if (options.device == "cuda") {
-    place_on_gpus(spec, options, host.cuda);
+    place_on_gpus(job, options, host.cuda);
   } else {
-    check_memory(spec, static_cast<std::uint64_t>(ranks), host.cpu.memory_bytes, "");
+    check_memory(job, static_cast<std::uint64_t>(ranks), host.cpu.memory_bytes, "");
   }
-  spec.devices.backend =
-      choose_backend(options.backend, options.device, spec.devices.oversubscribed);
-  spec.all_reduce = all_reduce_name(comm_backend(spec.devices.backend), all_reduce, ranks);
-  if (spec.threads) {
-    refuse_sharing_threads("--mode=thread", spec.devices.backend,
-                           spec.on_gpus() && spec.devices.oversubscribed);
+  job.devices.backend = choose_backend(options.backend, options.device, job.devices.oversubscribed);
+  job.all_reduce = all_reduce_name(comm_backend(job.devices.backend), all_reduce, ranks);
+  if (job.threads) {
+    refuse_sharing_threads("--mode=thread", job.devices.backend,
+                           job.on_gpus() && job.devices.oversubscribed);
   }
-  if (spec.no_bound_reason().empty()) {
-    spec.working_sets = spec.on_gpus() ? working_sets_of_gpu(spec) : working_sets_of_cores(spec);
+  if (job.no_bound_reason().empty()) {
+    job.working_sets = job.on_gpus() ? working_sets_of_gpu(job) : working_sets_of_cores(job);
   }
-  return spec;
+  return job;
 }
 
-launch::ChannelLayout channel_layout(const CommSpec& spec) {
+launch::ChannelLayout channel_layout(const CommJob& job) {
   launch::ChannelLayout layout;
-  layout.ranks = spec.ranks;
-  layout.step_capacity = spec.rows.size() * static_cast<std::size_t>(spec.iterations);
+  layout.ranks = job.ranks;
+  layout.step_capacity = job.rows.size() * static_cast<std::size_t>(job.iterations);
   constexpr std::size_t kPerEntry = 256;  // bytes, generously
-  layout.result_capacity = (64 + spec.rows.size() + 2 * spec.working_sets.size()) * kPerEntry;
+  layout.result_capacity = (64 + job.rows.size() + 2 * job.working_sets.size()) * kPerEntry;
   return layout;
 }
 
-nlohmann::json to_json(const CommSpec& spec) {
+nlohmann::json to_json(const CommJob& job) {
   nlohmann::json json;
-  to_json(json, spec);
+  to_json(json, job);
   return json;
 }
 
-CommSpec comm_spec_from_json(const nlohmann::json& json) { return json.get<CommSpec>(); }
+CommJob comm_job_from_json(const nlohmann::json& json) { return json.get<CommJob>(); }
 
 std::string encoded(const CommRankResult& result) {
   std::string bytes;
