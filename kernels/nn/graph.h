@@ -5,7 +5,7 @@
 //
 // Planning fuses (conv+relu, relu+max-pool, linear+relu; chains of these where the backend does)
 // and inserts reorders where layouts differ. It puts parameters in one flat buffer and lets
-// activations share memory. It runs the leading segment in micro-batches where that keeps its maps
+// activations share memory. It runs the leading part in micro-batches where that keeps its maps
 // in cache and no op couples samples. After construction no call allocates. Only the device's
 // leading thread uses a graph. The loss is no part of it (ops/loss.h), so that DataParallel can
 // gather the outputs before it.
@@ -52,7 +52,7 @@ class Graph {
   const ParameterPlan& plan() const;
   const ModelSpec& model() const;
   std::int64_t batch() const;
-  std::int64_t micro_batch() const;  // samples of a micro-batch of the segment; 0: none
+  std::int64_t micro_batch() const;  // samples of a micro-batch of the micro-batched part; 0: none
   // One line for each planned operation: name, description, layouts, bytes.
   std::string describe() const;
   // Calls of a forward and a backward pass in order: "conv1+relu1 forward, micro-batch 3 of 8".

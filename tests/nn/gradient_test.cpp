@@ -167,7 +167,7 @@ TEST_P(EquivalentGraph, GivesTheReferencesLogitsAndGradients) {
 INSTANTIATE_TEST_SUITE_P(Graph, EquivalentGraph, ::testing::ValuesIn(comparisons()),
                          [](const auto& instance) { return instance.param.name; });
 
-TEST(Segment, EndsAtAnOperationThatCouplesSamples) {
+TEST(MicroBatching, EndsAtAnOperationThatCouplesSamples) {
   TestGraph test(residual_network(), coupled_adds, {.batch = 6, .micro_batch = 2});
   EXPECT_EQ(test.graph().micro_batch(), 2);
   const std::string text = test.graph().describe();

@@ -124,9 +124,9 @@ std::int64_t choose_micro_batch(std::int64_t batch, std::int64_t hint) {
   return size < kSmallestMicroBatch ? 0 : size;
 }
 
-Segment choose_segment(const ModelSpec& model, const std::vector<FusedNode>& nodes,
-                       const ops::OpBackend& backend, std::int64_t batch,
-                       std::optional<std::int64_t> requested) {
+MicroBatching choose_micro_batching(const ModelSpec& model, const std::vector<FusedNode>& nodes,
+                                    const ops::OpBackend& backend, std::int64_t batch,
+                                    std::optional<std::int64_t> requested) {
   if (requested && (*requested < 0 || (*requested > 0 && batch % *requested != 0))) {
     throw ConfigError(
         fmt::format("the micro-batch {} does not divide the batch {}; take a divisor, or 0",

@@ -33,17 +33,17 @@ std::vector<FusedNode> fuse_layers(const ModelSpec& model);
 // The leading part of a network that runs in micro-batches, and their size. Feature maps of a whole
 // batch pass through memory between two operations; those of a few samples stay in the core's
 // cache. Later layers are linear and have large weights, so they take the whole batch at once.
-struct Segment {
-  std::size_t nodes = 0;         // the leading ones; 0: no segment
-  std::int64_t micro_batch = 0;  // samples; 0: no segment
+struct MicroBatching {
+  std::size_t nodes = 0;         // the leading ones; 0: no micro-batches
+  std::int64_t micro_batch = 0;  // samples; 0: no micro-batches
 };
 
 // `requested` is GraphOptions::micro_batch. Only planned operations tell whether they couple
-// samples; the planner then ends the segment earlier. Throws ConfigError when `requested` does not
-// divide `batch`.
-Segment choose_segment(const ModelSpec& model, const std::vector<FusedNode>& nodes,
-                       const ops::OpBackend& backend, std::int64_t batch,
-                       std::optional<std::int64_t> requested);
+// samples; the planner then ends the micro-batched part earlier. Throws ConfigError when
+// `requested` does not divide `batch`.
+MicroBatching choose_micro_batching(const ModelSpec& model, const std::vector<FusedNode>& nodes,
+                                    const ops::OpBackend& backend, std::int64_t batch,
+                                    std::optional<std::int64_t> requested);
 
 // The largest divisor of `batch` that is at most `hint`. 0 when that is the batch itself, or so
 // small that the operations' fixed costs outweigh the cache's gain.

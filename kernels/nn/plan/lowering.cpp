@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Nodes are planned in topological order, those of the segment at the micro-batch's size. A tensor
-// has its producer's layout ("natural") and one more version for each other layout that consumers
-// want. Where the backend fuses a chain of nodes into one operation, the tensors within the chain
-// have no version.
+// Nodes are planned in topological order, those of the micro-batched part at the micro-batch's
+// size. A tensor has its producer's layout ("natural") and one more version for each other layout
+// that consumers want. Where the backend fuses a chain of nodes into one operation, the tensors
+// within the chain have no version.
 #include "kernels/nn/plan/lowering.h"
 
 #include <algorithm>
@@ -24,14 +24,15 @@ class Lowering {
         backend_(backend),
         training_(options.training),
         nodes_(fuse_layers(model)),
-        segment_(choose_segment(model, nodes_, backend, options.batch, options.micro_batch)),
+        micro_batching_(
+            choose_micro_batching(model, nodes_, backend, options.batch, options.micro_batch)),
         versions_(nodes_.size() + 1),
         trained_(nodes_.size() + 1, false),
         taken_in_(nodes_.size(), false),
         specs_(model.layers.size()),
         calls_of_(model.layers.size()) {
     plan_.batch = options.batch;
-    plan_.micro_batch = segment_.micro_batch;
+    plan_.micro_batch = micro_batching_.micro_batch;
     ops::Shape shape = model.input_shape;
     shape.insert(shape.begin(), options.batch);
     plan_.input = add_value(plan_, ops::TensorLayout::plain(std::move(shape)), false);
@@ -43,9 +44,9 @@ class Lowering {
     const int last = static_cast<int>(nodes_.size()) - 1;
     ops::Shape logits{plan_.batch, model_.classes()};
     plan_.logits = input_version(last, ops::TensorLayout::plain(std::move(logits)), false);
-    if (segment_.nodes == 0) plan_.micro_batch = 0;
+    if (micro_batching_.nodes == 0) plan_.micro_batch = 0;
     ParameterPlan parameters = place_parameters();
-    plan_.forward = std::move(segment_calls_);
+    plan_.forward = std::move(micro_calls_);
     std::move(rest_calls_.begin(), rest_calls_.end(), std::back_inserter(plan_.forward));
     return {std::move(plan_), std::move(parameters)};
   }
@@ -56,7 +57,7 @@ class Lowering {
     return node == kNetworkInput ? 0 : static_cast<std::size_t>(node) + 1;
   }
 
-  std::vector<PlannedCall>& calls(bool micro) { return micro ? segment_calls_ : rest_calls_; }
+  std::vector<PlannedCall>& calls(bool micro) { return micro ? micro_calls_ : rest_calls_; }
 
   ops::Op* keep(std::unique_ptr<ops::Op> op) {
     plan_.operations.push_back(std::move(op));
@@ -72,10 +73,10 @@ class Lowering {
   void lower_node(std::size_t i) {
     if (taken_in_[i]) return;
     const FusedNode& node = nodes_[i];
-    bool micro = i < segment_.nodes;
+    bool micro = i < micro_batching_.nodes;
     PlannedNodes planned = plan_nodes(i, micro);
     if (micro && (planned.op->couples_samples() || !planned.op->accumulates_weight_gradients())) {
-      segment_.nodes = i;
+      micro_batching_.nodes = i;
       micro = false;
       planned = plan_nodes(i, micro);
     }
@@ -115,15 +116,16 @@ class Lowering {
     return {backend_.make(descs[0]), {i}};
   }
 
-  // The longest chain of nodes within the segment, or after it. Each node's only input is the node
-  // before, which no other node reads. Linear layers only begin chains: they read the plain order.
+  // The longest chain of nodes within the micro-batched part, or after it. Each node's only input
+  // is the node before, which no other node reads. Linear layers only begin chains: they read the
+  // plain order.
   std::vector<std::size_t> chain_from(std::size_t i) const {
     std::vector<std::size_t> chain = {i};
     while (true) {
       const std::vector<std::size_t> readers = readers_of(chain.back());
       if (readers.size() != 1 || only_linear_reads(chain.back()) ||
           nodes_[readers[0]].inputs.size() != 1 ||
-          (readers[0] < segment_.nodes) != (i < segment_.nodes)) {
+          (readers[0] < micro_batching_.nodes) != (i < micro_batching_.nodes)) {
         return chain;
       }
       chain.push_back(readers[0]);
@@ -177,7 +179,7 @@ class Lowering {
 
   ops::TensorLayout plain_output(std::size_t i, bool micro) const {
     ops::Shape shape = model_.layers[nodes_[i].layer].output_shape;
-    shape.insert(shape.begin(), micro ? segment_.micro_batch : plan_.batch);
+    shape.insert(shape.begin(), micro ? micro_batching_.micro_batch : plan_.batch);
     return ops::TensorLayout::plain(std::move(shape));
   }
 
@@ -250,7 +252,8 @@ class Lowering {
     return add_reorder(node, from, wanted, micro);
   }
 
-  // The plain version of a tensor of the segment, which calls after the segment may read.
+  // The plain version of a tensor of the micro-batched part, which calls after the micro-batched
+  // part may read.
   int plain_version(int node) {
     const Value& natural = plan_.values[static_cast<std::size_t>(versions_[slot(node)][0])];
     const auto plain = ops::TensorLayout::plain(natural.layout.shape, natural.layout.type);
@@ -294,14 +297,15 @@ class Lowering {
   ops::OpBackend& backend_;
   bool training_;
   std::vector<FusedNode> nodes_;
-  Segment segment_;
+  MicroBatching micro_batching_;
   Plan plan_;
-  std::vector<PlannedCall> segment_calls_, rest_calls_;
+  std::vector<PlannedCall> micro_calls_, rest_calls_;
   std::vector<std::vector<int>> versions_;              // values; the natural one first
   std::vector<bool> trained_;                           // whether a tensor depends on parameters
   std::vector<bool> taken_in_;                          // nodes that run with an earlier one
   std::vector<std::vector<ops::ParameterSpec>> specs_;  // of each layer
-  // The call that has each spec as a parameter: whether it is in the segment, and its index.
+  // The call that has each spec as a parameter: whether it is in the micro-batched part, and its
+  // index.
   std::vector<std::vector<std::pair<bool, std::size_t>>> calls_of_;
 };
 

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Lifetimes are counted in calls of one training step: forward's, the loss, backward's, and the
-// time after, when the logits may still be read. The segment's calls form a loop in each pass. A
-// value of the whole batch that a loop touches lives during all of the loop.
+// time after, when the logits may still be read. The micro-batched part's calls form a loop in each
+// pass. A value of the whole batch that a loop touches lives during all of the loop.
 #include "kernels/nn/plan/memory_plan.h"
 
 #include <algorithm>

@@ -34,11 +34,12 @@ MemoryPlan plan_memory(std::span<const Lifetime> lifetimes);
 
 // Sets placed, offset_bytes and stride_bytes of every value, and the plan's arena_bytes.
 //
-// A value that only one pass over the segment touches is scratch of one micro-batch. One that lives
-// longer (backward reads it, or it crosses the segment's end) is kept for the whole batch.
+// A value that only one pass over the micro-batched part touches is scratch of one micro-batch. One
+// that lives longer (backward reads it, or it crosses the micro-batched part's end) is kept for the
+// whole batch.
 void place_values(Plan& plan);
 
-// The bytes of `value` that a call sees, within the segment (`micro`) or outside of it.
+// The bytes of `value` that a call sees, within the micro-batched part (`micro`) or outside of it.
 std::size_t bytes_at(const Plan& plan, int value, bool micro);
 
 }  // namespace ddpbench::nn

@@ -98,7 +98,8 @@ class BackwardPlanner {
 ops::TensorLayout layout_at(const Plan& plan, int value, bool micro) {
   const Value& v = plan.values[static_cast<std::size_t>(value)];
   if (v.micro == micro) return v.layout;
-  ensure(v.layout.is_plain(), "a tensor of layout {} crosses the segment's end", v.layout.tag);
+  ensure(v.layout.is_plain(), "a tensor of layout {} crosses the micro-batched part's end",
+         v.layout.tag);
   ops::Shape shape = v.layout.shape;
   shape[0] = micro ? plan.micro_batch : plan.batch;
   return ops::TensorLayout::plain(std::move(shape), v.layout.type);

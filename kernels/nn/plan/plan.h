@@ -5,7 +5,7 @@
 // order.
 //
 // A value is written once, so only the order of the data restricts which values may share memory.
-// Calls of the segment run once for each micro-batch, all others once.
+// Calls of the micro-batched part run once for each micro-batch, all others once.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +39,7 @@ struct PlannedCall {
   std::string name;
   ops::Op* op = nullptr;
   Direction direction = Direction::forward;
-  bool micro = false;            // in the segment
+  bool micro = false;            // in the micro-batched part
   std::vector<int> inputs = {};  // values; in backward kNoValue where the op does not need them
   int output = kNoValue;
   int saved = kNoValue;
@@ -52,11 +52,11 @@ struct PlannedCall {
 
 struct Plan {
   std::int64_t batch = 0;
-  std::int64_t micro_batch = 0;  // 0: no segment
+  std::int64_t micro_batch = 0;  // 0: no micro-batches
   std::vector<std::unique_ptr<ops::Op>> operations;
   std::vector<Value> values;
-  std::vector<PlannedCall> forward;   // the segment's first
-  std::vector<PlannedCall> backward;  // the segment's last
+  std::vector<PlannedCall> forward;   // the micro-batched part's first
+  std::vector<PlannedCall> backward;  // the micro-batched part's last
   int input = kNoValue;
   int logits = kNoValue;
   int output_gradient = kNoValue;   // kNoValue: forward only
@@ -70,8 +70,8 @@ struct Plan {
   }
 };
 
-// The layout in which a call sees `value`, within the segment (`micro`) or outside of it. Only
-// plain values are seen from both: their micro-batches are contiguous parts of the batch.
+// The layout in which a call sees `value`, within the micro-batched part (`micro`) or outside of
+// it. Only plain values are seen from both: their micro-batches are contiguous parts of the batch.
 ops::TensorLayout layout_at(const Plan& plan, int value, bool micro);
 
 int add_value(Plan& plan, ops::TensorLayout layout, bool micro);

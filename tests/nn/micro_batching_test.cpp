@@ -30,26 +30,26 @@ TEST(MicroBatch, IsOffWhenOnlyTinyDivisorsFit) {
   EXPECT_EQ(choose_micro_batch(62, 16), 0);
 }
 
-TEST(Segment, EndsBeforeTheFirstLinearLayer) {
+TEST(MicroBatching, EndsBeforeTheFirstLinearLayer) {
   const auto backend = ops::make_reference_backend();
   const ModelSpec model = simple_cnn();
-  const Segment segment = choose_segment(model, fuse_layers(model), *backend, 32, 8);
-  EXPECT_EQ(segment.nodes, 4u);  // two convolutions and two pools
-  EXPECT_EQ(segment.micro_batch, 8);
+  const MicroBatching micro = choose_micro_batching(model, fuse_layers(model), *backend, 32, 8);
+  EXPECT_EQ(micro.nodes, 4u);  // two convolutions and two pools
+  EXPECT_EQ(micro.micro_batch, 8);
 }
 
-TEST(Segment, OfTheWholeBatchIsNone) {
+TEST(MicroBatching, OfTheWholeBatchIsNone) {
   const auto backend = ops::make_reference_backend();
   const ModelSpec model = simple_cnn();
-  EXPECT_EQ(choose_segment(model, fuse_layers(model), *backend, 32, 32).nodes, 0u);
-  EXPECT_EQ(choose_segment(model, fuse_layers(model), *backend, 32, 0).nodes, 0u);
+  EXPECT_EQ(choose_micro_batching(model, fuse_layers(model), *backend, 32, 32).nodes, 0u);
+  EXPECT_EQ(choose_micro_batching(model, fuse_layers(model), *backend, 32, 0).nodes, 0u);
 }
 
-TEST(Segment, RefusesAMicroBatchThatDoesNotDivideTheBatch) {
+TEST(MicroBatching, RefusesAMicroBatchThatDoesNotDivideTheBatch) {
   const auto backend = ops::make_reference_backend();
   const ModelSpec model = simple_cnn();
   try {
-    choose_segment(model, fuse_layers(model), *backend, 32, 7);
+    choose_micro_batching(model, fuse_layers(model), *backend, 32, 7);
     FAIL() << "accepted";
   } catch (const ConfigError& error) {
     EXPECT_STREQ(error.what(),
