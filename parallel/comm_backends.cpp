@@ -165,7 +165,7 @@ std::string all_reduce_name(const CommBackend& backend, std::string_view wanted,
   }
   if (backend.all_reduces.empty()) {
     throw ConfigError(
-        fmt::format("--all-reduce={}: {} chooses its algorithms for itself; use --all-reduce=auto, "
+        fmt::format("--all-reduce={}: {} chooses its own algorithms; use --all-reduce=auto, "
                     "or --backend={}",
                     wanted, backend.name, automatic_backend(backend.devices, true).name));
   }

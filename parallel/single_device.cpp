@@ -70,7 +70,7 @@ std::vector<ProcessPlan> plan_reference(const StrategyConfig& config) {
 std::vector<ProcessPlan> plan_single(const StrategyConfig& config) {
   if (config.replicas != 1) {
     throw ConfigError(
-        fmt::format("strategy single uses 1 device, but {} were asked for", config.replicas));
+        fmt::format("strategy single uses 1 device, but {} were requested", config.replicas));
   }
   return plan_reference(config);
 }

@@ -29,7 +29,7 @@ PlanSummary agree_on_plan(comm::Communicator& world, Device& device, const PlanS
   world.check();  // an abort, too, ends the wait: nothing was received
   if (own != nullptr && (own->hash != summary.hash || own->flat_bytes != summary.flat_bytes)) {
     throw CommError(fmt::format(
-        "rank {} of {} planned other parameters, layouts or buckets than rank 0 (hash "
+        "rank {} of {} planned different parameters, layouts or buckets from rank 0 (hash "
         "{:016x} against {:016x}, {} against {} bytes): their processors or library "
         "versions differ; they cannot train together",
         world.rank(), world.size(), own->hash, summary.hash, own->flat_bytes, summary.flat_bytes));

@@ -189,7 +189,8 @@ std::vector<std::string> parse_all_reduces(const std::vector<std::string>& words
     if (std::ranges::find(algorithms, word) == algorithms.end()) algorithms.push_back(word);
   }
   if (algorithms.size() > 1 && std::ranges::find(algorithms, "auto") != algorithms.end()) {
-    throw ConfigError("--all-reduce=auto comes to ring or direct; to compare the two, list them");
+    throw ConfigError(
+        "--all-reduce=auto chooses ring or direct; to compare both, list ring,direct");
   }
   return algorithms;
 }
@@ -244,7 +245,8 @@ CommOptions resolve(const CommWords& words, const HostDevices& host) {
   options.iterations = words.iterations;
   options.warmup = words.warmup;
   if (!(words.timeout_s >= 0 && std::isfinite(words.timeout_s))) {
-    throw ConfigError(fmt::format("--timeout={}: seconds from 0 (none)", words.timeout_s));
+    throw ConfigError(
+        fmt::format("--timeout={}: expected seconds, 0 for no limit", words.timeout_s));
   }
   options.timeout_s = words.timeout_s;
   if (std::ranges::any_of(options.operations, [](const std::string& operation) {

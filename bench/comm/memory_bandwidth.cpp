@@ -23,7 +23,7 @@ constexpr double kLeastLaunches = 4;
 constexpr std::size_t kTinyBytes = 64;
 constexpr const char* kTooSmall = "too small: a copy's time is its launch";
 constexpr const char* kTooLittleMemory =
-    "the GPU has not the memory left to copy as much as ranks touch";
+    "the GPU has too little memory left to copy as much as ranks touch";
 constexpr std::size_t kBytesPerLook = 256 << 10;  // between two looks at the clock
 // Below this all data is in some cache, where non-temporal stores only lose.
 constexpr std::size_t kLeastStreaming = 1 << 20;

@@ -21,7 +21,7 @@ void DeviceWait::until(const Event& event, std::string_view what) {
     if (std::chrono::steady_clock::now() >= end) {
       gave_up_ = true;
       throw CommTimeout(fmt::format(
-          "rank {}, step {}: waited {} s for {} on {}, which did not come; the device hangs, or "
+          "rank {}, step {}: waited {} s for {} on {}, which did not finish; the device hangs, or "
           "--timeout is too short for this work",
           options_.rank, step_.load(), options_.limit_s, what, options_.device));
     }

@@ -22,7 +22,7 @@ Definitions measuring_options() {
       {.name = "warmup-max-steps",
        .group = group,
        .hint = "N",
-       .help = "End the warm-up after so many steps, steady or not; as many as --warmup-steps: a "
+       .help = "End the warm-up after this many steps, steady or not; as many as --warmup-steps: a "
                "fixed number.",
        .member = &Options::warmup_max_steps,
        .rule = between(0, kMostTimes),

@@ -53,7 +53,7 @@ constexpr ExitCode kExitCodes[] = {
     {0, "done"},
     {1, "internal error"},
     {2, "usage, configuration or data error"},
-    {3, "something asked for is not here (device, backend, library)"},
+    {3, "a device, a backend or a library is not available"},
     {4, "a rank died or a deadline passed"},
     {5, "strategies disagree: verification failed"},
     {6, "regression (check)"},

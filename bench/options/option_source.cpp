@@ -83,8 +83,8 @@ void refuse_unknown_variable(const std::string& name, const std::vector<std::str
 void OptionSource::add(const OptionDefinition& definition, Given given) {
   const auto [at, inserted] = given_.emplace(definition.name, given);
   if (!inserted)
-    throw ConfigError(fmt::format("{} and {} say the same thing; give one of them.",
-                                  at->second.where, given.where));
+    throw ConfigError(fmt::format("{} and {} set the same option; give only one.", at->second.where,
+                                  given.where));
 }
 
 const OptionSource::Given* OptionSource::find(const std::string& option) const {

@@ -49,20 +49,21 @@ void check_limits(const Options& options) {
   if (options.until_ci && options.max_repetitions < report::kFewestForInterval)
     throw ConfigError(fmt::format(
         "--max-repetitions={} leaves --until-ci={}% no interval to look at: a 95 % interval of the "
-        "median needs {} repetitions. Allow at least so many, or give --repetitions alone.",
+        "median needs {} repetitions. Allow at least that many, or give --repetitions alone.",
         options.max_repetitions, options.until_ci->value, report::kFewestForInterval));
 }
 
 void check_cuda_graphs(const Options& options) {
   const auto& listed = options.cuda_graphs;
   if (listed.size() > 1 && std::ranges::find(listed, "auto") != listed.end())
-    throw ConfigError("--cuda-graph=auto comes to on or off; to compare the two, list on,off.");
+    throw ConfigError("--cuda-graph=auto chooses on or off; to compare both, list on,off.");
 }
 
 void check_all_reduces(const Options& options) {
   const auto& listed = options.all_reduces;
   if (listed.size() > 1 && std::ranges::find(listed, "auto") != listed.end())
-    throw ConfigError("--all-reduce=auto comes to ring or direct; to compare the two, list them.");
+    throw ConfigError(
+        "--all-reduce=auto chooses ring or direct; to compare both, list ring,direct.");
 }
 
 }  // namespace

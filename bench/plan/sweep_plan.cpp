@@ -180,10 +180,10 @@ void refuse_lists(const Options& options) {
   if (options.until_ci) refused.emplace_back("--until-ci");
   if (!options.resume_path.empty()) refused.emplace_back("--resume");
   if (refused.empty()) return;
-  throw ConfigError(
-      fmt::format("{}: a world that torchrun, mpirun or srun started makes one run, so lists, "
-                  "repetitions and resuming are not for it; start ddpbench itself for a comparison",
-                  fmt::join(refused, ", ")));
+  throw ConfigError(fmt::format(
+      "{}: a world that torchrun, mpirun or srun started makes one run, so lists, "
+      "repetitions and resuming are not possible there; start ddpbench itself for a comparison",
+      fmt::join(refused, ", ")));
 }
 
 RunCell joined_cell(const Options& options, int processes, int devices) {

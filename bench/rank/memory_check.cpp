@@ -57,7 +57,7 @@ void ClaimExchange::await_plans(int index) const { await_all(index, "has not pla
 
 std::vector<MemoryClaim> ClaimExchange::exchange(int index, const MemoryClaim& own) const {
   options_.store->set(claim_key(index), nlohmann::json(own).dump());
-  await_all(index, "did not say what memory it needs");
+  await_all(index, "did not report its memory needs");
   std::vector<MemoryClaim> same;
   for (int device = 0; device < options_.devices; ++device) {
     if (device == index) {

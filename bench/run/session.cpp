@@ -44,7 +44,7 @@ class CellFinder {
     const auto cell = planned_.find(report::cell_key(run));
     if (cell == planned_.end()) {
       throw ConfigError(
-          fmt::format("--resume={}: /runs/{} is none of the runs of this command", path_, index));
+          fmt::format("--resume={}: /runs/{} is not a run of this command", path_, index));
     }
     const Slot slot{cell->second, run.repetition};
     const auto [earlier, added] = found_.emplace(slot, index);
@@ -185,7 +185,7 @@ void Session::drop_unwanted() {
     if (made_now || run.status == report::Status::ok) continue;
     RunCell cell = cells_[slots_[i].cell];
     cell.repetition = slots_[i].repetition;
-    fmt::print("left out: {}, which was {} in {} and is not asked for now\n",
+    fmt::print("left out: {}, which was {} in {} and is not part of this command\n",
                run_title(cell, options_), report::to_string(run.status), options_.resume_path);
     report_.runs.erase(report_.runs.begin() + static_cast<std::ptrdiff_t>(i));
     slots_.erase(slots_.begin() + static_cast<std::ptrdiff_t>(i));

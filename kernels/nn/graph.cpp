@@ -211,7 +211,7 @@ void Graph::forward(Stream& stream, const float* input) {
 void Graph::backward(Stream& stream, const GradientReady& ready, bool accumulate) {
   ensure(impl_->plan.output_gradient != kNoValue, "a forward-only graph has no backward");
   // Backward's gradients overwrite activations that are no longer needed.
-  ensure(impl_->forward_done, "backward needs a forward of its own before it");
+  ensure(impl_->forward_done, "backward needs a forward since the last backward");
   if (accumulate && !impl_->cannot_accumulate.empty()) {
     throw DeviceError(fmt::format("the backend {} cannot accumulate the weight gradients of {}",
                                   impl_->backend.name(), impl_->cannot_accumulate));

@@ -90,7 +90,7 @@ class Program::Binder {
   std::byte* at(int value, bool micro, std::size_t k) const {
     if (value == kNoValue) return nullptr;
     const Value& v = plan_.values[static_cast<std::size_t>(value)];
-    ensure(v.placed, "a call touches a value that has no place");
+    ensure(v.placed, "a call uses a value without memory");
     return memory_.arena.data + v.offset_bytes + (micro ? k * v.stride_bytes : 0);
   }
 

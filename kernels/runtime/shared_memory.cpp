@@ -139,7 +139,8 @@ SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {
 SharedMemory::~SharedMemory() { unmap_memory(view_); }
 
 std::string SharedMemory::handle() const {
-  ensure(static_cast<bool>(fd_), "shared memory that was opened from a handle has none of its own");
+  ensure(static_cast<bool>(fd_),
+         "shared memory that was opened from a handle has no handle of its own");
   return fmt::format("{}{}:{}:{}", kHandlePrefix, ::getpid(), fd_.get(), view_.bytes);
 }
 

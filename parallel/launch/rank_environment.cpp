@@ -154,7 +154,7 @@ void derive_secret(const Reader& reader, const LauncherVariables& names, RankEnv
   const auto job = reader.first(names.job_id);
   if (!job) {
     throw ConfigError(
-        fmt::format("{} is set but there is no secret to find the other ranks by; set "
+        fmt::format("{} is set but there is no secret by which to find the other ranks; set "
                     "DDPBENCH_JOB_SECRET to the same random text for all ranks",
                     names.rank.front()));
   }

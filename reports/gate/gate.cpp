@@ -128,7 +128,8 @@ GateResult check_reports(std::span<const Report> candidate, std::span<const Repo
   result.notes = notes_on_measuring(candidate, base);
   if (!pairing.base_alone.empty() && any_interrupted(candidate)) {
     result.verdict = std::max(result.verdict, GateVerdict::inconclusive);
-    result.notes.push_back("a new report was interrupted before all that the baseline has had run");
+    result.notes.push_back(
+        "a new report was interrupted before it had every run that the baseline has");
   }
   return result;
 }

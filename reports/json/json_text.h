@@ -31,7 +31,7 @@ std::string valid_utf8(const std::string& text);
 // Reading any file takes at most about six times its size in memory.
 inline constexpr std::size_t kLargestReport = 512 * kMiB;
 inline constexpr std::string_view kNoReportIsLarger =
-    "; a report of 10 million step samples has 220 MB, this is none";
+    "; even a report of 10 million step samples has only 220 MB";
 // Commas, colons, brackets and braces, inside and outside of strings.
 inline constexpr std::size_t kMostMarks = 50'000'000;
 // A report nests eight deep; only its configuration is free. The limit bounds recursion, as in

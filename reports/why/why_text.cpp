@@ -101,7 +101,7 @@ std::string exposed_communication(const Run& run, const Decomposition& split) {
       : last                            ? std::string("the last bucket")
                                         : fmt::format("bucket {}", late.row->bucket),
       size_text(static_cast<double>(late.row->bytes)),
-      after ? "starts after backward ends" : "is still on its way when backward ends");
+      after ? "starts after backward ends" : "is still in flight when backward ends");
 }
 
 std::string primary_device(const Run& run, const Decomposition& split) {
@@ -258,7 +258,7 @@ std::string cause_sentence(Cause cause, const Report& report, const Run& run,
   std::string text = plain_sentence(cause, report, run, split);
   const bool compares = cause != Cause::oversubscription && split.missing.empty();
   if (!split.no_baseline.empty() && compares) {
-    text += fmt::format(" (compared with nothing: {})", split.no_baseline);
+    text += fmt::format(" (no baseline: {})", split.no_baseline);
   }
   if (split.scatter > kMuchScatter && split.missing.empty()) {
     text += fmt::format(" (step times scatter by {:.0f} %: other load may blur this)",

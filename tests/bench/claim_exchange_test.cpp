@@ -96,7 +96,7 @@ TEST(ClaimExchange, EndsAtItsDeadline) {
     FAIL() << "came";
   } catch (const CommTimeout& error) {
     EXPECT_THAT(error.what(),
-                HasSubstr("device 1 of 2 did not say what memory it needs within 0 s (--timeout)"));
+                HasSubstr("device 1 of 2 did not report its memory needs within 0 s (--timeout)"));
   }
   EXPECT_THROW(meeting.await_plans(0), CommTimeout);
 }

@@ -138,7 +138,7 @@ INSTANTIATE_TEST_SUITE_P(
                 {"/optimizer/name", "one of sgd"}},
         BadFile{"SameOptionTwice",
                 R"({"lr": 1, "optimizer": {"lr": 1}})",
-                {"/lr", "/optimizer/lr", "say the same thing"}},
+                {"/lr", "/optimizer/lr", "set the same option"}},
         BadFile{"BadInjection", R"({"inject": ["sum", "kill"]})", {"/inject", "kill needs rank"}}),
     [](const auto& instance) { return instance.param.name; });
 

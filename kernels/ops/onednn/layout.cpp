@@ -50,8 +50,8 @@ DataType from_dnnl(Type type) {
     default:
       break;
   }
-  throw InternalError(
-      fmt::format("oneDNN chose data type {}, which is not in use here", static_cast<int>(type)));
+  throw InternalError(fmt::format("oneDNN chose data type {}, which is not supported here",
+                                  static_cast<int>(type)));
 }
 
 Desc plain_desc(const Shape& shape, Type type) {

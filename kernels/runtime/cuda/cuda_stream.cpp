@@ -122,7 +122,7 @@ std::unique_ptr<Recording> CudaStream::end_recording() {
 
 cudaStream_t native_stream(Stream& stream) {
   auto* const cuda_stream = dynamic_cast<CudaStream*>(&stream);
-  ensure(cuda_stream != nullptr, "a stream of {} where one of CUDA is needed",
+  ensure(cuda_stream != nullptr, "a stream of {} where a CUDA stream is needed",
          stream.device().name());
   return cuda_stream->native();
 }

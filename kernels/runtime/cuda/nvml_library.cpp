@@ -30,7 +30,7 @@ NvmlLibrary::NvmlLibrary(const std::string& path) {
   }
   find_functions();
   if (functions_.init == nullptr || functions_.device_by_uuid == nullptr) {
-    reason_ = fmt::format("{} is no NVML, or one that is too old", path);
+    reason_ = fmt::format("{} is not NVML, or its version is too old", path);
     return;
   }
   const NvmlReturn status = functions_.init();

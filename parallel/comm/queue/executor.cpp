@@ -111,9 +111,10 @@ void Executor::complete(QueuedWork& work, Deadline deadline) {
     claimants_.fetch_sub(1, std::memory_order_seq_cst);
     if (background_wanted()) wake_thread();  // it may have given way to a claim that is gone
     if (!work.finished() && Clock::now() >= deadline) {
-      throw CommTimeout(engine_->prefix(&work.operation()) +
-                            "deadline passed while another thread executes it or one before it",
-                        operation_name(&work.operation()));
+      throw CommTimeout(
+          engine_->prefix(&work.operation()) +
+              "deadline passed while another thread executes it or an earlier operation",
+          operation_name(&work.operation()));
     }
   }
   work.rethrow();

@@ -39,7 +39,7 @@ bool IpcMemory::is_readable(const Elements& elements) const {
 std::uint64_t IpcMemory::offer(const Elements& elements) const {
   const auto address = reinterpret_cast<std::uintptr_t>(elements.data);
   if (threads_) {
-    ensure(address >> kOfferBits == 0, "device memory at {:#x}, beyond what an offer can tell",
+    ensure(address >> kOfferBits == 0, "device memory at {:#x}, beyond the 48 bits of an offer",
            address);
     return offer_of_address(address);
   }

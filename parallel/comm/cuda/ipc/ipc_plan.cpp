@@ -329,8 +329,8 @@ void IpcPlan::pair_own_messages(std::span<const IpcMessage> messages) {
     if (!is_own(send, OperationKind::send)) continue;
     const Operation& operation = messages[send].operation;
     if (!next_recv() || messages[recv].operation.out.bytes() != operation.in.bytes()) {
-      throw CommError(fmt::format("rank {} of {}: {} has no equal recv in its group", shape_.rank,
-                                  shape_.size, describe(operation)),
+      throw CommError(fmt::format("rank {} of {}: {} has no recv of the same size in its group",
+                                  shape_.rank, shape_.size, describe(operation)),
                       "send");
     }
     if (operation.in.bytes() > 0) {
