@@ -14,7 +14,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-HostDevices host_with(int gpus, int compute_capability = 90) {
+HostDevices host_with_gpus(int gpus, int compute_capability = 90) {
   HostDevices host;
   host.cpu.cores = {0, 1, 2, 3};
   for (int i = 0; i < gpus; ++i) {
@@ -48,18 +48,18 @@ TrainingJob job_of(const std::string& strategy, int world_size, int gpus, Option
                      .cuda_graph = options.cuda_graphs.front()};
   data::DatasetInfo dataset;
   dataset.train_samples = 1000;
-  return make_training_job(options, cell, dataset, "model.json", host_with(gpus));
+  return make_training_job(options, cell, dataset, "model.json", host_with_gpus(gpus));
 }
 
 TEST(DeviceChoice, TakesCudaWhenAGpuIsThereAndSaysSo) {
-  const DeviceChoice choice = choose_device({}, host_with(2));
+  const DeviceChoice choice = choose_device({}, host_with_gpus(2));
   EXPECT_EQ(choice.device, "cuda");
   EXPECT_EQ(choice.precision, "tf32");
   EXPECT_THAT(choice.note, HasSubstr("2 GPUs, the first is Imaginary GPU"));
 }
 
 TEST(DeviceChoice, TakesTheCpuWithoutAGpuAndSaysWhy) {
-  const DeviceChoice choice = choose_device({}, host_with(0));
+  const DeviceChoice choice = choose_device({}, host_with_gpus(0));
   EXPECT_EQ(choice.device, "cpu");
   EXPECT_EQ(choice.precision, "fp32");
   EXPECT_THAT(choice.note, HasSubstr("there is no NVIDIA driver"));
@@ -68,39 +68,39 @@ TEST(DeviceChoice, TakesTheCpuWithoutAGpuAndSaysWhy) {
 TEST(DeviceChoice, NeverTakesTheCpuForCuda) {
   Options options;
   options.device = "cuda";
-  EXPECT_THAT(refusal(options, host_with(0)),
+  EXPECT_THAT(refusal(options, host_with_gpus(0)),
               HasSubstr("--device=cuda: there is no NVIDIA driver"));
-  EXPECT_EQ(choose_device(options, host_with(1)).note, "");
+  EXPECT_EQ(choose_device(options, host_with_gpus(1)).note, "");
 }
 
 TEST(DeviceChoice, RefusesPrecisionsThatTheDeviceLacks) {
   Options options;
   options.precision = "bf16";
-  EXPECT_THAT(refusal(options, host_with(0)), HasSubstr("CPU devices compute in fp32"));
-  EXPECT_THAT(refusal(options, host_with(1, 75)), HasSubstr("no tensor cores"));
-  EXPECT_EQ(choose_device(options, host_with(1, 80)).precision, "bf16");
+  EXPECT_THAT(refusal(options, host_with_gpus(0)), HasSubstr("CPU devices compute in fp32"));
+  EXPECT_THAT(refusal(options, host_with_gpus(1, 75)), HasSubstr("no tensor cores"));
+  EXPECT_EQ(choose_device(options, host_with_gpus(1, 80)).precision, "bf16");
   options.precision = "auto";
-  EXPECT_EQ(choose_device(options, host_with(1, 75)).precision, "fp32");
+  EXPECT_EQ(choose_device(options, host_with_gpus(1, 75)).precision, "fp32");
 }
 
 TEST(DeviceChoice, RefusesNcclBetweenCpus) {
   Options options;
   options.backend = "nccl";
-  EXPECT_THAT(refusal(options, host_with(0)), HasSubstr("--backend=nccl"));
+  EXPECT_THAT(refusal(options, host_with_gpus(0)), HasSubstr("--backend=nccl"));
 }
 
 TEST(DeviceChoice, KeepsDataOnDevicesThatHaveMemoryOfTheirOwnOnly) {
   Options options;
   options.residency = "device";
-  EXPECT_THAT(refusal(options, host_with(0)), HasSubstr("--residency=device"));
-  EXPECT_EQ(choose_device(options, host_with(1)).device, "cuda");
+  EXPECT_THAT(refusal(options, host_with_gpus(0)), HasSubstr("--residency=device"));
+  EXPECT_EQ(choose_device(options, host_with_gpus(1)).device, "cuda");
 }
 
 TEST(DeviceChoice, RecordsStepsOnlyWhereThatCanBe) {
   Options options;
   options.cuda_graphs = {"on"};
-  EXPECT_THAT(refusal(options, host_with(0)), HasSubstr("--cuda-graph=on"));
-  EXPECT_EQ(choose_device(options, host_with(1)).device, "cuda");
+  EXPECT_THAT(refusal(options, host_with_gpus(0)), HasSubstr("--cuda-graph=on"));
+  EXPECT_EQ(choose_device(options, host_with_gpus(1)).device, "cuda");
   EXPECT_NO_THROW(job_of("ddp", 2, 2, options));
   EXPECT_THROW(job_of("dp", 2, 2, options), UnavailableError);
   EXPECT_THROW(job_of("ps", 1, 2, options), UnavailableError);
@@ -126,7 +126,7 @@ TEST(GpuPlacement, RefusesMoreDevicesThanGpus) {
 }
 
 TEST(GpuPlacement, RefusesWithTheAdviceOfWhoAsks) {
-  const HostDevices host = host_with(1);
+  const HostDevices host = host_with_gpus(1);
   try {
     refuse_missing_gpus(host.cuda, "--gpus", 2, false, kGpuAdvice);
     FAIL() << "2 devices on 1 GPU";
@@ -147,7 +147,7 @@ TEST(CommonBackend, IsTheOneOfAllThatMoveData) {
 TEST(BackendAlias, StandsForTheBackendOfTheDevicesAndSaysSo) {
   Options options;
   options.backend = "ring";
-  EXPECT_THAT(choose_device(options, host_with(0)).note,
+  EXPECT_THAT(choose_device(options, host_with_gpus(0)).note,
               HasSubstr("'ring' is the old name of shm on CPU devices, ipc on GPUs"));
   EXPECT_EQ(choose_backend("ring", "cpu", false), "shm");
   EXPECT_EQ(job_of("ddp", 2, 2, options).backend, "ipc");
@@ -160,7 +160,7 @@ TEST(BackendChoice, RefusesABackendOfOtherDevices) {
   Options options;
   options.backend = "ipc";
   options.device = "cpu";
-  EXPECT_THAT(refusal(options, host_with(1)), HasSubstr("it connects GPUs"));
+  EXPECT_THAT(refusal(options, host_with_gpus(1)), HasSubstr("it connects GPUs"));
 }
 
 std::string all_reduce_of(const char* backend, const char* wanted, int ranks) {
@@ -213,11 +213,11 @@ Options cpu_servers() {
 
 TEST(ServerDevice, IsTheWorkersUnlessAskedFor) {
   Options options;
-  EXPECT_EQ(choose_device(options, host_with(1)).server_device, "cuda");
-  EXPECT_EQ(choose_device(options, host_with(0)).server_device, "cpu");
-  EXPECT_EQ(choose_device(cpu_servers(), host_with(1)).server_device, "cpu");
+  EXPECT_EQ(choose_device(options, host_with_gpus(1)).server_device, "cuda");
+  EXPECT_EQ(choose_device(options, host_with_gpus(0)).server_device, "cpu");
+  EXPECT_EQ(choose_device(cpu_servers(), host_with_gpus(1)).server_device, "cpu");
   options.server_device = "cuda";
-  EXPECT_THROW(choose_device(options, host_with(0)), ConfigError);
+  EXPECT_THROW(choose_device(options, host_with_gpus(0)), ConfigError);
 }
 
 TEST(ServerDevice, OnTheCpuTakesCoresAndNoGpu) {

@@ -12,8 +12,6 @@
 namespace ddpbench::ops::testing {
 namespace {
 
-constexpr double kEpsilon = std::numeric_limits<float>::epsilon();
-
 using CudaElementwise = CudaOps;
 using CudaSgd = CudaOps;
 using CudaMean = CudaOps;

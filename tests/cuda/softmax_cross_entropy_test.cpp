@@ -10,8 +10,6 @@
 namespace ddpbench::ops::testing {
 namespace {
 
-constexpr double kEpsilon = std::numeric_limits<float>::epsilon();
-
 using CudaSoftmaxCrossEntropy = CudaOps;
 
 struct Batch {

@@ -10,12 +10,12 @@ namespace ddpbench::ops::testing {
 namespace {
 
 // Block sizes, their neighbours, and enough elements for a team.
-constexpr std::int64_t kCounts[] = {0, 1, 2047, 2048, 2049, 40009};
+constexpr std::int64_t kMeanCounts[] = {0, 1, 2047, 2048, 2049, 40009};
 
 TEST(Mean, DividesTheSumByTheNumberOfBuffers) {
   for (BackendFixture& fixture : all_backends())
     for (const std::size_t buffers : {1, 2, 3, 5})
-      for (const std::int64_t count : kCounts) {
+      for (const std::int64_t count : kMeanCounts) {
         std::vector<Values> inputs;
         std::vector<const float*> pointers;
         Values want(static_cast<std::size_t>(count));

@@ -20,7 +20,7 @@ State make_state(std::size_t count) {
 }
 
 // The last count is long enough to be split over a team, and no vector divides it.
-constexpr std::size_t kCounts[] = {0, 1, 15, 17, 40009};
+constexpr std::size_t kSgdCounts[] = {0, 1, 15, 17, 40009};
 constexpr int kSteps = 3;
 
 void check_against_torch(BackendFixture& fixture, std::size_t count, const SgdOptions& o,
@@ -52,13 +52,13 @@ void check_against_torch(BackendFixture& fixture, std::size_t count, const SgdOp
 
 TEST(Sgd, FollowsTorchWithMomentumAndWeightDecay) {
   for (BackendFixture& fixture : all_backends())
-    for (const std::size_t count : kCounts)
+    for (const std::size_t count : kSgdCounts)
       check_against_torch(fixture, count, {.lr = 0.1, .momentum = 0.9, .weight_decay = 0.01}, 0.5F);
 }
 
 TEST(Sgd, NeedsNoVelocityWithoutMomentum) {
   for (BackendFixture& fixture : all_backends())
-    for (const std::size_t count : kCounts)
+    for (const std::size_t count : kSgdCounts)
       check_against_torch(fixture, count, {.lr = 0.1, .momentum = 0, .weight_decay = 0.01}, 0.5F);
 }
 

@@ -9,16 +9,16 @@
 namespace ddpbench::ops::testing {
 namespace {
 
-struct Case {
+struct Maps {
   std::int64_t pixels, inner, channels;
 };
 
 // Whole tiles, odd remainders in both directions, and blocks that are not full.
-constexpr Case kCases[] = {{1, 1, 1},   {4, 8, 8},   {49, 16, 16}, {7, 16, 5},
-                           {12, 16, 1}, {9, 17, 17}, {3, 8, 3}};
+constexpr Maps kMaps[] = {{1, 1, 1},   {4, 8, 8},   {49, 16, 16}, {7, 16, 5},
+                          {12, 16, 1}, {9, 17, 17}, {3, 8, 3}};
 
 TEST(Transpose, TakesTheRealChannelsOfBlockedPixelsToMaps) {
-  for (const auto& [pixels, inner, channels] : kCases) {
+  for (const auto& [pixels, inner, channels] : kMaps) {
     const Values blocked = random_values(pixels * inner, 1);
     Values maps(static_cast<std::size_t>(channels * pixels));
     cpu::blocked_to_maps(pixels, inner, blocked.data(), maps.data(), channels);
@@ -31,7 +31,7 @@ TEST(Transpose, TakesTheRealChannelsOfBlockedPixelsToMaps) {
 }
 
 TEST(Transpose, TakesMapsToBlockedPixelsWithZeroPadding) {
-  for (const auto& [pixels, inner, channels] : kCases) {
+  for (const auto& [pixels, inner, channels] : kMaps) {
     const Values maps = random_values(channels * pixels, 1);
     Values blocked(static_cast<std::size_t>(pixels * inner), 7);
     cpu::maps_to_blocked(pixels, inner, maps.data(), blocked.data(), channels);

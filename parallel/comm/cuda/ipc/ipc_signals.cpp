@@ -207,9 +207,9 @@ class EventSignals final : public IpcSignals {
  private:
   void await_host(const ThreadEvents::Flag& flag, int peer, const Operation& operation,
                   Deadline deadline) {
-    constexpr int kEagerLooks = 1000;
+    constexpr int kYields = 1000;
     for (int looks = 0; !flag.recorded.load(std::memory_order_acquire); ++looks) {
-      if (looks < kEagerLooks) {
+      if (looks < kYields) {
         std::this_thread::yield();
         continue;
       }

@@ -16,10 +16,10 @@ namespace {
 
 // How long the watchdog lets the host's communicator report first, because that knows the late
 // rank. Also how long the end of a communicator waits for work in flight.
-constexpr double kPatience_s = 2;
+constexpr double kHostPatience_s = 2;
 
 CudaCommOptions options_beside(const Communicator& host) {
-  return {.timeout_s = host.timeout_s() + kPatience_s, .name = "staged", .progress = {}};
+  return {.timeout_s = host.timeout_s() + kHostPatience_s, .name = "staged", .progress = {}};
 }
 
 // `elements` lie within `whole`. Returns them for a `whole` that is at `place`.
@@ -115,9 +115,9 @@ StagedCommunicator::StagedCommunicator(std::unique_ptr<Communicator> host, Devic
 // No memory may be freed here while device work uses it.
 StagedCommunicator::~StagedCommunicator() {
   const cuda::CurrentDevice current(ordinal());
-  if (!is_idle_until(deadline_after(kPatience_s))) {
+  if (!is_idle_until(deadline_after(kHostPatience_s))) {
     abort(monitor().prefix(nullptr) + "the communicator was destroyed while operations ran");
-    if (!is_idle_until(deadline_after(kPatience_s))) {
+    if (!is_idle_until(deadline_after(kHostPatience_s))) {
       // A device that hangs may still touch the memory, and call the host on the driver's thread.
       // There the host communicator's threads cannot be awaited and events cannot be destroyed. So
       // both stay.
