@@ -24,7 +24,7 @@ namespace {
 constexpr std::chrono::milliseconds kLookAgain{2};
 
 // Returns a file without a name, in memory. The program reads and writes such files at its own
-// pace, so that nothing has to be copied to and fro while it runs.
+// pace, so that nothing has to be copied while it runs.
 FileDescriptor unnamed_file() {
   FileDescriptor file(::memfd_create("picture", MFD_CLOEXEC));
   ensure(static_cast<bool>(file), "no file for rsvg-convert: {}", std::strerror(errno));

@@ -115,7 +115,7 @@ TEST(GpuMonitor, TellsOnlyTheReasonWithoutADriver) {
 }
 
 TEST(GpuMonitor, RefusesALibraryThatIsNoNvml) {
-  EXPECT_THAT(monitor("libm.so.6")->reason(), HasSubstr("libm.so.6 is no NVML"));
+  EXPECT_THAT(monitor("libm.so.6")->reason(), HasSubstr("libm.so.6 is not NVML"));
 }
 
 TEST(GpuMonitor, EndsWhatItBegan) {
