@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The ddpbench authors
 # SPDX-License-Identifier: Apache-2.0
-"""ddpbench's initial weights (kernels/nn/initializer.h): the same bits from the same seed.
+"""ddpbench's initial weights (kernels/nn/weights.h): the same bits from the same seed.
 
 Element k of a tensor is word k mod 4 of Philox4x32-10 (Salmon et al., SC'11) with the counter
 (k / 4, hash of the tensor's name) and the seed as its key, made uniform in (-bound, bound).
