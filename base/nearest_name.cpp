@@ -3,10 +3,13 @@
 #include "base/nearest_name.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
 #include <numeric>
+
+#include "base/error.h"
 
 namespace ddpbench {
 namespace {
@@ -68,6 +71,13 @@ std::optional<std::string> nearest_name(const std::string& name,
 std::string suggestion(const std::string& name, const std::vector<std::string>& known) {
   const auto nearest = nearest_name(name, known);
   return nearest ? " Did you mean '" + *nearest + "'?" : "";
+}
+
+void check_word(const std::string& where, const std::string& word,
+                const std::vector<std::string>& known) {
+  if (std::ranges::find(known, word) != known.end()) return;
+  throw ConfigError(fmt::format("{}: expected one of {}, got \"{}\".{}", where,
+                                fmt::join(known, ", "), word, suggestion(word, known)));
 }
 
 std::string nearest_or_all(std::string_view name, std::span<const std::string_view> known) {

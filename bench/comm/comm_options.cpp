@@ -29,7 +29,6 @@ constexpr std::uint64_t kLargestSize = std::uint64_t{1} << 40;
 
 constexpr std::array kTypes = {DataType::fp32,  DataType::fp64,  DataType::bf16, DataType::fp16,
                                DataType::int32, DataType::int64, DataType::uint8};
-constexpr std::array<std::string_view, 3> kDevices = {"auto", "cpu", "cuda"};
 constexpr std::array kReductions = {comm::ReduceOp::sum, comm::ReduceOp::average,
                                     comm::ReduceOp::maximum};
 
@@ -100,15 +99,6 @@ std::vector<std::uint64_t> without_repeats(const std::vector<std::uint64_t>& siz
   return once;
 }
 
-template <typename Names>
-[[noreturn]] void refuse_word(const char* option, const std::string& value, const Names& names) {
-  const std::vector<std::string> known(names.begin(), names.end());
-  const auto near = nearest_name(value, known);
-  throw ConfigError(fmt::format("{}={}: not known{}; it is one of {}", option, value,
-                                near ? fmt::format(", did you mean '{}'?", *near) : "",
-                                fmt::join(known, ", ")));
-}
-
 std::vector<std::string> operation_names() {
   std::vector<std::string> names;
   for (const CollectiveCase& collective : collective_cases()) names.emplace_back(collective.name);
@@ -119,11 +109,9 @@ std::vector<std::string> parse_operations(const std::vector<std::string>& words)
   std::vector<std::string> operations;
   for (const std::string& word : words) {
     if (word == "all") return operation_names();
-    if (find_collective(word) == nullptr) {
-      std::vector<std::string> names = operation_names();
-      names.emplace_back("all");
-      refuse_word("--op", word, names);
-    }
+    std::vector<std::string> names = operation_names();
+    names.emplace_back("all");
+    check_word("--op", word, names);
     if (std::ranges::find(operations, word) == operations.end()) operations.push_back(word);
   }
   return operations;
@@ -145,19 +133,13 @@ std::vector<int> parse_ranks(const std::vector<std::string>& words, int all, con
   return ranks;
 }
 
+// The one of `values` whose name is `word`.
 template <typename Values, typename Name>
 auto parse_word(const char* option, const std::string& word, const Values& values, Name name) {
   std::vector<std::string> names;
-  for (const auto value : values) {
-    names.emplace_back(name(value));
-    if (names.back() == word) return value;
-  }
-  refuse_word(option, word, names);
-}
-
-template <typename Words>
-void check_word(const char* option, const std::string& word, const Words& words) {
-  if (std::ranges::find(words, word) == words.end()) refuse_word(option, word, words);
+  for (const auto value : values) names.emplace_back(name(value));
+  check_word(option, word, names);
+  return values[static_cast<std::size_t>(std::ranges::find(names, word) - names.begin())];
 }
 
 void refuse_all_of_one(const CudaProbe& cuda) {
@@ -169,7 +151,7 @@ void refuse_all_of_one(const CudaProbe& cuda) {
 }
 
 void choose_device(const CommWords& words, const HostDevices& host, CommOptions& options) {
-  check_word("--device", words.device, kDevices);
+  check_word("--device", words.device, {"auto", "cpu", "cuda"});
   check_word("--backend", words.backend, backend_words());
   KindChoice kind = choose_kind(words.device, words.backend, host);
   options.device = std::move(kind.device);
@@ -183,9 +165,11 @@ void choose_device(const CommWords& words, const HostDevices& host, CommOptions&
 }
 
 std::vector<std::string> parse_all_reduces(const std::vector<std::string>& words) {
+  const std::vector<std::string> known(comm::kAllReduceAlgorithms.begin(),
+                                       comm::kAllReduceAlgorithms.end());
   std::vector<std::string> algorithms;
   for (const std::string& word : words) {
-    check_word("--all-reduce", word, comm::kAllReduceAlgorithms);
+    check_word("--all-reduce", word, known);
     if (std::ranges::find(algorithms, word) == algorithms.end()) algorithms.push_back(word);
   }
   if (algorithms.size() > 1 && std::ranges::find(algorithms, "auto") != algorithms.end()) {

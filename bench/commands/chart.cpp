@@ -37,13 +37,10 @@ std::string kind_words() {
 }
 
 ChartKind kind_of(const std::string& word) {
-  if (const auto kind = report::chart_kind(word)) return *kind;
   std::vector<std::string> known;
   for (const ChartKind kind : report::kChartKinds) known.emplace_back(to_string(kind));
-  const auto near = nearest_name(word, known);
-  throw ConfigError(fmt::format("chart: --kind={}: there is no such chart.{} Kinds: {}", word,
-                                near ? fmt::format(" Did you mean '{}'?", *near) : "",
-                                kind_words()));
+  check_word("chart: --kind", word, known);
+  return *report::chart_kind(word);
 }
 
 // The extension of a picture's file name: ".svg", ".png" or ".pdf".

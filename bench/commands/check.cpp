@@ -109,7 +109,8 @@ class Check final : public Subcommand {
     refuse_same_on_both_sides("check", candidate_, base_);
     const std::vector<report::Report> candidate = read_side("check", candidate_);
     const std::vector<report::Report> base = read_side("check", base_);
-    check_keys(options.allow_mismatch, report::gate_setting_keys(candidate, base));
+    const std::vector<std::string> keys = report::gate_setting_keys(candidate, base);
+    for (const std::string& key : allowed_) check_word("check: --allow-mismatch", key, keys);
     const GateResult result = report::check_reports(candidate, base, options);
     if (output_.empty()) {
       fmt::print("{}", format.render(result, terminal_width()));
@@ -122,13 +123,10 @@ class Check final : public Subcommand {
 
  private:
   const Format& chosen_format() const {
-    const auto* const found = std::ranges::find(
-        kFormats, format_, [](const Format& format) { return std::string(format.name); });
-    if (found != std::end(kFormats)) return *found;
     std::vector<std::string> names;
     for (const Format& format : kFormats) names.emplace_back(format.name);
-    throw ConfigError(fmt::format("check: --format={}: expected one of {}.{}", format_,
-                                  fmt::join(names, ", "), suggestion(format_, names)));
+    check_word("check: --format", format_, names);
+    return kFormats[std::ranges::find(names, format_) - names.begin()];
   }
 
   GateOptions gate_options() const {
@@ -147,16 +145,6 @@ class Check final : public Subcommand {
     }
     options.allow_mismatch = allowed_;
     return options;
-  }
-
-  static void check_keys(const std::vector<std::string>& keys,
-                         const std::vector<std::string>& known) {
-    for (const std::string& key : keys) {
-      if (std::ranges::find(known, key) != known.end()) continue;
-      throw ConfigError(
-          fmt::format("check: --allow-mismatch={}: no run has such a setting.{} There are {}.", key,
-                      suggestion(key, known), fmt::join(known, ", ")));
-    }
   }
 
   std::vector<std::string> candidate_, base_, allowed_;

@@ -34,24 +34,10 @@ Names column_names() {
   return names;
 }
 
-// Throws "show: --sort: 'stpe' is no column. Did you mean 'step'? Known: ..."
-[[noreturn]] void refuse(const std::string& option, const std::string& name, const char* what,
-                         const Names& known) {
-  throw ConfigError(fmt::format("show: {}: '{}' is no {}.{} Known: {}", option, name, what,
-                                suggestion(name, known), fmt::join(known, ", ")));
-}
-
-void check_names(const Names& names, const std::string& option, const char* what,
-                 const Names& known) {
-  for (const std::string& name : names) {
-    if (std::ranges::find(known, name) == known.end()) refuse(option, name, what, known);
-  }
-}
-
 const report::Column* column_of(const std::string& option, const std::string& name) {
   const report::Column* column = report::find_column(with_dashes(name));
   if (column == nullptr) column = report::find_column(with_underscores(name));
-  if (column == nullptr) refuse(option, name, "column", column_names());
+  if (column == nullptr) check_word("show: " + option, name, column_names());
   return column;
 }
 
@@ -116,7 +102,7 @@ class Show final : public Subcommand {
     }
     const auto& formats = report::run_formats();
     const auto found = std::ranges::find(formats, name, &report::RunFormat::name);
-    if (found == formats.end()) refuse("--format", name, "format", format_names());
+    if (found == formats.end()) check_word("show: --format", name, format_names());
     return *found;
   }
 
@@ -190,13 +176,13 @@ class Show final : public Subcommand {
 
   std::vector<report::RunRow> selected(std::vector<report::RunRow> rows) const {
     const Names words = {"ok", "failed", "skipped", "interrupted"};
-    check_names(statuses_, "--status", "status", words);
+    for (const std::string& name : statuses_) check_word("show: --status", name, words);
     Names present;
     for (const report::RunRow& row : rows) {
       const std::string& name = row.run->strategy;
       if (std::ranges::find(present, name) == present.end()) present.push_back(name);
     }
-    check_names(strategies_, "--strategy", "strategy of these reports", present);
+    for (const std::string& name : strategies_) check_word("show: --strategy", name, present);
     const auto holds = [](const Names& names, std::string_view name) {
       return names.empty() || std::ranges::find(names, name) != names.end();
     };

@@ -97,10 +97,10 @@ TEST(CommOptions, NameTheNearestKnownWord) {
   CommWords words;
   words.operations = {"all_reduse"};
   EXPECT_THAT(config_error_of([&] { resolve(words, 2); }),
-              AllOf(HasSubstr("--op=all_reduse"), HasSubstr("did you mean 'all_reduce'")));
+              AllOf(HasSubstr("--op: expected one of"), HasSubstr("Did you mean 'all_reduce'")));
   words = {};
   words.type = "fp33";
-  EXPECT_THAT(config_error_of([&] { resolve(words, 2); }), HasSubstr("--type=fp33"));
+  EXPECT_THAT(config_error_of([&] { resolve(words, 2); }), HasSubstr("--type: expected one of"));
   words = {};
   words.reduction = "average ";
   EXPECT_THAT(config_error_of([&] { resolve(words, 2); }), HasSubstr("--redop"));
@@ -110,7 +110,7 @@ TEST(CommOptions, NameTheNearestKnownWord) {
   words = {};
   words.backend = "rign";
   EXPECT_THAT(config_error_of([&] { resolve(words, 2); }),
-              AllOf(HasSubstr("--backend=rign"), HasSubstr("did you mean 'ring'")));
+              AllOf(HasSubstr("--backend: expected one of"), HasSubstr("Did you mean 'ring'")));
 }
 
 TEST(CommOptions, RefuseNumbersThatMeasureNothing) {
@@ -240,7 +240,7 @@ TEST(CommDevices, AreNeverOthersThanThoseAskedFor) {
   EXPECT_THAT(unavailable([] { resolve(words_for("cpu", "nccl"), host_with(2, 2)); }),
               HasSubstr("--backend=nccl"));
   EXPECT_THAT(config_error_of([] { resolve(words_for("gpu"), host_with(2, 2)); }),
-              HasSubstr("--device=gpu"));
+              HasSubstr("--device: expected one of"));
 }
 
 TEST(CommDevices, AllRanksAreOneAGpu) {
