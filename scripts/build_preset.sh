@@ -23,14 +23,18 @@ is_configured() {
 }
 
 configure() {
-  local arguments=(-S "$root" --preset "$preset") tests=OFF
+  local arguments=(-S "$root" --preset "$preset") tests=OFF micro
   # After a move of the checkout the cache still names the old path.
   if ! grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$root" "$build/CMakeCache.txt" 2>/dev/null; then
     arguments+=(--fresh)
   fi
   # run.sh must work without the packages of the tests.
   if "$root/scripts/install_packages.sh" --check test; then tests=ON; fi
-  cmake "${arguments[@]}" -DDDPBENCH_BUILD_TESTS=$tests -DDDPBENCH_BUILD_MICRO=$tests
+  case $preset in
+    asan* | tsan* | fuzz) micro=OFF ;; # nothing is measured there
+    *) micro=$tests ;;
+  esac
+  cmake "${arguments[@]}" -DDDPBENCH_BUILD_TESTS=$tests -DDDPBENCH_BUILD_MICRO=$micro
   fingerprint >"$stamp"
 }
 
