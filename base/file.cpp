@@ -1,7 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Temporary file, fsync, rename, fsync of the directory.
+// File without a name, fsync, name, fsync of the directory. A process that is killed while it
+// writes leaves nothing. Where the file system has no such files (O_TMPFILE), a temporary name
+// stands in.
 #include "base/file.h"
 
 #include <fcntl.h>
@@ -37,6 +39,12 @@ std::string error_text(int code) { return std::generic_category().message(code);
 
 fs::path directory_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+
+// A name beside the target. It is short and independent of the target's name, so that it meets no
+// length limit that the target's own name does not meet.
+fs::path temporary_name(const fs::path& target, int attempt) {
+  return directory_of(target) / fmt::format(".ddpbench-{}-{}.tmp", ::getpid(), attempt);
 }
 
 // The regular file that a forced write replaces; a link stays a link.
@@ -117,6 +125,12 @@ void FileDescriptor::reset() noexcept {
   number_ = -1;
 }
 
+void fill_standard_descriptors() noexcept {
+  int descriptor = 0;
+  while (descriptor >= 0 && descriptor <= STDERR_FILENO) descriptor = ::open("/dev/null", O_RDWR);
+  if (descriptor > STDERR_FILENO) ::close(descriptor);
+}
+
 NewFile::NewFile(const std::string& path, WriteOptions options) : options_(options) {
   check_output_path(path, options.force);
   target_ = options.force ? resolved(path) : fs::path(path);
@@ -125,15 +139,19 @@ NewFile::NewFile(const std::string& path, WriteOptions options) : options_(optio
     while (!open_and_lock_part()) {
     }
   } else {
-    open_own_name();
+    open_unnamed();
   }
 }
 
+void NewFile::open_unnamed() {
+  file_ =
+      FileDescriptor(::open(directory_of(target_).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666));
+  if (!file_) open_own_name();
+}
+
 void NewFile::open_own_name() {
-  // The name is short and independent of the target's name, so that it meets no length limit that
-  // the target's own name does not meet.
   for (int attempt = 0; attempt < 100; ++attempt) {
-    temporary_ = directory_of(target_) / fmt::format(".ddpbench-{}-{}.tmp", ::getpid(), attempt);
+    temporary_ = temporary_name(target_, attempt);
     file_ =
         FileDescriptor(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
     if (file_) return;
@@ -165,7 +183,7 @@ bool NewFile::open_and_lock_part() {
 
 // The name is removed before the lock ends, so that the file of the next process is not removed.
 NewFile::~NewFile() {
-  if (file_) ::unlink(temporary_.c_str());
+  if (file_ && !temporary_.empty()) ::unlink(temporary_.c_str());
 }
 
 void NewFile::write(std::span<const std::byte> bytes) {
@@ -179,7 +197,10 @@ void NewFile::write(std::span<const std::byte> bytes) {
 
 void NewFile::commit() {
   if (options_.durable && ::fsync(file_.get()) != 0) fail_write(target_, "syncing", errno);
-  if (!options_.force) {
+  if (temporary_.empty()) give_name();
+  if (temporary_.empty()) {
+    // It has its own name.
+  } else if (!options_.force) {
     publish_new();
   } else if (::rename(temporary_.c_str(), target_.c_str()) != 0) {
     fail_write(target_, "renaming", errno);
@@ -187,6 +208,22 @@ void NewFile::commit() {
   // Some file systems (NFS) report only now that bytes did not fit.
   if (::close(file_.release()) != 0) fail_write(target_, "closing", errno);
   if (options_.durable) sync_directory(target_);
+}
+
+// Links the file without a name to the target, or to a temporary name that rename() can put in the
+// place of an existing target.
+void NewFile::give_name() {
+  const std::string own = fmt::format("/proc/self/fd/{}", file_.get());
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    const fs::path name = options_.force ? temporary_name(target_, attempt) : target_;
+    if (::linkat(AT_FDCWD, own.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0) {
+      if (options_.force) temporary_ = name;
+      return;
+    }
+    if (errno != EEXIST) fail_write(target_, "naming", errno);
+    if (!options_.force) fail_exists(target_);
+  }
+  fail_write(target_, "naming", EEXIST);
 }
 
 // Gives the temporary file its name. Never replaces a file, even one made just before.

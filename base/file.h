@@ -38,6 +38,11 @@ class FileDescriptor {
   int number_ = -1;
 };
 
+// Opens /dev/null as each of the descriptors 0, 1 and 2 that is closed. Otherwise the next file or
+// shared memory that the program opens gets that number, and what it prints lands there. Call it
+// before anything is opened.
+void fill_standard_descriptors() noexcept;
+
 struct WriteOptions {
   // Replaces an existing file. A link stays a link and its target is replaced. Without `force` an
   // existing file stays, even one that appears while the new one is written.
@@ -65,12 +70,15 @@ class NewFile {
   void commit();
 
  private:
+  void open_unnamed();
   void open_own_name();
+  void give_name();
   bool open_and_lock_part();
   void publish_new();
 
   WriteOptions options_;
-  std::filesystem::path target_, temporary_;
+  std::filesystem::path target_;
+  std::filesystem::path temporary_;  // empty while the file has no name
   FileDescriptor file_;
 };
 

@@ -1,15 +1,20 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
+#include <signal.h>
+
 #include <cstdlib>
 #include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "bench/comm/comm_rank.h"
 #include "bench/commands/command_line.h"
 #include "bench/rank/rank_main.h"
 
 int main(int argc, char** argv) {
   using namespace ddpbench::bench;
+  ddpbench::fill_standard_descriptors();
+  ::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of write(), which has words
   const auto get_variable = [](const char* name) -> const char* { return std::getenv(name); };
   if (get_variable(kJobFdVariable) != nullptr) {
     return rank_main(get_variable,

@@ -106,7 +106,8 @@ std::size_t FileBytes::Impl::unpack(std::span<std::uint8_t> out) {
 }
 
 FileBytes::FileBytes(const std::string& path) : impl_(std::make_unique<Impl>(path)) {
-  impl_->file = FileDescriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // Without O_NONBLOCK, opening a pipe waits for its writer.
+  impl_->file = FileDescriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!impl_->file) impl_->fail("open");
   struct stat status {};
   if (fstat(impl_->file.get(), &status) != 0) impl_->fail("stat");

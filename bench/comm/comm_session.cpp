@@ -14,6 +14,7 @@
 #include "bench/comm/comm_rank.h"
 #include "bench/host/environment_capture.h"
 #include "bench/host/interrupt.h"
+#include "bench/host/terminal.h"
 #include "bench/run/launch_run.h"
 #include "bench/run/progress.h"
 #include "bench/run/report_output.h"
@@ -45,8 +46,8 @@ void note_rounding(const CommOptions& options, const CommJob& job) {
     if (row.count == 0) continue;
     const bool asked = std::ranges::find(options.sizes, job.bytes(row)) != options.sizes.end();
     if (asked) continue;
-    fmt::print("sizes are rounded down to whole elements ({}), the same number for each rank\n",
-               to_string(job.type));
+    say("sizes are rounded down to whole elements ({}), the same number for each rank\n",
+        to_string(job.type));
     return;
   }
 }
@@ -61,15 +62,15 @@ class RowLine {
     if (!drawn_ || status.epoch >= job_.rows.size()) return;
     const CommRow& row = job_.rows[status.epoch];
     const bool measuring = status.state == launch::RankState::training;
-    fmt::print("\r{:<{}}",
-               measuring ? fmt::format("row {} of {}: {} of {} bytes", status.epoch + 1,
-                                       job_.rows.size(), row.operation, job_.bytes(row))
-                         : "measuring the memory's bandwidth",
-               kWidth);
+    say("\r{:<{}}",
+        measuring ? fmt::format("row {} of {}: {} of {} bytes", status.epoch + 1, job_.rows.size(),
+                                row.operation, job_.bytes(row))
+                  : "measuring the memory's bandwidth",
+        kWidth);
     std::fflush(stdout);
   }
   void end() const {
-    if (drawn_) fmt::print("\r{:<{}}\r", "", kWidth);
+    if (drawn_) say("\r{:<{}}\r", "", kWidth);
   }
 
  private:
@@ -101,7 +102,7 @@ CommSession::CommSession(const CommOptions& options, const HostDevices& host, co
   report_ = begin_report(output_, std::move(arguments));
   report_.config_json = to_json(with_backend(options, worlds_)).dump();
   if (options.device == "cuda") add_gpus(report_.environment, host);
-  if (!options.device_note.empty()) fmt::print("{}\n", options.device_note);
+  if (!options.device_note.empty()) say("{}\n", options.device_note);
   for (const CommJob& world : worlds_) note_rounding(options, world);
 }
 
@@ -121,7 +122,7 @@ int CommSession::run() {
 }
 
 int CommSession::run_world(const CommJob& job) {
-  if (!output_.quiet) fmt::print("{}\n", title(job));
+  if (!output_.quiet) say("{}\n", title(job));
   std::fflush(stdout);
   std::optional<report::ErrorInfo> error;
   int exit_code = 0;
@@ -140,7 +141,7 @@ int CommSession::run_world(const CommJob& job) {
     keep_rows_without_figures(job, error->message, report_);
   }
   if (error) {
-    fmt::print(stderr, "ddpbench: {} ranks: {}\n", job.ranks, error->message);
+    say_error("ddpbench: {} ranks: {}\n", job.ranks, error->message);
     if (!report_.error) report_.error = std::move(error);
   }
   return exit_code;

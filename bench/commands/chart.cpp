@@ -153,11 +153,11 @@ class Chart final : public Subcommand {
     }
     if (!format) {
       const int width = terminal_width();
-      fmt::print("{}", drawing.text({width > 0 ? width : kUsualWidth, is_utf8_locale()}));
+      say("{}", drawing.text({width > 0 ? width : kUsualWidth, is_utf8_locale()}));
       return 0;
     }
     write_file(*output_, picture_as(*format, picture_file(drawing.picture())), {.force = force_});
-    fmt::print("chart: {}\n", *output_);
+    say("chart: {}\n", *output_);
     return 0;
   }
 

@@ -113,10 +113,10 @@ class Check final : public Subcommand {
     for (const std::string& key : allowed_) check_word("check: --allow-mismatch", key, keys);
     const GateResult result = report::check_reports(candidate, base, options);
     if (output_.empty()) {
-      fmt::print("{}", format.render(result, terminal_width()));
+      say("{}", format.render(result, terminal_width()));
     } else {
       write_file(output_, format.render(result, 0), {.force = force_});
-      fmt::print("{}\ncheck: {}\n", report::gate_summary(result), output_);
+      say("{}\ncheck: {}\n", report::gate_summary(result), output_);
     }
     return exit_code(result.verdict);
   }

@@ -12,6 +12,7 @@
 #include "bench/commands/subcommand.h"
 #include "bench/host/build_info.h"
 #include "bench/host/environment_capture.h"
+#include "bench/host/terminal.h"
 #include "bench/joined/joined_world.h"
 #include "bench/options/option_parser.h"
 #include "bench/options/option_table.h"
@@ -57,20 +58,20 @@ int show_info(const Options& options, const InstallPaths& paths) {
   contents.built_in = {{"strategies", joined(known_strategies())},
                        {"communication", backends_here(host)},
                        {"data sets", joined(data::known_datasets())}};
-  fmt::print("{}", info_text(contents));
+  say("{}", info_text(contents));
   return 0;
 }
 
 int list_data(const Options& options) {
   const std::string directory = data_directories(options.data_dir).front();
-  fmt::print("data directory: {}\n", directory);
+  say("data directory: {}\n", directory);
   for (const std::string& name : data::known_datasets()) {
-    fmt::print("{}\n", name);
+    say("{}\n", name);
     for (const data::FileState& file : data::inspect_dataset(name, directory)) {
-      fmt::print("  {:<32} {}\n", file.name,
-                 !file.present  ? "not here"
-                 : file.correct ? fmt::format("{} bytes, checksum right", file.bytes)
-                                : fmt::format("{} bytes, checksum WRONG", file.bytes));
+      say("  {:<32} {}\n", file.name,
+          !file.present  ? "not here"
+          : file.correct ? fmt::format("{} bytes, checksum right", file.bytes)
+                         : fmt::format("{} bytes, checksum WRONG", file.bytes));
     }
   }
   return 0;
@@ -81,7 +82,7 @@ int fetch_data(const ParsedCommand& command) {
   options.directory = data_directories(command.options.data_dir).front();
   options.force = command.options.force;
   if (!command.options.quiet) {
-    options.progress = [](const std::string& line) { fmt::print("{}\n", line); };
+    options.progress = [](const std::string& line) { say("{}\n", line); };
   }
   for (const std::string& name : command.names) data::fetch_dataset(name, options);
   return 0;
@@ -96,7 +97,7 @@ int execute(const ParsedCommand& command, const InstallPaths& paths,
   switch (command.command) {
     case Command::help:
     case Command::version:
-      fmt::print("{}", command.text);
+      say("{}", command.text);
       return 0;
     case Command::info:
       return show_info(command.options, paths);
@@ -119,24 +120,30 @@ int execute(const ParsedCommand& command, const InstallPaths& paths,
   return 1;
 }
 
+int run_command_line(const std::vector<std::string>& arguments) {
+  const std::string first = arguments.size() > 1 ? arguments[1] : "";
+  if (const SubcommandEntry* subcommand = find_subcommand(first)) {
+    return run_subcommand(*subcommand, {arguments.begin() + 2, arguments.end()}, arguments[0]);
+  }
+  const InstallPaths paths = find_install_paths("/proc/self/exe", build_info().source_directory);
+  const ParseContext context = {process_variables(), paths.config_directories(),
+                                command_summaries()};
+  const ParsedCommand command = parse_command({arguments.begin() + 1, arguments.end()}, context);
+  return execute(command, paths, arguments, context.variables);
+}
+
 }  // namespace
 
 int command_line_main(const std::vector<std::string>& arguments) {
   try {
-    const std::string first = arguments.size() > 1 ? arguments[1] : "";
-    if (const SubcommandEntry* subcommand = find_subcommand(first)) {
-      return run_subcommand(*subcommand, {arguments.begin() + 2, arguments.end()}, arguments[0]);
-    }
-    const InstallPaths paths = find_install_paths("/proc/self/exe", build_info().source_directory);
-    const ParseContext context = {process_variables(), paths.config_directories(),
-                                  command_summaries()};
-    const ParsedCommand command = parse_command({arguments.begin() + 1, arguments.end()}, context);
-    return execute(command, paths, arguments, context.variables);
+    const int code = run_command_line(arguments);
+    if (code == 0) finish_output();
+    return code;
   } catch (const Error& error) {
-    fmt::print(stderr, "ddpbench: {}\n", error.what());
+    say_error("ddpbench: {}\n", error.what());
     return error.exit_code();
   } catch (const std::exception& error) {
-    fmt::print(stderr, "ddpbench: internal error: {}\n", error.what());
+    say_error("ddpbench: internal error: {}\n", error.what());
     return 1;
   }
 }

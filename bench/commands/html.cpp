@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "bench/commands/gate_sides.h"
 #include "bench/commands/subcommand.h"
+#include "bench/host/terminal.h"
 #include "reports/data/report_view.h"
 #include "reports/gate/gate.h"
 #include "reports/html/page.h"
@@ -62,7 +63,7 @@ class Html final : public Subcommand {
     for (report::ReportFile& file : files) input.reports.push_back(std::move(file.report));
     if (!base.empty()) input.gate = gate(input.reports, base);
     write_file(output, report::html_page(input), {.force = force_});
-    fmt::print("page: {}\n", output);
+    say("page: {}\n", output);
     return 0;
   }
 

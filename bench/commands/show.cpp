@@ -77,7 +77,7 @@ class Show final : public Subcommand {
 
   int run() override {
     if (columns_ == Names{"help"}) {
-      fmt::print("{}", columns_help());
+      say("{}", columns_help());
       return 0;
     }
     if (paths_.empty()) throw ConfigError("show: REPORT is missing; name at least one report file");
@@ -127,7 +127,7 @@ class Show final : public Subcommand {
     if (output_) {
       write_file(*output_, text, {.force = force_});
     } else {
-      fmt::print("{}", text);
+      say("{}", text);
     }
   }
 

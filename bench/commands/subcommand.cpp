@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "bench/host/terminal.h"
 
 namespace ddpbench::bench {
 const std::vector<SubcommandEntry>& subcommands() {
@@ -29,7 +30,7 @@ int run_subcommand(const SubcommandEntry& entry, const std::vector<std::string>&
   CommandOptions options;
   command->define(options);
   if (!options.read(entry.name, arguments)) {
-    fmt::print("{}", options.help(entry.summary, entry.usage));
+    say("{}", options.help(entry.summary, entry.usage));
     return 0;
   }
   command->command_line = {program, entry.name};

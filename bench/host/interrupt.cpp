@@ -2,7 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/host/interrupt.h"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
 
 namespace ddpbench::bench {
 namespace {
@@ -12,6 +17,21 @@ volatile sig_atomic_t requested = 0;
 
 void on_signal(int) { requested = 1; }
 
+// Async-signal-safe calls only.
+void on_lost_reader(int) {
+  const int error = errno;
+  for (const int output : {STDOUT_FILENO, STDERR_FILENO}) {
+    pollfd state{output, POLLOUT, 0};
+    if (::poll(&state, 1, 0) != 1 || (state.revents & POLLERR) == 0) continue;
+    const int nothing = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (nothing < 0) continue;
+    ::dup2(nothing, output);
+    ::close(nothing);
+  }
+  requested = 1;
+  errno = error;
+}
+
 }  // namespace
 
 void catch_interrupts() {
@@ -19,8 +39,11 @@ void catch_interrupts() {
   action.sa_handler = on_signal;
   ::sigemptyset(&action.sa_mask);
   // Without SA_RESTART, a wait of the supervisor ends at once.
-  ::sigaction(SIGINT, &action, nullptr);
-  ::sigaction(SIGTERM, &action, nullptr);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM}) {
+    ::sigaction(number, &action, nullptr);
+  }
+  action.sa_handler = on_lost_reader;
+  ::sigaction(SIGPIPE, &action, nullptr);
 }
 
 bool interrupt_requested() { return requested != 0; }

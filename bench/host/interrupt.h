@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ctrl-C and SIGTERM set a flag that the supervisor polls.
+// Signals that end a run set a flag that the supervisor polls, so that a report is left.
 #pragma once
 
 #include "base/error.h"
@@ -16,7 +16,9 @@ class Interrupted : public Error {
   int exit_code() const noexcept override { return 130; }
 };
 
-// From now on SIGINT and SIGTERM set the flag instead of ending the process.
+// From now on SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM and SIGPIPE set the flag instead
+// of ending the process. After SIGPIPE, stdout or stderr, whichever has lost its reader, is
+// /dev/null.
 void catch_interrupts();
 bool interrupt_requested();
 

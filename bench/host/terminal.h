@@ -1,10 +1,34 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
+//
+// The program's output. Text that cannot be written (a full disk, a reader that is gone) never ends
+// a run, whose results are worth more; finish_output tells of it at the end.
 #pragma once
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <string>
+#include <utility>
 
 namespace ddpbench::bench {
 
 // The columns of the terminal that stdout is; 0 (no limit) when stdout is no terminal.
 int terminal_width();
+
+void put(std::FILE* file, const std::string& text) noexcept;
+
+// Prints to stdout, to stderr.
+template <typename... Arguments>
+void say(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+  put(stdout, fmt::format(format, std::forward<Arguments>(arguments)...));
+}
+template <typename... Arguments>
+void say_error(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+  put(stderr, fmt::format(format, std::forward<Arguments>(arguments)...));
+}
+
+// Writes what stdout holds back. Throws ConfigError when that, or anything before, did not arrive.
+void finish_output();
 
 }  // namespace ddpbench::bench

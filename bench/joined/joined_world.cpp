@@ -18,6 +18,7 @@
 #include "bench/host/environment_capture.h"
 #include "bench/host/interrupt.h"
 #include "bench/host/machine_snapshot.h"
+#include "bench/host/terminal.h"
 #include "bench/joined/joined_gpus.h"
 #include "bench/joined/joined_store.h"
 #include "bench/plan/data_places.h"
@@ -267,8 +268,8 @@ void JoinedWorld::share_reference() {
 int JoinedWorld::run() {
   if (options_.dry_run) {
     if (is_first()) {
-      fmt::print("{}: batch {} per device, {} global, {} epochs of {} steps\n", job_.title,
-                 job_.per_device_batch, job_.global_batch(), options_.epochs, job_.steps_per_epoch);
+      say("{}: batch {} per device, {} global, {} epochs of {} steps\n", job_.title,
+          job_.per_device_batch, job_.global_batch(), options_.epochs, job_.steps_per_epoch);
     }
     return 0;
   }
@@ -293,8 +294,8 @@ int JoinedWorld::train() {
   inputs.interrupted = interrupt_requested;
   if (is_first()) {
     before_ = take_machine_snapshot();
-    fmt::print("{}\n", data_note(job_.dataset, options_));
-    if (!options_.quiet) fmt::print("{}\n", job_.title);
+    say("{}\n", data_note(job_.dataset, options_));
+    if (!options_.quiet) say("{}\n", job_.title);
   }
   int exit_code = 0;
   const auto body = [&](RankSession& session) {
@@ -335,7 +336,7 @@ int JoinedWorld::fail(const std::exception& error) {
   const launch::RankError own = *channels_.status(environment_.rank).error;
   launch::SuperviseResult result;
   result.interrupted = own.kind == "interrupted" || interrupt_requested();
-  fmt::print(stderr, "ddpbench: rank {}: {}\n", environment_.rank, error.what());
+  say_error("ddpbench: rank {}: {}\n", environment_.rank, error.what());
   store_.tell_failure(own, channels_);
   if (is_first()) {
     if (!result.interrupted) {
@@ -360,7 +361,7 @@ int JoinedWorld::write(const launch::SuperviseResult& result) {
   report_.runs.push_back(std::move(run));
   finish_report(report_, {&trace_, report_.runs.size()}, options_, file_);
   if (report_.status != report::Status::failed || result.failure) return 0;
-  fmt::print(stderr, "ddpbench: {}\n", report_.error->message);
+  say_error("ddpbench: {}\n", report_.error->message);
   return 1;  // the areas that the ranks left are broken
 }
 

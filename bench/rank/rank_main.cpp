@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "bench/host/terminal.h"
 #include "bench/rank/rank_devices.h"
 #include "bench/rank/rank_session.h"
 #include "parallel/comm/store/store.h"
@@ -98,7 +99,7 @@ int rank_main(const launch::GetVariable& get_variable, const RankJobs& jobs) {
       return exit_code;
     }
   } catch (const std::exception& error) {
-    fmt::print(stderr, "ddpbench: {}\n", error.what());
+    say_error("ddpbench: {}\n", error.what());
     return 1;
   }
 }

@@ -9,6 +9,7 @@
 #include <cstdio>
 
 #include "base/clock.h"
+#include "bench/host/terminal.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -34,7 +35,7 @@ void Progress::begin(const TrainingJob& job, const std::string& title) {
   last_step_ = 0;
   rate_ = 0;
   if (style_ == Style::lines) {
-    fmt::print("{}\n", title_);
+    say("{}\n", title_);
     std::fflush(stdout);
   }
 }
@@ -71,9 +72,9 @@ void Progress::update(const launch::RankChannels& channels) {
   last_time_ = now;
   const std::string text = line(status, std::ssize(channels.steps(0)));
   if (style_ == Style::lines) {
-    fmt::print("  {}\n", text);
+    say("  {}\n", text);
   } else {
-    fmt::print("\r{:<{}}", text, drawn_);
+    say("\r{:<{}}", text, drawn_);
     drawn_ = text.size();
   }
   std::fflush(stdout);
@@ -81,7 +82,7 @@ void Progress::update(const launch::RankChannels& channels) {
 
 void Progress::end() {
   if (style_ != Style::redraw) return;
-  fmt::print("\r{:<{}}\r", "", drawn_);
+  say("\r{:<{}}\r", "", drawn_);
   drawn_ = 0;
   std::fflush(stdout);
 }

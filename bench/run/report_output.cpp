@@ -46,7 +46,7 @@ void check_output_file(const std::string& path, const char* option, bool force) 
 
 void save_trace(const RunsTrace& trace, std::size_t runs, const Options& options) {
   if (trace.runs == 0) {
-    fmt::print("trace: none of the runs was made now; {} is left as it was\n", options.trace_path);
+    say("trace: none of the runs was made now; {} is left as it was\n", options.trace_path);
     return;
   }
   write_trace(*trace.trace, options);
@@ -55,7 +55,7 @@ void save_trace(const RunsTrace& trace, std::size_t runs, const Options& options
     part = fmt::format(" ({} of {} runs; the others were {})", trace.runs, runs,
                        options.resume_path.empty() ? "not started" : "made before --resume");
   }
-  fmt::print("trace: {}{}\n", options.trace_path, part);
+  say("trace: {}{}\n", options.trace_path, part);
 }
 
 // Whether both paths name the same file.
@@ -114,14 +114,14 @@ void finish_report(report::Report& report, const RunsTrace& trace, const Options
                    ReportOutput& file) {
   complete_report(report, options);
   // The table comes first: should writing the file fail, the user has seen the results.
-  fmt::print("\n{}\n", report::render_table(report, terminal_width()));
+  say("\n{}\n", report::render_table(report, terminal_width()));
   const std::string why = report::render_why(report, terminal_width());
-  if (!why.empty()) fmt::print("{}\n", why);
+  if (!why.empty()) say("{}\n", why);
   std::fflush(stdout);
   file.save(report);
   // The report is already written when the trace cannot be.
   if (!options.trace_path.empty()) save_trace(trace, report.runs.size(), options);
-  fmt::print("report: {}\n", file.path());
+  say("report: {}\n", file.path());
 }
 
 }  // namespace ddpbench::bench

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "bench/host/interrupt.h"
 #include "bench/host/machine_snapshot.h"
+#include "bench/host/terminal.h"
 #include "bench/plan/data_places.h"
 #include "bench/plan/training_job.h"
 #include "bench/run/launch_run.h"
@@ -65,7 +66,7 @@ report::Run RunExecutor::run(const RunCell& cell) {
     run.error->kind = error.kind();
     run.error->message = error.what();
     exit_codes_.push_back(error.exit_code());
-    fmt::print(stderr, "ddpbench: {}: {}\n", job.title, error.what());
+    say_error("ddpbench: {}: {}\n", job.title, error.what());
   }
   run.started_at = started_at;
   return run;
@@ -84,7 +85,7 @@ report::Run RunExecutor::run_job(TrainingJob& job) {
     if (failure) {
       run.error = reference_error(*failure);
       exit_codes_.push_back(failure_exit_code(failure->error));
-      fmt::print(stderr, "ddpbench: {}\n", run.error->message);
+      say_error("ddpbench: {}\n", run.error->message);
     }
     return run;
   }
@@ -101,10 +102,10 @@ report::Run RunExecutor::run_job(TrainingJob& job) {
   run.time.total_s = report::Figure::of(seconds_since(begin));
   if (result.failure) {
     exit_codes_.push_back(failure_exit_code(result.failure->error));
-    fmt::print(stderr, "ddpbench: {}: {}\n", job.title, result.failure->error.message);
+    say_error("ddpbench: {}: {}\n", job.title, result.failure->error.message);
   } else if (run.status == report::Status::failed) {
     exit_codes_.push_back(1);  // the channels that the ranks left are broken
-    fmt::print(stderr, "ddpbench: {}: {}\n", job.title, run.error->message);
+    say_error("ddpbench: {}: {}\n", job.title, run.error->message);
   }
   return run;
 }

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "bench/host/environment_capture.h"
 #include "bench/host/interrupt.h"
+#include "bench/host/terminal.h"
 #include "bench/options/option_source.h"
 #include "bench/plan/data_places.h"
 #include "bench/plan/training_job.h"
@@ -87,8 +88,8 @@ Session::Session(Options options, std::vector<std::string> arguments)
   report_ = begin_report(options_, std::move(arguments));
   if (options_.device == "cuda") add_gpus(report_.environment, host_);
   if (earlier) adopt(std::move(*earlier));
-  if (!device_note_.empty()) fmt::print("{}\n", device_note_);
-  fmt::print("{}\n", data_note(executor_->dataset(), options_));
+  if (!device_note_.empty()) say("{}\n", device_note_);
+  say("{}\n", data_note(executor_->dataset(), options_));
   if (!options_.dry_run) executor_->decode();
 }
 
@@ -161,8 +162,7 @@ void Session::adopt(report::Report earlier) {
   report_.started_at = earlier.started_at;
   const auto kept = std::ranges::count_if(
       report_.runs, [](const report::Run& run) { return step_time(run).has_value(); });
-  fmt::print("resuming {}: {} of its {} runs are kept\n", options_.resume_path, kept,
-             report_.runs.size());
+  say("resuming {}: {} of its {} runs are kept\n", options_.resume_path, kept, report_.runs.size());
 }
 
 void Session::place(Slot slot, report::Run run) {
@@ -185,8 +185,8 @@ void Session::drop_unwanted() {
     if (made_now || run.status == report::Status::ok) continue;
     RunCell cell = cells_[slots_[i].cell];
     cell.repetition = slots_[i].repetition;
-    fmt::print("left out: {}, which was {} in {} and is not part of this command\n",
-               run_title(cell, options_), report::to_string(run.status), options_.resume_path);
+    say("left out: {}, which was {} in {} and is not part of this command\n",
+        run_title(cell, options_), report::to_string(run.status), options_.resume_path);
     report_.runs.erase(report_.runs.begin() + static_cast<std::ptrdiff_t>(i));
     slots_.erase(slots_.begin() + static_cast<std::ptrdiff_t>(i));
   }
@@ -216,7 +216,7 @@ void Session::save_partial() {
   try {
     file_.save(report_);
   } catch (const Error& error) {
-    if (!warned_) fmt::print(stderr, "ddpbench: {}; going on\n", error.what());
+    if (!warned_) say_error("ddpbench: {}; going on\n", error.what());
     warned_ = true;
   }
   pace_.saved(begin_s, steady_s());
@@ -230,17 +230,17 @@ int Session::finish() {
 }
 
 void Session::print_plan() const {
-  fmt::print("model: {} ({} parameters), {}\n", model().name, model().parameter_count(),
-             executor_->model_path());
+  say("model: {} ({} parameters), {}\n", model().name, model().parameter_count(),
+      executor_->model_path());
   for (RunCell cell : cells_) {
     for (cell.repetition = 0; cell.repetition < options_.repetitions; ++cell.repetition) {
       const TrainingJob job = executor_->plan(cell);
-      fmt::print("{}: batch {} per device, {} global, {} epochs of {} steps{}\n", job.title,
-                 job.per_device_batch, job.global_batch(), options_.epochs, job.steps_per_epoch,
-                 job.oversubscribed ? ", oversubscribed" : "");
+      say("{}: batch {} per device, {} global, {} epochs of {} steps{}\n", job.title,
+          job.per_device_batch, job.global_batch(), options_.epochs, job.steps_per_epoch,
+          job.oversubscribed ? ", oversubscribed" : "");
     }
   }
-  fmt::print("configuration: {}\n", to_json(options_).dump(2));
+  say("configuration: {}\n", to_json(options_).dump(2));
 }
 
 }  // namespace ddpbench::bench

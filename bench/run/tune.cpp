@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "bench/host/terminal.h"
 #include "bench/plan/data_places.h"
 #include "bench/plan/tune_plan.h"
 #include "bench/run/session.h"
@@ -21,13 +22,15 @@ namespace {
 
 void check_tunable(const Options& options) {
   if (options.gpus.size() > 1 || options.batch_sizes.size() > 1 ||
-      options.global_batch_sizes.size() > 1 || options.cuda_graphs.size() > 1) {
+      options.global_batch_sizes.size() > 1 || options.cuda_graphs.size() > 1 ||
+      options.all_reduces.size() > 1) {
     throw ConfigError(
         "tune finds the bucket sizes of one number of devices and one batch size; give one --gpus "
-        "and one --batch-size or --global-batch-size, and one --cuda-graph");
+        "and one --batch-size or --global-batch-size, one --cuda-graph and one --all-reduce");
   }
   if (!options.all_gpus && options.gpus.front() < 2) {
-    throw ConfigError("tune needs at least two devices, which have something to send: --gpus=2");
+    throw ConfigError(
+        "tune needs at least two devices, because one device sends nothing: --gpus=2");
   }
 }
 
@@ -49,10 +52,10 @@ class Tuning {
   }
 
   void print() const {
-    fmt::print("{} settings, {} rounds of all, then the best against the default {} times:\n",
-               settings_.size(), tune_.screening_rounds, confirmations());
+    say("{} settings, {} rounds of all, then the best against the default {} times:\n",
+        settings_.size(), tune_.screening_rounds, confirmations());
     for (const report::TuneSetting& setting : tune_.settings) {
-      fmt::print("  {} ({})\n", report::describe(setting), counted(setting.buckets, "bucket"));
+      say("  {} ({})\n", report::describe(setting), counted(setting.buckets, "bucket"));
     }
   }
 

@@ -40,8 +40,10 @@ class ChildProcess {
   ChildProcess& operator=(ChildProcess&&) = delete;
   ~ChildProcess();
 
-  // Waits until the program runs. Throws UnavailableError, naming the executable, when it does not.
-  void confirm();
+  // Waits until the program runs, for at most so many milliseconds. Returns whether it does: a
+  // process that was stopped, or whose file system hangs, does not. Throws UnavailableError, naming
+  // the executable, when it cannot.
+  bool confirm(int milliseconds);
 
   bool alive() const noexcept { return pid_ > 0 && !exit_; }
   // Becomes readable when the child has ended; -1 on kernels without pidfd_open.

@@ -63,10 +63,11 @@ class Supervision {
 
   SuperviseResult run() {
     SuperviseResult result;
-    while (!finished()) {
+    result.interrupted = interrupted_;
+    while (!interrupted_ && !finished()) {
       wait(kLookMs);
       look();
-      if (any_alive_or_failed() && options_.interrupted && options_.interrupted()) {
+      if (any_alive_or_failed() && interruption_wanted()) {
         result.interrupted = true;
         break;
       }
@@ -94,11 +95,26 @@ class Supervision {
       child.environment = rank_variables(spec, rank, {store_->port(), secret_});
       children_.emplace_back(child);
     }
-    for (ChildProcess& started : children_) started.confirm();
+    for (std::size_t i = 0; i < children_.size() && !interrupted_; ++i) confirm(i);
     sights_.resize(children_.size());
     for (RankSight& sight : sights_) sight.last_progress_s = steady_s();
   }
 
+  // Waits until the rank's program runs, or the user interrupts.
+  void confirm(std::size_t rank) {
+    while (!children_[rank].confirm(kLookMs)) {
+      interrupted_ = interruption_wanted();
+      if (interrupted_) return;
+      if (options_.timeout_s > 0 && steady_s() - begin_s_ > options_.timeout_s) {
+        throw CommTimeout(fmt::format(
+            "rank {} did not begin within {:.3g} s (--timeout): its process is stopped, "
+            "or its program cannot be read",
+            rank, options_.timeout_s));
+      }
+    }
+  }
+
+  bool interruption_wanted() const { return options_.interrupted && options_.interrupted(); }
   bool any_alive() const { return std::ranges::any_of(children_, &ChildProcess::alive); }
   bool any_failed() const { return std::ranges::any_of(sights_, has_failed); }
   bool any_alive_or_failed() const { return any_alive() || any_failed(); }
@@ -200,6 +216,7 @@ class Supervision {
   double reported_s_ = 0;
   double failed_s_ = 0;  // when the first failure was seen
   int looks_since_failure_ = 0;
+  bool interrupted_ = false;  // while the ranks were started
 };
 
 }  // namespace

@@ -8,8 +8,10 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -93,6 +95,17 @@ TEST_F(File, HasNoNameUntilItIsCommitted) {
     file.write(bytes_of("half"));
     EXPECT_FALSE(fs::exists(path_));
   }
+  EXPECT_EQ(files(), 0U);
+}
+
+TEST_F(File, OfAProcessThatWasKilledIsGone) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    NewFile file(path_);
+    file.write(bytes_of("half"));
+    ::kill(::getpid(), SIGKILL);
+  }
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
   EXPECT_EQ(files(), 0U);
 }
 

@@ -68,8 +68,9 @@ int Program::start(const std::vector<std::string>& arguments,
   const std::string err = path("stderr" + tag);
   const int pid = ::fork();
   if (pid == 0) {
-    redirect(STDOUT_FILENO, out);
+    redirect(STDOUT_FILENO, stdout_path.empty() ? out : stdout_path);
     redirect(STDERR_FILENO, err);
+    for (const int descriptor : closed) ::close(descriptor);
     if (::chdir(directory_.c_str()) == 0) {
       ::execve(argv_pointers[0], argv_pointers.data(), envp_pointers.data());
     }

@@ -28,6 +28,8 @@ class Program {
   Program& operator=(const Program&) = delete;
 
   std::map<std::string, std::string> environment;  // added to a minimal one
+  std::vector<int> closed;                         // standard descriptors that it starts without
+  std::string stdout_path;                         // where stdout goes instead of `out`, if set
 
   ProgramResult run(const std::vector<std::string>& arguments);
   // Starts the program, calls `act` with its process number, then waits for it.

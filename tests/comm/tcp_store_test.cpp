@@ -164,6 +164,17 @@ TEST(TcpStore, ClientWaitsForAServerThatComesLate) {
   late.join();
 }
 
+TEST(TcpStore, HostsMayBeGivenByName) {
+  TcpStoreOptions options = options_for(0);
+  options.host = "localhost";
+  const auto server = make_tcp_store_server(options);
+  options.port = server->port();
+  connect_tcp_store(options)->set("key", "value");
+  options.host = "no.such.host.invalid";
+  EXPECT_THAT([&] { connect_tcp_store(options); },
+              testing::ThrowsMessage<ConfigError>(testing::HasSubstr("no.such.host.invalid")));
+}
+
 TEST(TcpStore, ClientTimesOutWithoutAServer) {
   const int port = make_tcp_store_server(options_for(0))->port();
   TcpStoreOptions options = options_for(port);

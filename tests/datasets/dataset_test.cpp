@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Where data sets come from, and their decoded form.
-#include "datasets/catalog.h"
-
 #include <gmock/gmock.h>
 
 #include <array>
@@ -11,6 +9,7 @@
 #include <cstdint>
 
 #include "base/error.h"
+#include "datasets/catalog.h"
 #include "tests/datasets/test_files.h"
 
 namespace ddpbench::data {
@@ -129,6 +128,17 @@ TEST(OpenDataset, RefusesWhatIsNotARegularFile) {
   fs::create_symlink("/nowhere/at/all", labels);
   EXPECT_THAT(error_of_decoding(directory.path()),
               AllOf(HasSubstr(labels.string()), HasSubstr("No such file")));
+}
+
+TEST(OpenDataset, DoesNotWaitForTheWriterOfAPipe) {
+  const SmallMnist mnist;
+  const TemporaryDirectory directory;
+  mnist.write(directory.path(), false);
+  const fs::path labels = directory.path() / "mnist" / mnist.names[1];
+  fs::remove(labels);
+  ASSERT_EQ(::mkfifo(labels.c_str(), 0600), 0);
+  EXPECT_THAT(error_of_decoding(directory.path()),
+              AllOf(HasSubstr(labels.string()), HasSubstr("regular file")));
 }
 
 TEST(OpenDataset, RefusesAFileThatChangedSinceItWasOpened) {

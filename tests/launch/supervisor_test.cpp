@@ -277,7 +277,7 @@ TEST(RanksOfASupervisorThatIsKilled, DieWithIt) {
   spec.arguments = {"rank_program", "supervise"};
   spec.output_fd = output[1];
   ChildProcess supervisor(spec);
-  supervisor.confirm();
+  supervisor.confirm(60000);
   ::close(output[1]);
   const std::array<pid_t, 2> ranks = read_pids(output[0]);
   ::close(output[0]);

@@ -17,8 +17,8 @@ CONFIGS = os.path.join(ROOT, "configs")
 # Keys of ddpbench's configuration files that have no effect here.
 NOT_HEEDED = ("$schema", "comment", "backend", "servers", "ps_update", "server_device", "order",
               "until_ci", "max_repetitions", "max_minutes", "confirm_repetitions", "least_gain",
-              "verify_steps", "warmup_max_steps", "observe", "oversubscribe", "trace", "trace_steps",
-              "dry_run")
+              "verify_steps", "warmup_max_steps", "all_reduce", "cuda_graph", "deterministic",
+              "observe", "oversubscribe", "trace", "trace_steps", "dry_run")
 
 
 def whole(least):

@@ -107,14 +107,9 @@ class Connection {
 FileDescriptor connect_socket(const std::string& host, int port, Deadline deadline) {
   FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) throw CommError(fmt::format("store: no socket: {}", std::strerror(errno)));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<std::uint16_t>(port));
-  if (::inet_pton(AF_INET, host.c_str(), &address.sin_addr) != 1) {
-    throw CommError(fmt::format("store: '{}' is not an IPv4 address", host));
-  }
+  const sockaddr_in address = ipv4_address(host, port);
   const int started =
-      ::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address);
+      ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
   if (started != 0 && errno != EINPROGRESS) return FileDescriptor();
   if (!ready(socket.get(), POLLOUT, deadline)) return FileDescriptor();
   int error = 0;

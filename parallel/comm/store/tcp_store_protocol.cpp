@@ -1,8 +1,13 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// See tcp_store_protocol.h. Integers are little endian on every host.
+// Integers are little endian on every host.
 #include "parallel/comm/store/tcp_store_protocol.h"
+
+#include <fmt/format.h>
+#include <netdb.h>
+
+#include <cstring>
 
 #include "base/error.h"
 
@@ -29,6 +34,23 @@ std::uint64_t from_little_endian(std::string_view bytes) {
 }
 
 }  // namespace
+
+sockaddr_in ipv4_address(const std::string& host, int port) {
+  addrinfo wanted{};
+  wanted.ai_family = AF_INET;
+  wanted.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int status = ::getaddrinfo(host.c_str(), nullptr, &wanted, &found);
+  if (status != 0) {
+    throw ConfigError(fmt::format("store: '{}' is no host with an IPv4 address here: {}", host,
+                                  ::gai_strerror(status)));
+  }
+  sockaddr_in address{};
+  std::memcpy(&address, found->ai_addr, sizeof address);
+  ::freeaddrinfo(found);
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  return address;
+}
 
 std::string encode_integer(std::int64_t value) {
   return little_endian(static_cast<std::uint64_t>(value), 8);

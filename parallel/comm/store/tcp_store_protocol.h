@@ -14,6 +14,8 @@
 //   reply:   Reply (1 byte), value (get), new value as 8 bytes (add), or message (failed)
 #pragma once
 
+#include <netinet/in.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -38,6 +40,10 @@ struct StoreRequest {
   std::string key;
   std::string argument;
 };
+
+// The address of a host, given by name or in numbers, and a port. Blocks while a name is looked up.
+// Throws ConfigError when the host is not known here.
+sockaddr_in ipv4_address(const std::string& host, int port);
 
 std::string encode_integer(std::int64_t value);
 // REQUIRES: bytes.size() == 8.

@@ -50,13 +50,8 @@ FileDescriptor bind_listener(const TcpStoreOptions& options, int port) {
   if (!socket) throw CommError(fmt::format("store: no socket: {}", std::strerror(errno)));
   const int on = 1;
   ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<std::uint16_t>(port));
-  if (::inet_pton(AF_INET, options.host.c_str(), &address.sin_addr) != 1) {
-    throw CommError(fmt::format("store: '{}' is not an IPv4 address", options.host));
-  }
-  if (::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
+  const sockaddr_in address = ipv4_address(options.host, port);
+  if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
       ::listen(socket.get(), 128) != 0) {
     const int error = errno;
     socket.reset();

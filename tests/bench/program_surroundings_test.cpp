@@ -1,0 +1,112 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The program where its surroundings fail: closed descriptors, a full disk, readers that go away.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "tests/bench/program.h"
+
+namespace ddpbench::bench {
+namespace {
+
+using test::Program;
+using test::ProgramResult;
+using test::small_config;
+using test::small_run;
+using testing::HasSubstr;
+
+class Surroundings : public testing::Test {
+ protected:
+  Surroundings() { program.write("lenet.json", small_config({})); }
+
+  // Starts many runs, acts when there are ranks, and returns the result.
+  ProgramResult run_and(const std::function<void(int pid)>& act) {
+    return program.run(small_run("ddp", {"--repetitions=1000"}), [&](int pid) {
+      EXPECT_TRUE(Program::wait_until([&] { return program.processes().size() >= 3; }));
+      act(pid);
+    });
+  }
+
+  Program program;
+};
+
+// The bits of `closed` are the descriptors 0, 1 and 2.
+class ClosedDescriptors : public Surroundings, public testing::WithParamInterface<int> {};
+
+TEST_P(ClosedDescriptors, AreAsGoodAsDevNull) {
+  const ProgramResult open = program.run(small_run("ddp"));
+  ASSERT_EQ(open.exit_code, 0) << open.err;
+  const nlohmann::json loss = program.report()["runs"][0]["epochs"][0]["train_loss"];
+  for (int descriptor = 0; descriptor <= 2; ++descriptor) {
+    if ((GetParam() >> descriptor & 1) != 0) program.closed.push_back(descriptor);
+  }
+  ASSERT_EQ(program.run(small_run("ddp", {"--force"})).exit_code, 0);
+  const nlohmann::json run = program.report().at("runs").at(0);
+  EXPECT_EQ(run["verification"]["status"], "passed");
+  EXPECT_EQ(run["epochs"][0]["train_loss"], loss);
+}
+
+INSTANTIATE_TEST_SUITE_P(Any, ClosedDescriptors, testing::Range(1, 8));
+
+TEST_F(Surroundings, AFullDiskUnderStdoutIsToldAndCostsNoResult) {
+  program.stdout_path = "/dev/full";
+  const ProgramResult result = program.run(small_run("single"));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("cannot write to standard output"));
+  EXPECT_EQ(program.report()["status"], "ok");
+  EXPECT_EQ(program.run({"show", "report.json", "--format=csv"}).exit_code, 2);
+  EXPECT_EQ(program.run({"--help"}).exit_code, 2);
+}
+
+class EndingSignal : public Surroundings, public testing::WithParamInterface<int> {};
+
+TEST_P(EndingSignal, LeavesAReportAndNothingElse) {
+  const ProgramResult result = run_and([](int pid) { ::kill(pid, GetParam()); });
+  EXPECT_EQ(result.exit_code, 130) << result.err;
+  EXPECT_EQ(program.report()["status"], "interrupted");
+  EXPECT_TRUE(Program::wait_until([&] { return program.processes().empty(); }));
+}
+
+INSTANTIATE_TEST_SUITE_P(Any, EndingSignal,
+                         testing::Values(SIGHUP, SIGUSR1, SIGUSR2, SIGALRM, SIGPIPE),
+                         [](const auto& p) { return std::string(::sigabbrev_np(p.param)); });
+
+TEST_F(Surroundings, AReaderThatGoesAwayEndsTheRunWithAReport) {
+  program.stdout_path = program.path("pipe");
+  ASSERT_EQ(::mkfifo(program.stdout_path.c_str(), 0600), 0);
+  const int reader = ::open(program.stdout_path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  ASSERT_GE(reader, 0);
+  const ProgramResult result = run_and([&](int) { ::close(reader); });
+  EXPECT_EQ(result.exit_code, 130) << result.err;
+  EXPECT_EQ(program.report()["status"], "interrupted");
+}
+
+TEST_F(Surroundings, TheKernelTakesARankBeforeTheSupervisorWhereMemoryIsShort) {
+  int ranks = 0;
+  run_and([&](int pid) {
+    for (const int process : program.processes()) {
+      int score = -1;
+      std::ifstream("/proc/" + std::to_string(process) + "/oom_score_adj") >> score;
+      if (process == pid) {
+        EXPECT_LT(score, 500);
+      } else {
+        EXPECT_EQ(score, 500);
+        ++ranks;
+      }
+    }
+    ::kill(pid, SIGTERM);
+  });
+  EXPECT_EQ(ranks, 2);
+}
+
+}  // namespace
+}  // namespace ddpbench::bench
