@@ -238,8 +238,9 @@ void JoinedWorld::place(const CpuTopology& topology) {
 
 void JoinedWorld::share_dataset(data::DatasetSource& source) {
   if (is_first()) {
-    dataset_ = SharedMemory::create("ddpbench-dataset", source.info().decoded_bytes());
+    dataset_ = SharedMemory::create("ddpbench-dataset", source.info().decoded_bytes(), true);
     source.decode(dataset_.view().as<std::byte>());
+    dataset_.seal();
     store_.share(kDatasetKey, dataset_.handle());
   } else {
     dataset_ = SharedMemory::open(store_.await(kDatasetKey));

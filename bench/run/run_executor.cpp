@@ -48,8 +48,9 @@ TrainingJob RunExecutor::plan(const RunCell& cell) const {
 }
 
 void RunExecutor::decode() {
-  dataset_ = SharedMemory::create("ddpbench-dataset", dataset_info_.decoded_bytes());
+  dataset_ = SharedMemory::create("ddpbench-dataset", dataset_info_.decoded_bytes(), true);
   source_->decode(dataset_.view().as<std::byte>());
+  dataset_.seal();
 }
 
 // A run that cannot even be started is a failed run among the others.

@@ -35,7 +35,7 @@ std::byte* reserve_aligned(std::size_t length) {
 
 }  // namespace
 
-BufferView map_memory(std::size_t bytes, int fd) {
+BufferView map_memory(std::size_t bytes, int fd, bool writable) {
   const std::size_t length = round_up(bytes, page_bytes());
   if (length < bytes) {  // wrapped around
     errno = ENOMEM;
@@ -45,7 +45,8 @@ BufferView map_memory(std::size_t bytes, int fd) {
   std::byte* place = nullptr;
   if (huge && !(place = reserve_aligned(length))) return {};
   const int flags = (fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED) | (huge ? MAP_FIXED : 0);
-  std::byte* const data = as_bytes(::mmap(place, length, PROT_READ | PROT_WRITE, flags, fd, 0));
+  const int access = writable ? PROT_READ | PROT_WRITE : PROT_READ;
+  std::byte* const data = as_bytes(::mmap(place, length, access, flags, fd, 0));
   if (!data) {
     const int reason = errno;
     if (place) ::munmap(place, length);

@@ -16,7 +16,7 @@ inline constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
 // Maps `bytes` of `fd` from its start (shared), or zeroed private memory when fd is -1. From
 // kHugePageBytes up the address is a multiple of it and huge pages are advised. When the system
 // refuses, returns a view with null data and leaves errno set. REQUIRES: bytes > 0.
-BufferView map_memory(std::size_t bytes, int fd);
+BufferView map_memory(std::size_t bytes, int fd, bool writable = true);
 
 void unmap_memory(BufferView view) noexcept;
 

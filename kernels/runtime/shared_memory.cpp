@@ -55,25 +55,46 @@ std::optional<Handle> parse_handle(std::string_view text) {
   return complete ? std::optional(handle) : std::nullopt;
 }
 
+// A peer that shrinks a file which others map raises SIGBUS in them.
+constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW;
+
 // In another PID namespace the number may be that of another process. So the file must at least be
 // anonymous shared memory of the announced size.
-bool is_announced_memory(const std::string& path, int fd, std::size_t bytes) {
+bool is_announced_memory(const std::string& path, const struct stat& info, std::size_t bytes) {
   std::array<char, 64> target{};
   const ssize_t length = ::readlink(path.c_str(), target.data(), target.size());
-  struct stat info {};
   return length > 0 &&
          std::string_view(target.data(), static_cast<std::size_t>(length)).starts_with("/memfd:") &&
-         ::fstat(fd, &info) == 0 && static_cast<std::size_t>(info.st_size) == bytes;
+         static_cast<std::size_t>(info.st_size) == bytes;
+}
+
+// Why memory that a stranger may have made must not be mapped; empty: it may.
+std::string reason_to_refuse(const struct stat& info, int seals) {
+  if (info.st_uid != ::geteuid()) {
+    return fmt::format("it belongs to user {}, this process to user {}", info.st_uid, ::geteuid());
+  }
+  if ((seals & kSizeSeals) != kSizeSeals) return "its owner could shrink it";
+  return "";
+}
+
+// Maps the file, read-only where it is sealed against writing. Such a mapping needs a descriptor
+// that cannot write.
+BufferView map_shared(std::size_t bytes, int fd) {
+  const int seals = ::fcntl(fd, F_GET_SEALS);
+  if (seals < 0 || (seals & F_SEAL_WRITE) == 0) return map_memory(bytes, fd);
+  const FileDescriptor reader(
+      ::open(fmt::format("/proc/self/fd/{}", fd).c_str(), O_RDONLY | O_CLOEXEC));
+  return reader ? map_memory(bytes, reader.get(), false) : BufferView{};
 }
 
 }  // namespace
 
-SharedMemory SharedMemory::create(const std::string& name, std::size_t bytes) {
+SharedMemory SharedMemory::create(const std::string& name, std::size_t bytes,
+                                  bool is_sealed_later) {
   ensure(bytes > 0, "shared memory {} of 0 bytes", name);
   FileDescriptor fd(::memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  // A sealed file cannot be shrunk by a peer, which would raise SIGBUS in the others.
   if (fd.get() < 0 || ::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0 ||
-      ::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+      ::fcntl(fd.get(), F_ADD_SEALS, kSizeSeals | (is_sealed_later ? 0 : F_SEAL_SEAL)) != 0) {
     throw DeviceError(fmt::format("cannot create {} bytes of shared memory '{}': {}", bytes, name,
                                   std::strerror(errno)));
   }
@@ -99,13 +120,18 @@ SharedMemory SharedMemory::open(const std::string& handle) {
                     "on this host, in this PID namespace and under this user",
                     handle, path, std::strerror(errno)));
   }
-  if (!is_announced_memory(path, fd.get(), parsed->bytes)) {
+  struct stat info {};
+  if (::fstat(fd.get(), &info) != 0 || !is_announced_memory(path, info, parsed->bytes)) {
     throw CommError(
         fmt::format("{} is not the shared memory that {} announces; ranks must share one "
                     "PID namespace",
                     path, handle));
   }
-  const BufferView view = map_memory(parsed->bytes, fd.get());
+  const std::string refused = reason_to_refuse(info, ::fcntl(fd.get(), F_GET_SEALS));
+  if (!refused.empty()) {
+    throw CommError(fmt::format("the shared memory {} is not used: {}", handle, refused));
+  }
+  const BufferView view = map_shared(parsed->bytes, fd.get());
   if (!view.data) {
     throw CommError(fmt::format("cannot map shared memory {}: {}", handle, std::strerror(errno)));
   }
@@ -119,12 +145,24 @@ SharedMemory SharedMemory::adopt(int fd) {
     throw DeviceError(fmt::format("descriptor {} is no shared memory: {}", fd,
                                   info.st_size <= 0 ? "it is empty" : std::strerror(errno)));
   }
-  const BufferView view = map_memory(static_cast<std::size_t>(info.st_size), fd);
+  const BufferView view = map_shared(static_cast<std::size_t>(info.st_size), fd);
   if (!view.data) {
     throw DeviceError(fmt::format("cannot map descriptor {} ({} bytes): {}", fd, info.st_size,
                                   std::strerror(errno)));
   }
   return SharedMemory(view, std::move(owned));
+}
+
+void SharedMemory::seal() {
+  const std::size_t bytes = view_.bytes;
+  unmap_memory(std::exchange(view_, {}));  // a writable mapping would prevent the seal
+  if (::fcntl(fd_.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SEAL) == 0) {
+    view_ = map_shared(bytes, fd_.get());
+  }
+  if (!view_.data) {
+    throw DeviceError(fmt::format("cannot seal {} bytes of shared memory against writing: {}",
+                                  bytes, std::strerror(errno)));
+  }
 }
 
 SharedMemory::SharedMemory(SharedMemory&& other) noexcept

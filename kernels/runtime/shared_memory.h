@@ -17,10 +17,13 @@ namespace ddpbench {
 class SharedMemory {
  public:
   SharedMemory() = default;
-  // Creates zeroed memory. `name` shows in /proc/<pid>/maps only. Throws DeviceError.
-  static SharedMemory create(const std::string& name, std::size_t bytes);
+  // Creates zeroed memory. `name` shows in /proc/<pid>/maps only. With `is_sealed_later`, seal()
+  // will be called. Throws DeviceError.
+  static SharedMemory create(const std::string& name, std::size_t bytes,
+                             bool is_sealed_later = false);
   // Maps memory that another process of this host exported with handle(). Throws CommError when the
-  // process is gone or in another PID namespace, or the handle is malformed.
+  // process is gone or in another PID namespace, the memory belongs to another user or could be
+  // shrunk, or the handle is malformed.
   static SharedMemory open(const std::string& handle);
   // Maps an inherited descriptor, whose ownership passes to the result. Throws DeviceError.
   static SharedMemory adopt(int fd);
@@ -28,6 +31,10 @@ class SharedMemory {
   SharedMemory(SharedMemory&& other) noexcept;
   SharedMemory& operator=(SharedMemory&& other) noexcept;
   ~SharedMemory();
+
+  // From now on no process can write to the memory, and views are read-only. They may lie elsewhere
+  // than before. REQUIRES: `is_sealed_later`, and no other process maps it yet. Throws DeviceError.
+  void seal();
 
   BufferView view() const noexcept { return view_; }
   int fd() const noexcept { return fd_.get(); }  // -1 after open(): the mapping needs none

@@ -12,6 +12,15 @@
 #include "parallel/launch/rank_slot.h"
 
 namespace ddpbench::launch {
+namespace {
+
+// The text ends before the first zero, or where the array does.
+template <std::size_t N>
+std::string text_of(const std::array<char, N>& characters) {
+  return {characters.begin(), std::ranges::find(characters, '\0')};
+}
+
+}  // namespace
 
 RankChannels::RankChannels(SharedMemory memory) : memory_(std::move(memory)) {}
 
@@ -29,6 +38,7 @@ RankChannels RankChannels::create(const ChannelLayout& layout) {
   RankChannels channels(SharedMemory::create("ddpbench-channels", bytes));
   auto* const header = new (channels.memory_.view().data) ChannelHeader;
   header->layout = layout;
+  channels.layout_ = layout;
   for (int rank = 0; rank < layout.ranks; ++rank) {
     auto* const slot = new (channels.area(rank).data()) RankSlot;
     slot->step_capacity = layout.step_capacity;
@@ -46,16 +56,14 @@ RankChannels RankChannels::adopt(int fd) {
   ensure(bytes >= header_bytes() &&
              reinterpret_cast<const ChannelHeader*>(channels.memory_.view().data)->magic == kMagic,
          "descriptor {} does not hold the channels of this program's version", fd);
-  const ChannelLayout& layout = channels.layout();
+  const ChannelLayout layout =
+      reinterpret_cast<const ChannelHeader*>(channels.memory_.view().data)->layout;
   ensure(layout.ranks > 0 && bytes == header_bytes() + static_cast<std::size_t>(layout.ranks) *
                                                            bytes_per_rank(layout),
          "the channels in descriptor {} have {} bytes, which does not fit {} ranks", fd, bytes,
          layout.ranks);
+  channels.layout_ = layout;
   return channels;
-}
-
-const ChannelLayout& RankChannels::layout() const {
-  return std::launder(reinterpret_cast<const ChannelHeader*>(memory_.view().data))->layout;
 }
 
 int RankChannels::fd() const { return memory_.fd(); }
@@ -73,6 +81,16 @@ std::byte* RankChannels::area_of(int rank) const {
          static_cast<std::size_t>(rank) * bytes_per_rank(layout());
 }
 
+RankSlot& RankChannels::checked_slot(int rank) const {
+  RankSlot& slot = slot_of(area_of(rank));
+  ensure(slot.step_capacity == layout_.step_capacity &&
+             slot.bucket_capacity == layout_.bucket_capacity &&
+             slot.trace_capacity == layout_.trace_capacity &&
+             slot.result_capacity == layout_.result_capacity,
+         "rank {} has damaged its channel", rank);
+  return slot;
+}
+
 RankStatus RankChannels::status(int rank) const {
   const RankSlot& slot = slot_of(area_of(rank));
   RankStatus status;
@@ -87,53 +105,54 @@ RankStatus RankChannels::status(int rank) const {
   status.ready_s = slot.ready_s.load(std::memory_order_relaxed);
   if (slot.has_error.load(std::memory_order_acquire) != 0) {
     status.error_s = slot.error_s;
-    status.error = RankError{slot.error_kind.data(), slot.error_message.data(),
-                             slot.error_operation.data(), slot.exit_code};
+    status.error = RankError{text_of(slot.error_kind), text_of(slot.error_message),
+                             text_of(slot.error_operation), slot.exit_code};
   }
   return status;
 }
 
 std::span<const StepRecord> RankChannels::steps(int rank) const {
   std::byte* const area = area_of(rank);
-  const RankSlot& slot = slot_of(area);
+  const RankSlot& slot = checked_slot(rank);
   return {steps_of(area),
           std::min(slot.step_count.load(std::memory_order_acquire), slot.step_capacity)};
 }
 
 std::span<const BucketRecord> RankChannels::buckets(int rank) const {
   std::byte* const area = area_of(rank);
-  const RankSlot& slot = slot_of(area);
+  const RankSlot& slot = checked_slot(rank);
   return {buckets_of(area),
           std::min(slot.bucket_count.load(std::memory_order_acquire), slot.bucket_capacity)};
 }
 
 std::span<const TraceRecord> RankChannels::trace(int rank) const {
   std::byte* const area = area_of(rank);
-  const RankSlot& slot = slot_of(area);
+  const RankSlot& slot = checked_slot(rank);
   return {trace_of(area),
           std::min(slot.trace_count.load(std::memory_order_acquire), slot.trace_capacity)};
 }
 
 std::uint64_t RankChannels::dropped_trace(int rank) const {
-  const RankSlot& slot = slot_of(area_of(rank));
+  const RankSlot& slot = checked_slot(rank);
   const std::uint64_t count = slot.trace_count.load(std::memory_order_acquire);
   return count - std::min(count, slot.trace_capacity);
 }
 
 std::uint64_t RankChannels::dropped_steps(int rank) const {
-  const RankSlot& slot = slot_of(area_of(rank));
+  const RankSlot& slot = checked_slot(rank);
   const std::uint64_t count = slot.step_count.load(std::memory_order_acquire);
   return count - std::min(count, slot.step_capacity);
 }
 
 std::string RankChannels::result(int rank) const {
   std::byte* const area = area_of(rank);
-  RankSlot& slot = slot_of(area);
+  RankSlot& slot = checked_slot(rank);
   for (;;) {
     const std::uint64_t version = slot.result_version.load(std::memory_order_acquire);
     if (version == 0) return "";
     const std::uint64_t bytes =
-        slot.result_bytes[version % kResultCopies].load(std::memory_order_relaxed);
+        std::min(slot.result_bytes[version % kResultCopies].load(std::memory_order_relaxed),
+                 layout_.result_capacity);
     std::string text(reinterpret_cast<const char*>(area + result_offset(slot, version)), bytes);
     // The writer touches this copy again only after it has published the next version. Adding
     // nothing, with release order, keeps the reads above before the look at the version. (A fence

@@ -21,13 +21,17 @@
 
 namespace ddpbench::launch {
 
+struct RankSlot;
+
+// What is read is bounded by the layout that the supervisor made. Throws InternalError for a rank
+// that has overwritten the bounds in its own area.
 class RankChannels {
  public:
   static RankChannels create(const ChannelLayout& layout);  // memfd, for child processes
   static RankChannels adopt(int fd);                        // in a child
   static std::size_t bytes_per_rank(const ChannelLayout& layout);
 
-  const ChannelLayout& layout() const;
+  const ChannelLayout& layout() const { return layout_; }
   int fd() const;
   RankWriter writer(int rank);
   RankStatus status(int rank) const;
@@ -43,7 +47,9 @@ class RankChannels {
  private:
   explicit RankChannels(SharedMemory memory);
   std::byte* area_of(int rank) const;
+  RankSlot& checked_slot(int rank) const;
   SharedMemory memory_;
+  ChannelLayout layout_;  // what a rank writes into the memory cannot change it
 };
 
 }  // namespace ddpbench::launch

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <set>
@@ -183,6 +184,16 @@ TEST(RankChannels, ReplaceResultsAsOftenAsWanted) {
     writer.result(std::string(static_cast<std::size_t>(i), 'x'));
     EXPECT_EQ(channels.result(0).size(), static_cast<std::size_t>(i));
   }
+}
+
+TEST(RankChannels, AreReadWithinTheirBoundsWhateverARankWrote) {
+  RankChannels channels = RankChannels::create({.ranks = 2, .step_capacity = 2});
+  std::ranges::fill(channels.area(0), std::byte{0xFF});
+  EXPECT_EQ(channels.status(0).error->kind.size(), 32U);
+  EXPECT_THROW(channels.steps(0), InternalError);
+  EXPECT_THROW(channels.result(0), InternalError);
+  EXPECT_EQ(channels.layout().ranks, 2);
+  EXPECT_TRUE(channels.steps(1).empty());
 }
 
 // A rank that is killed while it writes a result must leave the one before it.

@@ -110,6 +110,38 @@ TEST(SharedMemory, CannotBeShrunkUnderItsPeers) {
   EXPECT_NE(::ftruncate(memory.fd(), 0), 0);
 }
 
+TEST(SharedMemory, ThatIsSealedCannotBeWrittenByAnyProcess) {
+  SharedMemory memory = SharedMemory::create("test", 4096, true);
+  memory.view().data[7] = std::byte{42};
+  memory.seal();
+  EXPECT_EQ(memory.view().data[7], std::byte{42});
+  const SharedMemory peer = SharedMemory::open(memory.handle());
+  const SharedMemory child = SharedMemory::adopt(::dup(memory.fd()));
+  for (const SharedMemory* mapped :
+       std::initializer_list<const SharedMemory*>{&memory, &peer, &child}) {
+    EXPECT_EQ(mapped->view().data[7], std::byte{42});
+    EXPECT_EXIT(mapped->view().data[7] = std::byte{1}, testing::KilledBySignal(SIGSEGV), "");
+  }
+  EXPECT_LT(::pwrite(memory.fd(), "x", 1, 0), 0);
+}
+
+TEST(SharedMemory, RefusesMemoryThatItsOwnerCouldShrink) {
+  const FileDescriptor loose(::memfd_create("loose", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(::ftruncate(loose.get(), 64), 0);
+  EXPECT_THAT([&] { SharedMemory::open(fmt::format("memfd:{}:{}:64", ::getpid(), loose.get())); },
+              testing::ThrowsMessage<CommError>(testing::HasSubstr("could shrink it")));
+}
+
+TEST(SharedMemory, RefusesMemoryOfAnotherUser) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, who may open what belongs to others";
+  const FileDescriptor foreign(::memfd_create("foreign", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(::ftruncate(foreign.get(), 64), 0);
+  ASSERT_EQ(::fcntl(foreign.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
+  ASSERT_EQ(::fchown(foreign.get(), 65534, 65534), 0);
+  EXPECT_THAT([&] { SharedMemory::open(fmt::format("memfd:{}:{}:64", ::getpid(), foreign.get())); },
+              testing::ThrowsMessage<CommError>(testing::HasSubstr("belongs to user 65534")));
+}
+
 TEST(SharedMemory, RefusesMalformedHandlesAndQuotesThem) {
   for (const char* const handle : {"", "memfd:", "memfd:1:2:", "memfd:1:2:3x", "shm:1:2:3",
                                    "memfd:-1:2:3", "memfd:1:2:0", "memfd:1::3"}) {
