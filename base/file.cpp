@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// File without a name, fsync, name, fsync of the directory. A process that is killed while it
-// writes leaves nothing. Where the file system has no such files (O_TMPFILE), a temporary name
-// stands in.
+// File without a name, fsync, name, fsync of the file and of the directory. So a process that is
+// killed while it writes leaves nothing. Where the system has no such files (O_TMPFILE) or cannot
+// name them, a temporary name stands in, as it does for the moment in which a file is replaced.
 #include "base/file.h"
 
 #include <fcntl.h>
@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <system_error>
@@ -145,7 +146,7 @@ NewFile::NewFile(const std::string& path, WriteOptions options) : options_(optio
 
 void NewFile::open_unnamed() {
   file_ =
-      FileDescriptor(::open(directory_of(target_).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666));
+      FileDescriptor(::open(directory_of(target_).c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0666));
   if (!file_) open_own_name();
 }
 
@@ -195,9 +196,16 @@ void NewFile::write(std::span<const std::byte> bytes) {
   }
 }
 
-void NewFile::commit() {
+void NewFile::sync() {
   if (options_.durable && ::fsync(file_.get()) != 0) fail_write(target_, "syncing", errno);
-  if (temporary_.empty()) give_name();
+}
+
+void NewFile::commit() {
+  sync();
+  if (temporary_.empty()) {
+    give_name();
+    sync();  // some file systems (btrfs) log nothing of a file that has no name yet
+  }
   if (temporary_.empty()) {
     // It has its own name.
   } else if (!options_.force) {
@@ -220,10 +228,24 @@ void NewFile::give_name() {
       if (options_.force) temporary_ = name;
       return;
     }
-    if (errno != EEXIST) fail_write(target_, "naming", errno);
+    if (errno != EEXIST) break;  // /proc is not there, or links are not allowed
     if (!options_.force) fail_exists(target_);
   }
-  fail_write(target_, "naming", EEXIST);
+  copy_to_own_name();
+}
+
+void NewFile::copy_to_own_name() {
+  const FileDescriptor unnamed = std::move(file_);
+  open_own_name();
+  std::array<std::byte, 65'536> part{};
+  for (off_t at = 0;;) {
+    const ssize_t count = ::pread(unnamed.get(), part.data(), part.size(), at);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail_write(target_, "copying", errno);
+    if (count == 0) return;
+    write(std::span(part).first(static_cast<std::size_t>(count)));
+    at += count;
+  }
 }
 
 // Gives the temporary file its name. Never replaces a file, even one made just before.

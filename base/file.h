@@ -72,7 +72,9 @@ class NewFile {
  private:
   void open_unnamed();
   void open_own_name();
+  void sync();
   void give_name();
+  void copy_to_own_name();
   bool open_and_lock_part();
   void publish_new();
 

@@ -76,6 +76,7 @@ std::string suggestion(const std::string& name, const std::vector<std::string>& 
 void check_word(const std::string& where, const std::string& word,
                 const std::vector<std::string>& known) {
   if (std::ranges::find(known, word) != known.end()) return;
+  if (known.empty()) throw ConfigError(fmt::format("{}: there is none, got \"{}\".", where, word));
   throw ConfigError(fmt::format("{}: expected one of {}, got \"{}\".{}", where,
                                 fmt::join(known, ", "), word, suggestion(word, known)));
 }

@@ -24,6 +24,9 @@ fi
 # The compile commands of each source alone (no unity builds), and the headers that are generated.
 # What this machine does not build (CUDA without its toolkit, fuzzers) has no command.
 build=build/tidy
+mkdir -p "$build"
+exec 9>"$build/lock"
+flock 9 # two builds in one folder would damage each other
 cmake --preset "$(scripts/ci_preset.sh)" -B "$build" -DDDPBENCH_UNITY=OFF -DDDPBENCH_BUILD_TESTS=ON \
   -DDDPBENCH_BUILD_MICRO=ON -DCMAKE_EXPORT_COMPILE_COMMANDS=ON >/dev/null
 cmake --build "$build" --target ddpbench_write_version >/dev/null

@@ -74,8 +74,8 @@ Collected collect(const CommJob& job, const launch::RankChannels& channels) {
   for (int r = 0; r < job.ranks; ++r) {
     all.results.push_back(decoded_comm_rank_result(channels.result(r)));
     for (const launch::StepRecord& record : channels.steps(r)) {
-      all.times.at(record.epoch)[static_cast<std::size_t>(r)].push_back(record.end_s -
-                                                                        record.begin_s);
+      if (record.epoch >= all.times.size()) continue;  // the rank has damaged its channel
+      all.times[record.epoch][static_cast<std::size_t>(r)].push_back(record.end_s - record.begin_s);
     }
   }
   add_bandwidth(all);

@@ -206,7 +206,11 @@ std::string encoded(const CommRankResult& result) {
 
 CommRankResult decoded_comm_rank_result(const std::string& bytes) {
   if (bytes.empty()) return {};
-  return nlohmann::json::from_cbor(bytes).get<CommRankResult>();
+  try {
+    return nlohmann::json::from_cbor(bytes).get<CommRankResult>();
+  } catch (const nlohmann::json::exception& error) {
+    throw InternalError(fmt::format("a rank has damaged its result: {}", error.what()));
+  }
 }
 
 }  // namespace ddpbench::bench

@@ -39,11 +39,14 @@ void catch_interrupts() {
   action.sa_handler = on_signal;
   ::sigemptyset(&action.sa_mask);
   // Without SA_RESTART, a wait of the supervisor ends at once.
-  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM}) {
+  for (const int number : {SIGINT, SIGTERM}) ::sigaction(number, &action, nullptr);
+  for (const int number : {SIGHUP, SIGUSR1, SIGUSR2, SIGALRM, SIGPIPE}) {
+    struct sigaction before {};
+    ::sigaction(number, nullptr, &before);
+    if (before.sa_handler == SIG_IGN) continue;
+    action.sa_handler = number == SIGPIPE ? on_lost_reader : on_signal;
     ::sigaction(number, &action, nullptr);
   }
-  action.sa_handler = on_lost_reader;
-  ::sigaction(SIGPIPE, &action, nullptr);
 }
 
 bool interrupt_requested() { return requested != 0; }

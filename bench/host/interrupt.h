@@ -17,8 +17,8 @@ class Interrupted : public Error {
 };
 
 // From now on SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM and SIGPIPE set the flag instead
-// of ending the process. After SIGPIPE, stdout or stderr, whichever has lost its reader, is
-// /dev/null.
+// of ending the process. Those but the first two stay ignored where they were (nohup). After
+// SIGPIPE, stdout or stderr, whichever has lost its reader, is /dev/null.
 void catch_interrupts();
 bool interrupt_requested();
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/rank/rank_result.h"
 
+#include "base/error.h"
 #include "base/json_members.h"
 
 namespace ddpbench::report {
@@ -33,7 +34,11 @@ std::string encoded(const RankResult& result) {
 
 RankResult decoded_rank_result(const std::string& bytes) {
   if (bytes.empty()) return {};
-  return nlohmann::json::from_cbor(bytes).get<RankResult>();
+  try {
+    return nlohmann::json::from_cbor(bytes).get<RankResult>();
+  } catch (const nlohmann::json::exception& error) {
+    throw InternalError(fmt::format("a rank has damaged its result: {}", error.what()));
+  }
 }
 
 }  // namespace ddpbench::bench

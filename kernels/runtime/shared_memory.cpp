@@ -73,7 +73,7 @@ std::string reason_to_refuse(const struct stat& info, int seals) {
   if (info.st_uid != ::geteuid()) {
     return fmt::format("it belongs to user {}, this process to user {}", info.st_uid, ::geteuid());
   }
-  if ((seals & kSizeSeals) != kSizeSeals) return "its owner could shrink it";
+  if (seals < 0 || (seals & kSizeSeals) != kSizeSeals) return "its owner could shrink it";
   return "";
 }
 
@@ -156,12 +156,14 @@ SharedMemory SharedMemory::adopt(int fd) {
 void SharedMemory::seal() {
   const std::size_t bytes = view_.bytes;
   unmap_memory(std::exchange(view_, {}));  // a writable mapping would prevent the seal
-  if (::fcntl(fd_.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SEAL) == 0) {
-    view_ = map_shared(bytes, fd_.get());
+  // Some kernels before 5.17 find huge pages busy for ever. The memory then stays writable.
+  if (::fcntl(fd_.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SEAL) != 0) {
+    ::fcntl(fd_.get(), F_ADD_SEALS, F_SEAL_SEAL);
   }
+  view_ = map_shared(bytes, fd_.get());
   if (!view_.data) {
-    throw DeviceError(fmt::format("cannot seal {} bytes of shared memory against writing: {}",
-                                  bytes, std::strerror(errno)));
+    throw DeviceError(
+        fmt::format("cannot map {} bytes of shared memory again: {}", bytes, std::strerror(errno)));
   }
 }
 

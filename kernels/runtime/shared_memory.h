@@ -32,8 +32,9 @@ class SharedMemory {
   SharedMemory& operator=(SharedMemory&& other) noexcept;
   ~SharedMemory();
 
-  // From now on no process can write to the memory, and views are read-only. They may lie elsewhere
-  // than before. REQUIRES: `is_sealed_later`, and no other process maps it yet. Throws DeviceError.
+  // From now on no process can write to the memory, and views are read-only, unless the kernel
+  // refuses that. Views may lie elsewhere than before. REQUIRES: `is_sealed_later`, and no other
+  // process maps it yet. Throws DeviceError.
   void seal();
 
   BufferView view() const noexcept { return view_; }

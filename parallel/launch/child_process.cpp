@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -34,14 +35,18 @@ std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
   return pointers;
 }
 
-// Resets the handlers and the mask that the supervisor may have set. But SIGINT is ignored: Ctrl-C
+// Resets the handlers and the mask that the supervisor may have set. SIGHUP stays ignored where it
+// was (nohup). And SIGINT is ignored: Ctrl-C
 // reaches all processes of the terminal's foreground group, and the supervisor decides how a run
 // ends. (A process group of its own would protect a child, too. But then Ctrl-Z would stop the
 // supervisor only, and writing to a terminal with TOSTOP would stop the child.)
 void reset_signals() {
   struct sigaction action {};
   for (int number = 1; number < SIGRTMIN; ++number) {
-    action.sa_handler = number == SIGINT ? SIG_IGN : SIG_DFL;
+    struct sigaction before {};
+    ::sigaction(number, nullptr, &before);
+    const bool hangup_ignored = number == SIGHUP && before.sa_handler == SIG_IGN;
+    action.sa_handler = number == SIGINT || hangup_ignored ? SIG_IGN : SIG_DFL;
     ::sigaction(number, &action, nullptr);  // fails for SIGKILL and SIGSTOP, which is fine
   }
   sigset_t none;
@@ -68,11 +73,17 @@ bool keep_only(const std::vector<int>& fds) {
 }
 
 // Where memory is short, the kernel is to end a rank and not the supervisor, which writes the
-// report. (From -1000 to 1000; 500 counts as half of the memory in use.)
-void become_likelier_oom_victim() {
+// report. Its scores go from -1000 to 1000; 500 more count as half of the machine's memory.
+std::string oom_score_of_ranks() {
+  int own = 0;
+  std::ifstream("/proc/self/oom_score_adj") >> own;
+  return std::to_string(std::min(own + 500, 1000));
+}
+
+void set_oom_score(const std::string& score) {
   const int file = ::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
   if (file < 0) return;
-  [[maybe_unused]] const ssize_t written = ::write(file, "500", 3);
+  [[maybe_unused]] const ssize_t written = ::write(file, score.data(), score.size());
   ::close(file);
 }
 
@@ -82,6 +93,7 @@ struct Execution {
   char* const* environment;
   pid_t supervisor;
   int report_fd;
+  const std::string& oom_score;
 };
 
 [[noreturn]] void execute(const Execution& execution) {
@@ -90,7 +102,7 @@ struct Execution {
   // The supervisor may have died before that call. No signal will come then.
   if (::getppid() != execution.supervisor) ::_exit(kCannotExecute);
   reset_signals();
-  become_likelier_oom_victim();
+  set_oom_score(execution.oom_score);
   if (redirect_standard_fds(execution.spec.output_fd) && keep_only(execution.spec.inherited_fds)) {
     ::execve(execution.spec.executable.c_str(), execution.arguments, execution.environment);
   }
@@ -121,7 +133,9 @@ ChildProcess::ChildProcess(const ChildSpec& spec) : executable_(spec.executable)
   }
   confirm_ = FileDescriptor(report[0]);
   FileDescriptor told(report[1]);
-  const Execution execution{spec, arguments.data(), environment.data(), ::getpid(), report[1]};
+  const std::string oom_score = oom_score_of_ranks();
+  const Execution execution{spec,       arguments.data(), environment.data(),
+                            ::getpid(), report[1],        oom_score};
   // No handler of the supervisor may run in the child.
   sigset_t all, before;
   ::sigfillset(&all);

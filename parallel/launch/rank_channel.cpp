@@ -81,13 +81,16 @@ std::byte* RankChannels::area_of(int rank) const {
          static_cast<std::size_t>(rank) * bytes_per_rank(layout());
 }
 
-RankSlot& RankChannels::checked_slot(int rank) const {
+// Mends the bounds: a rank that went astray may have written over them.
+RankSlot& RankChannels::bounded_slot(int rank) const {
   RankSlot& slot = slot_of(area_of(rank));
-  ensure(slot.step_capacity == layout_.step_capacity &&
-             slot.bucket_capacity == layout_.bucket_capacity &&
-             slot.trace_capacity == layout_.trace_capacity &&
-             slot.result_capacity == layout_.result_capacity,
-         "rank {} has damaged its channel", rank);
+  const auto mend = [](std::uint64_t& capacity, std::uint64_t planned) {
+    if (capacity != planned) capacity = planned;
+  };
+  mend(slot.step_capacity, layout_.step_capacity);
+  mend(slot.bucket_capacity, layout_.bucket_capacity);
+  mend(slot.trace_capacity, layout_.trace_capacity);
+  mend(slot.result_capacity, layout_.result_capacity);
   return slot;
 }
 
@@ -113,40 +116,40 @@ RankStatus RankChannels::status(int rank) const {
 
 std::span<const StepRecord> RankChannels::steps(int rank) const {
   std::byte* const area = area_of(rank);
-  const RankSlot& slot = checked_slot(rank);
+  const RankSlot& slot = bounded_slot(rank);
   return {steps_of(area),
           std::min(slot.step_count.load(std::memory_order_acquire), slot.step_capacity)};
 }
 
 std::span<const BucketRecord> RankChannels::buckets(int rank) const {
   std::byte* const area = area_of(rank);
-  const RankSlot& slot = checked_slot(rank);
+  const RankSlot& slot = bounded_slot(rank);
   return {buckets_of(area),
           std::min(slot.bucket_count.load(std::memory_order_acquire), slot.bucket_capacity)};
 }
 
 std::span<const TraceRecord> RankChannels::trace(int rank) const {
   std::byte* const area = area_of(rank);
-  const RankSlot& slot = checked_slot(rank);
+  const RankSlot& slot = bounded_slot(rank);
   return {trace_of(area),
           std::min(slot.trace_count.load(std::memory_order_acquire), slot.trace_capacity)};
 }
 
 std::uint64_t RankChannels::dropped_trace(int rank) const {
-  const RankSlot& slot = checked_slot(rank);
+  const RankSlot& slot = bounded_slot(rank);
   const std::uint64_t count = slot.trace_count.load(std::memory_order_acquire);
   return count - std::min(count, slot.trace_capacity);
 }
 
 std::uint64_t RankChannels::dropped_steps(int rank) const {
-  const RankSlot& slot = checked_slot(rank);
+  const RankSlot& slot = bounded_slot(rank);
   const std::uint64_t count = slot.step_count.load(std::memory_order_acquire);
   return count - std::min(count, slot.step_capacity);
 }
 
 std::string RankChannels::result(int rank) const {
   std::byte* const area = area_of(rank);
-  RankSlot& slot = checked_slot(rank);
+  RankSlot& slot = bounded_slot(rank);
   for (;;) {
     const std::uint64_t version = slot.result_version.load(std::memory_order_acquire);
     if (version == 0) return "";

@@ -23,8 +23,8 @@ namespace ddpbench::launch {
 
 struct RankSlot;
 
-// What is read is bounded by the layout that the supervisor made. Throws InternalError for a rank
-// that has overwritten the bounds in its own area.
+// What is read is bounded by the layout that the supervisor made, also where a rank has overwritten
+// the bounds in its own area.
 class RankChannels {
  public:
   static RankChannels create(const ChannelLayout& layout);  // memfd, for child processes
@@ -47,7 +47,7 @@ class RankChannels {
  private:
   explicit RankChannels(SharedMemory memory);
   std::byte* area_of(int rank) const;
-  RankSlot& checked_slot(int rank) const;
+  RankSlot& bounded_slot(int rank) const;
   SharedMemory memory_;
   ChannelLayout layout_;  // what a rank writes into the memory cannot change it
 };

@@ -24,7 +24,7 @@ class RankWriter {
   void append(const StepRecord& record);
   void append(const BucketRecord& record);
   void append(const TraceRecord& record);
-  // Replaces the result text, which is JSON to its owner and bytes here. Throws InternalError when
+  // Replaces the result text, which is CBOR to its owner and bytes here. Throws InternalError when
   // it is longer than result_capacity.
   void result(std::string_view text);
   void error(const RankError& error);  // the first call wins

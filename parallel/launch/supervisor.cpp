@@ -8,6 +8,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 
 #include "base/clock.h"
@@ -48,7 +49,8 @@ std::string shown_name(const std::string& executable) {
 
 // Whether the signal may be a part of an interruption of the whole job.
 bool may_be_interruption(const RunFailure& failure) {
-  return failure.signal == SIGINT || failure.signal == SIGTERM || failure.signal == SIGHUP;
+  constexpr std::array kEndingSignals = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM};
+  return std::ranges::find(kEndingSignals, failure.signal) != kEndingSignals.end();
 }
 
 class Supervision {
@@ -102,10 +104,13 @@ class Supervision {
 
   // Waits until the rank's program runs, or the user interrupts.
   void confirm(std::size_t rank) {
+    double waited_s =
+        0;  // by looks, so that time in which we were suspended (Ctrl-Z) does not count
     while (!children_[rank].confirm(kLookMs)) {
       interrupted_ = interruption_wanted();
       if (interrupted_) return;
-      if (options_.timeout_s > 0 && steady_s() - begin_s_ > options_.timeout_s) {
+      waited_s += 1e-3 * kLookMs;
+      if (options_.timeout_s > 0 && waited_s > options_.timeout_s) {
         throw CommTimeout(fmt::format(
             "rank {} did not begin within {:.3g} s (--timeout): its process is stopped, "
             "or its program cannot be read",

@@ -104,10 +104,9 @@ class Connection {
 
 // Null when no server listens there. A socket can connect to itself when its port has no listener
 // and is in the range of the system's client ports. That counts as no server, too.
-FileDescriptor connect_socket(const std::string& host, int port, Deadline deadline) {
+FileDescriptor connect_socket(const sockaddr_in& address, Deadline deadline) {
   FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) throw CommError(fmt::format("store: no socket: {}", std::strerror(errno)));
-  const sockaddr_in address = ipv4_address(host, port);
   const int started =
       ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
   if (started != 0 && errno != EINPROGRESS) return FileDescriptor();
@@ -131,7 +130,9 @@ enum class Answer : std::uint8_t { ours, nobody, foreign, refused };
 class Client : public Store {
  public:
   explicit Client(const TcpStoreOptions& options) : options_(options) {
-    idle_.push_back(find_server(deadline_after(options_.timeout_s)));
+    const Deadline deadline = deadline_after(options_.timeout_s);
+    host_ = ipv4_address(options_.host, deadline);
+    idle_.push_back(find_server(deadline));
   }
 
   void set(const std::string& key, const std::string& value) override {
@@ -215,7 +216,9 @@ class Client : public Store {
   }
 
   Answer ask(int port, Deadline deadline, std::unique_ptr<Connection>& result) {
-    FileDescriptor socket = connect_socket(options_.host, port, deadline);
+    sockaddr_in address = host_;
+    address.sin_port = htons(static_cast<std::uint16_t>(port));
+    FileDescriptor socket = connect_socket(address, deadline);
     if (!socket) return Answer::nobody;
     auto connection = std::make_unique<Connection>(std::move(socket));
     try {
@@ -233,6 +236,7 @@ class Client : public Store {
   }
 
   const TcpStoreOptions options_;
+  sockaddr_in host_{};
   int port_ = 0;
   std::mutex mutex_;
   std::vector<std::unique_ptr<Connection>> idle_;

@@ -7,7 +7,9 @@
 #include <fmt/format.h>
 #include <netdb.h>
 
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "base/error.h"
 
@@ -35,12 +37,16 @@ std::uint64_t from_little_endian(std::string_view bytes) {
 
 }  // namespace
 
-sockaddr_in ipv4_address(const std::string& host, int port) {
+sockaddr_in ipv4_address(const std::string& host, Deadline deadline) {
   addrinfo wanted{};
   wanted.ai_family = AF_INET;
   wanted.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
-  const int status = ::getaddrinfo(host.c_str(), nullptr, &wanted, &found);
+  int status = ::getaddrinfo(host.c_str(), nullptr, &wanted, &found);
+  while (status == EAI_AGAIN && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    status = ::getaddrinfo(host.c_str(), nullptr, &wanted, &found);
+  }
   if (status != 0) {
     throw ConfigError(fmt::format("store: '{}' is no host with an IPv4 address here: {}", host,
                                   ::gai_strerror(status)));
@@ -48,7 +54,6 @@ sockaddr_in ipv4_address(const std::string& host, int port) {
   sockaddr_in address{};
   std::memcpy(&address, found->ai_addr, sizeof address);
   ::freeaddrinfo(found);
-  address.sin_port = htons(static_cast<std::uint16_t>(port));
   return address;
 }
 

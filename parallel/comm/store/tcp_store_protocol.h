@@ -22,6 +22,7 @@
 #include <string>
 #include <string_view>
 
+#include "parallel/comm/store/deadline.h"
 #include "parallel/comm/store/store.h"
 
 namespace ddpbench::comm {
@@ -41,9 +42,10 @@ struct StoreRequest {
   std::string argument;
 };
 
-// The address of a host, given by name or in numbers, and a port. Blocks while a name is looked up.
-// Throws ConfigError when the host is not known here.
-sockaddr_in ipv4_address(const std::string& host, int port);
+// The first address of a host, given by name or in numbers; its port is 0. Blocks while a name is
+// looked up, and tries again until `deadline` while no name server answers. Throws ConfigError when
+// the host is not known here.
+sockaddr_in ipv4_address(const std::string& host, Deadline deadline);
 
 std::string encode_integer(std::int64_t value);
 // REQUIRES: bytes.size() == 8.

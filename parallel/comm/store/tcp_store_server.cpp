@@ -50,7 +50,8 @@ FileDescriptor bind_listener(const TcpStoreOptions& options, int port) {
   if (!socket) throw CommError(fmt::format("store: no socket: {}", std::strerror(errno)));
   const int on = 1;
   ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  const sockaddr_in address = ipv4_address(options.host, port);
+  sockaddr_in address = ipv4_address(options.host, deadline_after(options.timeout_s));
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
   if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
       ::listen(socket.get(), 128) != 0) {
     const int error = errno;
