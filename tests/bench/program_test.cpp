@@ -84,11 +84,9 @@ TEST_F(Report, RepeatsBitIdenticalResults) {
 }
 
 TEST_F(Report, MarksOversubscribedRunsAndGivesThemNoEfficiency) {
-  ASSERT_EQ(program
-                .run(small_run("single,ddp",
-                               {"--gpus=64", "--verify-steps=0", "--epochs=1", "--steps=1"}))
-                .exit_code,
-            0);
+  const ProgramResult result = program.run(
+      small_run("single,ddp", {"--gpus=64", "--verify-steps=0", "--epochs=1", "--steps=1"}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
   const json run = program.report()["runs"][1];
   EXPECT_EQ(run["oversubscribed"], true);
   EXPECT_TRUE(run["scaling"].is_null());
