@@ -22,6 +22,11 @@ using Clock = std::chrono::steady_clock;
 // A sleeper looks this often whether its peer is still alive.
 constexpr double kLifeCheck_s = 0.05;
 
+// Pauses between two looks whether a peer has come. They grow, because with many more ranks than
+// cores those that have come would otherwise take the cores from those that still start.
+constexpr auto kFirstAttachPause = std::chrono::microseconds(50);
+constexpr auto kLongestAttachPause = std::chrono::microseconds(3200);
+
 std::int32_t waiting_code(int peer) {
   return peer == PeerGroup::kAnybody ? RankSlot::kAnybody : peer + 1;
 }
@@ -55,6 +60,7 @@ void PeerGroup::leave() noexcept {
 
 void PeerGroup::await_attached(double timeout_s) {
   const Deadline deadline = deadline_after(timeout_s);
+  auto pause = kFirstAttachPause;
   for (int peer = 0; peer < size(); ++peer) {
     while (block_->slot(peer).presence.load(std::memory_order_acquire) == Presence::absent) {
       if (aborted()) throw_aborted(nullptr);
@@ -62,7 +68,8 @@ void PeerGroup::await_attached(double timeout_s) {
         throw CommTimeout(
             fmt::format("{}rank {} did not join within {} s", prefix(nullptr), peer, timeout_s));
       }
-      std::this_thread::sleep_for(std::chrono::microseconds(50));
+      std::this_thread::sleep_for(pause);
+      pause = std::min(2 * pause, kLongestAttachPause);
     }
     if (block_->scope() == FutexScope::host) {
       processes_.push_back(open_process(block_->slot(peer).pid));
