@@ -137,28 +137,34 @@ template <typename T>
 }
 #endif
 
-#if defined(__x86_64__)
-// Clang's __builtin_cpu_supports does not know this feature.
-bool has_f16c() {
-  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
-}
-#endif
-
 struct Kernels {
   void (*combine)(void* target, const void* a, const void* b, std::size_t count);
   void (*divide)(void* target, std::size_t count, int divisor);
 };
 
-template <typename T, typename Op>
-Kernels kernels_for() {
 #if defined(__x86_64__)
-  const bool avx2 = __builtin_cpu_supports("avx2") && has_f16c();
+enum class InstructionSet : std::uint8_t { plain, avx2, avx512 };
+
+InstructionSet find_instruction_set() {
+  // Clang's __builtin_cpu_supports does not know F16C.
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  const bool f16c = __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+  const bool avx2 = f16c && __builtin_cpu_supports("avx2");
   const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
                       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
                       __builtin_cpu_supports("avx512vl");
-  if (avx512) return {combine_avx512<T, Op>, divide_avx2<T>};
-  if (avx2) return {combine_avx2<T, Op>, divide_avx2<T>};
+  return avx512 ? InstructionSet::avx512 : avx2 ? InstructionSet::avx2 : InstructionSet::plain;
+}
+#endif
+
+template <typename T, typename Op>
+Kernels kernels_for() {
+#if defined(__x86_64__)
+  // Found once: on a virtual machine the hypervisor emulates CPUID, which takes longer than the
+  // reduction of a small message.
+  static const InstructionSet kFound = find_instruction_set();
+  if (kFound == InstructionSet::avx512) return {combine_avx512<T, Op>, divide_avx2<T>};
+  if (kFound == InstructionSet::avx2) return {combine_avx2<T, Op>, divide_avx2<T>};
 #endif
   return {combine_plain<T, Op>, divide_plain<T>};
 }
