@@ -57,31 +57,28 @@ class RowLine {
  public:
   RowLine(const CommJob& job, bool quiet)
       : job_(job), drawn_(Progress::style_for_stdout(quiet) == Progress::Style::redraw) {}
-  void update(const launch::RankChannels& channels) const {
+  void update(const launch::RankChannels& channels) {
     const launch::RankStatus status = channels.status(0);
     if (!drawn_ || status.epoch >= job_.rows.size()) return;
     const CommRow& row = job_.rows[status.epoch];
     const bool measuring = status.state == launch::RankState::training;
-    say("\r{:<{}}",
-        measuring ? fmt::format("row {} of {}: {} of {} bytes", status.epoch + 1, job_.rows.size(),
-                                row.operation, job_.bytes(row))
-                  : "measuring the memory's bandwidth",
-        kWidth);
-    std::fflush(stdout);
+    line_.draw(measuring ? fmt::format("row {} of {}: {} of {} bytes", status.epoch + 1,
+                                       job_.rows.size(), row.operation, job_.bytes(row))
+                         : "measuring the memory's bandwidth");
   }
-  void end() const {
-    if (drawn_) say("\r{:<{}}\r", "", kWidth);
+  void end() {
+    if (drawn_) line_.clear();
   }
 
  private:
-  static constexpr int kWidth = 70;
   const CommJob& job_;
   const bool drawn_;
+  StatusLine line_;
 };
 
 launch::SuperviseResult launch_world(const CommJob& job, launch::RankChannels& channels,
                                      bool quiet) {
-  const RowLine line(job, quiet);
+  RowLine line(job, quiet);
   launch::SuperviseOptions supervise;
   supervise.timeout_s = job.timeout_s;
   supervise.interrupted = interrupt_requested;

@@ -28,6 +28,21 @@ void say_error(fmt::format_string<Arguments...> format, Arguments&&... arguments
   put(stderr, fmt::format(format, std::forward<Arguments>(arguments)...));
 }
 
+// The last line of a terminal, redrawn in its place. It is never wider than the terminal, on which
+// it would otherwise leave a new line with each drawing. To be used only where stdout is a
+// terminal.
+class StatusLine {
+ public:
+  void draw(const std::string& text);
+  void clear();
+
+ private:
+  std::size_t drawn_ = 0;  // columns
+};
+
+// The longest beginning of `text` that fits `columns` (0: no limit), with an ellipsis when cut.
+std::string cut_to_columns(const std::string& text, std::size_t columns);
+
 // Writes what stdout holds back. Throws ConfigError when that, or anything before, did not arrive.
 void finish_output();
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <string_view>
 #include <vector>
 
@@ -34,15 +35,17 @@ constexpr std::string_view kPrecedence =
     "Long options accept - and _. Relative paths start at the working directory.";
 
 struct Usage {
+  Command command;
   const char* line;
   const char* help;
 };
 constexpr Usage kUsages[] = {
-    {"ddpbench [OPTION]...", "compare strategies"},
-    {"ddpbench tune [OPTION]...", "find ddp's best bucket sizes for this network and machine"},
-    {"ddpbench info", "version, what was built in, devices, libraries, limits"},
-    {"ddpbench data list", "which data sets are there"},
-    {"ddpbench data fetch NAME...", "download data sets"},
+    {Command::run, "ddpbench [OPTION]...", "compare strategies"},
+    {Command::tune, "ddpbench tune [OPTION]...",
+     "find ddp's best bucket sizes for this network and machine"},
+    {Command::info, "ddpbench info", "version, what was built in, devices, libraries, limits"},
+    {Command::data_list, "ddpbench data list", "which data sets are there"},
+    {Command::data_fetch, "ddpbench data fetch NAME...", "download data sets"},
 };
 
 struct ExitCode {
@@ -81,6 +84,18 @@ std::vector<std::string> groups() {
   for (const OptionDefinition& definition : option_table())
     if (names.empty() || names.back() != definition.group) names.push_back(definition.group);
   return names;
+}
+
+// The options that `takes` admits, under the names of their groups.
+std::string option_groups(const std::function<bool(const OptionDefinition&)>& takes) {
+  std::string text;
+  for (const std::string& group : groups()) {
+    std::string lines;
+    for (const OptionDefinition& definition : option_table())
+      if (definition.group == group && takes(definition)) lines += option_lines(definition);
+    if (!lines.empty()) text += fmt::format("\n{}:\n{}", group, lines);
+  }
+  return text;
 }
 
 // The text of a cell of a Markdown table.
@@ -129,15 +144,26 @@ std::string help_text(const std::vector<CommandSummary>& commands) {
   for (const CommandSummary& command : commands)
     text += two_columns(command.usage, command.summary);
   text += fmt::format("\n{}", wrap(kPurpose, kColumns, 0));
-  for (const std::string& group : groups()) {
-    text += fmt::format("\n{}:\n", group);
-    for (const OptionDefinition& definition : option_table())
-      if (definition.group == group) text += option_lines(definition);
-  }
+  text += option_groups([](const OptionDefinition&) { return true; });
   text += fmt::format("\n{}\nExit codes:\n", wrap(kPrecedence, kColumns, 0));
   for (const ExitCode& exit : kExitCodes)
     text += fmt::format("  {:>3}  {}\n", exit.code, exit.meaning);
   return text;
+}
+
+std::string command_help_text(std::span<const Command> commands) {
+  std::string text = "Usage:\n";
+  for (const Usage& usage : kUsages) {
+    if (std::ranges::find(commands, usage.command) != commands.end()) {
+      text += two_columns(usage.line, usage.help);
+    }
+  }
+  text += option_groups([&](const OptionDefinition& definition) {
+    return std::ranges::any_of(commands,
+                               [&](Command command) { return definition.applies_to(command); });
+  });
+  return text + "\n" +
+         wrap("`ddpbench --help` shows all commands and the exit codes.", kColumns, 0);
 }
 
 std::string cli_document(const std::vector<CommandSummary>& commands) {

@@ -6,9 +6,12 @@
 
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "bench/options/option_table.h"
 
 namespace ddpbench::bench {
 
@@ -22,6 +25,10 @@ struct CommandSummary {
 
 // Returns what --help prints, in lines of at most 80 columns.
 std::string help_text(const std::vector<CommandSummary>& commands);
+
+// Returns what `ddpbench COMMAND --help` prints for commands that share the option table: their
+// usage and the options that any of them takes.
+std::string command_help_text(std::span<const Command> commands);
 
 // A line of help: `name` at the left and its explanation, wrapped, at the right. The explanation
 // begins on the next line when `name` is long.

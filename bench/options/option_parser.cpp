@@ -5,7 +5,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <span>
 
 #include "base/error.h"
 #include "base/nearest_name.h"
@@ -57,7 +59,7 @@ std::string spoken(Command command) {
   if (argument == "help")
     throw ConfigError(
         "there is no command 'help'. `ddpbench --help` shows the usage, `ddpbench COMMAND --help` "
-        "that of show, chart and the like.");
+        "that of a command.");
   throw ConfigError(fmt::format(
       "unexpected argument '{}'.{} Lists are written with commas (--gpus=1,2,4); `ddpbench "
       "--help` lists the commands.",
@@ -68,6 +70,7 @@ std::string spoken(Command command) {
 struct Flags {
   CommandWords words;
   Command command = Command::run;
+  bool is_data = false;                 // whichever `data` command it is
   std::vector<std::string> names = {};  // of `data fetch`
 };
 
@@ -93,13 +96,12 @@ Flags read_flags(const std::vector<std::string>& arguments,
     used += is_next ? 1 : 0;
     return is_next;
   };
-  bool is_data = false;
   if (take("tune")) {
     flags.command = Command::tune;
   } else if (take("info")) {
     flags.command = Command::info;
   } else if (take("data")) {
-    is_data = true;
+    flags.is_data = true;
     if (take("list")) {
       flags.command = Command::data_list;
     } else if (take("fetch")) {
@@ -108,9 +110,9 @@ Flags read_flags(const std::vector<std::string>& arguments,
       used = names.size();
     }
   }
-  if (flags.words.has("help")) return flags;
   if (used < names.size()) refuse_argument(names[used], commands);
-  if (is_data && flags.command == Command::run && !flags.words.has("version"))
+  if (flags.words.has("help")) return flags;
+  if (flags.is_data && flags.command == Command::run && !flags.words.has("version"))
     throw ConfigError("ddpbench data needs to know what to do: data list, or data fetch NAME.");
   if (flags.command == Command::data_fetch && flags.names.empty())
     throw ConfigError("ddpbench data fetch needs the names of data sets, for example: mnist.");
@@ -177,13 +179,18 @@ OptionSource config_source(const OptionSource& flags, const OptionSource& variab
   return file_source(read_config(path), path);
 }
 
+std::string help_of(const Flags& flags, const ParseContext& context) {
+  constexpr std::array kData = {Command::data_list, Command::data_fetch};
+  if (flags.command != Command::run) return command_help_text(std::span(&flags.command, 1));
+  return flags.is_data ? command_help_text(kData) : help_text(context.commands);
+}
+
 }  // namespace
 
 ParsedCommand parse_command(const std::vector<std::string>& arguments,
                             const ParseContext& context) {
   const Flags flags = read_flags(arguments, context.commands);
-  if (flags.words.has("help"))
-    return {.command = Command::help, .text = help_text(context.commands)};
+  if (flags.words.has("help")) return {.command = Command::help, .text = help_of(flags, context)};
   if (flags.words.has("version")) return {.command = Command::version, .text = version_text()};
 
   ParsedCommand parsed{.command = flags.command, .names = flags.names};

@@ -36,6 +36,9 @@ std::vector<std::string> data_directories(const std::string& given) {
 }
 
 std::unique_ptr<data::DatasetSource> open_data(const Options& options) {
+  if (!options.data_dir.empty() && !fs::is_directory(options.data_dir)) {
+    throw ConfigError(fmt::format("--data-dir={}: there is no such directory", options.data_dir));
+  }
   return data::open_dataset({.name = options.dataset,
                              .directories = data_directories(options.data_dir),
                              .synthesize_when_missing = options.on_missing == "synthesize",

@@ -21,7 +21,8 @@ std::string find_model(const std::string& name);
 // Returns `given` (--data-dir, DDPBENCH_DATA_DIR) alone, else the user's cache directory.
 std::vector<std::string> data_directories(const std::string& given);
 
-// Opens the options' data set from those directories, or synthesizes it. Throws ConfigError.
+// Opens the options' data set from those directories, or synthesizes it. Throws ConfigError, also
+// when the directory that was given is not there.
 std::unique_ptr<data::DatasetSource> open_data(const Options& options);
 // Says in a sentence for people where the data set comes from.
 std::string data_note(const data::DatasetInfo& dataset, const Options& options);

@@ -29,13 +29,34 @@ std::optional<Slot> SweepSchedule::next(double elapsed_s) {
   return policy_.interleaved ? next_interleaved(elapsed_s) : next_sequential(elapsed_s);
 }
 
-bool SweepSchedule::precise(std::size_t cell) const {
+std::optional<double> SweepSchedule::interval_width(std::size_t cell) const {
   std::vector<double> times;
   for (const auto& [slot, step_s] : results_) {
     if (slot.cell == cell && step_s) times.push_back(*step_s);
   }
   const auto interval = report::median_interval(std::move(times));
-  return interval && interval->relative_width() <= *policy_.wanted_width;
+  if (!interval) return std::nullopt;
+  return interval->relative_width();
+}
+
+bool SweepSchedule::precise(std::size_t cell) const {
+  const auto width = interval_width(cell);
+  return width && *width <= *policy_.wanted_width;
+}
+
+std::map<std::size_t, int> SweepSchedule::runs_left(double elapsed_s) const {
+  std::map<std::size_t, int> left;
+  for (const std::size_t cell : cells_) {
+    int repetition = policy_.first_repetition;
+    const int planned = repetition + policy_.repetitions;
+    int missing = 0;
+    for (; repetition < planned || results_.contains({cell, repetition}); ++repetition) {
+      if (!results_.contains({cell, repetition})) ++missing;
+    }
+    if (missing == 0 && wanted(cell, repetition, elapsed_s)) missing = 1;
+    if (missing > 0) left[cell] = missing;
+  }
+  return left;
 }
 
 bool SweepSchedule::wanted(std::size_t cell, int repetition, double elapsed_s) const {

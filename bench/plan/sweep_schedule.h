@@ -53,6 +53,13 @@ class SweepSchedule {
   // its cell. next() leaves out slots that are recorded before their turn (--resume).
   void record(Slot slot, std::optional<double> step_s);
 
+  // Cells and the number of runs that each still wants `elapsed_s` after the sweep began, as far as
+  // is known now: of those added for precision, only the next. A cell without any is left out.
+  std::map<std::size_t, int> runs_left(double elapsed_s) const;
+  // The 95 % interval of the median over the cell's repetitions so far, relative to the median.
+  // Nothing while the repetitions are too few for an interval.
+  std::optional<double> interval_width(std::size_t cell) const;
+
  private:
   bool wanted(std::size_t cell, int repetition, double elapsed_s) const;
   bool precise(std::size_t cell) const;

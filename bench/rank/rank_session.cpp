@@ -165,6 +165,7 @@ void RankSession::train_epoch(int epoch) {
   row.samples = static_cast<std::int64_t>(totals.samples);
   row.loss_sum = totals.loss_sum;
   row.correct = totals.correct;
+  if (totals.samples > 0) writer_.loss(totals.loss_sum / static_cast<double>(totals.samples));
   result_.train_s = result_.train_s.value_or(0) + row.end_s - row.begin_s;
 
   writer_.state(launch::RankState::evaluating);

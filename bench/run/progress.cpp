@@ -14,7 +14,13 @@
 namespace ddpbench::bench {
 namespace {
 
-constexpr auto kLineInterval = std::chrono::seconds(5);  // where lines do not redraw
+constexpr auto kLineInterval = std::chrono::seconds(15);  // where lines do not redraw
+
+std::string duration_words(double seconds) {
+  if (seconds < 90) return fmt::format("{:.0f} s", seconds);
+  if (seconds < 90 * 60) return fmt::format("{:.0f} min", seconds / 60);
+  return fmt::format("{:.1f} h", seconds / 3600);
+}
 
 }  // namespace
 
@@ -35,24 +41,47 @@ void Progress::begin(const TrainingJob& job, const std::string& title) {
   last_step_ = 0;
   rate_ = 0;
   if (style_ == Style::lines) {
-    say("{}\n", title_);
+    say("{}{}{}\n", numbered(), place_.runs > 1 ? ": " : "", title_);
     std::fflush(stdout);
   }
 }
 
-std::string Progress::line(const launch::RankStatus& status, std::int64_t timed) const {
+// "run 7 of 50", or nothing where a command makes one run.
+std::string Progress::numbered() const {
+  return place_.runs > 1 ? fmt::format("run {} of {}", place_.run, place_.runs) : "";
+}
+
+// The time until the command's last run ends, where it can be told.
+std::optional<double> Progress::left_s(const launch::RankStatus& status, std::int64_t timed) const {
+  const bool last = place_.run >= place_.runs;
+  if (rate_ <= 0 || (!last && !place_.later_s)) return std::nullopt;
   const auto step = static_cast<std::int64_t>(status.step);
-  const std::int64_t left = timed > 0 ? timed_ - timed : std::max(timed_, total_ - step);
-  std::string text = fmt::format("{}: {}", title_, to_string(status.state));
-  if (status.state == launch::RankState::training) {
-    text += fmt::format(" epoch {}/{} step {}/{}", status.epoch + 1, epochs_,
-                        std::min(timed - status.epoch * steps_per_epoch_ + 1, steps_per_epoch_),
-                        steps_per_epoch_);
+  const std::int64_t steps = timed > 0 ? timed_ - timed : std::max(timed_, total_ - step);
+  return static_cast<double>(steps) / rate_ + (last ? 0 : *place_.later_s);
+}
+
+std::string Progress::stage(const launch::RankStatus& status, std::int64_t timed) const {
+  std::string text(to_string(status.state));
+  if (status.state != launch::RankState::training) return text;
+  if (epochs_ > 1) text += fmt::format(", epoch {} of {}", status.epoch + 1, epochs_);
+  const std::int64_t step = timed - status.epoch * steps_per_epoch_ + 1;
+  return text + fmt::format(", step {} of {}", std::min(step, steps_per_epoch_), steps_per_epoch_);
+}
+
+// What matters most comes first, because a narrow terminal shows only the beginning.
+std::string Progress::line(const launch::RankStatus& status, std::int64_t timed) const {
+  std::string text = numbered();
+  if (const auto left = left_s(status, timed)) {
+    text += fmt::format("{}{} left", text.empty() ? "" : ", ", duration_words(*left));
   }
+  text += fmt::format("{}{}: {}", text.empty() ? "" : ": ", title_, stage(status, timed));
+  if (status.loss) text += fmt::format(", loss {:.4f}", *status.loss);
   if (rate_ > 0) {
-    text +=
-        fmt::format(", {:.0f} samples/s, ETA {:.0f} s", rate_ * static_cast<double>(global_batch_),
-                    static_cast<double>(left) / rate_);
+    text += fmt::format(", {:.0f} samples/s", rate_ * static_cast<double>(global_batch_));
+  }
+  if (place_.interval && place_.wanted) {
+    text += fmt::format(", interval {:.1f} % of {:.1f} %", 100 * *place_.interval,
+                        100 * *place_.wanted);
   }
   return text;
 }
@@ -71,20 +100,13 @@ void Progress::update(const launch::RankChannels& channels) {
   last_step_ = status.step;
   last_time_ = now;
   const std::string text = line(status, std::ssize(channels.steps(0)));
-  if (style_ == Style::lines) {
-    say("  {}\n", text);
-  } else {
-    say("\r{:<{}}", text, drawn_);
-    drawn_ = text.size();
-  }
+  if (style_ == Style::redraw) return status_line_.draw(text);
+  say("  {}\n", text);
   std::fflush(stdout);
 }
 
 void Progress::end() {
-  if (style_ != Style::redraw) return;
-  say("\r{:<{}}\r", "", drawn_);
-  drawn_ = 0;
-  std::fflush(stdout);
+  if (style_ == Style::redraw) status_line_.clear();
 }
 
 }  // namespace ddpbench::bench

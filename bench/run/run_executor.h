@@ -38,6 +38,8 @@ class RunExecutor {
   TrainingJob plan(const RunCell& cell) const;
   // Decodes the data set, once, before the first run.
   void decode();
+  // Where the runs from now on stand among those of the command, to be shown with their progress.
+  void place(const SweepPlace& place) { progress_.place(place); }
   // Runs the cell in fresh processes. A failure is an outcome, not an exception: the returned run
   // has it, and stderr shows it.
   report::Run run(const RunCell& cell);

@@ -18,6 +18,7 @@
 #include "bench/plan/data_places.h"
 #include "bench/plan/training_job.h"
 #include "bench/run/resume.h"
+#include "kernels/nn/safetensors.h"
 #include "parallel/comm_backends.h"
 #include "reports/json/report_json.h"
 #include "reports/metrics/repetitions.h"
@@ -64,6 +65,41 @@ class CellFinder {
   std::map<Slot, std::size_t> found_;
 };
 
+// Estimates how long the runs that are left will take, from those that were made.
+class RunTimes {
+ public:
+  void add(std::size_t cell, double seconds) {
+    latest_s_[cell] = seconds;
+    total_s_ += seconds;
+    ++runs_;
+  }
+  // `left`: cells and their numbers of runs. Nothing before the first run has ended.
+  std::optional<double> estimate(const std::map<std::size_t, int>& left) const {
+    if (runs_ == 0) return std::nullopt;
+    double seconds = 0;
+    for (const auto& [cell, runs] : left) {
+      const auto known = latest_s_.find(cell);
+      seconds += runs * (known != latest_s_.end() ? known->second : total_s_ / runs_);
+    }
+    return seconds;
+  }
+
+ private:
+  std::map<std::size_t, double> latest_s_;
+  double total_s_ = 0;
+  int runs_ = 0;
+};
+
+// Where the run of `slot` stands, after `made` runs of the schedule. `left` includes it.
+SweepPlace place_of(Slot slot, std::size_t made, std::map<std::size_t, int> left,
+                    const RunTimes& times) {
+  SweepPlace place{.run = made + 1, .runs = made};
+  for (const auto& [cell, runs] : left) place.runs += static_cast<std::size_t>(runs);
+  --left[slot.cell];
+  place.later_s = times.estimate(left);
+  return place;
+}
+
 std::vector<std::size_t> all_of(std::size_t count) {
   std::vector<std::size_t> indices(count);
   std::iota(indices.begin(), indices.end(), std::size_t{0});
@@ -90,7 +126,11 @@ Session::Session(Options options, std::vector<std::string> arguments)
   if (earlier) adopt(std::move(*earlier));
   if (!device_note_.empty()) say("{}\n", device_note_);
   say("{}\n", data_note(executor_->dataset(), options_));
-  if (!options_.dry_run) executor_->decode();
+  if (!options_.dry_run) {
+    executor_->decode();
+  } else if (!options_.load_model.empty()) {
+    nn::read_safetensors(options_.load_model);  // throws what a run would
+  }
 }
 
 void Session::resolve_options() {
@@ -123,14 +163,23 @@ int Session::run() {
 bool Session::sweep(SweepSchedule& schedule) {
   catch_interrupts();
   const double begin_s = steady_s();
-  while (const auto slot = schedule.next(steady_s() - begin_s)) {
+  RunTimes times;
+  for (std::size_t made = 0; const auto slot = schedule.next(steady_s() - begin_s); ++made) {
+    const double run_begin_s = steady_s();
+    SweepPlace place = place_of(*slot, made, schedule.runs_left(run_begin_s - begin_s), times);
+    if (options_.until_ci) {
+      place.interval = schedule.interval_width(slot->cell);
+      place.wanted = options_.until_ci->value / 100;
+    }
+    executor_->place(place);
     RunCell cell = cells_[slot->cell];
     cell.repetition = slot->repetition;
     report::Run run = executor_->run(cell);
     run.sequence = next_sequence_++;
     schedule.record(*slot, step_time(run));
+    times.add(slot->cell, steady_s() - run_begin_s);
     interrupted_ = run.status == report::Status::interrupted;
-    place(*slot, std::move(run));
+    keep(*slot, std::move(run));
     if (interrupted_) return false;
     save_partial();
   }
@@ -156,7 +205,7 @@ void Session::adopt(report::Report earlier) {
     }
     next_sequence_ = std::max(next_sequence_, run.sequence.value_or(static_cast<int>(i)) + 1);
     const Slot slot = cells.find(run, i);
-    place(slot, std::move(run));
+    keep(slot, std::move(run));
   }
   first_sequence_ = next_sequence_;
   report_.started_at = earlier.started_at;
@@ -165,7 +214,7 @@ void Session::adopt(report::Report earlier) {
   say("resuming {}: {} of its {} runs are kept\n", options_.resume_path, kept, report_.runs.size());
 }
 
-void Session::place(Slot slot, report::Run run) {
+void Session::keep(Slot slot, report::Run run) {
   const auto at = std::ranges::lower_bound(slots_, slot);
   const auto index = at - slots_.begin();
   if (at != slots_.end() && *at == slot) {

@@ -45,7 +45,7 @@ class Session {
   void print_plan() const;
   void resolve_options();
   void adopt(report::Report earlier);
-  void place(Slot slot, report::Run run);
+  void keep(Slot slot, report::Run run);
   void drop_unwanted();
   void settle(bool ended);
   void save_partial();

@@ -34,12 +34,12 @@ auto progress(const RankStatus& s) {
   return std::tuple(s.step, s.phase_marks, s.bucket, s.collective);
 }
 
-// "in step 12 (backward)", "during setup"
+// "in step 12 (backward)", "during setup", "while verifying"
 std::string place(const RankStatus& status) {
   if (status.state == RankState::finished) return "after its last step";
   if (status.step == 0) {
-    return fmt::format("during {}",
-                       status.state == RankState::failed ? "setup" : to_string(status.state));
+    const bool set_up = status.state == RankState::failed || status.state == RankState::setup;
+    return set_up ? "during setup" : fmt::format("while {}", to_string(status.state));
   }
   if (status.phase >= kPhaseCount) return fmt::format("in step {}", status.step);
   return fmt::format("in step {} ({})", status.step, to_string(static_cast<Phase>(status.phase)));

@@ -9,11 +9,11 @@ std::string_view to_string(RankState state) {
     case RankState::starting:
       return "starting";
     case RankState::setup:
-      return "setup";
+      return "setting up";
     case RankState::verifying:
       return "verifying";
     case RankState::warming_up:
-      return "warming_up";
+      return "warming up";
     case RankState::training:
       return "training";
     case RankState::evaluating:

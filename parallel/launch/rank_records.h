@@ -26,7 +26,7 @@ enum class RankState : std::uint32_t {
   finished,
   failed
 };
-std::string_view to_string(RankState state);
+std::string_view to_string(RankState state);  // in words: "warming up"
 
 // Times of one timed step on one rank. Plain data; device-clock seconds.
 struct StepRecord {
@@ -77,6 +77,7 @@ struct RankStatus {
   std::uint64_t bucket = 0;       // buckets finished
   std::uint64_t collective = 0;   // collectives issued
   std::uint64_t heartbeat = 0;    // grows with every sign of progress
+  std::optional<double> loss;     // mean training loss of the last whole epoch
   double ready_s = 0;             // CLOCK_MONOTONIC when the rank left setup; 0: not yet
   double error_s = 0;             // CLOCK_MONOTONIC when it reported its error
   std::optional<RankError> error;

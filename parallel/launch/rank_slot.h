@@ -46,6 +46,8 @@ struct alignas(kAlignBytes) RankSlot {
   std::atomic<std::uint64_t> collective{0};
   std::atomic<std::uint64_t> heartbeat{0};
   std::atomic<double> ready_s{0};
+  std::atomic<double> loss{0};
+  std::atomic<std::uint32_t> has_loss{0};
   std::atomic<std::uint64_t> step_count{0};    // appended, dropped ones included
   std::atomic<std::uint64_t> bucket_count{0};  // likewise
   std::atomic<std::uint64_t> trace_count{0};   // likewise

@@ -73,6 +73,12 @@ void RankWriter::phase(std::uint32_t phase) {
   advance(slot.heartbeat);
 }
 
+void RankWriter::loss(double mean) {
+  if (!area_) return;
+  slot_of(area_).loss.store(mean, std::memory_order_relaxed);
+  slot_of(area_).has_loss.store(1, std::memory_order_release);
+}
+
 void RankWriter::bucket_done() {
   if (!area_) return;
   advance(slot_of(area_).bucket);

@@ -19,6 +19,7 @@ class RankWriter {
   void state(RankState state);
   void begin_step(std::uint32_t epoch, std::uint64_t step);
   void phase(std::uint32_t phase);
+  void loss(double mean);  // of a whole epoch
   void bucket_done();
   void collective();
   void append(const StepRecord& record);

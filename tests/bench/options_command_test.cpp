@@ -15,6 +15,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 TEST(Commands, WithoutASubcommandStrategiesAreRun) {
@@ -68,12 +69,29 @@ TEST(Commands, AnUnknownCommandNamesTheNearest) {
 }
 
 TEST(Commands, HelpIsGivenWhereverItIsAskedFor) {
-  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
-           {"--help"}, {"-h"}, {"--gpus=0", "--help"}, {"info", "--help"}, {"data", "-h"}}) {
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"--help"}, {"-h"}, {"--gpus=0", "--help"}}) {
     const ParsedCommand help = parse(arguments, {{{"DDPBENCH_NONSENSE", "1"}}});
     EXPECT_EQ(help.command, Command::help);
     EXPECT_EQ(help.text, help_text(command_summaries()));
   }
+}
+
+TEST(Commands, HelpOfACommandIsItsOwn) {
+  const std::string tune = parse({"tune", "--help"}).text;
+  EXPECT_THAT(tune, AllOf(StartsWith("Usage:\n  ddpbench tune [OPTION]..."),
+                          HasSubstr("--bucket-cap-mb"), Not(HasSubstr("--strategy="))));
+  const std::string info = parse({"info", "--help"}).text;
+  EXPECT_THAT(info, AllOf(HasSubstr("ddpbench info"), HasSubstr("--data-dir"),
+                          Not(HasSubstr("--batch-size"))));
+  EXPECT_THAT(parse({"data", "-h"}).text,
+              AllOf(HasSubstr("data list"), HasSubstr("data fetch NAME..."),
+                    HasSubstr("--data-dir"), Not(HasSubstr("--batch-size"))));
+  EXPECT_THAT(parse({"data", "fetch", "-h"}).text, Not(HasSubstr("data list")));
+}
+
+TEST(Commands, HelpOfAnUnknownCommandIsRefused) {
+  EXPECT_THAT(refusal({"bogus", "--help"}), HasSubstr("unexpected argument 'bogus'"));
 }
 
 TEST(Commands, VersionNamesTheProgramItsVersionAndWhereItCameFrom) {

@@ -3,6 +3,13 @@
 #include "bench/run/progress.h"
 
 #include <gmock/gmock.h>
+#include <pty.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/text.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -31,8 +38,9 @@ class ProgressLine : public testing::Test {
     }
   }
 
-  std::string shown(Progress::Style style) {
+  std::string shown(Progress::Style style, const SweepPlace& place = {}) {
     Progress progress(style);
+    progress.place(place);
     testing::internal::CaptureStdout();
     progress.begin(job, "ddp on 2 devices");
     progress.update(channels);
@@ -48,8 +56,91 @@ TEST_F(ProgressLine, ShowsEpochStepRateAndTimeLeftOnATerminal) {
   train(8);
   const std::string line = shown(Progress::Style::redraw);
   EXPECT_THAT(line, testing::StartsWith("\r"));
-  EXPECT_THAT(line, HasSubstr("ddp on 2 devices: training epoch 2/2 step 3/6"));
-  EXPECT_THAT(line, HasSubstr("samples/s, ETA 0 s"));
+  EXPECT_THAT(line, HasSubstr("0 s left: ddp on 2 devices: training, epoch 2 of 2, step 3 of 6"));
+  EXPECT_THAT(line, HasSubstr(" samples/s"));
+}
+
+TEST_F(ProgressLine, SaysWhichRunOfHowManyItIsAndWhenAllAreDone) {
+  train(2);
+  const std::string line = shown(Progress::Style::redraw, {.run = 7, .runs = 50, .later_s = 180.0});
+  EXPECT_THAT(line, HasSubstr("run 7 of 50, 3 min left: ddp on 2 devices: training"));
+}
+
+TEST_F(ProgressLine, GuessesNoTimeForRunsThatNobodyKnows) {
+  train(2);
+  const std::string line = shown(Progress::Style::redraw, {.run = 1, .runs = 2});
+  EXPECT_THAT(line, HasSubstr("run 1 of 2: ddp on 2 devices"));
+  EXPECT_THAT(line, testing::Not(HasSubstr("left")));
+}
+
+TEST_F(ProgressLine, SaysTheLossAndTheIntervalReached) {
+  train(8);
+  writer.loss(0.40312);
+  const std::string line =
+      shown(Progress::Style::redraw,
+            {.run = 7, .runs = 8, .later_s = 1.0, .interval = 0.041, .wanted = 0.02});
+  EXPECT_THAT(line, HasSubstr("loss 0.4031"));
+  EXPECT_THAT(line, HasSubstr("interval 4.1 % of 2.0 %"));
+}
+
+TEST_F(ProgressLine, SpeaksInWords) {
+  writer.state(launch::RankState::warming_up);
+  EXPECT_THAT(shown(Progress::Style::redraw), HasSubstr("ddp on 2 devices: warming up"));
+}
+
+TEST(CutToColumns, KeepsTheBeginningAndWholeCharacters) {
+  EXPECT_EQ(cut_to_columns("training", 8), "training");
+  EXPECT_EQ(cut_to_columns("training", 0), "training");
+  EXPECT_EQ(cut_to_columns("training", 5), "trai\u2026");
+  EXPECT_EQ(cut_to_columns("\u00e4\u00f6\u00fc\u00df", 3), "\u00e4\u00f6\u2026");
+}
+
+// Puts a terminal of so many columns in place of stdout.
+class Terminal {
+ public:
+  explicit Terminal(unsigned short columns) : stdout_(::dup(STDOUT_FILENO)) {
+    const winsize size{24, columns, 0, 0};
+    opened_ = ::openpty(&master_, &slave_, nullptr, nullptr, &size) == 0;
+    if (opened_) ::dup2(slave_, STDOUT_FILENO);
+  }
+  ~Terminal() {
+    ::dup2(stdout_, STDOUT_FILENO);
+    for (const int fd : {stdout_, master_, slave_}) ::close(fd);
+  }
+  Terminal(const Terminal&) = delete;
+  Terminal& operator=(const Terminal&) = delete;
+
+  bool opened() const { return opened_; }
+  std::string text() const {
+    std::array<char, 4096> bytes{};
+    const ssize_t count = ::read(master_, bytes.data(), bytes.size());
+    return {bytes.data(), static_cast<std::size_t>(std::max<ssize_t>(count, 0))};
+  }
+
+ private:
+  int stdout_;
+  int master_ = -1, slave_ = -1;
+  bool opened_ = false;
+};
+
+TEST_F(ProgressLine, IsNeverWiderThanTheTerminal) {
+  const Terminal terminal(40);
+  if (!terminal.opened()) GTEST_SKIP() << "no pseudo-terminal can be opened here";
+  train(8);
+  Progress progress(Progress::Style::redraw);
+  progress.place({.run = 7, .runs = 50, .later_s = 180.0});
+  progress.begin(job, "ddp on 2 devices, batch 64, overlap off, repetition 1");
+  progress.update(channels);
+  progress.update(channels);
+  std::string text = terminal.text();
+  EXPECT_EQ(std::ranges::count(text, '\n'), 0);
+  std::size_t begin = 0;
+  for (std::size_t end = 0; end != std::string::npos; begin = end + 1) {
+    end = text.find('\r', begin);
+    EXPECT_LT(display_width(text.substr(begin, end - begin)), 40u);
+    if (end == std::string::npos) break;
+  }
+  EXPECT_THAT(text, HasSubstr("\rrun 7 of 50, 3 min left: ddp on 2"));
 }
 
 TEST_F(ProgressLine, RedrawsNothingWhereOutputIsNoTerminal) {

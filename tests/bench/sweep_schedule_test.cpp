@@ -135,6 +135,20 @@ TEST(Precision, AlsoEndsSequentialCells) {
   EXPECT_EQ(count_of(slots, 1), 9);
 }
 
+TEST(RunsLeft, CountsWhatIsPlannedAndTheNextForPrecision) {
+  SweepSchedule schedule({0, 1}, {.repetitions = 6, .wanted_width = 0.02});
+  EXPECT_EQ(schedule.runs_left(0), (std::map<std::size_t, int>{{0, 6}, {1, 6}}));
+  for (int r = 0; r < 6; ++r) schedule.record({0, r}, 1.0);
+  EXPECT_EQ(schedule.runs_left(0), (std::map<std::size_t, int>{{1, 6}}));
+  for (int r = 0; r < 5; ++r) schedule.record({1, r}, noisy({1, r}));
+  EXPECT_EQ(schedule.runs_left(0), (std::map<std::size_t, int>{{1, 1}}));
+  EXPECT_FALSE(schedule.interval_width(1));
+  schedule.record({1, 5}, noisy({1, 5}));
+  EXPECT_EQ(schedule.runs_left(0), (std::map<std::size_t, int>{{1, 1}}));  // for precision
+  EXPECT_GT(schedule.interval_width(1).value(), 0.02);
+  EXPECT_EQ(schedule.interval_width(0), 0.0);
+}
+
 class Resumed : public testing::TestWithParam<bool> {};
 
 TEST_P(Resumed, MakesExactlyWhatIsMissingInTheSameOrder) {
