@@ -113,7 +113,12 @@ class Check final : public Subcommand {
     for (const std::string& key : allowed_) check_word("check: --allow-mismatch", key, keys);
     const GateResult result = report::check_reports(candidate, base, options);
     if (output_.empty()) {
-      say("{}", format.render(result, terminal_width()));
+      const std::string text = format.render(result, terminal_width());
+      if (format_ == "table") {
+        say_table(text);
+      } else {
+        say("{}", text);
+      }
     } else {
       write_file(output_, format.render(result, 0), {.force = force_});
       say("{}\ncheck: {}\n", report::gate_summary(result), output_);

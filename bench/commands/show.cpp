@@ -126,6 +126,8 @@ class Show final : public Subcommand {
         collectives_text(format, files, width) + runs_text(format, columns, files, width);
     if (output_) {
       write_file(*output_, text, {.force = force_});
+    } else if (format.name == "table") {
+      say_table(text);
     } else {
       say("{}", text);
     }

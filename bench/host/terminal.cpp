@@ -7,12 +7,45 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 
 #include "base/error.h"
 #include "base/text.h"
 
 namespace ddpbench::bench {
+namespace {
+
+constexpr std::string_view kRed = "\x1b[1;31m", kYellow = "\x1b[33m", kUsualColour = "\x1b[0m";
+
+struct Emphasis {
+  std::string_view word, colour;
+};
+constexpr Emphasis kEmphases[] = {
+    {"NO", kRed},     {"failed", kRed},          {"diverged", kRed},       {"REGRESSED", kRed},
+    {"FAILED", kRed}, {"INCONCLUSIVE", kYellow}, {"interrupted", kYellow}, {"warning:", kYellow},
+};
+
+// Whether the word from `begin` to `end` is a cell, or the first word of a line, and not part of a
+// sentence. Cells are two spaces apart; a footnote's number may follow in parentheses.
+bool is_cell(std::string_view table, std::size_t begin, std::size_t end, bool opens_line) {
+  const bool first = begin == 0 || table[begin - 1] == '\n';
+  const bool begins = first || (begin >= 2 && table.substr(begin - 2, 2) == "  ");
+  const bool ends = end == table.size() || table[end] == '\n' || table[end] == '(' ||
+                    table.substr(end, 2) == "  ";
+  return opens_line ? first : begins && ends;
+}
+
+const Emphasis* emphasis_at(std::string_view table, std::size_t at) {
+  for (const Emphasis& emphasis : kEmphases) {
+    const std::size_t end = at + emphasis.word.size();
+    if (!table.substr(at).starts_with(emphasis.word)) continue;
+    if (is_cell(table, at, end, emphasis.word.ends_with(':'))) return &emphasis;
+  }
+  return nullptr;
+}
+
+}  // namespace
 
 int terminal_width() {
   winsize size{};
@@ -23,6 +56,29 @@ int terminal_width() {
 void put(std::FILE* file, const std::string& text) noexcept {
   std::fwrite(text.data(), 1, text.size(), file);
 }
+
+bool has_colours() {
+  const char* const refused = std::getenv("NO_COLOR");
+  const char* const kind = std::getenv("TERM");
+  return ::isatty(STDOUT_FILENO) != 0 && (refused == nullptr || *refused == '\0') &&
+         (kind == nullptr || std::string_view(kind) != "dumb");
+}
+
+std::string coloured(std::string_view table) {
+  std::string text;
+  for (std::size_t at = 0; at < table.size();) {
+    const Emphasis* const emphasis = emphasis_at(table, at);
+    if (emphasis == nullptr) {
+      text += table[at++];
+    } else {
+      text.append(emphasis->colour).append(emphasis->word).append(kUsualColour);
+      at += emphasis->word.size();
+    }
+  }
+  return text;
+}
+
+void say_table(const std::string& table) { say("{}", has_colours() ? coloured(table) : table); }
 
 std::string cut_to_columns(const std::string& text, std::size_t columns) {
   if (columns == 0 || display_width(text) <= columns) return text;

@@ -9,6 +9,7 @@
 
 #include <cstdio>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace ddpbench::bench {
@@ -27,6 +28,15 @@ template <typename... Arguments>
 void say_error(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
   put(stderr, fmt::format(format, std::forward<Arguments>(arguments)...));
 }
+
+// Whether text for stdout may have colours: it is a terminal, and NO_COLOR (no-color.org) is not
+// set.
+bool has_colours();
+// A table in which the cells that a reader must not miss are coloured: NO, failed, REGRESSED and
+// the like red, INCONCLUSIVE and the word of warnings yellow. Columns keep their places.
+std::string coloured(std::string_view table);
+// Prints a table to stdout, with colours where it has them.
+void say_table(const std::string& table);
 
 // The last line of a terminal, redrawn in its place. It is never wider than the terminal, on which
 // it would otherwise leave a new line with each drawing. To be used only where stdout is a

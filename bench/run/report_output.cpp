@@ -114,7 +114,7 @@ void finish_report(report::Report& report, const RunsTrace& trace, const Options
                    ReportOutput& file) {
   complete_report(report, options);
   // The table comes first: should writing the file fail, the user has seen the results.
-  say("\n{}\n", report::render_table(report, terminal_width()));
+  say_table("\n" + report::render_table(report, terminal_width()) + "\n");
   const std::string why = report::render_why(report, terminal_width());
   if (!why.empty()) say("{}\n", why);
   std::fflush(stdout);

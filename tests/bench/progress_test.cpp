@@ -95,6 +95,15 @@ TEST(CutToColumns, KeepsTheBeginningAndWholeCharacters) {
   EXPECT_EQ(cut_to_columns("\u00e4\u00f6\u00fc\u00df", 3), "\u00e4\u00f6\u2026");
 }
 
+TEST(Coloured, MarksCellsThatMustNotBeMissedAndNoWordsOfSentences) {
+  EXPECT_EQ(coloured("ddp  2  NO(1)\nps   1  yes\n"),
+            "ddp  2  \x1b[1;31mNO\x1b[0m(1)\nps   1  yes\n");
+  EXPECT_EQ(coloured("REGRESSED  step\n"), "\x1b[1;31mREGRESSED\x1b[0m  step\n");
+  EXPECT_EQ(coloured("warning: busy\n"), "\x1b[33mwarning:\x1b[0m busy\n");
+  const std::string sentence = "one run failed, NO row was lost; FAILEDNESS  and  NOTHING\n";
+  EXPECT_EQ(coloured(sentence), sentence);
+}
+
 // Puts a terminal of so many columns in place of stdout.
 class Terminal {
  public:
@@ -122,6 +131,18 @@ class Terminal {
   int master_ = -1, slave_ = -1;
   bool opened_ = false;
 };
+
+TEST(Coloured, NeedsATerminalAndNoRefusal) {
+  EXPECT_FALSE(has_colours() && ::isatty(STDOUT_FILENO) == 0);
+  const Terminal terminal(80);
+  if (!terminal.opened()) GTEST_SKIP() << "no pseudo-terminal can be opened here";
+  ::setenv("TERM", "xterm", 1);
+  ::unsetenv("NO_COLOR");
+  EXPECT_TRUE(has_colours());
+  ::setenv("NO_COLOR", "1", 1);
+  EXPECT_FALSE(has_colours());
+  ::unsetenv("NO_COLOR");
+}
 
 TEST_F(ProgressLine, IsNeverWiderThanTheTerminal) {
   const Terminal terminal(40);
