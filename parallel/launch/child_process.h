@@ -30,6 +30,15 @@ struct ChildExit {
   std::size_t peak_rss_bytes = 0;
 };
 
+// What a process does at one moment, as proc(5) has it.
+struct ChildActivity {
+  char state = '?';                   // R: runs or waits for a core, S and D: sleeps, T and t: held
+  std::optional<double> processor_s;  // used since it was started
+  bool stopped() const { return state == 'T' || state == 't'; }  // by SIGSTOP or a debugger
+  // "asleep after 0.12 s of processor time"; empty when nothing is known.
+  std::string words() const;
+};
+
 // Owns a child: one that is still alive when this object is destroyed is killed and reaped. Must be
 // used on the thread that started it, because the kernel ends the child with that thread.
 class ChildProcess {
@@ -51,8 +60,7 @@ class ChildProcess {
   // Reaps the child if it has ended; with `block`, waits for its end.
   const std::optional<ChildExit>& reap(bool block = false);
   void signal(int number) const noexcept;
-  // Whether SIGSTOP or a debugger holds it (state T or t).
-  bool stopped() const;
+  ChildActivity activity() const;
 
  private:
   std::string executable_;

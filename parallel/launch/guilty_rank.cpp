@@ -29,9 +29,17 @@ bool ended_well(const RankSight& sight) {
   return sight.status.state == RankState::finished || (sight.exit && !has_failed(sight));
 }
 
+// 0 before the rank sets up, 1 until it begins to compute. A rank that failed before its first step
+// has failed in its set-up.
+int stage(const RankStatus& status) {
+  if (status.state == RankState::starting) return 0;
+  const bool failed_early = status.state == RankState::failed && status.step == 0;
+  return status.state == RankState::setup || failed_early ? 1 : 2;
+}
+
 // How far a rank has come. Phases are counted, because their order differs between strategies.
 auto progress(const RankStatus& s) {
-  return std::tuple(s.step, s.phase_marks, s.bucket, s.collective);
+  return std::tuple(s.step, s.phase_marks, s.bucket, s.collective, stage(s));
 }
 
 // "in step 12 (backward)", "during setup", "while verifying"
@@ -43,6 +51,11 @@ std::string place(const RankStatus& status) {
   }
   if (status.phase >= kPhaseCount) return fmt::format("in step {}", status.step);
   return fmt::format("in step {} ({})", status.step, to_string(static_cast<Phase>(status.phase)));
+}
+
+// " (its process is asleep after 0.12 s of processor time)", or nothing.
+std::string activity(const RankSight& sight) {
+  return sight.activity.empty() ? "" : fmt::format(" (its process is {})", sight.activity);
 }
 
 std::string signal_name(int number) {
@@ -207,9 +220,9 @@ RunFailure blame_for_noticed(std::span<const RankSight> ranks) {
     return own_failure(ranks, witness);
   }
   const std::string where = place(ranks[*straggler].status);
-  return noticed_failure_at(
-      ranks, *straggler, "stalled",
-      fmt::format("rank {} stands still {}, behind the others", *straggler, where));
+  return noticed_failure_at(ranks, *straggler, "stalled",
+                            fmt::format("rank {} stands still {}, behind the others{}", *straggler,
+                                        where, activity(ranks[*straggler])));
 }
 
 RunFailure blame_for_stall(std::span<const RankSight> ranks, double idle_s) {
@@ -218,9 +231,9 @@ RunFailure blame_for_stall(std::span<const RankSight> ranks, double idle_s) {
   const std::string where = place(ranks[rank].status);
   return failure_at(
       ranks, rank, "stalled",
-      fmt::format("rank {} stands still {}: no rank made progress for {:.3g} s; raise "
+      fmt::format("rank {} stands still {}: no rank made progress for {:.3g} s{}; raise "
                   "--timeout if a step may take that long",
-                  rank, where, idle_s));
+                  rank, where, idle_s, activity(ranks[rank])));
 }
 
 }  // namespace ddpbench::launch

@@ -18,6 +18,7 @@ struct RankSight {
   RankStatus status;
   std::optional<ChildExit> exit;  // once it has ended
   bool stopped = false;           // by SIGSTOP or a debugger
+  std::string activity;           // ChildActivity::words(); empty: not looked at
   double last_progress_s = 0;     // when its heartbeat last changed
 };
 

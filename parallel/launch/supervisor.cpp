@@ -174,7 +174,11 @@ class Supervision {
 
   // Reads /proc, so it is called only when it matters.
   void see_stopped() {
-    for (std::size_t i = 0; i < children_.size(); ++i) sights_[i].stopped = children_[i].stopped();
+    for (std::size_t i = 0; i < children_.size(); ++i) {
+      const ChildActivity activity = children_[i].activity();
+      sights_[i].stopped = activity.stopped();
+      sights_[i].activity = activity.words();
+    }
   }
 
   void report_progress(bool last) {

@@ -134,6 +134,29 @@ TEST(NoticedFailure, OfADeadlineIsBlamedOnTheRankThatIsBehind) {
   EXPECT_EQ(failure.error.exit_code, 4);
 }
 
+RankSight at_start(RankState state) {
+  RankSight sight;
+  sight.status.state = state;
+  return sight;
+}
+
+TEST(NoticedFailure, OfRanksThatMeetIsBlamedOnTheOneThatHasNotEvenBegun) {
+  Ranks ranks{with_error(at_start(RankState::setup), "timeout", 5), at_start(RankState::setup),
+              at_start(RankState::starting)};
+  ranks[2].activity = "asleep after 0.12 s of processor time";
+  const RunFailure failure = blame_for_noticed(ranks);
+  EXPECT_EQ(failure.rank, 2);
+  EXPECT_THAT(failure.error.message,
+              HasSubstr("rank 2 stands still while starting, behind the others (its process is "
+                        "asleep after 0.12 s of processor time); rank 0 noticed"));
+}
+
+TEST(NoticedFailure, OfRanksThatMeetStaysWithTheWitnessWhileAllSetUp) {
+  const Ranks ranks{with_error(at_start(RankState::setup), "timeout", 5),
+                    at_start(RankState::setup)};
+  EXPECT_EQ(blame_for_noticed(ranks).rank, 0);
+}
+
 TEST(NoticedFailure, CountsPhasesInsteadOfTrustingTheirNumbers) {
   // A parameter server's worker pulls before its forward, so a "later" phase proves nothing.
   const Ranks ranks{with_error(training(12, Phase::forward, 3), "timeout", 5),
