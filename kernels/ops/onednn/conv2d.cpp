@@ -5,11 +5,12 @@
 // gradient; bytes are those of input, output and weights, once each.
 //
 // 3x3 convolutions of stride 1 run as Winograd F(4x4, 3x3) (Lavin and Gray, CVPR 2016) where the
-// library has it (AVX-512): it multiplies 4 times less. Against direct convolution it takes 0.40 to
-// 0.85 of the time for 16 to 512 channels and maps of 7x7 to 56x56 in all three passes (Zen 4, one
-// thread; 32->64 channels on 14x14: 0.6 to 0.7), and 1.3 times the time for maps of 6x6. Its
-// results differ from direct convolution's by 7e-7 of their norm, weight gradients by 1e-6 to 4e-6,
-// growing with the batch: far below the verification's tolerance.
+// library has it (2.6 with AVX-512; 3.7 has none for x86): it multiplies 4 times less. Against
+// direct convolution it takes 0.40 to 0.85 of the time for 16 to 512 channels and maps of 7x7 to
+// 56x56 in all three passes (Zen 4, one thread; 32->64 channels on 14x14: 0.6 to 0.7), and 1.3
+// times the time for maps of 6x6. Its results differ from direct convolution's by 7e-7 of their
+// norm, weight gradients by 1e-6 to 4e-6, growing with the batch: far below the verification's
+// tolerance.
 //
 // The library chooses the layouts (`any`): a forced channels-last layout of a one-channel input,
 // for one, runs in a loop that is 300 times slower. Weights and their gradient are kept in
@@ -19,6 +20,7 @@
 #include <functional>
 
 #include "kernels/ops/cpu/elementwise.h"
+#include "kernels/ops/onednn/api.h"
 #include "kernels/ops/onednn/launch.h"
 #include "kernels/ops/onednn/layout.h"
 #include "kernels/ops/onednn/onednn_ops.h"
@@ -78,14 +80,14 @@ Forward::primitive_desc plan_forward(const Context& context, const Conv2dDesc& d
   dnnl::primitive_attr attr = user_scratchpad();
   if (desc.fuse_relu) {
     dnnl::post_ops ops;
-    ops.append_eltwise(1.0F, dnnl::algorithm::eltwise_relu, 0.0F, 0.0F);
+    append_relu(ops);
     attr.set_post_ops(ops);
   }
   const auto plan = [&](dnnl::algorithm algorithm) {
-    const Forward::desc d(dnnl::prop_kind::forward_training, algorithm,
-                          any_layout(desc.input.shape), any_layout(g.weight), g.bias,
-                          any_layout(output_shape(desc)), g.strides, g.pads, g.pads);
-    return Forward::primitive_desc(d, attr, context.engine);
+    return plan_primitive<Forward>(context.engine, attr, dnnl::prop_kind::forward_training,
+                                   algorithm, any_layout(desc.input.shape), any_layout(g.weight),
+                                   g.bias, any_layout(output_shape(desc)), g.strides, g.pads,
+                                   g.pads);
   };
   if (!winograd_pays(desc)) return plan(kDirect);
   return first_implemented<Forward::primitive_desc>(
@@ -164,11 +166,12 @@ class Conv2d : public PlannedOp {
   void make_backward_weights(const Forward::primitive_desc& hint) {
     const auto desc = plan_gradient<BackwardWeights::primitive_desc>(
         desc_, [&](dnnl::algorithm algorithm, bool any) {
-          const BackwardWeights::desc d(algorithm, any ? any_layout(source_.dims()) : source_,
-                                        any ? any_layout(geometry_.weight) : weight_,
-                                        geometry_.bias, any ? any_layout(target_.dims()) : target_,
-                                        geometry_.strides, geometry_.pads, geometry_.pads);
-          return BackwardWeights::primitive_desc(d, user_scratchpad(), context_->engine, hint);
+          return plan_gradient_of<BackwardWeights>(
+              hint, context_->engine, user_scratchpad(), algorithm,
+              any ? any_layout(dims_of(source_)) : source_,
+              any ? any_layout(geometry_.weight) : weight_, geometry_.bias,
+              any ? any_layout(dims_of(target_)) : target_, geometry_.strides, geometry_.pads,
+              geometry_.pads);
         });
     std::vector<Operand> operands = {
         Operand::in(DNNL_ARG_SRC, desc.src_desc(), source_),
@@ -182,11 +185,11 @@ class Conv2d : public PlannedOp {
   void make_backward_data(const Forward::primitive_desc& hint) {
     const auto desc = plan_gradient<BackwardData::primitive_desc>(
         desc_, [&](dnnl::algorithm algorithm, bool any) {
-          const BackwardData::desc d(algorithm, any ? any_layout(source_.dims()) : source_,
-                                     any_layout(geometry_.weight),
-                                     any ? any_layout(target_.dims()) : target_, geometry_.strides,
-                                     geometry_.pads, geometry_.pads);
-          return BackwardData::primitive_desc(d, user_scratchpad(), context_->engine, hint);
+          return plan_gradient_of<BackwardData>(
+              hint, context_->engine, user_scratchpad(), algorithm,
+              any ? any_layout(dims_of(source_)) : source_, any_layout(geometry_.weight),
+              any ? any_layout(dims_of(target_)) : target_, geometry_.strides, geometry_.pads,
+              geometry_.pads);
         });
     backward_data_.emplace(
         context_, BackwardData(desc), desc.scratchpad_desc(),

@@ -1,13 +1,14 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Conversions of descriptors. oneDNN 2.x has them as a C struct with strides and inner blocks.
+// Conversions of descriptors.
 #include "kernels/ops/onednn/layout.h"
 
 #include <algorithm>
 #include <numeric>
 
 #include "base/error.h"
+#include "kernels/ops/onednn/api.h"
 
 namespace ddpbench::ops::onednn {
 namespace {
@@ -32,7 +33,8 @@ Type to_dnnl(DataType type) {
     case DataType::int64:
       break;
   }
-  throw ConfigError(fmt::format("oneDNN 2 has no data type {}; use fp32 or bf16", to_string(type)));
+  throw ConfigError(
+      fmt::format("the oneDNN backend has no data type {}; use fp32 or bf16", to_string(type)));
 }
 
 DataType from_dnnl(Type type) {
@@ -61,29 +63,25 @@ Desc plain_desc(const Shape& shape, Type type) {
   return Desc(shape, type, strides);
 }
 
-// Whether memory is in row-major order. Dimensions of extent 1 may have any stride.
+// Whether memory is in row-major order. oneDNN's comparison ignores the strides of dimensions of
+// extent 1.
 bool is_row_major(const Desc& desc) {
-  const auto& blocking = desc.data.format_desc.blocking;
-  if (blocking.inner_nblks != 0) return false;
-  std::int64_t stride = 1;
-  for (int i = desc.data.ndims; i-- > 0; stride *= desc.data.dims[i])
-    if (desc.data.dims[i] != 1 && blocking.strides[i] != stride) return false;
-  return true;
+  return desc == plain_desc(dims_of(desc), data_type_of(desc));
 }
 
 // oneDNN's notation: the dimensions as letters from the outermost to the innermost, blocked ones as
 // capitals, then the inner blocks.
-std::string tag_of(const Desc& desc) {
-  const auto& blocking = desc.data.format_desc.blocking;
-  std::vector<int> order(static_cast<std::size_t>(desc.data.ndims));
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int a, int b) { return blocking.strides[a] > blocking.strides[b]; });
+std::string tag_of(const Blocking& blocking) {
+  std::vector<std::size_t> order(blocking.strides.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return blocking.strides[a] > blocking.strides[b];
+  });
   std::string blocks, tag;
-  for (int i = 0; i < blocking.inner_nblks; ++i)
-    blocks += fmt::format("{}{}", blocking.inner_blks[i],
-                          static_cast<char>('a' + blocking.inner_idxs[i]));
-  for (const int dim : order) {
+  for (std::size_t i = 0; i < blocking.inner_blocks.size(); ++i)
+    blocks += fmt::format("{}{}", blocking.inner_blocks[i],
+                          static_cast<char>('a' + blocking.inner_dims[i]));
+  for (const std::size_t dim : order) {
     const auto letter = static_cast<char>('a' + dim);
     const bool blocked = blocks.find(letter) != std::string::npos;
     tag += blocked ? static_cast<char>('A' + dim) : letter;
@@ -101,33 +99,27 @@ Desc to_desc(const TensorLayout& layout) {
 }
 
 TensorLayout to_layout(const Desc& desc, const Shape& shape) {
-  ensure(desc.data.format_kind == dnnl_blocked, "oneDNN chose an opaque layout for {}",
-         to_string(shape));
-  const DataType type = from_dnnl(desc.data_type());
+  const std::optional<Blocking> blocking = blocking_of(desc);
+  ensure(blocking.has_value(), "oneDNN chose an opaque layout for {}", to_string(shape));
+  const DataType type = from_dnnl(data_type_of(desc));
   if (is_row_major(desc)) return TensorLayout::plain(shape, type);
   TensorLayout layout = TensorLayout::plain(shape, type);
   layout.bytes = desc.get_size();
-  layout.tag = tag_of(desc);
-  if (desc.dims() != shape) layout.tag += " of " + to_string(desc.dims());
+  layout.tag = tag_of(*blocking);
+  if (dims_of(desc) != shape) layout.tag += " of " + to_string(dims_of(desc));
   layout.native = std::make_shared<const Desc>(desc);
   return layout;
 }
 
-TensorLayout to_layout(const Desc& desc) { return to_layout(desc, desc.dims()); }
-
-Desc with_outermost(const Desc& desc, std::int64_t extent) {
-  dnnl_memory_desc_t data = desc.data;
-  data.dims[0] = extent;
-  data.padded_dims[0] = extent;
-  return Desc(data);
-}
+TensorLayout to_layout(const Desc& desc) { return to_layout(desc, dims_of(desc)); }
 
 std::int64_t channel_block(const Desc& desc) {
-  if (desc.data.format_kind != dnnl_blocked || desc.data.ndims != 4) return 0;
+  const Shape shape = dims_of(desc);
+  if (shape.size() != 4) return 0;
   if (is_row_major(desc)) return 1;
-  if (desc == Desc(desc.dims(), Type::f32, Tag::acdb)) return desc.data.dims[1];
+  if (desc == Desc(shape, Type::f32, Tag::acdb)) return shape[1];
   for (const std::int64_t block : {8, 16})
-    if (desc == image_desc(desc.dims(), block)) return block;
+    if (desc == image_desc(shape, block)) return block;
   return 0;
 }
 

@@ -19,10 +19,6 @@ dnnl::memory::desc to_desc(const TensorLayout& layout);
 TensorLayout to_layout(const dnnl::memory::desc& desc, const Shape& shape);
 TensorLayout to_layout(const dnnl::memory::desc& desc);
 
-// The descriptor of a dense tensor with another outermost dimension; all else, blocking and padding
-// included, is kept. REQUIRES: the first dimension is outermost in memory, dense and not blocked.
-dnnl::memory::desc with_outermost(const dnnl::memory::desc& desc, std::int64_t extent);
-
 // The channels of a group inside each pixel: 1 is plain NCHW, 8 and 16 are the blocked layouts, the
 // channel count is NHWC. 0 when `desc` is none of these.
 std::int64_t channel_block(const dnnl::memory::desc& desc);

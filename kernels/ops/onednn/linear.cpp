@@ -14,6 +14,7 @@
 #include <algorithm>
 
 #include "kernels/ops/cpu/elementwise.h"
+#include "kernels/ops/onednn/api.h"
 #include "kernels/ops/onednn/launch.h"
 #include "kernels/ops/onednn/layout.h"
 #include "kernels/ops/onednn/onednn_ops.h"
@@ -44,11 +45,10 @@ ConvertingLaunch make_product(const ContextPtr& context, const Desc& a, const De
   dnnl::primitive_attr attr = user_scratchpad();
   dnnl::post_ops ops;
   if (epilogue.accumulate) ops.append_sum(1.0F);
-  if (epilogue.relu) ops.append_eltwise(1.0F, dnnl::algorithm::eltwise_relu, 0.0F, 0.0F);
+  if (epilogue.relu) append_relu(ops);
   attr.set_post_ops(ops);
-  const Desc bias = epilogue.bias ? matrix(1, result.dims()[1]) : Desc();
-  const dnnl::matmul::primitive_desc desc(dnnl::matmul::desc(a, b, bias, result), attr,
-                                          context->engine);
+  const Desc bias = epilogue.bias ? matrix(1, dims_of(result)[1]) : Desc();
+  const auto desc = plan_primitive<dnnl::matmul>(context->engine, attr, a, b, bias, result);
   std::vector<Operand> operands = {Operand::in(DNNL_ARG_SRC, a), Operand::in(DNNL_ARG_WEIGHTS, b)};
   if (epilogue.bias) operands.push_back(Operand::in(DNNL_ARG_BIAS, bias));
   operands.push_back(Operand::out(DNNL_ARG_DST, result));
@@ -56,19 +56,21 @@ ConvertingLaunch make_product(const ContextPtr& context, const Desc& a, const De
 }
 
 // The layout of one sample, repeated for each row of the weight. So the weight of `out` rows lies
-// in memory as a batch of `out` samples does.
-TensorLayout weight_layout(const TensorLayout& input, const Shape& weight) {
-  if (input.is_plain()) return TensorLayout::plain(weight);
-  return to_layout(with_outermost(to_desc(input), weight[0]), weight);
+// in memory as a batch of `out` samples does. REQUIRES: `block` is the input's channel_block().
+TensorLayout weight_layout(const TensorLayout& input, std::int64_t block, const Shape& weight) {
+  Shape samples = input.shape;
+  samples[0] = weight[0];
+  return to_layout(image_desc(samples, block), weight);
 }
 
 class Linear : public PlannedOp {
  public:
   Linear(ContextPtr context, const LinearDesc& desc)
       : PlannedOp(plain_plan(desc)), context_(std::move(context)), desc_(desc) {
-    if (!desc.input.is_plain() && channel_block(to_desc(desc.input)) > 1) {
+    const std::int64_t block = desc.input.is_plain() ? 1 : channel_block(to_desc(desc.input));
+    if (block > 1) {
       plan_.inputs = {desc.input};
-      plan_.parameters[0].layout = weight_layout(desc.input, plan_.parameters[0].shape);
+      plan_.parameters[0].layout = weight_layout(desc.input, block, plan_.parameters[0].shape);
     }
     batch_ = desc.input.shape[0];
     out_ = desc.out_features;

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 
+#include "kernels/ops/onednn/api.h"
 #include "kernels/ops/onednn/launch.h"
 #include "kernels/ops/onednn/layout.h"
 #include "kernels/ops/onednn/onednn_ops.h"
@@ -18,10 +19,11 @@ namespace {
 std::pair<dnnl::memory::desc, dnnl::memory::desc> matching_descs(const TensorLayout& from,
                                                                  const TensorLayout& to) {
   const dnnl::memory::desc a = to_desc(from), b = to_desc(to);
-  if (a.dims() == b.dims()) return {a, b};
-  if (element_count(a.dims()) == element_count(b.dims())) {
-    if (from.is_plain()) return {to_desc(TensorLayout::plain(b.dims(), from.type)), b};
-    if (to.is_plain()) return {a, to_desc(TensorLayout::plain(a.dims(), to.type))};
+  const Shape a_dims = dims_of(a), b_dims = dims_of(b);
+  if (a_dims == b_dims) return {a, b};
+  if (element_count(a_dims) == element_count(b_dims)) {
+    if (from.is_plain()) return {to_desc(TensorLayout::plain(b_dims, from.type)), b};
+    if (to.is_plain()) return {a, to_desc(TensorLayout::plain(a_dims, to.type))};
   }
   throw ConfigError(fmt::format("no conversion from {} {} to {} {}", to_string(from.shape),
                                 from.tag, to_string(to.shape), to.tag));

@@ -1,0 +1,103 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What oneDNN 2 (from 2.6) and oneDNN 3 spell differently; the only place that asks which of them
+// is here. Version 3 made memory descriptors opaque and took away the descriptors of operations:
+// a primitive's descriptor is made from the parameters themselves (oneDNN's developer guide,
+// "Transition from v2.x to v3.x").
+#pragma once
+
+#include <dnnl.hpp>
+#include <optional>
+
+#include "kernels/ops/tensor_layout.h"
+
+#if DNNL_VERSION_MAJOR < 2 || (DNNL_VERSION_MAJOR == 2 && DNNL_VERSION_MINOR < 6)
+#error "oneDNN 2.6 or newer is needed"
+#endif
+
+namespace ddpbench::ops::onednn {
+
+// How a descriptor orders its elements: strides of the dimensions in elements, with the innermost
+// blocks left out, then the blocks from the outermost, each with the dimension that it divides.
+struct Blocking {
+  Shape strides;
+  Shape inner_blocks, inner_dims;
+};
+
+#if DNNL_VERSION_MAJOR >= 3
+
+inline Shape dims_of(const dnnl::memory::desc& desc) { return desc.get_dims(); }
+
+inline dnnl::memory::data_type data_type_of(const dnnl::memory::desc& desc) {
+  return desc.get_data_type();
+}
+
+// Nothing for a layout that only the library knows.
+inline std::optional<Blocking> blocking_of(const dnnl::memory::desc& desc) {
+  if (desc.get_format_kind() != dnnl::memory::format_kind::blocked) return std::nullopt;
+  return Blocking{desc.get_strides(), desc.get_inner_blks(), desc.get_inner_idxs()};
+}
+
+inline void append_relu(dnnl::post_ops& ops) {
+  ops.append_eltwise(dnnl::algorithm::eltwise_relu, 0.0F, 0.0F);
+}
+
+// The plan of a primitive; `parameters` are those of Primitive::primitive_desc's constructor in
+// oneDNN 3 between the engine and the attributes, of Primitive::desc's in oneDNN 2.
+template <typename Primitive, typename... Parameters>
+typename Primitive::primitive_desc plan_primitive(const dnnl::engine& engine,
+                                                  const dnnl::primitive_attr& attr,
+                                                  const Parameters&... parameters) {
+  return {engine, parameters..., attr};
+}
+
+// The same for a gradient; `forward` is the plan of the operation that it belongs to.
+template <typename Primitive, typename Forward, typename... Parameters>
+typename Primitive::primitive_desc plan_gradient_of(const Forward& forward,
+                                                    const dnnl::engine& engine,
+                                                    const dnnl::primitive_attr& attr,
+                                                    const Parameters&... parameters) {
+  return {engine, parameters..., forward, attr};
+}
+
+#else
+
+inline Shape dims_of(const dnnl::memory::desc& desc) { return desc.dims(); }
+
+inline dnnl::memory::data_type data_type_of(const dnnl::memory::desc& desc) {
+  return desc.data_type();
+}
+
+inline std::optional<Blocking> blocking_of(const dnnl::memory::desc& desc) {
+  if (desc.data.format_kind != dnnl_blocked) return std::nullopt;
+  const dnnl_blocking_desc_t& blocking = desc.data.format_desc.blocking;
+  return Blocking{
+      {blocking.strides, blocking.strides + desc.data.ndims},
+      {blocking.inner_blks, blocking.inner_blks + blocking.inner_nblks},
+      {blocking.inner_idxs, blocking.inner_idxs + blocking.inner_nblks},
+  };
+}
+
+inline void append_relu(dnnl::post_ops& ops) {
+  ops.append_eltwise(1.0F, dnnl::algorithm::eltwise_relu, 0.0F, 0.0F);
+}
+
+template <typename Primitive, typename... Parameters>
+typename Primitive::primitive_desc plan_primitive(const dnnl::engine& engine,
+                                                  const dnnl::primitive_attr& attr,
+                                                  const Parameters&... parameters) {
+  return {typename Primitive::desc(parameters...), attr, engine};
+}
+
+template <typename Primitive, typename Forward, typename... Parameters>
+typename Primitive::primitive_desc plan_gradient_of(const Forward& forward,
+                                                    const dnnl::engine& engine,
+                                                    const dnnl::primitive_attr& attr,
+                                                    const Parameters&... parameters) {
+  return {typename Primitive::desc(parameters...), attr, engine, forward};
+}
+
+#endif
+
+}  // namespace ddpbench::ops::onednn
