@@ -19,11 +19,8 @@ if(DDPBENCH_ENABLE_CUDA)
 else()
   set(ddpbench_cuda false)
 endif()
-set(ddpbench_hwloc_version "unknown")
-find_file(DDPBENCH_HWLOC_CONFIG hwloc/autogen/config.h)  # Debian: in the architecture's folder
-if(DDPBENCH_HWLOC_CONFIG)
-  file(STRINGS ${DDPBENCH_HWLOC_CONFIG} line REGEX "define HWLOC_VERSION \"")
-  string(REGEX REPLACE ".*\"([^\"]+)\".*" "\\1" ddpbench_hwloc_version "${line}")
+if(NOT ddpbench_hwloc_version)
+  set(ddpbench_hwloc_version "unknown")
 endif()
 
 file(CONFIGURE OUTPUT ${DDPBENCH_GENERATED_DIR}/version_values.cmake @ONLY CONTENT [=[
