@@ -10,8 +10,10 @@ set(DDPBENCH_BENCH_OPTION_SOURCES
   host/host_limits.cpp
   options/command_options.cpp
   options/command_words.cpp
+  options/completion.cpp
   options/config_file.cpp
   options/handling_options.cpp
+  options/man_page.cpp
   options/option_definitions.cpp
   options/option_help.cpp
   options/option_injection.cpp

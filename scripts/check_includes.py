@@ -52,7 +52,7 @@ FLOORS = {
     "reports": ["data", "metrics", "json", "charts", "pictures", "table", "why", "exports",
                 "gate", "html"],
     "bench": ["host", "options", "plan", "measure", "feed", "rank", "run", "comm", "joined",
-              "commands", ".", "micro", "gate_study"],
+              "commands", ".", "packaging", "micro", "gate_study"],
 }
 
 

@@ -3,6 +3,7 @@
 //
 // `ddpbench chart`: draws what reports say, as a picture in a file or in the terminal.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -28,18 +29,14 @@ using report::ChartKind;
 
 constexpr int kUsualWidth = 80;  // where stdout is no terminal
 
-std::string kind_words() {
-  std::string text;
-  for (const ChartKind kind : report::kChartKinds) {
-    text += (text.empty() ? "" : ", ") + std::string(to_string(kind));
-  }
-  return text;
+std::vector<std::string> kind_words() {
+  std::vector<std::string> known;
+  for (const ChartKind kind : report::kChartKinds) known.emplace_back(to_string(kind));
+  return known;
 }
 
 ChartKind kind_of(const std::string& word) {
-  std::vector<std::string> known;
-  for (const ChartKind kind : report::kChartKinds) known.emplace_back(to_string(kind));
-  check_word("chart: --kind", word, known);
+  check_word("chart: --kind", word, kind_words());
   return *report::chart_kind(word);
 }
 
@@ -130,7 +127,8 @@ class Chart final : public Subcommand {
   void define(CommandOptions& options) override {
     options.add_words("REPORT", "TEXT ... REQUIRED", paths_,
                       "Reports; all runs of all of them go into one chart", true);
-    options.add("--kind", "KIND=scaling", &kind_, "What to draw: " + kind_words());
+    options.add("--kind", "KIND=scaling", &kind_,
+                fmt::format("What to draw: {}", fmt::join(kind_words(), ", ")), kind_words());
     options.add("-o,--output", "FILE", &output_,
                 "Picture to write: .svg, or .png or .pdf through rsvg-convert; without it the "
                 "chart is drawn in the terminal");

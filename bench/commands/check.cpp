@@ -36,6 +36,12 @@ constexpr Format kFormats[] = {
     {"github", [](const GateResult& r, int) { return report::render_gate_github(r); }},
 };
 
+std::vector<std::string> gate_formats() {
+  std::vector<std::string> names;
+  for (const Format& format : kFormats) names.emplace_back(format.name);
+  return names;
+}
+
 struct Limit {
   const char* option;
   double GateOptions::*member;
@@ -91,7 +97,8 @@ class Check final : public Subcommand {
     }
     options.add("--allow-mismatch", "KEY,...", &allowed_,
                 "Settings that may differ in a pair (device_model, optimizer/lr, ...)");
-    options.add("--format", "TEXT=table", &format_, "table, markdown, json, junit or github");
+    options.add("--format", "TEXT=table", &format_, "table, markdown, json, junit or github",
+                gate_formats());
     options.add("-o,--output", "FILE", &output_, "Write to this file instead of standard output");
     options.add("--force", "", &force_, "Overwrite FILE");
     options.set_footer(
@@ -128,8 +135,7 @@ class Check final : public Subcommand {
 
  private:
   const Format& chosen_format() const {
-    std::vector<std::string> names;
-    for (const Format& format : kFormats) names.emplace_back(format.name);
+    const std::vector<std::string> names = gate_formats();
     check_word("check: --format", format_, names);
     return kFormats[std::ranges::find(names, format_) - names.begin()];
   }

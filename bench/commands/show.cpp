@@ -62,7 +62,8 @@ class Show final : public Subcommand {
                       "Reports to show; several are shown in one table");
     options.add("--format", "FORMAT [table]", &format_,
                 fmt::format("How: {}; docs/exports.md says who reads which",
-                            fmt::join(format_names(), ", ")));
+                            fmt::join(format_names(), ", ")),
+                format_names());
     options.add("--mllog", "", &mllog_, "The same as --format=mllog");
     options.add("--columns", "NAME,...", &columns_,
                 "Only these columns of table, markdown, csv and json, in this order; "

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "bench/options/command_options.h"
+#include "bench/options/completion.h"
 #include "bench/options/option_help.h"
 
 namespace ddpbench::bench {
@@ -60,5 +61,9 @@ std::string subcommand_help(const SubcommandEntry& entry);
 
 // Returns the summaries of all subcommands, for the help of the whole program.
 std::vector<CommandSummary> command_summaries();
+
+// Returns all commands of the program as shells complete them: those of the table of options, then
+// all subcommands.
+std::vector<CompletionCommand> completion_commands();
 
 }  // namespace ddpbench::bench

@@ -64,12 +64,14 @@ struct Assignment {
   }
 };
 
+OptionSyntax help_syntax() { return {.names = {"-h", "--help"}, .takes = Takes::nothing}; }
+
 }  // namespace
 
 void CommandOptions::add(const std::string& names, const std::string& hint, OptionTarget target,
-                         const std::string& help) {
+                         const std::string& help, const std::vector<std::string>& choices) {
   const Takes takes = hint.empty() ? Takes::nothing : Takes::one;
-  rows_.push_back({{split_at_commas(names), takes, hint}, target, names, help});
+  rows_.push_back({{split_at_commas(names), takes, hint}, target, names, help, false, choices});
 }
 
 void CommandOptions::add_words(const std::string& names, const std::string& hint,
@@ -82,7 +84,7 @@ void CommandOptions::add_words(const std::string& names, const std::string& hint
 bool CommandOptions::read(const std::string& command,
                           const std::vector<std::string>& arguments) const {
   CommandSyntax syntax{.command = command, .options = {}};
-  syntax.options.push_back({.names = {"-h", "--help"}, .takes = Takes::nothing});
+  syntax.options.push_back(help_syntax());
   const Row* names = nullptr;
   for (const Row& row : rows_) {
     if (row.is_name()) names = &row;
@@ -108,6 +110,13 @@ bool CommandOptions::read(const std::string& command,
         row.target);
   }
   return true;
+}
+
+std::vector<CommandOption> CommandOptions::list() const {
+  std::vector<CommandOption> options = {{help_syntax(), "Print this text and stop", {}, false}};
+  for (const Row& row : rows_)
+    options.push_back({row.syntax, row.help, row.choices, row.is_name()});
+  return options;
 }
 
 std::string CommandOptions::help(const std::string& summary, const std::string& usage) const {

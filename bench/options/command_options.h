@@ -18,12 +18,21 @@ namespace ddpbench::bench {
 using OptionTarget = std::variant<bool*, int*, double*, std::string*, std::optional<std::string>*,
                                   std::vector<std::string>*>;
 
+// An option of a command, or the names that it takes, as documents and shells show them.
+struct CommandOption {
+  OptionSyntax syntax;
+  std::string help;
+  std::vector<std::string> choices;  // the words that its value may be, where these are known
+  bool is_name = false;              // the command's names, and no option
+};
+
 class CommandOptions {
  public:
   // `names`: "--format" or "-o,--output". `hint` is what --help shows after the names; a switch has
-  // none. The target keeps its value as the default unless the option is given.
+  // none. The target keeps its value as the default unless the option is given. `choices` are the
+  // words that shells offer for its value; the command itself checks what is given.
   void add(const std::string& names, const std::string& hint, OptionTarget target,
-           const std::string& help);
+           const std::string& help, const std::vector<std::string>& choices = {});
   // Adds an option that takes all words up to the next option. `names` without dashes stands for
   // the names that the command takes.
   void add_words(const std::string& names, const std::string& hint,
@@ -38,12 +47,16 @@ class CommandOptions {
   // Returns what --help prints. `summary` is a line without a full stop.
   std::string help(const std::string& summary, const std::string& usage) const;
 
+  // All of them, --help included, in the order of the help.
+  std::vector<CommandOption> list() const;
+
  private:
   struct Row {
     OptionSyntax syntax;
     OptionTarget target;
     std::string names, help;
     bool is_required = false;
+    std::vector<std::string> choices = {};
 
     bool is_name() const { return !names.starts_with('-'); }
   };

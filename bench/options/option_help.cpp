@@ -64,11 +64,6 @@ constexpr ExitCode kExitCodes[] = {
     {130, "interrupted; a partial report was written"},
 };
 
-std::string flag_with_hint(const OptionDefinition& definition) {
-  const std::string flag = definition.name == "help" ? "-h, --help" : definition.flag();
-  return definition.is_switch() ? flag : flag + "=" + definition.hint;
-}
-
 std::string option_lines(const OptionDefinition& definition) {
   const bool key_only = (definition.sources & kFlag) == 0;
   std::string help = definition.help;
@@ -128,6 +123,20 @@ std::string option_row(const OptionDefinition& definition) {
 }
 
 }  // namespace
+
+std::string flag_with_hint(const OptionDefinition& definition) {
+  const std::string flag = definition.name == "help" ? "-h, --help" : definition.flag();
+  return definition.is_switch() ? flag : flag + "=" + definition.hint;
+}
+
+HelpTexts help_texts(const std::vector<CommandSummary>& commands) {
+  HelpTexts texts{std::string(kPurpose), std::string(kPrecedence), {}, {}};
+  for (const Usage& usage : kUsages) texts.usages.emplace_back(usage.line, usage.help);
+  for (const CommandSummary& command : commands)
+    texts.usages.emplace_back(command.usage, command.summary);
+  for (const ExitCode& exit : kExitCodes) texts.exit_codes.emplace_back(exit.code, exit.meaning);
+  return texts;
+}
 
 std::string two_columns(std::string_view name, std::string_view help) {
   std::string line = fmt::format("  {}", name);

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "bench/options/option_table.h"
@@ -33,6 +34,17 @@ std::string command_help_text(std::span<const Command> commands);
 // A line of help: `name` at the left and its explanation, wrapped, at the right. The explanation
 // begins on the next line when `name` is long.
 std::string two_columns(std::string_view name, std::string_view help);
+
+// The texts that --help, the manual page and docs/cli.md have in common.
+struct HelpTexts {
+  std::string purpose, precedence;
+  std::vector<std::pair<std::string, std::string>> usages;  // "ddpbench info", what it does
+  std::vector<std::pair<int, std::string>> exit_codes;
+};
+HelpTexts help_texts(const std::vector<CommandSummary>& commands);
+
+// "--gpus=LIST|all", "-h, --help".
+std::string flag_with_hint(const OptionDefinition& definition);
 
 // Returns the text of docs/cli.md.
 std::string cli_document(const std::vector<CommandSummary>& commands);

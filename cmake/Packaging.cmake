@@ -1,0 +1,44 @@
+# SPDX-FileCopyrightText: The ddpbench authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# Debian packages by cpack (scripts/package.sh): `ddpbench`, and `ddpbench-cuda` with the CUDA module
+# where it is built. Components: `program` and `cuda` are what is installed everywhere; `debian` is
+# only in packages, `unpackaged` only in what `cmake --install` writes.
+
+set(doc share/doc/ddpbench)
+install(FILES README.md CHANGELOG.md DESTINATION ${doc} COMPONENT program)
+install(FILES LICENSE DESTINATION ${doc} RENAME copyright COMPONENT program)
+install(DIRECTORY docs DESTINATION ${doc} COMPONENT program)
+
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME ddpbench)
+set(CPACK_PACKAGE_VENDOR "The ddpbench authors")
+set(CPACK_PACKAGE_CONTACT "The ddpbench authors")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "compares data-parallel training strategies")
+set(CPACK_PACKAGE_DIRECTORY ${CMAKE_BINARY_DIR}/packages)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_COMPONENTS_GROUPING ONE_PER_GROUP)
+set(CPACK_COMPONENTS_ALL program debian)
+set(CPACK_COMPONENT_PROGRAM_GROUP main)
+set(CPACK_COMPONENT_DEBIAN_GROUP main)
+
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_MAIN_PACKAGE_NAME ddpbench)
+set(CPACK_DEBIAN_MAIN_PACKAGE_SHLIBDEPS ON)  # the versions of the system that it is built on
+set(CPACK_DEBIAN_MAIN_PACKAGE_RECOMMENDS "ca-certificates, librsvg2-bin")
+set(CPACK_DEBIAN_MAIN_DESCRIPTION "Trains one network with several data-parallel strategies, proves that they
+compute the same thing, times them, and writes one report.")
+
+if(DDPBENCH_ENABLE_CUDA)
+  list(APPEND CPACK_COMPONENTS_ALL cuda)
+  set(CPACK_COMPONENT_CUDA_GROUP cuda)
+  set(CPACK_DEBIAN_CUDA_PACKAGE_NAME ddpbench-cuda)
+  # NVIDIA's libraries come from its own repository, from a toolkit, or from Python packages, so
+  # that no dependency can name them. Without them the program says what is missing.
+  set(CPACK_DEBIAN_CUDA_PACKAGE_SHLIBDEPS OFF)
+  set(CPACK_DEBIAN_CUDA_PACKAGE_DEPENDS "ddpbench (= ${PROJECT_VERSION})")
+  set(CPACK_DEBIAN_CUDA_DESCRIPTION "The CUDA module: GPUs as devices of ddpbench. Needs NVIDIA's driver, cuDNN, cuBLAS and NCCL.")
+endif()
+include(CPack)
