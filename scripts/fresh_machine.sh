@@ -2,12 +2,15 @@
 # SPDX-FileCopyrightText: The ddpbench authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Proves run.sh and test.sh on a bare Debian 12: makes a minimal tree with debootstrap, clones this
-# checkout's HEAD into it (at a path with a space), and runs both commands there with chroot.
+# Proves run.sh and test.sh on a bare Debian: makes a minimal tree with debootstrap, clones this
+# checkout's HEAD into it (at a path with a space), and runs both commands there with chroot. Then a
+# second user runs what is built, and the Debian package is made, installed in another bare tree,
+# and used there.
 #
-#   scripts/fresh_machine.sh [--keep] [--packages-only]
+#   scripts/fresh_machine.sh [--release=12|13] [--keep] [--packages-only]
 #
-#   --keep           keep the tree and print its path
+#   --release        of Debian; default 12
+#   --keep           keep the trees and print their paths
 #   --packages-only  stop after the packages are installed
 #
 # Needs root, debootstrap and a Debian mirror (the one that apt on this machine uses). Takes about a
@@ -17,7 +20,7 @@
 set -euo pipefail
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
-suite=bookworm
+release=12
 checkout="/srv/fresh clone/ddpbench"
 start_limit_ms=1000
 comparison_limit_ms=120000
@@ -42,12 +45,13 @@ timed() {
   if ((limit > 0 && took > limit)); then die "$name took more than $limit ms"; fi
 }
 
-# Prints "URI SUITE COMPONENT" of each Debian archive of `suite` that this machine's apt uses.
+# Prints "URI SUITE COMPONENT" of each Debian archive that this machine's apt uses, with `suite` in
+# place of this machine's own release.
 archives() {
   # apt expands the fields, not the shell.
   # shellcheck disable=SC2016
   apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' |
-    grep -E "^[^ ]*/debian(-security)?/? ${suite}[^ ]* " | sort -u
+    sed -n -E "s#^([^ ]*/debian(-security)?/?) (bookworm|trixie)#\\1 ${suite}#p" | sort -u
 }
 
 # Makes apt in the tree fetch from the same archives in the same way (proxy, date checks).
@@ -89,14 +93,19 @@ keep=no
 packages_only=no
 for argument in "$@"; do
   case $argument in
+    --release=12 | --release=13) release=${argument#*=} ;;
     --keep) keep=yes ;;
     --packages-only) packages_only=yes ;;
     *)
-      say "unknown argument '$argument' (known: --keep, --packages-only)"
+      say "unknown argument '$argument' (known: --release=12|13, --keep, --packages-only)"
       exit 2
       ;;
   esac
 done
+case $release in
+  12) suite=bookworm ;;
+  13) suite=trixie ;;
+esac
 ((EUID == 0)) || die "chroot and mount need root"
 command -v debootstrap >/dev/null || die "debootstrap is not here: apt-get install debootstrap"
 if [[ -n $(git -C "$root" status --porcelain) ]]; then
@@ -105,12 +114,13 @@ fi
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/ddpbench-fresh.XXXXXX")
 tree="$work/tree"
+bare="$work/bare"
 name="start"
 cleanup() {
   local status=$?
   if ((status != 0)); then say "FAILED (exit $status) in: $name"; fi
   if [[ $keep == yes ]]; then
-    say "kept: $tree"
+    say "kept: $tree and $bare"
   else
     rm -rf --one-file-system "$work"
   fi
@@ -119,8 +129,32 @@ trap cleanup EXIT
 
 mkdir "$tree"
 timed 0 "debootstrap minbase $suite" make_tree "$tree"
+cp -a "$tree" "$bare"
 mkdir -p "$tree$checkout" "$tree/srv/elsewhere"
 git clone -q --no-hardlinks "$root" "$tree$checkout"
+
+# What a user of the package has: the program, its manual page and completions, a run without a
+# source tree. apt fetches what the package depends on.
+use_package() {
+  # The tree's shell expands, not this one.
+  # shellcheck disable=SC2016
+  in_tree "$bare" bash -c 'set -e
+    apt-get -q update >/dev/null
+    DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends /srv/ddpbench.deb >/dev/null
+    cd /tmp
+    ddpbench info | grep -F "(installed)"
+    ddpbench --config=smoke --json=smoke.json
+    ddpbench chart smoke.json -o smoke.svg
+    test -s smoke.svg
+    gzip --test /usr/share/man/man1/ddpbench.1.gz
+    bash -c "source /usr/share/bash-completion/completions/ddpbench
+      COMP_WORDS=(ddpbench show --form) COMP_CWORD=2
+      _ddpbench
+      [[ \${COMPREPLY[*]} == --format= ]]"
+    dpkg --verify ddpbench
+    apt-get -q purge -y ddpbench >/dev/null
+    test ! -e /usr/share/ddpbench'
+}
 
 # The clone's origin is this checkout, which is not in the tree. No step may need it.
 inside() { in_tree "$tree" env --chdir=/srv/elsewhere "$@"; }
@@ -137,5 +171,11 @@ timed $start_limit_ms "run.sh: start with nothing to build" inside "$checkout/ru
 timed $comparison_limit_ms "run.sh without arguments" inside "$checkout/run.sh"
 [[ -f $tree/srv/elsewhere/smoke.json && -n $(find "$tree/srv/elsewhere" -name 'ddpbench-*.json') ]] ||
   die "run.sh left no report in the working directory"
+# A second user, who may only read.
+timed $start_limit_ms "run.sh of a second user" inside setpriv --reuid=65534 --regid=65534 \
+  --clear-groups "$checkout/run.sh" --version
+timed 0 "the Debian package" inside "$checkout/scripts/package.sh"
+cp "$tree$checkout"/build/cpu-release/packages/ddpbench_*.deb "$bare/srv/ddpbench.deb"
+timed 0 "the package in a bare tree" use_package
 timed 0 "test.sh: packages, build, tests" inside "$checkout/test.sh"
-say "both commands work on a bare Debian $suite"
+say "both commands and the package work on a bare Debian $release ($suite)"
