@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/nearest_name.h"
 #include "bench/commands/rsvg_convert.h"
+#include "bench/commands/run_filter.h"
 #include "bench/commands/subcommand.h"
 #include "bench/host/terminal.h"
 #include "reports/charts/chart_data.h"
@@ -129,6 +130,7 @@ class Chart final : public Subcommand {
                       "Reports; all runs of all of them go into one chart", true);
     options.add("--kind", "KIND=scaling", &kind_,
                 fmt::format("What to draw: {}", fmt::join(kind_words(), ", ")), kind_words());
+    filter_.define(options);
     options.add("-o,--output", "FILE", &output_,
                 "Picture to write: .svg, or .png or .pdf through rsvg-convert; without it the "
                 "chart is drawn in the terminal");
@@ -142,8 +144,11 @@ class Chart final : public Subcommand {
       format = format_of(*output_);
       check_output("chart", *output_, paths_, force_);
     }
+    std::vector<report::ReportFile> files;
+    for (const std::string& path : paths_) files.push_back({path, runs_of(path)});
+    filter_.apply("chart", files);
     std::vector<report::Report> reports;
-    for (const std::string& path : paths_) reports.push_back(runs_of(path));
+    for (report::ReportFile& file : files) reports.push_back(std::move(file.report));
     const Drawing drawing = draw(kind, reports);
     if (!drawing.empty_reason.empty()) {
       throw ConfigError(fmt::format("chart: nothing to draw of kind {} in {}: {}", to_string(kind),
@@ -161,6 +166,7 @@ class Chart final : public Subcommand {
 
  private:
   std::vector<std::string> paths_;
+  RunFilter filter_;
   std::string kind_ = "scaling";
   std::optional<std::string> output_;
   bool force_ = false;

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "bench/commands/gate_sides.h"
+#include "bench/commands/run_filter.h"
 #include "bench/commands/subcommand.h"
 #include "bench/host/terminal.h"
 #include "reports/data/report_view.h"
@@ -41,6 +42,7 @@ class Html final : public Subcommand {
                       "Reports that the page shows side by side", true);
     options.add_words("--baseline", "BASE...", baseline_,
                       "Reports to hold these against: the page says what `ddpbench check` says");
+    filter_.define(options);
     options.add("-o,--output", "FILE", &output_,
                 "Page to write; the first report's name with .html in the working directory "
                 "when not given");
@@ -59,6 +61,7 @@ class Html final : public Subcommand {
     for (const std::string& path : paths_) files.push_back({path, report::read_report(path)});
     const std::vector<report::Report> base = read_side("html", baseline_);
     report::complete_scaling(files);
+    filter_.apply("html", files);
     report::HtmlInput input{names_of(files), {}, {}};
     for (report::ReportFile& file : files) input.reports.push_back(std::move(file.report));
     if (!base.empty()) input.gate = gate(input.reports, base);
@@ -82,6 +85,7 @@ class Html final : public Subcommand {
   }
 
   std::vector<std::string> paths_, baseline_;
+  RunFilter filter_;
   std::string output_;
   bool force_ = false;
 };

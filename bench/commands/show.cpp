@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/nearest_name.h"
+#include "bench/commands/run_filter.h"
 #include "bench/commands/subcommand.h"
 #include "bench/host/terminal.h"
 #include "bench/options/option_table.h"
@@ -25,6 +27,15 @@ using Names = std::vector<std::string>;
 Names format_names() {
   Names names;
   for (const report::RunFormat& format : report::run_formats()) names.push_back(format.name);
+  return names;
+}
+
+// The formats in which reports of `ddpbench comm` can be shown.
+Names collective_words() {
+  Names names;
+  for (const report::CollectiveFormat& format : report::collective_formats()) {
+    names.push_back(format.name);
+  }
   return names;
 }
 
@@ -69,9 +80,7 @@ class Show final : public Subcommand {
                 "Only these columns of table, markdown, csv and json, in this order; "
                 "--columns=help lists them");
     options.add("--sort", "[-]NAME", &sort_, "Order by a column; -NAME for descending");
-    options.add("--strategy", "NAME,...", &strategies_, "Only runs of these strategies");
-    options.add("--status", "WORD,...", &statuses_,
-                "Only runs that are ok, failed, skipped or interrupted");
+    filter_.define(options);
     options.add("-o,--output", "FILE", &output_, "Write to this file instead of standard output");
     options.add("--force", "", &force_, "Let --output replace an existing file");
   }
@@ -123,8 +132,8 @@ class Show final : public Subcommand {
     std::vector<report::ReportFile> files;
     for (const std::string& path : paths_) files.push_back({path, report::read_report(path)});
     const int width = output_ ? 0 : terminal_width();
-    const std::string text =
-        collectives_text(format, files, width) + runs_text(format, columns, files, width);
+    std::string text = collectives_text(format, files, width);
+    text += runs_text(format, columns, files, width);
     if (output_) {
       write_file(*output_, text, {.force = force_});
     } else if (format.name == "table") {
@@ -137,17 +146,25 @@ class Show final : public Subcommand {
   // Takes the reports of `ddpbench comm`, which have no runs, out of `files`; returns their text.
   static std::string collectives_text(const report::RunFormat& format,
                                       std::vector<report::ReportFile>& files, int width) {
-    std::string text;
-    std::erase_if(files, [&](const report::ReportFile& file) {
-      if (file.report.collectives.empty()) return false;
-      if (format.name != "table") {
-        throw ConfigError(
-            fmt::format("show: {} holds collectives, which --format=table alone shows", file.name));
-      }
-      text += (text.empty() ? "" : "\n") + report::render_collectives(file.report, width);
-      return true;
-    });
-    return text;
+    const auto of_runs = std::ranges::stable_partition(
+        files, [](const report::ReportFile& file) { return file.report.collectives.empty(); });
+    if (of_runs.empty()) return "";
+    const std::vector<report::ReportFile> comm(std::make_move_iterator(of_runs.begin()),
+                                               std::make_move_iterator(of_runs.end()));
+    files.erase(of_runs.begin(), of_runs.end());
+    const auto& formats = report::collective_formats();
+    const auto found = std::ranges::find(formats, format.name, &report::CollectiveFormat::name);
+    if (found == formats.end()) {
+      throw ConfigError(
+          fmt::format("show: {} holds collectives, which have no --format={}; use one of {}",
+                      comm.front().name, format.name, fmt::join(collective_words(), ", ")));
+    }
+    if (!files.empty() && format.name != "table") {
+      throw ConfigError(fmt::format(
+          "show: {} holds collectives and {} runs; --format={} takes one kind at a time",
+          comm.front().name, files.front().name, format.name));
+    }
+    return found->write(comm, width);
   }
 
   std::string runs_text(const report::RunFormat& format, report::Columns columns,
@@ -155,7 +172,7 @@ class Show final : public Subcommand {
     if (files.empty()) return {};
     const auto [sort_column, descending] = sorting();
     report::complete_scaling(files);
-    std::vector<report::RunRow> rows = selected(report::all_runs(files));
+    std::vector<report::RunRow> rows = filter_.chosen("show", files);
     if (sort_column != nullptr) report::sort_rows(rows, *sort_column, descending);
     if (columns.empty()) {
       columns = format.all_columns ? report::all_columns() : report::table_columns(rows);
@@ -177,26 +194,8 @@ class Show final : public Subcommand {
     return {column_of("--sort", sort_->substr(descending ? 1 : 0)), descending};
   }
 
-  std::vector<report::RunRow> selected(std::vector<report::RunRow> rows) const {
-    const Names words = {"ok", "failed", "skipped", "interrupted"};
-    for (const std::string& name : statuses_) check_word("show: --status", name, words);
-    Names present;
-    for (const report::RunRow& row : rows) {
-      const std::string& name = row.run->strategy;
-      if (std::ranges::find(present, name) == present.end()) present.push_back(name);
-    }
-    for (const std::string& name : strategies_) check_word("show: --strategy", name, present);
-    const auto holds = [](const Names& names, std::string_view name) {
-      return names.empty() || std::ranges::find(names, name) != names.end();
-    };
-    std::erase_if(rows, [&](const report::RunRow& row) {
-      return !holds(strategies_, row.run->strategy) ||
-             !holds(statuses_, report::to_string(row.run->status));
-    });
-    return rows;
-  }
-
-  Names paths_, columns_, strategies_, statuses_;
+  Names paths_, columns_;
+  RunFilter filter_;
   std::optional<std::string> format_, sort_, output_;
   bool mllog_ = false, force_ = false;
 };

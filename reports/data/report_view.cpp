@@ -92,6 +92,23 @@ std::vector<RunRow> all_runs(const Report& report) {
   return rows;
 }
 
+void keep_runs(Report& report, const std::function<bool(const Run&)>& is_wanted) {
+  std::vector<std::optional<std::size_t>> places;  // of each run among those that are kept
+  std::vector<Run> kept;
+  for (Run& run : report.runs) {
+    const bool wanted = is_wanted(run);
+    places.push_back(wanted ? std::optional(kept.size()) : std::nullopt);
+    if (wanted) kept.push_back(std::move(run));
+  }
+  report.runs = std::move(kept);
+  std::erase_if(report.cells, [&](const CellSummary& cell) {
+    return std::ranges::any_of(cell.runs, [&](std::size_t run) { return !places.at(run); });
+  });
+  for (CellSummary& cell : report.cells) {
+    for (std::size_t& run : cell.runs) run = *places[run];
+  }
+}
+
 bool from_several_files(std::span<const RunRow> rows) {
   return std::ranges::any_of(
       rows, [&rows](const RunRow& row) { return row.report != rows.front().report; });

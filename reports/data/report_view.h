@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -30,6 +31,9 @@ struct RunRow {
 // path if that tells all files apart, otherwise by its whole path.
 std::vector<RunRow> all_runs(std::span<const ReportFile> files);
 std::vector<RunRow> all_runs(const Report& report);
+
+// Removes the other runs, and summaries of repetitions of which a run is removed.
+void keep_runs(Report& report, const std::function<bool(const Run&)>& is_wanted);
 
 bool from_several_files(std::span<const RunRow> rows);
 

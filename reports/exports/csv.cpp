@@ -2,13 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include "reports/exports/export_fields.h"
 #include "reports/exports/run_formats.h"
 
 namespace ddpbench::report {
-namespace {
 
-// RFC 4180, sections 2.6 and 2.7.
-std::string quoted(const std::string& text) {
+std::string csv_quoted(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string result = "\"";
   for (const char c : text) {
@@ -18,13 +17,15 @@ std::string quoted(const std::string& text) {
   return result + '"';
 }
 
+namespace {
+
 struct CellText {
   std::string operator()(std::monostate) const { return {}; }
   std::string operator()(bool value) const { return value ? "true" : "false"; }
   // The shortest text that reads back as the same number.
   std::string operator()(std::int64_t value) const { return fmt::format("{}", value); }
   std::string operator()(double value) const { return fmt::format("{}", value); }
-  std::string operator()(const std::string& value) const { return quoted(value); }
+  std::string operator()(const std::string& value) const { return csv_quoted(value); }
 };
 
 std::string line_of(const std::vector<std::string>& cells) {
@@ -40,7 +41,7 @@ std::string run_line(const RunRow& row, const Columns& columns) {
       if (value.value.index() == 0) reasons.push_back(field.key + ": " + value.reason);
     }
   }
-  cells.push_back(quoted(fmt::format("{}", fmt::join(reasons, "; "))));
+  cells.push_back(csv_quoted(fmt::format("{}", fmt::join(reasons, "; "))));
   return line_of(cells);
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "reports/table/run_columns.h"
+#include "reports/table/table_layout.h"
 
 namespace ddpbench::report {
 
@@ -16,6 +17,13 @@ namespace ddpbench::report {
 std::optional<double> number_of(const FieldValue& value);
 // The value as a label; empty where it is missing.
 std::string label_of(const FieldValue& value);
+
+// A value of RFC 4180 (sections 2.6 and 2.7).
+std::string csv_quoted(const std::string& text);
+
+// Text in which Markdown sees no markup, and a table of GitHub's Markdown.
+std::string markdown_escaped(const std::string& text);
+std::string markdown_table(const TextTable& table);
 
 // Milliseconds since 1970 of a report's "2026-01-31T12:00:00Z"; nothing for any other text.
 std::optional<std::int64_t> unix_ms(const std::string& utc);

@@ -9,6 +9,7 @@
 #include <set>
 #include <sstream>
 
+#include "reports/exports/export_fields.h"
 #include "reports/exports/run_formats.h"
 #include "reports/table/table.h"
 #include "reports/table/table_notes.h"
@@ -16,17 +17,6 @@
 
 namespace ddpbench::report {
 namespace {
-
-// Escapes the punctuation of markup. A backslash is allowed before any punctuation.
-std::string escaped(const std::string& text) {
-  constexpr std::string_view kSpecial = "\\|*_`<>[]&~#";
-  std::string result;
-  for (const char c : text) {
-    if (kSpecial.find(c) != std::string_view::npos) result += '\\';
-    result += c;
-  }
-  return result;
-}
 
 std::string markdown_line(const std::vector<std::string>& cells) {
   return fmt::format("| {} |\n", fmt::join(cells, " | "));
@@ -36,22 +26,6 @@ std::string markdown_line(const std::vector<std::string>& cells) {
 std::string heading(const TextColumn& column) {
   if (column.top.empty() || column.top.ends_with('-')) return column.top + column.bottom;
   return column.top + ' ' + column.bottom;
-}
-
-std::string table_lines(const TextTable& table) {
-  std::vector<std::string> headings, rulers;
-  for (const TextColumn& column : table.columns) {
-    headings.push_back(escaped(heading(column)));
-    rulers.emplace_back(column.left ? ":--" : "--:");
-  }
-  std::string text = markdown_line(headings) + markdown_line(rulers);
-  for (std::size_t row = 0; row < table.instead.size(); ++row) {
-    std::vector<std::string> cells;
-    for (const TextColumn& column : table.columns) cells.push_back(escaped(column.cells[row]));
-    if (!table.instead[row].empty()) cells[table.keys] = escaped(table.instead[row]);
-    text += markdown_line(cells);
-  }
-  return text;
 }
 
 // The warnings, tune conclusions and verdicts of the reports of these rows, each report once.
@@ -77,15 +51,43 @@ std::vector<std::string> remarks(std::span<const RunRow> rows) {
 
 }  // namespace
 
+// Escapes the punctuation of markup. A backslash is allowed before any punctuation.
+std::string markdown_escaped(const std::string& text) {
+  constexpr std::string_view kSpecial = "\\|*_`<>[]&~#";
+  std::string result;
+  for (const char c : text) {
+    if (kSpecial.find(c) != std::string_view::npos) result += '\\';
+    result += c;
+  }
+  return result;
+}
+
+std::string markdown_table(const TextTable& table) {
+  std::vector<std::string> headings, rulers;
+  for (const TextColumn& column : table.columns) {
+    headings.push_back(markdown_escaped(heading(column)));
+    rulers.emplace_back(column.left ? ":--" : "--:");
+  }
+  std::string text = markdown_line(headings) + markdown_line(rulers);
+  for (std::size_t row = 0; row < table.instead.size(); ++row) {
+    std::vector<std::string> cells;
+    for (const TextColumn& column : table.columns)
+      cells.push_back(markdown_escaped(column.cells[row]));
+    if (!table.instead[row].empty()) cells[table.keys] = markdown_escaped(table.instead[row]);
+    text += markdown_line(cells);
+  }
+  return text;
+}
+
 std::string markdown_text(std::span<const RunRow> rows, const Columns& columns) {
   if (rows.empty()) return "no runs\n";
   Footnotes notes;
   const TextTable table = run_table(rows, columns, notes);
-  std::string text = escaped(caption(rows)) + "\n\n" + table_lines(table);
+  std::string text = markdown_escaped(caption(rows)) + "\n\n" + markdown_table(table);
   std::vector<std::string> below = explanations(rows, columns, notes);
   std::ranges::move(remarks(rows), std::back_inserter(below));
   if (!below.empty()) text += '\n';
-  for (const std::string& line : below) text += fmt::format("- {}\n", escaped(line));
+  for (const std::string& line : below) text += fmt::format("- {}\n", markdown_escaped(line));
   return text;
 }
 

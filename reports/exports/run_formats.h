@@ -45,4 +45,13 @@ struct RunFormat {
 };
 const std::vector<RunFormat>& run_formats();
 
+// A format of --format for the reports of `ddpbench comm`, by the same words.
+struct CollectiveFormat {
+  std::string name;
+  // Columns of a missing figure are as in the format of runs. REQUIRES: all reports have
+  // collectives.
+  std::function<std::string(std::span<const ReportFile>, int width)> write;
+};
+const std::vector<CollectiveFormat>& collective_formats();
+
 }  // namespace ddpbench::report

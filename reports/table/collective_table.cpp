@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <utility>
@@ -184,6 +185,28 @@ std::string late_rows(const std::vector<CollectiveRow>& rows) {
   return fmt::format("{}", fmt::join(named, ", "));
 }
 
+// "average busbw: all_reduce 12.30 GB/s (8 rows)" over the rows of an operation, its sizes weighing
+// the same, as in nccl-tests; empty where no operation has several rows with a bandwidth.
+std::string average_bandwidths(const std::vector<CollectiveRow>& rows) {
+  std::vector<std::pair<std::string, std::vector<double>>> measured;  // in the rows' order
+  for (const CollectiveRow& row : rows) {
+    if (!row.busbw_gb_per_s.value) continue;
+    std::string name = fmt::format("{}{} between {}", operation_text(row, true),
+                                   row.in_place ? " in place" : "", counted(row.ranks, "rank"));
+    const auto known = std::ranges::find(measured, name, &decltype(measured)::value_type::first);
+    auto& entry = known != measured.end() ? *known : measured.emplace_back(std::move(name), 0);
+    entry.second.push_back(*row.busbw_gb_per_s.value);
+  }
+  std::vector<std::string> words;
+  for (const auto& [name, values] : measured) {
+    if (values.size() < 2) continue;
+    const double mean =
+        std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+    words.push_back(fmt::format("{} {:.2f} GB/s ({} sizes)", name, mean, values.size()));
+  }
+  return words.empty() ? "" : fmt::format("average busbw: {}", fmt::join(words, ", "));
+}
+
 std::vector<std::string> explanations(const std::vector<CollectiveRow>& rows) {
   const bool gpus = std::ranges::any_of(rows, on_gpus);
   std::vector<std::string> notes = {fmt::format(
@@ -198,6 +221,9 @@ std::vector<std::string> explanations(const std::vector<CollectiveRow>& rows) {
   }
   if (std::ranges::any_of(rows, &CollectiveRow::oversubscribed)) {
     notes.push_back(fmt::format("*: oversubscribed, more ranks than {}", gpus ? "GPUs" : "cores"));
+  }
+  if (const std::string average = average_bandwidths(rows); !average.empty()) {
+    notes.push_back(average);
   }
   if (const std::string late = late_rows(rows); !late.empty()) {
     notes.push_back("iterations that waited for the host to queue them: " + late);

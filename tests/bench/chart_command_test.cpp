@@ -50,6 +50,17 @@ class ChartCommand : public ::testing::Test {
   std::string sample_ = write("sample.json", report::test::sample_report());
 };
 
+TEST_F(ChartCommand, DrawsTheChosenRunsOnly) {
+  const std::string all = chart({sample_, "--kind=memory"});
+  const std::string some = chart({sample_, "--kind=memory", "--strategy=ddp"});
+  EXPECT_THAT(all, HasSubstr("dp on"));
+  EXPECT_THAT(some, HasSubstr("ddp"));
+  EXPECT_LT(some.size(), all.size());
+  EXPECT_THAT(refused({sample_, "--strategy=dpp"}), HasSubstr("chart: --strategy: expected one of"));
+  EXPECT_THAT(refused({sample_, "--strategy=single", "--gpus=2"}),
+              HasSubstr("chart: no run is left"));
+}
+
 TEST_F(ChartCommand, DrawsEveryKindInTheTerminal) {
   EXPECT_THAT(chart({sample_}), HasSubstr("Scaling: simple_cnn on mnist"));
   EXPECT_THAT(chart({sample_, "--kind=breakdown"}), HasSubstr("exposed communication"));

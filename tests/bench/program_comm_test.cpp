@@ -20,6 +20,8 @@ using test::Program;
 using test::ProgramResult;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
 
 std::vector<std::string> comm(const std::vector<std::string>& more) {
   std::vector<std::string> arguments{"comm", "--device=cpu", "--json=report.json", "--iterations=3",
@@ -115,6 +117,10 @@ TEST_F(CommRun, RoundsSizesDownAndSaysSo) {
 
 TEST_F(CommRun, IsShownAgainFromItsReport) {
   program.run(comm({"--sizes=4K"}));
+  const ProgramResult csv = program.run({"show", "report.json", "--format=csv"});
+  EXPECT_EQ(csv.exit_code, 0) << csv.err;
+  EXPECT_THAT(csv.out, AllOf(StartsWith("op,backend,ranks,"), Not(HasSubstr("strategy"))));
+  EXPECT_EQ(program.run({"show", "report.json", "--format=mllog"}).exit_code, 2);
   const ProgramResult shown = program.run({"show", "report.json"});
   EXPECT_EQ(shown.exit_code, 0) << shown.err;
   EXPECT_THAT(shown.out, AllOf(HasSubstr("all_reduce"), HasSubstr("busbw")));

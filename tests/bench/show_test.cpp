@@ -53,6 +53,14 @@ TEST_F(Show, MergesReportsIntoOneTable) {
   EXPECT_THAT(result.out, AllOf(HasSubstr("\na.json  single"), HasSubstr("\nb.json  single")));
 }
 
+TEST_F(Show, ChoosesRunsByDevicesBatchAndAnySetting) {
+  const std::string two = show({"--gpus=2", "--columns=strategy,devices", "--format=csv"}).out;
+  EXPECT_THAT(two, AllOf(HasSubstr("ddp,2"), Not(HasSubstr("single,1"))));
+  EXPECT_EQ(show({"--where=precision=fp32", "--format=csv"}).out, show({"--format=csv"}).out);
+  expect_refusal({"--gpus=77"}, "--gpus: expected one of 1, 2, 4, 8, got");
+  expect_refusal({"--where=precision=fp3"}, "did you mean 'precision=fp32'?");
+}
+
 TEST_F(Show, ShowsChosenColumnsAndRuns) {
   EXPECT_EQ(show({"--columns=strategy,devices,device_model", "--strategy=dp", "--status=ok",
                   "--format=csv"})

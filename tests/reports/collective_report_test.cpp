@@ -5,12 +5,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "reports/exports/run_formats.h"
 #include "reports/json/report_json.h"
 #include "reports/metrics/collective_metrics.h"
 #include "reports/metrics/metrics.h"
+#include "reports/table/collective_table.h"
 #include "reports/table/table.h"
 #include "tests/reports/sample_report.h"
 #include "tests/reports/schema_validator.h"
@@ -160,6 +163,48 @@ TEST_P(CollectiveReports, AreValidAndReadBackAsWritten) {
     ADD_FAILURE() << error;
   }
   EXPECT_EQ(to_json(parse_report(written.dump(), "some.json")).dump(2), written.dump(2));
+}
+
+std::string formatted(const std::string& name, std::vector<ReportFile> files) {
+  const auto& formats = collective_formats();
+  const auto found = std::ranges::find(formats, name, &CollectiveFormat::name);
+  return found == formats.end() ? "no such format" : found->write(files, 0);
+}
+
+TEST(CollectiveFormats, OfCsvHaveARowEachWithItsReasons) {
+  const std::string text = formatted("csv", {{"a.json", comm_report()}});
+  EXPECT_THAT(text, testing::StartsWith("op,backend,ranks,mode,bytes,"));
+  EXPECT_THAT(text, AllOf(HasSubstr(",time_s_median,"), HasSubstr(",busbw_gb_per_s,"),
+                          HasSubstr(",missing\nall_reduce,")));
+  EXPECT_THAT(text, HasSubstr("busbw_gb_per_s: a barrier moves no data"));
+  EXPECT_EQ(std::ranges::count(text, '\n'), 3);
+  EXPECT_THAT(formatted("csv", {{"a.json", comm_report()}, {"b.json", comm_report()}}),
+              AllOf(testing::StartsWith("report,op,"), HasSubstr("\nb.json,all_reduce,")));
+}
+
+TEST(CollectiveFormats, OfJsonAreFlatObjectsWithNumbers) {
+  const json rows = json::parse(formatted("json", {{"a.json", comm_report()}}));
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0]["busbw_gb_per_s"], 2.1);
+  EXPECT_TRUE(rows[0]["time_s_median"].is_number());
+  EXPECT_TRUE(rows[1]["busbw_gb_per_s"].is_null());
+  EXPECT_EQ(rows[1]["busbw_gb_per_s_reason"], "a barrier moves no data");
+  for (const auto& [key, value] : rows[0].items()) EXPECT_FALSE(value.is_object()) << key;
+}
+
+TEST(CollectiveFormats, OfMarkdownAreGitHubsTables) {
+  EXPECT_THAT(formatted("markdown", {{"a.json", comm_report()}}),
+              AllOf(HasSubstr("\n| op | ranks | size |"), HasSubstr("\n| all\\_reduce | ")));
+}
+
+TEST(CollectiveTable, SaysTheAverageOfAnOperationsSizes) {
+  Report report = comm_report();
+  CollectiveRow larger = finished_row();
+  larger.bytes *= 2;
+  larger.busbw_gb_per_s = Figure::of(4.1);
+  report.collectives.push_back(larger);
+  EXPECT_THAT(render_collectives(report, 0), HasSubstr(" 3.10 GB/s (2 sizes)"));
+  EXPECT_THAT(render_collectives(comm_report(), 0), Not(HasSubstr("average busbw")));
 }
 
 // Reports from before CUDA devices lack their keys.

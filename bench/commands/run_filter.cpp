@@ -1,0 +1,131 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/commands/run_filter.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "base/nearest_name.h"
+#include "reports/data/settings.h"
+
+namespace ddpbench::bench {
+namespace {
+
+using Names = std::vector<std::string>;
+
+struct Criterion {
+  const char* flag;
+  const char* hint;
+  const char* help;
+  std::string (*value)(const report::Run& run);
+};
+
+constexpr Criterion kCriteriaTable[] = {
+    {"--strategy", "NAME,...", "Only runs of these strategies",
+     [](const report::Run& run) { return run.strategy; }},
+    {"--gpus", "N,...", "Only runs on so many devices",
+     [](const report::Run& run) { return std::to_string(run.world_size); }},
+    {"--batch-size", "N,...", "Only runs with so many samples a device and step",
+     [](const report::Run& run) { return std::to_string(run.per_device_batch_size); }},
+    {"--status", "WORD,...", "Only runs that are ok, failed, skipped or interrupted",
+     [](const report::Run& run) { return std::string(to_string(run.status)); }},
+};
+const Names kStatusWords = {"ok", "failed", "skipped", "interrupted"};
+
+bool is_status(const Criterion& criterion) {
+  return std::string_view(criterion.flag) == "--status";
+}
+
+// A setting by its whole key ("strategy_options/overlap") or by the last part of it ("overlap").
+bool has_setting(const report::Run& run, const std::string& wanted) {
+  const std::size_t equals = wanted.find('=');
+  const std::string_view name = std::string_view(wanted).substr(0, equals);
+  const std::string_view value = std::string_view(wanted).substr(equals + 1);
+  return std::ranges::any_of(report::settings_of(run, ~0U), [&](const auto& setting) {
+    const std::string_view key = setting.first;
+    const bool named = key == name || (key.ends_with(name) && key.size() > name.size() &&
+                                       key[key.size() - name.size() - 1] == '/');
+    return named && setting.second == value;
+  });
+}
+
+// "overlap=off", "precision=fp32", ... of these runs.
+Names known_settings(const std::vector<report::RunRow>& rows) {
+  std::set<std::string> known;
+  for (const report::RunRow& row : rows) {
+    for (const auto& [key, value] : report::settings_of(*row.run, ~0U)) {
+      known.insert(fmt::format("{}={}", key, value));
+      known.insert(fmt::format("{}={}", key.substr(key.rfind('/') + 1), value));
+    }
+  }
+  return {known.begin(), known.end()};
+}
+
+}  // namespace
+
+void RunFilter::define(CommandOptions& options) {
+  static_assert(std::size(kCriteriaTable) == kCriteria);
+  for (std::size_t i = 0; i < kCriteria; ++i) {
+    options.add(kCriteriaTable[i].flag, kCriteriaTable[i].hint, &wanted_[i],
+                kCriteriaTable[i].help);
+  }
+  options.add("--where", "KEY=VALUE,...", &settings_,
+              "Only runs with these settings (overlap=off, precision=fp32, ...)");
+}
+
+bool RunFilter::admits(const report::Run& run) const {
+  for (std::size_t i = 0; i < kCriteria; ++i) {
+    const std::string value = kCriteriaTable[i].value(run);
+    if (!wanted_[i].empty() && std::ranges::find(wanted_[i], value) == wanted_[i].end()) {
+      return false;
+    }
+  }
+  return std::ranges::all_of(settings_,
+                             [&](const std::string& wanted) { return has_setting(run, wanted); });
+}
+
+void RunFilter::check_values(const std::string& command,
+                             const std::vector<report::RunRow>& rows) const {
+  for (std::size_t i = 0; i < kCriteria; ++i) {
+    const Criterion& criterion = kCriteriaTable[i];
+    Names known;
+    for (const report::RunRow& row : rows) {
+      const std::string value = criterion.value(*row.run);
+      if (std::ranges::find(known, value) == known.end()) known.push_back(value);
+    }
+    for (const std::string& value : wanted_[i]) {
+      check_word(fmt::format("{}: {}", command, criterion.flag), value,
+                 is_status(criterion) ? kStatusWords : known);
+    }
+  }
+  if (settings_.empty()) return;
+  const Names known = known_settings(rows);
+  for (const std::string& wanted : settings_) {
+    if (std::ranges::find(known, wanted) != known.end()) continue;
+    const auto nearest = nearest_name(wanted, known);
+    throw ConfigError(fmt::format("{}: --where={}: no run has this setting{}", command, wanted,
+                                  nearest ? fmt::format("; did you mean '{}'?", *nearest) : ""));
+  }
+}
+
+std::vector<report::RunRow> RunFilter::chosen(const std::string& command,
+                                              std::span<const report::ReportFile> files) const {
+  std::vector<report::RunRow> rows = report::all_runs(files);
+  check_values(command, rows);
+  std::erase_if(rows, [&](const report::RunRow& row) { return !admits(*row.run); });
+  return rows;
+}
+
+void RunFilter::apply(const std::string& command, std::vector<report::ReportFile>& files) const {
+  if (chosen(command, files).empty() && !report::all_runs(files).empty()) {
+    throw ConfigError(fmt::format("{}: no run is left by the options that choose runs", command));
+  }
+  for (report::ReportFile& file : files) {
+    report::keep_runs(file.report, [&](const report::Run& run) { return admits(run); });
+  }
+}
+
+}  // namespace ddpbench::bench
