@@ -96,7 +96,11 @@ function(ddpbench_add_tests name)
   if(TEST_SERIAL)
     list(APPEND properties RUN_SERIAL TRUE)
   endif()
+  set(prefix)
+  if(TEST_PREFIX)
+    set(prefix TEST_PREFIX "${TEST_PREFIX}")
+  endif()
   # Without NO_PRETTY_VALUES names of cases would contain the bytes of their parameters.
-  gtest_discover_tests(${name} TEST_PREFIX "${TEST_PREFIX}" NO_PRETTY_VALUES
+  gtest_discover_tests(${name} ${prefix} NO_PRETTY_VALUES
                        PROPERTIES ${properties} DISCOVERY_TIMEOUT 60)
 endfunction()
