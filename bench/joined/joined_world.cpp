@@ -174,6 +174,7 @@ JoinedWorld::JoinedWorld(Options options, const launch::RankEnvironment& environ
     if (options_.device == "cuda") add_gpus(report_.environment, host);
   }
   job_.verification_tolerance = tolerance_for(job_, model_);
+  if (needs_reference(job_)) ReferenceWeights::extent_of(job_, model_);  // or it throws
   place(host.cpu);
   take_own_gpu();
   const auto layout = channel_layout(job_, model_);
@@ -255,7 +256,7 @@ void JoinedWorld::share_reference() {
     reference_ = ReferenceWeights::open(store_.await(kReferenceKey));
     return;
   }
-  reference_ = ReferenceWeights::create(model_.parameter_count());
+  reference_ = ReferenceWeights::create(ReferenceWeights::extent_of(job_, model_));
   TrainingJob reference = reference_job(job_);
   reference.dataset_fd = dataset_.fd();
   reference.reference_fd = reference_->fd();
@@ -357,13 +358,14 @@ int JoinedWorld::write(const launch::SuperviseResult& result) {
   if (startup_s_ > 0) run.time.startup_s = report::Figure::of(startup_s_);
   run.time.total_s = report::Figure::of(seconds_since(begin_));
   if (before_) fill_joined_conditions(run, *before_, environment_.world_size);
-  report_.status = run.status;
+  const bool diverged = run.status == report::Status::diverged;
+  report_.status = diverged ? report::Status::failed : run.status;
   report_.error = run.error;
   report_.runs.push_back(std::move(run));
   finish_report(report_, {&trace_, report_.runs.size()}, options_, file_);
   if (report_.status != report::Status::failed || result.failure) return 0;
   say_error("ddpbench: {}\n", report_.error->message);
-  return 1;  // the areas that the ranks left are broken
+  return diverged ? kDivergedExitCode : 1;  // else the areas that the ranks left are broken
 }
 
 }  // namespace
