@@ -22,6 +22,7 @@
 #include "bench/joined/joined_gpus.h"
 #include "bench/joined/joined_store.h"
 #include "bench/plan/data_places.h"
+#include "bench/plan/injection_reach.h"
 #include "bench/plan/run_plan.h"
 #include "bench/plan/sweep_plan.h"
 #include "bench/rank/rank_devices.h"
@@ -165,6 +166,7 @@ JoinedWorld::JoinedWorld(Options options, const launch::RankEnvironment& environ
   const auto source = open_data(options_);
   check_dataset_fits(model_, source->info(), model_path);
   job_ = make_training_job(options_, cell, source->info(), model_path, host);
+  check_injections({job_}, model_);
   place_on_own_gpus();
   if (options_.backend == "auto" || options_.backend == kBackendAlias) {
     options_.backend = common_backend({job_});

@@ -16,6 +16,7 @@
 #include "bench/host/terminal.h"
 #include "bench/options/option_source.h"
 #include "bench/plan/data_places.h"
+#include "bench/plan/injection_reach.h"
 #include "bench/plan/training_job.h"
 #include "bench/run/resume.h"
 #include "kernels/nn/safetensors.h"
@@ -118,6 +119,7 @@ Session::Session(Options options, std::vector<std::string> arguments)
   cells_ = plan_matrix(options_);
   std::vector<TrainingJob> planned;  // every cell, before the first run is started
   for (const RunCell& cell : cells_) planned.push_back(executor_->plan(cell));
+  const auto injection_notes = check_injections(planned, model());
   for (const TrainingJob& job : planned) {
     if (needs_reference(job)) ReferenceWeights::extent_of(job, model());  // or it throws
   }
@@ -128,6 +130,7 @@ Session::Session(Options options, std::vector<std::string> arguments)
   if (options_.device == "cuda") add_gpus(report_.environment, host_);
   if (earlier) adopt(std::move(*earlier));
   if (!device_note_.empty()) say("{}\n", device_note_);
+  for (const std::string& note : injection_notes) say("{}\n", note);
   say("{}\n", data_note(executor_->dataset(), options_));
   if (!options_.dry_run) {
     executor_->decode();
