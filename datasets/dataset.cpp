@@ -68,4 +68,16 @@ Dataset Dataset::view(const DatasetInfo& info, std::span<const std::byte> decode
           .test = {bytes_of(2), bytes_of(3), info.test_samples, info.sample_bytes()}};
 }
 
+void Dataset::check_labels() const {
+  for (const Split* split : {&train, &test}) {
+    const auto bad = std::ranges::find_if(
+        split->labels, [&](std::uint8_t label) { return label >= info.classes; });
+    if (bad == split->labels.end()) continue;
+    throw ConfigError(
+        fmt::format("{}: record {} of the {} set has the label {}; labels are 0 to {}", info.name,
+                    bad - split->labels.begin(), split == &train ? "training" : "test", *bad,
+                    info.classes - 1));
+  }
+}
+
 }  // namespace ddpbench::data

@@ -39,6 +39,9 @@ struct Dataset {
   DatasetInfo info;
   Split train, test;
   static Dataset view(const DatasetInfo& info, std::span<const std::byte> decoded);
+  // Throws ConfigError that names the first record with a label that is not in [0, classes): the
+  // loss would read beyond the logits.
+  void check_labels() const;
 };
 
 // The origin of a data set: files or a generator.

@@ -215,7 +215,8 @@ void check_labels(const std::string& path, std::span<const std::uint8_t> labels,
       std::ranges::find_if(labels, [&](std::uint8_t label) { return label >= classes; });
   if (bad == labels.end()) return;
   disagree(path, header_bytes(IdxKind::labels) + static_cast<std::size_t>(bad - labels.begin()),
-           fmt::format("a label of 0 to {}", classes - 1), fmt::to_string(*bad));
+           fmt::format("a label of 0 to {} for record {}", classes - 1, bad - labels.begin()),
+           fmt::to_string(*bad));
 }
 
 std::unique_ptr<DatasetSource> open_idx_dataset(const CatalogEntry& entry,

@@ -44,7 +44,7 @@ class IdxFile {
   IdxShape shape_;
 };
 
-// Throws ConfigError, naming the offset of the first label that is not in [0, classes).
+// Throws ConfigError, naming offset and record of the first label that is not in [0, classes).
 void check_labels(const std::string& path, std::span<const std::uint8_t> labels, int classes);
 
 // CatalogEntry::open for the IDX format of MNIST. The entry's files are train images, train labels,

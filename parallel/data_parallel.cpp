@@ -34,8 +34,10 @@ class DataParallel final : public Strategy {
   void setup(const StrategyContext& context) override;
   void step(const StepInput& input) override;
   void reset() override;
+  void assign_parameters(const std::function<void(nn::Graph&)>& assign) override;
   void publish_parameters() override;
   std::vector<Replica*> replicas() override;
+  std::vector<Replica*> updated_replicas() override { return {replicas_[kPrimary].get()}; }
 
  private:
   std::vector<PlannedBuffer> planned_buffers(std::size_t i, std::size_t flat_bytes);
@@ -109,6 +111,13 @@ void DataParallel::setup(const StrategyContext& context) {
 void DataParallel::reset() {
   run_all([this](std::size_t i) { replicas_[i]->reset(); });
   step_ = 0;
+}
+
+// The others get theirs from the primary in the next step.
+void DataParallel::assign_parameters(const std::function<void(nn::Graph&)>& assign) {
+  run_all([&](std::size_t i) {
+    if (i == kPrimary) assign(replicas_[i]->graph());
+  });
 }
 
 std::vector<Replica*> DataParallel::replicas() {

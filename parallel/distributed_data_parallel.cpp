@@ -6,6 +6,7 @@
 //
 // Wire, per rank and step: 2 (n-1)/n S bytes for S bytes of gradients (all-reduce).
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -29,6 +30,9 @@ class DistributedDataParallel final : public Strategy {
   void step(const StepInput& input) override;
   void report(PhaseObserver& observer) override;
   void reset() override;
+  void assign_parameters(const std::function<void(nn::Graph&)>& assign) override {
+    assign(replica_->graph());
+  }
   std::vector<Replica*> replicas() override { return {replica_.get()}; }
 
  private:

@@ -10,6 +10,7 @@
 // S; a server receives N S/M and sends N S/M.
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -38,6 +39,7 @@ class ParameterServer final : public Strategy {
   void report(PhaseObserver& observer) override;
   void serve() override;
   void reset() override;
+  void assign_parameters(const std::function<void(nn::Graph&)>& assign) override;
   void finish() override;
   std::vector<Replica*> replicas() override;
 
@@ -48,6 +50,7 @@ class ParameterServer final : public Strategy {
   std::array<const Buffer*, kRegisteredBuffers> registered() const;
   void write_commands(ServerCommand command);
   void command_all(ServerCommand command);
+  void send_parameters(ServerCommand command);
   void push_shard(std::size_t shard);
   void pull();
   void report_transfer(PhaseObserver& observer, std::size_t bucket, double ready_s,
@@ -172,7 +175,17 @@ void ParameterServer::command_all(ServerCommand command) {
 void ParameterServer::reset() {
   step_ = 0;
   replica_->reset();
-  command_all(ServerCommand::reset);
+  send_parameters(ServerCommand::reset);
+}
+
+void ParameterServer::assign_parameters(const std::function<void(nn::Graph&)>& assign) {
+  assign(replica_->graph());
+  send_parameters(ServerCommand::assign);
+}
+
+// Gives the servers their shards of the parameters, where they keep them, behind `command`.
+void ParameterServer::send_parameters(ServerCommand command) {
+  command_all(command);
   if (config_.ps_update == PsUpdate::server && context_.world->rank() == 0) {
     Stream& stream = replica_->stream();
     for (int s = 0; s < config_.servers; ++s) {
@@ -182,7 +195,7 @@ void ParameterServer::reset() {
           .wait(stream);
     }
   }
-  write_commands(ServerCommand::push);  // every round is a push until the next reset or goodbye
+  write_commands(ServerCommand::push);  // every round is a push until the next other command
 }
 
 void ParameterServer::finish() {

@@ -26,6 +26,8 @@ std::string name_of(ServerCommand command) {
       return "reset";
     case ServerCommand::goodbye:
       return "goodbye";
+    case ServerCommand::assign:
+      return "assign";
   }
   return fmt::format("{}", static_cast<std::int64_t>(command));
 }
@@ -109,7 +111,11 @@ void ServerShard::serve() {
         handle_push();
         break;
       case ServerCommand::reset:
-        handle_reset();
+        receive_parameters();
+        if (velocity_) fill_with_zeros(*context_.devices[0], *stream_, velocity_);
+        break;
+      case ServerCommand::assign:
+        receive_parameters();
         break;
       case ServerCommand::goodbye:
         return;
@@ -182,10 +188,9 @@ void ServerShard::handle_push() {
   for (const comm::Work& work : works_) work.wait(*stream_);
 }
 
-void ServerShard::handle_reset() {
+void ServerShard::receive_parameters() {
   if (config_.ps_update == PsUpdate::worker) return;
   context_.world->recv(shard_of(weights_), 0, {.start = kServerStart}).wait(*stream_);
-  fill_with_zeros(*context_.devices[0], *stream_, velocity_);
 }
 
 }  // namespace ddpbench

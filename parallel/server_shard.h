@@ -21,7 +21,8 @@ namespace ddpbench {
 enum class ServerCommand : std::int64_t {
   push = 1,   // every worker sends its gradient shard and then receives the result
   reset = 2,  // worker 0 sends the parameters of step 0; optimizer state to zero
-  goodbye = 3
+  goodbye = 3,
+  assign = 4  // worker 0 sends parameters; optimizer state stays
 };
 
 // Registration is collective: workers and servers register this many buffers each, in turn.
@@ -48,7 +49,7 @@ class ServerShard {
   void make_buffers();  // after context.admit has allowed it
   ServerCommand receive_command();
   void handle_push();
-  void handle_reset();
+  void receive_parameters();
   comm::Elements shard_of(const Buffer& buffer, std::size_t slot = 0) const;
   std::array<const Buffer*, kRegisteredBuffers> registered() const {
     return {&commands_, &pushed_, &gradient_, &weights_};

@@ -7,6 +7,7 @@
 // which strategies are verified against, computes the global batch of `replicas` slices in rank
 // order and accumulates their gradients. So it needs one device's memory, and per-replica
 // statistics stay those of the replica.
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -28,6 +29,9 @@ class SingleDevice final : public Strategy {
   void setup(const StrategyContext& context) override;
   void step(const StepInput& input) override;
   void reset() override { replica_->reset(); }
+  void assign_parameters(const std::function<void(nn::Graph&)>& assign) override {
+    assign(replica_->graph());
+  }
   std::vector<Replica*> replicas() override { return {replica_.get()}; }
 
  private:
@@ -53,8 +57,11 @@ void SingleDevice::step(const StepInput& input) {
   for (int slice = 0; slice < config_.replicas; ++slice) {
     const StepInput part{input.images + slice * batch * sample, input.labels + slice * batch};
     forward_and_loss(*replica_, part, scale, context_.observer);
-    const ScopedPhase phase(context_.observer, Phase::backward, replica_->stream());
-    replica_->backward({}, slice > 0);
+    {
+      const ScopedPhase phase(context_.observer, Phase::backward, replica_->stream());
+      replica_->backward({}, slice > 0);
+    }
+    if (context_.slice_added) context_.slice_added();
   }
   update(*replica_, context_.observer);
 }

@@ -9,6 +9,10 @@
 namespace ddpbench {
 namespace {
 
+constexpr Phase kDpPhases[] = {Phase::scatter, Phase::replicate, Phase::gather, Phase::reduce};
+constexpr Phase kDdpPhases[] = {Phase::comm_wait};
+constexpr Phase kPsPhases[] = {Phase::push, Phase::pull};
+
 // To add a strategy, add a row (docs/adding-a-strategy.md).
 constexpr StrategyTraits kStrategies[] = {
     {.name = "single",
@@ -23,6 +27,7 @@ constexpr StrategyTraits kStrategies[] = {
      .words = "one process, a thread per device",
      .gradient_path = "are reduced to device 0, which updates and broadcasts the weights",
      .one_process = true,
+     .phases_between = kDpPhases,
      .plan = plan_one_process,
      .make = make_data_parallel},
     {.name = "ddp",
@@ -31,6 +36,7 @@ constexpr StrategyTraits kStrategies[] = {
      .uses_buckets = true,
      .overlaps = true,
      .records_steps = true,
+     .phases_between = kDdpPhases,
      .plan = plan_process_per_replica,
      .make = make_distributed_data_parallel},
     {.name = "ps",
@@ -38,6 +44,7 @@ constexpr StrategyTraits kStrategies[] = {
      .gradient_path = "are pushed to servers, shard by shard, and the result is pulled",
      .has_servers = true,
      .overlaps = true,
+     .phases_between = kPsPhases,
      .plan = plan_parameter_server,
      .make = make_parameter_server},
     {.name = "reference",
@@ -78,6 +85,23 @@ StrategyPlan plan_strategy(const StrategyConfig& config) {
 
 std::unique_ptr<Strategy> make_strategy(const StrategyConfig& config) {
   return strategy_traits(config.strategy).make(config);
+}
+
+bool marks_phase(const StrategyConfig& config, Phase phase) {
+  const StrategyTraits& traits = strategy_traits(config.strategy);
+  const bool between = config.replicas > 1 || traits.has_servers;
+  if (std::ranges::count(traits.phases_between, phase) > 0) return between;
+  switch (phase) {
+    case Phase::data_wait:
+    case Phase::forward:
+    case Phase::loss:
+    case Phase::backward:
+      return true;
+    case Phase::optimizer:
+      return !traits.has_servers || config.ps_update == PsUpdate::worker;
+    default:
+      return false;
+  }
 }
 
 }  // namespace ddpbench

@@ -87,6 +87,9 @@ struct StrategyContext {
   // Throws when that and the caller's own allocations are too much. May be empty; dp's threads call
   // it at the same time.
   std::function<void(std::size_t i, MemoryNeeds&)> admit;
+  // `reference` calls it when the gradients of one more slice have been added to those of the
+  // slices before (queued). May be empty.
+  std::function<void()> slice_added;
 };
 
 // The batch of one process: plan.batch samples in the device memory of its first replica, or in
@@ -112,6 +115,10 @@ class Strategy {
   virtual void serve();
   // Sets all state back to step 0: weights, optimizer state, totals. Collective.
   virtual void reset() = 0;
+  // Sets the parameters, also those on servers, by `assign`, which is called with the graph of each
+  // replica that keeps parameters between steps. All else stays as it is: optimizer state, totals,
+  // and the count of steps. Collective.
+  virtual void assign_parameters(const std::function<void(nn::Graph&)>& assign) = 0;
   // Copies the current parameters to all local replicas (dp keeps them on the primary only).
   virtual void publish_parameters() {}
   // Says goodbye to servers. Collective over the workers.
@@ -119,6 +126,9 @@ class Strategy {
 
   // Replicas of this process; their weights are current after publish_parameters().
   virtual std::vector<Replica*> replicas() = 0;
+  // Those of them whose weights are current after every step. The others then still have those with
+  // which the step began.
+  virtual std::vector<Replica*> updated_replicas() { return replicas(); }
 };
 
 }  // namespace ddpbench

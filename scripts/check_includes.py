@@ -52,7 +52,7 @@ FLOORS = {
     "reports": ["data", "metrics", "json", "charts", "pictures", "table", "why", "exports",
                 "gate", "html"],
     "bench": ["host", "options", "plan", "measure", "feed", "rank", "run", "comm", "joined",
-              "commands", ".", "packaging", "micro", "gate_study"],
+              "commands", ".", "packaging", "micro", "gate_study", "verification_study"],
 }
 
 
@@ -77,7 +77,7 @@ LIBRARIES = [
     Library(r"(zlib|zconf)\.h", r"(datasets|bench)/.*\.cpp"),
     Library(r"openssl/.*", r"datasets/.*\.cpp"),
     Library(r"curl/.*", r"(datasets|bench)/.*\.cpp"),
-    Library(r"CLI/.*", r"bench/(micro|gate_study)/.*\.cpp"),
+    Library(r"CLI/.*", r"bench/(micro|gate_study|verification_study)/.*\.cpp"),
     Library(r"benchmark/.*", r"bench/micro/.*"),
     Library(r"[a-z_0-9]+", r".*"),  # the C++ standard library
     Library(r"(sys|linux|net|netinet|arpa|asm|gnu)/.*", r".*"),

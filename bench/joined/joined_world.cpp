@@ -22,6 +22,7 @@
 #include "bench/joined/joined_gpus.h"
 #include "bench/joined/joined_store.h"
 #include "bench/plan/data_places.h"
+#include "bench/plan/injection_reach.h"
 #include "bench/plan/run_plan.h"
 #include "bench/plan/sweep_plan.h"
 #include "bench/rank/rank_devices.h"
@@ -165,6 +166,7 @@ JoinedWorld::JoinedWorld(Options options, const launch::RankEnvironment& environ
   const auto source = open_data(options_);
   check_dataset_fits(model_, source->info(), model_path);
   job_ = make_training_job(options_, cell, source->info(), model_path, host);
+  check_injections({job_}, model_);
   place_on_own_gpus();
   if (options_.backend == "auto" || options_.backend == kBackendAlias) {
     options_.backend = common_backend({job_});
@@ -174,6 +176,7 @@ JoinedWorld::JoinedWorld(Options options, const launch::RankEnvironment& environ
     if (options_.device == "cuda") add_gpus(report_.environment, host);
   }
   job_.verification_tolerance = tolerance_for(job_, model_);
+  if (needs_reference(job_)) ReferenceWeights::extent_of(job_, model_);  // or it throws
   place(host.cpu);
   take_own_gpu();
   const auto layout = channel_layout(job_, model_);
@@ -255,7 +258,7 @@ void JoinedWorld::share_reference() {
     reference_ = ReferenceWeights::open(store_.await(kReferenceKey));
     return;
   }
-  reference_ = ReferenceWeights::create(model_.parameter_count());
+  reference_ = ReferenceWeights::create(ReferenceWeights::extent_of(job_, model_));
   TrainingJob reference = reference_job(job_);
   reference.dataset_fd = dataset_.fd();
   reference.reference_fd = reference_->fd();
@@ -357,13 +360,14 @@ int JoinedWorld::write(const launch::SuperviseResult& result) {
   if (startup_s_ > 0) run.time.startup_s = report::Figure::of(startup_s_);
   run.time.total_s = report::Figure::of(seconds_since(begin_));
   if (before_) fill_joined_conditions(run, *before_, environment_.world_size);
-  report_.status = run.status;
+  const bool diverged = run.status == report::Status::diverged;
+  report_.status = diverged ? report::Status::failed : run.status;
   report_.error = run.error;
   report_.runs.push_back(std::move(run));
   finish_report(report_, {&trace_, report_.runs.size()}, options_, file_);
   if (report_.status != report::Status::failed || result.failure) return 0;
   say_error("ddpbench: {}\n", report_.error->message);
-  return 1;  // the areas that the ranks left are broken
+  return diverged ? kDivergedExitCode : 1;  // else the areas that the ranks left are broken
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ struct ExitCode {
 constexpr ExitCode kExitCodes[] = {
     {0, "done"},
     {1, "internal error"},
-    {2, "usage, configuration or data error"},
+    {2, "usage, configuration or data error, or training diverged"},
     {3, "a device, a backend or a library is not available"},
     {4, "a rank died or a deadline passed"},
     {5, "strategies disagree: verification failed"},

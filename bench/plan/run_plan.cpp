@@ -10,7 +10,7 @@
 #include "parallel/comm_backends.h"
 #include "parallel/strategies.h"
 #include "reports/data/run_names.h"
-#include "reports/metrics/metrics.h"
+#include "reports/metrics/verification_bound.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -138,17 +138,34 @@ ReferenceKey reference_key(const TrainingJob& job) {
   return {job.cell.world_size, job.per_device_batch, job.lr};
 }
 
+namespace {
+
+// The most additions behind an element of a gradient: over the global batch and the positions of
+// the largest map, and on the way there over the inputs of each layer forward and its outputs
+// backward. The velocity adds up the gradients of all steps.
+double additions(const TrainingJob& job, const nn::ModelSpec& model) {
+  double own = 0, on_the_way = 0;
+  for (const nn::LayerSpec& layer : model.layers) {
+    if (!nn::has_weights(layer.type)) continue;
+    const ops::Shape shape = nn::weight_shape(layer, model.input_of(layer));
+    const auto weights = static_cast<double>(ops::element_count(shape));
+    const double positions = layer.type == nn::LayerType::conv2d
+                                 ? static_cast<double>(layer.output_shape.at(1)) *
+                                       static_cast<double>(layer.output_shape.at(2))
+                                 : 1;
+    own = std::max(own, positions * static_cast<double>(job.global_batch()));
+    on_the_way +=
+        weights / static_cast<double>(shape.at(0)) + weights / static_cast<double>(shape.at(1));
+  }
+  return own + on_the_way + job.options.verify_steps;
+}
+
+}  // namespace
+
 double tolerance_for(const TrainingJob& job, const nn::ModelSpec& model) {
   if (job.options.verify_steps == 0) return 0;
-  std::int64_t positions = 1;
-  for (const nn::LayerSpec& layer : model.layers) {
-    if (layer.type == nn::LayerType::conv2d) {
-      positions = std::max(positions, layer.output_shape.at(1) * layer.output_shape.at(2));
-    }
-  }
-  const double terms = static_cast<double>(positions) * static_cast<double>(job.global_batch());
-  return report::verification_tolerance(unit_roundoff(job.options.precision), terms,
-                                        job.options.verify_steps);
+  return report::verification_tolerance(unit_roundoff(job.options.precision),
+                                        additions(job, model));
 }
 
 namespace {

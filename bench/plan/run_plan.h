@@ -45,8 +45,8 @@ struct ReferenceKey {
 };
 ReferenceKey reference_key(const TrainingJob& job);
 
-// The tolerance of the run's verification: report::verification_tolerance for the run's precision
-// and the longest sum behind an element of a gradient (global batch x output positions). Returns 0
+// The relative tolerance of one update of the run's verification: report::verification_tolerance
+// for the run's precision and the number of additions behind an element of a gradient. Returns 0
 // when verification is off.
 double tolerance_for(const TrainingJob& job, const nn::ModelSpec& model);
 

@@ -60,6 +60,11 @@ PlantedFaults planted_faults(const std::vector<Injection>& injections) {
   return faults;
 }
 
+// A fault that verification must catch; the baseline never has one.
+bool is_wrong_result(const Injection& injection) {
+  return injection.kind == "sum" || injection.kind == "missing_bucket" || injection.kind == "stale";
+}
+
 }  // namespace
 
 bool shares_gpus(const TrainingJob& job) {
@@ -162,6 +167,7 @@ report::Run planned_run(const TrainingJob& job) {
   for (const Injection& injection : job.options.injections) {
     // stale names a replica, other kinds a process. A run without it is not concerned.
     if (injection.rank >= (injection.kind == "stale" ? job.cell.world_size : processes)) continue;
+    if (traits.is_baseline() && is_wrong_result(injection)) continue;
     run.injected += (run.injected.empty() ? "" : " ") + injection.text;
   }
   return run;

@@ -20,8 +20,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EpochResult, epoch, begin_s, end_s, samples, 
                                    test_samples, test_correct)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceResult, replica, role, device, model, cores, peak_bytes,
                                    by_category_bytes, gpu_telemetry, driver_bytes)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(VerificationResult, max_relative_error, worst_tensor,
-                                   weights_hash)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(VerificationResult, max_relative_error, tolerance, worst_tensor,
+                                   worst_step, steps, diverged, weights_hash)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankResult, host, devices, parameters, all_reduce, verification,
                                    verify_s, warmup_s, train_s, evaluate_s, warmup_steps,
                                    warmup_steady, epochs, calls)

@@ -64,6 +64,7 @@ RankTrainer::RankTrainer(const TrainingJob& job, const RankInputs& inputs,
       model_(nn::load_model_file(job.model_path)),
       dataset_(data::Dataset::view(job.dataset, inputs.decoded)) {
   writer_.state(launch::RankState::setup);
+  dataset_.check_labels();
   make_devices();
   try {
     make_observers();
@@ -118,6 +119,7 @@ void RankTrainer::make_observers() {
 void RankTrainer::make_strategy() {
   if (!job_.options.load_model.empty()) {
     loaded_weights_ = nn::read_safetensors(job_.options.load_model);
+    nn::check_finite(loaded_weights_, job_.options.load_model);
   }
   StrategyContext context;
   context.model = &model_;
@@ -135,6 +137,9 @@ void RankTrainer::make_strategy() {
     }
   };
   context.admit = [this](std::size_t i, MemoryNeeds& needs) { admit(i, needs); };
+  context.slice_added = [this] {
+    if (slice_added_) slice_added_();
+  };
   strategy_ = ddpbench::make_strategy(config_);
   strategy_->setup(context);
   if (is_server()) return;
@@ -187,11 +192,15 @@ void RankTrainer::make_source() {
   evaluator_.emplace(job_, dataset_.test, process_.replicas, wait_);
 }
 
-void RankTrainer::take_steps(std::int64_t count, bool timed, int epoch) {
+void RankTrainer::take_steps(std::int64_t count, bool timed, int epoch,
+                             const std::function<bool()>& goes_on) {
   for (std::int64_t done = 0; done < count; ++epoch) {
     const std::int64_t now = std::min(count - done, job_.steps_per_epoch);
     begin_epoch(epoch, now);
-    for (std::int64_t i = 0; i < now; ++i) take_step(timed, epoch);
+    for (std::int64_t i = 0; i < now; ++i) {
+      take_step(timed, epoch);
+      if (goes_on && !goes_on()) return;
+    }
     done += now;
   }
 }

@@ -54,11 +54,16 @@ class RankTrainer {
   ~RankTrainer();
 
   // Takes `count` steps from the begin of `epoch` on, and goes on with the next epoch when an epoch
-  // has fewer. Throws Interrupted between steps.
-  void take_steps(std::int64_t count, bool timed, int epoch);
+  // has fewer. `goes_on` is called after each step, unless it is empty; false ends the steps.
+  // Throws Interrupted between steps.
+  void take_steps(std::int64_t count, bool timed, int epoch,
+                  const std::function<bool()>& goes_on = {});
   // The same, one by one: at most `count` steps of one epoch.
   void begin_epoch(int epoch, std::int64_t count) { source_->begin_epoch(epoch, count); }
   void take_step(bool timed, int epoch);
+  // In a reference: calls `added` from now on whenever the gradients of a slice have been added to
+  // those of the slices before. Empty: no more.
+  void observe_slices(std::function<void()> added) { slice_added_ = std::move(added); }
   // Returns loss and hits of the training samples since the last call.
   ops::LossTotals take_totals();
   // Returns loss and hits of the test set, summed over this process's part of it.
@@ -106,6 +111,7 @@ class RankTrainer {
   RankDevices devices_;
   std::shared_ptr<comm::Store> local_store_ = comm::make_local_store();  // for the threads of dp
   std::vector<nn::NamedTensor> loaded_weights_;                          // of --load-model
+  std::function<void()> slice_added_;
   std::shared_ptr<DeviceWait> wait_;
   // The observers. Each decorates the one before, where that is there.
   std::unique_ptr<StepRecorder> recorder_;

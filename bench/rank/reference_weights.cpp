@@ -2,72 +2,133 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/rank/reference_weights.h"
 
+#include <algorithm>
+#include <array>
 #include <atomic>
+#include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
-#include <span>
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/math.h"
+#include "bench/host/host_limits.h"
+#include "reports/metrics/verification_bound.h"
 
 namespace ddpbench::bench {
-namespace {
 
-struct Header {
-  std::int64_t parameter_count;
+// The memory: the header, then the sizes of the updates [step][tensor], then the weights
+// [0 ... steps][value].
+struct ReferenceWeights::Header {
+  Extent extent;
+  std::int64_t stored;  // steps
+  std::array<char, 256> diverged;
   std::atomic<std::uint32_t> complete;
 };
-constexpr std::size_t kHeaderBytes = 64;
 
-Header& header(const SharedMemory& memory) {
-  return *reinterpret_cast<Header*>(memory.view().data);
+namespace {
+
+constexpr std::size_t kHeaderBytes = 512;
+
+// The distance from |value| to the next larger fp32 number. Devices may take numbers below the
+// smallest normal one for zero, so it is never less than that.
+double spacing_of(float value) {
+  constexpr std::uint32_t kExponent = 0x7f800000;
+  const auto power = std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) & kExponent);
+  return std::max(static_cast<double>(power) * 0x1p-23,
+                  static_cast<double>(std::numeric_limits<float>::min()));
 }
 
-// `which`: 0 is before, 1 is after.
-std::span<float> values(const SharedMemory& memory, int which) {
-  const auto count = static_cast<std::size_t>(header(memory).parameter_count);
-  return memory.view()
-      .slice(kHeaderBytes + static_cast<std::size_t>(which) * count * sizeof(float),
-             count * sizeof(float))
-      .as<float>();
+struct Comparison {
+  double difference = 0;  // 2-norm
+  report::StoredSpacing spacing;
+};
+
+Comparison compare_tensor(std::span<const float> after, std::span<const float> expected) {
+  Comparison result;
+  double squared = 0;
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    const double difference = static_cast<double>(after[i]) - expected[i];
+    squared += difference * difference;
+    const double spacing = spacing_of(std::max(std::abs(after[i]), std::abs(expected[i])));
+    result.spacing.squared_sum += spacing * spacing;
+    result.spacing.largest = std::max(result.spacing.largest, spacing);
+  }
+  result.difference = std::sqrt(squared);
+  return result;
+}
+
+// Keeps the worse of what `result` has and this comparison.
+void enter(const Comparison& found, double size, double tolerance, const std::string& tensor,
+           std::int64_t step, VerificationResult& result) {
+  constexpr double kInfinite = std::numeric_limits<double>::infinity();
+  double error = found.difference == 0 ? 0 : kInfinite;
+  double allowed = tolerance;
+  if (size > 0 && std::isfinite(found.difference)) {
+    error = found.difference / size;
+    allowed = report::stored_difference_bound(tolerance * size, found.spacing) / size;
+  }
+  // As products: a tolerance is never 0. Where nothing differs at all, the sharpest comparison
+  // counts.
+  const bool worse = error * result.tolerance > result.max_relative_error * allowed;
+  const bool sharper = error == 0 && result.max_relative_error == 0 && allowed < result.tolerance;
+  if (!worse && !sharper && !result.worst_tensor.empty()) return;
+  result.max_relative_error = error;
+  result.tolerance = allowed;
+  result.worst_tensor = tensor;
+  result.worst_step = step;
 }
 
 void flatten(const std::vector<nn::NamedTensor>& tensors, std::span<float> out) {
   std::size_t at = 0;
   for (const auto& tensor : tensors) {
     ensure(at + tensor.values.size() <= out.size(), "more weights than the reference has room for");
-    std::copy(tensor.values.begin(), tensor.values.end(), out.begin() + static_cast<long>(at));
+    std::ranges::copy(tensor.values, out.begin() + static_cast<std::ptrdiff_t>(at));
     at += tensor.values.size();
   }
   ensure(at == out.size(), "{} weights where the reference has {}", at, out.size());
 }
 
-// Computes |dw - dw_ref| / |dw_ref| of one tensor in double precision.
-double relative_error(std::span<const float> before, std::span<const float> after,
-                      std::span<const float> reference_before,
-                      std::span<const float> reference_after) {
-  double difference = 0;
-  double norm = 0;
-  for (std::size_t i = 0; i < before.size(); ++i) {
-    const double delta = static_cast<double>(after[i]) - before[i];
-    const double expected = static_cast<double>(reference_after[i]) - reference_before[i];
-    difference += (delta - expected) * (delta - expected);
-    norm += expected * expected;
-  }
-  if (difference == 0) return 0;
-  // This also catches NaN, which compares false.
-  if (!(norm > 0) || !std::isfinite(difference)) return std::numeric_limits<double>::infinity();
-  return std::sqrt(difference / norm);
+std::size_t sizes_bytes(const ReferenceWeights::Extent& extent) {
+  const auto count = static_cast<std::size_t>(extent.steps * extent.tensors);
+  return round_up(count * sizeof(double), 64);
 }
 
 }  // namespace
 
-ReferenceWeights ReferenceWeights::create(std::int64_t parameter_count) {
-  ReferenceWeights weights(SharedMemory::create(
-      "ddpbench-reference",
-      kHeaderBytes + 2 * static_cast<std::size_t>(parameter_count) * sizeof(float)));
-  header(weights.memory_).parameter_count = parameter_count;
-  return weights;
+std::size_t ReferenceWeights::Extent::bytes() const {
+  const auto values = static_cast<std::size_t>((steps + 1) * parameters);
+  return kHeaderBytes + sizes_bytes(*this) + values * sizeof(float);
+}
+
+ReferenceWeights::Extent ReferenceWeights::extent_of(const TrainingJob& job,
+                                                     const nn::ModelSpec& model) {
+  const Extent extent{.parameters = model.parameter_count(),
+                      .tensors = model.tensor_count(),
+                      .steps = job.options.verify_steps};
+  const std::uint64_t usable = memory_limit(read_host_limits()).bytes;
+  if (extent.bytes() <= usable) return extent;
+  const auto step = static_cast<std::uint64_t>(extent.parameters) * sizeof(float);
+  throw ConfigError(
+      fmt::format("--verify-steps={}: the reference keeps the weights of each step, {} bytes in "
+                  "all, of {} that "
+                  "can be used here; use at most --verify-steps={}",
+                  extent.steps, extent.bytes(), usable, usable / step < 2 ? 0 : usable / step - 2));
+}
+
+ReferenceWeights::ReferenceWeights(SharedMemory memory) : memory_(std::move(memory)) {
+  static_assert(sizeof(Header) <= kHeaderBytes);
+  if (memory_.view().bytes < kHeaderBytes || memory_.view().bytes != header().extent.bytes()) {
+    throw CommError(
+        fmt::format("{} bytes of memory are not a reference's weights", memory_.view().bytes));
+  }
+}
+
+ReferenceWeights ReferenceWeights::create(const Extent& extent) {
+  SharedMemory memory = SharedMemory::create("ddpbench-reference", extent.bytes());
+  reinterpret_cast<Header*>(memory.view().data)->extent = extent;
+  return ReferenceWeights(std::move(memory));
 }
 
 ReferenceWeights ReferenceWeights::adopt(int fd) {
@@ -78,44 +139,105 @@ ReferenceWeights ReferenceWeights::open(const std::string& handle) {
   return ReferenceWeights(SharedMemory::open(handle));
 }
 
-void ReferenceWeights::store(const std::vector<nn::NamedTensor>& before,
-                             const std::vector<nn::NamedTensor>& after) {
-  flatten(before, values(memory_, 0));
-  flatten(after, values(memory_, 1));
-  header(memory_).complete.store(1, std::memory_order_release);
+ReferenceWeights::Header& ReferenceWeights::header() const {
+  return *reinterpret_cast<Header*>(memory_.view().data);
+}
+
+std::span<float> ReferenceWeights::values(std::int64_t step) const {
+  const Extent& extent = header().extent;
+  ensure(step >= 0 && step <= extent.steps, "step {} of a reference of {}", step, extent.steps);
+  const auto count = static_cast<std::size_t>(extent.parameters) * sizeof(float);
+  const std::size_t begin = kHeaderBytes + sizes_bytes(extent);
+  return memory_.view().slice(begin + static_cast<std::size_t>(step) * count, count).as<float>();
+}
+
+std::span<double> ReferenceWeights::sizes(std::int64_t step) const {
+  const Extent& extent = header().extent;
+  ensure(step >= 1 && step <= extent.steps, "step {} of a reference of {}", step, extent.steps);
+  const auto count = static_cast<std::size_t>(extent.tensors) * sizeof(double);
+  return memory_.view()
+      .slice(kHeaderBytes + static_cast<std::size_t>(step - 1) * count, count)
+      .as<double>();
+}
+
+void ReferenceWeights::store_start(const std::vector<nn::NamedTensor>& weights) {
+  flatten(weights, values(0));
+}
+
+void ReferenceWeights::store_step(const std::vector<nn::NamedTensor>& after,
+                                  std::span<const double> update_sizes) {
+  const std::int64_t step = header().stored + 1;
+  flatten(after, values(step));
+  ensure(update_sizes.size() == sizes(step).size(), "{} sizes of {} updates", update_sizes.size(),
+         sizes(step).size());
+  std::ranges::copy(update_sizes, sizes(step).begin());
+  header().stored = step;
+}
+
+void ReferenceWeights::finish(const std::string& diverged) {
+  auto& text = header().diverged;
+  diverged.copy(text.data(), text.size() - 1);  // the memory is zeroed
+  header().complete.store(1, std::memory_order_release);
 }
 
 bool ReferenceWeights::complete() const {
-  return header(memory_).complete.load(std::memory_order_acquire) != 0;
+  return header().complete.load(std::memory_order_acquire) != 0;
 }
 
-VerificationResult ReferenceWeights::compare(const std::vector<nn::NamedTensor>& before,
-                                             const std::vector<nn::NamedTensor>& after) const {
+std::int64_t ReferenceWeights::steps() const {
   ensure(complete(), "the reference has not finished");
-  const auto reference_before = values(memory_, 0);
-  const auto reference_after = values(memory_, 1);
-  VerificationResult result;
+  return std::clamp<std::int64_t>(header().stored, 0, header().extent.steps);
+}
+
+std::string ReferenceWeights::diverged() const {
+  ensure(complete(), "the reference has not finished");
+  const auto& text = header().diverged;
+  return {text.data(), ::strnlen(text.data(), text.size())};
+}
+
+std::span<const float> ReferenceWeights::weights(std::int64_t step) const {
+  ensure(step <= steps(), "step {} of {} that the reference took", step, steps());
+  return values(step);
+}
+
+std::string ReferenceWeights::first_difference(std::int64_t step,
+                                               const std::vector<nn::NamedTensor>& tensors) const {
+  const auto expected = weights(step);
   std::size_t at = 0;
-  for (std::size_t t = 0; t < before.size(); ++t) {
-    const std::size_t count = before[t].values.size();
-    const auto expected_before = reference_before.subspan(at, count);
-    if (!std::equal(expected_before.begin(), expected_before.end(), before[t].values.begin())) {
-      throw VerificationError(fmt::format(
-          "the starting weights of {} differ from the reference's; they come from the same seed or "
-          "file and must be equal bit by bit",
-          before[t].name));
-    }
-    const double error = relative_error(before[t].values, after[t].values, expected_before,
-                                        reference_after.subspan(at, count));
-    if (error > result.max_relative_error || result.worst_tensor.empty()) {
-      result.max_relative_error = error;
-      result.worst_tensor = before[t].name;
-    }
-    result.weights_hash =
-        hash_bytes(after[t].values.data(), count * sizeof(float), result.weights_hash);
-    at += count;
+  for (const nn::NamedTensor& tensor : tensors) {
+    const auto part = expected.subspan(at, tensor.values.size());
+    // Bytes, not numbers: 0 and -0 lead to different results.
+    if (std::memcmp(part.data(), tensor.values.data(), part.size_bytes()) != 0) return tensor.name;
+    at += tensor.values.size();
   }
-  return result;
+  return "";
+}
+
+void ReferenceWeights::check_start(const std::vector<nn::NamedTensor>& tensors) const {
+  const std::string name = first_difference(0, tensors);
+  if (name.empty()) return;
+  throw VerificationError(fmt::format(
+      "the starting weights of {} differ from the reference's; they come from the same seed or "
+      "file and must be equal bit by bit",
+      name));
+}
+
+void ReferenceWeights::compare(std::int64_t step, const std::vector<nn::NamedTensor>& after,
+                               double tolerance, VerificationResult& result) const {
+  const auto expected = weights(step);
+  const auto update_sizes = sizes(step);
+  ensure(after.size() == update_sizes.size(), "{} tensors where the reference has {}", after.size(),
+         update_sizes.size());
+  std::size_t at = 0;
+  for (std::size_t t = 0; t < after.size(); ++t) {
+    const std::vector<float>& values = after[t].values;
+    enter(compare_tensor(values, expected.subspan(at, values.size())), update_sizes[t], tolerance,
+          after[t].name, step, result);
+    result.weights_hash =
+        hash_bytes(values.data(), values.size() * sizeof(float), result.weights_hash);
+    at += values.size();
+  }
+  result.steps = step;
 }
 
 }  // namespace ddpbench::bench

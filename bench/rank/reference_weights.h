@@ -1,44 +1,89 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// ReferenceWeights: the parameters before and after the verification's K steps, as the reference
-// process computed them. Verified ranks map this memory and compare their weights with it.
+// ReferenceWeights: the parameters before the first and after each of the verification's steps, as
+// the reference process computed them, and how large its updates are. Verified ranks map this
+// memory, compare their weights with it after each step, and begin the next step from it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "bench/plan/training_job.h"
+#include "kernels/nn/model/model.h"
 #include "kernels/nn/safetensors.h"
 #include "kernels/runtime/shared_memory.h"
 
 namespace ddpbench::bench {
 
-// The result of one replica's verification.
+// The result of one replica's verification: its worst comparison, which is the one with the largest
+// error in units of its tolerance.
 struct VerificationResult {
-  double max_relative_error = 0;  // max over tensors of |dw - dw_ref|_2 / |dw_ref|_2
+  double max_relative_error = 0;  // |w - w_ref|_2 / size of the reference's update
+  double tolerance = 0;           // for that error
   std::string worst_tensor;
-  std::uint64_t weights_hash = 0;  // equal hashes: bit-equal parameters
+  std::int64_t worst_step = 0;  // from 1
+  std::int64_t steps = 0;       // that were compared
+  // Why the other steps could not be compared: training diverges. Empty: all were.
+  std::string diverged;
+  std::uint64_t weights_hash = 0;  // equal hashes: bit-equal parameters after each step
+
+  bool is_within_tolerance() const { return max_relative_error <= tolerance; }
 };
 
 class ReferenceWeights {
  public:
-  static ReferenceWeights create(std::int64_t parameter_count);
+  struct Extent {
+    std::int64_t parameters = 0, tensors = 0, steps = 0;
+    std::size_t bytes() const;
+  };
+  // Of the reference of `job`. Throws ConfigError that says how many steps fit when it is larger
+  // than the memory that this process can use.
+  static Extent extent_of(const TrainingJob& job, const nn::ModelSpec& model);
+  static ReferenceWeights create(const Extent& extent);
+  // Both throw CommError for memory of another form.
   static ReferenceWeights adopt(int fd);
   static ReferenceWeights open(const std::string& handle);
 
   int fd() const { return memory_.fd(); }
   std::string handle() const { return memory_.handle(); }
-  // Called by the reference process; sets `complete` last.
-  void store(const std::vector<nn::NamedTensor>& before, const std::vector<nn::NamedTensor>& after);
+  std::size_t bytes() const { return memory_.view().bytes; }
+
+  // Called by the reference process, in this order. `update_sizes`: for each tensor, the size of
+  // the update that made `after`, to which its rounding errors are relative (update_sizes.h).
+  // `diverged` says why the steps that were not stored could not be.
+  void store_start(const std::vector<nn::NamedTensor>& weights);
+  void store_step(const std::vector<nn::NamedTensor>& after, std::span<const double> update_sizes);
+  void finish(const std::string& diverged = "");
+
+  // The following require that it is complete.
   bool complete() const;
-  // Throws VerificationError when the starting weights differ. A tensor that the reference left
-  // unchanged has an infinite error unless it is unchanged here too.
-  VerificationResult compare(const std::vector<nn::NamedTensor>& before,
-                             const std::vector<nn::NamedTensor>& after) const;
+  std::int64_t steps() const;    // that were stored
+  std::string diverged() const;  // empty: all were
+  // All weights after `step` steps, tensor by tensor.
+  std::span<const float> weights(std::int64_t step) const;
+  // The name of the first of `weights` that is not bit-equal to those after `step` steps; empty:
+  // all are.
+  std::string first_difference(std::int64_t step,
+                               const std::vector<nn::NamedTensor>& weights) const;
+  // Throws VerificationError when these are not the starting weights.
+  void check_start(const std::vector<nn::NamedTensor>& weights) const;
+  // Compares the weights of a replica that took step `step` (from 1) from weights(step - 1), and
+  // enters what it finds into `result`. `tolerance` is the relative one of one update before its
+  // result is stored (report::verification_tolerance).
+  void compare(std::int64_t step, const std::vector<nn::NamedTensor>& after, double tolerance,
+               VerificationResult& result) const;
 
  private:
-  explicit ReferenceWeights(SharedMemory memory) : memory_(std::move(memory)) {}
+  struct Header;
+  explicit ReferenceWeights(SharedMemory memory);
+  Header& header() const;
+  std::span<float> values(std::int64_t step) const;
+  std::span<double> sizes(std::int64_t step) const;  // of the update that step `step` made
+
   SharedMemory memory_;
 };
 

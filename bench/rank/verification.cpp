@@ -2,65 +2,152 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/rank/verification.h"
 
+#include <algorithm>
+
 #include "base/error.h"
+#include "base/hash.h"
+#include "bench/rank/update_sizes.h"
 #include "kernels/nn/weights.h"
 
 namespace ddpbench::bench {
 namespace {
 
 void check_tolerance(const TrainingJob& job, const VerificationResult& result) {
-  // The comparison is written so that NaN fails too.
-  if (result.max_relative_error <= job.verification_tolerance) return;
+  if (result.is_within_tolerance()) return;
   throw VerificationError(fmt::format(
-      "after {} steps {} differs from the reference by {:.3g} (relative error of its change), "
-      "tolerance {:.3g}: {} on {} devices does not compute what one device computes",
-      job.verify_steps(), result.worst_tensor, result.max_relative_error,
-      job.verification_tolerance, job.cell.strategy, job.cell.world_size));
+      "in step {} of {} {} became something else than the reference's: relative error of its "
+      "update {:.3g}, tolerance {:.3g}: {} on {} devices does not compute what one device computes",
+      result.worst_step, job.verify_steps(), result.worst_tensor, result.max_relative_error,
+      result.tolerance, job.cell.strategy, job.cell.world_size));
 }
 
 // Compares the hashes of the parameters of all replicas: directly within this process, through the
 // store between processes.
 void check_replicas_equal(RankTrainer& rank, const std::vector<VerificationResult>& results) {
-  const TrainingJob& job = rank.job();
   const RankInputs& inputs = rank.inputs();
   std::uint64_t expected = results[0].weights_hash;
   if (inputs.store != nullptr && rank.world() != nullptr) {
     constexpr const char* kKey = "verification/weights_hash";
     if (inputs.rank == 0) inputs.store->set(kKey, std::to_string(expected));
-    expected = std::stoull(inputs.store->get(kKey, wait_limit_s(job.options.timeout_s)));
+    expected = std::stoull(inputs.store->get(kKey, wait_limit_s(rank.job().options.timeout_s)));
   }
   for (const VerificationResult& result : results) {
     if (result.weights_hash == expected) continue;
     throw VerificationError(fmt::format(
-        "after {} steps the parameters of a replica on rank {} are not bit-equal to replica 0's",
-        job.verify_steps(), inputs.rank));
+        "in one of {} steps the parameters of a replica on rank {} were not bit-equal to replica "
+        "0's",
+        result.steps, inputs.rank));
   }
 }
+
+// Why the step that the reference has just taken cannot be compared; empty: it can.
+std::string find_divergence(std::int64_t step, const UpdateSizes& sizes,
+                            const std::vector<nn::NamedTensor>& after,
+                            const ops::LossTotals& totals) {
+  if (has_exploded(totals.loss_sum)) {
+    return fmt::format("training diverged in step {}: the loss is {:.3g}", step,
+                       totals.loss_sum / static_cast<double>(totals.samples));
+  }
+  const bool gradients = !sizes.exploded().empty();
+  const std::string tensor = gradients ? sizes.exploded() : find_exploded(after);
+  if (tensor.empty()) return "";
+  return fmt::format("training diverged in step {}: {} {} no finite number, or beyond 1e30", step,
+                     gradients ? "gradients of" : "weights of", tensor.substr(0, 100));
+}
+
+std::uint64_t hash_of(Replica& replica) {
+  std::uint64_t hash = 0;
+  for (const nn::NamedTensor& tensor : nn::export_weights(replica.graph())) {
+    hash = hash_bytes(tensor.values.data(), tensor.values.size() * sizeof(float), hash);
+  }
+  return hash;
+}
+
+// The replicas that do not keep parameters between steps: after each one they must have those with
+// which it began, to the bit. A small learning rate would hide older ones from the tolerance.
+class Followers {
+ public:
+  Followers(Strategy& strategy, const std::vector<Replica*>& updated) : strategy_(strategy) {
+    for (Replica* replica : strategy.replicas()) {
+      if (std::ranges::count(updated, replica) == 0) replicas_.push_back(replica);
+    }
+    right_.resize(replicas_.size(), true);
+  }
+
+  void check_step(std::int64_t step, const ReferenceWeights& reference) {
+    for (std::size_t i = 0; i < replicas_.size(); ++i) {
+      const auto weights = nn::export_weights(replicas_[i]->graph());
+      if (!reference.first_difference(step - 1, weights).empty()) right_[i] = false;
+    }
+  }
+
+  // Enters a result for each, which is that of `primary` where it had the right parameters, also
+  // when they are published.
+  void enter(Replica& primary, std::vector<VerificationResult>& results) {
+    if (replicas_.empty()) return;
+    strategy_.publish_parameters();
+    const std::uint64_t expected = hash_of(primary);
+    const VerificationResult equal = results[0];
+    for (std::size_t i = 0; i < replicas_.size(); ++i) {
+      results.push_back(equal);
+      if (!right_[i] || hash_of(*replicas_[i]) != expected) ++results.back().weights_hash;
+    }
+  }
+
+ private:
+  Strategy& strategy_;
+  std::vector<Replica*> replicas_;
+  std::vector<bool> right_;
+};
 
 }  // namespace
 
 void compute_reference(RankTrainer& rank, ReferenceWeights& reference) {
   const nn::Graph& graph = rank.strategy().replicas()[0]->graph();
-  const auto before = nn::export_weights(graph);
-  rank.take_steps(rank.job().options.verify_steps, false, 0);
-  reference.store(before, nn::export_weights(graph));
+  UpdateSizes sizes(graph, strategy_config(rank.job()).optimizer);
+  rank.observe_slices([&] { sizes.add_slice(); });
+  auto before = nn::export_weights(graph);
+  reference.store_start(before);
+  rank.take_totals();
+  std::int64_t step = 0;
+  std::string diverged;
+  rank.take_steps(rank.job().options.verify_steps, false, 0, [&] {
+    auto after = nn::export_weights(graph);
+    diverged = find_divergence(++step, sizes, after, rank.take_totals());
+    if (!diverged.empty()) return false;
+    reference.store_step(after, sizes.finish_step(before));
+    before = std::move(after);
+    return true;
+  });
+  rank.observe_slices({});
+  reference.finish(diverged);
 }
 
 std::vector<VerificationResult> compare_with_reference(RankTrainer& rank,
                                                        const ReferenceWeights& reference) {
   Strategy& strategy = rank.strategy();
-  std::vector<std::vector<nn::NamedTensor>> before;
+  const double tolerance = rank.job().verification_tolerance;
   strategy.publish_parameters();
   for (Replica* replica : strategy.replicas()) {
-    before.push_back(nn::export_weights(replica->graph()));
+    reference.check_start(nn::export_weights(replica->graph()));
   }
-  rank.take_steps(rank.job().verify_steps(), false, 0);
-  strategy.publish_parameters();
-  std::vector<VerificationResult> results;
-  for (std::size_t i = 0; i < before.size(); ++i) {
-    const auto after = nn::export_weights(strategy.replicas()[i]->graph());
-    results.push_back(reference.compare(before[i], after));
-  }
+  const auto replicas = strategy.updated_replicas();
+  Followers followers(strategy, replicas);
+  std::vector<VerificationResult> results(replicas.size());
+  std::int64_t step = 0;
+  rank.take_steps(reference.steps(), false, 0, [&] {
+    ++step;
+    for (std::size_t i = 0; i < replicas.size(); ++i) {
+      reference.compare(step, nn::export_weights(replicas[i]->graph()), tolerance, results[i]);
+    }
+    followers.check_step(step, reference);
+    if (step == reference.steps()) return false;
+    strategy.assign_parameters(
+        [&](nn::Graph& graph) { nn::import_values(graph, reference.weights(step)); });
+    return true;
+  });
+  followers.enter(*replicas[0], results);
+  for (VerificationResult& result : results) result.diverged = reference.diverged();
   return results;
 }
 

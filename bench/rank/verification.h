@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The verification of a run: its replicas take a few steps; then their weights are compared with
-// the reference's and with each other.
+// The verification of a run: its replicas take a few steps, each from the reference's weights;
+// after each one their weights are compared with the reference's and with each other.
 #pragma once
 
 #include <vector>
@@ -12,17 +12,18 @@
 
 namespace ddpbench::bench {
 
-// Takes the verification's steps and stores the weights before and after them in `reference`.
-// REQUIRES: the job is a reference job.
+// Takes the verification's steps and stores the weights before the first and after each of them in
+// `reference`. Ends early when training diverges. REQUIRES: the job is a reference job.
 void compute_reference(RankTrainer& rank, ReferenceWeights& reference);
 
-// Takes the verification's steps; returns one result per local replica. Leaves the strategy as
-// these steps left it. Throws VerificationError when the starting weights differ.
+// Takes the steps that the reference took; returns one result per local replica. Leaves the
+// strategy as these steps left it. Throws VerificationError when the starting weights differ.
+// Collective.
 std::vector<VerificationResult> compare_with_reference(RankTrainer& rank,
                                                        const ReferenceWeights& reference);
 
 // Throws VerificationError when one of `results` is beyond the tolerance, or when the run's
-// replicas do not have equal weights. Collective over the run's workers.
+// replicas did not have equal weights after each step. Collective over the run's workers.
 void check_verification(RankTrainer& rank, const std::vector<VerificationResult>& results);
 
 }  // namespace ddpbench::bench

@@ -20,6 +20,9 @@ namespace ddpbench::bench {
 // reason was the user's input, something unavailable, or a failed verification.
 int failure_exit_code(const launch::RankError& error);
 
+// Of a run whose training diverged: the user's settings do not train.
+inline constexpr int kDivergedExitCode = 2;
+
 // Makes room for the records of all processes of the run.
 launch::ChannelLayout channel_layout(const TrainingJob& job, const nn::ModelSpec& model);
 

@@ -166,6 +166,36 @@ void fill_devices(const RunRecords& all, const launch::SuperviseResult& result, 
   }
 }
 
+// The result that is largest in units of its tolerance.
+const VerificationResult& worst_of(const std::vector<VerificationResult>& results) {
+  const VerificationResult* worst = &results[0];
+  for (const VerificationResult& result : results) {
+    // As products: a result without any comparison has the tolerance 0.
+    if (result.max_relative_error * worst->tolerance >
+        worst->max_relative_error * result.tolerance) {
+      worst = &result;
+    }
+  }
+  return *worst;
+}
+
+// Sets the figures of the worst comparison.
+void fill_comparison(const VerificationResult& worst, report::Verification& verification) {
+  verification.worst_tensor = worst.worst_tensor;
+  if (worst.steps == 0) {
+    verification.max_relative_error = report::Figure::missing(worst.diverged);
+    return;
+  }
+  verification.worst_step = static_cast<int>(worst.worst_step);
+  verification.tolerance = report::Figure::of(worst.tolerance);
+  verification.max_relative_error =
+      std::isfinite(worst.max_relative_error)
+          ? report::Figure::of(worst.max_relative_error)
+          : report::Figure::missing(
+                "infinite: a tensor that the reference left unchanged has changed, or is not a "
+                "number");
+}
+
 void fill_verification(const RunRecords& all, report::Run& run) {
   report::Verification& verification = run.verification;
   verification.steps = all.job.verify_steps();
@@ -180,27 +210,23 @@ void fill_verification(const RunRecords& all, report::Run& run) {
     verification.max_relative_error = report::Figure::missing(verification.reason);
     return;
   }
-  double worst = 0;
-  bool equal = true;
-  for (const VerificationResult& result : found) {
-    if (!(result.max_relative_error <= worst)) {
-      worst = result.max_relative_error;
-      verification.worst_tensor = result.worst_tensor;
-    }
-    equal = equal && result.weights_hash == found[0].weights_hash;
-  }
+  const VerificationResult& worst = worst_of(found);
+  const bool equal = std::ranges::all_of(found, [&](const VerificationResult& result) {
+    return result.weights_hash == found[0].weights_hash;
+  });
+  verification.steps = static_cast<int>(worst.steps);
   verification.replicas_bit_equal = equal;
-  verification.max_relative_error = std::isfinite(worst)
-                                        ? report::Figure::of(worst)
-                                        : report::Figure::missing(
-                                              "infinite: a tensor that the reference left "
-                                              "unchanged has changed, or is not a number");
-  const bool passed = worst <= all.job.verification_tolerance && equal;
-  verification.status = passed ? "passed" : "failed";
-  if (!passed) {
-    verification.reason =
-        equal ? fmt::format("{} differs by more than the tolerance", verification.worst_tensor)
-              : "replicas are not bit-equal";
+  fill_comparison(worst, verification);
+  if (!equal) {
+    verification.status = "failed";
+    verification.reason = "replicas are not bit-equal";
+  } else if (!worst.is_within_tolerance()) {
+    verification.status = "failed";
+    verification.reason = fmt::format("{} differs in step {} by more than the tolerance",
+                                      worst.worst_tensor, worst.worst_step);
+  } else {
+    verification.status = worst.diverged.empty() ? "passed" : "diverged";
+    verification.reason = worst.diverged;
   }
 }
 
@@ -225,6 +251,31 @@ void fill_verification_status(const RunRecords& all, report::Run& run) {
   }
   verification.max_relative_error = report::Figure::missing(figures);
   verification.tolerance = report::Figure::missing(figures);
+}
+
+// Why training counts as diverged; empty: it does not. Guessing has a loss of ln(classes). Far
+// beyond it, the weights grow without bound.
+std::string divergence(const RunRecords& all, const report::Run& run) {
+  constexpr double kExploded = 100;
+  if (run.verification.status == "diverged") return run.verification.reason;
+  const double chance = std::log(std::max(all.job.dataset.classes, 2));
+  for (const report::EpochRow& epoch : run.epochs) {
+    if (epoch.train_loss <= kExploded * chance) continue;
+    return fmt::format("training diverged: the loss of epoch {} is {:.3g}, that of guessing {:.3g}",
+                       epoch.epoch + 1, epoch.train_loss, chance);
+  }
+  return "";
+}
+
+// A run that did all it was to do, but whose settings do not train.
+void note_divergence(const RunRecords& all, report::Run& run) {
+  const std::string why = run.status == report::Status::ok ? divergence(all, run) : "";
+  if (why.empty()) return;
+  run.status = report::Status::diverged;
+  run.error.emplace();
+  run.error->kind = "diverged";
+  run.error->message =
+      fmt::format("{}; use a smaller learning rate (--lr is {})", why, all.job.options.lr);
 }
 
 // The longest time of all ranks.
@@ -321,6 +372,7 @@ report::Run collect_run(const TrainingJob& job, const launch::RankChannels& chan
   fill_epochs(all, run);
   fill_devices(all, result, run);
   fill_verification_status(all, run);
+  note_divergence(all, run);
   return run;
 }
 

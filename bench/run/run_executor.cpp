@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "bench/host/host_limits.h"
 #include "bench/host/interrupt.h"
 #include "bench/host/machine_snapshot.h"
 #include "bench/host/terminal.h"
@@ -104,8 +105,9 @@ report::Run RunExecutor::run_job(TrainingJob& job) {
   if (result.failure) {
     exit_codes_.push_back(failure_exit_code(result.failure->error));
     say_error("ddpbench: {}: {}\n", job.title, result.failure->error.message);
-  } else if (run.status == report::Status::failed) {
-    exit_codes_.push_back(1);  // the channels that the ranks left are broken
+  } else if (run.status == report::Status::failed || run.status == report::Status::diverged) {
+    // The channels that the ranks left are broken, or the user's settings do not train.
+    exit_codes_.push_back(run.status == report::Status::failed ? 1 : kDivergedExitCode);
     say_error("ddpbench: {}: {}\n", job.title, run.error->message);
   }
   return run;
@@ -116,7 +118,9 @@ int RunExecutor::reference_for(const TrainingJob& job, std::optional<launch::Run
   const ReferenceKey key = reference_key(job);
   const auto known = references_.find(key);
   if (known != references_.end()) return known->second.fd();
-  auto weights = ReferenceWeights::create(model_.parameter_count());
+  const auto extent = ReferenceWeights::extent_of(job, model_);
+  make_room_for(extent.bytes());
+  auto weights = ReferenceWeights::create(extent);
   TrainingJob reference = reference_job(job);
   reference.reference_fd = weights.fd();
   launch::RankChannels channels = launch::RankChannels::create(channel_layout(reference, model_));
@@ -126,6 +130,18 @@ int RunExecutor::reference_for(const TrainingJob& job, std::optional<launch::Run
   const int fd = weights.fd();
   references_.emplace(key, std::move(weights));
   return fd;
+}
+
+// Forgets references while they would fill more than a quarter of the memory with the next one. A
+// later run that needs one of them computes it again.
+void RunExecutor::make_room_for(std::size_t bytes) {
+  const std::uint64_t most = memory_limit(read_host_limits()).bytes / 4;
+  std::uint64_t all = bytes;
+  for (const auto& [key, weights] : references_) all += weights.bytes();
+  while (all > most && !references_.empty()) {
+    all -= references_.begin()->second.bytes();
+    references_.erase(references_.begin());
+  }
 }
 
 }  // namespace ddpbench::bench

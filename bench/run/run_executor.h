@@ -54,6 +54,7 @@ class RunExecutor {
   // The descriptor of the reference of `job`, which is computed once for all runs that share it; -1
   // when the run needs none or it was interrupted. Sets `failure` when it cannot be computed.
   int reference_for(const TrainingJob& job, std::optional<launch::RunFailure>& failure);
+  void make_room_for(std::size_t bytes);
 
   const Options& options_;
   const HostDevices& host_;

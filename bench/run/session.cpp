@@ -16,6 +16,7 @@
 #include "bench/host/terminal.h"
 #include "bench/options/option_source.h"
 #include "bench/plan/data_places.h"
+#include "bench/plan/injection_reach.h"
 #include "bench/plan/training_job.h"
 #include "bench/run/resume.h"
 #include "kernels/nn/safetensors.h"
@@ -27,7 +28,7 @@ namespace ddpbench::bench {
 namespace {
 
 std::optional<double> step_time(const report::Run& run) {
-  if (run.status != report::Status::ok || !run.step.time_s) return std::nullopt;
+  if (!report::is_complete(run) || !run.step.time_s) return std::nullopt;
   return run.step.time_s->median;
 }
 
@@ -118,6 +119,10 @@ Session::Session(Options options, std::vector<std::string> arguments)
   cells_ = plan_matrix(options_);
   std::vector<TrainingJob> planned;  // every cell, before the first run is started
   for (const RunCell& cell : cells_) planned.push_back(executor_->plan(cell));
+  const auto injection_notes = check_injections(planned, model());
+  for (const TrainingJob& job : planned) {
+    if (needs_reference(job)) ReferenceWeights::extent_of(job, model());  // or it throws
+  }
   if (options_.backend == "auto" || options_.backend == kBackendAlias) {
     options_.backend = common_backend(planned);
   }
@@ -125,6 +130,7 @@ Session::Session(Options options, std::vector<std::string> arguments)
   if (options_.device == "cuda") add_gpus(report_.environment, host_);
   if (earlier) adopt(std::move(*earlier));
   if (!device_note_.empty()) say("{}\n", device_note_);
+  for (const std::string& note : injection_notes) say("{}\n", note);
   say("{}\n", data_note(executor_->dataset(), options_));
   if (!options_.dry_run) {
     executor_->decode();
@@ -231,7 +237,7 @@ void Session::drop_unwanted() {
   for (std::size_t i = slots_.size(); i-- > 0;) {
     const report::Run& run = report_.runs[i];
     const bool made_now = run.sequence.value_or(-1) >= first_sequence_;
-    if (made_now || run.status == report::Status::ok) continue;
+    if (made_now || report::is_complete(run)) continue;
     RunCell cell = cells_[slots_[i].cell];
     cell.repetition = slots_[i].repetition;
     say("left out: {}, which was {} in {} and is not part of this command\n",
@@ -245,7 +251,7 @@ void Session::drop_unwanted() {
 void Session::settle(bool ended) {
   const report::Run* first = nullptr;
   for (const report::Run& run : report_.runs) {
-    if (run.status == report::Status::failed &&
+    if ((run.status == report::Status::failed || run.status == report::Status::diverged) &&
         (first == nullptr || run.sequence < first->sequence)) {
       first = &run;
     }

@@ -98,7 +98,7 @@ class Tuning {
 
   std::optional<double> step_s(std::size_t setting, int repetition) const {
     const report::Run* run = session_.find({settings_[setting], repetition});
-    if (run == nullptr || run->status != report::Status::ok || !run->step.time_s) {
+    if (run == nullptr || !report::is_complete(*run) || !run->step.time_s) {
       return std::nullopt;
     }
     return run->step.time_s->median;

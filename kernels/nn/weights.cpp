@@ -77,6 +77,17 @@ std::vector<std::size_t> match(const Graph& graph, const std::vector<NamedTensor
                                 surplus.empty() ? "" : " surplus " + quoted(surplus)));
 }
 
+// In PyTorch's order; the plan's order is the reverse.
+std::vector<NamedTensor> export_all(const Graph& graph, const Buffer& flat) {
+  const std::vector<ParameterInfo>& parameters = graph.plan().parameters;
+  std::vector<NamedTensor> tensors;
+  for (std::size_t i = parameters.size(); i-- > 0;) {
+    tensors.push_back(
+        {parameters[i].name, parameters[i].shape, graph.export_parameter(i, flat.view())});
+  }
+  return tensors;
+}
+
 }  // namespace
 
 void initialize_parameters(Graph& graph, std::uint64_t seed) {
@@ -87,13 +98,23 @@ void initialize_parameters(Graph& graph, std::uint64_t seed) {
 }
 
 std::vector<NamedTensor> export_weights(const Graph& graph) {
+  return export_all(graph, graph.weights());
+}
+
+std::vector<NamedTensor> export_gradients(const Graph& graph) {
+  return export_all(graph, graph.gradients());
+}
+
+void import_values(Graph& graph, std::span<const float> values) {
   const std::vector<ParameterInfo>& parameters = graph.plan().parameters;
-  std::vector<NamedTensor> tensors;
-  for (std::size_t i = parameters.size(); i-- > 0;) {  // the plan's order is the reverse
-    tensors.push_back({parameters[i].name, parameters[i].shape,
-                       graph.export_parameter(i, graph.weights().view())});
+  std::size_t at = 0;
+  for (std::size_t i = parameters.size(); i-- > 0;) {
+    const auto count = static_cast<std::size_t>(ops::element_count(parameters[i].shape));
+    ensure(at + count <= values.size(), "{} values for more weights", values.size());
+    graph.import_parameter(i, values.subspan(at, count), graph.weights().view());
+    at += count;
   }
-  return tensors;
+  ensure(at == values.size(), "{} values for {} weights", values.size(), at);
 }
 
 void import_weights(Graph& graph, const std::vector<NamedTensor>& tensors,
@@ -101,6 +122,17 @@ void import_weights(Graph& graph, const std::vector<NamedTensor>& tensors,
   const std::vector<std::size_t> matches = match(graph, tensors, origin);
   for (std::size_t i = 0; i < matches.size(); ++i) {
     graph.import_parameter(i, tensors[matches[i]].values, graph.weights().view());
+  }
+}
+
+void check_finite(const std::vector<NamedTensor>& tensors, const std::string& origin) {
+  for (const NamedTensor& tensor : tensors) {
+    const auto bad =
+        std::ranges::find_if(tensor.values, [](float value) { return !std::isfinite(value); });
+    if (bad == tensor.values.end()) continue;
+    throw ConfigError(fmt::format(
+        "{}: value {} of the tensor \"{}\" is {}, and training from it could only diverge", origin,
+        bad - tensor.values.begin(), tensor.name, *bad));
   }
 }
 

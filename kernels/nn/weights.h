@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,8 +23,15 @@ void initialize_parameters(Graph& graph, std::uint64_t seed);
 
 // All weights in PyTorch's order (first layer first, weight before bias).
 std::vector<NamedTensor> export_weights(const Graph& graph);
+// All gradients in the same order. REQUIRES: a graph for training.
+std::vector<NamedTensor> export_gradients(const Graph& graph);
+// Sets all weights from `values`, those of export_weights() one after the other. Blocks until they
+// are on the device.
+void import_values(Graph& graph, std::span<const float> values);
 // Throws ConfigError that names missing, surplus or misshapen tensors; then nothing changed.
 void import_weights(Graph& graph, const std::vector<NamedTensor>& tensors,
                     const std::string& origin);
+// Throws ConfigError that names the first value that is not a finite number.
+void check_finite(const std::vector<NamedTensor>& tensors, const std::string& origin);
 
 }  // namespace ddpbench::nn

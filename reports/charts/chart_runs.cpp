@@ -23,7 +23,7 @@ std::string place(const Run& run) { return fmt::format("{} on {}", run.strategy,
 
 // Why no chart draws this run; empty when a chart may.
 std::string ended_badly(const Run& run) {
-  if (run.status != Status::ok) {
+  if (!is_complete(run)) {
     const std::string why = run.error ? run.error->message : run.reason;
     return fmt::format("{}{}{}", to_string(run.status), why.empty() ? "" : ": ", why);
   }

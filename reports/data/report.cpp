@@ -10,6 +10,8 @@ std::string_view to_string(Status status) {
   switch (status) {
     case Status::ok:
       return "ok";
+    case Status::diverged:
+      return "diverged";
     case Status::failed:
       return "failed";
     case Status::skipped:
@@ -20,6 +22,10 @@ std::string_view to_string(Status status) {
   throw InternalError(fmt::format("unknown status {}", static_cast<int>(status)));
 }
 
+bool is_complete(const Run& run) {
+  return run.status == Status::ok || run.status == Status::diverged;
+}
+
 std::string missing_reason(const Run& run) {
   switch (run.status) {
     case Status::failed:
@@ -28,6 +34,8 @@ std::string missing_reason(const Run& run) {
       return "the run was skipped";
     case Status::interrupted:
       return "the run was interrupted";
+    case Status::diverged:
+      return "training diverged";
     case Status::ok:
       break;
   }

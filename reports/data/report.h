@@ -23,7 +23,8 @@ inline constexpr int kSchemaVersion = 1;
 // A figure that may be missing.
 using Figure = Known<double>;
 
-enum class Status : std::uint8_t { ok, failed, skipped, interrupted };
+// diverged (of runs): all was run and timed, but the weights have become useless.
+enum class Status : std::uint8_t { ok, diverged, failed, skipped, interrupted };
 
 struct ErrorInfo {
   std::string kind;
@@ -93,11 +94,16 @@ struct DeviceRow {
 };
 
 struct Verification {
-  std::string status = "off";  // passed | failed | off | reference | not_applicable
-  std::string reason;          // with failed and not_applicable
-  int steps = 0;
-  Figure max_relative_error;  // maximum over tensors of |dw - dw_ref| / |dw_ref|
+  // passed | failed | diverged | off | reference | not_applicable. diverged: the steps before
+  // training diverged were passed.
+  std::string status = "off";
+  std::string reason;  // with failed, diverged and not_applicable
+  int steps = 0;       // that were compared, or were to be when the run ended before that
+  // Of the comparison with the largest error in units of its tolerance: |w - w_ref| / size of the
+  // reference's update, of one tensor after one step.
+  Figure max_relative_error;
   std::string worst_tensor;
+  std::optional<int> worst_step;  // from 1
   Figure tolerance;
   std::optional<bool> replicas_bit_equal;
 };
@@ -137,7 +143,7 @@ struct Conditions {
 
 struct Run {
   Status status = Status::ok;
-  std::optional<ErrorInfo> error;  // with failed
+  std::optional<ErrorInfo> error;  // with failed and diverged
   std::string reason;              // with skipped
   std::string strategy;
   int world_size = 1, servers = 0, repetition = 0;
@@ -288,6 +294,9 @@ struct Report {
 };
 
 std::string_view to_string(Status status);
+
+// Whether the run did all that it was to do; how well it trained is another matter.
+bool is_complete(const Run& run);
 
 // Why a figure is missing where the report records no reason for it.
 inline constexpr const char* kDivergedReason = "training diverged: the loss is not finite";

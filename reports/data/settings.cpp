@@ -26,7 +26,7 @@ std::string value_of(const Run& run) {
 
 // `value`, or nothing for a run that did not end well: it does not know how much it would do.
 std::string of_whole_run(const Run& run, std::string value) {
-  return run.status == Status::ok ? std::move(value) : "";
+  return is_complete(run) ? std::move(value) : "";
 }
 
 Settings optimizer_numbers(const Run& run) {

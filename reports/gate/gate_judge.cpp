@@ -238,7 +238,7 @@ std::string unusable_reason(const Run& run) {
     return run.verification.reason.empty() ? "verification failed"
                                            : "verification failed: " + run.verification.reason;
   }
-  if (run.status == Status::ok) return run.step.time_s ? "" : "no step was timed";
+  if (is_complete(run)) return run.step.time_s ? "" : "no step was timed";
   const std::string& why = run.error ? run.error->message : run.reason;
   return why.empty() ? std::string(to_string(run.status))
                      : fmt::format("{}: {}", to_string(run.status), why);

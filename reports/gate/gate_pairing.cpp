@@ -64,7 +64,7 @@ std::vector<Cell> cells_of(std::span<const Report> reports) {
     for (const Run& run : report.runs) {
       Cell cell{
           pair_key(run), with_common(settings_of(run, kPairUse), common), run.injected, {&run}, {}};
-      if (run.status != Status::ok) {
+      if (!is_complete(run)) {
         unwell.push_back(std::move(cell));
         continue;
       }

@@ -46,6 +46,12 @@ void write_verdict(Markup& page, const std::string& name, const Verdict& verdict
   page.close().trusted("\n");
 }
 
+// "conv1.weight in step 2"; older reports have no step.
+std::string worst_place(const Verification& verification) {
+  if (!verification.worst_step) return verification.worst_tensor;
+  return fmt::format("{} in step {}", verification.worst_tensor, *verification.worst_step);
+}
+
 std::vector<Cell> verification_row(const std::string& name, const Verification& verification) {
   Cell status = cell(verification.status);
   if (verification.status == "passed") status.kind = "good";
@@ -60,7 +66,7 @@ std::vector<Cell> verification_row(const std::string& name, const Verification& 
           small(verification.max_relative_error),
           small(verification.tolerance),
           equal ? cell(*equal ? "yes" : "no") : missing_cell(),
-          verification.worst_tensor.empty() ? missing_cell() : cell(verification.worst_tensor),
+          verification.worst_tensor.empty() ? missing_cell() : cell(worst_place(verification)),
           verification.reason.empty() ? missing_cell() : cell(verification.reason)};
 }
 
@@ -105,7 +111,7 @@ void write_verification(Markup& page, const HtmlInput& input) {
   open_section(page, "verification", "Verification");
   page.leaf("p", {{"class", "about"}},
             "Before anything is timed, each run takes a few steps beside one device that computes "
-            "the same batches; the updates of every tensor are compared.");
+            "the same batches; the updates of every tensor are compared in every step.");
   Table table{"Verification of each run",
               {{"run", true},
                {"status", true},

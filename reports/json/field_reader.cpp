@@ -14,9 +14,10 @@
 namespace ddpbench::report {
 namespace {
 
-constexpr std::array<std::string_view, 4> kStatusWords = {"ok", "failed", "skipped", "interrupted"};
-constexpr std::array<Status, 4> kStatuses = {Status::ok, Status::failed, Status::skipped,
-                                             Status::interrupted};
+constexpr std::array<std::string_view, 5> kStatusWords = {"ok", "diverged", "failed", "skipped",
+                                                          "interrupted"};
+constexpr std::array<Status, 5> kStatuses = {Status::ok, Status::diverged, Status::failed,
+                                             Status::skipped, Status::interrupted};
 
 // ---- one value of each type ----
 

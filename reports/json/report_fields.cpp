@@ -74,7 +74,8 @@ template <typename Fields, typename Whole>
 void list_report(Fields& f, Whole& report) {
   f.object("generator", report.generator, kGeneratorFields);
   f.status("status", report.status);
-  f.require("status", report.status != Status::skipped, "only runs can be skipped");
+  f.require("status", report.status != Status::skipped && report.status != Status::diverged,
+            "only runs can be skipped, or diverge");
   f.object_or_null(
       "error", report.error, [](auto& g, auto& error) { error_fields(g, error); },
       report.status == Status::failed);
@@ -93,7 +94,8 @@ void list_report(Fields& f, Whole& report) {
 }  // namespace
 
 void report_fields(FieldWriter& f, const Report& report) {
-  ensure(report.status != Status::skipped, "a report cannot be skipped, only its runs");
+  ensure(report.status != Status::skipped && report.status != Status::diverged,
+         "a report cannot be skipped or diverge, only its runs");
   ensure(report.status != Status::failed || report.error, "a failed report has no error");
   list_report(f, report);
 }

@@ -11,8 +11,8 @@
 namespace ddpbench::report {
 namespace {
 
-constexpr std::array<std::string_view, 5> kVerificationWords = {"passed", "failed", "off",
-                                                                "reference", "not_applicable"};
+constexpr std::array<std::string_view, 6> kVerificationWords = {
+    "passed", "failed", "diverged", "off", "reference", "not_applicable"};
 constexpr std::array<std::string_view, 2> kScalingModes = {"weak", "strong"};
 
 // Generous limits whose product, the largest global batch, still fits 64 bits.
@@ -70,7 +70,7 @@ constexpr auto kStepFields = [](auto& f, auto& run) {
   f.optional_flag("warmup_steady", step.warmup_steady, step.warmup_reason);
   f.value("count", step.count);
   f.object_or_missing("time_s", step.time_s, kStatisticsFields,
-                      run.status == Status::ok ? "no step was timed" : missing_reason(run));
+                      is_complete(run) ? "no step was timed" : missing_reason(run));
   f.value("samples_s", step.samples_s);
 };
 
@@ -85,6 +85,7 @@ constexpr auto kVerificationFields = [](auto& f, auto& run) {
   f.value("steps", verification.steps);
   f.amount_figure("max_relative_error", verification.max_relative_error, reason);
   f.text_or_null("worst_tensor", verification.worst_tensor);
+  f.optional("worst_step", verification.worst_step);
   f.amount_figure("tolerance", verification.tolerance, reason);
   f.or_null("replicas_bit_equal", verification.replicas_bit_equal);
 };
@@ -125,7 +126,7 @@ constexpr auto kConditionFields = [](auto& f, auto& conditions) {
 // The settings of the run (data/settings.h).
 constexpr auto kSettingFields = [](auto& f, auto& run) {
   const std::string reason = missing_reason(run);
-  const bool alone = run.status == Status::ok && run.world_size == 1;
+  const bool alone = is_complete(run) && run.world_size == 1;
   f.name("strategy", run.strategy);
   f.integer("world_size", run.world_size, 1, kMostDevices);
   f.integer("servers", run.servers, 0, kMostDevices);
@@ -153,7 +154,8 @@ constexpr auto kSettingFields = [](auto& f, auto& run) {
 constexpr auto kRunFields = [](auto& f, auto& run) {
   // A status without its error or reason could not be written again.
   f.status("status", run.status);
-  f.optional_object("error", run.error, kErrorFields, run.status == Status::failed);
+  f.optional_object("error", run.error, kErrorFields,
+                    run.status == Status::failed || run.status == Status::diverged);
   f.optional_name("reason", run.reason, run.status == Status::skipped);
   kSettingFields(f, run);
   const std::string reason = missing_reason(run);
@@ -208,7 +210,8 @@ void name_backend(Run& run) {
 }  // namespace
 
 void run_fields(FieldWriter& f, const Run& run) {
-  ensure(run.status != Status::failed || run.error, "a failed {} run has no error", run.strategy);
+  ensure((run.status != Status::failed && run.status != Status::diverged) || run.error,
+         "a {} {} run has no error", to_string(run.status), run.strategy);
   ensure(run.status != Status::skipped || !run.reason.empty(), "a skipped {} run has no reason",
          run.strategy);
   kRunFields(f, run);

@@ -11,22 +11,6 @@
 #include "base/error.h"
 
 namespace ddpbench::report {
-namespace {
-
-// The probability that rounding alone exceeds the bound in one sum of n terms.
-constexpr double kFailureProbability = 1e-6;
-
-// The smallest planted fault is a rank that misses the first of K updates. With momentum 0.9 that
-// update is at least 1/(10 K) of the way. The cap stays below it by a factor of 2.5.
-constexpr double kSmallestFaultMargin = 25;
-
-// Higham and Mary 2019, Theorem 3.1: all n partial sums stay within lambda of their deviation with
-// probability 1 - 2 n exp(-lambda^2 / 2).
-double confidence_factor(double terms) {
-  return std::sqrt(2 * std::log(2 * terms / kFailureProbability));
-}
-
-}  // namespace
 
 std::vector<Interval> merge_intervals(std::vector<Interval> intervals) {
   std::erase_if(intervals, [](const Interval& i) { return !(i.begin < i.end); });
@@ -142,18 +126,6 @@ double bus_bandwidth_factor(const std::string& collective, int ranks) {
     if (collective == name) return 1;
   }
   throw InternalError(fmt::format("no bus bandwidth factor for the collective '{}'", collective));
-}
-
-// docs/metrics.md, "Verification", has the derivation; its steps are named here.
-double verification_tolerance(double unit_roundoff, double longest_sum, int steps) {
-  ensure(unit_roundoff > 0 && unit_roundoff < 1, "unit roundoff {}", unit_roundoff);
-  ensure(longest_sum >= 1 && std::isfinite(longest_sum), "a sum of {} terms", longest_sum);
-  ensure(steps >= 1, "tolerance of {} steps", steps);
-  // One sum against its recomputation: sqrt(2) for two independent roundings, times the condition
-  // factor sqrt(1/2) of sums whose terms cancel like independent ones.
-  const double one_update = confidence_factor(longest_sum) * std::sqrt(longest_sum) * unit_roundoff;
-  // K updates: at most their errors add up, while their sum may be as short as one of them.
-  return std::min(steps * one_update, 1 / (kSmallestFaultMargin * steps));
 }
 
 }  // namespace ddpbench::report

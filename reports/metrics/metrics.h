@@ -67,10 +67,4 @@ double algorithm_bandwidth_gb_per_s(double bytes, double seconds);
 // recv and send_recv. Throws InternalError for an unknown collective.
 double bus_bandwidth_factor(const std::string& collective, int ranks);
 
-// A bound on the relative error between two computations of the same K = `steps` updates that
-// differ only in the order of their sums; docs/metrics.md derives it. `longest_sum`: number of
-// terms in the longest reduction of a gradient element (global batch x output positions).
-// `unit_roundoff`: 2^-24 for fp32. Never above 1/(25 K), so that no planted fault passes.
-double verification_tolerance(double unit_roundoff, double longest_sum, int steps);
-
 }  // namespace ddpbench::report

@@ -37,7 +37,7 @@ Outcome outcome(const Report& report, const std::vector<std::size_t>& runs) {
   Outcome result;
   for (const std::size_t index : runs) {
     const Run& run = report.runs[index];
-    if (run.status == Status::ok && run.step.time_s) {
+    if (is_complete(run) && run.step.time_s) {
       result.step_s.push_back(run.step.time_s->median);
     } else {
       ++result.failed;

@@ -122,6 +122,7 @@ std::string status_note(const Run& run) {
   if (run.status == Status::ok) return {};
   std::string why = run.reason;
   if (run.error) why = error_note(*run.error);
+  if (run.status == Status::diverged && run.error) return run.error->message;
   return why.empty() ? std::string(to_string(run.status))
                      : fmt::format("{}: {}", to_string(run.status), why);
 }

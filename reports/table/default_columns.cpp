@@ -128,6 +128,7 @@ Figure other_memory(const Run& run) {
 Figure last_loss(const Run& run) {
   if (run.epochs.empty()) return Figure::missing(kNoEpoch);
   const double loss = run.epochs.back().train_loss;
+  if (run.status == Status::diverged) return Figure::missing(status_note(run));
   return std::isfinite(loss) ? Figure::of(loss) : Figure::missing(kDivergedReason);
 }
 
@@ -142,6 +143,7 @@ std::string verified_cell(const RunRow& row, Footnotes& notes) {
   };
   if (verification.status == "passed") return "yes";
   if (verification.status == "failed") return with_reason("NO");
+  if (verification.status == "diverged") return with_reason("diverged");
   if (verification.status == "not_applicable") return with_reason("n/a");
   if (verification.status == "reference") return "ref.";
   return verification.status;

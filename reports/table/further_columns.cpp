@@ -68,7 +68,8 @@ Column repetition_column() {
 }
 
 Column status_column() {
-  Column column = heading_only({"status", "", "status", "ok, failed, skipped, interrupted"});
+  Column column =
+      heading_only({"status", "", "status", "ok, diverged, failed, skipped, interrupted"});
   column.left = true;
   column.cell = [](const RunRow& row, Footnotes& notes) {
     const std::string word(to_string(row.run->status));

@@ -36,7 +36,7 @@ std::string interval_text(double low_s, double high_s) {
 // "8 repetitions", "7 of 8 repetitions" where some were not timed.
 std::string count_text(const Report& report, const CellSummary& cell) {
   const auto timed = static_cast<std::size_t>(std::ranges::count_if(cell.runs, [&](std::size_t i) {
-    return report.runs.at(i).status == Status::ok && report.runs.at(i).step.time_s.has_value();
+    return is_complete(report.runs.at(i)) && report.runs.at(i).step.time_s.has_value();
   }));
   const std::size_t all = cell.runs.size();
   const std::string part = timed < all ? fmt::format("{} of ", timed) : "";

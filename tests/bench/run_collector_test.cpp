@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "bench/rank/rank_result.h"
 
 namespace ddpbench::bench {
@@ -37,7 +39,12 @@ RankResult result_of(double error, std::uint64_t hash) {
   RankResult result;
   result.host = "host";
   result.parameters = 10;
-  result.verification = {{error, "w", hash}};
+  result.verification = {{.max_relative_error = error,
+                          .tolerance = 1e-3,
+                          .worst_tensor = "w",
+                          .worst_step = 2,
+                          .steps = 3,
+                          .weights_hash = hash}};
   result.epochs = {{.epoch = 0,
                     .begin_s = 1,
                     .end_s = 4,
@@ -100,6 +107,47 @@ TEST_F(Collector, FailsVerificationOfReplicasThatAreNotBitEqual) {
   const auto run = collect_run(ddp_job(), channels, {});
   EXPECT_EQ(run.verification.status, "failed");
   EXPECT_EQ(run.verification.replicas_bit_equal, false);
+}
+
+TEST_F(Collector, NamesStepAndToleranceOfTheWorstComparison) {
+  RankResult small = result_of(1e-6, 1);
+  small.verification[0].tolerance = 1e-7;  // the other's error is larger, and within its tolerance
+  finish(0, small);
+  finish(1, result_of(1e-4, 1));
+  const auto run = collect_run(ddp_job(), channels, {});
+  EXPECT_EQ(run.verification.status, "failed");
+  EXPECT_EQ(run.verification.worst_step, 2);
+  EXPECT_EQ(*run.verification.tolerance.value, 1e-7);
+  EXPECT_EQ(*run.verification.max_relative_error.value, 1e-6);
+}
+
+TEST_F(Collector, TellsADivergedReferenceFromStrategiesThatDisagree) {
+  RankResult result = result_of(1e-6, 1);
+  result.verification[0].steps = 1;
+  result.verification[0].diverged = "training diverged in step 2: the loss is inf";
+  finish(0, result);
+  finish(1, result);
+  const auto run = collect_run(ddp_job(), channels, {});
+  EXPECT_EQ(run.verification.status, "diverged");
+  EXPECT_EQ(run.verification.steps, 1);
+  EXPECT_EQ(run.status, report::Status::diverged);
+  ASSERT_TRUE(run.error);
+  EXPECT_EQ(run.error->kind, "diverged");
+  EXPECT_NE(run.error->message.find("in step 2"), std::string::npos) << run.error->message;
+  EXPECT_NE(run.error->message.find("--lr"), std::string::npos) << run.error->message;
+}
+
+TEST_F(Collector, CallsAnExplodedLossDiverged) {
+  for (const double sum : {std::nan(""), 1e300, 24.0 * 1000}) {
+    RankResult result = result_of(1e-6, 1);
+    result.epochs[0].loss_sum = sum;
+    finish(0, result);
+    finish(1, result);
+    const auto run = collect_run(ddp_job(), channels, {});
+    EXPECT_EQ(run.status, report::Status::diverged) << sum;
+    EXPECT_EQ(run.verification.status, "passed");
+    EXPECT_EQ(run.epochs.size(), 1u);
+  }
 }
 
 TEST_F(Collector, FailsARunWhoseRecordsDidNotFit) {

@@ -70,9 +70,9 @@ std::vector<Damage> damages() {
        },
        "offset 4: expected 5 labels, as many as there are images in"},
       {"LabelTen", 1, [](std::string& bytes) { bytes[10] = 10; },
-       "offset 10: expected a label of 0 to 9, found 10"},
+       "offset 10: expected a label of 0 to 9 for record 2, found 10"},
       {"LastLabelTooHigh", 3, [](std::string& bytes) { bytes.back() = static_cast<char>(255); },
-       "offset 10: expected a label of 0 to 9, found 255"},
+       "offset 10: expected a label of 0 to 9 for record 2, found 255"},
   };
 }
 

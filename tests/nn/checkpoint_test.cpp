@@ -7,6 +7,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <span>
+
 #include "base/error.h"
 #include "tests/nn/networks.h"
 
@@ -120,6 +123,31 @@ TEST_F(WrongTensors, OtherShapesAreNamedWithBoth) {
   tensors_[6].shape = {128, 10};
   EXPECT_THAT(error(), AllOf(HasSubstr("\"fc2.weight\" has the shape [128, 10]"),
                              HasSubstr("needs [10, 128]")));
+}
+
+TEST(Checkpoint, ImportsValuesInTheOrderOfItsTensors) {
+  TestGraph from(simple_cnn(), onednn, {.batch = 4, .micro_batch = 0});
+  TestGraph to(simple_cnn(), reference, {.batch = 4, .micro_batch = 0});
+  const std::vector<NamedTensor> tensors = numbered(from.graph());
+  std::vector<float> values;
+  for (const NamedTensor& tensor : tensors) {
+    values.insert(values.end(), tensor.values.begin(), tensor.values.end());
+  }
+  import_values(to.graph(), values);
+  expect_equal(export_weights(to.graph()), tensors);
+  EXPECT_THROW(import_values(to.graph(), std::span(values).first(values.size() - 1)),
+               InternalError);
+  values.push_back(0);
+  EXPECT_THROW(import_values(to.graph(), values), InternalError);
+}
+
+TEST(Checkpoint, NamesTheFirstValueThatIsNoFiniteNumber) {
+  std::vector<NamedTensor> tensors = {{"a", {2}, {1, 2}}, {"b", {3}, {0, -3, 1}}};
+  EXPECT_NO_THROW(check_finite(tensors, "w.safetensors"));
+  tensors[1].values[2] = std::nanf("");
+  EXPECT_THAT([&] { check_finite(tensors, "w.safetensors"); },
+              testing::ThrowsMessage<ConfigError>(AllOf(
+                  HasSubstr("w.safetensors"), HasSubstr("value 2 of the tensor \"b\" is nan"))));
 }
 
 }  // namespace

@@ -95,6 +95,7 @@ class Process {
         const Batch batch = draw(model_, config_, plan_.shards, step);
         strategy_->step({batch.images.data(), batch.labels.data()});
         if (context_.observer != nullptr) strategy_->report(*context_.observer);
+        if (options_.factor != 1) scale_parameters();
       }
     }
     strategy_->publish_parameters();
@@ -112,6 +113,14 @@ class Process {
   }
 
  private:
+  void scale_parameters() {
+    std::vector<float> values;
+    for (const auto& tensor : nn::export_weights(strategy_->updated_replicas()[0]->graph())) {
+      for (const float value : tensor.values) values.push_back(value * options_.factor);
+    }
+    strategy_->assign_parameters([&](nn::Graph& graph) { nn::import_values(graph, values); });
+  }
+
   const nn::ModelSpec& model_;
   const StrategyConfig& config_;
   const ProcessPlan& plan_;

@@ -19,6 +19,7 @@ struct HarnessOptions {
   std::uint64_t seed = 7;
   bool reset_in_between = false;      // run the steps, reset, run them again
   PhaseObserver* observer = nullptr;  // observes process 0
+  float factor = 1;                   // by which all parameters are multiplied after each step
 };
 
 struct HarnessResult {

@@ -131,6 +131,18 @@ TEST_P(StrategyEquivalence, StartsAfreshAfterReset) {
   }
 }
 
+// Parameters are assigned wherever they are kept, and the momentum goes on.
+TEST_P(StrategyEquivalence, TakesParametersBetweenSteps) {
+  const HarnessOptions options{.steps = kSteps, .seed = kSeed, .factor = 0.5f};
+  const auto start = starting_weights(small_model(), kSeed);
+  const auto reference =
+      run_strategy(small_model(), config_of("reference", GetParam().replicas), options);
+  const auto result = run_strategy(small_model(), config(), options);
+  for (const auto& weights : result.weights) {
+    EXPECT_LT(relative_error(start, weights, reference.weights[0]), tolerance());
+  }
+}
+
 class PlantedFault : public StrategyEquivalence {};
 
 TEST_P(PlantedFault, AMissingBucketIsFarOutsideTheTolerance) {

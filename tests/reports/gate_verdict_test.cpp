@@ -138,6 +138,18 @@ TEST(Gate, FlagsTrainingThatDiverges) {
   EXPECT_THAT(back.pairs[0].notes, Contains(HasSubstr("final loss not compared")));
 }
 
+// The status says why the loss is missing; the run was timed as any other.
+TEST(Gate, JudgesARunWithTheStatusDivergedByItsFigures) {
+  Report candidate = gate_report(steady());
+  Run& run = candidate.runs[3];
+  run.status = Status::diverged;
+  run.error.emplace();
+  run.epochs.back().train_loss = std::numeric_limits<double>::quiet_NaN();
+  const GateResult result = check_one(candidate, gate_report(steady()));
+  EXPECT_EQ(figure_of(result, "final_train_loss").verdict, GateVerdict::regressed);
+  EXPECT_EQ(figure_of(result, "median_step_s").verdict, GateVerdict::pass);
+}
+
 TEST(Gate, DoesNotLetANoisyTailAloneMakeAPairInconclusive) {
   Report candidate = gate_report(steady()), base = gate_report(steady());
   const double tails[] = {1.1, 1.9, 1.2, 2.4, 1.3};

@@ -139,6 +139,12 @@ TEST(ReportJson, RefusesFailuresWithoutAnErrorAndSkippedRunsWithoutAReason) {
   report.runs[4].error.reset();
   EXPECT_THAT(error_of(report), HasSubstr("a failed ddp run has no error"));
   report = test::sample_report();
+  report.runs[2].status = Status::diverged;
+  EXPECT_THAT(error_of(report), HasSubstr("a diverged ddp run has no error"));
+  report = test::sample_report();
+  report.status = Status::diverged;
+  EXPECT_THAT(error_of(report), HasSubstr("or diverge, only its runs"));
+  report = test::sample_report();
   report.runs[5].reason.clear();
   EXPECT_THAT(error_of(report), HasSubstr("a skipped dp run has no reason"));
   report = test::sample_report();

@@ -166,10 +166,11 @@ TEST(ReportReader, NamesThePointerOfAnIntegerOutOfRange) {
 
 TEST(ReportReader, NamesThePointerOfAnUnknownWord) {
   EXPECT_EQ(refusal_with("/runs/2/status", "done"),
-            "report some.json: /runs/2/status: \"done\" is none of: ok, failed, skipped, "
-            "interrupted");
+            "report some.json: /runs/2/status: \"done\" is none of: ok, diverged, "
+            "failed, skipped, interrupted");
   EXPECT_THAT(refusal_with("/runs/2/verification/status", "maybe"), HasSubstr("is none of"));
   EXPECT_THAT(refusal_with("/status", "skipped"), HasSubstr("only runs can be skipped"));
+  EXPECT_THAT(refusal_with("/status", "diverged"), HasSubstr("only runs can"));
 }
 
 TEST(ReportReader, NamesMissingKeysAndTheirObject) {

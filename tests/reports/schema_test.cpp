@@ -94,7 +94,16 @@ TEST(ReportSchema, AcceptsInterruptedRunsAndDivergedTraining) {
   report.runs[1].status = Status::interrupted;
   report.runs[1].scaling.reset();
   report.runs[2].epochs[0].train_loss = std::numeric_limits<double>::quiet_NaN();
+  report.runs[2].status = Status::diverged;
+  report.runs[2].error.emplace();
+  report.runs[2].error->kind = "diverged";
+  report.runs[2].error->message = "training diverged in step 2";
+  report.runs[2].verification.status = "diverged";
+  report.runs[2].verification.reason = "training diverged in step 2";
+  report.runs[2].verification.worst_step = 1;
   EXPECT_EQ(joined(schema_errors(document_of(report), DDPBENCH_REPORT_SCHEMA)), "");
+  report.runs[2].verification.worst_step = 0;
+  EXPECT_NE(joined(schema_errors(document_of(report), DDPBENCH_REPORT_SCHEMA)), "");
 }
 
 TEST(ReportSchema, AcceptsThePeersReports) {

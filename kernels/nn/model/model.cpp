@@ -17,13 +17,24 @@ std::int64_t ModelSpec::classes() const {
 std::int64_t ModelSpec::parameter_count() const {
   std::int64_t count = 0;
   for (const LayerSpec& layer : layers) {
-    if (layer.type != LayerType::conv2d && layer.type != LayerType::linear) continue;
-    const int from = layer.inputs[0];
-    const ops::Shape& input =
-        from == kNetworkInput ? input_shape : layers[static_cast<std::size_t>(from)].output_shape;
-    count += ops::element_count(weight_shape(layer, input)) + (layer.bias ? layer.out : 0);
+    if (!has_weights(layer.type)) continue;
+    count +=
+        ops::element_count(weight_shape(layer, input_of(layer))) + (layer.bias ? layer.out : 0);
   }
   return count;
+}
+
+std::int64_t ModelSpec::tensor_count() const {
+  std::int64_t count = 0;
+  for (const LayerSpec& layer : layers) {
+    if (has_weights(layer.type)) count += layer.bias ? 2 : 1;
+  }
+  return count;
+}
+
+const ops::Shape& ModelSpec::input_of(const LayerSpec& layer) const {
+  const int from = layer.inputs[0];
+  return from == kNetworkInput ? input_shape : layers[static_cast<std::size_t>(from)].output_shape;
 }
 
 }  // namespace ddpbench::nn

@@ -37,6 +37,11 @@ struct LayerSpec {
   ops::Shape output_shape;  // without the batch: [channels, h, w] or [features]
 };
 
+// Whether the layer has weights.
+constexpr bool has_weights(LayerType type) {
+  return type == LayerType::conv2d || type == LayerType::linear;
+}
+
 // Shape of the weight of a conv2d or linear layer whose input has the shape `input`.
 ops::Shape weight_shape(const LayerSpec& layer, const ops::Shape& input);
 
@@ -47,6 +52,9 @@ struct ModelSpec {
   int output = -1;                // index of the layer whose output is the logits
   std::int64_t classes() const;   // features of the output
   std::int64_t parameter_count() const;
+  std::int64_t tensor_count() const;  // weights and biases
+  // Without the batch: the output of the layer that `layer` reads first, or the network's input.
+  const ops::Shape& input_of(const LayerSpec& layer) const;
 };
 
 }  // namespace ddpbench::nn

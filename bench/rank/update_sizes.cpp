@@ -1,0 +1,96 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/rank/update_sizes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "kernels/nn/weights.h"
+
+namespace ddpbench::bench {
+namespace {
+
+// The largest fp32 number is just below 2^128.
+constexpr double kLargestComparable = 0x1p100;
+
+double squared_norm(const std::vector<float>& values) {
+  double sum = 0;
+  for (const float value : values) sum += static_cast<double>(value) * value;
+  return sum;
+}
+
+// "conv1" of "conv1.weight".
+std::string layer_of(const std::string& tensor) { return tensor.substr(0, tensor.rfind('.')); }
+
+struct LayerSum {
+  double squared = 0;
+  double elements = 0;
+};
+
+// Raises the size of each tensor to what it were if its elements were as large as the layer's are
+// on the whole. A bias is the weight of an input that is always 1. A tensor of few elements may
+// happen to be far smaller than the terms that it is the sum of.
+void raise_to_layers(const std::vector<nn::NamedTensor>& tensors, std::vector<double>& sizes) {
+  std::map<std::string, LayerSum> layers;
+  for (std::size_t t = 0; t < tensors.size(); ++t) {
+    LayerSum& layer = layers[layer_of(tensors[t].name)];
+    layer.squared += sizes[t] * sizes[t];
+    layer.elements += static_cast<double>(tensors[t].values.size());
+  }
+  for (std::size_t t = 0; t < tensors.size(); ++t) {
+    const LayerSum& layer = layers[layer_of(tensors[t].name)];
+    const double share = static_cast<double>(tensors[t].values.size()) / layer.elements;
+    sizes[t] = std::max(sizes[t], std::sqrt(share * layer.squared));
+  }
+}
+
+}  // namespace
+
+bool has_exploded(double value) { return !(std::abs(value) <= kLargestComparable); }
+
+std::string find_exploded(const std::vector<nn::NamedTensor>& tensors) {
+  for (const nn::NamedTensor& tensor : tensors) {
+    if (std::ranges::any_of(tensor.values, has_exploded)) return tensor.name;
+  }
+  return "";
+}
+
+UpdateSizes::UpdateSizes(const nn::Graph& graph, const ops::SgdOptions& optimizer)
+    : graph_(graph), optimizer_(optimizer) {}
+
+void UpdateSizes::add_slice() {
+  std::vector<nn::NamedTensor> sum = nn::export_gradients(graph_);
+  slices_.resize(sum.size());
+  if (exploded_.empty()) exploded_ = find_exploded(sum);
+  for (std::size_t t = 0; t < sum.size(); ++t) {
+    double squared = 0;
+    for (std::size_t i = 0; i < sum[t].values.size(); ++i) {
+      const double before = sum_.empty() ? 0 : sum_[t].values[i];
+      const double slice = sum[t].values[i] - before;
+      squared += slice * slice;
+    }
+    slices_[t] += squared;
+  }
+  sum_ = std::move(sum);
+}
+
+std::vector<double> UpdateSizes::finish_step(const std::vector<nn::NamedTensor>& before) {
+  std::vector<double> terms(sum_.size());
+  for (std::size_t t = 0; t < sum_.size(); ++t) {
+    terms[t] = std::sqrt(std::max(slices_[t], squared_norm(sum_[t].values))) +
+               optimizer_.weight_decay * std::sqrt(squared_norm(before[t].values));
+  }
+  raise_to_layers(sum_, terms);
+  velocity_.resize(terms.size());
+  std::vector<double> sizes(terms.size());
+  for (std::size_t t = 0; t < terms.size(); ++t) {
+    velocity_[t] = optimizer_.momentum * velocity_[t] + terms[t];
+    sizes[t] = optimizer_.lr * velocity_[t];
+  }
+  sum_.clear();
+  std::ranges::fill(slices_, 0);
+  return sizes;
+}
+
+}  // namespace ddpbench::bench

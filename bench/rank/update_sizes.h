@@ -1,0 +1,48 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// UpdateSizes: how large the terms are that the reference adds up to an update. The rounding errors
+// of the update are relative to them; the update itself may be much smaller, where terms cancel
+// (docs/metrics.md, "Verification").
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "kernels/nn/graph.h"
+#include "kernels/nn/safetensors.h"
+#include "kernels/ops/sgd.h"
+
+namespace ddpbench::bench {
+
+class UpdateSizes {
+ public:
+  // `graph` is the reference's and outlives this.
+  UpdateSizes(const nn::Graph& graph, const ops::SgdOptions& optimizer);
+
+  // Call it when the gradients of a slice have been added to the graph's gradients. Blocks until
+  // the device has done its work.
+  void add_slice();
+  // Call it after each step, with the weights before it. Returns the size of the update of each
+  // tensor, in PyTorch's order.
+  std::vector<double> finish_step(const std::vector<nn::NamedTensor>& before);
+  // The name of a tensor with a gradient that is no finite number or too large; empty: none so far.
+  const std::string& exploded() const { return exploded_; }
+
+ private:
+  const nn::Graph& graph_;
+  ops::SgdOptions optimizer_;
+  std::vector<nn::NamedTensor> sum_;  // the gradients of the slices so far
+  std::vector<double> slices_;        // [tensor], the sum over slices of the squared norms
+  std::vector<double> velocity_;      // [tensor], the bound on the velocity's terms
+  std::string exploded_;
+};
+
+// Whether training has diverged beyond comparing: the value is no finite number, or so large that
+// sums over ranks overflow in one order and not in another.
+bool has_exploded(double value);
+
+// The name of the first tensor with such a value; empty: none.
+std::string find_exploded(const std::vector<nn::NamedTensor>& tensors);
+
+}  // namespace ddpbench::bench

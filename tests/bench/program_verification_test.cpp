@@ -1,0 +1,127 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The verification of whole runs: healthy ones pass however many steps they take, divergence is
+// told from a wrong strategy, and planted faults that would hit nothing are refused.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <string>
+
+#include "kernels/nn/safetensors.h"
+#include "tests/bench/program.h"
+
+namespace ddpbench {
+namespace {
+
+using nlohmann::json;
+using test::Program;
+using test::small_run;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+class VerifiedProgram : public testing::Test {
+ protected:
+  VerifiedProgram() { program.write("lenet.json", test::small_config({.steps = 2})); }
+  Program program;
+};
+
+class HealthyRun : public VerifiedProgram, public testing::WithParamInterface<std::string> {};
+
+// Free-running, two healthy computations drift apart: by 60 steps, or at this learning rate from 20
+// steps on, farther than any fixed bound allows.
+TEST_P(HealthyRun, PassesAfterManyStepsAtALargeLearningRate) {
+  const auto result =
+      program.run(small_run(GetParam(), {"--verify-steps=100", "--lr=0.1", "--gpus=3"}));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const json verification = program.report()["runs"][0]["verification"];
+  EXPECT_EQ(verification["status"], "passed");
+  EXPECT_EQ(verification["steps"], 100);
+  EXPECT_LE(verification["max_relative_error"], verification["tolerance"]);
+  EXPECT_LT(verification["tolerance"], 0.05);
+}
+
+TEST_P(HealthyRun, PassesAtATinyLearningRate) {
+  const auto result = program.run(small_run(GetParam(), {"--verify-steps=3", "--lr=1e-6"}));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+}
+
+// One missed update among many, and not the first.
+TEST_P(HealthyRun, IsToldFromOneThatMissesALateUpdate) {
+  const auto result =
+      program.run(small_run(GetParam(), {"--verify-steps=40", "--inject=stale:rank=0,step=37"}));
+  EXPECT_EQ(result.exit_code, 5) << result.err;
+  const json verification = program.report()["runs"][0]["verification"];
+  EXPECT_EQ(verification["status"], "failed");
+  EXPECT_EQ(verification["worst_step"], 38);
+}
+
+INSTANTIATE_TEST_SUITE_P(, HealthyRun, testing::Values("dp", "ddp", "ps"),
+                         [](const auto& p) { return p.param; });
+
+TEST_F(VerifiedProgram, DivergenceIsNotAWrongStrategy) {
+  for (const char* strategy : {"dp", "ddp", "ps"}) {
+    const auto result =
+        program.run(small_run(strategy, {"--lr=1e10", "--verify-steps=20", "--force"}));
+    EXPECT_EQ(result.exit_code, 2) << strategy << result.err;
+    EXPECT_THAT(result.err, AllOf(HasSubstr("diverged"), Not(HasSubstr("does not compute"))));
+    const json report = program.report();
+    EXPECT_EQ(report["status"], "failed");
+    EXPECT_EQ(report["error"]["kind"], "diverged");
+    EXPECT_EQ(report["runs"][0]["status"], "diverged");
+    EXPECT_EQ(report["runs"][0]["verification"]["status"], "diverged");
+    EXPECT_EQ(report["runs"][0]["step"]["count"], 2);  // it is timed all the same
+  }
+}
+
+TEST_F(VerifiedProgram, DivergenceOfAnUnverifiedRunEndsAlike) {
+  const auto result = program.run(small_run("single", {"--lr=1e10", "--steps=10"}));
+  EXPECT_EQ(result.exit_code, 2) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("training diverged"));
+  const json report = program.report();
+  EXPECT_EQ(report["runs"][0]["status"], "diverged");
+  EXPECT_EQ(report["runs"][0]["verification"]["status"], "reference");
+}
+
+TEST_F(VerifiedProgram, AFaultBeforeDivergenceIsStillFound) {
+  const auto result =
+      program.run(small_run("ddp", {"--lr=1e10", "--verify-steps=20", "--inject=sum"}));
+  EXPECT_EQ(result.exit_code, 5) << result.err;
+}
+
+TEST_F(VerifiedProgram, WeightsThatAreNoNumbersAreNamed) {
+  ASSERT_EQ(program.run(small_run("single", {"--save-model=w.st"})).exit_code, 0);
+  auto tensors = nn::read_safetensors(program.path("w.st"));
+  const auto bias = std::ranges::find(tensors, "fc2.bias", &nn::NamedTensor::name);
+  ASSERT_NE(bias, tensors.end());
+  bias->values.at(17) = std::nanf("");
+  nn::write_safetensors(program.path("w.st"), tensors, true);
+  for (const char* strategy : {"single", "ddp"}) {
+    const auto result = program.run(small_run(strategy, {"--load-model=w.st", "--force"}));
+    EXPECT_EQ(result.exit_code, 2) << result.err;
+    EXPECT_THAT(result.err, HasSubstr("w.st: value 17 of the tensor \"fc2.bias\" is nan"));
+  }
+}
+
+TEST_F(VerifiedProgram, AFaultThatHitsNothingIsRefusedBeforeAnythingRuns) {
+  const auto result = program.run(small_run("single,ddp", {"--inject=kill:rank=2,step=5"}));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, AllOf(HasSubstr("--inject=kill:rank=2,step=5: it hits nothing"),
+                                HasSubstr("its ranks are 0 to 1")));
+  EXPECT_FALSE(std::filesystem::exists(program.path("report.json")));
+}
+
+TEST_F(VerifiedProgram, RunsThatAFaultDoesNotHitAreNamed) {
+  const auto result =
+      program.run(small_run("single,ddp", {"--inject=slow:rank=1,phase=backward,percent=10"}));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out,
+              HasSubstr("hits nothing in single on 1 device (it is one process, rank 0)"));
+}
+
+}  // namespace
+}  // namespace ddpbench
