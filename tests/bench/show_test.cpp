@@ -125,6 +125,15 @@ TEST_F(Show, WritesAFileAndNeverOverOne) {
   expect_refusal({"-o", "./a.json", "--force"}, "that is one of the reports to read");
 }
 
+TEST_F(Show, RecommendsAmongRunsOfEqualWork) {
+  EXPECT_THAT(show({}).out, HasSubstr("single on 1 device"));
+  report::write_report(report::test::report_of({report::test::sample_run("dp", 2, 5000),
+                                                report::test::sample_run("ddp", 2, 5600)}),
+                       program.path("two.json"), false);
+  EXPECT_THAT(program.run({"show", "two.json"}).out,
+              HasSubstr("\nOn this machine, for simple_cnn on mnist, global batch 128: ddp on 2"));
+}
+
 TEST_F(Show, NamesTheFileThatItCannotRead) {
   program.write("broken.json", program.read("a.json").substr(0, 500));
   for (const char* name : {"broken.json", "absent.json"}) {
