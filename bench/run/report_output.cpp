@@ -23,6 +23,7 @@
 #include "reports/metrics/metrics.h"
 #include "reports/metrics/ranking.h"
 #include "reports/metrics/repetitions.h"
+#include "reports/table/interruption.h"
 #include "reports/table/ranking_lines.h"
 #include "reports/table/table.h"
 #include "reports/why/why.h"
@@ -127,6 +128,8 @@ void finish_report(report::Report& report, const RunsTrace& trace, const Options
   file.save(report);
   // The report is already written when the trace cannot be.
   if (!options.trace_path.empty()) save_trace(trace, report.runs.size(), options);
+  const std::string interrupted = report::interruption_lines(report, file.path(), width);
+  if (!interrupted.empty()) say("{}", interrupted);
   say("report: {}\n", file.path());
 }
 
