@@ -254,6 +254,7 @@ TEST(StepsPicture, NamesStepsBeyondItsAxes) {
     EXPECT_EQ(occurrences(picture.panels[0].shapes, "l7 5l-7 5"), 1U) << "arrow";
     EXPECT_THAT(picture.panels[1].shapes, HasSubstr(">0 to 20.0\u00A0ms, slowest 9000\u00A0ms<"));
   }
+    EXPECT_EQ(occurrences(picture.panels[1].shapes, "l3 -5l3 5"), 1U) << "arrow of the strip";
 }
 
 TEST(BucketsPicture, HasALineForEachBucketAndTheStep) {
