@@ -66,6 +66,7 @@ struct BucketRow {
   int bucket = 0;
   std::uint64_t bytes = 0;
   double ready_s = 0, start_s = 0, arrived_s = 0, end_s = 0;
+  std::string arrived_reason = {};  // why arrived_s is not known; it is start_s then
 };
 
 struct DeviceRow {

@@ -17,8 +17,9 @@ namespace ddpbench::test {
 struct HarnessOptions {
   int steps = 3;
   std::uint64_t seed = 7;
-  bool reset_in_between = false;      // run the steps, reset, run them again
-  PhaseObserver* observer = nullptr;  // observes process 0
+  bool reset_in_between = false;                       // run the steps, reset, run them again
+  PhaseObserver* observer = nullptr;                   // observes process 0
+  std::vector<PhaseObserver*> further_observers = {};  // of its further replicas
 };
 
 struct HarnessResult {
