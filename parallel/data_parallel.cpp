@@ -48,7 +48,11 @@ class DataParallel final : public Strategy {
   void reduce(std::size_t i);
   bool is_stale(std::size_t i) const;
   void run_all(const std::function<void(std::size_t)>& work);
-  PhaseObserver* observer(std::size_t i) const { return i == 0 ? context_.observer : nullptr; }
+  PhaseObserver* observer(std::size_t i) const {
+    if (i == kPrimary) return context_.observer;
+    const auto& further = context_.further_observers;
+    return i <= further.size() ? further[i - 1] : nullptr;
+  }
   comm::Elements all_outputs(const Buffer& buffer) const;
   comm::Elements own_outputs(float* data) const;
 

@@ -139,7 +139,8 @@ void DistributedDataParallel::report(PhaseObserver& observer) {
                      .ready_s = ready_events_[b]->time_s(),
                      .start_s = times.start_s,
                      .arrived_s = times.arrived_s,
-                     .end_s = times.end_s});
+                     .end_s = times.end_s,
+                     .arrived_told = times.arrived_told});
   }
 }
 

@@ -278,7 +278,8 @@ void ParameterServer::report_transfer(PhaseObserver& observer, std::size_t bucke
                    .ready_s = ready_s,
                    .start_s = times.start_s,
                    .arrived_s = times.arrived_s,
-                   .end_s = times.end_s});
+                   .end_s = times.end_s,
+                   .arrived_told = times.arrived_told});
 }
 
 }  // namespace

@@ -79,8 +79,11 @@ struct StrategyContext {
   std::vector<ops::OpBackend*> backends;   // one a device
   comm::Communicator* world = nullptr;     // all processes; null when there is one
   std::vector<comm::Communicator*> local;  // dp: one a replica, for its threads; else empty
-  PhaseObserver* observer = nullptr;       // may be null
-  ReplicaGroup* group = nullptr;           // over `devices`; null when there is one
+  PhaseObserver* observer = nullptr;       // of the first replica; may be null
+  // Of devices[1], devices[2], ...; null or missing where a replica is not observed. Each is called
+  // by its replica's thread, while the others are.
+  std::vector<PhaseObserver*> further_observers;
+  ReplicaGroup* group = nullptr;  // over `devices`; null when there is one
   // Sets a graph's starting weights: from the seed, or from a checkpoint.
   std::function<void(nn::Graph&)> initialize;
   // Called, before memory is allocated on devices[i], with what the strategy will allocate there.

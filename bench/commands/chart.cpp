@@ -22,6 +22,7 @@
 #include "reports/charts/chart_text.h"
 #include "reports/json/report_json.h"
 #include "reports/pictures/picture.h"
+#include "reports/table/interruption.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -154,13 +155,17 @@ class Chart final : public Subcommand {
       throw ConfigError(fmt::format("chart: nothing to draw of kind {} in {}: {}", to_string(kind),
                                     fmt::join(paths_, ", "), drawing.empty_reason));
     }
+    const int width = terminal_width();
+    std::string interrupted;
+    for (std::size_t i = 0; i < reports.size(); ++i) {
+      interrupted += report::interruption_lines(reports[i], paths_[i], width);
+    }
     if (!format) {
-      const int width = terminal_width();
-      say("{}", drawing.text({width > 0 ? width : kUsualWidth, is_utf8_locale()}));
+      say("{}{}", drawing.text({width > 0 ? width : kUsualWidth, is_utf8_locale()}), interrupted);
       return 0;
     }
     write_file(*output_, picture_as(*format, picture_file(drawing.picture())), {.force = force_});
-    say("chart: {}\n", *output_);
+    say("{}chart: {}\n", interrupted, *output_);
     return 0;
   }
 

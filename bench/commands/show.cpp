@@ -16,6 +16,8 @@
 #include "reports/exports/run_formats.h"
 #include "reports/json/report_json.h"
 #include "reports/table/collective_table.h"
+#include "reports/table/interruption.h"
+#include "reports/table/ranking_lines.h"
 #include "reports/table/table_notes.h"
 #include "reports/why/why.h"
 
@@ -183,7 +185,10 @@ class Show final : public Subcommand {
       text += report::cell_lines(file.report, static_cast<std::size_t>(width));
       text += report::warning_lines(file.report, static_cast<std::size_t>(width),
                                     files.size() > 1 ? file.name : "");
+      text += report::interruption_lines(file.report, file.name, width);
     }
+    const std::string best = report::ranking_lines(rows, width);
+    if (!best.empty()) text += "\n" + best;
     const std::string why = report::render_why(rows, files, width);
     return why.empty() ? text : text + "\n" + why;
   }

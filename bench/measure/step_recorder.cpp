@@ -20,12 +20,6 @@ bool is_compute(Phase phase) {
          phase == Phase::optimizer;
 }
 
-// dp's transfers are phases of their own. Buckets describe those of ddp and ps.
-bool is_transfer(Phase phase) {
-  return phase == Phase::scatter || phase == Phase::replicate || phase == Phase::gather ||
-         phase == Phase::reduce;
-}
-
 }  // namespace
 
 StepRecorder::StepRecorder(Device& device, launch::RankWriter& writer, RecorderOptions options)
@@ -41,6 +35,14 @@ StepRecorder::StepRecorder(Device& device, launch::RankWriter& writer, RecorderO
   compute_.reserve(kMarksReserved);
   communication_.reserve(kBucketsReserved);
   waiting_.reserve(kBucketsReserved);
+  observe_also({});
+}
+
+void StepRecorder::observe_also(std::vector<ReplicaRecorder*> others) {
+  others_ = std::move(others);
+  phases_.resize(1 + others_.size());
+  for (auto& phases : phases_) phases.reserve(kMarksReserved);
+  replica_records_.reserve(others_.size());
 }
 
 void StepRecorder::choose_interval(double step_s) {
@@ -70,6 +72,7 @@ void StepRecorder::begin_step(std::uint32_t epoch, bool timed) {
   buckets_.clear();
   open_.fill(0);
   wait_begin_s_ = wait_end_s_ = 0;
+  for (ReplicaRecorder* other : others_) other->begin_step(observing_);
   writer_.begin_step(epoch, total_step_);
   options_.wait->at_step(total_step_);
   Pending& step = pending_[(oldest_ + queued_) % pending_.size()];
@@ -163,11 +166,18 @@ void StepRecorder::finish_observed(Pending& step, const std::function<void()>& r
   // Asynchronous devices tell the times of buckets only in the steps that are waited for.
   const bool wants_buckets = observing_ || options_.steps_ahead == 0;
   if (wants_buckets && report) report();
-  if (observing_) sum_up(step.record);
+  if (observing_) {
+    take_phases();
+    sum_up(step.record);
+  }
   const std::uint32_t number = step.record.step;
   const bool timed = step.timed;
   finish_oldest();
   if (!timed) return;
+  if (observing_ && !others_.empty()) {
+    fill_replica_records(phases_, number, last_step_s_, replica_records_);
+    for (const launch::ReplicaRecord& record : replica_records_) writer_.append(record);
+  }
   for (const BucketTimes& times : buckets_) {
     writer_.append(launch::BucketRecord{.step = number, .times = times});
   }
@@ -190,17 +200,30 @@ void StepRecorder::take_times(Pending& step) {
   last_step_s_ = step.record.end_s - step.record.begin_s;
 }
 
+void StepRecorder::take_phases() {
+  phases_[0].clear();
+  for (std::size_t i = 0; i < used_; ++i) {
+    phases_[0].push_back({marks_[i].phase, marks_[i].begin->time_s(), marks_[i].end->time_s()});
+  }
+  for (std::size_t i = 0; i < others_.size(); ++i) others_[i]->take(*options_.wait, phases_[1 + i]);
+}
+
+// A transfer begins when the last replica has come to it: until then it is waiting.
 void StepRecorder::sum_up(launch::StepRecord& record) {
   record.phases_observed = 1;
   compute_.clear();
   communication_.clear();
   waiting_.clear();
   record.phase_s[static_cast<std::size_t>(Phase::data_wait)] = wait_end_s_ - wait_begin_s_;
-  for (std::size_t i = 0; i < used_; ++i) {
-    const report::Interval interval{marks_[i].begin->time_s(), marks_[i].end->time_s()};
-    record.phase_s[static_cast<std::size_t>(marks_[i].phase)] += interval.end - interval.begin;
-    if (is_compute(marks_[i].phase)) compute_.push_back(interval);
-    if (is_transfer(marks_[i].phase)) communication_.push_back(interval);
+  for (const PhaseInterval& mark : phases_[0]) {
+    const bool transfer = is_transfer(mark.phase);
+    const double begin_s = mark.begin_s + (transfer ? waited_s(mark, phases_) : 0);
+    record.phase_s[static_cast<std::size_t>(mark.phase)] += mark.end_s - begin_s;
+    if (mark.phase == Phase::backward) record.backward_end_s = mark.end_s;
+    if (is_compute(mark.phase)) compute_.push_back({mark.begin_s, mark.end_s});
+    if (!transfer) continue;
+    waiting_.push_back({mark.begin_s, begin_s});
+    communication_.push_back({begin_s, mark.end_s});
   }
   for (const BucketTimes& times : buckets_) {
     communication_.push_back({times.arrived_s, times.end_s});

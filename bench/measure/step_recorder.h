@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "bench/measure/device_wait.h"
+#include "bench/measure/replica_recorder.h"
 #include "kernels/runtime/device.h"
 #include "kernels/runtime/phase.h"
 #include "parallel/launch/rank_channel.h"
@@ -39,6 +40,10 @@ class StepRecorder final : public PhaseObserver {
 
   // Steps end on this stream: that of the rank's first replica. Call it before all steps.
   void follow(Stream& stream) { stream_ = &stream; }
+
+  // The recorders of the process's further replicas (dp), in their order. They outlive this. Call
+  // it before all steps.
+  void observe_also(std::vector<ReplicaRecorder*> others);
 
   // Enclose each step. Only `timed` steps are appended to the channel.
   void begin_step(std::uint32_t epoch, bool timed);
@@ -81,6 +86,7 @@ class StepRecorder final : public PhaseObserver {
   void finish_oldest();
   void finish_observed(Pending& step, const std::function<void()>& report);
   void calibrate();
+  void take_phases();
   void sum_up(launch::StepRecord& record);
 
   Device& device_;
@@ -98,6 +104,9 @@ class StepRecorder final : public PhaseObserver {
   double wait_begin_s_ = 0, wait_end_s_ = 0;     // of data_wait, which the host does
   std::array<std::size_t, kPhaseCount> open_{};  // index of the open mark + 1; 0: none
   std::vector<BucketTimes> buckets_;
+  std::vector<ReplicaRecorder*> others_;
+  std::vector<std::vector<PhaseInterval>> phases_;  // [replica] of the observed step
+  std::vector<launch::ReplicaRecord> replica_records_;
   std::vector<report::Interval> compute_, communication_, waiting_;
   std::uint64_t total_step_ = 0;  // counted over verification, warm-up and training
   std::uint32_t timed_step_ = 0;

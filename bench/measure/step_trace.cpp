@@ -35,6 +35,7 @@ std::size_t StepTrace::add_mark(launch::TraceRecord::Kind kind, std::size_t whic
   mark.record = {.step = timed_step_,
                  .kind = kind,
                  .which = static_cast<std::uint32_t>(which),
+                 .replica = replica_,
                  .begin_s = 0,
                  .end_s = 0};
   return used_++;
@@ -55,15 +56,17 @@ void StepTrace::begin(Phase phase, Stream& stream) {
   inner_.begin(phase, stream);
 }
 
+// The mark of the inner observer comes last: when the device has reached that, it has reached this.
 void StepTrace::end(Phase phase, Stream& stream) {
-  inner_.end(phase, stream);
-  if (!active_) return;
-  Mark& mark = marks_[open_[static_cast<std::size_t>(phase)]];
-  if (mark.by_host) {
-    mark.record.end_s = device_.now_s();
-  } else {
-    stream.record(*mark.end);
+  if (active_) {
+    Mark& mark = marks_[open_[static_cast<std::size_t>(phase)]];
+    if (mark.by_host) {
+      mark.record.end_s = device_.now_s();
+    } else {
+      stream.record(*mark.end);
+    }
   }
+  inner_.end(phase, stream);
 }
 
 void StepTrace::begin_call(std::size_t call, Stream& stream) {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// StepTrace: records the phases and calls of a rank's first timed steps, one by one, for --trace.
-// It passes each phase on to the observer that it decorates.
+// StepTrace: records the phases and calls of a replica's first timed steps, one by one, for
+// --trace. It passes each phase on to the observer that it decorates.
 #pragma once
 
 #include <array>
@@ -19,9 +19,12 @@ namespace ddpbench::bench {
 
 class StepTrace final : public PhaseObserver, public nn::LayerObserver {
  public:
-  // Traces the first `steps` timed steps. `device`, `writer` and `inner` outlive this.
-  StepTrace(Device& device, launch::RankWriter& writer, std::uint32_t steps, PhaseObserver& inner)
-      : device_(device), writer_(writer), steps_(steps), inner_(inner) {}
+  // Traces the first `steps` timed steps of the process's replica of that index. `device`, `writer`
+  // and `inner` outlive this. Begin and end of a step are for the writer's thread, all else for the
+  // replica's.
+  StepTrace(Device& device, launch::RankWriter& writer, std::uint32_t steps, PhaseObserver& inner,
+            std::uint32_t replica = 0)
+      : device_(device), writer_(writer), steps_(steps), inner_(inner), replica_(replica) {}
 
   void begin_step(bool timed);
   // Appends the marks to the channel. REQUIRES: the device has finished the step
@@ -47,6 +50,7 @@ class StepTrace final : public PhaseObserver, public nn::LayerObserver {
   launch::RankWriter& writer_;
   const std::uint32_t steps_;
   PhaseObserver& inner_;
+  const std::uint32_t replica_;
   std::vector<Mark> marks_;  // pool; the first used_ belong to this step
   std::size_t used_ = 0;
   std::array<std::size_t, kPhaseCount> open_{};  // [phase] the index of its mark in this step

@@ -110,10 +110,27 @@ void RankTrainer::make_observers() {
   recorder_ = std::make_unique<StepRecorder>(device, writer_, std::move(options));
   observer_ = recorder_.get();
   if (traced) observer_ = &trace_.emplace(device, writer_, trace_steps, *observer_);
+  if (job_.options.observe) observe_further_replicas(trace_steps);
   auto faults = step_faults(job_, inputs_.rank);
   if (!faults.empty()) observer_ = &faults_.emplace(device, std::move(faults), *observer_);
   marker_ = make_heard_marker(job_, is_server() ? inputs_.rank : process_.replicas[0]);
   if (marker_) observer_ = &ranges_.emplace(*marker_, *observer_);
+}
+
+// The replicas beside the first: their threads mark phases on observers of their own.
+void RankTrainer::observe_further_replicas(std::uint32_t trace_steps) {
+  std::vector<ReplicaRecorder*> others;
+  for (std::size_t i = 1; i < devices_.devices.size(); ++i) {
+    Device& device = *devices_.devices[i];
+    others.push_back(&replica_recorders_.emplace_back(device));
+    PhaseObserver* outermost = others.back();
+    if (trace_) {
+      outermost = &replica_traces_.emplace_back(device, writer_, trace_steps, *outermost,
+                                                static_cast<std::uint32_t>(i));
+    }
+    further_observers_.push_back(outermost);
+  }
+  recorder_->observe_also(std::move(others));
 }
 
 void RankTrainer::make_strategy() {
@@ -128,6 +145,7 @@ void RankTrainer::make_strategy() {
   for (const auto& local : devices_.local) context.local.push_back(local.get());
   context.world = devices_.world.get();
   context.observer = observer_;
+  context.further_observers = further_observers_;
   context.group = devices_.group.get();
   context.initialize = [this](nn::Graph& graph) {
     if (loaded_weights_.empty()) {
@@ -169,7 +187,7 @@ void RankTrainer::admit(std::size_t i, MemoryNeeds& needs) {
   check_claims(claims.exchange(index, memory_claim(job_, process_, needs)));
 }
 
-// Observes the calls of the first replica's graph. Its phases are observed, too.
+// Observes the calls of the graphs whose phases are traced. All replicas have the same calls.
 void RankTrainer::observe_calls() {
   nn::Graph& graph = strategy_->replicas()[0]->graph();
   nn::LayerObserver* calls = trace_ ? &*trace_ : nullptr;
@@ -179,6 +197,9 @@ void RankTrainer::observe_calls() {
     calls = &*ranges_;
   }
   if (calls != nullptr) graph.observe_layers(calls);
+  for (std::size_t i = 0; i < replica_traces_.size(); ++i) {
+    strategy_->replicas()[i + 1]->graph().observe_layers(&replica_traces_[i]);
+  }
 }
 
 void RankTrainer::make_source() {
@@ -209,6 +230,7 @@ void RankTrainer::take_step(bool timed, int epoch) {
   if (inputs_.interrupted && inputs_.interrupted()) throw Interrupted("interrupted");
   recorder_->begin_step(static_cast<std::uint32_t>(epoch), timed);
   if (trace_) trace_->begin_step(timed);
+  for (StepTrace& trace : replica_traces_) trace.begin_step(timed);
   if (faults_) faults_->begin_step();
   Stream& stream = strategy_->replicas()[0]->stream();
   StepInput input;
@@ -220,6 +242,7 @@ void RankTrainer::take_step(bool timed, int epoch) {
   source_->consumed(stream);
   recorder_->end_step([this] { strategy_->report(*recorder_); });
   if (trace_) trace_->end_step();
+  for (StepTrace& trace : replica_traces_) trace.end_step();
 }
 
 // dp has its totals on the primary; the other replicas have none.

@@ -5,6 +5,7 @@
 // observers, batches), and how it takes them.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "bench/feed/batch_source.h"
 #include "bench/host/gpu_sampler.h"
 #include "bench/measure/device_wait.h"
+#include "bench/measure/replica_recorder.h"
 #include "bench/measure/step_faults.h"
 #include "bench/measure/step_ranges.h"
 #include "bench/measure/step_recorder.h"
@@ -94,6 +96,7 @@ class RankTrainer {
  private:
   void make_devices();
   void make_observers();
+  void observe_further_replicas(std::uint32_t trace_steps);
   void make_strategy();
   void admit(std::size_t i, MemoryNeeds& needs);
   void observe_calls();
@@ -115,8 +118,11 @@ class RankTrainer {
   std::shared_ptr<DeviceWait> wait_;
   // The observers. Each decorates the one before, where that is there.
   std::unique_ptr<StepRecorder> recorder_;
-  std::optional<StepTrace> trace_;    // with --trace
-  std::optional<StepFaults> faults_;  // when --inject concerns this rank
+  std::optional<StepTrace> trace_;                 // with --trace
+  std::deque<ReplicaRecorder> replica_recorders_;  // of dp's further replicas
+  std::deque<StepTrace> replica_traces_;           // likewise, with --trace
+  std::vector<PhaseObserver*> further_observers_;  // the outermost of these
+  std::optional<StepFaults> faults_;               // when --inject concerns this rank
   std::unique_ptr<RangeMarker> marker_;
   std::optional<StepRanges> ranges_;   // when a profiler listens
   PhaseObserver* observer_ = nullptr;  // the outermost

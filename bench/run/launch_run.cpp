@@ -24,13 +24,23 @@ SharedMemory job_memory(const nlohmann::json& job) {
   return memory;
 }
 
-// Counts phases and calls of the traced steps. Per micro-batch, a layer runs at most twice forward
-// (with a reorder) and three times backward (with a sum). Micro-batches have at least 4 samples.
+// Counts the phases and calls of a replica's traced steps. Per micro-batch, a layer runs at most
+// twice forward (with a reorder) and three times backward (with a sum). Micro-batches have at least
+// 4 samples.
 std::size_t trace_capacity(const TrainingJob& job, const nn::ModelSpec& model) {
   const std::size_t most_calls = 5 * model.layers.size();
   const std::size_t micro_batches = 1 + static_cast<std::size_t>(job.per_device_batch) / 4;
   return static_cast<std::size_t>(job.options.trace_steps) *
          (2 * kPhaseCount + most_calls * micro_batches);
+}
+
+// The most replicas that one process has.
+std::size_t most_replicas(const TrainingJob& job) {
+  std::size_t most = 1;
+  for (const ProcessPlan& process : plan_strategy(strategy_config(job)).processes) {
+    most = std::max(most, process.replicas.size());
+  }
+  return most;
 }
 
 }  // namespace
@@ -50,8 +60,10 @@ launch::ChannelLayout channel_layout(const TrainingJob& job, const nn::ModelSpec
   const std::size_t buckets =
       std::max(2 * model.layers.size(), 2 * static_cast<std::size_t>(job.cell.servers));
   layout.bucket_capacity = job.options.observe ? layout.step_capacity * buckets : 0;
+  const std::size_t replicas = most_replicas(job);
+  if (job.options.observe) layout.replica_capacity = layout.step_capacity * (replicas - 1);
   if (!job.options.trace_path.empty() && !job.is_reference()) {
-    layout.trace_capacity = trace_capacity(job, model);
+    layout.trace_capacity = replicas * trace_capacity(job, model);
   }
   return layout;
 }

@@ -21,7 +21,10 @@
 #include "kernels/ops/backend.h"
 #include "reports/json/report_json.h"
 #include "reports/metrics/metrics.h"
+#include "reports/metrics/ranking.h"
 #include "reports/metrics/repetitions.h"
+#include "reports/table/interruption.h"
+#include "reports/table/ranking_lines.h"
 #include "reports/table/table.h"
 #include "reports/why/why.h"
 
@@ -108,19 +111,25 @@ void complete_report(report::Report& report, const Options& options) {
   report::fill_why(report);
   const bool wanted = options.until_ci.has_value();
   report::fill_cells(report, wanted ? std::optional(options.until_ci->value / 100) : std::nullopt);
+  report::fill_recommendations(report);
 }
 
 void finish_report(report::Report& report, const RunsTrace& trace, const Options& options,
                    ReportOutput& file) {
   complete_report(report, options);
   // The table comes first: should writing the file fail, the user has seen the results.
-  say_table("\n" + report::render_table(report, terminal_width()) + "\n");
-  const std::string why = report::render_why(report, terminal_width());
+  const int width = terminal_width();
+  say_table("\n" + report::render_table(report, width) + "\n");
+  const std::string best = report::ranking_lines(report::all_runs(report), width);
+  if (!best.empty()) say("{}\n", best);
+  const std::string why = report::render_why(report, width);
   if (!why.empty()) say("{}\n", why);
   std::fflush(stdout);
   file.save(report);
   // The report is already written when the trace cannot be.
   if (!options.trace_path.empty()) save_trace(trace, report.runs.size(), options);
+  const std::string interrupted = report::interruption_lines(report, file.path(), width);
+  if (!interrupted.empty()) say("{}", interrupted);
   say("report: {}\n", file.path());
 }
 

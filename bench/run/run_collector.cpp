@@ -10,6 +10,7 @@
 #include "bench/host/environment_capture.h"
 #include "bench/plan/training_job.h"
 #include "bench/rank/rank_result.h"
+#include "bench/run/arrivals.h"
 #include "bench/run/step_figures.h"
 #include "parallel/strategies.h"
 #include "reports/metrics/metrics.h"
@@ -21,9 +22,11 @@ namespace {
 // The results and records of all workers and servers of one run.
 struct RunRecords {
   const TrainingJob& job;
+  WorkerRecords workers;                                   // what `steps` and `buckets` point into
   std::vector<RankResult> results;                         // [rank]
   std::vector<std::span<const launch::StepRecord>> steps;  // [worker rank]
   std::vector<std::span<const launch::BucketRecord>> buckets;
+  std::vector<std::span<const launch::ReplicaRecord>> replicas;
   // Workers that left anything. Some may be missing in a joined world that failed: figures of the
   // others are better than none.
   std::vector<std::size_t> heard;
@@ -35,20 +38,31 @@ struct RunRecords {
   }
 };
 
+// A rank that left no result has an unknown host.
+void complete_arrivals(RunRecords& all) {
+  const std::string& host = all.results.at(0).host;
+  const bool one_host = std::all_of(
+      all.results.begin(),
+      all.results.begin() + static_cast<std::ptrdiff_t>(all.workers.steps.size()),
+      [&host](const RankResult& result) { return !host.empty() && result.host == host; });
+  fill_arrivals(all.workers, one_host, !strategy_traits(all.job.cell.strategy).has_servers);
+}
+
 RunRecords read_records(const TrainingJob& job, const launch::RankChannels& channels) {
-  RunRecords all{job, {}, {}, {}, {}};
+  RunRecords all{job, {}, {}, {}, {}, {}, {}};
+  const auto plan = plan_strategy(strategy_config(job));
   for (int r = 0; r < channels.layout().ranks; ++r) {
     all.results.push_back(decoded_rank_result(channels.result(r)));
-    all.steps.push_back(channels.steps(r));
-    all.buckets.push_back(channels.buckets(r));
+    all.replicas.push_back(channels.replicas(r));
+    if (plan.processes[static_cast<std::size_t>(r)].role == Role::server) continue;
+    const auto steps = channels.steps(r);
+    const auto buckets = channels.buckets(r);
+    all.workers.steps.emplace_back(steps.begin(), steps.end());
+    all.workers.buckets.emplace_back(buckets.begin(), buckets.end());
   }
-  const auto plan = plan_strategy(strategy_config(job));
-  for (std::size_t r = all.steps.size(); r-- > 0;) {
-    if (plan.processes[r].role == Role::server) {
-      all.steps.resize(r);
-      all.buckets.resize(r);
-    }
-  }
+  complete_arrivals(all);
+  all.steps.assign(all.workers.steps.begin(), all.workers.steps.end());
+  all.buckets.assign(all.workers.buckets.begin(), all.workers.buckets.end());
   for (std::size_t r = 0; r < all.steps.size(); ++r) {
     if (!all.steps[r].empty() || !all.results[r].host.empty()) all.heard.push_back(r);
   }
@@ -129,39 +143,49 @@ void fill_epochs(const RunRecords& all, report::Run& run) {
   }
 }
 
+// The row of one device of process `r`, `index` among the process's.
+report::DeviceRow device_row(const RunRecords& all, const launch::SuperviseResult& result,
+                             std::size_t r, std::size_t index) {
+  const DeviceResult& device = all.results[r].devices[index];
+  report::DeviceRow row;
+  row.rank = device.replica;
+  row.role = device.role;
+  row.host = all.results[r].host;
+  row.device = device.device;
+  row.cores = device.cores;
+  row.process_rank = static_cast<int>(r);
+  row.peak_bytes = device.peak_bytes;
+  row.by_category_bytes = device.by_category_bytes;
+  row.gpu_telemetry = device.gpu_telemetry;
+  row.driver_bytes = device.driver_bytes.empty()
+                         ? Known<report::DriverBytes>::missing("the device is no GPU")
+                         : Known<report::DriverBytes>::of(device.driver_bytes);
+  const std::size_t rss = r < result.peak_rss_bytes.size() ? result.peak_rss_bytes[r] : 0;
+  row.process_peak_rss_bytes =
+      rss > 0 ? report::Figure::of(static_cast<double>(rss))
+              : report::Figure::missing("the process was not awaited by ddpbench");
+  const bool timed = r < all.steps.size() && !all.steps[r].empty();
+  // The replicas of a process take their steps together.
+  row.step_time_median_s =
+      timed ? report::Figure::of(report::median(step_times(all.steps[r])))
+            : report::Figure::missing(device.role == "server" ? "servers take no steps"
+                                                              : "no timed step was finished");
+  if (timed && index > 0) row.phases = replica_figures(all.replicas[r], index);
+  if (timed && index == 0) {
+    row.phases = phase_figures({&all.steps[r], 1});
+    note_server_update(all.job, row.phases);
+    row.buckets = bucket_rows(all.buckets[r], all.steps[r]);
+  }
+  return row;
+}
+
 void fill_devices(const RunRecords& all, const launch::SuperviseResult& result, report::Run& run) {
   for (std::size_t r = 0; r < all.results.size(); ++r) {
-    for (const DeviceResult& device : all.results[r].devices) {
-      report::DeviceRow row;
-      row.rank = device.replica;
-      row.role = device.role;
-      row.host = all.results[r].host;
-      row.device = device.device;
-      row.cores = device.cores;
-      row.process_rank = static_cast<int>(r);
-      row.peak_bytes = device.peak_bytes;
-      row.by_category_bytes = device.by_category_bytes;
-      row.gpu_telemetry = device.gpu_telemetry;
-      row.driver_bytes = device.driver_bytes.empty()
-                             ? Known<report::DriverBytes>::missing("the device is no GPU")
-                             : Known<report::DriverBytes>::of(device.driver_bytes);
-      const std::size_t rss = r < result.peak_rss_bytes.size() ? result.peak_rss_bytes[r] : 0;
-      row.process_peak_rss_bytes =
-          rss > 0 ? report::Figure::of(static_cast<double>(rss))
-                  : report::Figure::missing("the process was not awaited by ddpbench");
-      const bool timed = r < all.steps.size() && !all.steps[r].empty();
-      row.step_time_median_s =
-          timed ? report::Figure::of(report::median(step_times(all.steps[r])))
-                : report::Figure::missing(device.role == "server" ? "servers take no steps"
-                                                                  : "no timed step was finished");
-      if (timed) {
-        row.phases = phase_figures({&all.steps[r], 1});
-        note_server_update(all.job, row.phases);
-        row.buckets = bucket_rows(all.buckets[r], all.steps[r]);
-      }
+    for (std::size_t i = 0; i < all.results[r].devices.size(); ++i) {
+      const DeviceResult& device = all.results[r].devices[i];
       // Servers may be on another kind of device.
       if (r == 0 && device.role == "worker") run.device_model = device.model;
-      run.devices.push_back(std::move(row));
+      run.devices.push_back(device_row(all, result, r, i));
     }
   }
 }

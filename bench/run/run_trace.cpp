@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "bench/rank/rank_result.h"
+#include "bench/run/arrivals.h"
 #include "parallel/strategies.h"
 
 namespace ddpbench::bench {
@@ -18,6 +19,9 @@ namespace {
 
 // Threads of a traced process. Collectives that run at the same time get further threads.
 constexpr int kSteps = 1, kInput = 2, kCompute = 3, kCommunication = 4;
+
+// What a rank that went astray writes is bounded.
+constexpr std::uint32_t kMostReplicas = 1024;
 
 int thread_of(Phase phase) {
   switch (phase) {
@@ -33,18 +37,21 @@ int thread_of(Phase phase) {
   }
 }
 
-// The records of one rank, and what the trace needs to place them.
+// The records of one replica, and what the trace needs to place them. Steps are those of its
+// process; its buckets and its input are shown with its first replica.
 class RankTrace {
  public:
+  // `replica`: its index in process `rank`. `buckets`: of that process.
   RankTrace(report::Trace& trace, const TrainingJob& job, const launch::RankChannels& channels,
-            int rank)
+            std::span<const launch::BucketRecord> buckets, int rank, std::uint32_t replica)
       : trace_(trace),
         job_(job),
         result_(decoded_rank_result(channels.result(rank))),
         steps_(channels.steps(rank)),
-        buckets_(channels.buckets(rank)),
+        buckets_(buckets),
         records_(channels.trace(rank)),
-        rank_(rank) {
+        rank_(rank),
+        replica_(replica) {
     traced_ = std::min(steps_.size(), static_cast<std::size_t>(job.options.trace_steps));
   }
 
@@ -59,11 +66,12 @@ class RankTrace {
   void append(int process, const std::string& title, double origin_s) {
     origin_s_ = origin_s;
     process_.id = process;
-    process_.name = fmt::format("{}, rank {}", title, rank_);
-    process_.threads = {{kSteps, "steps"}, {kInput, "input"}, {kCompute, "compute"}};
+    process_.name = fmt::format("{}, rank {}", title, rank_ + static_cast<int>(replica_));
+    process_.threads = {{kSteps, "steps"}, {kCompute, "compute"}};
+    if (replica_ == 0) process_.threads[kInput] = "input";
     append_steps();
     append_phases_and_layers();
-    append_buckets();
+    if (replica_ == 0) append_buckets();
     trace_.processes.push_back(std::move(process_));
   }
 
@@ -100,7 +108,7 @@ class RankTrace {
 
   void append_phases_and_layers() {
     for (const launch::TraceRecord& record : records_) {
-      if (record.step >= traced_) continue;
+      if (record.step >= traced_ || record.replica != replica_) continue;
       if (record.kind == launch::TraceRecord::Kind::phase) {
         const auto phase = static_cast<Phase>(record.which);
         const int thread = thread_of(phase);
@@ -152,9 +160,11 @@ class RankTrace {
           {{"step", record.step},
            {"bucket", times.bucket},
            {"bytes", static_cast<std::int64_t>(times.bytes)}});
-    event("waiting for peers", "waiting", thread, times.start_s, times.arrived_s,
-          {{"step", record.step}});
-    event("transfer", "transfer", thread, times.arrived_s, times.end_s, {{"step", record.step}});
+    if (times.arrived_told) {
+      event("waiting for peers", "waiting", thread, times.start_s, times.arrived_s,
+            {{"step", record.step}});
+      event("transfer", "transfer", thread, times.arrived_s, times.end_s, {{"step", record.step}});
+    }
     trace_.flows.push_back({name + " ready", process_.id, kCompute, thread,
                             times.ready_s - origin_s_, times.start_s - origin_s_});
   }
@@ -166,6 +176,7 @@ class RankTrace {
   std::span<const launch::BucketRecord> buckets_;
   std::span<const launch::TraceRecord> records_;
   int rank_;
+  std::uint32_t replica_;
   std::size_t traced_ = 0;
   double origin_s_ = 0;
   report::TraceProcess process_;
@@ -185,13 +196,39 @@ std::string title_in(const report::Trace& trace, const TrainingJob& job) {
   return title;
 }
 
+// The records of all ranks; servers have none.
+WorkerRecords records_of(const TrainingJob& job, const launch::RankChannels& channels) {
+  WorkerRecords records;
+  std::string host;
+  bool one_host = true;
+  for (int r = 0; r < channels.layout().ranks; ++r) {
+    const auto steps = channels.steps(r);
+    const auto buckets = channels.buckets(r);
+    records.steps.emplace_back(steps.begin(), steps.end());
+    records.buckets.emplace_back(buckets.begin(), buckets.end());
+    const std::string own = decoded_rank_result(channels.result(r)).host;
+    if (r == 0) host = own;
+    one_host = one_host && own == host && !own.empty();
+  }
+  fill_arrivals(records, one_host, !strategy_traits(job.cell.strategy).has_servers);
+  return records;
+}
+
 }  // namespace
 
 void add_run(report::Trace& trace, const TrainingJob& job, const launch::RankChannels& channels) {
+  const WorkerRecords records = records_of(job, channels);
   std::vector<RankTrace> ranks;
   std::uint64_t dropped = 0;
   for (int r = 0; r < channels.layout().ranks; ++r) {
-    ranks.emplace_back(trace, job, channels, r);
+    std::uint32_t last = 0;
+    for (const launch::TraceRecord& record : channels.trace(r)) {
+      last = std::max(last, std::min(record.replica, kMostReplicas));
+    }
+    const auto& buckets = records.buckets[static_cast<std::size_t>(r)];
+    for (std::uint32_t i = 0; i <= last; ++i) {
+      ranks.emplace_back(trace, job, channels, buckets, r, i);
+    }
     dropped += channels.dropped_trace(r);
   }
   // Processes of a host share one clock. Different hosts are aligned at their begin.

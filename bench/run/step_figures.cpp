@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "bench/run/arrivals.h"
 #include "reports/metrics/metrics.h"
 
 namespace ddpbench::bench {
@@ -17,14 +18,27 @@ bool is_common(Phase phase) {
          phase == Phase::backward || phase == Phase::optimizer;
 }
 
+bool is_observed(const launch::StepRecord& step) { return step.phases_observed != 0; }
+bool knows_waits(const launch::StepRecord& step) {
+  return is_observed(step) && step.waits_untold == 0;
+}
+
+// Whether waiting is known in some steps; where it is in none, communication includes it.
+bool any_knows_waits(Ranks ranks) {
+  return std::ranges::any_of(
+      ranks, [](const auto& steps) { return std::ranges::any_of(steps, knows_waits); });
+}
+
 // Takes a figure's maximum over ranks, then the median over the steps in which it was observed.
+// `used`: whether a step's value is known.
 template <typename Value>
-report::Figure median_of_slowest(Ranks ranks, Value value) {
+report::Figure median_of_slowest(Ranks ranks, Value value,
+                                 bool (*used)(const launch::StepRecord&) = is_observed) {
   // Ranks may observe at different intervals: only steps that all ranks observed are compared.
   std::map<std::uint32_t, std::pair<std::size_t, double>> by_step;  // ranks, their maximum
   for (const auto& steps : ranks) {
     for (const auto& step : steps) {
-      if (step.phases_observed == 0) continue;
+      if (!used(step)) continue;
       auto& [seen, maximum] = by_step[step.step];
       maximum = seen == 0 ? value(step) : std::max(maximum, value(step));
       ++seen;
@@ -39,16 +53,35 @@ report::Figure median_of_slowest(Ranks ranks, Value value) {
 }
 
 // The ratio is over all observed steps and ranks: a median of ratios would not weigh their times.
-report::Figure overlap(Ranks ranks) {
+report::Figure overlap(Ranks ranks, bool (*used)(const launch::StepRecord&)) {
   double total = 0;
   double overlapped = 0;
   for (const auto& steps : ranks) {
     for (const auto& step : steps) {
+      if (!used(step)) continue;
       total += step.comm_s;
       overlapped += step.comm_overlapped_s;
     }
   }
   return report::overlap_ratio(total, overlapped);
+}
+
+void add_communication(Ranks ranks, std::map<std::string, report::Figure>& figures) {
+  const auto used = any_knows_waits(ranks) ? knows_waits : is_observed;
+  const auto take = [&](const char* key, auto value) {
+    figures[key] = median_of_slowest(ranks, value, used);
+  };
+  take("comm_s", [](const auto& step) { return step.comm_s; });
+  take("comm_exposed_s", [](const auto& step) { return step.comm_s - step.comm_overlapped_s; });
+  take("comm_wait_s", [](const auto& step) { return step.comm_wait_s; });
+  take("comm_wait_exposed_s", [](const auto& step) { return step.comm_wait_exposed_s; });
+  const report::Figure& comm = figures["comm_s"];
+  figures["overlap_ratio"] =
+      comm.value ? overlap(ranks, used) : report::Figure::missing(comm.reason);
+  if (!comm.value || used == knows_waits) return;
+  for (const char* key : {"comm_wait_s", "comm_wait_exposed_s"}) {
+    figures[key] = report::Figure::missing(kUntoldWaiting);
+  }
 }
 
 }  // namespace
@@ -62,15 +95,31 @@ std::map<std::string, report::Figure> phase_figures(Ranks ranks) {
     if (!is_common(phase) && (!figure.value || *figure.value == 0)) continue;
     figures[std::string(to_string(phase)) + "_s"] = figure;
   }
-  const auto comm = median_of_slowest(ranks, [](const auto& step) { return step.comm_s; });
-  figures["comm_s"] = comm;
-  figures["comm_exposed_s"] = median_of_slowest(
-      ranks, [](const auto& step) { return step.comm_s - step.comm_overlapped_s; });
-  figures["comm_wait_s"] =
-      median_of_slowest(ranks, [](const auto& step) { return step.comm_wait_s; });
-  figures["comm_wait_exposed_s"] =
-      median_of_slowest(ranks, [](const auto& step) { return step.comm_wait_exposed_s; });
-  figures["overlap_ratio"] = comm.value ? overlap(ranks) : report::Figure::missing(comm.reason);
+  add_communication(ranks, figures);
+  return figures;
+}
+
+std::map<std::string, report::Figure> replica_figures(
+    std::span<const launch::ReplicaRecord> records, std::size_t replica) {
+  constexpr const char* kPrimaryAlone = "only the primary device does this";
+  std::map<std::string, report::Figure> figures;
+  for (const char* key : {"data_wait_s", "scatter_s", "replicate_s", "gather_s", "loss_s",
+                          "reduce_s", "optimizer_s", "comm_s", "comm_exposed_s", "overlap_ratio"}) {
+    figures[key] = report::Figure::missing(kPrimaryAlone);
+  }
+  const auto take = [&](const char* key, double launch::ReplicaRecord::*member) {
+    std::vector<double> values;
+    for (const launch::ReplicaRecord& record : records) {
+      if (record.replica == replica) values.push_back(record.*member);
+    }
+    figures[key] = values.empty() ? report::Figure::missing("phases were not observed")
+                                  : report::Figure::of(report::median(std::move(values)));
+  };
+  take("forward_s", &launch::ReplicaRecord::forward_s);
+  take("backward_s", &launch::ReplicaRecord::backward_s);
+  take("comm_wait_s", &launch::ReplicaRecord::comm_wait_s);
+  take("comm_wait_exposed_s", &launch::ReplicaRecord::comm_wait_s);  // nothing runs beside it
+  take("idle_s", &launch::ReplicaRecord::idle_s);
   return figures;
 }
 
@@ -95,14 +144,16 @@ std::vector<report::BucketRow> bucket_rows(std::span<const launch::BucketRecord>
     samples.bytes = record.times.bytes;
     samples.ready.push_back(record.times.ready_s - begin);
     samples.start.push_back(record.times.start_s - begin);
-    samples.arrived.push_back(record.times.arrived_s - begin);
+    if (record.times.arrived_told) samples.arrived.push_back(record.times.arrived_s - begin);
     samples.end.push_back(record.times.end_s - begin);
   }
   std::vector<report::BucketRow> rows;
   for (auto& [bucket, samples] : buckets) {
-    rows.push_back({bucket, samples.bytes, report::median(samples.ready),
-                    report::median(samples.start), report::median(samples.arrived),
-                    report::median(samples.end)});
+    const double start_s = report::median(samples.start);
+    const bool told = !samples.arrived.empty();
+    rows.push_back({bucket, samples.bytes, report::median(samples.ready), start_s,
+                    told ? report::median(samples.arrived) : start_s, report::median(samples.end),
+                    told ? "" : kUntoldWaiting});
   }
   return rows;
 }

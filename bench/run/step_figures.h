@@ -21,6 +21,12 @@ namespace ddpbench::bench {
 std::map<std::string, report::Figure> phase_figures(
     std::span<const std::span<const launch::StepRecord>> ranks);
 
+// The same for one further replica of a process (dp): its times in the observed steps. What the
+// process's first replica alone does is missing, with the reason. `replica`: its index among the
+// process's.
+std::map<std::string, report::Figure> replica_figures(
+    std::span<const launch::ReplicaRecord> records, std::size_t replica);
+
 // The seconds of each step.
 std::vector<double> step_times(std::span<const launch::StepRecord> steps);
 

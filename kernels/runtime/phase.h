@@ -49,6 +49,7 @@ struct BucketTimes {
   double start_s = 0;    // this rank entered the collective
   double arrived_s = 0;  // all peers that it needs had entered it (waiting ends, transfer begins)
   double end_s = 0;      // this rank's result was complete
+  bool arrived_told = true;  // false: not known here; arrived_s is start_s
 };
 
 class PhaseObserver {

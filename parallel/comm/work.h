@@ -19,9 +19,10 @@ namespace ddpbench::comm {
 
 // Times of one finished Work on this rank, in the communicator's clock (CPU: the device's clock).
 struct WorkTimes {
-  double start_s = 0;    // this rank entered the operation
-  double arrived_s = 0;  // all peers it needs had entered it
-  double end_s = 0;      // done on this rank
+  double start_s = 0;        // this rank entered the operation
+  double arrived_s = 0;      // all peers it needs had entered it
+  double end_s = 0;          // done on this rank
+  bool arrived_told = true;  // false: the backend cannot tell; arrived_s is start_s
 };
 
 // For backends only. The contracts are those of Work. States are pooled, so that a step allocates

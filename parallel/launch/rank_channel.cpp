@@ -27,6 +27,7 @@ RankChannels::RankChannels(SharedMemory memory) : memory_(std::move(memory)) {}
 std::size_t RankChannels::bytes_per_rank(const ChannelLayout& layout) {
   return steps_offset() + aligned(layout.step_capacity * sizeof(StepRecord)) +
          aligned(layout.bucket_capacity * sizeof(BucketRecord)) +
+         aligned(layout.replica_capacity * sizeof(ReplicaRecord)) +
          aligned(layout.trace_capacity * sizeof(TraceRecord)) +
          kResultCopies * aligned(layout.result_capacity);
 }
@@ -43,6 +44,7 @@ RankChannels RankChannels::create(const ChannelLayout& layout) {
     auto* const slot = new (channels.area(rank).data()) RankSlot;
     slot->step_capacity = layout.step_capacity;
     slot->bucket_capacity = layout.bucket_capacity;
+    slot->replica_capacity = layout.replica_capacity;
     slot->trace_capacity = layout.trace_capacity;
     slot->result_capacity = layout.result_capacity;
   }
@@ -89,6 +91,7 @@ RankSlot& RankChannels::bounded_slot(int rank) const {
   };
   mend(slot.step_capacity, layout_.step_capacity);
   mend(slot.bucket_capacity, layout_.bucket_capacity);
+  mend(slot.replica_capacity, layout_.replica_capacity);
   mend(slot.trace_capacity, layout_.trace_capacity);
   mend(slot.result_capacity, layout_.result_capacity);
   return slot;
@@ -129,6 +132,13 @@ std::span<const BucketRecord> RankChannels::buckets(int rank) const {
   const RankSlot& slot = bounded_slot(rank);
   return {buckets_of(area),
           std::min(slot.bucket_count.load(std::memory_order_acquire), slot.bucket_capacity)};
+}
+
+std::span<const ReplicaRecord> RankChannels::replicas(int rank) const {
+  std::byte* const area = area_of(rank);
+  const RankSlot& slot = bounded_slot(rank);
+  return {replicas_of(area),
+          std::min(slot.replica_count.load(std::memory_order_acquire), slot.replica_capacity)};
 }
 
 std::span<const TraceRecord> RankChannels::trace(int rank) const {

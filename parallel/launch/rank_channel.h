@@ -4,10 +4,10 @@
 // RankChannels: the memory through which ranks report their state to their supervisor.
 //
 // It is one shared mapping made by the supervisor (or, in a joined world, private memory that rank
-// 0 collects). Each rank has a status slot, appended step, bucket and trace records, and a result
-// text. The memory outlives its rank, so a killed or interrupted run still gives a partial report.
-// Each rank has one writer. Readers may look at any time: counts are published after the records
-// (release/acquire).
+// 0 collects). Each rank has a status slot, appended step, bucket, replica and trace records, and a
+// result text. The memory outlives its rank, so a killed or interrupted run still gives a partial
+// report. Each rank has one writer. Readers may look at any time: counts are published after the
+// records (release/acquire).
 #pragma once
 
 #include <cstddef>
@@ -37,6 +37,7 @@ class RankChannels {
   RankStatus status(int rank) const;
   std::span<const StepRecord> steps(int rank) const;
   std::span<const BucketRecord> buckets(int rank) const;
+  std::span<const ReplicaRecord> replicas(int rank) const;
   std::span<const TraceRecord> trace(int rank) const;
   std::uint64_t dropped_steps(int rank) const;
   std::uint64_t dropped_trace(int rank) const;

@@ -40,7 +40,18 @@ struct StepRecord {
   double comm_wait_s = 0;                     // time in which a collective waited for peers
   double comm_wait_exposed_s = 0;             // part of it without compute or transfer beside it
   std::uint32_t phases_observed = 0;          // 1 when phase_s was taken in this step
-  std::uint32_t reserved = 0;
+  std::uint32_t waits_untold = 0;             // 1 when comm_s includes waiting that is not known
+  double backward_end_s = 0;                  // 0 when not observed
+};
+
+// One observed step of a further replica of a process that has several (dp): the process's own
+// StepRecord has the first one's. Device-clock seconds.
+struct ReplicaRecord {
+  std::uint32_t step = 0;
+  std::uint32_t replica = 0;  // index among the process's replicas, from 1
+  double forward_s = 0, backward_s = 0;
+  double comm_wait_s = 0;  // within a step's transfers, until the replicas that it needs are there
+  double idle_s = 0;       // outside of all phases: others load the batch or update
 };
 
 struct BucketRecord {
@@ -54,8 +65,8 @@ struct TraceRecord {
   enum class Kind : std::uint32_t { phase, layer };
   std::uint32_t step = 0;
   Kind kind = Kind::phase;
-  std::uint32_t which = 0;  // the Phase, or the number of the graph's call
-  std::uint32_t reserved = 0;
+  std::uint32_t which = 0;    // the Phase, or the number of the graph's call
+  std::uint32_t replica = 0;  // index among the process's replicas
   double begin_s = 0, end_s = 0;
 };
 
@@ -87,6 +98,7 @@ struct ChannelLayout {
   int ranks = 1;
   std::size_t step_capacity = 0;  // records a rank; further ones are counted but dropped
   std::size_t bucket_capacity = 0;
+  std::size_t replica_capacity = 0;       // likewise; 0: a process has one replica
   std::size_t trace_capacity = 0;         // likewise; 0: nothing is traced
   std::size_t result_capacity = 1 << 20;  // bytes of a rank's result text
 };

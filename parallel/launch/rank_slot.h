@@ -4,7 +4,8 @@
 // The memory layout behind RankChannels. Private to launch/.
 //
 // the whole:  | header | rank 0 | rank 1 | ...
-// a rank:     | slot | step records | bucket records | trace records | result | result |
+// a rank:     | slot | step records | bucket records | replica records | trace records | result |
+// result |
 //
 // Every part starts at a multiple of 64 bytes. Pages that are never written cost nothing, so
 // capacities may be generous. A rank's area describes itself and holds no address, so it can be
@@ -22,7 +23,7 @@
 
 namespace ddpbench::launch {
 
-inline constexpr std::uint64_t kMagic = 0x3263'6e68'6370'6464;  // "ddpchnc2", little endian
+inline constexpr std::uint64_t kMagic = 0x3363'6e68'6370'6464;  // "ddpchnc3", little endian
 inline constexpr std::size_t kAlignBytes = 64;
 inline constexpr std::size_t kResultCopies = 2;  // the one that readers see, the one being written
 
@@ -35,6 +36,7 @@ struct ChannelHeader {
 struct alignas(kAlignBytes) RankSlot {
   std::uint64_t step_capacity = 0;
   std::uint64_t bucket_capacity = 0;
+  std::uint64_t replica_capacity = 0;
   std::uint64_t trace_capacity = 0;
   std::uint64_t result_capacity = 0;
   std::atomic<RankState> state{RankState::starting};
@@ -50,7 +52,8 @@ struct alignas(kAlignBytes) RankSlot {
   std::atomic<std::uint32_t> has_loss{0};
   std::atomic<std::uint64_t> step_count{0};    // appended, dropped ones included
   std::atomic<std::uint64_t> bucket_count{0};  // likewise
-  std::atomic<std::uint64_t> trace_count{0};   // likewise
+  std::atomic<std::uint64_t> replica_count{0};
+  std::atomic<std::uint64_t> trace_count{0};  // likewise
   // Result version v lies in copy v % 2; version 0 is "none". A rank that dies while it writes
   // version v leaves v - 1 readable.
   std::atomic<std::uint64_t> result_version{0};
@@ -73,8 +76,11 @@ inline std::size_t steps_offset() { return aligned(sizeof(RankSlot)); }
 inline std::size_t buckets_offset(const RankSlot& slot) {
   return steps_offset() + aligned(slot.step_capacity * sizeof(StepRecord));
 }
-inline std::size_t trace_offset(const RankSlot& slot) {
+inline std::size_t replicas_offset(const RankSlot& slot) {
   return buckets_offset(slot) + aligned(slot.bucket_capacity * sizeof(BucketRecord));
+}
+inline std::size_t trace_offset(const RankSlot& slot) {
+  return replicas_offset(slot) + aligned(slot.replica_capacity * sizeof(ReplicaRecord));
 }
 inline std::size_t result_offset(const RankSlot& slot, std::uint64_t version) {
   return trace_offset(slot) + aligned(slot.trace_capacity * sizeof(TraceRecord)) +
@@ -90,7 +96,9 @@ inline StepRecord* steps_of(std::byte* area) {
 inline BucketRecord* buckets_of(std::byte* area) {
   return reinterpret_cast<BucketRecord*>(area + buckets_offset(slot_of(area)));
 }
-
+inline ReplicaRecord* replicas_of(std::byte* area) {
+  return reinterpret_cast<ReplicaRecord*>(area + replicas_offset(slot_of(area)));
+}
 inline TraceRecord* trace_of(std::byte* area) {
   return reinterpret_cast<TraceRecord*>(area + trace_offset(slot_of(area)));
 }

@@ -103,6 +103,12 @@ void RankWriter::append(const BucketRecord& record) {
   append_record(slot.bucket_count, slot.bucket_capacity, buckets_of(area_), record);
 }
 
+void RankWriter::append(const ReplicaRecord& record) {
+  if (!area_) return;
+  RankSlot& slot = slot_of(area_);
+  append_record(slot.replica_count, slot.replica_capacity, replicas_of(area_), record);
+}
+
 void RankWriter::append(const TraceRecord& record) {
   if (!area_) return;
   RankSlot& slot = slot_of(area_);

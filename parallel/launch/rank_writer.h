@@ -24,6 +24,7 @@ class RankWriter {
   void collective();
   void append(const StepRecord& record);
   void append(const BucketRecord& record);
+  void append(const ReplicaRecord& record);
   void append(const TraceRecord& record);
   // Replaces the result text, which is CBOR to its owner and bytes here. Throws InternalError when
   // it is longer than result_capacity.

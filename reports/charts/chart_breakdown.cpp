@@ -5,7 +5,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <optional>
+#include <utility>
 
 #include "reports/charts/chart_runs.h"
 #include "reports/metrics/metrics.h"
@@ -20,16 +23,26 @@ struct Part {
   const char* name;
   const char* phase;  // key of Run::phases
 };
-constexpr Part kParts[] = {{"input wait", "data_wait_s"},
-                           {"forward", "forward_s"},
-                           {"backward", "backward_s"},
-                           {"exposed communication", "comm_exposed_s"},
-                           {"update", "optimizer_s"}};
+constexpr Part kParts[] = {
+    {"input wait", "data_wait_s"}, {"forward", "forward_s"},
+    {"backward", "backward_s"},    {"exposed communication", "comm_exposed_s"},
+    {"update", "optimizer_s"},     {"waiting for devices", "comm_wait_exposed_s"}};
 
 std::optional<double> phase(const Run& run, const char* key) {
   const auto found = run.phases.find(key);
   if (found == run.phases.end() || !found->second.value) return std::nullopt;
   return plausible(*found->second.value) ? found->second.value : std::nullopt;
+}
+
+double known_or_zero(const std::map<std::string, Figure>& phases, const char* key) {
+  const auto found = phases.find(key);
+  return found == phases.end() ? 0 : found->second.value.value_or(0);
+}
+
+// Adds "other": what is left of the whole.
+void close_bar(StackedBar& bar) {
+  const double sum = std::accumulate(bar.parts.begin(), bar.parts.end(), 0.0);
+  bar.parts.push_back(std::max(0.0, bar.whole - sum));
 }
 
 std::string unfit_breakdown(const Run& run) {
@@ -39,6 +52,29 @@ std::string unfit_breakdown(const Run& run) {
   if (forward == run.phases.end()) return "phases were not observed";
   if (phase(run, "forward_s") && phase(run, "backward_s")) return {};
   return forward->second.reason.empty() ? "phases were not observed" : forward->second.reason;
+}
+
+// dp: the bar of the devices beside the primary, each part the median over them. What they do in a
+// step but wait is forward and backward.
+std::optional<StackedBar> others_bar(const RunGroup& group) {
+  std::vector<double> forward, backward, idle, steps;
+  for (const Run* run : group.runs) {
+    const Figure idle_s = others_idle(*run);
+    if (!idle_s.value) return std::nullopt;
+    idle.push_back(*idle_s.value);
+    steps.push_back(run->step.time_s->median);
+    for (const DeviceRow& device : run->devices) {
+      if (device.rank == 0) continue;
+      forward.push_back(known_or_zero(device.phases, "forward_s"));
+      backward.push_back(known_or_zero(device.phases, "backward_s"));
+    }
+  }
+  StackedBar bar{group.series, group.devices, group.name, "others", {}, 0, group.oversubscribed};
+  bar.whole = median(std::move(steps));
+  bar.parts = {0, median(std::move(forward)), median(std::move(backward)), 0,
+               0, median(std::move(idle))};
+  close_bar(bar);
+  return bar;
 }
 
 StackedBar bar_of(const RunGroup& group) {
@@ -52,8 +88,7 @@ StackedBar bar_of(const RunGroup& group) {
     for (const Run* run : group.runs) values.push_back(phase(*run, part.phase).value_or(0));
     bar.parts.push_back(median(std::move(values)));
   }
-  const double sum = std::accumulate(bar.parts.begin(), bar.parts.end(), 0.0);
-  bar.parts.push_back(std::max(0.0, bar.whole - sum));
+  close_bar(bar);
   return bar;
 }
 
@@ -68,8 +103,7 @@ void note_excess(StackedChart& chart) {
       "parts are medians of the slowest rank and do not add up exactly to the median step";
   if (most > kVisibleExcess) note += fmt::format(": they exceed it by up to {:.0f} %", 100 * most);
   chart.caption.notes.push_back(note);
-  chart.caption.notes.emplace_back(
-      "other: loss, waiting for other ranks, launching, and what no phase covers");
+  chart.caption.notes.emplace_back("other: loss, launching, and what no phase covers");
 }
 
 }  // namespace
@@ -82,9 +116,15 @@ StackedChart breakdown_chart(std::span<const Report> reports) {
   if (!chart.empty_reason.empty()) return chart;
   for (const Part& part : kParts) chart.parts.emplace_back(part.name);
   chart.parts.emplace_back("other");
-  for (std::size_t i = 0; i < chart.parts.size(); ++i) chart.part_styles.push_back(i);
+  chart.part_styles = {0, 1, 2, 3, 4, 6, 5};  // "other" is the grey one
   chart.whole = "median step";
-  for (const RunGroup& group : runs.groups) chart.bars.push_back(bar_of(group));
+  for (const RunGroup& group : runs.groups) {
+    chart.bars.push_back(bar_of(group));
+    if (auto others = others_bar(group)) {
+      chart.bars.back().label = "primary";
+      chart.bars.push_back(std::move(*others));
+    }
+  }
   note_excess(chart);
   end_chart(chart, runs);
   return chart;

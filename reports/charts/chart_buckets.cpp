@@ -91,6 +91,18 @@ BucketsChart buckets_chart(std::span<const Report> reports) {
   chart.caption.notes.emplace_back(
       "queueing: ready, held up by earlier buckets; waiting: for other ranks; transfer: the "
       "collective itself; medians, from the step's begin");
+  const bool untold = std::ranges::any_of(runs.groups, [](const RunGroup& group) {
+    return std::ranges::any_of(group.runs, [](const Run* run) {
+      return std::ranges::any_of(run->devices, [](const DeviceRow& device) {
+        return std::ranges::any_of(
+            device.buckets, [](const BucketRow& row) { return !row.arrived_reason.empty(); });
+      });
+    });
+  });
+  if (untold) {
+    chart.caption.notes.emplace_back(
+        "where the backend does not tell when the peers had come, waiting is part of the transfer");
+  }
   for (const RunGroup& group : runs.groups) {
     chart.groups.push_back(bucket_group(group, chart.caption));
   }

@@ -11,6 +11,7 @@
 #include "reports/charts/chart_names.h"
 #include "reports/data/strategies.h"
 #include "reports/metrics/metrics.h"
+#include "reports/metrics/ranking.h"
 
 namespace ddpbench::report {
 namespace {
@@ -89,6 +90,29 @@ std::string places_text(const std::vector<std::pair<std::string, int>>& places) 
   return text;
 }
 
+// Notes that lines differ in more than their strategy.
+void note_unlike(std::span<const ChartRun> drawn, ChartCaption& caption) {
+  std::vector<RunRow> rows;
+  for (const ChartRun& run : drawn) rows.push_back({run.report, run.run, 0, {}});
+  const std::string unlike = unlike_words(rows);
+  if (unlike.empty()) return;
+  caption.notes.push_back(
+      "runs differ in what they compute or run on, and only those that agree "
+      "in it compare: " +
+      unlike);
+}
+
+// Notes that runs are missing, as their reports were interrupted.
+void note_interrupted(std::span<const Report> reports, ChartCaption& caption) {
+  const auto count = std::ranges::count(reports, Status::interrupted, &Report::status);
+  if (count == 0) return;
+  const std::string which = reports.size() == 1 ? "the report was"
+                            : count == 1
+                                ? fmt::format("1 of {} reports was", reports.size())
+                                : fmt::format("{} of {} reports were", count, reports.size());
+  caption.notes.push_back(which + " interrupted: runs are missing");
+}
+
 }  // namespace
 
 void LeftOut::add(const Run& run, const std::string& reason) {
@@ -135,6 +159,8 @@ ChartRuns chart_runs(std::span<const Report> reports, const std::string& what, U
     return result;
   }
   result.caption = caption_of(drawn, what);
+  note_interrupted(reports, result.caption);
+  note_unlike(drawn, result.caption);
   const std::vector<std::string> names = series_names(drawn);
   std::vector<Named> named;
   for (std::size_t i = 0; i < drawn.size(); ++i) named.push_back({drawn[i], names[i]});

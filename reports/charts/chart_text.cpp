@@ -123,7 +123,8 @@ std::string box(const StepGroup& group, std::size_t cells, double most, bool uni
   return bar.text();
 }
 
-// The slowest step of each stretch of the run, as heights from 0 to the group's shown_s.
+// The slowest step of each stretch of the run, as heights from 0 to the group's shown_s; an arrow
+// where it is slower than that.
 std::string course(const StepGroup& group, std::size_t cells, bool unicode) {
   const auto& heights = unicode ? kHeights : kAsciiHeights;
   const std::size_t count = std::min(cells, group.bins.size());
@@ -136,7 +137,8 @@ std::string course(const StepGroup& group, std::size_t cells, bool unicode) {
     }
     const double share = group.shown_s > 0 ? std::min(most / group.shown_s, 1.0) : 0;
     const auto height = static_cast<std::size_t>(share * (kHeights.size() - 1) + 0.5);
-    text += heights[std::min(height, kHeights.size() - 1)];
+    const bool beyond = group.shown_s > 0 && most > group.shown_s;
+    text += beyond ? (unicode ? "▲" : "^") : heights[std::min(height, kHeights.size() - 1)];
   }
   return text;
 }

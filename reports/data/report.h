@@ -67,6 +67,7 @@ struct BucketRow {
   int bucket = 0;
   std::uint64_t bytes = 0;
   double ready_s = 0, start_s = 0, arrived_s = 0, end_s = 0;
+  std::string arrived_reason = {};  // why arrived_s is not known; it is start_s then
 };
 
 struct DeviceRow {
@@ -233,6 +234,18 @@ struct CellSummary {
   bool noisy = false;                        // the interval is wider than wanted
 };
 
+// The fastest of the settings that do the same work (reports/metrics/ranking.h), as found when the
+// report was written.
+struct Recommendation {
+  std::string work;                           // "simple_cnn on mnist, global batch 128"
+  std::string name, rival;                    // the fastest setting and the next one
+  std::vector<std::size_t> runs, rival_runs;  // their repetitions: indices into Report::runs
+  std::string verdict;                        // a word of Lead, except "alone"
+  // samples/s of the fastest / those of the next - 1, with its 95 % interval.
+  Figure ahead_ratio, ahead_low_ratio, ahead_high_ratio;
+  std::string sentence;  // "ddp on 2 devices, 12 % ahead of ..."
+};
+
 // One way to cut gradients into buckets, tried by `ddpbench tune`.
 struct TuneSetting {
   double first_bucket_mb = 0, bucket_cap_mb = 0;  // MiB
@@ -287,10 +300,11 @@ struct Report {
   Environment environment;
   std::string config_json;  // fully resolved configuration, as JSON text
   std::vector<Run> runs;
-  std::vector<CollectiveRow> collectives;      // of `ddpbench comm`, which makes no runs
-  std::vector<BandwidthRow> memory_bandwidth;  // likewise
-  std::vector<CellSummary> cells;              // when something was repeated
-  std::optional<Tune> tune;                    // of `ddpbench tune`
+  std::vector<CollectiveRow> collectives;       // of `ddpbench comm`, which makes no runs
+  std::vector<BandwidthRow> memory_bandwidth;   // likewise
+  std::vector<CellSummary> cells;               // when something was repeated
+  std::vector<Recommendation> recommendations;  // where settings do the same work
+  std::optional<Tune> tune;                     // of `ddpbench tune`
 };
 
 std::string_view to_string(Status status);

@@ -32,6 +32,7 @@ enum SettingUse : unsigned {
   kTableTitleUse = 1U << 7U,     // the heading of a table states it
   kChartTitleUse = 1U << 8U,     // the title of a chart states it
   kChartSubtitleUse = 1U << 9U,  // the subtitle of a chart states it
+  kRankUse = 1U << 10U,          // equal in runs that compete (metrics/ranking.h)
 };
 inline constexpr unsigned kWorkUse = kWeakWorkUse | kStrongWorkUse;
 

@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
-#include <map>
+#include <initializer_list>
+#include <span>
+#include <utility>
 
 #include "reports/html/sections.h"
+#include "reports/metrics/metrics.h"
+#include "reports/metrics/ranking.h"
 #include "reports/pictures/numbers.h"
 
 namespace ddpbench::report::html {
@@ -64,64 +67,101 @@ void write_counts(Markup& page, const Counts& counts) {
   page.close();
 }
 
-using Points = std::vector<const ScalingPoint*>;
-
-// Whether the ranges of the repetitions overlap: then the order of the medians may be chance.
-bool overlap(const ScalingPoint& a, const ScalingPoint& b) {
-  return a.samples_per_s.min <= b.samples_per_s.max && b.samples_per_s.min <= a.samples_per_s.max;
-}
-
-// The names of the points that points[0] does not clearly beat.
-std::string rivals(const ScalingChart& chart, const Points& points) {
-  std::vector<std::string> names;
-  for (std::size_t i = 1; i < points.size(); ++i) {
-    if (overlap(*points[0], *points[i])) names.push_back(chart.series[points[i]->series].name);
+std::vector<RunRow> ranked_rows(const HtmlInput& input) {
+  std::vector<RunRow> rows;
+  for (std::size_t i = 0; i < input.reports.size(); ++i) {
+    for (RunRow& row : all_runs(input.reports[i])) {
+      row.file = input.names[i];
+      rows.push_back(std::move(row));
+    }
   }
-  return fmt::format("{}", fmt::join(names, ", "));
+  return rows;
 }
 
-std::string remark_on(const ScalingChart& chart, const Points& points) {
-  if (points.size() == 1) return "nothing to compare with";
-  const std::string equal = rivals(chart, points);
-  if (!equal.empty()) return "not clearly faster than " + equal + ": their repetitions overlap";
-  const ScalingPoint& second = *points[1];
-  const double ahead = points[0]->samples_per_s.median / second.samples_per_s.median - 1;
-  std::string text =
-      fmt::format("{:.0f} % ahead of {}", 100 * ahead, chart.series[second.series].name);
-  if (points[0]->samples_per_s.count == 1) text += "; one repetition, so noise is not known";
-  return text;
+int devices_of(const Contest& contest) { return contest.standings[0].runs[0].run->world_size; }
+
+// `beside`: all contests on as many devices.
+std::string remark_on(const Contest& contest, std::span<const Contest> beside) {
+  if (contest.lead != Lead::alone || beside.size() == 1) return remark(contest);
+  return "stands alone: no other setting has " + distinguishing_words(contest, beside);
 }
 
-std::vector<Cell> best_row(const ScalingChart& chart, int devices, const Points& points) {
-  const ScalingPoint& best = *points[0];
-  const double rate = best.samples_per_s.median;
-  return {cell(devices, std::to_string(devices) + (best.oversubscribed ? "*" : "")),
-          cell(chart.series[best.series].name), cell(rate, number(rate)),
-          best.efficiency ? cell(best.efficiency->median, fixed(100 * best.efficiency->median, 1))
-                          : missing_cell(),
-          cell(remark_on(chart, points))};
+Cell efficiency_cell(const Standing& standing) {
+  std::vector<double> values;
+  for (const RunRow& row : standing.runs) {
+    if (row.run->scaling && !row.run->oversubscribed) {
+      values.push_back(row.run->scaling->efficiency);
+    }
+  }
+  if (values.empty()) return missing_cell();
+  const double efficiency = median(std::move(values));
+  return cell(efficiency, fixed(100 * efficiency, 1));
 }
 
-// Oversubscribed points compete only where all points are oversubscribed.
-void drop_oversubscribed(Points& points) {
-  const bool all = std::ranges::all_of(points, &ScalingPoint::oversubscribed);
-  if (!all) std::erase_if(points, [](const ScalingPoint* point) { return point->oversubscribed; });
+std::vector<Cell> best_row(const Contest& contest, std::span<const Contest> beside, bool grouped) {
+  const Standing& best = contest.standings[0];
+  const Run& run = *best.runs[0].run;
+  std::vector<Cell> row = {
+      cell(run.world_size, std::to_string(run.world_size) + (run.oversubscribed ? "*" : ""))};
+  if (grouped) {
+    const std::string words = distinguishing_words(contest, beside);
+    row.push_back(words.empty() ? missing_cell() : cell(words));
+  }
+  row.push_back(cell(best.name));
+  row.push_back(cell(best.samples_per_s, number(best.samples_per_s)));
+  row.push_back(efficiency_cell(best));
+  row.push_back(cell(remark_on(contest, beside)));
+  return row;
 }
 
-void write_best(Markup& page, const ScalingChart& chart) {
-  std::map<int, Points> by_devices;
-  for (const ScalingPoint& point : chart.points) by_devices[point.devices].push_back(&point);
-  for (auto& [devices, points] : by_devices) drop_oversubscribed(points);
-  Table table{"The fastest strategy on each number of devices",
-              {{"devices"}, {"fastest", true}, {"samples/s"}, {"efficiency, %"}, {"remark", true}},
-              {},
-              {}};
+// What to take, over all numbers of devices: where all have one global batch, they compete.
+void write_recommendations(Markup& page, std::span<const RunRow> rows) {
+  constexpr std::size_t kMost = 6;
+  std::size_t shown = 0;
+  const std::vector<Contest> all = contests(rows, Scope::all_devices);
+  for (const Contest& contest : all) {
+    if (contest.lead == Lead::alone || ++shown > kMost) continue;
+    page.leaf("p", {{"class", "lead"}},
+              fmt::format("For {}: {}.", work_words(contest, all), recommendation(contest)));
+  }
+  if (shown > kMost) {
+    page.leaf("p", fmt::format("{} more are in the table below.", shown - kMost));
+  }
+}
+
+void write_best(Markup& page, const HtmlInput& input) {
+  const std::vector<RunRow> rows = ranked_rows(input);
+  const std::vector<Contest> all = contests(rows, Scope::each_number_of_devices);
+  if (all.empty()) {
+    page.leaf("p", "No strategy can be named: all runs have planted faults.");
+    return;
+  }
+  const std::string unlike = unlike_words(rows);
+  const bool tuned = std::ranges::any_of(
+      input.reports, [](const Report& report) { return report.tune.has_value(); });
+  if (!tuned) write_recommendations(page, rows);
+  Table table{"The fastest strategy on each number of devices", {{"devices"}}, {}, {}};
+  if (!unlike.empty()) table.columns.push_back({"of runs with", true});
+  for (TableColumn column : std::initializer_list<TableColumn>{
+           {"fastest", true}, {"samples/s"}, {"efficiency, %"}, {"remark", true}}) {
+    table.columns.push_back(std::move(column));
+  }
   bool starred = false;
-  for (auto& [devices, points] : by_devices) {
-    std::ranges::stable_sort(points, std::greater(),
-                             [](const ScalingPoint* point) { return point->samples_per_s.median; });
-    starred = starred || points[0]->oversubscribed;
-    table.rows.push_back(best_row(chart, devices, points));
+  // They are in the order of devices.
+  for (auto first = all.begin(); first != all.end();) {
+    const auto last = std::find_if(first, all.end(), [&first](const Contest& contest) {
+      return devices_of(contest) != devices_of(*first);
+    });
+    const std::span<const Contest> beside(first, last);
+    for (const Contest& contest : beside) {
+      starred = starred || contest.standings[0].runs[0].run->oversubscribed;
+      table.rows.push_back(best_row(contest, beside, !unlike.empty()));
+    }
+    first = last;
+  }
+  if (!unlike.empty()) {
+    table.notes.push_back("Runs differ in what they compute or run on (" + unlike +
+                          "): only those that agree in it compete.");
   }
   if (starred) {
     table.notes.emplace_back(
@@ -169,7 +209,7 @@ void write_summary(Markup& page, const HtmlInput& input, const ScalingChart& sca
   if (has_runs(input)) write_counts(page, counts);
   write_tuning(page, input);
   if (scaling.empty_reason.empty()) {
-    write_best(page, scaling);
+    write_best(page, input);
   } else if (has_runs(input)) {
     page.leaf("p", "No strategy can be named: " + scaling.empty_reason + ".");
   }

@@ -16,7 +16,7 @@ constexpr auto kBucketFields = [](auto& f, auto& bucket) {
   f.value("bytes", bucket.bytes);
   f.amount("ready_s", bucket.ready_s);
   f.amount("start_s", bucket.start_s);
-  f.amount("arrived_s", bucket.arrived_s);
+  f.amount_or_reason("arrived_s", bucket.arrived_s, bucket.arrived_reason, bucket.start_s);
   f.amount("end_s", bucket.end_s);
 };
 

@@ -193,6 +193,18 @@ void FieldReader::count_or_reason(const char* key, std::uint64_t& count, std::st
   }
 }
 
+void FieldReader::amount_or_reason(const char* key, double& amount, std::string& reason,
+                                   double stand_in) {
+  const auto found = member(key);
+  if (!found) return;
+  if (found->is_null()) {
+    reason = object_.at(reason_of(key)).text_not_empty();
+    amount = stand_in;
+  } else {
+    amount = found->amount();
+  }
+}
+
 void FieldReader::known_name(const char* key, Known<std::string>& known, const std::string&) {
   if (!is_missing(key, known.reason)) known.value = object_.at(key).text_not_empty();
 }

@@ -73,6 +73,7 @@ class FieldReader {
     count = static_cast<T>(integer_or_zero(key, static_cast<std::int64_t>(least), widened(most)));
   }
   void count_or_reason(const char* key, std::uint64_t& count, std::string& reason);
+  void amount_or_reason(const char* key, double& amount, std::string& reason, double stand_in);
   template <typename T>
   void or_missing(const char* key, std::optional<T>& value, std::string& reason,
                   const std::string& fallback);

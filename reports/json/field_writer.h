@@ -72,6 +72,11 @@ class FieldWriter {
   }
   // Null where there is a reason; `count` is then ignored.
   void count_or_reason(const char* key, std::uint64_t count, const std::string& reason);
+  // The same; a reader puts `stand_in` in its place.
+  void amount_or_reason(const char* key, double amount, const std::string& reason,
+                        double /*stand_in*/) {
+    reason.empty() ? value(key, amount) : figure(key, Figure::missing(reason), reason);
+  }
   template <typename T>
   void or_missing(const char* key, const std::optional<T>& value, const std::string& reason,
                   const std::string& fallback);

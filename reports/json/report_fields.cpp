@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The fields of a whole report, except for the schema version.
+#include <array>
+
 #include "base/error.h"
 #include "reports/json/field_lists.h"
 
@@ -35,6 +37,9 @@ constexpr auto kEnvironmentFields = [](auto& f, auto& environment) {
   f.value("libraries", environment.libraries);
   f.value("variables", environment.variables);
 };
+
+// Those of Lead (metrics/ranking.h) with a rival.
+constexpr std::array<std::string_view, 3> kVerdicts = {"ahead", "no_difference", "noise_unknown"};
 
 constexpr auto kTuneSettingFields = [](auto& f, auto& setting) {
   f.value("first_bucket_mb", setting.first_bucket_mb);
@@ -70,6 +75,21 @@ void list_cell(Fields& f, Cell& cell, std::size_t runs) {
   f.value("noisy", cell.noisy);
 }
 
+template <typename Fields, typename Row>
+void list_recommendation(Fields& f, Row& row, std::size_t runs) {
+  const char* reason = "the noise is unknown";
+  f.value("work", row.work);
+  f.name("name", row.name);
+  f.indices("runs", row.runs, runs);
+  f.name("rival", row.rival);
+  f.indices("rival_runs", row.rival_runs, runs);
+  f.word("verdict", row.verdict, kVerdicts);
+  f.figure("ahead_ratio", row.ahead_ratio, reason);
+  f.figure("ahead_low_ratio", row.ahead_low_ratio, reason);
+  f.figure("ahead_high_ratio", row.ahead_high_ratio, reason);
+  f.value("sentence", row.sentence);
+}
+
 template <typename Fields, typename Whole>
 void list_report(Fields& f, Whole& report) {
   f.object("generator", report.generator, kGeneratorFields);
@@ -87,6 +107,8 @@ void list_report(Fields& f, Whole& report) {
   f.rows("runs", report.runs, [](auto& g, auto& run) { run_fields(g, run); });
   const std::size_t runs = report.runs.size();
   f.optional_rows("cells", report.cells, [runs](auto& g, auto& cell) { list_cell(g, cell, runs); });
+  f.optional_rows("recommendations", report.recommendations,
+                  [runs](auto& g, auto& row) { list_recommendation(g, row, runs); });
   f.optional_object("tune", report.tune, kTuneFields);
   collective_fields(f, report);
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "reports/metrics/steady.h"
 
@@ -54,11 +55,15 @@ double frequency_loss(const Conditions& c) {
   return begin && end && *begin > 0 ? 1 - *end / *begin : 0;
 }
 
+// The first kChecksOfOthers are of work that is not this program's.
+constexpr std::size_t kChecksOfOthers = 2;
 constexpr Check kChecks[] = {
     {[](const Conditions& c) { return value_or_zero(c.other_load_ratio); }, 0.10,
      [](double x) { return fmt::format("other processes used {} of the machine", percent(x)); }},
     {[](const Conditions& c) { return value_or_zero(c.stolen_ratio); }, 0.02,
-     [](double x) { return fmt::format("other virtual machines took {} of it", percent(x)); }},
+     [](double x) {
+       return fmt::format("other virtual machines took {} of the machine", percent(x));
+     }},
     {[](const Conditions& c) { return value_or_zero(c.quota_throttled_ratio); }, 0.01,
      [](double x) { return fmt::format("a CPU quota stopped it for {} of the time", percent(x)); }},
     {frequency_loss, 0.05,
@@ -132,6 +137,14 @@ void fill_conditions(Run& run, const MachineSnapshot& before, const MachineSnaps
     if (amount >= check.limit) c.notes.push_back(check.words(amount) + " during this run");
   }
   run.conditions = std::move(c);
+}
+
+std::string other_work(const Conditions& conditions) {
+  for (const Check& check : std::span(kChecks).first(kChecksOfOthers)) {
+    const double amount = check.amount(conditions);
+    if (amount >= check.limit) return check.words(amount);
+  }
+  return {};
 }
 
 std::vector<std::string> condition_warnings(const Report& report) {

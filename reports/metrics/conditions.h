@@ -37,6 +37,10 @@ Conditions conditions_between(const MachineSnapshot& before, const MachineSnapsh
 // out of the ordinary (docs/metrics.md has the limits).
 void fill_conditions(Run& run, const MachineSnapshot& before, const MachineSnapshot& after);
 
+// "other processes used 70 % of the machine": what work that is not this program's took, by the
+// same limits as the notes. Empty where that was little, or is not known.
+std::string other_work(const Conditions& conditions);
+
 // Sums up the notes of all runs, one line for each condition: "in 3 of 4 runs, at worst: other
 // processes used 35 % of the machine".
 std::vector<std::string> condition_warnings(const Report& report);

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "reports/data/strategies.h"
 
 namespace ddpbench::report {
 
@@ -106,6 +107,22 @@ std::vector<double> slowest_rank_per_step(std::span<const std::vector<double>> r
     }
   }
   return slowest;
+}
+
+Figure others_idle(const Run& run) {
+  if (!strategy_row(run.strategy).through_primary) {
+    return Figure::missing("dp alone has devices beside a primary one");
+  }
+  std::vector<double> idle;
+  for (const DeviceRow& device : run.devices) {
+    const auto waits = device.phases.find("comm_wait_s");
+    const auto idles = device.phases.find("idle_s");
+    if (device.rank == 0 || waits == device.phases.end() || idles == device.phases.end()) continue;
+    if (!waits->second.value || !idles->second.value) return Figure::missing(idles->second.reason);
+    idle.push_back(*waits->second.value + *idles->second.value);
+  }
+  if (!idle.empty()) return Figure::of(median(std::move(idle)));
+  return Figure::missing(run.world_size == 1 ? "one device" : "not recorded");
 }
 
 double algorithm_bandwidth_gb_per_s(double bytes, double seconds) {

@@ -60,6 +60,11 @@ std::vector<const Run*> baseline_runs(const Report& report, const Run& run);
 // Why `run` has none.
 std::string no_baseline_reason(const Report& report, const Run& run);
 
+// dp: how long the devices beside the primary wait for it or have nothing to do in a step: the
+// median over them of comm_wait_s + idle_s. Missing, with the reason, in other strategies and where
+// it was not recorded.
+Figure others_idle(const Run& run);
+
 // Bandwidths as in nccl-tests (GB = 1e9 bytes): algbw = bytes / time.
 double algorithm_bandwidth_gb_per_s(double bytes, double seconds);
 // busbw = algbw * factor. The factor is 2(n-1)/n for all_reduce; (n-1)/n for all_gather,

@@ -74,6 +74,18 @@ struct Strip {
   }
 };
 
+// An arrow head at the strip's upper edge for each bin with a step that is slower than its axis.
+std::string arrows_beyond(const Strip& strip, const RowPanel& rows) {
+  std::string path;
+  for (const StepBin& bin : strip.group.bins) {
+    if (bin.max_s <= strip.end) continue;
+    path +=
+        fmt::format("M{} {}l3 -5l3 5", decimal(rows.x_of((bin.first_step + bin.last_step) / 2) - 3),
+                    decimal(strip.area.top + 5));
+  }
+  return path;
+}
+
 void draw_bins(const Strip& strip, const Unit& unit, RowPanel& rows) {
   Markup& markup = rows.markup();
   std::string upper, lower, line;
@@ -86,6 +98,8 @@ void draw_bins(const Strip& strip, const Unit& unit, RowPanel& rows) {
   }
   svg_path(markup, upper + lower + "z", "band");
   svg_path(markup, line, "series thin");
+  const std::string beyond = arrows_beyond(strip, rows);
+  if (!beyond.empty()) svg_path(markup, beyond, "extreme beyond");
   for (const StepBin& bin : strip.group.bins) {
     const double from = rows.x_of(bin.first_step), to = rows.x_of(bin.last_step + 1);
     const std::string steps =

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "reports/data/report.h"
+#include "reports/metrics/metrics.h"
 #include "reports/table/column_makers.h"
 
 namespace ddpbench::report {
@@ -186,6 +187,9 @@ std::vector<Column> measure_columns() {
           phase_column({"forward", "forward", "ms", "forward pass in a step"}, "forward_s"),
           phase_column({"backward", "backward", "ms", "backward pass in a step"}, "backward_s"),
           phase_column({"optimizer", "optim.", "ms", "update in a step"}, "optimizer_s"),
+          figure_column({"others-idle", "others", "idle ms",
+                         "dp: wait or idleness of the devices beside the primary in a step"},
+                        "others_idle_s", kMilliseconds, Better::neither, others_idle),
           phase_column({"overlap", "overlap", "%", "share of communication hidden by compute"},
                        "overlap_ratio"),
           time_column<&Times::startup_s>({"startup", "startup", "s", "until the first step"},

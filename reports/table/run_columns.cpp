@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "reports/metrics/metrics.h"
 #include "reports/table/column_makers.h"
 
 namespace ddpbench::report {
@@ -57,6 +58,12 @@ Columns table_columns(std::span<const RunRow> rows) {
   Columns columns;
   for (const Column& column : run_columns()) {
     if (column.in_table) columns.push_back(&column);
+  }
+  // The imbalance of dp beside the primary's communication.
+  if (std::ranges::any_of(
+          rows, [](const RunRow& row) { return others_idle(*row.run).value.has_value(); })) {
+    const auto exposed = std::ranges::find(columns, std::string("exposed"), &Column::name);
+    if (exposed != columns.end()) columns.insert(exposed + 1, known_column("others-idle"));
   }
   const bool repeated =
       std::ranges::any_of(rows, [](const RunRow& row) { return row.run->repetition > 0; });

@@ -99,6 +99,8 @@ std::string cause_advice(Cause cause, const Report& report, const Run& run,
       return {};
     case Cause::oversubscription:
       return oversubscription_advice(report, run);
+    case Cause::busy_machine:
+      return "measure on an idle machine";
     case Cause::slow_rank:
       return slow_rank_advice(split);
     case Cause::imbalance:

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "reports/data/strategies.h"
+#include "reports/metrics/conditions.h"
 
 namespace ddpbench::report {
 namespace {
@@ -42,12 +43,13 @@ Cause waiting_cause(const Decomposition& split) {
 }  // namespace
 
 std::string_view to_string(Cause cause) {
-  constexpr std::array<std::string_view, 15> kNames = {
-      "scales",        "oversubscription",      "slow_rank",
-      "imbalance",     "starved_input",         "tiny_network",
-      "slow_link",     "exposed_communication", "primary_device",
-      "servers",       "slowed_by_overlap",     "slowed_compute",
-      "host_overhead", "small_losses",          "unknown"};
+  constexpr std::array<std::string_view, 16> kNames = {
+      "scales",         "oversubscription", "busy_machine",
+      "slow_rank",      "imbalance",        "starved_input",
+      "tiny_network",   "slow_link",        "exposed_communication",
+      "primary_device", "servers",          "slowed_by_overlap",
+      "slowed_compute", "host_overhead",    "small_losses",
+      "unknown"};
   return kNames.at(static_cast<std::size_t>(cause));
 }
 
@@ -96,6 +98,9 @@ Cause find_cause(const Run& run, const Decomposition& split) {
   const StepParts lost = ranked_losses(split);
   const double negligible_s = kNegligibleShare * split.parts.step_s;
   if (lost.step_s <= negligible_s) return split.ideal ? Cause::scales : Cause::unknown;
+  // What other work took shows as waiting, slow compute or host time, and as any of these by
+  // chance.
+  if (run.conditions && !other_work(*run.conditions).empty()) return Cause::busy_machine;
   if (is_tiny(run, lost, split)) return Cause::tiny_network;
   const Loss largest = largest_loss(run, split);
   return largest.seconds < negligible_s ? Cause::small_losses : largest.cause;

@@ -16,6 +16,7 @@ namespace ddpbench::report {
 enum class Cause : std::uint8_t {
   scales,                 // no large loss
   oversubscription,       // more compute threads than cores
+  busy_machine,           // other programs or virtual machines took the cores: nothing else is told
   slow_rank,              // the others wait for the same rank or ranks in most steps
   imbalance,              // ranks wait for each other, but not always for the same one
   starved_input,          // the devices wait for the loader

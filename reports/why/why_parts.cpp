@@ -7,6 +7,7 @@
 #include <cmath>
 #include <utility>
 
+#include "reports/data/strategies.h"
 #include "reports/metrics/metrics.h"
 
 namespace ddpbench::report {
@@ -65,10 +66,12 @@ struct Rank {
   RankTimes times;
 };
 
-// One rank for each process: the threads of dp share the phases of the primary.
+// One rank for each process: of the threads of dp the primary, which does what the others wait for.
 std::vector<Rank> observed_ranks(const Run& run) {
+  const bool primary_alone = strategy_row(run.strategy).through_primary;
   std::vector<Rank> ranks;
   for (const DeviceRow& device : run.devices) {
+    if (primary_alone && device.rank > 0) continue;
     const bool known = std::ranges::any_of(
         ranks, [&](const Rank& rank) { return rank.device->process_rank == device.process_rank; });
     if (device.role == "server" || known || !unobserved(device.phases).empty()) continue;
@@ -168,6 +171,56 @@ Stragglers find_stragglers(const Run& run, const std::vector<Rank>& ranks) {
   return found;
 }
 
+// The replicas that the primary of dp waits for when it gathers outputs and gradients: those that
+// compute longer by a good part of that waiting.
+Stragglers find_slow_replicas(const Run& run, const RankTimes& primary) {
+  Stragglers found;
+  const double waited_s = primary.wait_exposed_s;
+  if (waited_s <= by_chance_s(run)) return found;
+  for (const DeviceRow& device : run.devices) {
+    if (device.rank == 0 || !unobserved(device.phases).empty()) continue;
+    const double forward_s = value_or_zero(device.phases, "forward_s") - primary.forward_s;
+    const double backward_s = value_or_zero(device.phases, "backward_s") - primary.backward_s;
+    if (std::max(forward_s, 0.0) + std::max(backward_s, 0.0) < kExplainingShare * waited_s)
+      continue;
+    found.ranks.push_back(&device);
+    const double longer_s = std::max(forward_s, backward_s);
+    if (longer_s <= found.longer_s) continue;
+    found.longer_s = longer_s;
+    found.phase = forward_s > backward_s ? "forward" : "backward";
+  }
+  // If as many replicas are slow as not, they are no exception.
+  if (2 * found.ranks.size() > run.devices.size()) found = {};
+  return found;
+}
+
+// dp: tells the transfers through the primary from its waiting for other replicas. Reports from
+// before dp's waiting was recorded have both in comm_exposed_s, where the sum of the transfers'
+// medians leaves the rest: replicas that are late now in one phase and now in another.
+void split_primary(const Run& run, Decomposition& result) {
+  RankTimes& rank = result.rank;
+  double sum = 0;
+  for (const char* name : {"scatter", "replicate", "gather", "reduce"}) {
+    const double seconds = value_or_zero(run.phases, (std::string(name) + "_s").c_str());
+    if (seconds > 0) result.transfers.emplace_back(name, seconds);
+    sum += seconds;
+  }
+  const double rest_s = rank.comm_exposed_s - sum;
+  if (sum > 0 && rest_s > 0) {
+    if (rank.wait_exposed_s > 0) {
+      result.transfers.emplace_back("longer ones in some steps", rest_s);
+    } else {
+      rank.wait_exposed_s = rest_s;
+      rank.comm_exposed_s = sum;
+    }
+    sum = rank.comm_exposed_s;
+  }
+  // Medians need not add up.
+  for (auto& [name, seconds] : result.transfers) seconds *= rank.comm_exposed_s / sum;
+  result.stragglers = find_slow_replicas(run, rank);
+  result.others_idle_s = others_idle(run).value.value_or(0);
+}
+
 void split_compute(const Decomposition& result, StepParts& parts) {
   const RankTimes& rank = result.rank;
   const double compute = rank.compute_s();
@@ -259,6 +312,7 @@ Decomposition decompose(const Report& report, const Run& run) {
     result.rank = rank_times(run.phases, run.step.time_s->median);
     least_wait_s = result.rank.wait_exposed_s;
   }
+  if (strategy_row(run.strategy).through_primary) split_primary(run, result);
   result.parts = split_step(run, result, least_wait_s);
   if (result.ideal) result.lost = losses(result.parts, *result.ideal);
   return result;

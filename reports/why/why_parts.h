@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "reports/data/report.h"
@@ -50,7 +51,10 @@ struct Decomposition {
   StepParts parts;
   StepParts lost;  // parts - ideal; 0 without an ideal
   Stragglers stragglers;
-  double scatter = 0;  // IQR / median of the step times; the larger of the run's and single's
+  // dp: the transfers through the primary ("scatter", seconds); they add up to comm_exposed_s.
+  std::vector<std::pair<std::string, double>> transfers;
+  double others_idle_s = 0;  // dp: others_idle() of metrics.h; 0: not recorded
+  double scatter = 0;        // IQR / median of the step times; the larger of the run's and single's
 };
 
 // Whether ps servers are on CPU devices and workers on GPUs: each side is oversubscribed on its

@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "reports/data/strategies.h"
+#include "reports/metrics/conditions.h"
 #include "reports/metrics/metrics.h"
 #include "reports/why/why_cause.h"
 
@@ -104,18 +105,37 @@ std::string exposed_communication(const Run& run, const Decomposition& split) {
       after ? "starts after backward ends" : "is still in flight when backward ends");
 }
 
-std::string primary_device(const Run& run, const Decomposition& split) {
-  std::vector<std::string> phases;
-  for (const char* name : {"scatter", "replicate", "gather", "reduce"}) {
-    const auto found = run.phases.find(std::string(name) + "_s");
-    if (found == run.phases.end() || !found->second.value) continue;
-    phases.push_back(fmt::format("{} {}", name, milliseconds(*found->second.value)));
+constexpr const char* kThroughPrimary = "moving batch, parameters and gradients";
+
+// The transfers of dp: they add up to the part of the step.
+std::string transfers_text(const Decomposition& split) {
+  std::vector<std::string> transfers;
+  for (const auto& [name, seconds] : split.transfers) {
+    const double scale =
+        split.rank.comm_exposed_s > 0 ? split.parts.comm_exposed_s / split.rank.comm_exposed_s : 0;
+    transfers.push_back(fmt::format("{} {}", name, milliseconds(scale * seconds)));
   }
+  return fmt::format("{}", fmt::join(transfers, ", "));
+}
+
+std::string primary_device(const Decomposition& split) {
+  std::string text = fmt::format(
+      "{}: {} run one after the other through device 0, with nothing computed meanwhile",
+      share_of_step(kThroughPrimary, split.parts.comm_exposed_s, split), transfers_text(split));
+  if (split.others_idle_s > 0) {
+    text +=
+        fmt::format("; the other devices wait or idle for {}", milliseconds(split.others_idle_s));
+  }
+  return text;
+}
+
+// dp: what device 0 waits for when it gathers outputs and gradients.
+std::string late_replicas(const Decomposition& split) {
   return fmt::format(
-      "{}: {} run one after the other through device 0 (waiting for the slowest replica included), "
-      "with nothing computed meanwhile",
-      share_of_step("moving batch, parameters and gradients", split.parts.comm_exposed_s, split),
-      fmt::join(phases, ", "));
+      "{}: they end forward or backward after device 0, none of them always by as much; {} takes "
+      "{}",
+      share_of_step("waiting for the other replicas", split.parts.straggler_wait_s, split),
+      kThroughPrimary, milliseconds(split.parts.comm_exposed_s));
 }
 
 std::string servers(const Run& run, const Decomposition& split) {
@@ -191,6 +211,12 @@ std::string oversubscription(const Report& report, const Run& run) {
                                : fmt::format("fewer {}s", cuda ? "GPU" : "core"));
 }
 
+std::string busy_machine(const Run& run, const Decomposition& split) {
+  return fmt::format("{} during the run: {}, and nothing tells what of it they took",
+                     other_work(*run.conditions),
+                     share_of_step("what is lost", ranked_losses(split).step_s, split));
+}
+
 std::string scales(const Decomposition& split) {
   const double efficiency = split.ideal->step_s / split.parts.step_s;
   return fmt::format("scales: {:.0f} % efficiency; nothing large to gain", 100 * efficiency);
@@ -224,7 +250,9 @@ std::string plain_sentence(Cause cause, const Report& report, const Run& run,
     case Cause::slow_rank:
       return slow_rank(split);
     case Cause::imbalance:
-      return imbalance(split);
+      return strategy_row(run.strategy).through_primary ? late_replicas(split) : imbalance(split);
+    case Cause::busy_machine:
+      return busy_machine(run, split);
     case Cause::starved_input:
       return starved_input(split);
     case Cause::tiny_network:
@@ -234,7 +262,7 @@ std::string plain_sentence(Cause cause, const Report& report, const Run& run,
     case Cause::exposed_communication:
       return exposed_communication(run, split);
     case Cause::primary_device:
-      return primary_device(run, split);
+      return primary_device(split);
     case Cause::servers:
       return servers(run, split);
     case Cause::slowed_by_overlap:

@@ -163,6 +163,7 @@ TEST_P(Interrupt, InMidEpochLeavesAPartialReportAndNoProcess) {
   expect_nothing_left(program);
   const json report = program.report();
   EXPECT_EQ(report["status"], "interrupted");
+  EXPECT_THAT(result.out, testing::HasSubstr("--resume="));
   const json run = report["runs"].back();
   EXPECT_EQ(run["status"], "interrupted");
   EXPECT_EQ(run["strategy"], GetParam().strategy);

@@ -58,7 +58,9 @@ RankResult result_of(double error, std::uint64_t hash) {
 
 class Collector : public testing::Test {
  protected:
-  Collector() : channels(launch::RankChannels::create({.ranks = 2, .step_capacity = 3})) {}
+  Collector()
+      : channels(
+            launch::RankChannels::create({.ranks = 2, .step_capacity = 3, .bucket_capacity = 3})) {}
   void finish(int rank, const RankResult& result) { channels.writer(rank).result(encoded(result)); }
   launch::RankChannels channels;
 };
@@ -161,6 +163,63 @@ TEST_F(Collector, FailsARunWhoseRecordsDidNotFit) {
   EXPECT_EQ(run.error->kind, "internal");
   EXPECT_EQ(run.error->rank, 1);
   EXPECT_NE(run.error->message.find("2 timed steps"), std::string::npos) << run.error->message;
+}
+
+// They carried the primary's times, its update included.
+TEST_F(Collector, GivesEveryReplicaOfDpItsOwnTimes) {
+  auto dp_channels =
+      launch::RankChannels::create({.ranks = 1, .step_capacity = 3, .replica_capacity = 6});
+  auto writer = dp_channels.writer(0);
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    writer.append(step(i, 10.0 * i, 4));
+    writer.append(launch::ReplicaRecord{.step = i,
+                                        .replica = 1,
+                                        .forward_s = 0.5,
+                                        .backward_s = 1,
+                                        .comm_wait_s = 0.25,
+                                        .idle_s = 2});
+  }
+  RankResult result = result_of(1e-6, 1);
+  result.devices = {{.replica = 0, .role = "worker"}, {.replica = 1, .role = "worker"}};
+  writer.result(encoded(result));
+  TrainingJob job = ddp_job();
+  job.cell.strategy = "dp";
+  const auto run = collect_run(job, dp_channels, {});
+  ASSERT_EQ(run.devices.size(), 2u);
+  EXPECT_EQ(*run.devices[0].phases.at("forward_s").value, 2);
+  const auto& other = run.devices[1].phases;
+  EXPECT_EQ(*other.at("forward_s").value, 0.5);
+  EXPECT_EQ(*other.at("backward_s").value, 1);
+  EXPECT_EQ(*other.at("comm_wait_s").value, 0.25);
+  EXPECT_EQ(*other.at("idle_s").value, 2);
+  for (const char* key : {"optimizer_s", "reduce_s", "data_wait_s", "comm_s"}) {
+    EXPECT_FALSE(other.at(key).value) << key;
+    EXPECT_EQ(other.at(key).reason, "only the primary device does this") << key;
+  }
+  EXPECT_EQ(*run.devices[1].step_time_median_s.value, 4);
+}
+
+TEST_F(Collector, FindsStragglersWhereTheBackendTellsNoArrival) {
+  const double starts[2] = {1, 3};
+  for (int rank = 0; rank < 2; ++rank) {
+    auto writer = channels.writer(rank);
+    launch::StepRecord record = step(0, 0, 5);
+    record.backward_end_s = 1;
+    writer.append(record);
+    launch::BucketRecord bucket{.step = 0};
+    bucket.times = {
+        .start_s = starts[rank], .arrived_s = starts[rank], .end_s = 4, .arrived_told = false};
+    writer.append(bucket);
+    RankResult result = result_of(1e-6, 1);
+    result.devices = {{.replica = rank, .role = "worker"}};
+    finish(rank, result);
+  }
+  const auto run = collect_run(ddp_job(), channels, {});
+  ASSERT_EQ(run.devices.size(), 2u);
+  EXPECT_EQ(*run.devices[0].phases.at("comm_wait_exposed_s").value, 2);
+  EXPECT_EQ(*run.devices[1].phases.at("comm_wait_exposed_s").value, 0);
+  ASSERT_EQ(run.devices[0].buckets.size(), 1u);
+  EXPECT_EQ(run.devices[0].buckets[0].arrived_s, 3);
 }
 
 TEST_F(Collector, NamesTheGuiltyRankOfAFailedRun) {

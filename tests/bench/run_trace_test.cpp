@@ -194,6 +194,34 @@ TEST(RunTrace, TellsRunsOfEqualStrategyAndDevicesApart) {
   }
 }
 
+TEST(RunTrace, HasATrackForEachReplicaOfAProcess) {
+  auto channels = launch::RankChannels::create(
+      {.ranks = 1, .step_capacity = 10, .bucket_capacity = 10, .trace_capacity = 100});
+  auto writer = channels.writer(0);
+  write_result(writer, "node");
+  write_step(writer, 0, 100);
+  const auto add = [&](Phase phase, double from, double to) {
+    writer.append(TraceRecord{.step = 0,
+                              .kind = TraceRecord::Kind::phase,
+                              .which = static_cast<std::uint32_t>(phase),
+                              .replica = 1,
+                              .begin_s = 100 + from,
+                              .end_s = 100 + to});
+  };
+  add(Phase::forward, 1, 2);
+  add(Phase::gather, 2, 3);
+  const json trace = trace_of(job_of("dp", 5), channels);
+  EXPECT_THAT(test::trace_problems(trace), IsEmpty());
+  EXPECT_THAT(test::process_names(trace),
+              ElementsAre("dp on 2 devices, rank 0", "dp on 2 devices, rank 1"));
+  EXPECT_EQ(test::count_events(trace, 0, "step"), 1);
+  EXPECT_EQ(test::count_events(trace, 0, "phase", "forward"), 1);
+  EXPECT_EQ(test::count_events(trace, 1, "step"), 1);
+  EXPECT_EQ(test::count_events(trace, 1, "phase", "backward"), 0);
+  EXPECT_EQ(event_named(trace, 1, "forward")["dur"], 1e6);
+  EXPECT_EQ(test::count_events(trace, 1, "phase", "gather"), 1);
+}
+
 TEST(RunTrace, SaysWhatDidNotFit) {
   auto channels = make_channels(3);
   auto writer = channels.writer(0);

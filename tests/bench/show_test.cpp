@@ -125,6 +125,29 @@ TEST_F(Show, WritesAFileAndNeverOverOne) {
   expect_refusal({"-o", "./a.json", "--force"}, "that is one of the reports to read");
 }
 
+TEST_F(Show, SaysThatAReportWasInterruptedAndHowToGoOn) {
+  EXPECT_THAT(show({}).out, Not(HasSubstr("interrupted")));
+  report::Report report = report::test::report_of({report::test::sample_run("ddp", 2, 6000)});
+  report.status = report::Status::interrupted;
+  report::write_report(report, program.path("cut.json"), false);
+  for (const char* command : {"show", "chart"}) {
+    const ProgramResult result = program.run({command, "cut.json"});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_THAT(result.out, HasSubstr("cut.json was interrupted: it lacks the runs"));
+    EXPECT_THAT(result.out,
+                HasSubstr("\n    ddpbench --strategy=single,dp,ddp,ps --resume=cut.json\n"));
+  }
+}
+
+TEST_F(Show, RecommendsAmongRunsOfEqualWork) {
+  EXPECT_THAT(show({}).out, HasSubstr("single on 1 device"));
+  report::write_report(report::test::report_of({report::test::sample_run("dp", 2, 5000),
+                                                report::test::sample_run("ddp", 2, 5600)}),
+                       program.path("two.json"), false);
+  EXPECT_THAT(program.run({"show", "two.json"}).out,
+              HasSubstr("\nOn this machine, for simple_cnn on mnist, global batch 128: ddp on 2"));
+}
+
 TEST_F(Show, NamesTheFileThatItCannotRead) {
   program.write("broken.json", program.read("a.json").substr(0, 500));
   for (const char* name : {"broken.json", "absent.json"}) {

@@ -79,6 +79,7 @@ class Process {
     context_.devices = devices;
     context_.world = world;
     context_.group = group_.get();
+    context_.further_observers = options.further_observers;
     context_.observer = world == nullptr || world->rank() == 0 ? options.observer : nullptr;
     context_.initialize = [seed = options.seed](nn::Graph& graph) {
       nn::initialize_parameters(graph, seed);

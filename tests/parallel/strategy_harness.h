@@ -17,9 +17,10 @@ namespace ddpbench::test {
 struct HarnessOptions {
   int steps = 3;
   std::uint64_t seed = 7;
-  bool reset_in_between = false;      // run the steps, reset, run them again
-  PhaseObserver* observer = nullptr;  // observes process 0
-  float factor = 1;                   // by which all parameters are multiplied after each step
+  bool reset_in_between = false;                       // run the steps, reset, run them again
+  PhaseObserver* observer = nullptr;                   // observes process 0
+  std::vector<PhaseObserver*> further_observers = {};  // of its further replicas
+  float factor = 1;  // by which all parameters are multiplied after each step
 };
 
 struct HarnessResult {

@@ -219,6 +219,21 @@ TEST(Phases, DataParallelMarksEveryPartOfItsStep) {
   }
 }
 
+TEST(Phases, DataParallelMarksWhatEveryReplicaDoes) {
+  CountingObserver first, second, third;
+  run_strategy(
+      small_model(), config_of("dp", 3),
+      {.steps = 1, .seed = kSeed, .observer = &first, .further_observers = {&second, &third}});
+  for (const CountingObserver* other : {&second, &third}) {
+    EXPECT_EQ(other->begun, other->ended);
+    for (const Phase phase : {Phase::scatter, Phase::replicate, Phase::forward, Phase::gather,
+                              Phase::loss, Phase::backward, Phase::reduce}) {
+      EXPECT_EQ(other->begun[static_cast<std::size_t>(phase)], 1) << to_string(phase);
+    }
+    EXPECT_EQ(other->begun[static_cast<std::size_t>(Phase::optimizer)], 0);
+  }
+}
+
 TEST(Phases, DistributedDataParallelReportsEveryBucketInCausalOrder) {
   const auto observer = observe(config_of("ddp", 2));
   ASSERT_GT(observer.buckets.size(), 1u);

@@ -139,12 +139,12 @@ TEST(BreakdownChart, StacksPhasesAndWhatIsLeftOfTheStep) {
   const Report report = report_of({sample_run("ddp", 2, 1)});
   const StackedChart chart = breakdown_chart({&report, 1});
   EXPECT_THAT(chart.parts, ElementsAre("input wait", "forward", "backward", "exposed communication",
-                                       "update", "other"));
+                                       "update", "waiting for devices", "other"));
   ASSERT_EQ(chart.bars.size(), 1U);
   EXPECT_EQ(chart.bars[0].group, "ddp on 2");
   EXPECT_DOUBLE_EQ(chart.bars[0].whole, 0.02);
   EXPECT_DOUBLE_EQ(chart.bars[0].parts[3], 0.0003);
-  EXPECT_NEAR(chart.bars[0].parts[5], 0.02 - 0.0001 - 0.006 - 0.012 - 0.0003 - 0.001, 1e-15);
+  EXPECT_NEAR(chart.bars[0].parts[6], 0.02 - 0.0001 - 0.006 - 0.012 - 0.0003 - 0.001, 1e-15);
 }
 
 TEST(BreakdownChart, OtherIsNeverNegative) {
@@ -152,7 +152,7 @@ TEST(BreakdownChart, OtherIsNeverNegative) {
   run.step.time_s->median = 0.015;
   const Report report = report_of({run});
   const StackedChart chart = breakdown_chart({&report, 1});
-  EXPECT_EQ(chart.bars[0].parts[5], 0);
+  EXPECT_EQ(chart.bars[0].parts[6], 0);
   EXPECT_THAT(chart.caption.notes, Contains(HasSubstr("they exceed it by up to 29 %")));
 }
 
@@ -163,6 +163,31 @@ TEST(BreakdownChart, CountsAPhaseThatARunHasNotAsNoTime) {
   const StackedChart chart = breakdown_chart({&report, 1});
   EXPECT_EQ(chart.bars[0].parts[3], 0);  // "one device"
   EXPECT_EQ(chart.bars[0].parts[4], 0);
+}
+
+// The imbalance of dp: its other devices wait while the primary works.
+TEST(BreakdownChart, SetsTheOtherDevicesOfDpBesideThePrimary) {
+  report::Run run = sample_run("dp", 3, 1);
+  run.phases["comm_wait_exposed_s"] = Figure::of(0.0005);
+  for (std::size_t i = 1; i < 3; ++i) {
+    run.devices[i].phases = {{"forward_s", Figure::of(0.004)},
+                             {"backward_s", Figure::of(0.008)},
+                             {"comm_wait_s", Figure::of(0.003)},
+                             {"idle_s", Figure::of(0.002 * static_cast<double>(i))}};
+  }
+  const Report report = report_of({run});
+  const StackedChart chart = breakdown_chart({&report, 1});
+  ASSERT_EQ(chart.bars.size(), 2U);
+  EXPECT_EQ(chart.bars[0].label, "primary");
+  EXPECT_DOUBLE_EQ(chart.bars[0].parts[5], 0.0005);
+  const StackedBar& others = chart.bars[1];
+  EXPECT_EQ(others.label, "others");
+  EXPECT_DOUBLE_EQ(others.whole, 0.02);
+  EXPECT_DOUBLE_EQ(others.parts[1], 0.004);
+  EXPECT_DOUBLE_EQ(others.parts[2], 0.008);
+  EXPECT_DOUBLE_EQ(others.parts[5], 0.006);  // the median of 5 and 7 ms
+  EXPECT_NEAR(others.parts[6], 0.002, 1e-15);
+  EXPECT_EQ(chart.part_styles.size(), chart.parts.size());
 }
 
 TEST(BreakdownChart, LeavesOutRunsThatWereNotObserved) {

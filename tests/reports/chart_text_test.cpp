@@ -90,8 +90,8 @@ TEST(TextChart, BreakdownShowsPartsAsLetters) {
   EXPECT_EQ(draw(test::sample_report(), ChartKind::breakdown, {80, true}),
             R"(Step time: simple_cnn on mnist (files), weak scaling, batch 64 a device
 Imaginary 9000, 2 cores, Imaginary GPU; cpu, 1 thread a device, fp32
-i: input wait, f: forward, b: backward, e: exposed communication, u: update, o:
-  other, │: median step
+i: input wait, f: forward, b: backward, e: exposed communication, u: update, w:
+  waiting for devices, o: other, │: median step
 
 single
    1   fffffffffffffffffffbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbuuuoo│  20.00 ms
@@ -107,7 +107,7 @@ ps
 
 parts are medians of the slowest rank and do not add up exactly to the median
   step
-other: loss, waiting for other ranks, launching, and what no phase covers
+other: loss, launching, and what no phase covers
 *: oversubscribed, more compute threads than cores: says nothing about scaling
 left out: ddp on 4 (failed: killed by SIGKILL); dp on 8 (skipped: no CUDA device
   is here)

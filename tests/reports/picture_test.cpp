@@ -212,8 +212,9 @@ TEST(ScalingPicture, IsLogarithmicAboveEightDevicesAndSaysSo) {
 
 TEST(BreakdownPicture, HasABarOfPartsForEachRun) {
   const Picture picture = picture_of(sample_report(), ChartKind::breakdown);
-  EXPECT_THAT(legend_of(picture), ElementsAre("input wait", "forward", "backward",
-                                              "exposed communication", "update", "other"));
+  EXPECT_THAT(legend_of(picture),
+              ElementsAre("input wait", "forward", "backward", "exposed communication", "update",
+                          "waiting for devices", "other"));
   const std::string shapes = shapes_of(picture);
   EXPECT_EQ(occurrences(shapes, "class=\"whole\""), 4U);
   EXPECT_THAT(shapes, AllOf(HasSubstr(">single on 1<"), HasSubstr(">ps on 4*<"),
@@ -253,6 +254,7 @@ TEST(StepsPicture, NamesStepsBeyondItsAxes) {
     EXPECT_THAT(picture.panels[0].shapes, HasSubstr(">20<")) << "ms, the axis's end";
     EXPECT_EQ(occurrences(picture.panels[0].shapes, "l7 5l-7 5"), 1U) << "arrow";
     EXPECT_THAT(picture.panels[1].shapes, HasSubstr(">0 to 20.0\u00A0ms, slowest 9000\u00A0ms<"));
+    EXPECT_EQ(occurrences(picture.panels[1].shapes, "l3 -5l3 5"), 1U) << "arrow of the strip";
   }
 }
 

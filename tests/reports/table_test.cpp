@@ -179,6 +179,15 @@ TEST(SummaryTable, SaysThatTheDataAreSynthetic) {
   EXPECT_THAT(render_table(one_run(run), 80), HasSubstr("simple_cnn on mnist (synthetic)"));
 }
 
+TEST(SummaryTable, ShowsHowLongDpsOtherDevicesIdle) {
+  report::Run run = test::sample_run("dp", 2, 1000);
+  EXPECT_THAT(render_table(one_run(run), 0), Not(HasSubstr("idle ms")));
+  run.devices[1].phases["comm_wait_s"] = Figure::of(0.002);
+  run.devices[1].phases["idle_s"] = Figure::of(0.00325);
+  EXPECT_THAT(render_table(one_run(run), 0),
+              ::testing::AllOf(HasSubstr("idle ms"), HasSubstr(" 5.25 ")));
+}
+
 TEST(TextLayout, WrapsWordsAndIndentsWhatFollows) {
   EXPECT_EQ(wrap("(1) one two three", 11, 4), "(1) one two\n    three\n");
   EXPECT_EQ(wrap("an unbreakable-word", 5, 2), "an\n  unbreakable-word\n");

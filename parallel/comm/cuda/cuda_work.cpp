@@ -145,6 +145,7 @@ WorkTimes CudaWork::times() const {
   times.end_s = clock.time_s(marks_.end);
   // The two clocks agree to some microseconds, so the time is clamped to the work.
   const double told_s = arrived_s_.load(std::memory_order_acquire);
+  times.arrived_told = has_arrived_ || told_s > 0;
   if (told_s > 0) times.arrived_s = std::min(std::max(told_s, times.start_s), times.end_s);
   return times;
 }

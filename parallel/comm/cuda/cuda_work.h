@@ -67,8 +67,7 @@ class CudaWork : public WorkState {
   void synchronize(Deadline deadline) override;
   void synchronize() override;
   bool test() override;
-  // NCCL does not tell when the peers had entered. Then arrived_s is start_s, and waiting for them
-  // is part of the transfer.
+  // NCCL does not tell when the peers had entered: arrived_told is false then.
   WorkTimes times() const override;
   const void* source() const override { return owner_.get(); }
   std::uint32_t changes() const override;

@@ -1,0 +1,72 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// ReplicaRecorder: the phases of one further replica of a process that has several (dp), and what
+// the replicas of a step waited for each other.
+//
+// The process's StepRecorder has the first replica's phases. It reads the others' when the step is
+// done, and then tells waiting from transfers: each replica marks when it enters a transfer, so the
+// moment at which the last one came is known.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "bench/measure/device_wait.h"
+#include "kernels/runtime/device.h"
+#include "kernels/runtime/phase.h"
+#include "parallel/launch/rank_records.h"
+
+namespace ddpbench::bench {
+
+struct PhaseInterval {
+  Phase phase = Phase::forward;
+  double begin_s = 0, end_s = 0;  // device clock
+  double length_s() const { return end_s - begin_s; }
+};
+
+// dp's transfers are phases of their own. Buckets describe those of ddp and ps.
+bool is_transfer(Phase phase);
+
+// How long `own`, which lasts from entering a transfer to its end, waited until the replicas in
+// `others` had entered it, too: at most its length. `others` may have other phases, and each at
+// most one of this.
+double waited_s(const PhaseInterval& own, std::span<const std::vector<PhaseInterval>> others);
+
+// Fills `records` with one for each replica but the first, from the phases of all (`all[0]`: the
+// primary's). For transfers from the primary and to it they need the primary, to reduce they need
+// all; their loss phase is waiting for the primary, which computes it. `step_s`: the length of the
+// step.
+void fill_replica_records(std::span<const std::vector<PhaseInterval>> all, std::uint32_t step,
+                          double step_s, std::vector<launch::ReplicaRecord>& records);
+
+// One thread queues the replica's work; the others look at the times when it has.
+class ReplicaRecorder final : public PhaseObserver {
+ public:
+  // `device` outlives this.
+  explicit ReplicaRecorder(Device& device);
+
+  // Call it before the replica's thread begins its part of the step.
+  void begin_step(bool observing);
+  void begin(Phase phase, Stream& stream) override;
+  void end(Phase phase, Stream& stream) override;
+  void bucket(const BucketTimes&) override {}
+  // Waits until the device has finished the step's last phase, and puts the phases into `phases`.
+  // REQUIRES: the replica's thread has queued the whole step.
+  void take(DeviceWait& wait, std::vector<PhaseInterval>& phases);
+
+ private:
+  struct Mark {
+    Phase phase = Phase::forward;
+    std::unique_ptr<Event> begin, end;
+  };
+  Device& device_;
+  std::vector<Mark> marks_;  // pool; the first used_ belong to this step
+  std::size_t used_ = 0;
+  bool observing_ = false;
+};
+
+}  // namespace ddpbench::bench

@@ -1,0 +1,330 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/metrics/ranking.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "reports/data/run_names.h"
+#include "reports/metrics/metrics.h"
+#include "reports/metrics/repetitions.h"
+#include "reports/metrics/statistics.h"
+
+namespace ddpbench::report {
+namespace {
+
+constexpr const char* kMachine = "machine";
+
+bool competes(const Run& run) {
+  return run.status == Status::ok && run.verification.status != "failed" && run.injected.empty() &&
+         run.samples_per_s.value.value_or(0) > 0;
+}
+
+std::string machine_of(const Report& report) {
+  const Environment& environment = report.environment;
+  std::string text = fmt::format("{} ({}, {} cores", fmt::join(environment.hosts, "+"),
+                                 environment.cpu.model, environment.cpu.cores);
+  for (const GpuInfo& gpu : environment.gpus) text += ", " + gpu.name;
+  return text + ")";
+}
+
+// Caches what is the same for all runs of a report: parsing the configuration takes time.
+class Works {
+ public:
+  Settings of(const RunRow& row) {
+    const auto [place, added] = of_reports_.try_emplace(row.report);
+    if (added) {
+      place->second = config_settings(*row.report, kRankUse);
+      place->second[kMachine] = machine_of(*row.report);
+    }
+    Settings work = settings_of(*row.run, kRankUse);
+    work.insert(place->second.begin(), place->second.end());
+    return work;
+  }
+
+ private:
+  std::map<const Report*, Settings> of_reports_;
+};
+
+// The program that measured. Its repetitions are not those of another build.
+std::string build_of(const Report& report) {
+  const Generator& generator = report.generator;
+  return fmt::format("{} {} {}", generator.name, generator.version,
+                     generator.git_commit.value_or("").substr(0, 12));
+}
+
+// The settings of a contest, each with its repetitions, in the order of their first runs.
+std::vector<Standing> standings_of(std::vector<RunRow> rows) {
+  const bool all = std::ranges::all_of(rows, [](const RunRow& r) { return r.run->oversubscribed; });
+  if (!all) std::erase_if(rows, [](const RunRow& row) { return row.run->oversubscribed; });
+  std::vector<const Run*> runs;
+  for (const RunRow& row : rows) runs.push_back(row.run);
+  const RunNames names(runs);
+  const std::string first_build = build_of(*rows.front().report);
+  const bool builds = std::ranges::any_of(
+      rows, [&](const RunRow& row) { return build_of(*row.report) != first_build; });
+  std::vector<Standing> standings;
+  std::map<std::pair<std::string, Settings>, std::size_t> places;
+  for (const RunRow& row : rows) {
+    const std::string build = build_of(*row.report);
+    const auto [place, added] = places.try_emplace({build, cell_key(*row.run)}, standings.size());
+    if (added) {
+      const std::string name = names.setting(*row.run);
+      standings.push_back({{}, builds ? fmt::format("{} by {}", name, build) : name, 0});
+    }
+    standings[place->second].runs.push_back(row);
+  }
+  return standings;
+}
+
+std::vector<double> rates_of(const Standing& standing) {
+  std::vector<double> rates;
+  for (const RunRow& row : standing.runs) rates.push_back(*row.run->samples_per_s.value);
+  return rates;
+}
+
+struct Advance {
+  double ratio = 0;                 // a / b - 1
+  std::optional<double> low, high;  // of its 95 % interval; not set: the noise is unknown
+};
+
+Advance advance(const Standing& a, const Standing& b) {
+  std::array<std::vector<double>, 2> logs = {rates_of(a), rates_of(b)};
+  for (std::vector<double>& side : logs) {
+    for (double& rate : side) rate = std::log(rate);
+  }
+  draw_in_outliers(logs[0], logs[1]);
+  const auto mean = [](const std::vector<double>& values) {
+    return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  };
+  const double ahead = mean(logs[0]) - mean(logs[1]);
+  const VarianceEstimate variance = pooled_variance(logs);
+  Advance result{std::expm1(ahead), {}, {}};
+  if (variance.dof == 0) return result;
+  const double error = std::sqrt(variance.variance * (1.0 / static_cast<double>(logs[0].size()) +
+                                                      1.0 / static_cast<double>(logs[1].size())));
+  const double margin = student_t_quantile((1 + kConfidence) / 2, variance.dof) * error;
+  result.low = std::expm1(ahead - margin);
+  result.high = std::expm1(ahead + margin);
+  return result;
+}
+
+// The first is ahead only if it is ahead of every other, so no correction for several comparisons
+// is due: all of them would have to err (an intersection-union test: Berger, Multiparameter
+// hypothesis testing and acceptance sampling, Technometrics 24(4), 1982).
+void judge_lead(Contest& contest) {
+  constexpr const char* kAlone = "no other setting does the same work";
+  constexpr const char* kOne = "one repetition of each setting: the noise is unknown";
+  const std::vector<Standing>& standings = contest.standings;
+  if (standings.size() == 1) {
+    contest.ahead_ratio = contest.ahead_low_ratio = contest.ahead_high_ratio =
+        Figure::missing(kAlone);
+    return;
+  }
+  const Advance second = advance(standings[0], standings[1]);
+  contest.ahead_ratio = Figure::of(second.ratio);
+  if (!second.low) {
+    contest.lead = Lead::noise_unknown;
+    contest.ahead_low_ratio = contest.ahead_high_ratio = Figure::missing(kOne);
+    return;
+  }
+  contest.ahead_low_ratio = Figure::of(*second.low);
+  contest.ahead_high_ratio = Figure::of(*second.high);
+  for (std::size_t i = 1; i < standings.size(); ++i) {
+    const Advance other = advance(standings[0], standings[i]);
+    if (other.low.value_or(1) <= 0) contest.equals.push_back(i);
+  }
+  contest.lead = contest.equals.empty() ? Lead::ahead : Lead::no_difference;
+}
+
+Contest contest_of(const Settings& work, std::vector<RunRow> rows) {
+  Contest contest;
+  contest.work = work;
+  contest.standings = standings_of(std::move(rows));
+  for (Standing& standing : contest.standings) standing.samples_per_s = median(rates_of(standing));
+  std::ranges::stable_sort(contest.standings, std::greater(), &Standing::samples_per_s);
+  judge_lead(contest);
+  return contest;
+}
+
+std::string counted_words(const std::string& value, const char* noun) {
+  return fmt::format("{} {}{}", value, noun, value == "1" ? "" : "s");
+}
+
+// A setting of the work in words.
+std::string words_for(const std::string& key, const std::string& value) {
+  if (key == "model") return "network " + value;
+  if (key == "dataset/name") return "data " + value;
+  if (key == "dataset/source") return "data from " + value;
+  if (key == "global_batch_size") return "global batch " + value;
+  if (key == "accumulation_steps") return counted_words(value, "accumulation step");
+  if (key == "threads_per_device") return counted_words(value, "thread") + " a device";
+  const bool plain =
+      key == kMachine || key == "device" || key == "device_model" || key == "precision";
+  return plain ? value : value_words(key, value);
+}
+
+bool differs(const std::string& key, std::span<const Contest> all) {
+  const auto value = [&key](const Contest& contest) {
+    const auto found = contest.work.find(key);
+    return found == contest.work.end() ? std::string() : found->second;
+  };
+  return std::ranges::any_of(
+      all, [&](const Contest& contest) { return value(contest) != value(all.front()); });
+}
+
+std::string joined_words(const Contest& contest,
+                         const std::function<bool(const std::string&)>& use) {
+  std::vector<std::string> words;
+  for (const auto& [key, value] : contest.work) {
+    if (use(key)) words.push_back(words_for(key, value));
+  }
+  // The batch, which differs most often, comes first.
+  std::ranges::stable_partition(words,
+                                [](const std::string& w) { return w.starts_with("global"); });
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+// 12 or 1.3, as far as a difference can be known.
+std::string lead_percent(double ratio) {
+  const double value = 100 * ratio;
+  return fmt::format("{:.{}f}", value, std::abs(value) < 9.95 ? 1 : 0);
+}
+
+std::string names_of(const Contest& contest) {
+  std::vector<std::string> names;
+  for (const std::size_t i : contest.equals) names.push_back(contest.standings[i].name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+// A setting on several devices may lead its contest and still do less than one device.
+std::string slower_than_one(const Standing& first) {
+  std::vector<double> speedups;
+  for (const RunRow& row : first.runs) {
+    if (row.run->world_size > 1 && row.run->scaling) speedups.push_back(row.run->scaling->speedup);
+  }
+  if (speedups.empty()) return {};
+  const double speedup = median(std::move(speedups));
+  return speedup < 1 ? fmt::format("; a single device does more (speed-up {:.2f})", speedup) : "";
+}
+
+}  // namespace
+
+std::string_view to_string(Lead lead) {
+  constexpr std::array<std::string_view, 4> kWords = {"ahead", "no_difference", "noise_unknown",
+                                                      "alone"};
+  return kWords.at(static_cast<std::size_t>(lead));
+}
+
+std::vector<Contest> contests(std::span<const RunRow> rows, Scope scope) {
+  using Key = std::pair<int, Settings>;
+  Works works;
+  std::map<Key, std::size_t> places;
+  std::vector<std::pair<Key, std::vector<RunRow>>> groups;
+  for (const RunRow& row : rows) {
+    if (!competes(*row.run)) continue;
+    Key key{scope == Scope::each_number_of_devices ? row.run->world_size : 0, works.of(row)};
+    const auto [place, added] = places.try_emplace(key, groups.size());
+    if (added) groups.push_back({std::move(key), {}});
+    groups[place->second].second.push_back(row);
+  }
+  std::ranges::stable_sort(groups, {}, [](const auto& group) { return group.first.first; });
+  std::vector<Contest> found;
+  for (auto& [key, group] : groups) found.push_back(contest_of(key.second, std::move(group)));
+  return found;
+}
+
+std::string work_words(const Contest& contest, std::span<const Contest> all) {
+  const Settings& work = contest.work;
+  const auto value = [&work](const char* key) {
+    const auto found = work.find(key);
+    return found == work.end() ? std::string("?") : found->second;
+  };
+  const std::string others = joined_words(contest, [&](const std::string& key) {
+    const bool stated = key == "model" || key == "dataset/name";
+    return key == "global_batch_size" || (!stated && differs(key, all));
+  });
+  return fmt::format("{} on {}{}{}", value("model"), value("dataset/name"),
+                     others.empty() ? "" : ", ", others);
+}
+
+std::string distinguishing_words(const Contest& contest, std::span<const Contest> all) {
+  return joined_words(contest, [&](const std::string& key) { return differs(key, all); });
+}
+
+std::string remark(const Contest& contest) {
+  if (contest.lead == Lead::alone) return "nothing to compare with";
+  const std::string ahead = fmt::format(
+      "{} % ahead of {}", lead_percent(*contest.ahead_ratio.value), contest.standings[1].name);
+  std::string text;
+  if (contest.lead == Lead::noise_unknown) {
+    text = ahead + "; one repetition each, so the noise is unknown";
+  } else {
+    const std::string interval =
+        fmt::format("95 % interval {} to {}", lead_percent(*contest.ahead_low_ratio.value),
+                    lead_percent(*contest.ahead_high_ratio.value));
+    text = contest.lead == Lead::ahead
+               ? fmt::format("{} ({})", ahead, interval)
+               : fmt::format("no difference from {} that could be told from noise ({}, {})",
+                             names_of(contest), ahead, interval);
+  }
+  return text + slower_than_one(contest.standings[0]);
+}
+
+std::string recommendation(const Contest& contest) {
+  const bool equal = contest.lead == Lead::no_difference;
+  return fmt::format("{}{} {}", contest.standings[0].name, equal ? ", but" : ",", remark(contest));
+}
+
+std::string unlike_words(std::span<const RunRow> rows) {
+  Works works;
+  // What differs -> its values in the order of the rows. Batches: of each number of devices.
+  std::map<std::pair<std::string, int>, std::vector<std::string>> values;
+  for (const RunRow& row : rows) {
+    if (!competes(*row.run)) continue;
+    for (const auto& [key, value] : works.of(row)) {
+      const bool batch = key == "global_batch_size";
+      std::vector<std::string>& known = values[{key, batch ? row.run->world_size : 0}];
+      if (std::ranges::find(known, value) == known.end()) known.push_back(value);
+    }
+  }
+  std::vector<std::string> different;
+  for (const auto& [place, known] : values) {
+    if (known.size() < 2) continue;
+    std::string words = words_for(place.first, fmt::format("{}", fmt::join(known, " / ")));
+    if (place.second > 0) words += fmt::format(" on {}", counted(place.second, "device"));
+    different.push_back(std::move(words));
+  }
+  return fmt::format("{}", fmt::join(different, "; "));
+}
+
+void fill_recommendations(Report& report) {
+  report.recommendations.clear();
+  if (report.tune) return;  // it compares settings with each other, by its own rounds
+  const std::vector<RunRow> rows = all_runs(report);
+  const std::vector<Contest> found = contests(rows, Scope::all_devices);
+  for (const Contest& contest : found) {
+    if (contest.lead == Lead::alone) continue;
+    Recommendation row;
+    row.work = work_words(contest, found);
+    row.name = contest.standings[0].name;
+    row.rival = contest.standings[1].name;
+    for (const RunRow& run : contest.standings[0].runs) row.runs.push_back(run.index);
+    for (const RunRow& run : contest.standings[1].runs) row.rival_runs.push_back(run.index);
+    row.verdict = to_string(contest.lead);
+    row.ahead_ratio = contest.ahead_ratio;
+    row.ahead_low_ratio = contest.ahead_low_ratio;
+    row.ahead_high_ratio = contest.ahead_high_ratio;
+    row.sentence = recommendation(contest);
+    report.recommendations.push_back(std::move(row));
+  }
+}
+
+}  // namespace ddpbench::report

@@ -1,0 +1,114 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Arrival at collectives whose backend does not tell it, from the records of all ranks.
+#include "bench/run/arrivals.h"
+
+#include <gtest/gtest.h>
+
+#include "bench/run/step_figures.h"
+
+namespace ddpbench::bench {
+namespace {
+
+constexpr double kArrivalRounding = 1e-12;
+
+// A step from `begin` on that lasts 1 s, with backward until 0.6 s. It knows no waiting.
+launch::StepRecord step_of(std::uint32_t number, double begin) {
+  launch::StepRecord step{.step = number, .begin_s = begin, .end_s = begin + 1};
+  step.phases_observed = 1;
+  step.backward_end_s = begin + 0.6;
+  step.comm_s = 0.5;
+  step.comm_overlapped_s = 0.2;
+  return step;
+}
+
+launch::BucketRecord untold(std::uint32_t step, std::uint32_t bucket, double start, double end) {
+  launch::BucketRecord record{.step = step};
+  record.times = {.bucket = bucket,
+                  .bytes = 64,
+                  .ready_s = start,
+                  .start_s = start,
+                  .arrived_s = start,
+                  .end_s = end,
+                  .arrived_told = false};
+  return record;
+}
+
+// Rank 1 enters bucket 0 of step 0 a quarter of a second after rank 0; both leave it at 0.9 s.
+WorkerRecords late_rank() {
+  WorkerRecords records;
+  for (const double start : {0.4, 0.65}) {
+    records.steps.push_back({step_of(0, 0)});
+    records.buckets.push_back({untold(0, 0, start, 0.9)});
+  }
+  return records;
+}
+
+TEST(Arrivals, AreWhereTheLastRankEnters) {
+  WorkerRecords records = late_rank();
+  fill_arrivals(records, true, true);
+  for (const auto& rank : records.buckets) {
+    EXPECT_TRUE(rank[0].times.arrived_told);
+    EXPECT_EQ(rank[0].times.arrived_s, 0.65);
+  }
+  const launch::StepRecord& first = records.steps[0][0];
+  EXPECT_NEAR(first.comm_wait_s, 0.25, kArrivalRounding);
+  EXPECT_NEAR(first.comm_wait_exposed_s, 0.05, kArrivalRounding);  // backward runs until 0.6 s
+  EXPECT_NEAR(first.comm_s, 0.25, kArrivalRounding);
+  EXPECT_NEAR(first.comm_overlapped_s, 0, kArrivalRounding);
+  EXPECT_EQ(records.steps[1][0].comm_wait_s, 0);  // the straggler waits for nobody
+}
+
+TEST(Arrivals, NameTheWaitingOfEachRankInFigures) {
+  WorkerRecords records = late_rank();
+  fill_arrivals(records, true, true);
+  const std::span<const launch::StepRecord> waiting(records.steps[0]), late(records.steps[1]);
+  EXPECT_NEAR(*phase_figures({&waiting, 1}).at("comm_wait_s").value, 0.25, kArrivalRounding);
+  EXPECT_EQ(*phase_figures({&late, 1}).at("comm_wait_s").value, 0);
+  const auto rows = bucket_rows(records.buckets[0], records.steps[0]);
+  EXPECT_EQ(rows.at(0).arrived_s, 0.65);
+  EXPECT_EQ(rows.at(0).arrived_reason, "");
+}
+
+// Without this, waiting would be reported as 0.
+TEST(Arrivals, StayUnknownWithTheReasonWhereRecordsDoNotShowThem) {
+  for (int way = 0; way < 3; ++way) {
+    WorkerRecords records = late_rank();
+    if (way == 2) records.buckets[1].clear();
+    fill_arrivals(records, way != 0, way != 1);
+    EXPECT_FALSE(records.buckets[0][0].times.arrived_told);
+    const std::span<const launch::StepRecord> steps(records.steps[0]);
+    const auto figures = phase_figures({&steps, 1});
+    EXPECT_FALSE(figures.at("comm_wait_s").value);
+    EXPECT_EQ(figures.at("comm_wait_exposed_s").reason, kUntoldWaiting);
+    EXPECT_NEAR(*figures.at("comm_s").value, 0.5, kArrivalRounding);
+    const auto rows = bucket_rows(records.buckets[0], records.steps[0]);
+    EXPECT_EQ(rows.at(0).arrived_reason, kUntoldWaiting);
+    EXPECT_EQ(rows.at(0).arrived_s, rows.at(0).start_s);
+  }
+}
+
+TEST(Arrivals, CountTheStepsThatAllRanksRecorded) {
+  WorkerRecords records = late_rank();
+  records.steps[0].push_back(step_of(1, 1));
+  records.buckets[0].push_back(untold(1, 0, 1.4, 1.9));  // rank 1 observed no step 1
+  fill_arrivals(records, true, true);
+  const std::span<const launch::StepRecord> steps(records.steps[0]);
+  EXPECT_NEAR(*phase_figures({&steps, 1}).at("comm_wait_s").value, 0.25, kArrivalRounding);
+  EXPECT_NEAR(*phase_figures({&steps, 1}).at("comm_s").value, 0.25, kArrivalRounding);
+}
+
+TEST(Arrivals, KeepWhatTheBackendTold) {
+  WorkerRecords records = late_rank();
+  for (auto& rank : records.buckets) {
+    rank[0].times.arrived_s = 0.7;
+    rank[0].times.arrived_told = true;
+  }
+  fill_arrivals(records, true, true);
+  EXPECT_EQ(records.buckets[0][0].times.arrived_s, 0.7);
+  EXPECT_EQ(records.steps[0][0].comm_s, 0.5);
+}
+
+}  // namespace
+}  // namespace ddpbench::bench

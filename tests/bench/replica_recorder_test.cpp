@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What each replica of dp did and waited for, on a device of known time.
+#include "bench/measure/replica_recorder.h"
+
+#include <gtest/gtest.h>
+
+#include "bench/measure/step_recorder.h"
+#include "tests/bench/fake_device.h"
+
+namespace ddpbench::bench {
+namespace {
+
+constexpr double kReplicaRounding = 1e-9;
+
+double phase_of(const launch::StepRecord& step, Phase phase) {
+  return step.phase_s[static_cast<std::size_t>(phase)];
+}
+
+TEST(ReplicaTimes, WaitUntilTheLastOneHasEntered) {
+  const PhaseInterval own{Phase::reduce, 2, 5};
+  const std::vector<std::vector<PhaseInterval>> others = {
+      {{Phase::reduce, 1, 5}}, {{Phase::gather, 4, 5}}, {{Phase::reduce, 3.5, 5}}};
+  EXPECT_EQ(waited_s(own, others), 1.5);
+  EXPECT_EQ(waited_s({Phase::reduce, 2, 3}, others), 1);  // never longer than the phase
+  EXPECT_EQ(waited_s({Phase::scatter, 2, 3}, others), 0);
+}
+
+TEST(ReplicaTimes, TellWaitingForThePrimaryFromIdleness) {
+  // The primary loads until 1, computes forward until 3, the loss until 4, and updates until 7.
+  const std::vector<PhaseInterval> primary = {{Phase::scatter, 1, 1.5}, {Phase::forward, 1.5, 3},
+                                              {Phase::gather, 3, 3},    {Phase::loss, 3, 4},
+                                              {Phase::backward, 4, 5},  {Phase::reduce, 5, 6},
+                                              {Phase::optimizer, 6, 7}};
+  const std::vector<PhaseInterval> other = {{Phase::scatter, 0.5, 1.5}, {Phase::forward, 1.5, 2},
+                                            {Phase::gather, 2, 3},      {Phase::loss, 3, 4},
+                                            {Phase::backward, 4, 4.5},  {Phase::reduce, 4.5, 6}};
+  const std::vector<std::vector<PhaseInterval>> all = {primary, other};
+  std::vector<launch::ReplicaRecord> records;
+  fill_replica_records(all, 9, 7, records);
+  ASSERT_EQ(records.size(), 1U);
+  EXPECT_EQ(records[0].step, 9U);
+  EXPECT_EQ(records[0].replica, 1U);
+  EXPECT_EQ(records[0].forward_s, 0.5);
+  EXPECT_EQ(records[0].backward_s, 0.5);
+  // For scatter 0.5, gather 1, the loss 1 and reduce 0.5.
+  EXPECT_EQ(records[0].comm_wait_s, 3);
+  EXPECT_EQ(records[0].idle_s, 1.5);  // before 0.5, and while the primary updates
+}
+
+// Both replicas are on one fake clock: their phases follow each other here.
+TEST(ReplicaRecording, TellsThePrimarysTransfersFromItsWaiting) {
+  test::FakeDevice device;
+  auto channels =
+      launch::RankChannels::create({.ranks = 1, .step_capacity = 10, .replica_capacity = 10});
+  auto writer = channels.writer(0);
+  const auto stream = device.make_stream();
+  StepRecorder recorder(device, writer, {});
+  ReplicaRecorder other(device);
+  recorder.follow(*stream);
+  recorder.observe_also({&other});
+  recorder.begin_step(0, true);
+  recorder.begin(Phase::forward, *stream);
+  device.pass(1);
+  recorder.end(Phase::forward, *stream);
+  other.begin(Phase::forward, *stream);
+  recorder.begin(Phase::gather, *stream);
+  device.pass(2);
+  other.end(Phase::forward, *stream);
+  other.begin(Phase::gather, *stream);  // comes 2 s after the primary
+  device.pass(0.5);
+  other.end(Phase::gather, *stream);
+  recorder.end(Phase::gather, *stream);
+  device.pass(0.25);
+  recorder.end_step();
+  ASSERT_EQ(channels.steps(0).size(), 1U);
+  const launch::StepRecord& step = channels.steps(0)[0];
+  EXPECT_NEAR(phase_of(step, Phase::forward), 1, kReplicaRounding);
+  EXPECT_NEAR(phase_of(step, Phase::gather), 0.5, kReplicaRounding);
+  EXPECT_NEAR(step.comm_s, 0.5, kReplicaRounding);
+  EXPECT_NEAR(step.comm_wait_s, 2, kReplicaRounding);
+  EXPECT_NEAR(step.comm_wait_exposed_s, 2, kReplicaRounding);
+  ASSERT_EQ(channels.replicas(0).size(), 1U);
+  const launch::ReplicaRecord& replica = channels.replicas(0)[0];
+  EXPECT_EQ(replica.replica, 1U);
+  EXPECT_NEAR(replica.forward_s, 2, kReplicaRounding);
+  EXPECT_NEAR(replica.comm_wait_s, 0, kReplicaRounding);
+  EXPECT_NEAR(replica.idle_s, 1.25, kReplicaRounding);
+}
+
+TEST(ReplicaRecording, LeavesStepsThatAreNotObservedOut) {
+  test::FakeDevice device;
+  auto channels =
+      launch::RankChannels::create({.ranks = 1, .step_capacity = 10, .replica_capacity = 10});
+  auto writer = channels.writer(0);
+  const auto stream = device.make_stream();
+  StepRecorder recorder(device, writer, {.observe = false});
+  ReplicaRecorder other(device);
+  recorder.follow(*stream);
+  recorder.observe_also({&other});
+  recorder.begin_step(0, true);
+  other.begin(Phase::forward, *stream);
+  other.end(Phase::forward, *stream);
+  recorder.end_step();
+  EXPECT_TRUE(channels.replicas(0).empty());
+}
+
+}  // namespace
+}  // namespace ddpbench::bench

@@ -1,0 +1,49 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/table/interruption.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/reports/sample_report.h"
+
+namespace ddpbench::report {
+namespace {
+
+using testing::HasSubstr;
+
+Report interrupted(std::vector<std::string> argv) {
+  Report report = test::report_of({test::sample_run("ddp", 2, 6000)});
+  report.status = Status::interrupted;
+  report.argv = std::move(argv);
+  return report;
+}
+
+TEST(Interruption, IsSaidOfNoOtherReport) {
+  EXPECT_EQ(interruption_lines(test::sample_report(), "a.json", 80), "");
+}
+
+TEST(Interruption, TellsTheCommandThatGoesOn) {
+  const Report report = interrupted({"./ddpbench", "--strategy=dp,ddp", "--json", "old.json",
+                                     "--force", "--json=b.json", "--resume=c.json", "--steps=5"});
+  EXPECT_EQ(resume_command(report, "a.json"),
+            "./ddpbench --strategy=dp,ddp --steps=5 --resume=a.json");
+  EXPECT_THAT(interruption_lines(report, "a.json", 30),
+              HasSubstr("\n    ./ddpbench --strategy=dp,ddp --steps=5 --resume=a.json\n"));
+}
+
+TEST(Interruption, QuotesWhatAShellWouldSplit) {
+  EXPECT_EQ(resume_command(interrupted({"ddpbench", "--data-dir=my data", "--config=it's.json"}),
+                           "a b.json"),
+            "ddpbench '--data-dir=my data' '--config=it'\\''s.json' '--resume=a b.json'");
+}
+
+TEST(Interruption, CannotResumeOtherCommands) {
+  const Report report = interrupted({"ddpbench", "tune", "--gpus=2"});
+  EXPECT_EQ(resume_command(report, "a.json"), "");
+  EXPECT_EQ(interruption_lines(report, "a.json", 0),
+            "a.json was interrupted: it lacks the runs that were not made.\n");
+}
+
+}  // namespace
+}  // namespace ddpbench::report
