@@ -131,7 +131,7 @@ def comm_hit(trial):
 
 def tune_hit(trial):
     """`ddpbench tune` is interrupted, or one of its ranks is killed."""
-    process = trial.start(["tune", "--strategy=ddp", "--gpus=2", "--config=c.json", "--device=cpu",
+    process = trial.start(["tune", "--gpus=2", "--config=c.json", "--device=cpu",
                            "--batch-size=8", "--steps=40", "--epochs=1", "--warmup-steps=2",
                            "--warmup-max-steps=2", "--verify-steps=0", "--data-dir=data",
                            f"--timeout={TIMEOUT_S}", "--json=report.json"])
