@@ -252,7 +252,8 @@ void JsonReader::expect_keys(std::string_view what, std::span<const std::string_
   for (const auto& [key, value] : value_->items()) {
     if (std::find(known.begin(), known.end(), key) != known.end()) continue;
     fail_at(*name_, pointer_ + "/" + pointer_step(key),
-            fmt::format("unknown key \"{}\" in {}{}", key, what, nearest_or_all(key, known)));
+            fmt::format("unknown key \"{}\" in {}{}", message_text(key), what,
+                        nearest_or_all(key, known)));
   }
 }
 

@@ -39,6 +39,9 @@ std::size_t edit_distance(const std::string& a, const std::string& b) {
   return above[b.size()];
 }
 
+// Files may hold names of any length, and many of them.
+constexpr std::size_t kLongestMeant = 200, kMostListed = 50;
+
 // Part of a name, such as "batch" or "num-gpus", is near however much is missing.
 constexpr std::size_t kShortestPart = 4;
 
@@ -54,6 +57,7 @@ std::size_t distance(const std::string& name, const std::string& known) {
 
 std::optional<std::string> nearest_name(const std::string& name,
                                         const std::vector<std::string>& known) {
+  if (name.size() > kLongestMeant) return std::nullopt;
   const std::string wanted = plain(name);
   // One slip in three letters is allowed. More would suggest names that share nothing with it.
   const std::size_t limit = std::max<std::size_t>(1, wanted.size() / 3);
@@ -85,7 +89,10 @@ std::string nearest_or_all(std::string_view name, std::span<const std::string_vi
   if (known.empty()) return "";
   const auto nearest = nearest_name(std::string(name), {known.begin(), known.end()});
   if (nearest) return fmt::format("; did you mean \"{}\"?", *nearest);
-  return fmt::format("; known are {}", fmt::join(known, ", "));
+  const auto shown = known.first(std::min(known.size(), kMostListed));
+  const std::size_t others = known.size() - shown.size();
+  return fmt::format("; known are {}{}", fmt::join(shown, ", "),
+                     others > 0 ? fmt::format(" and {} more", others) : "");
 }
 
 }  // namespace ddpbench

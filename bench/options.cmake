@@ -8,6 +8,7 @@ set(DDPBENCH_BENCH_OPTION_SOURCES
   host/build_info.cpp
   host/environment_capture.cpp
   host/host_limits.cpp
+  host/memory_groups.cpp
   options/command_options.cpp
   options/command_words.cpp
   options/completion.cpp

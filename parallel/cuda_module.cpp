@@ -20,6 +20,7 @@ const CudaModule& open_cuda_module(const std::string& path) {
     throw UnavailableError(
         fmt::format("{} was built from other sources than this program; build both again", path));
   }
+  module->share_pauses(comm::DeadlineClock::pauses());
   return *module;
 }
 

@@ -15,6 +15,7 @@
 #include "kernels/runtime/gpu_monitor.h"
 #include "kernels/runtime/range_marker.h"
 #include "parallel/comm/cuda_comm.h"
+#include "parallel/comm/store/deadline.h"
 
 namespace ddpbench {
 
@@ -47,6 +48,8 @@ class CudaModule {
       const std::vector<Device*>& devices, const comm::CudaCommOptions& options) const = 0;
   virtual std::unique_ptr<GpuMonitor> make_monitor(const GpuMonitorOptions& options) const = 0;
   virtual std::unique_ptr<RangeMarker> make_range_marker() const = 0;
+  // The module's waits use the program's deadlines (DeadlineClock::share).
+  virtual void share_pauses(comm::DeadlineClock::Pauses& pauses) const = 0;
   // The versions of "cuda", "cudnn", "cublaslt", "nccl" and the driver, as far as they are loaded.
   virtual std::map<std::string, std::string> library_versions() const = 0;
 };
@@ -63,7 +66,7 @@ const CudaModule& open_cuda_module(const std::string& path);
 
 // The program and the module hand each other C++ objects. This number is raised with every change
 // of a class that crosses the module's border.
-#define DDPBENCH_MODULE_INTERFACE "12"
+#define DDPBENCH_MODULE_INTERFACE "13"
 
 // Interface and compiler must be equal on both sides: both decide how objects lie in memory.
 inline constexpr const char* kModuleBuild =

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
+#include <utility>
 
 #include "bench/comm/collective_case.h"
 #include "bench/host/environment_capture.h"
@@ -68,15 +70,42 @@ void add_bandwidth(Collected& all) {
   }
 }
 
-Collected collect(const CommJob& job, const launch::RankChannels& channels) {
+using Iteration = std::pair<std::uint32_t, std::size_t>;  // row, and number within the row
+
+// Calls `visit` with each iteration that a rank has recorded.
+template <typename Visit>
+void visit_iterations(const CommJob& job, const launch::RankChannels& channels, int rank,
+                      Visit&& visit) {
+  std::vector<std::size_t> next(job.rows.size(), 0);
+  for (const launch::StepRecord& record : channels.steps(rank)) {
+    if (record.epoch >= next.size()) continue;  // the rank has damaged its channel
+    visit(Iteration{record.epoch, next[record.epoch]++}, record);
+  }
+}
+
+// The iterations during which the job was stopped, as a whole.
+std::set<Iteration> stopped_iterations(const CommJob& job, const launch::RankChannels& channels,
+                                       const std::vector<launch::Pause>& pauses) {
+  std::set<Iteration> stopped;
+  for (int r = 0; r < job.ranks && !pauses.empty(); ++r) {
+    visit_iterations(job, channels, r, [&](const Iteration& at, const launch::StepRecord& record) {
+      if (stopped_time(pauses, record.begin_s, record.end_s) > 0) stopped.insert(at);
+    });
+  }
+  return stopped;
+}
+
+Collected collect(const CommJob& job, const launch::RankChannels& channels,
+                  const std::vector<launch::Pause>& pauses) {
   const auto ranks = static_cast<std::size_t>(job.ranks);
   Collected all{job, {}, {job.rows.size(), std::vector<std::vector<double>>(ranks)}, {}, {}, {}};
+  const std::set<Iteration> stopped = stopped_iterations(job, channels, pauses);
   for (int r = 0; r < job.ranks; ++r) {
     all.results.push_back(decoded_comm_rank_result(channels.result(r)));
-    for (const launch::StepRecord& record : channels.steps(r)) {
-      if (record.epoch >= all.times.size()) continue;  // the rank has damaged its channel
-      all.times[record.epoch][static_cast<std::size_t>(r)].push_back(record.end_s - record.begin_s);
-    }
+    visit_iterations(job, channels, r, [&](const Iteration& at, const launch::StepRecord& record) {
+      if (stopped.contains(at)) return;
+      all.times[at.first][static_cast<std::size_t>(r)].push_back(record.end_s - record.begin_s);
+    });
   }
   add_bandwidth(all);
   return all;
@@ -238,7 +267,7 @@ report::CollectiveRow make_row(const Collected& all, std::size_t index) {
 report::Status collect_comm(const CommJob& job, const launch::RankChannels& channels,
                             const launch::SuperviseResult& result, report::Report& report,
                             std::optional<report::ErrorInfo>& error) {
-  Collected all = collect(job, channels);
+  Collected all = collect(job, channels, result.pauses);
   if (result.failure && !result.interrupted) {
     error = failure_info(*result.failure);
     if (error->rank) error->host = host_name();

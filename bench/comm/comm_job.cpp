@@ -167,7 +167,8 @@ CommJob make_comm_job(const CommOptions& options, int ranks, const HostDevices& 
   if (options.device == "cuda") {
     place_on_gpus(job, options, host.cuda);
   } else {
-    check_memory(job, static_cast<std::uint64_t>(ranks), host.cpu.memory_bytes, "");
+    check_memory(job, static_cast<std::uint64_t>(ranks),
+                 host.available_bytes > 0 ? host.available_bytes : host.cpu.memory_bytes, "");
   }
   job.devices.backend = choose_backend(options.backend, options.device, job.devices.oversubscribed);
   job.all_reduce = all_reduce_name(comm_backend(job.devices.backend), all_reduce, ranks);

@@ -103,10 +103,12 @@ void run_process(const CommJob& job, const launch::RankEnvironment& environment,
                  launch::RankWriter writer) {
   writer.state(launch::RankState::setup);
   prepare_rank(job.devices, environment.rank);
-  const auto store = comm::connect_tcp_store({.host = environment.master_address,
-                                              .port = environment.master_port,
-                                              .secret = environment.secret,
-                                              .timeout_s = wait_limit_s(job.timeout_s)});
+  const auto store = environment.world_size == 1
+                         ? comm::make_local_store()
+                         : comm::connect_tcp_store({.host = environment.master_address,
+                                                    .port = environment.master_port,
+                                                    .secret = environment.secret,
+                                                    .timeout_s = wait_limit_s(job.timeout_s)});
   auto device = make_device(job.devices, environment.rank);
   device->bind_calling_thread();
   const auto place = static_cast<std::size_t>(environment.rank);

@@ -105,6 +105,7 @@ CommSession::CommSession(const CommOptions& options, const HostDevices& host, co
 
 int CommSession::run() {
   catch_interrupts();
+  file_.reserve(report_, output_);
   int exit_code = 0;
   for (const CommJob& world : worlds_) {
     const int code = run_world(world);
@@ -128,6 +129,9 @@ int CommSession::run_world(const CommJob& job) {
     const launch::SuperviseResult result = launch_world(job, channels, output_.quiet);
     const report::Status status = collect_comm(job, channels, result, report_, error);
     interrupted_ = status == report::Status::interrupted;
+    if (!result.pauses.empty()) {
+      say("note: the job was stopped meanwhile, which counts for no iteration\n");
+    }
     if (result.failure) exit_code = failure_exit_code(result.failure->error);
     if (error && !result.failure) exit_code = kWrongResult;
   } catch (const Error& failed) {  // a world that cannot be started fails among the others

@@ -9,6 +9,7 @@
 #include "bench/commands/subcommand.h"
 #include "bench/host/environment_capture.h"
 #include "bench/host/host_devices.h"
+#include "bench/host/host_limits.h"
 #include "parallel/comm_backends.h"
 #include "parallel/launch/rank_environment.h"
 
@@ -67,7 +68,8 @@ class Comm final : public Subcommand {
 
   int run() override {
     refuse_joined_world();
-    const HostDevices host = find_devices(words_.device);
+    HostDevices host = find_devices(words_.device);
+    host.available_bytes = memory_limit(read_host_limits()).bytes;
     return CommSession(resolve(words_, host), host, output_, command_line).run();
   }
 

@@ -8,6 +8,7 @@
 #include <exception>
 
 #include "base/error.h"
+#include "base/exhausted.h"
 #include "bench/commands/info.h"
 #include "bench/commands/subcommand.h"
 #include "bench/host/build_info.h"
@@ -139,12 +140,12 @@ int command_line_main(const std::vector<std::string>& arguments) {
     const int code = run_command_line(arguments);
     if (code == 0) finish_output();
     return code;
-  } catch (const Error& error) {
-    say_error("ddpbench: {}\n", error.what());
-    return error.exit_code();
   } catch (const std::exception& error) {
-    say_error("ddpbench: internal error: {}\n", error.what());
-    return 1;
+    const Failure failure = failure_of(error);
+    // Errors of the program's own say what they are.
+    const bool unexpected = failure.exit_code == 1 && dynamic_cast<const Error*>(&error) == nullptr;
+    say_error("ddpbench: {}{}\n", unexpected ? "internal error: " : "", failure.message);
+    return failure.exit_code;
   }
 }
 

@@ -115,6 +115,8 @@ void add_limits(Text& text, const HostLimits& limits) {
   text.line("threads", count_limit(limits.threads) + " of the system");
   text.line("cpu quota", limits.cpu_quota ? fmt::format("{:.3g} CPUs", *limits.cpu_quota) : "none");
   text.line("memory", byte_limit(limits.memory_bytes));
+  text.line("memory left", byte_limit(limits.memory_left_bytes ? limits.memory_left_bytes
+                                                               : limits.host_available_bytes));
 }
 
 void add_places(Text& text, const InfoContents& contents) {

@@ -4,6 +4,7 @@
 // The devices of this host, and the CUDA module.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "kernels/runtime/cpu_topology.h"
@@ -15,6 +16,9 @@ namespace ddpbench::bench {
 struct HostDevices {
   CpuTopology cpu;
   CudaProbe cuda;  // with a reason when there are no devices
+  // Of the host's memory, what this process and those that it starts can use now (memory_limit). 0:
+  // not known, as find_devices() leaves it.
+  std::uint64_t available_bytes = 0;
 };
 
 // Opens the CUDA module only when `device` may need it: for "auto" when there is a driver, for

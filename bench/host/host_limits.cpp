@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "bench/host/environment_capture.h"
+#include "bench/host/memory_groups.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -46,11 +47,21 @@ void tighten(std::optional<T>& limit, const std::optional<T>& other) {
 }
 
 // The path of this process's group below the root, from the line "0::/path" of /proc/self/cgroup.
-fs::path own_group() {
-  std::ifstream file("/proc/self/cgroup");
+fs::path own_group(const std::string& root) {
+  std::ifstream file(root + "/proc/self/cgroup");
   for (std::string line; std::getline(file, line);)
     if (line.starts_with("0::/")) return line.substr(4);
   return {};
+}
+
+// Reads the line "MemAvailable:   1234 kB" of /proc/meminfo.
+std::optional<std::uint64_t> available_memory(const std::string& root) {
+  std::ifstream file(root + "/proc/meminfo");
+  for (std::string word; file >> word;) {
+    std::uint64_t kib = 0;
+    if (word == "MemAvailable:" && file >> kib) return kib << 10;
+  }
+  return std::nullopt;
 }
 
 // Reads /proc/self/statm: its first number is the size of the address space in pages.
@@ -62,19 +73,37 @@ std::optional<std::uint64_t> address_space_left() {
   return *limit - std::min(*limit, used);
 }
 
+void read_memory_limits(const std::string& root, HostLimits& limits) {
+  for (const MemoryGroup& group : memory_groups(root)) {
+    const auto limit = group.limit_bytes();
+    if (!limit) continue;
+    // Of equal limits, the outer one counts, because more processes share it.
+    if (!limits.memory_bytes || *limit <= *limits.memory_bytes) {
+      limits.memory_bytes = limit;
+      limits.memory_group = group.name;
+    }
+    const std::uint64_t used = group.used_bytes().value_or(0);
+    tighten(limits.memory_left_bytes, std::optional(*limit - std::min(*limit, used)));
+  }
+  limits.host_available_bytes = available_memory(root);
+}
+
 }  // namespace
 
 MemoryLimit memory_limit(const HostLimits& limits) {
   const auto pages = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES));
   const std::string host = host_name();
-  MemoryLimit least{.bytes = pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)),
+  const std::uint64_t total = pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  MemoryLimit least{.bytes = std::min(total, limits.host_available_bytes.value_or(total)),
                     .pool = host};
-  if (limits.memory_bytes && *limits.memory_bytes < least.bytes) {
+  // The pool follows from the limits alone. What is left changes while ranks start, and ranks that
+  // share memory must agree that they do.
+  if (limits.memory_bytes && *limits.memory_bytes < total) {
     // A control group's path is relative to its namespace.
     std::error_code none;
     const fs::path space = fs::read_symlink("/proc/self/ns/cgroup", none);
-    least = {*limits.memory_bytes,
-             fmt::format("{} {} {}", host, space.string(), limits.memory_group)};
+    least.bytes = std::min(least.bytes, limits.memory_left_bytes.value_or(*limits.memory_bytes));
+    least.pool = fmt::format("{} {} {}", host, space.string(), limits.memory_group);
   }
   const auto own = address_space_left();
   if (own && *own < least.bytes) {
@@ -83,19 +112,14 @@ MemoryLimit memory_limit(const HostLimits& limits) {
   return least;
 }
 
-HostLimits read_host_limits(const std::string& group_root) {
+HostLimits read_host_limits(const std::string& root) {
   HostLimits limits{.open_files = resource_limit(RLIMIT_NOFILE),
                     .locked_memory_bytes = resource_limit(RLIMIT_MEMLOCK),
                     .processes = resource_limit(RLIMIT_NPROC),
                     .threads = first_number<std::uint64_t>("/proc/sys/kernel/threads-max")};
-  for (fs::path group = own_group();; group = group.parent_path()) {
-    tighten(limits.cpu_quota, cpu_quota(fs::path(group_root) / group));
-    const auto memory = first_number<std::uint64_t>(fs::path(group_root) / group / "memory.max");
-    // Of equal limits, the outer one counts, because more processes share it.
-    if (memory && (!limits.memory_bytes || *memory <= *limits.memory_bytes)) {
-      limits.memory_bytes = memory;
-      limits.memory_group = (fs::path("/") / group).string();
-    }
+  read_memory_limits(root, limits);
+  for (fs::path group = own_group(root);; group = group.parent_path()) {
+    tighten(limits.cpu_quota, cpu_quota(fs::path(root + "/sys/fs/cgroup") / group));
     if (group.empty()) return limits;
   }
 }

@@ -19,10 +19,14 @@ struct HostLimits {
   std::optional<double> cpu_quota = {};            // CPUs, for the control group
   std::optional<std::uint64_t> memory_bytes = {};  // for the control group
   std::string memory_group = {};                   // the control group that sets memory_bytes
+  // The least that one of its control groups may use beyond what it uses already.
+  std::optional<std::uint64_t> memory_left_bytes = {};
+  std::optional<std::uint64_t> host_available_bytes = {};  // MemAvailable of /proc/meminfo
 };
 
-// The most memory that this process can use: the least of its control group's limit, the rest of
-// its address space (RLIMIT_AS), and the host's memory.
+// The most memory that this process can use now: the least of what is left to its control groups,
+// of its address space (RLIMIT_AS), and of the host's memory. What others use, and what the
+// supervisor holds (the data set), is left out.
 struct MemoryLimit {
   std::uint64_t bytes = 0;
   // Processes that share these bytes have equal pools.
@@ -30,8 +34,8 @@ struct MemoryLimit {
 };
 MemoryLimit memory_limit(const HostLimits& limits);
 
-// Reads control groups version 2 below `group_root`, from this process's group upwards: the
-// tightest limit counts.
-HostLimits read_host_limits(const std::string& group_root = "/sys/fs/cgroup");
+// Reads control groups from this process's group upwards: the tightest limit counts. Memory's are
+// of version 1 or 2, the CPU's of version 2. Tests have their own /proc and /sys below `root`.
+HostLimits read_host_limits(const std::string& root = "");
 
 }  // namespace ddpbench::bench

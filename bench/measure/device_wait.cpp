@@ -2,23 +2,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/measure/device_wait.h"
 
-#include <chrono>
 #include <thread>
 
 #include "bench/host/interrupt.h"
+#include "parallel/comm/store/deadline.h"
 
 namespace ddpbench::bench {
 
 void DeviceWait::until(const Event& event, std::string_view what) {
   if (event.reached()) return;
-  const auto end =
-      std::chrono::steady_clock::now() + std::chrono::duration<double>(options_.limit_s);
+  const comm::Deadline deadline = comm::deadline_after(options_.limit_s);
   while (!event.reached()) {
     if (options_.interrupted && options_.interrupted()) {
       gave_up_ = true;
       throw Interrupted("interrupted");
     }
-    if (std::chrono::steady_clock::now() >= end) {
+    if (comm::has_passed(deadline)) {
       gave_up_ = true;
       throw CommTimeout(fmt::format(
           "rank {}, step {}: waited {} s for {} on {}, which did not finish; the device hangs, or "

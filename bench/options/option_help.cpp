@@ -56,7 +56,7 @@ constexpr ExitCode kExitCodes[] = {
     {0, "done"},
     {1, "internal error"},
     {2, "usage, configuration or data error, or training diverged"},
-    {3, "a device, a backend or a library is not available"},
+    {3, "a device, backend or library is not here, or a system limit is reached"},
     {4, "a rank died or a deadline passed"},
     {5, "strategies disagree: verification failed"},
     {6, "regression (check)"},

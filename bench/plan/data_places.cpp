@@ -48,12 +48,17 @@ std::unique_ptr<data::DatasetSource> open_data(const Options& options) {
 std::string data_note(const data::DatasetInfo& dataset, const Options& options) {
   if (dataset.source == "files")
     return fmt::format("data: {} from {}", dataset.name, dataset.directory);
+  const std::string directory = data_directories(options.data_dir).front();
+  if (directory.empty()) {
+    return fmt::format(
+        "data: HOME is not set, so that there is no place for {}; synthetic digits are drawn in "
+        "its place (seed {}); --data-dir or DDPBENCH_DATA_DIR name a place",
+        dataset.name, options.seed);
+  }
   return fmt::format(
       "data: {} is not in {}; synthetic digits are drawn in its place (seed {}); `ddpbench data "
-      "fetch "
-      "{}` gets the real ones",
-      dataset.name, fmt::join(data_directories(options.data_dir), ", "), options.seed,
-      dataset.name);
+      "fetch {}` gets the real ones",
+      dataset.name, directory, options.seed, dataset.name);
 }
 
 void check_dataset_fits(const nn::ModelSpec& model, const data::DatasetInfo& dataset,

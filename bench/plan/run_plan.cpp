@@ -71,6 +71,18 @@ void place_on_gpus(TrainingJob& job, const CudaProbe& cuda, std::string_view adv
                        (job.has_cpu_servers() && job.oversubscribed);
 }
 
+// Every timed step of every rank has a record in shared memory until the run's end.
+void check_step_count(const TrainingJob& job) {
+  constexpr double kMostSteps = 2e7;
+  const double steps =
+      static_cast<double>(job.options.epochs) * static_cast<double>(job.steps_per_epoch);
+  if (steps <= kMostSteps) return;
+  throw ConfigError(fmt::format(
+      "--epochs={} of {} steps are {:.0f} timed steps; a run has at most {:.0f}. Use fewer epochs, "
+      "or --steps",
+      job.options.epochs, job.steps_per_epoch, steps, kMostSteps));
+}
+
 }  // namespace
 
 TrainingJob make_training_job(const Options& options, const RunCell& cell,
@@ -92,6 +104,7 @@ TrainingJob make_training_job(const Options& options, const RunCell& cell,
         "drops it; use a smaller batch or --last-batch=pad",
         job.global_batch(), dataset.train_samples, dataset.name));
   }
+  check_step_count(job);
   place_on_cores(job, host.cpu);
   if (options.device == "cuda") place_on_gpus(job, host.cuda, gpu_advice);
   if (cell.cuda_graph == "on" && !can_record_steps(job)) {

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/json_members.h"
 #include "bench/rank/evaluation.h"
+#include "parallel/comm/store/deadline.h"
 #include "reports/data/run_names.h"
 
 namespace ddpbench {
@@ -73,14 +74,13 @@ std::vector<MemoryClaim> ClaimExchange::exchange(int index, const MemoryClaim& o
 
 // Waits by counters, which answer at once. A store drops the connection of a wait that times out.
 void ClaimExchange::await_all(int index, const std::string& what) const {
-  using Clock = std::chrono::steady_clock;
-  const auto end = Clock::now() + std::chrono::duration<double>(options_.timeout_s);
+  const comm::Deadline deadline = comm::deadline_after(options_.timeout_s);
   const auto key = [&](int device) { return fmt::format("memory/{} {}", device, what); };
   options_.store->add(key(index), 1);
   for (int device = 0; device < options_.devices; ++device) {
     while (options_.store->add(key(device), 0) == 0) {
       if (options_.check_peers) options_.check_peers();
-      if (Clock::now() >= end) {
+      if (comm::has_passed(deadline)) {
         throw CommTimeout(fmt::format("device {} of {} {} within {} s (--timeout)", device,
                                       options_.devices, what, options_.timeout_s));
       }

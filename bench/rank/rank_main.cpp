@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/exhausted.h"
 #include "bench/host/terminal.h"
 #include "bench/rank/rank_devices.h"
 #include "bench/rank/rank_session.h"
@@ -70,13 +71,13 @@ void run_training_rank(const nlohmann::json& description,
 }
 
 int report_error(launch::RankWriter& writer, const std::exception& error) {
-  const auto* known = dynamic_cast<const Error*>(&error);
+  const Failure failure = failure_of(error);
   const auto* of_peers = dynamic_cast<const CommError*>(&error);
   const launch::RankError record{
-      .kind = known != nullptr ? known->kind() : "internal",
-      .message = error.what(),
+      .kind = failure.kind,
+      .message = failure.message,
       .operation = of_peers != nullptr ? std::string(of_peers->operation()) : std::string(),
-      .exit_code = known != nullptr ? known->exit_code() : 1};
+      .exit_code = failure.exit_code};
   writer.error(record);
   writer.state(launch::RankState::failed);
   return record.exit_code;

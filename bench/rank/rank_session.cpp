@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "bench/host/environment_capture.h"
+#include "bench/host/rescue.h"
 #include "bench/rank/verification.h"
 #include "kernels/nn/weights.h"
 #include "reports/metrics/steady.h"
@@ -128,10 +129,17 @@ bool RankSession::warm_up_goes_on(std::int64_t done) {
 void RankSession::train() {
   for (int epoch = 0; epoch < job_.options.epochs; ++epoch) train_epoch(epoch);
   if (!job_.options.save_model.empty() && inputs_.rank == 0) {
-    nn::write_safetensors(job_.options.save_model,
-                          nn::export_weights(trainer_.strategy().replicas()[0]->graph()),
-                          job_.options.force);
+    save_weights();
   }
+}
+
+void RankSession::save_weights() {
+  const std::string& asked = job_.options.save_model;
+  const auto weights = nn::export_weights(trainer_.strategy().replicas()[0]->graph());
+  const auto elsewhere = write_or_rescue(asked, [&](const std::string& path) {
+    nn::write_safetensors(path, weights, job_.options.force && path == asked);
+  });
+  if (elsewhere) throw ConfigError(elsewhere->message);
 }
 
 // Ranks evaluate parts of their own. Without this wait, the first rank to finish would wait in the

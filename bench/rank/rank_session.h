@@ -35,6 +35,7 @@ class RankSession {
   bool warm_up_goes_on(std::int64_t done);
   void train();
   void train_epoch(int epoch);
+  void save_weights();
   void wait_for_workers(int epoch);
   void publish();
 

@@ -3,12 +3,16 @@
 #include "bench/run/launch_run.h"
 
 #include <fmt/format.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
+#include "bench/host/host_limits.h"
 #include "bench/host/interrupt.h"
+#include "bench/host/memory_groups.h"
 #include "bench/rank/rank_main.h"
 #include "kernels/runtime/shared_memory.h"
 #include "parallel/strategies.h"
@@ -43,6 +47,19 @@ std::size_t most_replicas(const TrainingJob& job) {
   return most;
 }
 
+// A process takes this much for itself before its device has anything: libraries, stacks, heap.
+constexpr std::uint64_t kProcessBytes = std::uint64_t{16} << 20;
+
+void check_process_memory(int processes) {
+  const std::uint64_t needed = kProcessBytes * static_cast<std::uint64_t>(processes);
+  const std::uint64_t available = memory_limit(read_host_limits()).bytes;
+  if (needed <= available) return;
+  throw ConfigError(fmt::format(
+      "{} processes need at least {} bytes of memory for themselves, and {} are available; use "
+      "fewer devices (--gpus) or servers (--servers)",
+      processes, needed, available));
+}
+
 }  // namespace
 
 int failure_exit_code(const launch::RankError& error) {
@@ -73,6 +90,7 @@ launch::SuperviseResult launch_job(const std::string& kind, nlohmann::json descr
                                    const std::vector<int>& inherited_fds,
                                    launch::RankChannels& channels,
                                    const launch::SuperviseOptions& supervise) {
+  check_process_memory(processes);
   const SharedMemory text = job_memory(
       {{"kind", kind}, {"channel_fd", channels.fd()}, {"description", std::move(description)}});
   launch::LaunchSpec launch;
@@ -82,7 +100,13 @@ launch::SuperviseResult launch_job(const std::string& kind, nlohmann::json descr
   launch.inherited_fds = {text.fd(), channels.fd()};
   launch.inherited_fds.insert(launch.inherited_fds.end(), inherited_fds.begin(),
                               inherited_fds.end());
-  return launch::run_ranks(launch, channels, supervise);
+  const MemoryKills before = read_memory_kills();
+  launch::SuperviseResult result = launch::run_ranks(launch, channels, supervise);
+  if (result.failure && result.failure->signal == SIGKILL) {
+    const std::string words = memory_kill_words(before, read_memory_kills());
+    if (!words.empty()) result.failure->error.message += "; " + words;
+  }
+  return result;
 }
 
 launch::SuperviseResult launch_run(const TrainingJob& job, launch::RankChannels& channels,

@@ -47,18 +47,21 @@ void check_output_file(const std::string& path, const char* option, bool force) 
   }
 }
 
-void save_trace(const RunsTrace& trace, std::size_t runs, const Options& options) {
+std::optional<Rescue> save_trace(const RunsTrace& trace, std::size_t runs, const Options& options) {
   if (trace.runs == 0) {
     say("trace: none of the runs was made now; {} is left as it was\n", options.trace_path);
-    return;
+    return std::nullopt;
   }
-  write_trace(*trace.trace, options);
+  const auto rescue = write_or_rescue(options.trace_path, [&](const std::string& path) {
+    write_trace(*trace.trace, path, options.force && path == options.trace_path);
+  });
   std::string part;
   if (trace.runs < runs) {
     part = fmt::format(" ({} of {} runs; the others were {})", trace.runs, runs,
                        options.resume_path.empty() ? "not started" : "made before --resume");
   }
-  say("trace: {}{}\n", options.trace_path, part);
+  say("trace: {}{}\n", rescue ? rescue->path : options.trace_path, part);
+  return rescue;
 }
 
 // Whether both paths name the same file.
@@ -85,11 +88,35 @@ ReportOutput::ReportOutput(const Options& options)
   if (!options.trace_path.empty()) check_output_file(options.trace_path, "--trace", options.force);
 }
 
+void ReportOutput::reserve(report::Report report, const Options& options) {
+  if (replace_) return;
+  report.status = report::Status::interrupted;
+  complete_report(report, options);
+  save(report);
+}
+
 void ReportOutput::save(const report::Report& report) {
-  const bool taken = !replace_ && named_by_time_ && std::filesystem::exists(path_);
-  if (taken) path_ = default_report_path();
-  report::write_report(report, path_, replace_);
+  while (true) {
+    try {
+      report::write_report(report, path_, replace_);
+      break;
+    } catch (const ConfigError&) {
+      const bool taken = !replace_ && named_by_time_ && std::filesystem::exists(path_);
+      if (!taken) throw;
+      path_ = default_report_path();
+    }
+  }
   replace_ = true;
+}
+
+std::optional<Rescue> ReportOutput::save_or_rescue(const report::Report& report) {
+  return write_or_rescue(path_, [&](const std::string& path) {
+    if (path == path_) {
+      save(report);
+    } else {
+      report::write_report(report, path, false);
+    }
+  });
 }
 
 std::string utc_timestamp() { return utc_time("%Y-%m-%dT%H:%M:%SZ"); }
@@ -125,12 +152,18 @@ void finish_report(report::Report& report, const RunsTrace& trace, const Options
   const std::string why = report::render_why(report, width);
   if (!why.empty()) say("{}\n", why);
   std::fflush(stdout);
-  file.save(report);
+  const auto elsewhere = file.save_or_rescue(report);
   // The report is already written when the trace cannot be.
-  if (!options.trace_path.empty()) save_trace(trace, report.runs.size(), options);
-  const std::string interrupted = report::interruption_lines(report, file.path(), width);
+  std::optional<Rescue> trace_elsewhere;
+  if (!options.trace_path.empty()) {
+    trace_elsewhere = save_trace(trace, report.runs.size(), options);
+  }
+  const std::string& path = elsewhere ? elsewhere->path : file.path();
+  const std::string interrupted = report::interruption_lines(report, path, width);
   if (!interrupted.empty()) say("{}", interrupted);
-  say("report: {}\n", file.path());
+  say("report: {}\n", path);
+  if (elsewhere) throw ConfigError(elsewhere->message);
+  if (trace_elsewhere) throw ConfigError(trace_elsewhere->message);
 }
 
 }  // namespace ddpbench::bench

@@ -5,9 +5,11 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "bench/host/rescue.h"
 #include "bench/options/options.h"
 #include "reports/data/report.h"
 #include "reports/exports/trace.h"
@@ -23,9 +25,15 @@ class ReportOutput {
   // written. The user learns it before any run is made.
   explicit ReportOutput(const Options& options);
 
+  // Writes `report`, which has no results yet, as an interrupted one, so that no other command
+  // takes its name meanwhile. Where a file may be replaced, it stays until there is something
+  // better. Throws ConfigError where another command was faster.
+  void reserve(report::Report report, const Options& options);
   // Writes the whole report, atomically. The first call obeys --force; later ones replace what it
   // wrote.
   void save(const report::Report& report);
+  // The same. Where the report cannot be written there, it is written elsewhere.
+  std::optional<Rescue> save_or_rescue(const report::Report& report);
   const std::string& path() const { return path_; }
 
  private:
@@ -66,7 +74,8 @@ struct RunsTrace {
 };
 
 // Completes the report, prints the table, writes the report and, with --trace, also `trace`, and
-// prints the paths. A trace without runs is not written, so that it replaces none.
+// prints the paths. A trace without runs is not written, so that it replaces none. Throws
+// ConfigError after all that, where a file had to be written elsewhere (write_or_rescue).
 void finish_report(report::Report& report, const RunsTrace& trace, const Options& options,
                    ReportOutput& file);
 

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <set>
 
 #include "bench/host/environment_capture.h"
 #include "bench/plan/training_job.h"
@@ -22,14 +24,17 @@ namespace {
 // The results and records of all workers and servers of one run.
 struct RunRecords {
   const TrainingJob& job;
-  WorkerRecords workers;                                   // what `steps` and `buckets` point into
-  std::vector<RankResult> results;                         // [rank]
-  std::vector<std::span<const launch::StepRecord>> steps;  // [worker rank]
-  std::vector<std::span<const launch::BucketRecord>> buckets;
-  std::vector<std::span<const launch::ReplicaRecord>> replicas;
+  WorkerRecords workers = {};            // what `steps` and `buckets` point into
+  std::vector<RankResult> results = {};  // [rank]
+  std::vector<std::span<const launch::StepRecord>> steps = {};  // [worker rank]
+  std::vector<std::span<const launch::BucketRecord>> buckets = {};
+  std::vector<std::span<const launch::ReplicaRecord>> replicas = {};
   // Workers that left anything. Some may be missing in a joined world that failed: figures of the
   // others are better than none.
-  std::vector<std::size_t> heard;
+  std::vector<std::size_t> heard = {};
+  // Copies of the steps, where some are left out because the job was stopped meanwhile.
+  std::vector<std::vector<launch::StepRecord>> kept = {};
+  int stopped_steps = 0;  // how many are left out
 
   std::vector<std::span<const launch::StepRecord>> heard_steps() const {
     std::vector<std::span<const launch::StepRecord>> found;
@@ -49,7 +54,7 @@ void complete_arrivals(RunRecords& all) {
 }
 
 RunRecords read_records(const TrainingJob& job, const launch::RankChannels& channels) {
-  RunRecords all{job, {}, {}, {}, {}, {}, {}};
+  RunRecords all{.job = job};
   const auto plan = plan_strategy(strategy_config(job));
   for (int r = 0; r < channels.layout().ranks; ++r) {
     all.results.push_back(decoded_rank_result(channels.result(r)));
@@ -67,6 +72,36 @@ RunRecords read_records(const TrainingJob& job, const launch::RankChannels& chan
     if (!all.steps[r].empty() || !all.results[r].host.empty()) all.heard.push_back(r);
   }
   return all;
+}
+
+// Leaves the steps out during which the job was stopped, on all ranks: a rank that was done before
+// the stop has no time to compare with those of the others.
+void leave_out_stopped_steps(const std::vector<launch::Pause>& pauses, RunRecords& all) {
+  std::set<std::uint32_t> stopped;
+  for (const auto& steps : all.steps) {
+    for (const launch::StepRecord& step : steps) {
+      if (stopped_time(pauses, step.begin_s, step.end_s) > 0) stopped.insert(step.step);
+    }
+  }
+  if (stopped.empty()) return;
+  all.stopped_steps = static_cast<int>(stopped.size());
+  all.kept.reserve(all.steps.size());
+  for (auto& steps : all.steps) {
+    std::vector<launch::StepRecord>& kept = all.kept.emplace_back();
+    std::ranges::copy_if(steps, std::back_inserter(kept), [&](const launch::StepRecord& step) {
+      return !stopped.contains(step.step);
+    });
+    steps = kept;
+  }
+}
+
+void fill_stops(const std::vector<launch::Pause>& pauses, const RunRecords& all, report::Run& run) {
+  if (pauses.empty()) return;
+  report::Conditions& conditions = run.conditions.emplace();
+  double sum = 0;
+  for (const launch::Pause& pause : pauses) sum += pause.end_s - pause.begin_s;
+  conditions.stopped_s = sum;
+  conditions.stopped_steps = all.stopped_steps;
 }
 
 // All workers took the same number of warm-up steps. Rank 0 judged them.
@@ -110,7 +145,8 @@ void fill_phases(const RunRecords& all, report::Run& run) {
 }
 
 // Sums are over processes; times are from the first begin to the last end.
-void fill_epochs(const RunRecords& all, report::Run& run) {
+void fill_epochs(const RunRecords& all, const std::vector<launch::Pause>& pauses,
+                 report::Run& run) {
   std::size_t complete = SIZE_MAX;
   for (const std::size_t r : all.heard) {
     complete = std::min(complete, all.results[r].epochs.size());
@@ -130,7 +166,7 @@ void fill_epochs(const RunRecords& all, report::Run& run) {
     const auto samples = static_cast<double>(sum.samples);
     report::EpochRow row;
     row.epoch = sum.epoch;
-    row.time_s = sum.end_s - sum.begin_s;
+    row.time_s = sum.end_s - sum.begin_s - stopped_time(pauses, sum.begin_s, sum.end_s);
     row.samples = sum.samples;
     row.samples_per_s = samples / row.time_s;
     row.train_loss = sum.loss_sum / samples;
@@ -356,6 +392,14 @@ report::ErrorInfo error_info(const launch::RunFailure& failure, const RunRecords
 
 }  // namespace
 
+double stopped_time(const std::vector<launch::Pause>& pauses, double begin_s, double end_s) {
+  double sum = 0;
+  for (const launch::Pause& pause : pauses) {
+    sum += std::max(0.0, std::min(end_s, pause.end_s) - std::max(begin_s, pause.begin_s));
+  }
+  return sum;
+}
+
 report::ErrorInfo failure_info(const launch::RunFailure& failure) {
   report::ErrorInfo error;
   error.kind = failure.error.kind;
@@ -373,7 +417,8 @@ report::ErrorInfo failure_info(const launch::RunFailure& failure) {
 report::Run collect_run(const TrainingJob& job, const launch::RankChannels& channels,
                         const launch::SuperviseResult& result) {
   report::Run run = planned_run(job);
-  const RunRecords all = read_records(job, channels);
+  RunRecords all = read_records(job, channels);
+  leave_out_stopped_steps(result.pauses, all);
   if (result.interrupted) {
     run.status = report::Status::interrupted;
   } else if (result.failure) {
@@ -393,7 +438,8 @@ report::Run collect_run(const TrainingJob& job, const launch::RankChannels& chan
   fill_times(all, result, run);
   fill_steps(all, run);
   fill_phases(all, run);
-  fill_epochs(all, run);
+  fill_epochs(all, result.pauses, run);
+  fill_stops(result.pauses, all, run);
   fill_devices(all, result, run);
   fill_verification_status(all, run);
   note_divergence(all, run);

@@ -20,4 +20,7 @@ report::Run collect_run(const TrainingJob& job, const launch::RankChannels& chan
 // What the report says about a failure, without the host: only the ranks know it.
 report::ErrorInfo failure_info(const launch::RunFailure& failure);
 
+// How many seconds of [begin_s, end_s] the job was stopped.
+double stopped_time(const std::vector<launch::Pause>& pauses, double begin_s, double end_s);
+
 }  // namespace ddpbench::bench

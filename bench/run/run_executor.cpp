@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/exhausted.h"
 #include "bench/host/host_limits.h"
 #include "bench/host/interrupt.h"
 #include "bench/host/machine_snapshot.h"
@@ -61,14 +62,15 @@ report::Run RunExecutor::run(const RunCell& cell) {
   report::Run run;
   try {
     run = run_job(job);
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
+    const Failure failure = failure_of(error);
     run = planned_run(job);
     run.status = report::Status::failed;
     run.error.emplace();
-    run.error->kind = error.kind();
-    run.error->message = error.what();
-    exit_codes_.push_back(error.exit_code());
-    say_error("ddpbench: {}: {}\n", job.title, error.what());
+    run.error->kind = failure.kind;
+    run.error->message = failure.message;
+    exit_codes_.push_back(failure.exit_code);
+    say_error("ddpbench: {}: {}\n", job.title, failure.message);
   }
   run.started_at = started_at;
   return run;

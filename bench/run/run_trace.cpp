@@ -252,8 +252,8 @@ void add_run(report::Trace& trace, const TrainingJob& job, const launch::RankCha
   }
 }
 
-void write_trace(const report::Trace& trace, const Options& options) {
-  write_file(options.trace_path, report::to_chrome_json(trace), {.force = options.force});
+void write_trace(const report::Trace& trace, const std::string& path, bool force) {
+  write_file(path, report::to_chrome_json(trace), {.force = force});
 }
 
 }  // namespace ddpbench::bench

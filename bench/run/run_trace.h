@@ -18,7 +18,7 @@ namespace ddpbench::bench {
 // Adds the traced steps that the run's ranks finished, also for a run that ended early.
 void add_run(report::Trace& trace, const TrainingJob& job, const launch::RankChannels& channels);
 
-// Writes the trace to --trace. Throws ConfigError.
-void write_trace(const report::Trace& trace, const Options& options);
+// Writes the trace to a file. `force` replaces an existing one. Throws ConfigError.
+void write_trace(const report::Trace& trace, const std::string& path, bool force);
 
 }  // namespace ddpbench::bench

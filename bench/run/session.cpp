@@ -168,6 +168,7 @@ int Session::run() {
 
 bool Session::sweep(SweepSchedule& schedule) {
   catch_interrupts();
+  file_.reserve(report_, options_);
   const double begin_s = steady_s();
   RunTimes times;
   for (std::size_t made = 0; const auto slot = schedule.next(steady_s() - begin_s); ++made) {

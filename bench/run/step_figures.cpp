@@ -138,8 +138,9 @@ std::vector<report::BucketRow> bucket_rows(std::span<const launch::BucketRecord>
   };
   std::map<int, Samples> buckets;
   for (const auto& record : records) {
-    if (record.step >= steps.size()) continue;
-    const double begin = steps[record.step].begin_s;
+    const auto step = std::ranges::lower_bound(steps, record.step, {}, &launch::StepRecord::step);
+    if (step == steps.end() || step->step != record.step) continue;
+    const double begin = step->begin_s;
     Samples& samples = buckets[static_cast<int>(record.times.bucket)];
     samples.bytes = record.times.bytes;
     samples.ready.push_back(record.times.ready_s - begin);

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/exhausted.h"
 #include "kernels/runtime/memory_mapping.h"
 
 namespace ddpbench {
@@ -95,13 +96,13 @@ SharedMemory SharedMemory::create(const std::string& name, std::size_t bytes,
   FileDescriptor fd(::memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (fd.get() < 0 || ::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0 ||
       ::fcntl(fd.get(), F_ADD_SEALS, kSizeSeals | (is_sealed_later ? 0 : F_SEAL_SEAL)) != 0) {
-    throw DeviceError(fmt::format("cannot create {} bytes of shared memory '{}': {}", bytes, name,
-                                  std::strerror(errno)));
+    throw_system_error<DeviceError>(
+        fmt::format("cannot create {} bytes of shared memory '{}'", bytes, name), errno);
   }
   const BufferView view = map_memory(bytes, fd.get());
   if (!view.data) {
-    throw DeviceError(fmt::format("cannot map {} bytes of shared memory '{}': {}", bytes, name,
-                                  std::strerror(errno)));
+    throw_system_error<DeviceError>(
+        fmt::format("cannot map {} bytes of shared memory '{}'", bytes, name), errno);
   }
   return SharedMemory(view, std::move(fd));
 }

@@ -42,7 +42,7 @@ std::size_t wait_any(std::span<const Work> works, Deadline deadline) {
       if (works[i].test()) return i;
     }
     // An empty work is done, so none is left here.
-    if (std::chrono::steady_clock::now() >= deadline) {
+    if (has_passed(deadline)) {
       throw CommTimeout(fmt::format("none of {} operations was done in time", works.size()));
     }
     first->await_change(seen, one_source ? deadline : std::min(deadline, deadline_after(kLook_s)));

@@ -62,6 +62,9 @@ class LinkedModule : public CudaModule {
   std::unique_ptr<RangeMarker> make_range_marker() const override {
     return make_nvtx_range_marker();
   }
+  void share_pauses(comm::DeadlineClock::Pauses& pauses) const override {
+    comm::DeadlineClock::share(pauses);
+  }
   std::map<std::string, std::string> library_versions() const override {
     const CudaProbe found = probe_cuda();
     std::map<std::string, std::string> versions = ops::cuda_library_versions();

@@ -24,6 +24,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/exhausted.h"
 
 namespace ddpbench::launch {
 namespace {
@@ -130,7 +131,7 @@ ChildProcess::ChildProcess(const ChildSpec& spec) : executable_(spec.executable)
   const std::vector<char*> environment = pointers_to(spec.environment);
   std::array<int, 2> report{};
   if (::pipe2(report.data(), O_CLOEXEC) != 0) {
-    throw InternalError(fmt::format("cannot make a pipe: {}", std::strerror(errno)));
+    throw_system_error<InternalError>("cannot make a pipe to a rank", errno);
   }
   confirm_ = FileDescriptor(report[0]);
   FileDescriptor told(report[1]);
@@ -147,8 +148,7 @@ ChildProcess::ChildProcess(const ChildSpec& spec) : executable_(spec.executable)
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   told.reset();
   if (pid_ < 0) {
-    throw InternalError(
-        fmt::format("cannot fork to start {}: {}", executable_, std::strerror(reason)));
+    throw_system_error<InternalError>(fmt::format("cannot fork to start {}", executable_), reason);
   }
   // Not through glibc: the header of 2.36 lacks the C linkage. The descriptor is close-on-exec.
   watch_ = FileDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));

@@ -65,6 +65,7 @@ std::vector<std::string> rank_variables(const LaunchSpec& spec, int rank,
   variables["DDPBENCH_JOB_SECRET"] = rendezvous.secret;
   variables["MASTER_ADDR"] = "127.0.0.1";
   variables["MASTER_PORT"] = std::to_string(rendezvous.port);
+  if (rendezvous.port == 0) variables.erase("MASTER_PORT");
   variables["WORLD_SIZE"] = std::to_string(spec.ranks);
   variables["RANK"] = std::to_string(rank);
   variables["LOCAL_RANK"] = std::to_string(rank);

@@ -24,7 +24,7 @@ struct LaunchSpec {
 
 // Where the ranks of a run meet.
 struct Rendezvous {
-  int port = 0;  // on the loopback interface
+  int port = 0;  // on the loopback interface; 0: one rank, which meets nobody
   std::string secret;
 };
 

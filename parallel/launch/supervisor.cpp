@@ -16,6 +16,7 @@
 #include "parallel/comm/store/store.h"
 #include "parallel/launch/child_process.h"
 #include "parallel/launch/guilty_rank.h"
+#include "parallel/launch/open_files.h"
 #include "parallel/launch/rank_variables.h"
 
 namespace ddpbench::launch {
@@ -32,7 +33,7 @@ constexpr int kSettleLooks = 6;  // and at least so many looks, in case we are n
 // Ranks have the same limit for their waits and know what they wait for, so they may speak first.
 constexpr double kLetRanksSpeak_s = 1;
 // A longer pause between two looks means that we were suspended ourselves (Ctrl-Z).
-constexpr double kSuspended_s = 2;
+constexpr double kSuspended_s = 2;  // as DeadlineClock::kSuspended
 
 std::unique_ptr<comm::TcpStoreServer> serve_rendezvous(const std::string& secret) {
   comm::TcpStoreOptions options;
@@ -59,7 +60,7 @@ class Supervision {
       : channels_(channels),
         options_(options),
         secret_(make_secret()),
-        store_(serve_rendezvous(secret_)) {
+        store_(spec.ranks > 1 ? serve_rendezvous(secret_) : nullptr) {
     start(spec);
   }
 
@@ -80,6 +81,7 @@ class Supervision {
     end_all();
     report_progress(true);
     result.startup_s = startup_s();
+    result.pauses = std::move(pauses_);
     for (const RankSight& sight : sights_) {
       result.peak_rss_bytes.push_back(sight.exit ? sight.exit->peak_rss_bytes : 0);
     }
@@ -94,7 +96,8 @@ class Supervision {
     child.arguments.insert(child.arguments.end(), spec.arguments.begin(), spec.arguments.end());
     child.inherited_fds = spec.inherited_fds;
     for (int rank = 0; rank < spec.ranks; ++rank) {
-      child.environment = rank_variables(spec, rank, {store_->port(), secret_});
+      const int port = store_ ? store_->port() : 0;
+      child.environment = rank_variables(spec, rank, {port, secret_});
       children_.emplace_back(child);
     }
     for (std::size_t i = 0; i < children_.size() && !interrupted_; ++i) confirm(i);
@@ -104,8 +107,8 @@ class Supervision {
 
   // Waits until the rank's program runs, or the user interrupts.
   void confirm(std::size_t rank) {
-    double waited_s =
-        0;  // by looks, so that time in which we were suspended (Ctrl-Z) does not count
+    // Counted by looks, so that time in which we were suspended (Ctrl-Z) does not count.
+    double waited_s = 0;
     while (!children_[rank].confirm(kLookMs)) {
       interrupted_ = interruption_wanted();
       if (interrupted_) return;
@@ -136,10 +139,12 @@ class Supervision {
   void look() {
     const double now_s = steady_s();
     const double pause_s = now_s - looked_s_;
+    const bool suspended = pause_s > kSuspended_s;
+    if (suspended) pauses_.push_back({looked_s_, now_s});
     looked_s_ = now_s;
     for (std::size_t i = 0; i < children_.size(); ++i) {
       RankSight& sight = sights_[i];
-      if (pause_s > kSuspended_s) sight.last_progress_s += pause_s;
+      if (suspended) sight.last_progress_s += pause_s;
       const bool was_alive = !sight.exit;
       sight.exit = children_[i].reap();
       const std::uint64_t heartbeat = sight.status.heartbeat;
@@ -218,10 +223,11 @@ class Supervision {
   RankChannels& channels_;
   const SuperviseOptions& options_;
   std::string secret_;
-  std::unique_ptr<comm::TcpStoreServer> store_;
+  std::unique_ptr<comm::TcpStoreServer> store_;  // null where one rank is alone
   std::vector<ChildProcess> children_;
   std::vector<RankSight> sights_;  // one a rank
   double looked_s_ = begin_s_;
+  std::vector<Pause> pauses_;
   double reported_s_ = 0;
   double failed_s_ = 0;  // when the first failure was seen
   int looks_since_failure_ = 0;
@@ -234,6 +240,8 @@ SuperviseResult run_ranks(const LaunchSpec& spec, RankChannels& channels,
                           const SuperviseOptions& options) {
   ensure(spec.ranks > 0 && spec.ranks <= channels.layout().ranks, "{} ranks with channels for {}",
          spec.ranks, channels.layout().ranks);
+  constexpr std::size_t kStandard = 3;
+  allow_open_files(static_cast<std::size_t>(spec.ranks), kStandard + spec.inherited_fds.size());
   return Supervision(spec, channels, options).run();
 }
 

@@ -138,7 +138,11 @@ struct Conditions {
   Figure quota_throttled_ratio;  // share of the time in which a CPU quota stopped the run
   Figure major_page_faults, involuntary_context_switches;  // of the run's processes
   Figure swapped_in_pages, thermal_throttle_count;         // of the machine
-  Figure step_drift_ratio;         // last third of the steps / first third - 1
+  Figure step_drift_ratio;  // last third of the steps / first third - 1
+  // How long the whole job was stopped, and how many timed steps were under way then. These steps
+  // are not in StepSection. Not set: it was not stopped.
+  std::optional<double> stopped_s;
+  std::optional<int> stopped_steps;
   std::vector<std::string> notes;  // on what was out of the ordinary
 };
 

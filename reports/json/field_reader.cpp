@@ -116,6 +116,7 @@ template void FieldReader::or_missing(const char*, std::optional<std::map<std::s
 template void FieldReader::or_missing(const char*, std::optional<DriverBytes>&, std::string&,
                                       const std::string&);
 template void FieldReader::optional(const char*, std::optional<int>&);
+template void FieldReader::optional(const char*, std::optional<double>&);
 
 void FieldReader::name(const char* key, std::string& text) {
   if (const auto found = member(key)) text = found->text_not_empty();

@@ -120,6 +120,8 @@ constexpr auto kConditionFields = [](auto& f, auto& conditions) {
   f.figure("swapped_in_pages", conditions.swapped_in_pages, kNotRecorded);
   f.figure("thermal_throttle_count", conditions.thermal_throttle_count, kNotRecorded);
   f.figure("step_drift_ratio", conditions.step_drift_ratio, kNotRecorded);
+  f.optional("stopped_s", conditions.stopped_s);
+  f.optional("stopped_steps", conditions.stopped_steps);
   f.value("notes", conditions.notes);
 };
 

@@ -58,6 +58,10 @@ double frequency_loss(const Conditions& c) {
 // The first kChecksOfOthers are of work that is not this program's.
 constexpr std::size_t kChecksOfOthers = 2;
 constexpr Check kChecks[] = {
+    {[](const Conditions& c) { return c.stopped_s.value_or(0); }, 1e-3,
+     [](double x) {
+       return fmt::format("the job was stopped (Ctrl-Z) for {:.3g} s, which counts for no step", x);
+     }},
     {[](const Conditions& c) { return value_or_zero(c.other_load_ratio); }, 0.10,
      [](double x) { return fmt::format("other processes used {} of the machine", percent(x)); }},
     {[](const Conditions& c) { return value_or_zero(c.stolen_ratio); }, 0.02,
@@ -131,6 +135,10 @@ Conditions conditions_between(const MachineSnapshot& before, const MachineSnapsh
 
 void fill_conditions(Run& run, const MachineSnapshot& before, const MachineSnapshot& after) {
   Conditions c = conditions_between(before, after);
+  if (run.conditions) {
+    c.stopped_s = run.conditions->stopped_s;
+    c.stopped_steps = run.conditions->stopped_steps;
+  }
   c.step_drift_ratio = step_drift(run.step.samples_s);
   for (const Check& check : kChecks) {
     const double amount = check.amount(c);

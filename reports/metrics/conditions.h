@@ -33,8 +33,8 @@ struct MachineSnapshot {
 // Sets everything but step_drift_ratio and notes.
 Conditions conditions_between(const MachineSnapshot& before, const MachineSnapshot& after);
 
-// Sets run.conditions: the above, the drift of the step times, and a note on each condition that is
-// out of the ordinary (docs/metrics.md has the limits).
+// Sets run.conditions, but keeps what it says of stops: the above, the drift of the step times, and
+// a note on each condition that is out of the ordinary (docs/metrics.md has the limits).
 void fill_conditions(Run& run, const MachineSnapshot& before, const MachineSnapshot& after);
 
 // "other processes used 70 % of the machine": what work that is not this program's took, by the

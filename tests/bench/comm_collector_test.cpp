@@ -55,6 +55,18 @@ class CommCollector : public testing::Test {
   std::optional<report::ErrorInfo> error;
 };
 
+TEST_F(CommCollector, LeavesOutTheIterationsInWhichTheJobWasStopped) {
+  time(0, 0, {1, 5, 2});
+  time(1, 0, {4, 1, 3});
+  launch::SuperviseResult result;
+  result.pauses = {{14.5, 20}};  // rank 0 was in its second iteration
+  finish(0, {});
+  finish(1, {});
+  collect(result);
+  EXPECT_EQ(report.collectives.at(0).iterations, 2);
+  EXPECT_DOUBLE_EQ(report.collectives.at(0).time_s->median, 3.5);
+}
+
 TEST_F(CommCollector, TakesTheMedianOfTheSlowestRank) {
   time(0, 0, {1, 5, 2});
   time(1, 0, {4, 1, 3});

@@ -8,6 +8,7 @@
 #include "bench/commands/info.h"
 #include "bench/host/build_info.h"
 #include "bench/host/host_limits.h"
+#include "bench/host/memory_groups.h"
 #include "bench/options/option_table.h"
 #include "tests/bench/options_test_support.h"
 
@@ -95,8 +96,9 @@ TEST(HostLimits, TheTightestControlGroupCounts) {
   const TemporaryDirectory groups;
   // /proc may name the root itself as this process's own group below the root. The limit of the
   // root is then the only one.
-  groups.write("cpu.max", "150000 100000\n");
-  groups.write("memory.max", "1073741824\n");
+  groups.write("proc/self/cgroup", "0::/\n");
+  groups.write("sys/fs/cgroup/cpu.max", "150000 100000\n");
+  groups.write("sys/fs/cgroup/memory.max", "1073741824\n");
   const HostLimits limits = read_host_limits(groups.path());
   EXPECT_EQ(limits.cpu_quota, 1.5);
   EXPECT_EQ(limits.memory_bytes, 1073741824U);
@@ -113,10 +115,81 @@ TEST(HostLimits, TheMemoryThatIsSharedHasTheNameOfWhatLimitsIt) {
               testing::AllOf(testing::StartsWith(host.pool + " "), testing::EndsWith(" /jobs/7")));
 }
 
+// A job of 1000 bytes, of which 400 are used and can not be dropped, in a group of 2000 with 1900.
+void write_groups_of_version_2(const TemporaryDirectory& root) {
+  root.write("proc/self/cgroup", "1:name=systemd:/x\n0::/jobs/7\n");
+  root.write("sys/fs/cgroup/jobs/7/memory.max", "1000\n");
+  root.write("sys/fs/cgroup/jobs/7/memory.current", "700\n");
+  root.write("sys/fs/cgroup/jobs/7/memory.stat", "anon 390\ninactive_file 300\n");
+  root.write("sys/fs/cgroup/jobs/memory.max", "2000\n");
+  root.write("sys/fs/cgroup/jobs/memory.current", "1900\n");
+  root.write("proc/meminfo", "MemTotal:       2 kB\nMemAvailable:   1 kB\n");
+}
+
+TEST(HostLimits, LeaveWhatTheTightestGroupDoesNotUseYet) {
+  const TemporaryDirectory root;
+  write_groups_of_version_2(root);
+  HostLimits limits = read_host_limits(root.path());
+  EXPECT_EQ(limits.memory_bytes, 1000U);
+  EXPECT_EQ(limits.memory_group, "/jobs/7");
+  EXPECT_EQ(limits.memory_left_bytes, 100U);  // of /jobs
+  EXPECT_EQ(limits.host_available_bytes, 1024U);
+  EXPECT_EQ(memory_limit(limits).bytes, 100U);
+  root.write("sys/fs/cgroup/jobs/memory.current", "100\n");
+  limits = read_host_limits(root.path());
+  EXPECT_EQ(limits.memory_left_bytes, 600U);  // of /jobs/7
+  limits.host_available_bytes = 50;           // others have taken the rest of the machine
+  EXPECT_EQ(memory_limit(limits).bytes, 50U);
+  EXPECT_THAT(memory_limit(limits).pool, testing::EndsWith(" /jobs/7"));
+}
+
+TEST(HostLimits, OfVersion1AreReadWhereItHasTheMemory) {
+  const TemporaryDirectory root;
+  root.write("proc/self/cgroup", "4:memory:/box/job\n1:cpu,cpuacct:/\n0::/\n");
+  const std::string group = "sys/fs/cgroup/memory/box/";
+  root.write(group + "memory.limit_in_bytes", "5000\n");
+  root.write(group + "memory.usage_in_bytes", "3000\n");
+  root.write(group + "memory.stat", "inactive_file 7\ntotal_inactive_file 500\n");
+  root.write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+  root.write("sys/fs/cgroup/memory.max", "1\n");  // version 2 does not have the controller
+  const HostLimits limits = read_host_limits(root.path());
+  EXPECT_EQ(limits.memory_bytes, 5000U);
+  EXPECT_EQ(limits.memory_group, "/box");
+  EXPECT_EQ(limits.memory_left_bytes, 2500U);
+}
+
+TEST(MemoryKills, AreToldWithTheLimitThatWasReached) {
+  const TemporaryDirectory root;
+  write_groups_of_version_2(root);
+  root.write("sys/fs/cgroup/jobs/7/memory.events", "max 3\noom 1\noom_kill 0\n");
+  const MemoryKills before = read_memory_kills(root.path());
+  EXPECT_EQ(memory_kill_words(before, before, root.path()), "");
+  root.write("sys/fs/cgroup/jobs/7/memory.events", "max 3\noom 1\noom_kill 1\n");
+  EXPECT_THAT(memory_kill_words(before, read_memory_kills(root.path()), root.path()),
+              testing::AllOf(HasSubstr("the kernel ended it because memory ran out"),
+                             HasSubstr("/jobs/7 may use 1000 bytes"), HasSubstr("--batch-size")));
+}
+
+TEST(MemoryKills, OfTheMachineCountWhereTheGroupDoesNotTell) {
+  const TemporaryDirectory root;
+  root.write("proc/self/cgroup", "4:memory:/job\n");
+  root.write("sys/fs/cgroup/memory/job/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\n");
+  root.write("proc/vmstat", "pswpin 4\noom_kill 8\n");
+  const MemoryKills before = read_memory_kills(root.path());
+  root.write("proc/vmstat", "pswpin 4\noom_kill 9\n");
+  const MemoryKills after = read_memory_kills(root.path());
+  EXPECT_THAT(memory_kill_words(before, after, root.path()), HasSubstr("probably this one"));
+  // Where the group tells that it was none of its own, another was meant.
+  root.write("sys/fs/cgroup/memory/job/memory.oom_control", "under_oom 0\noom_kill 2\n");
+  const MemoryKills told = read_memory_kills(root.path());
+  EXPECT_EQ(memory_kill_words({told.of_group, before.of_machine}, told, root.path()), "");
+}
+
 TEST(HostLimits, AreMissingWhereThereAreNone) {
   const TemporaryDirectory groups;
-  groups.write("cpu.max", "max 100000\n");
-  groups.write("memory.max", "max\n");
+  groups.write("proc/self/cgroup", "0::/\n");
+  groups.write("sys/fs/cgroup/cpu.max", "max 100000\n");
+  groups.write("sys/fs/cgroup/memory.max", "max\n");
   const HostLimits limits = read_host_limits(groups.path());
   EXPECT_EQ(limits.cpu_quota, std::nullopt);
   EXPECT_EQ(limits.memory_bytes, std::nullopt);

@@ -71,6 +71,7 @@ int Program::start(const std::vector<std::string>& arguments,
     redirect(STDOUT_FILENO, stdout_path.empty() ? out : stdout_path);
     redirect(STDERR_FILENO, err);
     for (const int descriptor : closed) ::close(descriptor);
+    if (prepare) prepare();
     if (::chdir(directory_.c_str()) == 0) {
       ::execve(argv_pointers[0], argv_pointers.data(), envp_pointers.data());
     }

@@ -30,6 +30,7 @@ class Program {
   std::map<std::string, std::string> environment;  // added to a minimal one
   std::vector<int> closed;                         // standard descriptors that it starts without
   std::string stdout_path;                         // where stdout goes instead of `out`, if set
+  std::function<void()> prepare;                   // called in the new process, before the program
 
   ProgramResult run(const std::vector<std::string>& arguments);
   // Starts the program, calls `act` with its process number, then waits for it.

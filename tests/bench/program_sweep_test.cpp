@@ -34,6 +34,12 @@ std::multiset<int> sequence(const json& report) {
   return numbers;
 }
 
+// The report is there before the first run.
+bool has_a_run(const Program& program) {
+  const std::string text = program.read("report.json");
+  return !text.empty() && !json::parse(text)["runs"].empty();
+}
+
 TEST_F(Sweep, MakesTheMatrixOfItsListsSortedByCell) {
   const auto result =
       program.run(small_run("single,ddp", {"--batch-size=4,8", "--bucket-cap-mb=0.05,25",
@@ -137,8 +143,7 @@ TEST_F(Sweep, IsSavedAfterEveryRunAndResumed) {
   // The supervisor is killed during the second of three runs.
   program.run(small_run("single", {"--repetitions=3", "--steps=400", "--order=sequential"}),
               [&](int pid) {
-                EXPECT_TRUE(Program::wait_until(
-                    [&] { return std::filesystem::exists(program.path("report.json")); }));
+                EXPECT_TRUE(Program::wait_until([&] { return has_a_run(program); }));
                 ::kill(pid, SIGKILL);
               });
   const json partial = program.report();
@@ -272,13 +277,13 @@ TEST_F(Sweep, TuneTriesBucketsAndConcludes) {
 }
 
 TEST_F(Sweep, AnInterruptedTuneSaysSoAndNothingElse) {
-  const auto result = program.run(
-      {"tune", "--config=lenet.json", "--gpus=2", "--steps=3", "--repetitions=50",
-       "--json=report.json"},
-      [this](int pid) {
-        EXPECT_TRUE(program.wait_until([this] { return program.read("report.json") != ""; }));
-        ::kill(pid, SIGINT);
-      });
+  const auto result =
+      program.run({"tune", "--config=lenet.json", "--gpus=2", "--steps=3", "--repetitions=50",
+                   "--json=report.json"},
+                  [this](int pid) {
+                    EXPECT_TRUE(program.wait_until([this] { return has_a_run(program); }));
+                    ::kill(pid, SIGINT);
+                  });
   EXPECT_EQ(result.exit_code, 130) << result.err;
   const json report = program.report();
   EXPECT_THAT(report["tune"]["conclusion"].get<std::string>(), HasSubstr("Nothing can be said"));

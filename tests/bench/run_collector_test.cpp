@@ -84,6 +84,31 @@ TEST_F(Collector, TakesTheSlowestRankOfEveryStep) {
   EXPECT_NEAR(*run.phases.at("comm_exposed_s").value, 0.1, 1e-12);
 }
 
+TEST_F(Collector, LeavesOutTheStepsInWhichTheJobWasStopped) {
+  auto first = channels.writer(0);
+  auto second = channels.writer(1);
+  // Rank 0 was done with step 1 when the job was stopped, rank 1 was not.
+  for (const auto& record : {step(0, 1, 0.1), step(1, 1.2, 0.1), step(2, 3.2, 0.3)}) {
+    first.append(record);
+  }
+  for (const auto& record : {step(0, 1, 0.2), step(1, 1.2, 1.9), step(2, 3.2, 0.4)}) {
+    second.append(record);
+  }
+  finish(0, result_of(1e-6, 1));
+  finish(1, result_of(1e-6, 1));
+  launch::SuperviseResult result;
+  result.pauses = {{1.5, 3}};
+  const auto run = collect_run(ddp_job(), channels, result);
+  ASSERT_EQ(run.step.samples_s.size(), 2U);
+  EXPECT_DOUBLE_EQ(run.step.samples_s[0], 0.2);
+  EXPECT_NEAR(run.step.samples_s[1], 0.4, 1e-12);
+  EXPECT_EQ(run.step.count, 2);
+  ASSERT_TRUE(run.conditions);
+  EXPECT_DOUBLE_EQ(*run.conditions->stopped_s, 1.5);
+  EXPECT_EQ(run.conditions->stopped_steps, 1);
+  EXPECT_NEAR(run.epochs[0].time_s, 1.5, 1e-12);  // from 1 to 4, without the stop
+}
+
 TEST_F(Collector, AddsUpSamplesOverRanks) {
   finish(0, result_of(1e-6, 1));
   finish(1, result_of(1e-6, 1));

@@ -151,7 +151,7 @@ void check(bool condition, const std::string& message) {
 
 void check_until_it_fails(Communicator& communicator) {
   const Deadline deadline = deadline_after(30);
-  while (std::chrono::steady_clock::now() < deadline) {
+  while (!has_passed(deadline)) {
     communicator.check();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }

@@ -41,6 +41,8 @@ void run_corpus(const char* folder, bool (*entry)(const std::string&)) {
 
 TEST(FuzzCorpus, OfReportsIsReadOrRefused) { run_corpus("report", report_entry); }
 TEST(FuzzCorpus, OfConfigurationsIsReadOrRefused) { run_corpus("config", config_entry); }
+TEST(FuzzCorpus, OfNetworksIsReadOrRefused) { run_corpus("network", network_entry); }
+TEST(FuzzCorpus, OfTheStoreIsAnsweredOrRefused) { run_corpus("store", store_entry); }
 
 }  // namespace
 }  // namespace ddpbench::fuzz

@@ -18,4 +18,13 @@ bool report_entry(const std::string& input);
 // Returns whether it was accepted.
 bool config_entry(const std::string& input);
 
+// Reads a network, or refuses it with a ConfigError that names the file. Returns whether it was
+// read; then its layers follow their inputs, and can be fused.
+bool network_entry(const std::string& input);
+
+// Cuts what a client sends to the rendezvous store into frames and requests, and executes them. The
+// first byte tells in what pieces the rest arrives. Returns whether a request was answered with
+// success, and none ended the connection.
+bool store_entry(const std::string& input);
+
 }  // namespace ddpbench::fuzz

@@ -299,6 +299,59 @@ TEST_P(WrongModel, IsRefusedWithPlaceAndValues) {
 INSTANTIATE_TEST_SUITE_P(ModelSpec, WrongModel, ::testing::ValuesIn(bad_models()),
                          [](const auto& instance) { return instance.param.name; });
 
+// A chain of relus before the head.
+std::string chain(int relus, bool backwards) {
+  std::string layers;
+  for (int i = 0; i < relus; ++i) {
+    const int at = backwards ? relus - 1 - i : i;
+    const std::string input = at == 0 ? "input" : "r" + std::to_string(at - 1);
+    layers += fmt::format(R"({{"name": "r{}", "type": "relu", "inputs": ["{}"]}},)", at, input);
+  }
+  return with_layers(layers + fmt::format(R"({{"name": "head", "type": "linear", "out_features": 3,
+                                              "inputs": ["r{}"]}})",
+                                          relus - 1));
+}
+
+TEST(ModelSpec, HasTenThousandLayersAtMost) {
+  EXPECT_EQ(parse_model(chain(9'999, false), "m.json").layers.size(), 10'000u);
+  EXPECT_THAT(error_of(chain(10'000, false)),
+              AllOf(HasSubstr("m.json at /layers:"), HasSubstr("10000 layers at most"),
+                    HasSubstr("this one has 10001")));
+}
+
+TEST(ModelSpec, LayersMayStandInAnyOrder) {
+  const ModelSpec model = parse_model(chain(2'000, true), "m.json");
+  for (int i = 0; i < 2'000; ++i) {
+    ASSERT_EQ(model.layers[static_cast<std::size_t>(i)].name, "r" + std::to_string(i));
+  }
+}
+
+TEST(ModelSpec, MessagesStayShortForNamesOfAnyLength) {
+  const std::string endless(100'000, 'x');
+  const std::vector<std::string> texts = {
+      with_layers(R"({"name": ")" + endless + R"(", "type": "relu"})"),
+      with_layers(R"({"name": "r", "type": "relu", "inputs": [")" + endless + R"("]})"),
+      with_layers(R"({"name": "r", "type": ")" + endless + R"("})"),
+      with_layers(kHead, R"(, "output": ")" + endless + R"(")"),
+      with_layers(kHead, R"(, ")" + endless + R"(": 1)")};
+  for (const std::string& text : texts) {
+    const std::string message = error_of(text);
+    EXPECT_THAT(message, HasSubstr("m.json at /"));
+    EXPECT_LT(message.size(), 1000u) << message;
+  }
+}
+
+TEST(ModelSpec, ACycleOfManyLayersIsNamedInPart) {
+  std::string layers;
+  for (int i = 0; i < 5'000; ++i) {
+    layers += fmt::format(R"({{"name": "r{}", "type": "relu", "inputs": ["r{}"]}},)", i,
+                          (i + 4'999) % 5'000);
+  }
+  const std::string message = error_of(with_layers(layers + kHead));
+  EXPECT_THAT(message, AllOf(HasSubstr("cycle: "), HasSubstr(" -> ...")));
+  EXPECT_LT(message.size(), 1000u);
+}
+
 TEST(ModelSpec, FileThatIsNotThereIsNamed) {
   try {
     load_model_file("no/such/model.json");

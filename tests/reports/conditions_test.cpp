@@ -114,6 +114,23 @@ TEST(Conditions, WhatTheSystemDoesNotTellIsMissingWithAReason) {
   EXPECT_THAT(run.conditions->notes, IsEmpty());
 }
 
+TEST(Conditions, AStoppedJobIsNotedAndReadBack) {
+  Report report = test::sample_report();
+  report::Run& run = report.runs[2];
+  run.conditions.emplace().stopped_s = 6.2;
+  run.conditions->stopped_steps = 1;
+  fill_conditions(run, Quiet().before, Quiet().after);
+  EXPECT_THAT(run.conditions->notes,
+              ElementsAre(HasSubstr("the job was stopped (Ctrl-Z) for 6.2 s")));
+  const auto written = to_json(report);
+  EXPECT_THAT(
+      ddpbench::test::schema_errors(nlohmann::json::parse(written.dump()), DDPBENCH_REPORT_SCHEMA),
+      IsEmpty());
+  const Report read = parse_report(written.dump(), "r.json");
+  EXPECT_EQ(read.runs[2].conditions->stopped_s, 6.2);
+  EXPECT_EQ(read.runs[2].conditions->stopped_steps, 1);
+}
+
 TEST(Conditions, CountersThatWereResetCountAsNothing) {
   Quiet machine;
   machine.after.swapped_in_pages = 0;

@@ -48,8 +48,8 @@ LayerType read_type(const JsonReader& json) {
   const std::string word = json.string("a layer's type");
   const auto found = std::find(kLayerTypeNames.begin(), kLayerTypeNames.end(), word);
   if (found == kLayerTypeNames.end()) {
-    json.fail(
-        fmt::format("unknown layer type \"{}\"{}", word, nearest_or_all(word, kLayerTypeNames)));
+    json.fail(fmt::format("unknown layer type \"{}\"{}", message_text(word),
+                          nearest_or_all(word, kLayerTypeNames)));
   }
   return static_cast<LayerType>(found - kLayerTypeNames.begin());
 }
@@ -62,7 +62,12 @@ std::string read_name(const JsonReader& json) {
            c == '.' || c == '-';
   });
   if (!legal) {
-    json.fail(fmt::format("\"{}\" is no layer name; use letters, digits, '_', '.' and '-'", name));
+    json.fail(fmt::format("\"{}\" is no layer name; use letters, digits, '_', '.' and '-'",
+                          message_text(name)));
+  }
+  if (name.size() > kLongestName) {
+    json.fail(fmt::format("a layer's name has {} characters at most, this one has {}", kLongestName,
+                          name.size()));
   }
   if (name == kInputName)
     json.fail("\"input\" is the network's input; give the layer another name");

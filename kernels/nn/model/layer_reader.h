@@ -30,6 +30,9 @@ struct LayerEntry {
 // products of four fit in 128 bits.
 inline constexpr std::int64_t kMostExtent = 1 << 20;
 
+// Of a layer's name, in characters: names become parts of messages, and of tensors' names.
+inline constexpr std::size_t kLongestName = 200;
+
 // `previous` is the name of the entry before, or kInputName for the first. Throws ConfigError.
 LayerEntry read_layer(const JsonReader& json, const std::string& previous);
 

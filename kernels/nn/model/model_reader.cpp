@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <queue>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -22,6 +24,8 @@ using namespace std::string_view_literals;
 
 // A network of a hundred layers has about ten thousand bytes.
 constexpr std::size_t kLargestModel = 16 * kMiB;
+// Ten times the layers of the deepest networks that are trained. More would be planned for minutes.
+constexpr std::size_t kMostLayers = 10'000;
 
 // The file's entries by name, with their inputs resolved to positions in the file.
 struct Network {
@@ -46,7 +50,12 @@ ops::Shape read_input_shape(const JsonReader& json) {
 
 void read_entries(const JsonReader& json, Network& network) {
   std::string previous{kInputName};
-  for (const JsonReader& layer : json.elements("layers")) {
+  const auto layers = json.elements("layers");
+  if (layers.size() > kMostLayers) {
+    json.fail(fmt::format("a network has {} layers at most, this one has {}", kMostLayers,
+                          layers.size()));
+  }
+  for (const JsonReader& layer : layers) {
     LayerEntry entry = read_layer(layer, previous);
     const int position = static_cast<int>(network.entries.size());
     const auto [first, added] = network.index.emplace(entry.spec.name, position);
@@ -78,7 +87,7 @@ void resolve_inputs(Network& network) {
       if (name != kInputName && found == network.index.end()) {
         fail_at(network.origin, entry.input_pointers[i],
                 fmt::format("the layer \"{}\" reads \"{}\", which is no layer{}", entry.spec.name,
-                            name, nearest_or_all(name, known_names(network, true))));
+                            message_text(name), nearest_or_all(name, known_names(network, true))));
       }
       inputs.push_back(name == kInputName ? kNetworkInput : found->second);
     }
@@ -88,9 +97,11 @@ void resolve_inputs(Network& network) {
 // Follows inputs that are not placed yet until one repeats. That is a cycle, named in data order.
 [[noreturn]] void fail_with_cycle(const Network& network, const std::vector<bool>& placed) {
   std::vector<int> path;
+  std::vector<bool> on_path(placed.size(), false);
   auto current = static_cast<int>(std::find(placed.begin(), placed.end(), false) - placed.begin());
-  while (std::find(path.begin(), path.end(), current) == path.end()) {
+  while (!on_path[static_cast<std::size_t>(current)]) {
     path.push_back(current);
+    on_path[static_cast<std::size_t>(current)] = true;
     for (const int input : network.inputs[static_cast<std::size_t>(current)]) {
       if (input == kNetworkInput || placed[static_cast<std::size_t>(input)]) continue;
       current = input;
@@ -98,8 +109,12 @@ void resolve_inputs(Network& network) {
     }
   }
   std::string text = fmt::format("\"{}\"", network.name(current));
-  for (auto it = path.rbegin(); *it != current; ++it)
-    text += fmt::format(" -> \"{}\"", network.name(*it));
+  constexpr int kMostNamed = 10;
+  int named = 0;
+  for (auto it = path.rbegin(); *it != current; ++it) {
+    if (named++ == kMostNamed) text += " -> ...";
+    if (named <= kMostNamed) text += fmt::format(" -> \"{}\"", network.name(*it));
+  }
   fail_at(network.origin, network.entries[static_cast<std::size_t>(current)].pointer,
           fmt::format("the layers form a cycle: {} -> \"{}\"; a network's data flows one way", text,
                       network.name(current)));
@@ -108,21 +123,29 @@ void resolve_inputs(Network& network) {
 // Positions in an order in which each entry follows its inputs, as close to the file's as possible.
 std::vector<int> topological_order(const Network& network) {
   const std::size_t count = network.entries.size();
+  std::vector<std::vector<std::size_t>> readers(count);
+  std::vector<std::size_t> missing(count, 0);  // inputs that are not placed yet
+  std::priority_queue<std::size_t, std::vector<std::size_t>, std::greater<>> ready;
+  for (std::size_t i = 0; i < count; ++i) {
+    for (const int input : network.inputs[i]) {
+      if (input == kNetworkInput) continue;
+      readers[static_cast<std::size_t>(input)].push_back(i);
+      ++missing[i];
+    }
+    if (missing[i] == 0) ready.push(i);
+  }
   std::vector<bool> placed(count, false);
   std::vector<int> order;
-  while (order.size() < count) {
-    std::size_t next = 0;
-    const auto ready = [&](std::size_t i) {
-      return !placed[i] &&
-             std::all_of(network.inputs[i].begin(), network.inputs[i].end(), [&](int input) {
-               return input == kNetworkInput || placed[static_cast<std::size_t>(input)];
-             });
-    };
-    while (next < count && !ready(next)) ++next;
-    if (next == count) fail_with_cycle(network, placed);
+  while (!ready.empty()) {
+    const std::size_t next = ready.top();
+    ready.pop();
     placed[next] = true;
     order.push_back(static_cast<int>(next));
+    for (const std::size_t reader : readers[next]) {
+      if (--missing[reader] == 0) ready.push(reader);
+    }
   }
+  if (order.size() < count) fail_with_cycle(network, placed);
   return order;
 }
 
@@ -132,7 +155,7 @@ int read_output(const JsonReader& root, const Network& network) {
   const std::string name = json.string("output");
   const auto found = network.index.find(name);
   if (found == network.index.end()) {
-    json.fail(fmt::format("the output \"{}\" is no layer{}", name,
+    json.fail(fmt::format("the output \"{}\" is no layer{}", message_text(name),
                           nearest_or_all(name, known_names(network, false))));
   }
   return found->second;

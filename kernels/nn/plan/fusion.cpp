@@ -28,9 +28,13 @@ std::vector<std::vector<int>> consumers_of(const ModelSpec& model) {
 class Fusion {
  public:
   explicit Fusion(const ModelSpec& model)
-      : model_(model), consumers_(consumers_of(model)), into_(model.layers.size(), kNone) {
+      : model_(model),
+        consumers_(consumers_of(model)),
+        into_(model.layers.size(), kNone),
+        relus_(model.layers.size()) {
     for (std::size_t i = 0; i < model.layers.size(); ++i) {
       if (model.layers[i].type == LayerType::relu) into_[i] = host_of_relu(i);
+      if (into_[i] != kNone) relus_[static_cast<std::size_t>(into_[i])].push_back(i);
     }
   }
 
@@ -75,8 +79,7 @@ class Fusion {
   // The inputs are still layers: those whose outputs the node reads.
   FusedNode make_node(std::size_t host) const {
     FusedNode node{model_.layers[host].name, host, false, model_.layers[host].inputs};
-    for (std::size_t relu = 0; relu < into_.size(); ++relu) {
-      if (into_[relu] != static_cast<int>(host)) continue;
+    for (const std::size_t relu : relus_[host]) {
       node.fuse_relu = true;
       const bool before = relu < host;
       if (before) node.inputs = model_.layers[relu].inputs;
@@ -89,6 +92,7 @@ class Fusion {
   const ModelSpec& model_;
   std::vector<std::vector<int>> consumers_;
   std::vector<int> into_;
+  std::vector<std::vector<std::size_t>> relus_;  // that run inside each layer
 };
 
 // Below 4 samples the convolutions lose more than the cache gains (SimpleCNN, 1 thread, AVX-512).

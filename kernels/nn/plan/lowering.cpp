@@ -17,6 +17,19 @@
 namespace ddpbench::nn {
 namespace {
 
+// The nodes that read the tensor of each node, in their order.
+std::vector<std::vector<std::size_t>> readers_of(const std::vector<FusedNode>& nodes) {
+  std::vector<std::vector<std::size_t>> readers(nodes.size());
+  for (std::size_t k = 0; k < nodes.size(); ++k) {
+    for (const int input : nodes[k].inputs) {
+      if (input == kNetworkInput) continue;
+      std::vector<std::size_t>& found = readers[static_cast<std::size_t>(input)];
+      if (found.empty() || found.back() != k) found.push_back(k);  // an add may read one twice
+    }
+  }
+  return readers;
+}
+
 class Lowering {
  public:
   Lowering(const ModelSpec& model, ops::OpBackend& backend, const LoweringOptions& options)
@@ -24,6 +37,7 @@ class Lowering {
         backend_(backend),
         training_(options.training),
         nodes_(fuse_layers(model)),
+        readers_(readers_of(nodes_)),
         micro_batching_(
             choose_micro_batching(model, nodes_, backend, options.batch, options.micro_batch)),
         versions_(nodes_.size() + 1),
@@ -122,7 +136,7 @@ class Lowering {
   std::vector<std::size_t> chain_from(std::size_t i) const {
     std::vector<std::size_t> chain = {i};
     while (true) {
-      const std::vector<std::size_t> readers = readers_of(chain.back());
+      const std::vector<std::size_t>& readers = readers_[chain.back()];
       if (readers.size() != 1 || only_linear_reads(chain.back()) ||
           nodes_[readers[0]].inputs.size() != 1 ||
           (readers[0] < micro_batching_.nodes) != (i < micro_batching_.nodes)) {
@@ -214,19 +228,8 @@ class Lowering {
 
   LayerType type_of(std::size_t i) const { return model_.layers[nodes_[i].layer].type; }
 
-  std::vector<std::size_t> readers_of(std::size_t i) const {
-    std::vector<std::size_t> readers;
-    for (std::size_t k = 0; k < nodes_.size(); ++k) {
-      const std::vector<int>& inputs = nodes_[k].inputs;
-      if (std::find(inputs.begin(), inputs.end(), static_cast<int>(i)) != inputs.end()) {
-        readers.push_back(k);
-      }
-    }
-    return readers;
-  }
-
   bool only_linear_reads(std::size_t i) const {
-    const std::vector<std::size_t> readers = readers_of(i);
+    const std::vector<std::size_t>& readers = readers_[i];
     return !readers.empty() && std::all_of(readers.begin(), readers.end(), [&](std::size_t k) {
       return type_of(k) == LayerType::linear;
     });
@@ -297,6 +300,7 @@ class Lowering {
   ops::OpBackend& backend_;
   bool training_;
   std::vector<FusedNode> nodes_;
+  std::vector<std::vector<std::size_t>> readers_;  // of each node's tensor
   MicroBatching micro_batching_;
   Plan plan_;
   std::vector<PlannedCall> micro_calls_, rest_calls_;

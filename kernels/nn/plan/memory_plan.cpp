@@ -18,17 +18,20 @@
 namespace ddpbench::nn {
 namespace {
 
-using Range = std::pair<std::size_t, std::size_t>;  // begin and end offset
-
 bool meet(const Lifetime& a, const Lifetime& b) { return a.first <= b.last && b.first <= a.last; }
 
-// The lowest offset where `bytes` fit between the `taken` ranges, which this function sorts.
-std::size_t lowest_gap(std::vector<Range>& taken, std::size_t bytes) {
-  std::sort(taken.begin(), taken.end());
+struct Placed {
+  Lifetime life;
+  std::size_t begin = 0, end = 0;  // offsets
+};
+
+// The lowest offset where `life` fits between those of `placed`, in the order of their offsets,
+// that live at the same time.
+std::size_t lowest_gap(const std::vector<Placed>& placed, const Lifetime& life) {
   std::size_t offset = 0;
-  for (const auto& [begin, end] : taken) {
-    if (begin >= offset + bytes) break;
-    offset = std::max(offset, end);
+  for (const Placed& other : placed) {
+    if (other.begin >= offset + life.bytes) break;
+    if (meet(life, other.life)) offset = std::max(offset, other.end);
   }
   return offset;
 }
@@ -128,19 +131,16 @@ MemoryPlan plan_memory(std::span<const Lifetime> lifetimes) {
   });
 
   MemoryPlan plan{std::vector<std::size_t>(lifetimes.size(), 0), 0};
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    const std::size_t current = order[i];
-    std::vector<Range> taken;
-    for (std::size_t j = 0; j < i; ++j) {
-      const std::size_t other = order[j];
-      if (!meet(lifetimes[current], lifetimes[other])) continue;
-      const std::size_t end = plan.offsets[other] + lifetimes[other].bytes;
-      taken.emplace_back(plan.offsets[other], round_up(end, kTensorAlignment));
-    }
-    const std::size_t offset = lowest_gap(taken, lifetimes[current].bytes);
+  std::vector<Placed> placed;
+  placed.reserve(order.size());
+  for (const std::size_t current : order) {
+    const Lifetime& life = lifetimes[current];
+    const std::size_t offset = lowest_gap(placed, life);
+    const std::size_t end = round_up(offset + life.bytes, kTensorAlignment);
     plan.offsets[current] = offset;
-    plan.bytes =
-        std::max(plan.bytes, round_up(offset + lifetimes[current].bytes, kTensorAlignment));
+    plan.bytes = std::max(plan.bytes, end);
+    placed.insert(std::ranges::upper_bound(placed, offset, {}, &Placed::begin),
+                  {life, offset, end});
   }
   return plan;
 }

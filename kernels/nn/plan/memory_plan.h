@@ -28,7 +28,7 @@ struct MemoryPlan {
 inline constexpr std::size_t kTensorAlignment = 64;
 
 // Greedy by size: the largest first, each at the lowest offset where it meets no other that lives
-// at the same time. O(n^2 log n) for n tensors. (Pisarchyk and Lee, "Efficient memory management
+// at the same time. O(n^2) for n tensors. (Pisarchyk and Lee, "Efficient memory management
 // for deep neural net inference", 2020: within a few per cent of the lower bound for networks.)
 MemoryPlan plan_memory(std::span<const Lifetime> lifetimes);
 

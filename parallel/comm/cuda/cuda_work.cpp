@@ -122,7 +122,7 @@ bool CudaWork::test() {
 
 void CudaWork::synchronize(Deadline deadline) {
   for (int looks = 0; !test(); ++looks) {
-    if (std::chrono::steady_clock::now() >= deadline) owner_->deadline_passed(*this);
+    if (has_passed(deadline)) owner_->deadline_passed(*this);
     if (looks < kEagerLooks) {
       std::this_thread::yield();
     } else {

@@ -106,7 +106,7 @@ class CudaWork : public WorkState {
   std::atomic<State> state_ = State::open;
   // The watchdog's notes: whether it has seen the work run, and since when.
   bool runs_ = false;
-  std::chrono::steady_clock::time_point runs_since_{};
+  DeadlineClock::time_point runs_since_{};
 };
 
 // The number of the recording that `stream` takes part in; 0: none.

@@ -205,7 +205,7 @@ std::vector<std::string> PeerBoard::exchange(int rank, const std::string& text,
   std::memcpy(target.data(), text.c_str(), text.size() + 1);
   own.exchanged.store(number, std::memory_order_release);
   const Deadline deadline = deadline_after(wait.timeout_s);
-  auto told = std::chrono::steady_clock::now();
+  auto told = DeadlineClock::now();
   std::vector<std::string> all;
   for (int peer = 0; peer < size_; ++peer) {
     BoardSlot& other = slot(peer);
@@ -219,7 +219,7 @@ std::vector<std::string> PeerBoard::exchange(int rank, const std::string& text,
             fmt::format("rank {} of {}: rank {} {}", rank, size_, peer,
                         presence == Presence::left ? "has left the communicator" : "has died"));
       }
-      const auto now = std::chrono::steady_clock::now();
+      const auto now = DeadlineClock::now();
       if (now >= deadline) {
         throw CommTimeout(fmt::format("rank {} of {}: rank {} did not join within {} s", rank,
                                       size_, peer, wait.timeout_s));

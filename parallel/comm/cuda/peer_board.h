@@ -45,11 +45,10 @@ inline constexpr auto kTellInterval = std::chrono::milliseconds(100);
 // Whether `future` is ready before the time is up; calls `tell` meanwhile.
 template <typename T>
 bool is_ready_in_time(const std::future<T>& future, const PeerWait& wait) {
-  using Clock = std::chrono::steady_clock;
   const Deadline deadline = deadline_after(wait.timeout_s);
-  while (future.wait_until(std::min(deadline, Clock::now() + kTellInterval)) !=
-         std::future_status::ready) {
-    if (Clock::now() >= deadline) return false;
+  while (future.wait_for(std::min<DeadlineClock::duration>(
+             sleep_until_look(deadline), kTellInterval)) != std::future_status::ready) {
+    if (has_passed(deadline)) return false;
     if (wait.tell) wait.tell();
   }
   return true;

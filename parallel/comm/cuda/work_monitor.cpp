@@ -207,7 +207,9 @@ void WorkMonitor::deadline_passed(CudaWork& work) {
 
 void WorkMonitor::await_change(std::uint32_t seen, Deadline deadline) {
   std::unique_lock lock(mutex_);
-  changed_.wait_until(lock, deadline, [&] { return changes() != seen; });
+  while (changes() == seen && !has_passed(deadline)) {
+    changed_.wait_for(lock, sleep_until_look(deadline));
+  }
 }
 
 void WorkMonitor::serve() {

@@ -91,7 +91,7 @@ class WorkMonitor final : public WorkOwner, public std::enable_shared_from_this<
   void await_change(std::uint32_t seen, Deadline deadline) override;
 
  private:
-  using Clock = std::chrono::steady_clock;
+  using Clock = DeadlineClock;
 
   void serve();
   void look();

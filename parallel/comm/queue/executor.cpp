@@ -12,10 +12,6 @@ namespace ddpbench::comm {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-constexpr double kForEver_s = 1e9;
-
 void pin_to(const std::vector<int>& cores) {
   if (cores.empty()) return;
   cpu_set_t set;
@@ -110,7 +106,7 @@ void Executor::complete(QueuedWork& work, Deadline deadline) {
                  [&] { return work.finished() || !role_taken_.load(std::memory_order_seq_cst); });
     claimants_.fetch_sub(1, std::memory_order_seq_cst);
     if (background_wanted()) wake_thread();  // it may have given way to a claim that is gone
-    if (!work.finished() && Clock::now() >= deadline) {
+    if (!work.finished() && has_passed(deadline)) {
       throw CommTimeout(
           engine_->prefix(&work.operation()) +
               "deadline passed while another thread executes it or an earlier operation",
@@ -134,7 +130,7 @@ bool Executor::test(QueuedWork& work) {
 }
 
 void Executor::await_change(std::uint32_t seen, Deadline deadline) {
-  const auto changed = [&] { return changes() != seen || Clock::now() >= deadline; };
+  const auto changed = [&] { return changes() != seen || has_passed(deadline); };
   // A work that waits for the communication thread must not have to wait for this thread, too.
   if (!queue_waits()) {
     const Role role(*this);
@@ -145,7 +141,7 @@ void Executor::await_change(std::uint32_t seen, Deadline deadline) {
 
 void Executor::while_idle(const std::function<void()>& change) {
   const Deadline deadline = deadline_after(timeout_s());
-  while (Clock::now() < deadline) {
+  while (!has_passed(deadline)) {
     const Role role(*this);
     if (role) return change();
     wait_locally(deadline, [&] { return !role_taken_.load(std::memory_order_seq_cst); });
@@ -198,7 +194,7 @@ void Executor::wait_locally(Deadline deadline, Predicate&& predicate) {
   while (true) {
     local_sleepers_.fetch_add(1, std::memory_order_seq_cst);
     const std::uint32_t seen = changes();
-    const bool done = predicate() || Clock::now() >= deadline;
+    const bool done = predicate() || has_passed(deadline);
     if (!done) futex_wait(changes_, seen, deadline, FutexScope::process);
     local_sleepers_.fetch_sub(1, std::memory_order_seq_cst);
     if (done) return;
@@ -231,7 +227,7 @@ void Executor::run_collective(QueuedWork& work, Deadline deadline, Waiter waiter
 
 // Executes until the work is done. Throws CommTimeout only; all other failures end in the work.
 void Executor::drive(QueuedWork& work, Deadline deadline) {
-  if (Clock::now() >= deadline) {
+  if (has_passed(deadline)) {
     throw CommTimeout(engine_->prefix(&work.operation()) + "deadline passed before it began",
                       operation_name(&work.operation()));
   }
@@ -299,7 +295,7 @@ void Executor::serve() {
       }
       release_role();
     } else {
-      futex_wait(thread_bell_, seen, deadline_after(kForEver_s), FutexScope::process);
+      futex_wait(thread_bell_, seen, FutexScope::process);
     }
   }
 }

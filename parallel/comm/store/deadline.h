@@ -4,21 +4,63 @@
 // Deadline: the moment at which a blocking wait gives up.
 #pragma once
 
-#include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <cstdint>
+#include <mutex>
 
 namespace ddpbench::comm {
 
-// Blocking waits throw CommTimeout after it.
-using Deadline = std::chrono::steady_clock::time_point;
+// The clock of deadlines. It is CLOCK_MONOTONIC without the time in which this process was stopped
+// (Ctrl-Z, a debugger): what a wait was promised begins again where it was interrupted. No system
+// call tells how long a process was stopped. Instead, who waits looks at this clock often, and a
+// long time without a look is one in which nobody could look. A time in which nobody waits does not
+// count either, which no deadline notices.
+class DeadlineClock {
+ public:
+  using duration = std::chrono::steady_clock::duration;
+  using rep = duration::rep;
+  using period = duration::period;
+  using time_point = std::chrono::time_point<DeadlineClock>;
+  static constexpr bool is_steady = true;
 
-inline Deadline deadline_after(double seconds) {
-  // A year is as good as for ever and does not overflow the clock; NaN counts as passed.
-  constexpr double kYear_s = 365.0 * 86400;
-  const double bounded = seconds > 0 ? std::min(seconds, kYear_s) : 0;
-  return std::chrono::steady_clock::now() +
-         std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-             std::chrono::duration<double>(bounded));
-}
+  // A longer time without a look is taken out. Machines with many ranks a core let a process wait
+  // for a second.
+  static constexpr duration kSuspended = std::chrono::seconds(2);
+  // Waits sleep no longer between two looks.
+  static constexpr duration kLongestSleep = std::chrono::milliseconds(500);
+
+  // Thread-safe.
+  static time_point now() noexcept;
+
+  // What the clock of a process knows, for tests.
+  class Pauses {
+   public:
+    // The clock's time when CLOCK_MONOTONIC shows `steady`.
+    duration look(duration steady) noexcept;
+
+   private:
+    std::mutex mutex_;
+    std::atomic<rep> looked_{0};  // at the last look, or shortly before
+    std::atomic<rep> lost_{0};    // all that was taken out
+  };
+
+  // The CUDA module has a copy of this room. Deadlines pass between the copies, so it uses the
+  // program's pauses. Call it before the module's first look.
+  static Pauses& pauses() noexcept;
+  static void share(Pauses& pauses) noexcept;
+};
+
+// Blocking waits throw CommTimeout after it.
+using Deadline = DeadlineClock::time_point;
+
+// NaN counts as passed. More than a year is a year, which does not overflow the clock.
+Deadline deadline_after(double seconds);
+
+inline bool has_passed(Deadline deadline) { return DeadlineClock::now() >= deadline; }
+
+// How long a wait may sleep now: not beyond its deadline, and not longer than kLongestSleep. Not
+// negative.
+DeadlineClock::duration sleep_until_look(Deadline deadline);
 
 }  // namespace ddpbench::comm

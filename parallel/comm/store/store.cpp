@@ -4,11 +4,11 @@
 // The in-process store, and the barrier over any store.
 #include "parallel/comm/store/store.h"
 
-#include <chrono>
 #include <condition_variable>
 #include <mutex>
 
 #include "base/error.h"
+#include "parallel/comm/store/deadline.h"
 #include "parallel/comm/store/store_map.h"
 
 namespace ddpbench::comm {
@@ -27,9 +27,12 @@ class LocalStore : public Store {
 
   std::string get(const std::string& key, double timeout_s) override {
     std::unique_lock lock(mutex_);
-    const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(timeout_s);
-    if (!changed_.wait_until(lock, until, [&] { return map_.find(key) != nullptr; })) {
-      throw CommTimeout(fmt::format("store key '{}' was not set within {} s", key, timeout_s));
+    const Deadline deadline = deadline_after(timeout_s);
+    while (map_.find(key) == nullptr) {
+      if (has_passed(deadline)) {
+        throw CommTimeout(fmt::format("store key '{}' was not set within {} s", key, timeout_s));
+      }
+      changed_.wait_for(lock, sleep_until_look(deadline));
     }
     return *map_.find(key);
   }

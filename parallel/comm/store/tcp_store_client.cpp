@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/exhausted.h"
 #include "base/file.h"
 #include "parallel/comm/store/deadline.h"
 #include "parallel/comm/store/store.h"
@@ -28,8 +29,6 @@
 namespace ddpbench::comm {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // A foreign listener does not greet. The first round over the ports gives each a quarter of a
 // second (ours answers within a millisecond on an idle machine), later rounds give more.
@@ -41,12 +40,11 @@ constexpr auto kRetryPause = std::chrono::milliseconds(5);
 bool ready(int socket, short events, Deadline deadline) {
   while (true) {
     const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+        std::chrono::duration_cast<std::chrono::milliseconds>(sleep_until_look(deadline)).count();
     pollfd polled{socket, events, 0};
     // One millisecond more than is left: this avoids a busy loop in the last fraction.
-    const int count = ::poll(&polled, 1, static_cast<int>(std::clamp<long>(left + 1, 0, 60000)));
-    if (count > 0) return true;
-    if (Clock::now() >= deadline) return false;
+    if (::poll(&polled, 1, static_cast<int>(left) + 1) > 0) return true;
+    if (has_passed(deadline)) return false;
   }
 }
 
@@ -106,10 +104,19 @@ class Connection {
 // and is in the range of the system's client ports. That counts as no server, too.
 FileDescriptor connect_socket(const sockaddr_in& address, Deadline deadline) {
   FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket) throw CommError(fmt::format("store: no socket: {}", std::strerror(errno)));
+  if (!socket) throw_system_error<CommError>("store: no socket", errno);
   const int started =
       ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
-  if (started != 0 && errno != EINPROGRESS) return FileDescriptor();
+  if (started != 0 && errno != EINPROGRESS) {
+    // Another host may come into reach. This one does not, unless its user does something.
+    const bool own_host = ntohl(address.sin_addr.s_addr) >> IN_CLASSA_NSHIFT == IN_LOOPBACKNET;
+    if (own_host && (errno == ENETUNREACH || errno == ENETDOWN)) {
+      throw CommError(
+          "store: the loopback interface is down, through which the ranks of this host meet; ask "
+          "for it: ip link set lo up");
+    }
+    return FileDescriptor();
+  }
   if (!ready(socket.get(), POLLOUT, deadline)) return FileDescriptor();
   int error = 0;
   socklen_t length = sizeof error;
@@ -130,9 +137,8 @@ enum class Answer : std::uint8_t { ours, nobody, foreign, refused };
 class Client : public Store {
  public:
   explicit Client(const TcpStoreOptions& options) : options_(options) {
-    const Deadline deadline = deadline_after(options_.timeout_s);
-    host_ = ipv4_address(options_.host, deadline);
-    idle_.push_back(find_server(deadline));
+    host_ = ipv4_address(options_.host, options_.timeout_s);
+    idle_.push_back(find_server(deadline_after(options_.timeout_s)));
   }
 
   void set(const std::string& key, const std::string& value) override {
@@ -205,7 +211,7 @@ class Client : public Store {
       if (refused && options_.tries == 1) break;
       greeting_s = std::min(2 * greeting_s, kLongestGreetingTime_s);
       std::this_thread::sleep_for(kRetryPause);
-    } while (Clock::now() < deadline);
+    } while (!has_passed(deadline));
     const std::string where = options_.tries == 1
                                   ? fmt::format("{}:{}", options_.host, options_.port)
                                   : fmt::format("{}:{}-{}", options_.host, options_.port,

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <thread>
 
+#include "base/clock.h"
 #include "base/error.h"
 
 namespace ddpbench::comm {
@@ -37,13 +38,16 @@ std::uint64_t from_little_endian(std::string_view bytes) {
 
 }  // namespace
 
-sockaddr_in ipv4_address(const std::string& host, Deadline deadline) {
+// Looking a name up can take longer than DeadlineClock::kSuspended, so this limit is not a
+// Deadline.
+sockaddr_in ipv4_address(const std::string& host, double timeout_s) {
+  const auto begin = SteadyClock::now();
   addrinfo wanted{};
   wanted.ai_family = AF_INET;
   wanted.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
   int status = ::getaddrinfo(host.c_str(), nullptr, &wanted, &found);
-  while (status == EAI_AGAIN && std::chrono::steady_clock::now() < deadline) {
+  while (status == EAI_AGAIN && seconds_since(begin) < timeout_s) {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     status = ::getaddrinfo(host.c_str(), nullptr, &wanted, &found);
   }

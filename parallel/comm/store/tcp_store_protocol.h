@@ -22,7 +22,6 @@
 #include <string>
 #include <string_view>
 
-#include "parallel/comm/store/deadline.h"
 #include "parallel/comm/store/store.h"
 
 namespace ddpbench::comm {
@@ -43,9 +42,9 @@ struct StoreRequest {
 };
 
 // The first address of a host, given by name or in numbers; its port is 0. Blocks while a name is
-// looked up, and tries again until `deadline` while no name server answers. Throws ConfigError when
+// looked up, and tries again for `timeout_s` while no name server answers. Throws ConfigError when
 // the host is not known here.
-sockaddr_in ipv4_address(const std::string& host, Deadline deadline);
+sockaddr_in ipv4_address(const std::string& host, double timeout_s);
 
 std::string encode_integer(std::int64_t value);
 // REQUIRES: bytes.size() == 8.

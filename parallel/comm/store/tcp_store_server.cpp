@@ -22,7 +22,9 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/exhausted.h"
 #include "base/file.h"
+#include "parallel/comm/store/deadline.h"
 #include "parallel/comm/store/store.h"
 #include "parallel/comm/store/store_map.h"
 #include "parallel/comm/store/tcp_store_protocol.h"
@@ -31,7 +33,7 @@ namespace ddpbench::comm {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = DeadlineClock;
 constexpr std::size_t kMaxConnections = 4096;
 constexpr auto kHandshakeTime = std::chrono::seconds(10);
 
@@ -47,10 +49,10 @@ struct ServedConnection {
 
 FileDescriptor bind_listener(const TcpStoreOptions& options, int port) {
   FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket) throw CommError(fmt::format("store: no socket: {}", std::strerror(errno)));
+  if (!socket) throw_system_error<CommError>("store: no socket", errno);
   const int on = 1;
   ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  sockaddr_in address = ipv4_address(options.host, deadline_after(options.timeout_s));
+  sockaddr_in address = ipv4_address(options.host, options.timeout_s);
   address.sin_port = htons(static_cast<std::uint16_t>(port));
   if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
       ::listen(socket.get(), 128) != 0) {
@@ -68,8 +70,10 @@ FileDescriptor listen_on_free_port(const TcpStoreOptions& options) {
     if (socket) return socket;
     if (errno != EADDRINUSE) break;
   }
-  throw CommError(fmt::format("store: cannot listen on {} port {} ({} tried): {}", options.host,
-                              options.port, options.tries, std::strerror(errno)));
+  throw CommError(fmt::format(
+      "store: cannot listen on {} port {} ({} tried): {}{}", options.host, options.port,
+      options.tries, std::strerror(errno),
+      errno == EADDRNOTAVAIL ? "; is its network interface up? (ip link set lo up)" : ""));
 }
 
 int port_of(int socket) {
@@ -86,7 +90,7 @@ class Server : public TcpStoreServer {
         listener_(listen_on_free_port(options)),
         stop_(::eventfd(0, EFD_CLOEXEC)),
         port_(port_of(listener_.get())) {
-    if (!stop_) throw CommError(fmt::format("store: no eventfd: {}", std::strerror(errno)));
+    if (!stop_) throw_system_error<CommError>("store: no eventfd", errno);
     thread_ = std::thread([this] { serve(); });
   }
 

@@ -87,7 +87,7 @@ void IpcCommunicator::drain() noexcept {
     return cudaStreamQuery(stream()) == cudaErrorNotReady ||
            cudaStreamQuery(side_) == cudaErrorNotReady;
   };
-  while (busy() && !monitor().failed() && std::chrono::steady_clock::now() < patience) {
+  while (busy() && !monitor().failed() && !has_passed(patience)) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   if (busy() && !monitor().failed()) {
@@ -95,7 +95,7 @@ void IpcCommunicator::drain() noexcept {
         monitor().prefix(nullptr) + "the communicator was destroyed while operations ran")));
   }
   const Deadline end = deadline_after(kPatience_s);
-  while (busy() && std::chrono::steady_clock::now() < end) {
+  while (busy() && !has_passed(end)) {
     abandon();
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
@@ -114,7 +114,7 @@ void IpcCommunicator::look_while_waiting(int peer, const Operation& operation, D
   if (board()->aborted()) {
     throw CommError(prefix + board()->abort_reason(), operation_name(&operation));
   }
-  if (std::chrono::steady_clock::now() >= deadline) {
+  if (has_passed(deadline)) {
     throw CommTimeout(fmt::format("{}deadline passed while waiting for rank {}, which did not come",
                                   prefix, peer),
                       operation_name(&operation));

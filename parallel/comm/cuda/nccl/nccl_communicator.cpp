@@ -30,7 +30,7 @@ NcclCommunicator::~NcclCommunicator() {
   // The last call may be about to end.
   const Deadline patience = deadline_after(1);
   while (cudaStreamQuery(stream()) == cudaErrorNotReady && !monitor().failed() &&
-         std::chrono::steady_clock::now() < patience) {
+         !has_passed(patience)) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   // This is asked before the watchdog ends, because that fails what comes later. A rank that is
@@ -142,8 +142,7 @@ std::string NcclCommunicator::asynchronous_error() {
 bool NcclCommunicator::abandon() noexcept {
   // A thread that hangs in NCCL keeps the mutex, and aborting is what makes NCCL return.
   std::unique_lock lock(mutex_, std::try_to_lock);
-  for (const Deadline end = std::chrono::steady_clock::now() + kAbortPatience;
-       !lock && std::chrono::steady_clock::now() < end;) {
+  for (const Deadline end = DeadlineClock::now() + kAbortPatience; !lock && !has_passed(end);) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     static_cast<void>(lock.try_lock());
   }

@@ -224,7 +224,7 @@ void StagedCommunicator::queue_host_calls(std::span<const Call> calls) {
 
 bool StagedCommunicator::is_idle_until(Deadline deadline) const noexcept {
   while (cudaStreamQuery(stream()) == cudaErrorNotReady) {
-    if (std::chrono::steady_clock::now() >= deadline) return false;
+    if (has_passed(deadline)) return false;
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
   return true;

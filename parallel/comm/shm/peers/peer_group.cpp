@@ -17,8 +17,6 @@ namespace ddpbench::comm {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 // A sleeper looks this often whether its peer is still alive.
 constexpr double kLifeCheck_s = 0.05;
 
@@ -64,7 +62,7 @@ void PeerGroup::await_attached(double timeout_s) {
   for (int peer = 0; peer < size(); ++peer) {
     while (block_->slot(peer).presence.load(std::memory_order_acquire) == Presence::absent) {
       if (aborted()) throw_aborted(nullptr);
-      if (Clock::now() >= deadline) {
+      if (has_passed(deadline)) {
         throw CommTimeout(
             fmt::format("{}rank {} did not join within {} s", prefix(nullptr), peer, timeout_s));
       }
@@ -79,11 +77,11 @@ void PeerGroup::await_attached(double timeout_s) {
 
 void PeerGroup::wait_slowly(int peer, const WaitReason& reason, double yield_s,
                             PredicateRef ready) {
-  const auto yield_until = Clock::now() + std::chrono::duration<double>(yield_s);
+  const Deadline yield_until = deadline_after(yield_s);
   Deadline next_check = std::min(reason.deadline, deadline_after(kLifeCheck_s));
   while (!ready()) {
     const bool progressed = background_ && background_->advance();
-    const auto now = Clock::now();
+    const auto now = DeadlineClock::now();
     if (aborted() || stopped_.load(std::memory_order_relaxed) || now >= next_check) {
       check(peer, reason, ready);
       next_check = std::min(reason.deadline, deadline_after(kLifeCheck_s));
@@ -141,7 +139,7 @@ void PeerGroup::check(int peer, const WaitReason& reason, PredicateRef ready) {
         other == peer || reason.collective != 0 || (background_ && background_->needs(other));
     if (matters && other != rank_) check_peer_lives(other, reason, ready);
   }
-  if (Clock::now() >= reason.deadline && !ready()) {
+  if (has_passed(reason.deadline) && !ready()) {
     throw CommTimeout(
         prefix(reason.operation) + "deadline passed while waiting for " + late_peers(peer, reason),
         operation_name(reason.operation));
@@ -271,7 +269,7 @@ void PeerGroup::throw_aborted(const Operation* operation) const {
   // The writer is a few instructions away, unless it was killed just there.
   const Deadline patience = deadline_after(0.1);
   while (notice.state.load(std::memory_order_acquire) != AbortNotice::kReadable) {
-    if (Clock::now() > patience) {
+    if (has_passed(patience)) {
       throw CommError(prefix(operation) + "aborted, reason unknown", operation_name(operation));
     }
     ::sched_yield();

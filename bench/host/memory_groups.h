@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The control groups that limit this process's memory, of version 1 or 2, and whether the kernel
+// has ended processes for lack of memory.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ddpbench::bench {
+
+// `root` stands before /proc and /sys in all of these: "" is the system itself, tests have others.
+
+struct MemoryGroup {
+  std::string name;                 // below its hierarchy, "/jobs/7"; the root's is "/"
+  std::filesystem::path directory;  // of its files
+  bool is_version_2 = true;
+
+  std::optional<std::uint64_t> limit_bytes() const;  // not set: no limit, or not told
+  // What its processes use, without pages of files that the kernel drops where memory is short.
+  std::optional<std::uint64_t> used_bytes() const;
+  std::optional<std::uint64_t> kills() const;  // processes of it that the kernel has ended so far
+};
+
+// From this process's own group up to the root of the hierarchy. Groups that are not visible from
+// here, as those above a container, are left out.
+std::vector<MemoryGroup> memory_groups(const std::string& root);
+
+// Processes that the kernel has ended for lack of memory.
+struct MemoryKills {
+  std::optional<std::uint64_t> of_group;    // of this process's own control group
+  std::optional<std::uint64_t> of_machine;  // also of others; only since Linux 4.13
+};
+MemoryKills read_memory_kills(const std::string& root = "");
+
+// A sentence for a rank that SIGKILL ended between the two readings, though nobody of this program
+// sent it: what the kernel did, and what to change. Empty where no process was ended for lack of
+// memory, or the system does not tell.
+std::string memory_kill_words(const MemoryKills& before, const MemoryKills& after,
+                              const std::string& root = "");
+
+}  // namespace ddpbench::bench

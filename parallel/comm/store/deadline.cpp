@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "parallel/comm/store/deadline.h"
+
+#include <algorithm>
+
+namespace ddpbench::comm {
+namespace {
+
+std::atomic<DeadlineClock::Pauses*> shared_pauses{nullptr};
+
+}  // namespace
+
+DeadlineClock::duration DeadlineClock::Pauses::look(duration steady) noexcept {
+  // Only a look after this time writes, so that threads that spin do not contend.
+  constexpr duration kFine = std::chrono::milliseconds(20);
+  rep looked = looked_.load(std::memory_order_acquire);
+  if (steady.count() - looked >= kFine.count()) {
+    const std::lock_guard lock(mutex_);
+    looked = looked_.load(std::memory_order_relaxed);
+    // Before the first look there is nothing to take out.
+    if (looked != 0 && steady.count() - looked > kSuspended.count()) {
+      lost_ += steady.count() - looked;
+    }
+    looked = std::max(looked, steady.count());
+    looked_.store(looked, std::memory_order_release);
+  }
+  // A thread that was stopped between reading `steady` and here comes late.
+  return duration(std::max(looked, steady.count()) - lost_.load(std::memory_order_relaxed));
+}
+
+DeadlineClock::Pauses& DeadlineClock::pauses() noexcept {
+  static Pauses own;
+  Pauses* const shared = shared_pauses.load(std::memory_order_acquire);
+  return shared != nullptr ? *shared : own;
+}
+
+void DeadlineClock::share(Pauses& pauses) noexcept {
+  shared_pauses.store(&pauses, std::memory_order_release);
+}
+
+DeadlineClock::time_point DeadlineClock::now() noexcept {
+  return time_point(pauses().look(std::chrono::steady_clock::now().time_since_epoch()));
+}
+
+Deadline deadline_after(double seconds) {
+  constexpr double kYear_s = 365.0 * 86400;
+  const double bounded = seconds > 0 ? std::min(seconds, kYear_s) : 0;
+  return DeadlineClock::now() + std::chrono::duration_cast<DeadlineClock::duration>(
+                                    std::chrono::duration<double>(bounded));
+}
+
+DeadlineClock::duration sleep_until_look(Deadline deadline) {
+  return std::clamp(deadline - DeadlineClock::now(), DeadlineClock::duration::zero(),
+                    DeadlineClock::kLongestSleep);
+}
+
+}  // namespace ddpbench::comm

@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: The ddpbench authors
+# SPDX-License-Identifier: Apache-2.0
+"""See ../fault_trial.sh."""
+import argparse
+import collections
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+import input_faults
+import limit_faults
+import process_faults
+from trial import Miss, Skip, Trial
+
+# What is tried, and its share of the time. Joined worlds come last.
+KINDS = {
+    "rank-hit": (process_faults.rank_hit, 5),
+    "supervisor-hit": (process_faults.supervisor_hit, 2),
+    "job-stopped": (process_faults.job_stopped, 3),
+    "comm-hit": (process_faults.comm_hit, 1),
+    "tune-hit": (process_faults.tune_hit, 1),
+    "resume": (process_faults.resume, 1.5),
+    "one-report": (process_faults.one_report, 0.5),
+    "closed-descriptors": (limit_faults.closed_descriptors, 0.5),
+    "open-files": (limit_faults.open_files, 1),
+    "address-space": (limit_faults.address_space, 1),
+    "file-size": (limit_faults.file_size, 0.5),
+    "processor-time": (limit_faults.processor_time, 0.5),
+    "processes": (limit_faults.processes, 0.5),
+    "mutated-report": (input_faults.mutated_report, 2),
+    "mutated-configuration": (input_faults.mutated_configuration, 1.5),
+    "mutated-network": (input_faults.mutated_network, 1.5),
+    "mutated-data": (input_faults.mutated_data, 1),
+    "mutated-weights": (input_faults.mutated_weights, 1),
+    "joined": (process_faults.joined, 2),
+    "mpirun": (process_faults.mpirun, 1),
+}
+
+
+def parse():
+    parser = argparse.ArgumentParser(prog="fault_trial.sh")
+    parser.add_argument("seed", nargs="?", type=int, default=1)
+    parser.add_argument("minutes", nargs="?", type=float, default=20)
+    parser.add_argument("--default-program", help=argparse.SUPPRESS)
+    parser.add_argument("--program")
+    parser.add_argument("--sanitized")
+    parser.add_argument("--only", help="kinds, separated by commas: " + ", ".join(KINDS))
+    parser.add_argument("--repeat", metavar="KIND:NUMBER")
+    parser.add_argument("--keep", action="store_true", help="keep the folders of misses")
+    options = parser.parse_args()
+    options.program = os.path.abspath(options.program or options.default_program)
+    if options.sanitized:
+        options.sanitized = os.path.abspath(options.sanitized)
+    for program in filter(None, (options.program, options.sanitized)):
+        if not os.access(program, os.X_OK):
+            parser.error(f"{program} is no program; build it, or give --program")
+    options.kinds = options.only.split(",") if options.only else list(KINDS)
+    unknown = [kind for kind in options.kinds if kind not in KINDS]
+    if unknown:
+        parser.error(f"unknown kinds: {', '.join(unknown)}")
+    if not shutil.which("mpirun") and "mpirun" in options.kinds and not options.only:
+        options.kinds.remove("mpirun")
+        print("mpirun: not installed, left out")
+    return options
+
+
+def attempt(options, kind, number):
+    """(what, why): "survived", "missed" or "skipped"."""
+    trial = Trial(options.program, options.seed, kind, number, options.sanitized)
+    keep = False
+    try:
+        KINDS[kind][0](trial)
+        trial.expect_nothing_left()
+        return "survived", ""
+    except Skip as skip:
+        return "skipped", str(skip)
+    except Miss as miss:
+        keep = options.keep
+        return "missed", str(miss) + (f" [{trial.folder}]" if keep else "")
+    finally:
+        for pid in trial.processes():
+            try:
+                os.kill(pid, 9)
+            except ProcessLookupError:
+                pass
+        if not keep:
+            trial.remove()
+
+
+def machine():
+    version = subprocess.run(["uname", "-sr"], capture_output=True, text=True, check=True).stdout
+    return f"{len(os.sched_getaffinity(0))} processors, {version.strip()}"
+
+
+def print_table(counts):
+    print(f"\n{'kind':<24}{'tried':>7}{'survived':>10}{'missed':>8}{'no effect':>11}")
+    total = collections.Counter()
+    for kind, count in counts.items():
+        total += count
+        print_row(kind, count)
+    print_row("all", total)
+    return total["missed"]
+
+
+def print_row(kind, count):
+    tried = count["survived"] + count["missed"]
+    print(f"{kind:<24}{tried:>7}{count['survived']:>10}{count['missed']:>8}"
+          f"{count['skipped']:>11}")
+
+
+def main():
+    options = parse()
+    if options.repeat:
+        kind, _, number = options.repeat.partition(":")
+        what, why = attempt(options, kind, int(number))
+        print(what, why)
+        return what == "missed"
+    version = subprocess.run([options.program, "--version"], capture_output=True, text=True,
+                             check=True).stdout.strip()
+    print(f"{version}; seed {options.seed}, {options.minutes:g} minutes; {machine()}", flush=True)
+    share_s = 60 * options.minutes / sum(KINDS[kind][1] for kind in options.kinds)
+    counts = {}
+    for kind in options.kinds:
+        counts[kind] = collections.Counter()
+        end = time.monotonic() + share_s * KINDS[kind][1]
+        number = 0
+        while number == 0 or time.monotonic() < end:
+            what, why = attempt(options, kind, number)
+            counts[kind][what] += 1
+            if what == "missed":
+                print(f"missed {kind}:{number} (seed {options.seed}): {why}", flush=True)
+            number += 1
+    return print_table(counts) > 0
+
+
+if __name__ == "__main__":
+    sys.exit(1 if main() else 0)

@@ -1,0 +1,275 @@
+# SPDX-FileCopyrightText: The ddpbench authors
+# SPDX-License-Identifier: Apache-2.0
+"""Faults of processes at random moments: ranks, supervisors, whole jobs, joined worlds."""
+import os
+import signal
+import socket
+import time
+
+from trial import (AFTER_TIMEOUT_S, TIMEOUT_S, Miss, Skip, run_arguments, signal_group, signal_one,
+                   state_of)
+
+ENDING = [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM]
+ALL = [*ENDING, signal.SIGSTOP]
+
+
+def wait_for(condition, process, at_most_s=30.0):
+    """The first true value of `condition`; a Skip when the program ends before."""
+    end = time.monotonic() + at_most_s
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        if not process.alive():
+            raise Skip("the program ended before the fault")
+        time.sleep(0.002)
+    raise Miss(f"nothing to hit after {at_most_s} s")
+
+
+def any_run(trial, *more, strategies=("single", "dp", "ddp", "ps")):
+    """Starts a long run of a random strategy."""
+    strategy = trial.random.choice(strategies)
+    world = trial.random.randint(2, 3)
+    arguments = run_arguments(strategy, world, 100000, "--epochs=200", *more,
+                              servers=trial.random.randint(1, 2))
+    return strategy, trial.start(arguments)
+
+
+def pick_rank(trial, process):
+    """Waits a random time after the first rank has begun; then (pid, variables) of one."""
+    wait_for(lambda: trial.ranks(process.pid), process)
+    time.sleep(trial.random.choice([0, trial.random.uniform(0, 0.3), trial.random.uniform(0, 2)]))
+    ranks = wait_for(lambda: trial.ranks(process.pid), process)
+    return trial.random.choice(sorted(ranks.items()))
+
+
+def expect_in_time(process, since, fault):
+    limit_s = TIMEOUT_S + AFTER_TIMEOUT_S
+    ended = process.wait(since + limit_s + 30 - time.monotonic())
+    took_s = time.monotonic() - since
+    if took_s > limit_s:
+        raise Miss(f"{fault}: {took_s:.1f} s, more than {limit_s} s")
+    return ended
+
+
+def expect_blame(report, rank, is_reference, fault):
+    error = report.get("error") or {}
+    if report["status"] != "failed":
+        raise Miss(f"{fault}: status {report['status']}")
+    if is_reference and "reference" in error.get("message", ""):
+        return
+    if error.get("rank") != rank:
+        raise Miss(f"{fault}: rank {rank} was hit, the report names {error.get('rank')}: "
+                   f"{error.get('message', '')[:200]!r}")
+
+
+def rank_hit(trial):
+    """A rank, a server or the reference is killed, crashes, is asked to end, or is stopped."""
+    strategy, process = any_run(trial)
+    pid, variables = pick_rank(trial, process)
+    number = trial.random.choice(ALL)
+    fault = f"{strategy}, {signal.Signals(number).name} to rank {variables['RANK']}"
+    since = time.monotonic()
+    if not signal_one(pid, number):
+        process.wait()
+        raise Skip("the rank had ended")
+    ended = expect_in_time(process, since, fault)
+    ended.expect(4)
+    alone = variables["WORLD_SIZE"] == "1"
+    expect_blame(trial.report(), int(variables["RANK"]), alone, fault)
+
+
+def supervisor_hit(trial):
+    """The process that the user started is killed, crashes, or is asked to end."""
+    _, process = any_run(trial)
+    wait_for(lambda: trial.ranks(process.pid), process)
+    time.sleep(trial.random.uniform(0, 1))
+    number = trial.random.choice([signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM, signal.SIGINT,
+                                  signal.SIGHUP])
+    signal_one(process.pid, number)
+    ended = expect_in_time(process, time.monotonic(), signal.Signals(number).name)
+    ended.expect(128 + number if number in (signal.SIGKILL, signal.SIGSEGV) else 130)
+    if trial.report()["status"] != "interrupted":
+        raise Miss(f"status {trial.report()['status']} after {signal.Signals(number).name}")
+
+
+def job_stopped(trial):
+    """Ctrl-Z for longer than --timeout, then fg: the run goes on, and the report says so."""
+    strategy = trial.random.choice(["single", "dp", "ddp", "ps"])
+    process = trial.start(run_arguments(strategy, 2, 64, "--epochs=40"))
+    wait_for(lambda: trial.ranks(process.pid), process)
+    time.sleep(trial.random.uniform(0, 1.5))
+    if not process.alive():
+        raise Skip("the run was over")
+    signal_group(process.pid, signal.SIGSTOP)
+    time.sleep(TIMEOUT_S + trial.random.uniform(0.5, 3))
+    signal_group(process.pid, signal.SIGCONT)
+    ended = process.wait()
+    ended.expect(0)
+    report = trial.report()
+    if report["status"] != "ok":
+        raise Miss(f"status {report['status']}")
+
+
+def comm_hit(trial):
+    """A rank of `ddpbench comm` is hit."""
+    mode = trial.random.choice(["process", "thread"])
+    process = trial.start(["comm", "--ranks=2", f"--mode={mode}", "--iterations=100000",
+                           "--sizes=1M", f"--timeout={TIMEOUT_S}", "--json=report.json",
+                           "--device=cpu"])
+    pid, variables = pick_rank(trial, process)
+    number = trial.random.choice(ENDING)
+    fault = f"comm {mode}, {signal.Signals(number).name} to rank {variables['RANK']}"
+    since = time.monotonic()
+    if not signal_one(pid, number):
+        raise Skip("the rank had ended")
+    expect_in_time(process, since, fault).expect(4)
+    report = trial.report()
+    if report["error"] is None or report["error"]["rank"] != int(variables["RANK"]):
+        raise Miss(f"{fault}: {report['error']}")
+
+
+def tune_hit(trial):
+    """`ddpbench tune` is interrupted, or one of its ranks is killed."""
+    process = trial.start(["tune", "--gpus=2", "--config=c.json", "--device=cpu",
+                           "--batch-size=8", "--steps=40", "--epochs=1", "--warmup-steps=2",
+                           "--warmup-max-steps=2", "--verify-steps=0", "--data-dir=data",
+                           f"--timeout={TIMEOUT_S}", "--json=report.json"])
+    pid, _ = pick_rank(trial, process)
+    if trial.random.random() < 0.5:
+        signal_one(process.pid, signal.SIGTERM)
+        process.wait().expect(130)
+        expected = "interrupted"
+    else:
+        if not signal_one(pid, signal.SIGKILL):
+            raise Skip("the rank had ended")
+        process.wait().expect(4)
+        expected = "failed"
+    status = trial.report()["status"]
+    if status != expected:
+        raise Miss(f"status {status}, not {expected}")
+
+
+def resume(trial):
+    """A sweep is cut again and again, and resumed until it is done."""
+    arguments = ["--strategy=single,ddp", "--gpus=2", "--config=c.json", "--device=cpu",
+                 "--batch-size=8", "--steps=30", "--epochs=1", "--warmup-steps=1",
+                 "--warmup-max-steps=1", "--verify-steps=1", "--data-dir=data",
+                 "--repetitions=3", f"--timeout={TIMEOUT_S}"]
+    process = trial.start([*arguments, "--json=report.json"])
+    for _ in range(trial.random.randint(1, 3)):
+        time.sleep(trial.random.uniform(0.2, 1.5))
+        signal_one(process.pid, trial.random.choice([signal.SIGKILL, signal.SIGTERM]))
+        process.wait()
+        if not (trial.folder / "report.json").exists():  # it had not begun
+            process = trial.start([*arguments, "--json=report.json"])
+        else:
+            process = trial.start([*arguments, "--resume=report.json"])
+    process.wait().expect(0)
+    report = trial.report()
+    made = {(run["strategy"], run["repetition"]) for run in report["runs"]}
+    if report["status"] != "ok" or len(report["runs"]) != 6 or len(made) != 6:
+        raise Miss(f"{report['status']} with {len(report['runs'])} runs, {len(made)} different")
+    losses = {run["strategy"]: set() for run in report["runs"]}
+    for run in report["runs"]:
+        losses[run["strategy"]].add(run["epochs"][0]["train_loss"])
+    if any(len(found) != 1 for found in losses.values()):
+        raise Miss(f"repetitions differ: {losses}")
+
+
+def one_report(trial):
+    """Four commands at once with one --json: one runs, the others are refused at once."""
+    arguments = run_arguments("ddp", 2, 20)
+    processes = [trial.start(arguments) for _ in range(4)]
+    codes = sorted(process.wait().code for process in processes)
+    if codes != [0, 2, 2, 2]:
+        raise Miss(f"exit codes {codes}")
+    if trial.report()["status"] != "ok":
+        raise Miss("the report that was written is not ok")
+
+
+def free_port():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return taken.getsockname()[1]
+
+
+def joined_world(trial, launcher):
+    """Starts the ranks of a world as a launcher does."""
+    strategy = trial.random.choice(["ddp", "ps"])
+    size = 3 if strategy == "ps" else trial.random.randint(2, 3)
+    port = free_port()
+    ranks = []
+    for rank in range(size):
+        variables = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(size),
+                     "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
+                     "DDPBENCH_JOB_SECRET": f"{trial.random.getrandbits(128):x}" if rank == 0
+                     else ranks[0][1]["DDPBENCH_JOB_SECRET"]}
+        if launcher == "torchrun":
+            variables |= {"TORCHELASTIC_RUN_ID": "none", "LOCAL_WORLD_SIZE": str(size),
+                          "TORCHELASTIC_RESTART_COUNT": "0"}
+        arguments = run_arguments(strategy, size, 100000, "--epochs=200")
+        arguments = [each for each in arguments if not each.startswith("--gpus=")]
+        ranks.append((trial.start(arguments, variables), variables))
+    return strategy, [process for process, _ in ranks]
+
+
+def joined(trial):
+    """A rank of a world that a launcher started is hit; the others must end and say which."""
+    launcher = trial.random.choice(["environment", "torchrun"])
+    strategy, ranks = joined_world(trial, launcher)
+    time.sleep(trial.random.uniform(0.05, 3))
+    if not all(rank.alive() for rank in ranks):
+        raise Miss(f"{strategy}: a rank ended by itself: "
+                   f"{[rank.text(1)[-200:] for rank in ranks]}")
+    hit = trial.random.randrange(len(ranks))
+    number = trial.random.choice(ALL)
+    fault = f"{launcher}, {strategy}, {signal.Signals(number).name} to rank {hit} of {len(ranks)}"
+    since = time.monotonic()
+    signal_one(ranks[hit].pid, number)
+    try:
+        for rank, process in enumerate(ranks):
+            if rank != hit:
+                expect_in_time(process, since, fault).expect(4)
+    finally:
+        for process in ranks:
+            if process.alive() or state_of(process.pid) == "T":
+                signal_one(process.pid, signal.SIGKILL)
+        for process in ranks:
+            process.process.wait()
+    expect_blame(trial.report(), hit, False, fault)
+
+
+def mpirun(trial):
+    """A rank that mpirun started is hit; mpirun ends the others."""
+    command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2", trial.program]
+    arguments = [each for each in run_arguments("ddp", 2, 100000, "--epochs=200")
+                 if not each.startswith("--gpus=")]
+    process = trial.start([*command[1:], *arguments], {"DDPBENCH_JOB_SECRET": "0123456789abcdef"},
+                          program=command[0])
+
+    def ranks():
+        found = {}
+        for pid in trial.processes():
+            try:
+                with open(f"/proc/{pid}/environ", "rb") as file:
+                    block = file.read().decode("utf-8", "replace").split("\0")
+            except OSError:
+                continue
+            rank = [item for item in block if item.startswith("OMPI_COMM_WORLD_RANK=")]
+            if rank and os.path.realpath(f"/proc/{pid}/exe") == os.path.realpath(trial.program):
+                found[int(rank[0].split("=")[1])] = pid
+        return found if len(found) == 2 else None
+
+    found = wait_for(ranks, process)
+    time.sleep(trial.random.uniform(0.05, 3))
+    hit = trial.random.randrange(2)
+    number = trial.random.choice(ENDING)
+    fault = f"mpirun, {signal.Signals(number).name} to rank {hit}"
+    since = time.monotonic()
+    if not signal_one(found[hit], number):
+        raise Skip("the rank had ended")
+    ended = expect_in_time(process, since, fault)
+    if ended.code == 0:
+        raise Miss(f"{fault}: mpirun says that all is well")
+    expect_blame(trial.report(), hit, False, fault)

@@ -1,0 +1,351 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The program where limits of the system are reached, or its whole job is stopped for a while.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <net/if.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "tests/bench/program.h"
+
+namespace ddpbench {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using test::Program;
+using test::ProgramResult;
+using test::small_run;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+class Limits : public testing::Test {
+ protected:
+  Limits() { program.write("lenet.json", test::small_config({})); }
+  Program program;
+};
+
+// ---- the whole job is stopped ----
+
+class StoppedJob : public testing::TestWithParam<const char*> {};
+
+TEST_P(StoppedJob, GoesOnAfterLongerThanTheTimeout) {
+  constexpr auto kStop = std::chrono::milliseconds(4500);
+  Program program;
+  program.write("lenet.json",
+                test::small_config({.steps = 150, .warmup_steps = 20, .timeout_s = 3}));
+  // A process group of its own, as a shell makes for a job. One rank is slow, so that the other
+  // waits for it most of the time.
+  program.prepare = [] { ::setpgid(0, 0); };
+  const ProgramResult result = program.run(
+      small_run(GetParam(), {"--inject=slow:rank=1,phase=forward,percent=8000"}), [&](int pid) {
+        EXPECT_TRUE(Program::wait_until([&] { return program.processes().size() >= 2; }));
+        std::this_thread::sleep_for(std::chrono::seconds(1));
+        ::kill(-pid, SIGSTOP);
+        std::this_thread::sleep_for(kStop);
+        ::kill(-pid, SIGCONT);
+      });
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const json report = program.report();
+  EXPECT_EQ(report["status"], "ok");
+  const json& run = report["runs"][0];
+  // The stop may have come while the reference or the start of the run was under way.
+  if (!run["conditions"].contains("stopped_s")) GTEST_SKIP() << "the stop came before the run";
+  EXPECT_GT(run["conditions"]["stopped_s"].get<double>(), 4.0);
+  EXPECT_THAT(run["conditions"]["notes"].dump(), HasSubstr("the job was stopped (Ctrl-Z) for 4."));
+  const auto left_out = run["conditions"]["stopped_steps"].get<int>();
+  EXPECT_EQ(run["step"]["count"].get<int>() + left_out, 150);
+  for (const json& seconds : run["step"]["samples_s"]) EXPECT_LT(seconds.get<double>(), 4.0);
+  EXPECT_LT(run["epochs"][0]["time_s"].get<double>(), run["time"]["train_s"].get<double>() + 1e-3);
+  EXPECT_THAT(result.out, HasSubstr("was stopped (Ctrl-Z)"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Strategies, StoppedJob, testing::Values("dp", "ddp", "ps"),
+                         [](const auto& test) { return std::string(test.param); });
+
+// ---- the network ----
+
+// Whether a process can leave this network for one of its own, in which loopback is down.
+bool leave_network() { return ::unshare(CLONE_NEWUSER | CLONE_NEWNET) == 0; }
+
+bool may_leave_network() {
+  const int pid = ::fork();
+  if (pid == 0) ::_exit(leave_network() ? 0 : 1);
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+class WithoutLoopback : public Limits {
+ protected:
+  void SetUp() override {
+    if (!may_leave_network()) GTEST_SKIP() << "no network namespaces here";
+    program.prepare = [] { leave_network(); };
+  }
+};
+
+TEST_F(WithoutLoopback, RunsOfOneProcessNeedNoPort) {
+  for (const char* const strategy : {"single", "dp"}) {
+    const ProgramResult result = program.run(small_run(strategy, {"--force"}));
+    EXPECT_EQ(result.exit_code, 0) << strategy << ": " << result.err;
+  }
+}
+
+TEST_F(WithoutLoopback, OthersSayAtOnceWhatIsMissing) {
+  const auto begin = std::chrono::steady_clock::now();
+  const ProgramResult result = program.run(small_run("ddp", {"--verify-steps=0", "--timeout=600"}));
+  EXPECT_EQ(result.exit_code, 4) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("ip link set lo up"));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
+  EXPECT_EQ(program.report()["status"], "failed");
+}
+
+// ---- descriptors, processes and memory ----
+
+void limit(__rlimit_resource resource, rlim_t value) {
+  const rlimit both{value, value};
+  ::setrlimit(resource, &both);
+}
+
+TEST_F(Limits, OfOpenFilesAreCheckedBeforeTheRun) {
+  program.prepare = [] { limit(RLIMIT_NOFILE, 20); };
+  const ProgramResult result = program.run(small_run("ddp", {"--timeout=600"}));
+  EXPECT_EQ(result.exit_code, 3) << result.err;
+  EXPECT_THAT(result.err, AllOf(HasSubstr("but 20 are allowed"), HasSubstr("ulimit -n")));
+  EXPECT_EQ(program.report()["status"], "failed");
+}
+
+TEST_F(Limits, OfOpenFilesNeverMakeItWait) {
+  for (const rlim_t files : {8, 10, 12, 15}) {
+    program.prepare = [files] { limit(RLIMIT_NOFILE, files); };
+    for (const char* const strategy : {"single", "ddp", "ps"}) {
+      const ProgramResult result =
+          program.run(small_run(strategy, {"--timeout=600", "--force", "--verify-steps=0"}));
+      EXPECT_THAT(result.exit_code, testing::AnyOf(0, 2, 3)) << strategy << ": " << result.err;
+      if (result.exit_code != 0) {
+        EXPECT_THAT(result.err, HasSubstr("ddpbench: "));
+      }
+      EXPECT_THAT(result.err, Not(HasSubstr("internal")));
+    }
+  }
+}
+
+TEST_F(Limits, OfSoftDescriptorsAreRaised) {
+  program.prepare = [] {
+    rlimit files{};
+    ::getrlimit(RLIMIT_NOFILE, &files);
+    files.rlim_cur = 15;
+    ::setrlimit(RLIMIT_NOFILE, &files);
+  };
+  const ProgramResult result = program.run(small_run("ddp"));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+}
+
+TEST_F(Limits, OfFileSizesAreToldAsSuch) {
+  program.prepare = [] { limit(RLIMIT_FSIZE, 1 << 20); };
+  const ProgramResult result = program.run(small_run("single"));
+  EXPECT_EQ(result.exit_code, 3) << result.err;
+  EXPECT_THAT(result.err, AllOf(HasSubstr("1048576 bytes"), HasSubstr("ulimit -f")));
+}
+
+// A control group of this test for the program, with so much memory; skipped where none can be
+// made.
+class MemoryGroup {
+ public:
+  explicit MemoryGroup(std::uint64_t bytes) {
+    std::ifstream groups("/proc/self/cgroup");
+    for (std::string line; std::getline(groups, line);) {
+      const std::string path = line.substr(line.rfind(':') + 1);
+      const bool version_1 = line.find(":memory:") != std::string::npos;
+      if (!version_1 && !line.starts_with("0::")) continue;
+      const fs::path base = version_1 ? "/sys/fs/cgroup/memory" : "/sys/fs/cgroup";
+      try_below(fs::path(base.string() + path), version_1, bytes);
+      if (!directory_.empty()) return;
+    }
+  }
+  ~MemoryGroup() {
+    for (int i = 0; i < 100 && !directory_.empty() && ::rmdir(directory_.c_str()) != 0; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  }
+  MemoryGroup(const MemoryGroup&) = delete;
+  MemoryGroup& operator=(const MemoryGroup&) = delete;
+
+  bool made() const { return !directory_.empty(); }
+  void enter() const { std::ofstream(directory_ / "cgroup.procs") << ::getpid(); }
+
+ private:
+  void try_below(const fs::path& base, bool version_1, std::uint64_t bytes) {
+    const fs::path directory = base / ("ddpbench-test-" + std::to_string(::getpid()));
+    if (::mkdir(directory.c_str(), 0755) != 0) return;
+    std::ofstream file(directory / (version_1 ? "memory.limit_in_bytes" : "memory.max"));
+    if (fs::exists(directory / "cgroup.procs") && file << bytes << std::flush) {
+      directory_ = directory;
+    } else {
+      ::rmdir(directory.c_str());
+    }
+  }
+  fs::path directory_;
+};
+
+TEST_F(Limits, OfAControlGroupsMemoryAreCheckedBeforeAnythingIsAllocated) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers take more memory than the limit here";
+#endif
+  const MemoryGroup group(std::uint64_t{400} << 20);
+  if (!group.made()) GTEST_SKIP() << "no control group can be made here";
+  program.prepare = [&group] { group.enter(); };
+  const ProgramResult fits = program.run(small_run("ddp"));
+  EXPECT_EQ(fits.exit_code, 0) << fits.err;
+  const ProgramResult result =
+      program.run(small_run("ddp", {"--force", "--batch-size=20000", "--verify-steps=0"}));
+  EXPECT_EQ(result.exit_code, 2) << result.err;
+  EXPECT_THAT(result.err, HasSubstr(" with a batch of 20000 per device needs "));
+}
+
+// A process that the kernel does not end, and that takes more and more of a group's memory.
+class Hog {
+ public:
+  explicit Hog(const MemoryGroup& group) : pid_(::fork()) {
+    if (pid_ != 0) return;
+    group.enter();
+    std::ofstream("/proc/self/oom_score_adj") << -1000 << std::flush;
+    constexpr std::size_t kPiece = std::size_t{1} << 20;
+    while (true) {
+      auto* const piece = static_cast<char*>(::malloc(kPiece));
+      if (piece != nullptr) std::memset(piece, 1, kPiece);
+      ::usleep(2000);
+    }
+  }
+  ~Hog() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  Hog(const Hog&) = delete;
+  Hog& operator=(const Hog&) = delete;
+
+ private:
+  int pid_;
+};
+
+TEST_F(Limits, RanksThatTheKernelEndsForLackOfMemoryAreReportedAsThat) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers take more memory than the limit here";
+#endif
+  const MemoryGroup group(std::uint64_t{400} << 20);
+  if (!group.made()) GTEST_SKIP() << "no control group can be made here";
+  program.prepare = [&group] { group.enter(); };
+  const ProgramResult result = program.run(
+      small_run("ddp", {"--verify-steps=0", "--epochs=1000", "--steps=7000"}), [&](int) {
+        EXPECT_TRUE(Program::wait_until([&] { return program.processes().size() >= 3; }));
+        std::this_thread::sleep_for(std::chrono::seconds(1));  // until the ranks have their memory
+        const Hog hog(group);
+        EXPECT_TRUE(Program::wait_until([&] { return program.processes().empty(); }));
+      });
+  if (result.exit_code == 128 + SIGKILL) GTEST_SKIP() << "the kernel ended the supervisor";
+  EXPECT_EQ(result.exit_code, 4) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("because memory ran out"));
+  EXPECT_THAT(program.report()["error"]["message"].get<std::string>(),
+              HasSubstr("because memory ran out"));
+}
+
+// ---- the places of results ----
+
+TEST_F(Limits, OfSeveralCommandsWithOneReportOneRunsAndTheOthersAreRefusedBeforeTraining) {
+  std::vector<std::map<std::string, std::string>> four(4);
+  const auto results = program.run_together(small_run("ddp", {"--repetitions=20"}), four);
+  int done = 0;
+  for (const ProgramResult& result : results) {
+    if (result.exit_code == 0) {
+      ++done;
+      continue;
+    }
+    EXPECT_EQ(result.exit_code, 2) << result.err;
+    EXPECT_THAT(result.err, HasSubstr("report.json exists already"));
+    EXPECT_THAT(result.out, Not(HasSubstr("steps"))) << "it has trained";
+  }
+  EXPECT_EQ(done, 1);
+  EXPECT_EQ(program.report()["runs"].size(), 20U);
+}
+
+TEST_F(Limits, APlannedReportIsThereFromTheStart) {
+  const ProgramResult result =
+      program.run(small_run("single", {"--repetitions=1000"}), [&](int pid) {
+        EXPECT_TRUE(Program::wait_until([&] { return program.processes().size() >= 2; }));
+        EXPECT_EQ(program.report()["status"], "interrupted");
+        ::kill(pid, SIGKILL);
+      });
+  EXPECT_EQ(result.exit_code, 128 + SIGKILL);
+  EXPECT_EQ(program.report()["status"], "interrupted");
+}
+
+TEST_F(Limits, AResultWhosePlaceIsGoneIsWrittenElsewhere) {
+  fs::create_directory(program.path("results"));
+  program.environment["TMPDIR"] = program.path("");
+  const std::vector<std::string> arguments = {"--strategy=single", "--config=lenet.json",
+                                              "--json=results/there.json",
+                                              "--trace=results/trace.json", "--repetitions=30"};
+  const ProgramResult result = program.run(arguments, [&](int) {
+    EXPECT_TRUE(Program::wait_until([&] { return program.processes().size() >= 2; }));
+    fs::remove_all(program.path("results"));
+  });
+  EXPECT_EQ(result.exit_code, 2) << result.err;
+  EXPECT_THAT(result.err, AllOf(HasSubstr("cannot write results/there.json"),
+                                HasSubstr("it is in "), HasSubstr("there.json instead")));
+  EXPECT_EQ(program.report("there.json")["runs"].size(), 30U);
+  EXPECT_FALSE(program.read("trace.json").empty());
+}
+
+TEST_F(Limits, WeightsWhosePlaceIsGoneAreWrittenElsewhere) {
+  fs::create_directory(program.path("results"));
+  const ProgramResult result = program.run(
+      small_run("single", {"--save-model=results/w.safetensors", "--steps=2000"}), [&](int) {
+        EXPECT_TRUE(Program::wait_until([&] { return program.processes().size() >= 2; }));
+        fs::remove_all(program.path("results"));
+      });
+  EXPECT_EQ(result.exit_code, 2) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("w.safetensors instead"));
+  EXPECT_FALSE(program.read("w.safetensors").empty());
+}
+
+// ---- numbers without bounds ----
+
+TEST_F(Limits, MoreStepsThanCanBeRecordedAreRefused) {
+  const ProgramResult result = program.run(
+      small_run("single", {"--steps=1000000000000", "--epochs=1000000", "--batch-size=1"}));
+  EXPECT_EQ(result.exit_code, 2) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("timed steps; a run has at most 20000000"));
+}
+
+TEST_F(Limits, MoreProcessesThanMemoryAreRefused) {
+  const ProgramResult result =
+      program.run(small_run("ps", {"--servers=60000", "--oversubscribe", "--verify-steps=0"}));
+  EXPECT_THAT(result.exit_code, testing::AnyOf(2, 3)) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("processes need"));
+}
+
+TEST_F(Limits, WithoutAHomeTheDataDirectoryIsAskedFor) {
+  program.environment["HOME"] = "";
+  const ProgramResult result = program.run(small_run("single"));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out,
+              AllOf(HasSubstr("HOME"), HasSubstr("--data-dir"), Not(HasSubstr("in ;"))));
+}
+
+}  // namespace
+}  // namespace ddpbench

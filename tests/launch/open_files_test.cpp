@@ -1,0 +1,67 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "parallel/launch/open_files.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "base/error.h"
+
+namespace ddpbench::launch {
+namespace {
+
+// What allow_open_files says in a process with these limits: the soft limit that it leaves, or the
+// error's text.
+std::string allowed(rlim_t soft, rlim_t hard, std::size_t ranks) {
+  int told[2];
+  if (::pipe(told) != 0) return "no pipe";
+  const int pid = ::fork();
+  if (pid == 0) {
+    std::string text;
+    const rlimit limit{soft, hard};
+    if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) ::_exit(1);
+    try {
+      allow_open_files(ranks, 6);
+      rlimit after{};
+      ::getrlimit(RLIMIT_NOFILE, &after);
+      text = std::to_string(after.rlim_cur);
+    } catch (const UnavailableError& error) {
+      text = error.what();
+    }
+    [[maybe_unused]] const auto written = ::write(told[1], text.data(), text.size());
+    ::_exit(0);
+  }
+  ::close(told[1]);
+  char text[512];
+  const auto length = ::read(told[0], text, sizeof text);
+  ::close(told[0]);
+  ::waitpid(pid, nullptr, 0);
+  return {text, length > 0 ? static_cast<std::size_t>(length) : 0};
+}
+
+TEST(OpenFiles, AreLeftAloneWhereTheySuffice) { EXPECT_EQ(allowed(500, 500, 8), "500"); }
+
+TEST(OpenFiles, OfTheSoftLimitAreRaised) {
+  const std::string after = allowed(20, 500, 8);
+  ASSERT_NE(after.find_first_of("0123456789"), std::string::npos) << after;
+  EXPECT_GE(std::stoul(after), files_of_rank(8, 6));
+  EXPECT_LT(std::stoul(after), 500U);
+}
+
+TEST(OpenFiles, BeyondTheHardLimitAreRefusedWithBothNumbers) {
+  const std::string text = allowed(20, 20, 8);
+  EXPECT_NE(text.find("8 processes need up to "), std::string::npos) << text;
+  EXPECT_NE(text.find("but 20 are allowed"), std::string::npos) << text;
+}
+
+TEST(OpenFiles, GrowWithTheRanks) {
+  EXPECT_GT(files_of_supervisor(64, 10), files_of_supervisor(2, 10) + 62);
+  EXPECT_GT(files_of_rank(64, 5), files_of_rank(2, 5));
+}
+
+}  // namespace
+}  // namespace ddpbench::launch
