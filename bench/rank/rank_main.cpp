@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "bench/host/terminal.h"
 #include "bench/rank/rank_devices.h"
+#include "bench/rank/rank_error.h"
 #include "bench/rank/rank_session.h"
 #include "parallel/comm/store/store.h"
 
@@ -67,19 +68,6 @@ void run_training_rank(const nlohmann::json& description,
   run_session(
       std::make_unique<RankSession>(job, inputs, writer),
       [](RankSession& session) { session.run(); }, left_behind);
-}
-
-int report_error(launch::RankWriter& writer, const std::exception& error) {
-  const auto* known = dynamic_cast<const Error*>(&error);
-  const auto* of_peers = dynamic_cast<const CommError*>(&error);
-  const launch::RankError record{
-      .kind = known != nullptr ? known->kind() : "internal",
-      .message = error.what(),
-      .operation = of_peers != nullptr ? std::string(of_peers->operation()) : std::string(),
-      .exit_code = known != nullptr ? known->exit_code() : 1};
-  writer.error(record);
-  writer.state(launch::RankState::failed);
-  return record.exit_code;
 }
 
 int rank_main(const launch::GetVariable& get_variable, const RankJobs& jobs) {
