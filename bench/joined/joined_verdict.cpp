@@ -17,12 +17,14 @@ bool has_deserted(const launch::RankSight& sight) {
   return sight.exit && sight.deserted && !launch::has_failed(sight);
 }
 
-// A rank that a signal ended tells it as an error. It is not the fault of the others' errors, and
-// is judged by interrupted_rank.
-void count_as_noticed(std::vector<launch::RankSight>& ranks) {
-  for (launch::RankSight& sight : ranks) {
-    auto& error = sight.status.error;
-    if (error && error->kind == "interrupted") error->kind = CommError("").kind();
+// A rank that a signal ended may tell it as an error. Such an error is judged by interrupted_rank:
+// where the user ended all ranks, it is no failure.
+void count_as_noticed(WorldSight& world) {
+  for (std::size_t i = 0; i < world.ranks.size(); ++i) {
+    auto& error = world.ranks[i].status.error;
+    if (!error || error->kind != "interrupted") continue;
+    error->kind = CommError("").kind();
+    if (!world.interrupted_rank) world.interrupted_rank = static_cast<int>(i);
   }
 }
 
@@ -38,7 +40,7 @@ launch::RunFailure ended_by_signal(const std::vector<launch::RankSight>& ranks, 
 }  // namespace
 
 Verdict judge_world(WorldSight world) {
-  count_as_noticed(world.ranks);
+  count_as_noticed(world);
   Verdict verdict;
   verdict.certain = true;
   auto& [interrupted, failure, peaks, startup_s] = verdict.result;

@@ -7,6 +7,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <string>
+
 #include "base/error.h"
 #include "bench/joined/joined_board.h"
 
@@ -81,12 +84,16 @@ TEST(JoinedVerdict, IsAnInterruptionWhereTheUserEndsAllRanks) {
 }
 
 TEST(JoinedVerdict, NamesARankThatASignalEndedAlone) {
-  const Verdict verdict =
-      judge_world({.ranks = {failed("comm"), failed("interrupted")}, .interrupted_rank = 1});
-  ASSERT_TRUE(verdict.result.failure);
-  EXPECT_EQ(verdict.result.failure->rank, 1);
-  EXPECT_EQ(verdict.result.failure->error.kind, "signal");
-  EXPECT_FALSE(verdict.certain) << "our own signal may be on its way";
+  for (const char* const kind : {"interrupted", "comm"}) {  // by its error, or by the board
+    std::optional<int> board;
+    if (kind == std::string("comm")) board = 1;
+    const Verdict verdict =
+        judge_world({.ranks = {failed("comm", 1), failed(kind, 2)}, .interrupted_rank = board});
+    ASSERT_TRUE(verdict.result.failure);
+    EXPECT_EQ(verdict.result.failure->rank, 1);
+    EXPECT_EQ(verdict.result.failure->error.kind, "signal");
+    EXPECT_FALSE(verdict.certain) << "our own signal may be on its way";
+  }
 }
 
 TEST(JoinedVerdict, IsNoFailureOfARunThatWasComplete) {
