@@ -29,6 +29,7 @@ comm::ShmOptions shm_options(const WorldOptions& world) {
   options.thread_cores = world.thread_cores;
   options.all_reduce = world.all_reduce;
   options.progress = world.progress;
+  options.check = world.check;
   return options;
 }
 

@@ -30,6 +30,9 @@ struct WorldOptions {
   std::vector<int> thread_cores;   // OS processors of its own thread, on CPU devices; empty: any
   std::function<void()> progress;  // called after each completed operation; may be empty
   std::function<void()> joining;   // called while it is made, between GPUs; may be empty
+  // Called while a rank waits for the others to come, between CPU devices; may be empty. What it
+  // throws ends the wait.
+  std::function<void()> check;
   comm::AllReduceAlgorithm all_reduce = comm::AllReduceAlgorithm::automatic;
   // REQUIRED by backends of CUDA devices.
   const CudaModule* cuda = nullptr;

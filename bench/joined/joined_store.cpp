@@ -3,55 +3,235 @@
 #include "bench/joined/joined_store.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <atomic>
-#include <cstring>
+#include <chrono>
 #include <nlohmann/json.hpp>
-#include <span>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "base/clock.h"
-#include "base/error.h"
+#include "base/entropy.h"
+#include "parallel/comm/store/tcp_store_protocol.h"
 
 namespace ddpbench::bench {
 namespace {
 
 // Ports tried from MASTER_PORT on: torchrun's agent holds the first, other jobs perhaps the next.
 constexpr int kStoreTries = 16;
-constexpr double kFirstErrorWaitS = 2;  // for the guilty rank to speak, after this rank noticed
-constexpr double kAreasWaitS = 2;       // for the other ranks of a failed run to leave areas
-constexpr double kLastLookS = 0.05;     // after that, for areas that have arrived already
+// The first look for rank 0's file, later ones grow to the second value.
+constexpr auto kFirstLook = std::chrono::milliseconds(2),
+               kLongestLook = std::chrono::milliseconds(50);
+// The answer of a store that a secret file names: it is on this host.
+constexpr double kConnectTime_s = 2;
+// Rank 0's limit may begin later than those of the others, who wait for what it says.
+constexpr double kAfterRankZero_s = 2;
+// How long rank 0 stays so that the others hear why there is no run: those that are here, and (so
+// that all end alike) those that still start.
+constexpr double kHeard_s = 1, kHeardLate_s = 5;
+constexpr double kPlaceTime_s = 5;  // for who took our place to say who it is
+constexpr std::size_t kSecretBytes = 32;
 
-constexpr const char* kErrorCountKey = "joined/errors";
-constexpr const char* kErrorKey = "joined/first_error";
+std::string rank_claim_key(int rank) { return fmt::format("joined/claim/{}", rank); }
+std::string place_key(int rank) { return fmt::format("joined/place/{}", rank); }
+std::string said_key(const std::string& name, int rank) {
+  return fmt::format("{}/said/{}", name, rank);
+}
+std::string heard_key(const std::string& name, int rank) {
+  return fmt::format("{}/heard/{}", name, rank);
+}
+std::string answer_key(const std::string& name) { return name + "/answer"; }
 
-std::string left_key(int rank) { return fmt::format("joined/area/{}", rank); }
+std::string place_words(const nlohmann::json& place) {
+  return fmt::format("process {} on {}", place.at("pid").get<int>(),
+                     place.at("host").get<std::string>());
+}
 
-// Copies a rank's area as it is now: a communicator's watchdog may still mark its heartbeat there.
-std::string snapshot(std::span<std::byte> area) {
-  std::string text(area.size(), '\0');
-  std::size_t at = 0;
-  for (; at + sizeof(std::uint64_t) <= area.size(); at += sizeof(std::uint64_t)) {
-    const std::uint64_t word =
-        std::atomic_ref(*reinterpret_cast<std::uint64_t*>(area.data() + at)).load();
-    std::memcpy(&text[at], &word, sizeof(word));
-  }
-  if (at < area.size()) std::memcpy(&text[at], area.data() + at, area.size() - at);
-  return text;
+nlohmann::json failure_json(const WorldFailure& failure) {
+  return {{"failure",
+           {{"rank", failure.rank()},
+            {"kind", failure.kind()},
+            {"exit_code", failure.exit_code()},
+            {"message", failure.what()}}}};
+}
+
+void throw_if_failure(const nlohmann::json& said) {
+  const auto found = said.find("failure");
+  if (found == said.end()) return;
+  throw WorldFailure(found->at("rank"), found->at("kind"), found->at("exit_code"),
+                     found->at("message"));
 }
 
 }  // namespace
 
-void JoinedStore::connect() {
-  if (environment_.world_size == 1 || store_) return;
-  comm::TcpStoreOptions options{
-      .host = environment_.master_address,
-      .port = environment_.master_port + (environment_.agent_store ? 1 : 0),
+JoinedStore::JoinedStore(const launch::RankEnvironment& environment, double limit_s,
+                         std::function<void()> check)
+    : environment_(environment), limit_s_(limit_s), begin_s_(steady_s()) {
+  options_ = {
+      .host = environment.secret.empty() ? "127.0.0.1" : environment.master_address,
+      .port = environment.master_port + (environment.agent_store ? 1 : 0),
       .tries = kStoreTries,
-      .secret = environment_.secret,
-      .timeout_s = limit_s_};
-  if (is_first()) server_ = comm::make_tcp_store_server(options);
-  store_ = comm::connect_tcp_store(options);
+      // Jobs that were given the same secret find their own store by the rest.
+      .secret = environment.secret.empty() ? "" : environment.secret + "\n" + environment.job,
+      .timeout_s = limit_s,
+      .owner = {},
+      .check = [this, check = std::move(check)] {
+        if (checks_) check();
+      }};
+}
+
+void JoinedStore::connect(const nlohmann::json& own) {
+  if (environment_.world_size == 1 || store_) return;
+  if (environment_.secret.empty()) launch::ensure_one_host(environment_);
+  if (is_first()) serve(place_words(own));
+  if (environment_.secret.empty() && !is_first()) {
+    find();
+  } else {
+    store_ = comm::connect_tcp_store(options_);
+  }
+  take_place(own);
+}
+
+void JoinedStore::serve(const std::string& owner) {
+  const bool handed_out = environment_.secret.empty();
+  if (handed_out) options_.secret = random_hex(kSecretBytes);
+  options_.owner = owner;
+  server_ = comm::make_tcp_store_server(options_);
+  if (!handed_out) return;
+  options_.port = server_->port();
+  options_.tries = 1;
+  secret_file_ = launch::SecretFile(environment_, {options_.port, options_.secret});
+}
+
+// A file may be that of another job until ours is there, or its store may have ended just now.
+void JoinedStore::find() {
+  const double until_s = begin_s_ + limit_s_;
+  auto pause = kFirstLook;
+  do {
+    if (const auto key = launch::read_secret_file(environment_)) {
+      options_.port = key->port;
+      options_.tries = 1;
+      options_.secret = key->secret;
+      const comm::Deadline patience = comm::deadline_after(std::min(kConnectTime_s, limit_s_));
+      if (comm::store_owner(options_, key->port, patience)) {
+        store_ = comm::connect_tcp_store(options_);
+        return;
+      }
+    }
+    options_.check();
+    std::this_thread::sleep_for(pause);
+    pause = std::min(2 * pause, kLongestLook);
+  } while (steady_s() < until_s);
+  throw CommTimeout(fmt::format(
+      "rank 0 has left no secret in {} within {} s: is it running, as this user and on this host? "
+      "To give the ranks a secret: {}",
+      launch::secret_file_path(environment_), limit_s_, launch::kSecretLine));
+}
+
+void JoinedStore::take_place(const nlohmann::json& own) {
+  const int rank = environment_.rank;
+  if (store_->add(rank_claim_key(rank), 1) == 1) return store_->set(place_key(rank), own.dump());
+  const auto other = nlohmann::json::parse(store_->get(place_key(rank), kPlaceTime_s));
+  throw ConfigError(fmt::format(
+      "there are two ranks {} at MASTER_PORT={}: {} was first, this is {}. Give each job another "
+      "MASTER_PORT, or a DDPBENCH_JOB_SECRET of its own",
+      rank, environment_.master_port, place_words(other), place_words(own)));
+}
+
+nlohmann::json JoinedStore::meet(const std::string& name, const nlohmann::json& own,
+                                 const Hear& hear, const Reply& reply) {
+  if (is_first()) return lead(name, hear, reply);
+  const int rank = environment_.rank;
+  store_->add(said_key(name, rank) + "/count", 1);
+  store_->set(said_key(name, rank), own.dump());
+  const auto answer =
+      nlohmann::json::parse(store_->get(answer_key(name), limit_s_ + kAfterRankZero_s));
+  store_->set(heard_key(name, rank), "1");
+  throw_if_failure(answer);
+  return answer;
+}
+
+nlohmann::json JoinedStore::lead(const std::string& name, const Hear& hear, const Reply& reply) {
+  const double until_s = steady_s() + limit_s_;
+  int from = 0;
+  try {
+    for (int rank = 1; rank < environment_.world_size; ++rank) {
+      from = rank;
+      const nlohmann::json said = hear_one(name, rank, until_s);
+      throw_if_failure(said);
+      hear(rank, said);
+    }
+    const nlohmann::json answer = reply();
+    store_->set(answer_key(name), answer.dump());
+    return answer;
+  } catch (const WorldFailure& failure) {
+    refuse(name, failure, failure.exit_code() == ConfigError("").exit_code());
+    throw;
+  } catch (const Error& error) {
+    const bool refused = error.exit_code() == ConfigError("").exit_code();
+    const WorldFailure failure(refused ? from : 0, error.kind(), error.exit_code(), error.what());
+    refuse(name, failure, refused);
+    throw WorldFailure(failure);
+  }
+}
+
+nlohmann::json JoinedStore::hear_one(const std::string& name, int rank, double until_s) {
+  try {
+    const double left_s = std::max(until_s - steady_s(), 0.0);
+    return nlohmann::json::parse(store_->get(said_key(name, rank), left_s));
+  } catch (const CommTimeout&) {
+    int first = rank;
+    const std::string late = missing(name, first);
+    throw WorldFailure(first, "timeout", CommTimeout("").exit_code(),
+                       fmt::format("{} did not come within {} s (--timeout)", late, limit_s_));
+  }
+}
+
+// "rank 1", "ranks 1, 3". Ranks that have never come count before those that stopped on the way.
+std::string JoinedStore::missing(const std::string& name, int& first) {
+  std::vector<int> absent, silent;
+  for (int rank = 1; rank < environment_.world_size; ++rank) {
+    if (store_->add(rank_claim_key(rank), 0) == 0) absent.push_back(rank);
+    if (rank >= first && store_->add(said_key(name, rank) + "/count", 0) == 0) {
+      silent.push_back(rank);
+    }
+  }
+  const std::vector<int>& late = absent.empty() ? silent : absent;
+  if (late.empty()) return fmt::format("rank {}", first);
+  first = late.front();
+  return fmt::format("rank{} {}", late.size() > 1 ? "s" : "", fmt::join(late, ", "));
+}
+
+// Tells the others why there is no run, and stays until they have heard it.
+void JoinedStore::refuse(const std::string& name, const WorldFailure& failure, bool wait_for_late) {
+  checks_ = false;
+  const double until_s = steady_s() + std::min(limit_s_, wait_for_late ? kHeardLate_s : kHeard_s);
+  store_->set(answer_key(name), failure_json(failure).dump());
+  for (int rank = 1; rank < environment_.world_size; ++rank) {
+    const bool is_here = store_->add(rank_claim_key(rank), 0) > 0;
+    if (!is_here && !wait_for_late) continue;
+    try {
+      store_->get(heard_key(name, rank), std::max(until_s - steady_s(), 0.0));
+    } catch (const CommError&) {
+      // A rank that has ended hears nothing.
+    }
+  }
+}
+
+void JoinedStore::excuse(const std::string& name, const Error& error) {
+  if (!store_) return;
+  const WorldFailure failure(environment_.rank, error.kind(), error.exit_code(), error.what());
+  try {
+    if (is_first()) {
+      refuse(name, failure, false);
+    } else {
+      store_->set(said_key(name, environment_.rank), failure_json(failure).dump());
+    }
+  } catch (const std::exception&) {
+    // Rank 0 is gone, and the store with it.
+  }
 }
 
 void JoinedStore::share(const std::string& key, const std::string& value) {
@@ -66,70 +246,6 @@ void JoinedStore::wait_for_all(const std::string& name) {
   const auto passed = [&](int rank) { return fmt::format("{}/passed/{}", name, rank); };
   if (!is_first()) return store_->set(passed(environment_.rank), "1");
   for (int rank = 1; rank < environment_.world_size; ++rank) await(passed(rank));
-}
-
-void JoinedStore::collect(launch::RankChannels& channels) {
-  const auto key = [](int rank) { return fmt::format("collected/{}", rank); };
-  if (!is_first()) {
-    store_->set(key(environment_.rank), snapshot(channels.area(environment_.rank)));
-    return;
-  }
-  for (int rank = 1; rank < environment_.world_size; ++rank) {
-    const std::string area = await(key(rank));
-    const auto place = channels.area(rank);
-    ensure(area.size() == place.size(), "rank {} sent {} bytes of {}", rank, area.size(),
-           place.size());
-    std::memcpy(place.data(), area.data(), area.size());
-  }
-}
-
-void JoinedStore::tell_failure(const launch::RankError& own, launch::RankChannels& channels) {
-  if (!store_) return;
-  try {
-    const bool noticed = own.kind == "comm" || own.kind == "timeout" || own.kind == "interrupted";
-    if (!noticed && store_->add(kErrorCountKey, 1) == 1) {
-      store_->set(kErrorKey, nlohmann::json{{"rank", environment_.rank},
-                                            {"kind", own.kind},
-                                            {"message", own.message},
-                                            {"operation", own.operation}}
-                                 .dump());
-    }
-    const auto area = channels.area(environment_.rank);
-    if (is_first() || area.size() > comm::kMaxStoreValueBytes) return;
-    store_->set(left_key(environment_.rank),
-                {reinterpret_cast<const char*>(area.data()), area.size()});
-  } catch (const std::exception&) {
-    // The store ended with its rank: there is no rank left to tell.
-  }
-}
-
-launch::RunFailure JoinedStore::first_failure(const launch::RunFailure& noticed) {
-  if (!store_) return noticed;
-  launch::RunFailure failure = noticed;
-  try {
-    const auto first = nlohmann::json::parse(store_->get(kErrorKey, kFirstErrorWaitS));
-    failure.rank = first.at("rank");
-    failure.error.kind = first.at("kind");
-    failure.error.message = first.at("message");
-    failure.error.operation = first.at("operation");
-  } catch (const std::exception&) {
-    // The store ended with its rank, or no rank said more: only this rank's error is known.
-  }
-  return failure;
-}
-
-void JoinedStore::take_what_is_left(launch::RankChannels& channels) {
-  const double until_s = steady_s() + kAreasWaitS;
-  for (int rank = 1; store_ && rank < environment_.world_size; ++rank) {
-    try {
-      const std::string area =
-          store_->get(left_key(rank), std::max(until_s - steady_s(), kLastLookS));
-      const auto place = channels.area(rank);
-      if (area.size() == place.size()) std::memcpy(place.data(), area.data(), place.size());
-    } catch (const std::exception&) {
-      continue;
-    }
-  }
 }
 
 }  // namespace ddpbench::bench

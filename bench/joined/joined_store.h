@@ -2,29 +2,68 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // JoinedStore: the store of a world that an external launcher started. Rank 0 serves it. The ranks
-// use it to share what they make once, to meet, and to leave what they know when a run fails.
+// use it to meet and to share what they make once.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <utility>
 
+#include "base/error.h"
 #include "parallel/comm/store/store.h"
-#include "parallel/launch/rank_channel.h"
 #include "parallel/launch/rank_environment.h"
-#include "parallel/launch/supervisor.h"
+#include "parallel/launch/secret_file.h"
 
 namespace ddpbench::bench {
 
+// The failure of a world that is known to be that of one of its ranks.
+class WorldFailure : public Error {
+ public:
+  WorldFailure(int rank, std::string kind, int exit_code, const std::string& message)
+      : Error(message), rank_(rank), kind_(std::move(kind)), exit_code_(exit_code) {}
+  int rank() const noexcept { return rank_; }
+  const char* kind() const noexcept override { return kind_.c_str(); }
+  int exit_code() const noexcept override { return exit_code_; }
+
+ private:
+  int rank_;
+  std::string kind_;
+  int exit_code_;
+};
+
 class JoinedStore {
  public:
-  // `limit_s`: the limit of each wait for other ranks. Connects to nothing yet.
-  JoinedStore(const launch::RankEnvironment& environment, double limit_s)
-      : environment_(environment), limit_s_(limit_s) {}
+  // `limit_s`: the limit of each wait for other ranks. `check` is called often during these waits;
+  // what it throws ends them. Connects to nothing yet.
+  JoinedStore(const launch::RankEnvironment& environment, double limit_s,
+              std::function<void()> check);
+  JoinedStore(const JoinedStore&) = delete;
+  JoinedStore& operator=(const JoinedStore&) = delete;
 
-  // Serves the store on rank 0 and connects to it; called once. Does nothing in a world of one
-  // process, which has no store. Throws CommError.
-  void connect();
+  // Serves the store on rank 0, connects to it, and takes this rank's place: each rank may come
+  // once. `own`: {"host", "pid"} of this process. Called once. Does nothing in a world of one
+  // process, which has no store.
+  // Throws ConfigError when another process has the place, when another job has the port with the
+  // same secret, and when ranks need to be given a secret; CommError.
+  void connect(const nlohmann::json& own);
   comm::Store* get() { return store_.get(); }  // null before connect() and in a world of one
+
+  // Rank 0 calls this when all ranks are here: no further rank needs to find the store.
+  void all_are_here() { secret_file_.remove(); }
+
+  // A meeting of all ranks: each says something, rank 0 hears them in the order of ranks and
+  // answers all. Each name may be used once. `hear` may throw Error: then every rank throws a
+  // WorldFailure, with its exit code; so it is when a rank does not come within the limit, and when
+  // check() throws on rank 0. REQUIRES: there is a store.
+  using Hear = std::function<void(int rank, const nlohmann::json& said)>;
+  using Reply = std::function<nlohmann::json()>;
+  nlohmann::json meet(const std::string& name, const nlohmann::json& own, const Hear& hear,
+                      const Reply& reply);
+  // To be called in place of meet() by a rank that failed before: the others throw its failure.
+  // Does not throw.
+  void excuse(const std::string& name, const Error& error);
 
   // Without a store, these two do nothing. Waits throw CommError when a rank does not come.
   //
@@ -36,26 +75,25 @@ class JoinedStore {
 
   // Returns the value that a rank shares. REQUIRES: there is a store.
   std::string await(const std::string& key);
-  // Collects each rank's area on rank 0. REQUIRES: there is a store.
-  void collect(launch::RankChannels& channels);
-
-  // To be called after this rank failed. None of these throws.
-  //
-  // Leaves this rank's records in the store and tells why it failed. It does not tell why when it
-  // only noticed another rank's failure, or another rank was faster.
-  void tell_failure(const launch::RankError& own, launch::RankChannels& channels);
-  // Returns the failure of the first rank that failed, if it could tell it; else `noticed`.
-  launch::RunFailure first_failure(const launch::RunFailure& noticed);
-  // On rank 0: takes the areas that other ranks left. A killed rank left none.
-  void take_what_is_left(launch::RankChannels& channels);
 
  private:
   bool is_first() const { return environment_.rank == 0; }
+  void serve(const std::string& owner);
+  void find();
+  void take_place(const nlohmann::json& own);
+  nlohmann::json lead(const std::string& name, const Hear& hear, const Reply& reply);
+  nlohmann::json hear_one(const std::string& name, int rank, double until_s);
+  std::string missing(const std::string& name, int& first);
+  void refuse(const std::string& name, const WorldFailure& failure, bool wait_for_late);
 
   launch::RankEnvironment environment_;
   double limit_s_;
+  double begin_s_;
+  bool checks_ = true;  // whether `check` is called
+  comm::TcpStoreOptions options_;
   std::unique_ptr<comm::TcpStoreServer> server_;
   std::shared_ptr<comm::Store> store_;
+  launch::SecretFile secret_file_;
 };
 
 }  // namespace ddpbench::bench

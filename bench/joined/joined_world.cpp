@@ -7,11 +7,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
+#include <filesystem>
 #include <memory>
-#include <mutex>
+#include <nlohmann/json.hpp>
 #include <optional>
-#include <thread>
+#include <string_view>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -19,14 +20,17 @@
 #include "bench/host/interrupt.h"
 #include "bench/host/machine_snapshot.h"
 #include "bench/host/terminal.h"
+#include "bench/joined/joined_board.h"
 #include "bench/joined/joined_gpus.h"
-#include "bench/joined/joined_store.h"
+#include "bench/joined/joined_peers.h"
+#include "bench/joined/joined_plan.h"
+#include "bench/joined/joined_verdict.h"
 #include "bench/plan/data_places.h"
 #include "bench/plan/injection_reach.h"
 #include "bench/plan/run_plan.h"
 #include "bench/plan/sweep_plan.h"
 #include "bench/rank/rank_devices.h"
-#include "bench/rank/rank_main.h"
+#include "bench/rank/rank_error.h"
 #include "bench/rank/rank_session.h"
 #include "bench/run/launch_run.h"
 #include "bench/run/report_output.h"
@@ -40,10 +44,12 @@ namespace ddpbench::bench {
 namespace {
 
 // The keys of the store.
+constexpr const char* kPlanKey = "joined/plan";
 constexpr const char* kDatasetKey = "joined/dataset";
 constexpr const char* kReferenceKey = "joined/reference";
-constexpr const char* kDoneKey = "joined/done";
 constexpr const char* kGpusKey = "joined/gpus_known";
+constexpr const char* kFinishedKey = "joined/finished";
+constexpr const char* kWrittenKey = "joined/written";
 
 // The other ranks are not children of this process. Their use is not known here, and must not count
 // as load of other programs.
@@ -62,6 +68,13 @@ void fill_joined_conditions(report::Run& run, report::MachineSnapshot before, in
   run.conditions->involuntary_context_switches = unknown;
 }
 
+// Whether the user's input, or something that is not here, is the reason.
+bool is_refusal(const std::exception& error) {
+  const auto* const known = dynamic_cast<const Error*>(&error);
+  return known != nullptr && (known->exit_code() == ConfigError("").exit_code() ||
+                              known->exit_code() == UnavailableError("").exit_code());
+}
+
 [[noreturn]] void throw_reference_failure(const launch::RankError& error) {
   const std::string message = "the reference to verify against failed: " + error.message;
   const int code = failure_exit_code(error);
@@ -69,40 +82,6 @@ void fill_joined_conditions(report::Run& run, report::MachineSnapshot before, in
   if (code == UnavailableError("").exit_code()) throw UnavailableError(message);
   throw InternalError(message);
 }
-
-// While this object lives, an interrupt ends this rank's waits in `world`, which may be null.
-class InterruptWatch {
- public:
-  explicit InterruptWatch(comm::Communicator* world) {
-    if (world != nullptr) thread_ = std::thread([this, world] { watch(*world); });
-  }
-  ~InterruptWatch() {
-    {
-      const std::lock_guard lock(mutex_);
-      ending_ = true;
-    }
-    changed_.notify_one();
-    if (thread_.joinable()) thread_.join();
-  }
-  InterruptWatch(const InterruptWatch&) = delete;
-  InterruptWatch& operator=(const InterruptWatch&) = delete;
-
- private:
-  void watch(comm::Communicator& world) {
-    constexpr auto kLook = std::chrono::milliseconds(50);
-    std::unique_lock lock(mutex_);
-    while (!changed_.wait_for(lock, kLook, [this] { return ending_; })) {
-      if (!interrupt_requested()) continue;
-      world.abort("interrupted");
-      return;
-    }
-  }
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool ending_ = false;
-  std::thread thread_;
-};
 
 class JoinedWorld {
  public:
@@ -112,33 +91,49 @@ class JoinedWorld {
 
  private:
   bool is_first() const { return environment_.rank == 0; }
+  bool is_alone() const { return environment_.world_size == 1; }
+  void meet_and_plan();
+  int show_plan() const;
+  bool shares_gpus_with_peers() const;
   HostDevices find_world_devices();
+  void plan(const HostDevices& host);
   void place_on_own_gpus();
   void take_own_gpu();
-  void share_dataset(data::DatasetSource& source);
-  void share_reference();
   void place(const CpuTopology& topology);
+  void agree();
+  void share_dataset();
+  void share_reference();
   int train();
-  void collect(RankSession& session);
+
   int fail(const std::exception& error);
+  Verdict judge(const std::exception& error) const;
+  void prepare_report();
+  void fill_report(const launch::SuperviseResult& result);
   int write(const launch::SuperviseResult& result);
 
   Options options_;
   launch::RankEnvironment environment_;
+  std::vector<std::string> arguments_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   Progress progress_;
+  JoinedPeers peers_;
+  JoinedStore& store_ = peers_.store();
+  std::unique_ptr<data::DatasetSource> source_;
+  nn::ModelSpec model_;
+  TrainingJob job_;
+  std::optional<JoinedGpus> own_gpus_;        // set where several processes have GPUs
+  std::optional<HostDevices> gpus_of_world_;  // set on GPUs
+  bool planned_ = false;                      // job_ is made
+  bool agreed_ = false;                       // all ranks have made it, and map channels_
   ReportOutput file_;
   report::Report report_;
   report::Trace trace_;
+  std::string started_at_ = utc_timestamp();
   std::optional<report::MachineSnapshot> before_;  // on rank 0, taken when training begins
-  TrainingJob job_;
-  nn::ModelSpec model_;
-  JoinedStore store_;
-  std::optional<JoinedGpus> own_gpus_;  // set where several processes have GPUs
   SharedMemory dataset_;
   std::optional<ReferenceWeights> reference_;
-  launch::RankChannels channels_;  // of all ranks; only this rank's area is filled before collect()
+  launch::RankChannels channels_;  // of all ranks
   launch::RankWriter writer_;
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   bool left_behind_ = false;  // a session whose device hangs was left behind
   double startup_s_ = 0;      // from the construction of this object to the first step
 };
@@ -147,53 +142,70 @@ JoinedWorld::JoinedWorld(Options options, const launch::RankEnvironment& environ
                          const std::vector<std::string>& arguments)
     : options_(std::move(options)),
       environment_(environment),
+      arguments_(arguments),
       progress_(Progress::style_for_stdout(options_.quiet || !is_first())),
-      store_(environment, wait_limit_s(options_.timeout_s)),
-      channels_(launch::RankChannels::create({.ranks = 1, .result_capacity = 64})) {
+      peers_(environment, wait_limit_s(options_.timeout_s), options_.dry_run),
+      // Until all have agreed, only this rank's area is used, for its error.
+      channels_(
+          launch::RankChannels::create({.ranks = environment.world_size, .result_capacity = 64})),
+      writer_(channels_.writer(environment.rank)) {}
+
+int JoinedWorld::run() {
   refuse_lists(options_);
-  const HostDevices host = find_world_devices();
-  const DeviceChoice choice = choose_device(options_, host);
-  options_.device = choice.device;
-  options_.server_device = choice.server_device;
-  options_.precision = choice.precision;
-  const RunCell cell =
-      joined_cell(options_, environment_.world_size, device_count(host, choice.device));
-  if (options_.device == "cpu") options_.backend = choose_backend(options_.backend, "cpu", false);
-  const bool reports = is_first() && !options_.dry_run;
-  if (reports) file_ = ReportOutput(options_);
-  const std::string model_path = find_model(options_.model);
-  model_ = nn::load_model_file(model_path);
-  const auto source = open_data(options_);
-  check_dataset_fits(model_, source->info(), model_path);
-  job_ = make_training_job(options_, cell, source->info(), model_path, host);
-  check_injections({job_}, model_);
-  place_on_own_gpus();
-  if (options_.backend == "auto" || options_.backend == kBackendAlias) {
-    options_.backend = common_backend({job_});
+  if (!options_.dry_run) catch_interrupts();
+  try {
+    meet_and_plan();
+    if (options_.dry_run) return show_plan();
+    agree();
+    if (is_first()) prepare_report();
+    share_dataset();
+    share_reference();
+    return train();
+  } catch (const std::exception& error) {
+    if (!agreed_ && is_refusal(error)) throw;  // no run was begun
+    const int exit_code = fail(error);
+    if (left_behind_ || leaves_thread_behind(error)) end_process(exit_code);
+    return exit_code;
   }
-  if (reports) {
-    report_ = begin_report(options_, arguments);
-    if (options_.device == "cuda") add_gpus(report_.environment, host);
+}
+
+// A rank that cannot take part tells the others why.
+void JoinedWorld::meet_and_plan() {
+  const bool meets = !options_.dry_run || shares_gpus_with_peers();
+  if (!is_alone() && meets) peers_.join(option_values(options_, environment_));
+  try {
+    plan(find_world_devices());
+    if (!is_first() || options_.dry_run) return;
+    file_ = ReportOutput(options_);
+    if (JoinedBoard* const board = peers_.board()) {
+      board->tell_report_path(std::filesystem::absolute(file_.path()));
+    }
+  } catch (const Error& error) {
+    store_.excuse(kPlanKey, error);
+    throw;
   }
-  job_.verification_tolerance = tolerance_for(job_, model_);
-  if (needs_reference(job_)) ReferenceWeights::extent_of(job_, model_);  // or it throws
-  place(host.cpu);
-  take_own_gpu();
-  const auto layout = channel_layout(job_, model_);
-  channels_ = launch::RankChannels::create(layout);
-  writer_ = channels_.writer(environment_.rank);
-  if (options_.dry_run) return;
-  store_.connect();
-  share_dataset(*source);
+}
+
+int JoinedWorld::show_plan() const {
+  if (is_first()) {
+    say("{}: batch {} per device, {} global, {} epochs of {} steps\n", job_.title,
+        job_.per_device_batch, job_.global_batch(), options_.epochs, job_.steps_per_epoch);
+  }
+  return 0;
+}
+
+// The ranks of GPUs tell each other which they see.
+bool JoinedWorld::shares_gpus_with_peers() const {
+  const int workers = environment_.world_size - cpu_servers(options_);
+  return options_.device != "cpu" && !is_alone() && workers >= 1;
 }
 
 // Returns what all ranks together have. All must know whether they are on GPUs, so ranks that see
 // none tell it, too. Servers on CPU devices need no GPU.
 HostDevices JoinedWorld::find_world_devices() {
   HostDevices host = find_devices(options_.device);
+  if (!shares_gpus_with_peers()) return host;
   const int workers = environment_.world_size - cpu_servers(options_);
-  if (options_.device == "cpu" || environment_.world_size == 1 || workers < 1) return host;
-  store_.connect();
   JoinedGpus gpus = assign_gpus(exchange_gpus(*store_.get(), environment_.rank, workers,
                                               {environment_.local_rank, host.cuda},
                                               wait_limit_s(options_.timeout_s)));
@@ -201,6 +213,32 @@ HostDevices JoinedWorld::find_world_devices() {
   host.cuda = gpus.world;
   if (!host.cuda.devices.empty()) own_gpus_ = std::move(gpus);
   return host;
+}
+
+void JoinedWorld::plan(const HostDevices& host) {
+  const DeviceChoice choice = choose_device(options_, host);
+  options_.device = choice.device;
+  options_.server_device = choice.server_device;
+  options_.precision = choice.precision;
+  const RunCell cell =
+      joined_cell(options_, environment_.world_size, device_count(host, choice.device));
+  if (options_.device == "cpu") options_.backend = choose_backend(options_.backend, "cpu", false);
+  const std::string model_path = find_model(options_.model);
+  model_ = nn::load_model_file(model_path);
+  source_ = open_data(options_);
+  check_dataset_fits(model_, source_->info(), model_path);
+  job_ = make_training_job(options_, cell, source_->info(), model_path, host);
+  check_injections({job_}, model_);
+  place_on_own_gpus();
+  if (options_.backend == "auto" || options_.backend == kBackendAlias) {
+    options_.backend = common_backend({job_});
+  }
+  job_.verification_tolerance = tolerance_for(job_, model_);
+  if (needs_reference(job_)) ReferenceWeights::extent_of(job_, model_);  // or it throws
+  place(host.cpu);
+  take_own_gpu();
+  planned_ = true;
+  if (options_.device == "cuda") gpus_of_world_ = host;
 }
 
 // The plan gives GPUs to processes in turn; here each process gets the one that it sees.
@@ -239,14 +277,35 @@ void JoinedWorld::place(const CpuTopology& topology) {
   if (job_.has_cpu_servers()) job_.oversubscribed = shares_gpus(job_);
 }
 
-void JoinedWorld::share_dataset(data::DatasetSource& source) {
+// The ranks make sure that they have planned the same run, and map the channels that rank 0 makes.
+void JoinedWorld::agree() {
+  const auto layout = channel_layout(job_, model_);
+  if (is_first()) channels_ = launch::RankChannels::create(layout);
+  if (!is_alone()) {
+    const nlohmann::json plan = plan_json(job_values(job_, layout));
+    const auto hear = [&](int rank, const nlohmann::json& said) {
+      const std::string differs = disagreement(rank, said.at("plan"), 0, plan);
+      if (differs.empty()) return;
+      throw ConfigError(fmt::format(
+          "the ranks have planned different runs: {}; give them the same data and devices",
+          differs));
+    };
+    const auto reply = [&]() -> nlohmann::json { return {{"channels", channels_.handle()}}; };
+    const nlohmann::json agreed = store_.meet(kPlanKey, {{"plan", plan}}, hear, reply);
+    if (!is_first()) channels_ = launch::RankChannels::open(agreed.at("channels"), layout);
+  }
+  writer_ = channels_.writer(environment_.rank);
+  agreed_ = true;
+}
+
+void JoinedWorld::share_dataset() {
   if (is_first()) {
-    dataset_ = SharedMemory::create("ddpbench-dataset", source.info().decoded_bytes(), true);
-    source.decode(dataset_.view().as<std::byte>());
+    dataset_ = SharedMemory::create("ddpbench-dataset", source_->info().decoded_bytes(), true);
+    source_->decode(dataset_.view().as<std::byte>());
     dataset_.seal();
     store_.share(kDatasetKey, dataset_.handle());
   } else {
-    dataset_ = SharedMemory::open(store_.await(kDatasetKey));
+    dataset_ = SharedMemory::open(peers_.await_made(kDatasetKey));
   }
 }
 
@@ -255,7 +314,7 @@ void JoinedWorld::share_reference() {
   if (!needs_reference(job_)) return;
   job_.reference_fd = 0;  // a reference exists; each rank maps it in its own way
   if (!is_first()) {
-    reference_ = ReferenceWeights::open(store_.await(kReferenceKey));
+    reference_ = ReferenceWeights::open(peers_.await_made(kReferenceKey));
     return;
   }
   reference_ = ReferenceWeights::create(ReferenceWeights::extent_of(job_, model_));
@@ -269,26 +328,6 @@ void JoinedWorld::share_reference() {
   store_.share(kReferenceKey, reference_->handle());
 }
 
-int JoinedWorld::run() {
-  if (options_.dry_run) {
-    if (is_first()) {
-      say("{}: batch {} per device, {} global, {} epochs of {} steps\n", job_.title,
-          job_.per_device_batch, job_.global_batch(), options_.epochs, job_.steps_per_epoch);
-    }
-    return 0;
-  }
-  // Rank 0 has a report to write. On other ranks a signal simply ends the process.
-  if (is_first()) catch_interrupts();
-  try {
-    share_reference();
-    return train();
-  } catch (const std::exception& error) {
-    const int exit_code = fail(error);
-    if (left_behind_ || leaves_thread_behind(error)) end_process(exit_code);
-    return exit_code;
-  }
-}
-
 int JoinedWorld::train() {
   RankInputs inputs;
   inputs.rank = environment_.rank;
@@ -296,6 +335,7 @@ int JoinedWorld::train() {
   inputs.decoded = dataset_.view().as<const std::byte>();
   inputs.reference = reference_ ? &*reference_ : nullptr;
   inputs.interrupted = interrupt_requested;
+  inputs.check = [this] { peers_.check(); };
   if (is_first()) {
     before_ = take_machine_snapshot();
     say("{}\n", data_note(job_.dataset, options_));
@@ -305,56 +345,92 @@ int JoinedWorld::train() {
   const auto body = [&](RankSession& session) {
     startup_s_ = seconds_since(begin_);
     {
-      const InterruptWatch watch(session.world());
+      const EndWatch watch(session.world(), [this] { return peers_.reason_to_end(); });
       session.run();
     }
-    collect(session);
-    if (is_first()) exit_code = write({});
-    store_.wait_for_all(kDoneKey);
+    store_.wait_for_all(kFinishedKey);
+    JoinedBoard* const board = peers_.board();
+    if (board) board->mark_complete();
+    if (is_first()) {
+      exit_code = write({});
+      if (board) board->mark_written();
+    }
+    store_.wait_for_all(kWrittenKey);
   };
   run_session(std::make_unique<RankSession>(job_, inputs, writer_), body, left_behind_);
   return exit_code;
 }
 
-// Sends each rank's area to rank 0: through the communicator where it moves host memory, else
-// through the store.
-void JoinedWorld::collect(RankSession& session) {
-  if (session.world() == nullptr) return;
-  const auto own = channels_.area(environment_.rank);
-  if (!job_.gpus.empty()) {
-    store_.collect(channels_);
-    return;
-  }
-  comm::Elements all;
-  if (is_first()) {
-    all = {own.data(), own.size() * static_cast<std::size_t>(environment_.world_size),
-           DataType::uint8};
-  }
-  session.world()
-      ->gather({own.data(), own.size(), DataType::uint8}, all, 0, {.start = comm::Start::deferred})
-      .synchronize();
-}
-
+// Rank 0's report is written at once, because a launcher may kill this process as soon as another
+// has ended. It is completed later.
 int JoinedWorld::fail(const std::exception& error) {
   report_error(writer_, error);
   const launch::RankError own = *channels_.status(environment_.rank).error;
-  launch::SuperviseResult result;
-  result.interrupted = own.kind == "interrupted" || interrupt_requested();
   say_error("ddpbench: rank {}: {}\n", environment_.rank, error.what());
-  store_.tell_failure(own, channels_);
-  if (is_first()) {
-    if (!result.interrupted) {
-      result.failure = store_.first_failure(
-          {.rank = environment_.rank, .error = own, .last = channels_.status(environment_.rank)});
-    }
-    store_.take_what_is_left(channels_);
-    write(result);
+  if (JoinedBoard* const board = peers_.board()) board->mark_failed(environment_.rank);
+  Verdict verdict = judge(error);
+  if (peers_.takes_report()) {
+    prepare_report();
+    fill_report(verdict.result);
+    complete_report(report_, options_);
+    file_.save(report_);
+    if (JoinedBoard* const board = peers_.board()) board->mark_written();
+    if (agreed_) peers_.settle(channels_);
+    if (!verdict.certain) verdict = judge(error);
+    write(verdict.result);
   }
-  return result.interrupted ? 130 : failure_exit_code(own);
+  const bool interrupted =
+      verdict.result.interrupted || (!verdict.result.failure && own.kind == "interrupted");
+  return interrupted ? 130 : failure_exit_code(own);
 }
 
-// Returns the exit code of the run itself.
-int JoinedWorld::write(const launch::SuperviseResult& result) {
+Verdict JoinedWorld::judge(const std::exception& error) const {
+  const auto* const known = dynamic_cast<const WorldFailure*>(&error);
+  // Before the ranks share channels, they know only what rank 0 says, or that a process has ended.
+  if (agreed_ || known == nullptr) return judge_world(peers_.look(channels_));
+  Verdict verdict{.result = {}, .certain = true};
+  verdict.result.interrupted = std::string_view(known->kind()) == Interrupted("").kind();
+  if (verdict.result.interrupted) return verdict;
+  verdict.result.failure.emplace();
+  verdict.result.failure->rank = known->rank();
+  verdict.result.failure->last.phase = kPhaseCount;  // none
+  verdict.result.failure->error = *channels_.status(environment_.rank).error;
+  return verdict;
+}
+
+// Makes what a report needs beside the run. A rank that takes rank 0's place replaces what that has
+// left under the report's name.
+void JoinedWorld::prepare_report() {
+  if (!report_.argv.empty()) return;
+  if (!planned_) {
+    try {
+      plan(find_devices(options_.device));
+    } catch (const Error&) {
+      // The report then has no run, only the error.
+    }
+  }
+  if (file_.path().empty()) {
+    Options options = options_;
+    const JoinedBoard* const board = peers_.board();
+    if (board && !board->report_path().empty()) {
+      options.json_path = board->report_path();
+      options.force = true;
+    }
+    file_ = ReportOutput(options);
+  }
+  report_ = begin_report(options_, arguments_);
+  report_.started_at = started_at_;
+  if (gpus_of_world_) add_gpus(report_.environment, *gpus_of_world_);
+}
+
+void JoinedWorld::fill_report(const launch::SuperviseResult& result) {
+  report_.runs.clear();
+  trace_ = {};
+  if (!planned_) {
+    report_.status = result.interrupted ? report::Status::interrupted : report::Status::failed;
+    if (result.failure) report_.error = failure_info(*result.failure);
+    return;
+  }
   report::Run run = collect_run(job_, channels_, result);
   if (!options_.trace_path.empty()) add_run(trace_, job_, channels_);
   if (startup_s_ > 0) run.time.startup_s = report::Figure::of(startup_s_);
@@ -364,6 +440,11 @@ int JoinedWorld::write(const launch::SuperviseResult& result) {
   report_.status = diverged ? report::Status::failed : run.status;
   report_.error = run.error;
   report_.runs.push_back(std::move(run));
+}
+
+// Returns the exit code of the run itself.
+int JoinedWorld::write(const launch::SuperviseResult& result) {
+  fill_report(result);
   finish_report(report_, {&trace_, report_.runs.size()}, options_, file_);
   if (report_.status != report::Status::failed || result.failure) return 0;
   say_error("ddpbench: {}\n", report_.error->message);

@@ -122,6 +122,27 @@ std::string option_row(const OptionDefinition& definition) {
                      keys_cell(definition), cell(definition.help));
 }
 
+constexpr const char* kLauncherText = R"(
+## Ranks that a launcher starts
+
+torchrun, mpirun (Open MPI, MPICH, Intel MPI) and srun start one process a rank, all with the same options; so does
+anybody who sets `RANK`, `LOCAL_RANK`, `WORLD_SIZE`, `MASTER_ADDR` and `MASTER_PORT`. They make one run, on one host.
+
+    mpirun -n 4 ddpbench --strategy=ddp --config=mnist.json
+
+The ranks meet at the first free port from `MASTER_PORT` (29500) on, and let in only who has the job's secret. Rank 0
+makes one and leaves it for the other ranks of the same user in a file of mode 0600, in `$XDG_RUNTIME_DIR/ddpbench` or
+else `ddpbench-UID` below `$TMPDIR` or `/tmp`; it is removed when all ranks are here. Where the variables do not show
+that all ranks are on this host, they must be given the secret:
+
+    export DDPBENCH_JOB_SECRET=$(head -c 32 /dev/urandom | base64)     # mpirun also needs: -x DDPBENCH_JOB_SECRET
+
+Two jobs at once need different values of `MASTER_PORT`, unless their launcher names them (mpirun, srun, torchrun with
+`--rdzv-id`). A second process with the same rank is refused (exit 2), and so are ranks whose options differ: the
+message names the first option that does. Rank 0 writes the report. Should it die, the lowest rank that lives writes it
+in the same place. `error.rank` names the rank that failed, not those that noticed.
+)";
+
 }  // namespace
 
 std::string flag_with_hint(const OptionDefinition& definition) {
@@ -206,6 +227,7 @@ std::string cli_document(const std::vector<CommandSummary>& commands) {
       "\n## Variables that are not options\n\nSet by the program, its scripts or launchers for the "
       "processes that they start: `{}`.\n",
       fmt::join(reserved_variables(), "`, `"));
+  text += kLauncherText;
   return text;
 }
 

@@ -137,6 +137,7 @@ RankDevices make_rank_devices(const TrainingJob& job, const RankPlace& place) {
                      .thread_cores = plan.cores.at(static_cast<std::size_t>(place.devices[0])),
                      .progress = place.progress,
                      .joining = place.joining,
+                     .check = place.check,
                      .all_reduce = comm::all_reduce_algorithm(job.all_reduce)};
   connect_devices(rank, [&] {
     if (place.processes > 1) {
@@ -144,6 +145,7 @@ RankDevices make_rank_devices(const TrainingJob& job, const RankPlace& place) {
           make_world(plan, *place.store, place.rank, place.processes, *rank.devices[0], world);
     }
     world.progress = nullptr;
+    world.check = nullptr;
     if (rank.devices.size() > 1) rank.local = make_thread_world(plan, pointers(rank), world);
   });
   note_driver_bytes(rank, "with_communicators");

@@ -43,6 +43,7 @@ struct RankPlace {
   comm::Store* store = nullptr;    // null for one process
   std::function<void()> progress;  // progress callback of the communicator
   std::function<void()> joining;   // called while communicators are made; see CudaCommOptions
+  std::function<void()> check;     // see WorldOptions
 };
 
 // The devices' part of a run's specification.

@@ -14,6 +14,7 @@
 #include "base/exhausted.h"
 #include "bench/host/terminal.h"
 #include "bench/rank/rank_devices.h"
+#include "bench/rank/rank_error.h"
 #include "bench/rank/rank_session.h"
 #include "parallel/comm/store/store.h"
 
@@ -68,19 +69,6 @@ void run_training_rank(const nlohmann::json& description,
   run_session(
       std::make_unique<RankSession>(job, inputs, writer),
       [](RankSession& session) { session.run(); }, left_behind);
-}
-
-int report_error(launch::RankWriter& writer, const std::exception& error) {
-  const Failure failure = failure_of(error);
-  const auto* of_peers = dynamic_cast<const CommError*>(&error);
-  const launch::RankError record{
-      .kind = failure.kind,
-      .message = failure.message,
-      .operation = of_peers != nullptr ? std::string(of_peers->operation()) : std::string(),
-      .exit_code = failure.exit_code};
-  writer.error(record);
-  writer.state(launch::RankState::failed);
-  return record.exit_code;
 }
 
 int rank_main(const launch::GetVariable& get_variable, const RankJobs& jobs) {

@@ -5,7 +5,6 @@
 // of jobs, so that this room knows its own kind only.
 #pragma once
 
-#include <exception>
 #include <functional>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
@@ -32,9 +31,6 @@ inline constexpr const char* kTrainingKind = "training";
 void run_training_rank(const nlohmann::json& description,
                        const launch::RankEnvironment& environment, launch::RankChannels& channels,
                        bool& left_behind);
-
-// Writes the error that ended a rank into its channel; returns the exit code.
-int report_error(launch::RankWriter& writer, const std::exception& error);
 
 // Runs the entry of `jobs` that the supervisor asks for; returns the process's exit code. Errors go
 // to the rank's channel, and are printed while there is no channel yet.

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "bench/host/environment_capture.h"
 #include "bench/host/rescue.h"
+#include "bench/rank/rank_error.h"
 #include "bench/rank/verification.h"
 #include "kernels/nn/weights.h"
 #include "reports/metrics/steady.h"
@@ -47,6 +48,7 @@ void RankSession::run() {
   try {
     run_role();
   } catch (const std::exception& error) {
+    report_error(writer_, error);
     // Peers and this rank's communication thread stop before objects that they use are destroyed.
     trainer_.abort(error.what());
     throw;

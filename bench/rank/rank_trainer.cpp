@@ -8,6 +8,7 @@
 #include "bench/host/host_devices.h"
 #include "bench/host/interrupt.h"
 #include "bench/rank/memory_check.h"
+#include "bench/rank/rank_error.h"
 #include "kernels/nn/model/model_reader.h"
 #include "kernels/nn/weights.h"
 #include "parallel/strategies.h"
@@ -71,6 +72,7 @@ RankTrainer::RankTrainer(const TrainingJob& job, const RankInputs& inputs,
     make_strategy();
     if (!is_server()) make_source();
   } catch (const std::exception& error) {
+    report_error(writer_, error);
     abort(error.what());
     throw;
   }
@@ -85,7 +87,8 @@ void RankTrainer::make_devices() {
                   .store = inputs_.store,
                   // Two threads may overwrite each other's marks: a heartbeat only needs to grow.
                   .progress = [this] { writer_.collective(); },
-                  .joining = [this] { writer_.state(launch::RankState::setup); }};
+                  .joining = [this] { writer_.state(launch::RankState::setup); },
+                  .check = inputs_.check};
   // A server's device follows the replicas' devices.
   if (is_server()) place.devices = {inputs_.rank};
   devices_ = make_rank_devices(job_, place);

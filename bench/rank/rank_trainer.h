@@ -44,6 +44,7 @@ struct RankInputs {
   const ReferenceWeights* reference = nullptr;  // to verify against; null: no verification
   ReferenceWeights* reference_out = nullptr;    // the reference process fills it
   std::function<bool()> interrupted;            // polled between steps; may be empty
+  std::function<void()> check;                  // see WorldOptions; may be empty
 };
 
 class RankTrainer {

@@ -20,11 +20,11 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <sstream>
 #include <utility>
 
 #include "base/error.h"
 #include "base/exhausted.h"
+#include "parallel/launch/process_state.h"
 
 namespace ddpbench::launch {
 namespace {
@@ -199,33 +199,8 @@ void ChildProcess::signal(int number) const noexcept {
   if (alive()) ::kill(pid_, number);
 }
 
-std::string ChildActivity::words() const {
-  if (!processor_s) return "";
-  const char* const doing = stopped()                      ? "stopped"
-                            : state == 'R'                 ? "running, or waiting for a core,"
-                            : state == 'S' || state == 'D' ? "asleep"
-                                                           : "ending";
-  return fmt::format("{} after {:.2f} s of processor time", doing, *processor_s);
-}
-
-ChildActivity ChildProcess::activity() const {
-  ChildActivity activity;
-  if (!alive()) return activity;
-  std::ifstream file(fmt::format("/proc/{}/stat", pid_));
-  std::string line;
-  std::getline(file, line);
-  // "pid (name) state ...", where the name may hold anything, parentheses too.
-  std::istringstream fields(line.substr(std::min(line.rfind(')'), line.size() - 1) + 1));
-  fields >> activity.state;
-  // Fields 4 to 13 of proc(5) lie between, then the clock ticks spent in the program and for it in
-  // the kernel.
-  std::string skipped;
-  for (int field = 4; field <= 13; ++field) fields >> skipped;
-  double user = 0, system = 0;
-  if (fields >> user >> system) {
-    activity.processor_s = (user + system) / static_cast<double>(::sysconf(_SC_CLK_TCK));
-  }
-  return activity;
+ProcessState ChildProcess::state() const {
+  return (alive() ? read_process_state(pid_) : std::nullopt).value_or(ProcessState{});
 }
 
 }  // namespace ddpbench::launch

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "parallel/launch/process_state.h"
 
 namespace ddpbench::launch {
 
@@ -28,15 +29,6 @@ struct ChildExit {
   int code = 0;    // when signal is 0
   int signal = 0;  // signal that killed it
   std::size_t peak_rss_bytes = 0;
-};
-
-// What a process does at one moment, as proc(5) has it.
-struct ChildActivity {
-  char state = '?';                   // R: runs or waits for a core, S and D: sleeps, T and t: held
-  std::optional<double> processor_s;  // used since it was started
-  bool stopped() const { return state == 'T' || state == 't'; }  // by SIGSTOP or a debugger
-  // "asleep after 0.12 s of processor time"; empty when nothing is known.
-  std::string words() const;
 };
 
 // Owns a child: one that is still alive when this object is destroyed is killed and reaped. Must be
@@ -60,7 +52,7 @@ class ChildProcess {
   // Reaps the child if it has ended; with `block`, waits for its end.
   const std::optional<ChildExit>& reap(bool block = false);
   void signal(int number) const noexcept;
-  ChildActivity activity() const;
+  ProcessState state() const;
 
  private:
   std::string executable_;

@@ -167,7 +167,8 @@ std::size_t first_noticing(Ranks ranks) {
 // A rank that left although others still needed it.
 std::optional<std::size_t> find_deserter(Ranks ranks) {
   const auto found = std::ranges::find_if(ranks, [](const RankSight& sight) {
-    return sight.exit && !has_failed(sight) && sight.status.state != RankState::finished;
+    return sight.exit && !has_failed(sight) &&
+           (sight.deserted || sight.status.state != RankState::finished);
   });
   if (found == ranks.end()) return std::nullopt;
   return static_cast<std::size_t>(found - ranks.begin());

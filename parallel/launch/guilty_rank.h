@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finds the rank that caused the failure of a run, by pure functions over what the supervisor has
-// seen. Private to launch/.
+// Finds the rank that caused the failure of a run, by pure functions over what the supervisor, or a
+// rank of a joined world, has seen.
 #pragma once
 
 #include <optional>
@@ -18,7 +18,8 @@ struct RankSight {
   RankStatus status;
   std::optional<ChildExit> exit;  // once it has ended
   bool stopped = false;           // by SIGSTOP or a debugger
-  std::string activity;           // ChildActivity::words(); empty: not looked at
+  std::string activity;           // ProcessState::words(); empty: not looked at
+  bool deserted = false;          // it ended too early, though it may have taken its last step
   double last_progress_s = 0;     // when its heartbeat last changed
 };
 

@@ -68,7 +68,23 @@ RankChannels RankChannels::adopt(int fd) {
   return channels;
 }
 
+RankChannels RankChannels::open(const std::string& handle, const ChannelLayout& layout) {
+  RankChannels channels(SharedMemory::open(handle));
+  const BufferView view = channels.memory_.view();
+  const std::size_t bytes =
+      header_bytes() + static_cast<std::size_t>(layout.ranks) * bytes_per_rank(layout);
+  const auto* const header = reinterpret_cast<const ChannelHeader*>(view.data);
+  if (view.bytes != bytes || header->magic != kMagic || header->layout.ranks != layout.ranks) {
+    throw CommError(fmt::format("the memory {} does not hold the channels of {} ranks of this run",
+                                handle, layout.ranks));
+  }
+  channels.layout_ = layout;
+  return channels;
+}
+
 int RankChannels::fd() const { return memory_.fd(); }
+
+std::string RankChannels::handle() const { return memory_.handle(); }
 
 RankWriter RankChannels::writer(int rank) { return RankWriter(area(rank).data()); }
 

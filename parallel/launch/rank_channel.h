@@ -3,11 +3,11 @@
 //
 // RankChannels: the memory through which ranks report their state to their supervisor.
 //
-// It is one shared mapping made by the supervisor (or, in a joined world, private memory that rank
-// 0 collects). Each rank has a status slot, appended step, bucket, replica and trace records, and a
-// result text. The memory outlives its rank, so a killed or interrupted run still gives a partial
-// report. Each rank has one writer. Readers may look at any time: counts are published after the
-// records (release/acquire).
+// It is one shared mapping made by the supervisor (in a joined world by rank 0; ranks on other
+// hosts have memory of their own, which rank 0 collects). Each rank has a status slot, appended
+// step, bucket, replica and trace records, and a result text. The memory outlives its rank, so a killed or
+// interrupted run still gives a partial report. Each rank has one writer. Readers may look at any
+// time: counts are published after the records (release/acquire).
 #pragma once
 
 #include <cstddef>
@@ -29,10 +29,14 @@ class RankChannels {
  public:
   static RankChannels create(const ChannelLayout& layout);  // memfd, for child processes
   static RankChannels adopt(int fd);                        // in a child
+  // Maps the channels that another process of this host made for `layout`, by its handle(). They
+  // stay when that process ends. Throws CommError when they are not those.
+  static RankChannels open(const std::string& handle, const ChannelLayout& layout);
   static std::size_t bytes_per_rank(const ChannelLayout& layout);
 
   const ChannelLayout& layout() const { return layout_; }
   int fd() const;
+  std::string handle() const;  // for open(); REQUIRES: made by create()
   RankWriter writer(int rank);
   RankStatus status(int rank) const;
   std::span<const StepRecord> steps(int rank) const;
@@ -42,7 +46,7 @@ class RankChannels {
   std::uint64_t dropped_steps(int rank) const;
   std::uint64_t dropped_trace(int rank) const;
   std::string result(int rank) const;
-  // The whole area of one rank, for gathering it over a communicator (joined world).
+  // The whole area of one rank, for sending it to another host (joined world).
   std::span<std::byte> area(int rank);
 
  private:

@@ -22,6 +22,7 @@ struct LauncherVariables {
   std::vector<const char*> world_size;
   std::vector<const char*> local_size;  // how many of the ranks are on this host; may be absent
   std::vector<const char*> job_id;
+  std::vector<const char*> nodes = {};  // number of hosts; may be absent
 };
 
 class Reader {
@@ -101,9 +102,13 @@ std::optional<LauncherVariables> find_launcher(const Reader& reader) {
   // Both see SLURM_PROCID=0, but no other rank will join.
   if (reader.has("SLURM_PROCID") && reader.has("SLURM_STEP_ID") &&
       reader.first({"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}) != "1") {
-    return LauncherVariables{
-        "srun", {"SLURM_PROCID"}, {"SLURM_LOCALID"}, {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"},
-        {},     {"SLURM_JOB_ID"}};
+    return LauncherVariables{"srun",
+                             {"SLURM_PROCID"},
+                             {"SLURM_LOCALID"},
+                             {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"},
+                             {},
+                             {"SLURM_JOB_ID"},
+                             {"SLURM_STEP_NUM_NODES", "SLURM_NNODES"}};
   }
   for (const char* const name : {"WORLD_SIZE", "LOCAL_RANK"}) {
     if (reader.has(name)) {
@@ -149,31 +154,24 @@ void read_master(const Reader& reader, const LauncherVariables& names, RankEnvir
       result.launcher == "torchrun" && reader.text("TORCHELASTIC_USE_AGENT_STORE") == "True";
 }
 
-// A job's id is no secret to the other users of a host, nor on the network. With a secret derived
-// from it, all ranks must be here and meet on the loopback interface.
-void derive_secret(const Reader& reader, const LauncherVariables& names, RankEnvironment& result) {
-  const auto job = reader.first(names.job_id);
-  if (!job) {
-    throw ConfigError(
-        fmt::format("{} is set but there is no secret by which to find the other ranks; set "
-                    "DDPBENCH_JOB_SECRET to the same random text for all ranks",
-                    names.rank.front()));
+// What keeps this job apart from others. torchrun calls every job "none" unless told otherwise, and
+// who sets the variables by hand names none: the port then tells them apart.
+void read_job(const Reader& reader, const LauncherVariables& names, RankEnvironment& result) {
+  result.job =
+      fmt::format("{}:{}:{}:{}", names.launcher, reader.first(names.job_id).value_or("none"),
+                  result.master_port, reader.text("TORCHELASTIC_RESTART_COUNT").value_or("0"));
+  const bool counted = reader.first(names.local_size).has_value();
+  if (counted && reader.number(names.local_size, names.launcher) != result.world_size) {
+    result.several_hosts =
+        fmt::format("{}={} but {}={}", names.local_size.front(), *reader.first(names.local_size),
+                    names.world_size.front(), result.world_size);
   }
-  const bool several_hosts = reader.first(names.local_size) &&
-                             reader.number(names.local_size, names.launcher) != result.world_size;
-  if (several_hosts) {
-    throw ConfigError(
-        fmt::format("{}={} but {}={}: ranks on several hosts need DDPBENCH_JOB_SECRET, the same "
-                    "random text for all of them",
-                    names.local_size.front(), *reader.first(names.local_size),
-                    names.world_size.front(), result.world_size));
+  for (const char* const name : names.nodes) {
+    const auto nodes = reader.text(name);
+    if (!nodes) continue;
+    if (*nodes != "1") result.several_hosts = fmt::format("{}={}", name, *nodes);
+    break;
   }
-  // torchrun calls every job "none" unless told otherwise, so the port and the number of the
-  // restart keep jobs apart.
-  result.secret = fmt::format("{}:{}:{}:{}", names.launcher, *job, result.master_port,
-                              reader.text("TORCHELASTIC_RESTART_COUNT").value_or("0"));
-  result.derived_secret = true;
-  result.master_address = "127.0.0.1";
 }
 
 }  // namespace
@@ -185,11 +183,10 @@ std::optional<RankEnvironment> read_rank_environment(const GetVariable& get) {
   RankEnvironment result;
   read_place(reader, *names, result);
   read_master(reader, *names, result);
-  if (auto secret = reader.text("DDPBENCH_JOB_SECRET")) {
-    result.secret = std::move(*secret);
-  } else {
-    derive_secret(reader, *names, result);
-  }
+  read_job(reader, *names, result);
+  result.secret = reader.text("DDPBENCH_JOB_SECRET").value_or("");
+  result.runtime_directory = reader.text("XDG_RUNTIME_DIR").value_or("");
+  result.temporary_directory = reader.text("TMPDIR").value_or("/tmp");
   return result;
 }
 

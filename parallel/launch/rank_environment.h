@@ -22,10 +22,16 @@ struct RankEnvironment {
   // then takes the next free port after it.
   bool agent_store = false;
   std::string launcher;  // "ddpbench", "torchrun", "mpirun", "srun", "environment"
-  // DDPBENCH_JOB_SECRET, or derived from TORCHELASTIC_RUN_ID or the job's id. A derived secret
-  // (`derived_secret`) is accepted on loopback only.
+  // DDPBENCH_JOB_SECRET. Empty: rank 0 makes one and hands it to the ranks of its host
+  // (parallel/launch/secret_file.h).
   std::string secret;
-  bool derived_secret = false;
+  // What tells this job from others of the user: launcher, the launcher's name for the job, port,
+  // number of the restart. The same on all ranks. No secret.
+  std::string job;
+  // "LOCAL_WORLD_SIZE=2 of WORLD_SIZE=4" where the variables say that ranks are on several hosts.
+  std::string several_hosts;
+  // XDG_RUNTIME_DIR (may be empty), and TMPDIR or /tmp.
+  std::string runtime_directory, temporary_directory;
 };
 
 using GetVariable = std::function<const char*(const char*)>;

@@ -4,16 +4,13 @@
 // The environment that the supervisor gives to a rank.
 #include "parallel/launch/rank_variables.h"
 
-#include <sys/random.h>
 #include <unistd.h>
 
-#include <array>
-#include <cerrno>
-#include <cstring>
+#include <cstddef>
 #include <map>
 #include <string_view>
 
-#include "base/error.h"
+#include "base/entropy.h"
 
 namespace ddpbench::launch {
 namespace {
@@ -46,14 +43,8 @@ void set_openmp(Variables& variables, int threads) {
 }  // namespace
 
 std::string make_secret() {
-  std::array<unsigned char, 32> random{};
-  // Reads of up to 256 bytes are never cut short.
-  if (::getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size())) {
-    throw InternalError(fmt::format("the system gives no random bytes: {}", std::strerror(errno)));
-  }
-  std::string secret;
-  for (const unsigned char byte : random) secret += fmt::format("{:02x}", byte);
-  return secret;
+  constexpr std::size_t kSecretBytes = 32;
+  return random_hex(kSecretBytes);
 }
 
 std::vector<std::string> rank_variables(const LaunchSpec& spec, int rank,

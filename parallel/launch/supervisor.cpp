@@ -180,9 +180,9 @@ class Supervision {
   // Reads /proc, so it is called only when it matters.
   void see_stopped() {
     for (std::size_t i = 0; i < children_.size(); ++i) {
-      const ChildActivity activity = children_[i].activity();
-      sights_[i].stopped = activity.stopped();
-      sights_[i].activity = activity.words();
+      const ProcessState state = children_[i].state();
+      sights_[i].stopped = state.is_stopped();
+      sights_[i].activity = state.words();
     }
   }
 

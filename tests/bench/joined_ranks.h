@@ -6,12 +6,17 @@
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "tests/bench/program.h"
 
 namespace ddpbench::test {
 
@@ -40,6 +45,40 @@ class Listener {
 
 inline int free_port() { return Listener().port(); }
 
+// The ranks of one world, started one by one.
+class Ranks {
+ public:
+  Ranks(const Program& program, std::vector<Variables> variables)
+      : program_(program), variables_(std::move(variables)), pids_(variables_.size()) {}
+  // Leaves no process behind where a test ends early.
+  ~Ranks() {
+    for (std::size_t rank = 0; rank < pids_.size(); ++rank) {
+      if (pids_[rank] == 0) continue;
+      ::kill(pids_[rank], SIGKILL);
+      finish(rank);
+    }
+  }
+  Ranks(const Ranks&) = delete;
+  Ranks& operator=(const Ranks&) = delete;
+
+  int start(std::size_t rank, const std::vector<std::string>& arguments) {
+    pids_[rank] = program_.start(arguments, variables_[rank], "." + std::to_string(rank));
+    return pids_[rank];
+  }
+  void start_all(const std::vector<std::string>& arguments) {
+    for (std::size_t rank = 0; rank < pids_.size(); ++rank) start(rank, arguments);
+  }
+  void signal(std::size_t rank, int number) const { ::kill(pids_[rank], number); }
+  ProgramResult finish(std::size_t rank) {
+    return program_.finish(std::exchange(pids_[rank], 0), "." + std::to_string(rank));
+  }
+
+ private:
+  const Program& program_;
+  std::vector<Variables> variables_;
+  std::vector<int> pids_;  // 0: not started, or finished
+};
+
 // The variables of `size` ranks, as an external launcher sets them.
 inline std::vector<Variables> world(int size, int port, const Variables& more = {}) {
   std::vector<Variables> ranks;
@@ -48,9 +87,17 @@ inline std::vector<Variables> world(int size, int port, const Variables& more = 
         {"RANK", std::to_string(r)},           {"LOCAL_RANK", std::to_string(r)},
         {"WORLD_SIZE", std::to_string(size)},  {"MASTER_ADDR", "127.0.0.1"},
         {"MASTER_PORT", std::to_string(port)}, {"DDPBENCH_JOB_SECRET", "0123456789abcdef"}};
-    variables.insert(more.begin(), more.end());
+    for (const auto& [name, value] : more) variables[name] = value;
     ranks.push_back(variables);
   }
+  return ranks;
+}
+
+// The same without a secret: rank 0 makes one, below `directory`.
+inline std::vector<Variables> world_without_secret(int size, int port,
+                                                   const std::string& directory) {
+  auto ranks = world(size, port, {{"TMPDIR", directory}});
+  for (Variables& variables : ranks) variables.erase("DDPBENCH_JOB_SECRET");
   return ranks;
 }
 

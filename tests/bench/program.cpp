@@ -51,7 +51,7 @@ Program::~Program() {
 
 int Program::start(const std::vector<std::string>& arguments,
                    const std::map<std::string, std::string>& own, const std::string& tag) const {
-  std::vector<std::string> argv{DDPBENCH_BINARY};
+  std::vector<std::string> argv{executable.empty() ? DDPBENCH_BINARY : executable};
   argv.insert(argv.end(), arguments.begin(), arguments.end());
   std::map<std::string, std::string> variables{{"HOME", directory_}};
   for (const char* name : kPassedOn) {

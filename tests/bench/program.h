@@ -27,6 +27,7 @@ class Program {
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
+  std::string executable;                          // in place of the program, if set
   std::map<std::string, std::string> environment;  // added to a minimal one
   std::vector<int> closed;                         // standard descriptors that it starts without
   std::string stdout_path;                         // where stdout goes instead of `out`, if set
@@ -40,6 +41,11 @@ class Program {
   std::vector<ProgramResult> run_together(
       const std::vector<std::string>& arguments,
       const std::vector<std::map<std::string, std::string>>& environments);
+  // Starts one process; its output goes to files whose names end with `tag`. Returns its number.
+  int start(const std::vector<std::string>& arguments,
+            const std::map<std::string, std::string>& environment, const std::string& tag) const;
+  // Waits for it.
+  ProgramResult finish(int pid, const std::string& tag) const;
 
   std::filesystem::path directory() const { return directory_; }
   std::string path(const std::string& name) const { return directory_ / name; }
@@ -54,9 +60,6 @@ class Program {
   static bool wait_until(const std::function<bool()>& condition);
 
  private:
-  int start(const std::vector<std::string>& arguments,
-            const std::map<std::string, std::string>& environment, const std::string& tag) const;
-  ProgramResult finish(int pid, const std::string& tag) const;
   std::filesystem::path directory_;
 };
 

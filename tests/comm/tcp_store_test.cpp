@@ -83,6 +83,49 @@ TEST(TcpStore, RefusesTheWrongSecret) {
   connect_tcp_store(options_for(server->port()))->set("key", "still serving");
 }
 
+TEST(TcpStore, IsNotServedTwiceToTheSameClients) {
+  TcpStoreOptions options = options_for(0);
+  options.owner = "process 12 on a host";
+  const auto first = make_tcp_store_server(options);
+  options.port = first->port();
+  options.tries = 16;
+  std::string refused;
+  try {
+    make_tcp_store_server(options);
+  } catch (const ConfigError& error) {
+    refused = error.what();
+  }
+  EXPECT_THAT(refused, HasSubstr("process 12 on a host"));
+  options.secret = "another";
+  EXPECT_GT(make_tcp_store_server(options)->port(), first->port());
+}
+
+TEST(TcpStore, DoesNotTakeALaterServerOnTheSamePortForItsOwn) {
+  auto server = make_tcp_store_server(options_for(0));
+  const TcpStoreOptions options = options_for(server->port());
+  const auto store = connect_tcp_store(options);
+  store->set("key", "of the first");
+  server.reset();
+  server = make_tcp_store_server(options);
+  // The old connection has ended, and a new one is not taken.
+  for (int i = 0; i < 3; ++i) EXPECT_THROW(store->set("key", "stray"), CommError) << i;
+  EXPECT_EQ(connect_tcp_store(options)->add("key", 0), 0) << "nothing was set";
+}
+
+TEST(TcpStore, EndsAWaitWhenTheCallersCheckThrows) {
+  const auto server = make_tcp_store_server(options_for(0));
+  TcpStoreOptions options = options_for(server->port());
+  bool ended = false;
+  options.check = [&ended] {
+    if (ended) throw InternalError("a peer has ended");
+  };
+  const auto store = connect_tcp_store(options);
+  store->set("here", "value");
+  ended = true;
+  EXPECT_EQ(store->get("here", 30), "value");
+  EXPECT_THROW(store->get("never set", 1e6), InternalError);
+}
+
 TEST(TcpStore, AnswersNothingBeforeTheSecret) {
   const auto server = make_tcp_store_server(options_for(0));
   connect_tcp_store(options_for(server->port()))->set("key", "treasure");

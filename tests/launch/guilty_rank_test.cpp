@@ -51,6 +51,18 @@ RankSight server() {
   return sight;
 }
 
+TEST(FailureCause, NamesARankThatDesertedAfterItsLastStep) {
+  RankSight gone = exited(in_backward(), 0);
+  gone.status.state = RankState::finished;
+  const RankSight witness = with_error(in_backward(), "comm", 1);
+  EXPECT_EQ(blame_for_noticed(Ranks{witness, gone}).rank, 0);
+  gone.deserted = true;
+  const RunFailure failure = blame_for_noticed(Ranks{witness, gone});
+  EXPECT_EQ(failure.rank, 1);
+  EXPECT_THAT(failure.error.message, HasSubstr("rank 1 ended after its last step though others"));
+  EXPECT_EQ(failure.error.operation, "all_reduce");
+}
+
 TEST(FailureCause, IsAbsentWhileAllRanksRunOrEndWell) {
   EXPECT_FALSE(find_cause(Ranks{in_backward(), exited(in_backward(), 0)}));
 }

@@ -15,7 +15,6 @@
 namespace ddpbench::launch {
 namespace {
 
-using testing::AllOf;
 using testing::HasSubstr;
 using Variables = std::map<std::string, std::string>;
 
@@ -102,7 +101,6 @@ TEST(RankEnvironment, ReadsWhatOurSupervisorSets) {
   EXPECT_EQ(place->master_port, 4711);
   EXPECT_EQ(place->launcher, "ddpbench");
   EXPECT_EQ(place->secret, "hush");
-  EXPECT_FALSE(place->derived_secret);
   EXPECT_FALSE(place->agent_store);
 }
 
@@ -117,23 +115,31 @@ TEST(RankEnvironment, ReadsWhatTorchrunSets) {
   EXPECT_EQ(place->rank, 3);
   EXPECT_EQ(place->world_size, 4);
   EXPECT_TRUE(place->agent_store);
-  EXPECT_TRUE(place->derived_secret);
-  EXPECT_EQ(place->master_address, "127.0.0.1") << "derived secrets are for loopback only";
-}
-
-TEST(RankEnvironment, DerivesTheSameSecretOnAllRanksOfATorchrunJobAndAnotherForOtherJobs) {
-  const std::string secret = read(torchrun())->secret;
-  EXPECT_EQ(read(with(torchrun(), {{"RANK", "0"}, {"LOCAL_RANK", "0"}}))->secret, secret);
-  EXPECT_NE(read(with(torchrun(), {{"TORCHELASTIC_RUN_ID", "other"}}))->secret, secret);
-  EXPECT_NE(read(with(torchrun(), {{"MASTER_PORT", "29501"}}))->secret, secret);
-  EXPECT_NE(read(with(torchrun(), {{"TORCHELASTIC_RESTART_COUNT", "1"}}))->secret, secret);
-}
-
-TEST(RankEnvironment, PrefersAGivenSecretAndThenKeepsTheAddress) {
-  const auto place = read(with(torchrun(), {{"DDPBENCH_JOB_SECRET", "given"}}));
-  EXPECT_EQ(place->secret, "given");
-  EXPECT_FALSE(place->derived_secret);
   EXPECT_EQ(place->master_address, "some-host");
+}
+
+TEST(RankEnvironment, NeverTakesWhatOthersKnowForASecret) {
+  for (const Variables& variables : {torchrun(), open_mpi(), slurm()}) {
+    EXPECT_EQ(read(variables)->secret, "");
+  }
+  EXPECT_EQ(read(with(torchrun(), {{"DDPBENCH_JOB_SECRET", "given"}}))->secret, "given");
+}
+
+TEST(RankEnvironment, NamesAJobAlikeOnAllItsRanksAndUnlikeOtherJobs) {
+  const std::string job = read(torchrun())->job;
+  EXPECT_EQ(read(with(torchrun(), {{"RANK", "0"}, {"LOCAL_RANK", "0"}}))->job, job);
+  EXPECT_NE(read(with(torchrun(), {{"TORCHELASTIC_RUN_ID", "other"}}))->job, job);
+  EXPECT_NE(read(with(torchrun(), {{"MASTER_PORT", "29501"}}))->job, job);
+  EXPECT_NE(read(with(torchrun(), {{"TORCHELASTIC_RESTART_COUNT", "1"}}))->job, job);
+}
+
+TEST(RankEnvironment, SaysWhereFilesOfTheUserMayLie) {
+  EXPECT_EQ(read(own())->runtime_directory, "");
+  EXPECT_EQ(read(own())->temporary_directory, "/tmp");
+  const auto place =
+      read(with(own(), {{"XDG_RUNTIME_DIR", "/run/user/7"}, {"TMPDIR", "/scratch"}}));
+  EXPECT_EQ(place->runtime_directory, "/run/user/7");
+  EXPECT_EQ(place->temporary_directory, "/scratch");
 }
 
 TEST(RankEnvironment, ReadsVariablesThatWereSetByHand) {
@@ -150,8 +156,7 @@ TEST(RankEnvironment, ReadsWhatMpirunOfOpenMpiSets) {
   EXPECT_EQ(place->local_rank, 1);
   EXPECT_EQ(place->world_size, 2);
   EXPECT_EQ(place->master_address, "127.0.0.1");
-  EXPECT_TRUE(place->derived_secret);
-  EXPECT_NE(place->secret, read(with(open_mpi(), {{"PMIX_NAMESPACE", "2"}}))->secret);
+  EXPECT_NE(place->job, read(with(open_mpi(), {{"PMIX_NAMESPACE", "2"}}))->job);
 }
 
 TEST(RankEnvironment, ReadsWhatMpirunOfMpichSets) {
@@ -172,7 +177,7 @@ TEST(RankEnvironment, ReadsWhatSrunSets) {
   EXPECT_EQ(place->rank, 2);
   EXPECT_EQ(place->local_rank, 2);
   EXPECT_EQ(place->world_size, 3);
-  EXPECT_TRUE(place->derived_secret);
+  EXPECT_EQ(place->several_hosts, "");
 }
 
 TEST(RankEnvironment, TakesTheStepsTasksBeforeThoseOfTheWholeSlurmJob) {
@@ -219,17 +224,14 @@ TEST(RankEnvironment, RefusesContradictions) {
   EXPECT_THAT(error_of(with(own(), {{"MASTER_PORT", "0"}})), HasSubstr("MASTER_PORT=0"));
 }
 
-TEST(RankEnvironment, AsksForASecretWhenThereIsNothingToDeriveOneFrom) {
-  const Variables by_hand = without(without(own(), "DDPBENCH_LAUNCHER"), "DDPBENCH_JOB_SECRET");
-  EXPECT_THAT(error_of(by_hand), HasSubstr("set DDPBENCH_JOB_SECRET"));
-}
-
-TEST(RankEnvironment, AsksForASecretWhenRanksAreOnSeveralHosts) {
-  const Variables two_hosts = with(torchrun(), {{"LOCAL_WORLD_SIZE", "2"}});
-  EXPECT_THAT(error_of(two_hosts),
-              AllOf(HasSubstr("several hosts"), HasSubstr("LOCAL_WORLD_SIZE=2"),
-                    HasSubstr("DDPBENCH_JOB_SECRET")));
-  EXPECT_TRUE(read(with(two_hosts, {{"DDPBENCH_JOB_SECRET", "given"}})));
+TEST(RankEnvironment, SeesWhenRanksAreOnSeveralHosts) {
+  EXPECT_EQ(read(torchrun())->several_hosts, "");
+  EXPECT_EQ(read(with(torchrun(), {{"LOCAL_WORLD_SIZE", "2"}}))->several_hosts,
+            "LOCAL_WORLD_SIZE=2 but WORLD_SIZE=4");
+  EXPECT_EQ(read(with(slurm(), {{"SLURM_NNODES", "2"}}))->several_hosts, "SLURM_NNODES=2");
+  EXPECT_EQ(
+      read(with(slurm(), {{"SLURM_NNODES", "2"}, {"SLURM_STEP_NUM_NODES", "1"}}))->several_hosts,
+      "");
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ class ShmCommunicator : public OperationCommunicator {
   ShmCommunicator(std::shared_ptr<ControlBlock> block, int rank, const ShmOptions& options);
   ~ShmCommunicator() override;
   // Waits until all ranks have come (CommTimeout). To be called once, before anything else.
-  void await_peers() { engine_->peers().await_attached(timeout_s()); }
+  void await_peers() { engine_->peers().await_attached(timeout_s(), options_.check); }
 
   std::string backend() const override { return "shm"; }
   double timeout_s() const noexcept override { return options_.timeout_s; }

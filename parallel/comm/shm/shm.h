@@ -19,7 +19,7 @@ namespace ddpbench::comm {
 // The algorithm that AllReduceAlgorithm::automatic runs between so many ranks.
 AllReduceAlgorithm automatic_shm_all_reduce(int ranks);
 
-// Equal on all ranks, except for thread_cores and progress.
+// Equal on all ranks, except for thread_cores and the functions.
 struct ShmOptions {
   double timeout_s = 60;          // default deadline of every wait
   std::vector<int> thread_cores;  // OS processors the communication thread may run on; empty: any
@@ -27,6 +27,9 @@ struct ShmOptions {
   AllReduceAlgorithm all_reduce = AllReduceAlgorithm::automatic;  // for registered memory
   // Called after each operation of this rank, on the thread that completed it. Must be cheap.
   std::function<void()> progress;
+  // Called now and then while make_shm() waits for the other ranks; may be empty. What it throws
+  // ends the wait.
+  std::function<void()> check;
 };
 
 // Collective over `size` processes that share `store`. Throws CommError when a peer is on another

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -46,11 +47,20 @@ struct TcpStoreOptions {
                   // tells our store from others by the handshake
   std::string secret;  // not empty
   double timeout_s = 30;
+  // Server: what it tells about itself to those who have the secret ("host a, process 12").
+  std::string owner;
+  // Client: called about twenty times a second while it waits, on the waiting thread; may be empty.
+  // What it throws ends the call.
+  std::function<void()> check;
 };
 
+// Throws CommError when no port is free. With tries > 1 throws ConfigError, naming the other's
+// owner, when a port before the first free one is held by a store with the same secret: clients
+// could not tell the two stores apart.
 std::unique_ptr<TcpStoreServer> make_tcp_store_server(const TcpStoreOptions& options);
 // Connects. Retries until the server is up or timeout_s has passed (CommTimeout). A wrong secret is
-// a CommError.
+// a CommError. All its connections are to the same server: a later one on the same port is not
+// taken for it.
 std::shared_ptr<Store> connect_tcp_store(const TcpStoreOptions& options);
 
 }  // namespace ddpbench::comm

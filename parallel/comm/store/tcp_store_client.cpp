@@ -15,7 +15,11 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <functional>
+#include <memory>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -35,16 +39,29 @@ namespace {
 constexpr double kFirstGreetingTime_s = 0.25;
 constexpr double kLongestGreetingTime_s = 4;
 constexpr auto kRetryPause = std::chrono::milliseconds(5);
+constexpr long kCheckEvery_ms = 50;
+
+using Check = std::function<void()>;  // TcpStoreOptions::check
 
 // Waits until the socket is ready for `events`; false at the deadline.
-bool ready(int socket, short events, Deadline deadline) {
+bool ready(int socket, short events, Deadline deadline, const Check& check = {}) {
+  const long longest_ms = check ? kCheckEvery_ms : 60000;
   while (true) {
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(sleep_until_look(deadline)).count();
     pollfd polled{socket, events, 0};
     // One millisecond more than is left: this avoids a busy loop in the last fraction.
-    if (::poll(&polled, 1, static_cast<int>(left) + 1) > 0) return true;
+    const int wait_ms = static_cast<int>(std::min<long>(left + 1, longest_ms));
+    if (::poll(&polled, 1, wait_ms) > 0) return true;
     if (has_passed(deadline)) return false;
+    if (!check) continue;
+    try {
+      check();
+    } catch (...) {
+      // What was awaited may have come meanwhile, and be the reason that `check` has something.
+      if (::poll(&polled, 1, 0) > 0) return true;
+      throw;
+    }
   }
 }
 
@@ -66,10 +83,10 @@ class Connection {
   }
 
   // The next frame.
-  std::string receive(Deadline deadline) {
+  std::string receive(Deadline deadline, const Check& check = {}) {
     while (true) {
       if (auto payload = input_.next(kMaxFrameBytes)) return *payload;
-      input_.append(receive_some(65536, deadline));
+      input_.append(receive_some(65536, deadline, check));
     }
   }
 
@@ -80,7 +97,7 @@ class Connection {
   }
 
  private:
-  std::string receive_some(std::size_t at_most, Deadline deadline) {
+  std::string receive_some(std::size_t at_most, Deadline deadline, const Check& check = {}) {
     std::string bytes(at_most, '\0');
     while (true) {
       const ssize_t count = ::recv(socket_.get(), bytes.data(), bytes.size(), 0);
@@ -92,7 +109,7 @@ class Connection {
       if (errno != EAGAIN && errno != EINTR) {
         throw CommError(fmt::format("store server is gone: {}", std::strerror(errno)));
       }
-      if (!ready(socket_.get(), POLLIN, deadline)) throw CommTimeout("no answer");
+      if (!ready(socket_.get(), POLLIN, deadline, check)) throw CommTimeout("no answer");
     }
   }
 
@@ -134,6 +151,35 @@ FileDescriptor connect_socket(const sockaddr_in& address, Deadline deadline) {
 
 enum class Answer : std::uint8_t { ours, nobody, foreign, refused };
 
+// What a listener says to a client with a secret.
+struct Reception {
+  Answer answer = Answer::nobody;
+  std::string identity, owner;             // of ours
+  std::unique_ptr<Connection> connection;  // to ours
+};
+
+Reception ask(sockaddr_in address, int port, const std::string& secret, Deadline deadline) {
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  FileDescriptor socket = connect_socket(address, deadline);
+  Reception result;
+  if (!socket) return result;
+  auto connection = std::make_unique<Connection>(std::move(socket));
+  result.answer = Answer::foreign;  // silent, or closed, or not our protocol
+  try {
+    if (connection->receive_exactly(kGreeting.size(), deadline) != kGreeting) return result;
+    connection->send(frame(secret), deadline);
+    const std::string reply = connection->receive(deadline);
+    const bool taken = reply.size() > kIdentityBytes && reply[0] == static_cast<char>(Reply::ok);
+    result.answer = taken ? Answer::ours : Answer::refused;
+    if (!taken) return result;
+    result.identity = reply.substr(1, kIdentityBytes);
+    result.owner = reply.substr(1 + kIdentityBytes);
+    result.connection = std::move(connection);
+  } catch (const CommError&) {
+  }
+  return result;
+}
+
 class Client : public Store {
  public:
   explicit Client(const TcpStoreOptions& options) : options_(options) {
@@ -168,7 +214,7 @@ class Client : public Store {
     std::string reply;
     try {
       connection->send(encode(request), deadline);
-      reply = connection->receive(deadline);
+      reply = connection->receive(deadline, options_.check);
     } catch (const CommTimeout& error) {
       throw CommTimeout(fmt::format("store key '{}' at {}:{}: {} within {} s", request.key,
                                     options_.host, port_, error.what(), timeout_s));
@@ -191,8 +237,9 @@ class Client : public Store {
         return connection;
       }
     }
-    std::unique_ptr<Connection> connection;
-    if (ask(port_, deadline, connection) == Answer::ours) return connection;
+    Reception reception = ask(host_, port_, options_.secret, deadline);
+    const bool same = reception.answer == Answer::ours && reception.identity == identity_;
+    if (same) return std::move(reception.connection);
     throw CommError(fmt::format("store server at {}:{} is gone", options_.host, port_));
   }
 
@@ -201,11 +248,14 @@ class Client : public Store {
     double greeting_s = kFirstGreetingTime_s;
     do {
       for (port_ = options_.port; port_ < options_.port + options_.tries; ++port_) {
-        std::unique_ptr<Connection> connection;
         const Deadline until = std::min(deadline, deadline_after(greeting_s));
-        const Answer answer = ask(port_, until, connection);
-        if (answer == Answer::ours) return connection;
-        refused = refused || answer == Answer::refused;
+        Reception reception = ask(host_, port_, options_.secret, until);
+        if (reception.answer == Answer::ours) {
+          identity_ = std::move(reception.identity);
+          return std::move(reception.connection);
+        }
+        refused = refused || reception.answer == Answer::refused;
+        if (options_.check) options_.check();
       }
       // With one port no other server can be meant.
       if (refused && options_.tries == 1) break;
@@ -221,34 +271,22 @@ class Client : public Store {
                                   options_.timeout_s));
   }
 
-  Answer ask(int port, Deadline deadline, std::unique_ptr<Connection>& result) {
-    sockaddr_in address = host_;
-    address.sin_port = htons(static_cast<std::uint16_t>(port));
-    FileDescriptor socket = connect_socket(address, deadline);
-    if (!socket) return Answer::nobody;
-    auto connection = std::make_unique<Connection>(std::move(socket));
-    try {
-      if (connection->receive_exactly(kGreeting.size(), deadline) != kGreeting) {
-        return Answer::foreign;
-      }
-      connection->send(frame(options_.secret), deadline);
-      const std::string reply = connection->receive(deadline);
-      if (reply != std::string(1, static_cast<char>(Reply::ok))) return Answer::refused;
-    } catch (const CommError&) {
-      return Answer::foreign;  // silent, or closed, or not our protocol
-    }
-    result = std::move(connection);
-    return Answer::ours;
-  }
-
   const TcpStoreOptions options_;
   sockaddr_in host_{};
   int port_ = 0;
+  std::string identity_;  // of the server that find_server() found
   std::mutex mutex_;
   std::vector<std::unique_ptr<Connection>> idle_;
 };
 
 }  // namespace
+
+std::optional<std::string> store_owner(const TcpStoreOptions& options, int port,
+                                       Deadline deadline) {
+  const Reception reception =
+      ask(ipv4_address(options.host, deadline), port, options.secret, deadline);
+  return reception.answer == Answer::ours ? std::optional(reception.owner) : std::nullopt;
+}
 
 std::shared_ptr<Store> connect_tcp_store(const TcpStoreOptions& options) {
   ensure(!options.secret.empty() && options.secret.size() <= kMaxSecretBytes,

@@ -7,7 +7,8 @@
 // web server) by its silence and never tells it the secret:
 //   server -> client   8 bytes kGreeting
 //   client -> server   one frame with the secret
-//   server -> client   one frame: Reply::ok or Reply::refused (then it closes)
+//   server -> client   one frame: Reply::ok, its identity (kIdentityBytes, random) and what it
+//                      tells about itself; or Reply::refused (then it closes)
 // Afterwards the client sends requests, one at a time, and gets one reply each.
 // A frame is a length (4 bytes, little endian, of what follows) and that many bytes.
 //   request: Request (1 byte), key length (4 bytes), key, argument (value, or 8 bytes amount)
@@ -26,8 +27,9 @@
 
 namespace ddpbench::comm {
 
-inline constexpr std::string_view kGreeting = "DDPBSTR1";
+inline constexpr std::string_view kGreeting = "DDPBSTR2";
 inline constexpr std::size_t kMaxSecretBytes = 1024;
+inline constexpr std::size_t kIdentityBytes = 32;
 inline constexpr std::size_t kMaxKeyBytes = 4096;
 inline constexpr std::size_t kMaxValueBytes = kMaxStoreValueBytes;
 inline constexpr std::size_t kMaxFrameBytes = kMaxKeyBytes + kMaxValueBytes + 16;
@@ -45,6 +47,10 @@ struct StoreRequest {
 // looked up, and tries again for `timeout_s` while no name server answers. Throws ConfigError when
 // the host is not known here.
 sockaddr_in ipv4_address(const std::string& host, double timeout_s);
+
+// What the store at `port` of options.host tells about itself. Nothing when none answers there, or
+// not one that takes options.secret, before `deadline`.
+std::optional<std::string> store_owner(const TcpStoreOptions& options, int port, Deadline deadline);
 
 std::string encode_integer(std::int64_t value);
 // REQUIRES: bytes.size() == 8.

@@ -21,6 +21,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/entropy.h"
 #include "base/error.h"
 #include "base/exhausted.h"
 #include "base/file.h"
@@ -36,6 +37,9 @@ namespace {
 using Clock = DeadlineClock;
 constexpr std::size_t kMaxConnections = 4096;
 constexpr auto kHandshakeTime = std::chrono::seconds(10);
+// For the listener on a port that we wanted to say whether it is a store of ours. Others are
+// silent.
+constexpr double kProbeTime_s = 2;
 
 struct ServedConnection {
   FileDescriptor socket;
@@ -63,12 +67,25 @@ FileDescriptor bind_listener(const TcpStoreOptions& options, int port) {
   return socket;
 }
 
+// Clients find their store by the secret, and would take this one for ours.
+void ensure_not_ours(const TcpStoreOptions& options, int port) {
+  const auto owner = store_owner(options, port, deadline_after(kProbeTime_s));
+  if (!owner) return;
+  throw ConfigError(
+      fmt::format("port {} of {} is held by another job with the same secret ({}): give one of the "
+                  "two another MASTER_PORT, or each a DDPBENCH_JOB_SECRET of its own",
+                  port, options.host, *owner));
+}
+
 // The first free port of options.port ... port + tries - 1 (port 0: the system chooses).
 FileDescriptor listen_on_free_port(const TcpStoreOptions& options) {
   for (int i = 0; i < options.tries; ++i) {
-    FileDescriptor socket = bind_listener(options, options.port == 0 ? 0 : options.port + i);
+    const int port = options.port == 0 ? 0 : options.port + i;
+    FileDescriptor socket = bind_listener(options, port);
     if (socket) return socket;
     if (errno != EADDRINUSE) break;
+    if (options.tries > 1) ensure_not_ours(options, port);
+    errno = EADDRINUSE;
   }
   throw CommError(fmt::format(
       "store: cannot listen on {} port {} ({} tried): {}{}", options.host, options.port,
@@ -87,6 +104,7 @@ class Server : public TcpStoreServer {
  public:
   explicit Server(const TcpStoreOptions& options)
       : secret_(options.secret),
+        welcome_(random_hex(kIdentityBytes / 2) + options.owner),
         listener_(listen_on_free_port(options)),
         stop_(::eventfd(0, EFD_CLOEXEC)),
         port_(port_of(listener_.get())) {
@@ -189,7 +207,7 @@ class Server : public TcpStoreServer {
       if (!c.proven) {
         c.proven = equal_in_constant_time(*payload, secret_);
         c.closing = !c.proven;
-        reply(c, c.proven ? Reply::ok : Reply::refused, "");
+        reply(c, c.proven ? Reply::ok : Reply::refused, c.proven ? welcome_ : "");
       } else if (const auto request = decode_request(*payload)) {
         handle(c, *request);
       } else {
@@ -238,6 +256,7 @@ class Server : public TcpStoreServer {
   }
 
   const std::string secret_;
+  const std::string welcome_;  // our identity, and what we tell about ourselves
   FileDescriptor listener_;
   FileDescriptor stop_;
   const int port_;

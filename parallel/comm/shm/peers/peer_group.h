@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -60,8 +61,9 @@ class PeerGroup {
   ControlBlock& block() const noexcept { return *block_; }
   RankSlot& own() const noexcept { return block_->slot(rank_); }
 
-  // Waits until all ranks are attached. CommTimeout names the missing ones.
-  void await_attached(double timeout_s);
+  // Waits until all ranks are attached. CommTimeout names the missing ones. `check` may be empty;
+  // it is called now and then, and what it throws ends the wait.
+  void await_attached(double timeout_s, const std::function<void()>& check);
 
   // Waits until ready(), which may change by what `peer` publishes, by background work (kAnybody),
   // or with wake_own_waiter(). `policy` is the calling thread's. Throws CommTimeout. Throws

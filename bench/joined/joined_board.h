@@ -1,0 +1,57 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// JoinedBoard: memory that all ranks of a joined world map, so that it outlives each of them. By it
+// they decide which rank writes the report of a run that fails: rank 0, or when that is gone the
+// lowest that lives.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "kernels/runtime/shared_memory.h"
+
+namespace ddpbench::bench {
+
+// Any thread of any rank may use it.
+class JoinedBoard {
+ public:
+  static JoinedBoard create();
+  // Throws CommError.
+  static JoinedBoard open(const std::string& handle);
+
+  std::string handle() const { return memory_.handle(); }  // REQUIRES: made by create()
+
+  // Where the report goes: an absolute path, empty while it is not known. Rank 0 says it once.
+  // Throws ConfigError when it is longer than any path may be.
+  void tell_report_path(const std::string& path);
+  std::string report_path() const;
+
+  // All ranks have run to the end, and their records are in the channels.
+  void mark_complete();
+  bool is_complete() const;
+
+  // A signal asked this rank to end. The first rank counts.
+  void mark_interrupted(int rank);
+  std::optional<int> interrupted_rank() const;
+  // This rank has failed, and said why in its channel. The first rank counts.
+  void mark_failed(int rank);
+  std::optional<int> failed_rank() const;
+
+  // Makes `rank` the one that writes the report, unless another is that and is not `gone`. Returns
+  // whether it is.
+  bool take_report(int rank, const std::function<bool(int rank)>& gone);
+  // The report is on the disk; it may still be completed.
+  void mark_written();
+  bool is_written() const;
+
+ private:
+  struct Content;
+  explicit JoinedBoard(SharedMemory memory) : memory_(std::move(memory)) {}
+  Content& content() const;
+
+  SharedMemory memory_;
+};
+
+}  // namespace ddpbench::bench

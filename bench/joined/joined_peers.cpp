@@ -1,0 +1,178 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/joined/joined_peers.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "bench/host/environment_capture.h"
+#include "bench/host/interrupt.h"
+#include "parallel/comm/shm/peers/peer_memory.h"
+#include "parallel/launch/process_state.h"
+
+namespace ddpbench::bench {
+namespace {
+
+constexpr const char* kRollKey = "joined/roll";
+
+// After a failure: for the cause to show, where ranks have only noticed it, and for others to end.
+constexpr double kSettle_s = 2;
+// A higher rank leaves the report to a lower one that lives for so long, and waits at most that
+// long for another's report.
+constexpr double kLeaveReport_s = 1, kAwaitReport_s = 3;
+constexpr auto kPeersLook = std::chrono::milliseconds(10);
+
+std::string lost_words(int rank) { return fmt::format("rank {} has failed or ended", rank); }
+
+}  // namespace
+
+JoinedPeers::JoinedPeers(const launch::RankEnvironment& environment, double limit_s,
+                         bool short_lived)
+    : environment_(environment),
+      short_lived_(short_lived),
+      store_(environment, limit_s, [this] { check(); }),
+      watch_(environment.world_size) {}
+
+void JoinedPeers::join(const PlanValues& values) {
+  const launch::ProcessName process = launch::own_process();
+  const nlohmann::json own{{"host", host_name()},
+                           {"mark", comm::host_mark()},
+                           {"pid", process.pid},
+                           {"start", process.start}};
+  const nlohmann::json plan = plan_json(values);
+  store_.connect(own);
+  std::vector<nlohmann::json> members{own};
+  const auto hear = [&](int rank, const nlohmann::json& said) {
+    const nlohmann::json& member = said.at("member");
+    if (member.at("mark") != own.at("mark")) {
+      throw ConfigError(fmt::format(
+          "rank {} is on {}, rank 0 on {}, or they are in different PID namespaces; the ranks of a "
+          "joined world share memory and must be on one host",
+          rank, member.at("host").get<std::string>(), own.at("host").get<std::string>()));
+    }
+    const std::string differs = disagreement(rank, said.at("plan"), 0, plan);
+    if (!differs.empty()) {
+      throw ConfigError(
+          fmt::format("the ranks disagree: {}; start all of them with the same options", differs));
+    }
+    watch_.add(rank, {member.at("pid"), member.at("start")});
+    members.push_back(member);
+  };
+  const auto reply = [&]() -> nlohmann::json {
+    board_ = JoinedBoard::create();
+    return {{"members", members}, {"board", board_->handle()}};
+  };
+  const nlohmann::json roll = store_.meet(kRollKey, {{"member", own}, {"plan", plan}}, hear, reply);
+  if (environment_.rank == 0) return store_.all_are_here();
+  const nlohmann::json& others = roll.at("members");
+  if (static_cast<int>(others.size()) != environment_.world_size) {
+    throw ConfigError(fmt::format("WORLD_SIZE is {} on rank {} but {} on rank 0",
+                                  environment_.world_size, environment_.rank, others.size()));
+  }
+  for (int rank = 0; rank < environment_.world_size; ++rank) {
+    const nlohmann::json& member = others.at(static_cast<std::size_t>(rank));
+    if (rank != environment_.rank) watch_.add(rank, {member.at("pid"), member.at("start")});
+  }
+  board_ = JoinedBoard::open(roll.at("board"));
+}
+
+std::string JoinedPeers::await_made(const std::string& key) {
+  for (;;) {
+    try {
+      return store_.await(key);
+    } catch (const CommTimeout&) {
+      if (watch_.is_stopped(0)) throw;
+    }
+  }
+}
+
+void JoinedPeers::check() {
+  if (is_complete()) return;
+  if (is_told_to_end()) throw Interrupted("interrupted");
+  if (const auto rank = first_lost()) {
+    const CommError noticed(lost_words(*rank));
+    throw WorldFailure(*rank, noticed.kind(), noticed.exit_code(), noticed.what());
+  }
+}
+
+std::string JoinedPeers::reason_to_end() {
+  if (is_told_to_end()) return "interrupted";
+  const auto rank = first_lost();
+  return rank ? lost_words(*rank) : "";
+}
+
+bool JoinedPeers::is_told_to_end() {
+  if (!interrupt_requested()) return false;
+  if (board_) board_->mark_interrupted(environment_.rank);
+  return true;
+}
+
+std::optional<int> JoinedPeers::first_lost() const {
+  if (short_lived_) return std::nullopt;
+  if (const auto failed = board_ ? board_->failed_rank() : std::nullopt) return failed;
+  for (int rank = 0; rank < environment_.world_size; ++rank) {
+    if (watch_.has_ended(rank)) return rank;
+  }
+  return std::nullopt;
+}
+
+WorldSight JoinedPeers::look(const launch::RankChannels& channels) const {
+  return {.ranks = watch_.look(channels, is_complete()),
+          .interrupted = interrupt_requested(),
+          .interrupted_rank = board_ ? board_->interrupted_rank() : std::nullopt,
+          .complete = is_complete()};
+}
+
+bool JoinedPeers::takes_report() {
+  if (!board_) return environment_.rank == 0;
+  const auto gone = [this](int rank) { return watch_.has_ended(rank) || watch_.is_stopped(rank); };
+  const double begin_s = steady_s();
+  while (!board_->is_written() && steady_s() - begin_s < kAwaitReport_s) {
+    bool is_lowest = true;
+    for (int rank = 0; rank < environment_.rank; ++rank) is_lowest = is_lowest && gone(rank);
+    const bool may_take = is_lowest || steady_s() - begin_s > kLeaveReport_s;
+    if (may_take && board_->take_report(environment_.rank, gone)) return true;
+    std::this_thread::sleep_for(kPeersLook);
+  }
+  return false;
+}
+
+void JoinedPeers::settle(const launch::RankChannels& channels) const {
+  const double until_s = steady_s() + kSettle_s;
+  while (steady_s() < until_s && !has_settled(look(channels).ranks, environment_.rank)) {
+    std::this_thread::sleep_for(kPeersLook);
+  }
+}
+
+EndWatch::EndWatch(comm::Communicator* world, std::function<std::string()> reason)
+    : reason_(std::move(reason)) {
+  if (world != nullptr) thread_ = std::thread([this, world] { watch(*world); });
+}
+
+EndWatch::~EndWatch() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  changed_.notify_one();
+  if (thread_.joinable()) thread_.join();
+}
+
+void EndWatch::watch(comm::Communicator& world) {
+  constexpr auto kEvery = std::chrono::milliseconds(50);
+  std::unique_lock lock(mutex_);
+  while (!changed_.wait_for(lock, kEvery, [this] { return ending_; })) {
+    const std::string reason = reason_();
+    if (reason.empty()) continue;
+    world.abort(reason);
+    return;
+  }
+}
+
+}  // namespace ddpbench::bench

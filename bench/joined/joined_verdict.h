@@ -1,0 +1,37 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a run of a joined world ended, by pure functions over what one of its ranks sees.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "parallel/launch/guilty_rank.h"
+#include "parallel/launch/supervisor.h"
+
+namespace ddpbench::bench {
+
+struct WorldSight {
+  std::vector<launch::RankSight> ranks;  // WorldWatch::look()
+  bool interrupted = false;              // a signal asked this rank to end
+  std::optional<int> interrupted_rank;   // JoinedBoard::interrupted_rank()
+  bool complete = false;                 // all ranks had run to the end
+};
+
+struct Verdict {
+  launch::SuperviseResult result;
+  // A later look would not change the result: a rank is known to have failed by itself. Otherwise
+  // ranks only noticed something, and its cause may still show.
+  bool certain = false;
+};
+
+// REQUIRES: a rank has failed. The order: a rank that threw an error of its own; one whose process
+// has ended; a signal, to this rank (interrupted) or to another (it failed); whom guilty_rank.h
+// blames where ranks only noticed. A failure after all have run to the end is none of the run.
+Verdict judge_world(WorldSight world);
+
+// Whether each rank but `own` has failed, finished or ended, so that its records are final.
+bool has_settled(const std::vector<launch::RankSight>& ranks, int own);
+
+}  // namespace ddpbench::bench

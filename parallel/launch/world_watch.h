@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// WorldWatch: what a rank of a joined world sees of the other ranks on its host. They are not its
+// children, so it learns that they have ended or are stopped, but not how they ended.
+#pragma once
+
+#include <vector>
+
+#include "base/file.h"
+#include "parallel/launch/guilty_rank.h"
+#include "parallel/launch/process_state.h"
+#include "parallel/launch/rank_channel.h"
+
+namespace ddpbench::launch {
+
+class WorldWatch {
+ public:
+  explicit WorldWatch(int ranks) : ranks_(static_cast<std::size_t>(ranks)) {}
+
+  // From now on watches `rank`, a process of this host and PID namespace. Not while another thread
+  // uses this object; the other functions may be called by any thread.
+  void add(int rank, const ProcessName& process);
+  bool is_watched(int rank) const { return at(rank).process.pid != 0; }
+  bool has_ended(int rank) const;
+  bool is_stopped(int rank) const { return state(rank).is_stopped(); }  // reads /proc
+
+  // What there is to see of all ranks now, for guilty_rank.h. A rank that has ended although
+  // `complete` is false counts as deserted.
+  std::vector<RankSight> look(const RankChannels& channels, bool complete) const;
+
+ private:
+  struct Watched {
+    ProcessName process;
+    FileDescriptor handle;  // a pidfd; none when it had ended before it was watched
+  };
+  ProcessState state(int rank) const;
+  const Watched& at(int rank) const { return ranks_.at(static_cast<std::size_t>(rank)); }
+
+  std::vector<Watched> ranks_;
+};
+
+}  // namespace ddpbench::launch

@@ -1,0 +1,255 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ranks of a joined world that die, stop or never come: the others end, and a report names the
+// guilty one. What ranks wrote is in memory that outlives them, so nothing here depends on how fast
+// survivors are.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <sstream>
+
+#include "parallel/comm/store/store.h"
+#include "tests/bench/joined_ranks.h"
+#include "tests/bench/program.h"
+
+namespace ddpbench {
+namespace {
+
+using nlohmann::json;
+using test::free_port;
+using test::Program;
+using test::ProgramResult;
+using test::Ranks;
+using test::world;
+using testing::HasSubstr;
+
+class JoinedFailure : public testing::Test {
+ protected:
+  JoinedFailure() {
+    program.write("lenet.json", test::small_config({.steps = 6, .timeout_s = 30}));
+  }
+  static std::vector<std::string> arguments(const std::vector<std::string>& more = {}) {
+    std::vector<std::string> all{"--strategy=ddp", "--config=lenet.json", "--json=report.json"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  // Looks into the store of a world that still waits for ranks.
+  static std::shared_ptr<comm::Store> look_into(int port) {
+    comm::TcpStoreOptions options;
+    options.port = port;
+    options.secret = "0123456789abcdef\nenvironment:none:" + std::to_string(port) + ":0";
+    return comm::connect_tcp_store(options);
+  }
+  Program program;
+};
+
+// Steps 0-1 verify, 2 warms up, 3... are timed.
+TEST_F(JoinedFailure, OfAKilledRankLeavesTheRecordsOfAllAndNamesIt) {
+  const auto results =
+      program.run_together(arguments({"--inject=kill:rank=1,step=6"}), world(3, free_port()));
+  EXPECT_EQ(results[0].exit_code, 4);
+  EXPECT_EQ(results[1].exit_code, 128 + SIGKILL);
+  EXPECT_EQ(results[2].exit_code, 4);
+  EXPECT_THAT(results[0].out, HasSubstr("report: report.json"));
+  const json report = program.report();
+  EXPECT_EQ(report["error"]["rank"], 1);
+  const json run = report["runs"][0];
+  EXPECT_EQ(run["error"]["rank"], 1);
+  EXPECT_EQ(run["error"]["operation"], "all_reduce");
+  EXPECT_GE(run["step"]["count"], 1);
+  EXPECT_EQ(run["devices"].size(), 3u) << "the killed rank's, too";
+}
+
+TEST_F(JoinedFailure, OfRankZeroLeavesAReportByTheNextRank) {
+  const auto results =
+      program.run_together(arguments({"--inject=kill:rank=0,step=6"}), world(3, free_port()));
+  EXPECT_EQ(results[0].exit_code, 128 + SIGKILL);
+  EXPECT_EQ(results[1].exit_code, 4);
+  EXPECT_EQ(results[2].exit_code, 4);
+  EXPECT_THAT(results[1].out, HasSubstr("report: " + program.path("report.json")));
+  const json report = program.report();
+  EXPECT_EQ(report["status"], "failed");
+  EXPECT_EQ(report["error"]["rank"], 0);
+  EXPECT_GE(report["runs"][0]["step"]["count"], 1);
+  EXPECT_EQ(report["runs"][0]["devices"].size(), 3u);
+}
+
+TEST_F(JoinedFailure, OfRankZeroLeavesTheReportUnderTheNameThatItChose) {
+  program.run_together({"--strategy=ddp", "--config=lenet.json", "--inject=kill:rank=0,step=6"},
+                       world(2, free_port()));
+  int reports = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(program.directory())) {
+    const std::string name = entry.path().filename();
+    if (!name.starts_with("ddpbench-")) continue;
+    ++reports;
+    EXPECT_EQ(program.report(name)["error"]["rank"], 0);
+  }
+  EXPECT_EQ(reports, 1);
+}
+
+TEST_F(JoinedFailure, OfAWorkerOfPsNamesItAlsoWhereTheServerNoticesFirst) {
+  program.run_together(
+      {"--strategy=ps", "--config=lenet.json", "--json=report.json", "--inject=kill:rank=1,step=4"},
+      world(3, free_port()));
+  EXPECT_EQ(program.report()["error"]["rank"], 1);
+}
+
+TEST_F(JoinedFailure, OfAStoppedRankEndsTheOthersAtTheTimeoutAndNamesIt) {
+  Ranks ranks(program, world(3, free_port()));
+  ranks.start_all(arguments({"--inject=stop:rank=1,step=4", "--timeout=6"}));
+  EXPECT_EQ(ranks.finish(0).exit_code, 4);
+  EXPECT_EQ(ranks.finish(2).exit_code, 4);
+  const json error = program.report()["error"];
+  EXPECT_EQ(error["rank"], 1);
+  EXPECT_THAT(error["message"].get<std::string>(), HasSubstr("rank 1 is stopped"));
+  ranks.signal(1, SIGCONT);
+  EXPECT_EQ(ranks.finish(1).exit_code, 4);
+}
+
+TEST_F(JoinedFailure, OfAStoppedRankZeroLeavesAReportByTheNextRank) {
+  Ranks ranks(program, world(2, free_port()));
+  ranks.start_all(arguments({"--inject=stop:rank=0,step=4", "--timeout=6"}));
+  EXPECT_EQ(ranks.finish(1).exit_code, 4);
+  const json error = program.report()["error"];
+  EXPECT_EQ(error["rank"], 0);
+  EXPECT_THAT(error["message"].get<std::string>(), HasSubstr("rank 0 is stopped"));
+  const std::string written = program.read("report.json");
+  ranks.signal(0, SIGCONT);
+  EXPECT_EQ(ranks.finish(0).exit_code, 4);
+  EXPECT_EQ(program.read("report.json"), written);
+}
+
+TEST_F(JoinedFailure, OfARankThatNeverComesLeavesAReport) {
+  Ranks ranks(program, world(3, free_port()));
+  ranks.start(0, arguments({"--timeout=2"}));
+  ranks.start(2, arguments({"--timeout=2"}));
+  EXPECT_EQ(ranks.finish(0).exit_code, 4);
+  const ProgramResult other = ranks.finish(2);
+  EXPECT_EQ(other.exit_code, 4);
+  EXPECT_THAT(other.err, HasSubstr("rank 1 did not come within 2 s"));
+  const json report = program.report();
+  EXPECT_EQ(report["status"], "failed");
+  EXPECT_EQ(report["error"]["rank"], 1);
+  EXPECT_EQ(report["error"]["kind"], "timeout");
+  EXPECT_TRUE(report["error"]["phase"].is_null());
+  EXPECT_EQ(report["runs"][0]["strategy"], "ddp");
+  EXPECT_EQ(report["runs"][0]["world_size"], 3);
+}
+
+// The limit is longer than the test may last: the end is noticed.
+TEST_F(JoinedFailure, OfARankThatDiesBeforeAllHaveJoinedIsNoticedAtOnce) {
+  const int port = free_port();
+  Ranks ranks(program, world(3, port));
+  ranks.start(0, arguments({"--timeout=100000"}));
+  ranks.start(1, arguments({"--timeout=100000"}));
+  look_into(port)->get("joined/roll/said/1", 60);
+  ranks.signal(1, SIGKILL);
+  EXPECT_EQ(ranks.finish(0).exit_code, 4);
+  EXPECT_EQ(program.report()["error"]["rank"], 1);
+}
+
+TEST_F(JoinedFailure, OfASecondProcessWithTheSameRankIsItsOwn) {
+  const int port = free_port();
+  Ranks ranks(program, world(3, port));
+  const int first = ranks.start(0, arguments());
+  const int second = ranks.start(1, arguments());
+  look_into(port)->get("joined/roll/said/1", 60);
+
+  const auto strays = world(3, port);
+  const int again = program.start(arguments(), strays[1], ".again");
+  const ProgramResult refused = program.finish(again, ".again");
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("process " + std::to_string(second) + " on "));
+  EXPECT_THAT(refused.err, HasSubstr("process " + std::to_string(again) + " on "));
+  const int other = program.start(arguments(), strays[0], ".other");
+  const ProgramResult second_world = program.finish(other, ".other");
+  EXPECT_EQ(second_world.exit_code, 2);
+  EXPECT_THAT(second_world.err, HasSubstr("process " + std::to_string(first) + " on "));
+
+  ranks.start(2, arguments());
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    const ProgramResult result = ranks.finish(rank);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+  }
+  EXPECT_EQ(program.report()["status"], "ok");
+}
+
+TEST_F(JoinedFailure, OptionsThatDifferAreRefusedByAllRanks) {
+  Ranks ranks(program, world(3, free_port()));
+  ranks.start(0, arguments({"--verify-steps=0"}));
+  ranks.start(1, arguments({"--verify-steps=0"}));
+  ranks.start(2, arguments({"--verify-steps=0", "--lr=0.5"}));
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    const ProgramResult result = ranks.finish(rank);
+    EXPECT_EQ(result.exit_code, 2) << rank;
+    EXPECT_THAT(result.err, HasSubstr("--lr is 0.5 on rank 2 but 0.01 on rank 0")) << rank;
+  }
+  EXPECT_EQ(program.read("report.json"), "");
+}
+
+TEST_F(JoinedFailure, WhatOneRankRefusesAllRanksTell) {
+  program.write("report.json", "here");
+  const auto results = program.run_together(arguments(), world(2, free_port()));
+  for (const auto& result : results) {
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_THAT(result.err, HasSubstr("report.json"));
+  }
+}
+
+// ---- below a real mpirun ----
+
+std::string find_mpirun() {
+  std::istringstream path(::getenv("PATH") ? ::getenv("PATH") : "");
+  for (std::string folder; std::getline(path, folder, ':');) {
+    if (::access((folder + "/mpirun").c_str(), X_OK) == 0) return folder + "/mpirun";
+  }
+  return "";
+}
+
+class BelowMpirun : public JoinedFailure {
+ protected:
+  void SetUp() override {
+    program.executable = find_mpirun();
+    if (program.executable.empty()) GTEST_SKIP() << "there is no mpirun in PATH";
+    program.environment = {{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
+                           {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
+                           {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
+                           {"MASTER_PORT", std::to_string(free_port())},
+                           {"TMPDIR", program.directory()}};
+  }
+  ProgramResult run_three(const std::vector<std::string>& more = {}) {
+    std::vector<std::string> all{"-n", "3", DDPBENCH_BINARY};
+    const auto rest = arguments(more);
+    all.insert(all.end(), rest.begin(), rest.end());
+    return program.run(all);
+  }
+};
+
+TEST_F(BelowMpirun, RanksFindEachOtherWithoutASecretOfTheUser) {
+  const ProgramResult result = run_three();
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(program.report()["runs"][0]["world_size"], 3);
+}
+
+TEST_F(BelowMpirun, AReportNamesTheKilledRankThoughMpirunEndsTheOthersAtOnce) {
+  for (const int guilty : {1, 0}) {
+    const ProgramResult result =
+        run_three({"--force", "--inject=kill:rank=" + std::to_string(guilty) + ",step=6"});
+    EXPECT_NE(result.exit_code, 0);
+    const json report = program.report();
+    EXPECT_EQ(report["status"], "failed") << guilty;
+    EXPECT_EQ(report["error"]["rank"], guilty);
+    EXPECT_EQ(report["runs"][0]["devices"].size(), 3u);
+    EXPECT_TRUE(Program::wait_until([&] { return program.processes().empty(); }));
+    std::filesystem::remove(program.path("report.json"));
+  }
+}
+
+}  // namespace
+}  // namespace ddpbench

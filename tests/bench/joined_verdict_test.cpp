@@ -1,0 +1,143 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a run of a joined world ended, and which rank says it.
+#include "bench/joined/joined_verdict.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+
+#include "base/error.h"
+#include "bench/joined/joined_board.h"
+
+namespace ddpbench::bench {
+namespace {
+
+using launch::RankSight;
+using launch::RankState;
+using testing::HasSubstr;
+
+RankSight at_work(std::uint64_t step = 5) {
+  RankSight sight;
+  sight.status.state = RankState::training;
+  sight.status.step = step;
+  return sight;
+}
+
+RankSight failed(const char* kind, double error_s = 1) {
+  RankSight sight = at_work();
+  sight.status.state = RankState::failed;
+  sight.status.error_s = error_s;
+  sight.status.error = launch::RankError{kind, std::string(kind) + " error", "all_reduce", 4};
+  return sight;
+}
+
+RankSight ended() {
+  RankSight sight = at_work();
+  sight.exit = launch::ChildExit{};
+  sight.deserted = true;
+  return sight;
+}
+
+TEST(JoinedVerdict, BlamesTheRankThatThrewAndNotThoseThatNoticed) {
+  const Verdict verdict = judge_world({.ranks = {failed("comm", 1), failed("device", 2)}});
+  ASSERT_TRUE(verdict.result.failure);
+  EXPECT_EQ(verdict.result.failure->rank, 1);
+  EXPECT_EQ(verdict.result.failure->error.kind, "device");
+  EXPECT_TRUE(verdict.certain);
+}
+
+TEST(JoinedVerdict, BlamesTheRankWhoseProcessHasEndedAlsoWhenTheLauncherThenEndsTheOthers) {
+  for (const bool told_to_end : {false, true}) {
+    const Verdict verdict =
+        judge_world({.ranks = {failed("comm"), ended()}, .interrupted = told_to_end});
+    ASSERT_TRUE(verdict.result.failure) << told_to_end;
+    EXPECT_EQ(verdict.result.failure->rank, 1);
+    EXPECT_EQ(verdict.result.failure->error.operation, "all_reduce");
+    EXPECT_FALSE(verdict.result.interrupted);
+    EXPECT_TRUE(verdict.certain);
+  }
+}
+
+TEST(JoinedVerdict, BlamesAStoppedRankAndTheOneThatIsBehind) {
+  RankSight stopped = at_work();
+  stopped.stopped = true;
+  Verdict verdict = judge_world({.ranks = {failed("timeout"), stopped}});
+  EXPECT_EQ(verdict.result.failure->rank, 1);
+  EXPECT_THAT(verdict.result.failure->error.message, HasSubstr("is stopped"));
+  RankSight witness = failed("timeout");
+  witness.status.step = 6;
+  verdict = judge_world({.ranks = {witness, at_work(5)}});
+  EXPECT_EQ(verdict.result.failure->rank, 1);
+  EXPECT_FALSE(verdict.certain) << "its own error may follow";
+}
+
+TEST(JoinedVerdict, IsAnInterruptionWhereTheUserEndsAllRanks) {
+  const Verdict verdict = judge_world({.ranks = {failed("interrupted"), failed("comm")},
+                                       .interrupted = true,
+                                       .interrupted_rank = 1});
+  EXPECT_TRUE(verdict.result.interrupted);
+  EXPECT_FALSE(verdict.result.failure);
+}
+
+TEST(JoinedVerdict, NamesARankThatASignalEndedAlone) {
+  for (const char* const kind : {"interrupted", "comm"}) {  // by its error, or by the board
+    std::optional<int> board;
+    if (kind == std::string("comm")) board = 1;
+    const Verdict verdict =
+        judge_world({.ranks = {failed("comm", 1), failed(kind, 2)}, .interrupted_rank = board});
+    ASSERT_TRUE(verdict.result.failure);
+    EXPECT_EQ(verdict.result.failure->rank, 1);
+    EXPECT_EQ(verdict.result.failure->error.kind, "signal");
+    EXPECT_FALSE(verdict.certain) << "our own signal may be on its way";
+  }
+}
+
+TEST(JoinedVerdict, IsNoFailureOfARunThatWasComplete) {
+  RankSight done = ended();
+  done.deserted = false;
+  done.status.state = RankState::finished;
+  const Verdict verdict = judge_world({.ranks = {done, failed("comm")}, .complete = true});
+  EXPECT_FALSE(verdict.result.failure);
+  EXPECT_FALSE(verdict.result.interrupted);
+}
+
+TEST(JoinedVerdict, AllHaveSettledWhenEachOtherRankIsOver) {
+  EXPECT_FALSE(has_settled({at_work(), at_work()}, 0));
+  EXPECT_TRUE(has_settled({at_work(), failed("comm"), ended()}, 0));
+}
+
+TEST(JoinedBoard, GivesTheReportToOneRankAndPassesItOnWhenThatIsGone) {
+  JoinedBoard made = JoinedBoard::create();
+  JoinedBoard board = JoinedBoard::open(made.handle());
+  int gone = -1;
+  const auto is_gone = [&gone](int rank) { return rank == gone; };
+  EXPECT_TRUE(made.take_report(0, is_gone));
+  EXPECT_FALSE(board.take_report(1, is_gone));
+  EXPECT_TRUE(made.take_report(0, is_gone)) << "it still has it";
+  gone = 0;
+  EXPECT_TRUE(board.take_report(1, is_gone));
+  EXPECT_FALSE(board.take_report(2, is_gone));
+}
+
+TEST(JoinedBoard, TellsAllRanksWhatOneSays) {
+  JoinedBoard made = JoinedBoard::create();
+  const JoinedBoard board = JoinedBoard::open(made.handle());
+  EXPECT_EQ(board.report_path(), "");
+  EXPECT_FALSE(board.is_written() || board.is_complete() || board.interrupted_rank());
+  made.tell_report_path("/a/report.json");
+  made.mark_interrupted(2);
+  made.mark_interrupted(1);
+  made.mark_complete();
+  made.mark_written();
+  EXPECT_EQ(board.report_path(), "/a/report.json");
+  EXPECT_EQ(board.interrupted_rank(), 2) << "the first counts";
+  EXPECT_TRUE(board.is_complete() && board.is_written());
+  EXPECT_THROW(made.tell_report_path(std::string(5000, 'p')), ConfigError);
+}
+
+}  // namespace
+}  // namespace ddpbench::bench

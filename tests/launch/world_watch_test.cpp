@@ -1,0 +1,93 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a rank sees of processes that are not its children. Here they are, so that they can be
+// ended.
+#include "parallel/launch/world_watch.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace ddpbench::launch {
+namespace {
+
+// A process that does nothing until it is killed.
+class Sleeper {
+ public:
+  Sleeper() : pid_(::fork()) {
+    if (pid_ != 0) return;
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (;;) ::pause();
+  }
+  ~Sleeper() { end(); }
+  pid_t pid() const { return pid_; }
+  ProcessName name() const { return {pid_, read_process_state(pid_).value().start}; }
+  void stop() const {
+    ::kill(pid_, SIGSTOP);
+    ::waitpid(pid_, nullptr, WUNTRACED);
+  }
+  void end() {
+    if (pid_ == 0) return;
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+    pid_ = 0;
+  }
+
+ private:
+  pid_t pid_;
+};
+
+TEST(WorldWatch, SeesThatAProcessIsStoppedAndThatItHasEnded) {
+  Sleeper sleeper;
+  WorldWatch watch(2);
+  EXPECT_FALSE(watch.has_ended(1)) << "not watched yet";
+  watch.add(1, sleeper.name());
+  EXPECT_FALSE(watch.has_ended(1));
+  EXPECT_FALSE(watch.is_stopped(1));
+  sleeper.stop();
+  EXPECT_TRUE(watch.is_stopped(1));
+  sleeper.end();
+  EXPECT_TRUE(watch.has_ended(1));
+  EXPECT_FALSE(watch.is_stopped(1));
+}
+
+TEST(WorldWatch, SeesThatAProcessHadEndedBeforeItWasWatched) {
+  Sleeper sleeper;
+  const ProcessName name = sleeper.name();
+  sleeper.end();
+  WorldWatch watch(1);
+  watch.add(0, name);
+  EXPECT_TRUE(watch.has_ended(0));
+}
+
+TEST(WorldWatch, IsNotDeceivedByALaterProcessWithTheSameNumber) {
+  const Sleeper later;
+  ProcessName earlier = later.name();
+  earlier.start -= 1;
+  WorldWatch watch(1);
+  watch.add(0, earlier);
+  EXPECT_TRUE(watch.has_ended(0));
+}
+
+TEST(WorldWatch, ShowsWhatARankWroteBeforeItEndedAndThatItDeserted) {
+  RankChannels channels = RankChannels::create({.ranks = 2});
+  const RankChannels mapped = RankChannels::open(channels.handle(), channels.layout());
+  channels.writer(1).begin_step(0, 7);
+  Sleeper sleeper;
+  WorldWatch watch(2);
+  watch.add(1, sleeper.name());
+  sleeper.end();
+  const auto sights = watch.look(mapped, false);
+  ASSERT_EQ(sights.size(), 2U);
+  EXPECT_FALSE(sights[0].exit);
+  EXPECT_TRUE(sights[1].exit);
+  EXPECT_TRUE(sights[1].deserted);
+  EXPECT_EQ(sights[1].status.step, 7U);
+  EXPECT_FALSE(watch.look(mapped, true)[1].deserted) << "all had run to the end";
+}
+
+}  // namespace
+}  // namespace ddpbench::launch
