@@ -164,7 +164,7 @@ JoinedWorld::JoinedWorld(Options options, const launch::RankEnvironment& environ
   model_ = nn::load_model_file(model_path);
   const auto source = open_data(options_);
   check_dataset_fits(model_, source->info(), model_path);
-  job_ = make_training_job(options_, cell, source->info(), model_path, host);
+  job_ = make_training_job(options_, cell, source->info(), network_of(model_, model_path), host);
   place_on_own_gpus();
   if (options_.backend == "auto" || options_.backend == kBackendAlias) {
     options_.backend = common_backend({job_});

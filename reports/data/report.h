@@ -146,7 +146,8 @@ struct Run {
   std::string device, device_model;
   int threads_per_device = 1;
   std::string backend, precision;
-  std::string model;
+  std::string model;       // the network's name
+  std::string model_hash;  // of its content, 16 hexadecimal digits; empty: not recorded
   std::int64_t parameters = 0;
   std::map<std::string, double> optimizer;  // lr, momentum, weight_decay (name is "sgd")
   std::string optimizer_name = "sgd";

@@ -138,6 +138,7 @@ constexpr auto kSettingFields = [](auto& f, auto& run) {
   f.known_text("backend", run.backend, alone ? "one device: nothing to communicate" : reason);
   f.value("precision", run.precision);
   f.value("model", run.model);
+  f.optional_text("model_hash", run.model_hash);
   f.known_count("parameters", run.parameters, reason);
   f.object("optimizer", run, kOptimizerFields);
   f.known_count("per_device_batch_size", run.per_device_batch_size, reason, 1, kLargestBatch);
