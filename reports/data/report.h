@@ -38,7 +38,9 @@ struct ErrorInfo {
 
 // Statistics of one sample of times, seconds.
 struct StepStatistics {
-  double median = 0, iqr = 0, p5 = 0, p95 = 0, p99 = 0, min = 0, max = 0;
+  double median = 0;
+  Figure iqr;  // missing for one value
+  double p5 = 0, p95 = 0, p99 = 0, min = 0, max = 0;
 };
 
 struct StepSection {
