@@ -12,7 +12,9 @@
 #include "base/nearest_name.h"
 #include "bench/commands/gate_sides.h"
 #include "bench/commands/subcommand.h"
+#include "bench/host/environment_capture.h"
 #include "bench/host/terminal.h"
+#include "bench/run/report_output.h"
 #include "reports/gate/gate.h"
 #include "reports/json/report_json.h"
 
@@ -24,12 +26,13 @@ using report::GateResult;
 using report::GateVerdict;
 
 struct Format {
-  const char* name;
+  std::string_view name;
   std::string (*render)(const GateResult&, int width);
 };
 
+constexpr std::string_view kTable = "table";
 constexpr Format kFormats[] = {
-    {"table", report::render_gate_table},
+    {kTable, report::render_gate_table},
     {"markdown", [](const GateResult& r, int) { return report::render_gate_markdown(r); }},
     {"json", [](const GateResult& r, int) { return report::render_gate_json(r); }},
     {"junit", [](const GateResult& r, int) { return report::render_gate_junit(r); }},
@@ -108,17 +111,18 @@ class Check final : public Subcommand {
 
   int run() override {
     const Format& format = chosen_format();
-    GateOptions options = gate_options();
+    const GateOptions options = gate_options();
     if (!output_.empty()) {
       check_output("check", output_, candidate_, force_);
       check_output("check", output_, base_, force_);
     }
-    refuse_same_on_both_sides("check", candidate_, base_);
-    const std::vector<report::Report> candidate = read_side("check", candidate_);
-    const std::vector<report::Report> base = read_side("check", base_);
-    const std::vector<std::string> keys = report::gate_setting_keys(candidate, base);
-    for (const std::string& key : allowed_) check_word("check: --allow-mismatch", key, keys);
-    const GateResult result = report::check_reports(candidate, base, options);
+    GateResult result;
+    try {
+      result = compare(options);
+    } catch (const ConfigError& error) {
+      leave_refusal(format, options, error.what());
+      throw;
+    }
     if (output_.empty()) {
       const std::string text = format.render(result, terminal_width());
       if (format_ == "table") {
@@ -134,6 +138,33 @@ class Check final : public Subcommand {
   }
 
  private:
+  GateResult compare(const GateOptions& options) const {
+    refuse_same_on_both_sides("check", candidate_, base_);
+    const std::vector<report::Report> candidate = read_side("check", candidate_);
+    const std::vector<report::Report> base = read_side("check", base_);
+    const std::vector<std::string> keys = report::gate_setting_keys(candidate, base);
+    for (const std::string& key : allowed_) check_word("check: --allow-mismatch", key, keys);
+    return report::check_reports(candidate, base, options);
+  }
+
+  // Writes that nothing was compared in the format that was asked for, so that no one reads an
+  // earlier file as the result of this check. The terminal needs no table: stderr says it.
+  void leave_refusal(const Format& format, const GateOptions& options,
+                     const std::string& reason) const {
+    const report::GateOrigin here{utc_timestamp(), {host_name()}};
+    const GateResult refused = report::refused_check(options, here, reason);
+    if (output_.empty()) {
+      if (format.name != kTable) say("{}", format.render(refused, 0));
+      return;
+    }
+    try {
+      write_file(output_, format.render(refused, 0), {.force = force_});
+      say("check: {}\n", output_);
+    } catch (const Error& error) {
+      say_error("ddpbench: {}\n", error.what());
+    }
+  }
+
   const Format& chosen_format() const {
     const std::vector<std::string> names = gate_formats();
     check_word("check: --format", format_, names);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <exception>
 #include <filesystem>
 
 #include "base/error.h"
@@ -59,22 +60,33 @@ class Html final : public Subcommand {
     }
     std::vector<report::ReportFile> files;
     for (const std::string& path : paths_) files.push_back({path, report::read_report(path)});
-    const std::vector<report::Report> base = read_side("html", baseline_);
     report::complete_scaling(files);
     filter_.apply("html", files);
     report::HtmlInput input{names_of(files), {}, {}};
     for (report::ReportFile& file : files) input.reports.push_back(std::move(file.report));
-    if (!base.empty()) input.gate = gate(input.reports, base);
+    std::exception_ptr unreadable;
+    if (!baseline_.empty()) input.gate = gate(input.reports, unreadable);
     write_file(output, report::html_page(input), {.force = force_});
     say("page: {}\n", output);
+    if (unreadable) std::rethrow_exception(unreadable);
     return 0;
   }
 
  private:
-  // The page only informs: a pair that cannot be compared is a sentence on it, not a failure.
+  // The page only informs: a pair that cannot be compared is a sentence on it, not a failure. A
+  // baseline that cannot be read is a sentence, too, so that no earlier page passes for this one;
+  // `unreadable` then has the error.
   report::HtmlGate gate(const std::vector<report::Report>& candidate,
-                        const std::vector<report::Report>& base) const {
+                        std::exception_ptr& unreadable) const {
     report::HtmlGate result{baseline_, {}, {}};
+    std::vector<report::Report> base;
+    try {
+      base = read_side("html", baseline_);
+    } catch (const ConfigError& error) {
+      result.refusal = error.what();
+      unreadable = std::current_exception();
+      return result;
+    }
     try {
       result.result =
           std::make_shared<const report::GateResult>(report::check_reports(candidate, base, {}));

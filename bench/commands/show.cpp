@@ -15,6 +15,7 @@
 #include "bench/options/option_table.h"
 #include "reports/exports/run_formats.h"
 #include "reports/json/report_json.h"
+#include "reports/metrics/condensed_rows.h"
 #include "reports/table/collective_table.h"
 #include "reports/table/interruption.h"
 #include "reports/table/ranking_lines.h"
@@ -83,6 +84,9 @@ class Show final : public Subcommand {
                 "--columns=help lists them");
     options.add("--sort", "[-]NAME", &sort_, "Order by a column; -NAME for descending");
     filter_.define(options);
+    options.add("--repetitions", "WORD [median]", &repetitions_,
+                "median: a row for each setting, with the median over its repetitions and their "
+                "interval; all: a row for each repetition. Of table, markdown, csv and json");
     options.add("-o,--output", "FILE", &output_, "Write to this file instead of standard output");
     options.add("--force", "", &force_, "Let --output replace an existing file");
   }
@@ -101,6 +105,14 @@ class Show final : public Subcommand {
                       format.name));
     }
     const report::Columns named = named_columns();
+    if (repetitions_) {
+      check_word("show: --repetitions", *repetitions_, Names{"median", "all"});
+      if (!format.columns) {
+        throw ConfigError(
+            fmt::format("show: --repetitions does not apply to --format={}: what it holds is fixed",
+                        format.name));
+      }
+    }
     if (output_) check_output("show", *output_, paths_, force_);
     write(format, named);
     return 0;
@@ -174,19 +186,22 @@ class Show final : public Subcommand {
     if (files.empty()) return {};
     const auto [sort_column, descending] = sorting();
     report::complete_scaling(files);
-    std::vector<report::RunRow> rows = filter_.chosen("show", files);
-    if (sort_column != nullptr) report::sort_rows(rows, *sort_column, descending);
+    const std::vector<report::RunRow> rows = filter_.chosen("show", files);
+    const bool all = !format.columns || repetitions_.value_or("median") == "all";
+    const report::CondensedRows condensed(rows);
+    std::vector<report::RunRow> shown = all ? rows : condensed.rows();
+    if (sort_column != nullptr) report::sort_rows(shown, *sort_column, descending);
     if (columns.empty()) {
-      columns = format.all_columns ? report::all_columns() : report::table_columns(rows);
+      columns = format.all_columns ? report::all_columns() : report::table_columns(shown);
     }
-    std::string text = format.write(rows, columns, width);
+    std::string text = format.write(shown, columns, width);
     if (format.name != "table") return text;
+    const auto limit = static_cast<std::size_t>(width);
     for (const report::ReportFile& file : files) {
-      text += report::cell_lines(file.report, static_cast<std::size_t>(width));
-      text += report::warning_lines(file.report, static_cast<std::size_t>(width),
-                                    files.size() > 1 ? file.name : "");
+      if (all) text += report::cell_lines(file.report, limit);
       text += report::interruption_lines(file.report, file.name, width);
     }
+    text += report::warning_lines(shown, limit);
     const std::string best = report::ranking_lines(rows, width);
     if (!best.empty()) text += "\n" + best;
     const std::string why = report::render_why(rows, files, width);
@@ -201,7 +216,7 @@ class Show final : public Subcommand {
 
   Names paths_, columns_;
   RunFilter filter_;
-  std::optional<std::string> format_, sort_, output_;
+  std::optional<std::string> format_, sort_, repetitions_, output_;
   bool mllog_ = false, force_ = false;
 };
 

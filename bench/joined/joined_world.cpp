@@ -227,7 +227,7 @@ void JoinedWorld::plan(const HostDevices& host) {
   model_ = nn::load_model_file(model_path);
   source_ = open_data(options_);
   check_dataset_fits(model_, source_->info(), model_path);
-  job_ = make_training_job(options_, cell, source_->info(), model_path, host);
+  job_ = make_training_job(options_, cell, source_->info(), network_of(model_, model_path), host);
   check_injections({job_}, model_);
   place_on_own_gpus();
   if (options_.backend == "auto" || options_.backend == kBackendAlias) {

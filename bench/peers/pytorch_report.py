@@ -48,7 +48,8 @@ def say(run):
     if run["status"] == "ok":
         step, last = run["step"]["time_s"], run["epochs"][-1]
         loss = "diverged" if last["train_loss"] is None else f"{last['train_loss']:.4f}"
-        text += (f"step {step['median'] * 1e3:.2f} ms (IQR {step['iqr'] * 1e3:.2f}), "
+        spread = "-" if step["iqr"] is None else f"{step['iqr'] * 1e3:.2f}"
+        text += (f"step {step['median'] * 1e3:.2f} ms (IQR {spread}), "
                  f"{run['throughput']['samples_per_s']:.0f} samples/s, train loss {loss}, "
                  f"test accuracy {last['test_accuracy'] * 100:.2f} %")
     else:

@@ -86,7 +86,7 @@ void check_step_count(const TrainingJob& job) {
 }  // namespace
 
 TrainingJob make_training_job(const Options& options, const RunCell& cell,
-                              const data::DatasetInfo& dataset, const std::string& model_path,
+                              const data::DatasetInfo& dataset, const Network& network,
                               const HostDevices& host, std::string_view gpu_advice) {
   TrainingJob job;
   job.options = options;
@@ -95,7 +95,7 @@ TrainingJob make_training_job(const Options& options, const RunCell& cell,
   job.per_device_batch = per_device_batch(cell);
   // Goyal et al. 2017: the learning rate grows with the global batch.
   job.lr = options.lr_scaling == "linear" ? options.lr * cell.world_size : options.lr;
-  job.model_path = model_path;
+  job.network = network;
   job.dataset = dataset;
   job.steps_per_epoch = steps_per_epoch(job);
   if (job.steps_per_epoch < 1) {

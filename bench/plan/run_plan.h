@@ -20,7 +20,7 @@ namespace ddpbench::bench {
 // --last-batch=drop, and for NCCL to servers on CPU devices. Throws UnavailableError with
 // `gpu_advice` when there are more devices than GPUs. Descriptors stay at -1.
 TrainingJob make_training_job(const Options& options, const RunCell& cell,
-                              const data::DatasetInfo& dataset, const std::string& model_path,
+                              const data::DatasetInfo& dataset, const Network& network,
                               const HostDevices& host,
                               std::string_view gpu_advice = kLaunchedGpuAdvice);
 

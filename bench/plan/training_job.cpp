@@ -36,8 +36,9 @@ static void from_json(const nlohmann::json& json, RunCell& cell) {
   cell = run_cell_from_json(json);
 }
 
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Network, path, name, hash)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainingJob, options, cell, per_device_batch, lr, backend,
-                                   all_reduce, model_path, dataset, verification_tolerance,
+                                   all_reduce, network, dataset, verification_tolerance,
                                    steps_per_epoch, cores, gpus, oversubscribed, dataset_fd,
                                    reference_fd)
 
@@ -66,6 +67,10 @@ bool is_wrong_result(const Injection& injection) {
 }
 
 }  // namespace
+
+Network network_of(const nn::ModelSpec& model, const std::string& path) {
+  return {path, model.name, fmt::format("{:016x}", nn::content_hash(model))};
+}
 
 bool shares_gpus(const TrainingJob& job) {
   return std::set<int>(job.gpus.begin(), job.gpus.end()).size() < job.gpus.size();
@@ -135,7 +140,8 @@ report::Run planned_run(const TrainingJob& job) {
   run.threads_per_device = job.options.threads_per_device;
   run.backend = job.backend;
   run.precision = job.options.precision;
-  run.model = job.options.model;
+  run.model = job.network.name;
+  run.model_hash = job.network.hash;
   run.optimizer_name = job.options.optimizer;
   run.optimizer = {{"lr", job.lr},
                    {"momentum", job.options.momentum},

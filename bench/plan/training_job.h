@@ -13,10 +13,19 @@
 #include "bench/plan/sweep_plan.h"
 #include "datasets/dataset.h"
 #include "datasets/sharded_sampler.h"
+#include "kernels/nn/model/model.h"
 #include "parallel/strategy.h"
 #include "reports/data/report.h"
 
 namespace ddpbench::bench {
+
+// The network that a run trains. Reports know it by name and content, not by the place of its file.
+struct Network {
+  std::string path;  // of its file
+  std::string name;
+  std::string hash;  // of its content (nn::content_hash), 16 hexadecimal digits
+};
+Network network_of(const nn::ModelSpec& model, const std::string& path);
 
 struct TrainingJob {
   RunOptions options;  // the values that all runs of the command share
@@ -28,7 +37,7 @@ struct TrainingJob {
   // Resolved: ring | direct. Empty where gradients are not all-reduced, or where the backend does
   // not tell.
   std::string all_reduce;
-  std::string model_path;  // resolved
+  Network network;
   data::DatasetInfo dataset;
   double verification_tolerance = 0;
   std::int64_t steps_per_epoch = 0;  // after --steps

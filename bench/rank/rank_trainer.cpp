@@ -62,7 +62,7 @@ RankTrainer::RankTrainer(const TrainingJob& job, const RankInputs& inputs,
       writer_(writer),
       config_(strategy_config(job)),
       process_(plan_strategy(config_).processes.at(static_cast<std::size_t>(inputs.rank))),
-      model_(nn::load_model_file(job.model_path)),
+      model_(nn::load_model_file(job.network.path)),
       dataset_(data::Dataset::view(job.dataset, inputs.decoded)) {
   writer_.state(launch::RankState::setup);
   dataset_.check_labels();

@@ -37,16 +37,16 @@ report::ErrorInfo reference_error(const launch::RunFailure& failure) {
 RunExecutor::RunExecutor(const Options& options, const HostDevices& host)
     : options_(options),
       host_(host),
-      model_path_(find_model(options.model)),
-      model_(nn::load_model_file(model_path_)),
+      model_(nn::load_model_file(find_model(options.model))),
+      network_(network_of(model_, find_model(options.model))),
       source_(open_data(options)),
       dataset_info_(source_->info()),
       progress_(Progress::style_for_stdout(options.quiet)) {
-  check_dataset_fits(model_, dataset_info_, model_path_);
+  check_dataset_fits(model_, dataset_info_, network_.path);
 }
 
 TrainingJob RunExecutor::plan(const RunCell& cell) const {
-  return make_training_job(options_, cell, dataset_info_, model_path_, host_, kGpuAdvice);
+  return make_training_job(options_, cell, dataset_info_, network_, host_, kGpuAdvice);
 }
 
 void RunExecutor::decode() {

@@ -32,7 +32,7 @@ class RunExecutor {
 
   const data::DatasetInfo& dataset() const { return dataset_info_; }
   const nn::ModelSpec& model() const { return model_; }
-  const std::string& model_path() const { return model_path_; }
+  const std::string& model_path() const { return network_.path; }
 
   // Plans the job of a cell. Throws ConfigError for one that cannot work.
   TrainingJob plan(const RunCell& cell) const;
@@ -58,8 +58,8 @@ class RunExecutor {
 
   const Options& options_;
   const HostDevices& host_;
-  std::string model_path_;
   nn::ModelSpec model_;
+  Network network_;
   std::unique_ptr<data::DatasetSource> source_;
   data::DatasetInfo dataset_info_;
   SharedMemory dataset_;

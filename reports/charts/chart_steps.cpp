@@ -51,7 +51,7 @@ void fill_statistics(std::vector<double>& samples, StepGroup& group) {
   group.q3_s = quantile(samples, 0.75);
   time.p95 = quantile(samples, 0.95);
   time.p99 = quantile(samples, 0.99);
-  time.iqr = group.q3_s - group.q1_s;
+  if (samples.size() > 1) time.iqr = Figure::of(group.q3_s - group.q1_s);
 }
 
 std::size_t longest(const RunGroup& group) {

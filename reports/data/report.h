@@ -39,7 +39,9 @@ struct ErrorInfo {
 
 // Statistics of one sample of times, seconds.
 struct StepStatistics {
-  double median = 0, iqr = 0, p5 = 0, p95 = 0, p99 = 0, min = 0, max = 0;
+  double median = 0;
+  Figure iqr;  // missing for one value
+  double p5 = 0, p95 = 0, p99 = 0, min = 0, max = 0;
 };
 
 struct StepSection {
@@ -157,7 +159,8 @@ struct Run {
   std::string device, device_model;
   int threads_per_device = 1;
   std::string backend, precision;
-  std::string model;
+  std::string model;       // the network's name
+  std::string model_hash;  // of its content, 16 hexadecimal digits; empty: not recorded
   std::int64_t parameters = 0;
   std::map<std::string, double> optimizer;  // lr, momentum, weight_decay (name is "sgd")
   std::string optimizer_name = "sgd";

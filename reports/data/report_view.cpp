@@ -31,7 +31,7 @@ bool short_names_clash(std::span<const ReportFile> files) {
 
 void append_runs(const Report& report, const std::string& name, std::vector<RunRow>& rows) {
   for (std::size_t i = 0; i < report.runs.size(); ++i) {
-    rows.push_back({&report, &report.runs[i], i, name});
+    rows.push_back({&report, &report.runs[i], i, name, nullptr});
   }
 }
 

@@ -19,12 +19,16 @@ struct ReportFile {
   Report report;
 };
 
-// One run of a view. Points into reports that outlive it.
+struct RepeatedRuns;  // metrics/condensed_rows.h
+
+// One run of a view, or the repetitions of one setting. Points into reports that outlive it.
 struct RunRow {
   const Report* report = nullptr;
-  const Run* run = nullptr;
-  std::size_t index = 0;  // in report->runs
-  std::string file;       // name of the report; empty where there is no file
+  const Run* run = nullptr;                // the run; of repetitions their medians
+  std::size_t index = 0;                   // in report->runs; of repetitions the first's
+  std::string file;                        // name of the report; empty where there is no file
+  const RepeatedRuns* repeated = nullptr;  // the repetitions that the row stands for; null: a run
+  std::string marks = {};  // letters of the warnings that concern it (table/table_notes.h)
 };
 
 // The runs in the order of the files, then of their report. A file is named by the last part of its

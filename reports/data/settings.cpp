@@ -39,6 +39,11 @@ std::string dataset_words(const Run& run) {
   return with_note(run.dataset_name, run.dataset_source);
 }
 
+std::string model_words(const Run& run) {
+  constexpr std::size_t kShown = 8;
+  return run.model_hash.empty() ? "" : "network " + run.model_hash.substr(0, kShown);
+}
+
 std::string device_words(const Run& run) { return with_note(run.device, run.device_model); }
 
 std::string threads_words(const Run& run) {
@@ -93,6 +98,11 @@ constexpr auto kTable = std::to_array<Setting>({
      .uses = kEqualUse | kWorkUse | kNameUse | kTableTitleUse | kChartTitleUse | kRankUse,
      .value = value_of<&Run::model>,
      .words = value_of<&Run::model>},
+    // The same name may stand for different networks.
+    {.key = "model_hash",
+     .uses = kEqualUse | kWorkUse | kNameUse,
+     .value = value_of<&Run::model_hash>,
+     .words = model_words},
     {.key = "parameters", .uses = kPairUse, .value = value_of<&Run::parameters>},
     {.key = "dataset/name",
      .uses = kEqualUse | kWorkUse | kNameUse | kTableTitleUse | kChartTitleUse | kRankUse,

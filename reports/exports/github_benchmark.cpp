@@ -44,10 +44,10 @@ std::string run_name(const RunRow& row) {
 // a single value of another figure.
 std::string range_of(const Field& field, const std::vector<const RunRow*>& rows,
                      const std::vector<double>& values) {
-  if (values.size() > 1) return fmt::format("± {:.3g}", summarize(values).iqr / 2);
+  if (values.size() > 1) return fmt::format("± {:.3g}", *summarize(values).iqr.value / 2);
   const auto& time = rows.front()->run->step.time_s;
-  if (field.key == "step_time_median_s" && time) return fmt::format("± {:.3g}", time->iqr / 2);
-  return {};
+  const bool known = field.key == "step_time_median_s" && time && time->iqr.value;
+  return known ? fmt::format("± {:.3g}", *time->iqr.value / 2) : "";
 }
 
 std::string extra_of(const std::vector<const RunRow*>& rows, std::size_t values) {

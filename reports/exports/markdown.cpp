@@ -33,12 +33,10 @@ std::vector<std::string> remarks(std::span<const RunRow> rows) {
   std::vector<std::string> lines;
   std::set<const Report*> told;
   const bool several = from_several_files(rows);
+  for (const RowWarning& warning : row_warnings(rows)) lines.push_back(to_string(warning, several));
   for (const RunRow& row : rows) {
     if (!told.insert(row.report).second) continue;
     const std::string file = several ? row.file + ": " : "";
-    for (const std::string& warning : warnings(*row.report)) {
-      lines.push_back("warning: " + file + warning);
-    }
     if (row.report->tune) lines.push_back(file + row.report->tune->conclusion);
     // Lines that are not indented are verdicts; the indented ones list the parts of the step.
     std::istringstream why(render_why(*row.report, 0));

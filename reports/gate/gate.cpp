@@ -80,6 +80,18 @@ std::vector<std::string> notes_on_measuring(std::span<const Report> candidate,
   return notes;
 }
 
+GateOrigin origin_of(std::span<const Report> reports) {
+  GateOrigin origin;
+  const std::set<std::string> hosts = hosts_of(reports);
+  origin.hosts.assign(hosts.begin(), hosts.end());
+  for (const Report& report : reports) {
+    if (origin.started_at.empty() || report.started_at < origin.started_at) {
+      origin.started_at = report.started_at;
+    }
+  }
+  return origin;
+}
+
 void add_keys(std::set<std::string>& keys, std::span<const Report> reports) {
   for (const Report& report : reports) {
     for (const Run& run : report.runs) {
@@ -104,6 +116,14 @@ std::vector<std::string> gate_setting_keys(std::span<const Report> candidate,
   return {keys.begin(), keys.end()};
 }
 
+GateResult refused_check(const GateOptions& options, GateOrigin origin, std::string refusal) {
+  GateResult result;
+  result.options = options;
+  result.origin = std::move(origin);
+  result.refusal = std::move(refusal);
+  return result;
+}
+
 GateResult check_reports(std::span<const Report> candidate, std::span<const Report> base,
                          const GateOptions& options) {
   const Pairing pairing = pair_runs(candidate, base, options.allow_mismatch);
@@ -125,6 +145,7 @@ GateResult check_reports(std::span<const Report> candidate, std::span<const Repo
   for (const PairVerdict& pair : result.pairs) {
     result.verdict = std::max(result.verdict, pair.verdict);
   }
+  result.origin = origin_of(candidate);
   result.notes = notes_on_measuring(candidate, base);
   if (!pairing.base_alone.empty() && any_interrupted(candidate)) {
     result.verdict = std::max(result.verdict, GateVerdict::inconclusive);

@@ -26,7 +26,11 @@ GateResult check_reports(std::span<const Report> candidate, std::span<const Repo
 std::vector<std::string> gate_setting_keys(std::span<const Report> candidate,
                                            std::span<const Report> base);
 
-// One line: the verdict, and how many pairs got each verdict.
+// The result that stands for a check which could not be made: what the outputs show, so that
+// nobody takes an earlier file for its result.
+GateResult refused_check(const GateOptions& options, GateOrigin origin, std::string refusal);
+
+// One line: the verdict, and how many pairs got each verdict; or why nothing was compared.
 std::string gate_summary(const GateResult& result);
 // The whole result for people, at most `width` columns wide when width > 0.
 std::string render_gate_table(const GateResult& result, int width);
@@ -36,7 +40,7 @@ std::string render_gate_markdown(const GateResult& result);
 nlohmann::ordered_json gate_json(const GateResult& result);
 std::string render_gate_json(const GateResult& result);
 // JUnit XML: a suite for each pair, a case for each figure. REGRESSED is a failure, INCONCLUSIVE an
-// error.
+// error, and so is a check that could not be made.
 std::string render_gate_junit(const GateResult& result);
 // Workflow commands of GitHub Actions: ::error for a regression, ::warning for inconclusive pairs,
 // uncompared runs and notes, ::notice for the summary.

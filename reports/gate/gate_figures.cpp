@@ -114,11 +114,12 @@ double value_of_badness(const GateFigure& figure, double badness) {
 }
 
 double change_of(const GateFigure& figure, double difference) {
-  return figure.logarithmic ? std::expm1(difference) : difference;
+  return figure.logarithmic ? sign(figure) * std::expm1(sign(figure) * difference) : difference;
 }
 
-double difference_of(const GateFigure& figure, double change) {
-  return figure.logarithmic ? std::log1p(change) : change;
+double least_effect(const GateFigure& figure, const GateOptions& options) {
+  const double limit = options.*figure.limit;
+  return figure.logarithmic ? std::log1p(limit) : limit;
 }
 
 VarianceEstimate variance_within(const GateFigure& figure, const Run& run) {

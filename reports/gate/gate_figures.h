@@ -35,9 +35,12 @@ const GateFigure& gate_figure(std::string_view name);
 // The value on a scale where larger is worse for every figure: log seconds, -log samples/s.
 double badness(const GateFigure& figure, double value);
 double value_of_badness(const GateFigure& figure, double badness);
-// From a difference of badness to the fraction that people read ("5 % slower"), and back.
+// From a difference of badness to the share of the baseline that people read: 0.05 is a step that
+// takes 5 % longer, or a throughput that fell by 5 %. Negative: better.
 double change_of(const GateFigure& figure, double difference);
-double difference_of(const GateFigure& figure, double change);
+// The minimum effect as a difference of badness. A throughput has the one of the step from which it
+// follows: a step that takes 5 % longer is a throughput that fell by 4.8 %.
+double least_effect(const GateFigure& figure, const GateOptions& options);
 
 // The variance of the figure within one run: between its values for ten consecutive parts of the
 // run. It replaces the variance between repetitions when each side has only one, and is a poor

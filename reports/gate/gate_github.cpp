@@ -43,6 +43,7 @@ std::string pair_commands(const PairVerdict& pair, const GateOptions& options) {
 }  // namespace
 
 std::string render_gate_github(const GateResult& result) {
+  if (!result.refusal.empty()) return command("error", "ddpbench check", gate_summary(result));
   std::string text;
   for (const PairVerdict& pair : result.pairs) text += pair_commands(pair, result.options);
   for (const UncomparedRuns& runs : result.uncompared) {

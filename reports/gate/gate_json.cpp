@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The gate's result for programs, as schema/check-1.schema.json describes it.
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "reports/gate/gate.h"
@@ -11,6 +12,7 @@ namespace ddpbench::report {
 namespace {
 
 constexpr int kCheckSchemaVersion = 1;
+constexpr std::string_view kRefused = "NOT_COMPARED";
 
 template <typename T>
 Json or_null(const std::optional<T>& value) {
@@ -37,11 +39,19 @@ Json key_json(const PairKey& key, const std::string& setting) {
           {"setting", text_or_null(setting)}};
 }
 
+// A figure's value; a number of bytes is whole.
+Json value_json(const FigureVerdict& figure, const std::optional<double>& value) {
+  if (value && figure.name.ends_with("_bytes")) return std::llround(*value);
+  return or_null(value);
+}
+
 Json figure_json(const FigureVerdict& figure) {
   return {{"figure", figure.name},
           {"verdict", to_string(figure.verdict)},
-          {"baseline", or_null(figure.base)},
-          {"new", or_null(figure.candidate)},
+          {"baseline", value_json(figure, figure.base)},
+          {"new", value_json(figure, figure.candidate)},
+          {"baseline_as_measured", value_json(figure, figure.base_measured)},
+          {"new_as_measured", value_json(figure, figure.candidate_measured)},
           {"minimum_effect", figure.minimum_effect},
           {"change", or_null(figure.change)},
           {"change_low", or_null(figure.change_low)},
@@ -79,7 +89,8 @@ Json uncompared_json(const UncomparedRuns& runs) {
 
 nlohmann::ordered_json gate_json(const GateResult& result) {
   Json json = {{"check_schema_version", kCheckSchemaVersion},
-               {"verdict", to_string(result.verdict)},
+               {"verdict", result.refusal.empty() ? to_string(result.verdict) : kRefused},
+               {"error", text_or_null(result.refusal)},
                {"options", options_json(result.options)},
                {"tests", result.tests}};
   json["pairs"] = Json::array();

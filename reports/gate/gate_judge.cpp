@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "reports/gate/gate_figures.h"
 #include "reports/gate/gate_statistics.h"
+#include "reports/gate/gate_text.h"
 
 namespace ddpbench::report {
 namespace {
@@ -68,7 +69,7 @@ FigureVerdict lost_figure(const GateFigure& figure, const Side& candidate, std::
                           const GateOptions& options) {
   FigureVerdict verdict;
   verdict.name = figure.name;
-  verdict.minimum_effect = options.*figure.limit;
+  verdict.minimum_effect = change_of(figure, least_effect(figure, options));
   const bool loss = std::string_view(figure.name) == "final_train_loss";
   verdict.verdict = loss ? GateVerdict::regressed : GateVerdict::inconclusive;
   verdict.note = fmt::format("missing in {} of {} new repetitions ({}), in none of the baseline",
@@ -156,11 +157,13 @@ FigureVerdict judge(const FigureSamples& samples, const FigureTest& test, std::s
   const GateFigure& figure = *samples.figure;
   FigureVerdict verdict;
   verdict.name = figure.name;
-  verdict.minimum_effect = options.*figure.limit;
-  const double effect = difference_of(figure, verdict.minimum_effect);
+  const double effect = least_effect(figure, options);
+  verdict.minimum_effect = change_of(figure, effect);
   verdict.verdict = decide(test, effect, options.alpha);
-  verdict.base = mean_value(figure, samples.base);
-  verdict.candidate = mean_value(figure, samples.candidate);
+  verdict.base = value_of_badness(figure, test.base);
+  verdict.candidate = value_of_badness(figure, test.candidate);
+  verdict.base_measured = mean_value(figure, samples.base);
+  verdict.candidate_measured = mean_value(figure, samples.candidate);
   verdict.change = change_of(figure, test.difference);
   verdict.outliers = test.outliers;
   if (test.known) {
@@ -205,6 +208,7 @@ PairVerdict open_pair(const ComparablePair& work) {
   pair.key = cells.candidate.key.backend.empty() ? cells.base.key : cells.candidate.key;
   pair.base_repetitions = work.base.size();
   pair.fresh_repetitions = work.candidate.size();
+  for (const Run* run : cells.candidate.runs) pair.fresh_s += run->time.total_s.value.value_or(0);
   pair.base_injected = first_injected(cells.base.runs);
   pair.fresh_injected = first_injected(cells.candidate.runs);
   for (const std::string& key : cells.differing) {
@@ -224,9 +228,9 @@ void add_figure(PairVerdict& pair, FigureVerdict verdict) {
       gate_figure(verdict.name).decisive || verdict.verdict != GateVerdict::inconclusive;
   if (counts) pair.verdict = std::max(pair.verdict, verdict.verdict);
   if (verdict.outliers > 0 && verdict.name != "samples_per_s") {
-    pair.notes.push_back(fmt::format("{}: {} far from the others, drawn in",
-                                     gate_figure(verdict.name).heading,
-                                     counted(verdict.outliers, "repetition")));
+    pair.notes.push_back(fmt::format(
+        "{}: {} far from the others, drawn in; as measured, {}", figure_heading(verdict),
+        counted(verdict.outliers, "repetition"), measured_text(verdict)));
   }
   pair.figures.push_back(std::move(verdict));
 }

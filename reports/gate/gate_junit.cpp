@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "base/text.h"
 #include "reports/gate/gate.h"
@@ -47,14 +48,17 @@ std::string outcome(GateVerdict verdict, const std::string& message) {
   return fmt::format("<{} type=\"{}\" message=\"{}\"/>", element, to_string(verdict), xml(message));
 }
 
-std::string testcase(const std::string& suite, const std::string& name,
-                     const std::string& content) {
-  return fmt::format("    <testcase classname=\"ddpbench.{}\" name=\"{}\">{}</testcase>\n",
-                     xml(suite), xml(name), content);
+// `seconds`: the time of the runs for the case of the runs; a figure takes none of its own.
+std::string testcase(const std::string& suite, const std::string& name, const std::string& content,
+                     double seconds = 0) {
+  return fmt::format(
+      "    <testcase classname=\"ddpbench.{}\" name=\"{}\" time=\"{:.3f}\">{}</testcase>\n",
+      xml(suite), xml(name), seconds, content);
 }
 
 struct Counts {
   std::size_t tests = 0, failures = 0, errors = 0, skipped = 0;
+  double seconds = 0;
   void add(GateVerdict verdict) {
     ++tests;
     failures += verdict == GateVerdict::regressed ? 1 : 0;
@@ -65,21 +69,34 @@ struct Counts {
     failures += other.failures;
     errors += other.errors;
     skipped += other.skipped;
+    seconds += other.seconds;
   }
   std::string attributes() const {
-    return fmt::format("tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\"", tests, failures,
-                       errors, skipped);
+    return fmt::format("tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{:.3f}\"",
+                       tests, failures, errors, skipped, seconds);
   }
 };
+
+// A testsuite of these cases. The schemas of JUnit want a time of day without a zone; it is UTC.
+std::string testsuite(const std::string& name, const Counts& counts, const GateOrigin& origin,
+                      const std::string& cases) {
+  std::string_view time = origin.started_at;
+  if (time.ends_with('Z')) time.remove_suffix(1);
+  return fmt::format(
+      "  <testsuite name=\"{}\" {} timestamp=\"{}\" hostname=\"{}\">\n{}  </testsuite>\n",
+      xml(name), counts.attributes(), xml(std::string(time)),
+      xml(fmt::format("{}", fmt::join(origin.hosts, "+"))), cases);
+}
 
 // A figure that is too noisy is no error unless its pair is INCONCLUSIVE.
 GateVerdict shown(const FigureVerdict& figure, const PairVerdict& pair) {
   return std::min(figure.verdict, pair.verdict);
 }
 
-std::string pair_suite(const PairVerdict& pair, const GateOptions& options, Counts& all) {
+std::string pair_suite(const PairVerdict& pair, const GateResult& result, Counts& all) {
   const std::string title = pair_title(pair);
   Counts counts;
+  counts.seconds = pair.fresh_s;
   std::string message = repetitions_text(pair);
   for (const std::string& note : pair.notes) message += "; " + note;
   GateVerdict rest = pair.verdict;  // what no figure shows
@@ -88,14 +105,23 @@ std::string pair_suite(const PairVerdict& pair, const GateOptions& options, Coun
     const GateVerdict verdict = shown(figure, pair);
     if (verdict >= pair.verdict) rest = GateVerdict::pass;
     counts.add(verdict);
-    cases +=
-        testcase(title, figure_heading(figure), outcome(verdict, figure_sentence(figure, options)));
+    cases += testcase(title, figure_heading(figure),
+                      outcome(verdict, figure_sentence(figure, result.options)));
   }
   counts.add(rest);
-  cases = testcase(title, "runs", outcome(rest, message)) + cases;
+  cases = testcase(title, "runs", outcome(rest, message), pair.fresh_s) + cases;
   all.add(counts);
-  return fmt::format("  <testsuite name=\"{}\" {}>\n{}  </testsuite>\n", xml(title),
-                     counts.attributes(), cases);
+  return testsuite(title, counts, result.origin, cases);
+}
+
+std::string refusal_suite(const GateResult& result, Counts& all) {
+  Counts counts;
+  counts.tests = counts.errors = 1;
+  all.add(counts);
+  return testsuite(
+      "check", counts, result.origin,
+      testcase("check", "comparison",
+               fmt::format("<error type=\"NOT_COMPARED\" message=\"{}\"/>", xml(result.refusal))));
 }
 
 std::string uncompared_suite(const GateResult& result, Counts& all) {
@@ -109,8 +135,7 @@ std::string uncompared_suite(const GateResult& result, Counts& all) {
                       fmt::format("<skipped message=\"{}\"/>", xml(uncompared_text(runs))));
   }
   all.add(counts);
-  return fmt::format("  <testsuite name=\"not compared\" {}>\n{}  </testsuite>\n",
-                     counts.attributes(), cases);
+  return testsuite("not compared", counts, result.origin, cases);
 }
 
 }  // namespace
@@ -118,8 +143,9 @@ std::string uncompared_suite(const GateResult& result, Counts& all) {
 std::string render_gate_junit(const GateResult& result) {
   Counts all;
   std::string suites;
-  for (const PairVerdict& pair : result.pairs) suites += pair_suite(pair, result.options, all);
+  for (const PairVerdict& pair : result.pairs) suites += pair_suite(pair, result, all);
   suites += uncompared_suite(result, all);
+  if (!result.refusal.empty()) suites += refusal_suite(result, all);
   return fmt::format(
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"ddpbench check\" "
       "{}>\n{}</testsuites>\n",

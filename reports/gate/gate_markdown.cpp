@@ -66,7 +66,7 @@ std::string pair_row(const PairVerdict& pair) {
 
 std::string details(const PairVerdict& pair) {
   std::string text = fmt::format(
-      "\n**{}**\n\n| figure | baseline | new | worse by | interval | p "
+      "\n**{}**\n\n| figure | baseline | new | change | interval | p "
       "| verdict |\n|---|--:|--:|--:|--:|--:|---|\n",
       plain(pair_title(pair)));
   for (const FigureVerdict& figure : pair.figures) {
@@ -74,8 +74,7 @@ std::string details(const PairVerdict& pair) {
                         figure_text(figure.name, figure.base),
                         figure_text(figure.name, figure.candidate),
                         change_text(figure.name, figure.change), interval_text(figure),
-                        interval_text(figure).empty() ? "" : plain(p_text(figure.p_worse)),
-                        verdict_cell(figure.verdict));
+                        plain(p_text(figure)), verdict_cell(figure.verdict));
   }
   return text;
 }
@@ -103,10 +102,13 @@ std::string findings(const GateResult& result) {
 }  // namespace
 
 std::string render_gate_markdown(const GateResult& result) {
+  if (!result.refusal.empty()) {
+    return fmt::format("### ❗ ddpbench check\n\n{}\n", plain(gate_summary(result)));
+  }
   std::string text =
       fmt::format("### {} ddpbench check\n\n{}\n\n", sign(result.verdict), gate_summary(result));
   text += fmt::format(
-      "| pair | baseline | new | step worse by | {:.0f} % interval | repetitions "
+      "| pair | baseline | new | change of the step | {:.0f} % interval | repetitions "
       "| verdict |\n|---|--:|--:|--:|--:|--:|---|\n",
       100 * (1 - 2 * result.options.alpha));
   for (const PairVerdict& pair : result.pairs) text += pair_row(pair);

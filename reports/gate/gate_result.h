@@ -30,13 +30,17 @@ struct GateOptions {
 };
 
 // The verdict on one figure of a pair. `change` says how much worse the new runs are, as a fraction
-// of the baseline (negative: better); for the accuracy as a fraction of all samples.
+// of the baseline (negative: better); for the accuracy as a fraction of all samples. It is the
+// difference between `base` and `candidate`.
 struct FigureVerdict {
   std::string name;  // "median_step_s"
   GateVerdict verdict = GateVerdict::pass;
-  std::optional<double> base,
-      candidate;  // mean over repetitions: geometric, of the accuracy arithmetic
-  double minimum_effect = 0;
+  // What was compared: the mean over repetitions (geometric, of the accuracy arithmetic) after
+  // far-off ones were drawn in.
+  std::optional<double> base, candidate;
+  // The same mean of the repetitions as they were measured; differs only where `outliers` > 0.
+  std::optional<double> base_measured, candidate_measured;
+  double minimum_effect = 0;  // on the scale of `change`
   std::optional<double> change;
   std::optional<double> change_low, change_high;  // two-sided interval of confidence 1 - 2 alpha
   std::optional<double> p_worse, p_better;        // one-sided, Holm-adjusted over the check
@@ -62,7 +66,8 @@ struct PairVerdict {
   std::string setting;  // how it differs from other pairs of the key: "global_batch_size=128"
   GateVerdict verdict = GateVerdict::pass;
   std::size_t base_repetitions = 0, fresh_repetitions = 0;  // that are usable
-  std::string base_injected, fresh_injected;                // planted faults; empty: none
+  double fresh_s = 0;  // time that all new runs of the pair took, as far as they recorded it
+  std::string base_injected, fresh_injected;  // planted faults; empty: none
   std::vector<FigureVerdict> figures;
   std::vector<std::string> notes;
 };
@@ -76,6 +81,12 @@ struct UncomparedRuns {
   std::string reason;
 };
 
+// Where and when the new reports were made.
+struct GateOrigin {
+  std::string started_at;          // "2026-01-31T12:00:00Z", of the first
+  std::vector<std::string> hosts;  // each one once
+};
+
 struct GateResult {
   GateOptions options;
   GateVerdict verdict = GateVerdict::pass;  // the worst of all pairs
@@ -83,6 +94,9 @@ struct GateResult {
   std::vector<UncomparedRuns> uncompared;
   std::size_t tests = 0;  // hypotheses that the correction counts
   std::vector<std::string> notes;
+  GateOrigin origin;
+  // Why nothing was compared: then there are no pairs, and no verdict. Empty: it was.
+  std::string refusal;
 };
 
 }  // namespace ddpbench::report

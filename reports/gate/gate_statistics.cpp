@@ -59,7 +59,9 @@ void moderate(std::span<const FigureSamples> samples, std::span<const FigureTest
 }
 
 void fill_test(const FigureSamples& samples, const VarianceEstimate& variance, FigureTest& test) {
-  test.difference = mean(samples.candidate) - mean(samples.base);
+  test.base = mean(samples.base);
+  test.candidate = mean(samples.candidate);
+  test.difference = test.candidate - test.base;
   test.deviation = std::sqrt(variance.variance);
   test.dof = variance.variance > 0 ? variance.dof : 0;
   test.error = test.deviation * std::sqrt(1.0 / static_cast<double>(samples.base.size()) +

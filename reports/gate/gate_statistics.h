@@ -23,7 +23,8 @@ struct FigureSamples {
 };
 
 struct FigureTest {
-  double difference = 0;             // of the means: candidate - base; positive is worse
+  double base = 0, candidate = 0;    // means, after draw_in_outliers
+  double difference = 0;             // of these means: candidate - base; positive is worse
   double deviation = 0;              // standard deviation of a repetition
   double error = 0;                  // standard error of the difference
   int dof = 0;                       // 0: nothing varies (error 0), or the variation is not known

@@ -18,7 +18,7 @@ std::string figure_rows(const PairVerdict& pair, const GateOptions& options, std
   table.keys = 1;
   const std::string interval = fmt::format("{:.0f} % interval", 100 * (1 - 2 * options.alpha));
   table.columns = {{"", "figure", true, false, {}},  {"", "baseline", false, false, {}},
-                   {"", "new", false, false, {}},    {"", "worse by", false, false, {}},
+                   {"", "new", false, false, {}},    {"", "change", false, false, {}},
                    {"", interval, false, false, {}}, {"", "p", false, false, {}},
                    {"", "verdict", true, false, {}}};
   for (const FigureVerdict& figure : pair.figures) {
@@ -27,7 +27,7 @@ std::string figure_rows(const PairVerdict& pair, const GateOptions& options, std
                                  figure_text(figure.name, figure.candidate),
                                  change_text(figure.name, figure.change),
                                  interval_text(figure),
-                                 interval_text(figure).empty() ? "" : p_text(figure.p_worse),
+                                 p_text(figure),
                                  std::string(to_string(figure.verdict))};
     for (std::size_t c = 0; c < table.columns.size(); ++c) {
       table.columns[c].cells.push_back(cells[c]);
@@ -56,6 +56,7 @@ std::string pair_text(const PairVerdict& pair, const GateOptions& options, std::
 
 std::string render_gate_table(const GateResult& result, int width) {
   const std::size_t columns = width > 0 ? static_cast<std::size_t>(width) : 0;
+  if (!result.refusal.empty()) return wrap(printable(gate_summary(result)), columns, 4);
   std::string text;
   for (const PairVerdict& pair : result.pairs) {
     text += pair_text(pair, result.options, columns);

@@ -26,20 +26,22 @@ std::string amount(const std::string& name, double change) {
                            : fmt::format("{:.1f} %", change / kPercentUnit);
 }
 
-std::string signed_number(const std::string& name, double change) {
-  return fmt::format("{:+.{}f}", change / kPercentUnit, is_accuracy(name) ? 2 : 1);
+// The amount of `change` as a number without a unit or a sign.
+std::string bare_amount(const std::string& name, double change) {
+  return fmt::format("{:.{}f}", std::abs(change) / kPercentUnit, is_accuracy(name) ? 2 : 1);
 }
 
-std::string direction(const FigureVerdict& figure) {
-  if (*figure.change == 0) return "unchanged";
-  return fmt::format("{} {}", amount(figure.name, std::abs(*figure.change)),
-                     *figure.change > 0 ? "worse" : "better");
+const char* direction(double change) { return change > 0 ? "worse" : "better"; }
+
+std::string values_text(const std::string& name, const std::optional<double>& base,
+                        const std::optional<double>& candidate) {
+  return fmt::format("{} -> {}", figure_text(name, base), figure_text(name, candidate));
 }
 
 std::string evidence(const FigureVerdict& figure, const GateOptions& options) {
   const std::string interval = interval_text(figure);
   if (interval.empty()) return "";
-  const std::string p = p_text(*figure.change > 0 ? figure.p_worse : figure.p_better);
+  const std::string p = p_text(figure);
   return fmt::format(" ({:.0f} % interval {}, p {}{})", 100 * (1 - 2 * options.alpha), interval,
                      p.starts_with('<') ? "" : "= ", p);
 }
@@ -57,19 +59,29 @@ std::string figure_text(const std::string& name, const std::optional<double>& va
 
 std::string change_text(const std::string& name, const std::optional<double>& change) {
   if (!change) return "-";
-  return signed_number(name, *change) + (is_accuracy(name) ? " pt" : " %");
+  if (*change == 0) return "unchanged";
+  return fmt::format("{} {}", amount(name, std::abs(*change)), direction(*change));
 }
 
 std::string interval_text(const FigureVerdict& figure) {
   if (!figure.change_low || !figure.change_high) return "";
-  if (*figure.change_low == *figure.change_high) return "";
-  return fmt::format("{} .. {}", signed_number(figure.name, *figure.change_low),
-                     signed_number(figure.name, *figure.change_high));
+  const double low = *figure.change_low, high = *figure.change_high;
+  if (low == high) return "";
+  const std::string first = bare_amount(figure.name, low), last = bare_amount(figure.name, high);
+  if (low > 0) return fmt::format("{} .. {} worse", first, last);
+  if (high < 0) return fmt::format("{} .. {} better", last, first);
+  return fmt::format("{} better .. {} worse", first, last);
 }
 
-std::string p_text(const std::optional<double>& p) {
+std::string p_text(const FigureVerdict& figure) {
+  if (interval_text(figure).empty() || !figure.change) return "";
+  const std::optional<double>& p = *figure.change > 0 ? figure.p_worse : figure.p_better;
   if (!p) return "-";
   return *p < 0.001 ? "< 0.001" : fmt::format("{:.3f}", *p);
+}
+
+std::string measured_text(const FigureVerdict& figure) {
+  return values_text(figure.name, figure.base_measured, figure.candidate_measured);
 }
 
 std::string figure_heading(const FigureVerdict& figure) { return gate_figure(figure.name).heading; }
@@ -93,9 +105,9 @@ std::string repetitions_text(const PairVerdict& pair) {
 std::string figure_sentence(const FigureVerdict& figure, const GateOptions& options) {
   std::string text = figure_heading(figure);
   if (figure.change) {
-    text += fmt::format(" {}{}: {} -> {}, allowed {}", direction(figure), evidence(figure, options),
-                        figure_text(figure.name, figure.base),
-                        figure_text(figure.name, figure.candidate),
+    text += fmt::format(" {}{}: {}, allowed {}", change_text(figure.name, figure.change),
+                        evidence(figure, options),
+                        values_text(figure.name, figure.base, figure.candidate),
                         amount(figure.name, figure.minimum_effect));
   }
   if (!figure.note.empty()) text += (figure.change ? "; " : " ") + figure.note;
@@ -120,6 +132,7 @@ std::string uncompared_text(const UncomparedRuns& runs) {
 }
 
 std::string gate_summary(const GateResult& result) {
+  if (!result.refusal.empty()) return "not compared: " + result.refusal;
   std::vector<std::string> parts;
   for (const GateVerdict verdict : {GateVerdict::regressed, GateVerdict::inconclusive,
                                     GateVerdict::improved, GateVerdict::pass}) {
@@ -139,7 +152,8 @@ std::string rule_sentence(const GateResult& result) {
   std::vector<std::string> limits;
   for (const GateFigure& figure : gate_figures()) {
     limits.push_back(
-        fmt::format("{} {}", figure.heading, amount(figure.name, options.*figure.limit)));
+        fmt::format("{} {}", figure.heading,
+                    amount(figure.name, change_of(figure, least_effect(figure, options)))));
   }
   return fmt::format("alpha {}, Holm over {}; allowed: {}", options.alpha,
                      counted(result.tests, "test"), fmt::join(limits, ", "));

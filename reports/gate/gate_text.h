@@ -12,11 +12,16 @@ namespace ddpbench::report {
 
 // "20.130 ms", "412.0 MiB", "98.12 %"; "-" without a value.
 std::string figure_text(const std::string& name, const std::optional<double>& value);
-// "+2.1 %" is worse by that; the accuracy in points, "+0.30 pt". "-" without a change.
+// "2.1 % worse", "9.1 % better", "unchanged"; the accuracy in points, "0.30 points worse". "-"
+// without a change.
 std::string change_text(const std::string& name, const std::optional<double>& change);
-// "-0.3 .. +4.5"; empty when the figure does not vary or no interval is known.
+// "0.3 better .. 4.5 worse", "8.0 .. 10.2 better", in per cent or points; empty when the figure
+// does not vary or no interval is known.
 std::string interval_text(const FigureVerdict& figure);
-std::string p_text(const std::optional<double>& p);  // "0.012", "< 0.001"
+// The p value of the change in its own direction, "0.012", "< 0.001"; empty without an interval.
+std::string p_text(const FigureVerdict& figure);
+// "7.075 ms -> 8.672 ms": the means of all repetitions as they were measured.
+std::string measured_text(const FigureVerdict& figure);
 
 std::string figure_heading(const FigureVerdict& figure);  // "median step"
 // "ddp, 2 devices, shm, global_batch_size=64 [new runs injected: slow:rank=1,...]"

@@ -72,11 +72,9 @@ Table tune_table(const Tune& tune) {
 }  // namespace
 
 void write_warnings(Markup& page, const HtmlInput& input) {
-  for (std::size_t i = 0; i < input.reports.size(); ++i) {
-    for (const std::string& warning : warnings(input.reports[i])) {
-      page.leaf("p", {{"class", "alert warning"}},
-                "Warning: " + prefix_of(input, i) + warning + ".");
-    }
+  for (const RowWarning& warning : row_warnings(rows_of(input))) {
+    page.leaf("p", {{"class", "alert warning"}},
+              sentence(to_string(warning, input.reports.size() > 1)));
   }
 }
 

@@ -24,26 +24,27 @@ Cell known_cell(const std::optional<double>& order, const std::string& text) {
 }
 
 Table figures_table(const PairVerdict& pair, const GateOptions& options) {
-  Table table{"Figures of " + pair_title(pair),
-              {{"figure", true},
-               {"baseline"},
-               {"new"},
-               {"worse by"},
-               {fmt::format("{:.0f} % interval", 100 * (1 - 2 * options.alpha))},
-               {"p", false, "that it is no worse, corrected for the number of tests"},
-               {"verdict", true}},
-              {},
-              {}};
+  Table table{
+      "Figures of " + pair_title(pair),
+      {{"figure", true},
+       {"baseline"},
+       {"new"},
+       {"change"},
+       {fmt::format("{:.0f} % interval", 100 * (1 - 2 * options.alpha))},
+       {"p", false,
+        "of such a change where there is none, one-sided, corrected for the number of tests"},
+       {"verdict", true}},
+      {},
+      {}};
   for (const FigureVerdict& figure : pair.figures) {
     const std::string interval = interval_text(figure);
-    table.rows.push_back(
-        {cell(figure_heading(figure)),
-         known_cell(figure.base, figure_text(figure.name, figure.base)),
-         known_cell(figure.candidate, figure_text(figure.name, figure.candidate)),
-         known_cell(figure.change, change_text(figure.name, figure.change)),
-         interval.empty() ? missing_cell() : cell(interval),
-         interval.empty() ? missing_cell() : known_cell(figure.p_worse, p_text(figure.p_worse)),
-         verdict_cell(figure.verdict)});
+    table.rows.push_back({cell(figure_heading(figure)),
+                          known_cell(figure.base, figure_text(figure.name, figure.base)),
+                          known_cell(figure.candidate, figure_text(figure.name, figure.candidate)),
+                          known_cell(figure.change, change_text(figure.name, figure.change)),
+                          interval.empty() ? missing_cell() : cell(interval),
+                          interval.empty() ? missing_cell() : cell(p_text(figure)),
+                          verdict_cell(figure.verdict)});
   }
   return table;
 }

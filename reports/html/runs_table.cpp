@@ -6,23 +6,14 @@
 #include <fmt/format.h>
 
 #include "reports/html/sections.h"
+#include "reports/metrics/condensed_rows.h"
 #include "reports/table/column_makers.h"
 #include "reports/table/run_columns.h"
 #include "reports/table/table.h"
+#include "reports/table/table_notes.h"
 
 namespace ddpbench::report::html {
 namespace {
-
-std::vector<RunRow> rows_of(const HtmlInput& input) {
-  std::vector<RunRow> rows;
-  for (std::size_t i = 0; i < input.reports.size(); ++i) {
-    const Report& report = input.reports[i];
-    for (std::size_t r = 0; r < report.runs.size(); ++r) {
-      rows.push_back({&report, &report.runs[r], r, input.reports.size() > 1 ? input.names[i] : ""});
-    }
-  }
-  return rows;
-}
 
 std::string heading_of(const Column& column) {
   if (column.top.empty()) return column.bottom;
@@ -59,20 +50,42 @@ std::vector<Cell> row_of(const Columns& columns, const RunRow& row, Footnotes& n
   return cells;
 }
 
+Table table_of(const char* caption, const std::vector<RunRow>& rows) {
+  const Columns columns = table_columns(rows);
+  Footnotes notes;
+  Table table{caption, {}, {}, {}};
+  for (const Column* column : columns) {
+    table.columns.push_back({heading_of(*column), column->left, column->about});
+  }
+  for (const RunRow& row : marked_rows(rows)) table.rows.push_back(row_of(columns, row, notes));
+  table.notes = explanations(rows, columns, notes);
+  return table;
+}
+
 }  // namespace
+
+std::vector<RunRow> rows_of(const HtmlInput& input) {
+  std::vector<RunRow> rows;
+  for (std::size_t i = 0; i < input.reports.size(); ++i) {
+    const Report& report = input.reports[i];
+    for (std::size_t r = 0; r < report.runs.size(); ++r) {
+      rows.push_back(
+          {&report, &report.runs[r], r, input.reports.size() > 1 ? input.names[i] : "", nullptr});
+    }
+  }
+  return rows;
+}
 
 void write_runs(Markup& page, const HtmlInput& input) {
   open_section(page, "runs", "Runs");
   const std::vector<RunRow> rows = rows_of(input);
-  const Columns columns = table_columns(rows);
-  Footnotes notes;
-  Table table{"All runs", {}, {}, {}};
-  for (const Column* column : columns) {
-    table.columns.push_back({heading_of(*column), column->left, column->about});
+  const CondensedRows condensed(rows);
+  if (is_condensed(condensed.rows())) {
+    write_table(page, table_of("All settings", condensed.rows()));
+    write_folded_table(page, "Every repetition", table_of("All runs", rows));
+  } else {
+    write_table(page, table_of("All runs", rows));
   }
-  for (const RunRow& row : rows) table.rows.push_back(row_of(columns, row, notes));
-  table.notes = explanations(rows, columns, notes);
-  write_table(page, table);
   page.close().trusted("\n");
 }
 

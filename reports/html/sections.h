@@ -5,8 +5,10 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "reports/charts/chart_data.h"
+#include "reports/data/report_view.h"
 #include "reports/html/page_input.h"
 #include "reports/html/table.h"
 
@@ -17,6 +19,12 @@ void open_section(Markup& page, const std::string& id, const std::string& headin
 
 // "simple_cnn on mnist": what the runs trained, each different one once.
 std::string subject_of(const HtmlInput& input);
+
+// The runs of all reports, in their order; with the report's name where there are several.
+std::vector<RunRow> rows_of(const HtmlInput& input);
+
+// "warning: text" as "Warning: text.".
+std::string sentence(std::string text);
 
 // Whether the page has sections about runs, and about collectives. Reports of `ddpbench comm` have
 // no runs.

@@ -30,11 +30,6 @@ Table parts_table(const Verdict& verdict) {
   return table;
 }
 
-std::string sentence(std::string text) {
-  if (!text.empty() && text[0] >= 'a' && text[0] <= 'z') text[0] -= 'a' - 'A';
-  return text + ".";
-}
-
 void write_verdict(Markup& page, const std::string& name, const Verdict& verdict) {
   page.open("article", {{"class", "verdict"}}).leaf("h3", name);
   page.leaf("p", sentence(verdict.sentence));
@@ -78,6 +73,11 @@ std::string heading(const HtmlInput& input, std::size_t report, const RunNames& 
 }
 
 }  // namespace
+
+std::string sentence(std::string text) {
+  if (!text.empty() && text[0] >= 'a' && text[0] <= 'z') text[0] -= 'a' - 'A';
+  return text + ".";
+}
 
 void write_verdicts(Markup& page, const HtmlInput& input) {
   open_section(page, "verdicts", "Why not faster");

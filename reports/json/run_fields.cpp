@@ -25,6 +25,7 @@ constexpr std::array<const char*, 7> kCommonPhases = {"data_wait_s",  "forward_s
                                                       "overlap_ratio"};
 
 constexpr const char* kNotRecorded = "not recorded";
+constexpr const char* kOneValue = "one value has no spread";
 
 constexpr auto kStatisticsFields = [](auto& f, auto& time) { statistics_fields(f, time); };
 
@@ -141,6 +142,7 @@ constexpr auto kSettingFields = [](auto& f, auto& run) {
   f.known_text("backend", run.backend, alone ? "one device: nothing to communicate" : reason);
   f.value("precision", run.precision);
   f.value("model", run.model);
+  f.optional_text("model_hash", run.model_hash);
   f.known_count("parameters", run.parameters, reason);
   f.object("optimizer", run, kOptimizerFields);
   f.known_count("per_device_batch_size", run.per_device_batch_size, reason, 1, kLargestBatch);
@@ -177,7 +179,7 @@ constexpr auto kRunFields = [](auto& f, auto& run) {
 template <typename Fields, typename Statistics>
 void list_statistics(Fields& f, Statistics& time) {
   f.amount("median", time.median);
-  f.amount("iqr", time.iqr);
+  f.amount_figure("iqr", time.iqr, kOneValue);
   f.amount("p5", time.p5);
   f.amount("p95", time.p95);
   f.amount("p99", time.p99);

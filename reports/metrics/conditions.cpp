@@ -155,30 +155,31 @@ std::string other_work(const Conditions& conditions) {
   return {};
 }
 
-std::vector<std::string> condition_warnings(const Report& report) {
-  std::vector<std::string> warnings;
+std::vector<Warning> condition_warnings(const Report& report) {
+  std::vector<Warning> warnings;
   for (const Check& check : kChecks) {
-    std::size_t runs = 0;
+    std::vector<const Run*> runs;
     double most = 0;
     for (const Run& run : report.runs) {
       const double amount = run.conditions ? check.amount(*run.conditions) : 0;
       if (amount < check.limit) continue;
-      ++runs;
+      runs.push_back(&run);
       most = std::max(most, amount);
     }
-    if (runs == 0) continue;
-    warnings.push_back(report.runs.size() == 1
+    if (runs.empty()) continue;
+    std::string text = report.runs.size() == 1
                            ? check.words(most) + " during the run"
-                           : fmt::format("in {} of {} runs, at worst: {}", runs, report.runs.size(),
-                                         check.words(most)));
+                           : fmt::format("in {} of {} runs, at worst: {}", runs.size(),
+                                         report.runs.size(), check.words(most));
+    warnings.push_back({std::move(text), std::move(runs)});
   }
   return warnings;
 }
 
-std::vector<std::string> gpu_warnings(const Report& report) {
-  std::vector<std::string> warnings;
+std::vector<Warning> gpu_warnings(const Report& report) {
+  std::vector<Warning> warnings;
   for (const Reason& reason : kReasons) {
-    std::size_t runs = 0;
+    std::vector<const Run*> runs;
     double most = 0;
     std::string worst;
     for (const Run& run : report.runs) {
@@ -190,13 +191,14 @@ std::vector<std::string> gpu_warnings(const Report& report) {
         most = share;
         worst = device.device;
       }
-      if (here) ++runs;
+      if (here) runs.push_back(&run);
     }
-    if (runs == 0) continue;
-    warnings.push_back(fmt::format(
+    if (runs.empty()) continue;
+    std::string text = fmt::format(
         "in {} of {} runs a GPU's clocks were held down by {}, at worst on {} in {:.0f} % of the "
         "samples",
-        runs, report.runs.size(), reason.words, worst, 100 * most));
+        runs.size(), report.runs.size(), reason.words, worst, 100 * most);
+    warnings.push_back({std::move(text), std::move(runs)});
   }
   return warnings;
 }

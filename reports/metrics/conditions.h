@@ -41,13 +41,19 @@ void fill_conditions(Run& run, const MachineSnapshot& before, const MachineSnaps
 // same limits as the notes. Empty where that was little, or is not known.
 std::string other_work(const Conditions& conditions);
 
-// Sums up the notes of all runs, one line for each condition: "in 3 of 4 runs, at worst: other
-// processes used 35 % of the machine".
-std::vector<std::string> condition_warnings(const Report& report);
+// A sentence on runs whose figures are less certain than they look.
+struct Warning {
+  std::string text;
+  std::vector<const Run*> runs;  // the runs that it concerns
+};
+
+// Sums up the notes of all runs, one for each condition: "in 3 of 4 runs, at worst: other processes
+// used 35 % of the machine".
+std::vector<Warning> condition_warnings(const Report& report);
 
 // Says of all runs together why GPU clocks were held down, one sentence for each reason: "in 2 of 4
 // runs a GPU's clocks were held down by its power limit, at worst on cuda:1 in 40 % of the
 // samples".
-std::vector<std::string> gpu_warnings(const Report& report);
+std::vector<Warning> gpu_warnings(const Report& report);
 
 }  // namespace ddpbench::report

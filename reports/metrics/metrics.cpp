@@ -86,7 +86,8 @@ StepStatistics summarize(std::vector<double> values) {
   std::ranges::sort(values);
   StepStatistics statistics;
   statistics.median = quantile(values, 0.5);
-  statistics.iqr = quantile(values, 0.75) - quantile(values, 0.25);
+  statistics.iqr = values.size() > 1 ? Figure::of(quantile(values, 0.75) - quantile(values, 0.25))
+                                     : Figure::missing("one value has no spread");
   statistics.p5 = quantile(values, 0.05);
   statistics.p95 = quantile(values, 0.95);
   statistics.p99 = quantile(values, 0.99);

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <utility>
 
 #include "reports/metrics/metrics.h"
 
@@ -13,9 +15,9 @@ namespace ddpbench::report {
 namespace {
 
 // The largest k (from 1) for which the k-th smallest and the k-th largest of n values enclose the
-// median with probability kConfidence; 0 if none does. A value lies below the median with
+// median with probability `confidence`; 0 if none does. A value lies below the median with
 // probability 1/2, so the k-th smallest lies above it with P(Binomial(n, 1/2) < k).
-std::size_t enclosing_rank(std::size_t n) {
+std::size_t enclosing_rank(std::size_t n, double confidence) {
   const auto count = static_cast<double>(n);
   double below = 0;  // P(Binomial < k)
   std::size_t k = 0;
@@ -23,7 +25,7 @@ std::size_t enclosing_rank(std::size_t n) {
     const auto chosen = static_cast<double>(k);
     below += std::exp(std::lgamma(count + 1) - std::lgamma(chosen + 1) -
                       std::lgamma(count - chosen + 1) - count * std::log(2));
-    if (2 * below > 1 - kConfidence) return k;
+    if (2 * below > 1 - confidence) return k;
   }
 }
 
@@ -74,15 +76,17 @@ bool same_device_model(const Run& a, const Run& b) {
   return a.device_model.empty() || b.device_model.empty() || a.device_model == b.device_model;
 }
 
-// The indices of the runs of each cell; cells are in the order of their first runs. Cells with the
-// same key differ in the device model.
-std::vector<std::vector<std::size_t>> cell_groups(const Report& report) {
+}  // namespace
+
+// Cells with the same key differ in the device model.
+std::vector<std::vector<std::size_t>> repetition_groups(std::span<const RunRow> rows) {
   std::vector<std::vector<std::size_t>> groups;
-  std::map<Settings, std::vector<std::size_t>> by_key;  // indices into `groups`
-  for (std::size_t i = 0; i < report.runs.size(); ++i) {
-    std::vector<std::size_t>& places = by_key[cell_key(report.runs[i])];
+  using Key = std::pair<const Report*, Settings>;
+  std::map<Key, std::vector<std::size_t>> by_key;  // indices into `groups`
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    std::vector<std::size_t>& places = by_key[{rows[i].report, cell_key(*rows[i].run)}];
     const auto place = std::ranges::find_if(places, [&](std::size_t p) {
-      return same_device_model(report.runs[groups[p].front()], report.runs[i]);
+      return same_device_model(*rows[groups[p].front()].run, *rows[i].run);
     });
     if (place != places.end()) {
       groups[*place].push_back(i);
@@ -94,12 +98,10 @@ std::vector<std::vector<std::size_t>> cell_groups(const Report& report) {
   return groups;
 }
 
-}  // namespace
-
-std::optional<MedianInterval> median_interval(std::vector<double> values) {
-  if (values.size() < static_cast<std::size_t>(kFewestForInterval)) return std::nullopt;
+std::optional<MedianInterval> median_interval(std::vector<double> values, double confidence) {
+  const std::size_t k = values.empty() ? 0 : enclosing_rank(values.size(), confidence);
+  if (k == 0) return std::nullopt;
   std::ranges::sort(values);
-  const std::size_t k = enclosing_rank(values.size());
   return MedianInterval{quantile(values, 0.5), values[k - 1], values[values.size() - k]};
 }
 
@@ -109,7 +111,7 @@ bool same_cell(const Run& a, const Run& b) {
 
 void fill_cells(Report& report, std::optional<double> wanted_width) {
   report.cells.clear();
-  std::vector<std::vector<std::size_t>> groups = cell_groups(report);
+  std::vector<std::vector<std::size_t>> groups = repetition_groups(all_runs(report));
   if (groups.size() == report.runs.size() && !wanted_width) return;
   for (auto& runs : groups) {
     report.cells.push_back(summary(report, std::move(runs), wanted_width));

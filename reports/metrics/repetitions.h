@@ -7,10 +7,12 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "reports/data/report.h"
+#include "reports/data/report_view.h"
 #include "reports/data/settings.h"
 
 namespace ddpbench::report {
@@ -26,13 +28,18 @@ struct MedianInterval {
 };
 
 // The confidence interval, between order statistics, of the median of the distribution that the
-// values come from. It assumes only that they are independent. Nothing with fewer than
-// kFewestForInterval values.
-std::optional<MedianInterval> median_interval(std::vector<double> values);
+// values come from. It assumes only that they are independent. Nothing with too few values: fewer
+// than kFewestForInterval at 95 %.
+std::optional<MedianInterval> median_interval(std::vector<double> values,
+                                              double confidence = kConfidence);
 
 // Whether two runs are repetitions of each other: their cell keys are equal, and so are the device
 // models if both are known. A run that failed early does not know its model.
 bool same_cell(const Run& a, const Run& b);
+
+// The indices of the rows of each cell; cells are in the order of their first rows. Rows of
+// different reports are of different cells.
+std::vector<std::vector<std::size_t>> repetition_groups(std::span<const RunRow> rows);
 
 // Fills report.cells in the order of their first runs: a summary of each group of repetitions. With
 // `wanted_width` (--until-ci, relative) cells with a wider interval, or none, are noisy. Leaves it

@@ -37,6 +37,11 @@ std::string time_text(const CollectiveRow& row, double StepStatistics::*part) {
   return row.time_s ? fmt::format("{:.2f}", 1e6 * ((*row.time_s).*part)) : "-";
 }
 
+std::string iqr_text(const CollectiveRow& row) {
+  const bool known = row.time_s && row.time_s->iqr.value;
+  return known ? fmt::format("({:.2f})", 1e6 * *row.time_s->iqr.value) : "(-)";
+}
+
 // The different algorithms of the all-reduces.
 std::set<std::string> algorithms_of(const Report& report) {
   std::set<std::string> algorithms;
@@ -88,7 +93,7 @@ TextTable collective_rows(const Report& report, Footnotes& notes) {
         printable(row.data_type),
         row.reduction.empty() ? "none" : row.reduction,
         time_text(row, &StepStatistics::median),
-        fmt::format("({})", time_text(row, &StepStatistics::iqr)),
+        fmt::format("({})", iqr_text(row)),
         cell(row.algbw_gb_per_s, 1, 2, notes),
         cell(row.busbw_gb_per_s, 1, 2, notes),
         cell(row.bound_busbw_gb_per_s, 1, 2, notes),

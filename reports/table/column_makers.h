@@ -62,5 +62,6 @@ bool is_bare(const Run& run);
 
 std::vector<Column> default_columns();  // those of the table, in its order
 std::vector<Column> further_columns();
+std::vector<Column> repetition_columns();  // what repetitions of a setting show together
 
 }  // namespace ddpbench::report

@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "reports/data/report.h"
+#include "reports/metrics/condensed_rows.h"
 #include "reports/metrics/metrics.h"
 #include "reports/table/column_makers.h"
 
@@ -34,6 +35,10 @@ std::string devices_cell(const RunRow& row, Footnotes& notes) {
   if (run.oversubscribed) cell += '*';
   if (run.status != Status::ok && !is_bare(run)) cell += notes.mark(status_note(run));
   if (!run.injected.empty()) cell += notes.mark("injected: " + run.injected);
+  if (row.repeated != nullptr && !row.repeated->note.empty()) {
+    cell += notes.mark(row.repeated->note);
+  }
+  if (!row.marks.empty()) cell += fmt::format("[{}]", row.marks);
   return cell;
 }
 
@@ -67,11 +72,19 @@ Figure step_figure(const Run& run) {
   return run.step.time_s ? Figure::of((*run.step.time_s).*member) : Figure::missing(kNoSteps);
 }
 
+// Reports of older versions give 0 for the spread of one step.
+Figure step_iqr(const Run& run) {
+  if (!run.step.time_s) return Figure::missing(kNoSteps);
+  if (run.step.count == 1) return Figure::missing("one step has no spread");
+  return run.step.time_s->iqr;
+}
+
 std::string step_cell(const RunRow& row, Footnotes& notes) {
   const auto& time = row.run->step.time_s;
   if (!time) return missing_cell(kNoSteps, notes);
+  const bool spread = step_iqr(*row.run).value.has_value();
   return fmt::format("{} ({})", fixed(time->median, kMilliseconds),
-                     fixed(time->iqr, kMilliseconds));
+                     spread ? fixed(*time->iqr.value, kMilliseconds) : "-");
 }
 
 Column step_column() {
@@ -80,7 +93,7 @@ Column step_column() {
   column.cell = step_cell;
   column.fields = {
       figure_field("step_time_median_s", Better::smaller, step_figure<&StepStatistics::median>),
-      figure_field("step_time_iqr_s", Better::neither, step_figure<&StepStatistics::iqr>)};
+      figure_field("step_time_iqr_s", Better::neither, step_iqr)};
   return column;
 }
 
@@ -98,6 +111,36 @@ Column scaling_column(const Heading& heading, const char* key, Format format, Be
     std::string cell = figure_cell(scaling_figure<member>(run), format, run, notes);
     if (run.scaling && run.scaling->baseline != kBaseline) {
       cell += notes.mark("against " + run.scaling->baseline);
+    }
+    return cell;
+  };
+  return column;
+}
+
+// The median over the epochs that ended.
+Figure epoch_time(const Run& run) {
+  std::vector<double> times;
+  for (const EpochRow& epoch : run.epochs) times.push_back(epoch.time_s);
+  return times.empty() ? Figure::missing(kNoEpoch) : Figure::of(median(std::move(times)));
+}
+
+// Whether --steps ended the epochs before they had seen the whole training set. An incomplete batch
+// may be left out at the end of a whole one.
+bool has_cut_epochs(const Run& run) {
+  return !run.epochs.empty() &&
+         run.epochs.back().samples + run.global_batch_size <= run.train_samples;
+}
+
+Column epoch_column() {
+  Column column = figure_column(
+      {"epoch", "epoch", "s", "time of an epoch, the median over epochs; without evaluation"},
+      "epoch_time_s", kSeconds, Better::neither, epoch_time);
+  column.cell = [](const RunRow& row, Footnotes& notes) {
+    const Run& run = *row.run;
+    std::string cell = figure_cell(epoch_time(run), kSeconds, run, notes);
+    if (has_cut_epochs(run)) {
+      cell += notes.mark(fmt::format("epochs of {} of {} samples (--steps)",
+                                     run.epochs.back().samples, run.train_samples));
     }
     return cell;
   };
@@ -176,9 +219,9 @@ std::vector<Column> default_columns() {
                     [](const Run& run) { return run.samples_per_s_per_device; }),
       scaling_column<&Scaling::speedup>({"speedup", "speed-", "up", "throughput against single's"},
                                         "speedup", {1, 2}, Better::neither),
-      scaling_column<&Scaling::efficiency>(
-          {"efficiency", "effic.", "%", "speed-up / devices", true}, "efficiency", kPercentage,
-          Better::bigger),
+      scaling_column<&Scaling::efficiency>({"efficiency", "eff.", "%", "speed-up / devices", true},
+                                           "efficiency", kPercentage, Better::bigger),
+      epoch_column(),
       phase_column({"comm", "comm", "ms", "communication in a step"}, "comm_s"),
       phase_column({"exposed", "exposed", "ms", "communication not hidden by compute", true},
                    "comm_exposed_s"),

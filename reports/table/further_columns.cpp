@@ -62,7 +62,12 @@ Column repetition_column() {
       Role::identity, [](const Run& run) -> std::int64_t { return run.repetition; });
   // Counts like the progress lines.
   column.cell = [](const RunRow& row, Footnotes&) {
-    return std::to_string(row.run->repetition + 1);
+    return row.repeated != nullptr ? "all" : std::to_string(row.run->repetition + 1);
+  };
+  const auto number = column.fields.front().value;
+  column.fields.front().value = [number](const RunRow& row) {
+    return row.repeated != nullptr ? FieldValue{{}, "the row stands for all repetitions"}
+                                   : number(row);
   };
   column.key = true;
   return column;

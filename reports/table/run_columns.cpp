@@ -15,7 +15,9 @@ namespace {
 
 std::vector<Column> make_columns() {
   std::vector<Column> columns = default_columns();
-  for (Column& column : further_columns()) columns.push_back(std::move(column));
+  for (auto make : {further_columns, repetition_columns}) {
+    for (Column& column : make()) columns.push_back(std::move(column));
+  }
   return columns;
 }
 
@@ -38,6 +40,10 @@ bool options_vary(std::span<const RunRow> rows) {
 }
 
 }  // namespace
+
+bool is_condensed(std::span<const RunRow> rows) {
+  return std::ranges::any_of(rows, [](const RunRow& row) { return row.repeated != nullptr; });
+}
 
 const std::vector<Column>& run_columns() {
   static const std::vector<Column> columns = make_columns();
@@ -71,7 +77,15 @@ Columns table_columns(std::span<const RunRow> rows) {
   const auto end_of_keys =
       std::ranges::find_if(columns, [](const Column* column) { return !column->key; });
   const auto place = end_of_keys - columns.begin();
-  if (repeated) columns.insert(end_of_keys, known_column("repetition"));
+  if (!is_condensed(rows)) {
+    if (repeated) columns.insert(end_of_keys, known_column("repetition"));
+  } else {
+    columns.insert(end_of_keys, known_column("repetitions"));
+    for (const Column*& column : columns) {
+      const Column* interval = find_column(column->name + "-interval");
+      if (interval != nullptr) column = interval;
+    }
+  }
   if (options_vary(rows)) columns.insert(columns.begin() + place, known_column("options"));
   if (from_several_files(rows)) columns.insert(columns.begin(), known_column("report"));
   return columns;

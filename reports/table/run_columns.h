@@ -18,8 +18,12 @@ const std::vector<Column>& run_columns();
 // Finds a column by its name, else by a key of its fields; null when there is none.
 const Column* find_column(const std::string& name);
 
-// The columns of the table where the user chose none: `in_table`, the repetition and the strategy's
-// options where they differ, and the report where there are several files.
+// Whether rows stand for several repetitions (metrics/condensed_rows.h).
+bool is_condensed(std::span<const RunRow> rows);
+
+// The columns of the table where the user chose none: `in_table`, the repetition (of condensed rows
+// their number, and the intervals) and the strategy's options where they differ, and the report
+// where there are several files.
 Columns table_columns(std::span<const RunRow> rows);
 Columns all_columns();
 

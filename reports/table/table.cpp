@@ -9,6 +9,8 @@
 #include <string_view>
 
 #include "base/text.h"
+#include "reports/metrics/condensed_rows.h"
+#include "reports/metrics/repetitions.h"
 #include "reports/table/collective_table.h"
 #include "reports/table/column_makers.h"
 #include "reports/table/table_notes.h"
@@ -35,6 +37,34 @@ bool any_column(const Columns& columns, std::initializer_list<std::string_view> 
   });
 }
 
+// What the brackets of condensed rows mean; or that one repetition says nothing of the noise.
+std::string noise_explanation(std::span<const RunRow> rows, const Columns& columns) {
+  const auto has = [&rows](SpreadKind kind) {
+    return std::ranges::any_of(rows, [kind](const RunRow& row) {
+      return row.repeated != nullptr && row.repeated->step_s.kind == kind;
+    });
+  };
+  if (is_condensed(rows)) {
+    if (!any_column(columns, {"step-interval", "speedup-interval", "efficiency-interval"}))
+      return {};
+    const std::string few = fmt::format(
+        "least and most of fewer than {} repetitions (of speed-up and efficiency, which divide two "
+        "medians, {})",
+        kFewestForInterval, kFewestForInterval + 1);
+    if (!has(SpreadKind::confidence)) return "(a..b): over repetitions, " + few;
+    return "(a..b): over repetitions, 95 % interval of the median; " + few;
+  }
+  const bool measured = any_run(rows, [](const Run& run) { return run.step.time_s.has_value(); });
+  const bool repeated = any_run(rows, [](const Run& run) { return run.repetition > 0; });
+  if (!measured || repeated || !any_column(columns, {"step", "rate", "speedup", "efficiency"})) {
+    return {};
+  }
+  return fmt::format(
+      "one repetition of each: how much runs differ by noise is unknown; --repetitions={} gives "
+      "intervals",
+      kFewestForInterval + 1);
+}
+
 }  // namespace
 
 TextTable run_table(std::span<const RunRow> rows, const Columns& columns, Footnotes& notes) {
@@ -43,7 +73,7 @@ TextTable run_table(std::span<const RunRow> rows, const Columns& columns, Footno
   for (const Column* column : columns) {
     table.columns.push_back({column->top, column->bottom, column->left, column->joined, {}});
   }
-  for (const RunRow& row : rows) {
+  for (const RunRow& row : marked_rows(rows)) {
     const bool bare = is_bare(*row.run) && table.keys > 0 && table.keys < columns.size();
     for (std::size_t c = 0; c < columns.size(); ++c) {
       const bool shown = !bare || c < table.keys;
@@ -67,6 +97,8 @@ std::vector<std::string> explanations(std::span<const RunRow> rows, const Column
       any_run(rows, [](const Run& run) { return run.oversubscribed; })) {
     lines.emplace_back("*: oversubscribed, more compute threads than cores; no scaling is shown");
   }
+  const std::string noise = noise_explanation(rows, columns);
+  if (!noise.empty()) lines.push_back(noise);
   for (std::size_t i = 0; i < notes.reasons().size(); ++i) {
     lines.push_back(printable(fmt::format("({}) {}", i + 1, notes.reasons()[i])));
   }
@@ -87,10 +119,10 @@ std::string table_text(std::span<const RunRow> rows, const Columns& columns, int
 
 std::string render_table(const Report& report, int width) {
   if (!report.collectives.empty()) return render_collectives(report, width);
-  const std::vector<RunRow> rows = all_runs(report);
+  const CondensedRows condensed(all_runs(report));
+  const std::vector<RunRow>& rows = condensed.rows();
   const std::size_t limit = width > 0 ? static_cast<std::size_t>(width) : 0;
-  return table_text(rows, table_columns(rows), width) + cell_lines(report, limit) +
-         warning_lines(report, limit);
+  return table_text(rows, table_columns(rows), width) + warning_lines(rows, limit);
 }
 
 }  // namespace ddpbench::report

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table for people: a caption with what all runs share, a row for each run, and the reasons for
-// missing figures below. A missing figure is never shown as 0.
+// The table for people: a caption with what all runs share, a row for each run or setting, and the
+// reasons for missing figures below. A missing figure is never shown as 0.
 #pragma once
 
 #include <span>
@@ -26,8 +26,8 @@ std::vector<std::string> explanations(std::span<const RunRow> rows, const Column
 // limited. Ends with a newline.
 std::string table_text(std::span<const RunRow> rows, const Columns& columns, int width);
 
-// The summary of a report, without colour: its table with the usual columns (or that of `ddpbench
-// comm`), the summary of repetitions, and warnings.
+// The summary of a report, without colour: its table with the usual columns and a row for each
+// setting (or that of `ddpbench comm`), and warnings.
 std::string render_table(const Report& report, int width);
 
 }  // namespace ddpbench::report

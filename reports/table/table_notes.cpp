@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
 
 #include "base/text.h"
 #include "reports/charts/chart_names.h"
-#include "reports/metrics/conditions.h"
+#include "reports/metrics/condensed_rows.h"
 #include "reports/metrics/repetitions.h"
 
 namespace ddpbench::report {
@@ -101,34 +103,87 @@ std::string cell_lines(const Report& report, std::size_t width) {
   return text;
 }
 
-std::vector<std::string> warnings(const Report& report) {
-  std::vector<std::string> found = condition_warnings(report);
-  for (std::string& warning : gpu_warnings(report)) found.push_back(std::move(warning));
-  const auto noisy = std::ranges::count_if(report.cells, &CellSummary::noisy);
-  if (noisy > 0) {
-    found.push_back(
-        fmt::format("{} of {} settings are noisy: their repetitions do not agree as closely as "
-                    "--until-ci asks for ({})",
-                    noisy, report.cells.size(), noisy_names(report)));
+std::vector<Warning> warnings(const Report& report) {
+  std::vector<Warning> found = condition_warnings(report);
+  for (Warning& warning : gpu_warnings(report)) found.push_back(std::move(warning));
+  Warning noisy, restless;
+  for (const CellSummary& cell : report.cells) {
+    if (!cell.noisy) continue;
+    for (const std::size_t index : cell.runs) noisy.runs.push_back(&report.runs.at(index));
   }
-  const auto restless = std::ranges::count_if(
-      report.runs, [](const Run& run) { return run.step.warmup_steady == std::optional(false); });
-  if (restless > 0) {
-    found.push_back(fmt::format(
-        "in {} of {} runs step times were not steady when the warm-up ended at its limit", restless,
-        report.runs.size()));
+  if (!noisy.runs.empty()) {
+    noisy.text = fmt::format(
+        "{} of {} settings are noisy: their repetitions do not agree as closely as --until-ci asks "
+        "for ({})",
+        std::ranges::count_if(report.cells, &CellSummary::noisy), report.cells.size(),
+        noisy_names(report));
+    found.push_back(std::move(noisy));
   }
-  for (std::string& warning : found) warning = printable(std::move(warning));
+  for (const Run& run : report.runs) {
+    if (run.step.warmup_steady == std::optional(false)) restless.runs.push_back(&run);
+  }
+  if (!restless.runs.empty()) {
+    restless.text = fmt::format(
+        "in {} of {} runs step times were not steady when the warm-up ended at its limit",
+        restless.runs.size(), report.runs.size());
+    found.push_back(std::move(restless));
+  }
+  for (Warning& warning : found) warning.text = printable(std::move(warning.text));
   return found;
 }
 
-std::string warning_lines(const Report& report, std::size_t width, const std::string& file) {
-  const std::string where = file.empty() ? "" : printable(file) + ": ";
-  std::string text;
-  for (const std::string& warning : warnings(report)) {
-    text += wrap("warning: " + where + warning, width, 4);
+std::vector<RowWarning> row_warnings(std::span<const RunRow> rows) {
+  constexpr char kFirst = 'a', kLast = 'z';
+  std::vector<RowWarning> found;
+  std::set<const Report*> told;
+  char letter = kFirst;
+  for (const RunRow& row : rows) {
+    if (!told.insert(row.report).second) continue;
+    for (Warning& warning : warnings(*row.report)) {
+      const bool some = warning.runs.size() < row.report->runs.size() && letter <= kLast;
+      found.push_back({row.report, row.file, std::move(warning), ""});
+      if (some) found.back().mark = letter++;
+    }
   }
-  if (report.tune) text += wrap(where + printable(report.tune->conclusion), width, 2);
+  return found;
+}
+
+std::vector<RunRow> marked_rows(std::span<const RunRow> rows) {
+  std::map<const Run*, std::string> marks;
+  for (const RowWarning& warning : row_warnings(rows)) {
+    for (const Run* run : warning.warning.runs) marks[run] += warning.mark;
+  }
+  std::vector<RunRow> marked(rows.begin(), rows.end());
+  for (RunRow& row : marked) {
+    std::set<char> letters;
+    for (const Run* run : runs_of_row(row)) {
+      if (const auto found = marks.find(run); found != marks.end()) {
+        letters.insert(found->second.begin(), found->second.end());
+      }
+    }
+    row.marks.assign(letters.begin(), letters.end());
+  }
+  return marked;
+}
+
+std::string to_string(const RowWarning& warning, bool several_files) {
+  return fmt::format("warning{}: {}{}", warning.mark.empty() ? "" : " [" + warning.mark + "]",
+                     several_files ? printable(warning.file) + ": " : "", warning.warning.text);
+}
+
+std::string warning_lines(std::span<const RunRow> rows, std::size_t width) {
+  if (rows.empty()) return {};
+  const bool several = from_several_files(rows);
+  std::string text;
+  for (const RowWarning& warning : row_warnings(rows)) {
+    text += wrap(to_string(warning, several), width, 4);
+  }
+  std::set<const Report*> told;
+  for (const RunRow& row : rows) {
+    if (!told.insert(row.report).second || !row.report->tune) continue;
+    const std::string where = several ? printable(row.file) + ": " : "";
+    text += wrap(where + printable(row.report->tune->conclusion), width, 2);
+  }
   return text;
 }
 

@@ -6,10 +6,13 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "reports/data/report.h"
+#include "reports/data/report_view.h"
+#include "reports/metrics/conditions.h"
 
 namespace ddpbench::report {
 
@@ -23,10 +26,24 @@ std::string cell_lines(const Report& report, std::size_t width);
 
 // Warnings of conditions of the machine, throttled GPUs, noisy cells and unsteady warm-ups: one
 // sentence each, without control characters and without the word "warning:".
-std::vector<std::string> warnings(const Report& report);
+std::vector<Warning> warnings(const Report& report);
 
-// The warnings, one line each, then the conclusion of `ddpbench tune`. At most `width` columns when
-// width > 0. Each line names `file` unless that is empty; it is for several reports side by side.
-std::string warning_lines(const Report& report, std::size_t width, const std::string& file = "");
+// A warning of one of the reports of these rows.
+struct RowWarning {
+  const Report* report = nullptr;
+  std::string file;  // RunRow::file
+  Warning warning;
+  std::string mark;  // the letter of the rows that it concerns; empty where it concerns all
+};
+std::vector<RowWarning> row_warnings(std::span<const RunRow> rows);
+// "warning [a]: a.json: in 1 of 3 runs ...", without the file where there is only one.
+std::string to_string(const RowWarning& warning, bool several_files);
+
+// The rows with the marks of their warnings.
+std::vector<RunRow> marked_rows(std::span<const RunRow> rows);
+
+// The warnings of the reports of these rows, one line each, then the conclusions of `ddpbench
+// tune`. At most `width` columns when width > 0. Each line names its file where there are several.
+std::string warning_lines(std::span<const RunRow> rows, std::size_t width);
 
 }  // namespace ddpbench::report

@@ -98,7 +98,8 @@ RankTimes baseline_times(const std::vector<const Run*>& runs, double divisor) {
 }
 
 double scatter_of(const Run& run) {
-  return run.step.time_s->median > 0 ? run.step.time_s->iqr / run.step.time_s->median : 0;
+  const StepStatistics& step = *run.step.time_s;
+  return step.median > 0 ? step.iqr.value.value_or(0) / step.median : 0;
 }
 
 void find_baseline(const Report& report, const Run& run, Decomposition& result) {
@@ -145,7 +146,8 @@ void explain_stragglers(const std::vector<Rank>& ranks, double waited_s, Straggl
 double by_chance_s(const Run& run) {
   const StepStatistics& step = *run.step.time_s;
   const double steps = std::max<double>(1, static_cast<double>(run.step.samples_s.size()));
-  return std::max(kNegligibleShare * step.median, kScatterUnits * step.iqr / std::sqrt(steps));
+  return std::max(kNegligibleShare * step.median,
+                  kScatterUnits * step.iqr.value.value_or(0) / std::sqrt(steps));
 }
 
 // A straggler arrives last, so it hardly waits while the others do. The wait for servers, which all

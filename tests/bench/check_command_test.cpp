@@ -186,6 +186,37 @@ TEST_F(CheckCommand, WritesAFileOnceUnlessForced) {
   EXPECT_THAT(read("result.xml"), testing::Not(HasSubstr("<failure")));
 }
 
+// A file of an earlier check would pass for the result of this one.
+TEST_F(CheckCommand, LeavesItsFileAlsoWhereNothingCanBeCompared) {
+  report::Report other = gate_report(steady());
+  for (report::Run& run : other.runs) run.precision = "bf16";
+  write("other.json", other);
+  for (const char* format : {"table", "markdown", "json", "junit", "github"}) {
+    const std::vector<std::string> to_file = {std::string("--format=") + format, "-o",
+                                              path("result"), "--force"};
+    EXPECT_EQ(check("slow.json", to_file), 6);
+    EXPECT_THAT(read("result"), HasSubstr("REGRESSED"));
+    for (const char* candidate : {"other.json", "absent.json"}) {
+      refusal(candidate, to_file);
+      EXPECT_THAT(read("result"), testing::Not(HasSubstr("REGRESSED"))) << format;
+      EXPECT_THAT(read("result"),
+                  HasSubstr(std::string(candidate) == "absent.json" ? "absent.json" : "precision"));
+    }
+  }
+  refusal("other.json", {"--format=junit", "-o", path("result")});  // it exists
+  EXPECT_THAT(read("result"), StartsWith("::error"));
+}
+
+TEST_F(CheckCommand, PrintsTheRefusalForPrograms) {
+  report::Report other = gate_report(steady());
+  for (report::Run& run : other.runs) run.precision = "bf16";
+  write("other.json", other);
+  refusal("other.json", {"--format=json"});
+  EXPECT_THAT(out_, HasSubstr("\"verdict\": \"NOT_COMPARED\""));
+  refusal("other.json", {});
+  EXPECT_EQ(out_, "");
+}
+
 TEST_F(CheckCommand, NeedsNewReportsAndABaseline) {
   const SubcommandEntry& entry = *find_subcommand("check");
   EXPECT_THROW(run_subcommand(entry, {path("base.json")}), ConfigError);

@@ -48,7 +48,8 @@ TrainingJob job_of(const std::string& strategy, int world_size, int gpus, Option
                      .cuda_graph = options.cuda_graphs.front()};
   data::DatasetInfo dataset;
   dataset.train_samples = 1000;
-  return make_training_job(options, cell, dataset, "model.json", host_with_gpus(gpus));
+  return make_training_job(options, cell, dataset, {"model.json", "net", "1234"},
+                           host_with_gpus(gpus));
 }
 
 TEST(DeviceChoice, TakesCudaWhenAGpuIsThereAndSaysSo) {

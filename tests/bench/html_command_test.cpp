@@ -91,6 +91,15 @@ TEST_F(HtmlCommand, TellsWhatTheGateSaysAndStillEndsWell) {
   EXPECT_THAT(program.read("a.html"), HasSubstr("Against the baseline"));
 }
 
+TEST_F(HtmlCommand, WritesThePageAlsoWhereTheBaselineCannotBeRead) {
+  program.write("a.html", "of an earlier comparison");
+  const ProgramResult result =
+      program.run({"html", "a.json", "--baseline", "absent.json", "--force"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("absent.json"));
+  EXPECT_THAT(program.read("a.html"), HasSubstr("Not compared: "));
+}
+
 TEST_F(HtmlCommand, CountsNoReportTwiceAgainstABaseline) {
   expect_refusal({"a.json", "a.json", "--baseline", "b.json"}, "a.json is given twice");
   expect_refusal({"a.json", "--baseline", "b.json", "-o", "b.json", "--force"},

@@ -283,6 +283,39 @@ TEST_F(CommandLine, DryRunPrintsThePlanAndTrainsNothing) {
   EXPECT_FALSE(std::filesystem::exists(program.path("report.json")));
 }
 
+// As the checkouts of a base and of a change have it: the same network in two places.
+TEST_F(CommandLine, KnowsANetworkByItsContent) {
+  const auto config = [](const std::string& model) {
+    auto document = nlohmann::json::parse(test::small_config({}));
+    document["model"] = model;
+    return document.dump();
+  };
+  const std::string head = R"({"name": "head", "type": "linear", "out_features": 10)";
+  const std::string input = R"("input": [1, 28, 28])";
+  program.write("base/net.json",
+                R"({"name": "mine", )" + input + R"(, "layers": [)" + head + "}]}");
+  program.write("new/net.json", "{" + input + R"(, "layers":
+      [)" + head + R"(}], "name": "mine"})");
+  program.write("other/net.json", R"({"name": "mine", )" + input + R"(, "layers": [)" + head +
+                                      R"(, "bias": false}]})");
+  for (const char* side : {"base", "new", "other"}) {
+    program.write(std::string(side) + ".config.json", config(std::string(side) + "/net.json"));
+    const auto made = program.run({std::string("--config=") + side + ".config.json",
+                                   std::string("--json=") + side + ".json"});
+    ASSERT_EQ(made.exit_code, 0) << made.err;
+    EXPECT_THAT(made.out, HasSubstr("\nmine on mnist"));
+  }
+  EXPECT_EQ(program.report("base.json")["runs"][0]["model_hash"],
+            program.report("new.json")["runs"][0]["model_hash"]);
+  const auto same = program.run({"check", "new.json", "--baseline", "base.json"});
+  EXPECT_NE(same.exit_code, 2) << same.err;
+  EXPECT_THAT(same.out, HasSubstr("1 pair compared"));
+  const auto other = program.run(
+      {"check", "other.json", "--baseline", "base.json", "--allow-mismatch=parameters"});
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_THAT(other.err, HasSubstr("model_hash: new "));
+}
+
 TEST_F(CommandLine, ListsWhatDataIsThere) {
   const auto result = program.run({"data", "list"});
   EXPECT_EQ(result.exit_code, 0);

@@ -74,6 +74,30 @@ TEST_F(Show, KnowsColumnsByTheirKeysToo) {
             "step_time_p95_s,missing\n0.0209,\n");
 }
 
+TEST_F(Show, CondensesRepetitionsUnlessAskedForAll) {
+  report::Report report = report::test::report_of({});
+  for (int i = 0; i < 7; ++i) {
+    report.runs.push_back(report::test::sample_run("ddp", 2, 6000));
+    report.runs.back().repetition = i;
+    report.runs.back().step.time_s->median = 0.020 + 0.001 * i;
+  }
+  report::write_report(report, program.path("r.json"), false);
+  const auto out = [this](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"show", "r.json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return program.run(arguments).out;
+  };
+  EXPECT_THAT(out({}), testing::ContainsRegex("ddp +2 +7 +64/128 +23.00 \\(20.00..26.00\\)"));
+  EXPECT_THAT(out({"--repetitions=all"}), testing::ContainsRegex("ddp +2 +7 +64/128 +26.00 "));
+  const std::vector<std::string> csv = {"--columns=strategy,repetitions", "--format=csv"};
+  EXPECT_EQ(out(csv),
+            "strategy,repetitions,timed_repetitions,interval,missing\nddp,7,7,95 % confidence,\n");
+  EXPECT_EQ(nlohmann::json::parse(out({"--format=json"})).size(), 1u);
+  EXPECT_EQ(nlohmann::json::parse(out({"--format=json", "--repetitions=all"})).size(), 7u);
+  expect_refusal({"--repetitions=al"}, "Did you mean 'all'?");
+  expect_refusal({"--repetitions=all", "--format=prometheus"}, "--repetitions does not apply");
+}
+
 TEST_F(Show, Sorts) {
   EXPECT_EQ(show({"--columns=rate", "--format=csv", "--sort=-rate", "--status=ok"}).out,
             "samples_per_s,missing\n6100.5,\n6000,\n5200,\n3200,\n");

@@ -134,7 +134,7 @@ TEST_F(Recorder, RecoversTheMedianOfNoisySteps) {
   const auto expected = report::summarize(truth);
   const auto found = report::summarize(measured);
   EXPECT_NEAR(found.median, expected.median, kRounding);
-  EXPECT_NEAR(found.iqr, expected.iqr, kRounding);
+  EXPECT_NEAR(*found.iqr.value, *expected.iqr.value, kRounding);
   EXPECT_NEAR(found.p99, expected.p99, kRounding);
 }
 

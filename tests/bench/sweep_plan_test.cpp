@@ -119,7 +119,7 @@ TrainingJob job_of(const Options& options, const RunCell& cell) {
   dataset.train_samples = 1000;
   HostDevices host;
   host.cpu.cores = {0, 1};
-  return make_training_job(options, cell, dataset, "model.json", host);
+  return make_training_job(options, cell, dataset, {"model.json", "net", "1234"}, host);
 }
 
 // Returns what a rank reads of the job of this cell.

@@ -177,7 +177,7 @@ TEST(HtmlPageTest, SaysWhatMakesFiguresUncertain) {
 TEST(HtmlPageTest, WarningsNameTheirReportAmongSeveral) {
   HtmlInput input = test::several_input();
   input.reports[1].cells = {{.runs = {0}, .noisy = true}};
-  EXPECT_THAT(html_page(input), HasSubstr("Warning: second.json: 1 of 1 settings"));
+  EXPECT_THAT(html_page(input), HasSubstr("Warning [a]: second.json: 1 of 1 settings"));
 }
 
 TEST(HtmlPageTest, ShowsWhatTuneTried) {

@@ -53,6 +53,34 @@ TEST(ModelSpec, LenetIsReadFromItsFile) {
   EXPECT_EQ(model.layers[5].output_shape, (ops::Shape{16, 5, 5}));
 }
 
+TEST(ModelSpec, HasAHashOfItsContentAlone) {
+  const auto hash = [](const std::string& layers, const std::string& rest = "") {
+    return content_hash(parse_model(with_layers(layers, rest), "m.json"));
+  };
+  const std::string conv =
+      R"({"name": "c", "type": "conv2d", "out_channels": 2, "kernel": 3, "padding": 0},)";
+  const std::uint64_t known = hash(conv + kHead);
+  // The same network, said in other words and by another name.
+  EXPECT_EQ(known, content_hash(parse_model(
+                       R"({ "layers": [{"type": "conv2d", "kernel": [3, 3], "out_channels": 2,
+                            "in_channels": 1, "name": "c", "inputs": ["input"]}, )" +
+                           kHead + R"(], "input": [1, 8, 8], "name": "other"})",
+                       "n.json")));
+  const std::string others[] = {
+      R"({"name": "d", "type": "conv2d", "out_channels": 2, "kernel": 3},)",
+      R"({"name": "c", "type": "conv2d", "out_channels": 3, "kernel": 3},)",
+      R"({"name": "c", "type": "conv2d", "out_channels": 2, "kernel": [3, 1]},)",
+      R"({"name": "c", "type": "conv2d", "out_channels": 2, "kernel": [1, 3]},)",
+      R"({"name": "c", "type": "conv2d", "out_channels": 2, "kernel": 3, "stride": 2},)",
+      R"({"name": "c", "type": "conv2d", "out_channels": 2, "kernel": 3, "padding": 1},)",
+      R"({"name": "c", "type": "conv2d", "out_channels": 2, "kernel": 3, "bias": false},)",
+      R"({"name": "c", "type": "max_pool2d", "kernel": 3},)",
+      conv + R"({"name": "r", "type": "relu"},)",
+      ""};
+  for (const std::string& other : others) EXPECT_NE(hash(other + kHead), known) << other;
+  EXPECT_NE(hash(conv + R"({"name": "head", "type": "linear", "out_features": 4})"), known);
+}
+
 TEST(ModelSpec, FillsInTheAttributesThatWereLeftOut) {
   const ModelSpec model =
       parse_model(with_layers(R"({"name": "c", "type": "conv2d", "out_channels": 2, "kernel": 3},

@@ -86,6 +86,7 @@ class Numbers(unittest.TestCase):
 
     def test_statistics(self):
         self.assertEqual(figures.summary([4.0, 1.0, 3.0, 2.0])["median"], 2.5)
+        self.assertIsNone(figures.summary([4.0])["iqr"])
         self.assertEqual(figures.quantile([1.0, 2.0], 0.25), 1.25)
         self.assertIsNone(figures.median_interval([1.0] * 5))
         self.assertEqual(figures.median_interval([6.0, 5.0, 4.0, 3.0, 2.0, 1.0]), (1.0, 6.0))

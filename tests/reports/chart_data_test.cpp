@@ -247,7 +247,7 @@ TEST(StepsChart, StatisticsAreThoseOfTheReport) {
     const StepsChart chart = steps_chart({&report, 1}, 1);
     const StepStatistics& time = chart.groups.at(0).time_s;
     EXPECT_EQ(time.median, expected.median);
-    EXPECT_EQ(time.iqr, expected.iqr);
+    EXPECT_EQ(time.iqr.value, expected.iqr.value);
     EXPECT_EQ(time.p5, expected.p5);
     EXPECT_EQ(time.p95, expected.p95);
     EXPECT_EQ(time.p99, expected.p99);

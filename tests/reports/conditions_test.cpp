@@ -17,6 +17,7 @@
 namespace ddpbench::report {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -143,12 +144,38 @@ TEST(Warnings, CountTheRunsAndGiveTheWorst) {
   more.after.busy_s = 80;
   Report report;
   report.runs = {observed({}), observed(some), observed(more)};
-  EXPECT_THAT(condition_warnings(report),
-              ElementsAre("in 2 of 3 runs, at worst: other processes used 25 % of the machine"));
-  EXPECT_THAT(render_table(report, 0), HasSubstr("warning: in 2 of 3 runs"));
+  const std::vector<Warning> warnings = condition_warnings(report);
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_EQ(warnings[0].text, "in 2 of 3 runs, at worst: other processes used 25 % of the machine");
+  EXPECT_THAT(warnings[0].runs, ElementsAre(&report.runs[1], &report.runs[2]));
   report.runs = {observed({})};
   EXPECT_THAT(condition_warnings(report), IsEmpty());
   EXPECT_THAT(render_table(report, 0), Not(HasSubstr("warning")));
+}
+
+TEST(Warnings, MarkTheRowsThatTheyConcern) {
+  Quiet busy, swapping;
+  busy.after.busy_s = 80;
+  swapping.after.swapped_in_pages = 5000;
+  Report report;
+  report.runs = {observed({}), observed(busy), observed(swapping), observed(busy)};
+  const char* strategies[] = {"single", "dp", "ddp", "ps"};
+  for (std::size_t i = 0; i < 4; ++i) report.runs[i].strategy = strategies[i];
+  std::string table = render_table(report, 0);
+  EXPECT_THAT(table, HasSubstr("warning [a]: in 2 of 4 runs, at worst: other processes used"));
+  EXPECT_THAT(table, HasSubstr("warning [b]: in 1 of 4 runs"));
+  EXPECT_THAT(table, ContainsRegex("\nsingle +2 "));
+  EXPECT_THAT(table, ContainsRegex("\ndp +2\\[a\\] "));
+  EXPECT_THAT(table, ContainsRegex("\nddp +2\\[b\\] "));
+  EXPECT_THAT(table, ContainsRegex("\nps +2\\[a\\] "));
+  // Repetitions share a row, and a warning that concerns every run marks none.
+  for (report::Run& run : report.runs) run.strategy = "ddp";
+  EXPECT_THAT(render_table(report, 0), ContainsRegex("\nddp +2\\[ab\\] "));
+  report.runs = {observed(busy), observed(busy)};
+  report.runs[1].strategy = "dp";
+  table = render_table(report, 0);
+  EXPECT_THAT(table, HasSubstr("warning: in 2 of 2 runs"));
+  EXPECT_THAT(table, ContainsRegex("\ndp +2 "));
 }
 
 TEST(Conditions, AreReadBackAsWritten) {

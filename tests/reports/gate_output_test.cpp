@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "reports/gate/gate_text.h"
 #include "tests/reports/gate_support.h"
 #include "tests/reports/schema_validator.h"
 
@@ -20,6 +21,7 @@ using test::check_one;
 using test::gate_report;
 using test::steady;
 using testing::AllOf;
+using testing::ContainsRegex;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -99,6 +101,65 @@ TEST(GateTable, ShowsVerdictsFiguresAndWhatWasNotCompared) {
   EXPECT_THAT(text, Not(HasSubstr("\x01")));
 }
 
+TEST(GateTable, CallsWhatIsBetterBetter) {
+  const std::string text =
+      render_gate_table(check_one(gate_report(steady(0.909)), gate_report(steady())), 0);
+  EXPECT_THAT(text, AllOf(HasSubstr("9.1 % better"), Not(HasSubstr("worse by"))));
+  EXPECT_THAT(text, ContainsRegex("median step +19.999 ms +18.179 ms +9.1 % better +"
+                                  "7.9 .. 10.3 better +< 0.001 +IMPROVED"));
+  EXPECT_THAT(text, HasSubstr("(90 % interval 7.9 .. 10.3 better, p < 0.001): 19.999 ms -> "));
+}
+
+TEST(GateTable, SaysThatAThroughputFellByAShareOfWhatItWas) {
+  const GateResult result = check_one(gate_report(steady(9942.0 / 3516)), gate_report(steady()));
+  for (const std::string& text : {render_gate_table(result, 0), render_gate_markdown(result)}) {
+    EXPECT_THAT(text, ContainsRegex("throughput[^\n]* 64.6 % worse"));
+  }
+}
+
+TEST(GateText, SaysOnWhichSideOfTheBaselineAnIntervalLies) {
+  FigureVerdict figure;
+  figure.name = "median_step_s";
+  const auto text = [&figure](double low, double high) {
+    figure.change_low = low;
+    figure.change_high = high;
+    return interval_text(figure);
+  };
+  EXPECT_EQ(text(-0.015, 0.038), "1.5 better .. 3.8 worse");
+  EXPECT_EQ(text(0.01, 0.038), "1.0 .. 3.8 worse");
+  EXPECT_EQ(text(-0.038, -0.01), "1.0 .. 3.8 better");
+  EXPECT_EQ(change_text("final_test_accuracy", 0.003), "0.30 points worse");
+  EXPECT_EQ(change_text("median_step_s", 0), "unchanged");
+}
+
+// What stands in place of a result when nothing could be compared.
+GateResult refused() {
+  return refused_check({}, {"2026-01-31T12:00:00Z", {"node"}}, "model_hash: new <a>, baseline b");
+}
+
+TEST(GateRefusal, IsSaidByEveryOutput) {
+  const GateResult result = refused();
+  for (const std::string& text :
+       {render_gate_table(result, 0), render_gate_markdown(result), render_gate_json(result),
+        render_gate_junit(result), render_gate_github(result)}) {
+    EXPECT_THAT(text, HasSubstr("model")) << text;
+    EXPECT_THAT(text, Not(HasSubstr("PASS"))) << text;
+  }
+  const auto written = nlohmann::json::parse(render_gate_json(result));
+  EXPECT_THAT(ddpbench::test::schema_errors(written, DDPBENCH_CHECK_SCHEMA), IsEmpty());
+  EXPECT_EQ(written["verdict"], "NOT_COMPARED");
+  EXPECT_EQ(written["error"], "model_hash: new <a>, baseline b");
+  EXPECT_THAT(render_gate_github(result), StartsWith("::error title=ddpbench check::"));
+}
+
+TEST(GateRefusal, IsOneErrorOfJunit) {
+  const std::string text = render_gate_junit(refused());
+  EXPECT_EQ(xml_error(text), "") << text;
+  EXPECT_EQ(count_of(text, "<testcase "), 1u);
+  EXPECT_THAT(text, HasSubstr("<error type=\"NOT_COMPARED\" message=\"model_hash: new &lt;a&gt;"));
+  EXPECT_THAT(text, HasSubstr("tests=\"1\" failures=\"0\" errors=\"1\""));
+}
+
 TEST(GateMarkdown, IsATableThatHostileTextCannotBreak) {
   const std::string text = render_gate_markdown(mixed_result());
   EXPECT_THAT(text, HasSubstr("| pair |"));
@@ -127,6 +188,7 @@ TEST(GateJson, IsValidAgainstItsSchema) {
     const auto written = nlohmann::json::parse(render_gate_json(result));
     EXPECT_THAT(ddpbench::test::schema_errors(written, DDPBENCH_CHECK_SCHEMA), IsEmpty());
     EXPECT_EQ(written["verdict"], to_string(result.verdict));
+    EXPECT_EQ(written["error"], nullptr);
     EXPECT_EQ(written["pairs"].size(), result.pairs.size());
   }
 }
@@ -143,12 +205,33 @@ TEST(GateJunit, IsWellFormedWithOneCaseAFigure) {
   EXPECT_THAT(text, HasSubstr("&lt;b&gt;&amp;&quot;"));
 }
 
+TEST(GateJson, CountsBytesInWholeNumbers) {
+  const GateResult result = check_one(gate_report(steady()), gate_report(steady()));
+  for (const auto& figure :
+       nlohmann::json::parse(render_gate_json(result))["pairs"][0]["figures"]) {
+    const bool bytes = figure["figure"] == "peak_bytes";
+    EXPECT_EQ(figure["baseline"].is_number_integer(), bytes) << figure;
+    if (bytes) {
+      EXPECT_EQ(figure["new"], 40 * 1024 * 1024);
+    }
+  }
+}
+
+TEST(GateJunit, SaysWhenWhereAndHowLongTheRunsWere) {
+  const std::string text =
+      render_gate_junit(check_one(gate_report(steady()), gate_report(steady())));
+  EXPECT_THAT(text, HasSubstr("skipped=\"0\" time=\"60.500\" timestamp=\"2026-01-31T12:00:00\" "
+                              "hostname=\"node\">"));
+  EXPECT_THAT(text, HasSubstr("name=\"runs\" time=\"60.500\">"));
+  EXPECT_THAT(text, HasSubstr("name=\"median step\" time=\"0.000\">"));
+}
+
 TEST(GateJunit, ShowsARunThatFailedWhereNoFigureDoes) {
   Report candidate = gate_report(steady());
   candidate.runs[0].status = Status::failed;
   const std::string text = render_gate_junit(check_one(candidate, gate_report(steady())));
   EXPECT_EQ(count_of(text, "<failure "), 1u);
-  EXPECT_THAT(text, HasSubstr("name=\"runs\"><failure"));
+  EXPECT_THAT(text, ContainsRegex("name=\"runs\" time=\"[0-9.]+\"><failure"));
 }
 
 TEST(GateGithub, EscapesWhatWouldEndAnAnnotation) {

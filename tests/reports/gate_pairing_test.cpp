@@ -67,6 +67,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mismatch{"device_model", [](report::Run& run) { run.device_model = "Other"; }},
         Mismatch{"threads_per_device", [](report::Run& run) { run.threads_per_device = 2; }},
         Mismatch{"model", [](report::Run& run) { run.model = "lenet5"; }},
+        Mismatch{"model_hash", [](report::Run& run) { run.model_hash = "fedcba9876543210"; }},
         Mismatch{"parameters", [](report::Run& run) { run.parameters = 7; }},
         Mismatch{"precision", [](report::Run& run) { run.precision = "bf16"; }},
         Mismatch{"optimizer/name", [](report::Run& run) { run.optimizer_name = "adam"; }},

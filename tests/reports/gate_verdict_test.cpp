@@ -102,6 +102,45 @@ TEST(Gate, DoesNotLetOneDisturbedRepetitionHideASlowdown) {
   EXPECT_THAT(result.pairs[0].notes, Contains(HasSubstr("far from the others")));
 }
 
+// The figures that outputs show are those whose difference is judged.
+TEST(Gate, ShowsTheFiguresThatItCompared) {
+  std::vector<double> disturbed = steady();
+  disturbed[1] *= 2.25;
+  const GateResult result = check_one(gate_report(disturbed), gate_report(steady()));
+  const FigureVerdict& step = figure_of(result, "median_step_s");
+  ASSERT_EQ(step.outliers, 1);
+  EXPECT_NEAR(*step.candidate / *step.base - 1, *step.change, 1e-12);
+  EXPECT_LT(*step.change, 0.05);
+  EXPECT_NEAR(*step.candidate_measured / *step.base_measured, std::pow(2.25, 0.2), 1e-9);
+  EXPECT_DOUBLE_EQ(*step.base_measured, *step.base);
+  EXPECT_THAT(result.pairs[0].notes,
+              Contains(HasSubstr("median step: 1 repetition far from the others, drawn in; as "
+                                 "measured, 19.999 ms -> 23.5")));
+}
+
+TEST(Gate, SaysByHowMuchOfTheBaselineAThroughputFell) {
+  Report base = gate_report(steady()), candidate = gate_report(steady(9942.0 / 3516));
+  const GateResult result = check_one(candidate, base);
+  const FigureVerdict& rate = figure_of(result, "samples_per_s");
+  EXPECT_NEAR(*rate.change, 1 - 3516.0 / 9942, 1e-9);  // 64.6 %, not 182.8 %
+  EXPECT_NEAR(*rate.candidate, *rate.base * (1 - *rate.change), 1e-6);
+  EXPECT_LT(*rate.change_low, *rate.change);
+  EXPECT_GT(*rate.change_high, *rate.change);
+  EXPECT_LT(*rate.change_high, 1);
+}
+
+// A step that takes as much longer as is allowed, and the throughput that follows from it, have the
+// same verdict.
+TEST(Gate, AllowsAThroughputWhatItAllowsItsStep) {
+  for (const double factor : {1.0495, 1.0505}) {
+    const GateResult result =
+        check_one(gate_report({0.02 * factor, 0.02 * factor}), gate_report({0.02, 0.02}));
+    EXPECT_EQ(figure_of(result, "samples_per_s").verdict,
+              figure_of(result, "median_step_s").verdict);
+    EXPECT_NEAR(figure_of(result, "samples_per_s").minimum_effect, 1 - 1 / 1.05, 1e-12);
+  }
+}
+
 TEST(Gate, FlagsMemoryOfTheLargestDevice) {
   Report candidate = gate_report(steady());
   for (report::Run& run : candidate.runs)

@@ -84,6 +84,12 @@ TEST(GpuReport, SchemaAndReaderRefuseWhatCannotBe) {
   }
 }
 
+std::vector<std::string> texts_of(const std::vector<Warning>& warnings) {
+  std::vector<std::string> texts;
+  for (const Warning& warning : warnings) texts.push_back(warning.text);
+  return texts;
+}
+
 Run run_with(const std::vector<std::map<std::string, double>>& ratios) {
   Run run = test::sample_run("ddp", static_cast<int>(ratios.size()), 100);
   for (std::size_t i = 0; i < ratios.size(); ++i) {
@@ -101,19 +107,20 @@ TEST(GpuWarnings, NameReasonDeviceAndShareOverAllRuns) {
   report.runs = {run_with({{{"sw_power_cap", 0.1}}, {{"sw_power_cap", 0.4}}}),
                  run_with({{{"sw_power_cap", 0.2}}, {{"sw_thermal_slowdown", 1}}}),
                  run_with({{{"gpu_idle", 0.9}}, {{"application_clocks_setting", 1}}})};
-  EXPECT_THAT(gpu_warnings(report),
+  EXPECT_THAT(texts_of(gpu_warnings(report)),
               ElementsAre("in 2 of 3 runs a GPU's clocks were held down by its power limit, at "
                           "worst on cuda:1 in 40 % of the samples",
                           "in 1 of 3 runs a GPU's clocks were held down by heat (the driver's "
                           "limit), at worst on cuda:1 in 100 % of the samples"));
-  EXPECT_THAT(warning_lines(report, 0), HasSubstr("warning: in 2 of 3 runs a GPU's clocks"));
+  EXPECT_THAT(warning_lines(all_runs(report), 0),
+              HasSubstr("warning [a]: in 2 of 3 runs a GPU's clocks"));
 }
 
 TEST(GpuWarnings, SayNothingOfRareOrUnknownReasons) {
   Report report;
   report.runs = {run_with({{{"sw_power_cap", 0.049}}, {{"other", 1}}}),
                  test::sample_run("ddp", 2, 100)};
-  EXPECT_THAT(gpu_warnings(report), ElementsAre());
+  EXPECT_THAT(texts_of(gpu_warnings(report)), ElementsAre());
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ TEST(Median, NeedsNoOrderAndAveragesTheMiddleTwo) {
 TEST(Summary, HoldsTheQuantilesOfUnsortedValues) {
   const StepStatistics s = summarize({16, 1, 8, 2, 4});
   EXPECT_EQ(s.median, 4);
-  EXPECT_EQ(s.iqr, 6);  // 8 - 2
+  EXPECT_EQ(s.iqr.value, 6);  // 8 - 2
   EXPECT_DOUBLE_EQ(s.p5, 1.2);
   EXPECT_DOUBLE_EQ(s.p95, 14.4);
   EXPECT_DOUBLE_EQ(s.p99, 15.68);
@@ -60,7 +60,8 @@ TEST(Summary, HoldsTheQuantilesOfUnsortedValues) {
 TEST(Summary, OfOneValueHasNoSpread) {
   const StepStatistics s = summarize({0.25});
   EXPECT_EQ(s.median, 0.25);
-  EXPECT_EQ(s.iqr, 0);
+  EXPECT_FALSE(s.iqr.value);
+  EXPECT_EQ(s.iqr.reason, "one value has no spread");
   EXPECT_EQ(s.min, s.max);
 }
 

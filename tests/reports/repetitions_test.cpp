@@ -10,6 +10,7 @@
 
 #include "reports/json/report_json.h"
 #include "reports/table/table.h"
+#include "reports/table/table_notes.h"
 #include "tests/reports/sample_report.h"
 #include "tests/reports/schema_validator.h"
 
@@ -136,7 +137,7 @@ TEST(Cells, AreNoisyWhenLessPreciseThanWanted) {
   EXPECT_THAT(render_table(report, 0), HasSubstr("asks for (ddp on 2 devices / ps on 2 devices)"));
 }
 
-TEST(Cells, StandBelowTheTableALineEach) {
+TEST(Cells, HaveALineEach) {
   std::vector<report::Run> runs;
   for (int r = 0; r < 8; ++r) runs.push_back(repeated("ddp", r, r == 0 ? 0.0117 : 0.0116));
   for (report::Run& run : runs) run.strategy_options["bucket_cap_mb"] = "25";
@@ -146,7 +147,7 @@ TEST(Cells, StandBelowTheTableALineEach) {
   }
   Report report = test::report_of(runs);
   fill_cells(report, 0.02);
-  const std::string table = render_table(report, 0);
+  const std::string table = cell_lines(report, 0);
   EXPECT_THAT(table, HasSubstr("ddp on 2 devices, cap 25: 11.6 ms, 95 % interval 11.6 to "
                                "11.7 ms (0.9 %), 8 repetitions\n"));
   EXPECT_THAT(table, HasSubstr("ddp on 2 devices, cap 4: 21.0 ms, 95 % interval 20.0 to "
@@ -158,7 +159,7 @@ TEST(Cells, SayOnceThatThereAreTooFewForAnInterval) {
   Report report =
       test::report_of({repeated("dp", 0, 1), repeated("dp", 1, 1), repeated("ddp", 0, 1)});
   fill_cells(report, std::nullopt);
-  const std::string table = render_table(report, 0);
+  const std::string table = cell_lines(report, 0);
   const std::string words = "a 95 % interval of the median needs 6 timed repetitions";
   ASSERT_THAT(table, HasSubstr(words));
   EXPECT_EQ(table.find(words), table.rfind(words));

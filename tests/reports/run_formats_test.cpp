@@ -160,6 +160,8 @@ TEST(MarkdownText, IsATableWithReasonsBelow) {
       "\n"
       "- +n: n parameter servers beside the workers\n"
       "- \\*: oversubscribed, more compute threads than cores; no scaling is shown\n"
+      "- one repetition of each: how much runs differ by noise is unknown; --repetitions=7 gives "
+      "intervals\n"
       "- (1) one device\n"
       "- (2) injected: slow:rank=1,phase=backward,percent=25\n"
       "- (3) failed: rank 2, step 5, signal: killed by SIGKILL\n"
@@ -177,7 +179,7 @@ TEST(MarkdownText, HasTheWarningsOfEachReportOnce) {
   report.tune.emplace().conclusion = "Keep the default.";
   const std::vector<ReportFile> files = {{"a.json", report}, {"b.json", test::sample_report()}};
   const std::string text = markdown_text(all_runs(files), columns({"strategy"}));
-  const std::string warning = "- warning: a.json: 1 of 1 settings are noisy";
+  const std::string warning = "- warning \\[a\\]: a.json: 1 of 1 settings are noisy";
   EXPECT_THAT(text, HasSubstr(warning));
   EXPECT_EQ(text.find(warning), text.rfind(warning));
   EXPECT_THAT(text, Not(HasSubstr("b.json: 1 of 1")));

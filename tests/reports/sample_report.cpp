@@ -115,6 +115,7 @@ Run sample_run(const char* strategy, int world_size, double samples_per_s) {
   run.backend = world_size > 1 ? "shm" : "";
   run.precision = "fp32";
   run.model = "simple_cnn";
+  run.model_hash = "0123456789abcdef";
   run.parameters = 421642;
   run.optimizer = {{"lr", 0.01}, {"momentum", 0.9}, {"weight_decay", 0}};
   run.per_device_batch_size = 64;
@@ -129,7 +130,7 @@ Run sample_run(const char* strategy, int world_size, double samples_per_s) {
   run.epochs = {{0, 10, 60032, 6003.2, 0.2345, 0.93, Figure::of(0.9812)}};
   run.step.warmup = 10;
   run.step.count = 3;
-  run.step.time_s = StepStatistics{0.02, 0.001, 0.0191, 0.0209, 0.02098, 0.019, 0.021};
+  run.step.time_s = StepStatistics{0.02, Figure::of(0.001), 0.0191, 0.0209, 0.02098, 0.019, 0.021};
   run.step.samples_s = {0.019, 0.02, 0.021};
   run.phases = {{"data_wait_s", Figure::of(0.0001)}, {"forward_s", Figure::of(0.006)},
                 {"backward_s", Figure::of(0.012)},   {"optimizer_s", Figure::of(0.001)},

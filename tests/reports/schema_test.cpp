@@ -65,7 +65,8 @@ bool is_newer(const Pointer& pointer) {
   const bool gpu = contains(pointer, "/gpus/0/") || contains(pointer, "/clock_event_ratios/") ||
                    pointer.back() == "gpu_telemetry" || pointer.back() == "driver_bytes" ||
                    contains(pointer, "/driver_bytes/");
-  return why || gpu || (contains(pointer, "/devices/") && contains(pointer, "/phases"));
+  const bool network = pointer.back() == "model_hash";
+  return why || gpu || network || (contains(pointer, "/devices/") && contains(pointer, "/phases"));
 }
 
 // One run of each outcome is enough for mutations and faster than all runs.

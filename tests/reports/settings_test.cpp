@@ -44,6 +44,8 @@ constexpr Change kChanges[] = {
      "cell pair name", "overlap off"},
     {"model", [](Run& run) { run.model = "other"; }, "cell pair weak strong name table title",
      "other"},
+    {"model_hash", [](Run& run) { run.model_hash = "fedcba9876543210"; },
+     "cell pair weak strong name", "network fedcba98"},
     {"parameters", [](Run& run) { run.parameters = 9; }, "pair"},
     {"dataset/name", [](Run& run) { run.dataset_name = "other"; },
      "cell pair weak strong name table title", "other (files)"},

@@ -10,6 +10,7 @@
 
 #include "base/text.h"
 #include "reports/data/report.h"
+#include "reports/metrics/metrics.h"
 #include "reports/table/table.h"
 #include "reports/table/table_layout.h"
 #include "tests/reports/sample_report.h"
@@ -33,17 +34,18 @@ TEST(SummaryTable, ShowsARowARunInOneBlockWithoutALimit) {
       render_table(test::sample_report(), 0),
       R"(simple_cnn on mnist (files), cpu (Imaginary 9000) / cuda, 1 thread a device, fp32, weak scaling
 
-                      batch       step ms  samples  /s per  speed-  effic.  comm  exposed  peak MiB  peak MiB   train    test
-strategy  devices  each/all  median (IQR)       /s  device      up       %    ms       ms   primary    others    loss  acc. %  verified
-single    1           64/64  20.00 (1.00)     3200    3200    1.00   100.0  -(1)     -(1)      40.0      -(1)  0.2345   98.12      ref.
-dp        2          64/128  20.00 (1.00)     5200    2600    1.62    81.2  1.50     0.30      40.0      30.0  0.2345   98.12       yes
-ddp       2(2)       64/128  20.00 (1.00)     6100    3050    1.91    95.3  1.50     0.30      40.0      30.0  0.2345   98.12       yes
-ps        4+1*       64/256  20.00 (1.00)     6000    1500      -*      -*  1.50     0.30      40.0      30.0  0.2345   98.12       yes
+                      batch       step ms  samples  /s per  speed-   eff.  epoch  comm  exposed  peak MiB  peak MiB   train    test
+strategy  devices  each/all  median (IQR)       /s  device      up      %      s    ms       ms   primary    others    loss  acc. %  verified
+single    1           64/64  20.00 (1.00)     3200    3200    1.00  100.0  10.00  -(1)     -(1)      40.0      -(1)  0.2345   98.12      ref.
+dp        2          64/128  20.00 (1.00)     5200    2600    1.62   81.2  10.00  1.50     0.30      40.0      30.0  0.2345   98.12       yes
+ddp       2(2)       64/128  20.00 (1.00)     6100    3050    1.91   95.3  10.00  1.50     0.30      40.0      30.0  0.2345   98.12       yes
+ps        4+1*       64/256  20.00 (1.00)     6000    1500      -*     -*  10.00  1.50     0.30      40.0      30.0  0.2345   98.12       yes
 ddp       4        failed (3)
 dp        8        skipped (4)
 
 +n: n parameter servers beside the workers
 *: oversubscribed, more compute threads than cores; no scaling is shown
+one repetition of each: how much runs differ by noise is unknown; --repetitions=7 gives intervals
 (1) one device
 (2) injected: slow:rank=1,phase=backward,percent=25
 (3) failed: rank 2, step 5, signal: killed by SIGKILL
@@ -56,12 +58,12 @@ TEST(SummaryTable, StacksTwoBlocksInEightyColumns) {
             R"(simple_cnn on mnist (files), cpu (Imaginary 9000) / cuda, 1 thread a device,
   fp32, weak scaling
 
-                      batch       step ms  samples  /s per  speed-  effic.
-strategy  devices  each/all  median (IQR)       /s  device      up       %
-single    1           64/64  20.00 (1.00)     3200    3200    1.00   100.0
-dp        2          64/128  20.00 (1.00)     5200    2600    1.62    81.2
-ddp       2(2)       64/128  20.00 (1.00)     6100    3050    1.91    95.3
-ps        4+1*       64/256  20.00 (1.00)     6000    1500      -*      -*
+                      batch       step ms  samples  /s per  speed-   eff.  epoch
+strategy  devices  each/all  median (IQR)       /s  device      up      %      s
+single    1           64/64  20.00 (1.00)     3200    3200    1.00  100.0  10.00
+dp        2          64/128  20.00 (1.00)     5200    2600    1.62   81.2  10.00
+ddp       2(2)       64/128  20.00 (1.00)     6100    3050    1.91   95.3  10.00
+ps        4+1*       64/256  20.00 (1.00)     6000    1500      -*     -*  10.00
 ddp       4        failed (3)
 dp        8        skipped (4)
 
@@ -76,6 +78,8 @@ dp        8        skipped (4)
 
 +n: n parameter servers beside the workers
 *: oversubscribed, more compute threads than cores; no scaling is shown
+one repetition of each: how much runs differ by noise is unknown;
+    --repetitions=7 gives intervals
 (1) one device
 (2) injected: slow:rank=1,phase=backward,percent=25
 (3) failed: rank 2, step 5, signal: killed by SIGKILL
@@ -99,14 +103,41 @@ TEST(SummaryTable, KeepsEveryColumnHoweverNarrow) {
 
 TEST(SummaryTable, SaysWhenThereAreNoRuns) { EXPECT_EQ(render_table(Report{}, 80), "no runs\n"); }
 
-TEST(SummaryTable, NumbersRepetitionsWhenThereAreSome) {
+TEST(SummaryTable, NumbersRepetitionsWhereEachHasARow) {
   Report report = one_run(test::sample_run("single", 1, 100));
-  EXPECT_THAT(render_table(report, 0), Not(HasSubstr("rep.")));
+  const auto table = [&report] {
+    return table_text(all_runs(report), table_columns(all_runs(report)), 0);
+  };
+  EXPECT_THAT(table(), Not(HasSubstr("rep.")));
   report.runs.push_back(report.runs[0]);
   report.runs[1].repetition = 1;
-  const std::string table = render_table(report, 0);
-  EXPECT_THAT(table, HasSubstr("rep."));
-  EXPECT_THAT(table, ContainsRegex("single +1 +1 "));
+  EXPECT_THAT(table(), HasSubstr("rep."));
+  EXPECT_THAT(table(), ContainsRegex("single +1 +1 "));
+}
+
+TEST(SummaryTable, ShowsNoSpreadOfOneStep) {
+  report::Run run = test::sample_run("single", 1, 100);
+  run.step.count = 1;
+  run.step.samples_s = {0.02};
+  run.step.time_s = summarize(run.step.samples_s);
+  EXPECT_THAT(render_table(one_run(run), 0), HasSubstr(" 20.00 (-) "));
+  run.step.time_s->iqr = Figure::of(0);  // as older versions wrote it
+  EXPECT_THAT(render_table(one_run(run), 0), HasSubstr(" 20.00 (-) "));
+}
+
+TEST(SummaryTable, ShowsTheTimeOfAnEpochAndWhatWasCutShort) {
+  report::Run run = test::sample_run("single", 1, 100);
+  run.epochs = {{0, 12.5, 60032, 0, 0.2, 0.9, Figure::of(0.9)},
+                {1, 11.5, 60032, 0, 0.2, 0.9, Figure::of(0.9)}};
+  const std::string table = render_table(one_run(run), 0);
+  EXPECT_THAT(table, HasSubstr(" epoch"));
+  EXPECT_THAT(table, HasSubstr(" 12.00 "));
+  EXPECT_THAT(table, Not(HasSubstr("--steps")));
+  run.epochs.back().samples = 59968;  // the incomplete batch was dropped
+  EXPECT_THAT(render_table(one_run(run), 0), Not(HasSubstr("--steps")));
+  run.epochs.back().samples = 6400;
+  EXPECT_THAT(render_table(one_run(run), 0),
+              HasSubstr("epochs of 6400 of 60000 samples (--steps)"));
 }
 
 TEST(SummaryTable, TellsSettingsOfOneStrategyApart) {

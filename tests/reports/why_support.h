@@ -46,7 +46,8 @@ inline Run make_run(const char* strategy, const std::vector<Step>& ranks) {
   double slowest = 0;
   for (const Step& step : ranks) slowest = std::max(slowest, step.total() * kMs);
   Run run = test::sample_run(strategy, world, 64.0 * world / slowest);
-  run.step.time_s = StepStatistics{slowest, 0, slowest, slowest, slowest, slowest, slowest};
+  run.step.time_s =
+      StepStatistics{slowest, Figure::of(0), slowest, slowest, slowest, slowest, slowest};
   run.step.samples_s = {slowest, slowest, slowest};
   run.phases = phases_of(ranks[0]);
   for (std::size_t r = 0; r < ranks.size(); ++r) {

@@ -147,9 +147,9 @@ TEST(Why, BlamesNoRankForWhatScatterExplains) {
   const Step late = {.wait = 1, .wait_exposed = 1, .gap = 5.2};
   report::Run run = make_run("ddp", {waiting, late});
   run.step.samples_s.resize(9, 0.025);
-  run.step.time_s->iqr = 1 * kMs;  // 2 / sqrt(9) of this IQR is 0.7 ms
+  run.step.time_s->iqr = Figure::of(1 * kMs);  // 2 / sqrt(9) of this IQR is 0.7 ms
   EXPECT_EQ(verdict_of(run).cause, Cause::slow_rank);
-  run.step.time_s->iqr = 10 * kMs;
+  run.step.time_s->iqr = Figure::of(10 * kMs);
   EXPECT_EQ(verdict_of(run).cause, Cause::imbalance);
   run.step.samples_s.resize(900, 0.025);  // more steps give more certainty
   EXPECT_EQ(verdict_of(run).cause, Cause::slow_rank);
@@ -445,7 +445,7 @@ TEST(Why, SaysThatABusyMachineBlursTheVerdict) {
   const Step step = {.comm = 40, .exposed = 30};
   report::Run run = make_run("ddp", {step, step});
   EXPECT_FALSE(says(verdict_of(run).sentence, "scatter"));
-  run.step.time_s->iqr = 0.31 * run.step.time_s->median;
+  run.step.time_s->iqr = Figure::of(0.31 * run.step.time_s->median);
   EXPECT_SAYS(verdict_of(run).sentence, "step times scatter by 31 %");
 }
 

@@ -83,6 +83,7 @@ class Gate(unittest.TestCase):
             shutil.rmtree(self.stage / "out")
         self.codes(check=2)
         self.assertEqual(self.gate("--repetitions=1")[0], 2)
+        self.assertTrue((self.stage / "out" / "check.xml").exists())
 
     def test_lets_the_check_judge_runs_that_failed_with_a_report(self):
         self.codes(run=5, check=6)

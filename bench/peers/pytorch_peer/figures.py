@@ -20,9 +20,11 @@ def median(values):
 
 
 def summary(values):
-    return {"median": median(values), "iqr": quantile(values, 0.75) - quantile(values, 0.25),
-            "p5": quantile(values, 0.05), "p95": quantile(values, 0.95),
-            "p99": quantile(values, 0.99), "min": min(values), "max": max(values)}
+    spread = ({"iqr": quantile(values, 0.75) - quantile(values, 0.25)} if len(values) > 1 else
+              {"iqr": None, "iqr_reason": "one value has no spread"})
+    return {"median": median(values), **spread, "p5": quantile(values, 0.05),
+            "p95": quantile(values, 0.95), "p99": quantile(values, 0.99), "min": min(values),
+            "max": max(values)}
 
 
 def median_interval(values):

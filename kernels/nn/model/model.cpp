@@ -2,7 +2,39 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/nn/model/model.h"
 
+#include <array>
+#include <iterator>
+
+#include "base/hash.h"
+
 namespace ddpbench::nn {
+namespace {
+
+template <typename Integers>
+std::uint64_t hash_integers(std::uint64_t hash, const Integers& values) {
+  hash = combine_hash(hash, std::size(values));
+  for (const auto value : values) hash = combine_hash(hash, static_cast<std::uint64_t>(value));
+  return hash;
+}
+
+std::uint64_t hash_layer(std::uint64_t hash, const LayerSpec& layer) {
+  const ops::Window2d& window = layer.window;
+  for (const std::string_view text : {std::string_view(layer.name), to_string(layer.type)}) {
+    hash = hash_bytes(text.data(), text.size(), hash);
+  }
+  hash = hash_integers(hash, layer.inputs);
+  return hash_integers(hash, std::array<std::int64_t, 8>{
+                                 layer.out, layer.bias ? 1 : 0, window.kernel_h, window.kernel_w,
+                                 window.stride_h, window.stride_w, window.pad_h, window.pad_w});
+}
+
+}  // namespace
+
+std::uint64_t content_hash(const ModelSpec& model) {
+  std::uint64_t hash = hash_integers(model.layers.size(), model.input_shape);
+  for (const LayerSpec& layer : model.layers) hash = hash_layer(hash, layer);
+  return combine_hash(hash, static_cast<std::uint64_t>(model.output));
+}
 
 ops::Shape weight_shape(const LayerSpec& layer, const ops::Shape& input) {
   if (layer.type == LayerType::conv2d)

@@ -27,6 +27,7 @@ constexpr std::string_view to_string(LayerType type) {
 // The index of the network's input, where other indices are of layers.
 inline constexpr int kNetworkInput = -1;
 
+// A new field takes part in content_hash().
 struct LayerSpec {
   std::string name;
   LayerType type = LayerType::relu;
@@ -56,5 +57,9 @@ struct ModelSpec {
   // Without the batch: the output of the layer that `layer` reads first, or the network's input.
   const ops::Shape& input_of(const LayerSpec& layer) const;
 };
+
+// A hash of what the network computes and of its layers' names: equal for equal networks in any
+// file, however it is laid out. The network's name takes no part.
+std::uint64_t content_hash(const ModelSpec& model);
 
 }  // namespace ddpbench::nn

@@ -1,0 +1,206 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Repetitions as one row: the medians, how far they reach, and what of this each output shows.
+#include "reports/metrics/condensed_rows.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "reports/exports/run_formats.h"
+#include "reports/metrics/metrics.h"
+#include "reports/table/table.h"
+#include "tests/reports/sample_report.h"
+
+namespace ddpbench::report {
+namespace {
+
+using testing::AllOf;
+using testing::ContainsRegex;
+using testing::HasSubstr;
+using testing::Not;
+
+// Repetitions of `strategy` whose steps take these times, in ms.
+std::vector<Run> repetitions(const char* strategy, const std::vector<double>& steps_ms) {
+  std::vector<Run> runs;
+  for (const double step_ms : steps_ms) {
+    const int devices = std::string_view(strategy) == "single" ? 1 : 2;
+    Run run = test::sample_run(strategy, devices, 64e3 * devices / step_ms);
+    run.repetition = static_cast<int>(runs.size());
+    run.step.time_s->median = step_ms / 1e3;
+    runs.push_back(std::move(run));
+  }
+  return runs;
+}
+
+Report report_with(std::vector<std::vector<Run>> settings) {
+  std::vector<Run> runs;
+  for (auto& setting : settings) {
+    for (Run& run : setting) runs.push_back(std::move(run));
+  }
+  Report report = test::report_of(std::move(runs));
+  fill_scaling(report);
+  return report;
+}
+
+TEST(MedianSpread, IsTheLeastAndTheMostOfFewerThanSix) {
+  const MedianSpread few = median_spread({3, 1, 2});
+  EXPECT_EQ(few.kind, SpreadKind::least_and_most);
+  EXPECT_EQ(few.low.value, 1);
+  EXPECT_EQ(few.high.value, 3);
+  EXPECT_EQ(median_spread({1, 2, 3, 4, 5}).kind, SpreadKind::least_and_most);
+  EXPECT_EQ(median_spread({1, 2, 3, 4, 5, 6}).kind, SpreadKind::confidence);
+  EXPECT_THAT(median_spread({1}).low.reason, HasSubstr("noise is unknown"));
+  EXPECT_FALSE(median_spread({}).high.value);
+}
+
+TEST(MedianSpread, OfAQuotientNeedsSevenOnEachSide) {
+  const std::vector<double> six = {10, 11, 12, 13, 14, 15}, seven = {10, 11, 12, 13, 14, 15, 16};
+  EXPECT_EQ(quotient_spread(seven, six).kind, SpreadKind::least_and_most);
+  const MedianSpread spread = quotient_spread(seven, {4, 4, 4, 5, 5, 5, 5});
+  EXPECT_EQ(spread.kind, SpreadKind::confidence);
+  EXPECT_EQ(spread.low.value, 10.0 / 5);
+  EXPECT_EQ(spread.high.value, 16.0 / 4);
+  EXPECT_FALSE(quotient_spread({1}, {2}).low.value);
+  EXPECT_EQ(quotient_spread({4}, {1, 2}).low.value, 2);
+}
+
+// Also where both sides are skewed.
+TEST(MedianSpread, OfAQuotientCoversItAsOftenAsItSays) {
+  std::mt19937 engine(1);
+  std::lognormal_distribution<double> above(std::log(2.0), 0.3), below(0.0, 0.5);
+  constexpr int kTrials = 2000;
+  for (const int n : {7, 12, 25}) {
+    int covered = 0;
+    for (int t = 0; t < kTrials; ++t) {
+      std::vector<double> values, divisors;
+      for (int i = 0; i < n; ++i) {
+        values.push_back(above(engine));
+        divisors.push_back(below(engine));
+      }
+      const MedianSpread spread = quotient_spread(values, divisors);
+      ASSERT_EQ(spread.kind, SpreadKind::confidence);
+      covered += *spread.low.value <= 2 && 2 <= *spread.high.value ? 1 : 0;
+    }
+    EXPECT_GE(covered, kTrials * 0.94) << n;
+  }
+}
+
+TEST(CondensedRows, AreOneForASettingWithItsMedians) {
+  Report report =
+      report_with({repetitions("single", {20, 22, 21}), repetitions("ddp", {24, 20, 22})});
+  report.runs[1].devices[0].peak_bytes += 1000;
+  report.runs[2].epochs[0].time_s = 30;
+  const CondensedRows condensed(all_runs(report));
+  ASSERT_EQ(condensed.rows().size(), 2u);
+  const RunRow& ddp = condensed.rows()[1];
+  ASSERT_NE(ddp.repeated, nullptr);
+  EXPECT_EQ(ddp.repeated->timed, 3u);
+  EXPECT_EQ(ddp.run->strategy, "ddp");
+  EXPECT_DOUBLE_EQ(ddp.run->step.time_s->median, 0.022);
+  EXPECT_DOUBLE_EQ(*ddp.run->samples_per_s.value, 128e3 / 22);
+  EXPECT_DOUBLE_EQ(ddp.run->scaling->speedup, 2 * 21.0 / 22);
+  EXPECT_DOUBLE_EQ(*ddp.repeated->step_s.low.value, 0.020);
+  EXPECT_DOUBLE_EQ(*ddp.repeated->step_s.high.value, 0.024);
+  // The slowest repetition against the fastest of single, and the other way round.
+  EXPECT_DOUBLE_EQ(*ddp.repeated->speedup.low.value, 2 * 20.0 / 24);
+  EXPECT_DOUBLE_EQ(*ddp.repeated->speedup.high.value, 2 * 22.0 / 20);
+  EXPECT_DOUBLE_EQ(*ddp.repeated->efficiency.high.value, 22.0 / 20);
+  const RunRow& single = condensed.rows()[0];
+  EXPECT_EQ(single.run->devices[0].peak_bytes, report.runs[0].devices[0].peak_bytes + 1000);
+  EXPECT_EQ(single.run->epochs[0].time_s, 10);
+  EXPECT_FALSE(single.repeated->speedup.low.value);
+}
+
+TEST(CondensedRows, KeepRunsThatWereNotRepeated) {
+  const Report report = test::sample_report();
+  const CondensedRows condensed(all_runs(report));
+  ASSERT_EQ(condensed.rows().size(), report.runs.size());
+  for (std::size_t i = 0; i < report.runs.size(); ++i) {
+    EXPECT_EQ(condensed.rows()[i].run, &report.runs[i]);
+    EXPECT_EQ(condensed.rows()[i].repeated, nullptr);
+  }
+}
+
+TEST(CondensedRows, AreOfOneReportEach) {
+  const Report a = report_with({repetitions("ddp", {20, 21})}),
+               b = report_with({repetitions("ddp", {30})});
+  const std::vector<ReportFile> files = {{"a.json", a}, {"b.json", b}};
+  const CondensedRows condensed(all_runs(files));
+  ASSERT_EQ(condensed.rows().size(), 2u);
+  EXPECT_EQ(condensed.rows()[1].repeated, nullptr);
+}
+
+TEST(CondensedRows, SayWhatDidNotEndWell) {
+  Report report = report_with({repetitions("ddp", {20, 21, 22}), repetitions("dp", {20, 21})});
+  for (const std::size_t index : {1, 3, 4}) {
+    report.runs[index].status = Status::failed;
+    report.runs[index].step = {};
+    report.runs[index].error = ErrorInfo{"signal", 1, "", 9, {}, "", "", "killed by SIGKILL"};
+  }
+  report.runs[2].verification.status = "failed";
+  report.runs[2].verification.reason = "conv2.weight is off";
+  const CondensedRows condensed(all_runs(report));
+  EXPECT_EQ(condensed.rows()[0].repeated->timed, 2u);
+  EXPECT_DOUBLE_EQ(condensed.rows()[0].run->step.time_s->median, 0.021);
+  EXPECT_EQ(condensed.rows()[0].run->verification.status, "failed");
+  const std::string table = render_table(report, 0);
+  EXPECT_THAT(table, HasSubstr("1 of 3 repetitions have no figures; the first: failed: killed by"));
+  EXPECT_THAT(table, HasSubstr("in 1 of 3 repetitions: conv2.weight is off"));
+  EXPECT_THAT(table, ContainsRegex("ddp +2\\([0-9]\\) +2 of 3 .* NO\\("));
+  EXPECT_THAT(table, ContainsRegex("dp +2 +0 of 2 +failed \\("));
+}
+
+TEST(CondensedRows, KnowNoMedianOfLossesThatDiverged) {
+  Report report = report_with({repetitions("ddp", {20, 21, 22})});
+  report.runs[1].epochs[0].train_loss = std::numeric_limits<double>::infinity();
+  EXPECT_THAT(render_table(report, 0), HasSubstr("training diverged"));
+}
+
+TEST(CondensedTable, ShowsMedianAndIntervalOfStepSpeedUpAndEfficiency) {
+  const Report few =
+      report_with({repetitions("single", {20, 22, 21}), repetitions("ddp", {24, 20, 22})});
+  const std::string table = render_table(few, 0);
+  EXPECT_THAT(table, ContainsRegex("ddp +2 +3 +64/128 +22.00 \\(20.00..24.00\\)"));
+  EXPECT_THAT(table, ContainsRegex(" 1.91 \\(1.67..2.20\\) +95.5 \\(83.3..110.0\\) "));
+  EXPECT_THAT(table, ContainsRegex("single +1 +3 .* 1.00 +100.0 "));
+  EXPECT_THAT(table, HasSubstr("(a..b): over repetitions, least and most of fewer than 6"));
+  EXPECT_THAT(table, Not(HasSubstr("IQR")));
+  const std::vector<double> many = {20, 21, 22, 23, 24, 25, 26};
+  EXPECT_THAT(render_table(report_with({repetitions("ddp", many)}), 0),
+              HasSubstr("(a..b): over repetitions, 95 % interval of the median;"));
+}
+
+TEST(CondensedTable, SaysThatOneRepetitionShowsNoNoise) {
+  const std::string words = "one repetition of each: how much runs differ by noise is unknown";
+  EXPECT_THAT(render_table(test::sample_report(), 0), HasSubstr(words));
+  EXPECT_THAT(render_table(report_with({repetitions("ddp", {20, 21})}), 0), Not(HasSubstr(words)));
+  const Report skipped = test::report_of({test::sample_report().runs[5]});
+  EXPECT_THAT(render_table(skipped, 0), Not(HasSubstr(words)));
+}
+
+TEST(CondensedExports, HaveTheEndsOfTheIntervals) {
+  const Report report =
+      report_with({repetitions("single", {20, 21}), repetitions("ddp", {24, 20, 22})});
+  const CondensedRows condensed(all_runs(report));
+  Columns columns;
+  for (const char* name : {"strategy", "repetitions", "step-interval", "repetition"}) {
+    columns.push_back(find_column(name));
+    ASSERT_NE(columns.back(), nullptr) << name;
+  }
+  const std::string csv = csv_text(condensed.rows(), columns);
+  EXPECT_THAT(csv, HasSubstr("strategy,repetitions,timed_repetitions,interval,step_time_low_s,"
+                             "step_time_high_s,repetition,missing\n"));
+  EXPECT_THAT(csv,
+              HasSubstr("\nddp,3,3,least and most,0.02,0.024,,repetition: the row stands for"));
+  EXPECT_THAT(csv_text(all_runs(report), columns), HasSubstr("\nddp,1,1,,,,2,"));
+  EXPECT_THAT(markdown_text(condensed.rows(), table_columns(condensed.rows())),
+              AllOf(HasSubstr("22.00 (20.00..24.00)"), HasSubstr("speed-up (interval)")));
+}
+
+}  // namespace
+}  // namespace ddpbench::report
