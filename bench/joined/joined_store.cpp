@@ -114,8 +114,7 @@ void JoinedStore::find() {
       options_.port = key->port;
       options_.tries = 1;
       options_.secret = key->secret;
-      const comm::Deadline patience = comm::deadline_after(std::min(kConnectTime_s, limit_s_));
-      if (comm::store_owner(options_, key->port, patience)) {
+      if (comm::store_owner(options_, key->port, std::min(kConnectTime_s, limit_s_))) {
         store_ = comm::connect_tcp_store(options_);
         return;
       }

@@ -43,7 +43,7 @@ Verdict judge_world(WorldSight world) {
   count_as_noticed(world);
   Verdict verdict;
   verdict.certain = true;
-  auto& [interrupted, failure, peaks, startup_s] = verdict.result;
+  std::optional<launch::RunFailure>& failure = verdict.result.failure;
   if (auto cause = launch::find_cause(world.ranks)) {
     failure = std::move(cause);
   } else if (world.complete) {
@@ -51,7 +51,7 @@ Verdict judge_world(WorldSight world) {
   } else if (std::ranges::any_of(world.ranks, has_deserted)) {
     failure = launch::blame_for_noticed(world.ranks);
   } else if (world.interrupted) {
-    interrupted = true;
+    verdict.result.interrupted = true;
   } else {
     verdict.certain = false;
     failure = world.interrupted_rank ? ended_by_signal(world.ranks, *world.interrupted_rank)

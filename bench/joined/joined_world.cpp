@@ -448,6 +448,7 @@ int JoinedWorld::write(const launch::SuperviseResult& result) {
   finish_report(report_, {&trace_, report_.runs.size()}, options_, file_);
   if (report_.status != report::Status::failed || result.failure) return 0;
   say_error("ddpbench: {}\n", report_.error->message);
+  const bool diverged = report_.runs.back().status == report::Status::diverged;
   return diverged ? kDivergedExitCode : 1;  // else the areas that the ranks left are broken
 }
 

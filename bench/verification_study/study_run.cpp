@@ -113,7 +113,7 @@ StudyOutcome StudyRunner::run(const StudyCase& drawn) {
   std::ofstream(path) << drawn.model;
   const nn::ModelSpec model = nn::load_model_file(path);
   TrainingJob job = make_training_job(drawn.options, plan_matrix(drawn.options).at(0),
-                                      drawn.dataset, path, host_);
+                                      drawn.dataset, network_of(model, path), host_);
   for (auto& cores : job.cores) cores.clear();  // any: other programs may be running
   job.verification_tolerance = tolerance_for(job, model);
   job.reference_fd = 0;  // there is one

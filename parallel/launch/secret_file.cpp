@@ -20,6 +20,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "parallel/comm/store/tcp_store_protocol.h"
@@ -117,9 +118,9 @@ FileDescriptor open_own(const FileDescriptor& folder, const std::string& name) {
 }
 
 void lock_folder(const FileDescriptor& folder) {
-  const comm::Deadline deadline = comm::deadline_after(kFolderTime_s);
+  const SteadyClock::time_point begin = SteadyClock::now();
   while (::flock(folder.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (std::chrono::steady_clock::now() > deadline) {
+    if (seconds_since(begin) > kFolderTime_s) {
       refuse("another process of yours holds the folder of secrets; is it stopped?");
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -164,7 +165,7 @@ void ensure_one_host(const RankEnvironment& environment) {
   };
   if (!environment.several_hosts.empty()) refuse_hosts(environment.several_hosts);
   // Only an address of this host can be bound.
-  sockaddr_in address = comm::ipv4_address(environment.master_address, comm::deadline_after(5));
+  sockaddr_in address = comm::ipv4_address(environment.master_address, 5);
   const FileDescriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   const bool here =
       !socket ||

@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reports/metrics/ranking.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -12,6 +15,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/text.h"
 #include "reports/data/run_names.h"
 #include "reports/metrics/metrics.h"
 #include "reports/metrics/repetitions.h"

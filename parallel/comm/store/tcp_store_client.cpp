@@ -281,10 +281,10 @@ class Client : public Store {
 
 }  // namespace
 
-std::optional<std::string> store_owner(const TcpStoreOptions& options, int port,
-                                       Deadline deadline) {
+std::optional<std::string> store_owner(const TcpStoreOptions& options, int port, double timeout_s) {
+  const Deadline deadline = deadline_after(timeout_s);
   const Reception reception =
-      ask(ipv4_address(options.host, deadline), port, options.secret, deadline);
+      ask(ipv4_address(options.host, timeout_s), port, options.secret, deadline);
   return reception.answer == Answer::ours ? std::optional(reception.owner) : std::nullopt;
 }
 

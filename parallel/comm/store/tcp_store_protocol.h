@@ -49,8 +49,8 @@ struct StoreRequest {
 sockaddr_in ipv4_address(const std::string& host, double timeout_s);
 
 // What the store at `port` of options.host tells about itself. Nothing when none answers there, or
-// not one that takes options.secret, before `deadline`.
-std::optional<std::string> store_owner(const TcpStoreOptions& options, int port, Deadline deadline);
+// not one that takes options.secret, within `timeout_s`.
+std::optional<std::string> store_owner(const TcpStoreOptions& options, int port, double timeout_s);
 
 std::string encode_integer(std::int64_t value);
 // REQUIRES: bytes.size() == 8.

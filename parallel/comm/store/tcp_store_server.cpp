@@ -69,7 +69,7 @@ FileDescriptor bind_listener(const TcpStoreOptions& options, int port) {
 
 // Clients find their store by the secret, and would take this one for ours.
 void ensure_not_ours(const TcpStoreOptions& options, int port) {
-  const auto owner = store_owner(options, port, deadline_after(kProbeTime_s));
+  const auto owner = store_owner(options, port, kProbeTime_s);
   if (!owner) return;
   throw ConfigError(
       fmt::format("port {} of {} is held by another job with the same secret ({}): give one of the "

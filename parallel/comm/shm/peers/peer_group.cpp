@@ -67,7 +67,7 @@ void PeerGroup::await_attached(double timeout_s, const std::function<void()>& ch
         throw CommTimeout(
             fmt::format("{}rank {} did not join within {} s", prefix(nullptr), peer, timeout_s));
       }
-      if (check && Clock::now() >= next_check) {
+      if (check && has_passed(next_check)) {
         check();
         next_check = deadline_after(kLifeCheck_s);
       }
