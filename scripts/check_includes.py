@@ -49,8 +49,8 @@ FLOORS = {
     "parallel/comm": ["store", ".", "queue", "shm/peers", "shm/collectives", "shm",
                       "cuda", "cuda/staged", "cuda/nccl", "cuda/ipc"],
     "parallel": [".", "cuda"],
-    "reports": ["data", "metrics", "json", "charts", "pictures", "table", "why", "exports",
-                "gate", "html"],
+    "reports": ["data", "metrics", "imports", "json", "charts", "pictures", "table", "why",
+                "exports", "gate", "html"],
     "bench": ["host", "options", "plan", "measure", "feed", "rank", "run", "comm", "joined",
               "commands", ".", "packaging", "micro", "gate_study", "verification_study"],
 }

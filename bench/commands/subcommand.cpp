@@ -36,7 +36,8 @@ CompletionCommand completion_of_subcommand(const SubcommandEntry& entry) {
 
 const std::vector<SubcommandEntry>& subcommands() {
   static const std::vector<SubcommandEntry> entries = {
-      show_entry(), html_entry(), chart_entry(), check_entry(), comm_entry(),
+      show_entry(),    html_entry(), chart_entry(),  check_entry(),
+      history_entry(), comm_entry(), import_entry(),
   };
   return entries;
 }

@@ -38,7 +38,9 @@ struct SubcommandEntry {
 SubcommandEntry chart_entry();
 SubcommandEntry check_entry();
 SubcommandEntry comm_entry();
+SubcommandEntry history_entry();
 SubcommandEntry html_entry();
+SubcommandEntry import_entry();
 SubcommandEntry show_entry();
 
 // The subcommands in the order in which help and documents name them.

@@ -59,7 +59,7 @@ struct EpochRow {
   std::int64_t samples = 0;  // processed by all ranks, padding included
   double samples_per_s = 0;
   double train_loss = 0;  // NaN or infinite when training diverged: null in JSON, with the reason
-  double train_accuracy = 0;
+  double train_accuracy = 0;  // NaN: not recorded
   Figure test_accuracy;
 };
 

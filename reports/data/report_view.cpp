@@ -120,6 +120,7 @@ std::string caption(std::span<const RunRow> rows) {
     if ((setting.uses & kTableTitleUse) == 0) continue;
     const std::string words = alternatives(
         each_once(rows, [&setting](const RunRow& row) { return setting.words(*row.run); }));
+    if (words.empty()) continue;
     const std::string_view joint = setting.key == "dataset/name" ? " on " : ", ";
     text += fmt::format("{}{}", text.empty() ? "" : joint, words);
   }

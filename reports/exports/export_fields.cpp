@@ -6,9 +6,41 @@
 
 #include <chrono>
 #include <cstdio>
+#include <map>
 #include <type_traits>
 
 namespace ddpbench::report {
+namespace {
+
+std::string name_of_setting(const RunRow& row) {
+  const Run& run = *row.run;
+  std::string devices = std::to_string(run.world_size);
+  if (run.servers > 0) devices += fmt::format("+{}", run.servers);
+  std::string name = fmt::format(
+      "{} {} x {}, {}{}, batch {}/{} {}, {}, threads {}, {}", run.strategy, devices,
+      run.device_model.empty() ? run.device : run.device_model, run.model,
+      run.dataset_name.empty() ? "" : " on " + run.dataset_name, run.per_device_batch_size, run.global_batch_size, run.scaling_mode, run.precision,
+      run.threads_per_device, run.backend.empty() ? "no backend" : run.backend);
+  if (run.accumulation_steps > 1) name += fmt::format(", {} steps", run.accumulation_steps);
+  for (const auto& [key, value] : run.strategy_options) name += fmt::format(", {}={}", key, value);
+  if (run.oversubscribed) name += ", oversubscribed";
+  return name;
+}
+
+}  // namespace
+
+std::vector<NamedRuns> clean_runs_by_name(std::span<const RunRow> rows) {
+  std::vector<NamedRuns> named;
+  std::map<std::string, std::size_t> places;
+  for (const RunRow& row : rows) {
+    if (row.run->status != Status::ok || !row.run->injected.empty()) continue;
+    std::string name = name_of_setting(row);
+    const auto [place, added] = places.try_emplace(name, named.size());
+    if (added) named.push_back({std::move(name), {}});
+    named[place->second].second.push_back(&row);
+  }
+  return named;
+}
 
 std::optional<double> number_of(const FieldValue& value) {
   return std::visit(

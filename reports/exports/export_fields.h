@@ -6,7 +6,10 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "reports/table/run_columns.h"
 #include "reports/table/table_layout.h"
@@ -24,6 +27,12 @@ std::string csv_quoted(const std::string& text);
 // Text in which Markdown sees no markup, and a table of GitHub's Markdown.
 std::string markdown_escaped(const std::string& text);
 std::string markdown_table(const TextTable& table);
+
+// The runs that ended well without planted faults, by a name that holds all settings which must be
+// equal for a comparison, with the device model, and nothing that differs between commits. In the
+// order of their first runs.
+using NamedRuns = std::pair<std::string, std::vector<const RunRow*>>;
+std::vector<NamedRuns> clean_runs_by_name(std::span<const RunRow> rows);
 
 // Milliseconds since 1970 of a report's "2026-01-31T12:00:00Z"; nothing for any other text.
 std::optional<std::int64_t> unix_ms(const std::string& utc);

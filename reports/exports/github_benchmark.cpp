@@ -7,7 +7,6 @@
 // commits.
 #include <fmt/format.h>
 
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "reports/exports/export_fields.h"
@@ -23,21 +22,6 @@ std::string unit_of(const std::string& key) {
   if (key.ends_with("_bytes")) return "bytes";
   if (key.ends_with("_s")) return "s";
   return "ratio";
-}
-
-std::string run_name(const RunRow& row) {
-  const Run& run = *row.run;
-  std::string devices = std::to_string(run.world_size);
-  if (run.servers > 0) devices += fmt::format("+{}", run.servers);
-  std::string name = fmt::format(
-      "{} {} x {}, {} on {}, batch {}/{} {}, {}, threads {}, {}", run.strategy, devices,
-      run.device_model.empty() ? run.device : run.device_model, run.model, run.dataset_name,
-      run.per_device_batch_size, run.global_batch_size, run.scaling_mode, run.precision,
-      run.threads_per_device, run.backend.empty() ? "no backend" : run.backend);
-  if (run.accumulation_steps > 1) name += fmt::format(", {} steps", run.accumulation_steps);
-  for (const auto& [key, value] : run.strategy_options) name += fmt::format(", {}={}", key, value);
-  if (run.oversubscribed) name += ", oversubscribed";
-  return name;
 }
 
 // "± half the interquartile range": of the repetitions, or of the steps of a single one. Empty for
@@ -77,19 +61,11 @@ void append_entry(Json& entries, const std::string& name, const Field& field,
 }  // namespace
 
 std::string github_benchmark_text(std::span<const RunRow> rows, Better direction) {
-  std::vector<std::string> order;
-  std::map<std::string, std::vector<const RunRow*>> runs;
-  for (const RunRow& row : rows) {
-    if (row.run->status != Status::ok || !row.run->injected.empty()) continue;
-    auto& same = runs[run_name(row)];
-    if (same.empty()) order.push_back(run_name(row));
-    same.push_back(&row);
-  }
   Json entries = Json::array();
-  for (const std::string& name : order) {
+  for (const auto& [name, same] : clean_runs_by_name(rows)) {
     for (const Column& column : run_columns()) {
       for (const Field& field : column.fields) {
-        if (field.better == direction) append_entry(entries, name, field, runs[name]);
+        if (field.better == direction) append_entry(entries, name, field, same);
       }
     }
   }

@@ -28,6 +28,8 @@ std::vector<RunFormat> make_formats() {
            [](RunRows rows, const Columns&, int) {
              return github_benchmark_text(rows, Better::bigger);
            }},
+          {"bencher", "Bencher's metric format", false, true,
+           [](RunRows rows, const Columns&, int) { return bencher_text(rows); }},
           {"prometheus", "Prometheus' textfile collector", false, true,
            [](RunRows rows, const Columns&, int) { return prometheus_text(rows); }},
           {"mllog", "MLPerf's :::MLLOG lines", false, true,

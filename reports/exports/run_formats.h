@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "reports/metrics/history.h"
 #include "reports/table/run_columns.h"
 
 namespace ddpbench::report {
@@ -27,6 +28,9 @@ std::string json_runs_text(std::span<const RunRow> rows, const Columns& columns)
 // the figures for which smaller (customSmallerIsBetter) or bigger values are better. Values are
 // medians over repetitions, without runs that did not end well or had injected faults.
 std::string github_benchmark_text(std::span<const RunRow> rows, Better direction);
+// Bencher's metric format: an object of benchmarks with their measures, each with the median over
+// repetitions as its value and the ends of its interval. The same runs as above.
+std::string bencher_text(std::span<const RunRow> rows);
 // Prometheus' text format for the node exporter's textfile collector: base units, and one sample
 // for each label set.
 std::string prometheus_text(std::span<const RunRow> rows);
@@ -34,6 +38,13 @@ std::string prometheus_text(std::span<const RunRow> rows);
 // time of day is the run's start, as recorded or computed from the report's start, plus durations.
 // Throws ConfigError where a start is no valid time.
 std::string mllog_text(std::span<const RunRow> rows);
+
+// The layout that Apache Otava reads (its docs/CSV.md): `time`, `commit`, then a column of step
+// times in ms for each setting, called by otava_metric(). A setting that a commit did not measure
+// is empty.
+std::string otava_csv(const History& history);
+// "ddp_on_2_devices_batch_32_a_device": letters, digits and _.
+std::string otava_metric(const std::string& name);
 
 // A format of --format.
 struct RunFormat {

@@ -125,6 +125,7 @@ std::string html_page(const HtmlInput& input) {
   if (has_collectives(input)) write_collectives(page, input);
   if (has_runs(input)) {
     write_runs(page, input);
+    write_history(page, input);
     write_pictures(page, input, scaling);
     write_verdicts(page, input);
   }

@@ -49,6 +49,8 @@ void write_panel(Markup& page, const Panel& panel) {
   page.trusted(panel.shapes).close();
 }
 
+}  // namespace
+
 void write_figure(Markup& page, const Picture& picture, const Table& data) {
   page.open("figure", {{"id", picture.id}, {"class", "chart"}});
   page.leaf("h3", picture.heading);
@@ -68,6 +70,8 @@ void write_figure(Markup& page, const Picture& picture, const Table& data) {
   write_folded_table(page, "Data as a table", data);
   page.close().trusted("\n");
 }
+
+namespace {
 
 // Writes the heading of a chart with nothing to draw, and the reason.
 void write_no_figure(Markup& page, const std::string& heading, const std::string& why) {

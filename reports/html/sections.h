@@ -11,6 +11,7 @@
 #include "reports/data/report_view.h"
 #include "reports/html/page_input.h"
 #include "reports/html/table.h"
+#include "reports/pictures/picture.h"
 
 namespace ddpbench::report::html {
 
@@ -40,6 +41,10 @@ void write_tuning(Markup& page, const HtmlInput& input);
 // A table with a row for each run, and the reasons for missing figures.
 void write_runs(Markup& page, const HtmlInput& input);
 void write_pictures(Markup& page, const HtmlInput& input, const ScalingChart& scaling);
+// A picture with its legend, notes and the data as a table.
+void write_figure(Markup& page, const pictures::Picture& picture, const Table& data);
+// The settings over the commits of the reports. Writes nothing for reports of one commit.
+void write_history(Markup& page, const HtmlInput& input);
 // Says why each run on several devices is not faster.
 void write_verdicts(Markup& page, const HtmlInput& input);
 // REQUIRES: a report of `ddpbench comm` is among them.

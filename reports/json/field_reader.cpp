@@ -226,6 +226,12 @@ void FieldReader::finite(const char* key, double& number, const std::string& rea
   number = found.value.value_or(std::numeric_limits<double>::quiet_NaN());
 }
 
+void FieldReader::finite_amount(const char* key, double& number, const std::string& reason) {
+  Figure found;
+  amount_figure(key, found, reason);
+  number = found.value.value_or(std::numeric_limits<double>::quiet_NaN());
+}
+
 void FieldReader::figure(const char* key, Figure& figure, const std::string& fallback) {
   std::optional<double> number;
   or_missing(key, number, figure.reason, fallback);

@@ -85,6 +85,7 @@ class FieldReader {
   // The reason of a null may be missing: the first reports with this key had none.
   void early_flag(const char* key, Known<bool>& known, const std::string& fallback);
   void finite(const char* key, double& number, const std::string& reason);  // null: not a number
+  void finite_amount(const char* key, double& number, const std::string& reason);
   void figure(const char* key, Figure& figure, const std::string& fallback);
   void amount_figure(const char* key, Figure& amount, const std::string& fallback);
   void figures(const char* key, std::map<std::string, Figure>& figures, const std::string& fallback,

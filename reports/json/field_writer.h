@@ -92,6 +92,9 @@ class FieldWriter {
   }
   // A number that is not finite becomes null: divergence of the training is an outcome, not a bug.
   void finite(const char* key, double number, const std::string& reason);
+  void finite_amount(const char* key, double number, const std::string& reason) {
+    finite(key, number, reason);
+  }
   // Figures whose keys end in "_bytes" are written as integers.
   void figure(const char* key, const Figure& figure, const std::string& fallback);
   void amount_figure(const char* key, const Figure& amount, const std::string& fallback) {

@@ -61,7 +61,7 @@ constexpr auto kEpochFields = [](auto& f, auto& epoch) {
   f.value("samples", epoch.samples);
   f.amount("samples_per_s", epoch.samples_per_s);
   f.finite("train_loss", epoch.train_loss, kDivergedReason);
-  f.amount("train_accuracy", epoch.train_accuracy);
+  f.finite_amount("train_accuracy", epoch.train_accuracy, kNotRecorded);
   f.amount_figure("test_accuracy", epoch.test_accuracy, "not evaluated");
 };
 

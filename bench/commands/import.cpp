@@ -1,0 +1,167 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <charconv>
+#include <ctime>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/nearest_name.h"
+#include "bench/commands/subcommand.h"
+#include "bench/host/build_info.h"
+#include "bench/host/environment_capture.h"
+#include "bench/host/terminal.h"
+#include "reports/imports/imported_runs.h"
+#include "reports/json/report_json.h"
+#include "reports/metrics/metrics.h"
+#include "reports/metrics/repetitions.h"
+#include "reports/table/table.h"
+
+namespace ddpbench::bench {
+namespace {
+
+constexpr std::size_t kLargestFile = 256 * kMiB;
+constexpr std::int64_t kLargestBatch = 1'000'000'000;
+
+// A whole number from `least` on. Throws ConfigError naming `option`.
+std::int64_t count_from_text(const char* option, const std::string& text, std::int64_t least) {
+  std::int64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto result = std::from_chars(text.data(), end, value);
+  if (result.ec != std::errc{} || result.ptr != end || value < least || value > kLargestBatch) {
+    throw ConfigError(fmt::format("import: {}={}: expected a whole number from {} to {}", option,
+                                  text, least, kLargestBatch));
+  }
+  return value;
+}
+
+// When the file was last written, in the report's format.
+std::string written_at(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) throw ConfigError("cannot read " + path);
+  std::tm utc{};
+  ::gmtime_r(&status.st_mtime, &utc);
+  char text[32];
+  return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc)};
+}
+
+// "runs/mine.csv" gives "mine.json", in the working directory.
+std::string default_output(const std::string& path) {
+  return std::filesystem::path(path).filename().replace_extension(".json").string();
+}
+
+class Import final : public Subcommand {
+ public:
+  void define(CommandOptions& options) override {
+    options.add_words("FILE", "TEXT REQUIRED", paths_,
+                      "Step times as csv or JSON lines: step, seconds, and where there are several "
+                      "repetition, rank, phase; memory and loss where known (docs/ci.md)",
+                      true);
+    options.add("--as", "NAME", &as_,
+                "What ran, as the strategy of the report: single, ddp, or a name of your own");
+    options.add("--model", "NAME=unknown", &model_, "The network's name");
+    options.add("--dataset", "NAME", &dataset_, "The data set's name");
+    options.add("--device", "KIND=cpu", &device_, "cpu or cuda");
+    options.add("--device-model", "NAME", &device_model_,
+                "Of the device; not told: this machine's processor for cpu");
+    options.add("--precision", "WORD=fp32", &precision_, "fp32, tf32 or bf16");
+    options.add("--batch-size", "N", &batch_size_,
+                "Samples of a rank in a step; without it there are no samples a second");
+    options.add("--warmup-steps", "N=0", &warmup_steps_,
+                "First steps of each repetition that do not count");
+    options.add("--commit", "ID", &commit_, "Commit of the program that ran, for `history`");
+    options.add("-o,--output", "FILE", &output_,
+                "Report to write; the file's name with .json in the working directory when not "
+                "given");
+    options.add("--force", "", &force_, "Overwrite a report that exists");
+  }
+
+  int run() override {
+    if (paths_.size() != 1) {
+      throw ConfigError("import: give one file; several repetitions belong into one");
+    }
+    const std::string& path = paths_.front();
+    const report::ImportedProgram program = described();
+    const std::string output = output_.empty() ? default_output(path) : output_;
+    check_output("import", output, paths_, force_);
+    const report::StepTimes times = report::parse_step_times(
+        read_file(path, {.what = "", .most_bytes = kLargestFile}), report::step_format(path), path);
+    report::Report result = begin(path);
+    result.runs = report::imported_runs(times, program, path);
+    report::fill_scaling(result);
+    report::fill_cells(result, std::nullopt);
+    say("{}\n", report::render_table(result, terminal_width()));
+    if (!times.not_read.empty()) {
+      say("not read: {}, which has no meaning here\n", fmt::join(times.not_read, ", "));
+    }
+    report::write_report(result, output, force_);
+    say("report: {}\n", output);
+    return 0;
+  }
+
+ private:
+  report::ImportedProgram described() const {
+    if (as_.empty()) {
+      throw ConfigError(
+          "import: --as is missing; name what ran, as --as=ddp or a word of your own");
+    }
+    check_word("import: --device", device_, {"cpu", "cuda"});
+    check_word("import: --precision", precision_, {"fp32", "tf32", "bf16"});
+    const bool hexadecimal = commit_.find_first_not_of("0123456789abcdef") == std::string::npos;
+    if (!commit_.empty() && (!hexadecimal || commit_.size() < 7 || commit_.size() > 40)) {
+      throw ConfigError(fmt::format(
+          "import: --commit={}: expected 7 to 40 hexadecimal digits, as git writes them", commit_));
+    }
+    report::ImportedProgram program;
+    program.strategy = as_;
+    program.model = model_;
+    program.dataset = dataset_;
+    program.device = device_;
+    program.device_model = device_model_;
+    program.precision = precision_;
+    program.host = host_name();
+    if (!batch_size_.empty()) program.batch_size = count_from_text("--batch-size", batch_size_, 1);
+    if (!warmup_steps_.empty()) {
+      program.warmup_steps = count_from_text("--warmup-steps", warmup_steps_, 0);
+    }
+    if (device_model_.empty() && device_ == "cpu") {
+      program.device_model = capture_environment({}, {}).cpu.model;
+    }
+    return program;
+  }
+
+  report::Report begin(const std::string& path) const {
+    report::Report result;
+    result.generator = generator();
+    result.generator.name = "ddpbench-import";
+    result.generator.git_commit = commit_.empty() ? std::nullopt : std::optional(commit_);
+    result.generator.git_dirty.reset();
+    result.generator.git_reason = "import was not told it";
+    result.started_at = result.finished_at = written_at(path);
+    result.argv = command_line;
+    result.environment = capture_environment({}, {});
+    result.config_json = nlohmann::json{{"imported", path}}.dump();
+    return result;
+  }
+
+  std::vector<std::string> paths_;
+  std::string as_, model_ = "unknown", dataset_, device_ = "cpu", device_model_;
+  std::string precision_ = "fp32", batch_size_, warmup_steps_, commit_, output_;
+  bool force_ = false;
+};
+
+}  // namespace
+
+SubcommandEntry import_entry() {
+  return {"import", "ddpbench import FILE --as=NAME [OPTION]...",
+          "make a report of the step times of a program of your own",
+          [] { return std::make_unique<Import>(); }};
+}
+
+}  // namespace ddpbench::bench

@@ -1,0 +1,48 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The median step time of each setting over the commits of many reports. Whether a change is one is
+// the gate's to say (reports/gate), and finding the commit of a change that of other tools
+// (docs/ci.md).
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "reports/data/report_view.h"
+#include "reports/metrics/condensed_rows.h"
+
+namespace ddpbench::report {
+
+// A commit of the program, or a report whose commit is not known.
+struct HistoryCommit {
+  std::string name;        // "1a2b3c4d5e6f", "1a2b3c4d5e6f with changes"; else the report's file
+  std::string started_at;  // of its first report
+};
+
+// All repetitions of one setting at one commit.
+struct HistoryPoint {
+  std::size_t commit = 0;  // index into History::commits
+  std::size_t repetitions = 0;
+  double step_s = 0;  // the median over the repetitions
+  MedianSpread spread;
+};
+
+// A setting: equal in all that makes runs repetitions of each other, and on the same hosts.
+struct HistoryLine {
+  std::string name;                  // "ddp on 2 devices (batch 32 a device)"
+  std::vector<HistoryPoint> points;  // the oldest first; not empty
+};
+
+struct History {
+  std::vector<HistoryCommit> commits;  // the oldest first
+  std::vector<HistoryLine> lines;      // in the order of their first runs
+  std::size_t left_out = 0;  // runs that did not end well, disagree with one device or are injected
+};
+
+// `rows`: runs of one or several reports, not condensed.
+History history_of(std::span<const RunRow> rows);
+
+}  // namespace ddpbench::report

@@ -1,0 +1,116 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/table/history_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/text.h"
+#include "reports/table/table_layout.h"
+
+namespace ddpbench::report {
+namespace {
+
+constexpr std::size_t kPlotWidth = 32;  // characters of the drawn scale
+
+double low_of(const HistoryPoint& point) { return point.spread.low.value.value_or(point.step_s); }
+double high_of(const HistoryPoint& point) { return point.spread.high.value.value_or(point.step_s); }
+
+// The range of all points of a line, from which every row is drawn.
+struct Scale {
+  double least = 0, most = 0;
+
+  std::size_t place(double seconds) const {
+    if (!(most > least)) return kPlotWidth / 2;
+    const double share = (seconds - least) / (most - least);
+    return static_cast<std::size_t>(std::lround(share * static_cast<double>(kPlotWidth - 1)));
+  }
+};
+
+Scale scale_of(const HistoryLine& line) {
+  Scale scale{low_of(line.points.front()), high_of(line.points.front())};
+  for (const HistoryPoint& point : line.points) {
+    scale.least = std::min(scale.least, low_of(point));
+    scale.most = std::max(scale.most, high_of(point));
+  }
+  return scale;
+}
+
+// "   |--o----|   "
+std::string plot_of(const HistoryPoint& point, const Scale& scale) {
+  std::string plot(kPlotWidth, ' ');
+  const std::size_t low = scale.place(low_of(point)), high = scale.place(high_of(point));
+  std::fill(plot.begin() + static_cast<std::ptrdiff_t>(low),
+            plot.begin() + static_cast<std::ptrdiff_t>(high), '-');
+  plot[low] = plot[high] = '|';
+  plot[scale.place(point.step_s)] = 'o';
+  return plot;
+}
+
+std::string ms(double seconds) { return fmt::format("{:.3f}", 1e3 * seconds); }
+
+std::string step_text(const HistoryPoint& point) {
+  if (!point.spread.low.value || !point.spread.high.value) return ms(point.step_s);
+  return fmt::format("{} ({}..{})", ms(point.step_s), ms(*point.spread.low.value),
+                     ms(*point.spread.high.value));
+}
+
+std::string line_text(const History& history, const HistoryLine& line, std::size_t width) {
+  const Scale scale = scale_of(line);
+  TextTable table;
+  table.keys = 1;
+  table.columns = {
+      {"", "commit", true, false, {}},
+      {"", "measured", true, false, {}},
+      {"", "reps", false, false, {}},
+      {"step ms", "median (interval)", false, false, {}},
+      {"", "change", false, false, {}},
+      {"", fmt::format("{} .. {} ms", ms(scale.least), ms(scale.most)), true, false, {}}};
+  const HistoryPoint* before = nullptr;
+  for (const HistoryPoint& point : line.points) {
+    const HistoryCommit& commit = history.commits[point.commit];
+    const std::string change =
+        before == nullptr ? ""
+                          : fmt::format("{:+.1f} %", 100 * (point.step_s / before->step_s - 1));
+    const std::string cells[] = {printable(commit.name),
+                                 printable(commit.started_at.substr(0, 10)),
+                                 std::to_string(point.repetitions),
+                                 step_text(point),
+                                 change,
+                                 plot_of(point, scale)};
+    for (std::size_t c = 0; c < table.columns.size(); ++c) {
+      table.columns[c].cells.push_back(cells[c]);
+    }
+    table.instead.emplace_back();
+    before = &point;
+  }
+  return wrap(printable(line.name), width, 4) + render_blocks(table, width);
+}
+
+}  // namespace
+
+std::string render_history(const History& history, int width) {
+  const std::size_t limit = width > 0 ? static_cast<std::size_t>(width) : 0;
+  if (history.lines.empty()) return "no runs that ended well\n";
+  std::string text;
+  for (const HistoryLine& line : history.lines) {
+    text += line_text(history, line, limit) + '\n';
+  }
+  text += wrap(
+      "(a..b): over repetitions, 95 % interval of the median; least and most of fewer than 6. A "
+      "change beyond it need not be one of the program: ddpbench check judges two commits that "
+      "were "
+      "measured in turn.",
+      limit, 4);
+  if (history.left_out > 0) {
+    text += wrap(fmt::format("left out: {} that did not end well, disagree with one device or have "
+                             "a planted fault",
+                             counted(history.left_out, "run")),
+                 limit, 4);
+  }
+  return text;
+}
+
+}  // namespace ddpbench::report

@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// `ddpbench import` and `ddpbench history` as a user calls them.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/bench/program.h"
+
+namespace ddpbench {
+namespace {
+
+using test::Program;
+using test::ProgramResult;
+using testing::AllOf;
+using testing::HasSubstr;
+
+// Five repetitions of 20 steps of a trainer whose steps take `step_s`.
+std::string times_of(double step_s) {
+  std::string text = "repetition,step,seconds,loss\n";
+  for (int repetition = 0; repetition < 5; ++repetition) {
+    for (int step = 0; step < 20; ++step) {
+      const double noise = 1 + 0.002 * ((repetition * 7 + step * 3) % 5);
+      text += fmt::format("{},{},{},{}\n", repetition, step, step_s * noise, 2.0 - 0.01 * step);
+    }
+  }
+  return text;
+}
+
+class ImportCommand : public testing::Test {
+ protected:
+  ImportCommand() {
+    program.write("base.csv", times_of(0.010));
+    program.write("slow.csv", times_of(0.012));
+  }
+  ProgramResult import(const std::string& file, std::vector<std::string> more = {}) {
+    std::vector<std::string> arguments = {"import", file, "--as=ddp", "--model=mine",
+                                          "--batch-size=32"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return program.run(arguments);
+  }
+  Program program;
+};
+
+TEST_F(ImportCommand, MakesReportsThatTheOtherCommandsRead) {
+  const ProgramResult made = import("base.csv", {"--commit=aaaaaaaaaaaa", "--warmup-steps=2"});
+  EXPECT_EQ(made.exit_code, 0) << made.err;
+  EXPECT_THAT(made.out, AllOf(HasSubstr("report: base.json\n"), HasSubstr("ddp")));
+  const auto report = program.report("base.json");
+  EXPECT_EQ(report["runs"].size(), 5u);
+  EXPECT_EQ(report["runs"][0]["step"]["count"], 18);
+  ASSERT_EQ(import("slow.csv", {"--commit=bbbbbbbbbbbb", "--warmup-steps=2"}).exit_code, 0);
+  const ProgramResult worse = program.run({"check", "slow.json", "--baseline", "base.json"});
+  EXPECT_EQ(worse.exit_code, 6) << worse.err;
+  EXPECT_THAT(worse.out, HasSubstr("20.0 % worse"));
+  EXPECT_EQ(program.run({"show", "base.json", "slow.json"}).exit_code, 0);
+  EXPECT_EQ(program.run({"chart", "base.json", "--kind=steps"}).exit_code, 0);
+  EXPECT_EQ(program.run({"html", "base.json", "slow.json", "-o", "page.html"}).exit_code, 0);
+  EXPECT_THAT(program.read("page.html"), HasSubstr("Over commits"));
+  const ProgramResult history = program.run({"history", "slow.json", "base.json"});
+  EXPECT_THAT(history.out, AllOf(HasSubstr("\naaaaaaaaaaaa "), HasSubstr("\nbbbbbbbbbbbb "),
+                                 HasSubstr("+20.0 %")));
+  const ProgramResult otava =
+      program.run({"history", "slow.json", "base.json", "--format=otava", "-o", "otava.csv"});
+  EXPECT_EQ(otava.exit_code, 0) << otava.err;
+  EXPECT_THAT(program.read("otava.csv"), testing::StartsWith("time,commit,ddp_on_1_device\n"));
+  const ProgramResult bencher = program.run({"show", "base.json", "--format=bencher"});
+  EXPECT_EQ(nlohmann::json::parse(bencher.out).size(), 1u);
+}
+
+TEST_F(ImportCommand, RefusesWhatIsMissingOrWrong) {
+  const auto refusal = [this](const std::vector<std::string>& arguments) {
+    const ProgramResult result = program.run(arguments);
+    EXPECT_EQ(result.exit_code, 2) << result.out;
+    return result.err;
+  };
+  EXPECT_THAT(refusal({"import", "base.csv"}), HasSubstr("--as is missing"));
+  EXPECT_THAT(refusal({"import", "absent.csv", "--as=x"}), HasSubstr("absent.csv"));
+  EXPECT_THAT(refusal({"import", "base.csv", "slow.csv", "--as=x"}), HasSubstr("one file"));
+  EXPECT_THAT(refusal({"import", "base.csv", "--as=x", "--device=gpu"}), HasSubstr("--device"));
+  EXPECT_THAT(refusal({"import", "base.csv", "--as=x", "--batch-size=0"}), HasSubstr("from 1 to"));
+  EXPECT_THAT(refusal({"import", "base.csv", "--as=x", "--commit=main"}), HasSubstr("hexadecimal"));
+  program.write("base.json", "mine");
+  EXPECT_THAT(refusal({"import", "base.csv", "--as=x"}), HasSubstr("exists"));
+  EXPECT_EQ(program.read("base.json"), "mine");
+}
+
+}  // namespace
+}  // namespace ddpbench

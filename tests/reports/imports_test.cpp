@@ -1,0 +1,163 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Step times of other programs: what is read, what is refused, and the runs that they become.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "reports/imports/imported_runs.h"
+#include "reports/json/report_json.h"
+#include "tests/reports/sample_report.h"
+#include "tests/reports/schema_validator.h"
+
+namespace ddpbench::report {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+StepTimes csv(const std::string& text) { return parse_step_times(text, StepFormat::csv, "t.csv"); }
+StepTimes lines(const std::string& text) {
+  return parse_step_times(text, StepFormat::jsonl, "t.jsonl");
+}
+
+template <typename Act>
+std::string refusal_of(Act act) {
+  try {
+    act();
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+// Two repetitions of two ranks; rank 1 is the slower one.
+const std::string kTwoRanks =
+    "repetition,rank,step,seconds,phase,memory,loss\n"
+    "0,0,10,0.010,,1000,0.5\n0,0,11,0.020,,3000,0.4\n0,0,11,0.004,comm,,\n"
+    "0,1,10,0.012,,2000,0.7\n0,1,11,0.019,,,0.6\n0,1,11,0.006,comm,,\n0,1,12,9,,,0.1\n"
+    "1,0,0,0.030,,,\n1,1,0,0.040,,,\n";
+
+TEST(StepTimes, AreReadFromCsvByTheNamesOfItsColumns) {
+  const StepTimes times =
+      csv("seconds, step ,rank,lr\r\n0.5,3,1,0.1\r\n\r\n\"0.25\",4,1,\"a,b\"\r\n");
+  ASSERT_EQ(times.rows.size(), 2u);
+  EXPECT_EQ(times.rows[0].step, 3);
+  EXPECT_EQ(times.rows[0].rank, 1);
+  EXPECT_EQ(times.rows[0].repetition, 0);
+  EXPECT_EQ(times.rows[1].seconds, 0.25);
+  EXPECT_EQ(times.rows[1].line, 4u);
+  EXPECT_THAT(times.not_read, ElementsAre("lr"));
+}
+
+TEST(StepTimes, AreReadFromJsonLines) {
+  const StepTimes times = lines(
+      "{\"step\": 0, \"seconds\": 0.5, \"loss\": 2.25, \"epoch\": 1}\n\n"
+      "{\"step\": 1, \"seconds\": 5e-1, \"phase\": \"forward\", \"memory\": null}");
+  ASSERT_EQ(times.rows.size(), 2u);
+  EXPECT_EQ(times.rows[0].loss, 2.25);
+  EXPECT_EQ(times.rows[1].phase, "forward");
+  EXPECT_FALSE(times.rows[1].memory_bytes);
+  EXPECT_THAT(times.not_read, ElementsAre("epoch"));
+}
+
+TEST(StepTimes, AreRefusedWithLineAndColumn) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"", "empty"},
+      {"step,seconds\n", "no steps"},
+      {"step\n1\n", "line 2: seconds is missing"},
+      {"step,seconds\n1,\n", "line 2: seconds is missing"},
+      {"step,seconds\n1,abc\n", "line 2: seconds: expected a number"},
+      {"step,seconds\n1,-1\n", "not negative, got \"-1\""},
+      {"step,seconds\n1,0\n", "cannot take no time"},
+      {"step,seconds\n1,inf\n", "finite"},
+      {"step,seconds\n1,nan\n", "expected a number"},
+      {"step,seconds\n1.5,1\n", "step: expected a whole number"},
+      {"step,seconds\n-1,1\n", "step: expected a whole number"},
+      {"step,seconds,rank\n1,1,100000\n", "rank: expected a whole number from 0 to 99999"},
+      {"step,seconds\n1\n", "1 cells below 2 columns"},
+      {"step,seconds,step\n1,1,1\n", "two columns are called \"step\""},
+      {"step,seconds\n\"1,1\n", "quoted cell"},
+  };
+  for (const auto& [text, message] : cases) {
+    EXPECT_THAT(refusal_of([&] { csv(text); }), HasSubstr(message)) << text;
+  }
+  EXPECT_THAT(refusal_of([] { lines("[1]"); }), HasSubstr("line 1: expected an object"));
+  EXPECT_THAT(refusal_of([] { lines("{\"step\": 1, \"seconds\": 1}\n{\"step\": "); }),
+              HasSubstr("t.jsonl: line 2"));
+  EXPECT_THAT(refusal_of([] { step_format("times.txt"); }), HasSubstr(".csv, .jsonl"));
+}
+
+TEST(ImportedRuns, TakeTheSlowestRankOfEveryCommonStep) {
+  const std::vector<report::Run> runs =
+      imported_runs(csv(kTwoRanks), {.strategy = "ddp", .host = "node", .batch_size = 32}, "t.csv");
+  ASSERT_EQ(runs.size(), 2u);
+  const report::Run& run = runs[0];
+  EXPECT_EQ(run.world_size, 2);
+  EXPECT_THAT(run.step.samples_s, ElementsAre(0.012, 0.020));
+  EXPECT_DOUBLE_EQ(run.step.time_s->median, 0.016);
+  EXPECT_DOUBLE_EQ(*run.samples_per_s.value, 64 / 0.016);
+  EXPECT_EQ(run.global_batch_size, 64);
+  EXPECT_DOUBLE_EQ(*run.phases.at("comm_s").value, 0.006);
+  EXPECT_EQ(run.devices[0].peak_bytes, 3000u);
+  EXPECT_EQ(run.devices[1].peak_bytes, 2000u);
+  EXPECT_DOUBLE_EQ(run.epochs.at(0).train_loss, (0.5 + 0.4 + 0.7 + 0.6 + 0.1) / 5);
+  EXPECT_EQ(runs[1].repetition, 1);
+  EXPECT_THAT(runs[1].step.samples_s, ElementsAre(0.040));
+  EXPECT_THAT(runs[1].epochs, IsEmpty());
+  EXPECT_FALSE(runs[1].devices[0].peak_reason.empty());
+}
+
+TEST(ImportedRuns, LeaveTheWarmUpOut) {
+  const std::vector<report::Run> runs = imported_runs(
+      csv("step,seconds\n5,9\n6,8\n7,1\n8,2\n"), {.strategy = "mine", .warmup_steps = 2}, "t.csv");
+  EXPECT_THAT(runs.at(0).step.samples_s, ElementsAre(1, 2));
+  EXPECT_EQ(runs[0].step.warmup, 2);
+  EXPECT_THAT(refusal_of([] {
+                imported_runs(csv("step,seconds\n5,9\n"), {.strategy = "mine", .warmup_steps = 1},
+                              "t.csv");
+              }),
+              HasSubstr("smaller --warmup-steps"));
+}
+
+TEST(ImportedRuns, SayNothingThatTheFileDoesNotTell) {
+  const std::vector<report::Run> runs =
+      imported_runs(csv("step,seconds\n1,1\n2,1\n"), {.strategy = "mine"}, "t.csv");
+  EXPECT_FALSE(runs.at(0).samples_per_s.value);
+  EXPECT_THAT(runs[0].samples_per_s.reason, HasSubstr("--batch-size"));
+  EXPECT_EQ(runs[0].verification.status, "off");
+}
+
+TEST(ImportedRuns, RefuseWhatCannotBeARun) {
+  const auto refusal = [](const std::string& rows) {
+    return refusal_of([&] {
+      imported_runs(csv("rank,step,seconds,phase\n" + rows), {.strategy = "mine"}, "t.csv");
+    });
+  };
+  EXPECT_THAT(refusal("0,1,1,\n0,1,2,\n"),
+              HasSubstr("line 3: step 1 of rank 0 in repetition 0 comes twice"));
+  EXPECT_THAT(refusal("1,1,1,\n"), HasSubstr("rank 0 of repetition 0 has no whole steps"));
+  EXPECT_THAT(refusal("0,1,1,\n1,1,1,comm\n"), HasSubstr("rank 1 of repetition 0 has no whole"));
+  EXPECT_THAT(refusal("0,1,1,\n1,2,1,\n"), HasSubstr("no step in common"));
+}
+
+TEST(ImportedRuns, MakeAReportOfTheSchema) {
+  Report report = test::report_of(
+      imported_runs(csv(kTwoRanks), {.strategy = "my trainer", .host = "node"}, "t.csv"));
+  report.generator.name = "ddpbench-import";
+  const auto written = to_json(report);
+  EXPECT_THAT(
+      ddpbench::test::schema_errors(nlohmann::json::parse(written.dump()), DDPBENCH_REPORT_SCHEMA),
+      IsEmpty());
+  const Report read = parse_report(written.dump(), "r.json");
+  EXPECT_EQ(to_json(read).dump(), written.dump());
+  EXPECT_TRUE(std::isnan(read.runs[0].epochs.at(0).train_accuracy));
+}
+
+}  // namespace
+}  // namespace ddpbench::report
