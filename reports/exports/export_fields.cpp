@@ -16,11 +16,12 @@ std::string name_of_setting(const RunRow& row) {
   const Run& run = *row.run;
   std::string devices = std::to_string(run.world_size);
   if (run.servers > 0) devices += fmt::format("+{}", run.servers);
-  std::string name = fmt::format(
-      "{} {} x {}, {}{}, batch {}/{} {}, {}, threads {}, {}", run.strategy, devices,
-      run.device_model.empty() ? run.device : run.device_model, run.model,
-      run.dataset_name.empty() ? "" : " on " + run.dataset_name, run.per_device_batch_size, run.global_batch_size, run.scaling_mode, run.precision,
-      run.threads_per_device, run.backend.empty() ? "no backend" : run.backend);
+  std::string name =
+      fmt::format("{} {} x {}, {}{}, batch {}/{} {}, {}, threads {}, {}", run.strategy, devices,
+                  run.device_model.empty() ? run.device : run.device_model, run.model,
+                  run.dataset_name.empty() ? "" : " on " + run.dataset_name,
+                  run.per_device_batch_size, run.global_batch_size, run.scaling_mode, run.precision,
+                  run.threads_per_device, run.backend.empty() ? "no backend" : run.backend);
   if (run.accumulation_steps > 1) name += fmt::format(", {} steps", run.accumulation_steps);
   for (const auto& [key, value] : run.strategy_options) name += fmt::format(", {}={}", key, value);
   if (run.oversubscribed) name += ", oversubscribed";

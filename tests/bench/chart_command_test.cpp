@@ -56,7 +56,8 @@ TEST_F(ChartCommand, DrawsTheChosenRunsOnly) {
   EXPECT_THAT(all, HasSubstr("dp on"));
   EXPECT_THAT(some, HasSubstr("ddp"));
   EXPECT_LT(some.size(), all.size());
-  EXPECT_THAT(refused({sample_, "--strategy=dpp"}), HasSubstr("chart: --strategy: expected one of"));
+  EXPECT_THAT(refused({sample_, "--strategy=dpp"}),
+              HasSubstr("chart: --strategy: expected one of"));
   EXPECT_THAT(refused({sample_, "--strategy=single", "--gpus=2"}),
               HasSubstr("chart: no run is left"));
 }

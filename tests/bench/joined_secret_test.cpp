@@ -74,8 +74,7 @@ TEST_F(JoinedSecret, IsMadeByRankZeroForRanksOfTheSameUserAndLeavesNoFile) {
 TEST_F(JoinedSecret, KeepsWorldsWithOnePortApart) {
   const int port = free_port();
   Ranks first(program, world(2, port));
-  const std::vector<std::string> one{"--strategy=ddp", "--config=lenet.json",
-                                     "--json=first.json"};
+  const std::vector<std::string> one{"--strategy=ddp", "--config=lenet.json", "--json=first.json"};
   first.start(0, one);
   await_file();
   first.start(1, one);

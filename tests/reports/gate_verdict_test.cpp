@@ -180,7 +180,7 @@ TEST(Gate, FlagsTrainingThatDiverges) {
 // The status says why the loss is missing; the run was timed as any other.
 TEST(Gate, JudgesARunWithTheStatusDivergedByItsFigures) {
   Report candidate = gate_report(steady());
-  Run& run = candidate.runs[3];
+  report::Run& run = candidate.runs[3];
   run.status = Status::diverged;
   run.error.emplace();
   run.epochs.back().train_loss = std::numeric_limits<double>::quiet_NaN();

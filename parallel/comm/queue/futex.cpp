@@ -23,7 +23,7 @@ int operation(int base, FutexScope scope) {
 }
 
 void sleep_on(std::atomic<std::uint32_t>& word, std::uint32_t expected, const timespec* at_most,
-          FutexScope scope) noexcept {
+              FutexScope scope) noexcept {
   ::syscall(SYS_futex, &word, operation(FUTEX_WAIT, scope), expected, at_most, nullptr, 0);
 }
 
