@@ -30,10 +30,10 @@ constexpr Criterion kCriteriaTable[] = {
      [](const report::Run& run) { return std::to_string(run.world_size); }},
     {"--batch-size", "N,...", "Only runs with so many samples a device and step",
      [](const report::Run& run) { return std::to_string(run.per_device_batch_size); }},
-    {"--status", "WORD,...", "Only runs that are ok, failed, skipped or interrupted",
+    {"--status", "WORD,...", "Only runs that are ok, diverged, failed, skipped or interrupted",
      [](const report::Run& run) { return std::string(to_string(run.status)); }},
 };
-const Names kStatusWords = {"ok", "failed", "skipped", "interrupted"};
+const Names kStatusWords = {"ok", "diverged", "failed", "skipped", "interrupted"};
 
 bool is_status(const Criterion& criterion) {
   return std::string_view(criterion.flag) == "--status";

@@ -18,6 +18,7 @@
 #include "bench/plan/data_places.h"
 #include "bench/plan/injection_reach.h"
 #include "bench/plan/training_job.h"
+#include "bench/run/launch_run.h"
 #include "bench/run/resume.h"
 #include "kernels/nn/safetensors.h"
 #include "parallel/comm_backends.h"
@@ -282,7 +283,9 @@ int Session::finish() {
   settle(true);
   finish_report(report_, {&executor_->trace(), executor_->traced_runs()}, options_, file_);
   if (interrupted_) return 130;
-  return executor_->exit_codes().empty() ? 0 : executor_->exit_codes().front();
+  if (!executor_->exit_codes().empty()) return executor_->exit_codes().front();
+  // Runs that diverged are not made again when a report is resumed.
+  return report_.status == report::Status::failed ? kDivergedExitCode : 0;
 }
 
 void Session::print_plan() const {

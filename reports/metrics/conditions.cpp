@@ -58,15 +58,15 @@ double frequency_loss(const Conditions& c) {
 // The first kChecksOfOthers are of work that is not this program's.
 constexpr std::size_t kChecksOfOthers = 2;
 constexpr Check kChecks[] = {
-    {[](const Conditions& c) { return c.stopped_s.value_or(0); }, 1e-3,
-     [](double x) {
-       return fmt::format("the job was stopped (Ctrl-Z) for {:.3g} s, which counts for no step", x);
-     }},
     {[](const Conditions& c) { return value_or_zero(c.other_load_ratio); }, 0.10,
      [](double x) { return fmt::format("other processes used {} of the machine", percent(x)); }},
     {[](const Conditions& c) { return value_or_zero(c.stolen_ratio); }, 0.02,
      [](double x) {
        return fmt::format("other virtual machines took {} of the machine", percent(x));
+     }},
+    {[](const Conditions& c) { return c.stopped_s.value_or(0); }, 1e-3,
+     [](double x) {
+       return fmt::format("the job was stopped (Ctrl-Z) for {:.3g} s, which counts for no step", x);
      }},
     {[](const Conditions& c) { return value_or_zero(c.quota_throttled_ratio); }, 0.01,
      [](double x) { return fmt::format("a CPU quota stopped it for {} of the time", percent(x)); }},

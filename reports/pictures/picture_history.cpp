@@ -125,7 +125,7 @@ class HistoryPanel {
 }  // namespace
 
 Picture history_picture(const History& history) {
-  Picture picture{"history", "Over commits", {}, {}, {}};
+  Picture picture{"commits", "Over commits", {}, {}, {}};
   picture.caption.title = "Over commits: the median step of each setting";
   picture.caption.subtitle =
       fmt::format("{}, from {} to {}", counted(history.commits.size(), "commit"),

@@ -58,7 +58,7 @@ TEST_F(ImportCommand, MakesReportsThatTheOtherCommandsRead) {
   EXPECT_EQ(program.run({"chart", "base.json", "--kind=steps"}).exit_code, 0);
   EXPECT_EQ(program.run({"html", "base.json", "slow.json", "-o", "page.html"}).exit_code, 0);
   EXPECT_THAT(program.read("page.html"), HasSubstr("Over commits"));
-  const ProgramResult history = program.run({"history", "slow.json", "base.json"});
+  const ProgramResult history = program.run({"history", "base.json", "slow.json"});
   EXPECT_THAT(history.out, AllOf(HasSubstr("\naaaaaaaaaaaa "), HasSubstr("\nbbbbbbbbbbbb "),
                                  HasSubstr("+20.0 %")));
   const ProgramResult otava =

@@ -14,8 +14,6 @@
 #include <unistd.h>
 
 #include <cstdint>
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -216,52 +214,6 @@ TEST_F(Limits, OfAControlGroupsMemoryAreCheckedBeforeAnythingIsAllocated) {
       program.run(small_run("ddp", {"--force", "--batch-size=20000", "--verify-steps=0"}));
   EXPECT_EQ(result.exit_code, 2) << result.err;
   EXPECT_THAT(result.err, HasSubstr(" with a batch of 20000 per device needs "));
-}
-
-// A process that the kernel does not end, and that takes more and more of a group's memory.
-class Hog {
- public:
-  explicit Hog(const MemoryGroup& group) : pid_(::fork()) {
-    if (pid_ != 0) return;
-    group.enter();
-    std::ofstream("/proc/self/oom_score_adj") << -1000 << std::flush;
-    constexpr std::size_t kPiece = std::size_t{1} << 20;
-    while (true) {
-      auto* const piece = static_cast<char*>(::malloc(kPiece));
-      if (piece != nullptr) std::memset(piece, 1, kPiece);
-      ::usleep(2000);
-    }
-  }
-  ~Hog() {
-    ::kill(pid_, SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
-  }
-  Hog(const Hog&) = delete;
-  Hog& operator=(const Hog&) = delete;
-
- private:
-  int pid_;
-};
-
-TEST_F(Limits, RanksThatTheKernelEndsForLackOfMemoryAreReportedAsThat) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "sanitizers take more memory than the limit here";
-#endif
-  const MemoryGroup group(std::uint64_t{400} << 20);
-  if (!group.made()) GTEST_SKIP() << "no control group can be made here";
-  program.prepare = [&group] { group.enter(); };
-  const ProgramResult result = program.run(
-      small_run("ddp", {"--verify-steps=0", "--epochs=1000", "--steps=7000"}), [&](int) {
-        EXPECT_TRUE(Program::wait_until([&] { return program.processes().size() >= 3; }));
-        std::this_thread::sleep_for(std::chrono::seconds(1));  // until the ranks have their memory
-        const Hog hog(group);
-        EXPECT_TRUE(Program::wait_until([&] { return program.processes().empty(); }));
-      });
-  if (result.exit_code == 128 + SIGKILL) GTEST_SKIP() << "the kernel ended the supervisor";
-  EXPECT_EQ(result.exit_code, 4) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("because memory ran out"));
-  EXPECT_THAT(program.report()["error"]["message"].get<std::string>(),
-              HasSubstr("because memory ran out"));
 }
 
 // ---- the places of results ----
