@@ -57,7 +57,10 @@ Column devices_column() {
 
 Column batch_column() {
   Column column = heading_only({"batch", "batch", "each/all", "batch per device and of a step"});
-  column.cell = [](const RunRow& row, Footnotes&) {
+  column.cell = [](const RunRow& row, Footnotes& notes) {
+    if (row.run->per_device_batch_size == 0) {
+      return missing_cell("the batch size is not recorded", notes);
+    }
     return fmt::format("{}/{}", row.run->per_device_batch_size, row.run->global_batch_size);
   };
   column.fields = {count_field("per_device_batch_size", Role::identity,
@@ -127,7 +130,7 @@ Figure epoch_time(const Run& run) {
 // Whether --steps ended the epochs before they had seen the whole training set. An incomplete batch
 // may be left out at the end of a whole one.
 bool has_cut_epochs(const Run& run) {
-  return !run.epochs.empty() &&
+  return !run.epochs.empty() && run.train_samples > 0 &&
          run.epochs.back().samples + run.global_batch_size <= run.train_samples;
 }
 

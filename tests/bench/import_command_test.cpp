@@ -69,6 +69,14 @@ TEST_F(ImportCommand, MakesReportsThatTheOtherCommandsRead) {
   EXPECT_EQ(nlohmann::json::parse(bencher.out).size(), 1u);
 }
 
+TEST_F(ImportCommand, ShowsNoFigureThatNobodyTold) {
+  const ProgramResult made = program.run({"import", "base.csv", "--as=mine"});
+  EXPECT_EQ(made.exit_code, 0) << made.err;
+  EXPECT_THAT(made.out,
+              AllOf(testing::Not(HasSubstr("0/0")), HasSubstr("batch size is not recorded"),
+                    testing::Not(HasSubstr("--steps"))));
+}
+
 TEST_F(ImportCommand, RefusesWhatIsMissingOrWrong) {
   const auto refusal = [this](const std::vector<std::string>& arguments) {
     const ProgramResult result = program.run(arguments);
