@@ -99,8 +99,9 @@ Cause find_cause(const Run& run, const Decomposition& split) {
   const double negligible_s = kNegligibleShare * split.parts.step_s;
   if (lost.step_s <= negligible_s) return split.ideal ? Cause::scales : Cause::unknown;
   // What other work took shows as waiting, slow compute or host time, and as any of these by
-  // chance.
-  if (run.conditions && !other_work(*run.conditions).empty()) return Cause::busy_machine;
+  // chance. Of a run with a planted fault the cause is known.
+  if (run.injected.empty() && run.conditions && !other_work(*run.conditions).empty())
+    return Cause::busy_machine;
   if (is_tiny(run, lost, split)) return Cause::tiny_network;
   const Loss largest = largest_loss(run, split);
   return largest.seconds < negligible_s ? Cause::small_losses : largest.cause;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The program where limits of the system are reached, or its whole job is stopped for a while.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <net/if.h>
@@ -47,17 +48,18 @@ TEST_P(StoppedJob, GoesOnAfterLongerThanTheTimeout) {
   Program program;
   program.write("lenet.json",
                 test::small_config({.steps = 150, .warmup_steps = 20, .timeout_s = 3}));
-  // A process group of its own, as a shell makes for a job. One rank is slow, so that the other
-  // waits for it most of the time.
+  // A process group of its own, as a shell makes for a job. The last rank is slow, so that another
+  // waits for it most of the time; dp has one rank.
+  const std::string slow = fmt::format("--inject=slow:rank={},phase=forward,percent=8000",
+                                       GetParam() == std::string_view("dp") ? 0 : 1);
   program.prepare = [] { ::setpgid(0, 0); };
-  const ProgramResult result = program.run(
-      small_run(GetParam(), {"--inject=slow:rank=1,phase=forward,percent=8000"}), [&](int pid) {
-        EXPECT_TRUE(Program::wait_until([&] { return program.processes().size() >= 2; }));
-        std::this_thread::sleep_for(std::chrono::seconds(1));
-        ::kill(-pid, SIGSTOP);
-        std::this_thread::sleep_for(kStop);
-        ::kill(-pid, SIGCONT);
-      });
+  const ProgramResult result = program.run(small_run(GetParam(), {slow}), [&](int pid) {
+    EXPECT_TRUE(Program::wait_until([&] { return program.processes().size() >= 2; }));
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    ::kill(-pid, SIGSTOP);
+    std::this_thread::sleep_for(kStop);
+    ::kill(-pid, SIGCONT);
+  });
   EXPECT_EQ(result.exit_code, 0) << result.err;
   const json report = program.report();
   EXPECT_EQ(report["status"], "ok");

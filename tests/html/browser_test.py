@@ -98,7 +98,7 @@ class PageInBrowser(unittest.TestCase):
         number = self.browser.run(COLUMN % heading)
         self.assertGreater(number, 0, heading)
         return number, self.browser.run(
-            "[...document.querySelectorAll('#runs tbody tr')]"
+            "[...document.querySelector('#runs table').tBodies[0].rows]"
             f".map(row => row.cells[{number - 1}].textContent)")
 
     def assert_order(self, heading, state, direction):

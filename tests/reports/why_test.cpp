@@ -350,6 +350,8 @@ TEST(Why, BlamesOtherWorkOnTheMachineBeforeAnythingElse) {
   EXPECT_EQ(verdict_of(run).cause, Cause::exposed_communication);
   run.conditions->stolen_ratio = Figure::of(0.3);
   EXPECT_EQ(verdict_of(run).cause, Cause::busy_machine);
+  run.injected = "slow:rank=1,phase=backward,percent=2000";
+  EXPECT_EQ(verdict_of(run).cause, Cause::exposed_communication);
 }
 
 TEST(Why, FindsTooFewServers) {
