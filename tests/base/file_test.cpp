@@ -72,7 +72,8 @@ TEST_F(File, DescriptorIsClosedOnce) {
     first = FileDescriptor();
     number = second.get();
     EXPECT_EQ(::fcntl(number, F_GETFD), FD_CLOEXEC);
-    second = std::move(second);  // NOLINT: on purpose
+    FileDescriptor& itself = second;
+    second = std::move(itself);
     EXPECT_EQ(second.get(), number);
   }
   EXPECT_EQ(::fcntl(number, F_GETFD), -1);
