@@ -40,11 +40,11 @@ GateResult check_one(const Report& candidate, const Report& base, const GateOpti
   return check_reports(std::span(&candidate, 1), std::span(&base, 1), options);
 }
 
-const FigureVerdict& figure_of(const GateResult& result, const std::string& name) {
+const FigureVerdict& figure_of(const GateResult& result, std::string_view name) {
   for (const FigureVerdict& figure : result.pairs.at(0).figures) {
     if (figure.name == name) return figure;
   }
-  throw std::runtime_error("no figure " + name);
+  throw std::runtime_error("no figure " + std::string(name));
 }
 
 }  // namespace ddpbench::report::test

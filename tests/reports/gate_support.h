@@ -5,6 +5,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "reports/data/report.h"
@@ -22,6 +23,6 @@ std::vector<double> steady(double factor = 1);
 
 // Checks one new report against one baseline report.
 GateResult check_one(const Report& candidate, const Report& base, const GateOptions& options = {});
-const FigureVerdict& figure_of(const GateResult& result, const std::string& name);
+const FigureVerdict& figure_of(const GateResult& result, std::string_view name);
 
 }  // namespace ddpbench::report::test
