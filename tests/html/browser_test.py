@@ -107,7 +107,7 @@ class PageInBrowser(unittest.TestCase):
             f"document.querySelector('#runs th:nth-child({number})').getAttribute('aria-sort')"))
         missing = [not text[:1].isdigit() for text in texts]
         self.assertEqual(missing, sorted(missing), "missing values stand last")
-        self.assertEqual(sum(missing), 2)
+        self.assertEqual(sum(missing), 1)  # repetitions of a setting are one row
         values = [float(text.split()[0]) for text in texts if text[:1].isdigit()]
         self.assertEqual(values, sorted(values, reverse=direction < 0))
         self.assertGreater(len(set(values)), 5)
