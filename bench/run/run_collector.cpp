@@ -144,6 +144,15 @@ void fill_phases(const RunRecords& all, report::Run& run) {
   note_server_update(all.job, run.phases);
 }
 
+// The time from `begin_s` to `end_s` without that in which the job was stopped. A pause is known to
+// a look of the supervisor, so an epoch of few short steps may lie in it as a whole. It was then
+// made just before or after the stop, which would have made it longer than the pause.
+double running_time(const std::vector<launch::Pause>& pauses, double begin_s, double end_s) {
+  const double whole_s = end_s - begin_s;
+  const double stopped_s = stopped_time(pauses, begin_s, end_s);
+  return stopped_s < whole_s ? whole_s - stopped_s : whole_s;
+}
+
 // Sums are over processes; times are from the first begin to the last end.
 void fill_epochs(const RunRecords& all, const std::vector<launch::Pause>& pauses,
                  report::Run& run) {
@@ -166,7 +175,7 @@ void fill_epochs(const RunRecords& all, const std::vector<launch::Pause>& pauses
     const auto samples = static_cast<double>(sum.samples);
     report::EpochRow row;
     row.epoch = sum.epoch;
-    row.time_s = sum.end_s - sum.begin_s - stopped_time(pauses, sum.begin_s, sum.end_s);
+    row.time_s = running_time(pauses, sum.begin_s, sum.end_s);
     row.samples = sum.samples;
     row.samples_per_s = samples / row.time_s;
     row.train_loss = sum.loss_sum / samples;

@@ -109,6 +109,17 @@ TEST_F(Collector, LeavesOutTheStepsInWhichTheJobWasStopped) {
   EXPECT_NEAR(run.epochs[0].time_s, 1.5, 1e-12);  // from 1 to 4, without the stop
 }
 
+// The epoch goes from 1 to 4; a pause that a slow look made longer than that hides no epoch.
+TEST_F(Collector, KeepsTheTimeOfAnEpochThatLiesInAPause) {
+  finish(0, result_of(1e-6, 1));
+  finish(1, result_of(1e-6, 1));
+  launch::SuperviseResult result;
+  result.pauses = {{0.5, 9}};
+  const auto run = collect_run(ddp_job(), channels, result);
+  EXPECT_NEAR(run.epochs[0].time_s, 3, 1e-12);
+  EXPECT_GT(run.epochs[0].samples_per_s, 0);
+}
+
 TEST_F(Collector, AddsUpSamplesOverRanks) {
   finish(0, result_of(1e-6, 1));
   finish(1, result_of(1e-6, 1));
