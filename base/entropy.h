@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random text that nobody can guess, from the system's source. base/random.h has numbers that
-// repeat.
+// Makes random text that cannot be guessed, from the system's source. base/random.h has numbers
+// that repeat.
 #pragma once
 
 #include <cstddef>

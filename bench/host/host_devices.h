@@ -16,8 +16,8 @@ namespace ddpbench::bench {
 struct HostDevices {
   CpuTopology cpu;
   CudaProbe cuda;  // with a reason when there are no devices
-  // Of the host's memory, what this process and those that it starts can use now (memory_limit). 0:
-  // not known, as find_devices() leaves it.
+  // How much memory this process and those that it starts can use now (memory_limit). 0: it is not
+  // known, as find_devices() leaves it.
   std::uint64_t available_bytes = 0;
 };
 

@@ -77,7 +77,7 @@ void read_memory_limits(const std::string& root, HostLimits& limits) {
   for (const MemoryGroup& group : memory_groups(root)) {
     const auto limit = group.limit_bytes();
     if (!limit) continue;
-    // Of equal limits, the outer one counts, because more processes share it.
+    // The outer one of equal limits counts, because more processes share it.
     if (!limits.memory_bytes || *limit <= *limits.memory_bytes) {
       limits.memory_bytes = limit;
       limits.memory_group = group.name;

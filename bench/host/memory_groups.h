@@ -37,9 +37,9 @@ struct MemoryKills {
 };
 MemoryKills read_memory_kills(const std::string& root = "");
 
-// A sentence for a rank that SIGKILL ended between the two readings, though nobody of this program
-// sent it: what the kernel did, and what to change. Empty where no process was ended for lack of
-// memory, or the system does not tell.
+// Returns a sentence for a rank that SIGKILL ended between the two readings, though this program
+// did not send it: it says what the kernel did, and what to change. It is empty where no process
+// was ended for lack of memory, or the system does not tell.
 std::string memory_kill_words(const MemoryKills& before, const MemoryKills& after,
                               const std::string& root = "");
 

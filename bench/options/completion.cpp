@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "bench/options/option_parser.h"
 #include "bench/options/option_table.h"
 
 namespace ddpbench::bench {
@@ -14,22 +15,19 @@ namespace {
 
 struct TableCommand {
   Command command;
-  const char* words;
   const char* summary;
 };
 constexpr TableCommand kTableCommands[] = {
-    {Command::run, "", "compare strategies"},
-    {Command::tune, "tune", "find ddp's best bucket sizes"},
-    {Command::info, "info", "version, devices, libraries, limits"},
-    {Command::data_list, "data list", "which data sets are there"},
-    {Command::data_fetch, "data fetch", "download data sets"},
+    {Command::run, "compare strategies"},
+    {Command::tune, "find ddp's best bucket sizes"},
+    {Command::info, "version, devices, libraries, limits"},
+    {Command::data_list, "which data sets are there"},
+    {Command::data_fetch, "download data sets"},
 };
 
 CompletionOption completion_of(const OptionDefinition& definition) {
   CompletionOption option;
-  option.syntax = {
-      {definition.flag()}, definition.is_switch() ? Takes::nothing : Takes::one, definition.hint};
-  if (definition.name == "help") option.syntax.names.insert(option.syntax.names.begin(), "-h");
+  option.syntax = syntax_of(definition);
   option.help = first_sentence(definition.help);
   option.values =
       definition.rule.choices.empty() ? words_of_hint(definition.hint) : definition.rule.choices;
@@ -247,7 +245,7 @@ std::string first_sentence(const std::string& help) {
 std::vector<CompletionCommand> table_commands() {
   std::vector<CompletionCommand> commands;
   for (const TableCommand& row : kTableCommands) {
-    CompletionCommand command{row.words, row.summary, {}, {}, false};
+    CompletionCommand command{words_of(row.command), row.summary, {}, {}, false};
     for (const OptionDefinition& definition : option_table())
       if ((definition.sources & kFlag) != 0 && definition.applies_to(row.command))
         command.options.push_back(completion_of(definition));

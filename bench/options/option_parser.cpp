@@ -20,7 +20,6 @@
 #include "bench/options/option_value.h"
 
 namespace ddpbench::bench {
-namespace {
 
 const char* words_of(Command command) {
   switch (command) {
@@ -41,6 +40,15 @@ const char* words_of(Command command) {
   }
   return "";
 }
+
+OptionSyntax syntax_of(const OptionDefinition& definition) {
+  OptionSyntax syntax{
+      {definition.flag()}, definition.is_switch() ? Takes::nothing : Takes::one, definition.hint};
+  if (definition.name == "help") syntax.names.insert(syntax.names.begin(), "-h");
+  return syntax;
+}
+
+namespace {
 
 // The command as a sentence names it.
 std::string spoken(Command command) {
@@ -78,10 +86,7 @@ CommandSyntax flag_syntax() {
   CommandSyntax syntax;
   for (const OptionDefinition& definition : option_table()) {
     if ((definition.sources & kFlag) == 0) continue;
-    OptionSyntax option{
-        {definition.flag()}, definition.is_switch() ? Takes::nothing : Takes::one, definition.hint};
-    if (definition.name == "help") option.names.insert(option.names.begin(), "-h");
-    syntax.options.push_back(std::move(option));
+    syntax.options.push_back(syntax_of(definition));
   }
   return syntax;
 }

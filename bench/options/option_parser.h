@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/options/command_words.h"
 #include "bench/options/option_help.h"
 #include "bench/options/option_table.h"
 
@@ -27,6 +28,12 @@ struct ParseContext {
   // The commands with options of their own, which --help lists and messages name.
   std::vector<CommandSummary> commands = {};
 };
+
+// The words that name a command of the option table: "data list"; empty for a run.
+const char* words_of(Command command);
+
+// How the option stands on a command line. REQUIRES: flags give it.
+OptionSyntax syntax_of(const OptionDefinition& definition);
 
 // Throws ConfigError for an unknown option, key or variable (naming the nearest known one and where
 // it stood: flag, variable, or file and JSON pointer), a wrong type or value, both batch sizes in

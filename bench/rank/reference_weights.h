@@ -40,8 +40,8 @@ class ReferenceWeights {
     std::int64_t parameters = 0, tensors = 0, steps = 0;
     std::size_t bytes() const;
   };
-  // Of the reference of `job`. Throws ConfigError that says how many steps fit when it is larger
-  // than the memory that this process can use.
+  // Returns the extent of the reference of `job`. Throws ConfigError that says how many steps fit
+  // when it is larger than the memory that this process can use.
   static Extent extent_of(const TrainingJob& job, const nn::ModelSpec& model);
   static ReferenceWeights create(const Extent& extent);
   // Both throw CommError for memory of another form.

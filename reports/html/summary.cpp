@@ -67,17 +67,6 @@ void write_counts(Markup& page, const Counts& counts) {
   page.close();
 }
 
-std::vector<RunRow> ranked_rows(const HtmlInput& input) {
-  std::vector<RunRow> rows;
-  for (std::size_t i = 0; i < input.reports.size(); ++i) {
-    for (RunRow& row : all_runs(input.reports[i])) {
-      row.file = input.names[i];
-      rows.push_back(std::move(row));
-    }
-  }
-  return rows;
-}
-
 int devices_of(const Contest& contest) { return contest.standings[0].runs[0].run->world_size; }
 
 // `beside`: all contests on as many devices.
@@ -130,7 +119,7 @@ void write_recommendations(Markup& page, std::span<const RunRow> rows) {
 }
 
 void write_best(Markup& page, const HtmlInput& input) {
-  const std::vector<RunRow> rows = ranked_rows(input);
+  const std::vector<RunRow> rows = rows_of(input);
   const std::vector<Contest> all = contests(rows, Scope::each_number_of_devices);
   if (all.empty()) {
     page.leaf("p", "No strategy can be named: all runs have planted faults.");
