@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Installs what is missing, builds everything as CI does (release, warnings are errors; preset `ci`, or
-# `ci-cuda` with the CUDA module where its toolkit is) and runs every test with ctest, two at a time.
+# `ci-cuda` with the CUDA module where its toolkit is) and runs every test with ctest, one more at a
+# time than there are cores: many of them wait for a deadline or a signal most of their time.
 # Tests that need a GPU skip without one.
 #
 #   ./test.sh [ctest arguments]            # ./test.sh -R Ring    ./test.sh -L unit    ./test.sh -j1
@@ -15,4 +16,4 @@ root="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
 preset=$("$root/scripts/ci_preset.sh")
 "$root/scripts/build_preset.sh" "$preset" all
 cd "$root" # ctest looks for presets in the working directory only
-exec ctest --preset "$preset" --parallel 2 "$@"
+exec ctest --preset "$preset" --parallel "$(($(nproc) + 1))" "$@"
