@@ -92,11 +92,13 @@ launch::SuperviseResult launch_world(const CommJob& job, launch::RankChannels& c
 }  // namespace
 
 CommSession::CommSession(const CommOptions& options, const HostDevices& host, const Options& output,
-                         std::vector<std::string> arguments)
+                         std::vector<std::string> arguments,
+                         const std::map<std::string, std::string>& variables)
     : output_(output) {
   worlds_ = make_comm_jobs(options, host);
   file_ = ReportOutput(output_);
   report_ = begin_report(output_, std::move(arguments));
+  report_.environment.variables.insert(variables.begin(), variables.end());
   report_.config_json = to_json(with_backend(options, worlds_)).dump();
   if (options.device == "cuda") add_gpus(report_.environment, host);
   if (!options.device_note.empty()) say("{}\n", options.device_note);

@@ -5,6 +5,7 @@
 // processes, collects, and writes the report. It opens no device.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -18,10 +19,12 @@ namespace ddpbench::bench {
 
 class CommSession {
  public:
-  // Of `output`, json_path, force and quiet count. Throws ConfigError for what cannot work, and
+  // Of `output`, json_path, force and quiet count. `variables`: the DDPBENCH_ variables that set
+  // options, for the report. Throws ConfigError for what cannot work, and
   // UnavailableError for what is not on `host`, before anything is started.
   CommSession(const CommOptions& options, const HostDevices& host, const Options& output,
-              std::vector<std::string> arguments);
+              std::vector<std::string> arguments,
+              const std::map<std::string, std::string>& variables);
 
   // Measures; returns the exit code. Prints progress, table and the report's path.
   int run();

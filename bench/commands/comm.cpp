@@ -10,6 +10,7 @@
 #include "bench/host/environment_capture.h"
 #include "bench/host/host_devices.h"
 #include "bench/host/host_limits.h"
+#include "bench/options/option_table.h"
 #include "parallel/comm_backends.h"
 #include "parallel/launch/rank_environment.h"
 
@@ -64,16 +65,39 @@ class Comm final : public Subcommand {
                 "The report (default: ddpbench-<UTC time>.json)");
     options.add("--force", "", &output_.force, "Overwrite the report");
     options.add("--quiet", "", &output_.quiet, "Print notes, table and the report's path only");
+    options.set_footer(
+        "Every option has a variable (--all-reduce: DDPBENCH_ALL_REDUCE, --op: DDPBENCH_OP; on or "
+        "off for switches); an option given wins.");
   }
+
+  bool takes_variables() const override { return true; }
 
   int run() override {
     refuse_joined_world();
     HostDevices host = find_devices(words_.device);
     host.available_bytes = memory_limit(read_host_limits()).bytes;
-    return CommSession(resolve(words_, host), host, output_, command_line).run();
+    return CommSession(options(host), host, output_, command_line, variables).run();
   }
 
  private:
+  // A value that a variable gave is refused in the name of the variable.
+  CommOptions options(const HostDevices& host) const {
+    try {
+      return resolve(words_, host);
+    } catch (const ConfigError& error) {
+      const std::string message = error.what();
+      for (const auto& [name, value] : variables) {
+        const std::string flag = message.substr(0, message.find_first_of(":= "));
+        if (!flag.starts_with("--")) break;
+        const bool other_name = flag == "--ranks" && name == variable_of("gpus");
+        if (variable_of(flag.substr(2)) == name || other_name) {
+          throw ConfigError(fmt::format("{}={}: {}", name, value, message));
+        }
+      }
+      throw;
+    }
+  }
+
   CommWords words_;
   Options output_;
 };

@@ -128,7 +128,7 @@ int run_command_line(const std::vector<std::string>& arguments) {
   }
   const InstallPaths paths = find_install_paths("/proc/self/exe", build_info().source_directory);
   const ParseContext context = {process_variables(), paths.config_directories(),
-                                command_summaries()};
+                                command_summaries(), subcommand_variables()};
   const ParsedCommand command = parse_command({arguments.begin() + 1, arguments.end()}, context);
   return execute(command, paths, arguments, context.variables);
 }

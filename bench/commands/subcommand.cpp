@@ -6,10 +6,13 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "bench/host/environment_capture.h"
 #include "bench/host/terminal.h"
+#include "bench/options/option_source.h"
 #include "datasets/catalog.h"
 
 namespace ddpbench::bench {
@@ -47,11 +50,28 @@ const SubcommandEntry* find_subcommand(const std::string& name) {
   return found == subcommands().end() ? nullptr : &*found;
 }
 
+std::vector<std::string> subcommand_variables() {
+  std::set<std::string> names;
+  for (const SubcommandEntry& entry : subcommands()) {
+    const auto command = entry.make();
+    if (!command->takes_variables()) continue;
+    CommandOptions options;
+    command->define(options);
+    for (std::string& name : options.variables()) names.insert(std::move(name));
+  }
+  return {names.begin(), names.end()};
+}
+
 int run_subcommand(const SubcommandEntry& entry, const std::vector<std::string>& arguments,
                    const std::string& program) {
   const auto command = entry.make();
   CommandOptions options;
   command->define(options);
+  if (command->takes_variables()) {
+    const Variables all = process_variables();
+    command->variables = options.read_variables(entry.name, all, arguments);
+    refuse_unknown_variables(all, subcommand_variables());
+  }
   if (!options.read(entry.name, arguments)) {
     say("{}", options.help(entry.summary, entry.usage));
     return 0;

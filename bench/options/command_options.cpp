@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "bench/options/option_help.h"
+#include "bench/options/option_table.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -25,7 +26,7 @@ std::vector<std::string> split_at_commas(std::string_view text) {
 
 // Reads the texts given for one option into its target.
 struct Assignment {
-  const std::vector<std::string>& texts;
+  std::vector<std::string> texts;
   bool has_commas;    // whether a list's words are separated by commas
   std::string where;  // "show: --format"
 
@@ -81,17 +82,63 @@ void CommandOptions::add_words(const std::string& names, const std::string& hint
       {{split_at_commas(names), Takes::several, hint}, &target, names, help, is_required});
 }
 
-bool CommandOptions::read(const std::string& command,
-                          const std::vector<std::string>& arguments) const {
+std::vector<std::string> CommandOptions::Row::variables() const {
+  std::vector<std::string> variables;
+  for (const std::string& name : syntax.names) {
+    if (name.starts_with("--")) variables.push_back(variable_of(name.substr(2)));
+  }
+  return variables;
+}
+
+CommandSyntax CommandOptions::syntax_of(const std::string& command) const {
   CommandSyntax syntax{.command = command, .options = {}};
   syntax.options.push_back(help_syntax());
+  for (const Row& row : rows_) {
+    if (row.is_name()) syntax.needs_name = row.is_required;
+    if (!row.is_name()) syntax.options.push_back(row.syntax);
+  }
+  return syntax;
+}
+
+std::vector<std::string> CommandOptions::variables() const {
+  std::vector<std::string> all;
+  for (const Row& row : rows_) {
+    for (std::string& name : row.variables()) all.push_back(std::move(name));
+  }
+  return all;
+}
+
+std::map<std::string, std::string> CommandOptions::read_variables(
+    const std::string& command, const std::map<std::string, std::string>& variables,
+    const std::vector<std::string>& arguments) const {
+  const CommandWords words = read_words(syntax_of(command), arguments);
+  std::map<std::string, std::string> used;
+  if (words.has("help")) return used;
+  for (const Row& row : rows_) {
+    if (words.has(row.syntax.key())) continue;
+    std::string first;
+    for (const std::string& name : row.variables()) {
+      const auto given = variables.find(name);
+      if (given == variables.end() || given->second.empty()) continue;
+      if (!first.empty()) {
+        throw ConfigError(
+            fmt::format("{} and {} set the same option; give only one.", first, name));
+      }
+      first = name;
+      used.insert(*given);
+      std::visit(Assignment{{given->second}, row.syntax.takes == Takes::one, name}, row.target);
+    }
+  }
+  return used;
+}
+
+bool CommandOptions::read(const std::string& command,
+                          const std::vector<std::string>& arguments) const {
   const Row* names = nullptr;
   for (const Row& row : rows_) {
     if (row.is_name()) names = &row;
-    if (!row.is_name()) syntax.options.push_back(row.syntax);
   }
-  syntax.needs_name = names != nullptr && names->is_required;
-  const CommandWords words = read_words(syntax, arguments);
+  const CommandWords words = read_words(syntax_of(command), arguments);
   if (words.has("help")) return false;
   const auto refuse = [&command](const std::string& why) {
     throw ConfigError(

@@ -5,6 +5,7 @@
 // command line is read with and what `ddpbench NAME --help` is made from.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <variant>
@@ -43,6 +44,15 @@ class CommandOptions {
   // Assigns what `arguments` give. Returns false and assigns nothing when they ask for help. Throws
   // ConfigError whose message begins with `command`.
   bool read(const std::string& command, const std::vector<std::string>& arguments) const;
+  // Before read(): assigns what DDPBENCH_ variables give, each option by its long names
+  // (--all-reduce: DDPBENCH_ALL_REDUCE). Empty ones count as not set. Those of options that
+  // `arguments` give are left alone. Returns the variables that count, with their values. Throws
+  // ConfigError that names the variable.
+  std::map<std::string, std::string> read_variables(
+      const std::string& command, const std::map<std::string, std::string>& variables,
+      const std::vector<std::string>& arguments) const;
+  // The variables of all options, by the same rule.
+  std::vector<std::string> variables() const;
 
   // Returns what --help prints. `summary` is a line without a full stop.
   std::string help(const std::string& summary, const std::string& usage) const;
@@ -59,7 +69,10 @@ class CommandOptions {
     std::vector<std::string> choices = {};
 
     bool is_name() const { return !names.starts_with('-'); }
+    std::vector<std::string> variables() const;
   };
+  CommandSyntax syntax_of(const std::string& command) const;
+
   std::vector<Row> rows_;
   std::string footer_;
 };

@@ -200,7 +200,8 @@ ParsedCommand parse_command(const std::vector<std::string>& arguments,
 
   ParsedCommand parsed{.command = flags.command, .names = flags.names};
   const OptionSource given = flag_source(flags);
-  const OptionSource variables = variable_source(context.variables, flags.command);
+  const OptionSource variables =
+      variable_source(context.variables, flags.command, context.command_variables);
   std::string config_path;
   config_source(given, variables, context, config_path).apply(parsed.options);
   if (flags.command == Command::tune) set_tune_defaults(parsed.options);

@@ -27,6 +27,7 @@ struct ParseContext {
   std::vector<std::string> config_directories = {};  // searched for --config=NAME, in order
   // The commands with options of their own, which --help lists and messages name.
   std::vector<CommandSummary> commands = {};
+  std::vector<std::string> command_variables = {};  // the DDPBENCH_ variables of those commands
 };
 
 // The words that name a command of the option table: "data list"; empty for a run.

@@ -137,20 +137,27 @@ Options options_from_json(const nlohmann::json& json) {
   return options;
 }
 
-OptionSource variable_source(const std::map<std::string, std::string>& variables, Command command) {
+void refuse_unknown_variables(const std::map<std::string, std::string>& variables,
+                              const std::vector<std::string>& others) {
   std::vector<std::string> known;
-  for (const std::string& name : reserved_variables()) known.push_back(without_prefix(name));
+  for (const auto& names : {reserved_variables(), option_variables(), others}) {
+    for (const std::string& name : names) known.push_back(without_prefix(name));
+  }
+  for (const auto& [name, text] : variables) refuse_unknown_variable(name, known);
+}
+
+OptionSource variable_source(const std::map<std::string, std::string>& variables, Command command,
+                             const std::vector<std::string>& others) {
   OptionSource source;
   for (const OptionDefinition& definition : option_table()) {
     if ((definition.sources & kVariable) == 0) continue;
     const std::string name = definition.variable();
-    known.push_back(without_prefix(name));
     const auto given = variables.find(name);
     if (given == variables.end() || given->second.empty() || !definition.applies_to(command))
       continue;
     source.add(definition, {value_from_text(definition, given->second), name});
   }
-  for (const auto& [name, text] : variables) refuse_unknown_variable(name, known);
+  refuse_unknown_variables(variables, others);
   return source;
 }
 

@@ -8,6 +8,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "bench/options/option_table.h"
 
@@ -38,8 +39,15 @@ class OptionSource {
 OptionSource file_source(const nlohmann::json& content, const std::string& origin,
                          unsigned sources = kFile);
 
-// Reads the environment. Throws ConfigError for unknown DDPBENCH_ variables, naming the nearest.
-OptionSource variable_source(const std::map<std::string, std::string>& variables, Command command);
+// Reads the environment. `others`: variables of commands with options of their own, which this one
+// ignores. Throws ConfigError for unknown DDPBENCH_ variables, naming the nearest.
+OptionSource variable_source(const std::map<std::string, std::string>& variables, Command command,
+                             const std::vector<std::string>& others = {});
+
+// Throws ConfigError for a DDPBENCH_ variable that neither the option table nor `others` has,
+// naming the nearest one.
+void refuse_unknown_variables(const std::map<std::string, std::string>& variables,
+                              const std::vector<std::string>& others);
 
 // The resolved configuration as reports show it and workers read it: the keys of a configuration
 // file plus "config" (its path). Values that are not set are left out.

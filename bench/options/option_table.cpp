@@ -22,12 +22,14 @@ std::string with_dashes(std::string name) {
 
 std::string OptionDefinition::flag() const { return fmt::format("--{}", name); }
 
-std::string OptionDefinition::variable() const {
+std::string variable_of(const std::string& option) {
   std::string result = "DDPBENCH_";
-  for (const char c : with_underscores(name))
+  for (const char c : with_underscores(option))
     result += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   return result;
 }
+
+std::string OptionDefinition::variable() const { return variable_of(name); }
 
 std::string OptionDefinition::canonical_key() const {
   return json_key.empty() ? fmt::format("/{}", with_underscores(name)) : json_key;

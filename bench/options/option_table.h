@@ -110,6 +110,9 @@ std::vector<OptionDefinition> option_definitions();
 // Returns null when there is none. `name` has no dashes in front; '_' and '-' are the same.
 const OptionDefinition* find_flag(const std::string& name);
 
+// "DDPBENCH_BATCH_SIZE" of "batch-size".
+std::string variable_of(const std::string& option);
+
 // The DDPBENCH_ variables of all options that have one.
 std::vector<std::string> option_variables();
 

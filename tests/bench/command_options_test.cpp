@@ -51,6 +51,32 @@ TEST_F(CommandOptionsTest, WhatIsNotGivenKeepsItsDefault) {
   EXPECT_FALSE(force_);
 }
 
+TEST_F(CommandOptionsTest, VariablesGiveWhatTheWordsDoNot) {
+  const std::map<std::string, std::string> variables = {{"DDPBENCH_KEYS", "a,b"},
+                                                        {"DDPBENCH_COUNT", "7"},
+                                                        {"DDPBENCH_FORCE", "on"},
+                                                        {"DDPBENCH_OUTPUT", ""},
+                                                        {"DDPBENCH_LR", "x"}};
+  const std::vector<std::string> words = {"a.json", "--count=9"};
+  EXPECT_THAT(
+      options_.read_variables("judge", variables, words),
+      ElementsAre(testing::Pair("DDPBENCH_FORCE", "on"), testing::Pair("DDPBENCH_KEYS", "a,b")));
+  EXPECT_TRUE(read(words));
+  EXPECT_THAT(keys_, ElementsAre("a", "b"));
+  EXPECT_EQ(count_, 9);
+  EXPECT_TRUE(force_);
+  EXPECT_EQ(output_, std::nullopt);
+  EXPECT_THAT(message_of([&] {
+                options_.read_variables("judge", {{"DDPBENCH_COUNT", "many"}}, {"a.json"});
+              }),
+              HasSubstr("DDPBENCH_COUNT=many: expected a whole number"));
+  EXPECT_THAT(message_of([&] {
+                options_.read_variables(
+                    "judge", {{"DDPBENCH_LIMIT", "1%"}, {"DDPBENCH_MAX_SLOWDOWN", "2%"}}, {"a"});
+              }),
+              HasSubstr("DDPBENCH_MAX_SLOWDOWN and DDPBENCH_LIMIT set the same option"));
+}
+
 TEST_F(CommandOptionsTest, AValueFollowsAnEqualsSignOrIsTheNextWord) {
   read({"--max_slowdown=1%", "a", "--count", "-7", "-ox.svg", "--force"});
   EXPECT_EQ(limit_, "1%");

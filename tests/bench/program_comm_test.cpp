@@ -126,6 +126,44 @@ TEST_F(CommRun, IsShownAgainFromItsReport) {
   EXPECT_THAT(shown.out, AllOf(HasSubstr("all_reduce"), HasSubstr("busbw")));
 }
 
+TEST_F(CommRun, TakesEveryOptionFromItsVariable) {
+  program.environment = {{"DDPBENCH_OP", "broadcast"},  {"DDPBENCH_SIZES", "8K"},
+                         {"DDPBENCH_DEVICE", "cpu"},    {"DDPBENCH_ITERATIONS", "4"},
+                         {"DDPBENCH_JSON", "env.json"}, {"DDPBENCH_WARMUP", ""},
+                         {"DDPBENCH_MODE", "thread"},   {"DDPBENCH_QUIET", "on"}};
+  const ProgramResult result = program.run({"comm", "--mode=process"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, Not(HasSubstr("ranks (processes)"))) << "quiet";
+  const json report = program.report("env.json");
+  ASSERT_EQ(report["collectives"].size(), 1u);
+  const json& row = report["collectives"][0];
+  EXPECT_EQ(row["op"], "broadcast");
+  EXPECT_EQ(row["bytes"], 8192);
+  EXPECT_EQ(row["iterations"], 4);
+  EXPECT_EQ(row["warmup"], 20) << "an empty variable is not set";
+  EXPECT_EQ(row["mode"], "process") << "the option wins";
+  EXPECT_EQ(report["environment"]["variables"]["DDPBENCH_SIZES"], "8K");
+  EXPECT_FALSE(report["environment"]["variables"].contains("DDPBENCH_MODE"));
+}
+
+TEST_F(CommRun, RefusesVariablesInTheirOwnName) {
+  const auto refused = [this](const std::string& name, const std::string& value) {
+    program.environment = {{name, value}};
+    const ProgramResult result = program.run(comm({"--force"}));
+    EXPECT_EQ(result.exit_code, 2) << name;
+    return result.err;
+  };
+  EXPECT_THAT(refused("DDPBENCH_SIZES", "4X"), HasSubstr("DDPBENCH_SIZES=4X: --sizes=4X: "));
+  EXPECT_THAT(refused("DDPBENCH_OPS", "reduce"), HasSubstr("Did you mean 'DDPBENCH_OP'?"));
+  EXPECT_THAT(refused("DDPBENCH_TIMEOUT", "soon"), HasSubstr("DDPBENCH_TIMEOUT=soon: expected"));
+  EXPECT_THAT(refused("DDPBENCH_GPUS", "1"), HasSubstr("DDPBENCH_GPUS=1: --ranks=1"));
+  // Of other commands: known, and of no effect.
+  program.environment = {{"DDPBENCH_OP", "no such"}, {"DDPBENCH_SIZES", "4K"}};
+  EXPECT_EQ(program.run({"data", "list"}).exit_code, 0);
+  program.environment = {{"DDPBENCH_STRATEGY", "ddp"}, {"DDPBENCH_SIZES", "4K"}};
+  EXPECT_EQ(program.run(comm({})).exit_code, 0);
+}
+
 TEST_F(CommRun, KeepsAnExistingReport) {
   program.write("report.json", "{}");
   const ProgramResult result = program.run(comm({"--sizes=4K"}));
