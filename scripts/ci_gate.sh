@@ -12,7 +12,8 @@
 #   --out=DIR          folder for reports and result; is made, and must not hold reports
 #   --new-only=OPTION  an option for runs of the new program only (--inject=... tries the gate)
 #   --check=OPTION     an option of `ddpbench check` (--max-slowdown=3%)
-#   OPTION...          the run: --strategy=single,ddp --gpus=2 --config=mnist --steps=100
+#   OPTION...          the run: --strategy=single,ddp --gpus=2 --config=mnist --steps=100; or the
+#                      collectives: comm --op=all_reduce --sizes=64K..16M*4
 #
 # Writes DIR/check.json, check.md, check.xml and annotations to DIR/check.github; prints the table.
 # Exit code: that of `ddpbench check` (0 passed, 6 a regression, 7 inconclusive, 2 not comparable).
@@ -45,6 +46,8 @@ done
 [[ -x $base ]] || fail "--base=$base is no program"
 [[ -x $new ]] || fail "--new=$new is no program"
 [[ $repetitions =~ ^[1-9][0-9]*$ ]] || fail "--repetitions=$repetitions is no number from 1"
+once=(--repetitions=1)
+[[ ${run[0]-} == comm ]] && once=() # it makes one anyway
 mkdir -p "$out"
 compgen -G "$out/*.json" >/dev/null && fail "$out holds reports already; choose another --out"
 
@@ -53,7 +56,7 @@ compgen -G "$out/*.json" >/dev/null && fail "$out holds reports already; choose 
 measure() {
   local report=$out/$1.json code=0
   shift
-  "$@" --repetitions=1 --quiet --json="$report" >"$out/log" 2>&1 || code=$?
+  "$@" "${once[@]}" --quiet --json="$report" >"$out/log" 2>&1 || code=$?
   [[ $code -lt 128 && -e $report ]] || { cat "$out/log" >&2; exit "$code"; }
 }
 measure_base() { measure "base-$1" "$base" "${run[@]}"; }

@@ -37,7 +37,8 @@ UncomparedRuns without_baseline(const PairedCells& cells, std::size_t fresh_usab
   }
   throw ConfigError(fmt::format(
       "nothing to compare: no new run has a counterpart in the baseline with the same strategy, "
-      "devices, servers and backend that ended well{}",
+      "devices, servers and backend that ended well, and no new collective one with the same "
+      "operation, ranks, bytes and backend{}",
       lines.empty() ? "; there are no runs" : lines));
 }
 
@@ -102,6 +103,9 @@ void add_keys(std::set<std::string>& keys, std::span<const Report> reports) {
         keys.insert(key.substr(0, slash));
         keys.insert(key.substr(slash + 1));
       }
+    }
+    for (const CollectiveRow& row : report.collectives) {
+      for (const auto& [key, value] : collective_settings(row)) keys.insert(key);
     }
   }
 }

@@ -47,7 +47,7 @@ Figure final_accuracy(const Run& run) {
   return run.epochs.back().test_accuracy;
 }
 
-const std::array<GateFigure, 6> kFigures = {{
+const std::array<GateFigure, 8> kFigures = {{
     {.name = "median_step_s",
      .heading = "median step",
      .limit = &GateOptions::max_slowdown,
@@ -81,6 +81,20 @@ const std::array<GateFigure, 6> kFigures = {{
      .logarithmic = false,
      .higher_is_better = true,
      .needs_equal_steps = true},
+    // Of the slowest rank's time, over the iterations (gate_collectives.h).
+    {.name = "median_time_s",
+     .heading = "median time",
+     .limit = &GateOptions::max_slowdown,
+     .value = median_step,
+     .step_quantile = 0.5,
+     .of_collectives = true},
+    {.name = "p95_time_s",
+     .heading = "p95 time",
+     .limit = &GateOptions::max_tail_slowdown,
+     .value = tail_step,
+     .decisive = false,
+     .step_quantile = 0.95,
+     .of_collectives = true},
 }};
 
 // Moves only the two values that quantile() reads to their places: reports may hold millions.

@@ -27,6 +27,8 @@ struct GateFigure {
   bool needs_equal_steps = false;
   // The quantile of the step times that the figure is or follows from.
   std::optional<double> step_quantile = {};
+  // Of collectives, and of them alone; the others are of training runs.
+  bool of_collectives = false;
 };
 
 std::span<const GateFigure> gate_figures();

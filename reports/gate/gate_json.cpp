@@ -32,9 +32,11 @@ Json options_json(const GateOptions& options) {
 }
 
 Json key_json(const PairKey& key, const std::string& setting) {
-  return {{"strategy", key.strategy},
+  return {{"kind", key.collective ? "collective" : "run"},
+          {"strategy", key.strategy},
           {"world_size", key.world_size},
           {"servers", key.servers},
+          {"bytes", key.collective ? Json(key.bytes) : Json(nullptr)},
           {"backend", text_or_null(key.backend)},
           {"setting", text_or_null(setting)}};
 }

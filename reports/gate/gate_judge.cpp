@@ -119,6 +119,7 @@ Gathered gather(std::span<const ComparablePair> works, const GateOptions& option
   for (std::size_t pair = 0; pair < works.size(); ++pair) {
     if (works[pair].candidate.empty()) continue;
     for (const GateFigure& figure : gate_figures()) {
+      if (figure.of_collectives != works[pair].cells->candidate.key.collective) continue;
       gather_figure(figure, pair, works[pair], options, all);
     }
   }
@@ -137,7 +138,11 @@ double mean_value(const GateFigure& figure, const std::vector<double>& badnesses
 void advise(const FigureSamples& samples, const FigureTest& test, double effect, double alpha,
             FigureVerdict& verdict) {
   if (!test.known) {
-    verdict.note = "one repetition a side and too few steps to know the noise: repeat the runs";
+    verdict.note = samples.figure->of_collectives
+                       ? "one report a side does not tell the noise: measure both sides several "
+                         "times, in turn"
+                       : "one repetition a side and too few steps to know the noise: repeat the "
+                         "runs";
     verdict.repetitions_needed = 5;
     return;
   }
@@ -185,6 +190,7 @@ FigureVerdict judge(const FigureSamples& samples, const FigureTest& test, std::s
 void note_repetitions(PairVerdict& pair) {
   if (pair.fresh_repetitions == 0) return;
   if (pair.base_repetitions == 1 && pair.fresh_repetitions == 1) {
+    if (pair.key.collective) return;  // the verdict says it
     pair.notes.push_back(
         "one repetition a side: times are judged by the noise within each run, which does not "
         "show how runs differ from each other; repeat the runs for a sound verdict");

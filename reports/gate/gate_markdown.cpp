@@ -54,7 +54,8 @@ const FigureVerdict* figure_named(const PairVerdict& pair, std::string_view name
 }
 
 std::string pair_row(const PairVerdict& pair) {
-  const FigureVerdict* step = figure_named(pair, "median_step_s");
+  const FigureVerdict* step =
+      figure_named(pair, pair.key.collective ? "median_time_s" : "median_step_s");
   return fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n", plain(pair_title(pair)),
                      step ? figure_text(step->name, step->base) : "-",
                      step ? figure_text(step->name, step->candidate) : "-",
@@ -108,7 +109,7 @@ std::string render_gate_markdown(const GateResult& result) {
   std::string text =
       fmt::format("### {} ddpbench check\n\n{}\n\n", sign(result.verdict), gate_summary(result));
   text += fmt::format(
-      "| pair | baseline | new | change of the step | {:.0f} % interval | repetitions "
+      "| pair | baseline | new | change of the median | {:.0f} % interval | repetitions "
       "| verdict |\n|---|--:|--:|--:|--:|--:|---|\n",
       100 * (1 - 2 * result.options.alpha));
   for (const PairVerdict& pair : result.pairs) text += pair_row(pair);

@@ -23,8 +23,8 @@ Settings with_common(Settings own, const Settings& common) {
 
 // A skipped run does not know its backend.
 bool same_place(const PairKey& a, const PairKey& b) {
-  return std::tie(a.strategy, a.world_size, a.servers) ==
-             std::tie(b.strategy, b.world_size, b.servers) &&
+  return std::tie(a.strategy, a.world_size, a.servers, a.collective, a.bytes) ==
+             std::tie(b.strategy, b.world_size, b.servers, b.collective, b.bytes) &&
          (a.backend == b.backend || a.backend.empty() || b.backend.empty());
 }
 
@@ -55,26 +55,43 @@ void name_settings(std::vector<Cell>& cells) {
   }
 }
 
-std::vector<Cell> cells_of(std::span<const Report> reports) {
+// A cell for each run and each collective of the reports, in their order.
+std::vector<Cell> single_cells(std::span<const Report> reports, CollectiveRuns& collectives) {
   std::vector<Cell> cells;
-  std::map<std::tuple<PairKey, Settings, std::string>, std::size_t> index;
-  std::vector<Cell> unwell;
   for (const Report& report : reports) {
     const Settings common = config_settings(report, kPairUse);
     for (const Run& run : report.runs) {
-      Cell cell{
-          pair_key(run), with_common(settings_of(run, kPairUse), common), run.injected, {&run}, {}};
-      if (!is_complete(run)) {
-        unwell.push_back(std::move(cell));
-        continue;
-      }
-      const auto [found, added] =
-          index.try_emplace({cell.key, cell.settings, cell.injected}, cells.size());
-      if (added) {
-        cells.push_back(std::move(cell));
-      } else {
-        cells[found->second].runs.push_back(&run);
-      }
+      cells.push_back({pair_key(run),
+                       with_common(settings_of(run, kPairUse), common),
+                       run.injected,
+                       {&run},
+                       {}});
+    }
+    for (const CollectiveRow& row : report.collectives) {
+      collectives.push_back(run_of(report, row));
+      cells.push_back(
+          {collective_key(row), collective_settings(row), {}, {&collectives.back()}, {}});
+    }
+  }
+  return cells;
+}
+
+std::vector<Cell> cells_of(std::span<const Report> reports, CollectiveRuns& collectives) {
+  std::vector<Cell> cells;
+  std::map<std::tuple<PairKey, Settings, std::string>, std::size_t> index;
+  std::vector<Cell> unwell;
+  for (Cell& cell : single_cells(reports, collectives)) {
+    const Run* run = cell.runs.front();
+    if (!is_complete(*run)) {
+      unwell.push_back(std::move(cell));
+      continue;
+    }
+    const auto [found, added] =
+        index.try_emplace({cell.key, cell.settings, cell.injected}, cells.size());
+    if (added) {
+      cells.push_back(std::move(cell));
+    } else {
+      cells[found->second].runs.push_back(run);
     }
   }
   for (Cell& cell : unwell) {
@@ -199,7 +216,7 @@ class Pairer {
 }  // namespace
 
 PairKey pair_key(const Run& run) {
-  return {run.strategy, run.world_size, run.servers, run.backend};
+  return {run.strategy, run.world_size, run.servers, run.backend, false, 0};
 }
 
 Settings pair_settings(const Report& report, const Run& run) {
@@ -214,7 +231,12 @@ bool is_allowed(const std::string& key, std::span<const std::string> allowed) {
 
 Pairing pair_runs(std::span<const Report> candidate, std::span<const Report> base,
                   std::span<const std::string> allowed) {
-  return Pairer(cells_of(candidate), cells_of(base), allowed).pair();
+  CollectiveRuns collectives;
+  std::vector<Cell> fresh_cells = cells_of(candidate, collectives);
+  std::vector<Cell> base_cells = cells_of(base, collectives);
+  Pairing pairing = Pairer(std::move(fresh_cells), std::move(base_cells), allowed).pair();
+  pairing.collectives = std::move(collectives);  // its elements keep their places
+  return pairing;
 }
 
 }  // namespace ddpbench::report

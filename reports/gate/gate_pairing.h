@@ -11,6 +11,7 @@
 
 #include "reports/data/report.h"
 #include "reports/data/settings.h"
+#include "reports/gate/gate_collectives.h"
 #include "reports/gate/gate_result.h"
 
 namespace ddpbench::report {
@@ -22,8 +23,9 @@ Settings pair_settings(const Report& report, const Run& run);
 // Whether `allowed` has the key, its group ("optimizer" of "optimizer/lr") or its last part.
 bool is_allowed(const std::string& key, std::span<const std::string> allowed);
 
-// Repetitions from any number of reports: strategy, devices, servers, backend, settings and planted
-// faults are equal. A run that did not end well joins the cell that agrees with all it recorded.
+// Repetitions from any number of reports, runs or collectives (gate_collectives.h): strategy,
+// devices, servers, backend, settings and planted faults are equal. A run that did not end well
+// joins the cell that agrees with all it recorded.
 struct Cell {
   PairKey key;
   Settings settings;
@@ -40,6 +42,7 @@ struct PairedCells {
 struct Pairing {
   std::vector<PairedCells> pairs;  // in the order of the new reports
   std::vector<Cell> fresh_alone, base_alone;
+  CollectiveRuns collectives;  // the runs that stand for rows of collectives
 };
 
 // Pairs the cells. A sweep may have several cells of one key: equal settings find each other first,

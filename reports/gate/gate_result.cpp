@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "reports/data/byte_size.h"
 
 namespace ddpbench::report {
 
@@ -22,9 +23,11 @@ std::string_view to_string(GateVerdict verdict) {
 }
 
 std::string to_string(const PairKey& key) {
-  std::string text = fmt::format("{}, {}", key.strategy, counted(key.world_size, "device"));
+  std::string text = fmt::format("{}, {}", key.strategy,
+                                 counted(key.world_size, key.collective ? "rank" : "device"));
   if (key.servers > 0) text += ", " + counted(key.servers, "server");
   if (!key.backend.empty() && key.backend != "none") text += ", " + key.backend;
+  if (key.bytes > 0) text += ", " + size_text(key.bytes);
   return text;
 }
 

@@ -52,12 +52,14 @@ struct FigureVerdict {
 
 // What paired runs have in common.
 struct PairKey {
-  std::string strategy;
+  std::string strategy;  // or the operation of a collective, "all_reduce"
   int world_size = 1, servers = 0;
-  std::string backend;  // empty: one device
+  std::string backend;      // empty: one device
+  bool collective = false;  // a row of `ddpbench comm`, whose world size is its number of ranks
+  std::uint64_t bytes = 0;  // of a collective: of its whole buffer
   auto operator<=>(const PairKey&) const = default;
 };
-std::string to_string(const PairKey& key);  // "ddp, 2 devices, shm"
+std::string to_string(const PairKey& key);  // "ddp, 2 devices, shm", "barrier, 2 ranks, shm"
 // "ddp, 2 devices, shm, global_batch_size=128"; without an empty setting.
 std::string to_string(const PairKey& key, const std::string& setting);
 

@@ -16,7 +16,7 @@ namespace ddpbench::report {
 namespace {
 
 constexpr double kPercentUnit = 0.01;
-constexpr double kMillisecondUnit = 1e-3;
+constexpr double kMillisecondUnit = 1e-3, kMicrosecondUnit = 1e-6;
 
 bool is_accuracy(const std::string& name) { return name == "final_test_accuracy"; }
 
@@ -54,6 +54,7 @@ std::string figure_text(const std::string& name, const std::optional<double>& va
   if (name == "peak_bytes") return fmt::format("{:.1f} MiB", *value / kMiB);
   if (name == "final_train_loss") return fmt::format("{:.4f}", *value);
   if (is_accuracy(name)) return fmt::format("{:.2f} %", *value / kPercentUnit);
+  if (name.ends_with("_time_s")) return fmt::format("{:.2f} us", *value / kMicrosecondUnit);
   return fmt::format("{:.3f} ms", *value / kMillisecondUnit);
 }
 
@@ -150,7 +151,13 @@ std::string gate_summary(const GateResult& result) {
 std::string rule_sentence(const GateResult& result) {
   const GateOptions& options = result.options;
   std::vector<std::string> limits;
+  const auto compared = [&result](bool collectives) {
+    return std::ranges::any_of(result.pairs, [collectives](const PairVerdict& pair) {
+      return pair.key.collective == collectives;
+    });
+  };
   for (const GateFigure& figure : gate_figures()) {
+    if (!compared(figure.of_collectives)) continue;
     limits.push_back(
         fmt::format("{} {}", figure.heading,
                     amount(figure.name, change_of(figure, least_effect(figure, options)))));

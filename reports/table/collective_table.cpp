@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "reports/data/byte_size.h"
 #include "reports/table/table_layout.h"
 
 namespace ddpbench::report {
@@ -20,17 +21,6 @@ namespace {
 std::string cell(const Figure& figure, double factor, int digits, Footnotes& notes) {
   if (figure.value) return fmt::format("{:.{}f}", factor * *figure.value, digits);
   return fmt::format("-{}", notes.mark(figure.reason.empty() ? "not measured" : figure.reason));
-}
-
-// In the largest unit that is exact: "4 KiB", "1000 B".
-std::string size_text(std::uint64_t bytes) {
-  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB"};
-  std::size_t unit = 0;
-  while (unit < 3 && bytes >= 1024 && bytes % 1024 == 0) {
-    bytes /= 1024;
-    ++unit;
-  }
-  return fmt::format("{} {}", bytes, kUnits[unit]);
 }
 
 std::string time_text(const CollectiveRow& row, double StepStatistics::*part) {
@@ -64,19 +54,13 @@ bool is_counted(const CollectiveRow& row) { return row.counted_bytes.value.has_v
 TextTable collective_rows(const Report& report, Footnotes& notes) {
   const bool counts = std::ranges::any_of(report.collectives, is_counted);
   TextTable table;
-  table.columns = {{"", "op", true, false, {}},
-                   {"", "ranks", false, false, {}},
-                   {"", "size", false, false, {}},
-                   {"", "count", false, false, {}},
-                   {"", "type", true, false, {}},
-                   {"", "redop", true, false, {}},
-                   {"time us", "median", false, false, {}},
-                   {"", "(IQR)", false, true, {}},
-                   {"algbw", "GB/s", false, false, {}},
-                   {"busbw", "GB/s", false, false, {}},
-                   {"bound", "GB/s", false, false, {}},
-                   {"share", "%", false, false, {}},
-                   {"", "wrong", false, false, {}}};
+  table.columns = {{"", "op", true, false, {}},         {"", "ranks", false, false, {}},
+                   {"", "size", false, false, {}},      {"", "count", false, false, {}},
+                   {"", "type", true, false, {}},       {"", "redop", true, false, {}},
+                   {"in", "place", true, false, {}},    {"time us", "median", false, false, {}},
+                   {"", "(IQR)", false, true, {}},      {"algbw", "GB/s", false, false, {}},
+                   {"busbw", "GB/s", false, false, {}}, {"bound", "GB/s", false, false, {}},
+                   {"share", "%", false, false, {}},    {"", "wrong", false, false, {}}};
   if (counts) {
     table.columns.push_back({"counted", "GB/s", false, false, {}});
     table.columns.push_back({"of copy", "%", false, false, {}});
@@ -92,8 +76,9 @@ TextTable collective_rows(const Report& report, Footnotes& notes) {
         std::to_string(row.count),
         printable(row.data_type),
         row.reduction.empty() ? "none" : row.reduction,
+        row.in_place ? "yes" : "no",
         time_text(row, &StepStatistics::median),
-        fmt::format("({})", iqr_text(row)),
+        iqr_text(row),
         cell(row.algbw_gb_per_s, 1, 2, notes),
         cell(row.busbw_gb_per_s, 1, 2, notes),
         cell(row.bound_busbw_gb_per_s, 1, 2, notes),
@@ -216,7 +201,7 @@ std::vector<std::string> explanations(const std::vector<CollectiveRow>& rows) {
   const bool gpus = std::ranges::any_of(rows, on_gpus);
   std::vector<std::string> notes = {fmt::format(
       "time: the slowest rank of each iteration; bound: busbw at which {}, measured before, would "
-      "move the same bytes",
+      "move the same bytes; in place: results replace what was contributed",
       gpus ? "the GPU's own copies" : "the cores' own copies and reductions")};
   if (std::ranges::any_of(rows, is_counted)) {
     notes.emplace_back(

@@ -86,6 +86,30 @@ TEST_F(CheckCommand, EndsWithTheExitCodeOfTheVerdict) {
   EXPECT_EQ(check("noisy.json"), 7);
 }
 
+TEST_F(CheckCommand, JudgesCollectivesByTheSameRules) {
+  const auto several = [this](const std::string& name, double factor) {
+    std::vector<std::string> paths;
+    for (const double median_s : steady(factor)) {
+      paths.push_back(path(fmt::format("{}-{}.json", name, paths.size())));
+      report::write_report(report::test::collective_report(median_s), paths.back(), true);
+    }
+    return paths;
+  };
+  const auto judged = [](std::vector<std::string> words, const std::vector<std::string>& base) {
+    words.emplace_back("--baseline");
+    words.insert(words.end(), base.begin(), base.end());
+    testing::internal::CaptureStdout();
+    const int code = run_subcommand(*find_subcommand("check"), words);
+    return std::pair(code, testing::internal::GetCapturedStdout());
+  };
+  const auto base = several("comm-base", 1);
+  EXPECT_EQ(judged(several("comm-same", 1), base).first, 0);
+  const auto [code, text] = judged(several("comm-slow", 1.2), base);
+  EXPECT_EQ(code, 6);
+  EXPECT_THAT(text, HasSubstr("REGRESSED all_reduce, 2 ranks, shm, 4 KiB"));
+  EXPECT_EQ(judged({path("comm-slow-0.json")}, {path("comm-base-0.json")}).first, 7);
+}
+
 TEST_F(CheckCommand, PutsARegressionBeforeWhatIsInconclusive) {
   report::Report candidate = gate_report(steady(1.2)), base = gate_report(steady());
   for (const double median_s : {0.01, 0.03, 0.02}) {

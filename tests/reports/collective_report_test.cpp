@@ -207,6 +207,17 @@ TEST(CollectiveTable, SaysTheAverageOfAnOperationsSizes) {
   EXPECT_THAT(render_collectives(comm_report(), 0), Not(HasSubstr("average busbw")));
 }
 
+TEST(CollectiveTable, SaysWhichCollectivesWereInPlace) {
+  Report report = comm_report();
+  report.collectives[1].in_place = false;
+  const TextTable table = collective_tables(report).collectives;
+  const auto column = std::ranges::find(table.columns, "place", &TextColumn::bottom);
+  ASSERT_NE(column, table.columns.end());
+  EXPECT_EQ(column->top, "in");
+  EXPECT_THAT(column->cells, testing::ElementsAre("yes", "no"));
+  EXPECT_THAT(formatted("markdown", {{"a.json", report}}), HasSubstr("in place"));
+}
+
 // Reports from before CUDA devices lack their keys.
 TEST(CollectiveReport, NeedsNoKeysThatCameLater) {
   json document(to_json(comm_report()));
@@ -261,6 +272,7 @@ TEST(CollectiveTable, ShowsARowACollectiveWithReasonsBelow) {
                           HasSubstr("2000.00"), HasSubstr("50.0")));
   EXPECT_THAT(text, AllOf(HasSubstr("2*"), HasSubstr("oversubscribed"),
                           HasSubstr("(1) a barrier moves no data"), Not(HasSubstr("no runs"))));
+  EXPECT_THAT(text, AllOf(HasSubstr("(1000.00)"), Not(HasSubstr("(("))));
 }
 
 TEST(CollectiveTable, ShowsWhatTheRingMovesOnAGpu) {

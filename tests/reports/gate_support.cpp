@@ -32,6 +32,44 @@ Report gate_report(const std::vector<double>& medians_s) {
   return report;
 }
 
+CollectiveRow collective_row(double median_s, std::uint64_t bytes) {
+  CollectiveRow row;
+  row.operation = "all_reduce";
+  row.backend = "shm";
+  row.mode = "process";
+  row.ranks = 2;
+  row.bytes = bytes;
+  row.count = bytes / 4;
+  row.data_type = "fp32";
+  row.reduction = "sum";
+  row.in_place = true;
+  row.iterations = 50;
+  row.time_s.emplace();
+  row.time_s->min = row.time_s->p5 = row.time_s->median = median_s;
+  row.time_s->p95 = row.time_s->p99 = row.time_s->max = 1.1 * median_s;
+  row.algbw_gb_per_s = row.busbw_gb_per_s = Figure::of(static_cast<double>(bytes) / median_s / 1e9);
+  row.bound_busbw_gb_per_s = Figure::of(8);
+  row.share_of_bound = Figure::of(*row.busbw_gb_per_s.value / 8);
+  row.bound = "memory_copy";
+  row.wrong = 0;
+  return row;
+}
+
+Report collective_report(double median_s, const std::vector<std::uint64_t>& sizes) {
+  Report report = gate_report({});
+  report.argv = {"ddpbench", "comm"};
+  for (const std::uint64_t bytes : sizes) {
+    report.collectives.push_back(collective_row(median_s, bytes));
+  }
+  return report;
+}
+
+std::vector<Report> collective_reports(const std::vector<double>& medians_s) {
+  std::vector<Report> reports;
+  for (const double median_s : medians_s) reports.push_back(collective_report(median_s));
+  return reports;
+}
+
 std::vector<double> steady(double factor) {
   return {0.0200 * factor, 0.0202 * factor, 0.0198 * factor, 0.02025 * factor, 0.01975 * factor};
 }

@@ -18,6 +18,13 @@ Run gate_run(double median_s, int repetition = 0);
 // A report with one repetition for each median.
 Report gate_report(const std::vector<double>& medians_s);
 
+// A good all-reduce of `bytes` between two ranks in place.
+CollectiveRow collective_row(double median_s, std::uint64_t bytes = 4096);
+// A report of `ddpbench comm` with one such row of each of these sizes.
+Report collective_report(double median_s, const std::vector<std::uint64_t>& sizes = {4096});
+// A report for each of these medians.
+std::vector<Report> collective_reports(const std::vector<double>& medians_s);
+
 // The medians of five repetitions: 20 ms times `factor`, with a standard deviation of 1 %.
 std::vector<double> steady(double factor = 1);
 

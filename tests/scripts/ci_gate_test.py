@@ -75,6 +75,10 @@ class Gate(unittest.TestCase):
         for name in ("check.json", "check.md", "check.xml", "check.github"):
             self.assertTrue((self.stage / "out" / name).exists(), name)
 
+    def test_measures_collectives_too(self):
+        self.assertEqual(self.gate("--repetitions=2", run=("comm", "--sizes=4K"))[0], 0)
+        self.assertEqual(self.log()[0], "base comm --sizes=4K --quiet --json=out/base-1.json")
+
     def test_ends_with_the_exit_code_of_the_check(self):
         for code in (6, 7):
             self.codes(check=code)
