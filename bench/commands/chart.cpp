@@ -8,20 +8,21 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <functional>
+#include <iterator>
 #include <optional>
+#include <span>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/nearest_name.h"
+#include "base/text.h"
+#include "bench/commands/chart_drawing.h"
 #include "bench/commands/rsvg_convert.h"
 #include "bench/commands/run_filter.h"
 #include "bench/commands/subcommand.h"
 #include "bench/host/terminal.h"
 #include "reports/charts/chart_data.h"
-#include "reports/charts/chart_text.h"
 #include "reports/json/report_json.h"
-#include "reports/pictures/picture.h"
 #include "reports/table/interruption.h"
 
 namespace ddpbench::bench {
@@ -52,11 +53,13 @@ std::string format_of(const std::string& path) {
       "chart: -o {}: the name must end in .svg, .png or .pdf, which says what to draw", path));
 }
 
-// The bytes of a picture in `format`, which is an extension.
-std::string picture_as(const std::string& format, std::string svg) {
+// The bytes of a picture in `format`, which is an extension. Without `exact` pixels a PNG has twice
+// as many, to be sharp.
+std::string picture_as(const std::string& format, std::string svg, bool exact) {
   if (format == ".svg") return svg;
+  const PictureFormat png = exact ? PictureFormat::png : PictureFormat::fine_png;
   try {
-    return rsvg_convert(svg, format == ".png" ? PictureFormat::png : PictureFormat::pdf);
+    return rsvg_convert(svg, format == ".png" ? png : PictureFormat::pdf);
   } catch (const UnavailableError& error) {
     throw UnavailableError(fmt::format("chart: {}", error.what()));
   }
@@ -75,84 +78,115 @@ bool is_utf8_locale() {
   return false;
 }
 
-// One chart, to be drawn as a picture or as text.
-struct Drawing {
-  std::string empty_reason;
-  std::function<report::pictures::Picture()> picture;
-  std::function<std::string(const report::TextOptions&)> text;
-};
-
-template <typename Data, typename MakePicture>
-Drawing drawing(Data chart, MakePicture picture,
-                std::string (*text)(const Data&, const report::TextOptions&)) {
-  std::string reason = chart.empty_reason;
-  const auto shared = std::make_shared<const Data>(std::move(chart));
-  return {std::move(reason), [=] { return picture(*shared); },
-          [=](const auto& options) { return text(*shared, options); }};
+// The chart's kind where none is asked for: that of what the reports hold.
+ChartKind usual_kind(std::span<const report::ReportFile> files) {
+  const auto collectives = std::ranges::count_if(
+      files, [](const report::ReportFile& file) { return !file.report.collectives.empty(); });
+  return collectives == std::ssize(files) ? ChartKind::bandwidth : ChartKind::scaling;
 }
 
-Drawing draw(ChartKind kind, const std::vector<report::Report>& reports) {
-  namespace pictures = report::pictures;
-  const auto file = [](auto* make) {
-    return [=](const auto& chart) { return make(chart, pictures::Medium::file); };
-  };
-  switch (kind) {
-    case ChartKind::scaling:
-      return drawing<report::ScalingChart>(scaling_chart(reports), pictures::scaling_picture,
-                                           report::draw_text);
-    case ChartKind::breakdown:
-      return drawing<report::StackedChart>(
-          breakdown_chart(reports), file(pictures::breakdown_picture), report::draw_breakdown);
-    case ChartKind::memory:
-      return drawing<report::StackedChart>(memory_chart(reports), file(pictures::memory_picture),
-                                           report::draw_memory);
-    case ChartKind::steps:
-      return drawing<report::StepsChart>(steps_chart(reports), file(pictures::steps_picture),
-                                         report::draw_text);
-    case ChartKind::buckets:
-      break;
+// Throws for a report that lacks what the kind draws.
+void check_contents(ChartKind kind, std::span<const report::ReportFile> files) {
+  for (const report::ReportFile& file : files) {
+    const bool of_collectives = !file.report.collectives.empty();
+    if (of_collectives == (kind == ChartKind::bandwidth)) continue;
+    if (of_collectives) {
+      throw ConfigError(
+          fmt::format("chart: {} holds collectives (ddpbench comm), which --kind=bandwidth draws, "
+                      "and --kind={} does not",
+                      file.name, to_string(kind)));
+    }
+    throw ConfigError(fmt::format(
+        "chart: {} holds no collectives (ddpbench comm), and --kind=bandwidth draws nothing else",
+        file.name));
   }
-  return drawing<report::BucketsChart>(buckets_chart(reports), file(pictures::buckets_picture),
-                                       report::draw_text);
 }
 
-// Throws for a report of `ddpbench comm`: no kind of chart shows collectives.
-report::Report runs_of(const std::string& path) {
-  report::Report report = report::read_report(path);
-  if (report.collectives.empty()) return report;
-  throw ConfigError(fmt::format(
-      "chart: {} holds collectives (ddpbench comm); `ddpbench show` displays them", path));
-}
+// The options that choose among the rows of `ddpbench comm`.
+class CollectiveFilter {
+ public:
+  void define(CommandOptions& options) {
+    options.add("--op", "NAME,...", &operations_, "bandwidth: only these collectives");
+    options.add("--ranks", "N,...", &ranks_, "bandwidth: only between so many ranks");
+  }
+  bool is_given() const { return !operations_.empty() || !ranks_.empty(); }
+
+  // Removes the other rows. Throws ConfigError for a value that no row has, and when none is left.
+  void apply(std::vector<report::ReportFile>& files) const {
+    std::vector<std::string> operations, ranks;
+    for (const report::ReportFile& file : files) {
+      for (const report::CollectiveRow& row : file.report.collectives) {
+        operations.push_back(row.operation);
+        ranks.push_back(std::to_string(row.ranks));
+      }
+    }
+    for (const std::string& word : operations_) check_word("chart: --op", word, each(operations));
+    for (const std::string& word : ranks_) check_word("chart: --ranks", word, each(ranks));
+    std::size_t left = 0;
+    for (report::ReportFile& file : files) {
+      std::erase_if(file.report.collectives, [&](const report::CollectiveRow& row) {
+        return !admits(operations_, row.operation) || !admits(ranks_, std::to_string(row.ranks));
+      });
+      left += file.report.collectives.size();
+    }
+    if (left == 0 && is_given()) {
+      throw ConfigError("chart: no collective is left by --op and --ranks");
+    }
+  }
+
+ private:
+  static std::vector<std::string> each(std::vector<std::string> words) {
+    std::ranges::sort(words);
+    words.erase(std::ranges::unique(words).begin(), words.end());
+    return words;
+  }
+  static bool admits(const std::vector<std::string>& wanted, const std::string& word) {
+    return wanted.empty() || std::ranges::find(wanted, word) != wanted.end();
+  }
+
+  std::vector<std::string> operations_, ranks_;
+};
 
 class Chart final : public Subcommand {
  public:
   void define(CommandOptions& options) override {
     options.add_words("REPORT", "TEXT ... REQUIRED", paths_,
                       "Reports; all runs of all of them go into one chart", true);
-    options.add("--kind", "KIND=scaling", &kind_,
-                fmt::format("What to draw: {}", fmt::join(kind_words(), ", ")), kind_words());
+    options.add("--kind", "KIND", &kind_,
+                fmt::format("What to draw: {} (default: scaling; bandwidth of reports of ddpbench "
+                            "comm)",
+                            fmt::join(kind_words(), ", ")),
+                kind_words());
     filter_.define(options);
+    collectives_.define(options);
     options.add("-o,--output", "FILE", &output_,
                 "Picture to write: .svg, or .png or .pdf through rsvg-convert; without it the "
                 "chart is drawn in the terminal");
+    options.add("--title", "TEXT", &words_.title, "The title, in place of the chart's own");
+    options.add("--size", "WIDTHxHEIGHT", &size_,
+                "Size of the picture in pixels (880x400), of 1/96 inch each in a PDF; type keeps "
+                "its size (default: 912 wide, as high as it needs)");
+    options.add("--no-notes", "", &no_notes_,
+                "Leave out the second line and the notes below; with -o they are printed instead");
     options.add("--force", "", &force_, "Replace FILE where it exists");
   }
 
   int run() override {
-    const ChartKind kind = kind_of(kind_);
-    std::optional<std::string> format;
-    if (output_) {
-      format = format_of(*output_);
-      check_output("chart", *output_, paths_, force_);
-    }
+    std::optional<ChartKind> kind;
+    if (kind_) kind = kind_of(*kind_);
+    check_picture();
+    words_.notes = !no_notes_;
     std::vector<report::ReportFile> files;
-    for (const std::string& path : paths_) files.push_back({path, runs_of(path)});
-    filter_.apply("chart", files);
+    for (const std::string& path : paths_) files.push_back({path, report::read_report(path)});
+    if (!kind) kind = usual_kind(files);
+    check_contents(*kind, files);
+    choose(*kind, files);
     std::vector<report::Report> reports;
     for (report::ReportFile& file : files) reports.push_back(std::move(file.report));
-    const Drawing drawing = draw(kind, reports);
+    const ChartDrawing drawing = draw_chart(
+        *kind, reports, output_ ? report::ChartRoom::picture : report::ChartRoom::terminal);
     if (!drawing.empty_reason.empty()) {
-      throw ConfigError(fmt::format("chart: nothing to draw of kind {} in {}: {}", to_string(kind),
+      throw ConfigError(fmt::format("chart: nothing to draw of kind {} in {}: {}", to_string(*kind),
                                     fmt::join(paths_, ", "), drawing.empty_reason));
     }
     const int width = terminal_width();
@@ -160,28 +194,86 @@ class Chart final : public Subcommand {
     for (std::size_t i = 0; i < reports.size(); ++i) {
       interrupted += report::interruption_lines(reports[i], paths_[i], width);
     }
-    if (!format) {
-      say("{}{}", drawing.text({width > 0 ? width : kUsualWidth, is_utf8_locale()}), interrupted);
+    if (!output_) {
+      say("{}{}", drawing.text({width > 0 ? width : kUsualWidth, is_utf8_locale()}, words_),
+          interrupted);
       return 0;
     }
-    write_file(*output_, picture_as(*format, picture_file(drawing.picture())), {.force = force_});
-    say("{}chart: {}\n", interrupted, *output_);
+    write_file(*output_, picture_as(format_of(*output_), svg_of(drawing), size_.has_value()),
+               {.force = force_});
+    say("{}{}chart: {}\n", interrupted, left_out(drawing, width), *output_);
     return 0;
   }
 
  private:
+  // Before anything is read.
+  void check_picture() const {
+    if (size_) {
+      picture_size(*size_);
+      if (!output_) {
+        throw ConfigError(
+            "chart: --size is of a picture and needs -o FILE; in the terminal a chart takes the "
+            "terminal's width");
+      }
+    }
+    if (!output_) return;
+    format_of(*output_);
+    check_output("chart", *output_, paths_, force_);
+  }
+
+  void choose(ChartKind kind, std::vector<report::ReportFile>& files) const {
+    const bool bandwidth = kind == ChartKind::bandwidth;
+    if (bandwidth ? filter_.is_given() : collectives_.is_given()) {
+      throw ConfigError(fmt::format("chart: --kind={} takes {}, which choose {}", to_string(kind),
+                                    bandwidth ? "--op and --ranks"
+                                              : "--strategy, --gpus, --batch-size, --status and "
+                                                "--where",
+                                    bandwidth ? "collectives" : "runs"));
+    }
+    if (bandwidth) {
+      collectives_.apply(files);
+    } else {
+      filter_.apply("chart", files);
+    }
+  }
+
+  std::string svg_of(const ChartDrawing& drawing) const {
+    const auto make = [&](const report::pictures::Medium& medium) {
+      report::pictures::Picture picture = drawing.picture(medium);
+      change_words(picture.caption, words_);
+      return picture;
+    };
+    if (!size_) return picture_file(make(report::pictures::Medium::file));
+    try {
+      return picture_file(make, picture_size(*size_));
+    } catch (const ConfigError& error) {
+      throw ConfigError(fmt::format("chart: --size={}", error.what()));
+    }
+  }
+
+  // What --no-notes leaves out of a picture, for the terminal.
+  std::string left_out(const ChartDrawing& drawing, int width) const {
+    if (words_.notes) return "";
+    const report::ChartCaption caption = drawing.picture(report::pictures::Medium::file).caption;
+    const std::size_t columns = width > 0 ? static_cast<std::size_t>(width) : 0;
+    std::string text = wrap(printable("not in the picture: " + caption.subtitle), columns, 2);
+    for (const std::string& note : caption.notes) text += wrap(printable("- " + note), columns, 2);
+    return text;
+  }
+
   std::vector<std::string> paths_;
   RunFilter filter_;
-  std::string kind_ = "scaling";
-  std::optional<std::string> output_;
-  bool force_ = false;
+  CollectiveFilter collectives_;
+  ChartWords words_;
+  std::optional<std::string> kind_, output_, size_;
+  bool force_ = false, no_notes_ = false;
 };
 
 }  // namespace
 
 SubcommandEntry chart_entry() {
   return {"chart", "ddpbench chart REPORT... [OPTION]...",
-          "draw scaling, step time, memory or buckets of reports",
+          "draw scaling, step time, memory, buckets or collectives of reports",
           [] { return std::make_unique<Chart>(); }};
 }
 

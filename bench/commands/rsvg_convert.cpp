@@ -62,9 +62,10 @@ class Converter {
     ::posix_spawn_file_actions_adddup2(&actions, input.get(), STDIN_FILENO);
     ::posix_spawn_file_actions_adddup2(&actions, output.get(), STDOUT_FILENO);
     ::posix_spawn_file_actions_adddup2(&actions, errors.get(), STDERR_FILENO);
-    const bool png = format == PictureFormat::png;
-    std::array<std::string, 3> words = {"rsvg-convert", png ? "--format=png" : "--format=pdf",
-                                        png ? "--zoom=2" : "--zoom=1"};
+    const char* words_of_format = format == PictureFormat::pdf ? "--format=pdf" : "--format=png";
+    std::array<std::string, 3> words = {
+        "rsvg-convert", words_of_format,
+        format == PictureFormat::fine_png ? "--zoom=2" : "--zoom=1"};
     std::array<char*, 4> argv = {words[0].data(), words[1].data(), words[2].data(), nullptr};
     const int code =
         ::posix_spawnp(&pid_, words[0].c_str(), &actions, nullptr, argv.data(), ::environ);

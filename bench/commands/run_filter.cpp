@@ -76,6 +76,11 @@ void RunFilter::define(CommandOptions& options) {
               "Only runs with these settings (overlap=off, precision=fp32, ...)");
 }
 
+bool RunFilter::is_given() const {
+  return !settings_.empty() ||
+         std::ranges::any_of(wanted_, [](const Names& wanted) { return !wanted.empty(); });
+}
+
 bool RunFilter::admits(const report::Run& run) const {
   for (std::size_t i = 0; i < kCriteria; ++i) {
     const std::string value = kCriteriaTable[i].value(run);

@@ -22,6 +22,8 @@ class RunFilter {
   // begins with `command`, for a value that no run has.
   std::vector<report::RunRow> chosen(const std::string& command,
                                      std::span<const report::ReportFile> files) const;
+  // Whether any of its options was given.
+  bool is_given() const;
   // Removes all other runs from the reports. Throws ConfigError also when none is left.
   void apply(const std::string& command, std::vector<report::ReportFile>& files) const;
 

@@ -16,7 +16,7 @@
 namespace ddpbench::report {
 namespace {
 
-constexpr std::size_t kMostBreakdownBars = 40;
+constexpr std::size_t kMostBreakdownBars = 120;
 constexpr double kVisibleExcess = 0.02;  // share of the step above which a note says so
 
 struct Part {
@@ -108,9 +108,9 @@ void note_excess(StackedChart& chart) {
 
 }  // namespace
 
-StackedChart breakdown_chart(std::span<const Report> reports) {
+StackedChart breakdown_chart(std::span<const Report> reports, ChartRoom room) {
   ChartRuns runs = chart_runs(reports, "Step time", unfit_breakdown);
-  limit_groups(runs, kMostBreakdownBars);
+  limit_groups(runs, kMostBreakdownBars, room);
   StackedChart chart;
   begin_chart(chart, runs);
   if (!chart.empty_reason.empty()) return chart;

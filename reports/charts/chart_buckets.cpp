@@ -13,7 +13,7 @@
 namespace ddpbench::report {
 namespace {
 
-constexpr std::size_t kMostTimelines = 6;
+constexpr std::size_t kMostTimelines = 24;
 constexpr std::size_t kMostTimelineBars = 96;  // of one group
 
 bool sane(const BucketRow& row) {
@@ -62,7 +62,7 @@ std::vector<BucketBar> bars_of(const RunGroup& group) {
   return bars;
 }
 
-BucketGroup bucket_group(const RunGroup& group, ChartCaption& caption) {
+BucketGroup bucket_group(const RunGroup& group, ChartRoom room, ChartCaption& caption) {
   BucketGroup result{group.series,   group.devices,       group.name, 0,
                      bars_of(group), group.oversubscribed};
   std::vector<double> steps;
@@ -72,9 +72,12 @@ BucketGroup bucket_group(const RunGroup& group, ChartCaption& caption) {
     }
   }
   if (!steps.empty()) result.step_s = median(std::move(steps));
-  if (result.bars.size() > kMostTimelineBars) {
-    caption.notes.push_back(fmt::format("{}: the first {} of {} rows are shown", group.name,
-                                        kMostTimelineBars, result.bars.size()));
+  if (room == ChartRoom::picture && result.bars.size() > kMostTimelineBars) {
+    caption.notes.push_back(
+        fmt::format("{}: a picture has room for the first {} of {} rows, up to {}; the terminal "
+                    "shows all",
+                    group.name, kMostTimelineBars, result.bars.size(),
+                    result.bars[kMostTimelineBars - 1].label));
     result.bars.resize(kMostTimelineBars);
   }
   return result;
@@ -82,9 +85,9 @@ BucketGroup bucket_group(const RunGroup& group, ChartCaption& caption) {
 
 }  // namespace
 
-BucketsChart buckets_chart(std::span<const Report> reports) {
+BucketsChart buckets_chart(std::span<const Report> reports, ChartRoom room) {
   ChartRuns runs = chart_runs(reports, "Gradient buckets", unfit_buckets);
-  limit_groups(runs, kMostTimelines);
+  limit_groups(runs, kMostTimelines, room);
   BucketsChart chart;
   begin_chart(chart, runs);
   if (!chart.empty_reason.empty()) return chart;
@@ -104,7 +107,12 @@ BucketsChart buckets_chart(std::span<const Report> reports) {
         "where the backend does not tell when the peers had come, waiting is part of the transfer");
   }
   for (const RunGroup& group : runs.groups) {
-    chart.groups.push_back(bucket_group(group, chart.caption));
+    chart.groups.push_back(bucket_group(group, room, chart.caption));
+    const BucketGroup& added = chart.groups.back();
+    chart.end_s = std::max(chart.end_s, added.step_s);
+    for (const BucketBar& bar : added.bars) {
+      chart.end_s = std::max({chart.end_s, bar.ready_s, bar.end_s});
+    }
   }
   end_chart(chart, runs);
   return chart;

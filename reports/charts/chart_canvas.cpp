@@ -50,9 +50,13 @@ TextCanvas::TextCanvas(const Chart& chart, int width, const std::vector<TextRow>
     label_ = std::max(label_, display_width(row.label));
     numbers_ = std::max(numbers_, display_width(row.numbers));
   }
-  label_ = std::min({label_, kLongestLabel, width_ / 3});
-  const std::size_t used = kIndent + label_ + kGap + (numbers_ > 0 ? kGap + numbers_ : 0);
-  cells_ = used + kLeastCells < width_ ? width_ - used : kLeastCells;
+  const std::size_t after = numbers_ > 0 ? kGap + numbers_ : 0;
+  const auto before = [this, longest = std::min(label_, kLongestLabel)](std::size_t share) {
+    label_ = std::min(longest, width_ / share);
+    return kIndent + label_ + kGap;
+  };
+  numbers_below_ = before(3) + kLeastCells + after > width_;
+  cells_ = width_ - before(numbers_below_ ? 2 : 3) - (numbers_below_ ? 0 : after);
   line(chart.caption.title, kIndent);
   line(chart.caption.subtitle, kIndent);
 }
@@ -69,8 +73,12 @@ void TextCanvas::row(const TextRow& row, const std::string& bar) {
   }
   std::string one = std::string(kIndent, ' ') + fitted(printable(row.label), label_) +
                     std::string(kGap, ' ') + fitted(bar, cells_);
-  if (!row.numbers.empty()) one += std::string(kGap, ' ') + fitted(row.numbers, numbers_, true);
+  const bool beside = !row.numbers.empty() && !numbers_below_;
+  if (beside) one += std::string(kGap, ' ') + fitted(row.numbers, numbers_, true);
   text_ += one.erase(one.find_last_not_of(' ') + 1) + '\n';
+  if (!row.numbers.empty() && numbers_below_) {
+    text_ += std::string(kIndent, ' ') + fitted(row.numbers, width_ - kIndent, true) + '\n';
+  }
 }
 
 void TextCanvas::below(const std::string& bar, const std::string& numbers) {

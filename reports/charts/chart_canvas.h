@@ -40,7 +40,7 @@ struct TextRow {
 class TextCanvas {
  public:
   // `width`: the most columns; less than 40 counts as 40. The bars get the cells that the widest
-  // label and the widest numbers of `rows` leave.
+  // label and the widest numbers of `rows` leave. Where that is too few, numbers are below bars.
   TextCanvas(const Chart& chart, int width, const std::vector<TextRow>& rows);
 
   std::size_t cells() const { return cells_; }
@@ -56,6 +56,7 @@ class TextCanvas {
  private:
   std::string text_, heading_;
   std::size_t width_, label_ = 0, numbers_ = 0, cells_ = 0;
+  bool numbers_below_ = false;
 };
 
 // `text` in exactly `columns` columns: shortened with "..." or filled with blanks, on its left if

@@ -15,9 +15,11 @@ std::string_view to_string(ChartKind kind) {
     case ChartKind::steps:
       return "steps";
     case ChartKind::buckets:
+      return "buckets";
+    case ChartKind::bandwidth:
       break;
   }
-  return "buckets";
+  return "bandwidth";
 }
 
 std::optional<ChartKind> chart_kind(std::string_view word) {

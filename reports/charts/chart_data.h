@@ -24,11 +24,20 @@
 
 namespace ddpbench::report {
 
-enum class ChartKind : std::uint8_t { scaling, breakdown, memory, steps, buckets };
+enum class ChartKind : std::uint8_t { scaling, breakdown, memory, steps, buckets, bandwidth };
+// Of training runs; bandwidth is of collectives.
+inline constexpr std::array kRunChartKinds = {ChartKind::scaling, ChartKind::breakdown,
+                                              ChartKind::memory, ChartKind::steps,
+                                              ChartKind::buckets};
 inline constexpr std::array kChartKinds = {ChartKind::scaling, ChartKind::breakdown,
-                                           ChartKind::memory, ChartKind::steps, ChartKind::buckets};
+                                           ChartKind::memory,  ChartKind::steps,
+                                           ChartKind::buckets, ChartKind::bandwidth};
 std::string_view to_string(ChartKind kind);
 std::optional<ChartKind> chart_kind(std::string_view word);
+
+// Where a chart is drawn. A picture has room for so many lines or rows, and a note names what does
+// not fit; a terminal scrolls, so it shows all.
+enum class ChartRoom : std::uint8_t { picture, terminal };
 
 // The words around a picture.
 struct ChartCaption {
@@ -47,9 +56,12 @@ struct Spread {
 // off").
 struct ChartSeries {
   std::string name;
-  // Selects colour, dash and marker: 0 to 3 for single, dp, ddp and ps in every chart, from 4 on
-  // for further series in order of appearance. May exceed a palette: take the remainder.
+  // Selects the colour: 0 to 3 for single, dp, ddp and ps in every chart, from 4 on for other
+  // strategies in order of appearance. May exceed a palette: take the remainder.
   std::size_t style = 0;
+  // Selects dash and marker among the series of a style: 0 for the first, which has the style's
+  // own.
+  std::size_t variant = 0;
 };
 
 // What every kind of chart has. With nothing to draw, `empty_reason` says why and the rest is
@@ -79,7 +91,7 @@ struct ScalingChart : Chart {
   };
   std::vector<Ideal> ideals;
 };
-ScalingChart scaling_chart(std::span<const Report> reports);
+ScalingChart scaling_chart(std::span<const Report> reports, ChartRoom room = ChartRoom::picture);
 
 // ---- breakdown and memory: stacked bars ----
 
@@ -103,10 +115,10 @@ struct StackedChart : Chart {
 };
 // In seconds, medians over the repetitions. Parts: input wait, forward, backward, exposed
 // communication, update, and other (what is left of the median step).
-StackedChart breakdown_chart(std::span<const Report> reports);
+StackedChart breakdown_chart(std::span<const Report> reports, ChartRoom room = ChartRoom::picture);
 // In bytes, maxima over the repetitions. Parts: the memory categories. The bars of a group are
 // those of the primary device (rank 0) and, by largest peak, of one other worker and one server.
-StackedChart memory_chart(std::span<const Report> reports);
+StackedChart memory_chart(std::span<const Report> reports, ChartRoom room = ChartRoom::picture);
 
 // ---- steps ----
 
@@ -121,20 +133,20 @@ struct StepGroup {
   std::int64_t count = 0;
   StepStatistics time_s;  // of all samples of all repetitions
   double q1_s = 0, q3_s = 0;
-  // Where an axis for this group ends: at the slowest step, but not beyond twice the 95th
-  // percentile. So a few very slow steps do not squeeze the others; a mark at the axis's end and a
-  // note show them.
-  double shown_s = 0;
   // Along the run. A bin covers the same step numbers of all repetitions, and every sample counts.
   std::vector<StepBin> bins;
   bool oversubscribed = false;
 };
 struct StepsChart : Chart {
   std::vector<StepGroup> groups;
-  double shown_s = 0;  // the largest shown_s of the groups
+  // Where the one scale of all groups ends: at their slowest step, but for none of them beyond
+  // twice its 95th percentile. So a few very slow steps do not squeeze the others; a mark at the
+  // scale's end and a note show them.
+  double shown_s = 0;
 };
-inline constexpr std::size_t kStepBins = 240;  // the most bins of a group
-StepsChart steps_chart(std::span<const Report> reports, std::size_t max_bins = kStepBins);
+inline constexpr std::size_t kStepBins = 240;  // the most bins of a group; fewer in many groups
+StepsChart steps_chart(std::span<const Report> reports, std::size_t max_bins = kStepBins,
+                       ChartRoom room = ChartRoom::picture);
 
 // ---- buckets ----
 
@@ -155,7 +167,28 @@ struct BucketGroup {
 };
 struct BucketsChart : Chart {
   std::vector<BucketGroup> groups;
+  double end_s = 0;  // where the one scale of all groups ends: their last step or bucket
 };
-BucketsChart buckets_chart(std::span<const Report> reports);
+BucketsChart buckets_chart(std::span<const Report> reports, ChartRoom room = ChartRoom::picture);
+
+// ---- bandwidth of collectives ----
+
+// One size of one operation; over several reports that measured it alike, its repetitions.
+struct BandwidthPoint {
+  std::size_t panel = 0;                 // index into BandwidthChart::operations
+  std::size_t series = 0;                // index into Chart::series
+  std::uint64_t bytes = 0;               // of the whole buffer, above 0
+  Spread gb_per_s;                       // bus bandwidth, above 0
+  std::optional<double> bound_gb_per_s;  // that the measured bandwidth of memory allows; median
+  bool oversubscribed = false;
+};
+struct BandwidthChart : Chart {
+  std::vector<std::string> operations;  // "all_reduce": a panel each, all with the same axes
+  std::vector<BandwidthPoint> points;   // by operation, series, then bytes
+};
+// Of the collectives of `ddpbench comm`. A series is what they have in common beside operation and
+// size ("2 ranks, ring"), and looks alike in all panels.
+BandwidthChart bandwidth_chart(std::span<const Report> reports,
+                               ChartRoom room = ChartRoom::picture);
 
 }  // namespace ddpbench::report

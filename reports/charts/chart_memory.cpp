@@ -11,7 +11,7 @@
 namespace ddpbench::report {
 namespace {
 
-constexpr std::size_t kMostMemoryBars = 20;
+constexpr std::size_t kMostMemoryBars = 60;
 // In the order of a bar. Other categories that a report names follow, sorted by name.
 constexpr std::string_view kKnown[] = {"weights",   "gradients",     "optimizer", "activations",
                                        "workspace", "communication", "input"};
@@ -95,9 +95,9 @@ StackedBar bar_of(const RunGroup& group, const StackedChart& chart, const Device
 
 }  // namespace
 
-StackedChart memory_chart(std::span<const Report> reports) {
+StackedChart memory_chart(std::span<const Report> reports, ChartRoom room) {
   ChartRuns runs = chart_runs(reports, "Device memory", unfit_memory);
-  limit_groups(runs, kMostMemoryBars);
+  limit_groups(runs, kMostMemoryBars, room);
   StackedChart chart;
   begin_chart(chart, runs);
   if (!chart.empty_reason.empty()) return chart;

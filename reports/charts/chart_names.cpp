@@ -25,21 +25,6 @@ std::string hardware(const Environment& environment) {
   return text;
 }
 
-std::string machine(const ChartRun& run) {
-  const Environment& environment = run.report->environment;
-  return fmt::format("{} ({})", hardware(environment), fmt::join(environment.hosts, ", "));
-}
-
-std::string build(const ChartRun& run) {
-  const Generator& generator = run.report->generator;
-  const std::string program = generator.name == "ddpbench" ? "" : generator.name + " ";
-  if (!generator.git_commit) return fmt::format("{}version {}", program, generator.version);
-  // "+": the sources have local changes. "?": that is not known.
-  const char* changes = !generator.git_dirty ? "?" : *generator.git_dirty ? "+" : "";
-  return fmt::format("{}version {} {}{}", program, generator.version,
-                     generator.git_commit->substr(0, 8), changes);
-}
-
 // The words of a setting in a chart. The subtitle already names the CPU model of the machine.
 std::string words_of(const Setting& setting, const ChartRun& run) {
   const bool known_model = run.run->device_model == run.report->environment.cpu.model;
@@ -61,8 +46,8 @@ class RunWords {
     std::vector<SettingWords> words;
     for (const bool of_strategy : {true, false}) {
       if (!of_strategy) {
-        words.push_back({"machine", machine(run)});
-        words.push_back({"build", build(run)});
+        words.push_back({"machine", chart_machine(*run.report)});
+        words.push_back({"build", chart_build(*run.report)});
       }
       for (const SettingWords& setting : name_words(*run.run)) {
         if (setting.of_strategy == of_strategy) words.push_back(in_chart(setting, run));
@@ -110,12 +95,6 @@ std::string each_once(std::span<const ChartRun> runs, const Setting& setting) {
   return text;
 }
 
-// "A", ..., "Z", "A1", ...
-std::string letter(std::size_t index) {
-  const std::string first(1, static_cast<char>('A' + index % 26));
-  return index < 26 ? first : first + std::to_string(index / 26);
-}
-
 // The different words of one setting, numbered in the order of first appearance.
 class Texts {
  public:
@@ -126,23 +105,6 @@ class Texts {
  private:
   std::map<std::string, std::size_t> numbers_;
 };
-
-std::string machines_text(std::span<const ChartRun> runs) {
-  std::vector<std::string> machines;
-  for (const ChartRun& run : runs) {
-    std::string name = machine(run);
-    if (std::ranges::count(machines, name) == 0) machines.push_back(std::move(name));
-  }
-  if (machines.size() == 1) return hardware(runs.front().report->environment);
-  std::string text = "different machines";
-  for (std::size_t i = 0; i < std::min(machines.size(), kNamedValues); ++i) {
-    text += fmt::format("{} {}: {}", i == 0 ? ":" : ";", letter(i), machines[i]);
-  }
-  if (machines.size() > kNamedValues) {
-    text += fmt::format("; {} more", machines.size() - kNamedValues);
-  }
-  return text;
-}
 
 // The settings that have the bit `use`, in words: "simple_cnn on mnist (files), weak scaling".
 std::string title_of(std::span<const ChartRun> runs, SettingUse use) {
@@ -158,6 +120,43 @@ std::string title_of(std::span<const ChartRun> runs, SettingUse use) {
 }
 
 }  // namespace
+
+std::string chart_machine(const Report& report) {
+  const Environment& environment = report.environment;
+  return fmt::format("{} ({})", hardware(environment), fmt::join(environment.hosts, ", "));
+}
+
+std::string chart_build(const Report& report) {
+  const Generator& generator = report.generator;
+  const std::string program = generator.name == "ddpbench" ? "" : generator.name + " ";
+  if (!generator.git_commit) return fmt::format("{}version {}", program, generator.version);
+  // "+": the sources have local changes. "?": that is not known.
+  const char* changes = !generator.git_dirty ? "?" : *generator.git_dirty ? "+" : "";
+  return fmt::format("{}version {} {}{}", program, generator.version,
+                     generator.git_commit->substr(0, 8), changes);
+}
+
+std::string machine_letter(std::size_t index) {
+  const std::string first(1, static_cast<char>('A' + index % 26));
+  return index < 26 ? first : first + std::to_string(index / 26);
+}
+
+std::string machines_text(std::span<const Report* const> reports) {
+  std::vector<std::string> machines;
+  for (const Report* report : reports) {
+    std::string name = chart_machine(*report);
+    if (std::ranges::count(machines, name) == 0) machines.push_back(std::move(name));
+  }
+  if (machines.size() == 1) return hardware(reports.front()->environment);
+  std::string text = "different machines";
+  for (std::size_t i = 0; i < std::min(machines.size(), kNamedValues); ++i) {
+    text += fmt::format("{} {}: {}", i == 0 ? ":" : ";", machine_letter(i), machines[i]);
+  }
+  if (machines.size() > kNamedValues) {
+    text += fmt::format("; {} more", machines.size() - kNamedValues);
+  }
+  return text;
+}
 
 std::vector<std::string> series_names(std::span<const ChartRun> runs) {
   // Settings of a strategy are compared among its runs, the others among all runs.
@@ -180,9 +179,9 @@ std::vector<std::string> series_names(std::span<const ChartRun> runs) {
       const Texts& all = texts.at(scope_of(runs[i], setting));
       if (!all.differ()) continue;
       // Machines have long names, so lines carry letters. The subtitle explains them.
-      names.back() +=
-          ", " + (setting.key == "machine" ? "machine " + letter(all.number_of(setting.words))
-                                           : setting.words);
+      names.back() += ", " + (setting.key == "machine"
+                                  ? "machine " + machine_letter(all.number_of(setting.words))
+                                  : setting.words);
     }
   }
   return names;
@@ -191,7 +190,9 @@ std::vector<std::string> series_names(std::span<const ChartRun> runs) {
 ChartCaption caption_of(std::span<const ChartRun> runs, const std::string& what) {
   ChartCaption caption;
   caption.title = what + ": " + title_of(runs, kChartTitleUse);
-  caption.subtitle = machines_text(runs) + "; " + title_of(runs, kChartSubtitleUse);
+  std::vector<const Report*> reports;
+  for (const ChartRun& run : runs) reports.push_back(run.report);
+  caption.subtitle = machines_text(reports) + "; " + title_of(runs, kChartSubtitleUse);
   return caption;
 }
 

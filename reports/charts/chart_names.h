@@ -25,6 +25,14 @@ struct ChartRun {
 // network, batch, machine, ... among all. Runs of equal settings have the same name.
 std::vector<std::string> series_names(std::span<const ChartRun> runs);
 
+// What charts say of the machine and the program of a report.
+std::string chart_machine(const Report& report);
+std::string chart_build(const Report& report);
+// All machines of these reports, each once, with the letters of machine_letter().
+std::string machines_text(std::span<const Report* const> reports);
+// "A" of the first machine, ..., "Z", "A1", ...
+std::string machine_letter(std::size_t index);
+
 // Title and subtitle. REQUIRES: `runs` is not empty.
 ChartCaption caption_of(std::span<const ChartRun> runs, const std::string& what);
 

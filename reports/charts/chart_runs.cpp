@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <tuple>
 
 #include "reports/charts/chart_names.h"
@@ -16,8 +17,8 @@
 namespace ddpbench::report {
 namespace {
 
-constexpr std::size_t kNamedReasons = 4;  // that a note names; further ones are counted
-constexpr std::size_t kNamedRuns = 6;     // that a note names of each reason
+constexpr std::size_t kNamedReasons = 12;  // that a note names; of further ones it names the runs
+constexpr std::size_t kNamedRuns = 40;     // that a note names of each reason
 constexpr std::size_t kFirstFreeStyle = 4;
 
 std::string place(const Run& run) { return fmt::format("{} on {}", run.strategy, run.world_size); }
@@ -43,14 +44,15 @@ std::vector<ChartSeries> series_of(std::vector<Named>& runs) {
   };
   std::ranges::stable_sort(runs, {}, key);
   std::vector<ChartSeries> series;
-  std::vector<bool> taken(kFirstFreeStyle, false);
+  std::map<std::string, std::size_t> styles, variants;  // by strategy
   std::size_t free = kFirstFreeStyle;
   for (const Named& named : runs) {
     if (!series.empty() && series.back().name == named.series) continue;
-    const std::size_t rank = strategy_rank(named.from.run->strategy);
-    const bool own = rank < kFirstFreeStyle && !taken[rank];
-    if (own) taken[rank] = true;
-    series.push_back({named.series, own ? rank : free++});
+    const std::string& strategy = named.from.run->strategy;
+    const std::size_t rank = strategy_rank(strategy);
+    const bool is_new = !styles.contains(strategy);
+    if (is_new) styles[strategy] = rank < kFirstFreeStyle ? rank : free++;
+    series.push_back({named.series, styles[strategy], variants[strategy]++});
   }
   return series;
 }
@@ -102,7 +104,8 @@ void note_unlike(std::span<const ChartRun> drawn, ChartCaption& caption) {
       unlike);
 }
 
-// Notes that runs are missing, as their reports were interrupted.
+}  // namespace
+
 void note_interrupted(std::span<const Report> reports, ChartCaption& caption) {
   const auto count = std::ranges::count(reports, Status::interrupted, &Report::status);
   if (count == 0) return;
@@ -113,13 +116,12 @@ void note_interrupted(std::span<const Report> reports, ChartCaption& caption) {
   caption.notes.push_back(which + " interrupted: runs are missing");
 }
 
-}  // namespace
+void LeftOut::add(const Run& run, const std::string& reason) { add(place(run), reason); }
 
-void LeftOut::add(const Run& run, const std::string& reason) {
+void LeftOut::add(const std::string& name, const std::string& reason) {
   auto found = std::ranges::find(reasons_, reason, [](const auto& entry) { return entry.first; });
   if (found == reasons_.end()) found = reasons_.insert(found, {reason, {}});
   auto& places = found->second;
-  const std::string name = place(run);
   const auto known = std::ranges::find(places, name, [](const auto& entry) { return entry.first; });
   if (known == places.end()) {
     places.emplace_back(name, 1);
@@ -134,10 +136,14 @@ std::string LeftOut::note() const {
     const auto& [reason, places] = reasons_[i];
     text += fmt::format("{}{} ({})", i == 0 ? "left out: " : "; ", places_text(places), reason);
   }
-  if (reasons_.size() > kNamedReasons) {
-    text += fmt::format("; {} further reasons", reasons_.size() - kNamedReasons);
+  if (reasons_.size() <= kNamedReasons) return text;
+  std::map<std::string, int> others;
+  for (std::size_t i = kNamedReasons; i < reasons_.size(); ++i) {
+    for (const auto& [place, count] : reasons_[i].second) others[place] += count;
   }
-  return text;
+  return text + fmt::format("; {} ({} further reasons)",
+                            places_text({others.begin(), others.end()}),
+                            reasons_.size() - kNamedReasons);
 }
 
 ChartRuns chart_runs(std::span<const Report> reports, const std::string& what, Unfit unfit) {
@@ -186,14 +192,20 @@ void end_chart(Chart& chart, const ChartRuns& runs) {
   if (!runs.left_out.empty()) chart.caption.notes.push_back(runs.left_out.note());
 }
 
-void limit_groups(ChartRuns& runs, std::size_t most) {
-  if (runs.groups.size() <= most) return;
-  std::vector<std::pair<std::string, int>> dropped;
-  for (std::size_t i = most; i < runs.groups.size(); ++i) {
-    dropped.emplace_back(runs.groups[i].name, 1);
-  }
-  runs.no_room.push_back(fmt::format("no room for {} of {}: {}", dropped.size(), runs.groups.size(),
-                                     places_text(dropped)));
+std::string no_room_note(const std::vector<std::string>& dropped, std::size_t all) {
+  std::vector<std::pair<std::string, int>> places;
+  for (const std::string& name : dropped) places.emplace_back(name, 1);
+  return fmt::format(
+      "no room for {} of {} in a picture: {}; the terminal shows all, and the options that choose "
+      "runs make room",
+      dropped.size(), all, places_text(places));
+}
+
+void limit_groups(ChartRuns& runs, std::size_t most, ChartRoom room) {
+  if (room == ChartRoom::terminal || runs.groups.size() <= most) return;
+  std::vector<std::string> dropped;
+  for (std::size_t i = most; i < runs.groups.size(); ++i) dropped.push_back(runs.groups[i].name);
+  runs.no_room.push_back(no_room_note(dropped, runs.groups.size()));
   runs.groups.resize(most);
   runs.series.resize(runs.groups.back().series + 1);
 }

@@ -26,6 +26,8 @@ struct RunGroup {
 class LeftOut {
  public:
   void add(const Run& run, const std::string& reason);
+  // `what`: "all_reduce of 4 KiB between 2 ranks".
+  void add(const std::string& what, const std::string& reason);
   // "left out: ddp on 4 (no step was timed); ..."; empty when no run is left out.
   std::string note() const;
   bool empty() const { return reasons_.empty(); }
@@ -56,8 +58,14 @@ void begin_chart(Chart& chart, const ChartRuns& runs);
 // Adds the notes that every kind has: oversubscribed runs, and what is not shown.
 void end_chart(Chart& chart, const ChartRuns& runs);
 
-// Keeps the first `most` groups; the others get a note.
-void limit_groups(ChartRuns& runs, std::size_t most);
+// Keeps the first `most` groups in a picture; the others get a note that names them.
+void limit_groups(ChartRuns& runs, std::size_t most, ChartRoom room);
+
+// "no room for 2 of 50 in a picture: ddp on 4, dp on 2; ...": how many of `all`, and which.
+std::string no_room_note(const std::vector<std::string>& dropped, std::size_t all);
+
+// Appends the note that a report was interrupted, where one was.
+void note_interrupted(std::span<const Report> reports, ChartCaption& caption);
 
 // Whether `value` may be drawn: a negative or astronomic number of a file would spoil the axes.
 bool plausible(double value);

@@ -12,7 +12,7 @@
 namespace ddpbench::report {
 namespace {
 
-constexpr std::size_t kMostSeries = 16;  // lines that a legend can name
+constexpr std::size_t kMostSeries = 48;  // lines that a legend can name
 
 std::string unfit_scaling(const Run& run) {
   if (!run.samples_per_s.value) {
@@ -46,10 +46,10 @@ ScalingPoint point_of(const RunGroup& group) {
   return point;
 }
 
-void limit_series(ChartRuns& runs) {
+void limit_series(ChartRuns& runs, ChartRoom room) {
   const auto beyond = std::ranges::find_if(
       runs.groups, [](const RunGroup& group) { return group.series >= kMostSeries; });
-  limit_groups(runs, static_cast<std::size_t>(beyond - runs.groups.begin()));
+  limit_groups(runs, static_cast<std::size_t>(beyond - runs.groups.begin()), room);
 }
 
 void add_ideals(const ChartRuns& runs, ScalingChart& chart) {
@@ -99,9 +99,9 @@ void note_spread(ScalingChart& chart) {
 
 }  // namespace
 
-ScalingChart scaling_chart(std::span<const Report> reports) {
+ScalingChart scaling_chart(std::span<const Report> reports, ChartRoom room) {
   ChartRuns runs = chart_runs(reports, "Scaling", unfit_scaling);
-  limit_series(runs);
+  limit_series(runs, room);
   ScalingChart chart;
   begin_chart(chart, runs);
   if (!chart.empty_reason.empty()) return chart;

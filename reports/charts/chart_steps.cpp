@@ -14,9 +14,10 @@
 namespace ddpbench::report {
 namespace {
 
-constexpr std::size_t kMostStepGroups = 12;  // for which a picture has room
-constexpr double kMostOverP95 = 2;           // see StepGroup::shown_s
-constexpr std::size_t kNamedOutliers = 4;    // that the note names
+constexpr std::size_t kMostStepGroups = 60;        // for which a picture has room
+constexpr std::size_t kMostBins = 12 * kStepBins;  // of all groups: each is a shape
+constexpr double kMostOverP95 = 2;                 // see StepsChart::shown_s
+constexpr std::size_t kNamedOutliers = 4;          // that the note names
 
 std::string unfit_steps(const Run& run) {
   if (run.step.samples_s.empty()) return "no step was timed";
@@ -99,8 +100,6 @@ StepGroup step_group(const RunGroup& group, std::size_t max_bins) {
   result.oversubscribed = group.oversubscribed;
   result.count = static_cast<std::int64_t>(samples.size());
   fill_statistics(samples, result);
-  const StepStatistics& time = result.time_s;
-  result.shown_s = time.p95 > 0 ? std::min(time.max, kMostOverP95 * time.p95) : time.max;
   result.bins = bins_of(group, max_bins);
   return result;
 }
@@ -109,33 +108,39 @@ std::string seconds_text(double seconds) {
   return seconds < 1 ? fmt::format("{:.4g} ms", 1e3 * seconds) : fmt::format("{:.4g} s", seconds);
 }
 
+// Where a scale for this group alone would end.
+double end_of(const StepStatistics& time) {
+  return time.p95 > 0 ? std::min(time.max, kMostOverP95 * time.p95) : time.max;
+}
+
 void note_outliers(StepsChart& chart) {
   std::vector<std::string> named;
   std::size_t count = 0;
   for (const StepGroup& group : chart.groups) {
-    if (group.time_s.max <= group.shown_s || ++count > kNamedOutliers) continue;
+    if (group.time_s.max <= chart.shown_s || ++count > kNamedOutliers) continue;
     named.push_back(fmt::format("{} up to {}", group.name, seconds_text(group.time_s.max)));
   }
   if (count == 0) return;
   if (count > named.size()) named.push_back(fmt::format("{} more runs", count - named.size()));
   chart.caption.notes.push_back(
-      fmt::format("axes hold {} times a run's 95th percentile, an arrow at their end stands for "
-                  "slower steps: {}",
-                  kMostOverP95, fmt::join(named, ", ")));
+      fmt::format("the scale holds {} times the 95th percentile of each run and ends at {}; an "
+                  "arrow at its end stands for slower steps: {}",
+                  kMostOverP95, seconds_text(chart.shown_s), fmt::join(named, ", ")));
 }
 
 }  // namespace
 
-StepsChart steps_chart(std::span<const Report> reports, std::size_t max_bins) {
+StepsChart steps_chart(std::span<const Report> reports, std::size_t max_bins, ChartRoom room) {
   ChartRuns runs = chart_runs(reports, "Step times", unfit_steps);
-  limit_groups(runs, kMostStepGroups);
+  limit_groups(runs, kMostStepGroups, room);
   StepsChart chart;
   begin_chart(chart, runs);
   if (!chart.empty_reason.empty()) return chart;
+  max_bins = std::min(max_bins, std::max<std::size_t>(kMostBins / runs.groups.size(), 12));
   bool repeated = false;
   for (const RunGroup& group : runs.groups) {
     chart.groups.push_back(step_group(group, max_bins));
-    chart.shown_s = std::max(chart.shown_s, chart.groups.back().shown_s);
+    chart.shown_s = std::max(chart.shown_s, end_of(chart.groups.back().time_s));
     repeated = repeated || group.runs.size() > 1;
   }
   chart.caption.notes.emplace_back(

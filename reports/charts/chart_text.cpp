@@ -10,6 +10,7 @@
 
 #include "base/math.h"
 #include "reports/charts/chart_canvas.h"
+#include "reports/data/byte_size.h"
 
 namespace ddpbench::report {
 namespace {
@@ -123,9 +124,9 @@ std::string box(const StepGroup& group, std::size_t cells, double most, bool uni
   return bar.text();
 }
 
-// The slowest step of each stretch of the run, as heights from 0 to the group's shown_s; an arrow
-// where it is slower than that.
-std::string course(const StepGroup& group, std::size_t cells, bool unicode) {
+// The slowest step of each stretch of the run, as heights from 0 to `end_s`; an arrow where it is
+// slower than that.
+std::string course(const StepGroup& group, std::size_t cells, double end_s, bool unicode) {
   const auto& heights = unicode ? kHeights : kAsciiHeights;
   const std::size_t count = std::min(cells, group.bins.size());
   std::string text;
@@ -135,24 +136,15 @@ std::string course(const StepGroup& group, std::size_t cells, bool unicode) {
          ++b) {
       most = std::max(most, group.bins[b].max_s);
     }
-    const double share = group.shown_s > 0 ? std::min(most / group.shown_s, 1.0) : 0;
+    const double share = end_s > 0 ? std::min(most / end_s, 1.0) : 0;
     const auto height = static_cast<std::size_t>(share * (kHeights.size() - 1) + 0.5);
-    const bool beyond = group.shown_s > 0 && most > group.shown_s;
+    const bool beyond = end_s > 0 && most > end_s;
     text += beyond ? (unicode ? "▲" : "^") : heights[std::min(height, kHeights.size() - 1)];
   }
   return text;
 }
 
 // ---- buckets ----
-
-double last_s(const BucketsChart& chart) {
-  double last = 0;
-  for (const BucketGroup& group : chart.groups) {
-    last = std::max(last, group.step_s);
-    for (const BucketBar& bar : group.bars) last = std::max(last, bar.end_s);
-  }
-  return last;
-}
 
 std::string timeline(const BucketGroup& group, const BucketBar& bucket, std::size_t cells,
                      double most, bool unicode) {
@@ -214,7 +206,7 @@ std::string draw_text(const StepsChart& chart, const TextOptions& options) {
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const StepGroup& group = chart.groups[i];
     canvas.row(rows[i], box(group, canvas.cells(), chart.shown_s, options.unicode));
-    canvas.below(course(group, canvas.cells(), options.unicode),
+    canvas.below(course(group, canvas.cells(), chart.shown_s, options.unicode),
                  fmt::format("max {:.2f} ms", group.time_s.max / kMillisecond));
   }
   return canvas.finish(chart);
@@ -229,7 +221,6 @@ std::string draw_text(const BucketsChart& chart, const TextOptions& options) {
                                   bar.end_s / kMillisecond)});
     }
   }
-  const double most = last_s(chart);
   TextCanvas canvas(chart, options.width, rows);
   canvas.line(options.unicode ? "░: queueing, ▒: waiting, █: transfer, │: median step"
                               : ".: queueing, -: waiting, #: transfer, |: median step",
@@ -237,8 +228,38 @@ std::string draw_text(const BucketsChart& chart, const TextOptions& options) {
   std::size_t next = 0;
   for (const BucketGroup& group : chart.groups) {
     for (const BucketBar& bar : group.bars) {
-      canvas.row(rows[next++], timeline(group, bar, canvas.cells(), most, options.unicode));
+      canvas.row(rows[next++], timeline(group, bar, canvas.cells(), chart.end_s, options.unicode));
     }
+  }
+  return canvas.finish(chart);
+}
+
+std::string draw_text(const BandwidthChart& chart, const TextOptions& options) {
+  std::vector<TextRow> rows;
+  double most = 0;
+  for (const BandwidthPoint& point : chart.points) {
+    const Spread& rate = point.gb_per_s;
+    std::string numbers = fmt::format("{:.3g} GB/s", rate.median);
+    if (rate.count > 1) numbers += fmt::format(" ({:.3g}..{:.3g})", rate.min, rate.max);
+    if (point.bound_gb_per_s) {
+      numbers += fmt::format("  {:5.1f} %", 100 * rate.median / *point.bound_gb_per_s);
+    } else {
+      numbers += fmt::format("  {:>5}  ", '-');
+    }
+    rows.push_back({printable(fmt::format("{}, {}", chart.operations[point.panel],
+                                          chart.series[point.series].name)),
+                    size_text(point.bytes) + (point.oversubscribed ? "*" : ""), numbers});
+    most = std::max({most, rate.median, point.bound_gb_per_s.value_or(0)});
+  }
+  TextCanvas canvas(chart, options.width, rows);
+  const char* mark = options.unicode ? "│" : "|";
+  canvas.line(fmt::format("size, bus bandwidth, share of the bound; {}: bound", mark), 2);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const BandwidthPoint& point = chart.points[i];
+    TextBar bar(canvas.cells(), most);
+    bar.fill(0, point.gb_per_s.median, options.unicode ? "█" : "#");
+    if (point.bound_gb_per_s) bar.set(*point.bound_gb_per_s, mark);
+    canvas.row(rows[i], bar.text());
   }
   return canvas.finish(chart);
 }

@@ -4,7 +4,9 @@
 // The section on reports of `ddpbench comm`: the same tables as in the terminal.
 #include <cstdlib>
 
+#include "reports/data/byte_size.h"
 #include "reports/html/sections.h"
+#include "reports/pictures/picture.h"
 #include "reports/table/collective_table.h"
 
 namespace ddpbench::report::html {
@@ -54,6 +56,28 @@ void write_collectives(Markup& page, const std::string& name, const Report& repo
   page.close().trusted("\n");
 }
 
+Table bandwidth_table(const BandwidthChart& chart) {
+  Table table{"Bus bandwidth, in GB/s",
+              {{"op", true}, {"line", true}, {"size"}, {"median"}, {"least"}, {"most"}, {"bound"}},
+              {},
+              {}};
+  for (const BandwidthPoint& point : chart.points) {
+    const std::string size = size_text(point.bytes) + (point.oversubscribed ? "*" : "");
+    std::vector<Cell> row = {cell(chart.operations[point.panel]),
+                             cell(chart.series[point.series].name),
+                             cell(static_cast<double>(point.bytes), size)};
+    const Spread& rate = point.gb_per_s;
+    for (const double value : {rate.median, rate.min, rate.max}) {
+      row.push_back(cell(value, pictures::number(value)));
+    }
+    row.push_back(point.bound_gb_per_s
+                      ? cell(*point.bound_gb_per_s, pictures::number(*point.bound_gb_per_s))
+                      : missing_cell());
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
 }  // namespace
 
 void write_collectives(Markup& page, const HtmlInput& input) {
@@ -61,6 +85,11 @@ void write_collectives(Markup& page, const HtmlInput& input) {
   for (std::size_t i = 0; i < input.reports.size(); ++i) {
     if (input.reports[i].collectives.empty()) continue;
     write_collectives(page, input.names[i], input.reports[i]);
+  }
+  const BandwidthChart chart = bandwidth_chart(input.reports);
+  if (chart.empty_reason.empty()) {
+    write_figure(page, pictures::bandwidth_picture(chart, pictures::Medium::page),
+                 bandwidth_table(chart));
   }
   page.close().trusted("\n");
 }

@@ -169,12 +169,12 @@ Table buckets_table(const BucketsChart& chart) {
 
 void write_scaling(Markup& page, const ScalingChart& chart) {
   if (!chart.empty_reason.empty()) return write_no_figure(page, "Scaling", chart.empty_reason);
-  write_figure(page, pictures::scaling_picture(chart), scaling_table(chart));
+  write_figure(page, pictures::scaling_picture(chart, Medium::page), scaling_table(chart));
 }
 
 // `make`: breakdown_picture or memory_picture.
 void write_stacked(Markup& page, const StackedChart& chart, const std::string& heading,
-                   Picture (*make)(const StackedChart&, Medium), Unit (*unit)(double)) {
+                   Picture (*make)(const StackedChart&, const Medium&), Unit (*unit)(double)) {
   if (!chart.empty_reason.empty()) return write_no_figure(page, heading, chart.empty_reason);
   const Picture picture = make(chart, Medium::page);
   write_figure(page, picture, stacked_table(chart, picture, unit(pictures::longest_bar(chart))));

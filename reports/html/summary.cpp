@@ -7,6 +7,8 @@
 #include <span>
 #include <utility>
 
+#include "base/text.h"
+#include "reports/data/byte_size.h"
 #include "reports/html/sections.h"
 #include "reports/metrics/metrics.h"
 #include "reports/metrics/ranking.h"
@@ -159,6 +161,47 @@ void write_best(Markup& page, const HtmlInput& input) {
   write_table(page, table);
 }
 
+// The largest bandwidth of each collective, and whether all results were right.
+void write_collectives_summary(Markup& page, const HtmlInput& input) {
+  std::size_t rows = 0, wrong = 0, unchecked = 0;
+  for (const Report& report : input.reports) {
+    for (const CollectiveRow& row : report.collectives) {
+      ++rows;
+      wrong += row.wrong.value_or(0) > 0 ? 1 : 0;
+      unchecked += row.wrong ? 0 : 1;
+    }
+  }
+  if (wrong > 0) {
+    write_alert(
+        page, "bad",
+        fmt::format("{} of {} collectives gave wrong results. See Collectives.", wrong, rows));
+  } else {
+    page.leaf("p", {{"class", "lead"}},
+              fmt::format("{} measured, without a wrong element{}.", counted(rows, "collective"),
+                          unchecked == 0 ? "" : fmt::format("; {} not checked", unchecked)));
+  }
+  const BandwidthChart chart = bandwidth_chart(input.reports);
+  if (!chart.empty_reason.empty()) return;
+  page.open("ul", {{"class", "notes"}});
+  for (std::size_t i = 0; i < chart.operations.size(); ++i) {
+    const BandwidthPoint* best = nullptr;
+    for (const BandwidthPoint& point : chart.points) {
+      const bool better = best == nullptr || point.gb_per_s.median > best->gb_per_s.median;
+      if (point.panel == i && better) best = &point;
+    }
+    if (best == nullptr) continue;  // of lines without room
+    const double rate = best->gb_per_s.median;
+    std::string text =
+        fmt::format("{}: up to {:.3g} GB/s on the bus ({} of {})", chart.operations[i], rate,
+                    chart.series[best->series].name, size_text(best->bytes));
+    if (best->bound_gb_per_s) {
+      text += fmt::format(", {:.0f} % of the bound", 100 * rate / *best->bound_gb_per_s);
+    }
+    page.leaf("li", text);
+  }
+  page.close();
+}
+
 }  // namespace
 
 std::string subject_of(const HtmlInput& input) {
@@ -195,6 +238,7 @@ void write_summary(Markup& page, const HtmlInput& input, const ScalingChart& sca
     page.leaf("p", {{"class", "lead"}},
               title.substr(title.find(": ") + 2) + ". " + scaling.caption.subtitle + ".");
   }
+  if (has_collectives(input)) write_collectives_summary(page, input);
   if (has_runs(input)) write_counts(page, counts);
   write_tuning(page, input);
   if (scaling.empty_reason.empty()) {

@@ -5,17 +5,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
 
 namespace ddpbench::report::pictures {
 namespace {
 
 // The layout of a picture in a file of its own. Fonts are as in pictures.css.
-constexpr double kEdge = 20, kGutter = 32;
-constexpr double kSheetWidth = 2 * kPanelWidth + kGutter;  // without the edges
+constexpr double kEdge = kSheetEdge;
 constexpr double kTitleFont = 17, kNoteFont = 11, kLeading = 1.4;
 constexpr double kBold = 1.15;  // width of bold type / that of normal type
 constexpr double kSwatchGap = 8, kEntryGap = 22, kLegendLine = 22;
-constexpr std::size_t kMostLines = 8;  // of one text
+constexpr std::size_t kMostLines = 60;  // of one text: a note names all that is not drawn
+constexpr double kLeastStretch = 0.4;   // rows with their words do not get closer
+constexpr double kLeastPlot = 300;      // plots narrower than this do not stand beside each other
+constexpr std::size_t kVariants = 5;    // dashes of pictures.css beside a style's own
 
 // Strokes over the colour of a part, so that neighbours differ without colour. The short strokes of
 // slanted hatches continue them over the corners.
@@ -32,13 +37,13 @@ constexpr Hatch kHatches[] = {{"p0", "M3 -1V7"},
 // Writes the sheet of a file from top to bottom.
 class Sheet {
  public:
-  explicit Sheet(Markup& markup) : markup_(markup) {}
+  Sheet(Markup& markup, double width) : markup_(markup), width_(width) {}
 
   double height() const { return y_ + kEdge; }
   void skip(double length) { y_ += length; }
 
   void text(const std::string& text, double font, std::string_view classes, double wider = 1) {
-    const double width = kSheetWidth * kFont / font / wider;
+    const double width = width_ * kFont / font / wider;
     for (const std::string& line : wrapped(text, width, kMostLines)) {
       svg_text(markup_, {kEdge, y_ + font}, Anchor::start, classes, line);
       y_ += font * kLeading;
@@ -48,9 +53,9 @@ class Sheet {
   void legend(const std::vector<LegendEntry>& entries) {
     double x = 0;
     for (const LegendEntry& entry : entries) {
-      const std::string name = fitted(entry.name, kSheetWidth - kSwatchWidth - kSwatchGap);
+      const std::string name = fitted(entry.name, width_ - kSwatchWidth - kSwatchGap);
       const double width = kSwatchWidth + kSwatchGap + text_width(name);
-      if (x > 0 && x + width > kSheetWidth) {
+      if (x > 0 && x + width > width_) {
         x = 0;
         y_ += kLegendLine;
       }
@@ -66,7 +71,7 @@ class Sheet {
   void panels(const std::vector<Panel>& panels) {
     double x = 0, lowest = 0;
     for (const Panel& panel : panels) {
-      if (x > 0 && x + panel.width > kSheetWidth) {
+      if (x > 0 && x + panel.width > width_) {
         x = 0;
         y_ += lowest + kEdge;
         lowest = 0;
@@ -85,6 +90,7 @@ class Sheet {
   }
 
   Markup& markup_;
+  double width_;  // without the edges
   double y_ = kEdge;
 };
 
@@ -96,11 +102,15 @@ std::string description_of(const Picture& picture) {
   return text;
 }
 
-}  // namespace
+struct LaidOut {
+  std::string body;
+  double height = 0;
+};
 
-std::string picture_file(const Picture& picture) {
+// `width`: without the edges.
+LaidOut lay_out(const Picture& picture, double width) {
   Markup body;
-  Sheet sheet(body);
+  Sheet sheet(body, width);
   sheet.text(picture.caption.title, kTitleFont, "title", kBold);
   sheet.text(picture.caption.subtitle, kFont, "tick");
   sheet.skip(10);
@@ -109,8 +119,13 @@ std::string picture_file(const Picture& picture) {
   sheet.panels(picture.panels);
   sheet.skip(12);
   for (const std::string& note : picture.caption.notes) sheet.text(note, kNoteFont, "note");
+  return {body.take(), sheet.height()};
+}
 
-  const std::string width = decimal(kSheetWidth + 2 * kEdge), height = decimal(sheet.height());
+// `sheet_width` and `sheet_height`: with the edges.
+std::string document_of(const Picture& picture, std::string body, double sheet_width,
+                        double sheet_height) {
+  const std::string width = decimal(sheet_width), height = decimal(sheet_height);
   Markup markup;
   markup.trusted("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
   markup.open("svg", {{"xmlns", "http://www.w3.org/2000/svg"},
@@ -125,8 +140,43 @@ std::string picture_file(const Picture& picture) {
   markup.open("style").trusted(kFileStyle).close();
   write_hatches(markup);
   markup.empty("rect", {{"width", width}, {"height", height}, {"class", "paper"}});
-  markup.trusted(body.take()).close().trusted("\n");
+  markup.trusted(std::move(body)).close().trusted("\n");
   return markup.take();
+}
+
+// A file of this width, without the edges: plots stand in one or two columns.
+Medium medium_for(double width) {
+  const bool beside = width >= 2 * kLeastPlot + kGutter;
+  Medium medium = Medium::file;
+  medium.row_width = width;
+  medium.plot_width = beside ? (width - kGutter) / 2 : width;
+  return medium;
+}
+
+}  // namespace
+
+std::string picture_file(const Picture& picture) {
+  LaidOut laid_out = lay_out(picture, kSheetWidth);
+  return document_of(picture, std::move(laid_out.body), kSheetWidth + 2 * kEdge, laid_out.height);
+}
+
+std::string picture_file(const std::function<Picture(const Medium&)>& make,
+                         const PictureSize& size) {
+  const double width = size.width - 2 * kEdge;
+  Medium medium = medium_for(width);
+  // The height is a part that is fixed (words, axes) and one that grows with the stretch.
+  const double once = lay_out(make(medium), width).height;
+  medium.stretch = 2;
+  const double grows = lay_out(make(medium), width).height - once;
+  medium.stretch = (size.height - (once - grows)) / grows;
+  if (medium.stretch < kLeastStretch) {
+    throw ConfigError(fmt::format(
+        "{}x{} is too low: at this width the picture needs a height of {:.0f}, less without its "
+        "notes or with fewer runs",
+        size.width, size.height, std::ceil(once - (1 - kLeastStretch) * grows)));
+  }
+  const Picture picture = make(medium);
+  return document_of(picture, lay_out(picture, width).body, size.width, size.height);
 }
 
 void write_swatch(Markup& markup, const LegendEntry& entry) {
@@ -165,11 +215,17 @@ void open_entry(Markup& markup, std::size_t entry, const std::string& classes) {
 std::vector<LegendEntry> line_legend(const std::vector<ChartSeries>& series) {
   std::vector<LegendEntry> legend;
   for (const ChartSeries& one : series) {
-    legend.push_back({one.name, style_class(one.style), LegendEntry::Mark::line, one.style});
+    legend.push_back({one.name, line_class(one), LegendEntry::Mark::line, line_marker(one)});
   }
   return legend;
 }
 
-double panel_width(Medium medium) { return medium == Medium::page ? kPanelWidth : kSheetWidth; }
+std::string line_class(const ChartSeries& series) {
+  std::string classes = style_class(series.style);
+  if (series.variant > 0) classes += fmt::format(" v{}", (series.variant - 1) % kVariants + 1);
+  return classes;
+}
+
+std::size_t line_marker(const ChartSeries& series) { return series.style + series.variant; }
 
 }  // namespace ddpbench::report::pictures

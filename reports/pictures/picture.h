@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,8 +19,20 @@
 
 namespace ddpbench::report::pictures {
 
-// Pages have narrow panels beside each other. In a file, rows get its whole width.
-enum class Medium : std::uint8_t { page, file };
+// For what a picture is laid out. Pages have narrow panels beside each other. In a file, rows get
+// its whole width.
+struct Medium {
+  double plot_width = kPanelWidth;  // of plots that stand beside each other
+  double row_width = kPanelWidth;   // of rows and timelines
+  bool splits_rows = false;         // many bars go into two panels beside each other
+  double stretch = 1;               // of the heights of plots, bars and strips, without their words
+  static const Medium page, file;
+};
+inline constexpr double kGutter = 32;                             // between panels of a file
+inline constexpr double kSheetWidth = 2 * kPanelWidth + kGutter;  // of a file, without its edges
+inline constexpr double kSheetEdge = 20;
+inline constexpr Medium Medium::page = {kPanelWidth, kPanelWidth, true, 1};
+inline constexpr Medium Medium::file = {kPanelWidth, kSheetWidth, false, 1};
 
 // Entry i of a legend names the shapes inside of open_entry(markup, i, ...).
 struct LegendEntry {
@@ -44,11 +57,12 @@ struct Picture {
 };
 
 // REQUIRES: chart.empty_reason is empty.
-Picture scaling_picture(const ScalingChart& chart);
-Picture breakdown_picture(const StackedChart& chart, Medium medium);
-Picture memory_picture(const StackedChart& chart, Medium medium);
-Picture steps_picture(const StepsChart& chart, Medium medium);
-Picture buckets_picture(const BucketsChart& chart, Medium medium);
+Picture scaling_picture(const ScalingChart& chart, const Medium& medium);
+Picture breakdown_picture(const StackedChart& chart, const Medium& medium);
+Picture memory_picture(const StackedChart& chart, const Medium& medium);
+Picture steps_picture(const StepsChart& chart, const Medium& medium);
+Picture buckets_picture(const BucketsChart& chart, const Medium& medium);
+Picture bandwidth_picture(const BandwidthChart& chart, const Medium& medium);
 
 // Shared by stacked bars and the tables beside them.
 double longest_bar(const StackedChart& chart);
@@ -57,6 +71,16 @@ std::string bar_name(const StackedBar& bar);  // "ddp on 4: primary"
 // A complete SVG document: title, legend, panels and notes on white, readable without colour. It
 // runs no script and loads nothing, and text of reports is never markup in it.
 std::string picture_file(const Picture& picture);
+
+// Pixels, of 1/96 inch each in print.
+struct PictureSize {
+  int width = 0, height = 0;
+};
+// A document of exactly this size: `make` lays the picture out for its width, and what shows values
+// is stretched to its height; type keeps its size. Throws ConfigError where that is too low for the
+// picture, with the least height.
+std::string picture_file(const std::function<Picture(const Medium&)>& make,
+                         const PictureSize& size);
 
 // Draws the sample of an entry, kSwatchWidth x kSwatchHeight at the origin.
 inline constexpr double kSwatchWidth = 26, kSwatchHeight = 12;
@@ -67,7 +91,10 @@ void write_hatches(Markup& markup);
 // Opens a group that belongs to an entry of the legend. markup.close() closes it.
 void open_entry(Markup& markup, std::size_t entry, const std::string& classes);
 std::vector<LegendEntry> line_legend(const std::vector<ChartSeries>& series);
-double panel_width(Medium medium);
+// The classes for colour and dash of a line, "s2 v1", and its marker: series of one style share the
+// colour.
+std::string line_class(const ChartSeries& series);
+std::size_t line_marker(const ChartSeries& series);
 
 // pictures.css for a file: its variables are replaced by their light values
 // (cmake/EmbedPageAssets.cmake), as some programs that draw SVG do not know variables.

@@ -11,7 +11,7 @@
 namespace ddpbench::report::pictures {
 namespace {
 
-constexpr double kLineHeight = 20, kTimelineHeight = 12;
+constexpr double kTimelineGap = 8, kTimelineHeight = 12;
 constexpr double kNameRoom = 24, kBelow = 38;  // above and below the rows
 constexpr double kMostLabel = 150;
 
@@ -26,12 +26,6 @@ constexpr Span kSpans[] = {{"queueing", &BucketBar::ready_s, &BucketBar::start_s
                            {"transfer", &BucketBar::arrived_s, &BucketBar::end_s}};
 
 std::string span_class(std::size_t span) { return fmt::format("b{}", span); }
-
-double last_s(const BucketGroup& group) {
-  double largest = group.step_s;
-  for (const BucketBar& bar : group.bars) largest = std::max({largest, bar.ready_s, bar.end_s});
-  return largest;
-}
 
 std::string bucket_tip(const BucketGroup& group, const BucketBar& bar, const Unit& unit) {
   std::string tip = fmt::format(
@@ -49,7 +43,7 @@ void draw_bucket(Markup& markup, const BucketGroup& group, const BucketBar& bar,
   const auto x_of = [&](double value) {
     return row.left + row.width() * std::clamp(axis.position(value), 0.0, 1.0);
   };
-  svg_text(markup, {row.left - 8, row.top + 11}, Anchor::end, "row",
+  svg_text(markup, {row.left - 8, row.top + row.height() / 2 + 5}, Anchor::end, "row",
            fitted(bar.label, kMostLabel - 10));
   for (std::size_t i = 0; i < std::size(kSpans); ++i) {
     const double from = x_of(bar.*kSpans[i].begin), to = x_of(bar.*kSpans[i].end);
@@ -63,23 +57,25 @@ void draw_bucket(Markup& markup, const BucketGroup& group, const BucketBar& bar,
            bucket_tip(group, bar, unit));
 }
 
-Panel bucket_panel(const BucketsChart& chart, std::size_t index, double width) {
+Panel bucket_panel(const BucketsChart& chart, std::size_t index, const Medium& medium) {
   const BucketGroup& group = chart.groups[index];
-  const Unit unit = time_unit(last_s(group));
+  const Unit unit = time_unit(chart.end_s);
+  const double width = medium.row_width, bar_height = medium.stretch * kTimelineHeight;
+  const double line_height = kTimelineGap + bar_height;
   double label = 0;
   for (const BucketBar& bar : group.bars) label = std::max(label, text_width(bar.label));
-  const double height = static_cast<double>(group.bars.size()) * kLineHeight;
+  const double height = static_cast<double>(group.bars.size()) * line_height;
   const Area area{std::min(label + 10, kMostLabel), kNameRoom, width - 1, kNameRoom + height};
   Markup markup;
   svg_text(
       markup, {0, 13}, Anchor::start, "row",
       fitted(fmt::format("{}, median step {}", group.name, with_unit(group.step_s, unit)), width));
-  const Axis axis = axis_to(last_s(group), unit, 5);
+  const Axis axis = axis_to(chart.end_s, unit, 5);
   draw_x_axis(markup, area, axis, unit.name + " since the step's begin");
   for (std::size_t i = 0; i < group.bars.size(); ++i) {
-    const double top = area.top + static_cast<double>(i) * kLineHeight + 4;
-    draw_bucket(markup, group, group.bars[i], {area.left, top, area.right, top + kTimelineHeight},
-                axis, unit);
+    const double top = area.top + static_cast<double>(i) * line_height + 4;
+    draw_bucket(markup, group, group.bars[i], {area.left, top, area.right, top + bar_height}, axis,
+                unit);
   }
   if (group.step_s > 0) {
     const double step = area.left + area.width() * axis.position(group.step_s);
@@ -98,7 +94,7 @@ Panel bucket_panel(const BucketsChart& chart, std::size_t index, double width) {
 
 }  // namespace
 
-Picture buckets_picture(const BucketsChart& chart, Medium medium) {
+Picture buckets_picture(const BucketsChart& chart, const Medium& medium) {
   Picture picture{"buckets", "Gradient buckets", chart.caption, {}, {}};
   for (std::size_t i = 0; i < std::size(kSpans); ++i) {
     picture.legend.push_back({kSpans[i].name, span_class(i)});
@@ -106,7 +102,7 @@ Picture buckets_picture(const BucketsChart& chart, Medium medium) {
   picture.legend.push_back({"median step", {}, LegendEntry::Mark::dashed});
   picture.caption.notes.emplace_back("vertical stroke: the bucket's last gradient is ready");
   for (std::size_t i = 0; i < chart.groups.size(); ++i) {
-    picture.panels.push_back(bucket_panel(chart, i, panel_width(medium)));
+    picture.panels.push_back(bucket_panel(chart, i, medium));
   }
   return picture;
 }

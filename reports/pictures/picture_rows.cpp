@@ -25,11 +25,11 @@ void RowPanel::axis(const Axis& axis, const std::string& title) {
   draw_x_axis(markup_, {kSide, 0, width_ - kSide, height_}, axis, title);
 }
 
-Area RowPanel::row(const std::string& name, const std::string& figure, std::size_t style) {
+Area RowPanel::row(const std::string& name, const std::string& figure, const ChartSeries& series) {
   const double top = static_cast<double>(next_++) * (kWords + row_height_ + kRowGap);
   const double room = width_ - text_width(figure) - 28;
-  markup_.open("g", {{"class", style_class(style)}});
-  svg_path(markup_, marker_path(style, {9, top + 9}), "marker");
+  markup_.open("g", {{"class", line_class(series)}});
+  svg_path(markup_, marker_path(line_marker(series), {9, top + 9}), "marker");
   markup_.close();
   // A border of words in the background's colour keeps grid lines from crossing them.
   svg_text(markup_, {20, top + 13}, Anchor::start, "row", fitted(name, room));

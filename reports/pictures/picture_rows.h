@@ -20,7 +20,7 @@ class RowPanel {
   // Draws the axis that all rows share. Call it before the first row().
   void axis(const Axis& axis, const std::string& title);
   // Writes the words of the next row. Returns the area of its shapes.
-  Area row(const std::string& name, const std::string& figure, std::size_t style);
+  Area row(const std::string& name, const std::string& figure, const ChartSeries& series);
   double x_of(double value) const;  // clamped to the axis
   Panel finish();
 

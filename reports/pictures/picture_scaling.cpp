@@ -16,7 +16,7 @@
 namespace ddpbench::report::pictures {
 namespace {
 
-constexpr double kScalingHeight = 300;
+constexpr double kPlotHeight = 234, kAbovePlot = 30, kBelowPlot = 36;
 constexpr int kLinearDevices = 8;
 constexpr double kMargin = 0.07;     // left and right of the points, of the range of devices
 constexpr double kTickGap = 26;      // the least gap between labels of devices
@@ -58,11 +58,12 @@ bool is_logarithmic(const ScalingChart& chart) {
 
 class ScalingPanel {
  public:
-  ScalingPanel(const ScalingChart& chart, Quantity quantity, Axis axis)
+  ScalingPanel(const ScalingChart& chart, Quantity quantity, Axis axis, const Medium& medium)
       : chart_(chart),
         quantity_(std::move(quantity)),
         axis_(std::move(axis)),
-        area_{label_room(axis_), 30, kPanelWidth - 4, kScalingHeight - 36},
+        width_(medium.plot_width),
+        area_{label_room(axis_), kAbovePlot, width_ - 4, kAbovePlot + medium.stretch * kPlotHeight},
         logarithmic_(is_logarithmic(chart)) {
     const auto [least, most] = devices_of(chart);
     const double first = place_of(least), last = place_of(most);
@@ -85,8 +86,8 @@ class ScalingPanel {
       const double half = text_width(text) / 2;
       if (x - half < free_from) continue;
       free_from = x + std::max(half + kTickMargin, kTickGap / 2);
-      svg_text(markup_, {std::min(x, kPanelWidth - half), area_.bottom + 17}, Anchor::middle,
-               "tick", text);
+      svg_text(markup_, {std::min(x, width_ - half), area_.bottom + 17}, Anchor::middle, "tick",
+               text);
     }
     svg_text(markup_, {area_.left + area_.width() / 2, area_.bottom + 33}, Anchor::middle, "tick",
              "devices");
@@ -109,11 +110,10 @@ class ScalingPanel {
   }
 
   void draw_series(std::size_t series) {
-    const std::size_t style = chart_.series[series].style;
     const auto middle = static_cast<double>(chart_.series.size() - 1) / 2;
     const double dodge = std::clamp((static_cast<double>(series) - middle) * kDodge, -9.0, 9.0);
     std::string line;
-    open_entry(markup_, series, style_class(style));
+    open_entry(markup_, series, line_class(chart_.series[series]));
     for (const ScalingPoint& point : chart_.points) {
       const auto value = point.series == series ? quantity_.of(point) : std::nullopt;
       if (!value) continue;
@@ -129,7 +129,7 @@ class ScalingPanel {
   }
 
   Panel finish(SvgName name) {
-    return {std::move(name), kPanelWidth, kScalingHeight, markup_.take()};
+    return {std::move(name), width_, area_.bottom + kBelowPlot, markup_.take()};
   }
 
  private:
@@ -172,7 +172,8 @@ class ScalingPanel {
                          number(value.min / quantity_.unit.size),
                          number(value.max / quantity_.unit.size));
     }
-    svg_path(markup_, marker_path(chart_.series[point.series].style, {x, y_of(value.median)}),
+    svg_path(markup_,
+             marker_path(line_marker(chart_.series[point.series]), {x, y_of(value.median)}),
              point.oversubscribed ? "marker hollow" : "marker", tip);
   }
 
@@ -180,6 +181,7 @@ class ScalingPanel {
   const ScalingChart& chart_;
   Quantity quantity_;
   Axis axis_;
+  double width_;
   Area area_;
   bool logarithmic_;
   double first_ = 0, last_ = 1;  // ends of the axis of devices, as of place_of()
@@ -196,8 +198,8 @@ Axis rate_axis(const ScalingChart& chart) {
   return axis_to(std::max(data.most, std::min(ideal, kMostOverData * data.most)), rate_unit(), 5);
 }
 
-Panel throughput_panel(const ScalingChart& chart) {
-  ScalingPanel panel(chart, {"samples/s", rate_unit(), rate_of}, rate_axis(chart));
+Panel throughput_panel(const ScalingChart& chart, const Medium& medium) {
+  ScalingPanel panel(chart, {"samples/s", rate_unit(), rate_of}, rate_axis(chart), medium);
   panel.draw_axes();
   for (std::size_t i = 0; i < chart.ideals.size(); ++i) {
     const double rate = chart.ideals[i].samples_per_s_per_device;
@@ -212,15 +214,15 @@ Panel throughput_panel(const ScalingChart& chart) {
 }
 
 // Nothing where no point has an efficiency; the notes say why.
-std::optional<Panel> efficiency_panel(const ScalingChart& chart) {
+std::optional<Panel> efficiency_panel(const ScalingChart& chart, const Medium& medium) {
   double largest = 0;
   for (const ScalingPoint& point : chart.points) {
     if (point.efficiency) largest = std::max({largest, 1.0, point.efficiency->max});
   }
   if (largest == 0) return std::nullopt;
   const Unit percent{"%", 0.01};
-  ScalingPanel panel(chart, {"efficiency, %", percent, efficiency_of},
-                     axis_to(largest, percent, 5));
+  ScalingPanel panel(chart, {"efficiency, %", percent, efficiency_of}, axis_to(largest, percent, 5),
+                     medium);
   panel.draw_axes();
   panel.draw_constant(chart.series.size(), 1, "ideal: 100 %");
   for (std::size_t i = 0; i < chart.series.size(); ++i) panel.draw_series(i);
@@ -231,13 +233,13 @@ std::optional<Panel> efficiency_panel(const ScalingChart& chart) {
 
 }  // namespace
 
-Picture scaling_picture(const ScalingChart& chart) {
+Picture scaling_picture(const ScalingChart& chart, const Medium& medium) {
   Picture picture{"scaling", "Scaling", chart.caption, line_legend(chart.series), {}};
   for (const auto& ideal : chart.ideals) {
     picture.legend.push_back({ideal.name, {}, LegendEntry::Mark::dotted});
   }
-  picture.panels.push_back(throughput_panel(chart));
-  if (auto panel = efficiency_panel(chart)) picture.panels.push_back(*std::move(panel));
+  picture.panels.push_back(throughput_panel(chart, medium));
+  if (auto panel = efficiency_panel(chart, medium)) picture.panels.push_back(*std::move(panel));
   std::vector<std::string>& notes = picture.caption.notes;
   if (std::ranges::any_of(chart.points, &ScalingPoint::oversubscribed)) {
     notes.emplace_back("hollow markers: oversubscribed");

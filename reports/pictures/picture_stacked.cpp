@@ -41,8 +41,7 @@ std::string part_tip(const StackedChart& chart, const StackedBar& bar, std::size
 void draw_stack(const StackedChart& chart, const StackedBar& bar, const Unit& unit,
                 RowPanel& rows) {
   Markup& markup = rows.markup();
-  const Area area =
-      rows.row(bar_name(bar), with_unit(bar.whole, unit), chart.series[bar.series].style);
+  const Area area = rows.row(bar_name(bar), with_unit(bar.whole, unit), chart.series[bar.series]);
   double before = 0;
   for (std::size_t i = 0; i < bar.parts.size(); ++i) {
     const double from = rows.x_of(before), to = rows.x_of(before + bar.parts[i]);
@@ -66,16 +65,17 @@ std::size_t first_panel(const std::vector<StackedBar>& bars) {
 }
 
 Panel stacked_panel(const StackedChart& chart, const StackedWords& words, double width,
-                    std::size_t begin, std::size_t end) {
+                    double stretch, std::size_t begin, std::size_t end) {
   RowPanel rows({fmt::format("svg-{}-{}", words.id, begin), words.heading,
                  words.description + " " + chart.caption.title},
-                width, end - begin, kStackHeight);
+                width, end - begin, stretch * kStackHeight);
   rows.axis(axis_to(longest_bar(chart), words.unit, 5), words.unit.name);
   for (std::size_t i = begin; i < end; ++i) draw_stack(chart, chart.bars[i], words.unit, rows);
   return rows.finish();
 }
 
-Picture stacked_picture(const StackedChart& chart, const StackedWords& words, Medium medium) {
+Picture stacked_picture(const StackedChart& chart, const StackedWords& words,
+                        const Medium& medium) {
   Picture picture{words.id, words.heading, chart.caption, {}, {}};
   for (std::size_t i = 0; i < chart.parts.size(); ++i) {
     picture.legend.push_back({chart.parts[i], part_class(chart, i)});
@@ -83,10 +83,13 @@ Picture stacked_picture(const StackedChart& chart, const StackedWords& words, Me
   picture.caption.notes.push_back("vertical stroke, and the figure beside each name: " +
                                   chart.whole);
   const std::size_t count = chart.bars.size();
-  const std::size_t middle = medium == Medium::page ? first_panel(chart.bars) : count;
-  const double width = panel_width(medium);
-  picture.panels.push_back(stacked_panel(chart, words, width, 0, middle));
-  if (middle < count) picture.panels.push_back(stacked_panel(chart, words, width, middle, count));
+  const std::size_t middle = medium.splits_rows ? first_panel(chart.bars) : count;
+  const auto add = [&](std::size_t begin, std::size_t end) {
+    picture.panels.push_back(
+        stacked_panel(chart, words, medium.row_width, medium.stretch, begin, end));
+  };
+  add(0, middle);
+  if (middle < count) add(middle, count);
   return picture;
 }
 
@@ -102,7 +105,7 @@ std::string bar_name(const StackedBar& bar) {
   return bar.label.empty() ? bar.group : fmt::format("{}: {}", bar.group, bar.label);
 }
 
-Picture breakdown_picture(const StackedChart& chart, Medium medium) {
+Picture breakdown_picture(const StackedChart& chart, const Medium& medium) {
   return stacked_picture(
       chart,
       {"breakdown", "Where a step goes",
@@ -110,7 +113,7 @@ Picture breakdown_picture(const StackedChart& chart, Medium medium) {
       medium);
 }
 
-Picture memory_picture(const StackedChart& chart, Medium medium) {
+Picture memory_picture(const StackedChart& chart, const Medium& medium) {
   return stacked_picture(chart,
                          {"memory", "Memory of a device",
                           "Bars for the primary device and others, made of memory categories.",

@@ -30,10 +30,10 @@ std::string cross(double x, double y) {
 void draw_box(const StepsChart& chart, const StepGroup& group, const Unit& unit, const Axis& axis,
               RowPanel& rows) {
   Markup& markup = rows.markup();
-  const std::size_t style = chart.series[group.series].style;
-  const Area area = rows.row(group.name, with_unit(group.time_s.median, unit), style);
+  const ChartSeries& series = chart.series[group.series];
+  const Area area = rows.row(group.name, with_unit(group.time_s.median, unit), series);
   const double y = area.top + area.height() / 2;
-  open_entry(markup, group.series, style_class(style) + " box");
+  open_entry(markup, group.series, line_class(series) + " box");
   svg_line(markup, {rows.x_of(group.time_s.p5), y}, {rows.x_of(group.q1_s), y}, "whisker");
   svg_line(markup, {rows.x_of(group.q3_s), y}, {rows.x_of(group.time_s.p95), y}, "whisker");
   svg_rect(markup, {rows.x_of(group.q1_s), area.top}, rows.x_of(group.q3_s) - rows.x_of(group.q1_s),
@@ -53,18 +53,18 @@ void draw_box(const StepsChart& chart, const StepGroup& group, const Unit& unit,
   markup.close();
 }
 
-Panel distribution_panel(const StepsChart& chart, const Unit& unit, double width) {
+Panel distribution_panel(const StepsChart& chart, const Unit& unit, const Medium& medium) {
   RowPanel rows(
       {"svg-distribution", "Distribution of step times",
        "A box for each run, with median, quartiles and percentiles. " + chart.caption.title},
-      width, chart.groups.size(), kBoxHeight);
+      medium.row_width, chart.groups.size(), medium.stretch * kBoxHeight);
   const Axis axis = axis_to(chart.shown_s, unit, 6);
   rows.axis(axis, "step time, " + unit.name);
   for (const StepGroup& group : chart.groups) draw_box(chart, group, unit, axis, rows);
   return rows.finish();
 }
 
-// A strip has a scale of its own, from 0 to the largest step that is shown.
+// All strips have one scale, from 0 to the largest step that is shown.
 struct Strip {
   const StepGroup& group;
   Area area;
@@ -113,7 +113,7 @@ void draw_bins(const Strip& strip, const Unit& unit, RowPanel& rows) {
   }
 }
 
-Panel course_panel(const StepsChart& chart, const Unit& unit, double width) {
+Panel course_panel(const StepsChart& chart, const Unit& unit, const Medium& medium) {
   double last_step = 0;
   for (const StepGroup& group : chart.groups) {
     for (const StepBin& bin : group.bins) last_step = std::max(last_step, bin.last_step);
@@ -121,15 +121,15 @@ Panel course_panel(const StepsChart& chart, const Unit& unit, double width) {
   RowPanel rows(
       {"svg-course", "Step times along the run",
        "A strip for each run: median and range of neighbouring steps. " + chart.caption.title},
-      width, chart.groups.size(), kStripHeight);
+      medium.row_width, chart.groups.size(), medium.stretch * kStripHeight);
   rows.axis(axis_to(last_step + 1, {"", 1}, 6), "step");
   for (const StepGroup& group : chart.groups) {
-    const std::size_t style = chart.series[group.series].style;
-    const double end = group.shown_s;
+    const ChartSeries& series = chart.series[group.series];
+    const double end = chart.shown_s;
     std::string scale = "0 to " + with_unit(end, unit);
     if (group.time_s.max > end) scale += ", slowest " + with_unit(group.time_s.max, unit);
-    const Area area = rows.row(group.name, scale, style);
-    open_entry(rows.markup(), group.series, style_class(style));
+    const Area area = rows.row(group.name, scale, series);
+    open_entry(rows.markup(), group.series, line_class(series));
     svg_line(rows.markup(), {area.left, area.bottom}, {area.right, area.bottom}, "axis");
     draw_bins({group, area, end > 0 ? end : 1}, unit, rows);
     rows.markup().close();
@@ -139,13 +139,12 @@ Panel course_panel(const StepsChart& chart, const Unit& unit, double width) {
 
 }  // namespace
 
-Picture steps_picture(const StepsChart& chart, Medium medium) {
+Picture steps_picture(const StepsChart& chart, const Medium& medium) {
   const Unit unit = time_unit(chart.shown_s);
   Picture picture{"steps", "Step times", chart.caption, line_legend(chart.series), {}};
-  picture.caption.notes.emplace_back("each strip has a scale of its own, stated beside its name");
-  const double width = panel_width(medium);
-  picture.panels.push_back(distribution_panel(chart, unit, width));
-  picture.panels.push_back(course_panel(chart, unit, width));
+  picture.caption.notes.emplace_back("all strips have one scale, stated beside their names");
+  picture.panels.push_back(distribution_panel(chart, unit, medium));
+  picture.panels.push_back(course_panel(chart, unit, medium));
   return picture;
 }
 

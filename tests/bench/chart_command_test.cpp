@@ -14,6 +14,7 @@
 #include "reports/data/report.h"
 #include "reports/json/report_json.h"
 #include "tests/bench/options_test_support.h"
+#include "tests/reports/gate_support.h"
 #include "tests/reports/sample_report.h"
 #include "tests/reports/schema_validator.h"
 
@@ -24,6 +25,12 @@ namespace fs = std::filesystem;
 using report::Report;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::string file_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
 
 class ChartCommand : public ::testing::Test {
  protected:
@@ -108,16 +115,70 @@ TEST_F(ChartCommand, LeavesNoFileWhenThereIsNothingToDraw) {
   EXPECT_FALSE(fs::exists(directory_.path() + "/none.svg"));
 }
 
-TEST_F(ChartCommand, SendsCollectivesToShow) {
-  Report report = report::test::sample_report();
-  report.runs.clear();
-  report.collectives.emplace_back();
-  report.collectives[0].wrong_reason = "not checked";
-  report.collectives[0].mode = "process";
-  const std::string path = directory_.path() + "/comm.json";
-  write_report(report, path, false);
-  EXPECT_THAT(refused({path}), AllOf(HasSubstr("comm.json holds collectives"),
-                                     HasSubstr("`ddpbench show` displays them")));
+TEST_F(ChartCommand, DrawsTheBandwidthOfCollectives) {
+  const std::string path =
+      write("comm.json", report::test::collective_report(1e-3, {1 << 20, 2 << 20}));
+  const std::string text = chart({path});
+  EXPECT_THAT(text, AllOf(HasSubstr("Bus bandwidth: all_reduce, shm, processes, fp32"),
+                          HasSubstr("all_reduce, 2 ranks"), HasSubstr("1 MiB"),
+                          HasSubstr("1.05 GB/s   13.1 %"), HasSubstr("bound")));
+  EXPECT_EQ(chart({path, "--kind=bandwidth", "--op=all_reduce", "--ranks=2"}), text);
+  EXPECT_THAT(refused({path, "--op=all_reduse"}), HasSubstr("Did you mean 'all_reduce'?"));
+  EXPECT_THAT(refused({path, "--ranks=3"}), HasSubstr("chart: --ranks: expected one of"));
+  EXPECT_THAT(refused({path, "--strategy=ddp"}), HasSubstr("takes --op and --ranks"));
+  EXPECT_THAT(refused({sample_, "--op=all_reduce"}), HasSubstr("--kind=scaling takes --strategy"));
+  const std::string picture = directory_.path() + "/comm.svg";
+  chart({path, "-o", picture});
+  EXPECT_THAT(file_text(picture), HasSubstr("class=\"bound\""));
+}
+
+TEST_F(ChartCommand, DrawsCollectivesAndRunsApart) {
+  const std::string path = write("comm.json", report::test::collective_report(1e-3));
+  EXPECT_THAT(refused({path, "--kind=steps"}),
+              AllOf(HasSubstr("comm.json holds collectives"), HasSubstr("--kind=bandwidth draws")));
+  EXPECT_THAT(refused({path, sample_}), HasSubstr("comm.json holds collectives"));
+  EXPECT_THAT(refused({sample_, "--kind=bandwidth"}),
+              HasSubstr("sample.json holds no collectives"));
+}
+
+TEST_F(ChartCommand, TakesATitle) {
+  const std::string text = chart({sample_, "--title=Figure 3: throughput"});
+  EXPECT_THAT(text, ::testing::StartsWith("Figure 3: throughput\n"));
+  const std::string picture = directory_.path() + "/a.svg";
+  chart({sample_, "--title=<b> & ü", "-o", picture});
+  EXPECT_THAT(file_text(picture), AllOf(HasSubstr(">&lt;b&gt; &amp; ü</text>"),
+                                        HasSubstr("<title id=\"title\">&lt;b&gt; &amp; ü<"),
+                                        HasSubstr("Imaginary 9000")));
+}
+
+TEST_F(ChartCommand, LeavesOutTheNotesAndPrintsThem) {
+  const std::string picture = directory_.path() + "/a.svg";
+  const std::string said = chart({sample_, "--no-notes", "-o", picture});
+  const std::string svg = file_text(picture);
+  EXPECT_THAT(svg, AllOf(Not(HasSubstr("class=\"note\"")), Not(HasSubstr("Imaginary 9000"))));
+  EXPECT_THAT(said, AllOf(HasSubstr("not in the picture: Imaginary 9000"),
+                          HasSubstr("- left out: ddp on 4 (failed: killed by SIGKILL)"),
+                          HasSubstr("chart: " + picture)));
+  EXPECT_THAT(chart({sample_, "--no-notes"}),
+              AllOf(HasSubstr("Scaling: simple_cnn"), Not(HasSubstr("left out"))));
+}
+
+TEST_F(ChartCommand, TakesTheSizeOfAPicture) {
+  const std::string picture = directory_.path() + "/a.svg";
+  chart({sample_, "--size=640x600", "--no-notes", "-o", picture});
+  EXPECT_THAT(file_text(picture), HasSubstr("width=\"640\" height=\"600\""));
+  const std::string other = directory_.path() + "/b.svg";
+  for (const char* wrong : {"640", "640,480", "640x", "x480", "0x480", "640x48000", "-640x480",
+                            "640x480px", "6e2x480", "640X480"}) {
+    EXPECT_THAT(refused({sample_, std::string("--size=") + wrong, "-o", other}),
+                AllOf(HasSubstr(std::string("--size=") + wrong),
+                      HasSubstr("WIDTHxHEIGHT in pixels, 200 to 10000 each")));
+  }
+  EXPECT_THAT(refused({sample_, "--size=640x480"}), HasSubstr("needs -o FILE"));
+  EXPECT_THAT(refused({sample_, "--kind=breakdown", "--size=640x200", "-o", other}),
+              HasSubstr("chart: --size=640x200 is too low: at this width the picture needs a height"
+                        " of "));
+  EXPECT_FALSE(fs::exists(other));
 }
 
 TEST_F(ChartCommand, TakesExtensionsInCapitals) {

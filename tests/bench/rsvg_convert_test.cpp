@@ -83,7 +83,7 @@ std::string failure(const std::string& svg, std::chrono::milliseconds deadline =
 
 TEST(RsvgConvert, DrawsTwoPixelsForEachUnit) {
   SKIP_WITHOUT_RSVG_CONVERT();
-  const std::string png = rsvg_convert(kSmall, PictureFormat::png);
+  const std::string png = rsvg_convert(kSmall, PictureFormat::fine_png);
   EXPECT_THAT(png, StartsWith("\x89PNG\r\n\x1a\n"));
   EXPECT_EQ(number_at(png, 16), 60U) << "width";
   EXPECT_EQ(number_at(png, 20), 40U) << "height";
@@ -155,7 +155,7 @@ class ChartFiles : public ::testing::TestWithParam<report::ChartKind> {
   TemporaryDirectory directory_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Kinds, ChartFiles, ::testing::ValuesIn(report::kChartKinds),
+INSTANTIATE_TEST_SUITE_P(Kinds, ChartFiles, ::testing::ValuesIn(report::kRunChartKinds),
                          [](const auto& test) { return std::string(to_string(test.param)); });
 
 TEST_P(ChartFiles, HaveTheFormatOfTheirExtension) {
@@ -165,6 +165,14 @@ TEST_P(ChartFiles, HaveTheFormatOfTheirExtension) {
   EXPECT_THAT(read_file(file(".png")), StartsWith("\x89PNG\r\n\x1a\n"));
   EXPECT_EQ(chart(sample, file(".PDF")), 0);
   EXPECT_THAT(read_file(file(".PDF")), StartsWith("%PDF-"));
+}
+
+TEST_P(ChartFiles, HaveTheSizeThatIsAskedForInPixels) {
+  SKIP_WITHOUT_RSVG_CONVERT();
+  const std::string sample = report(report::test::sample_report());
+  EXPECT_EQ(chart(sample, file(".png"), {"--size=700x1100"}), 0);
+  // PNG: width and height follow the name of the first chunk, most significant byte first.
+  EXPECT_EQ(read_file(file(".png")).substr(16, 8), std::string("\0\0\x02\xBC\0\0\x04\x4C", 8));
 }
 
 TEST_P(ChartFiles, NeedNothingAsSvg) {
@@ -203,7 +211,8 @@ TEST(RsvgConvert, DrawsHostileReportsAsOnlyPictures) {
   const TemporaryDirectory directory;
   const report::Report hostile = report::test::hostile_report();
   const std::string svg = picture_file(report::pictures::scaling_picture(
-      report::scaling_chart(std::span<const report::Report>(&hostile, 1))));
+      report::scaling_chart(std::span<const report::Report>(&hostile, 1)),
+      report::pictures::Medium::file));
   const fs::path before = fs::current_path();
   fs::current_path(directory.path());
   EXPECT_NO_THROW({

@@ -30,7 +30,8 @@ void write_pictures(const std::string& beginning, const std::vector<report::Repo
   const auto in_file = [](auto* make) {
     return [=](const auto& chart) { return make(chart, Medium::file); };
   };
-  write_picture(beginning + "-scaling.svg", scaling_chart(reports), pictures::scaling_picture);
+  write_picture(beginning + "-scaling.svg", scaling_chart(reports),
+                in_file(pictures::scaling_picture));
   write_picture(beginning + "-breakdown.svg", breakdown_chart(reports),
                 in_file(pictures::breakdown_picture));
   write_picture(beginning + "-memory.svg", memory_chart(reports),
@@ -38,6 +39,8 @@ void write_pictures(const std::string& beginning, const std::vector<report::Repo
   write_picture(beginning + "-steps.svg", steps_chart(reports), in_file(pictures::steps_picture));
   write_picture(beginning + "-buckets.svg", buckets_chart(reports),
                 in_file(pictures::buckets_picture));
+  write_picture(beginning + "-bandwidth.svg", bandwidth_chart(reports),
+                in_file(pictures::bandwidth_picture));
 }
 
 }  // namespace

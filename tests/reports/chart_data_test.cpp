@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "reports/metrics/metrics.h"
@@ -125,14 +126,79 @@ TEST(ScalingChart, SaysWhyThereIsNothingToDraw) {
 
 TEST(ScalingChart, ShowsAsManyLinesAsALegendCanName) {
   std::vector<report::Run> runs;
-  for (int i = 0; i < 30; ++i) {
+  for (int i = 0; i < 60; ++i) {
     runs.push_back(repetition("ddp", 2, 100, 0));
     runs.back().strategy_options = {{"bucket_cap_mb", std::to_string(i)}};
   }
   const ScalingChart chart = scaling_of(runs);
-  EXPECT_EQ(chart.series.size(), 16U);
-  EXPECT_EQ(chart.points.size(), 16U);
-  EXPECT_THAT(chart.caption.notes, Contains(HasSubstr("no room for 14 of 30: ddp")));
+  EXPECT_EQ(chart.series.size(), 48U);
+  EXPECT_EQ(chart.points.size(), 48U);
+  EXPECT_THAT(chart.caption.notes,
+              Contains(::testing::AllOf(HasSubstr("no room for 12 of 60 in a picture: ddp"),
+                                        HasSubstr("ddp, cap 9 on 2; the terminal shows all"))));
+  const Report report = report_of(runs);
+  const ScalingChart scrolled = scaling_chart({&report, 1}, ChartRoom::terminal);
+  EXPECT_EQ(scrolled.points.size(), 60U);
+  EXPECT_THAT(scrolled.caption.notes, ::testing::Not(Contains(HasSubstr("no room"))));
+}
+
+// A sweep of 50 runs, as users make them, is drawn whole.
+TEST(ChartsOfASweep, DropNoRun) {
+  std::vector<report::Run> runs;
+  for (int i = 0; i < 50; ++i) {
+    runs.push_back(sample_report().runs[2]);
+    runs.back().strategy_options = {{"bucket_cap_mb", std::to_string(i)}};
+  }
+  const Report report = report_of(runs);
+  const std::span<const Report> reports(&report, 1);
+  EXPECT_EQ(breakdown_chart(reports).bars.size(), 50U);
+  EXPECT_EQ(memory_chart(reports).bars.size(), 50U * 2);
+  EXPECT_EQ(steps_chart(reports).groups.size(), 50U);
+  EXPECT_EQ(buckets_chart(reports, ChartRoom::terminal).groups.size(), 50U);
+  const BucketsChart picture = buckets_chart(reports);
+  EXPECT_EQ(picture.groups.size(), 24U);
+  EXPECT_THAT(picture.caption.notes, Contains(HasSubstr("no room for 26 of 50")));
+  for (const std::string& note : picture.caption.notes) {
+    if (!note.starts_with("no room")) continue;
+    for (int i = 0; i < 50; ++i) {
+      const std::string name = "ddp, cap " + std::to_string(i) + " on 2";
+      const bool drawn = std::ranges::any_of(
+          picture.groups, [&](const BucketGroup& group) { return group.name == name; });
+      EXPECT_NE(note.find(name) != std::string::npos, drawn) << name;
+    }
+  }
+}
+
+TEST(ChartsOfASweep, KeepTheColourOfAStrategy) {
+  std::vector<report::Run> runs;
+  for (const char* strategy : {"single", "dp", "ddp", "ps"}) {
+    for (const char* precision : {"fp32", "bf16"}) {
+      runs.push_back(repetition(strategy, 2, 100, 0));
+      runs.back().precision = precision;
+    }
+  }
+  std::vector<std::size_t> styles, variants;
+  for (const ChartSeries& series : scaling_of(runs).series) {
+    styles.push_back(series.style);
+    variants.push_back(series.variant);
+  }
+  EXPECT_THAT(styles, ElementsAre(0, 0, 1, 1, 2, 2, 3, 3));
+  EXPECT_THAT(variants, ElementsAre(0, 1, 0, 1, 0, 1, 0, 1));
+}
+
+TEST(Charts, NameEveryRunThatTheyLeaveOut) {
+  std::vector<report::Run> runs = {repetition("single", 1, 100, 0)};
+  for (int i = 0; i < 20; ++i) {
+    runs.push_back(sample_run("ddp", 2 + i, 1));
+    runs.back().status = Status::failed;
+    runs.back().error = ErrorInfo{.kind = "signal", .message = "reason " + std::to_string(i)};
+  }
+  const ScalingChart chart = scaling_of(runs);
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_THAT(chart.caption.notes,
+                Contains(::testing::ContainsRegex("ddp on " + std::to_string(2 + i) + "[ ,]")));
+  }
+  EXPECT_THAT(chart.caption.notes, Contains(HasSubstr("(8 further reasons)")));
 }
 
 TEST(BreakdownChart, StacksPhasesAndWhatIsLeftOfTheStep) {

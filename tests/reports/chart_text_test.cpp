@@ -28,6 +28,7 @@ std::string draw(const Report& report, ChartKind kind, const TextOptions& option
     case ChartKind::steps:
       return draw_text(steps_chart(reports), options);
     case ChartKind::buckets:
+    case ChartKind::bandwidth:
       break;
   }
   return draw_text(buckets_chart(reports), options);
@@ -195,16 +196,33 @@ left out: single on 1 (one device sends nothing); dp on 2, ps on 4 (no buckets
 
 TEST(TextChart, KeepsToTheWidth) {
   Report report = test::sample_report();
-  for (const std::size_t width : {60U, 80U, 81U, 200U}) {
-    for (const ChartKind kind : kChartKinds) {
+  for (const std::size_t width : {40U, 60U, 80U, 81U, 200U}) {
+    for (const ChartKind kind : kRunChartKinds) {
       const std::string text = draw(report, kind, {static_cast<int>(width), true});
       EXPECT_LE(test::longest_line(text), width) << text;
     }
   }
 }
 
+TEST(TextChart, PutsNumbersBelowBarsWhereTheTerminalIsNarrow) {
+  EXPECT_THAT(draw(test::sample_report(), ChartKind::buckets, {40, false}),
+              ::testing::HasSubstr("  rank 1 bucket 0             #        |\n"
+                                   "                       10.00 to 11.00 ms\n"));
+}
+
+TEST(TextChart, StepsHaveOneScale) {
+  Report report = test::sample_report();
+  report.runs = {report.runs[1], report.runs[2]};
+  report.runs[0].step.samples_s.assign(100, 0.001);
+  report.runs[1].step.samples_s.assign(100, 0.1);
+  const std::string text = draw(report, ChartKind::steps, {80, true});
+  EXPECT_THAT(text, ::testing::HasSubstr("0 to 100.00 ms"));
+  EXPECT_THAT(text, ::testing::HasSubstr("▁▁▁▁"));
+  EXPECT_THAT(text, ::testing::HasSubstr("████"));
+}
+
 TEST(TextChart, IsAsciiWhereAskedFor) {
-  for (const ChartKind kind : kChartKinds) {
+  for (const ChartKind kind : kRunChartKinds) {
     const std::string text = draw(test::sample_report(), kind, {80, false});
     EXPECT_TRUE(std::ranges::all_of(text, [](char c) { return c > 0; })) << text;
   }
@@ -213,7 +231,7 @@ TEST(TextChart, IsAsciiWhereAskedFor) {
 TEST(TextChart, SendsNoControlCharacterToTheTerminal) {
   Report report = test::hostile_report();
   for (report::Run& run : report.runs) run.strategy += "\x1b[31m\a";
-  for (const ChartKind kind : kChartKinds) {
+  for (const ChartKind kind : kRunChartKinds) {
     const std::string text = draw(report, kind, {80, true});
     EXPECT_TRUE(std::ranges::none_of(text, [](char c) {
       return (c >= 0 && c < ' ' && c != '\n') || c == '\x7f';

@@ -14,6 +14,7 @@
 #include <fstream>
 #include <set>
 
+#include "base/error.h"
 #include "reports/pictures/numbers.h"
 #include "tests/reports/sample_report.h"
 
@@ -34,7 +35,7 @@ Picture picture_of(const Report& report, ChartKind kind, Medium medium = Medium:
   const std::span<const Report> reports(&report, 1);
   switch (kind) {
     case ChartKind::scaling:
-      return scaling_picture(scaling_chart(reports));
+      return scaling_picture(scaling_chart(reports), medium);
     case ChartKind::breakdown:
       return breakdown_picture(breakdown_chart(reports), medium);
     case ChartKind::memory:
@@ -42,6 +43,7 @@ Picture picture_of(const Report& report, ChartKind kind, Medium medium = Medium:
     case ChartKind::steps:
       return steps_picture(steps_chart(reports), medium);
     case ChartKind::buckets:
+    case ChartKind::bandwidth:
       break;
   }
   return buckets_picture(buckets_chart(reports), medium);
@@ -88,7 +90,7 @@ std::string xml_error(const std::string& text) {
 
 class PictureFiles : public ::testing::TestWithParam<ChartKind> {};
 
-INSTANTIATE_TEST_SUITE_P(Kinds, PictureFiles, ::testing::ValuesIn(kChartKinds),
+INSTANTIATE_TEST_SUITE_P(Kinds, PictureFiles, ::testing::ValuesIn(kRunChartKinds),
                          [](const auto& test) { return std::string(to_string(test.param)); });
 
 TEST_P(PictureFiles, AreWellFormedAndHoldTitleSubtitleAndNotes) {
@@ -150,6 +152,81 @@ TEST_P(PictureFiles, ShowWhatAPageShows) {
   for (const char* shape : {"<title>", "class=\"marker", "class=\"part\"", "class=\"whole\""}) {
     EXPECT_EQ(occurrences(shapes_of(file), shape), occurrences(shapes_of(page), shape)) << shape;
   }
+}
+
+// The value of an attribute of the document's <svg>.
+std::string attribute(const std::string& file, const std::string& name) {
+  const std::size_t svg = file.find("<svg");
+  const std::size_t begin = file.find(" " + name + "=\"", svg) + name.size() + 3;
+  return file.substr(begin, file.find('"', begin) - begin);
+}
+
+TEST_P(PictureFiles, HaveExactlyTheSizeThatIsAskedFor) {
+  const auto make = [](const Medium& medium) {
+    return picture_of(sample_report(), GetParam(), medium);
+  };
+  for (const PictureSize& size : {PictureSize{912, 900}, PictureSize{500, 1400}}) {
+    const std::string file = picture_file(make, size);
+    EXPECT_EQ(xml_error(file), "");
+    EXPECT_EQ(attribute(file, "width"), std::to_string(size.width));
+    EXPECT_EQ(attribute(file, "height"), std::to_string(size.height));
+    // The lowest word is near the lower edge: the picture fills its height.
+    double lowest = 0;
+    for (auto at = file.find("class=\"note\""); at != std::string::npos;
+         at = file.find("class=\"note\"", at + 1)) {
+      const std::size_t y = file.rfind(" y=\"", at) + 4;
+      lowest = std::max(lowest, std::strtod(file.c_str() + y, nullptr));
+    }
+    EXPECT_GT(lowest, size.height - 40);
+    EXPECT_LT(lowest, size.height);
+  }
+  try {
+    picture_file(make, {912, 200});
+    ADD_FAILURE() << "it was drawn";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("912x200 is too low: at this width the picture needs"));
+  }
+}
+
+TEST(ScalingPicture, PutsItsPanelsBelowEachOtherWhereItIsNarrow) {
+  const auto chart = scaling_chart(std::vector<Report>{sample_report()});
+  std::vector<double> widths;
+  const auto make = [&](const Medium& medium) {
+    widths.push_back(medium.plot_width);
+    return scaling_picture(chart, medium);
+  };
+  EXPECT_GT(picture_file(make, {400, 1200}).size(), 0U);
+  EXPECT_GT(picture_file(make, {1000, 700}).size(), 0U);
+  EXPECT_EQ(widths.front(), 360);
+  EXPECT_EQ(widths.back(), 464);
+}
+
+TEST(SmallMultiples, ShareOneScale) {
+  Report report = sample_report();
+  report::Run slow = report.runs[2];
+  slow.world_size = 4;
+  for (double& sample : slow.step.samples_s) sample *= 10;
+  for (DeviceRow& device : slow.devices) {
+    for (BucketRow& row : device.buckets) row.end_s *= 10;
+  }
+  slow.step.time_s->median *= 10;
+  report.runs = {report.runs[2], slow};
+  const Picture steps = picture_of(report, ChartKind::steps);
+  EXPECT_EQ(occurrences(steps.panels[1].shapes, ">0 to 210\u00A0ms<"), 2U);
+  const Picture buckets = picture_of(report, ChartKind::buckets);
+  ASSERT_THAT(buckets.panels, SizeIs(2));
+  for (const Panel& panel : buckets.panels) EXPECT_THAT(panel.shapes, HasSubstr(">200<"));
+}
+
+TEST(SweepPicture, DrawsAStrategyInOneColour) {
+  Report report = sample_report();
+  report.runs = {report.runs[2], report.runs[2]};
+  report.runs[1].precision = "bf16";
+  const Picture picture = picture_of(report, ChartKind::scaling);
+  ASSERT_THAT(picture.legend, SizeIs(::testing::Ge(2)));
+  EXPECT_EQ(picture.legend[0].classes, "s2");
+  EXPECT_EQ(picture.legend[1].classes, "s2 v1");
+  EXPECT_NE(picture.legend[0].marker, picture.legend[1].marker);
 }
 
 TEST(ScalingPicture, HasALineForEachStrategyAndItsValues) {
@@ -276,6 +353,16 @@ TEST(PictureStyle, LinesDifferInColourOrShape) {
     looks.emplace(style_class(style), marker_path(style, {0, 0}));
   }
   EXPECT_THAT(looks, SizeIs(24));
+}
+
+TEST(PictureStyle, LinesOfAStrategyDifferInDashOrMarker) {
+  std::set<std::pair<std::string, std::string>> looks;
+  for (std::size_t variant = 0; variant < 31; ++variant) {
+    const ChartSeries series{"ddp", 2, variant};
+    looks.emplace(line_class(series), marker_path(line_marker(series), {0, 0}));
+    EXPECT_THAT(line_class(series), ::testing::StartsWith("s2"));
+  }
+  EXPECT_THAT(looks, SizeIs(31));
 }
 
 TEST(PictureText, IsWrappedAtItsWidth) {
