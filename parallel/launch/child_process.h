@@ -29,6 +29,7 @@ struct ChildExit {
   int code = 0;    // when signal is 0
   int signal = 0;  // signal that killed it
   std::size_t peak_rss_bytes = 0;
+  bool is_known = true;  // false: it is only known that it has ended; code and signal are 0
 };
 
 // Owns a child: one that is still alive when this object is destroyed is killed and reaped. Must be

@@ -58,16 +58,26 @@ std::string activity(const RankSight& sight) {
   return sight.activity.empty() ? "" : fmt::format(" (its process is {})", sight.activity);
 }
 
-std::string signal_name(int number) {
-  const char* const name = ::sigabbrev_np(number);
-  return name ? fmt::format("SIG{}", name) : fmt::format("signal {}", number);
-}
-
 RunFailure failure_at(Ranks ranks, std::size_t rank, const char* kind, const std::string& message) {
   RunFailure failure;
   failure.rank = static_cast<int>(rank);
   failure.error = {kind, message, "", kRankLostExitCode};
   failure.last = ranks[rank].status;
+  return failure;
+}
+
+// The failure of `rank`, for which others wait in vain. It includes what the first of them said
+// about it, and the operation in which that one noticed.
+RunFailure noticed_failure_at(Ranks ranks, std::size_t rank, const char* kind,
+                              const std::string& message) {
+  RunFailure failure = failure_at(ranks, rank, kind, message);
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (!only_noticed(ranks[i])) continue;
+    const RankError& witness = *ranks[i].status.error;
+    failure.error.message += fmt::format("; rank {} noticed: {}", i, witness.message);
+    failure.error.operation = witness.operation;
+    break;
+  }
   return failure;
 }
 
@@ -83,7 +93,7 @@ RunFailure own_failure(Ranks ranks, std::size_t rank) {
     return failure;
   }
   if (sight.exit->signal != 0) {
-    RunFailure failure = failure_at(
+    RunFailure failure = noticed_failure_at(
         ranks, rank, "signal",
         fmt::format("rank {} was killed by {} {}", rank, signal_name(sight.exit->signal), where));
     failure.signal = sight.exit->signal;
@@ -92,21 +102,6 @@ RunFailure own_failure(Ranks ranks, std::size_t rank) {
   return failure_at(ranks, rank, "exit",
                     fmt::format("rank {} ended with exit code {} {} without giving a reason", rank,
                                 sight.exit->code, where));
-}
-
-// The failure of `rank`, which kept others waiting. It includes what the first of them said about
-// it, and the operation in which that one noticed.
-RunFailure noticed_failure_at(Ranks ranks, std::size_t rank, const char* kind,
-                              const std::string& message) {
-  RunFailure failure = failure_at(ranks, rank, kind, message);
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    if (!only_noticed(ranks[i])) continue;
-    const RankError& witness = *ranks[i].status.error;
-    failure.error.message += fmt::format("; rank {} noticed: {}", i, witness.message);
-    failure.error.operation = witness.operation;
-    break;
-  }
-  return failure;
 }
 
 std::optional<std::size_t> find_stopped(Ranks ranks) {
@@ -183,14 +178,21 @@ std::optional<RunFailure> find_absent(Ranks ranks) {
   }
   if (const auto rank = find_deserter(ranks)) {
     const std::string where = place(ranks[*rank].status);
+    const char* const how =
+        ranks[*rank].exit->is_known ? "" : "; how it ended is known to its launcher only";
     return noticed_failure_at(
         ranks, *rank, "exit",
-        fmt::format("rank {} ended {} though others needed it", *rank, where));
+        fmt::format("rank {} ended {} though others needed it{}", *rank, where, how));
   }
   return std::nullopt;
 }
 
 }  // namespace
+
+std::string signal_name(int number) {
+  const char* const name = ::sigabbrev_np(number);
+  return name ? fmt::format("SIG{}", name) : fmt::format("signal {}", number);
+}
 
 bool has_failed(const RankSight& sight) {
   return sight.status.error || (sight.exit && (sight.exit->signal != 0 || sight.exit->code != 0));

@@ -7,6 +7,7 @@
 
 #include <optional>
 #include <span>
+#include <string>
 
 #include "parallel/launch/child_process.h"
 #include "parallel/launch/rank_records.h"
@@ -22,6 +23,9 @@ struct RankSight {
   bool deserted = false;          // it ended too early, though it may have taken its last step
   double last_progress_s = 0;     // when its heartbeat last changed
 };
+
+// "SIGKILL", or "signal 40" where the system has no name for it.
+std::string signal_name(int number);
 
 // True when a rank has reported an error or ended with a failure.
 bool has_failed(const RankSight& sight);

@@ -31,12 +31,15 @@ std::optional<ProcessState> read_process_state(pid_t pid) {
   std::string skipped;
   double user = 0, system = 0;
   // The state is field 3. Fields 14 and 15 are the clock ticks spent in the program and for it in
-  // the kernel, field 22 is the time of its start.
+  // the kernel, field 22 is the time of its start, field 52 its wait status.
   fields >> state.letter;
   for (int field = 4; field <= 13; ++field) fields >> skipped;
   fields >> user >> system;
   for (int field = 16; field <= 21; ++field) fields >> skipped;
   if (!(fields >> state.start)) return std::nullopt;
+  for (int field = 23; field <= 51; ++field) fields >> skipped;
+  int status = 0;
+  if (state.letter == 'Z' && fields >> status) state.wait_status = status;
   state.processor_s = (user + system) / static_cast<double>(::sysconf(_SC_CLK_TCK));
   return state;
 }

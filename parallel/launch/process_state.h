@@ -16,6 +16,7 @@ struct ProcessState {
   char letter = '?';                  // R: runs or waits for a core, S and D: sleeps, T and t: held
   std::optional<double> processor_s;  // used since it was started
   std::uint64_t start = 0;            // clock ticks from boot to its start
+  std::optional<int> wait_status;     // as waitpid(2) has it; set when nobody has awaited it yet
 
   bool is_stopped() const { return letter == 'T' || letter == 't'; }  // by SIGSTOP or a debugger
   // "asleep after 0.12 s of processor time"; empty when nothing is known.

@@ -5,12 +5,51 @@
 #include "parallel/launch/world_watch.h"
 
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
 
 namespace ddpbench::launch {
+namespace {
+
+// struct pidfd_info of Linux's <linux/pidfd.h>, which is newer than the headers of many systems.
+struct PidfdInfo {
+  std::uint64_t mask = 0, cgroup = 0;
+  std::uint32_t pid = 0, thread_group = 0, parent = 0, ids[8] = {};
+  std::int32_t exit_code = 0;  // a wait status
+};
+static_assert(sizeof(PidfdInfo) == 64 && offsetof(PidfdInfo, exit_code) == 60,
+              "a kernel interface");
+constexpr std::uint64_t kExitInfo = 1 << 3;                     // PIDFD_INFO_EXIT
+constexpr unsigned long kGetInfo = _IOWR(0xFF, 11, PidfdInfo);  // PIDFD_GET_INFO
+
+ChildExit exit_from(int wait_status) {
+  ChildExit exit;
+  if (WIFSIGNALED(wait_status)) {
+    exit.signal = WTERMSIG(wait_status);
+  } else {
+    exit.code = WEXITSTATUS(wait_status);
+  }
+  return exit;
+}
+
+// The wait status of a process that has ended. It has one in /proc until its parent awaits it, and
+// one at its pidfd from then on.
+std::optional<int> wait_status(const ProcessName& process, int handle) {
+  const auto now = read_process_state(process.pid);
+  if (now && now->start == process.start && now->wait_status) return now->wait_status;
+  PidfdInfo info;
+  info.mask = kExitInfo;
+  if (handle < 0 || ::ioctl(handle, kGetInfo, &info) != 0) return std::nullopt;
+  return (info.mask & kExitInfo) != 0 ? std::optional<int>(info.exit_code) : std::nullopt;
+}
+
+}  // namespace
 
 void WorldWatch::add(int rank, const ProcessName& process) {
   Watched& watched = ranks_.at(static_cast<std::size_t>(rank));
@@ -30,7 +69,20 @@ bool WorldWatch::has_ended(int rank) const {
   if (watched.process.pid == 0) return false;
   if (!watched.handle) return true;
   pollfd polled{watched.handle.get(), POLLIN, 0};
-  return ::poll(&polled, 1, 0) > 0;
+  if (::poll(&polled, 1, 0) <= 0) return false;
+  exit_of(rank);  // the sooner, the more is known
+  return true;
+}
+
+ChildExit WorldWatch::exit_of(int rank) const {
+  Watched& watched = at(rank);
+  const std::lock_guard lock(mutex_);
+  if (!watched.exit) {
+    if (const auto status = wait_status(watched.process, watched.handle.get())) {
+      watched.exit = exit_from(*status);
+    }
+  }
+  return watched.exit.value_or(ChildExit{.is_known = false});
 }
 
 ProcessState WorldWatch::state(int rank) const {
@@ -49,7 +101,7 @@ std::vector<RankSight> WorldWatch::look(const RankChannels& channels, bool compl
     sights[i].stopped = now.is_stopped();
     sights[i].activity = now.words();
     if (!ended) continue;
-    sights[i].exit = ChildExit{};
+    sights[i].exit = complete ? ChildExit{.is_known = false} : exit_of(rank);
     sights[i].deserted = !complete;
   }
   return sights;

@@ -2,9 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // WorldWatch: what a rank of a joined world sees of the other ranks on its host. They are not its
-// children, so it learns that they have ended or are stopped, but not how they ended.
+// children, so it learns that they have ended or are stopped. How they ended it learns since Linux
+// 6.15 (PIDFD_GET_INFO), and before that only while nobody has awaited them.
 #pragma once
 
+#include <mutex>
+#include <optional>
 #include <vector>
 
 #include "base/file.h"
@@ -26,18 +29,21 @@ class WorldWatch {
   bool is_stopped(int rank) const { return state(rank).is_stopped(); }  // reads /proc
 
   // What there is to see of all ranks now, for guilty_rank.h. A rank that has ended although
-  // `complete` is false counts as deserted.
+  // `complete` is false counts as deserted, and how it ended counts.
   std::vector<RankSight> look(const RankChannels& channels, bool complete) const;
 
  private:
   struct Watched {
     ProcessName process;
-    FileDescriptor handle;  // a pidfd; none when it had ended before it was watched
+    FileDescriptor handle;          // a pidfd; none when it had ended before it was watched
+    std::optional<ChildExit> exit;  // once that is known; guarded by mutex_
   };
+  ChildExit exit_of(int rank) const;
   ProcessState state(int rank) const;
-  const Watched& at(int rank) const { return ranks_.at(static_cast<std::size_t>(rank)); }
+  Watched& at(int rank) const { return ranks_.at(static_cast<std::size_t>(rank)); }
 
-  std::vector<Watched> ranks_;
+  mutable std::mutex mutex_;
+  mutable std::vector<Watched> ranks_;
 };
 
 }  // namespace ddpbench::launch

@@ -8,8 +8,11 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <cstdio>
 
 namespace ddpbench::launch {
 namespace {
@@ -29,11 +32,17 @@ class Sleeper {
     ::kill(pid_, SIGSTOP);
     ::waitpid(pid_, nullptr, WUNTRACED);
   }
-  void end() {
+  void end(int signal = SIGKILL) {
     if (pid_ == 0) return;
-    ::kill(pid_, SIGKILL);
+    ::kill(pid_, signal);
     ::waitpid(pid_, nullptr, 0);
     pid_ = 0;
+  }
+  // Leaves it unawaited, as a launcher does that has not looked yet.
+  void kill(int signal) const {
+    ::kill(pid_, signal);
+    siginfo_t info{};
+    ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT);
   }
 
  private:
@@ -87,6 +96,41 @@ TEST(WorldWatch, ShowsWhatARankWroteBeforeItEndedAndThatItDeserted) {
   EXPECT_TRUE(sights[1].deserted);
   EXPECT_EQ(sights[1].status.step, 7U);
   EXPECT_FALSE(watch.look(mapped, true)[1].deserted) << "all had run to the end";
+}
+
+TEST(WorldWatch, SeesByWhichSignalAProcessEndedThatNobodyHasAwaited) {
+  const RankChannels channels = RankChannels::create({.ranks = 1});
+  for (const int signal : {SIGKILL, SIGTERM}) {
+    Sleeper sleeper;
+    WorldWatch watch(1);
+    watch.add(0, sleeper.name());
+    sleeper.kill(signal);
+    const auto sight = watch.look(channels, false)[0];
+    ASSERT_TRUE(sight.exit);
+    EXPECT_TRUE(sight.exit->is_known);
+    EXPECT_EQ(sight.exit->signal, signal);
+    sleeper.end();
+    EXPECT_EQ(watch.look(channels, false)[0].exit->signal, signal) << "it is remembered";
+    EXPECT_FALSE(watch.look(channels, true)[0].exit->is_known) << "which does not matter then";
+  }
+}
+
+// Only Linux from 6.15 on tells it then.
+TEST(WorldWatch, SaysNothingWrongOfAProcessThatWasAwaited) {
+  const RankChannels channels = RankChannels::create({.ranks = 1});
+  Sleeper sleeper;
+  WorldWatch watch(1);
+  watch.add(0, sleeper.name());
+  sleeper.end(SIGTERM);
+  const auto exit = watch.look(channels, false)[0].exit;
+  ASSERT_TRUE(exit);
+  EXPECT_EQ(exit->code, 0);
+  EXPECT_EQ(exit->signal, exit->is_known ? SIGTERM : 0);
+  utsname system{};
+  ::uname(&system);
+  int major = 0, minor = 0;
+  if (std::sscanf(system.release, "%d.%d", &major, &minor) != 2) return;
+  EXPECT_EQ(exit->is_known, major > 6 || (major == 6 && minor >= 15));
 }
 
 }  // namespace
