@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "base/error.h"
 #include "bench/comm/comm_collector.h"
@@ -18,6 +20,7 @@
 #include "bench/run/launch_run.h"
 #include "bench/run/progress.h"
 #include "bench/run/report_output.h"
+#include "bench/run/run_collector.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -89,6 +92,14 @@ launch::SuperviseResult launch_world(const CommJob& job, launch::RankChannels& c
   return result;
 }
 
+Stops stops_of(const launch::SuperviseResult& result, const launch::RankChannels& channels) {
+  std::vector<std::span<const launch::StepRecord>> iterations;
+  for (int rank = 0; rank < channels.layout().ranks; ++rank) {
+    iterations.push_back(channels.steps(rank));
+  }
+  return tell_stops_apart(result.pauses, iterations);
+}
+
 }  // namespace
 
 CommSession::CommSession(const CommOptions& options, const HostDevices& host, const Options& output,
@@ -128,11 +139,16 @@ int CommSession::run_world(const CommJob& job) {
   int exit_code = 0;
   try {
     auto channels = launch::RankChannels::create(channel_layout(job));
-    const launch::SuperviseResult result = launch_world(job, channels, output_.quiet);
+    launch::SuperviseResult result = launch_world(job, channels, output_.quiet);
+    const Stops stops = stops_of(result, channels);
+    result.pauses = stops.of_job;
     const report::Status status = collect_comm(job, channels, result, report_, error);
     interrupted_ = status == report::Status::interrupted;
-    if (!result.pauses.empty()) {
+    if (!stops.of_job.empty()) {
       say("note: the job was stopped meanwhile, which counts for no iteration\n");
+    }
+    if (!stops.of_supervisor.empty()) {
+      say("note: the supervising process alone was stopped meanwhile; its ranks went on\n");
     }
     if (result.failure) exit_code = failure_exit_code(result.failure->error);
     if (error && !result.failure) exit_code = kWrongResult;

@@ -3,6 +3,7 @@
 #include "bench/rank/rank_main.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <charconv>
 #include <cstdio>
@@ -16,7 +17,9 @@
 #include "bench/rank/rank_devices.h"
 #include "bench/rank/rank_error.h"
 #include "bench/rank/rank_session.h"
+#include "parallel/comm/store/deadline.h"
 #include "parallel/comm/store/store.h"
+#include "parallel/launch/process_state.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -73,6 +76,11 @@ void run_training_rank(const nlohmann::json& description,
 
 int rank_main(const launch::GetVariable& get_variable, const RankJobs& jobs) {
   try {
+    // The supervisor serves the store and ends who stalls. While it is stopped, nothing is late.
+    comm::DeadlineClock::pauses().hold_while([supervisor = ::getppid()] {
+      const auto state = launch::read_process_state(supervisor);
+      return state && state->is_stopped();
+    });
     const auto environment = launch::read_rank_environment(get_variable);
     if (!environment) throw ConfigError("a rank was started without RANK and WORLD_SIZE");
     const nlohmann::json job = read_job(descriptor(get_variable(kJobFdVariable)));

@@ -74,6 +74,25 @@ RunRecords read_records(const TrainingJob& job, const launch::RankChannels& chan
   return all;
 }
 
+// Whether ranks went on in the pause, by the moments at which their steps began and ended, in
+// order.
+bool went_on(const std::vector<double>& edges, const launch::Pause& pause) {
+  // The looks between which a stopped job lies come up to about a second before and after it, and
+  // short steps may fit there.
+  constexpr double kLateLook_s = 1, kMostOfIt = 0.75;
+  const auto first = std::ranges::lower_bound(edges, pause.begin_s);
+  const auto last = std::ranges::upper_bound(edges, pause.end_s);
+  if (first == last) return false;
+  // No steps are to be expected before the first of the run and after its last.
+  const double begin_s = first == edges.begin() ? *first : pause.begin_s;
+  const double end_s = last == edges.end() ? *std::prev(last) : pause.end_s;
+  double longest_s = std::max(*first - begin_s, end_s - *std::prev(last));
+  for (auto edge = first; edge + 1 < last; ++edge) {
+    longest_s = std::max(longest_s, *(edge + 1) - *edge);
+  }
+  return end_s - begin_s > kLateLook_s && longest_s < kMostOfIt * (end_s - begin_s);
+}
+
 // Leaves the steps out during which the job was stopped, on all ranks: a rank that was done before
 // the stop has no time to compare with those of the others.
 void leave_out_stopped_steps(const std::vector<launch::Pause>& pauses, RunRecords& all) {
@@ -95,13 +114,19 @@ void leave_out_stopped_steps(const std::vector<launch::Pause>& pauses, RunRecord
   }
 }
 
-void fill_stops(const std::vector<launch::Pause>& pauses, const RunRecords& all, report::Run& run) {
-  if (pauses.empty()) return;
-  report::Conditions& conditions = run.conditions.emplace();
+std::optional<double> length_of(const std::vector<launch::Pause>& pauses) {
+  if (pauses.empty()) return std::nullopt;
   double sum = 0;
   for (const launch::Pause& pause : pauses) sum += pause.end_s - pause.begin_s;
-  conditions.stopped_s = sum;
-  conditions.stopped_steps = all.stopped_steps;
+  return sum;
+}
+
+void fill_stops(const Stops& stops, const RunRecords& all, report::Run& run) {
+  if (stops.of_job.empty() && stops.of_supervisor.empty()) return;
+  report::Conditions& conditions = run.conditions.emplace();
+  conditions.supervisor_stopped_s = length_of(stops.of_supervisor);
+  conditions.stopped_s = length_of(stops.of_job);
+  if (conditions.stopped_s) conditions.stopped_steps = all.stopped_steps;
 }
 
 // All workers took the same number of warm-up steps. Rank 0 judged them.
@@ -401,6 +426,21 @@ report::ErrorInfo error_info(const launch::RunFailure& failure, const RunRecords
 
 }  // namespace
 
+Stops tell_stops_apart(const std::vector<launch::Pause>& pauses,
+                       const std::vector<std::span<const launch::StepRecord>>& steps) {
+  std::vector<double> edges;
+  for (const auto& rank : steps) {
+    for (const launch::StepRecord& step : rank)
+      edges.insert(edges.end(), {step.begin_s, step.end_s});
+  }
+  std::ranges::sort(edges);
+  Stops stops;
+  for (const launch::Pause& pause : pauses) {
+    (went_on(edges, pause) ? stops.of_supervisor : stops.of_job).push_back(pause);
+  }
+  return stops;
+}
+
 double stopped_time(const std::vector<launch::Pause>& pauses, double begin_s, double end_s) {
   double sum = 0;
   for (const launch::Pause& pause : pauses) {
@@ -427,9 +467,11 @@ report::Run collect_run(const TrainingJob& job, const launch::RankChannels& chan
                         const launch::SuperviseResult& result) {
   report::Run run = planned_run(job);
   RunRecords all = read_records(job, channels);
-  leave_out_stopped_steps(result.pauses, all);
+  const Stops stops = tell_stops_apart(result.pauses, all.steps);
+  leave_out_stopped_steps(stops.of_job, all);
   if (result.interrupted) {
     run.status = report::Status::interrupted;
+    if (result.failure) run.error = error_info(*result.failure, all);
   } else if (result.failure) {
     run.status = report::Status::failed;
     run.error = error_info(*result.failure, all);
@@ -447,8 +489,8 @@ report::Run collect_run(const TrainingJob& job, const launch::RankChannels& chan
   fill_times(all, result, run);
   fill_steps(all, run);
   fill_phases(all, run);
-  fill_epochs(all, result.pauses, run);
-  fill_stops(result.pauses, all, run);
+  fill_epochs(all, stops.of_job, run);
+  fill_stops(stops, all, run);
   fill_devices(all, result, run);
   fill_verification_status(all, run);
   note_divergence(all, run);

@@ -145,6 +145,9 @@ struct Conditions {
   // are not in StepSection. Not set: it was not stopped.
   std::optional<double> stopped_s;
   std::optional<int> stopped_steps;
+  // How long the supervising process alone was stopped while its ranks went on. Not set: it was
+  // not.
+  std::optional<double> supervisor_stopped_s;
   std::vector<std::string> notes;  // on what was out of the ordinary
 };
 

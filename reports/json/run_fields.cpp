@@ -123,6 +123,7 @@ constexpr auto kConditionFields = [](auto& f, auto& conditions) {
   f.figure("step_drift_ratio", conditions.step_drift_ratio, kNotRecorded);
   f.optional("stopped_s", conditions.stopped_s);
   f.optional("stopped_steps", conditions.stopped_steps);
+  f.optional("supervisor_stopped_s", conditions.supervisor_stopped_s);
   f.value("notes", conditions.notes);
 };
 

@@ -68,6 +68,13 @@ constexpr Check kChecks[] = {
      [](double x) {
        return fmt::format("the job was stopped (Ctrl-Z) for {:.3g} s, which counts for no step", x);
      }},
+    {[](const Conditions& c) { return c.supervisor_stopped_s.value_or(0); }, 1e-3,
+     [](double x) {
+       return fmt::format(
+           "the supervising process alone was stopped for {:.3g} s, which no step "
+           "waits for",
+           x);
+     }},
     {[](const Conditions& c) { return value_or_zero(c.quota_throttled_ratio); }, 0.01,
      [](double x) { return fmt::format("a CPU quota stopped it for {} of the time", percent(x)); }},
     {frequency_loss, 0.05,
@@ -138,6 +145,7 @@ void fill_conditions(Run& run, const MachineSnapshot& before, const MachineSnaps
   if (run.conditions) {
     c.stopped_s = run.conditions->stopped_s;
     c.stopped_steps = run.conditions->stopped_steps;
+    c.supervisor_stopped_s = run.conditions->supervisor_stopped_s;
   }
   c.step_drift_ratio = step_drift(run.step.samples_s);
   for (const Check& check : kChecks) {

@@ -43,6 +43,23 @@ TEST(DeadlineClock, StandsStillWhileNobodyCouldLook) {
   EXPECT_EQ(pauses.look(kBoot + milliseconds(702'001)) - begin, milliseconds(2001));
 }
 
+TEST(DeadlineClock, StandsStillWhileAnotherProcessIsHeldUp) {
+  DeadlineClock::Pauses pauses;
+  bool held = false;
+  pauses.hold_while([&held] { return held; });
+  const Duration begin = pauses.look(kBoot);
+  Duration last = begin;
+  for (int tenths = 1; tenths <= 100; ++tenths) {
+    held = tenths > 20 && tenths <= 80;  // six seconds
+    const Duration now = pauses.look(kBoot + milliseconds(100 * tenths));
+    EXPECT_GE(now, last) << "it never goes back";
+    last = now;
+  }
+  // It is asked twice a second.
+  EXPECT_GE(last - begin, milliseconds(3500));
+  EXPECT_LE(last - begin, milliseconds(4500));
+}
+
 TEST(DeadlineClock, ALookThatComesLateDoesNotTurnItBack) {
   DeadlineClock::Pauses pauses;
   pauses.look(kBoot + seconds(5));

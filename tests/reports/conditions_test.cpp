@@ -120,9 +120,11 @@ TEST(Conditions, AStoppedJobIsNotedAndReadBack) {
   report::Run& run = report.runs[2];
   run.conditions.emplace().stopped_s = 6.2;
   run.conditions->stopped_steps = 1;
+  run.conditions->supervisor_stopped_s = 7.1;
   fill_conditions(run, Quiet().before, Quiet().after);
   EXPECT_THAT(run.conditions->notes,
-              ElementsAre(HasSubstr("the job was stopped (Ctrl-Z) for 6.2 s")));
+              ElementsAre(HasSubstr("the job was stopped (Ctrl-Z) for 6.2 s"),
+                          HasSubstr("the supervising process alone was stopped for 7.1 s")));
   const auto written = to_json(report);
   EXPECT_THAT(
       ddpbench::test::schema_errors(nlohmann::json::parse(written.dump()), DDPBENCH_REPORT_SCHEMA),
@@ -130,6 +132,7 @@ TEST(Conditions, AStoppedJobIsNotedAndReadBack) {
   const Report read = parse_report(written.dump(), "r.json");
   EXPECT_EQ(read.runs[2].conditions->stopped_s, 6.2);
   EXPECT_EQ(read.runs[2].conditions->stopped_steps, 1);
+  EXPECT_EQ(read.runs[2].conditions->supervisor_stopped_s, 7.1);
 }
 
 TEST(Conditions, CountersThatWereResetCountAsNothing) {

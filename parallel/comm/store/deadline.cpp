@@ -3,6 +3,7 @@
 #include "parallel/comm/store/deadline.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace ddpbench::comm {
 namespace {
@@ -19,14 +20,27 @@ DeadlineClock::duration DeadlineClock::Pauses::look(duration steady) noexcept {
     const std::lock_guard lock(mutex_);
     looked = looked_.load(std::memory_order_relaxed);
     // Before the first look there is nothing to take out.
-    if (looked != 0 && steady.count() - looked > kSuspended.count()) {
-      lost_ += steady.count() - looked;
-    }
+    const rep since = steady.count() - looked;
+    if (looked != 0 && (since > kSuspended.count() || is_held(steady.count()))) lost_ += since;
     looked = std::max(looked, steady.count());
     looked_.store(looked, std::memory_order_release);
   }
   // A thread that was stopped between reading `steady` and here comes late.
   return duration(std::max(looked, steady.count()) - lost_.load(std::memory_order_relaxed));
+}
+
+bool DeadlineClock::Pauses::is_held(rep steady) {
+  if (!held_) return false;
+  if (steady - asked_ >= kLongestSleep.count()) {
+    was_held_ = held_();
+    asked_ = steady;
+  }
+  return was_held_;
+}
+
+void DeadlineClock::Pauses::hold_while(std::function<bool()> held) {
+  const std::lock_guard lock(mutex_);
+  held_ = std::move(held);
 }
 
 DeadlineClock::Pauses& DeadlineClock::pauses() noexcept {

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 
 namespace ddpbench::comm {
@@ -15,7 +16,8 @@ namespace ddpbench::comm {
 // (Ctrl-Z, a debugger): what a wait was promised begins again where it was interrupted. No system
 // call tells how long a process was stopped. Instead, who waits looks at this clock often, and a
 // long time without a look is one in which nobody could look. A time in which nobody waits does not
-// count either, which no deadline notices.
+// count either, which no deadline notices. Nor does one in which another process is held up without
+// which nobody can go on (hold_while).
 class DeadlineClock {
  public:
   using duration = std::chrono::steady_clock::duration;
@@ -38,9 +40,17 @@ class DeadlineClock {
    public:
     // The clock's time when CLOCK_MONOTONIC shows `steady`.
     duration look(duration steady) noexcept;
+    // From now on the clock stands still while `held`, asked twice a second, says so. It may be
+    // called by any thread and does not throw.
+    void hold_while(std::function<bool()> held);
 
    private:
+    bool is_held(rep steady);
+
     std::mutex mutex_;
+    std::function<bool()> held_;
+    rep asked_ = 0;               // when held_ was
+    bool was_held_ = false;       // what it said
     std::atomic<rep> looked_{0};  // at the last look, or shortly before
     std::atomic<rep> lost_{0};    // all that was taken out
   };
