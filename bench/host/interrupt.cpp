@@ -13,12 +13,12 @@ namespace ddpbench::bench {
 namespace {
 
 // A signal handler can reach nothing but a global; this is the program's only one.
-volatile sig_atomic_t requested = 0;
+volatile sig_atomic_t requested = 0;  // the signal
 
-void on_signal(int) { requested = 1; }
+void on_signal(int number) { requested = number; }
 
 // Async-signal-safe calls only.
-void on_lost_reader(int) {
+void on_lost_reader(int number) {
   const int error = errno;
   for (const int output : {STDOUT_FILENO, STDERR_FILENO}) {
     pollfd state{output, POLLOUT, 0};
@@ -28,7 +28,7 @@ void on_lost_reader(int) {
     ::dup2(nothing, output);
     ::close(nothing);
   }
-  requested = 1;
+  requested = number;
   errno = error;
 }
 
@@ -50,5 +50,6 @@ void catch_interrupts() {
 }
 
 bool interrupt_requested() { return requested != 0; }
+int interrupt_signal() { return requested; }
 
 }  // namespace ddpbench::bench

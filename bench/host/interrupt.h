@@ -8,7 +8,7 @@
 
 namespace ddpbench::bench {
 
-// Ends a rank of a joined world, whose launcher sent the signal to all ranks (exit 130).
+// Ends a rank of a joined world that a signal asked to end (exit 130).
 class Interrupted : public Error {
  public:
   using Error::Error;
@@ -21,5 +21,7 @@ class Interrupted : public Error {
 // SIGPIPE, stdout or stderr, whichever has lost its reader, is /dev/null.
 void catch_interrupts();
 bool interrupt_requested();
+// The last such signal; 0: none yet.
+int interrupt_signal();
 
 }  // namespace ddpbench::bench

@@ -32,11 +32,13 @@ std::optional<int> rank_in(const std::atomic<std::int32_t>& place) {
 }  // namespace
 
 struct JoinedBoard::Content {
-  std::atomic<std::int32_t> reporter{kNobody}, interrupted{kNobody}, failed{kNobody};
+  std::atomic<std::int32_t> reporter{kNobody}, failed{kNobody};
+  std::atomic<std::int64_t> interruption{kNobody};  // the signal above the rank
   std::atomic<std::uint32_t> complete{0}, written{0}, has_path{0};
   std::array<char, PATH_MAX> report_path{};  // ends with a zero
 };
-static_assert(std::atomic<std::int32_t>::is_always_lock_free,
+static_assert(std::atomic<std::int32_t>::is_always_lock_free &&
+                  std::atomic<std::int64_t>::is_always_lock_free,
               "locks of the C++ library do not work across processes");
 
 JoinedBoard JoinedBoard::create() {
@@ -76,8 +78,17 @@ std::string JoinedBoard::report_path() const {
 void JoinedBoard::mark_complete() { content().complete.store(1); }
 bool JoinedBoard::is_complete() const { return content().complete.load() != 0; }
 
-void JoinedBoard::mark_interrupted(int rank) { put_if_first(content().interrupted, rank); }
-std::optional<int> JoinedBoard::interrupted_rank() const { return rank_in(content().interrupted); }
+void JoinedBoard::mark_interrupted(int rank, int signal) {
+  if (failed_rank()) return;
+  std::int64_t nobody = kNobody;
+  content().interruption.compare_exchange_strong(nobody, (std::int64_t{signal} << 32) + rank);
+}
+
+std::optional<Interruption> JoinedBoard::interruption() const {
+  const std::int64_t both = content().interruption.load();
+  if (both == kNobody) return std::nullopt;
+  return Interruption{static_cast<int>(both & INT32_MAX), static_cast<int>(both >> 32)};
+}
 
 void JoinedBoard::mark_failed(int rank) { put_if_first(content().failed, rank); }
 std::optional<int> JoinedBoard::failed_rank() const { return rank_in(content().failed); }

@@ -14,6 +14,11 @@
 
 namespace ddpbench::bench {
 
+// A rank that a signal asked to end.
+struct Interruption {
+  int rank = 0, signal = 0;
+};
+
 // Any thread of any rank may use it.
 class JoinedBoard {
  public:
@@ -32,9 +37,10 @@ class JoinedBoard {
   void mark_complete();
   bool is_complete() const;
 
-  // A signal asked this rank to end. The first rank counts.
-  void mark_interrupted(int rank);
-  std::optional<int> interrupted_rank() const;
+  // A signal asked this rank to end. The first rank counts; none does after a rank has failed,
+  // since launchers then end the others.
+  void mark_interrupted(int rank, int signal);
+  std::optional<Interruption> interruption() const;
   // This rank has failed, and said why in its channel. The first rank counts.
   void mark_failed(int rank);
   std::optional<int> failed_rank() const;

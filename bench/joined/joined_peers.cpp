@@ -3,6 +3,7 @@
 #include "bench/joined/joined_peers.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstddef>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "bench/host/environment_capture.h"
 #include "bench/host/interrupt.h"
 #include "parallel/comm/shm/peers/peer_memory.h"
@@ -28,6 +30,13 @@ constexpr double kSettle_s = 2;
 constexpr double kLeaveReport_s = 1, kAwaitReport_s = 3;
 constexpr auto kPeersLook = std::chrono::milliseconds(10);
 
+// Of the ranks that lack the same rank 0.
+std::string claim_name(const launch::RankEnvironment& environment) {
+  const std::string world = environment.master_address + "\n" + environment.job;
+  return fmt::format("ddpbench-report-{}-{:016x}", ::geteuid(),
+                     hash_bytes(world.data(), world.size()));
+}
+
 std::string lost_words(int rank) { return fmt::format("rank {} has failed or ended", rank); }
 
 }  // namespace
@@ -37,9 +46,27 @@ JoinedPeers::JoinedPeers(const launch::RankEnvironment& environment, double limi
     : environment_(environment),
       short_lived_(short_lived),
       store_(environment, limit_s, [this] { check(); }),
-      watch_(environment.world_size) {}
+      watch_(environment.world_size),
+      claim_(claim_name(environment)) {}
 
 void JoinedPeers::join(const PlanValues& values) {
+  if (environment_.rank == 0) return meet(values);
+  try {
+    meet(values);
+  } catch (const Interrupted& error) {
+    store_.excuse(kRollKey, error);
+    throw;
+  } catch (const CommError& error) {
+    // Rank 0 serves the store. It is there where it refuses our secret.
+    lacks_first_ = store_.get() != nullptr || dynamic_cast<const CommTimeout*>(&error) != nullptr;
+    if (!lacks_first_) throw;
+    throw WorldFailure(
+        0, error.kind(), error.exit_code(),
+        fmt::format("rank 0 did not come, or ended before all had joined: {}", error.what()));
+  }
+}
+
+void JoinedPeers::meet(const PlanValues& values) {
   const launch::ProcessName process = launch::own_process();
   const nlohmann::json own{{"host", host_name()},
                            {"mark", comm::host_mark()},
@@ -109,7 +136,7 @@ std::string JoinedPeers::reason_to_end() {
 
 bool JoinedPeers::is_told_to_end() {
   if (!interrupt_requested()) return false;
-  if (board_) board_->mark_interrupted(environment_.rank);
+  if (board_) board_->mark_interrupted(environment_.rank, interrupt_signal());
   return true;
 }
 
@@ -123,14 +150,17 @@ std::optional<int> JoinedPeers::first_lost() const {
 }
 
 WorldSight JoinedPeers::look(const launch::RankChannels& channels) const {
-  return {.ranks = watch_.look(channels, is_complete()),
-          .interrupted = interrupt_requested(),
-          .interrupted_rank = board_ ? board_->interrupted_rank() : std::nullopt,
-          .complete = is_complete()};
+  WorldSight sight{.ranks = watch_.look(channels, is_complete()),
+                   .interruption = board_ ? board_->interruption() : std::nullopt,
+                   .complete = is_complete()};
+  if (!board_ && interrupt_requested()) {
+    sight.interruption = Interruption{environment_.rank, interrupt_signal()};
+  }
+  return sight;
 }
 
 bool JoinedPeers::takes_report() {
-  if (!board_) return environment_.rank == 0;
+  if (!board_) return environment_.rank == 0 || (lacks_first_ && takes_report_of_nobody());
   const auto gone = [this](int rank) { return watch_.has_ended(rank) || watch_.is_stopped(rank); };
   const double begin_s = steady_s();
   while (!board_->is_written() && steady_s() - begin_s < kAwaitReport_s) {
@@ -141,6 +171,22 @@ bool JoinedPeers::takes_report() {
     std::this_thread::sleep_for(kPeersLook);
   }
   return false;
+}
+
+// Without rank 0 there is no board. The ranks notice it at about the same time.
+bool JoinedPeers::takes_report_of_nobody() {
+  const double begin_s = steady_s();
+  for (bool waited = false; steady_s() - begin_s < kAwaitReport_s; waited = true) {
+    if (claim_.take()) return !waited;
+    std::this_thread::sleep_for(kPeersLook);
+  }
+  return true;  // whoever has the claim does nothing with it
+}
+
+void JoinedPeers::tell_written() {
+  if (board_) return board_->mark_written();
+  // Ranks that notice later see our claim.
+  if (lacks_first_) std::this_thread::sleep_for(std::chrono::duration<double>(kLeaveReport_s));
 }
 
 void JoinedPeers::settle(const launch::RankChannels& channels) const {

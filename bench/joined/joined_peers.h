@@ -17,6 +17,7 @@
 #include "bench/joined/joined_store.h"
 #include "bench/joined/joined_verdict.h"
 #include "parallel/comm/communicator.h"
+#include "parallel/launch/host_claim.h"
 #include "parallel/launch/rank_channel.h"
 #include "parallel/launch/rank_environment.h"
 #include "parallel/launch/world_watch.h"
@@ -35,7 +36,8 @@ class JoinedPeers {
 
   // Meets the other ranks: each is there once, on this host, with the same `plan`. From then on
   // they see each other's processes, and have a board that outlives each of them. Throws
-  // ConfigError and WorldFailure; see JoinedStore.
+  // ConfigError and WorldFailure; see JoinedStore. A rank 0 that does not come or is gone is a
+  // WorldFailure, too.
   void join(const PlanValues& plan);
   JoinedBoard* board() { return board_ ? &*board_ : nullptr; }  // null before join()
   bool is_complete() const { return board_ && board_->is_complete(); }
@@ -50,16 +52,24 @@ class JoinedPeers {
   // The same as a reason; empty: go on.
   std::string reason_to_end();
 
+  // To be called by a rank that fails, before others can see that: a signal may be why.
+  void note_interruption() { is_told_to_end(); }
+
   // To be called when this rank has failed. `channels` have the areas of all ranks.
   WorldSight look(const launch::RankChannels& channels) const;
-  // Whether this rank writes the report: rank 0, or the lowest rank that can. Waits until it is
-  // written by another: a rank that ends before makes the launcher end the world.
+  // Whether this rank writes the report: rank 0, or the lowest rank that can; where rank 0 was gone
+  // before all had joined, the first to ask. Waits until it is written by another: a rank that ends
+  // before makes the launcher end the world.
   bool takes_report();
+  // To be called when this rank has written the report.
+  void tell_written();
   // Waits a moment for the others to fail, finish or end, too.
   void settle(const launch::RankChannels& channels) const;
 
  private:
+  void meet(const PlanValues& plan);
   bool is_told_to_end();
+  bool takes_report_of_nobody();
   std::optional<int> first_lost() const;
 
   launch::RankEnvironment environment_;
@@ -67,6 +77,8 @@ class JoinedPeers {
   JoinedStore store_;
   std::optional<JoinedBoard> board_;  // from join() on
   launch::WorldWatch watch_;          // sees the other ranks from join() on
+  bool lacks_first_ = false;          // rank 0 was not there, or gone before all had joined
+  launch::HostClaim claim_;           // on the report, where rank 0 is lacking
 };
 
 // While this object lives, a reason to end ends this rank's waits in `world`, which may be null.

@@ -222,6 +222,7 @@ void JoinedStore::refuse(const std::string& name, const WorldFailure& failure, b
 void JoinedStore::excuse(const std::string& name, const Error& error) {
   if (!store_) return;
   const WorldFailure failure(environment_.rank, error.kind(), error.exit_code(), error.what());
+  checks_ = false;
   try {
     if (is_first()) {
       refuse(name, failure, false);

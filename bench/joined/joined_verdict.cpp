@@ -6,9 +6,12 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <string>
 #include <utility>
 
 #include "base/error.h"
+#include "bench/host/interrupt.h"
+#include "kernels/runtime/phase.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -17,30 +20,25 @@ bool has_deserted(const launch::RankSight& sight) {
   return sight.exit && sight.deserted && !launch::has_failed(sight);
 }
 
-// A rank that a signal ended may tell it as an error. Such an error is judged by interrupted_rank:
-// where the user ended all ranks, it is no failure.
-void count_as_noticed(WorldSight& world) {
+// A rank that a signal asked to end has no error of its own. Which rank was the first says the
+// board; before there is one, a rank that has ended tells it by its exit code.
+void see_interruptions(WorldSight& world) {
   for (std::size_t i = 0; i < world.ranks.size(); ++i) {
-    auto& error = world.ranks[i].status.error;
-    if (!error || error->kind != "interrupted") continue;
-    error->kind = CommError("").kind();
-    if (!world.interrupted_rank) world.interrupted_rank = static_cast<int>(i);
+    launch::RankSight& sight = world.ranks[i];
+    auto& error = sight.status.error;
+    if (error && error->kind == Interrupted("").kind()) {
+      error->kind = CommError("").kind();
+    } else if (!error && sight.exit && sight.exit->code == Interrupted("").exit_code()) {
+      sight.exit.reset();
+      if (!world.interruption) world.interruption = Interruption{static_cast<int>(i), 0};
+    }
   }
-}
-
-launch::RunFailure ended_by_signal(const std::vector<launch::RankSight>& ranks, int rank) {
-  launch::RunFailure failure;
-  failure.rank = rank;
-  failure.error = {"signal", fmt::format("rank {} was told to end by a signal", rank), "",
-                   CommError("").exit_code()};
-  failure.last = ranks.at(static_cast<std::size_t>(rank)).status;
-  return failure;
 }
 
 }  // namespace
 
 Verdict judge_world(WorldSight world) {
-  count_as_noticed(world);
+  see_interruptions(world);
   Verdict verdict;
   verdict.certain = true;
   std::optional<launch::RunFailure>& failure = verdict.result.failure;
@@ -50,13 +48,27 @@ Verdict judge_world(WorldSight world) {
     return verdict;
   } else if (std::ranges::any_of(world.ranks, has_deserted)) {
     failure = launch::blame_for_noticed(world.ranks);
-  } else if (world.interrupted) {
-    verdict.result.interrupted = true;
+  } else if (world.interruption) {
+    return interrupted_verdict(*world.interruption);
   } else {
     verdict.certain = false;
-    failure = world.interrupted_rank ? ended_by_signal(world.ranks, *world.interrupted_rank)
-                                     : launch::blame_for_noticed(world.ranks);
+    failure = launch::blame_for_noticed(world.ranks);
   }
+  return verdict;
+}
+
+Verdict interrupted_verdict(const Interruption& interruption) {
+  Verdict verdict;
+  verdict.certain = true;
+  verdict.result.interrupted = true;
+  launch::RunFailure& who = verdict.result.failure.emplace();
+  who.rank = interruption.rank;
+  who.signal = interruption.signal;
+  who.last.phase = kPhaseCount;  // none: the rank was not to blame for what it did
+  const std::string signal =
+      interruption.signal != 0 ? launch::signal_name(interruption.signal) : "a signal";
+  who.error = {"signal", fmt::format("rank {} was asked to end by {}", interruption.rank, signal),
+               "", Interrupted("").exit_code()};
   return verdict;
 }
 

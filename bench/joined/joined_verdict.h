@@ -7,16 +7,16 @@
 #include <optional>
 #include <vector>
 
+#include "bench/joined/joined_board.h"
 #include "parallel/launch/guilty_rank.h"
 #include "parallel/launch/supervisor.h"
 
 namespace ddpbench::bench {
 
 struct WorldSight {
-  std::vector<launch::RankSight> ranks;  // WorldWatch::look()
-  bool interrupted = false;              // a signal asked this rank to end
-  std::optional<int> interrupted_rank;   // JoinedBoard::interrupted_rank()
-  bool complete = false;                 // all ranks had run to the end
+  std::vector<launch::RankSight> ranks;      // WorldWatch::look()
+  std::optional<Interruption> interruption;  // JoinedBoard::interruption(), or this rank's own
+  bool complete = false;                     // all ranks had run to the end
 };
 
 struct Verdict {
@@ -27,9 +27,14 @@ struct Verdict {
 };
 
 // REQUIRES: a rank has failed. The order: a rank that threw an error of its own; one whose process
-// has ended; a signal, to this rank (interrupted) or to another (it failed); whom guilty_rank.h
-// blames where ranks only noticed. A failure after all have run to the end is none of the run.
+// has ended; a signal that asked a rank to end; whom guilty_rank.h blames where ranks only noticed.
+// A failure after all have run to the end is none of the run.
 Verdict judge_world(WorldSight world);
+
+// The verdict where a signal asked a rank to end: the run is interrupted, and the failure names
+// that rank and the signal. A launcher's or user's signal may reach one rank or all: each ends the
+// run alike.
+Verdict interrupted_verdict(const Interruption& interruption);
 
 // Whether each rank but `own` has failed, finished or ended, so that its records are final.
 bool has_settled(const std::vector<launch::RankSight>& ranks, int own);

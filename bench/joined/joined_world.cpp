@@ -19,6 +19,7 @@
 #include "bench/host/environment_capture.h"
 #include "bench/host/interrupt.h"
 #include "bench/host/machine_snapshot.h"
+#include "bench/host/memory_groups.h"
 #include "bench/host/terminal.h"
 #include "bench/joined/joined_board.h"
 #include "bench/joined/joined_gpus.h"
@@ -106,8 +107,10 @@ class JoinedWorld {
   int train();
 
   int fail(const std::exception& error);
+  void report_failure(const std::exception& error, Verdict& verdict);
   Verdict judge(const std::exception& error) const;
   void prepare_report();
+  void reserve_report();
   void fill_report(const launch::SuperviseResult& result);
   int write(const launch::SuperviseResult& result);
 
@@ -130,6 +133,7 @@ class JoinedWorld {
   report::Trace trace_;
   std::string started_at_ = utc_timestamp();
   std::optional<report::MachineSnapshot> before_;  // on rank 0, taken when training begins
+  MemoryKills memory_kills_ = read_memory_kills();
   SharedMemory dataset_;
   std::optional<ReferenceWeights> reference_;
   launch::RankChannels channels_;  // of all ranks
@@ -157,7 +161,6 @@ int JoinedWorld::run() {
     meet_and_plan();
     if (options_.dry_run) return show_plan();
     agree();
-    if (is_first()) prepare_report();
     share_dataset();
     share_reference();
     return train();
@@ -175,11 +178,7 @@ void JoinedWorld::meet_and_plan() {
   if (!is_alone() && meets) peers_.join(option_values(options_, environment_));
   try {
     plan(find_world_devices());
-    if (!is_first() || options_.dry_run) return;
-    file_ = ReportOutput(options_);
-    if (JoinedBoard* const board = peers_.board()) {
-      board->tell_report_path(std::filesystem::absolute(file_.path()));
-    }
+    if (is_first() && !options_.dry_run) file_ = ReportOutput(options_);
   } catch (const Error& error) {
     store_.excuse(kPlanKey, error);
     throw;
@@ -281,7 +280,9 @@ void JoinedWorld::place(const CpuTopology& topology) {
 void JoinedWorld::agree() {
   const auto layout = channel_layout(job_, model_);
   if (is_first()) channels_ = launch::RankChannels::create(layout);
-  if (!is_alone()) {
+  if (is_alone()) {
+    reserve_report();
+  } else {
     const nlohmann::json plan = plan_json(job_values(job_, layout));
     const auto hear = [&](int rank, const nlohmann::json& said) {
       const std::string differs = disagreement(rank, said.at("plan"), 0, plan);
@@ -290,7 +291,10 @@ void JoinedWorld::agree() {
           "the ranks have planned different runs: {}; give them the same data and devices",
           differs));
     };
-    const auto reply = [&]() -> nlohmann::json { return {{"channels", channels_.handle()}}; };
+    const auto reply = [&]() -> nlohmann::json {
+      reserve_report();
+      return {{"channels", channels_.handle()}};
+    };
     const nlohmann::json agreed = store_.meet(kPlanKey, {{"plan", plan}}, hear, reply);
     if (!is_first()) channels_ = launch::RankChannels::open(agreed.at("channels"), layout);
   }
@@ -322,8 +326,12 @@ void JoinedWorld::share_reference() {
   reference.dataset_fd = dataset_.fd();
   reference.reference_fd = reference_->fd();
   auto channels = launch::RankChannels::create(channel_layout(reference, model_));
-  const auto result = launch_run(reference, channels, progress_);
-  if (result.interrupted) throw Interrupted("interrupted");
+  const auto result = launch_run(reference, channels, progress_,
+                                 [this] { return !peers_.reason_to_end().empty(); });
+  if (result.interrupted) {
+    peers_.check();
+    throw Interrupted("interrupted");
+  }
   if (result.failure) throw_reference_failure(result.failure->error);
   store_.share(kReferenceKey, reference_->handle());
 }
@@ -349,11 +357,10 @@ int JoinedWorld::train() {
       session.run();
     }
     store_.wait_for_all(kFinishedKey);
-    JoinedBoard* const board = peers_.board();
-    if (board) board->mark_complete();
+    if (JoinedBoard* const board = peers_.board()) board->mark_complete();
     if (is_first()) {
       exit_code = write({});
-      if (board) board->mark_written();
+      peers_.tell_written();
     }
     store_.wait_for_all(kWrittenKey);
   };
@@ -361,41 +368,65 @@ int JoinedWorld::train() {
   return exit_code;
 }
 
-// Rank 0's report is written at once, because a launcher may kill this process as soon as another
-// has ended. It is completed later.
 int JoinedWorld::fail(const std::exception& error) {
+  peers_.note_interruption();
   report_error(writer_, error);
   const launch::RankError own = *channels_.status(environment_.rank).error;
   say_error("ddpbench: rank {}: {}\n", environment_.rank, error.what());
   if (JoinedBoard* const board = peers_.board()) board->mark_failed(environment_.rank);
   Verdict verdict = judge(error);
-  if (peers_.takes_report()) {
-    prepare_report();
-    fill_report(verdict.result);
-    complete_report(report_, options_);
-    file_.save(report_);
-    if (JoinedBoard* const board = peers_.board()) board->mark_written();
-    if (agreed_) peers_.settle(channels_);
-    if (!verdict.certain) verdict = judge(error);
-    write(verdict.result);
+  try {
+    if (peers_.takes_report()) report_failure(error, verdict);
+  } catch (const ConfigError& unwritable) {
+    if (is_first()) throw;
+    say_error("ddpbench: rank {}: {}\n", environment_.rank, unwritable.what());
   }
   const bool interrupted =
       verdict.result.interrupted || (!verdict.result.failure && own.kind == "interrupted");
   return interrupted ? 130 : failure_exit_code(own);
 }
 
+// The report is written at once, because a launcher may kill this process as soon as another has
+// ended. It is completed later.
+void JoinedWorld::report_failure(const std::exception& error, Verdict& verdict) {
+  prepare_report();
+  fill_report(verdict.result);
+  complete_report(report_, options_);
+  file_.save(report_);
+  peers_.tell_written();
+  if (agreed_) peers_.settle(channels_);
+  if (!verdict.certain) verdict = judge(error);
+  note_memory_kill(memory_kills_, verdict.result);
+  write(verdict.result);
+}
+
 Verdict JoinedWorld::judge(const std::exception& error) const {
   const auto* const known = dynamic_cast<const WorldFailure*>(&error);
+  const WorldSight world = peers_.look(channels_);
+  Verdict verdict = judge_world(world);
+  if (agreed_ || known == nullptr) return verdict;
   // Before the ranks share channels, they know only what rank 0 says, or that a process has ended.
-  if (agreed_ || known == nullptr) return judge_world(peers_.look(channels_));
-  Verdict verdict{.result = {}, .certain = true};
-  verdict.result.interrupted = std::string_view(known->kind()) == Interrupted("").kind();
-  if (verdict.result.interrupted) return verdict;
-  verdict.result.failure.emplace();
-  verdict.result.failure->rank = known->rank();
-  verdict.result.failure->last.phase = kPhaseCount;  // none
-  verdict.result.failure->error = *channels_.status(environment_.rank).error;
+  if (std::string_view(known->kind()) == Interrupted("").kind()) {
+    return interrupted_verdict(world.interruption.value_or(Interruption{known->rank(), 0}));
+  }
+  std::optional<launch::RunFailure>& failure = verdict.result.failure;
+  const bool is_seen = verdict.certain && failure && failure->rank == known->rank();
+  if (!is_seen) {
+    verdict = {.result = {}, .certain = true};
+    failure.emplace().rank = known->rank();
+    failure->error = *channels_.status(environment_.rank).error;
+  }
+  failure->last.phase = kPhaseCount;  // none
   return verdict;
+}
+
+// On rank 0, when all ranks have planned the same. Where another command was faster, all refuse.
+void JoinedWorld::reserve_report() {
+  prepare_report();
+  file_.reserve(report_, options_);
+  if (JoinedBoard* const board = peers_.board()) {
+    board->tell_report_path(std::filesystem::absolute(file_.path()));
+  }
 }
 
 // Makes what a report needs beside the run. A rank that takes rank 0's place replaces what that has

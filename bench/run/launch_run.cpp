@@ -8,11 +8,11 @@
 #include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/error.h"
 #include "bench/host/host_limits.h"
 #include "bench/host/interrupt.h"
-#include "bench/host/memory_groups.h"
 #include "bench/rank/rank_main.h"
 #include "kernels/runtime/shared_memory.h"
 #include "parallel/strategies.h"
@@ -102,20 +102,23 @@ launch::SuperviseResult launch_job(const std::string& kind, nlohmann::json descr
                               inherited_fds.end());
   const MemoryKills before = read_memory_kills();
   launch::SuperviseResult result = launch::run_ranks(launch, channels, supervise);
-  if (result.failure && result.failure->signal == SIGKILL) {
-    const std::string words = memory_kill_words(before, read_memory_kills());
-    if (!words.empty()) result.failure->error.message += "; " + words;
-  }
+  note_memory_kill(before, result);
   return result;
 }
 
+void note_memory_kill(const MemoryKills& before, launch::SuperviseResult& result) {
+  if (!result.failure || result.failure->signal != SIGKILL) return;
+  const std::string words = memory_kill_words(before, read_memory_kills());
+  if (!words.empty()) result.failure->error.message += "; " + words;
+}
+
 launch::SuperviseResult launch_run(const TrainingJob& job, launch::RankChannels& channels,
-                                   Progress& progress) {
+                                   Progress& progress, std::function<bool()> interrupted) {
   std::vector<int> fds = {job.dataset_fd};
   if (job.reference_fd >= 0) fds.push_back(job.reference_fd);
   launch::SuperviseOptions supervise;
   supervise.timeout_s = job.options.timeout_s;
-  supervise.interrupted = interrupt_requested;
+  supervise.interrupted = std::move(interrupted);
   supervise.progress = [&](const launch::RankChannels& all) { progress.update(all); };
   progress.begin(job, job.title);
   auto result = launch_job(kTrainingKind, to_json(job), channels.layout().ranks,

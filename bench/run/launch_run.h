@@ -4,10 +4,13 @@
 // Starts one run in fresh processes: what they inherit, and how they are watched.
 #pragma once
 
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
+#include "bench/host/interrupt.h"
+#include "bench/host/memory_groups.h"
 #include "bench/plan/training_job.h"
 #include "bench/run/progress.h"
 #include "kernels/nn/model/model.h"
@@ -34,9 +37,14 @@ launch::SuperviseResult launch_job(const std::string& kind, nlohmann::json descr
                                    launch::RankChannels& channels,
                                    const launch::SuperviseOptions& supervise);
 
+// Where SIGKILL ended a rank, and the kernel has ended a process for lack of memory since `before`,
+// the failure's message says so.
+void note_memory_kill(const MemoryKills& before, launch::SuperviseResult& result);
+
 // Runs `job` (its dataset_fd and reference_fd are inherited) and returns when all processes are
-// gone.
+// gone. It is interrupted when `interrupted`, asked often, says so.
 launch::SuperviseResult launch_run(const TrainingJob& job, launch::RankChannels& channels,
-                                   Progress& progress);
+                                   Progress& progress,
+                                   std::function<bool()> interrupted = interrupt_requested);
 
 }  // namespace ddpbench::bench

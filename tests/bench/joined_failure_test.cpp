@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <sstream>
 
 #include "parallel/comm/store/store.h"
@@ -64,6 +65,123 @@ TEST_F(JoinedFailure, OfAKilledRankLeavesTheRecordsOfAllAndNamesIt) {
   EXPECT_EQ(run["error"]["operation"], "all_reduce");
   EXPECT_GE(run["step"]["count"], 1);
   EXPECT_EQ(run["devices"].size(), 3u) << "the killed rank's, too";
+}
+
+// The ranks are not each other's children, so it depends on the system whether they learn the
+// signal; what they say is right in any case.
+TEST_F(JoinedFailure, OfAKilledRankSaysHowItEndedIfThatIsKnown) {
+  program.run_together(arguments({"--inject=kill:rank=1,step=6"}), world(2, free_port()));
+  const json error = program.report()["error"];
+  if (error["kind"] == "signal") {
+    EXPECT_EQ(error["signal"], SIGKILL);
+    EXPECT_THAT(error["message"].get<std::string>(), HasSubstr("was killed by SIGKILL in step 6"));
+  } else {
+    EXPECT_EQ(error["kind"], "exit");
+    EXPECT_TRUE(error["signal"].is_null());
+    EXPECT_THAT(error["message"].get<std::string>(),
+                HasSubstr("how it ended is known to its launcher only"));
+  }
+}
+
+// A user, a launcher or a scheduler ends a rank, or all: the run was interrupted, and the report
+// says who was asked.
+TEST_F(JoinedFailure, BySignalsThatAskARankToEndIsAnInterruptionThatNamesIt) {
+  for (const std::size_t asked : {0, 1}) {
+    Ranks ranks(program, world(2, free_port()));
+    ranks.start_all(arguments({"--epochs=1000", "--steps=100000", "--force"}));
+    // The third process computes the reference, so all ranks have agreed.
+    EXPECT_TRUE(Program::wait_until([&] { return program.processes().size() >= 3; }));
+    ranks.signal(asked, SIGTERM);
+    for (const std::size_t rank : {0, 1}) EXPECT_EQ(ranks.finish(rank).exit_code, 130) << rank;
+    const json report = program.report();
+    EXPECT_EQ(report["status"], "interrupted");
+    EXPECT_EQ(report["error"]["rank"], asked);
+    EXPECT_EQ(report["error"]["signal"], SIGTERM);
+    EXPECT_EQ(report["runs"][0]["status"], "interrupted");
+    EXPECT_EQ(report["error"]["message"],
+              "rank " + std::to_string(asked) + " was asked to end by SIGTERM");
+  }
+}
+
+TEST_F(JoinedFailure, OfRankZeroBeforeAllHaveJoinedLeavesAReportByAnother) {
+  const int port = free_port();
+  Ranks ranks(program, world(4, port));
+  for (const std::size_t rank : {0, 1, 2}) ranks.start(rank, arguments({"--timeout=100000"}));
+  {
+    const auto store = look_into(port);
+    for (const char* const rank : {"1", "2"})
+      store->get(std::string("joined/roll/said/") + rank, 60);
+  }
+  ranks.signal(0, SIGKILL);
+  ranks.finish(0);
+  int reports = 0;
+  for (const std::size_t rank : {1, 2}) {
+    const ProgramResult result = ranks.finish(rank);
+    EXPECT_EQ(result.exit_code, 4);
+    if (result.out.find("report: report.json") != std::string::npos) ++reports;
+  }
+  EXPECT_EQ(reports, 1);
+  const json report = program.report();
+  EXPECT_EQ(report["status"], "failed");
+  EXPECT_EQ(report["error"]["rank"], 0);
+  EXPECT_EQ(report["runs"][0]["world_size"], 4);
+}
+
+TEST_F(JoinedFailure, OfARankZeroThatNeverComesLeavesAReport) {
+  Ranks ranks(program, world(2, free_port()));
+  ranks.start(1, arguments({"--timeout=1"}));
+  EXPECT_EQ(ranks.finish(1).exit_code, 4);
+  const json error = program.report()["error"];
+  EXPECT_EQ(error["rank"], 0);
+  EXPECT_EQ(error["kind"], "timeout");
+  EXPECT_THAT(error["message"].get<std::string>(), HasSubstr("rank 0 did not come"));
+}
+
+// Rank 0 computes the reference, here for ever: its process is stopped.
+TEST_F(JoinedFailure, OfARankThatDiesWhileRankZeroComputesTheReferenceIsNoticedAtOnce) {
+  Ranks ranks(program, world(2, free_port()));
+  std::set<int> own;
+  for (const std::size_t rank : {0, 1})
+    own.insert(ranks.start(rank, arguments({"--timeout=100000"})));
+  int reference = 0;
+  EXPECT_TRUE(Program::wait_until([&] {
+    for (const int pid : program.processes()) {
+      if (!own.contains(pid)) reference = pid;
+    }
+    return reference != 0 && ::kill(reference, SIGSTOP) == 0;
+  }));
+  ranks.signal(1, SIGKILL);
+  EXPECT_EQ(ranks.finish(0).exit_code, 4);
+  EXPECT_EQ(program.report()["error"]["rank"], 1);
+  EXPECT_TRUE(Program::wait_until([&] { return ::kill(reference, 0) != 0; }));
+}
+
+TEST_F(JoinedFailure, OfSeveralWorldsWithOneReportIsToldBeforeTheyTrain) {
+  constexpr std::size_t kWorlds = 4;
+  std::vector<test::Variables> all;
+  std::vector<test::Listener> ports(kWorlds);  // of which none is taken twice
+  for (const test::Listener& port : ports) {
+    for (auto& variables :
+         world(2, port.port(),
+               {{"TORCHELASTIC_USE_AGENT_STORE", "True"}, {"TORCHELASTIC_RUN_ID", "job"}})) {
+      all.push_back(variables);
+    }
+  }
+  const auto results = program.run_together(arguments({"--epochs=20"}), all);
+  int done = 0;
+  for (std::size_t rank = 0; rank < results.size(); rank += 2) {
+    EXPECT_EQ(results[rank].exit_code, results[rank + 1].exit_code) << rank;
+    if (results[rank].exit_code == 0) {
+      ++done;
+      continue;
+    }
+    EXPECT_EQ(results[rank].exit_code, 2) << results[rank].err;
+    EXPECT_THAT(results[rank].err, HasSubstr("report.json"));
+    EXPECT_EQ(results[rank].out.find("ddp on 2 devices"), std::string::npos) << "it has trained";
+  }
+  EXPECT_EQ(done, 1);
+  EXPECT_EQ(program.report()["status"], "ok");
+  EXPECT_EQ(program.report()["runs"][0]["epochs"].size(), 20U);
 }
 
 TEST_F(JoinedFailure, OfRankZeroLeavesAReportByTheNextRank) {

@@ -6,6 +6,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <optional>
 #include <string>
@@ -37,7 +38,7 @@ RankSight failed(const char* kind, double error_s = 1) {
 
 RankSight ended() {
   RankSight sight = at_work();
-  sight.exit = launch::ChildExit{};
+  sight.exit = launch::ChildExit{.is_known = false};
   sight.deserted = true;
   return sight;
 }
@@ -52,8 +53,9 @@ TEST(JoinedVerdict, BlamesTheRankThatThrewAndNotThoseThatNoticed) {
 
 TEST(JoinedVerdict, BlamesTheRankWhoseProcessHasEndedAlsoWhenTheLauncherThenEndsTheOthers) {
   for (const bool told_to_end : {false, true}) {
-    const Verdict verdict =
-        judge_world({.ranks = {failed("comm"), ended()}, .interrupted = told_to_end});
+    std::optional<Interruption> told;
+    if (told_to_end) told = Interruption{0, SIGTERM};
+    const Verdict verdict = judge_world({.ranks = {failed("comm"), ended()}, .interruption = told});
     ASSERT_TRUE(verdict.result.failure) << told_to_end;
     EXPECT_EQ(verdict.result.failure->rank, 1);
     EXPECT_EQ(verdict.result.failure->error.operation, "all_reduce");
@@ -75,25 +77,47 @@ TEST(JoinedVerdict, BlamesAStoppedRankAndTheOneThatIsBehind) {
   EXPECT_FALSE(verdict.certain) << "its own error may follow";
 }
 
-TEST(JoinedVerdict, IsAnInterruptionWhereTheUserEndsAllRanks) {
-  const Verdict verdict = judge_world({.ranks = {failed("interrupted"), failed("comm")},
-                                       .interrupted = true,
-                                       .interrupted_rank = 1});
+TEST(JoinedVerdict, IsAnInterruptionThatNamesTheRankAndTheSignal) {
+  const Verdict verdict = judge_world(
+      {.ranks = {failed("comm", 1), failed("interrupted", 2)}, .interruption = {{1, SIGTERM}}});
   EXPECT_TRUE(verdict.result.interrupted);
-  EXPECT_FALSE(verdict.result.failure);
+  EXPECT_TRUE(verdict.certain);
+  ASSERT_TRUE(verdict.result.failure);
+  EXPECT_EQ(verdict.result.failure->rank, 1);
+  EXPECT_EQ(verdict.result.failure->signal, SIGTERM);
+  EXPECT_EQ(verdict.result.failure->error.kind, "signal");
+  EXPECT_EQ(verdict.result.failure->error.message, "rank 1 was asked to end by SIGTERM");
 }
 
-TEST(JoinedVerdict, NamesARankThatASignalEndedAlone) {
-  for (const char* const kind : {"interrupted", "comm"}) {  // by its error, or by the board
-    std::optional<int> board;
-    if (kind == std::string("comm")) board = 1;
-    const Verdict verdict =
-        judge_world({.ranks = {failed("comm", 1), failed(kind, 2)}, .interrupted_rank = board});
-    ASSERT_TRUE(verdict.result.failure);
-    EXPECT_EQ(verdict.result.failure->rank, 1);
-    EXPECT_EQ(verdict.result.failure->error.kind, "signal");
-    EXPECT_FALSE(verdict.certain) << "our own signal may be on its way";
-  }
+TEST(JoinedVerdict, SeesAnInterruptionInTheExitCodeOfARankWhoseErrorCannotBeRead) {
+  RankSight told = ended();
+  told.exit->code = 130;
+  const Verdict verdict = judge_world({.ranks = {failed("comm"), told}});
+  EXPECT_TRUE(verdict.result.interrupted);
+  EXPECT_EQ(verdict.result.failure->rank, 1);
+  EXPECT_EQ(verdict.result.failure->signal, 0) << "which it was is not known";
+}
+
+TEST(JoinedVerdict, IsAFailureWhereALauncherEndsTheOthersAfterAStall) {
+  RankSight stopped = at_work();
+  stopped.stopped = true;
+  const Verdict verdict =
+      judge_world({.ranks = {failed("timeout", 1), stopped, failed("interrupted", 2)}});
+  EXPECT_FALSE(verdict.result.interrupted);
+  EXPECT_EQ(verdict.result.failure->rank, 1);
+}
+
+TEST(JoinedVerdict, SaysByWhichSignalARankWasKilledWhereThatIsKnown) {
+  RankSight killed = ended();
+  killed.exit->signal = SIGKILL;
+  const Verdict verdict = judge_world({.ranks = {failed("comm"), killed}});
+  EXPECT_EQ(verdict.result.failure->signal, SIGKILL);
+  EXPECT_EQ(verdict.result.failure->error.kind, "signal");
+  EXPECT_EQ(verdict.result.failure->error.operation, "all_reduce");
+  EXPECT_THAT(verdict.result.failure->error.message, HasSubstr("rank 1 was killed by SIGKILL"));
+  const Verdict unknown = judge_world({.ranks = {failed("comm"), ended()}});
+  EXPECT_EQ(unknown.result.failure->error.kind, "exit");
+  EXPECT_THAT(unknown.result.failure->error.message, HasSubstr("known to its launcher only"));
 }
 
 TEST(JoinedVerdict, IsNoFailureOfARunThatWasComplete) {
@@ -127,16 +151,25 @@ TEST(JoinedBoard, TellsAllRanksWhatOneSays) {
   JoinedBoard made = JoinedBoard::create();
   const JoinedBoard board = JoinedBoard::open(made.handle());
   EXPECT_EQ(board.report_path(), "");
-  EXPECT_FALSE(board.is_written() || board.is_complete() || board.interrupted_rank());
+  EXPECT_FALSE(board.is_written() || board.is_complete() || board.interruption());
   made.tell_report_path("/a/report.json");
-  made.mark_interrupted(2);
-  made.mark_interrupted(1);
+  made.mark_interrupted(2, SIGTERM);
+  made.mark_interrupted(1, SIGINT);
   made.mark_complete();
   made.mark_written();
   EXPECT_EQ(board.report_path(), "/a/report.json");
-  EXPECT_EQ(board.interrupted_rank(), 2) << "the first counts";
+  ASSERT_TRUE(board.interruption());
+  EXPECT_EQ(board.interruption()->rank, 2) << "the first counts";
+  EXPECT_EQ(board.interruption()->signal, SIGTERM);
   EXPECT_TRUE(board.is_complete() && board.is_written());
   EXPECT_THROW(made.tell_report_path(std::string(5000, 'p')), ConfigError);
+}
+
+TEST(JoinedBoard, TakesASignalAfterAFailureForTheLaunchersCleaningUp) {
+  JoinedBoard board = JoinedBoard::create();
+  board.mark_failed(1);
+  board.mark_interrupted(0, SIGTERM);
+  EXPECT_FALSE(board.interruption());
 }
 
 }  // namespace
