@@ -9,14 +9,18 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <thread>
 
 #include "tests/bench/program.h"
@@ -77,6 +81,38 @@ TEST_P(StoppedJob, GoesOnAfterLongerThanTheTimeout) {
 
 INSTANTIATE_TEST_SUITE_P(Strategies, StoppedJob, testing::Values("dp", "ddp", "ps"),
                          [](const auto& test) { return std::string(test.param); });
+
+// ---- the supervisor alone is stopped ----
+
+// The ranks go on. Where they need the supervisor, because they still look for each other in its
+// store, they wait for it.
+class StoppedSupervisor : public testing::TestWithParam<bool> {};
+
+TEST_P(StoppedSupervisor, GoesOnAfterLongerThanTheTimeout) {
+  const bool at_start = GetParam();
+  constexpr auto kStop = std::chrono::milliseconds(5500);
+  Program program;
+  program.write("lenet.json",
+                test::small_config({.steps = 2000, .verify_steps = 0, .timeout_s = 3}));
+  const ProgramResult result = program.run(small_run("ddp"), [&](int pid) {
+    EXPECT_TRUE(Program::wait_until([&] { return program.processes().size() >= 3; }));
+    if (!at_start) std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    ::kill(pid, SIGSTOP);
+    std::this_thread::sleep_for(kStop);
+    ::kill(pid, SIGCONT);
+  });
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const json report = program.report();
+  EXPECT_EQ(report["status"], "ok");
+  const json& run = report["runs"][0];
+  EXPECT_EQ(run["step"]["count"].get<int>() + run["conditions"].value("stopped_steps", 0), 2000);
+  const double marked = run["conditions"].value("stopped_s", 0.0) +
+                        run["conditions"].value("supervisor_stopped_s", 0.0);
+  EXPECT_GT(marked, 5.0) << run["conditions"];
+}
+
+INSTANTIATE_TEST_SUITE_P(, StoppedSupervisor, testing::Bool(),
+                         [](const auto& p) { return p.param ? "WhileRanksMeet" : "InTraining"; });
 
 // ---- the network ----
 
@@ -188,6 +224,12 @@ class MemoryGroup {
 
   bool made() const { return !directory_.empty(); }
   void enter() const { std::ofstream(directory_ / "cgroup.procs") << ::getpid(); }
+  std::size_t processes() const {
+    std::ifstream file(directory_ / "cgroup.procs");
+    std::size_t count = 0;
+    for (std::string line; std::getline(file, line);) ++count;
+    return count;
+  }
 
  private:
   void try_below(const fs::path& base, bool version_1, std::uint64_t bytes) {
@@ -216,6 +258,61 @@ TEST_F(Limits, OfAControlGroupsMemoryAreCheckedBeforeAnythingIsAllocated) {
       program.run(small_run("ddp", {"--force", "--batch-size=20000", "--verify-steps=0"}));
   EXPECT_EQ(result.exit_code, 2) << result.err;
   EXPECT_THAT(result.err, HasSubstr(" with a batch of 20000 per device needs "));
+}
+
+// Takes the memory of a control group bit by bit, until a process of the group has ended. It has
+// nearly all of it in a file without a name, which belongs to the group and to no process: so the
+// kernel does not choose the eater.
+class Eater {
+ public:
+  explicit Eater(const MemoryGroup& group) : pid_(::fork()) {
+    if (pid_ != 0) return;
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    group.enter();
+    static const char bite[1 << 20] = {};
+    const int file = ::memfd_create("ddpbench-test-eater", MFD_CLOEXEC);
+    for (const std::size_t all = group.processes(); group.processes() >= all;) {
+      [[maybe_unused]] const ssize_t written = ::write(file, bite, sizeof bite);
+      // The kernel ends nobody for a write, only for a page that a process touches.
+      auto* const page = static_cast<volatile char*>(
+          ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+      *page = 1;
+      ::usleep(2'000);
+    }
+    for (;;) ::pause();
+  }
+  ~Eater() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  Eater(const Eater&) = delete;
+  Eater& operator=(const Eater&) = delete;
+
+ private:
+  pid_t pid_;
+};
+
+TEST_F(Limits, OfAControlGroupsMemoryEndARankAndTheSupervisorLeavesTheReport) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers take more memory than the limit here";
+#endif
+  const MemoryGroup group(std::uint64_t{300} << 20);
+  if (!group.made()) GTEST_SKIP() << "no control group can be made here";
+  program.prepare = [&group] { group.enter(); };
+  std::optional<Eater> eater;
+  const ProgramResult result = program.run(
+      small_run("ddp", {"--steps=100000", "--epochs=1000", "--verify-steps=0"}), [&](int) {
+        EXPECT_TRUE(Program::wait_until([&] { return program.processes().size() >= 3; }));
+        eater.emplace(group);
+      });
+  eater.reset();
+  EXPECT_EQ(result.exit_code, 4) << result.err;
+  const json error = program.report()["error"];
+  EXPECT_EQ(error["signal"], SIGKILL);
+  EXPECT_TRUE(error["rank"].is_number()) << error;
+  EXPECT_THAT(error["message"].get<std::string>(),
+              AllOf(HasSubstr("memory ran out"), HasSubstr("314572800 bytes")));
+  EXPECT_TRUE(program.processes().empty());
 }
 
 // ---- the places of results ----
