@@ -20,6 +20,7 @@ KINDS = {
     "rank-hit": (process_faults.rank_hit, 5),
     "supervisor-hit": (process_faults.supervisor_hit, 2),
     "job-stopped": (process_faults.job_stopped, 3),
+    "supervisor-stopped": (process_faults.supervisor_stopped, 1.5),
     "comm-hit": (process_faults.comm_hit, 1),
     "tune-hit": (process_faults.tune_hit, 1),
     "resume": (process_faults.resume, 1.5),
@@ -35,7 +36,8 @@ KINDS = {
     "mutated-network": (input_faults.mutated_network, 1.5),
     "mutated-data": (input_faults.mutated_data, 1),
     "mutated-weights": (input_faults.mutated_weights, 1),
-    "joined": (process_faults.joined, 2),
+    "joined-environment": (process_faults.joined_environment, 1.5),
+    "joined-torchrun": (process_faults.joined_torchrun, 1.5),
     "mpirun": (process_faults.mpirun, 1),
 }
 

@@ -30,7 +30,7 @@ def any_run(trial, *more, strategies=("single", "dp", "ddp", "ps")):
     """Starts a long run of a random strategy."""
     strategy = trial.random.choice(strategies)
     world = trial.random.randint(2, 3)
-    arguments = run_arguments(strategy, world, 100000, "--epochs=200", *more,
+    arguments = run_arguments(strategy, world, 100000, "--epochs=1000", *more,
                               servers=trial.random.randint(1, 2))
     return strategy, trial.start(arguments)
 
@@ -109,6 +109,29 @@ def job_stopped(trial):
     report = trial.report()
     if report["status"] != "ok":
         raise Miss(f"status {report['status']}")
+
+
+def supervisor_stopped(trial):
+    """The supervisor alone is stopped for longer than --timeout: the ranks go on, or wait for it."""
+    strategy = trial.random.choice(["single", "dp", "ddp", "ps"])
+    process = trial.start(run_arguments(strategy, 2, 64, "--epochs=40"))
+    wait_for(lambda: trial.ranks(process.pid), process)
+    time.sleep(trial.random.choice([0, trial.random.uniform(0, 0.2), trial.random.uniform(0, 1.5)]))
+    if not process.alive():
+        raise Skip("the run was over")
+    signal_one(process.pid, signal.SIGSTOP)
+    time.sleep(TIMEOUT_S + trial.random.uniform(0.5, 3))
+    signal_one(process.pid, signal.SIGCONT)
+    ended = process.wait()
+    ended.expect(0)
+    report = trial.report()
+    if report["status"] != "ok":
+        raise Miss(f"status {report['status']}")
+    run = report["runs"][0]
+    steps = run["step"]["count"] + run["conditions"].get("stopped_steps", 0)
+    expected = 40 * (64 if strategy == "single" else 32)  # of 512 images
+    if steps != expected:
+        raise Miss(f"{steps} steps, not {expected}")
 
 
 def comm_hit(trial):
@@ -208,15 +231,47 @@ def joined_world(trial, launcher):
         if launcher == "torchrun":
             variables |= {"TORCHELASTIC_RUN_ID": "none", "LOCAL_WORLD_SIZE": str(size),
                           "TORCHELASTIC_RESTART_COUNT": "0"}
-        arguments = run_arguments(strategy, size, 100000, "--epochs=200")
+        arguments = run_arguments(strategy, size, 100000, "--epochs=1000")
         arguments = [each for each in arguments if not each.startswith("--gpus=")]
         ranks.append((trial.start(arguments, variables), variables))
     return strategy, [process for process, _ in ranks]
 
 
-def joined(trial):
+def expect_joined_blame(trial, rank, number, own_code, fault):
+    """The report of a joined world whose rank was hit by a signal. A rank whose program had not yet
+    begun to handle signals is killed by any (own_code)."""
+    report = trial.report()
+    error = report["error"] or {}
+    if number == signal.SIGTERM and own_code == 130:
+        # Before rank 0 knew of it, it is one that never came.
+        if "did not come" in error.get("message", ""):
+            expect_blame(report, rank, False, fault)
+            return
+        if report["status"] != "interrupted":
+            raise Miss(f"{fault}: status {report['status']}: {error}")
+        if error.get("rank") != rank or error.get("signal") not in (number, None):
+            raise Miss(f"{fault}: the report names {error}")
+        if error["signal"] is None and error["message"] != f"rank {rank} was asked to end by a signal":
+            raise Miss(f"{fault}: no signal, and not said to be unknown: {error['message']!r}")
+        return
+    expect_blame(report, rank, False, fault)
+    # How a process ended may be unknown to those who are not its parent, but not wrong.
+    if number != signal.SIGSTOP and error["signal"] not in (number, None):
+        raise Miss(f"{fault}: the report names signal {error['signal']}")
+
+
+def joined_environment(trial):
+    """A rank of a world is hit that plain variables describe."""
+    joined(trial, "environment")
+
+
+def joined_torchrun(trial):
+    """The same with the variables of torchrun."""
+    joined(trial, "torchrun")
+
+
+def joined(trial, launcher):
     """A rank of a world that a launcher started is hit; the others must end and say which."""
-    launcher = trial.random.choice(["environment", "torchrun"])
     strategy, ranks = joined_world(trial, launcher)
     time.sleep(trial.random.uniform(0.05, 3))
     if not all(rank.alive() for rank in ranks):
@@ -227,23 +282,29 @@ def joined(trial):
     fault = f"{launcher}, {strategy}, {signal.Signals(number).name} to rank {hit} of {len(ranks)}"
     since = time.monotonic()
     signal_one(ranks[hit].pid, number)
+    codes = {}
     try:
         for rank, process in enumerate(ranks):
-            if rank != hit:
-                expect_in_time(process, since, fault).expect(4)
+            if rank != hit or number == signal.SIGTERM:
+                codes[rank] = expect_in_time(process, since, fault).code
     finally:
         for process in ranks:
             if process.alive() or state_of(process.pid) == "T":
                 signal_one(process.pid, signal.SIGKILL)
         for process in ranks:
             process.process.wait()
-    expect_blame(trial.report(), hit, False, fault)
+    own_code = codes.pop(hit, None)
+    expect_joined_blame(trial, hit, number, own_code, fault)
+    status = trial.report()["status"]
+    expected = 130 if status == "interrupted" else 4
+    if any(code != expected for code in codes.values()):
+        raise Miss(f"{fault}: status {status}, exit codes {codes}")
 
 
 def mpirun(trial):
     """A rank that mpirun started is hit; mpirun ends the others."""
     command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2", trial.program]
-    arguments = [each for each in run_arguments("ddp", 2, 100000, "--epochs=200")
+    arguments = [each for each in run_arguments("ddp", 2, 100000, "--epochs=1000")
                  if not each.startswith("--gpus=")]
     process = trial.start([*command[1:], *arguments], {"DDPBENCH_JOB_SECRET": "0123456789abcdef"},
                           program=command[0])
@@ -272,4 +333,5 @@ def mpirun(trial):
     ended = expect_in_time(process, since, fault)
     if ended.code == 0:
         raise Miss(f"{fault}: mpirun says that all is well")
-    expect_blame(trial.report(), hit, False, fault)
+    # mpirun tells the code of the first rank that ended badly.
+    expect_joined_blame(trial, hit, number, 130 if ended.code == 130 else None, fault)
