@@ -93,6 +93,10 @@ struct Conv2dDesc {
   TensorLayout input;  // [batch, in, h, w]
   std::int64_t out_channels = 0;
   Window2d window;
+  Dilation2d dilation;
+  // The channels of input and output are divided into so many groups, in order. An output reads the
+  // inputs of its own group, so the weight is [out, in / groups, kh, kw].
+  std::int64_t groups = 1;
   bool bias = true;
   bool fuse_relu = false;        // output = relu(conv(x) + bias)
   bool needs_grad_input = true;  // false for the first layer: backward never computes it
@@ -103,6 +107,30 @@ struct MaxPool2dDesc {
   TensorLayout input;  // [batch, channels, h, w]
   Window2d window;
   bool fuse_relu = false;  // output = relu(maxpool(x)) = maxpool(relu(x)): they commute
+};
+
+struct AvgPool2dDesc {
+  static constexpr const char* kName = "avg_pool2d";
+  TensorLayout input;  // [batch, channels, h, w]
+  Window2d window;
+  // Whether a window's sum is divided by the elements of the kernel, of which those in the padding
+  // are 0; else by those in the map.
+  bool count_include_pad = true;
+};
+
+// The mean over as many windows as the output has elements: rows floor(i * h / out_h) up to, not
+// including, ceil((i + 1) * h / out_h), columns alike. An output of 1 x 1 is the mean of a map
+// (global average pool).
+struct AdaptiveAvgPool2dDesc {
+  static constexpr const char* kName = "adaptive_avg_pool2d";
+  TensorLayout input;  // [batch, channels, h, w]
+  std::int64_t out_h = 0, out_w = 0;
+};
+
+// The channels of all inputs, one input after the other.
+struct ConcatDesc {
+  static constexpr const char* kName = "concat";
+  std::vector<TensorLayout> inputs;  // [batch, channels, ...]: only the channels differ
 };
 
 struct LinearDesc {
@@ -135,6 +163,7 @@ struct ReorderDesc {
 };
 
 // Every operation that a backend may have.
-using OpDesc = std::variant<Conv2dDesc, MaxPool2dDesc, LinearDesc, ReluDesc, AddDesc, ReorderDesc>;
+using OpDesc = std::variant<Conv2dDesc, MaxPool2dDesc, LinearDesc, ReluDesc, AddDesc, ReorderDesc,
+                            AvgPool2dDesc, AdaptiveAvgPool2dDesc, ConcatDesc>;
 
 }  // namespace ddpbench::ops

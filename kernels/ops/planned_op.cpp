@@ -1,12 +1,16 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shape rules of convolution, pooling and linear layers, and their plans on plain layouts.
+// Shape rules of convolution, pooling, linear layers and concatenation, and their plans on plain
+// layouts.
 //
-// FLOPs (multiply-add = 2): conv2d forward 2 * batch * out * oh * ow * in * kh * kw, linear forward
-// 2 * batch * in * out. Backward has the same for each of weight gradient and input gradient. Bias,
-// ReLU and the comparisons of pooling are not counted.
+// FLOPs (multiply-add = 2): conv2d forward 2 * batch * out * oh * ow * (in / groups) * kh * kw,
+// linear forward 2 * batch * in * out. Backward has the same for each of weight gradient and input
+// gradient. Bias, ReLU, and the comparisons and sums of pooling are not counted.
 #include "kernels/ops/planned_op.h"
+
+#include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 
@@ -36,21 +40,52 @@ void check_extents(std::int64_t kernel, std::int64_t stride, std::int64_t pad,
                     operation, kernel, stride, pad));
 }
 
-Shape slide(const Shape& input, std::int64_t channels, const Window2d& w, const char* operation) {
+Shape slide(const Shape& input, std::int64_t channels, const Window2d& w, const char* operation,
+            const Dilation2d& dilation = {}) {
   check_extents(w.kernel_h, w.stride_h, w.pad_h, operation);
   check_extents(w.kernel_w, w.stride_w, w.pad_w, operation);
-  Shape shape = {input[0], channels, window_positions(input[2], w.kernel_h, w.stride_h, w.pad_h),
-                 window_positions(input[3], w.kernel_w, w.stride_w, w.pad_w)};
+  const Window2d span = spanned_window(w, dilation);
+  Shape shape = {input[0], channels, window_positions(input[2], span.kernel_h, w.stride_h, w.pad_h),
+                 window_positions(input[3], span.kernel_w, w.stride_w, w.pad_w)};
   if (shape[2] < 1 || shape[3] < 1)
     throw ConfigError(
         fmt::format("{}: a {}x{} kernel with padding {}x{} does not fit into input {}", operation,
-                    w.kernel_h, w.kernel_w, w.pad_h, w.pad_w, to_string(input)));
+                    span.kernel_h, span.kernel_w, w.pad_h, w.pad_w, to_string(input)));
   return shape;
 }
 
 void check_outputs(std::int64_t outputs, const char* operation) {
   if (outputs < 1)
     throw ConfigError(fmt::format("{}: {} outputs; at least 1 is needed", operation, outputs));
+}
+
+// More padding than half the kernel would make windows that see no input (PyTorch's rule).
+Shape pooled(const Shape& input, const Window2d& w, const char* operation) {
+  check_image(input, operation);
+  if (2 * w.pad_h > w.kernel_h || 2 * w.pad_w > w.kernel_w)
+    throw ConfigError(fmt::format("{}: padding {}x{} is more than half of kernel {}x{}", operation,
+                                  w.pad_h, w.pad_w, w.kernel_h, w.kernel_w));
+  return slide(input, input[1], w, operation);
+}
+
+void check_groups(const Conv2dDesc& desc) {
+  const std::int64_t in = desc.input.shape[1], out = desc.out_channels;
+  if (desc.groups < 1 || in % desc.groups != 0 || out % desc.groups != 0)
+    throw ConfigError(fmt::format("conv2d: {} groups do not divide {} input and {} output channels",
+                                  desc.groups, in, out));
+  if (desc.dilation.h < 1 || desc.dilation.w < 1)
+    throw ConfigError(fmt::format("conv2d: dilation {}x{}: it must be positive", desc.dilation.h,
+                                  desc.dilation.w));
+}
+
+// The plan of an operation on plain layouts that has no parameters and one input.
+template <typename Desc>
+OpPlan unweighted_plan(const Desc& desc) {
+  OpPlan plan;
+  plan.output = TensorLayout::plain(output_shape(desc));
+  plan.inputs = {TensorLayout::plain(desc.input.shape)};
+  plan.description = describe(desc);
+  return plan;
 }
 
 std::vector<ParameterSpec> weight_and_bias(Shape weight, bool bias) {
@@ -81,17 +116,46 @@ ElementwiseOp::ElementwiseOp(const TensorLayout& layout, const char* name, std::
 Shape output_shape(const Conv2dDesc& desc) {
   check_image(desc.input.shape, "conv2d");
   check_outputs(desc.out_channels, "conv2d");
-  return slide(desc.input.shape, desc.out_channels, desc.window, "conv2d");
+  check_groups(desc);
+  return slide(desc.input.shape, desc.out_channels, desc.window, "conv2d", desc.dilation);
+}
+
+Shape weight_shape(const Conv2dDesc& desc) {
+  return {desc.out_channels, desc.input.shape[1] / desc.groups, desc.window.kernel_h,
+          desc.window.kernel_w};
 }
 
 Shape output_shape(const MaxPool2dDesc& desc) {
-  check_image(desc.input.shape, "max_pool2d");
-  const Window2d& w = desc.window;
-  // More padding than half the kernel would make windows that see no input (PyTorch's rule).
-  if (2 * w.pad_h > w.kernel_h || 2 * w.pad_w > w.kernel_w)
-    throw ConfigError(fmt::format("max_pool2d: padding {}x{} is more than half of kernel {}x{}",
-                                  w.pad_h, w.pad_w, w.kernel_h, w.kernel_w));
-  return slide(desc.input.shape, desc.input.shape[1], w, "max_pool2d");
+  return pooled(desc.input.shape, desc.window, "max_pool2d");
+}
+
+Shape output_shape(const AvgPool2dDesc& desc) {
+  return pooled(desc.input.shape, desc.window, "avg_pool2d");
+}
+
+Shape output_shape(const AdaptiveAvgPool2dDesc& desc) {
+  check_image(desc.input.shape, "adaptive_avg_pool2d");
+  check_outputs(std::min(desc.out_h, desc.out_w), "adaptive_avg_pool2d");
+  return {desc.input.shape[0], desc.input.shape[1], desc.out_h, desc.out_w};
+}
+
+Shape output_shape(const ConcatDesc& desc) {
+  if (desc.inputs.empty()) throw ConfigError("concat: no inputs");
+  Shape sum = desc.inputs[0].shape;
+  for (const TensorLayout& input : desc.inputs) {
+    check_shape(input.shape, "concat");
+    if (input.shape.size() < 2)
+      throw ConfigError(fmt::format("concat: input {} has no channels", to_string(input.shape)));
+  }
+  for (std::size_t i = 1; i < desc.inputs.size(); ++i) {
+    Shape wanted = desc.inputs[i].shape;
+    sum[1] += std::exchange(wanted[1], desc.inputs[0].shape[1]);
+    if (wanted != desc.inputs[0].shape)
+      throw ConfigError(fmt::format("concat: {} and {} differ in more than their channels",
+                                    to_string(desc.inputs[0].shape),
+                                    to_string(desc.inputs[i].shape)));
+  }
+  return sum;
 }
 
 Shape output_shape(const LinearDesc& desc) {
@@ -108,6 +172,9 @@ std::string describe(const Conv2dDesc& desc) {
                                  desc.out_channels);
   if (w.stride_h != 1 || w.stride_w != 1)
     text += fmt::format(" stride {}x{}", w.stride_h, w.stride_w);
+  if (desc.dilation != Dilation2d{})
+    text += fmt::format(" dilation {}x{}", desc.dilation.h, desc.dilation.w);
+  if (desc.groups != 1) text += fmt::format(" groups {}", desc.groups);
   return text + (desc.fuse_relu ? " +relu" : "");
 }
 
@@ -121,14 +188,24 @@ std::string describe(const LinearDesc& desc) {
                      desc.out_features, desc.fuse_relu ? " +relu" : "");
 }
 
+std::string describe(const AvgPool2dDesc& desc) {
+  return fmt::format("avg_pool2d {}x{}", desc.window.kernel_h, desc.window.kernel_w);
+}
+
+std::string describe(const AdaptiveAvgPool2dDesc& desc) {
+  return fmt::format("adaptive_avg_pool2d to {}x{}", desc.out_h, desc.out_w);
+}
+
+std::string describe(const ConcatDesc& desc) {
+  return fmt::format("concat of {}", desc.inputs.size());
+}
+
 OpPlan plain_plan(const Conv2dDesc& desc) {
   OpPlan plan;
   plan.output = TensorLayout::plain(output_shape(desc));
   plan.inputs = {TensorLayout::plain(desc.input.shape)};
   plan.description = describe(desc);
-  const Shape weight = {desc.out_channels, desc.input.shape[1], desc.window.kernel_h,
-                        desc.window.kernel_w};
-  plan.parameters = weight_and_bias(weight, desc.bias);
+  plan.parameters = weight_and_bias(weight_shape(desc), desc.bias);
   plan.needs_inputs = true;
   plan.needs_output = desc.fuse_relu;
   plan.forward_flops = 2.0 * static_cast<double>(element_count(plan.output.shape)) *
@@ -137,10 +214,15 @@ OpPlan plain_plan(const Conv2dDesc& desc) {
   return plan;
 }
 
-OpPlan plain_plan(const MaxPool2dDesc& desc) {
+OpPlan plain_plan(const MaxPool2dDesc& desc) { return unweighted_plan(desc); }
+OpPlan plain_plan(const AvgPool2dDesc& desc) { return unweighted_plan(desc); }
+OpPlan plain_plan(const AdaptiveAvgPool2dDesc& desc) { return unweighted_plan(desc); }
+
+OpPlan plain_plan(const ConcatDesc& desc) {
   OpPlan plan;
   plan.output = TensorLayout::plain(output_shape(desc));
-  plan.inputs = {TensorLayout::plain(desc.input.shape)};
+  for (const TensorLayout& input : desc.inputs)
+    plan.inputs.push_back(TensorLayout::plain(input.shape));
   plan.description = describe(desc);
   return plan;
 }

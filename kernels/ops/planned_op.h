@@ -58,9 +58,13 @@ class ElementwiseOp : public PlannedOp {
 };
 
 // Shapes of the results. Throws ConfigError that names the given shapes when there is no result.
-Shape output_shape(const Conv2dDesc& desc);     // [batch, out, oh, ow]
-Shape output_shape(const MaxPool2dDesc& desc);  // [batch, channels, oh, ow]
-Shape output_shape(const LinearDesc& desc);     // [batch, out_features]
+Shape output_shape(const Conv2dDesc& desc);             // [batch, out, oh, ow]
+Shape output_shape(const MaxPool2dDesc& desc);          // [batch, channels, oh, ow]
+Shape output_shape(const LinearDesc& desc);             // [batch, out_features]
+Shape output_shape(const AvgPool2dDesc& desc);          // as max_pool2d
+Shape output_shape(const AdaptiveAvgPool2dDesc& desc);  // [batch, channels, out_h, out_w]
+Shape output_shape(const ConcatDesc& desc);             // [batch, sum of channels, ...]
+Shape weight_shape(const Conv2dDesc& desc);             // [out, in / groups, kh, kw]
 // Checks a shape for operations that work element by element and for both sides of a reorder.
 void check_shape(const Shape& shape, const char* operation);
 
@@ -68,10 +72,16 @@ void check_shape(const Shape& shape, const char* operation);
 std::string describe(const Conv2dDesc& desc);
 std::string describe(const MaxPool2dDesc& desc);
 std::string describe(const LinearDesc& desc);
+std::string describe(const AvgPool2dDesc& desc);
+std::string describe(const AdaptiveAvgPool2dDesc& desc);
+std::string describe(const ConcatDesc& desc);
 
 // The plan of an operation on plain layouts: shapes, PyTorch's parameters, needs and FLOPs.
 OpPlan plain_plan(const Conv2dDesc& desc);
 OpPlan plain_plan(const MaxPool2dDesc& desc);
 OpPlan plain_plan(const LinearDesc& desc);
+OpPlan plain_plan(const AvgPool2dDesc& desc);
+OpPlan plain_plan(const AdaptiveAvgPool2dDesc& desc);
+OpPlan plain_plan(const ConcatDesc& desc);
 
 }  // namespace ddpbench::ops

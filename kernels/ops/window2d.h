@@ -25,6 +25,20 @@ struct BasicWindow2d {
 using Window2d = BasicWindow2d<std::int64_t>;
 using KernelWindow2d = BasicWindow2d<std::uint32_t>;  // as GPU kernels count
 
+// The distance between neighbouring elements of a convolution's kernel, in elements of the map; 1:
+// side by side. It is no part of the window, since pools have none.
+struct Dilation2d {
+  std::int64_t h = 1, w = 1;
+  friend bool operator==(const Dilation2d&, const Dilation2d&) = default;
+};
+
+// The window whose kernel also counts the elements that a dilated kernel leaves out.
+constexpr Window2d spanned_window(Window2d window, const Dilation2d& dilation) {
+  window.kernel_h = dilation.h * (window.kernel_h - 1) + 1;
+  window.kernel_w = dilation.w * (window.kernel_w - 1) + 1;
+  return window;
+}
+
 constexpr Window2d square_window(std::int64_t kernel, std::int64_t stride = 1,
                                  std::int64_t pad = 0) {
   return {kernel, kernel, stride, stride, pad, pad};

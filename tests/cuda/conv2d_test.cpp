@@ -52,11 +52,12 @@ class CudaConv2d : public CudaOps, public ::testing::WithParamInterface<Case> {
   static void compare(const OpOutputs& got, const OpOutputs& want, const Tolerance& tolerance) {
     const std::int64_t window = desc().window.kernel_h * desc().window.kernel_w;
     const auto pixels = static_cast<std::int64_t>(want.output.size()) / desc().out_channels;
-    EXPECT_TRUE(
-        all_near(got.output, want.output, tolerance(desc().input.shape[1] * window, want.output)));
+    EXPECT_TRUE(all_near(got.output, want.output,
+                         tolerance(desc().input.shape[1] / desc().groups * window, want.output)));
     if (desc().needs_grad_input) {
-      EXPECT_TRUE(all_near(got.grad_inputs[0], want.grad_inputs[0],
-                           tolerance(desc().out_channels * window, want.grad_inputs[0])));
+      EXPECT_TRUE(
+          all_near(got.grad_inputs[0], want.grad_inputs[0],
+                   tolerance(desc().out_channels / desc().groups * window, want.grad_inputs[0])));
     }
     ASSERT_EQ(got.grad_parameters.size(), desc().bias ? 2U : 1U);
     for (std::size_t i = 0; i < got.grad_parameters.size(); ++i) {
@@ -140,6 +141,33 @@ TEST_F(CudaConv2dPlan, ReadsOneChannelAsItComes) {
   BackendFixture fixture = cuda_backend({.precision = CudaPrecision::fp32});
   const auto op = fixture.backend().make(conv({2, 1, 6, 6}, 4, 3));
   EXPECT_EQ(op->input_layout(0).tag, "plain");
+}
+
+// The own kernels know neither groups nor dilation. Without these they run the same convolutions.
+TEST_F(CudaConv2dPlan, LeavesGroupsAndDilationToTheLibrary) {
+  Conv2dDesc dilated = first_layer(conv({2, 1, 10, 10}, 8, 3, 1, 2));
+  Conv2dDesc grouped = first_layer(conv({2, 3, 9, 9}, 6, 3, 1, 1));
+  BackendFixture fixture =
+      cuda_backend({.precision = CudaPrecision::fp32, .convolutions = ConvolutionKernels::own});
+  const auto runs_own_kernel = [&](const Conv2dDesc& desc) {
+    const std::string description = fixture.backend().make(desc)->description();
+    return description.find("own kernel") != std::string::npos;
+  };
+  EXPECT_TRUE(runs_own_kernel(dilated));
+  EXPECT_TRUE(runs_own_kernel(grouped));
+  dilated.dilation = {2, 2};
+  grouped.groups = 3;
+  const MaxPool2dDesc pool{.window = square_window(2, 2)};
+  for (const Conv2dDesc& desc : {dilated, grouped}) {
+    EXPECT_FALSE(runs_own_kernel(desc));
+    const OpDesc chain[] = {desc, pool};
+    const FusedOp fused = fixture.backend().fuse(chain);
+    if (fused.op) {
+      EXPECT_TRUE(fused.op->description().starts_with("conv2d"));
+      EXPECT_NE(fused.op->description().find("cudnn"), std::string::npos)
+          << fused.op->description();
+    }
+  }
 }
 
 TEST_F(CudaConv2dPlan, RefusesShapesWithoutAResult) {

@@ -24,14 +24,15 @@ double enlargement(const Op& op) {
 struct Bounds {
   double output, grad_input, grad_weight;
 };
-// The terms of one output are in * kh * kw, those of an input gradient at most out * kh * kw, those
-// of a weight gradient batch * oh * ow.
+// The terms of one output are in / groups * kh * kw, those of an input gradient at most out /
+// groups
+// * kh * kw, those of a weight gradient batch * oh * ow.
 Bounds bounds(const Conv2dDesc& desc, const Op& op) {
   const std::int64_t window = desc.window.kernel_h * desc.window.kernel_w;
   const Shape& out = op.output_layout().shape;
   const double factor = enlargement(op);
-  return {factor * sum_tolerance(desc.input.shape[1] * window),
-          factor * sum_tolerance(out[1] * window),
+  return {factor * sum_tolerance(desc.input.shape[1] / desc.groups * window),
+          factor * sum_tolerance(out[1] / desc.groups * window),
           factor * sum_tolerance(out[0] * out[2] * out[3])};
 }
 
@@ -115,10 +116,37 @@ TEST(Conv2dPlan, CountsMultiplyAddsAsTwo) {
                    2.0 * 2 * 5 * 36 * 27);
 }
 
+TEST(Conv2dPlan, CountsGroupsAndKeepsTheirWeightsAsPyTorchDoes) {
+  for (BackendFixture& fixture : all_backends()) {
+    Conv2dDesc desc = conv({2, 32, 8, 8}, 64, 3);
+    desc.groups = 8;
+    desc.dilation = {2, 1};
+    const auto op = fixture.backend().make(desc);
+    EXPECT_EQ(op->parameters()[0].shape, (Shape{64, 4, 3, 3}));
+    EXPECT_EQ(op->parameters()[0].layout.shape, (Shape{64, 4, 3, 3}));
+    EXPECT_EQ(op->parameters()[0].fan_in, 36);
+    EXPECT_EQ(op->output_layout().shape, (Shape{2, 64, 4, 6}));
+    EXPECT_DOUBLE_EQ(op->forward_flops(), 2.0 * 2 * 64 * 24 * 36);
+    EXPECT_TRUE(op->description().starts_with("conv2d 3x3 32->64 dilation 2x1 groups 8"))
+        << op->description();
+  }
+}
+
 TEST(Conv2dPlan, NeverRunsOneChannelInputsOnThePlainLoop) {
   BackendFixture fixture = BackendFixture::onednn();
   const auto op = fixture.backend().make(first_layer(conv({16, 1, 28, 28}, 32, 3, 1, 1)));
   EXPECT_EQ(op->description().find("ref"), std::string::npos) << op->description();
+}
+
+// Those of ResNeXt-50: 32 groups of 4, 8, 16 and 32 channels.
+TEST(Conv2dPlan, NeverRunsGroupsOnThePlainLoop) {
+  BackendFixture fixture = BackendFixture::onednn();
+  for (const std::int64_t channels : {128, 256, 512, 1024}) {
+    Conv2dDesc desc = conv({1, channels, 8, 8}, channels, 3, 1, 1);
+    desc.groups = 32;
+    const auto op = fixture.backend().make(desc);
+    EXPECT_EQ(op->description().find("ref"), std::string::npos) << op->description();
+  }
 }
 
 TEST(Conv2dPlan, RefusesShapesWithoutAResult) {
@@ -132,6 +160,19 @@ TEST(Conv2dPlan, RefusesShapesWithoutAResult) {
     EXPECT_THROW(backend.make(conv({2, 3, 8, 8}, 0, 3)), ConfigError);
     EXPECT_THROW(backend.make(conv({2, 3, 8, 8}, 5, 3, 0)), ConfigError);
     EXPECT_THROW(backend.make(conv({2, 3, 8, 8}, 5, 3, 1, -1)), ConfigError);
+    const auto grouped = [&](std::int64_t groups) {
+      Conv2dDesc desc = conv({2, 6, 8, 8}, 9, 3);
+      desc.groups = groups;
+      return backend.make(desc);
+    };
+    EXPECT_NO_THROW(grouped(3));
+    for (const std::int64_t groups : {-1, 0, 2, 6, 9, 12})
+      EXPECT_THROW(grouped(groups), ConfigError) << groups;
+    Conv2dDesc dilated = conv({2, 3, 8, 8}, 5, 3);
+    dilated.dilation = {0, 1};
+    EXPECT_THROW(backend.make(dilated), ConfigError);
+    dilated.dilation = {1, 4};  // spans 9 columns of 8
+    EXPECT_THROW(backend.make(dilated), ConfigError);
   }
 }
 

@@ -61,6 +61,36 @@ TEST(ReferenceGradient, OfConv2dEqualsFiniteDifferences) {
     }
 }
 
+TEST(ReferenceGradient, OfGroupedAndDilatedConv2dEqualsFiniteDifferences) {
+  BackendFixture fixture = BackendFixture::reference();
+  const auto op = fixture.backend().make(Conv2dDesc{.input = TensorLayout::plain({2, 4, 7, 6}),
+                                                    .out_channels = 6,
+                                                    .window = {3, 2, 2, 1, 1, 1},
+                                                    .dilation = {2, 3},
+                                                    .groups = 2});
+  check_all_gradients(fixture, *op, random_inputs(*op, 1), 0.5F);
+}
+
+TEST(ReferenceGradient, OfAveragePoolsEqualsFiniteDifferences) {
+  BackendFixture fixture = BackendFixture::reference();
+  for (const bool count_include_pad : {true, false}) {
+    const auto op = fixture.backend().make(AvgPool2dDesc{.input = TensorLayout::plain({2, 2, 5, 6}),
+                                                         .window = {3, 2, 2, 1, 1, 1},
+                                                         .count_include_pad = count_include_pad});
+    check_all_gradients(fixture, *op, random_inputs(*op, 1), 0.5F);
+  }
+  const auto adaptive = fixture.backend().make(
+      AdaptiveAvgPool2dDesc{.input = TensorLayout::plain({2, 2, 5, 7}), .out_h = 2, .out_w = 3});
+  check_all_gradients(fixture, *adaptive, random_inputs(*adaptive, 1), 0.5F);
+}
+
+TEST(ReferenceGradient, OfConcatEqualsFiniteDifferences) {
+  BackendFixture fixture = BackendFixture::reference();
+  const auto op = fixture.backend().make(
+      ConcatDesc{{TensorLayout::plain({2, 3, 2, 2}), TensorLayout::plain({2, 1, 2, 2})}});
+  check_all_gradients(fixture, *op, random_inputs(*op, 1), 0.5F);
+}
+
 TEST(ReferenceGradient, OfLinearEqualsFiniteDifferences) {
   BackendFixture fixture = BackendFixture::reference();
   const auto op = fixture.backend().make(

@@ -9,6 +9,14 @@ Conv2dDesc oblong(Conv2dDesc desc) {
   desc.window.kernel_w = 5, desc.window.pad_w = 2, desc.window.stride_w = 2;
   return desc;
 }
+Conv2dDesc grouped(Conv2dDesc desc, std::int64_t groups) {
+  desc.groups = groups;
+  return desc;
+}
+Conv2dDesc dilated(Conv2dDesc desc, std::int64_t h, std::int64_t w) {
+  desc.dilation = {h, w};
+  return desc;
+}
 Conv2dDesc flat(Conv2dDesc desc) {
   desc.window.stride_h = 3, desc.window.pad_w = 2;
   return desc;
@@ -46,6 +54,21 @@ std::vector<ConvCase> conv_cases() {
       {"WithoutBias", without_bias(conv({2, 16, 8, 8}, 16, 3, 1, 1))},
       {"WithReluAndNoBias", without_bias(with_relu(conv({2, 3, 6, 5}, 4, 3, 1, 1)))},
       {"Oblong", with_relu(oblong(conv({2, 8, 9, 12}, 16, 3, 1, 1)))},
+      {"TwoGroups", grouped(conv({2, 32, 7, 9}, 48, 3, 1, 1), 2)},
+      {"GroupsOfFourChannels", with_relu(grouped(conv({2, 32, 8, 7}, 32, 3, 2, 1), 8))},
+      {"GroupsOfOddSizes", grouped(conv({3, 15, 6, 5}, 9, 3, 1, 1), 3)},
+      {"GroupsOfOneByOne", first_layer(grouped(conv({2, 6, 5, 5}, 4, 1), 2))},
+      {"Depthwise", without_bias(grouped(conv({2, 24, 9, 8}, 24, 3, 1, 1), 24))},
+      {"DepthwiseWithTwoOutputsEach", with_relu(grouped(conv({1, 5, 6, 6}, 10, 3), 5))},
+      {"Dilated", with_relu(dilated(conv({2, 16, 11, 9}, 32, 3, 1, 2), 2, 2))},
+      {"DilatedInOneDirection", dilated(conv({2, 3, 9, 12}, 8, 3, 1, 1), 1, 3)},
+      {"DilatedWithStrideAndNoPadding", dilated(conv({2, 8, 15, 13}, 16, 3, 2), 3, 2)},
+      {"DilatedAcrossTheWholeMap", first_layer(dilated(conv({1, 4, 9, 9}, 5, 3), 4, 4))},
+      {"DilatedKernelOfOneElement", dilated(conv({2, 5, 6, 4}, 7, 1), 3, 5)},
+      {"DilatedGroups", with_relu(dilated(grouped(conv({2, 32, 9, 9}, 64, 3, 1, 2), 4), 2, 2))},
+      // Without groups and dilation some backends have own kernels for these.
+      {"DilatedOneChannel", first_layer(dilated(conv({2, 1, 10, 10}, 16, 3, 1, 2), 2, 2))},
+      {"DepthwiseColours", first_layer(grouped(conv({2, 3, 8, 8}, 6, 3, 1, 1), 3))},
   };
 }
 
@@ -93,6 +116,62 @@ std::vector<PoolCase> pool_cases() {
       {"GlobalPool", {2, 16, 7, 7}, 7, 7, 0},
       {"WindowOfMoreElementsThanAByteCounts", {2, 8, 17, 17}, 17, 1, 0},
       {"LargestWindowThatAByteCounts", {1, 2, 18, 16}, 15, 1, 0},
+  };
+}
+
+AvgPool2dDesc AverageCase::desc(const TensorLayout& layout) const {
+  return {.input = layout,
+          .window = square_window(kernel, stride, pad),
+          .count_include_pad = count_include_pad};
+}
+
+std::vector<AverageCase> average_cases() {
+  return {
+      {"OneSampleOneChannel", {1, 1, 4, 4}, 2, 2, 0},
+      {"Halving", {2, 32, 8, 6}, 2, 2, 0},
+      {"OddMaps", {3, 16, 7, 5}, 2, 2, 0},
+      {"Overlapping", {2, 8, 9, 8}, 3, 1, 0},
+      {"OverlappingPadded", {2, 5, 9, 8}, 3, 2, 1},
+      {"OverlappingPaddedMapOnly", {2, 5, 9, 8}, 3, 2, 1, false},
+      {"PaddedWholeBlocks", {2, 16, 7, 7}, 3, 1, 1},
+      {"PaddedWholeBlocksMapOnly", {2, 16, 7, 7}, 3, 1, 1, false},
+      {"HalfPadded", {2, 8, 5, 5}, 2, 2, 1},
+      {"HalfPaddedMapOnly", {2, 8, 5, 5}, 2, 2, 1, false},
+      {"WindowsWithGaps", {2, 17, 9, 9}, 2, 3, 0},
+      {"WholeMap", {2, 33, 7, 7}, 7, 7, 0},
+      {"KernelOfOneElement", {2, 3, 4, 5}, 1, 1, 0},
+      {"Long", {4, 48, 20, 19}, 3, 2, 1},
+  };
+}
+
+std::vector<AdaptiveCase> adaptive_cases() {
+  return {
+      {"Global", {2, 64, 7, 7}, 1, 1},
+      {"GlobalOfOddChannels", {3, 33, 5, 4}, 1, 1},
+      {"GlobalOfOnePixel", {2, 16, 1, 1}, 1, 1},
+      {"OneSampleOneChannel", {1, 1, 3, 3}, 1, 1},
+      {"WindowsSideBySide", {2, 16, 12, 6}, 6, 3},
+      {"WindowsThatOverlap", {2, 8, 7, 10}, 3, 4},
+      {"WindowsThatOverlapOfOddChannels", {2, 5, 13, 13}, 6, 6},
+      {"SameSize", {2, 9, 6, 7}, 6, 7},
+      {"Larger", {2, 24, 3, 4}, 7, 5},
+      {"OneRow", {2, 8, 9, 9}, 1, 9},
+      {"Long", {4, 48, 21, 17}, 6, 6},
+  };
+}
+
+std::vector<ConcatCase> concat_cases() {
+  return {
+      {"OneInput", {{2, 5, 3, 4}}},
+      {"TwoOfOneChannel", {{2, 1, 3, 3}, {2, 1, 3, 3}}},
+      {"WholeBlocks", {{2, 16, 5, 7}, {2, 32, 5, 7}, {2, 16, 5, 7}}},
+      {"LastBelowABlock", {{3, 32, 4, 4}, {3, 5, 4, 4}}},
+      {"FirstBelowABlock", {{2, 5, 4, 3}, {2, 16, 4, 3}}},
+      {"HalfBlocks", {{2, 24, 3, 3}, {2, 8, 3, 3}}},
+      {"FourBranches", {{2, 64, 6, 6}, {2, 48, 6, 6}, {2, 33, 6, 6}, {2, 1, 6, 6}}},
+      {"OnePixel", {{4, 7, 1, 1}, {4, 9, 1, 1}}},
+      {"Features", {{3, 7}, {3, 1}, {3, 20}}},
+      {"Long", {{2, 48, 19, 23}, {2, 16, 19, 23}}},
   };
 }
 

@@ -50,6 +50,31 @@ struct PoolCase {
 };
 std::vector<PoolCase> pool_cases();
 
+struct AverageCase {
+  const char* name;
+  Shape input;
+  std::int64_t kernel, stride, pad;
+  bool count_include_pad = true;
+
+  AvgPool2dDesc desc(const TensorLayout& layout) const;
+};
+std::vector<AverageCase> average_cases();
+
+struct AdaptiveCase {
+  const char* name;
+  Shape input;
+  std::int64_t out_h, out_w;
+
+  AdaptiveAvgPool2dDesc desc(const TensorLayout& layout) const { return {layout, out_h, out_w}; }
+};
+std::vector<AdaptiveCase> adaptive_cases();
+
+struct ConcatCase {
+  const char* name;
+  std::vector<Shape> inputs;
+};
+std::vector<ConcatCase> concat_cases();
+
 struct LinearCase {
   const char* name;
   LinearDesc desc;

@@ -45,11 +45,18 @@ struct Geometry {
   explicit Geometry(const Conv2dDesc& d)
       : strides{d.window.stride_h, d.window.stride_w},
         pads{d.window.pad_h, d.window.pad_w},
-        weight{d.out_channels, d.input.shape[1], d.window.kernel_h, d.window.kernel_w},
+        dilation{d.dilation.h - 1, d.dilation.w - 1},
+        weight(weight_shape(d)),
         bias(d.bias
                  ? Desc({d.out_channels}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::a)
-                 : Desc()) {}
-  Shape strides, pads, weight;
+                 : Desc()) {
+    if (d.groups == 1) return;
+    weight[0] /= d.groups;
+    weight.insert(weight.begin(), d.groups);
+  }
+  Shape strides, pads;
+  Shape dilation;  // elements left out between two of the kernel
+  Shape weight;    // [groups, out / groups, in / groups, kh, kw] where there are several groups
   Desc bias;
 };
 
@@ -57,9 +64,9 @@ struct Geometry {
 bool winograd_pays(const Conv2dDesc& desc) {
   const Shape out = output_shape(desc);
   const Window2d& w = desc.window;
-  return w.kernel_h == 3 && w.kernel_w == 3 && w.stride_h == 1 && w.stride_w == 1 && w.pad_h <= 1 &&
-         w.pad_w <= 1 && desc.input.shape[1] % 16 == 0 && desc.out_channels % 16 == 0 &&
-         out[2] >= 7 && out[3] >= 7;
+  return desc.groups == 1 && desc.dilation == Dilation2d{} && w.kernel_h == 3 && w.kernel_w == 3 &&
+         w.stride_h == 1 && w.stride_w == 1 && w.pad_h <= 1 && w.pad_w <= 1 &&
+         desc.input.shape[1] % 16 == 0 && desc.out_channels % 16 == 0 && out[2] >= 7 && out[3] >= 7;
 }
 
 // Returns the first plan that the library implements. Throws what the last one throws.
@@ -86,8 +93,8 @@ Forward::primitive_desc plan_forward(const Context& context, const Conv2dDesc& d
   const auto plan = [&](dnnl::algorithm algorithm) {
     return plan_primitive<Forward>(context.engine, attr, dnnl::prop_kind::forward_training,
                                    algorithm, any_layout(desc.input.shape), any_layout(g.weight),
-                                   g.bias, any_layout(output_shape(desc)), g.strides, g.pads,
-                                   g.pads);
+                                   g.bias, any_layout(output_shape(desc)), g.strides, g.dilation,
+                                   g.pads, g.pads);
   };
   if (!winograd_pays(desc)) return plan(kDirect);
   return first_implemented<Forward::primitive_desc>(
@@ -124,7 +131,7 @@ class Conv2d : public PlannedOp {
     target_ = forward.dst_desc();
     plan_.inputs = {to_layout(source_)};
     plan_.output = to_layout(target_);
-    plan_.parameters[0].layout = to_layout(weight_);
+    plan_.parameters[0].layout = to_layout(weight_, plan_.parameters[0].shape);
     plan_.description += fmt::format(" ({})", forward.impl_info_str());
     make_forward(forward);
     make_backward_weights(forward);
@@ -170,8 +177,8 @@ class Conv2d : public PlannedOp {
               hint, context_->engine, user_scratchpad(), algorithm,
               any ? any_layout(dims_of(source_)) : source_,
               any ? any_layout(geometry_.weight) : weight_, geometry_.bias,
-              any ? any_layout(dims_of(target_)) : target_, geometry_.strides, geometry_.pads,
-              geometry_.pads);
+              any ? any_layout(dims_of(target_)) : target_, geometry_.strides, geometry_.dilation,
+              geometry_.pads, geometry_.pads);
         });
     std::vector<Operand> operands = {
         Operand::in(DNNL_ARG_SRC, desc.src_desc(), source_),
@@ -188,8 +195,8 @@ class Conv2d : public PlannedOp {
           return plan_gradient_of<BackwardData>(
               hint, context_->engine, user_scratchpad(), algorithm,
               any ? any_layout(dims_of(source_)) : source_, any_layout(geometry_.weight),
-              any ? any_layout(dims_of(target_)) : target_, geometry_.strides, geometry_.pads,
-              geometry_.pads);
+              any ? any_layout(dims_of(target_)) : target_, geometry_.strides, geometry_.dilation,
+              geometry_.pads, geometry_.pads);
         });
     backward_data_.emplace(
         context_, BackwardData(desc), desc.scratchpad_desc(),

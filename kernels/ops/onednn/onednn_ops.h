@@ -20,6 +20,9 @@ std::unique_ptr<Op> make_op(ContextPtr context, const MaxPool2dDesc& desc);
 std::unique_ptr<Op> make_op(ContextPtr context, const ReluDesc& desc);
 std::unique_ptr<Op> make_op(ContextPtr context, const AddDesc& desc);
 std::unique_ptr<Op> make_op(ContextPtr context, const ReorderDesc& desc);
+std::unique_ptr<Op> make_op(ContextPtr context, const AvgPool2dDesc& desc);
+std::unique_ptr<Op> make_op(ContextPtr context, const AdaptiveAvgPool2dDesc& desc);
+std::unique_ptr<Op> make_op(ContextPtr context, const ConcatDesc& desc);
 // A pool that keeps the layout of its input, or writes a plain output (OpBackend::fuse).
 std::unique_ptr<Op> make_max_pool2d(ContextPtr context, const MaxPool2dDesc& desc, bool to_plain);
 

@@ -1,8 +1,10 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reference conv2d: y[n,o,i,j] = bias[o] + sum_{c,p,q} x[n,c,i*sh-ph+p,j*sw-pw+q] w[o,c,p,q].
-// 2 * batch * out * oh * ow * in * kh * kw FLOPs forward, the same for each gradient.
+// Reference conv2d:
+//   y[n,o,i,j] = bias[o] + sum_{c,p,q} x[n, g(o) + c, i*sh-ph+p*dh, j*sw-pw+q*dw] w[o,c,p,q],
+// where g(o) is the first input channel of o's group, and c counts the channels of a group.
+// 2 * batch * out * oh * ow * (in / groups) * kh * kw FLOPs forward, the same for each gradient.
 #include "kernels/ops/planned_op.h"
 #include "kernels/ops/reference/reference_ops.h"
 
@@ -72,14 +74,18 @@ class Conv2d : public PlannedOp {
   template <typename Body>
   void for_each_tap(std::int64_t n, std::int64_t o, std::int64_t i, std::int64_t j,
                     const Body& body) const {
-    for (std::int64_t c = 0; c < in_; ++c)
+    const std::int64_t group_in = in_ / desc_.groups;
+    const std::int64_t first = o / (out_ / desc_.groups) * group_in;
+    for (std::int64_t c = 0; c < group_in; ++c)
       for (std::int64_t p = 0; p < desc_.window.kernel_h; ++p)
         for (std::int64_t q = 0; q < desc_.window.kernel_w; ++q) {
-          const std::int64_t row = i * desc_.window.stride_h - desc_.window.pad_h + p;
-          const std::int64_t column = j * desc_.window.stride_w - desc_.window.pad_w + q;
+          const std::int64_t row =
+              i * desc_.window.stride_h - desc_.window.pad_h + p * desc_.dilation.h;
+          const std::int64_t column =
+              j * desc_.window.stride_w - desc_.window.pad_w + q * desc_.dilation.w;
           if (row < 0 || row >= height_ || column < 0 || column >= width_) continue;
-          body(((n * in_ + c) * height_ + row) * width_ + column,
-               ((o * in_ + c) * desc_.window.kernel_h + p) * desc_.window.kernel_w + q);
+          body(((n * in_ + first + c) * height_ + row) * width_ + column,
+               ((o * group_in + c) * desc_.window.kernel_h + p) * desc_.window.kernel_w + q);
         }
   }
 

@@ -21,6 +21,9 @@ std::unique_ptr<Op> make_op(const LinearDesc& desc);
 std::unique_ptr<Op> make_op(const ReluDesc& desc);
 std::unique_ptr<Op> make_op(const AddDesc& desc);
 std::unique_ptr<Op> make_op(const ReorderDesc& desc);
+std::unique_ptr<Op> make_op(const AvgPool2dDesc& desc);
+std::unique_ptr<Op> make_op(const AdaptiveAvgPool2dDesc& desc);
+std::unique_ptr<Op> make_op(const ConcatDesc& desc);
 std::unique_ptr<SoftmaxCrossEntropy> make_softmax_cross_entropy(std::int64_t batch,
                                                                 std::int64_t classes);
 std::unique_ptr<Sgd> make_sgd();

@@ -26,8 +26,9 @@ struct cudnnFilterStruct {
   int k, c, h, w;
 };
 struct cudnnConvolutionStruct {
-  int pad_h, pad_w, stride_h, stride_w;
+  int pad_h, pad_w, stride_h, stride_w, dilation_h, dilation_w;
   cudnnMathType_t math;
+  int groups = 1;
 };
 struct cudnnActivationStruct {
   cudnnActivationMode_t mode;
@@ -70,11 +71,12 @@ void for_each_product(const Tensor& x, const Filter& w, const Convolution& conv,
         for (int k = 0; k < y.c; ++k)
           for (int p = 0; p < w.h; ++p)
             for (int q = 0; q < w.w; ++q) {
-              const int row = i * conv.stride_h - conv.pad_h + p;
-              const int column = j * conv.stride_w - conv.pad_w + q;
+              const int row = i * conv.stride_h - conv.pad_h + p * conv.dilation_h;
+              const int column = j * conv.stride_w - conv.pad_w + q * conv.dilation_w;
               if (row < 0 || row >= x.h || column < 0 || column >= x.w) continue;
-              for (int c = 0; c < x.c; ++c) {
-                body(((long{n} * x.h + row) * x.w + column) * x.c + c,
+              const int first = k / (y.c / conv.groups) * w.c;
+              for (int c = 0; c < w.c; ++c) {
+                body(((long{n} * x.h + row) * x.w + column) * x.c + first + c,
                      ((long{k} * w.h + p) * w.w + q) * w.c + c,
                      ((long{n} * y.h + i) * y.w + j) * y.c + k);
               }
@@ -85,9 +87,11 @@ long count(const Tensor& t) { return long{t.n} * t.c * t.h * t.w; }
 long count(const Filter& f) { return long{f.k} * f.c * f.h * f.w; }
 
 bool fits(const Tensor& x, const Filter& w, const Convolution& conv, const Tensor& y) {
-  return x.type == y.type && x.type == w.type && x.c == w.c && y.c == w.k && x.n == y.n &&
-         y.h == (x.h + 2 * conv.pad_h - w.h) / conv.stride_h + 1 &&
-         y.w == (x.w + 2 * conv.pad_w - w.w) / conv.stride_w + 1;
+  const int span_h = conv.dilation_h * (w.h - 1) + 1, span_w = conv.dilation_w * (w.w - 1) + 1;
+  return x.type == y.type && x.type == w.type && x.c == w.c * conv.groups && y.c == w.k &&
+         y.c % conv.groups == 0 && x.n == y.n &&
+         y.h == (x.h + 2 * conv.pad_h - span_h) / conv.stride_h + 1 &&
+         y.w == (x.w + 2 * conv.pad_w - span_w) / conv.stride_w + 1;
 }
 
 // Every algorithm of the stand-in needs a workspace, each of another size.
@@ -203,10 +207,14 @@ cudnnStatus_t cudnnSetConvolution2dDescriptor(cudnnConvolutionDescriptor_t d, in
                                               int stride_h, int stride_w, int dilation_h,
                                               int dilation_w, cudnnConvolutionMode_t mode,
                                               cudnnDataType_t compute) {
-  *d = {pad_h, pad_w, stride_h, stride_w, CUDNN_DEFAULT_MATH};
-  const bool known = dilation_h == 1 && dilation_w == 1 && mode == CUDNN_CROSS_CORRELATION &&
-                     compute == CUDNN_DATA_FLOAT;
+  *d = {pad_h, pad_w, stride_h, stride_w, dilation_h, dilation_w, CUDNN_DEFAULT_MATH};
+  if (dilation_h < 1 || dilation_w < 1) return CUDNN_STATUS_BAD_PARAM;
+  const bool known = mode == CUDNN_CROSS_CORRELATION && compute == CUDNN_DATA_FLOAT;
   return known ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED;
+}
+cudnnStatus_t cudnnSetConvolutionGroupCount(cudnnConvolutionDescriptor_t d, int groups) {
+  if (groups < 1) return CUDNN_STATUS_BAD_PARAM;
+  return d->groups = groups, CUDNN_STATUS_SUCCESS;
 }
 cudnnStatus_t cudnnSetConvolutionMathType(cudnnConvolutionDescriptor_t d, cudnnMathType_t math) {
   return d->math = math, CUDNN_STATUS_SUCCESS;

@@ -133,6 +133,18 @@ struct ConvertType {
 };
 
 template <typename T>
+struct CopyPieces {
+  PieceCopy args;
+  Divisor length;
+  __host__ __device__ void operator()(std::uint32_t i) const {
+    std::uint32_t row = i;
+    const std::uint32_t at = length.split(row);
+    static_cast<T*>(args.to)[row * args.to_pitch + at] =
+        static_cast<const T*>(args.from)[row * args.from_pitch + at];
+  }
+};
+
+template <typename T>
 struct Pattern {
   T* data;
   __host__ __device__ void operator()(std::uint32_t i) const {
@@ -180,6 +192,13 @@ cudaError_t convert_type(DataType from_type, const void* from, DataType to_type,
                       are_vector_aligned(from, to)};
       return for_each(ceil_div(count, Body::kCount), stream, body);
     });
+  });
+}
+
+cudaError_t copy_pieces(const PieceCopy& args, cudaStream_t stream) {
+  return with_element_type(args.type, [&](auto element) {
+    return for_each(args.rows * args.length, stream,
+                    CopyPieces<decltype(element)>{args, Divisor(args.length)});
   });
 }
 

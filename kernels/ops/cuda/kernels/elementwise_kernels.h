@@ -38,6 +38,16 @@ cudaError_t bias_relu(const BiasRelu& args, std::uint32_t count, cudaStream_t st
 cudaError_t convert_type(DataType from_type, const void* from, DataType to_type, void* to,
                          bool accumulate, std::uint32_t count, cudaStream_t stream);
 
+// Copies `rows` pieces of `length` elements; the pieces of a side begin `from_pitch` or `to_pitch`
+// elements apart. Moves 2 * size bytes an element.
+struct PieceCopy {
+  DataType type = DataType::fp32;
+  const void* from = nullptr;
+  void* to = nullptr;
+  std::uint32_t rows = 0, length = 0, from_pitch = 0, to_pitch = 0;
+};
+cudaError_t copy_pieces(const PieceCopy& args, cudaStream_t stream);
+
 // Values of both signs in [-1, 1) that depend on the position: the data of timed trials.
 cudaError_t fill_with_pattern(DataType type, void* data, std::uint32_t count, cudaStream_t stream);
 

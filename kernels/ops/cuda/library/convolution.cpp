@@ -47,24 +47,31 @@ Descriptor<cudnnFilterStruct> filter(const Shape& shape, DataType type, const st
 Descriptor<cudnnConvolutionStruct> convolution(const Conv2dDesc& d, const std::string& where) {
   auto descriptor = create<cudnnConvolutionStruct>(cudnnCreateConvolutionDescriptor, where);
   const Window2d& w = d.window;
-  check(cudnnSetConvolution2dDescriptor(descriptor.get(), narrow(w.pad_h, where),
-                                        narrow(w.pad_w, where), narrow(w.stride_h, where),
-                                        narrow(w.stride_w, where), 1, 1, CUDNN_CROSS_CORRELATION,
-                                        CUDNN_DATA_FLOAT),
+  check(cudnnSetConvolution2dDescriptor(
+            descriptor.get(), narrow(w.pad_h, where), narrow(w.pad_w, where),
+            narrow(w.stride_h, where), narrow(w.stride_w, where), narrow(d.dilation.h, where),
+            narrow(d.dilation.w, where), CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
         where, "cudnnSetConvolution2dDescriptor");
+  check(cudnnSetConvolutionGroupCount(descriptor.get(), narrow(d.groups, where)), where,
+        "cudnnSetConvolutionGroupCount");
   return descriptor;
 }
 
 std::string key_of(const Context& context, const Conv2dDesc& d) {
   const Window2d& w = d.window;
-  return fmt::format("{}|x {}|out {}|kernel {}x{}|stride {}x{}|pad {}x{}|bias {}|relu {}|dx {}",
-                     context.machine, to_string(d.input.shape), d.out_channels, w.kernel_h,
-                     w.kernel_w, w.stride_h, w.stride_w, w.pad_h, w.pad_w, d.bias ? 1 : 0,
-                     d.fuse_relu ? 1 : 0, d.needs_grad_input ? 1 : 0);
+  std::string key = fmt::format(
+      "{}|x {}|out {}|kernel {}x{}|stride {}x{}|pad {}x{}|bias {}|relu {}|dx {}", context.machine,
+      to_string(d.input.shape), d.out_channels, w.kernel_h, w.kernel_w, w.stride_h, w.stride_w,
+      w.pad_h, w.pad_w, d.bias ? 1 : 0, d.fuse_relu ? 1 : 0, d.needs_grad_input ? 1 : 0);
+  // Only where there are any, so that older choices for other convolutions still hold.
+  if (d.dilation != Dilation2d{}) key += fmt::format("|dilation {}x{}", d.dilation.h, d.dilation.w);
+  if (d.groups != 1) key += fmt::format("|groups {}", d.groups);
+  return key;
 }
 
 std::optional<FewChannelShape> few_channel_shape(const Context& context, const Conv2dDesc& d,
                                                  const std::string& where) {
+  if (d.groups != 1 || d.dilation != Dilation2d{}) return std::nullopt;
   const auto index = [&](std::int64_t extent) { return element_index(extent, where); };
   const Shape& in = d.input.shape;
   const Shape out = output_shape(d);
@@ -97,7 +104,7 @@ ConvolutionShape::ConvolutionShape(const Context& context, const Conv2dDesc& des
       few_channels(few_channel_shape(context, desc, where)) {
   if (few_channels) key += fmt::format("|own kernels {}", kFewChannelKernels);
   const Shape& input = desc.input.shape;
-  const Shape weight = {desc.out_channels, input[1], desc.window.kernel_h, desc.window.kernel_w};
+  const Shape weight = weight_shape(desc);
   const Shape output = output_shape(desc);
   x_count = element_count(input), w_count = element_count(weight), y_count = element_count(output);
   out_channels = desc.out_channels;

@@ -22,6 +22,9 @@ std::unique_ptr<Op> make_op(ContextPtr context, const MaxPool2dDesc& desc);
 std::unique_ptr<Op> make_op(ContextPtr context, const ReluDesc& desc);
 std::unique_ptr<Op> make_op(ContextPtr context, const AddDesc& desc);
 std::unique_ptr<Op> make_op(ContextPtr context, const ReorderDesc& desc);
+std::unique_ptr<Op> make_op(ContextPtr context, const AvgPool2dDesc& desc);
+std::unique_ptr<Op> make_op(ContextPtr context, const AdaptiveAvgPool2dDesc& desc);
+std::unique_ptr<Op> make_op(ContextPtr context, const ConcatDesc& desc);
 
 // A convolution and a pool as one operation (OpBackend::fuse). Only the pool reads the convolution.
 // Null where the two are better apart.

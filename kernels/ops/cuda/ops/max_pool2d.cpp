@@ -7,17 +7,11 @@
 #include "kernels/ops/cuda/kernels/pool_kernels.h"
 #include "kernels/ops/cuda/library/layout.h"
 #include "kernels/ops/cuda/ops/cuda_ops.h"
+#include "kernels/ops/cuda/ops/image_strides.h"
 #include "kernels/ops/planned_op.h"
 
 namespace ddpbench::ops::cuda {
 namespace {
-
-ImageStrides strides_of(const TensorLayout& layout) {
-  const auto extent = [&](std::size_t i) { return static_cast<std::uint32_t>(layout.shape[i]); };
-  const std::uint32_t channels = extent(1), height = extent(2), width = extent(3);
-  if (is_nhwc(layout)) return {height * width * channels, 1, width * channels, channels};
-  return {channels * height * width, height * width, width, 1};
-}
 
 std::uint32_t narrow(std::int64_t value) { return static_cast<std::uint32_t>(value); }
 
@@ -88,8 +82,8 @@ class MaxPool2d final : public PlannedOp {
     geometry_.batch = narrow(in[0]);
     geometry_.in_h = narrow(in[2]), geometry_.in_w = narrow(in[3]);
     geometry_.out_h = narrow(out[2]), geometry_.out_w = narrow(out[3]);
-    geometry_.input = strides_of(plan_.inputs[0]);
-    geometry_.output = strides_of(plan_.output);
+    geometry_.input = image_strides(plan_.inputs[0]);
+    geometry_.output = image_strides(plan_.output);
   }
 
   void plan_bias(const MaxPool2dDesc& desc) {

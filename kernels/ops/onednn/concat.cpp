@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// concat as copies of memory, in whatever layout joins the inputs' pieces without tearing them. No
+// FLOPs; every byte is read and written once, each way.
+//
+// oneDNN's concat is the same copies forward. It has no backward, which would be a reorder from a
+// part of the output for each input.
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/ops/cpu/parallel.h"
+#include "kernels/ops/onednn/layout.h"
+#include "kernels/ops/onednn/onednn_ops.h"
+#include "kernels/ops/planned_op.h"
+
+namespace ddpbench::ops::onednn {
+namespace {
+
+// Whether the channels of all inputs but the last, whose padding ends the output, fill whole
+// blocks.
+bool fill_blocks(const ConcatDesc& desc, std::int64_t block) {
+  return std::all_of(desc.inputs.begin(), desc.inputs.end() - 1,
+                     [&](const TensorLayout& input) { return input.shape[1] % block == 0; });
+}
+
+class Concat : public PlannedOp {
+ public:
+  Concat(ContextPtr context, const ConcatDesc& desc)
+      : PlannedOp(plain_plan(desc)), context_(std::move(context)) {
+    const Shape& first = desc.inputs[0].shape;
+    const std::int64_t block = channel_block(to_desc(desc.inputs[0]));
+    const bool blocked = (block == 8 || block == 16) && fill_blocks(desc, block);
+    const bool channels_last = !blocked && block > 1 && block == first[1];
+    if (blocked || channels_last) use_layout(channels_last ? 0 : block);
+    // A piece is what one input gives in a row of the output: a pixel or a sample.
+    rows_ = first[0] * (channels_last ? first[2] * first[3] : 1);
+    for (const TensorLayout& input : plan_.inputs) pieces_.push_back(input.bytes / row_count());
+    row_bytes_ = plan_.output.bytes / row_count();
+  }
+
+  void forward(Stream&, const ForwardArgs& args) override {
+    auto* const to = static_cast<std::byte*>(args.output);
+    for_each_piece([&](std::size_t input, std::size_t in_output, std::size_t in_input) {
+      const auto* from = static_cast<const std::byte*>(args.inputs[input]);
+      std::memcpy(to + in_output, from + in_input, pieces_[input]);
+    });
+  }
+
+  void backward(Stream&, const BackwardArgs& args) override {
+    const auto* const from = static_cast<const std::byte*>(args.grad_output);
+    for_each_piece([&](std::size_t input, std::size_t in_output, std::size_t in_input) {
+      auto* const to = static_cast<std::byte*>(args.grad_inputs[input]);
+      if (to) std::memcpy(to + in_input, from + in_output, pieces_[input]);
+    });
+  }
+
+ private:
+  // Blocks of channels; 0: channels last.
+  void use_layout(std::int64_t block) {
+    const auto layout = [&](const Shape& shape) {
+      return to_layout(image_desc(shape, block == 0 ? shape[1] : block));
+    };
+    for (TensorLayout& input : plan_.inputs) input = layout(input.shape);
+    plan_.output = layout(plan_.output.shape);
+  }
+
+  std::size_t row_count() const { return static_cast<std::size_t>(rows_); }
+
+  // Calls body(input, offset in the output, offset in the input) for each piece.
+  template <typename Body>
+  void for_each_piece(const Body& body) const {
+    const auto floats = static_cast<std::int64_t>(plan_.output.bytes / sizeof(float));
+    const int threads = floats < cpu::kMinParallelElements ? 1 : context_->threads;
+    cpu::parallel_shares(threads, rows_, 1, [&](int, std::int64_t begin, std::int64_t end) {
+      for (auto row = static_cast<std::size_t>(begin); row < static_cast<std::size_t>(end); ++row) {
+        std::size_t in_output = row * row_bytes_;
+        for (std::size_t i = 0; i < pieces_.size(); in_output += pieces_[i++])
+          body(i, in_output, row * pieces_[i]);
+      }
+    });
+  }
+
+  ContextPtr context_;
+  std::int64_t rows_ = 0;
+  std::size_t row_bytes_ = 0;
+  std::vector<std::size_t> pieces_;  // bytes of one piece of each input
+};
+
+}  // namespace
+
+std::unique_ptr<Op> make_op(ContextPtr context, const ConcatDesc& desc) {
+  output_shape(desc);
+  const Context& c = *context;
+  return plan_with_onednn(c, describe(desc),
+                          [&] { return std::make_unique<Concat>(std::move(context), desc); });
+}
+
+}  // namespace ddpbench::ops::onednn
