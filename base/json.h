@@ -63,6 +63,7 @@ class JsonReader {
   // `name` stands for the file in messages. `value` and `name` must outlive this object.
   JsonReader(const nlohmann::json& value, const std::string& name, std::string pointer = "");
 
+  const std::string& document() const { return *name_; }  // its name in messages
   const std::string& pointer() const { return pointer_; }
   [[noreturn]] void fail(const std::string& message) const;
 

@@ -167,8 +167,8 @@ double additions(const TrainingJob& job, const nn::ModelSpec& model) {
                                        static_cast<double>(layer.output_shape.at(2))
                                  : 1;
     own = std::max(own, positions * static_cast<double>(job.global_batch()));
-    on_the_way +=
-        weights / static_cast<double>(shape.at(0)) + weights / static_cast<double>(shape.at(1));
+    on_the_way += weights / static_cast<double>(shape.at(0)) +
+                  weights / static_cast<double>(shape.at(1) * layer.groups);
   }
   return own + on_the_way + job.options.verify_steps;
 }

@@ -20,15 +20,9 @@ constexpr double kDefaultFirstMb = 1, kDefaultCapMb = 25;
 
 // The bytes of each parameter of one layer, weight before bias; empty when it has none.
 std::vector<std::size_t> parameter_bytes(const nn::LayerSpec& layer, const ops::Shape& input) {
-  std::int64_t fan_in = 0;
-  if (layer.type == nn::LayerType::conv2d)
-    fan_in = input.at(0) * layer.window.kernel_h * layer.window.kernel_w;
-  if (layer.type == nn::LayerType::linear) {
-    fan_in = 1;
-    for (const std::int64_t extent : input) fan_in *= extent;
-  }
-  if (fan_in == 0) return {};
-  std::vector<std::size_t> bytes = {static_cast<std::size_t>(layer.out * fan_in) * sizeof(float)};
+  if (!nn::has_weights(layer.type)) return {};
+  const auto weights = static_cast<std::size_t>(ops::element_count(nn::weight_shape(layer, input)));
+  std::vector<std::size_t> bytes = {weights * sizeof(float)};
   if (layer.bias) bytes.push_back(static_cast<std::size_t>(layer.out) * sizeof(float));
   return bytes;
 }

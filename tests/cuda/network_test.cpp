@@ -74,6 +74,28 @@ nn::ModelSpec joined() {
                          "joined.json");
 }
 
+// Branches of grouped and dilated convolutions and average pools, joined with each other and with
+// the network's input.
+nn::ModelSpec branched() {
+  return nn::parse_model(R"({"name": "branched", "input": [3, 8, 7], "layers": [
+    {"name": "stem", "type": "conv2d", "out_channels": 8, "kernel": 3, "padding": 1},
+    {"name": "stem_relu", "type": "relu"},
+    {"name": "groups", "type": "conv2d", "inputs": ["stem_relu"], "out_channels": 16, "kernel": 3,
+     "padding": 2, "dilation": 2, "groups": 4},
+    {"name": "smooth", "type": "avg_pool2d", "inputs": ["stem_relu"], "kernel": 3, "stride": 1,
+     "padding": 1},
+    {"name": "branches", "type": "concat", "inputs": ["input", "groups", "smooth"]},
+    {"name": "again", "type": "concat", "inputs": ["branches", "smooth"]},
+    {"name": "squeeze", "type": "conv2d", "out_channels": 6, "kernel": 1},
+    {"name": "windows", "type": "adaptive_avg_pool2d", "output_size": [3, 2]},
+    {"name": "mean", "type": "adaptive_avg_pool2d", "inputs": ["squeeze"], "output_size": 1},
+    {"name": "hidden", "type": "linear", "inputs": ["windows"], "out_features": 5},
+    {"name": "other", "type": "linear", "inputs": ["mean"], "out_features": 4},
+    {"name": "features", "type": "concat", "inputs": ["hidden", "other"]},
+    {"name": "head", "type": "linear", "out_features": 3}]})",
+                         "branched.json");
+}
+
 struct Step {
   Values logits;
   std::vector<Values> gradients;
@@ -139,7 +161,7 @@ double unit(CudaPrecision precision) {
 }
 
 TEST_F(CudaNetwork, TrainsAsTheReferenceDoes) {
-  for (const nn::ModelSpec& model : {chain(), residual(), pooled(), joined()}) {
+  for (const nn::ModelSpec& model : {chain(), residual(), pooled(), joined(), branched()}) {
     BackendFixture plain = BackendFixture::reference();
     const Step want = train(plain, model, Execution::direct);
     for (const CudaPrecision precision : precisions()) {

@@ -57,15 +57,16 @@ void decide_relus(TestGraph& test) {
   }
 }
 
-void expect_gradients_match_differences(TestGraph& test) {
+// `layers` and `products`: in the longest path, and in the longest sum on it.
+void expect_gradients_match_differences(TestGraph& test, double layers, double products) {
   constexpr float kStep = 0x1p-7F;
-  // The loss sums 6 logits of size 2, each after 5 layers of sums of at most 36 products. With
-  // independent roundings its error is about sqrt(6) * 2 * 5 * sqrt(36) * 2^-24 = 9e-6.
-  constexpr double kLossError = 9e-6;
+  // The loss sums 6 logits of size 2. With independent roundings its error is about (for 5 layers
+  // of 36 products 9e-6):
+  const double loss_error = std::sqrt(6.0) * 2 * layers * std::sqrt(products) * kEpsilon;
   // A second difference has four losses of that error. A kink hidden below it moves the slope by
   // twice the bend divided by the step.
-  constexpr double kLargestBend = 4 * kLossError;
-  constexpr double kTolerance = (2 * kLargestBend + kLossError) / static_cast<double>(kStep);
+  const double largest_bend = 4 * loss_error;
+  const double tolerance = (2 * largest_bend + loss_error) / static_cast<double>(kStep);
   decide_relus(test);
   test.train();
   const auto& parameters = test.graph().plan().parameters;
@@ -77,8 +78,8 @@ void expect_gradients_match_differences(TestGraph& test) {
     for (int draw = 0; draw < 100 && checked < 6; ++draw) {
       const std::size_t k = random() % gradients[i].size();
       const Difference d = difference(test, i, k, kStep);
-      if (d.bend > kLargestBend) continue;
-      EXPECT_NEAR(gradients[i][k], d.slope, kTolerance) << parameters[i].name << " element " << k;
+      if (d.bend > largest_bend) continue;
+      EXPECT_NEAR(gradients[i][k], d.slope, tolerance) << parameters[i].name << " element " << k;
       if (d.slope != 0) ++checked;
     }
     EXPECT_EQ(checked, 6) << "too many kinks or zeros along " << parameters[i].name;
@@ -87,12 +88,17 @@ void expect_gradients_match_differences(TestGraph& test) {
 
 TEST(ReferenceGradients, OfABranchedNetworkMatchFiniteDifferences) {
   TestGraph test(residual_network(), reference, {.batch = 2, .micro_batch = 0});
-  expect_gradients_match_differences(test);
+  expect_gradients_match_differences(test, 5, 36);
+}
+
+TEST(ReferenceGradients, OfJoinedBranchesMatchFiniteDifferences) {
+  TestGraph test(joined_network(), reference, {.batch = 2, .micro_batch = 0});
+  expect_gradients_match_differences(test, 8, 131);
 }
 
 TEST(ReferenceGradients, InMicroBatchesMatchFiniteDifferences) {
   TestGraph test(residual_network(), reference, {.batch = 2, .micro_batch = 1});
-  expect_gradients_match_differences(test);
+  expect_gradients_match_differences(test, 5, 36);
 }
 
 struct Comparison {
@@ -106,7 +112,7 @@ struct Comparison {
 
 std::vector<Comparison> comparisons() {
   // conv1's weight gradient sums over every pixel of every sample.
-  const double simple = 8 * 28 * 28, residual = 6 * 6 * 6;
+  const double simple = 8 * 28 * 28, residual = 6 * 6 * 6, joined = 6 * 10 * 9;
   return {{"SimpleCnn", simple_cnn(), 8, 0, onednn, simple},
           {"SimpleCnnInMicroBatches", simple_cnn(), 8, 2, onednn, simple},
           {"SimpleCnnSampleBySample", simple_cnn(), 8, 1, onednn, simple},
@@ -121,6 +127,11 @@ std::vector<Comparison> comparisons() {
           {"SimpleCnnWithOddLayoutsInMicroBatches", simple_cnn(), 8, 2, odd_layouts, simple},
           {"SimpleCnnWithPairedPools", simple_cnn(), 8, 0, paired_pools, simple},
           {"SimpleCnnWithPairedPoolsInMicroBatches", simple_cnn(), 8, 2, paired_pools, simple},
+          {"Joined", joined_network(), 6, 0, onednn, joined},
+          {"JoinedInMicroBatches", joined_network(), 6, 2, onednn, joined},
+          {"JoinedReferenceInMicroBatches", joined_network(), 6, 3, reference, joined},
+          {"JoinedWithOddLayouts", joined_network(), 6, 0, odd_layouts, joined},
+          {"JoinedWithOddLayoutsInMicroBatches", joined_network(), 6, 2, odd_layouts, joined},
           {"ForkedWithPairedPools", forked_network(), 8, 0, paired_pools, simple},
           {"BranchedWithPairedPools", residual_network(), 6, 0, paired_pools, residual}};
 }

@@ -36,6 +36,29 @@ ModelSpec residual_network() {
                      "residual.json");
 }
 
+ModelSpec joined_network() {
+  return parse_model(R"({"name": "joined", "input": [3, 10, 9], "layers": [
+    {"name": "first", "type": "conv2d", "out_channels": 16, "kernel": 3, "padding": 1},
+    {"name": "first_relu", "type": "relu"},
+    {"name": "plain", "type": "conv2d", "inputs": ["first_relu"], "out_channels": 16, "kernel": 1},
+    {"name": "right", "type": "conv2d", "inputs": ["first_relu"], "out_channels": 32, "kernel": 3,
+     "padding": 2, "dilation": 2, "groups": 4},
+    {"name": "right_relu", "type": "relu"},
+    {"name": "smooth", "type": "avg_pool2d", "inputs": ["first_relu"], "kernel": 3, "stride": 1,
+     "padding": 1},
+    {"name": "branches", "type": "concat", "inputs": ["plain", "right_relu", "smooth"]},
+    {"name": "with_input", "type": "concat", "inputs": ["branches", "input", "branches"]},
+    {"name": "squeeze", "type": "conv2d", "out_channels": 10, "kernel": 1},
+    {"name": "halves", "type": "avg_pool2d", "kernel": 2, "padding": 1, "count_include_pad": false},
+    {"name": "windows", "type": "adaptive_avg_pool2d", "output_size": [4, 3]},
+    {"name": "mean", "type": "adaptive_avg_pool2d", "inputs": ["halves"], "output_size": 1},
+    {"name": "hidden", "type": "linear", "inputs": ["windows"], "out_features": 7},
+    {"name": "other", "type": "linear", "inputs": ["mean"], "out_features": 4},
+    {"name": "features", "type": "concat", "inputs": ["hidden", "other"]},
+    {"name": "head", "type": "linear", "out_features": 3}]})",
+                     "joined.json");
+}
+
 ModelSpec forked_network() {
   return parse_model(R"({"name": "forked", "input": [1, 8, 8], "layers": [
     {"name": "stem", "type": "conv2d", "out_channels": 4, "kernel": 3, "padding": 1},

@@ -21,6 +21,9 @@ std::string model_path(const std::string& name);  // configs/models/<name>.json
 ModelSpec simple_cnn();
 // Every layer type on [2, 6, 6]. Three layers read the first map.
 ModelSpec residual_network();
+// On [3, 10, 9]: branches of grouped and dilated convolutions and average pools, joined by concat
+// with each other, with themselves and with the network's input.
+ModelSpec joined_network();
 // On [1, 8, 8]: a pool and another convolution read one convolution.
 ModelSpec forked_network();
 

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The attributes of each layer type and their defaults. Shapes follow PyTorch: windows give
-// out = floor((in + 2 * padding - kernel) / stride) + 1, linear layers flatten in row-major order.
+// out = floor((in + 2 * padding - span) / stride) + 1 with span = dilation * (kernel - 1) + 1,
+// linear layers flatten in row-major order.
 #include "kernels/nn/model/layer_reader.h"
 
 #include <algorithm>
@@ -21,11 +22,14 @@ namespace {
 using namespace std::string_view_literals;
 
 constexpr std::array kPlainKeys = {"name"sv, "type"sv, "inputs"sv};
-constexpr std::array kConvKeys = {"name"sv,        "type"sv,         "inputs"sv,
-                                  "in_channels"sv, "out_channels"sv, "kernel"sv,
-                                  "stride"sv,      "padding"sv,      "bias"sv};
+constexpr std::array kConvKeys = {"name"sv,         "type"sv,     "inputs"sv, "in_channels"sv,
+                                  "out_channels"sv, "kernel"sv,   "stride"sv, "padding"sv,
+                                  "bias"sv,         "dilation"sv, "groups"sv};
 constexpr std::array kPoolKeys = {"name"sv,   "type"sv,   "inputs"sv,
                                   "kernel"sv, "stride"sv, "padding"sv};
+constexpr std::array kAveragePoolKeys = {"name"sv,   "type"sv,    "inputs"sv,           "kernel"sv,
+                                         "stride"sv, "padding"sv, "count_include_pad"sv};
+constexpr std::array kAdaptivePoolKeys = {"name"sv, "type"sv, "inputs"sv, "output_size"sv};
 constexpr std::array kLinearKeys = {"name"sv,        "type"sv,         "inputs"sv,
                                     "in_features"sv, "out_features"sv, "bias"sv};
 
@@ -35,10 +39,15 @@ std::span<const std::string_view> keys_of(LayerType type) {
       return kConvKeys;
     case LayerType::max_pool2d:
       return kPoolKeys;
+    case LayerType::avg_pool2d:
+      return kAveragePoolKeys;
+    case LayerType::adaptive_avg_pool2d:
+      return kAdaptivePoolKeys;
     case LayerType::linear:
       return kLinearKeys;
     case LayerType::relu:
     case LayerType::add:
+    case LayerType::concat:
       break;
   }
   return kPlainKeys;
@@ -52,26 +61,6 @@ LayerType read_type(const JsonReader& json) {
                           nearest_or_all(word, kLayerTypeNames)));
   }
   return static_cast<LayerType>(found - kLayerTypeNames.begin());
-}
-
-// Names become part of messages and of tensor names in checkpoints.
-std::string read_name(const JsonReader& json) {
-  std::string name = json.string("a layer's name");
-  const bool legal = !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '.' || c == '-';
-  });
-  if (!legal) {
-    json.fail(fmt::format("\"{}\" is no layer name; use letters, digits, '_', '.' and '-'",
-                          message_text(name)));
-  }
-  if (name.size() > kLongestName) {
-    json.fail(fmt::format("a layer's name has {} characters at most, this one has {}", kLongestName,
-                          name.size()));
-  }
-  if (name == kInputName)
-    json.fail("\"input\" is the network's input; give the layer another name");
-  return name;
 }
 
 // Reads a number for both directions, or [h, w].
@@ -90,16 +79,16 @@ std::pair<std::int64_t, std::int64_t> read_extent(const JsonReader& json, std::s
 
 void read_window(const JsonReader& json, LayerSpec& spec) {
   ops::Window2d& w = spec.window;
+  const bool pool = spec.type != LayerType::conv2d;
   std::tie(w.kernel_h, w.kernel_w) = read_extent(json.at("kernel"), "kernel", 1);
-  w.stride_h = spec.type == LayerType::max_pool2d ? w.kernel_h : 1;
-  w.stride_w = spec.type == LayerType::max_pool2d ? w.kernel_w : 1;
+  w.stride_h = pool ? w.kernel_h : 1;
+  w.stride_w = pool ? w.kernel_w : 1;
   if (json.has("stride")) {
     std::tie(w.stride_h, w.stride_w) = read_extent(json.at("stride"), "stride", 1);
   }
   if (!json.has("padding")) return;
   std::tie(w.pad_h, w.pad_w) = read_extent(json.at("padding"), "padding", 0);
   // With more padding a window could see padding only (PyTorch has the same rule for pools).
-  const bool pool = spec.type == LayerType::max_pool2d;
   if (pool && (2 * w.pad_h > w.kernel_h || 2 * w.pad_w > w.kernel_w)) {
     json.at("padding").fail(fmt::format("padding [{}, {}] is more than half of the kernel [{}, {}]",
                                         w.pad_h, w.pad_w, w.kernel_h, w.kernel_w));
@@ -113,22 +102,43 @@ void read_weights(const JsonReader& json, std::string_view in_key, std::string_v
   if (json.has("bias")) entry.spec.bias = json.at("bias").boolean("bias");
 }
 
+// What a convolution has beside weights and a window.
+void read_convolution(const JsonReader& json, LayerSpec& spec) {
+  if (json.has("dilation")) {
+    std::tie(spec.dilation.h, spec.dilation.w) = read_extent(json.at("dilation"), "dilation", 1);
+  }
+  if (!json.has("groups")) return;
+  spec.groups = json.at("groups").integer("groups", 1, kMostExtent);
+  if (spec.out % spec.groups == 0) return;
+  json.at("groups").fail(
+      fmt::format("groups is {}, which does not divide out_channels, {}", spec.groups, spec.out));
+}
+
+// An `add` has two inputs, a `concat` two or more, all others one.
+void expect_input_count(const JsonReader& json, const LayerEntry& entry, std::size_t found) {
+  const bool concat = entry.spec.type == LayerType::concat;
+  const std::size_t wanted = concat || entry.spec.type == LayerType::add ? 2 : 1;
+  if (concat ? found >= wanted && found <= kMostInputs : found == wanted) return;
+  const std::string message =
+      fmt::format("the layer \"{}\" of type {} takes {}{}, found {}", entry.spec.name,
+                  to_string(entry.spec.type), concat ? "from 2 to " : "",
+                  counted(concat ? kMostInputs : wanted, "input"), found);
+  json.has("inputs") ? json.at("inputs").fail(message) : json.fail(message);
+}
+
 void read_inputs(const JsonReader& json, const std::string& previous, LayerEntry& entry) {
   if (!json.has("inputs")) {
+    expect_input_count(json, entry, 1);
     entry.input_names = {previous};
     entry.input_pointers = {entry.pointer};
-  } else {
-    for (const JsonReader& input : json.at("inputs").elements("inputs")) {
-      entry.input_names.push_back(input.string("an input"));
-      entry.input_pointers.push_back(input.pointer());
-    }
+    return;
   }
-  const std::size_t wanted = entry.spec.type == LayerType::add ? 2 : 1;
-  if (entry.input_names.size() == wanted) return;
-  const std::string message =
-      fmt::format("the layer \"{}\" of type {} takes {}, found {}", entry.spec.name,
-                  to_string(entry.spec.type), counted(wanted, "input"), entry.input_names.size());
-  json.has("inputs") ? json.at("inputs").fail(message) : json.fail(message);
+  const std::vector<JsonReader> inputs = json.at("inputs").elements("inputs");
+  expect_input_count(json, entry, inputs.size());
+  for (const JsonReader& input : inputs) {
+    entry.input_names.push_back(input.string("an input"));
+    entry.input_pointers.push_back(input.pointer());
+  }
 }
 
 // The context of one entry's error messages.
@@ -137,10 +147,10 @@ struct Site {
   const std::string& origin;
 
   [[noreturn]] void fail(const std::string& message) const {
-    fail_at(origin, entry.pointer, message);
+    fail_at(origin, entry.pointer, message + entry.placed);
   }
   [[noreturn]] void fail_at_key(std::string_view key, const std::string& message) const {
-    fail_at(origin, fmt::format("{}/{}", entry.pointer, key), message);
+    fail_at(origin, fmt::format("{}/{}", entry.pointer, key), message + entry.placed);
   }
 };
 
@@ -169,16 +179,18 @@ std::int64_t window_count(std::int64_t extent, std::int64_t kernel, std::int64_t
 
 ops::Shape windowed(const Site& site, const ops::Shape& input, std::int64_t channels) {
   const LayerSpec& s = site.entry.spec;
-  const std::int64_t h =
-      window_count(input[1], s.window.kernel_h, s.window.stride_h, s.window.pad_h);
-  const std::int64_t w =
-      window_count(input[2], s.window.kernel_w, s.window.stride_w, s.window.pad_w);
+  const ops::Window2d span = ops::spanned_window(s.window, s.dilation);
+  const std::int64_t h = window_count(input[1], span.kernel_h, span.stride_h, span.pad_h);
+  const std::int64_t w = window_count(input[2], span.kernel_w, span.stride_w, span.pad_w);
   if (h == 0 || w == 0) {
     site.fail(fmt::format(
-        "the kernel [{}, {}] of the layer \"{}\" does not fit its input \"{}\" of shape {} with "
+        "the kernel [{}, {}] of the layer \"{}\"{} does not fit its input \"{}\" of shape {} with "
         "padding [{}, {}]; make the kernel smaller or the padding larger",
-        s.window.kernel_h, s.window.kernel_w, s.name, site.entry.input_names[0],
-        ops::to_string(input), s.window.pad_h, s.window.pad_w));
+        s.window.kernel_h, s.window.kernel_w, s.name,
+        s.dilation == ops::Dilation2d{}
+            ? ""
+            : fmt::format(" with dilation [{}, {}]", s.dilation.h, s.dilation.w),
+        site.entry.input_names[0], ops::to_string(input), s.window.pad_h, s.window.pad_w));
   }
   return {channels, h, w};
 }
@@ -208,6 +220,13 @@ ops::Shape infer_add(const Site& site, std::span<const ops::Shape> inputs) {
 ops::Shape infer_conv2d(const Site& site, const ops::Shape& input) {
   expect_image(site, input);
   expect_declared(site, "in_channels", input[0], input);
+  if (input[0] % site.entry.spec.groups != 0) {
+    site.fail_at_key("groups",
+                     fmt::format("groups is {}, which does not divide the {} channels of the input "
+                                 "\"{}\" of the layer \"{}\"",
+                                 site.entry.spec.groups, input[0], site.entry.input_names[0],
+                                 site.entry.spec.name));
+  }
   expect_addressable(site, weight_shape(site.entry.spec, input), "weight");
   return windowed(site, input, site.entry.spec.out);
 }
@@ -218,12 +237,58 @@ ops::Shape infer_linear(const Site& site, const ops::Shape& input) {
   return {site.entry.spec.out};
 }
 
-ops::Shape infer_max_pool2d(const Site& site, const ops::Shape& input) {
+ops::Shape infer_pool(const Site& site, const ops::Shape& input) {
   expect_image(site, input);
   return windowed(site, input, input[0]);
 }
 
+ops::Shape infer_adaptive_pool(const Site& site, const ops::Shape& input) {
+  expect_image(site, input);
+  return {input[0], site.entry.spec.out_h, site.entry.spec.out_w};
+}
+
+ops::Shape infer_concat(const Site& site, std::span<const ops::Shape> inputs) {
+  ops::Shape sum = inputs[0];
+  for (std::size_t i = 1; i < inputs.size(); ++i) {
+    ops::Shape rest = inputs[i];
+    sum[0] += std::exchange(rest[0], inputs[0][0]);
+    if (rest == inputs[0]) continue;
+    site.fail(fmt::format(
+        "the layer \"{}\" joins the channels of \"{}\" of shape {} and \"{}\" of shape {}; all "
+        "else must be equal",
+        site.entry.spec.name, site.entry.input_names[0], ops::to_string(inputs[0]),
+        site.entry.input_names[i], ops::to_string(inputs[i])));
+  }
+  return sum;
+}
+
 }  // namespace
+
+// Names become part of messages and of tensor names in checkpoints.
+void expect_name(const std::string& origin, const std::string& pointer, std::string_view name,
+                 std::string_view what) {
+  const bool legal = !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '.' || c == '-';
+  });
+  if (!legal) {
+    fail_at(origin, pointer,
+            fmt::format("\"{}\" is no {}; use letters, digits, '_', '.' and '-'",
+                        message_text(name), what));
+  }
+  if (name.size() <= kLongestName) return;
+  fail_at(origin, pointer,
+          fmt::format("a {} has {} characters at most, this one has {}", what, kLongestName,
+                      name.size()));
+}
+
+std::string read_name(const JsonReader& json) {
+  std::string name = json.string("a layer's name");
+  expect_name(json.document(), json.pointer(), name, "layer name");
+  if (name == kInputName)
+    json.fail("\"input\" is the network's input; give the layer another name");
+  return name;
+}
 
 LayerEntry read_layer(const JsonReader& json, const std::string& previous) {
   json.expect_object("a layer");
@@ -237,15 +302,26 @@ LayerEntry read_layer(const JsonReader& json, const std::string& previous) {
     case LayerType::conv2d:
       read_weights(json, "in_channels", "out_channels", entry);
       read_window(json, entry.spec);
+      read_convolution(json, entry.spec);
       break;
+    case LayerType::avg_pool2d:
+      if (json.has("count_include_pad")) {
+        entry.spec.count_include_pad = json.at("count_include_pad").boolean("count_include_pad");
+      }
+      [[fallthrough]];
     case LayerType::max_pool2d:
       read_window(json, entry.spec);
+      break;
+    case LayerType::adaptive_avg_pool2d:
+      std::tie(entry.spec.out_h, entry.spec.out_w) =
+          read_extent(json.at("output_size"), "output_size", 1);
       break;
     case LayerType::linear:
       read_weights(json, "in_features", "out_features", entry);
       break;
     case LayerType::relu:
     case LayerType::add:
+    case LayerType::concat:
       break;
   }
   read_inputs(json, previous, entry);
@@ -261,7 +337,14 @@ ops::Shape infer_shape(const LayerEntry& entry, std::span<const ops::Shape> inpu
       shape = infer_conv2d(site, inputs[0]);
       break;
     case LayerType::max_pool2d:
-      shape = infer_max_pool2d(site, inputs[0]);
+    case LayerType::avg_pool2d:
+      shape = infer_pool(site, inputs[0]);
+      break;
+    case LayerType::adaptive_avg_pool2d:
+      shape = infer_adaptive_pool(site, inputs[0]);
+      break;
+    case LayerType::concat:
+      shape = infer_concat(site, inputs);
       break;
     case LayerType::linear:
       shape = infer_linear(site, inputs[0]);

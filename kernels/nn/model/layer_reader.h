@@ -24,14 +24,26 @@ struct LayerEntry {
   std::vector<std::string> input_pointers;  // JSON pointer of each of them
   std::optional<std::int64_t> declared_in;  // in_channels or in_features
   std::string pointer;                      // "/layers/3"
+  // What ends messages about a layer of a block: " (in \"b.0\", which /layers/3 places)".
+  std::string placed;
 };
 
 // The largest number in a model: above any size of a layer that makes sense, and so small that
 // products of four fit in 128 bits.
 inline constexpr std::int64_t kMostExtent = 1 << 20;
 
+// Of one `concat`.
+inline constexpr std::size_t kMostInputs = 256;
+
 // Of a layer's name, in characters: names become parts of messages, and of tensors' names.
 inline constexpr std::size_t kLongestName = 200;
+
+// Throws ConfigError unless `name` is made of letters, digits, '_', '.' and '-', and not too long.
+// `what` it is names it in the message ("layer name").
+void expect_name(const std::string& origin, const std::string& pointer, std::string_view name,
+                 std::string_view what);
+// A layer's name, which is not that of the network's input.
+std::string read_name(const JsonReader& json);
 
 // `previous` is the name of the entry before, or kInputName for the first. Throws ConfigError.
 LayerEntry read_layer(const JsonReader& json, const std::string& previous);

@@ -23,9 +23,14 @@ std::uint64_t hash_layer(std::uint64_t hash, const LayerSpec& layer) {
     hash = hash_bytes(text.data(), text.size(), hash);
   }
   hash = hash_integers(hash, layer.inputs);
-  return hash_integers(hash, std::array<std::int64_t, 8>{
+  hash = hash_integers(hash, std::array<std::int64_t, 8>{
                                  layer.out, layer.bias ? 1 : 0, window.kernel_h, window.kernel_w,
                                  window.stride_h, window.stride_w, window.pad_h, window.pad_w});
+  // These came later. A network without them keeps the hash that older reports have.
+  const std::array<std::int64_t, 6> later = {layer.groups,     layer.dilation.h,
+                                             layer.dilation.w, layer.count_include_pad ? 1 : 0,
+                                             layer.out_h,      layer.out_w};
+  return later == std::array<std::int64_t, 6>{1, 1, 1, 1, 0, 0} ? hash : hash_integers(hash, later);
 }
 
 }  // namespace
@@ -38,7 +43,7 @@ std::uint64_t content_hash(const ModelSpec& model) {
 
 ops::Shape weight_shape(const LayerSpec& layer, const ops::Shape& input) {
   if (layer.type == LayerType::conv2d)
-    return {layer.out, input[0], layer.window.kernel_h, layer.window.kernel_w};
+    return {layer.out, input[0] / layer.groups, layer.window.kernel_h, layer.window.kernel_w};
   return {layer.out, ops::element_count(input)};
 }
 

@@ -16,10 +16,20 @@
 
 namespace ddpbench::nn {
 
-enum class LayerType : std::uint8_t { conv2d, relu, max_pool2d, linear, add };
+enum class LayerType : std::uint8_t {
+  conv2d,
+  relu,
+  max_pool2d,
+  linear,
+  add,
+  avg_pool2d,
+  adaptive_avg_pool2d,
+  concat,
+};
 // The words of "type" in a model file, by LayerType.
-inline constexpr std::array<std::string_view, 5> kLayerTypeNames = {"conv2d", "relu", "max_pool2d",
-                                                                    "linear", "add"};
+inline constexpr auto kLayerTypeNames =
+    std::to_array<std::string_view>({"conv2d", "relu", "max_pool2d", "linear", "add", "avg_pool2d",
+                                     "adaptive_avg_pool2d", "concat"});
 constexpr std::string_view to_string(LayerType type) {
   return kLayerTypeNames[static_cast<std::size_t>(type)];
 }
@@ -33,9 +43,13 @@ struct LayerSpec {
   LayerType type = LayerType::relu;
   std::vector<int> inputs;  // indices into layers, or kNetworkInput
   std::int64_t out = 0;     // conv2d: output channels; linear: output features
-  ops::Window2d window;     // conv2d and max_pool2d
+  ops::Window2d window;     // conv2d, max_pool2d and avg_pool2d
   bool bias = true;
-  ops::Shape output_shape;  // without the batch: [channels, h, w] or [features]
+  ops::Dilation2d dilation;  // conv2d, as the next
+  std::int64_t groups = 1;
+  bool count_include_pad = true;      // avg_pool2d
+  std::int64_t out_h = 0, out_w = 0;  // adaptive_avg_pool2d
+  ops::Shape output_shape;            // without the batch: [channels, h, w] or [features]
 };
 
 // Whether the layer has weights.

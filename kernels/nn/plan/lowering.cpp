@@ -157,6 +157,11 @@ class Lowering {
       trained = trained || parameter_count(i) > 0;
       input = plain_output(i, micro);
     }
+    if (auto* const concat = std::get_if<ops::ConcatDesc>(&descs[0])) {
+      for (std::size_t k = 1; k < first.inputs.size(); ++k) {
+        concat->inputs.push_back(hint(first.inputs[k], micro));
+      }
+    }
     if (only_linear_reads(chain.back())) {
       descs.push_back(ops::ReorderDesc{.from = input, .to = input});
     }
@@ -171,6 +176,8 @@ class Lowering {
         return ops::Conv2dDesc{.input = input,
                                .out_channels = layer.out,
                                .window = layer.window,
+                               .dilation = layer.dilation,
+                               .groups = layer.groups,
                                .bias = layer.bias,
                                .fuse_relu = node.fuse_relu,
                                .needs_grad_input = needs_grad_input};
@@ -185,6 +192,14 @@ class Lowering {
                                .needs_grad_input = needs_grad_input};
       case LayerType::relu:
         return ops::ReluDesc{.input = input};
+      case LayerType::avg_pool2d:
+        return ops::AvgPool2dDesc{
+            .input = input, .window = layer.window, .count_include_pad = layer.count_include_pad};
+      case LayerType::adaptive_avg_pool2d:
+        return ops::AdaptiveAvgPool2dDesc{
+            .input = input, .out_h = layer.out_h, .out_w = layer.out_w};
+      case LayerType::concat:
+        return ops::ConcatDesc{.inputs = {input}};  // describe(chain) adds the others
       case LayerType::add:
         break;
     }

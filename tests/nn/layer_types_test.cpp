@@ -1,0 +1,212 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The attributes of conv2d, the average pools and concat in model files: shapes, defaults, errors.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "kernels/nn/model/model_reader.h"
+
+namespace ddpbench::nn {
+namespace {
+
+using ::testing::HasSubstr;
+
+// A model on [8, 12, 9]: these layers, then a head.
+ModelSpec on_a_map(const std::string& layers) {
+  return parse_model(R"({"name": "m", "input": [8, 12, 9], "layers": [)" + layers +
+                         R"(, {"name": "head", "type": "linear", "out_features": 3}]})",
+                     "m.json");
+}
+
+TEST(LayerTypes, ConvolutionsHaveGroupsAndDilation) {
+  // The dilated kernel spans 2 * 2 + 1 = 5 rows and 3 * 2 + 1 = 7 columns:
+  // floor((12 - 5) / 2) + 1 = 4 and floor((9 + 2 - 7) / 1) + 1 = 5.
+  const ModelSpec model =
+      on_a_map(R"({"name": "c", "type": "conv2d", "out_channels": 12, "kernel": 3, "groups": 4,
+                   "dilation": [2, 3], "stride": [2, 1], "padding": [0, 1]})");
+  const LayerSpec& conv = model.layers[0];
+  EXPECT_EQ(conv.groups, 4);
+  EXPECT_EQ(conv.dilation, (ops::Dilation2d{2, 3}));
+  EXPECT_EQ(conv.output_shape, (ops::Shape{12, 4, 5}));
+  EXPECT_EQ(weight_shape(conv, model.input_shape), (ops::Shape{12, 2, 3, 3}));
+  EXPECT_EQ(model.parameter_count(), 12 * 2 * 9 + 12 + 3 * 12 * 20 + 3);
+  const LayerSpec plain =
+      on_a_map(R"({"name": "c", "type": "conv2d", "out_channels": 12, "kernel": 3})").layers[0];
+  EXPECT_EQ(plain.groups, 1);
+  EXPECT_EQ(plain.dilation, (ops::Dilation2d{1, 1}));
+}
+
+TEST(LayerTypes, AveragePoolsHavePyTorchsDefaults) {
+  const LayerSpec pool =
+      on_a_map(R"({"name": "p", "type": "avg_pool2d", "kernel": [3, 2]})").layers[0];
+  EXPECT_EQ(pool.window.stride_h, 3);
+  EXPECT_EQ(pool.window.stride_w, 2);
+  EXPECT_TRUE(pool.count_include_pad);
+  EXPECT_EQ(pool.output_shape, (ops::Shape{8, 4, 4}));
+  const LayerSpec padded = on_a_map(R"({"name": "p", "type": "avg_pool2d", "kernel": 3, "stride": 1,
+                                        "padding": 1, "count_include_pad": false})")
+                               .layers[0];
+  EXPECT_FALSE(padded.count_include_pad);
+  EXPECT_EQ(padded.output_shape, (ops::Shape{8, 12, 9}));
+}
+
+TEST(LayerTypes, AdaptivePoolsHaveTheSizeThatTheyAreGiven) {
+  const auto size = [](const std::string& words) {
+    return on_a_map(R"({"name": "p", "type": "adaptive_avg_pool2d", "output_size": )" + words + "}")
+        .layers[0]
+        .output_shape;
+  };
+  EXPECT_EQ(size("1"), (ops::Shape{8, 1, 1}));
+  EXPECT_EQ(size("[6, 4]"), (ops::Shape{8, 6, 4}));
+}
+
+TEST(LayerTypes, ConcatAddsUpChannels) {
+  const ModelSpec model = on_a_map(
+      R"({"name": "c", "type": "conv2d", "out_channels": 5, "kernel": 1},
+         {"name": "maps", "type": "concat", "inputs": ["c", "input", "c"]},
+         {"name": "a", "type": "linear", "out_features": 7},
+         {"name": "b", "type": "linear", "inputs": ["maps"], "out_features": 2},
+         {"name": "features", "type": "concat", "inputs": ["a", "b"]})");
+  EXPECT_EQ(model.layers[1].output_shape, (ops::Shape{18, 12, 9}));
+  EXPECT_EQ(model.layers[4].output_shape, (ops::Shape{9}));
+}
+
+TEST(LayerTypes, NewAttributesTakePartInTheHash) {
+  const std::string conv = R"({"name": "c", "type": "conv2d", "out_channels": 8, "kernel": 3)";
+  const std::string average = R"({"name": "c", "type": "avg_pool2d", "kernel": 3, "padding": 1)";
+  const std::string adaptive = R"({"name": "c", "type": "adaptive_avg_pool2d", "output_size": )";
+  std::vector<std::uint64_t> hashes;
+  for (const std::string& layer :
+       {conv + "}", conv + R"(, "groups": 2})", conv + R"(, "groups": 4})",
+        conv + R"(, "dilation": 2})", conv + R"(, "dilation": [1, 2]})", average + "}",
+        average + R"(, "count_include_pad": false})", adaptive + "[1, 2]}", adaptive + "[2, 1]}"}) {
+    hashes.push_back(content_hash(on_a_map(layer)));
+  }
+  std::sort(hashes.begin(), hashes.end());
+  EXPECT_EQ(std::adjacent_find(hashes.begin(), hashes.end()), hashes.end());
+  EXPECT_EQ(content_hash(on_a_map(conv + "}")),
+            content_hash(on_a_map(conv + R"(, "groups": 1, "dilation": 1})")));
+}
+
+// The hash of a network that older versions could read is the one that is in their reports.
+TEST(LayerTypes, OldNetworksKeepTheirHash) {
+  const ModelSpec model = parse_model(
+      R"({"name": "m", "input": [1, 4, 4], "layers": [
+           {"name": "c", "type": "conv2d", "out_channels": 2, "kernel": 3},
+           {"name": "fc", "type": "linear", "out_features": 2}]})",
+      "m.json");
+  EXPECT_EQ(content_hash(model), 16110806646894308564U);
+}
+
+struct WrongLayer {
+  const char* name;
+  std::string layers;
+  std::string pointer;
+  std::vector<std::string> words;
+};
+
+std::vector<WrongLayer> wrong_layers() {
+  const auto conv = [](const std::string& more) {
+    return R"({"name": "c", "type": "conv2d", "out_channels": 6, "kernel": 3)" + more + "}";
+  };
+  return {
+      {"GroupsZero", conv(R"(, "groups": 0)"), "/layers/0/groups:", {"from 1 to", "found 0"}},
+      {"GroupsThatDoNotDivideTheOutput",
+       conv(R"(, "groups": 4)"),
+       "/layers/0/groups:",
+       {"groups is 4", "out_channels, 6"}},
+      {"GroupsThatDoNotDivideTheInput",
+       conv(R"(, "groups": 3)"),
+       "/layers/0/groups:",
+       {"groups is 3", "8 channels", R"("input" of the layer "c")"}},
+      {"DilationZero", conv(R"(, "dilation": 0)"), "/layers/0/dilation:", {"from 1 to", "found 0"}},
+      {"DilationBeyondTheMap",
+       conv(R"(, "dilation": [1, 5])"),
+       "/layers/0:",
+       {"the kernel [3, 3]", "with dilation [1, 5] does not fit", "[8, 12, 9]"}},
+      {"GroupsOfAPool",
+       R"({"name": "p", "type": "avg_pool2d", "kernel": 2, "groups": 2})",
+       "/layers/0/groups:",
+       {"a layer of type avg_pool2d"}},
+      {"AveragePaddedPastHalf",
+       R"({"name": "p", "type": "avg_pool2d", "kernel": 3, "padding": 2})",
+       "/layers/0/padding:",
+       {"more than half of the kernel [3, 3]"}},
+      {"CountOfPaddingNoBoolean",
+       R"({"name": "p", "type": "avg_pool2d", "kernel": 2, "count_include_pad": 1})",
+       "/layers/0/count_include_pad:",
+       {"true or false, found 1"}},
+      {"AverageAfterLinear",
+       R"({"name": "fc", "type": "linear", "out_features": 3},
+          {"name": "p", "type": "avg_pool2d", "kernel": 2})",
+       "/layers/1:",
+       {"[channels, h, w]", R"("fc" is [3])"}},
+      {"AdaptiveWithoutASize",
+       R"({"name": "p", "type": "adaptive_avg_pool2d"})",
+       "/layers/0:",
+       {R"("output_size" is missing)"}},
+      {"AdaptiveToNothing",
+       R"({"name": "p", "type": "adaptive_avg_pool2d", "output_size": [1, 0]})",
+       "/layers/0/output_size/1:",
+       {"from 1 to", "found 0"}},
+      {"AdaptiveToTooMuch",
+       R"({"name": "p", "type": "adaptive_avg_pool2d", "output_size": 1048576})",
+       "/layers/0:",
+       {"output", "more than 2147483647 elements"}},
+      {"AdaptiveAfterLinear",
+       R"({"name": "fc", "type": "linear", "out_features": 3},
+          {"name": "p", "type": "adaptive_avg_pool2d", "output_size": 1})",
+       "/layers/1:",
+       {"[channels, h, w]"}},
+      {"ConcatOfOne",
+       R"({"name": "j", "type": "concat", "inputs": ["input"]})",
+       "/layers/0/inputs:",
+       {"type concat takes from 2 to 256 inputs, found 1"}},
+      {"ConcatWithoutInputs",
+       R"({"name": "j", "type": "concat"})",
+       "/layers/0:",
+       {"takes from 2 to 256 inputs, found 1"}},
+      {"ConcatOfOtherMaps",
+       R"({"name": "p", "type": "avg_pool2d", "kernel": 2},
+          {"name": "j", "type": "concat", "inputs": ["input", "input", "p"]})",
+       "/layers/1:",
+       {R"("input" of shape [8, 12, 9])", R"("p" of shape [8, 6, 4])"}},
+      {"ConcatOfMapAndFeatures",
+       R"({"name": "fc", "type": "linear", "out_features": 3},
+          {"name": "j", "type": "concat", "inputs": ["input", "fc"]})",
+       "/layers/1:",
+       {R"("fc" of shape [3])"}},
+  };
+}
+
+class WrongLayerType : public ::testing::TestWithParam<WrongLayer> {};
+
+TEST_P(WrongLayerType, IsRefusedWithPlaceAndValues) {
+  try {
+    on_a_map(GetParam().layers);
+    FAIL() << "accepted";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("m.json at " + GetParam().pointer));
+    for (const std::string& word : GetParam().words) EXPECT_THAT(error.what(), HasSubstr(word));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(LayerTypes, WrongLayerType, ::testing::ValuesIn(wrong_layers()),
+                         [](const auto& instance) { return instance.param.name; });
+
+TEST(LayerTypes, ConcatHasManyInputsButNotAnyNumber) {
+  const auto concat = [](int inputs) {
+    std::string names = R"("input")";
+    for (int i = 1; i < inputs; ++i) names += R"(, "input")";
+    return R"({"name": "j", "type": "concat", "inputs": [)" + names + "]}";
+  };
+  EXPECT_EQ(on_a_map(concat(256)).layers[0].output_shape, (ops::Shape{8 * 256, 12, 9}));
+  EXPECT_THROW(on_a_map(concat(257)), ConfigError);
+}
+
+}  // namespace
+}  // namespace ddpbench::nn
