@@ -9,13 +9,14 @@
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <queue>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/nearest_name.h"
-#include "kernels/nn/model/layer_reader.h"
+#include "kernels/nn/model/block_reader.h"
 
 namespace ddpbench::nn {
 namespace {
@@ -24,17 +25,26 @@ using namespace std::string_view_literals;
 
 // A network of a hundred layers has about ten thousand bytes.
 constexpr std::size_t kLargestModel = 16 * kMiB;
-// Ten times the layers of the deepest networks that are trained. More would be planned for minutes.
-constexpr std::size_t kMostLayers = 10'000;
-
 // The file's entries by name, with their inputs resolved to positions in the file.
 struct Network {
   const std::string& origin;
-  std::vector<LayerEntry> entries;
-  std::map<std::string, int, std::less<>> index;  // position of each name
-  std::vector<std::vector<int>> inputs;  // of each entry; kNetworkInput is the network's input
+  LayerList layers;
+  std::map<std::string_view, int> index = {};  // position of each layer's name
+  std::vector<std::vector<int>> inputs = {};  // of each entry; kNetworkInput is the network's input
 
-  const std::string& name(int i) const { return entries[static_cast<std::size_t>(i)].spec.name; }
+  const std::vector<LayerEntry>& entries() const { return layers.entries; }
+  const LayerEntry& entry(int i) const { return layers.entries[static_cast<std::size_t>(i)]; }
+  const std::string& name(int i) const { return entry(i).spec.name; }
+
+  // The position of the layer that a name stands for; nullopt: there is none.
+  std::optional<int> find(std::string_view name) const {
+    for (auto at = layers.outputs.find(name); at != layers.outputs.end();
+         at = layers.outputs.find(name)) {
+      name = at->second;
+    }
+    const auto found = index.find(name);
+    return found == index.end() ? std::nullopt : std::optional(found->second);
+  }
 };
 
 ops::Shape read_input_shape(const JsonReader& json) {
@@ -48,48 +58,32 @@ ops::Shape read_input_shape(const JsonReader& json) {
   return shape;
 }
 
-void read_entries(const JsonReader& json, Network& network) {
-  std::string previous{kInputName};
-  const auto layers = json.elements("layers");
-  if (layers.size() > kMostLayers) {
-    json.fail(fmt::format("a network has {} layers at most, this one has {}", kMostLayers,
-                          layers.size()));
-  }
-  for (const JsonReader& layer : layers) {
-    LayerEntry entry = read_layer(layer, previous);
-    const int position = static_cast<int>(network.entries.size());
-    const auto [first, added] = network.index.emplace(entry.spec.name, position);
-    if (!added) {
-      layer.at("name").fail(fmt::format(
-          "the name \"{}\" is already used at {}; give each layer its own", entry.spec.name,
-          network.entries[static_cast<std::size_t>(first->second)].pointer));
-    }
-    previous = entry.spec.name;
-    network.entries.push_back(std::move(entry));
-  }
-  if (network.entries.empty()) json.fail("layers is empty; a network needs one layer at least");
-}
-
 // The names that a reference may mean, for suggestions.
 std::vector<std::string_view> known_names(const Network& network, bool with_input) {
   std::vector<std::string_view> names;
   if (with_input) names.push_back(kInputName);
-  for (const LayerEntry& entry : network.entries) names.push_back(entry.spec.name);
+  for (const LayerEntry& entry : network.entries()) names.push_back(entry.spec.name);
+  for (const auto& [name, output] : network.layers.outputs) names.push_back(name);
   return names;
 }
 
 void resolve_inputs(Network& network) {
-  for (const LayerEntry& entry : network.entries) {
+  for (const LayerEntry& entry : network.entries()) {
+    network.index.emplace(entry.spec.name, static_cast<int>(network.index.size()));
+  }
+  for (const LayerEntry& entry : network.entries()) {
     std::vector<int>& inputs = network.inputs.emplace_back();
     for (std::size_t i = 0; i < entry.input_names.size(); ++i) {
       const std::string& name = entry.input_names[i];
-      const auto found = network.index.find(name);
-      if (name != kInputName && found == network.index.end()) {
+      const std::optional<int> found =
+          name == kInputName ? std::optional(kNetworkInput) : network.find(name);
+      if (!found) {
         fail_at(network.origin, entry.input_pointers[i],
-                fmt::format("the layer \"{}\" reads \"{}\", which is no layer{}", entry.spec.name,
-                            message_text(name), nearest_or_all(name, known_names(network, true))));
+                fmt::format("the layer \"{}\" reads \"{}\", which is no layer{}{}", entry.spec.name,
+                            message_text(name), nearest_or_all(name, known_names(network, true)),
+                            entry.placed));
       }
-      inputs.push_back(name == kInputName ? kNetworkInput : found->second);
+      inputs.push_back(*found);
     }
   }
 }
@@ -115,14 +109,14 @@ void resolve_inputs(Network& network) {
     if (named++ == kMostNamed) text += " -> ...";
     if (named <= kMostNamed) text += fmt::format(" -> \"{}\"", network.name(*it));
   }
-  fail_at(network.origin, network.entries[static_cast<std::size_t>(current)].pointer,
+  fail_at(network.origin, network.entry(current).pointer,
           fmt::format("the layers form a cycle: {} -> \"{}\"; a network's data flows one way", text,
                       network.name(current)));
 }
 
 // Positions in an order in which each entry follows its inputs, as close to the file's as possible.
 std::vector<int> topological_order(const Network& network) {
-  const std::size_t count = network.entries.size();
+  const std::size_t count = network.entries().size();
   std::vector<std::vector<std::size_t>> readers(count);
   std::vector<std::size_t> missing(count, 0);  // inputs that are not placed yet
   std::priority_queue<std::size_t, std::vector<std::size_t>, std::greater<>> ready;
@@ -150,20 +144,20 @@ std::vector<int> topological_order(const Network& network) {
 }
 
 int read_output(const JsonReader& root, const Network& network) {
-  if (!root.has("output")) return static_cast<int>(network.entries.size()) - 1;
+  if (!root.has("output")) return network.find(network.layers.last).value();
   const JsonReader json = root.at("output");
   const std::string name = json.string("output");
-  const auto found = network.index.find(name);
-  if (found == network.index.end()) {
+  const std::optional<int> found = network.find(name);
+  if (!found) {
     json.fail(fmt::format("the output \"{}\" is no layer{}", message_text(name),
                           nearest_or_all(name, known_names(network, false))));
   }
-  return found->second;
+  return *found;
 }
 
 // A layer that does not lead to the output would have weights that are never trained.
 void expect_all_used(const Network& network, int output) {
-  std::vector<bool> used(network.entries.size(), false);
+  std::vector<bool> used(network.entries().size(), false);
   std::vector<int> pending = {output};
   while (!pending.empty()) {
     const int current = pending.back();
@@ -175,19 +169,19 @@ void expect_all_used(const Network& network, int output) {
   }
   const auto unused = std::find(used.begin(), used.end(), false);
   if (unused == used.end()) return;
-  const LayerEntry& entry = network.entries[static_cast<std::size_t>(unused - used.begin())];
+  const LayerEntry& entry = network.entry(static_cast<int>(unused - used.begin()));
   fail_at(
       network.origin, entry.pointer,
       fmt::format(
-          "the output \"{}\" does not depend on the layer \"{}\"; remove the layer or connect it",
-          network.name(output), entry.spec.name));
+          "the output \"{}\" does not depend on the layer \"{}\"; remove the layer or connect it{}",
+          network.name(output), entry.spec.name, entry.placed));
 }
 
 // Moves the entries into `model` in topological order and infers their shapes.
 void add_layers(const Network& network, int output, ModelSpec& model) {
-  std::vector<int> placed_at(network.entries.size(), kNetworkInput);
+  std::vector<int> placed_at(network.entries().size(), kNetworkInput);
   for (const int position : topological_order(network)) {
-    const LayerEntry& entry = network.entries[static_cast<std::size_t>(position)];
+    const LayerEntry& entry = network.entry(position);
     LayerSpec layer = entry.spec;
     std::vector<ops::Shape> shapes;
     for (const int input : network.inputs[static_cast<std::size_t>(position)]) {
@@ -219,7 +213,8 @@ void expect_logits(const ModelSpec& model, const std::string& origin, bool decla
 }  // namespace
 
 ModelSpec parse_model(const std::string& json_text, const std::string& origin) {
-  constexpr std::array kKeys = {"name"sv, "input"sv, "layers"sv, "output"sv};
+  constexpr std::array kKeys = {"$schema"sv, "name"sv,   "input"sv,
+                                "blocks"sv,  "layers"sv, "output"sv};
   const nlohmann::json document = parse_json(json_text, origin, {.most_bytes = kLargestModel});
   const JsonReader root(document, origin);
   root.expect_object("a model");
@@ -228,8 +223,7 @@ ModelSpec parse_model(const std::string& json_text, const std::string& origin) {
   ModelSpec model;
   model.name = root.at("name").string("name");
   model.input_shape = read_input_shape(root.at("input"));
-  Network network{origin, {}, {}, {}};
-  read_entries(root.at("layers"), network);
+  Network network{origin, read_layers(document, origin)};
   resolve_inputs(network);
   const int output = read_output(root, network);
   // The order comes first: "unused" would be a misleading word for a cycle beside the path.

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads a network from JSON, as in configs/models/*.json, and checks all of it:
+// Reads a network from JSON, as in configs/models/*.json, and checks all of it. docs/networks.md
+// describes the format, with blocks of layers (block_reader.h):
 //
 //   {"name": "simple_cnn", "input": [1, 28, 28],
 //    "layers": [
@@ -12,11 +13,6 @@
 //      {"name": "fc1", "type": "linear", "inputs": ["pool2"], "in_features": 3136, "out_features":
 //      128}, ...],
 //    "output": "fc2"}
-//
-// Optional attributes: in_channels / in_features (checked against the actual shapes when given),
-// stride (default 1 for conv2d, the kernel for max_pool2d), padding (default 0), bias (default
-// true). kernel, stride and padding are a number or [h, w]. "inputs" defaults to the layer before,
-// "output" to the last layer. There is also the type "add" (two inputs of equal shape).
 #pragma once
 
 #include <string>
