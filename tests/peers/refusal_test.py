@@ -11,7 +11,7 @@ sys.dont_write_bytecode = True
 import peer_support as support  # noqa: E402
 
 sys.path.insert(0, str(support.PEERS))
-from pytorch_peer import figures, options, sampler  # noqa: E402
+from pytorch_peer import blocks, figures, options, sampler  # noqa: E402
 
 
 class Refusals(unittest.TestCase):
@@ -90,6 +90,49 @@ class Numbers(unittest.TestCase):
         self.assertEqual(figures.quantile([1.0, 2.0], 0.25), 1.25)
         self.assertIsNone(figures.median_interval([1.0] * 5))
         self.assertEqual(figures.median_interval([6.0, 5.0, 4.0, 3.0, 2.0, 1.0]), (1.0, 6.0))
+
+
+class Blocks(unittest.TestCase):
+    """As tests/nn/block_test.cpp has it."""
+
+    RESIDUAL = {"parameters": {"channels": None, "kernel": 3}, "layers": [
+        {"name": "conv", "type": "conv2d", "out_channels": "$channels", "kernel": ["$kernel", 1]},
+        {"name": "sum", "type": "add", "inputs": ["conv", "input"]}]}
+
+    def test_repetitions_are_a_chain_of_layers(self):
+        layers, output = blocks.placed({"blocks": {"residual": self.RESIDUAL}, "layers": [
+            {"name": "s", "block": "residual", "repeat": 2, "first": 1, "with": {"channels": 4}},
+            {"name": "r", "type": "add", "inputs": ["s", "s.1"]}]})
+        self.assertEqual([(layer["name"], layer["inputs"]) for layer in layers], [
+            ("s.1.conv", ["input"]), ("s.1.sum", ["s.1.conv", "input"]),
+            ("s.2.conv", ["s.1.sum"]), ("s.2.sum", ["s.2.conv", "s.1.sum"]),
+            ("r", ["s.2.sum", "s.1.sum"])])
+        self.assertEqual(layers[0]["out_channels"], 4)
+        self.assertEqual(layers[2]["kernel"], [3, 1])
+        self.assertEqual(output, "r")
+
+    def test_blocks_of_blocks_hand_values_on_and_name_inputs_and_output(self):
+        outer = {"parameters": {"width": None}, "inputs": ["left", "right"], "output": "sum",
+                 "layers": [{"name": "sum", "type": "add", "inputs": ["body", "right"]},
+                            {"name": "body", "block": "residual", "inputs": ["left"],
+                             "with": {"channels": "$width", "kernel": 1}}]}
+        layers, output = blocks.placed({
+            "blocks": {"residual": self.RESIDUAL, "outer": outer},
+            "layers": [{"name": "a", "type": "relu"},
+                       {"name": "b", "block": "outer", "inputs": ["input", "a"],
+                        "with": {"width": 6}}]})
+        self.assertEqual([(layer["name"], layer["inputs"]) for layer in layers], [
+            ("a", ["input"]), ("b.sum", ["b.body.sum", "a"]), ("b.body.conv", ["input"]),
+            ("b.body.sum", ["b.body.conv", "input"])])
+        self.assertEqual((layers[2]["out_channels"], layers[2]["kernel"]), (6, [1, 1]))
+        self.assertEqual(output, "b.sum")
+
+    def test_a_network_without_blocks_stays_as_it_is(self):
+        layers, output = blocks.placed({"layers": [{"name": "a", "type": "relu"},
+                                                   {"name": "b", "type": "relu"}]})
+        self.assertEqual(layers, [{"name": "a", "type": "relu", "inputs": ["input"]},
+                                  {"name": "b", "type": "relu", "inputs": ["a"]}])
+        self.assertEqual(output, "b")
 
 
 if __name__ == "__main__":

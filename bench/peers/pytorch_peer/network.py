@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from . import initializer
+from . import blocks, initializer
 from .errors import UsageError
 
 INPUT = "input"
@@ -20,12 +20,25 @@ def pair(value):
 def convolution(layer, shape):
     stride, padding = pair(layer.get("stride", 1)), pair(layer.get("padding", 0))
     return nn.Conv2d(shape[0], layer["out_channels"], pair(layer["kernel"]), stride, padding,
+                     dilation=pair(layer.get("dilation", 1)), groups=layer.get("groups", 1),
                      bias=layer.get("bias", True))
 
 
-def pooling(layer, _shape):
+def window(layer):
     kernel = pair(layer["kernel"])
-    return nn.MaxPool2d(kernel, pair(layer.get("stride", kernel)), pair(layer.get("padding", 0)))
+    return kernel, pair(layer.get("stride", kernel)), pair(layer.get("padding", 0))
+
+
+def pooling(layer, _shape):
+    return nn.MaxPool2d(*window(layer))
+
+
+def averaging(layer, _shape):
+    return nn.AvgPool2d(*window(layer), count_include_pad=layer.get("count_include_pad", True))
+
+
+def adaptive_averaging(layer, _shape):
+    return nn.AdaptiveAvgPool2d(pair(layer["output_size"]))
 
 
 class Linear(nn.Linear):
@@ -47,8 +60,15 @@ class Add(nn.Module):
         return first + second
 
 
+class Concat(nn.Module):
+    def forward(self, *inputs):
+        return torch.cat(inputs, 1)
+
+
 MAKERS = {"conv2d": convolution, "max_pool2d": pooling, "linear": linear,
-          "relu": lambda _layer, _shape: nn.ReLU(), "add": lambda _layer, _shape: Add()}
+          "avg_pool2d": averaging, "adaptive_avg_pool2d": adaptive_averaging,
+          "relu": lambda _layer, _shape: nn.ReLU(), "add": lambda _layer, _shape: Add(),
+          "concat": lambda _layer, _shape: Concat()}
 
 
 def place(root, name, module):
@@ -67,10 +87,10 @@ class Network(nn.Module):
     def __init__(self, model):
         super().__init__()
         self.input_shape = tuple(model["input"])
-        self.output = model.get("output", model["layers"][-1]["name"])
+        layers, self.output = blocks.placed(model)
         self.order = []  # (name, names of the inputs)
         shapes = {INPUT: self.input_shape}
-        for layer, inputs in ordered(model["layers"]):
+        for layer, inputs in ordered(layers):
             module = MAKERS[layer["type"]](layer, shapes[inputs[0]])
             place(self, layer["name"], module)
             self.order.append((layer["name"], inputs))
@@ -92,10 +112,7 @@ def output_shape(module, shapes):
 
 def ordered(layers):
     """Returns (layer, names of its inputs) in topological order, the file's where possible."""
-    waiting, previous = [], INPUT
-    for layer in layers:
-        waiting.append((layer, layer.get("inputs", [previous])))
-        previous = layer["name"]
+    waiting = [(layer, layer["inputs"]) for layer in layers]
     known, result = {INPUT}, []
     while waiting:
         ready = next((entry for entry in waiting if known.issuperset(entry[1])), None)

@@ -1,0 +1,67 @@
+# SPDX-FileCopyrightText: The ddpbench authors
+# SPDX-License-Identifier: Apache-2.0
+"""Puts the blocks of a model file in their places (docs/networks.md). ddpbench checks such files and
+explains what is wrong in them; here they are right, or some error stops the program."""
+
+INPUT = "input"
+
+
+def placed(model):
+    """Returns the layers, each with its inputs, under the names of the whole network, and the name of
+    the layer that gives the output."""
+    placement = Placement(model.get("blocks", {}))
+    last = placement.add(model["layers"], "", {INPUT: INPUT}, INPUT)
+    for layer in placement.layers:
+        layer["inputs"] = [placement.meaning(name) for name in layer["inputs"]]
+    return placement.layers, placement.meaning(model.get("output", last))
+
+
+class Placement:
+    def __init__(self, blocks):
+        self.blocks = blocks
+        self.layers = []
+        self.outputs = {}  # name of a placed block -> name of what it stands for
+
+    def meaning(self, name):
+        while name in self.outputs:
+            name = self.outputs[name]
+        return name
+
+    def add(self, entries, prefix, inputs, previous):
+        """`inputs` are the names that mean something else here. Returns what the last entry gives."""
+        for entry in entries:
+            name = prefix + entry["name"]
+            reads = [previous]
+            if "inputs" in entry:
+                reads = [inputs.get(read, prefix + read) for read in entry["inputs"]]
+            if "block" in entry:
+                self.place(entry, name, reads)
+            else:
+                self.layers.append({**entry, "name": name, "inputs": reads})
+            previous = name
+        return previous
+
+    def place(self, entry, name, reads):
+        block = self.blocks[entry["block"]]
+        values = {**block.get("parameters", {}), **entry.get("with", {})}
+        entries = with_values(block["layers"], values)
+        first = entry.get("first", 0)
+        numbers = range(first, first + entry["repeat"]) if "repeat" in entry else [None]
+        for number in numbers:
+            once = name if number is None else f"{name}.{number}"
+            inputs = dict(zip(block.get("inputs", [INPUT]), reads, strict=True))
+            last = self.add(entries, once + ".", inputs, reads[0])
+            self.outputs[once] = f"{once}.{block['output']}" if "output" in block else last
+            reads = [once]
+        if "repeat" in entry:
+            self.outputs[name] = reads[0]
+
+
+def with_values(value, values):
+    if isinstance(value, str) and value.startswith("$"):
+        return values[value[1:]]
+    if isinstance(value, list):
+        return [with_values(part, values) for part in value]
+    if isinstance(value, dict):
+        return {key: with_values(part, values) for key, part in value.items()}
+    return value
