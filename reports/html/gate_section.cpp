@@ -76,7 +76,19 @@ void write_result(Markup& page, const GateResult& result) {
   for (const PairVerdict& pair : result.pairs) write_pair(page, pair, result.options);
 }
 
+const char* alert_of(GateVerdict verdict) {
+  if (verdict == GateVerdict::regressed) return "alert bad";
+  return verdict == GateVerdict::inconclusive ? "alert warning" : "alert good";
+}
+
 }  // namespace
+
+void write_gate_verdict(Markup& page, const HtmlGate& gate) {
+  page.open("p", {{"class", gate.result ? alert_of(gate.result->verdict) : "alert warning"}});
+  page.text(fmt::format("Against {}: ", fmt::join(gate.baseline, ", ")));
+  page.leaf("strong", gate.result ? gate_summary(*gate.result) : "not compared: " + gate.refusal);
+  page.text(". ").leaf("a", {{"href", "#gate"}}, "What was compared").close();
+}
 
 void write_gate(Markup& page, const HtmlGate& gate) {
   open_section(page, "gate", "Against the baseline");

@@ -25,6 +25,18 @@ std::string security_policy() {
       kStyle.hash, kScript.hash);
 }
 
+// "monday.json, tuesday.json: simple_cnn on mnist (ddpbench)": tabs show the beginning.
+std::string title_of(const HtmlInput& input) {
+  constexpr std::size_t kNamed = 3;
+  std::string names;
+  for (std::size_t i = 0; i < std::min(input.names.size(), kNamed); ++i) {
+    names += (i > 0 ? ", " : "") + input.names[i];
+  }
+  if (input.names.size() > kNamed)
+    names += fmt::format(" and {} more", input.names.size() - kNamed);
+  return fmt::format("{}: {} (ddpbench)", names, subject_of(input));
+}
+
 void write_head(Markup& page, const HtmlInput& input) {
   page.open("head").empty("meta", {{"charset", "utf-8"}});
   page.empty("meta", {{"http-equiv", "Content-Security-Policy"}, {"content", security_policy()}});
@@ -33,7 +45,7 @@ void write_head(Markup& page, const HtmlInput& input) {
   page.empty("meta", {{"name", "referrer"}, {"content", "no-referrer"}});
   // Without an icon, browsers ask the page's server for favicon.ico.
   page.empty("link", {{"rel", "icon"}, {"href", "data:,"}});
-  page.leaf("title", "ddpbench: " + subject_of(input));
+  page.leaf("title", title_of(input));
   page.open("style").trusted(kStyle.text).close();
   page.close().trusted("\n");
 }

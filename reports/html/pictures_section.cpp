@@ -40,10 +40,15 @@ void write_legend(Markup& page, const Picture& picture) {
 
 void write_panel(Markup& page, const Panel& panel) {
   const std::string title = panel.name.id + "-title", description = panel.name.id + "-desc";
-  page.open("svg", {{"viewBox", fmt::format("0 0 {} {}", pictures::decimal(panel.width),
-                                            pictures::decimal(panel.height))},
-                    {"role", "img"},
-                    {"aria-labelledby", title + " " + description}});
+  const pictures::ZoomAxis axis = panel.zoom.value_or(pictures::ZoomAxis{});
+  page.open(
+      "svg",
+      {{"viewBox",
+        fmt::format("0 0 {} {}", pictures::decimal(panel.width), pictures::decimal(panel.height))},
+       {"role", "img"},
+       {panel.zoom ? "data-zoom" : "", fmt::format("{} {} {:.9g}", pictures::decimal(axis.left),
+                                                   pictures::decimal(axis.right), axis.end)},
+       {"aria-labelledby", title + " " + description}});
   page.leaf("title", {{"id", title}}, panel.name.title);
   page.leaf("desc", {{"id", description}}, panel.name.description);
   page.trusted(panel.shapes).close();

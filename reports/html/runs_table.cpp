@@ -22,9 +22,19 @@ std::string heading_of(const Column& column) {
   return column.top + " " + column.bottom;
 }
 
+// "overlap=on,servers=1" with gaps, so that it is broken between options and not inside of one.
+std::string spaced_options(const std::string& text) {
+  std::string result;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    result += text[i];
+    if (text[i] == ',' && i + 1 < text.size() && text[i + 1] != ' ') result += ' ';
+  }
+  return result;
+}
+
 // The cell, sorted by the column's first field.
 Cell ordered_cell(const Column& column, const RunRow& row, Footnotes& notes) {
-  Cell result = cell(column.cell(row, notes));
+  Cell result = cell(spaced_options(column.cell(row, notes)));
   const Scalar value = column.fields.front().value(row).value;
   if (const auto* real = std::get_if<double>(&value)) result.order = *real;
   if (const auto* whole = std::get_if<std::int64_t>(&value)) {
@@ -59,6 +69,7 @@ Table table_of(const char* caption, const std::vector<RunRow>& rows) {
   }
   for (const RunRow& row : marked_rows(rows)) table.rows.push_back(row_of(columns, row, notes));
   table.notes = explanations(rows, columns, notes);
+  table.cards = true;
   return table;
 }
 

@@ -50,6 +50,8 @@ void write_verdicts(Markup& page, const HtmlInput& input);
 // REQUIRES: a report of `ddpbench comm` is among them.
 void write_collectives(Markup& page, const HtmlInput& input);
 void write_gate(Markup& page, const HtmlGate& gate);
+// The verdict as an alert of the summary, with a link to that section.
+void write_gate_verdict(Markup& page, const HtmlGate& gate);
 void write_verification(Markup& page, const HtmlInput& input);
 // The machine, software, command and configuration of each report; most of it is folded away.
 void write_details(Markup& page, const HtmlInput& input);

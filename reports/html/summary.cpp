@@ -13,6 +13,7 @@
 #include "reports/metrics/metrics.h"
 #include "reports/metrics/ranking.h"
 #include "reports/pictures/numbers.h"
+#include "reports/table/collective_table.h"
 
 namespace ddpbench::report::html {
 namespace {
@@ -32,7 +33,7 @@ void write_report_errors(Markup& page, const HtmlInput& input) {
     if (report.status == Status::ok) continue;
     const std::string why = report.error ? ": " + report.error->message : "";
     write_alert(page, "bad",
-                fmt::format("{} is {}{}", input.names[i], to_string(report.status), why));
+                fmt::format("{}: {}{}", input.names[i], to_string(report.status), why));
   }
 }
 
@@ -225,6 +226,7 @@ std::string subject_of(const HtmlInput& input) {
 
 void write_summary(Markup& page, const HtmlInput& input, const ScalingChart& scaling) {
   open_section(page, "summary", "Summary");
+  if (input.gate) write_gate_verdict(page, *input.gate);
   write_report_errors(page, input);
   write_warnings(page, input);
   const Counts counts = count(input);
@@ -240,6 +242,10 @@ void write_summary(Markup& page, const HtmlInput& input, const ScalingChart& sca
   }
   if (has_collectives(input)) write_collectives_summary(page, input);
   if (has_runs(input)) write_counts(page, counts);
+  for (const Report& report : input.reports) {
+    if (report.collectives.empty()) continue;
+    page.leaf("p", {{"class", "lead"}}, sentence(collective_tables(report).caption));
+  }
   write_tuning(page, input);
   if (scaling.empty_reason.empty()) {
     write_best(page, input);

@@ -25,7 +25,9 @@ void write_head(Markup& page, const Table& table) {
   page.close().close();
 }
 
-void write_cell(Markup& page, const Cell& cell, const TableColumn& column, bool heads_row) {
+// `label`: the cell says which column it is of, for screens on which the headings are not above it.
+void write_cell(Markup& page, const Cell& cell, const TableColumn& column, bool heads_row,
+                bool label) {
   std::string classes = column.left ? "words" : "";
   // Sentences may take several lines. Names and figures stay on one line.
   if (column.left && display_width(cell.text) > kMostOnOneLine) classes += " long";
@@ -34,6 +36,7 @@ void write_cell(Markup& page, const Cell& cell, const TableColumn& column, bool 
   const bool ordered = cell.order && std::isfinite(*cell.order);
   page.leaf(heads_row ? "th" : "td",
             {{heads_row ? "scope" : "", "row"},
+             {label ? "data-label" : "", column.head},
              {classes.empty() ? "" : "class", classes},
              {ordered ? "data-v" : "", fmt::format("{:.9g}", cell.order.value_or(0))}},
             cell.text);
@@ -52,13 +55,14 @@ void write_table(Markup& page, const Table& table) {
   page.open(
       "div",
       {{"class", "scroll"}, {"tabindex", "0"}, {"role", "region"}, {"aria-label", table.caption}});
-  page.open("table", {{"class", "sortable"}}).leaf("caption", table.caption);
+  page.open("table", {{"class", table.cards ? "sortable cards" : "sortable"}})
+      .leaf("caption", table.caption);
   write_head(page, table);
   page.open("tbody");
   for (const std::vector<Cell>& row : table.rows) {
     page.open("tr");
     for (std::size_t c = 0; c < row.size(); ++c) {
-      write_cell(page, row[c], table.columns[c], c == 0);
+      write_cell(page, row[c], table.columns[c], c == 0, table.cards);
     }
     page.close().trusted("\n");
   }

@@ -35,6 +35,8 @@ struct Table {
   std::vector<TableColumn> columns;
   std::vector<std::vector<Cell>> rows;  // one cell for each column; the first is the row's heading
   std::vector<std::string> notes;       // shown below the table
+  // On a narrow screen each row becomes a card, whose figures have their headings beside them.
+  bool cards = false;
 };
 
 // Writes the table into a box that scrolls if the table is wider than the page.

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,10 +44,18 @@ struct LegendEntry {
   std::size_t marker = 0;  // style of the marker of a line
 };
 
+// The horizontal axis of a panel that a page can zoom into: where it lies in the panel, and the
+// range of its labels, which begins at 0.
+struct ZoomAxis {
+  double left = 0, right = 0;
+  double end = 1;
+};
+
 struct Panel {
   SvgName name;
   double width = kPanelWidth, height = 0;
   std::string shapes;  // well-formed markup for an <svg> or <g> of this size
+  std::optional<ZoomAxis> zoom = {};
 };
 
 struct Picture {

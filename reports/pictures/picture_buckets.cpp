@@ -89,7 +89,8 @@ Panel bucket_panel(const BucketsChart& chart, std::size_t index, const Medium& m
                chart.caption.title},
           width,
           kNameRoom + height + kBelow,
-          markup.take()};
+          markup.take(),
+          ZoomAxis{area.left, area.right, axis.end / unit.size}};
 }
 
 }  // namespace

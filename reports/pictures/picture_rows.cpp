@@ -43,4 +43,10 @@ double RowPanel::x_of(double value) const {
 
 Panel RowPanel::finish() { return {std::move(name_), width_, height_ + kAxisRoom, markup_.take()}; }
 
+Panel RowPanel::finish_zoomable(const Unit& unit) {
+  Panel panel = finish();
+  panel.zoom = ZoomAxis{kSide, width_ - kSide, axis_.end / unit.size};
+  return panel;
+}
+
 }  // namespace ddpbench::report::pictures

@@ -23,6 +23,8 @@ class RowPanel {
   Area row(const std::string& name, const std::string& figure, const ChartSeries& series);
   double x_of(double value) const;  // clamped to the axis
   Panel finish();
+  // The same of a panel whose axis begins at 0 and has labels in `unit`: pages can zoom into it.
+  Panel finish_zoomable(const Unit& unit);
 
  private:
   Markup markup_;

@@ -122,7 +122,8 @@ Panel course_panel(const StepsChart& chart, const Unit& unit, const Medium& medi
       {"svg-course", "Step times along the run",
        "A strip for each run: median and range of neighbouring steps. " + chart.caption.title},
       medium.row_width, chart.groups.size(), medium.stretch * kStripHeight);
-  rows.axis(axis_to(last_step + 1, {"", 1}, 6), "step");
+  const Unit steps{"", 1};
+  rows.axis(axis_to(last_step + 1, steps, 6), "step");
   for (const StepGroup& group : chart.groups) {
     const ChartSeries& series = chart.series[group.series];
     const double end = chart.shown_s;
@@ -134,7 +135,7 @@ Panel course_panel(const StepsChart& chart, const Unit& unit, const Medium& medi
     draw_bins({group, area, end > 0 ? end : 1}, unit, rows);
     rows.markup().close();
   }
-  return rows.finish();
+  return rows.finish_zoomable(steps);
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ from browser import Browser, find_chromium
 
 FOLDER = None
 WIDTHS = (1280, 400)
-PAGES = ("rich", "several", "hostile", "barren")
+PAGES = ("rich", "several", "hostile", "barren", "swept", "gated")
 
 # The number of a column of the table of runs, by the words of its heading.
 COLUMN = """(() => {
@@ -30,7 +30,8 @@ TEXT_FAULTS = """(() => {
     for (const svg of document.querySelectorAll('.panels svg, svg.sheet')) {
         const edge = svg.getBoundingClientRect();
         const texts = [...svg.querySelectorAll('text')]
-            .map(text => ({words: text.textContent, box: text.getBoundingClientRect()}));
+            .map(text => ({words: text.textContent, box: text.getBoundingClientRect()}))
+            .filter(text => text.box.width > 0);  // others are not shown
         for (const [i, {words, box}] of texts.entries()) {
             if (box.left < edge.left - 1 || box.right > edge.right + 1 ||
                 box.top < edge.top - 1 || box.bottom > edge.bottom + 1) faults.push(`cut: ${words}`);
@@ -254,14 +255,161 @@ class PageInBrowser(unittest.TestCase):
                 self.assertEqual([path.as_uri()],
                                  [url for url in self.browser.requests() if url != "data:,"])
 
-    def test_wide_tables_scroll_in_their_own_box(self):
-        self.open(width=400)
-        wide, room = self.browser.run("""(() => {
-            const box = document.querySelector('#runs .scroll');
+    def widths(self, selector):
+        """Returns how wide the contents of a scrolling element are, and how wide it is."""
+        return self.browser.run(f"""(() => {{
+            const box = document.querySelector('{selector}');
             return [box.scrollWidth, box.clientWidth];
-        })()""")
+        }})()""")
+
+    def test_wide_tables_scroll_in_their_own_box_and_fade_where_more_is(self):
+        self.open(width=400)
+        wide, room = self.widths("#verification .scroll")
         self.assertGreater(wide, room)
         self.assertLess(room, 400)
+        classes = "document.querySelector('#verification .scroll').className"
+        self.browser.wait(f"{classes} === 'scroll more-right'")
+        self.browser.run("document.querySelector('#verification .scroll').scrollLeft = 10000")
+        self.browser.wait(f"{classes} === 'scroll more-left'")
+
+    def test_all_of_the_runs_is_seen_at_once_with_their_options(self):
+        for name, width in (("swept", 1280), ("swept", 400), ("rich", 1280), ("rich", 400)):
+            with self.subTest(page=name, width=width):
+                self.open(name, width)
+                wide, room = self.widths("#runs .scroll")
+                self.assertLessEqual(wide, room)
+                cut = self.browser.run("""(() => {
+                    const edge = document.querySelector('#runs .scroll').getBoundingClientRect();
+                    return [...document.querySelectorAll('#runs tbody > tr > *')].filter(cell => {
+                        const box = cell.getBoundingClientRect();
+                        return box.width < 1 || box.right > edge.right + 1 ||
+                            cell.scrollWidth > cell.clientWidth + 1;
+                    }).map(cell => cell.textContent);
+                })()""")
+                self.assertEqual([], cut)
+        options = self.browser  # of the last page in the loop there are none
+        self.open("swept", 400)
+        texts = options.run("[...document.querySelectorAll('#runs [data-label=options]')]"
+                            ".map(one => one.innerText)")
+        self.assertTrue(any("first_bucket_mb=0.25" in text for text in texts))
+
+    def test_narrow_runs_are_cards_that_say_what_their_figures_are(self):
+        self.open(width=400)
+        label, left, value = self.browser.run("""(() => {
+            const cell = document.querySelector('#runs td[data-label="samples /s"]');
+            const before = getComputedStyle(cell, '::before');
+            return [before.content, before.textAlign, cell.textContent];
+        })()""")
+        self.assertEqual((label, left), ('"samples /s"', "left"))
+        self.assertTrue(value[:1].isdigit())
+        number, _ = self.column("samples /s")
+        self.browser.click(f"#runs th:nth-child({number}) button")
+        self.assert_order("samples /s", "ascending", 1)
+
+    SHOWN = ("[...document.querySelectorAll('#runs tbody tr')]"
+             ".filter(row => row.getBoundingClientRect().height > 0).length")
+
+    def test_rows_are_filtered_by_their_words_and_hidden(self):
+        self.open("swept")
+        everything = self.browser.run(self.SHOWN)
+        field = "document.querySelector('#runs .controls input')"
+
+        def filter_by(text):
+            self.browser.run(f"{field}.value = '{text}'; {field}.dispatchEvent(new Event('input'))")
+
+        filter_by("ddp overlap=off")
+        off = self.browser.run(self.SHOWN)
+        self.assertEqual(off, 8)
+        self.assertEqual(f"{off} of {everything} rows", self.browser.run(
+            "document.querySelector('#runs .controls .count').textContent"))
+        self.browser.click("#runs tbody tr:not(.gone) .hide")
+        self.assertEqual(off - 1, self.browser.run(self.SHOWN))
+        number, _ = self.column("samples /s")
+        self.browser.click(f"#runs th:nth-child({number}) button")
+        self.assertEqual(off - 1, self.browser.run(self.SHOWN), "sorting shows nothing again")
+        filter_by("")
+        self.assertEqual(everything - 1, self.browser.run(self.SHOWN))
+        self.browser.click("#runs .controls .all")
+        self.assertEqual(everything, self.browser.run(self.SHOWN))
+        filter_by("no such words")
+        self.assertEqual(0, self.browser.run(self.SHOWN))
+
+    def test_a_heading_sorts_wherever_it_is_hit(self):
+        self.open()
+        low = self.browser.run("""[...document.querySelectorAll('#runs thead th')].filter(head =>
+            head.querySelector('button').getBoundingClientRect().height <
+            head.getBoundingClientRect().height - 4).map(head => head.textContent)""")
+        self.assertEqual([], low)
+
+    def bars(self, figure):
+        """Returns left and right of the shapes of a timeline, and the labels of its axis."""
+        return self.browser.run(f"""(() => {{
+            const svg = document.querySelector('#{figure} svg[data-zoom]');
+            const shown = one => one.getBoundingClientRect().width > 0;
+            return {{bars: [...svg.querySelectorAll('rect.part, rect.hit')].map(one =>
+                        [one.x.baseVal.value, one.x.baseVal.value + one.width.baseVal.value]),
+                    ticks: [...svg.querySelectorAll('text.tick')].filter(shown)
+                        .map(one => one.textContent),
+                    d: [...svg.querySelectorAll('path.thin')].map(one => one.getAttribute('d'))}};
+        }})()""")
+
+    def test_timelines_are_zoomed_by_buttons_and_shown_whole_again(self):
+        self.open()
+        for figure in ("buckets", "steps"):
+            with self.subTest(figure=figure):
+                whole = self.bars(figure)
+                button = f"#{figure} .zoom button[title='Zoom in']"
+                self.browser.click(button)
+                zoomed = self.bars(figure)
+                left, right, end = map(float, self.browser.run(
+                    f"document.querySelector('#{figure} svg[data-zoom]').dataset.zoom").split())
+                # The middle half fills the axis.
+                def place(x):
+                    return min(max(left + (x - left - (right - left) / 4) * 2, left), right)
+                for before, after in zip(whole["bars"], zoomed["bars"]):
+                    for a, b in zip(before, after):
+                        self.assertAlmostEqual(place(a), b, delta=0.01)
+                values = [float(label) for label in zoomed["ticks"][:-1]
+                          if label.replace(".", "").isdigit()] or [0]
+                numbers = [value for value in values if end / 4 <= value <= 3 * end / 4]
+                self.assertGreaterEqual(len(numbers), 2)
+                self.assertNotEqual(whole["ticks"], zoomed["ticks"])
+                self.assertEqual([], self.browser.run(TEXT_FAULTS))
+                self.browser.click(f"#{figure} .zoom button[title='Later']")
+                self.assertNotEqual(zoomed, self.bars(figure))
+                self.browser.click(f"#{figure} .zoom button:nth-child(5)")
+                again = self.bars(figure)
+                self.assertEqual(whole["ticks"], again["ticks"])
+                for before, after in zip(whole["bars"], again["bars"]):
+                    self.assertAlmostEqual(before[0], after[0], delta=0.01)
+                self.assertTrue(self.browser.run(
+                    f"document.querySelector(\"#{figure} .zoom button[title='Zoom out']\").disabled"))
+
+    def test_a_drag_along_a_timeline_chooses_its_part(self):
+        self.open()
+        whole = self.bars("buckets")
+        x, y, width = self.browser.run("""(() => {
+            const svg = document.querySelector('#buckets svg[data-zoom]');
+            svg.scrollIntoView({block: 'center', behavior: 'instant'});
+            const box = svg.getBoundingClientRect();
+            return [box.x, box.y + box.height / 2, box.width];
+        })()""")
+        for kind, share in (("mousePressed", 0.5), ("mouseMoved", 0.6), ("mouseMoved", 0.7),
+                            ("mouseReleased", 0.7)):
+            self.browser.send("Input.dispatchMouseEvent", type=kind, x=x + share * width, y=y,
+                              button="left", buttons=1, clickCount=1)
+        zoomed = self.bars("buckets")
+        self.assertNotEqual(whole["ticks"], zoomed["ticks"])
+        self.assertEqual(0, self.browser.run("document.querySelectorAll('.chosen').length"))
+        self.browser.click("#buckets .zoom button:nth-child(5)")
+        self.assertEqual(whole["ticks"], self.bars("buckets")["ticks"])
+
+    def test_the_verdict_of_the_gate_is_seen_without_scrolling(self):
+        self.open("gated")
+        self.assertTrue(self.browser.run("""(() => {
+            const box = document.querySelector('#summary .alert.bad strong').getBoundingClientRect();
+            return box.top >= 0 && box.bottom < innerHeight;
+        })()"""))
 
     def test_words_can_be_read_in_both_colours(self):
         for scheme in ("light", "dark"):

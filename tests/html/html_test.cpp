@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "reports/gate/gate.h"
 #include "reports/pictures/markup.h"
 #include "reports/pictures/numbers.h"
 #include "tests/html/sample_pages.h"
@@ -203,6 +204,49 @@ TEST(HtmlPageTest, SaysWhatTheGateFound) {
   EXPECT_THAT(html_page(test::rich_input()), Not(HasSubstr("id=\"gate\"")));
 }
 
+TEST(HtmlPageTest, TheSummaryBeginsWithTheVerdictOfTheGate) {
+  HtmlInput input = test::gated_input();
+  const std::string worse = html_page(input);
+  const std::string alert = "<p class=\"alert bad\">Against base.json: <strong>REGRESSED: 1 pair";
+  ASSERT_THAT(worse, HasSubstr(alert));
+  EXPECT_LT(worse.find("id=\"summary-heading\""), worse.find(alert));
+  EXPECT_LT(worse.find(alert), worse.find("<dl class=\"counts\">"));
+  GateResult passed = *input.gate->result;
+  passed.verdict = GateVerdict::pass;
+  input.gate->result = std::make_shared<const GateResult>(passed);
+  EXPECT_THAT(html_page(input), HasSubstr("<p class=\"alert good\">Against base.json: "));
+  input.gate = HtmlGate{{"base.json"}, {}, "nothing alike"};
+  EXPECT_THAT(html_page(input),
+              HasSubstr("<p class=\"alert warning\">Against base.json: <strong>not compared: "));
+}
+
+TEST(HtmlPageTest, TitlesNameTheReports) {
+  EXPECT_THAT(html_page(test::rich_input()),
+              HasSubstr("<title>rich.json: simple_cnn on mnist (ddpbench)</title>"));
+  EXPECT_THAT(html_page(test::swept_input()),
+              HasSubstr("<title>monday-morning.json, tuesday-evening.json: simple_cnn"));
+}
+
+TEST(HtmlPageTest, CellsOfRunsSayWhichFigureTheyAre) {
+  const std::string page = html_page(test::swept_input());
+  EXPECT_EQ(occurrences(page, "<table class=\"sortable cards\">"), 1U);
+  for (const char* cell : {"<th scope=\"row\" data-label=\"report\"",
+                           "data-label=\"options\" class=\"words long\">all_reduce"
+                           "=direct",
+                           "data-label=\"samples /s\""}) {
+    EXPECT_THAT(page, HasSubstr(cell));
+  }
+  EXPECT_THAT(page, Not(HasSubstr("data-label=\"worst tensor\"")));
+}
+
+TEST(HtmlPageTest, TimelinesSayWhereTheirAxesAre) {
+  const std::string page = html_page(test::rich_input());
+  EXPECT_THAT(page, testing::ContainsRegex(
+                        "data-zoom=\"1 [0-9.]+ [0-9.]+\" aria-labelledby=\"svg-course-title"));
+  EXPECT_THAT(page, testing::ContainsRegex("data-zoom=\"[0-9.]+ [0-9.]+ [0-9.]+\" "
+                                           "aria-labelledby=\"svg-buckets-0-title"));
+}
+
 TEST(HtmlPageTest, SaysWhyTheGateComparedNothing) {
   HtmlInput input = test::rich_input();
   input.gate = HtmlGate{{"base.json"}, {}, "nothing <b>alike</b>"};
@@ -213,8 +257,9 @@ TEST(HtmlPageTest, ShowsCollectivesInPlaceOfRuns) {
   const std::string page = html_page(test::comm_input());
   for (const char* text :
        {"<h1>Collectives</h1>", "href=\"#collectives\"", "all_reduce", "data-v=\"1000\">1000 B<",
-        "data-v=\"4096\">4 KiB<", "time us median", "time us (IQR)", "data-v=\"1.25\">1.25<",
-        "(1) nobody asked", "Memory bandwidth", ">50.50<"}) {
+        "data-v=\"4096\">4 KiB<", "time us median", "time us (IQR)",
+        "<p class=\"lead\">Collectives: shm", "data-v=\"1.25\">1.25<", "(1) nobody asked",
+        "Memory bandwidth", ">50.50<"}) {
     EXPECT_THAT(page, HasSubstr(text));
   }
   for (const char* text : {"id=\"runs\"", "id=\"pictures\"", "href=\"#runs\"", "No strategy"}) {

@@ -158,6 +158,28 @@ HtmlInput gated_input() {
   return input;
 }
 
+HtmlInput swept_input() {
+  Report report = sample_report();
+  report.runs.clear();
+  report.runs.push_back(timed_run("single", 1, 0, 40, 1));
+  for (const int devices : {2, 4}) {
+    for (const char* overlap : {"on", "off"}) {
+      for (const char* cap : {"1", "25"}) {
+        report.runs.push_back(timed_run("ddp", devices, 0, 40, 0.9));
+        report.runs.back().strategy_options = {{"all_reduce", "direct"},
+                                               {"bucket_cap_mb", cap},
+                                               {"first_bucket_mb", "0.25"},
+                                               {"overlap", overlap}};
+      }
+    }
+  }
+  report.status = Status::ok;
+  report.error.reset();
+  fill_scaling(report);
+  HtmlInput input{{"monday-morning.json", "tuesday-evening.json"}, {report, report}};
+  return input;
+}
+
 HtmlInput comm_input() {
   Report report = sample_report();
   report.runs.clear();
@@ -193,7 +215,7 @@ HtmlInput large_input() {
 std::map<std::string, HtmlInput> all_inputs() {
   return {{"rich", rich_input()},     {"several", several_input()}, {"hostile", hostile_input()},
           {"barren", barren_input()}, {"tuned", tuned_input()},     {"gated", gated_input()},
-          {"comm", comm_input()}};
+          {"swept", swept_input()},   {"comm", comm_input()}};
 }
 
 }  // namespace ddpbench::report::test

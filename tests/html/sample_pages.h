@@ -25,6 +25,8 @@ HtmlInput barren_input();
 HtmlInput tuned_input();
 // A report that is slower than its baseline, which lacks some of the runs.
 HtmlInput gated_input();
+// Two reports of a sweep, whose runs differ in the options of their strategy.
+HtmlInput swept_input();
 // A report of `ddpbench comm`, which has no runs.
 HtmlInput comm_input();
 // A thousand runs of ten thousand steps.
