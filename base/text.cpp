@@ -23,11 +23,23 @@ std::vector<std::size_t> character_places(std::string_view text) {
   return places;
 }
 
+constexpr std::string_view kSpaces = " \t\n\v\f\r";
+
+// Whether "5 %" goes on at `text`, which begins with a space: a number keeps its sign.
+bool continues_with_percent(std::string_view text) {
+  if (!text.starts_with(" %")) return false;
+  const std::string_view rest = text.substr(2);
+  return rest.empty() || std::string_view(" \t\n,.;:)").find(rest[0]) != std::string_view::npos;
+}
+
 // Takes the next word from the front of `text`; empty at the end.
 std::string_view take_word(std::string_view& text) {
-  constexpr std::string_view kSpaces = " \t\n\v\f\r";
   text.remove_prefix(std::min(text.find_first_not_of(kSpaces), text.size()));
-  const std::string_view word = text.substr(0, text.find_first_of(kSpaces));
+  std::size_t end = std::min(text.find_first_of(kSpaces), text.size());
+  if (end > 0 && continues_with_percent(text.substr(end))) {
+    end = std::min(text.find_first_of(kSpaces, end + 1), text.size());
+  }
+  const std::string_view word = text.substr(0, end);
   text.remove_prefix(word.size());
   return word;
 }

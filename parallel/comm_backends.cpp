@@ -139,6 +139,16 @@ std::string_view devices_word(DeviceKind kind) {
 
 std::span<const CommBackend> comm_backends() { return rows(); }
 
+std::span<const AbsentBackend> absent_backends() {
+  static constexpr AbsentBackend kAbsent[] = {
+      {"gloo", "this version has no backend that uses Gloo; shm connects CPU devices"},
+      {"mpi",
+       "this version has no backend that uses MPI; shm connects CPU devices, also of ranks that "
+       "mpirun started"},
+  };
+  return kAbsent;
+}
+
 const CommBackend* find_comm_backend(std::string_view name) {
   const auto found = std::ranges::find(rows(), name, &CommBackend::name);
   return found == rows().end() ? nullptr : &*found;
@@ -191,11 +201,15 @@ std::vector<std::string> backend_words() {
   return words;
 }
 
+std::string backend_connects(const CommBackend& backend) {
+  return fmt::format("{}: {}", devices_word(backend.devices), backend.medium);
+}
+
 std::string backend_help() {
   std::string help = "What moves data between ranks: ";
   for (const CommBackend& row : rows()) {
-    help += fmt::format("{}{} ({}: {})", &row == rows().data() ? "" : ", ", row.name,
-                        devices_word(row.devices), row.medium);
+    help += fmt::format("{}{} ({})", &row == rows().data() ? "" : ", ", row.name,
+                        backend_connects(row));
   }
   const auto automatic = [](DeviceKind kind, bool shared) {
     return automatic_backend(kind, shared).name;

@@ -73,6 +73,13 @@ std::span<const CommBackend> comm_backends();
 const CommBackend* find_comm_backend(std::string_view name);
 // REQUIRES: a row has that name.
 const CommBackend& comm_backend(std::string_view name);
+// A backend that users know from other programs and that this one has not: asking for it is no slip
+// of the hand.
+struct AbsentBackend {
+  std::string_view name;
+  std::string_view why;  // a sentence's part, with what there is in its place
+};
+std::span<const AbsentBackend> absent_backends();
 // The row that --backend=auto takes.
 const CommBackend& automatic_backend(DeviceKind devices, bool shared);
 
@@ -88,6 +95,8 @@ inline constexpr std::string_view kBackendAlias = "ring";
 std::string backend_name(std::string_view word, DeviceKind devices);
 // All words that --backend takes: "auto", the names, the alias.
 std::vector<std::string> backend_words();
+// "CPU devices: shared memory of one host".
+std::string backend_connects(const CommBackend& backend);
 // "What moves data between ranks: shm (CPU devices: shared memory of one host), ...", for help.
 std::string backend_help();
 

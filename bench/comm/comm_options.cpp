@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/nearest_name.h"
 #include "bench/comm/collective_case.h"
+#include "bench/options/option_value.h"
 #include "bench/plan/device_plan.h"
 #include "parallel/comm/operation.h"
 #include "parallel/comm_backends.h"
@@ -151,7 +152,9 @@ void refuse_all_of_one(const CudaProbe& cuda) {
 }
 
 void choose_device(const CommWords& words, const HostDevices& host, CommOptions& options) {
+  refuse_absent(*find_flag("device"), words.device, "--device");
   check_word("--device", words.device, {"auto", "cpu", "cuda"});
+  refuse_absent(*find_flag("backend"), words.backend, "--backend");
   check_word("--backend", words.backend, backend_words());
   KindChoice kind = choose_kind(words.device, words.backend, host);
   options.device = std::move(kind.device);

@@ -150,8 +150,8 @@ class CollectiveFilter {
 class Chart final : public Subcommand {
  public:
   void define(CommandOptions& options) override {
-    options.add_words("REPORT", "TEXT ... REQUIRED", paths_,
-                      "Reports; all runs of all of them go into one chart", true);
+    options.add_words("REPORT", "...", paths_, "Reports; all runs of all of them go into one chart",
+                      true);
     options.add("--kind", "KIND", &kind_,
                 fmt::format("What to draw: {} (default: scaling; bandwidth of reports of ddpbench "
                             "comm)",

@@ -13,6 +13,7 @@
 #include "bench/commands/subcommand.h"
 #include "bench/host/build_info.h"
 #include "bench/host/environment_capture.h"
+#include "bench/host/host_devices.h"
 #include "bench/host/terminal.h"
 #include "bench/joined/joined_world.h"
 #include "bench/options/option_parser.h"
@@ -35,15 +36,30 @@ std::string joined(const std::vector<std::string>& words) {
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
-// Returns "shm, nccl (not here: no GPU was found)".
-std::string backends_here(const HostDevices& host) {
-  std::vector<std::string> words;
+// A line for each backend: what it connects, or why it is not here.
+std::vector<std::pair<std::string, std::string>> backend_lines(const HostDevices& host) {
+  std::vector<std::pair<std::string, std::string>> lines;
   for (const CommBackend& backend : comm_backends()) {
     const std::string why = backend.why_not_here(host.cuda);
-    words.push_back(why.empty() ? std::string(backend.name)
-                                : fmt::format("{} (not here: {})", backend.name, why));
+    lines.emplace_back(backend.name, backend_connects(backend) +
+                                         (why.empty() ? "" : fmt::format("; not here: {}", why)));
   }
-  return joined(words);
+  for (const AbsentBackend& backend : absent_backends()) {
+    lines.emplace_back(backend.name, fmt::format("not here: {}", backend.why));
+  }
+  return lines;
+}
+
+// The module has its libraries' versions with and without a driver.
+void add_cuda_libraries(report::Environment& environment) {
+  if (!build_info().cuda_module) return;
+  try {
+    for (const auto& [name, version] : cuda_module().library_versions()) {
+      environment.libraries[name] = version;
+    }
+  } catch (const UnavailableError& error) {
+    environment.libraries["cuda"] = fmt::format("not here: {}", error.what());
+  }
 }
 
 int show_info(const Options& options, const InstallPaths& paths) {
@@ -52,19 +68,25 @@ int show_info(const Options& options, const InstallPaths& paths) {
       recorded_variables(process_variables(), option_variables()), ops::library_versions());
   const HostDevices host = find_devices("auto");
   add_gpus(contents.environment, host);
+  add_cuda_libraries(contents.environment);
   contents.no_gpu_reason = host.cuda.reason;
   contents.limits = read_host_limits();
   contents.paths = paths;
   contents.data_directories = data_directories(options.data_dir);
   contents.built_in = {{"strategies", joined(known_strategies())},
-                       {"communication", backends_here(host)},
                        {"data sets", joined(data::known_datasets())}};
+  contents.backends = backend_lines(host);
   say("{}", info_text(contents));
   return 0;
 }
 
 int list_data(const Options& options) {
   const std::string directory = data_directories(options.data_dir).front();
+  if (directory.empty()) {
+    throw ConfigError(
+        "data list: HOME is not set, so that there is no place for data; --data-dir or "
+        "DDPBENCH_DATA_DIR name one");
+  }
   say("data directory: {}\n", directory);
   for (const std::string& name : data::known_datasets()) {
     say("{}\n", name);

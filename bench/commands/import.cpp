@@ -59,7 +59,7 @@ std::string default_output(const std::string& path) {
 class Import final : public Subcommand {
  public:
   void define(CommandOptions& options) override {
-    options.add_words("FILE", "TEXT REQUIRED", paths_,
+    options.add_words("FILE", "", paths_,
                       "Step times as csv or JSON lines: step, seconds, and where there are several "
                       "repetition, rank, phase; memory and loss where known (docs/ci.md)",
                       true);

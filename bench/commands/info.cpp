@@ -145,6 +145,8 @@ std::string info_text(const InfoContents& contents) {
   text.line("system", fmt::format("{}, {}", environment.operating_system, environment.kernel));
   add_built_in(text, contents);
   add_devices(text, contents);
+  text.section("Communication (--backend)");
+  for (const auto& [name, value] : contents.backends) text.line(name, value);
   text.section("Libraries");
   for (const auto& [name, version] : environment.libraries) text.line(name, version);
   add_limits(text, contents.limits);

@@ -21,6 +21,8 @@ struct InfoContents {
   std::vector<std::string> data_directories;  // in the order of the search
   // More lines of "Built in": {"strategies", "single, dp"}, {"data sets", "mnist"}.
   std::vector<std::pair<std::string, std::string>> built_in;
+  // What moves data between ranks: {"shm", "CPU devices: ..."}, {"nccl", "...; not here: ..."}.
+  std::vector<std::pair<std::string, std::string>> backends;
   std::string no_gpu_reason;  // why environment.gpus is empty
 };
 

@@ -169,11 +169,13 @@ std::vector<CommandOption> CommandOptions::list() const {
 std::string CommandOptions::help(const std::string& summary, const std::string& usage) const {
   std::string names, options = two_columns("-h,--help", "Print this text and stop");
   for (const Row& row : rows_) {
-    const std::string left = row.names + (row.syntax.hint.empty() ? "" : " " + row.syntax.hint);
-    (row.is_name() ? names : options) += two_columns(left, row.help);
+    const std::string& hint = row.syntax.hint;
+    const std::string left = row.names + (hint.empty() || hint == "..." ? hint : " " + hint);
+    (row.is_name() ? names : options) +=
+        two_columns(left, row.help + (row.is_required ? " (required)" : ""));
   }
   std::string text = fmt::format("{}.\nUsage: {}\n", summary, usage);
-  if (!names.empty()) text += "\nPositionals:\n" + names;
+  if (!names.empty()) text += "\nFiles:\n" + names;
   text += "\nOptions:\n" + options + "\n";
   return footer_.empty() ? text : text + footer_ + "\n";
 }

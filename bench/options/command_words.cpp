@@ -14,6 +14,18 @@ namespace {
 
 bool is_long(const std::string& word) { return word.starts_with("--"); }
 
+// The option that users of other programs mean by a name, else the nearest.
+std::optional<std::string> meant(const std::string& name, const std::vector<std::string>& known) {
+  constexpr std::pair<const char*, const char*> kOtherNames[] = {
+      {"devices", "gpus"},     {"num-gpus", "gpus"},  {"nproc-per-node", "gpus"},
+      {"learning-rate", "lr"}, {"workers", "gpus"},   {"num-workers", "loader-workers"},
+      {"data", "data-dir"},    {"wd", "weight-decay"}};
+  for (const auto& [other, ours] : kOtherNames) {
+    if (name == other && std::ranges::find(known, ours) != known.end()) return ours;
+  }
+  return nearest_name(name, known);
+}
+
 class WordReader {
  public:
   WordReader(const CommandSyntax& syntax, const std::vector<std::string>& words)
@@ -77,8 +89,7 @@ class WordReader {
     for (const OptionSyntax& option : syntax_.options)
       for (const std::string& name : option.names)
         if (is_long(name)) known.push_back(name.substr(2));
-    const auto near =
-        nearest_name(flag.substr(std::min(flag.find_first_not_of('-'), flag.size())), known);
+    const auto near = meant(flag.substr(std::min(flag.find_first_not_of('-'), flag.size())), known);
     throw ConfigError(fmt::format("{}{}: unknown option.{} `ddpbench {}{}--help` lists them all.",
                                   prefix(), flag,
                                   near ? fmt::format(" Did you mean '--{}'?", *near) : "",

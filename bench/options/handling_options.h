@@ -22,7 +22,7 @@ inline constexpr double kMostDevices = 65536, kMostThreads = 4096, kMostSteps = 
                         kMostTimes = 1e6;
 inline constexpr double kMostSamples = 1 << 24, kMostTracedSteps = 1e4;
 
-inline ValueRule one_of(std::vector<std::string> choices, std::vector<std::string> absent = {}) {
+inline ValueRule one_of(std::vector<std::string> choices, std::vector<AbsentChoice> absent = {}) {
   return {.choices = std::move(choices), .absent = std::move(absent)};
 }
 inline ValueRule between(double minimum, double maximum) {

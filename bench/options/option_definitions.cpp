@@ -27,15 +27,35 @@ std::string strategies_in_words() {
   return text;
 }
 
+// Kinds of devices of other programs.
+std::vector<AbsentChoice> absent_devices() {
+  std::vector<AbsentChoice> devices;
+  for (const char* name : {"rocm", "hip", "xpu", "mps", "tpu"}) {
+    devices.push_back({name, "this version computes on CPUs and on NVIDIA's GPUs"});
+  }
+  return devices;
+}
+
+std::vector<AbsentChoice> absent_backend_words() {
+  std::vector<AbsentChoice> words;
+  for (const AbsentBackend& backend : absent_backends()) {
+    words.push_back({std::string(backend.name), std::string(backend.why)});
+  }
+  return words;
+}
+
+constexpr const char* kNoSuchPrecision = "this version does not compute in it";
+
 Definitions comparison_options() {
   const std::string group = "What to compare";
   return {
       {.name = "strategy",
        .group = group,
        .hint = "LIST",
-       .help = fmt::format("Strategies, separated by commas: {}.", strategies_in_words()),
+       .help = fmt::format("Strategies, separated by commas: {}. all: all of them.",
+                           strategies_in_words()),
        .member = &Options::strategies,
-       .rule = one_of(known_strategies())},
+       .rule = {.choices = known_strategies(), .takes_all = true}},
       {.name = "gpus",
        .group = group,
        .hint = "LIST|all",
@@ -47,8 +67,9 @@ Definitions comparison_options() {
       {.name = "config",
        .group = group,
        .hint = "NAME",
-       .help = "Configuration file: a path, or a name in the configs directory (with or without "
-               ".json).",
+       .help =
+           "Configuration file: a path, a name in the configs directory (with or without .json), "
+           "or - for standard input.",
        .member = &Options::config_path,
        .default_text = "none",
        .sources = kFlag | kVariable,
@@ -58,20 +79,21 @@ Definitions comparison_options() {
        .hint = "auto|cpu|cuda",
        .help = "Kind of device. auto takes CUDA when a GPU is there, and says which it took.",
        .member = &Options::device,
-       .rule = one_of({"auto", "cpu", "cuda"})},
+       .rule = one_of({"auto", "cpu", "cuda"}, absent_devices())},
       {.name = "backend",
        .group = group,
        .hint = fmt::format("{}", fmt::join(backend_words(), "|")),
        .help = backend_help(),
        .member = &Options::backend,
-       .rule = one_of(backend_words())},
+       .rule = one_of(backend_words(), absent_backend_words())},
       {.name = "precision",
        .group = group,
        .hint = "auto|fp32|tf32|bf16",
        .help = "What products are computed in; weights, gradients and updates are fp32 in all. "
                "auto: fp32 on CPU devices, which have no other, tf32 on CUDA devices that have it.",
        .member = &Options::precision,
-       .rule = one_of({"auto", "fp32", "tf32", "bf16"}, {"fp16", "fp64"})},
+       .rule = one_of({"auto", "fp32", "tf32", "bf16"},
+                      {{"fp16", kNoSuchPrecision}, {"fp64", kNoSuchPrecision}})},
       {.name = "cuda-graph",
        .group = group,
        .hint = "auto|on|off,...",

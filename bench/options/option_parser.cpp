@@ -10,6 +10,7 @@
 #include <span>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/nearest_name.h"
 #include "bench/host/build_info.h"
 #include "bench/options/command_words.h"
@@ -56,8 +57,12 @@ std::string spoken(Command command) {
                                  : fmt::format("`ddpbench {}`", words_of(command));
 }
 
-[[noreturn]] void refuse_argument(const std::string& argument,
+[[noreturn]] void refuse_argument(const std::string& argument, bool is_data,
                                   const std::vector<CommandSummary>& commands) {
+  if (is_data) {
+    throw ConfigError(fmt::format("ddpbench data {}: there is data list and data fetch NAME.{}",
+                                  argument, suggestion(argument, {"list", "fetch"})));
+  }
   std::vector<std::string> known = {"tune", "info", "data", "data list", "data fetch"};
   for (const CommandSummary& command : commands) known.push_back(command.name);
   if (std::ranges::find(commands, argument, &CommandSummary::name) != commands.end()) {
@@ -115,7 +120,7 @@ Flags read_flags(const std::vector<std::string>& arguments,
       used = names.size();
     }
   }
-  if (used < names.size()) refuse_argument(names[used], commands);
+  if (used < names.size()) refuse_argument(names[used], flags.is_data, commands);
   if (flags.words.has("help")) return flags;
   if (flags.is_data && flags.command == Command::run && !flags.words.has("version"))
     throw ConfigError("ddpbench data needs to know what to do: data list, or data fetch NAME.");
@@ -181,7 +186,7 @@ OptionSource config_source(const OptionSource& flags, const OptionSource& variab
   if (given == nullptr) given = variables.find("config");
   if (given == nullptr) return {};
   path = find_config(given->value.get<std::string>(), context.config_directories);
-  return file_source(read_config(path), path);
+  return file_source(read_config(path), input_name(path));
 }
 
 std::string help_of(const Flags& flags, const ParseContext& context) {

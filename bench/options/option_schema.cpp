@@ -32,7 +32,11 @@ Json bounded(const char* type, const ValueRule& rule) {
 }
 
 Json text_schema(const ValueRule& rule) {
-  if (!rule.choices.empty()) return {{"enum", rule.choices}};
+  if (!rule.choices.empty()) {
+    std::vector<std::string> words = rule.choices;
+    if (rule.takes_all) words.emplace_back("all");
+    return {{"enum", std::move(words)}};
+  }
   return {{"type", "string"}, {"minLength", 1}};
 }
 
@@ -48,7 +52,7 @@ Json entry_schema(const ValueRule& rule) {
   if constexpr (std::is_same_v<T, bool>) return {{"type", "boolean"}};
   if constexpr (std::is_integral_v<T>) return bounded("integer", rule);
   if constexpr (std::is_floating_point_v<T>) return bounded("number", rule);
-  if constexpr (std::is_same_v<T, Percent>) return {{"type", "string"}, {"pattern", "^[0-9.]+%$"}};
+  if constexpr (std::is_same_v<T, Percent>) return {{"type", "string"}, {"pattern", "^[0-9.]+%?$"}};
   return text_schema(rule);
 }
 

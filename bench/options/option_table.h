@@ -61,10 +61,16 @@ struct Overloaded : Functions... {
 template <typename... Functions>
 Overloaded(Functions...) -> Overloaded<Functions...>;
 
+// A word that users may know and that has no meaning here, with the reason as part of a sentence.
+struct AbsentChoice {
+  std::string name, why;
+};
+
 // The values that an option takes, beyond its type.
 struct ValueRule {
   std::vector<std::string> choices = {};  // for text; empty: any text that is not empty
-  std::vector<std::string> absent = {};   // names with a meaning that are not in this build
+  std::vector<AbsentChoice> absent = {};  // refused as what is not here, not as a slip
+  bool takes_all = false;                 // "all" in a list stands for all choices
   double minimum = 0;
   double maximum = std::numeric_limits<double>::infinity();  // included
   bool above_minimum = false;                                // the minimum itself is excluded

@@ -22,6 +22,8 @@ namespace {
 using nlohmann::json;
 
 std::string shown(const json& value) {
+  // JSON has no nan, and writes -1 as -1.0.
+  if (value.is_number_float()) return fmt::format("{}", value.get<double>());
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
@@ -135,9 +137,7 @@ std::string name_or_text(const OptionDefinition& definition, const json& value,
   if (!value.is_string()) refuse(definition, value, where);
   const auto text = value.get<std::string>();
   const ValueRule& rule = definition.rule;
-  if (std::ranges::count(rule.absent, text) != 0)
-    throw UnavailableError(fmt::format("{}: {} is not in this build, which has {}.", where, text,
-                                       fmt::join(rule.choices, ", ")));
+  refuse_absent(definition, text, where);
   if (rule.choices.empty() ? text.empty() : std::ranges::count(rule.choices, text) == 0)
     refuse(definition, value, where, suggestion(text, rule.choices));
   return text;
@@ -156,14 +156,16 @@ bool truth(const OptionDefinition& definition, const json& value, const std::str
   return value.get<bool>();
 }
 
-// Reads "2%".
+// Reads "2%" and, as `check` does, "0.02". A number above 1 without "%" would be more than all.
 Percent percent(const OptionDefinition& definition, const json& value, const std::string& where) {
   const auto text = value.is_string() ? value.get<std::string>() : std::string();
-  if (!text.ends_with('%')) refuse(definition, value, where);
-  const json number = number_from_text<double>(text.substr(0, text.size() - 1));
-  if (!number.is_number() || !within(definition.rule, number.get<double>()))
+  const bool has_sign = text.ends_with('%');
+  const json number = number_from_text<double>(text.substr(0, text.size() - (has_sign ? 1 : 0)));
+  if (!number.is_number() || (!has_sign && number.get<double>() > 1))
     refuse(definition, value, where);
-  return {number.get<double>()};
+  const double percent = number.get<double>() * (has_sign ? 1 : 100);
+  if (!within(definition.rule, percent)) refuse(definition, value, where);
+  return {percent};
 }
 
 template <typename T>
@@ -206,8 +208,15 @@ template <typename T>
 std::vector<T> read_list(const OptionDefinition& definition, const json& value,
                          const std::string& where) {
   std::vector<T> list;
-  for (const json& entry : entries(definition, value, where))
+  for (const json& entry : entries(definition, value, where)) {
+    if constexpr (std::is_same_v<T, std::string>) {
+      if (definition.rule.takes_all && entry == "all") {
+        list.insert(list.end(), definition.rule.choices.begin(), definition.rule.choices.end());
+        continue;
+      }
+    }
     list.push_back(read_entry<T>(definition, entry, where));
+  }
   if constexpr (!std::is_same_v<T, Injection>) refuse_duplicates(list, where);
   return list;
 }
@@ -244,12 +253,12 @@ std::string expected_entry(const ValueRule& rule) {
   } else if constexpr (std::is_floating_point_v<T>) {
     return bounds(rule, "a number");
   } else if constexpr (std::is_same_v<T, Percent>) {
-    return bounds(rule, "a share such as 2%,") + "%";
+    return bounds(rule, "a share such as 2% or 0.02,") + "%";
   } else if constexpr (std::is_same_v<T, Injection>) {
     return "faults as text";
   } else {
     if (rule.choices.empty()) return "text that is not empty";
-    return fmt::format("one of {}", fmt::join(rule.choices, ", "));
+    return fmt::format("one of {}{}", fmt::join(rule.choices, ", "), rule.takes_all ? ", all" : "");
   }
 }
 
@@ -261,6 +270,15 @@ std::string expected_list(const ValueRule& rule) {
 }
 
 }  // namespace
+
+void refuse_absent(const OptionDefinition& definition, const std::string& word,
+                   const std::string& where) {
+  const ValueRule& rule = definition.rule;
+  const auto found = std::ranges::find(rule.absent, word, &AbsentChoice::name);
+  if (found == rule.absent.end()) return;
+  throw UnavailableError(fmt::format("{}: {} is not here: {}. There is {}.", where, word,
+                                     found->why, fmt::join(rule.choices, ", ")));
+}
 
 json value_from_text(const OptionDefinition& definition, const std::string& text) {
   return std::visit(Overloaded{[&](NoMember) -> json { return text; },

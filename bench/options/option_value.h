@@ -24,6 +24,10 @@ void set_value(Options& options, const OptionDefinition& definition, const nlohm
 // Returns the member as JSON, null when it is not set. REQUIRES: the definition has a member.
 nlohmann::json get_value(const Options& options, const OptionDefinition& definition);
 
+// Throws UnavailableError for a word that is known not to be here (ValueRule::absent).
+void refuse_absent(const OptionDefinition& definition, const std::string& word,
+                   const std::string& where);
+
 // Says what is expected, for messages: "a whole number from 1", "one of pad, drop".
 std::string expectation(const OptionDefinition& definition);
 

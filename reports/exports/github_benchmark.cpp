@@ -7,6 +7,8 @@
 // commits.
 #include <fmt/format.h>
 
+#include <cmath>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "reports/exports/export_fields.h"
@@ -42,6 +44,12 @@ std::string extra_of(const std::vector<const RunRow*>& rows, std::size_t values)
   return commit ? extra + " " + *commit : extra;
 }
 
+// Six digits, and large numbers whole: the action shows every digit in its comments.
+Json short_number(double value) {
+  if (std::abs(value) >= 1e5 && std::abs(value) < 1e15) return std::llround(value);
+  return std::strtod(fmt::format("{:.6g}", value).c_str(), nullptr);
+}
+
 void append_entry(Json& entries, const std::string& name, const Field& field,
                   const std::vector<const RunRow*>& rows) {
   std::vector<double> values;
@@ -51,7 +59,7 @@ void append_entry(Json& entries, const std::string& name, const Field& field,
   if (values.empty()) return;
   Json entry = {{"name", fmt::format("{}: {}", name, field.key)},
                 {"unit", unit_of(field.key)},
-                {"value", median(values)}};
+                {"value", short_number(median(values))}};
   const std::string range = range_of(field, rows, values);
   if (!range.empty()) entry["range"] = range;
   entry["extra"] = extra_of(rows, values.size());

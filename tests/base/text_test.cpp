@@ -66,5 +66,11 @@ TEST(Counted, AddsAnSToAllNumbersButOne) {
   EXPECT_EQ(counted(std::int64_t{-1}, "core"), "-1 cores");
 }
 
+TEST(Wrap, KeepsANumberBesideItsPercent) {
+  EXPECT_EQ(wrap("it took 28 % of it", 11, 2), "it took\n  28 % of it\n");
+  EXPECT_EQ(wrap("it took 28 %.", 10, 2), "it took\n  28 %.\n");
+  EXPECT_EQ(wrap("90 %busy", 4, 0), "90\n%busy\n");
+}
+
 }  // namespace
 }  // namespace ddpbench

@@ -20,7 +20,7 @@ using ::testing::IsEmpty;
 class CommandOptionsTest : public ::testing::Test {
  protected:
   CommandOptionsTest() {
-    options_.add_words("NEW", "TEXT ... REQUIRED", names_, "What is judged", true);
+    options_.add_words("NEW", "...", names_, "What is judged", true);
     options_.add_words("--baseline", "BASE...", base_, "What it is held against");
     options_.add("--max-slowdown,--limit", "SHARE=5%", &limit_, "What is let pass");
     options_.add("--keys", "KEY,...", &keys_, "What may differ");
@@ -129,8 +129,8 @@ TEST_F(CommandOptionsTest, HelpIsAskedForByEitherNameAndShowsEveryRow) {
   EXPECT_FALSE(read({"--help", "a"}));
   const std::string help = options_.help("judge reports", "ddpbench judge NEW...");
   EXPECT_THAT(help, AllOf(HasSubstr("judge reports.\nUsage: ddpbench judge NEW...\n"),
-                          HasSubstr("\nPositionals:\n  NEW TEXT ... REQUIRED "),
-                          HasSubstr("\n  -o,--output FILE "), HasSubstr("\n  --force ")));
+                          HasSubstr("\nFiles:\n  NEW... "), HasSubstr("\n  -o,--output FILE "),
+                          HasSubstr("\n  --force ")));
 }
 
 }  // namespace

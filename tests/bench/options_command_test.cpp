@@ -61,7 +61,9 @@ TEST(Commands, VariablesOfTheOtherCommandsAreNoObstacle) {
 TEST(Commands, DataNeedsToKnowWhatToDo) {
   EXPECT_THAT(refusal({"data"}), HasSubstr("data list, or data fetch NAME"));
   EXPECT_THAT(refusal({"data", "fetch"}), HasSubstr("needs the names"));
-  EXPECT_THAT(refusal({"data", "lst"}), HasSubstr("unexpected argument 'lst'"));
+  EXPECT_THAT(refusal({"data", "lst"}),
+              HasSubstr("data lst: there is data list and data fetch NAME. "
+                        "Did you mean 'list'?"));
 }
 
 TEST(Commands, AnUnknownCommandNamesTheNearest) {

@@ -39,6 +39,7 @@ TEST(OptionValues, WhatMakesAMatrixTakesLists) {
 TEST(OptionValues, SharesAreWrittenWithPercentSigns) {
   EXPECT_EQ(options_of({"--until-ci=2%"}).until_ci, Percent{2});
   EXPECT_EQ(options_of({"--until-ci=0.5%"}).until_ci, Percent{0.5});
+  EXPECT_EQ(options_of({"--until-ci=0.25"}).until_ci, Percent{25});
   EXPECT_EQ(options_of({}).until_ci, std::nullopt);
 }
 
@@ -117,7 +118,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadValue{"SeedBeyondWords", "--seed=18446744073709551616", "a whole number from 0"},
         BadValue{"NoThreads", "--threads-per-device=0", "a whole number from 1"},
         BadValue{"NoRate", "--lr=0", "a number above 0"},
-        BadValue{"RateThatIsNoNumber", "--lr=nan", "a number above 0, got null"},
+        BadValue{"RateThatIsNoNumber", "--lr=nan", "a number above 0, got nan"},
         BadValue{"RateInWords", "--lr=small", R"(got "small")"},
         BadValue{"FullMomentum", "--momentum=1", "a number from 0 below 1"},
         BadValue{"NegativeDecay", "--weight-decay=-0.1", "a number from 0"},
@@ -134,6 +135,25 @@ INSTANTIATE_TEST_SUITE_P(
         BadValue{"NegativeTimeout", "--timeout=-1", "a number from 0"},
         BadValue{"NoValueAtAll", "--json=", "--json needs a value: --json=PATH"}),
     [](const auto& instance) { return instance.param.name; });
+
+TEST(OptionValues, AllStandsForEveryStrategy) {
+  EXPECT_EQ(options_of({"--strategy=all"}).strategies,
+            (std::vector<std::string>{"single", "dp", "ddp", "ps"}));
+  EXPECT_THAT(refusal({"--strategy=all,ddp"}), HasSubstr("ddp is listed twice"));
+  EXPECT_THAT(refusal({"--strategy=al"}), HasSubstr("one of single, dp, ddp, ps, all"));
+}
+
+TEST(OptionValues, WhatOtherProgramsHaveIsUnavailableAndNotASlip) {
+  EXPECT_THAT(refusal<UnavailableError>({"--backend=gloo"}),
+              AllOf(HasSubstr("--backend: gloo is not here: "), HasSubstr("Gloo")));
+  EXPECT_THAT(refusal<UnavailableError>({"--backend=mpi"}), HasSubstr("mpirun"));
+  EXPECT_THAT(refusal<UnavailableError>({"--device=rocm"}), HasSubstr("auto, cpu, cuda"));
+}
+
+TEST(OptionValues, NamesOfOtherProgramsSuggestTheOptionsHere) {
+  EXPECT_THAT(refusal({"--devices=2"}), HasSubstr("Did you mean '--gpus'?"));
+  EXPECT_THAT(refusal({"--learning-rate=2"}), HasSubstr("Did you mean '--lr'?"));
+}
 
 TEST(OptionValues, AKnownPrecisionThatIsNotInThisBuildIsUnavailable) {
   EXPECT_THAT(refusal<UnavailableError>({"--precision=fp16"}),

@@ -242,6 +242,11 @@ INSTANTIATE_TEST_SUITE_P(
                    "no/such"},
         BadCommand{"NoCudaModule", {"--device=cuda", "--strategy=single"}, 3, "cuda"},
         BadCommand{"NoNcclForCpu", {"--backend=nccl", "--device=cpu"}, 3, "nccl"},
+        BadCommand{"Gloo", {"--backend=gloo"}, 3, "gloo is not here: "},
+        BadCommand{"Mpi", {"--backend=mpi", "--gpus=2"}, 3, "mpi is not here: "},
+        BadCommand{"GlooOfComm", {"comm", "--backend=gloo"}, 3, "gloo is not here: "},
+        BadCommand{"Rocm", {"--device=rocm"}, 3, "rocm is not here: "},
+        BadCommand{"MisspeltBackend", {"--backend=nccll"}, 2, "Did you mean 'nccl'?"},
         BadCommand{
             "IndivisibleBatch", {"--strategy=ddp", "--gpus=3", "--global-batch-size=64"}, 2, "64"},
         BadCommand{"DamagedData",
@@ -272,8 +277,26 @@ TEST_F(CommandLine, ShowsInfoHelpAndVersion) {
   const auto info = program.run({"info"});
   EXPECT_EQ(info.exit_code, 0);
   EXPECT_THAT(info.out, HasSubstr("onednn"));
+  for (const char* backend : {"shm ", "nccl ", "ipc ", "gloo ", "mpi "}) {
+    EXPECT_THAT(info.out, HasSubstr(std::string("\n  ") + backend));
+  }
+  for (const char* missing : {"\n  gloo .*not here: [^\n]*Gloo", "\n  mpi .*not here: [^\n]*MPI"}) {
+    EXPECT_THAT(info.out, testing::ContainsRegex(missing));
+  }
   EXPECT_EQ(program.run({"--help"}).exit_code, 0);
   EXPECT_EQ(program.run({"--version"}).exit_code, 0);
+}
+
+// With and without a driver: the versions are those of the libraries that were found.
+TEST_F(CommandLine, InfoNamesTheLibrariesOfTheCudaModule) {
+  const std::string info = program.run({"info"}).out;
+  if (info.find("cpu, cuda") == std::string::npos) GTEST_SKIP() << "built without the CUDA module";
+  if (info.find("the CUDA module cannot be opened") != std::string::npos) {
+    GTEST_SKIP() << "its libraries are not here";
+  }
+  for (const char* library : {"cuda", "cudnn", "cublaslt", "nccl"}) {
+    EXPECT_THAT(info, testing::ContainsRegex(std::string("\n  ") + library + " +[0-9]+\\.[0-9]+"));
+  }
 }
 
 TEST_F(CommandLine, DryRunPrintsThePlanAndTrainsNothing) {
