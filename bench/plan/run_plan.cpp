@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "bench/plan/device_plan.h"
 #include "parallel/comm_backends.h"
 #include "parallel/strategies.h"
@@ -124,6 +125,22 @@ TrainingJob make_training_job(const Options& options, const RunCell& cell,
   return job;
 }
 
+std::string plan_line(const TrainingJob& job, std::size_t cores) {
+  std::string line = fmt::format("{}: batch {} per device, {} global, {} of {}", job.title,
+                                 job.per_device_batch, job.global_batch(),
+                                 counted(static_cast<std::size_t>(job.options.epochs), "epoch"),
+                                 counted(static_cast<std::size_t>(job.steps_per_epoch), "step"));
+  if (!job.oversubscribed) return line;
+  line += ", oversubscribed";
+  if (!job.gpus.empty()) return line;
+  const auto devices = static_cast<std::size_t>(job.cell.world_size + job.cell.servers);
+  return line +
+         fmt::format(" ({} of {} on {}: its times say nothing about scaling)",
+                     counted(devices, "device"),
+                     counted(static_cast<std::size_t>(job.options.threads_per_device), "thread"),
+                     counted(cores, "core"));
+}
+
 std::string common_backend(const std::vector<TrainingJob>& runs) {
   std::vector<std::string> backends;
   for (const TrainingJob& run : runs) backends.push_back(run.backend);
@@ -142,8 +159,9 @@ TrainingJob reference_job(const TrainingJob& job) {
   reference.options.injections.clear();
   reference.backend = "none";
   reference.all_reduce.clear();
-  reference.title =
-      fmt::format("reference of {} slices of {}", job.cell.world_size, job.per_device_batch);
+  reference.title = fmt::format("reference on one device ({} of {})",
+                                counted(static_cast<std::size_t>(job.cell.world_size), "slice"),
+                                counted(static_cast<std::size_t>(job.per_device_batch), "sample"));
   return reference;
 }
 

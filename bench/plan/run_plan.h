@@ -24,6 +24,10 @@ TrainingJob make_training_job(const Options& options, const RunCell& cell,
                               const HostDevices& host,
                               std::string_view gpu_advice = kLaunchedGpuAdvice);
 
+// What --dry-run says of a run: "ddp on 2 devices: batch 256 per device, ...". `cores`: of the
+// host.
+std::string plan_line(const TrainingJob& job, std::size_t cores);
+
 // Resolves --backend=auto: returns the one backend of all runs that move data. Returns "auto" where
 // the runs have several backends (each run then names its own) or none moves data.
 std::string common_backend(const std::vector<TrainingJob>& runs);

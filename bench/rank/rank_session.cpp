@@ -59,6 +59,8 @@ void RankSession::run_role() {
   if (trainer_.is_server()) {
     writer_.state(launch::RankState::training);
     trainer_.strategy().serve();
+  } else if (job_.options.dry_run) {
+    trainer_.strategy().finish();  // it was set up, which is all that is to be known
   } else if (job_.is_reference()) {
     writer_.state(launch::RankState::verifying);
     compute_reference(trainer_, *inputs_.reference_out);

@@ -19,7 +19,8 @@ class RankSession {
   // Collective over the run's processes. `job`, `writer` and the targets of `inputs` outlive it.
   RankSession(const TrainingJob& job, const RankInputs& inputs, launch::RankWriter& writer);
 
-  // Runs everything after set-up. Throws Error; the findings until then are in the channel.
+  // Runs everything after set-up; nothing with --dry-run. Throws Error; the findings until then are
+  // in the channel.
   void run();
 
   comm::Communicator* world() { return trainer_.world(); }

@@ -76,6 +76,33 @@ report::Run RunExecutor::run(const RunCell& cell) {
   return run;
 }
 
+bool RunExecutor::rehearse(const RunCell& cell) {
+  TrainingJob job = plan(cell);
+  job.dataset_fd = dataset_.fd();
+  try {
+    const bool first =
+        needs_reference(job) && rehearsed_references_.insert(reference_key(job)).second;
+    if (first && !rehearse_job(reference_job(job))) return false;
+    return rehearse_job(job);
+  } catch (const std::exception& error) {
+    const Failure failure = failure_of(error);
+    exit_codes_.push_back(failure.exit_code);
+    say_error("ddpbench: {}: {}\n", job.title, failure.message);
+    return true;
+  }
+}
+
+// Ranks end before their first step when their job's options have dry_run (RankSession).
+bool RunExecutor::rehearse_job(const TrainingJob& job) {
+  launch::RankChannels channels = launch::RankChannels::create(channel_layout(job, model_));
+  const launch::SuperviseResult result = launch_run(job, channels, progress_);
+  if (result.failure) {
+    exit_codes_.push_back(failure_exit_code(result.failure->error));
+    say_error("ddpbench: {}: {}\n", job.title, result.failure->error.message);
+  }
+  return !result.interrupted;
+}
+
 report::Run RunExecutor::run_job(TrainingJob& job) {
   const auto begin = std::chrono::steady_clock::now();
   job.verification_tolerance = tolerance_for(job, model_);

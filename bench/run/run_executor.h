@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,10 @@ class RunExecutor {
   // Runs the cell in fresh processes. A failure is an outcome, not an exception: the returned run
   // has it, and stderr shows it.
   report::Run run(const RunCell& cell);
+  // Sets up the cell's processes as run() would, and its reference's, and ends them before their
+  // first step: devices, weights, memory and limits are checked. Returns false when interrupted. A
+  // failure is an outcome, as in run().
+  bool rehearse(const RunCell& cell);
   // The exit codes of the runs that have failed so far, in order.
   const std::vector<int>& exit_codes() const { return exit_codes_; }
   // With --trace: the first timed steps of the runs so far.
@@ -51,6 +56,7 @@ class RunExecutor {
 
  private:
   report::Run run_job(TrainingJob& job);
+  bool rehearse_job(const TrainingJob& job);
   // The descriptor of the reference of `job`, which is computed once for all runs that share it; -1
   // when the run needs none or it was interrupted. Sets `failure` when it cannot be computed.
   int reference_for(const TrainingJob& job, std::optional<launch::RunFailure>& failure);
@@ -65,6 +71,7 @@ class RunExecutor {
   SharedMemory dataset_;
   Progress progress_;
   std::map<ReferenceKey, ReferenceWeights> references_;
+  std::set<ReferenceKey> rehearsed_references_;
   std::vector<int> exit_codes_;
   report::Trace trace_;
   std::size_t traced_runs_ = 0;

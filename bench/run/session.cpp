@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "bench/host/environment_capture.h"
 #include "bench/host/interrupt.h"
 #include "bench/host/terminal.h"
@@ -20,7 +21,6 @@
 #include "bench/plan/training_job.h"
 #include "bench/run/launch_run.h"
 #include "bench/run/resume.h"
-#include "kernels/nn/safetensors.h"
 #include "parallel/comm_backends.h"
 #include "reports/json/report_json.h"
 #include "reports/metrics/repetitions.h"
@@ -115,7 +115,7 @@ Session::Session(Options options, std::vector<std::string> arguments)
   resolve_options();
   std::optional<report::Report> earlier;
   if (!options_.resume_path.empty()) earlier = report::read_report(options_.resume_path);
-  if (!options_.dry_run) file_ = ReportOutput(options_);
+  file_ = ReportOutput(options_);
   executor_.emplace(options_, host_);
   cells_ = plan_matrix(options_);
   std::vector<TrainingJob> planned;  // every cell, before the first run is started
@@ -133,11 +133,7 @@ Session::Session(Options options, std::vector<std::string> arguments)
   if (!device_note_.empty()) say("{}\n", device_note_);
   for (const std::string& note : injection_notes) say("{}\n", note);
   say("{}\n", data_note(executor_->dataset(), options_));
-  if (!options_.dry_run) {
-    executor_->decode();
-  } else if (!options_.load_model.empty()) {
-    nn::read_safetensors(options_.load_model);  // throws what a run would
-  }
+  executor_->decode();
 }
 
 void Session::resolve_options() {
@@ -157,7 +153,7 @@ void Session::resolve_options() {
 int Session::run() {
   if (options_.dry_run) {
     print_plan();
-    return 0;
+    return rehearse();
   }
   SweepSchedule schedule(all_of(cells_.size()), schedule_policy(options_));
   for (std::size_t i = 0; i < slots_.size(); ++i) {
@@ -165,6 +161,19 @@ int Session::run() {
   }
   if (sweep(schedule)) drop_unwanted();
   return finish();
+}
+
+int Session::rehearse() {
+  catch_interrupts();
+  for (std::size_t i = 0; i < cells_.size(); ++i) {
+    executor_->place({.run = i + 1, .runs = cells_.size()});
+    if (!executor_->rehearse(cells_[i])) return 130;
+  }
+  if (!executor_->exit_codes().empty()) return executor_->exit_codes().front();
+  say("checked: {}, set up and ended before the first step; nothing that can be known beforehand "
+      "is in the way\n",
+      counted(cells_.size(), "run"));
+  return 0;
 }
 
 bool Session::sweep(SweepSchedule& schedule) {
@@ -294,9 +303,7 @@ void Session::print_plan() const {
   for (RunCell cell : cells_) {
     for (cell.repetition = 0; cell.repetition < options_.repetitions; ++cell.repetition) {
       const TrainingJob job = executor_->plan(cell);
-      say("{}: batch {} per device, {} global, {} epochs of {} steps{}\n", job.title,
-          job.per_device_batch, job.global_batch(), options_.epochs, job.steps_per_epoch,
-          job.oversubscribed ? ", oversubscribed" : "");
+      say("{}\n", plan_line(job, host_.cpu.cores.size()));
     }
   }
   say("configuration: {}\n", to_json(options_).dump(2));

@@ -34,6 +34,9 @@ class Session {
   const Options& options() const { return options_; }
   const nn::ModelSpec& model() const { return executor_->model(); }
   const std::vector<RunCell>& cells() const { return cells_; }
+  // With --dry-run: sets all runs up without taking a step. Returns the exit code that the runs
+  // would have by then.
+  int rehearse();
   // Makes the runs of `schedule`, whose cells are indices into cells(); false when interrupted.
   bool sweep(SweepSchedule& schedule);
   // The run of a slot; null when it was not made.

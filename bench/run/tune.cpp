@@ -148,7 +148,7 @@ int run_tune(Options options, std::vector<std::string> arguments) {
   }
   Tuning tuning(session);
   tuning.print();
-  if (session.options().dry_run) return 0;
+  if (session.options().dry_run) return session.rehearse();
   tuning.run();
   return session.finish();
 }
