@@ -89,23 +89,36 @@ void sync_directory(const fs::path& path) {
 }
 
 [[noreturn]] void fail_read(const std::string& path, const InputFile& input, int code) {
-  if (code == ENOENT) throw ConfigError(fmt::format("{}{}: no such file", input.what, path));
-  throw ConfigError(fmt::format("{}{}: cannot be read: {}", input.what, path, error_text(code)));
+  const std::string name = input_name(path);
+  if (code == ENOENT) throw ConfigError(fmt::format("{}{}: no such file", input.what, name));
+  throw ConfigError(fmt::format("{}{}: cannot be read: {}", input.what, name, error_text(code)));
 }
 
 [[noreturn]] void fail_larger(const std::string& path, const InputFile& input) {
-  throw ConfigError(fmt::format("{}{}: larger than {}{}", input.what, path,
+  throw ConfigError(fmt::format("{}{}: larger than {}{}", input.what, input_name(path),
                                 size_text(input.most_bytes), input.if_larger));
 }
 
-// The size that the file reports. It may have changed by the time the file is read.
-std::size_t regular_size(int file, const std::string& path, const InputFile& input) {
+bool is_pipe(const Status& info) { return S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode); }
+
+// The size that the file reports, 0 for a stream. It may have changed by the time the file is read.
+std::size_t expected_size(int file, const std::string& path, const InputFile& input) {
   Status info{};
   if (::fstat(file, &info) != 0) fail_read(path, input, errno);
+  if (input.streams && (is_pipe(info) || ::isatty(file) != 0)) return 0;
   if (!S_ISREG(info.st_mode)) {
     throw ConfigError(fmt::format("{}{}: not a regular file", input.what, path));
   }
   return static_cast<std::size_t>(info.st_size);
+}
+
+FileDescriptor open_input(const std::string& path, const InputFile& input) {
+  if (input.streams && path == kStandardStream) {
+    return FileDescriptor(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+  }
+  // Without O_NONBLOCK, opening a pipe waits for its writer.
+  const int wait = input.streams ? 0 : O_NONBLOCK;
+  return FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | wait));
 }
 
 // Returns 0 at the end of the file.
@@ -276,16 +289,28 @@ void write_file(const std::string& path, std::string_view text, WriteOptions opt
 
 void check_output_path(const std::string& path, bool force) {
   if (path.empty()) throw ConfigError("the name of the file to write is empty");
+  if (path == kStandardStream) {
+    throw ConfigError(
+        "'-' stands for standard output, which does not take this file; ./- names a file");
+  }
   check_directory(path);
   check_existing(path, force);
 }
 
+bool is_stream(const std::string& path) {
+  Status info{};
+  return path == kStandardStream || (::stat(path.c_str(), &info) == 0 && is_pipe(info));
+}
+
+std::string input_name(const std::string& path) {
+  return path == kStandardStream ? "standard input" : path;
+}
+
 std::string read_file(const std::string& path, const InputFile& input) {
   constexpr std::size_t kLeast = 4096;
-  // Without O_NONBLOCK, opening a pipe waits for its writer.
-  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  const FileDescriptor file = open_input(path, input);
   if (!file) fail_read(path, input, errno);
-  const std::size_t expected = regular_size(file.get(), path, input);
+  const std::size_t expected = expected_size(file.get(), path, input);
   if (expected > input.most_bytes) fail_larger(path, input);
   std::string text;
   text.reserve(expected + kLeast + input.spare_bytes);

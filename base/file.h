@@ -89,8 +89,13 @@ void write_file(const std::string& path, std::span<const std::span<const std::by
                 WriteOptions options = {});
 void write_file(const std::string& path, std::string_view text, WriteOptions options = {});
 
+// The name that stands for standard input and standard output on command lines. No file is made
+// under it; "./-" names one.
+inline constexpr std::string_view kStandardStream = "-";
+
 // Checks what write_file would refuse, before any work is done for it: an empty path, an existing
-// file, an absent or unwritable directory, a path that is not a regular file. Throws ConfigError.
+// file, an absent or unwritable directory, a path that is not a regular file, kStandardStream.
+// Throws ConfigError.
 void check_output_path(const std::string& path, bool force);
 
 // Describes a file to be read, for read_file and its messages.
@@ -99,10 +104,18 @@ struct InputFile {
   std::size_t most_bytes = 0;   // a larger file is refused before it is read
   std::string_view if_larger;   // "; a report of ... has 220 MB", stands behind the refusal
   std::size_t spare_bytes = 0;  // capacity of the text beyond its size
+  // Takes pipes, terminals and kStandardStream too, and reads them to their end. Opening a named
+  // pipe waits for its writer.
+  bool streams = false;
 };
 
 // Returns the whole of a regular file. Throws ConfigError, naming the path, when it cannot be read,
-// is not regular or is too large.
+// is too large, or is not regular and no stream that `input` allows.
 std::string read_file(const std::string& path, const InputFile& input);
+
+// Whether `path` is a stream that can be read only once: kStandardStream, a pipe, a socket.
+bool is_stream(const std::string& path);
+// How messages name what is read: the path, or "standard input".
+std::string input_name(const std::string& path);
 
 }  // namespace ddpbench

@@ -228,6 +228,9 @@ json parse_json(const std::string& text, const std::string& name, const JsonLimi
   if (text.size() > limits.most_bytes) {
     throw ConfigError(fmt::format("{}: larger than {}", name, size_text(limits.most_bytes)));
   }
+  if (text.find_first_not_of(" \t\r\n") == std::string::npos) {
+    throw ConfigError(fmt::format("{}: it is empty", name));
+  }
   if (const auto fault = find_json_fault(text, limits)) {
     throw ConfigError(fmt::format("{}: {}", name, to_string(*fault, text)));
   }

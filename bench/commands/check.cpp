@@ -88,10 +88,8 @@ double fraction_from_text(const std::string& option, const std::string& text) {
 class Check final : public Subcommand {
  public:
   void define(CommandOptions& options) override {
-    options.add_words("NEW", "TEXT ... REQUIRED", candidate_, "Reports of what is to be checked",
-                      true);
-    options.add_words("--baseline", "BASE ... ... REQUIRED", base_, "Reports to hold them against",
-                      true);
+    options.add_words("NEW", "...", candidate_, "Reports of what is to be checked", true);
+    options.add_words("--baseline", "BASE...", base_, "Reports to hold them against", true);
     options.add("--alpha", "P=0.05", &alpha_, "Probability of any false alarm, at most");
     for (std::size_t i = 0; i < std::size(kLimits); ++i) {
       options.add(fmt::format("--{}", kLimits[i].option),
@@ -112,6 +110,7 @@ class Check final : public Subcommand {
   int run() override {
     const Format& format = chosen_format();
     const GateOptions options = gate_options();
+    if (output_ == kStandardStream) output_.clear();
     if (!output_.empty()) {
       check_output("check", output_, candidate_, force_);
       check_output("check", output_, base_, force_);

@@ -18,7 +18,7 @@ namespace {
 class HistoryCommand final : public Subcommand {
  public:
   void define(CommandOptions& options) override {
-    options.add_words("REPORT", "TEXT ... REQUIRED", paths_,
+    options.add_words("REPORT", "...", paths_,
                       "Reports of several commits; those of one commit are repetitions", true);
     options.add("--format", "TEXT=table", &format_,
                 "table, or otava: a CSV in the layout that Apache Otava reads", {"table", "otava"});
@@ -32,6 +32,7 @@ class HistoryCommand final : public Subcommand {
   int run() override {
     check_word("history: --format", format_, {"table", "otava"});
     refuse_twice_on_one_side("history", paths_);
+    if (output_ == kStandardStream) output_.clear();
     if (!output_.empty()) check_output("history", output_, paths_, force_);
     std::vector<report::ReportFile> files;
     for (const std::string& path : paths_) files.push_back({path, report::read_report(path)});

@@ -21,6 +21,12 @@ namespace {
 
 // Named after the first report, in the working directory: "runs/monday.json" gives "monday.html".
 std::string default_output(const std::string& report) {
+  if (is_stream(report)) {
+    throw ConfigError(
+        fmt::format("html: {} has no name for the page; give one with --output, or --output=- for "
+                    "standard output",
+                    input_name(report)));
+  }
   return std::filesystem::path(report).filename().replace_extension(".html").string();
 }
 
@@ -39,8 +45,8 @@ std::vector<std::string> names_of(std::span<const report::ReportFile> files) {
 class Html final : public Subcommand {
  public:
   void define(CommandOptions& options) override {
-    options.add_words("REPORT", "TEXT ... REQUIRED", paths_,
-                      "Reports that the page shows side by side", true);
+    options.add_words("REPORT", "...", paths_,
+                      "Reports that the page shows side by side. -: standard input", true);
     options.add_words("--baseline", "BASE...", baseline_,
                       "Reports to hold these against: the page says what `ddpbench check` says");
     filter_.define(options);
@@ -52,8 +58,9 @@ class Html final : public Subcommand {
 
   int run() override {
     const std::string output = output_.empty() ? default_output(paths_.front()) : output_;
-    check_output("html", output, paths_, force_);
-    check_output("html", output, baseline_, force_);
+    check_inputs("html", paths_);
+    check_text_output("html", output, paths_, force_);
+    check_text_output("html", output, baseline_, force_);
     if (!baseline_.empty()) {
       refuse_twice_on_one_side("html", paths_);
       refuse_same_on_both_sides("html", paths_, baseline_);
@@ -66,8 +73,8 @@ class Html final : public Subcommand {
     for (report::ReportFile& file : files) input.reports.push_back(std::move(file.report));
     std::exception_ptr unreadable;
     if (!baseline_.empty()) input.gate = gate(input.reports, unreadable);
-    write_file(output, report::html_page(input), {.force = force_});
-    say("page: {}\n", output);
+    write_text_output(output, report::html_page(input), force_);
+    if (output != kStandardStream) say("page: {}\n", output);
     if (unreadable) std::rethrow_exception(unreadable);
     return 0;
   }

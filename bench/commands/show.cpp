@@ -72,8 +72,10 @@ std::string columns_help() {
 class Show final : public Subcommand {
  public:
   void define(CommandOptions& options) override {
-    options.add_words("REPORT", "TEXT ...", paths_,
-                      "Reports to show; several are shown in one table");
+    options.add_words(
+        "REPORT", "...", paths_,
+        "Reports to show; several are shown in one table. -: standard input (required, but for "
+        "--columns=help)");
     options.add("--format", "FORMAT [table]", &format_,
                 fmt::format("How: {}; docs/exports.md says who reads which",
                             fmt::join(format_names(), ", ")),
@@ -96,6 +98,8 @@ class Show final : public Subcommand {
       say("{}", columns_help());
       return 0;
     }
+    check_inputs("show", paths_);
+    if (output_ == kStandardStream) output_.reset();
     if (paths_.empty()) throw ConfigError("show: REPORT is missing; name at least one report file");
     const report::RunFormat& format = chosen_format();
     if (!columns_.empty() && !format.columns) {

@@ -93,6 +93,25 @@ void check_output(const std::string& command, const std::string& output,
   }
 }
 
+void check_text_output(const std::string& command, const std::string& output,
+                       const std::vector<std::string>& inputs, bool force) {
+  if (output != kStandardStream) check_output(command, output, inputs, force);
+}
+
+void write_text_output(const std::string& output, const std::string& text, bool force) {
+  if (output == kStandardStream) {
+    say("{}", text);
+  } else {
+    write_file(output, text, {.force = force});
+  }
+}
+
+void check_inputs(const std::string& command, const std::vector<std::string>& inputs) {
+  if (std::ranges::count(inputs, kStandardStream) < 2) return;
+  throw ConfigError(
+      fmt::format("{}: '-' is given twice; standard input can be read only once", command));
+}
+
 std::string subcommand_help(const SubcommandEntry& entry) {
   CommandOptions options;
   entry.make()->define(options);

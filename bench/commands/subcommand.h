@@ -66,6 +66,14 @@ int run_subcommand(const SubcommandEntry& entry, const std::vector<std::string>&
 void check_output(const std::string& command, const std::string& output,
                   const std::vector<std::string>& inputs, bool force);
 
+// The same for commands that write text: `output` may then be "-" (kStandardStream). The second
+// writes to it. A further line about it belongs on stderr, or on stdout when `output` is a file.
+void check_text_output(const std::string& command, const std::string& output,
+                       const std::vector<std::string>& inputs, bool force);
+void write_text_output(const std::string& output, const std::string& text, bool force);
+// Throws ConfigError when standard input ("-") is more than one of the inputs.
+void check_inputs(const std::string& command, const std::vector<std::string>& inputs);
+
 // Returns what `ddpbench NAME --help` prints; docs/cli.md shows the same.
 std::string subcommand_help(const SubcommandEntry& entry);
 

@@ -2,11 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/host/terminal.h"
 
+#include <fcntl.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 
@@ -49,8 +51,15 @@ const Emphasis* emphasis_at(std::string_view table, std::size_t at) {
 
 int terminal_width() {
   winsize size{};
-  const bool known = ::isatty(STDOUT_FILENO) != 0 && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0;
-  return known ? size.ws_col : 0;
+  if (::isatty(STDOUT_FILENO) != 0) {
+    return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+  }
+  const char* const wanted = std::getenv("COLUMNS");
+  if (wanted == nullptr) return 0;
+  int columns = 0;
+  const char* const end = wanted + std::strlen(wanted);
+  const auto [rest, error] = std::from_chars(wanted, end, columns);
+  return error == std::errc{} && rest == end ? std::max(columns, 0) : 0;
 }
 
 void put(std::FILE* file, const std::string& text) noexcept {
@@ -105,11 +114,35 @@ void StatusLine::clear() {
   std::fflush(stdout);
 }
 
+namespace {
+
+[[noreturn]] void fail_standard_output(int code) {
+  throw ConfigError(fmt::format("cannot write to standard output{}{}", code != 0 ? ": " : "",
+                                code != 0 ? std::strerror(code) : ""));
+}
+
+}  // namespace
+
+FileDescriptor take_standard_output() {
+  std::fflush(stdout);
+  FileDescriptor output(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+  if (!output || ::dup2(STDERR_FILENO, STDOUT_FILENO) < 0) fail_standard_output(errno);
+  return output;
+}
+
+void write_standard_output(const FileDescriptor& output, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(output.get(), text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail_standard_output(errno);
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
 void finish_output() {
   errno = 0;
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
-  throw ConfigError(fmt::format("cannot write to standard output{}{}", errno != 0 ? ": " : "",
-                                errno != 0 ? std::strerror(errno) : ""));
+  fail_standard_output(errno);
 }
 
 }  // namespace ddpbench::bench

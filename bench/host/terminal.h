@@ -12,9 +12,12 @@
 #include <string_view>
 #include <utility>
 
+#include "base/file.h"
+
 namespace ddpbench::bench {
 
-// The columns of the terminal that stdout is; 0 (no limit) when stdout is no terminal.
+// The columns of the terminal that stdout is. Where it is none, those that COLUMNS asks for; 0: no
+// limit.
 int terminal_width();
 
 void put(std::FILE* file, const std::string& text) noexcept;
@@ -52,6 +55,12 @@ class StatusLine {
 
 // The longest beginning of `text` that fits `columns` (0: no limit), with an ellipsis when cut.
 std::string cut_to_columns(const std::string& text, std::size_t columns);
+
+// Lets a program read what this one writes to standard output, without what it says to people: from
+// now on that goes to stderr. Returns a descriptor of what standard output was.
+FileDescriptor take_standard_output();
+// Writes all of `text` to such a descriptor. Throws ConfigError when that fails.
+void write_standard_output(const FileDescriptor& output, std::string_view text);
 
 // Writes what stdout holds back. Throws ConfigError when that, or anything before, did not arrive.
 void finish_output();

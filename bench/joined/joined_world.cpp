@@ -178,7 +178,7 @@ void JoinedWorld::meet_and_plan() {
   if (!is_alone() && meets) peers_.join(option_values(options_, environment_));
   try {
     plan(find_world_devices());
-    if (is_first() && !options_.dry_run) file_ = ReportOutput(options_);
+    if (is_first()) file_ = ReportOutput(options_);  // with --dry-run it only looks
   } catch (const Error& error) {
     store_.excuse(kPlanKey, error);
     throw;
@@ -187,8 +187,7 @@ void JoinedWorld::meet_and_plan() {
 
 int JoinedWorld::show_plan() const {
   if (is_first()) {
-    say("{}: batch {} per device, {} global, {} epochs of {} steps\n", job_.title,
-        job_.per_device_batch, job_.global_batch(), options_.epochs, job_.steps_per_epoch);
+    say("{}\n", plan_line(job_, find_devices("cpu").cpu.cores.size()));
   }
   return 0;
 }
@@ -425,7 +424,7 @@ void JoinedWorld::reserve_report() {
   prepare_report();
   file_.reserve(report_, options_);
   if (JoinedBoard* const board = peers_.board()) {
-    board->tell_report_path(std::filesystem::absolute(file_.path()));
+    board->tell_report_path(file_.absolute_path());
   }
 }
 
@@ -440,7 +439,7 @@ void JoinedWorld::prepare_report() {
       // The report then has no run, only the error.
     }
   }
-  if (file_.path().empty()) {
+  if (file_.absolute_path().empty()) {
     Options options = options_;
     const JoinedBoard* const board = peers_.board();
     if (board && !board->report_path().empty()) {

@@ -59,15 +59,19 @@ std::vector<std::string> config_names(const std::vector<std::string>& directorie
 }
 
 std::string find_config(const std::string& name, const std::vector<std::string>& directories) {
-  if (is_file(name)) return name;
+  if (is_file(name) || is_stream(name)) return name;
   std::vector<std::string> places = {name};
   for (const std::string& directory : directories) {
     for (const std::string& file : {name, name + ".json"}) {
       const fs::path candidate = fs::path(directory) / file;
       if (is_file(candidate)) return candidate.string();
-      places.push_back(candidate.string());
+      if (std::ranges::count(places, candidate.string()) == 0) places.push_back(candidate.string());
     }
   }
+  std::error_code ignored;
+  if (fs::is_directory(name, ignored))
+    throw ConfigError(fmt::format("--config={0}: that is a directory; name a file in it, as {1}",
+                                  name, (fs::path(name) / "NAME.json").string()));
   const auto names = config_names(directories);
   throw ConfigError(
       fmt::format("--config: there is no configuration '{}'.{} Looked at: {}. Known names: {}.",
@@ -76,7 +80,8 @@ std::string find_config(const std::string& name, const std::vector<std::string>&
 }
 
 json read_config(const std::string& path) {
-  return parse_config(read_file(path, {.most_bytes = kLimits.most_bytes}), path);
+  return parse_config(read_file(path, {.most_bytes = kLimits.most_bytes, .streams = true}),
+                      input_name(path));
 }
 
 json parse_config(const std::string& text, const std::string& path) {

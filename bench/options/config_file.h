@@ -11,8 +11,9 @@
 
 namespace ddpbench::bench {
 
-// Takes NAME as a path, else <directory>/NAME and <directory>/NAME.json of each directory in order.
-// Throws ConfigError that lists the places searched and the nearest existing name.
+// Takes NAME as a path (also of a pipe, or "-" for standard input), else <directory>/NAME and
+// <directory>/NAME.json of each directory in order. Throws ConfigError that lists the places
+// searched and the nearest existing name.
 std::string find_config(const std::string& name, const std::vector<std::string>& directories);
 
 // The names (without .json) of the configurations in these directories, sorted.

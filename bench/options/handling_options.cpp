@@ -116,7 +116,8 @@ Definitions file_options() {
       {.name = "json",
        .group = group,
        .hint = "PATH",
-       .help = "Where the report goes.",
+       .help = "Where the report goes. -: to standard output; what else is printed then goes to "
+               "stderr.",
        .member = &Options::json_path,
        .default_text = "ddpbench-<UTC time>.json",
        .free_on_resume = true},
@@ -185,7 +186,10 @@ Definitions other_options() {
       {.name = "dry-run",
        .group = group,
        .hint = "",
-       .help = "Check everything, print what would run, and stop.",
+       .help =
+           "Check everything, print what would run, and stop: files, data, faults, and each run "
+           "set up on its devices (memory, weights) but for its first step. The exit code is "
+           "what the runs would have.",
        .member = &Options::dry_run,
        .free_on_resume = true},
       {.name = "quiet",

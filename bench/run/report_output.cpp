@@ -9,6 +9,7 @@
 #include <ctime>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -64,6 +65,11 @@ std::optional<Rescue> save_trace(const RunsTrace& trace, std::size_t runs, const
   return rescue;
 }
 
+// The names of standard output as a place for the report.
+bool is_standard_output(const std::string& path) {
+  return path == kStandardStream || path == "/dev/stdout";
+}
+
 // Whether both paths name the same file.
 bool is_same_file(const std::string& a, const std::string& b) {
   std::error_code error;
@@ -74,28 +80,40 @@ bool is_same_file(const std::string& a, const std::string& b) {
 
 ReportOutput::ReportOutput(const Options& options)
     : path_(options.json_path), replace_(options.force) {
+  is_stream_ = is_standard_output(path_);
   if (!options.resume_path.empty()) {
+    if (path_.empty() && ddpbench::is_stream(options.resume_path)) {
+      throw ConfigError(
+          fmt::format("--resume={}: name with --json where the report goes", options.resume_path));
+    }
     if (path_.empty()) path_ = options.resume_path;
     // The report that is written includes the one that was read.
     if (is_same_file(path_, options.resume_path)) replace_ = true;
   }
   named_by_time_ = path_.empty();
   if (named_by_time_) path_ = default_report_path();
-  check_output_file(path_, "--json", replace_);
+  if (!is_stream_) check_output_file(path_, "--json", replace_);
   if (!options.save_model.empty()) {
     check_output_file(options.save_model, "--save-model", options.force);
   }
   if (!options.trace_path.empty()) check_output_file(options.trace_path, "--trace", options.force);
+  if (is_stream_ && !options.dry_run) stream_ = take_standard_output();
+}
+
+std::string ReportOutput::absolute_path() const {
+  if (is_stream_ || path_.empty()) return path_;
+  return std::filesystem::absolute(path_).string();
 }
 
 void ReportOutput::reserve(report::Report report, const Options& options) {
-  if (replace_) return;
+  if (replace_ || is_stream_) return;
   report.status = report::Status::interrupted;
   complete_report(report, options);
   save(report);
 }
 
 void ReportOutput::save(const report::Report& report) {
+  if (is_stream_) return;  // a reader wants one report, the last
   while (true) {
     try {
       report::write_report(report, path_, replace_);
@@ -110,8 +128,12 @@ void ReportOutput::save(const report::Report& report) {
 }
 
 std::optional<Rescue> ReportOutput::save_or_rescue(const report::Report& report) {
-  return write_or_rescue(path_, [&](const std::string& path) {
-    if (path == path_) {
+  const std::string first = is_stream_ ? default_report_path() : path_;
+  bool tried = false;
+  return write_or_rescue(first, [&](const std::string& path) {
+    if (is_stream_ && !std::exchange(tried, true)) {
+      write_standard_output(stream_, report::report_text(report));
+    } else if (!is_stream_ && path == path_) {
       save(report);
     } else {
       report::write_report(report, path, false);
@@ -158,8 +180,14 @@ void finish_report(report::Report& report, const RunsTrace& trace, const Options
   if (!options.trace_path.empty()) {
     trace_elsewhere = save_trace(trace, report.runs.size(), options);
   }
-  const std::string& path = elsewhere ? elsewhere->path : file.path();
-  const std::string interrupted = report::interruption_lines(report, path, width);
+  if (!options.save_model.empty() && report.status == report::Status::ok) {
+    say("weights: {}\n", options.save_model);
+  }
+  const std::string path = elsewhere ? elsewhere->path : file.place();
+  // A report on standard output has a name that only its reader knows.
+  const bool unnamed = file.is_stream() && !elsewhere;
+  const std::string interrupted =
+      report::interruption_lines(report, unnamed ? "REPORT.json" : path, width);
   if (!interrupted.empty()) say("{}", interrupted);
   say("report: {}\n", path);
   if (elsewhere) throw ConfigError(elsewhere->message);

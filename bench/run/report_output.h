@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "bench/host/rescue.h"
 #include "bench/options/options.h"
 #include "reports/data/report.h"
@@ -17,12 +18,13 @@
 namespace ddpbench::bench {
 
 // Decides where the report of a command goes: --json, else --resume's report, else ddpbench-<UTC
-// time>.json in the working directory.
+// time>.json in the working directory. With --json=- (or /dev/stdout) it goes to standard output,
+// once, at the end; what the program says to people then goes to stderr.
 class ReportOutput {
  public:
   ReportOutput() = default;
   // Throws ConfigError when the report, or the file of --save-model or --trace, could not be
-  // written. The user learns it before any run is made.
+  // written. The user learns it before any run is made. With --dry-run it only looks.
   explicit ReportOutput(const Options& options);
 
   // Writes `report`, which has no results yet, as an interrupted one, so that no other command
@@ -32,12 +34,19 @@ class ReportOutput {
   // Writes the whole report, atomically. The first call obeys --force; later ones replace what it
   // wrote.
   void save(const report::Report& report);
-  // The same. Where the report cannot be written there, it is written elsewhere.
+  // The same, at the end of the command. Where the report cannot be written there, it is written
+  // elsewhere.
   std::optional<Rescue> save_or_rescue(const report::Report& report);
-  const std::string& path() const { return path_; }
+  // Where the report is, for people.
+  std::string place() const { return is_stream_ ? "standard output" : path_; }
+  // The same as a value of --json, from any directory; empty when there is no output yet.
+  std::string absolute_path() const;
+  bool is_stream() const { return is_stream_; }
 
  private:
   std::string path_;
+  bool is_stream_ = false;
+  FileDescriptor stream_;  // what standard output was; open with is_stream_, but for --dry-run
   bool named_by_time_ = false;
   bool replace_ = false;
 };

@@ -53,6 +53,9 @@ void check_size(const std::string& text, const std::string& name) {
 
 JsonDocument::JsonDocument(const std::string& text, const std::string& name) : name_(name) {
   check_size(text, name);
+  if (text.find_first_not_of(" \t\r\n") == std::string::npos) {
+    throw ConfigError(fmt::format("report {}: it is empty", name));
+  }
   const std::size_t skipped = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
   simdjson::dom::parser parser;
   simdjson::error_code code = parser.allocate(text.size(), kDeepest);
@@ -72,7 +75,8 @@ std::string read_report_text(const std::string& path) {
   return read_file(path, {.what = "report ",
                           .most_bytes = kLargestReport,
                           .if_larger = kNoReportIsLarger,
-                          .spare_bytes = kJsonPadding});
+                          .spare_bytes = kJsonPadding,
+                          .streams = true});
 }
 
 }  // namespace ddpbench::report

@@ -33,6 +33,9 @@ void require_finite(const Json& value, std::string& pointer) {
 }
 
 void check_version(const JsonCursor& root) {
+  if (!root.find("schema_version")) {
+    root.fail("the key \"schema_version\" is missing: this is no report of ddpbench");
+  }
   const JsonCursor version = root.at("schema_version");
   const auto found = version.integer<std::int64_t>();
   if (found != kSchemaVersion) {
@@ -64,8 +67,10 @@ Json to_json(const Report& report) {
   return json;
 }
 
+std::string report_text(const Report& report) { return json_text(to_json(report)); }
+
 void write_report(const Report& report, const std::string& path, bool force) {
-  write_file(path, json_text(to_json(report)), {.force = force});
+  write_file(path, report_text(report), {.force = force});
 }
 
 Report parse_report(const std::string& text, const std::string& name) {
@@ -74,7 +79,8 @@ Report parse_report(const std::string& text, const std::string& name) {
 
 Report read_report(const std::string& path) {
   std::string text = read_report_text(path);
-  const JsonDocument document(text, path);
+  const std::string name = input_name(path);
+  const JsonDocument document(text, name);
   std::string().swap(text);  // the document has its own copy
   return read_document(document);
 }

@@ -22,9 +22,12 @@ namespace ddpbench::report {
 // a reason.
 nlohmann::ordered_json to_json(const Report& report);
 
+// The text of a report's file.
+std::string report_text(const Report& report);
 // Writes the whole file or nothing. Without `force` the file must be new (base/file.h).
 void write_report(const Report& report, const std::string& path, bool force);
 
+// Reads a file, or standard input where `path` is "-" (kStandardStream), or a pipe.
 // Throws ConfigError with the file, the JSON pointer (or line and column) and what was expected:
 // for an absent or unreadable file, no JSON, another schema version, a missing key, a wrong type or
 // word.

@@ -158,6 +158,35 @@ TEST_F(File, IsReadWholeAlsoWhenItsSizeIsNotKnownBefore) {
   EXPECT_THAT(read_file("/proc/self/stat", {.most_bytes = 4096}), HasSubstr("base_tests"));
 }
 
+TEST_F(File, MayBeAStreamWhereThatIsAllowed) {
+  ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
+  EXPECT_TRUE(is_stream(path_));
+  EXPECT_THAT(message([&] { read_file(path_, {.what = "", .most_bytes = 100}); }),
+              HasSubstr("not a regular file"));
+  // Both ends, so that neither open() waits.
+  const FileDescriptor ends(::open(path_.c_str(), O_RDWR | O_CLOEXEC));
+  {
+    const FileDescriptor writer(::open(path_.c_str(), O_WRONLY | O_CLOEXEC));
+    ASSERT_EQ(::write(writer.get(), "text", 4), 4);
+  }
+  const InputFile streams{.what = "", .most_bytes = 3, .streams = true};
+  EXPECT_THAT(message([&] { read_file(path_, streams); }), HasSubstr("larger than 3"));
+  put(directory_ / "regular", "more");
+  EXPECT_FALSE(is_stream((directory_ / "regular").string()));
+  EXPECT_EQ(read_file((directory_ / "regular").string(),
+                      {.what = "", .most_bytes = 100, .streams = true}),
+            "more");
+  EXPECT_THAT(message([&] { read_file(directory_.string(), streams); }),
+              HasSubstr("not a regular file"));
+  EXPECT_THAT(message([&] { read_file("/dev/zero", streams); }), HasSubstr("not a regular file"));
+}
+
+TEST_F(File, IsNeverMadeUnderTheNameOfStandardOutput) {
+  EXPECT_THAT(message([&] { check_output_path("-", true); }), HasSubstr("standard output"));
+  EXPECT_TRUE(is_stream("-"));
+  EXPECT_EQ(input_name("-"), "standard input");
+}
+
 TEST_F(File, ThatCannotBeReadIsNamedWithTheReason) {
   const InputFile report{.what = "report ", .most_bytes = 4, .if_larger = "; this is none"};
   const auto refusal = [&](const std::string& path) {

@@ -103,7 +103,7 @@ INSTANTIATE_TEST_SUITE_P(
     ConfigFile, RefusedFile,
     ::testing::Values(
         BadFile{"NoJson", "{\n  \"epochs\": }", {"not valid JSON", "line 2, column 13"}},
-        BadFile{"EmptyFile", "", {"not valid JSON"}},
+        BadFile{"EmptyFile", "", {"it is empty"}},
         BadFile{"NoObject", "[1]", {"expected a JSON object, got array"}},
         BadFile{"KeyTwice", R"({"epochs": 1, "epochs": 2})", {R"("epochs" is there twice)"}},
         BadFile{
@@ -143,7 +143,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& instance) { return instance.param.name; });
 
 TEST_F(ConfigFile, IsNoFolder) {
-  EXPECT_THAT(refusal({"--config=" + folder_.path()}, {}), HasSubstr("there is no configuration"));
+  EXPECT_THAT(refusal({"--config=" + folder_.path()}, {}), HasSubstr("that is a directory"));
 }
 
 TEST_F(ConfigFile, IsBoundedInSizeAndDepthAndNumbers) {

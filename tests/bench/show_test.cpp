@@ -5,7 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <ostream>
+#include <sstream>
 
 #include "reports/data/report.h"
 #include "reports/json/report_json.h"
@@ -45,6 +47,20 @@ TEST_F(Show, PrintsTheTableAgain) {
   const ProgramResult result = show({});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, StartsWith("simple_cnn on mnist (files)"));
+}
+
+TEST_F(Show, IsAsWideAsColumnsSaysWhereThereIsNoTerminal) {
+  const auto widest = [](const std::string& text) {
+    std::size_t most = 0;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) most = std::max(most, line.size());
+    return most;
+  };
+  EXPECT_GT(widest(show({}).out), 100U);
+  program.environment["COLUMNS"] = "72";
+  EXPECT_LE(widest(show({}).out), 80U);  // characters of several bytes are among them
+  program.environment["COLUMNS"] = "many";
+  EXPECT_GT(widest(show({}).out), 100U);
 }
 
 TEST_F(Show, MergesReportsIntoOneTable) {

@@ -110,7 +110,7 @@ TEST(ReportReader, NamesFilesThatItCannotRead) {
 
 TEST(ReportReader, RefusesEveryTruncationOfAReport) {
   const std::string text = to_json(test::sample_report()).dump();
-  for (std::size_t length = 0; length < text.size(); length += 97) {
+  for (std::size_t length = 1; length < text.size(); length += 97) {
     EXPECT_THAT(refusal(text.substr(0, length)),
                 AllOf(HasSubstr("report some.json: not valid JSON"), HasSubstr("column")))
         << length;
@@ -137,7 +137,9 @@ TEST(ReportReader, RefusesOtherSchemaVersionsBeforeAnythingElse) {
                     HasSubstr("schema version 2 is not known"), HasSubstr("newer ddpbench")));
   EXPECT_THAT(refusal(R"({"schema_version": 0})"), HasSubstr("no ddpbench report"));
   EXPECT_THAT(refusal(R"({"schema_version": "1"})"), HasSubstr("expected an integer"));
-  EXPECT_THAT(refusal("{}"), HasSubstr("\"schema_version\" is missing"));
+  EXPECT_THAT(refusal("{}"),
+              HasSubstr("\"schema_version\" is missing: this is no report of ddpbench"));
+  EXPECT_THAT(refusal(" \n"), HasSubstr("it is empty"));
   EXPECT_THAT(refusal("[]"), HasSubstr("(the whole document): expected an object, found array"));
 }
 

@@ -1,0 +1,134 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// --dry-run finds what a run would find before its first step, and ends as the run would.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <filesystem>
+#include <ostream>
+
+#include "tests/bench/program.h"
+
+namespace ddpbench {
+namespace {
+
+using test::Program;
+using test::ProgramResult;
+using test::small_run;
+using testing::HasSubstr;
+using testing::Not;
+
+class DryRun : public testing::Test {
+ protected:
+  DryRun() { program.write("lenet.json", test::small_config({.steps = 1, .verify_steps = 1})); }
+  ProgramResult dry(std::vector<std::string> arguments) {
+    arguments.emplace_back("--dry-run");
+    return program.run(arguments);
+  }
+  Program program;
+};
+
+TEST_F(DryRun, SetsUpEveryRunAndLeavesNothing) {
+  const ProgramResult result = dry(small_run("single,dp,ddp,ps", {"--repetitions=2"}));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("checked: 4 runs, set up and ended before the first step"));
+  EXPECT_FALSE(std::filesystem::exists(program.path("report.json")));
+  EXPECT_TRUE(program.processes().empty());
+}
+
+TEST_F(DryRun, TakesNoStep) {
+  const ProgramResult result = dry(small_run("ddp", {"--inject=kill:rank=1,step=0"}));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+}
+
+TEST_F(DryRun, SaysWhatSharesCores) {
+  const ProgramResult result = dry(small_run("dp", {"--gpus=64", "--batch-size=1"}));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out,
+              HasSubstr("1 epoch of 1 step, oversubscribed (64 devices of 1 thread on "));
+}
+
+TEST_F(DryRun, SaysNoMoreOfRunsThatFit) {
+  EXPECT_THAT(dry(small_run("single")).out, Not(HasSubstr("oversubscribed")));
+}
+
+TEST_F(DryRun, OfTuneSetsItsRunsUp) {
+  EXPECT_EQ(dry({"tune", "--gpus=2", "--config=lenet.json"}).exit_code, 0);
+  const ProgramResult refused =
+      dry({"tune", "--gpus=2", "--config=lenet.json", "--json=no/such/r.json"});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("no/such"));
+}
+
+struct Obstacle {
+  std::string name;
+  std::vector<std::string> arguments;
+  std::string message;
+};
+
+void PrintTo(const Obstacle& obstacle, std::ostream* out) { *out << obstacle.name; }
+
+class Obstacles : public DryRun, public testing::WithParamInterface<Obstacle> {};
+
+TEST_P(Obstacles, AreFoundAsByTheRun) {
+  program.write("taken.json", "precious");
+  program.write("other.json", R"({"model": "simple_cnn", "steps": 1, "warmup_steps": 0,
+      "verify_steps": 0, "batch_size": 4, "dataset": {"name": "mnist", "on_missing": "synthesize"}})");
+  program.write("damaged/mnist/train-images-idx3-ubyte", std::string("\0\0\x08\x03\0\0", 6));
+  program.write("weights.safetensors", "no weights");
+  if (GetParam().name == "WeightsOfAnotherNetwork") {
+    const ProgramResult made =
+        program.run({"--strategy=single", "--config=other.json", "--json=other-report.json",
+                     "--save-model=other.safetensors"});
+    ASSERT_EQ(made.exit_code, 0) << made.err;
+    EXPECT_THAT(made.out, HasSubstr("\nweights: other.safetensors\n"));
+  }
+  std::vector<std::string> arguments = {"--config=lenet.json", "--strategy=ddp"};
+  const std::vector<std::string>& own = GetParam().arguments;
+  arguments.insert(arguments.end(), own.begin(), own.end());
+  if (!own.front().starts_with("--gpus=")) arguments.emplace_back("--gpus=2");
+  const ProgramResult wanted = program.run(arguments);
+  EXPECT_NE(wanted.exit_code, 0);
+  EXPECT_THAT(wanted.err, HasSubstr(GetParam().message));
+  const ProgramResult result = dry(arguments);
+  EXPECT_EQ(result.exit_code, wanted.exit_code);
+  EXPECT_THAT(result.err, HasSubstr(GetParam().message));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    , Obstacles,
+    testing::Values(
+        Obstacle{"AbsentReportFolder", {"--json=no/such/r.json"}, "no/such"},
+        Obstacle{"ReportThatExists", {"--json=taken.json"}, "taken.json exists already"},
+        Obstacle{"ReportThatIsAFolder", {"--json=damaged", "--force"}, "not a regular file"},
+        Obstacle{"AbsentTraceFolder", {"--trace=no/such/t.json"}, "no/such"},
+        Obstacle{"AbsentWeightsFolder", {"--save-model=no/such/w.safetensors"}, "no/such"},
+        Obstacle{"AbsentWeights", {"--load-model=none.safetensors"}, "none.safetensors"},
+        Obstacle{"DamagedWeights", {"--load-model=weights.safetensors"}, "weights.safetensors"},
+        Obstacle{
+            "WeightsOfAnotherNetwork", {"--load-model=other.safetensors"}, "other.safetensors"},
+        Obstacle{"AbsentData", {"--data-dir=no/such"}, "no such directory"},
+        Obstacle{"DamagedData", {"--data-dir=damaged"}, "train-images"},
+        Obstacle{"FaultThatHitsNothing", {"--inject=kill:rank=9,step=0"}, "it hits nothing"},
+        Obstacle{"TooManyProcesses", {"--gpus=60000", "--batch-size=1"}, "60000 processes need"},
+        Obstacle{"AbsentDevice", {"--device=rocm"}, "rocm is not here"}),
+    [](const auto& p) { return p.param.name; });
+
+TEST_F(DryRun, FindsThatMemoryIsTooSmall) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers map more address space than any limit here";
+#endif
+  program.prepare = [] {
+    const rlimit limit{.rlim_cur = rlim_t{1} << 30, .rlim_max = RLIM_INFINITY};
+    ::setrlimit(RLIMIT_AS, &limit);
+  };
+  EXPECT_EQ(dry(small_run("ddp", {"--batch-size=16"})).exit_code, 0);
+  const ProgramResult refused = dry(small_run("ddp", {"--batch-size=60000"}));
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr(" with a batch of 60000 per device needs "));
+}
+
+}  // namespace
+}  // namespace ddpbench
