@@ -67,7 +67,7 @@ TEST(Counted, AddsAnSToAllNumbersButOne) {
 }
 
 TEST(Wrap, KeepsANumberBesideItsPercent) {
-  EXPECT_EQ(wrap("it took 28 % of it", 11, 2), "it took\n  28 % of it\n");
+  EXPECT_EQ(wrap("it took 28 % of it", 11, 2), "it took\n  28 % of\n  it\n");
   EXPECT_EQ(wrap("it took 28 %.", 10, 2), "it took\n  28 %.\n");
   EXPECT_EQ(wrap("90 %busy", 4, 0), "90\n%busy\n");
 }
