@@ -310,4 +310,13 @@ std::int64_t JsonReader::integer(std::string_view what, std::int64_t least,
   return *number;
 }
 
+double JsonReader::number(std::string_view what, double least, double most) const {
+  const bool is_number = value_->is_number();
+  if (!is_number || !(value_->get<double>() >= least && value_->get<double>() <= most)) {
+    fail(fmt::format("{} must be a number from {} to {}, found {}", what, least, most,
+                     excerpt(*value_)));
+  }
+  return value_->get<double>();
+}
+
 }  // namespace ddpbench

@@ -78,6 +78,7 @@ class JsonReader {
   bool boolean(std::string_view what) const;
   bool is_array() const;
   std::int64_t integer(std::string_view what, std::int64_t least, std::int64_t most) const;
+  double number(std::string_view what, double least, double most) const;
 
  private:
   const nlohmann::json* value_;

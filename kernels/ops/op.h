@@ -28,7 +28,21 @@ struct ParameterSpec {
   Shape shape;       // as PyTorch stores it: conv [out, in, kh, kw], linear [out, in], bias [out]
   TensorLayout layout;      // how this backend stores weight and gradient (one layout for both)
   std::int64_t fan_in = 0;  // inputs of one output unit; PyTorch's default initialisation needs it
+  std::optional<float> start = {};  // the value of all elements at step 0; none: drawn by fan_in
 };
+
+// What an operation keeps from step to step and no gradient changes: PyTorch's "buffers", such as
+// running statistics. Plain layout; only forward in training changes it.
+struct StateSpec {
+  std::string name;                // "running_mean"; the graph puts the layer's name before it
+  Shape shape;                     // {}: a single number
+  DataType type = DataType::fp32;  // or int64
+  double start = 0;                // the value of all elements at step 0
+};
+
+// What a forward pass is for. An evaluation changes no state, uses that of the training so far in
+// place of statistics of its own batch, and has no backward.
+enum class Mode : std::uint8_t { training, evaluation };
 
 struct ForwardArgs {
   std::span<const void* const> inputs;        // in input_layout(i)
@@ -37,6 +51,8 @@ struct ForwardArgs {
   void* saved = nullptr;                      // saved_bytes(); kept for backward
   void* workspace = nullptr;                  // workspace_bytes(); free between calls
   std::span<const void* const> bf16_weights;  // parameters in bf16; if reads_bf16_weights()
+  std::span<void* const> state = {};          // in the order of state()
+  Mode mode = Mode::training;
 };
 
 struct BackwardArgs {
@@ -62,6 +78,7 @@ class Op {
   virtual const TensorLayout& input_layout(std::size_t i) const = 0;  // what it wants to read
   virtual const TensorLayout& output_layout() const = 0;
   virtual std::vector<ParameterSpec> parameters() const { return {}; }
+  virtual std::vector<StateSpec> state() const { return {}; }
   virtual std::size_t saved_bytes() const { return 0; }  // for its whole (micro-)batch
   // The larger of what forward and backward need.
   virtual std::size_t workspace_bytes() const { return 0; }
@@ -100,6 +117,21 @@ struct Conv2dDesc {
   bool bias = true;
   bool fuse_relu = false;        // output = relu(conv(x) + bias)
   bool needs_grad_input = true;  // false for the first layer: backward never computes it
+};
+
+// For each channel c: y = (x - mean_c) / sqrt(var_c + eps) * weight_c + bias_c, as
+// torch.nn.BatchNorm2d. Training takes mean and biased variance of the batch, and moves the state
+// (running_mean, running_var, num_batches_tracked) towards the mean and the unbiased variance:
+// r += momentum * (batch's - r). An evaluation takes the state.
+struct BatchNorm2dDesc {
+  static constexpr const char* kName = "batch_norm2d";
+  TensorLayout input;  // [batch, channels, h, w]
+  double eps = 1e-5;
+  double momentum = 0.1;   // 0 to 1
+  bool affine = true;      // false: weight 1 and bias 0, which are no parameters
+  bool needs_grad_input = true;
+  bool fuse_add = false;   // a second input of the same shape is added to the result ...
+  bool fuse_relu = false;  // ... and then this is rectified
 };
 
 struct MaxPool2dDesc {
@@ -164,6 +196,6 @@ struct ReorderDesc {
 
 // Every operation that a backend may have.
 using OpDesc = std::variant<Conv2dDesc, MaxPool2dDesc, LinearDesc, ReluDesc, AddDesc, ReorderDesc,
-                            AvgPool2dDesc, AdaptiveAvgPool2dDesc, ConcatDesc>;
+                            AvgPool2dDesc, AdaptiveAvgPool2dDesc, ConcatDesc, BatchNorm2dDesc>;
 
 }  // namespace ddpbench::ops

@@ -125,6 +125,20 @@ Shape weight_shape(const Conv2dDesc& desc) {
           desc.window.kernel_w};
 }
 
+Shape output_shape(const BatchNorm2dDesc& desc) {
+  const Shape& shape = desc.input.shape;
+  check_image(shape, "batch_norm2d");
+  if (!(desc.eps >= 0) || !(desc.momentum >= 0 && desc.momentum <= 1))
+    throw ConfigError(fmt::format(
+        "batch_norm2d: eps {}, momentum {}: eps may not be negative, momentum is from 0 to 1",
+        desc.eps, desc.momentum));
+  // PyTorch refuses it too, in training: one value has no variance.
+  if (shape[0] * shape[2] * shape[3] < 2)
+    throw ConfigError(fmt::format(
+        "batch_norm2d: input {} has one value a channel; at least 2 are needed", to_string(shape)));
+  return shape;
+}
+
 Shape output_shape(const MaxPool2dDesc& desc) {
   return pooled(desc.input.shape, desc.window, "max_pool2d");
 }
@@ -178,6 +192,11 @@ std::string describe(const Conv2dDesc& desc) {
   return text + (desc.fuse_relu ? " +relu" : "");
 }
 
+std::string describe(const BatchNorm2dDesc& desc) {
+  return fmt::format("batch_norm2d {}{}{}", desc.input.shape[1], desc.fuse_add ? " +add" : "",
+                     desc.fuse_relu ? " +relu" : "");
+}
+
 std::string describe(const MaxPool2dDesc& desc) {
   return fmt::format("max_pool2d {}x{}{}", desc.window.kernel_h, desc.window.kernel_w,
                      desc.fuse_relu ? " +relu" : "");
@@ -211,6 +230,30 @@ OpPlan plain_plan(const Conv2dDesc& desc) {
   plan.forward_flops = 2.0 * static_cast<double>(element_count(plan.output.shape)) *
                        static_cast<double>(plan.parameters[0].fan_in);
   plan.backward_flops = plan.forward_flops * (desc.needs_grad_input ? 2 : 1);
+  return plan;
+}
+
+// The statistics take 3 operations an element, the result 2; backward's sums 4, its result 5.
+OpPlan plain_plan(const BatchNorm2dDesc& desc) {
+  OpPlan plan;
+  plan.output = TensorLayout::plain(output_shape(desc));
+  plan.inputs.assign(desc.fuse_add ? 2 : 1, plan.output);
+  plan.description = describe(desc);
+  const Shape channels = {desc.input.shape[1]};
+  if (desc.affine) {
+    plan.parameters = {{.name = "weight", .shape = channels, .start = 1.0F},
+                       {.name = "bias", .shape = channels, .start = 0.0F}};
+    for (ParameterSpec& spec : plan.parameters) spec.layout = TensorLayout::plain(channels);
+  }
+  plan.state = {{.name = "running_mean", .shape = channels, .start = 0},
+                {.name = "running_var", .shape = channels, .start = 1},
+                {.name = "num_batches_tracked", .shape = {}, .type = DataType::int64}};
+  plan.couples_samples = true;
+  plan.needs_inputs = true;
+  plan.needs_output = desc.fuse_add && desc.fuse_relu;
+  const auto elements = static_cast<double>(element_count(plan.output.shape));
+  plan.forward_flops = 5 * elements;
+  plan.backward_flops = 9 * elements;
   return plan;
 }
 

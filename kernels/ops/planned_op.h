@@ -19,10 +19,12 @@ struct OpPlan {
   std::vector<TensorLayout> inputs;
   TensorLayout output;
   std::vector<ParameterSpec> parameters;
+  std::vector<StateSpec> state;
   std::size_t saved_bytes = 0;
   std::size_t workspace_bytes = 0;
   bool needs_inputs = false;
   bool needs_output = false;
+  bool couples_samples = false;
   bool reads_bf16_weights = false;
   double forward_flops = 0;
   double backward_flops = 0;
@@ -36,10 +38,12 @@ class PlannedOp : public Op {
   const TensorLayout& input_layout(std::size_t i) const override { return plan_.inputs.at(i); }
   const TensorLayout& output_layout() const override { return plan_.output; }
   std::vector<ParameterSpec> parameters() const override { return plan_.parameters; }
+  std::vector<StateSpec> state() const override { return plan_.state; }
   std::size_t saved_bytes() const override { return plan_.saved_bytes; }
   std::size_t workspace_bytes() const override { return plan_.workspace_bytes; }
   bool backward_needs_inputs() const override { return plan_.needs_inputs; }
   bool backward_needs_output() const override { return plan_.needs_output; }
+  bool couples_samples() const override { return plan_.couples_samples; }
   bool reads_bf16_weights() const override { return plan_.reads_bf16_weights; }
   double forward_flops() const override { return plan_.forward_flops; }
   double backward_flops() const override { return plan_.backward_flops; }
@@ -59,6 +63,7 @@ class ElementwiseOp : public PlannedOp {
 
 // Shapes of the results. Throws ConfigError that names the given shapes when there is no result.
 Shape output_shape(const Conv2dDesc& desc);             // [batch, out, oh, ow]
+Shape output_shape(const BatchNorm2dDesc& desc);        // the input's
 Shape output_shape(const MaxPool2dDesc& desc);          // [batch, channels, oh, ow]
 Shape output_shape(const LinearDesc& desc);             // [batch, out_features]
 Shape output_shape(const AvgPool2dDesc& desc);          // as max_pool2d
@@ -70,6 +75,7 @@ void check_shape(const Shape& shape, const char* operation);
 
 // "conv2d 3x3 32->64 +relu", the part of a description that does not depend on the backend.
 std::string describe(const Conv2dDesc& desc);
+std::string describe(const BatchNorm2dDesc& desc);
 std::string describe(const MaxPool2dDesc& desc);
 std::string describe(const LinearDesc& desc);
 std::string describe(const AvgPool2dDesc& desc);
@@ -78,6 +84,7 @@ std::string describe(const ConcatDesc& desc);
 
 // The plan of an operation on plain layouts: shapes, PyTorch's parameters, needs and FLOPs.
 OpPlan plain_plan(const Conv2dDesc& desc);
+OpPlan plain_plan(const BatchNorm2dDesc& desc);
 OpPlan plain_plan(const MaxPool2dDesc& desc);
 OpPlan plain_plan(const LinearDesc& desc);
 OpPlan plain_plan(const AvgPool2dDesc& desc);

@@ -57,17 +57,29 @@ class OpCall {
       else
         grad_parameters_.push_back(fixture.to_layout(in.initial_gradients[i], specs_[i].layout));
     }
+    const std::vector<StateSpec> state = op.state();
+    for (std::size_t i = 0; i < state.size(); ++i) {
+      state_types_.push_back(state[i].type);
+      const auto count = static_cast<std::size_t>(element_count(state[i].shape));
+      state_.push_back(upload_state(
+          state[i].type,
+          in.state.empty() ? Values(count, static_cast<float>(state[i].start)) : in.state.at(i)));
+    }
   }
 
   void queue() {
     const auto inputs = addresses(inputs_), parameters = addresses(parameters_);
     const auto bf16_weights = addresses(bf16_weights_);
+    const auto state = writable(state_);
     op_.forward(fixture_.stream(), {.inputs = inputs,
                                     .output = output_.data(),
                                     .parameters = parameters,
                                     .saved = saved_.data(),
                                     .workspace = forward_workspace_.data(),
-                                    .bf16_weights = bf16_weights});
+                                    .bf16_weights = bf16_weights,
+                                    .state = state,
+                                    .mode = in_.mode});
+    if (in_.mode == Mode::evaluation) return;
     const std::vector<const void*> no_inputs(inputs.size(), nullptr);
     auto grad_inputs = writable(grad_inputs_);
     if (!in_.want_grad_inputs) std::fill(grad_inputs.begin(), grad_inputs.end(), nullptr);
@@ -93,16 +105,32 @@ class OpCall {
       out.grad_inputs.push_back(fixture_.to_plain(grad_inputs_[i], op_.input_layout(i)));
     for (std::size_t i = 0; i < specs_.size(); ++i)
       out.grad_parameters.push_back(fixture_.to_plain(grad_parameters_[i], specs_[i].layout));
+    for (std::size_t i = 0; i < state_.size(); ++i) out.state.push_back(download_state(i));
     return out;
   }
 
  private:
+  OpMemory upload_state(DataType type, const Values& values) {
+    if (type == DataType::fp32) return fixture_.upload(values);
+    return fixture_.upload(std::vector<std::int64_t>(values.begin(), values.end()));
+  }
+  Values download_state(std::size_t i) {
+    if (state_types_[i] == DataType::fp32) return fixture_.download<float>(state_[i]);
+    Values values;
+    for (const std::int64_t count : fixture_.download<std::int64_t>(state_[i])) {
+      values.push_back(static_cast<float>(count));
+    }
+    return values;
+  }
+
   BackendFixture& fixture_;
   Op& op_;
   const OpInputs& in_;
   std::vector<ParameterSpec> specs_;
   OpMemory output_, saved_, forward_workspace_, backward_workspace_, grad_output_;
   std::vector<OpMemory> inputs_, parameters_, bf16_weights_, grad_inputs_, grad_parameters_;
+  std::vector<OpMemory> state_;
+  std::vector<DataType> state_types_;
 };
 
 }  // namespace
@@ -260,6 +288,7 @@ void expect_same_bits(const OpOutputs& got, const OpOutputs& want) {
   };
   compare("input gradient", got.grad_inputs, want.grad_inputs);
   compare("parameter gradient", got.grad_parameters, want.grad_parameters);
+  compare("state", got.state, want.state);
 }
 
 double sum_tolerance(std::int64_t terms) {

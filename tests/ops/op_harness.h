@@ -93,6 +93,8 @@ struct OpInputs {
   // If not empty: the parameter gradients before backward, which then accumulates.
   std::vector<Values> initial_gradients = {};
   bool want_grad_inputs = true;
+  std::vector<Values> state = {};  // before forward, counts as well; empty: the start values
+  Mode mode = Mode::training;      // an evaluation runs forward only
 };
 
 // Random tensors of the right sizes for an operation.
@@ -102,6 +104,7 @@ struct OpOutputs {
   Values output;
   std::vector<Values> grad_inputs;
   std::vector<Values> grad_parameters;
+  std::vector<Values> state;  // after forward
 };
 
 // `recorded`: after one direct call the stream records a second one, and the results are those of

@@ -94,6 +94,35 @@ std::vector<ConvCase> few_channel_conv_cases() {
   };
 }
 
+std::vector<NormCase> norm_cases() {
+  const auto norm = [](Shape input, bool add, bool relu, bool affine = true) {
+    return BatchNorm2dDesc{.input = TensorLayout::plain(std::move(input)),
+                           .affine = affine,
+                           .fuse_add = add,
+                           .fuse_relu = relu};
+  };
+  BatchNorm2dDesc slow = norm({3, 6, 4, 5}, false, false);
+  slow.eps = 0.1;
+  slow.momentum = 0.01;
+  return {
+      {"TwoValuesAChannel", norm({1, 3, 2, 1}, false, false)},
+      {"OneChannel", norm({2, 1, 5, 3}, false, true)},
+      {"OnePixel", norm({7, 33, 1, 1}, false, false)},
+      {"OnePixelWithAllFused", norm({9, 16, 1, 1}, true, true)},
+      {"ABlock", norm({2, 16, 6, 6}, false, true)},
+      {"HalfABlock", norm({3, 8, 5, 5}, true, true)},
+      {"ChannelsBelowABlock", norm({3, 5, 7, 9}, false, false)},
+      {"ChannelsAboveABlock", norm({2, 17, 4, 7}, true, true)},
+      {"ManyChannels", norm({2, 130, 3, 3}, true, true)},
+      {"SumWithoutRelu", norm({2, 20, 5, 4}, true, false)},
+      {"WithoutParameters", norm({3, 12, 5, 5}, false, true, false)},
+      {"WithoutParametersAndWithAllFused", norm({3, 18, 3, 5}, true, true, false)},
+      {"OtherNumbers", slow},
+      {"LongMaps", norm({2, 24, 61, 63}, false, true)},
+      {"ManySamples", norm({130, 4, 3, 3}, false, true)},
+  };
+}
+
 std::vector<PoolCase> pool_cases() {
   return {
       {"NetworkFirstPool", {2, 32, 28, 28}, 2, 2, 0},

@@ -75,6 +75,13 @@ struct ConcatCase {
 };
 std::vector<ConcatCase> concat_cases();
 
+struct NormCase {
+  const char* name;
+  BatchNorm2dDesc desc;
+};
+// With all that may be fused, and without parameters.
+std::vector<NormCase> norm_cases();
+
 struct LinearCase {
   const char* name;
   LinearDesc desc;

@@ -16,6 +16,7 @@
 namespace ddpbench::ops::reference {
 
 std::unique_ptr<Op> make_op(const Conv2dDesc& desc);
+std::unique_ptr<Op> make_op(const BatchNorm2dDesc& desc);
 std::unique_ptr<Op> make_op(const MaxPool2dDesc& desc);
 std::unique_ptr<Op> make_op(const LinearDesc& desc);
 std::unique_ptr<Op> make_op(const ReluDesc& desc);

@@ -8,19 +8,13 @@
 #include <cmath>
 #include <cstring>
 
-#include "kernels/ops/cuda/kernels/number.cuh"
-#include "tests/cuda/host/host_stream.h"
+#include "tests/cuda/host/host_cudnn.h"
 
-using ddpbench::ops::cuda::Bf16;
+using ddpbench::test::load;
 using ddpbench::test::queue;
+using ddpbench::test::scalar;
+using ddpbench::test::store;
 
-struct cudnnContext {
-  cudaStream_t stream = nullptr;
-};
-struct cudnnTensorStruct {
-  cudnnDataType_t type;
-  int n, c, h, w;
-};
 struct cudnnFilterStruct {
   cudnnDataType_t type;
   int k, c, h, w;
@@ -41,19 +35,6 @@ namespace {
 using Tensor = cudnnTensorStruct;
 using Filter = cudnnFilterStruct;
 using Convolution = cudnnConvolutionStruct;
-
-float load(cudnnDataType_t type, const void* data, long i) {
-  if (type == CUDNN_DATA_FLOAT) return static_cast<const float*>(data)[i];
-  return ddpbench::ops::cuda::to_float(static_cast<const Bf16*>(data)[i]);
-}
-void store(cudnnDataType_t type, void* data, long i, double value) {
-  const auto rounded = static_cast<float>(value);
-  if (type == CUDNN_DATA_FLOAT) {
-    static_cast<float*>(data)[i] = rounded;
-  } else {
-    static_cast<Bf16*>(data)[i] = ddpbench::ops::cuda::from_float<Bf16>(rounded);
-  }
-}
 
 // A factor of a product. Tensor cores round floats.
 double factor(const Convolution& conv, cudnnDataType_t type, const void* data, long i) {
@@ -88,7 +69,7 @@ long count(const Filter& f) { return long{f.k} * f.c * f.h * f.w; }
 
 bool fits(const Tensor& x, const Filter& w, const Convolution& conv, const Tensor& y) {
   const int span_h = conv.dilation_h * (w.h - 1) + 1, span_w = conv.dilation_w * (w.w - 1) + 1;
-  return x.type == y.type && x.type == w.type && x.c == w.c * conv.groups && y.c == w.k &&
+  return x.channels_last && y.channels_last && x.type == y.type && x.type == w.type && x.c == w.c * conv.groups && y.c == w.k &&
          y.c % conv.groups == 0 && x.n == y.n &&
          y.h == (x.h + 2 * conv.pad_h - span_h) / conv.stride_h + 1 &&
          y.w == (x.w + 2 * conv.pad_w - span_w) / conv.stride_w + 1;
@@ -104,8 +85,6 @@ bool take_workspace(void* workspace, std::size_t bytes, int algorithm) {
   std::memset(workspace, 0xFF, bytes);
   return true;
 }
-
-float scalar(const void* value) { return *static_cast<const float*>(value); }
 
 // 0 is fastest but does not repeat; 1 and 3 do; 2 does not work. Sorted by time, as in cuDNN.
 template <typename Performance>
@@ -183,8 +162,9 @@ cudnnStatus_t cudnnDestroyTensorDescriptor(cudnnTensorDescriptor_t d) {
 }
 cudnnStatus_t cudnnSetTensor4dDescriptor(cudnnTensorDescriptor_t d, cudnnTensorFormat_t format,
                                          cudnnDataType_t type, int n, int c, int h, int w) {
-  *d = {type, n, c, h, w};
-  return format == CUDNN_TENSOR_NHWC ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED;
+  *d = {type, n, c, h, w, format == CUDNN_TENSOR_NHWC};
+  const bool known = format == CUDNN_TENSOR_NHWC || format == CUDNN_TENSOR_NCHW;
+  return known ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED;
 }
 cudnnStatus_t cudnnCreateFilterDescriptor(cudnnFilterDescriptor_t* d) {
   return *d = new Filter{}, CUDNN_STATUS_SUCCESS;

@@ -132,6 +132,17 @@ struct ConvertType {
   }
 };
 
+struct Fill {
+  float value;
+  float* data;
+  __host__ __device__ void operator()(std::uint32_t i) const { data[i] = value; }
+};
+
+struct Increment {
+  std::int64_t* counter;
+  __host__ __device__ void operator()(std::uint32_t) const { ++*counter; }
+};
+
 template <typename T>
 struct CopyPieces {
   PieceCopy args;
@@ -200,6 +211,14 @@ cudaError_t copy_pieces(const PieceCopy& args, cudaStream_t stream) {
     return for_each(args.rows * args.length, stream,
                     CopyPieces<decltype(element)>{args, Divisor(args.length)});
   });
+}
+
+cudaError_t fill(float value, float* data, std::uint32_t count, cudaStream_t stream) {
+  return for_each(count, stream, Fill{value, data});
+}
+
+cudaError_t increment(std::int64_t* counter, cudaStream_t stream) {
+  return for_each(1, stream, Increment{counter});
 }
 
 cudaError_t fill_with_pattern(DataType type, void* data, std::uint32_t count, cudaStream_t stream) {

@@ -47,6 +47,10 @@ struct PieceCopy {
   std::uint32_t rows = 0, length = 0, from_pitch = 0, to_pitch = 0;
 };
 cudaError_t copy_pieces(const PieceCopy& args, cudaStream_t stream);
+// data = value.
+cudaError_t fill(float value, float* data, std::uint32_t count, cudaStream_t stream);
+// ++*counter.
+cudaError_t increment(std::int64_t* counter, cudaStream_t stream);
 
 // Values of both signs in [-1, 1) that depend on the position: the data of timed trials.
 cudaError_t fill_with_pattern(DataType type, void* data, std::uint32_t count, cudaStream_t stream);

@@ -18,6 +18,7 @@ namespace ddpbench::ops::cuda {
 
 std::unique_ptr<Op> make_op(ContextPtr context, const Conv2dDesc& desc);
 std::unique_ptr<Op> make_op(ContextPtr context, const LinearDesc& desc);
+std::unique_ptr<Op> make_op(ContextPtr context, const BatchNorm2dDesc& desc);
 std::unique_ptr<Op> make_op(ContextPtr context, const MaxPool2dDesc& desc);
 std::unique_ptr<Op> make_op(ContextPtr context, const ReluDesc& desc);
 std::unique_ptr<Op> make_op(ContextPtr context, const AddDesc& desc);

@@ -1,0 +1,367 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// All passes walk over strips: the maps of one sample's group of channels, as rows of 16 values.
+// The lanes of a row belong to one channel (plain), to two rounds of 8 channels, or to 16 channels.
+// Rows are GCC's vector type, which the compiler maps to the registers of each instruction set.
+#include "kernels/ops/cpu/batch_norm.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/math.h"
+#include "kernels/ops/cpu/parallel.h"
+
+namespace ddpbench::ops::cpu {
+namespace {
+
+constexpr int kLanes = 16;
+using NormRow = float __attribute__((vector_size(kLanes * sizeof(float))));
+// In memory, of any alignment.
+using StoredRow =
+    float __attribute__((vector_size(kLanes * sizeof(float)), aligned(alignof(float)), may_alias));
+using LaneSums = std::array<double, kLanes>;
+
+struct NormStrip {
+  std::int64_t offset = 0;          // of its first value
+  std::int64_t rows = 0, step = 0;  // whole rows, and the distance from one to the next
+  int width = kLanes;               // values of a row
+  int tail = 0;                     // values behind the last row
+  int period = 1;                   // lane l has channel first + l % period
+  std::int64_t sample = 0, first = 0;
+
+  int channels(const NormMaps& maps) const {
+    return static_cast<int>(std::min<std::int64_t>(period, maps.channels - first));
+  }
+};
+
+bool is_channels_last(const NormMaps& maps) {
+  return maps.inner == maps.channels && maps.inner != 1 && maps.inner != 8 && maps.inner != 16;
+}
+
+std::int64_t strip_count(const NormMaps& maps) {
+  const std::int64_t group = is_channels_last(maps) ? kLanes : maps.inner;
+  return maps.batch * ceil_div(maps.channels, group);
+}
+
+NormStrip strip_at(const NormMaps& maps, std::int64_t index) {
+  NormStrip strip;
+  if (is_channels_last(maps)) {
+    const std::int64_t groups = ceil_div(maps.channels, std::int64_t{kLanes});
+    strip.sample = index / groups;
+    strip.first = index % groups * kLanes;
+    strip.offset = strip.sample * maps.pixels * maps.channels + strip.first;
+    strip.rows = maps.pixels;
+    strip.step = maps.channels;
+    strip.width = static_cast<int>(std::min<std::int64_t>(kLanes, maps.channels - strip.first));
+    strip.period = kLanes;
+    return strip;
+  }
+  const std::int64_t groups = ceil_div(maps.channels, maps.inner);
+  const std::int64_t elements = maps.pixels * maps.inner;
+  strip.sample = index / groups;
+  strip.first = index % groups * maps.inner;
+  strip.offset = index * elements;
+  strip.rows = elements / kLanes;
+  strip.step = kLanes;
+  strip.tail = static_cast<int>(elements % kLanes);
+  strip.period = static_cast<int>(maps.inner);
+  return strip;
+}
+
+template <typename Body>
+void for_each_strip(Team team, const NormMaps& maps, const Body& body) {
+  const std::int64_t elements = maps.batch * maps.channels * maps.pixels;
+  const int threads = elements < kMinParallelElements ? 1 : team.threads;
+  parallel_shares(threads, strip_count(maps), 1, [&](int, std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) body(strip_at(maps, i));
+  });
+}
+
+// One value a lane, from one a channel. LaneSums of padding have 0.
+struct LaneFactors {
+  alignas(kLanes * sizeof(float)) float lanes[kLanes] = {};
+
+  LaneFactors(const NormMaps& maps, const NormStrip& strip, const float* of_channels) {
+    const int channels = strip.channels(maps);
+    if (of_channels == nullptr) return;
+    for (int l = 0; l < kLanes; ++l) {
+      if (l % strip.period < channels) lanes[l] = of_channels[strip.first + l % strip.period];
+    }
+  }
+};
+
+// Vectors are no arguments or results of functions: their registers differ between instruction
+// sets.
+#define DDPBENCH_NORM_INLINE __attribute__((always_inline)) inline
+
+DDPBENCH_NORM_INLINE void load_row(NormRow& row, const float* from, int lanes) {
+  if (lanes == kLanes) {
+    row = *reinterpret_cast<const StoredRow*>(from);
+    return;
+  }
+  row = NormRow{};
+  for (int l = 0; l < lanes; ++l) row[l] = from[l];
+}
+
+DDPBENCH_NORM_INLINE void load_row(NormRow& row, const LaneFactors& factors) {
+  row = *reinterpret_cast<const StoredRow*>(factors.lanes);
+}
+
+DDPBENCH_NORM_INLINE void store_row(float* to, const NormRow& row, int lanes) {
+  if (lanes == kLanes) {
+    *reinterpret_cast<StoredRow*>(to) = row;
+    return;
+  }
+  for (int l = 0; l < lanes; ++l) to[l] = row[l];
+}
+
+// Calls body(offset, lanes) for rows [begin, end) of a strip.
+template <typename Body>
+DDPBENCH_NORM_INLINE void for_rows(const NormStrip& strip, std::int64_t begin, std::int64_t end,
+                                   const Body& body) {
+  if (strip.width == kLanes) {
+    for (std::int64_t r = begin; r < end; ++r) body(strip.offset + r * strip.step, kLanes);
+  } else {
+    for (std::int64_t r = begin; r < end; ++r) body(strip.offset + r * strip.step, strip.width);
+  }
+}
+
+template <typename Body>
+DDPBENCH_NORM_INLINE void for_all_rows(const NormStrip& strip, const Body& body) {
+  for_rows(strip, 0, strip.rows, body);
+  if (strip.tail > 0) body(strip.offset + strip.rows * strip.step, strip.tail);
+}
+
+// Rows that are added up in single precision before their sum goes into a double: each rounding is
+// then of a sum of at most so many values.
+constexpr std::int64_t kChunk = 128;
+
+// Adds term(offset, lanes, first, second) of all rows to the totals of the lanes. Values beyond
+// `lanes` do not count.
+template <typename Term>
+DDPBENCH_NORM_INLINE void add_up(const NormStrip& strip, const Term& term, LaneSums& firsts,
+                                 LaneSums& seconds) {
+  const auto flush = [&](const NormRow& first, const NormRow& second, int lanes)
+                         DDPBENCH_SIMD_BODY {
+                           for (int l = 0; l < lanes; ++l) {
+                             firsts[static_cast<std::size_t>(l)] += first[l];
+                             seconds[static_cast<std::size_t>(l)] += second[l];
+                           }
+                         };
+  for (std::int64_t begin = 0; begin < strip.rows; begin += kChunk) {
+    NormRow first_sum{}, second_sum{};
+    for_rows(strip, begin, std::min(strip.rows, begin + kChunk),
+             [&](std::int64_t at, int lanes) DDPBENCH_SIMD_BODY {
+               NormRow first, second;
+               term(at, lanes, first, second);
+               first_sum += first;
+               second_sum += second;
+             });
+    flush(first_sum, second_sum, strip.width);
+  }
+  if (strip.tail == 0) return;
+  NormRow first, second;
+  term(strip.offset + strip.rows * strip.step, strip.tail, first, second);
+  flush(first, second, strip.tail);
+}
+
+// The totals of the lanes, added up by channel, into one of the strip's partial results.
+void fold(const NormMaps& maps, const NormStrip& strip, const LaneSums& lanes, double* partial,
+          std::size_t which) {
+  const int channels = strip.channels(maps);
+  for (int c = 0; c < channels; ++c) {
+    double sum = 0;
+    for (int l = c; l < kLanes; l += strip.period) sum += lanes[static_cast<std::size_t>(l)];
+    partial[2 * (strip.sample * maps.channels + strip.first + c) + static_cast<int>(which)] = sum;
+  }
+}
+
+// Calls body(channel) for all channels.
+template <typename Body>
+void for_each_channel(Team team, const NormMaps& maps, const Body& body) {
+  const int threads = maps.partial_count() < kMinParallelElements ? 1 : team.threads;
+  parallel_shares(threads, maps.channels, 8, [&](int, std::int64_t begin, std::int64_t end) {
+    for (std::int64_t c = begin; c < end; ++c) body(c);
+  });
+}
+
+// The mean of a sample's map, and its squared deviations from that.
+void strip_statistics(SimdLevel simd, const NormMaps& maps, const NormStrip& strip, const float* x,
+                      double* partial) {
+  LaneSums sums{}, none{};
+  run_simd(simd, [&]() DDPBENCH_SIMD_BODY {
+    add_up(
+        strip,
+        [x](std::int64_t at, int lanes, NormRow& first, NormRow& second) DDPBENCH_SIMD_BODY {
+          load_row(first, x + at, lanes);
+          second = NormRow{};
+        },
+        sums, none);
+  });
+  fold(maps, strip, sums, partial, 0);
+  std::array<float, kLanes> means{};
+  const int channels = strip.channels(maps);
+  double* const own = partial + 2 * (strip.sample * maps.channels + strip.first);
+  for (int c = 0; c < channels; ++c) {
+    // Rounded, so that the deviations are from exactly this number.
+    means[static_cast<std::size_t>(c)] =
+        static_cast<float>(own[2 * c] / static_cast<double>(maps.pixels));
+    own[2 * c] = means[static_cast<std::size_t>(c)];
+  }
+  const LaneFactors mean(maps, strip, means.data() - strip.first);
+  LaneSums deviations{}, squares{};
+  run_simd(simd, [&]() DDPBENCH_SIMD_BODY {
+    NormRow center;
+    load_row(center, mean);
+    add_up(
+        strip,
+        [&](std::int64_t at, int lanes, NormRow& first, NormRow& second) DDPBENCH_SIMD_BODY {
+          load_row(first, x + at, lanes);
+          first -= center;
+          second = first * first;
+        },
+        deviations, squares);
+  });
+  fold(maps, strip, squares, partial, 1);
+  // What the rounding of the mean left over.
+  for (int c = 0; c < channels; ++c) {
+    double rest = 0;
+    for (int l = c; l < kLanes; l += strip.period) rest += deviations[static_cast<std::size_t>(l)];
+    const double shift = rest / static_cast<double>(maps.pixels);
+    own[2 * c] += shift;
+    own[2 * c + 1] -= rest * shift;
+  }
+}
+
+// Loads the gradient before the ReLU; x is that row of the input.
+struct GradientRows {
+  const NormGradient& gradient;
+  NormRow scale, shift;
+
+  DDPBENCH_NORM_INLINE void find(std::int64_t at, int lanes, const NormRow& x, NormRow& g) const {
+    load_row(g, gradient.dy + at, lanes);
+    if (!gradient.relu) return;
+    NormRow y;
+    if (gradient.y != nullptr) {
+      load_row(y, gradient.y + at, lanes);
+    } else {
+      y = scale * x + shift;
+    }
+    g = y <= 0 ? NormRow{} : g;
+  }
+};
+
+}  // namespace
+
+void norm_statistics(Team team, const NormMaps& maps, const float* x, double* partial, double* mean,
+                     double* squares) {
+  for_each_strip(team, maps, [&](const NormStrip& strip) {
+    strip_statistics(team.simd, maps, strip, x, partial);
+  });
+  // Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample
+  // variances" (1979), for parts of equal size.
+  const auto pixels = static_cast<double>(maps.pixels);
+  for_each_channel(team, maps, [&](std::int64_t c) {
+    double sum = 0, within = 0, between = 0;
+    for (std::int64_t n = 0; n < maps.batch; ++n) {
+      sum += partial[2 * (n * maps.channels + c)];
+      within += partial[2 * (n * maps.channels + c) + 1];
+    }
+    mean[c] = sum / static_cast<double>(maps.batch);
+    for (std::int64_t n = 0; n < maps.batch; ++n) {
+      const double deviation = partial[2 * (n * maps.channels + c)] - mean[c];
+      between += deviation * deviation;
+    }
+    squares[c] = within + pixels * between;
+  });
+}
+
+void norm_forward(Team team, const NormMaps& maps, const float* x, const NormResult& result,
+                  float* y) {
+  for_each_strip(team, maps, [&](const NormStrip& strip) {
+    const LaneFactors scales(maps, strip, result.scale), shifts(maps, strip, result.shift);
+    const float* const addend = result.addend;
+    const bool relu = result.relu;
+    run_simd(team.simd, [&, x, y, addend, relu]() DDPBENCH_SIMD_BODY {
+      NormRow scale, shift;
+      load_row(scale, scales);
+      load_row(shift, shifts);
+      for_all_rows(strip, [&](std::int64_t at, int lanes) DDPBENCH_SIMD_BODY {
+        NormRow row;
+        load_row(row, x + at, lanes);
+        row = scale * row + shift;
+        if (addend != nullptr) {
+          NormRow other;
+          load_row(other, addend + at, lanes);
+          row += other;
+        }
+        if (relu) row = row < 0 ? NormRow{} : row;
+        store_row(y + at, row, lanes);
+      });
+    });
+  });
+}
+
+void norm_gradient_sums(Team team, const NormMaps& maps, const float* x,
+                        const NormGradient& gradient, float* rectified, double* partial,
+                        double* sums, double* products) {
+  for_each_strip(team, maps, [&](const NormStrip& strip) {
+    const LaneFactors scales(maps, strip, gradient.scale), shifts(maps, strip, gradient.shift),
+        means(maps, strip, gradient.mean);
+    LaneSums first_sums{}, second_sums{};
+    run_simd(team.simd, [&]() DDPBENCH_SIMD_BODY {
+      GradientRows rows{gradient, {}, {}};
+      NormRow mean;
+      load_row(rows.scale, scales);
+      load_row(rows.shift, shifts);
+      load_row(mean, means);
+      add_up(
+          strip,
+          [&](std::int64_t at, int lanes, NormRow& first, NormRow& second) DDPBENCH_SIMD_BODY {
+            load_row(second, x + at, lanes);
+            rows.find(at, lanes, second, first);
+            if (rectified != nullptr) store_row(rectified + at, first, lanes);
+            second = first * (second - mean);
+          },
+          first_sums, second_sums);
+    });
+    fold(maps, strip, first_sums, partial, 0);
+    fold(maps, strip, second_sums, partial, 1);
+  });
+  for_each_channel(team, maps, [&](std::int64_t c) {
+    sums[c] = products[c] = 0;
+    for (std::int64_t n = 0; n < maps.batch; ++n) {
+      sums[c] += partial[2 * (n * maps.channels + c)];
+      products[c] += partial[2 * (n * maps.channels + c) + 1];
+    }
+  });
+}
+
+void norm_backward(Team team, const NormMaps& maps, const float* x, const NormGradient& gradient,
+                   const float* a, const float* b, const float* c, float* dx) {
+  for_each_strip(team, maps, [&](const NormStrip& strip) {
+    const LaneFactors scales(maps, strip, gradient.scale), shifts(maps, strip, gradient.shift),
+        means(maps, strip, gradient.mean), as(maps, strip, a), bs(maps, strip, b),
+        cs(maps, strip, c);
+    run_simd(team.simd, [&]() DDPBENCH_SIMD_BODY {
+      GradientRows rows{gradient, {}, {}};
+      NormRow mean, of_gradient, of_value, constant;
+      load_row(rows.scale, scales);
+      load_row(rows.shift, shifts);
+      load_row(mean, means);
+      load_row(of_gradient, as);
+      load_row(of_value, bs);
+      load_row(constant, cs);
+      for_all_rows(strip, [&](std::int64_t at, int lanes) DDPBENCH_SIMD_BODY {
+        NormRow value, g;
+        load_row(value, x + at, lanes);
+        rows.find(at, lanes, value, g);
+        value = of_gradient * g + of_value * (value - mean) + constant;
+        store_row(dx + at, value, lanes);
+      });
+    });
+  });
+}
+
+}  // namespace ddpbench::ops::cpu

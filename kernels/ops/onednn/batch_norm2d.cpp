@@ -1,0 +1,186 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// batch_norm2d on the own kernels (kernels/ops/cpu/batch_norm.h), over the layout that the input
+// has. With a map of S bytes, forward reads it twice (the second time often from the cache) and
+// writes it once; backward reads x and dy twice and writes dx: 8 S, where sums and results are two
+// passes. The ReLU costs nothing: backward computes again what it cut. A fused addend is read once,
+// and its gradient, written with the sums, then stands for dy.
+//
+// oneDNN's batch normalisation keeps no running statistics, overwrites the parameters' gradients,
+// and before version 3 cannot add in the same pass.
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "kernels/ops/cpu/batch_norm.h"
+#include "kernels/ops/onednn/launch.h"
+#include "kernels/ops/onednn/layout.h"
+#include "kernels/ops/onednn/onednn_ops.h"
+#include "kernels/ops/planned_op.h"
+
+namespace ddpbench::ops::onednn {
+namespace {
+
+// The state, in the order of plain_plan().
+constexpr std::size_t kRunningMean = 0, kRunningVar = 1, kBatches = 2;
+
+class BatchNorm2d : public PlannedOp {
+ public:
+  BatchNorm2d(ContextPtr context, const BatchNorm2dDesc& desc)
+      : PlannedOp(plain_plan(desc)), context_(std::move(context)), desc_(desc) {
+    const Shape& shape = plan_.output.shape;
+    std::int64_t block = channel_block(to_desc(desc.input));
+    if (block > 0) {
+      plan_.inputs.assign(plan_.inputs.size(), desc.input);
+      plan_.output = desc.input;
+    } else {
+      block = 1;  // not a layout of these kernels: read it plain
+    }
+    channels_ = static_cast<std::size_t>(shape[1]);
+    maps_ = {
+        .batch = shape[0], .channels = shape[1], .pixels = shape[2] * shape[3], .inner = block};
+    plan_.saved_bytes = 2 * channels_ * sizeof(float);
+    const auto partial = static_cast<std::size_t>(maps_.partial_count());
+    plan_.workspace_bytes = (partial + 2 * channels_) * sizeof(double) + 5 * channels_ * kFloat;
+    plan_.description += fmt::format(" ({})", to_string(context_->simd));
+  }
+
+  void forward(Stream&, const ForwardArgs& args) override {
+    const Memory memory = divide(args.workspace);
+    const auto* x = static_cast<const float*>(args.inputs[0]);
+    auto* const mean = static_cast<float*>(args.saved);
+    float* const inv_std = mean + channels_;
+    if (args.mode == Mode::training) {
+      cpu::norm_statistics(team(), maps_, x, memory.partial, memory.first, memory.second);
+      take_statistics(args, memory, mean, inv_std);
+    } else {
+      const auto* running_var = static_cast<const float*>(args.state[kRunningVar]);
+      std::copy_n(static_cast<const float*>(args.state[kRunningMean]), channels_, mean);
+      for (std::size_t c = 0; c < channels_; ++c) inv_std[c] = inverse(running_var[c]);
+    }
+    find_line(args.parameters, mean, inv_std, memory);
+    cpu::norm_forward(
+        team(), maps_, x,
+        {.scale = memory.scale,
+         .shift = memory.shift,
+         .addend = desc_.fuse_add ? static_cast<const float*>(args.inputs[1]) : nullptr,
+         .relu = desc_.fuse_relu},
+        static_cast<float*>(args.output));
+  }
+
+  void backward(Stream&, const BackwardArgs& args) override {
+    const Memory memory = divide(args.workspace);
+    const auto* x = static_cast<const float*>(args.inputs[0]);
+    const auto* const mean = static_cast<const float*>(args.saved);
+    const float* const inv_std = mean + channels_;
+    find_line(args.parameters, mean, inv_std, memory);
+    cpu::NormGradient gradient{.dy = static_cast<const float*>(args.grad_output),
+                               .mean = mean,
+                               .relu = desc_.fuse_relu,
+                               .y = static_cast<const float*>(args.output),
+                               .scale = memory.scale,
+                               .shift = memory.shift};
+    auto* const addend = desc_.fuse_add ? static_cast<float*>(args.grad_inputs[1]) : nullptr;
+    cpu::norm_gradient_sums(team(), maps_, x, gradient, addend, memory.partial, memory.first,
+                            memory.second);
+    if (desc_.affine) put_gradients(args, memory, inv_std);
+    auto* const dx = static_cast<float*>(args.grad_inputs[0]);
+    if (dx == nullptr) return;
+    if (addend != nullptr) {
+      gradient.dy = addend;
+      gradient.relu = false;
+    }
+    // dx = weight * inv_std * (g - sum(g) / n - (x - mean) inv_std^2 sum(g (x - mean)) / n)
+    for (std::size_t c = 0; c < channels_; ++c) {
+      const double factor = weight(args.parameters, c) * static_cast<double>(inv_std[c]);
+      const double of_mean = factor / maps_.values();
+      memory.a[c] = static_cast<float>(factor);
+      memory.b[c] = static_cast<float>(-of_mean * memory.second[c] * inv_std[c] * inv_std[c]);
+      memory.c[c] = static_cast<float>(-of_mean * memory.first[c]);
+    }
+    cpu::norm_backward(team(), maps_, x, gradient, memory.a, memory.b, memory.c, dx);
+  }
+
+ private:
+  static constexpr std::size_t kFloat = sizeof(float);
+
+  // The parts of the workspace. Values of channels have channels_ elements.
+  struct Memory {
+    double *partial, *first, *second;
+    float *scale, *shift;
+    float *a, *b, *c;
+  };
+  Memory divide(void* workspace) const {
+    Memory memory{};
+    memory.partial = static_cast<double*>(workspace);
+    memory.first = memory.partial + maps_.partial_count();
+    memory.second = memory.first + channels_;
+    memory.scale = reinterpret_cast<float*>(memory.second + channels_);
+    memory.shift = memory.scale + channels_;
+    memory.a = memory.shift + channels_;
+    memory.b = memory.a + channels_;
+    memory.c = memory.b + channels_;
+    return memory;
+  }
+
+  cpu::Team team() const { return {context_->simd, context_->threads}; }
+  float inverse(double variance) const {
+    return static_cast<float>(1 / std::sqrt(variance + desc_.eps));
+  }
+  float weight(std::span<const void* const> parameters, std::size_t channel) const {
+    return desc_.affine ? static_cast<const float*>(parameters[0])[channel] : 1.0F;
+  }
+
+  void take_statistics(const ForwardArgs& args, const Memory& memory, float* mean,
+                       float* inv_std) const {
+    const auto move = [this](void* running, std::size_t channel, double value) {
+      float& r = static_cast<float*>(running)[channel];
+      r = static_cast<float>((1 - desc_.momentum) * r + desc_.momentum * value);
+    };
+    for (std::size_t c = 0; c < channels_; ++c) {
+      mean[c] = static_cast<float>(memory.first[c]);
+      inv_std[c] = inverse(memory.second[c] / maps_.values());
+      move(args.state[kRunningMean], c, memory.first[c]);
+      move(args.state[kRunningVar], c, memory.second[c] / (maps_.values() - 1));
+    }
+    ++*static_cast<std::int64_t*>(args.state[kBatches]);
+  }
+
+  // The result is scale * x + shift. From saved values alone, so that backward finds the same.
+  void find_line(std::span<const void* const> parameters, const float* mean, const float* inv_std,
+                 const Memory& memory) const {
+    for (std::size_t c = 0; c < channels_; ++c) {
+      const float bias = desc_.affine ? static_cast<const float*>(parameters[1])[c] : 0.0F;
+      memory.scale[c] = weight(parameters, c) * inv_std[c];
+      memory.shift[c] = static_cast<float>(bias - static_cast<double>(mean[c]) * memory.scale[c]);
+    }
+  }
+
+  void put_gradients(const BackwardArgs& args, const Memory& memory, const float* inv_std) const {
+    auto* const weights = static_cast<float*>(args.grad_parameters[0]);
+    auto* const biases = static_cast<float*>(args.grad_parameters[1]);
+    for (std::size_t c = 0; c < channels_; ++c) {
+      const double of_weight = memory.second[c] * inv_std[c];
+      weights[c] = static_cast<float>(args.accumulate ? weights[c] + of_weight : of_weight);
+      biases[c] =
+          static_cast<float>(args.accumulate ? biases[c] + memory.first[c] : memory.first[c]);
+    }
+  }
+
+  ContextPtr context_;
+  BatchNorm2dDesc desc_;
+  cpu::NormMaps maps_;
+  std::size_t channels_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Op> make_op(ContextPtr context, const BatchNorm2dDesc& desc) {
+  output_shape(desc);
+  const Context& c = *context;
+  return plan_with_onednn(c, fmt::format("{} on {}", describe(desc), to_string(desc.input.shape)),
+                          [&] { return std::make_unique<BatchNorm2d>(std::move(context), desc); });
+}
+
+}  // namespace ddpbench::ops::onednn

@@ -1,0 +1,130 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// batch_norm2d of the CUDA backend against the reference.
+//
+// Inputs are whole numbers, exact in bf16. Results of fp32 are those of sums of n values of at most
+// 2 times the largest scale; bf16 results are rounded to 8 bits once for each of their passes (up
+// to three), and gradients that pass through a bf16 map once more.
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "kernels/ops/cuda/library/layout.h"
+#include "tests/cuda/cuda_fixture.h"
+#include "tests/ops/shape_cases.h"
+
+namespace ddpbench::ops::testing {
+namespace {
+
+OpInputs norm_inputs(const Op& op, std::uint32_t seed) {
+  OpInputs in = whole_inputs(op, seed);
+  const auto channels = op.output_layout().shape[1];
+  in.state = {random_values(channels, seed + 10), random_values(channels, seed + 11), {41}};
+  for (float& variance : in.state[1]) variance = 1.5F + variance;
+  // No channel is constant, which would make its scale as large as 1 / sqrt(eps).
+  const auto pixels =
+      static_cast<std::size_t>(op.output_layout().shape[2] * op.output_layout().shape[3]);
+  for (std::size_t i = 0; i < in.inputs[0].size(); ++i) {
+    if (i < static_cast<std::size_t>(channels) * pixels && i % pixels == 0) in.inputs[0][i] = 5;
+  }
+  return in;
+}
+
+double largest_of(const Values& values) {
+  double largest = 1;
+  for (const float value : values) largest = std::max<double>(largest, std::abs(value));
+  return largest;
+}
+
+class CudaBatchNorm2d : public CudaOps, public ::testing::WithParamInterface<NormCase> {
+ protected:
+  static const BatchNorm2dDesc& desc() { return GetParam().desc; }
+  static std::vector<BatchNorm2dDesc> in_every_layout() {
+    const Shape& shape = desc().input.shape;
+    std::vector<BatchNorm2dDesc> all;
+    for (const TensorLayout& layout :
+         {TensorLayout::plain(shape), TensorLayout::plain(shape, DataType::bf16),
+          cuda::nhwc_layout(shape, DataType::fp32), cuda::nhwc_layout(shape, DataType::bf16)}) {
+      all.push_back(desc());
+      all.back().input = layout;
+    }
+    return all;
+  }
+  static double tolerance(DataType type, const Values& want) {
+    const Shape& shape = desc().input.shape;
+    const double sums = 4 * sum_tolerance(shape[0] * shape[2] * shape[3]) + 16 * kEpsilon;
+    return (sums + (type == DataType::bf16 ? 3 * 0x1p-8 : 0)) * largest_of(want);
+  }
+  static void compare(const OpOutputs& got, const OpOutputs& want, DataType type) {
+    EXPECT_TRUE(all_near(got.output, want.output, tolerance(type, want.output)));
+    ASSERT_EQ(got.grad_inputs.size(), want.grad_inputs.size());
+    for (std::size_t i = 0; i < got.grad_inputs.size(); ++i)
+      EXPECT_TRUE(
+          all_near(got.grad_inputs[i], want.grad_inputs[i], tolerance(type, want.grad_inputs[i])))
+          << "input " << i;
+    ASSERT_EQ(got.grad_parameters.size(), want.grad_parameters.size());
+    for (std::size_t i = 0; i < got.grad_parameters.size(); ++i)
+      EXPECT_TRUE(all_near(got.grad_parameters[i], want.grad_parameters[i],
+                           tolerance(DataType::fp32, want.grad_parameters[i])))
+          << "parameter " << i;
+    ASSERT_EQ(got.state.size(), 3U);
+    for (std::size_t i = 0; i < 2; ++i)
+      EXPECT_TRUE(all_near(got.state[i], want.state[i], tolerance(DataType::fp32, want.state[i])));
+    EXPECT_EQ(got.state[2], want.state[2]);
+  }
+};
+
+TEST_P(CudaBatchNorm2d, EqualsTheReferenceAlsoWhenRecorded) {
+  BackendFixture plain = BackendFixture::reference();
+  BackendFixture fixture = cuda_backend();
+  const auto reference = plain.backend().make(desc());
+  OpInputs in = norm_inputs(*reference, 1);
+  for (const bool accumulate : {false, true}) {
+    for (const ParameterSpec& spec : reference->parameters()) {
+      if (accumulate) in.initial_gradients.push_back(whole_values(element_count(spec.shape), 77));
+    }
+    const OpOutputs want = run(plain, *reference, in);
+    for (const BatchNorm2dDesc& norm : in_every_layout())
+      for (const Execution execution : {Execution::direct, Execution::recorded}) {
+        SCOPED_TRACE(norm.input.tag + (accumulate ? " accumulating" : ""));
+        const auto op = fixture.backend().make(norm);
+        EXPECT_EQ(op->output_layout(), norm.input);
+        compare(run(fixture, *op, in, execution), want, norm.input.type);
+      }
+  }
+}
+
+TEST_P(CudaBatchNorm2d, EvaluatesByTheRunningStatisticsAndKeepsThem) {
+  BackendFixture plain = BackendFixture::reference();
+  BackendFixture fixture = cuda_backend();
+  const auto reference = plain.backend().make(desc());
+  OpInputs in = norm_inputs(*reference, 2);
+  in.mode = Mode::evaluation;
+  const OpOutputs want = run(plain, *reference, in);
+  for (const BatchNorm2dDesc& norm : in_every_layout()) {
+    SCOPED_TRACE(norm.input.tag);
+    const OpOutputs got = run(fixture, *fixture.backend().make(norm), in);
+    EXPECT_TRUE(all_near(got.output, want.output, tolerance(norm.input.type, want.output)));
+    EXPECT_EQ(got.state, in.state);
+  }
+}
+
+TEST_P(CudaBatchNorm2d, GivesNoGradientThatNobodyWants) {
+  BackendFixture fixture = cuda_backend();
+  const auto whole = fixture.backend().make(desc());
+  OpInputs in = norm_inputs(*whole, 3);
+  const OpOutputs want = run(fixture, *whole, in);
+  in.want_grad_inputs = false;
+  BatchNorm2dDesc first = desc();
+  first.needs_grad_input = false;
+  const OpOutputs got = run(fixture, *fixture.backend().make(first), in);
+  for (std::size_t i = 0; i < want.grad_parameters.size(); ++i)
+    EXPECT_TRUE(same_bits(got.grad_parameters[i], want.grad_parameters[i]));
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, CudaBatchNorm2d, ::testing::ValuesIn(norm_cases()),
+                         [](const auto& test) { return test.param.name; });
+
+}  // namespace
+}  // namespace ddpbench::ops::testing

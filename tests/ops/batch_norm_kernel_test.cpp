@@ -1,0 +1,86 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The passes of batch norm at every instruction set that this processor has.
+#include "kernels/ops/cpu/batch_norm.h"
+
+#include <algorithm>
+
+#include "tests/ops/op_harness.h"
+
+namespace ddpbench::ops::testing {
+namespace {
+
+using cpu::NormMaps;
+using cpu::SimdLevel;
+
+std::vector<SimdLevel> levels() {
+  std::vector<SimdLevel> all;
+  for (const SimdLevel level : {SimdLevel::portable, SimdLevel::avx2, SimdLevel::avx512})
+    if (level <= cpu::simd_level()) all.push_back(level);
+  return all;
+}
+
+// Everything that one step of a layer computes.
+struct Step {
+  std::vector<double> mean, squares, sums, products;
+  Values y, rectified, dx;
+};
+
+Step take_step(SimdLevel level, const NormMaps& maps) {
+  const auto channels = static_cast<std::size_t>(maps.channels);
+  const std::int64_t count = maps.batch * maps.channels * maps.pixels;
+  const Values x = random_values(count, 1), addend = random_values(count, 2),
+               dy = random_values(count, 3), scale = random_values(maps.channels, 4),
+               shift = random_values(maps.channels, 5), mean = random_values(maps.channels, 6);
+  const cpu::Team team{level, 1};
+  std::vector<double> partial(static_cast<std::size_t>(maps.partial_count()));
+  Step step;
+  for (auto* values : {&step.mean, &step.squares, &step.sums, &step.products})
+    values->resize(channels);
+  for (auto* values : {&step.y, &step.rectified, &step.dx})
+    values->resize(static_cast<std::size_t>(count));
+  cpu::norm_statistics(team, maps, x.data(), partial.data(), step.mean.data(), step.squares.data());
+  cpu::norm_forward(
+      team, maps, x.data(),
+      {.scale = scale.data(), .shift = shift.data(), .addend = addend.data(), .relu = true},
+      step.y.data());
+  const cpu::NormGradient gradient{
+      .dy = dy.data(), .mean = mean.data(), .relu = true, .y = step.y.data()};
+  cpu::norm_gradient_sums(team, maps, x.data(), gradient, step.rectified.data(), partial.data(),
+                          step.sums.data(), step.products.data());
+  cpu::norm_backward(team, maps, x.data(), gradient, scale.data(), shift.data(), mean.data(),
+                     step.dx.data());
+  return step;
+}
+
+Values rounded(const std::vector<double>& values) { return {values.begin(), values.end()}; }
+
+class BatchNormKernel : public ::testing::TestWithParam<NormMaps> {};
+
+// The instruction sets differ in what they round: fused multiply-add or not.
+TEST_P(BatchNormKernel, GivesTheSameAtEveryInstructionSet) {
+  const NormMaps& maps = GetParam();
+  const Step want = take_step(SimdLevel::portable, maps);
+  const double sums = sum_tolerance(maps.batch * maps.pixels);
+  for (const SimdLevel level : levels()) {
+    SCOPED_TRACE(cpu::to_string(level));
+    const Step got = take_step(level, maps);
+    EXPECT_TRUE(all_near(rounded(got.mean), rounded(want.mean), 2 * kEpsilon));
+    EXPECT_TRUE(all_near(rounded(got.squares), rounded(want.squares), 4 * sums));
+    EXPECT_TRUE(all_near(rounded(got.sums), rounded(want.sums), sums));
+    EXPECT_TRUE(all_near(rounded(got.products), rounded(want.products), 4 * sums));
+    EXPECT_TRUE(all_near(got.y, want.y, 4 * kEpsilon));
+    EXPECT_TRUE(all_near(got.rectified, want.rectified, 0));
+    EXPECT_TRUE(all_near(got.dx, want.dx, 8 * kEpsilon));
+  }
+}
+
+// Plain, two kinds of blocks with all channels real, and channels last with a rest.
+INSTANTIATE_TEST_SUITE_P(Maps, BatchNormKernel,
+                         ::testing::Values(NormMaps{2, 3, 35, 1}, NormMaps{2, 16, 9, 8},
+                                           NormMaps{3, 32, 300, 16}, NormMaps{2, 40, 7, 40},
+                                           NormMaps{2, 5, 6, 5}, NormMaps{1, 1, 2, 1}));
+
+}  // namespace
+}  // namespace ddpbench::ops::testing
