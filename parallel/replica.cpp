@@ -115,7 +115,7 @@ ops::LossTotals Replica::take_evaluation() { return take(kEvaluation); }
 void Replica::evaluate(const float* images, const std::int32_t* labels, std::int64_t samples) {
   ensure(samples <= options_.batch, "evaluation of {} samples in a batch of {}", samples,
          options_.batch);
-  graph_.forward(*stream_, images);
+  graph_.forward(*stream_, images, ops::Mode::evaluation);
   own_loss_->run(*stream_, {.logits = graph_.output(),
                             .labels = labels,
                             .samples = samples,

@@ -58,8 +58,8 @@ class Replica {
 
   // Totals of the training loss since the last take. Blocks until the device has done its work.
   ops::LossTotals take_totals();
-  // Queues forward and accuracy of `samples` <= batch images (memory of a whole batch). It does not
-  // touch the training totals.
+  // Queues forward and accuracy of `samples` <= batch images (memory of a whole batch). It touches
+  // neither the training totals nor the state of the graph.
   void evaluate(const float* images, const std::int32_t* labels, std::int64_t samples);
   // Totals of evaluate() since the last take. Blocks until the device has done its work.
   ops::LossTotals take_evaluation();

@@ -24,7 +24,7 @@ ops::TensorLayout flat_bf16(const ParameterPlan& parameters) {
 
 struct GraphMemory {
   Buffer weights_bf16;  // of the last forward, where operations read bf16
-  Buffer weights, gradients, arena, workspace;
+  Buffer weights, gradients, state, arena, workspace;
 
   std::vector<PlannedBuffer> planned(const LoweredNetwork& network, const GraphOptions& options) {
     const std::size_t flat = network.parameters.flat_bytes;
@@ -34,11 +34,13 @@ struct GraphMemory {
         {&weights, MemoryCategory::weights, flat, options.weight_sharing},
         {&gradients, MemoryCategory::gradients, options.training ? flat : 0,
          options.gradient_sharing},
+        {&state, MemoryCategory::state, network.parameters.state_bytes},
         {&arena, MemoryCategory::activations, network.plan.arena_bytes},
         {&workspace, MemoryCategory::workspace, network.plan.workspace_bytes}};
   }
   ProgramMemory views() const {
-    return {arena.view(), workspace.view(), weights.view(), gradients.view(), weights_bf16.view()};
+    return {arena.view(),     workspace.view(),    weights.view(),
+            gradients.view(), weights_bf16.view(), state.view()};
   }
 };
 
@@ -73,9 +75,15 @@ LoweredNetwork plan_network(const ModelSpec& model, ops::OpBackend& backend,
   return network;
 }
 
-// The largest parameter in PyTorch's form: import and export bring one at a time to the device.
+// The memory of a state tensor of any type, for conversions that only copy it.
+ops::TensorLayout words_of(const StateInfo& state) {
+  return ops::TensorLayout::plain({static_cast<std::int64_t>(state.bytes / sizeof(float))});
+}
+
+// The largest tensor in PyTorch's form: import and export bring one at a time to the device.
 std::size_t conversion_bytes(const ParameterPlan& parameters) {
   std::size_t most = 0;
+  for (const StateInfo& state : parameters.state) most = std::max(most, state.bytes);
   for (const ParameterInfo& parameter : parameters.parameters) {
     most = std::max(most, ops::TensorLayout::plain(parameter.shape).bytes);
   }
@@ -134,6 +142,26 @@ struct Graph::Impl {
     }
   }
 
+  // Copies a tensor in device memory to the host, after all work that was queued before.
+  void to_host(const ops::TensorLayout& layout, const std::byte* at, const ops::TensorLayout& plain,
+               std::span<std::byte> host) const {
+    const Buffer staging = device.allocate(plain.bytes, MemoryCategory::workspace);
+    backend.convert(layout, at, plain, staging.data());
+    const auto stream = device.make_stream();
+    device.copy(*stream, {host.data(), host.size()}, staging.view());
+    stream->synchronize();
+  }
+
+  void to_device(std::span<const std::byte> host, const ops::TensorLayout& plain,
+                 const ops::TensorLayout& layout, std::byte* at) {
+    const Buffer staging = device.allocate(plain.bytes, MemoryCategory::workspace);
+    const auto stream = device.make_stream();
+    // The copy only reads its source, but BufferView has no constant form.
+    device.copy(*stream, staging.view(), {const_cast<std::byte*>(host.data()), host.size()});
+    stream->synchronize();
+    backend.convert(plain, staging.data(), layout, at);
+  }
+
   float* floats_of(int value) const {
     const std::size_t offset = plan.values[static_cast<std::size_t>(value)].offset_bytes;
     return reinterpret_cast<float*>(memory.arena.data() + offset);
@@ -147,7 +175,7 @@ struct Graph::Impl {
   ParameterPlan parameters;
   Program program;
   std::string cannot_accumulate;  // the call whose operation overwrites gradients
-  bool forward_done = false;      // since the last backward
+  bool forward_done = false;      // in training, since the last backward
 };
 
 Graph::Graph(const ModelSpec& model, Device& device, ops::OpBackend& backend,
@@ -167,6 +195,8 @@ const Buffer& Graph::gradients() const {
   ensure(impl_->plan.output_gradient != kNoValue, "a forward-only graph has no gradients");
   return impl_->memory.gradients;
 }
+
+const Buffer& Graph::state() const { return impl_->memory.state; }
 
 float* Graph::output() const { return impl_->floats_of(impl_->plan.logits); }
 
@@ -203,15 +233,16 @@ double Graph::step_flops() const {
   return flops;
 }
 
-void Graph::forward(Stream& stream, const float* input) {
-  impl_->program.forward(stream, input);
-  impl_->forward_done = true;
+void Graph::forward(Stream& stream, const float* input, ops::Mode mode) {
+  if (impl_->plan.output_gradient == kNoValue) mode = ops::Mode::evaluation;
+  impl_->program.forward(stream, input, mode);
+  impl_->forward_done = mode == ops::Mode::training;
 }
 
 void Graph::backward(Stream& stream, const GradientReady& ready, bool accumulate) {
   ensure(impl_->plan.output_gradient != kNoValue, "a forward-only graph has no backward");
   // Backward's gradients overwrite activations that are no longer needed.
-  ensure(impl_->forward_done, "backward needs a forward since the last backward");
+  ensure(impl_->forward_done, "backward needs a forward in training since the last backward");
   if (accumulate && !impl_->cannot_accumulate.empty()) {
     throw DeviceError(fmt::format("the backend {} cannot accumulate the weight gradients of {}",
                                   impl_->backend.name(), impl_->cannot_accumulate));
@@ -225,14 +256,9 @@ std::vector<float> Graph::export_parameter(std::size_t i, const BufferView& flat
   ensure(flat.bytes == impl_->parameters.flat_bytes, "a flat buffer has {} bytes, the plan {}",
          flat.bytes, impl_->parameters.flat_bytes);
   const auto plain = ops::TensorLayout::plain(parameter.shape);
-  const Buffer staging = impl_->device.allocate(plain.bytes, MemoryCategory::workspace);
-  impl_->backend.convert(parameter.layout, flat.data + parameter.offset_bytes, plain,
-                         staging.data());
   std::vector<float> values(plain.bytes / sizeof(float));
-  const auto stream = impl_->device.make_stream();
-  impl_->device.copy(*stream, {reinterpret_cast<std::byte*>(values.data()), plain.bytes},
-                     staging.view());
-  stream->synchronize();
+  impl_->to_host(parameter.layout, flat.data + parameter.offset_bytes, plain,
+                 std::as_writable_bytes(std::span(values)));
   return values;
 }
 
@@ -243,14 +269,24 @@ void Graph::import_parameter(std::size_t i, std::span<const float> values, const
          flat.bytes, impl_->parameters.flat_bytes);
   ensure(values.size_bytes() == plain.bytes, "{} has {} values, found {}", parameter.name,
          plain.bytes / sizeof(float), values.size());
-  const Buffer staging = impl_->device.allocate(plain.bytes, MemoryCategory::workspace);
-  const auto stream = impl_->device.make_stream();
-  // The copy only reads its source, but BufferView has no constant form.
-  auto* source = reinterpret_cast<std::byte*>(const_cast<float*>(values.data()));
-  impl_->device.copy(*stream, staging.view(), {source, plain.bytes});
-  stream->synchronize();
-  impl_->backend.convert(plain, staging.data(), parameter.layout,
-                         flat.data + parameter.offset_bytes);
+  impl_->to_device(std::as_bytes(values), plain, parameter.layout,
+                   flat.data + parameter.offset_bytes);
+}
+
+std::vector<std::byte> Graph::export_state(std::size_t i) const {
+  const StateInfo& state = impl_->parameters.state.at(i);
+  const ops::TensorLayout words = words_of(state);
+  std::vector<std::byte> bytes(state.bytes);
+  impl_->to_host(words, impl_->memory.state.data() + state.offset_bytes, words, bytes);
+  return bytes;
+}
+
+void Graph::import_state(std::size_t i, std::span<const std::byte> bytes) {
+  const StateInfo& state = impl_->parameters.state.at(i);
+  ensure(bytes.size() == state.bytes, "{} has {} bytes, found {}", state.name, state.bytes,
+         bytes.size());
+  const ops::TensorLayout words = words_of(state);
+  impl_->to_device(bytes, words, words, impl_->memory.state.data() + state.offset_bytes);
 }
 
 }  // namespace ddpbench::nn

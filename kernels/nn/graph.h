@@ -62,27 +62,32 @@ class Graph {
 
   const Buffer& weights() const;    // flat, plan().flat_bytes
   const Buffer& gradients() const;  // flat, same order; REQUIRES: training
+  const Buffer& state() const;      // flat, plan().state_bytes; empty where no operation has any
 
   // Tells `observer`, which must outlive its use, of every call from now on. Null ends that.
   void observe_layers(LayerObserver* observer);
 
   // Runs the network on `input`: [batch, c, h, w] plain fp32 in device memory. It must stay valid
-  // and unchanged until backward is done.
-  void forward(Stream& stream, const float* input);
+  // and unchanged until backward is done. A graph that is not for training evaluates, whatever
+  // `mode` says; an evaluation changes no state.
+  void forward(Stream& stream, const float* input, ops::Mode mode = ops::Mode::training);
   // The logits of the last forward: [batch, classes] plain fp32, valid until the next forward.
   float* output() const;
   // Where the loss writes its gradient: [batch, classes] plain fp32. REQUIRES: training.
   float* output_gradient() const;
   // Computes the gradients of all parameters from output_gradient(). With `accumulate` they are
   // added to the gradient buffer (gradient accumulation; the verification's reference). `ready` may
-  // be empty. REQUIRES: training, a forward since the last backward (its gradients overwrite
-  // activations that they no longer need), and the weights of that forward.
+  // be empty. REQUIRES: training, a last forward in training and since the last backward (its
+  // gradients overwrite activations that they no longer need), and the weights of that forward.
   void backward(Stream& stream, const GradientReady& ready = {}, bool accumulate = false);
 
   // Copies to and from the host in PyTorch's shape and order, fp32. They block until done. `flat`
   // is a buffer in the plan's order (weights(), gradients(), optimizer state).
   std::vector<float> export_parameter(std::size_t i, const BufferView& flat) const;
   void import_parameter(std::size_t i, std::span<const float> values, const BufferView& flat);
+  // The same for tensor i of the state, as its elements lie in memory.
+  std::vector<std::byte> export_state(std::size_t i) const;
+  void import_state(std::size_t i, std::span<const std::byte> bytes);
 
  private:
   struct Impl;

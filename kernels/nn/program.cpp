@@ -46,7 +46,8 @@ class Program::Binder {
       for (const PlannedCall& planned : *list) {
         const std::size_t repeats = plan_.repeats(planned.micro);
         reads += repeats * (planned.inputs.size() + 2 * planned.parameters.size());
-        writes += repeats * (planned.grad_inputs.size() + planned.parameters.size());
+        writes += repeats *
+                  (planned.grad_inputs.size() + planned.parameters.size() + planned.state.size());
       }
     }
     program_.read_pointers_.reserve(reads);
@@ -106,7 +107,8 @@ class Program::Binder {
     void* const output = at(planned.output, planned.micro, k);
     void* const saved = at(planned.saved, planned.micro, k);
     if (planned.direction == Direction::forward) {
-      call.forward = {inputs, output, weights, saved, memory_.workspace.data, bf16};
+      call.forward = {
+          inputs, output, weights, saved, memory_.workspace.data, bf16, state_pointers(planned)};
       return call;
     }
     call.backward.inputs = inputs;
@@ -177,6 +179,15 @@ class Program::Binder {
     return {pointers.data() + begin, planned.parameters.size()};
   }
 
+  std::span<void* const> state_pointers(const PlannedCall& planned) {
+    auto& pointers = program_.write_pointers_;
+    const std::size_t begin = pointers.size();
+    for (const std::size_t i : planned.state) {
+      pointers.push_back(memory_.state.data + parameters_.state[i].offset_bytes);
+    }
+    return {pointers.data() + begin, planned.state.size()};
+  }
+
   Program& program_;
   const Plan& plan_;
   const ParameterPlan& parameters_;
@@ -187,10 +198,13 @@ Program::Program(const Plan& plan, const ParameterPlan& parameters, const Progra
   Binder(*this, plan, parameters, memory).run();
 }
 
-void Program::forward(Stream& stream, const float* input) {
+void Program::forward(Stream& stream, const float* input, ops::Mode mode) {
   const auto* bytes = reinterpret_cast<const std::byte*>(input);
   for (const auto& [pointer, offset] : input_pointers_) read_pointers_[pointer] = bytes + offset;
-  for (BoundCall& call : forward_) run(call, stream);
+  for (BoundCall& call : forward_) {
+    call.forward.mode = mode;
+    run(call, stream);
+  }
 }
 
 void Program::run(BoundCall& call, Stream& stream) {

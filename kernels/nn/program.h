@@ -22,6 +22,7 @@ struct ProgramMemory {
   BufferView weights;       // flat
   BufferView gradients;     // flat; empty for a plan without backward
   BufferView weights_bf16;  // flat; empty where nothing reads it
+  BufferView state;         // flat; empty where no operation has any
 };
 
 class Program {
@@ -33,7 +34,7 @@ class Program {
   const std::vector<std::string>& call_names() const { return call_names_; }
   void observe(LayerObserver* observer) { observer_ = observer; }
 
-  void forward(Stream& stream, const float* input);
+  void forward(Stream& stream, const float* input, ops::Mode mode);
   void backward(Stream& stream, const GradientReady& ready, bool accumulate);
 
  private:

@@ -30,7 +30,14 @@ constexpr std::size_t kLengthBytes = 8;
 constexpr std::uint64_t kLongestHeader = 100'000'000;
 constexpr const char* kMetadataKey = "__metadata__";
 
-std::size_t byte_count(const NamedTensor& tensor) { return tensor.values.size() * sizeof(float); }
+bool is_integer(const NamedTensor& tensor) { return tensor.type == DataType::int64; }
+
+std::span<const std::byte> bytes_of(const NamedTensor& tensor) {
+  return is_integer(tensor) ? std::as_bytes(std::span(tensor.integers))
+                            : std::as_bytes(std::span(tensor.values));
+}
+
+std::string_view dtype_of(const NamedTensor& tensor) { return is_integer(tensor) ? "I64" : "F32"; }
 
 // Reads one file and reports its errors.
 class Reader {
@@ -64,6 +71,7 @@ class Reader {
   struct Entry {
     std::string name;
     ops::Shape shape;
+    DataType type = DataType::fp32;
     std::uint64_t begin = 0, end = 0;  // within the data
   };
 
@@ -120,14 +128,17 @@ class Reader {
                                    key, name, found == value.end() ? "nothing" : found->dump()));
   }
 
+  DataType read_type(const std::string& name, const nlohmann::json& value) const {
+    const bool has_type = value.is_object() && value.contains("dtype");
+    if (has_type && value["dtype"] == "F32") return DataType::fp32;
+    if (has_type && value["dtype"] == "I64") return DataType::int64;
+    fail(kLengthBytes,
+         fmt::format("expected the dtype of \"{}\" to be \"F32\" or \"I64\", found {}", name,
+                     has_type ? value["dtype"].dump() : value.dump()));
+  }
+
   Entry read_entry(const std::string& name, const nlohmann::json& value) const {
-    if (!value.is_object() || !value.contains("dtype") || value["dtype"] != "F32") {
-      const std::string met =
-          value.is_object() && value.contains("dtype") ? value["dtype"].dump() : value.dump();
-      fail(kLengthBytes,
-           fmt::format("expected the dtype of \"{}\" to be \"F32\", found {}", name, met));
-    }
-    Entry entry{name, {}, 0, 0};
+    Entry entry{name, {}, read_type(name, value), 0, 0};
     // Fewer than 2^31 elements a tensor, the limit of a layer (layer_reader.cpp).
     constexpr std::uint64_t kMost = std::numeric_limits<std::int32_t>::max();
     std::uint64_t count = 1;
@@ -144,11 +155,12 @@ class Reader {
     }
     entry.begin = offsets[0];
     entry.end = offsets[1];
-    if (entry.end - entry.begin != count * sizeof(float)) {
+    const std::uint64_t expected = count * size_of(entry.type);
+    if (entry.end - entry.begin != expected) {
       fail(data_ + entry.begin,
            fmt::format(
                "expected {} bytes of \"{}\" for its shape {}, found {} between its data_offsets",
-               count * sizeof(float), name, ops::to_string(entry.shape), entry.end - entry.begin));
+               expected, name, ops::to_string(entry.shape), entry.end - entry.begin));
     }
     return entry;
   }
@@ -178,10 +190,13 @@ class Reader {
   }
 
   NamedTensor read_values(const Entry& entry) {
-    NamedTensor tensor{entry.name, entry.shape, {}};
+    NamedTensor tensor{entry.name, entry.shape, {}, entry.type};
     const std::string bytes = read_bytes(data_ + entry.begin, entry.end - entry.begin, entry.name);
-    tensor.values.resize(bytes.size() / sizeof(float));
-    if (!bytes.empty()) std::memcpy(tensor.values.data(), bytes.data(), bytes.size());
+    const auto fill = [&](auto& values) {
+      values.resize(bytes.size() / sizeof(values[0]));
+      if (!bytes.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+    };
+    is_integer(tensor) ? fill(tensor.integers) : fill(tensor.values);
     return tensor;
   }
 
@@ -200,22 +215,21 @@ void write_safetensors(const std::string& path, const std::vector<NamedTensor>& 
   std::size_t offset = 0;
   for (const NamedTensor& tensor : tensors) {
     ensure(!header.contains(tensor.name), "two tensors are called {}", tensor.name);
-    ensure(static_cast<std::size_t>(ops::element_count(tensor.shape)) == tensor.values.size(),
-           "{} of shape {} has {} values", tensor.name, ops::to_string(tensor.shape),
-           tensor.values.size());
-    header[tensor.name] = {{"dtype", "F32"},
+    const std::size_t bytes = bytes_of(tensor).size();
+    const auto elements = static_cast<std::size_t>(ops::element_count(tensor.shape));
+    ensure(elements * size_of(tensor.type) == bytes, "{} of shape {} has {} bytes", tensor.name,
+           ops::to_string(tensor.shape), bytes);
+    header[tensor.name] = {{"dtype", dtype_of(tensor)},
                            {"shape", tensor.shape},
-                           {"data_offsets", {offset, offset + byte_count(tensor)}}};
-    offset += byte_count(tensor);
+                           {"data_offsets", {offset, offset + bytes}}};
+    offset += bytes;
   }
   std::string text = header.dump();
   text.resize(round_up(text.size(), 8), ' ');
   const std::uint64_t length = text.size();
   std::vector<std::span<const std::byte>> parts = {
       std::as_bytes(std::span(&length, 1)), std::as_bytes(std::span(text.data(), text.size()))};
-  for (const NamedTensor& tensor : tensors) {
-    parts.push_back(std::as_bytes(std::span(tensor.values)));
-  }
+  for (const NamedTensor& tensor : tensors) parts.push_back(bytes_of(tensor));
   write_file(path, parts, {.force = force});
 }
 

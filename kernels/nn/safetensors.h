@@ -5,6 +5,7 @@
 // state_dict. Format: 8-byte little-endian header length, JSON header, raw little-endian data.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,9 @@ struct NamedTensor {
   std::string name;
   ops::Shape shape;
   std::vector<float> values;  // plain order
+  // Of a tensor of integers, which has no `values`.
+  DataType type = DataType::fp32;  // or int64
+  std::vector<std::int64_t> integers = {};
 };
 
 // Writes the whole file or nothing. Throws ConfigError when it cannot, and, without `force`, when a
@@ -24,7 +28,7 @@ void write_safetensors(const std::string& path, const std::vector<NamedTensor>& 
                        bool force);
 // Throws ConfigError that names file, offset, expected and found for a damaged file: truncated,
 // header too long, overlapping or out-of-range offsets, sizes that disagree with shapes, a data
-// type other than F32.
+// type other than F32 and I64.
 std::vector<NamedTensor> read_safetensors(const std::string& path);
 
 }  // namespace ddpbench::nn

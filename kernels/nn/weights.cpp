@@ -7,7 +7,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <iterator>
 #include <map>
+#include <utility>
 
 #include "base/error.h"
 #include "base/hash.h"
@@ -28,9 +31,12 @@ std::vector<float> draw(const ParameterInfo& parameter, std::uint64_t seed) {
   const auto low = [](std::uint64_t v) { return static_cast<std::uint32_t>(v); };
   const auto high = [](std::uint64_t v) { return static_cast<std::uint32_t>(v >> 32); };
   const PhiloxKey key{low(seed), high(seed)};
-  const auto bound = static_cast<float>(1.0 / std::sqrt(static_cast<double>(parameter.fan_in)));
-
   std::vector<float> values(static_cast<std::size_t>(ops::element_count(parameter.shape)));
+  if (parameter.start) {
+    std::ranges::fill(values, *parameter.start);
+    return values;
+  }
+  const auto bound = static_cast<float>(1.0 / std::sqrt(static_cast<double>(parameter.fan_in)));
   PhiloxCounter random{};
   for (std::size_t k = 0; k < values.size(); ++k) {
     if (k % 4 == 0) random = philox4x32({low(k / 4), high(k / 4), low(name), high(name)}, key);
@@ -45,25 +51,51 @@ std::string quoted(const std::vector<std::string>& names) {
   return text;
 }
 
-// The index of each parameter's tensor. Throws ConfigError when the sets or shapes differ.
+// A tensor that a checkpoint has to have.
+struct Wanted {
+  std::string name;
+  ops::Shape shape;
+  DataType type;
+};
+
+// Parameters, then state, both in the plan's order.
+std::vector<Wanted> wanted_tensors(const ParameterPlan& plan) {
+  std::vector<Wanted> wanted;
+  for (const ParameterInfo& parameter : plan.parameters) {
+    wanted.push_back({parameter.name, parameter.shape, DataType::fp32});
+  }
+  for (const StateInfo& state : plan.state) wanted.push_back({state.name, state.shape, state.type});
+  return wanted;
+}
+
+void expect_like(const Wanted& wanted, const NamedTensor& tensor, const std::string& model,
+                 const std::string& origin) {
+  if (tensor.shape != wanted.shape) {
+    throw ConfigError(fmt::format("{}: the tensor \"{}\" has the shape {}, the model {} needs {}",
+                                  origin, tensor.name, ops::to_string(tensor.shape), model,
+                                  ops::to_string(wanted.shape)));
+  }
+  if (tensor.type != wanted.type) {
+    throw ConfigError(fmt::format("{}: the tensor \"{}\" has the type {}, the model {} needs {}",
+                                  origin, tensor.name, to_string(tensor.type), model,
+                                  to_string(wanted.type)));
+  }
+}
+
+// The index of each wanted tensor. Throws ConfigError when the sets, shapes or types differ.
 std::vector<std::size_t> match(const Graph& graph, const std::vector<NamedTensor>& tensors,
                                const std::string& origin) {
   std::map<std::string, std::size_t> index;
   for (std::size_t i = 0; i < tensors.size(); ++i) index[tensors[i].name] = i;
   std::vector<std::size_t> matches;
   std::vector<std::string> missing;
-  for (const ParameterInfo& parameter : graph.plan().parameters) {
-    const auto found = index.find(parameter.name);
+  for (const Wanted& wanted : wanted_tensors(graph.plan())) {
+    const auto found = index.find(wanted.name);
     if (found == index.end()) {
-      missing.push_back(parameter.name);
+      missing.push_back(wanted.name);
       continue;
     }
-    const NamedTensor& tensor = tensors[found->second];
-    if (tensor.shape != parameter.shape) {
-      throw ConfigError(fmt::format("{}: the tensor \"{}\" has the shape {}, the model {} needs {}",
-                                    origin, tensor.name, ops::to_string(tensor.shape),
-                                    graph.model().name, ops::to_string(parameter.shape)));
-    }
+    expect_like(wanted, tensors[found->second], graph.model().name, origin);
     matches.push_back(found->second);
     index.erase(found);
   }
@@ -75,6 +107,26 @@ std::vector<std::size_t> match(const Graph& graph, const std::vector<NamedTensor
                                 graph.model().name,
                                 missing.empty() ? "" : " missing " + quoted(missing),
                                 surplus.empty() ? "" : " surplus " + quoted(surplus)));
+}
+
+std::span<const std::byte> bytes_of_tensor(const NamedTensor& tensor) {
+  return tensor.type == DataType::int64 ? std::as_bytes(std::span(tensor.integers))
+                                        : std::as_bytes(std::span(tensor.values));
+}
+
+// A tensor of `count` elements that all have `value(index)`.
+template <typename Value>
+NamedTensor make_state(const StateInfo& state, const Value& value) {
+  NamedTensor tensor{state.name, state.shape, {}, state.type};
+  const auto count = static_cast<std::size_t>(ops::element_count(state.shape));
+  for (std::size_t k = 0; k < count; ++k) {
+    if (state.type == DataType::int64) {
+      tensor.integers.push_back(static_cast<std::int64_t>(value(k)));
+    } else {
+      tensor.values.push_back(static_cast<float>(value(k)));
+    }
+  }
+  return tensor;
 }
 
 // In PyTorch's order; the plan's order is the reverse.
@@ -95,10 +147,37 @@ void initialize_parameters(Graph& graph, std::uint64_t seed) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     graph.import_parameter(i, draw(parameters[i], seed), graph.weights().view());
   }
+  const std::vector<StateInfo>& state = graph.plan().state;
+  for (std::size_t i = 0; i < state.size(); ++i) {
+    const NamedTensor start = make_state(state[i], [&](std::size_t) { return state[i].start; });
+    graph.import_state(i, bytes_of_tensor(start));
+  }
 }
 
 std::vector<NamedTensor> export_weights(const Graph& graph) {
   return export_all(graph, graph.weights());
+}
+
+std::vector<NamedTensor> export_state(const Graph& graph) {
+  const std::vector<StateInfo>& state = graph.plan().state;
+  std::vector<NamedTensor> tensors;
+  for (std::size_t i = 0; i < state.size(); ++i) {
+    const std::vector<std::byte> bytes = graph.export_state(i);
+    NamedTensor tensor{state[i].name, state[i].shape, {}, state[i].type};
+    const auto fill = [&](auto& values) {
+      values.resize(bytes.size() / sizeof(values[0]));
+      std::memcpy(values.data(), bytes.data(), bytes.size());
+    };
+    tensor.type == DataType::int64 ? fill(tensor.integers) : fill(tensor.values);
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+std::vector<NamedTensor> export_checkpoint(const Graph& graph) {
+  std::vector<NamedTensor> tensors = export_weights(graph);
+  std::ranges::move(export_state(graph), std::back_inserter(tensors));
+  return tensors;
 }
 
 std::vector<NamedTensor> export_gradients(const Graph& graph) {
@@ -117,11 +196,39 @@ void import_values(Graph& graph, std::span<const float> values) {
   ensure(at == values.size(), "{} values for {} weights", values.size(), at);
 }
 
-void import_weights(Graph& graph, const std::vector<NamedTensor>& tensors,
-                    const std::string& origin) {
+std::vector<double> flat_state(const std::vector<NamedTensor>& state) {
+  std::vector<double> values;
+  for (const NamedTensor& tensor : state) {
+    values.insert(values.end(), tensor.values.begin(), tensor.values.end());
+    for (const std::int64_t count : tensor.integers) values.push_back(static_cast<double>(count));
+  }
+  return values;
+}
+
+void import_state_values(Graph& graph, std::span<const double> values) {
+  const std::vector<StateInfo>& state = graph.plan().state;
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < state.size(); ++i) {
+    const auto count = static_cast<std::size_t>(ops::element_count(state[i].shape));
+    ensure(at + count <= values.size(), "{} values for more state", values.size());
+    const NamedTensor tensor = make_state(state[i], [&](std::size_t k) { return values[at + k]; });
+    graph.import_state(i, bytes_of_tensor(tensor));
+    at += count;
+  }
+  ensure(at == values.size(), "{} values for {} of state", values.size(), at);
+}
+
+void import_checkpoint(Graph& graph, const std::vector<NamedTensor>& tensors,
+                       const std::string& origin) {
   const std::vector<std::size_t> matches = match(graph, tensors, origin);
+  const std::size_t parameters = graph.plan().parameters.size();
   for (std::size_t i = 0; i < matches.size(); ++i) {
-    graph.import_parameter(i, tensors[matches[i]].values, graph.weights().view());
+    const NamedTensor& tensor = tensors[matches[i]];
+    if (i < parameters) {
+      graph.import_parameter(i, tensor.values, graph.weights().view());
+    } else {
+      graph.import_state(i - parameters, bytes_of_tensor(tensor));
+    }
   }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A graph's weights: their values at step 0, and all of them as named tensors.
+// A graph's weights and state: their values at step 0, and all of them as named tensors.
 #pragma once
 
 #include <cstdint>
@@ -17,20 +17,28 @@ namespace ddpbench::nn {
 // Weights and biases ~ U(-1/sqrt(fan_in), 1/sqrt(fan_in)), as nn.Conv2d and nn.Linear do by default
 // (kaiming_uniform with a = sqrt(5)). The values come from a counter-based generator
 // (Philox4x32-10, Salmon et al., SC'11). Element k of tensor t depends only on (seed, t's name, k),
-// so it is the same for every strategy, world size, layout and device. Blocks until the weights are
-// on the device.
+// so it is the same for every strategy, world size, layout and device. Parameters with a start
+// value (batch norm: weight 1, bias 0) and the state have that. Blocks until all are on the device.
 void initialize_parameters(Graph& graph, std::uint64_t seed);
 
 // All weights in PyTorch's order (first layer first, weight before bias).
 std::vector<NamedTensor> export_weights(const Graph& graph);
-// All gradients in the same order. REQUIRES: a graph for training.
+// The state (running statistics), the first layer's first.
+std::vector<NamedTensor> export_state(const Graph& graph);
+// What PyTorch's state_dict() has: the weights, then the state.
+std::vector<NamedTensor> export_checkpoint(const Graph& graph);
+// All gradients in the order of the weights. REQUIRES: a graph for training.
 std::vector<NamedTensor> export_gradients(const Graph& graph);
 // Sets all weights from `values`, those of export_weights() one after the other. Blocks until they
 // are on the device.
 void import_values(Graph& graph, std::span<const float> values);
-// Throws ConfigError that names missing, surplus or misshapen tensors; then nothing changed.
-void import_weights(Graph& graph, const std::vector<NamedTensor>& tensors,
-                    const std::string& origin);
+// The values of all `state`, one after the other, and back. Counts below 2^53 are exact.
+std::vector<double> flat_state(const std::vector<NamedTensor>& state);
+void import_state_values(Graph& graph, std::span<const double> values);
+// Sets weights and state from the tensors of export_checkpoint(), in any order. Throws ConfigError
+// that names missing, surplus or misshapen tensors, or those of another type; then nothing changed.
+void import_checkpoint(Graph& graph, const std::vector<NamedTensor>& tensors,
+                       const std::string& origin);
 // Throws ConfigError that names the first value that is not a finite number.
 void check_finite(const std::vector<NamedTensor>& tensors, const std::string& origin);
 

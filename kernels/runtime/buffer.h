@@ -19,16 +19,18 @@ enum class MemoryCategory : std::uint8_t {
   weights,
   gradients,
   optimizer,
+  state,  // what training changes and no gradient does: running statistics
   activations,
   workspace,
   communication,
   input
 };
-inline constexpr std::size_t kMemoryCategoryCount = 7;
+inline constexpr std::size_t kMemoryCategoryCount = 8;
 // "weights", "gradients", ...: the keys of by_category_bytes.
 constexpr std::string_view to_string(MemoryCategory category) {
   constexpr std::array<std::string_view, kMemoryCategoryCount> kNames = {
-      "weights", "gradients", "optimizer", "activations", "workspace", "communication", "input"};
+      "weights",     "gradients", "optimizer",     "state",
+      "activations", "workspace", "communication", "input"};
   const auto index = static_cast<std::size_t>(category);
   return index < kNames.size() ? kNames[index] : "unknown";
 }

@@ -29,9 +29,9 @@ def load(path):
     for name, entry in header.items():
         if name == "__metadata__":
             continue
-        assert entry["dtype"] == "F32", entry
         begin, end = entry["data_offsets"]
-        values = numpy.frombuffer(data[begin:end], dtype="<f4").reshape(entry["shape"])
+        dtype = {"F32": "<f4", "I64": "<i8"}[entry["dtype"]]
+        values = numpy.frombuffer(data[begin:end], dtype=dtype).reshape(entry["shape"])
         tensors[name] = torch.from_numpy(values.copy())
     return tensors
 

@@ -57,7 +57,7 @@ TEST(Checkpoint, HasPyTorchsNamesShapesAndOrder) {
 TEST(Checkpoint, ImportThenExportChangesNothing) {
   TestGraph test(simple_cnn(), onednn, {.batch = 8, .micro_batch = 0});
   const std::vector<NamedTensor> tensors = numbered(test.graph());
-  import_weights(test.graph(), tensors, "test");
+  import_checkpoint(test.graph(), tensors, "test");
   expect_equal(export_weights(test.graph()), tensors);
 }
 
@@ -69,8 +69,8 @@ TEST(Checkpoint, BlockedAndPlainGraphsComputeTheSameFromOneFile) {
   for (NamedTensor& tensor : tensors) {
     for (float& value : tensor.values) value = -value;
   }
-  import_weights(plain.graph(), tensors, "test");
-  import_weights(blocked.graph(), tensors, "test");
+  import_checkpoint(plain.graph(), tensors, "test");
+  import_checkpoint(blocked.graph(), tensors, "test");
   expect_equal(export_weights(blocked.graph()), tensors);
   const std::vector<float> expected = plain.forward(), actual = blocked.forward();
   // A logit is a sum of 128 sums of 3136 (of 288, of 9) products. 3136 * 2^-24 relative to the size
@@ -91,7 +91,7 @@ class WrongTensors : public ::testing::Test {
     const std::vector<NamedTensor> before = export_weights(test_.graph());
     std::string message;
     try {
-      import_weights(test_.graph(), tensors_, "w.safetensors");
+      import_checkpoint(test_.graph(), tensors_, "w.safetensors");
     } catch (const ConfigError& e) {
       message = e.what();
     }

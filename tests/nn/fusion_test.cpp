@@ -56,6 +56,30 @@ TEST(Fusion, RectifiesTheNetworksInputInThePool) {
   EXPECT_THAT(nodes[0].inputs, ElementsAre(kNetworkInput));
 }
 
+TEST(Fusion, RectifiesAndAddsInBatchNorm) {
+  std::vector<std::string> names;
+  const std::vector<FusedNode> nodes = fuse_layers(normalized_network());
+  for (const FusedNode& node : nodes) names.push_back(node.name);
+  EXPECT_THAT(names, ElementsAre("stem", "stem_norm+stem_relu", "left", "left_norm", "right",
+                                 "right_norm+sum+sum_relu", "last_norm", "pool", "head"));
+  EXPECT_TRUE(nodes[5].fuse_add);
+  EXPECT_TRUE(nodes[5].fuse_relu);
+  EXPECT_THAT(nodes[5].inputs, ElementsAre(4, 3));
+}
+
+const std::string kNorm = R"({"name": "n", "type": "batch_norm2d"})";
+const std::string kSum = R"({"name": "s", "type": "add", "inputs": ["n", "c"]})";
+
+TEST(Fusion, AddsInBatchNormWhereAReluIsBehindTheSum) {
+  EXPECT_THAT(node_names(kConv + "," + kNorm + "," + kSum + "," + kRelu + "," + kLinear),
+              ElementsAre("c", "n+s+r", "fc"));
+  EXPECT_THAT(node_names(kConv + "," + kNorm + "," + kSum + "," + kLinear),
+              ElementsAre("c", "n", "s", "fc"));
+  const std::string twice = R"({"name": "s", "type": "add", "inputs": ["n", "n"]})";
+  EXPECT_THAT(node_names(kConv + "," + kNorm + "," + twice + "," + kRelu + "," + kLinear),
+              ElementsAre("c", "n", "s", "r", "fc"));
+}
+
 TEST(Fusion, LeavesATensorWithTwoReadersAlone) {
   // The sum reads the convolution's own output, so it must exist.
   EXPECT_THAT(node_names(kConv + "," + kRelu +

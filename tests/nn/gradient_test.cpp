@@ -112,7 +112,8 @@ struct Comparison {
 
 std::vector<Comparison> comparisons() {
   // conv1's weight gradient sums over every pixel of every sample.
-  const double simple = 8 * 28 * 28, residual = 6 * 6 * 6, joined = 6 * 10 * 9;
+  const double simple = 8 * 28 * 28, residual = 6 * 6 * 6, joined = 6 * 10 * 9,
+               normalized = 6 * 8 * 7;
   return {{"SimpleCnn", simple_cnn(), 8, 0, onednn, simple},
           {"SimpleCnnInMicroBatches", simple_cnn(), 8, 2, onednn, simple},
           {"SimpleCnnSampleBySample", simple_cnn(), 8, 1, onednn, simple},
@@ -132,6 +133,9 @@ std::vector<Comparison> comparisons() {
           {"JoinedReferenceInMicroBatches", joined_network(), 6, 3, reference, joined},
           {"JoinedWithOddLayouts", joined_network(), 6, 0, odd_layouts, joined},
           {"JoinedWithOddLayoutsInMicroBatches", joined_network(), 6, 2, odd_layouts, joined},
+          {"Normalized", normalized_network(), 6, 0, onednn, normalized},
+          {"NormalizedWithOddLayouts", normalized_network(), 6, 0, odd_layouts, normalized},
+          {"NormalizedBehindMicroBatches", normalized_network(), 6, 2, onednn, normalized},
           {"ForkedWithPairedPools", forked_network(), 8, 0, paired_pools, simple},
           {"BranchedWithPairedPools", residual_network(), 6, 0, paired_pools, residual}};
 }

@@ -3,7 +3,13 @@
 //
 #include "tests/nn/networks.h"
 
+#include <fmt/format.h>
+
+#include <sys/wait.h>
+
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <random>
 
 #include "kernels/nn/weights.h"
@@ -59,6 +65,23 @@ ModelSpec joined_network() {
                      "joined.json");
 }
 
+ModelSpec normalized_network() {
+  return parse_model(R"({"name": "normalized", "input": [3, 8, 7], "layers": [
+    {"name": "stem", "type": "conv2d", "out_channels": 18, "kernel": 3, "padding": 1, "bias": false},
+    {"name": "stem_norm", "type": "batch_norm2d", "num_features": 18},
+    {"name": "stem_relu", "type": "relu"},
+    {"name": "left", "type": "conv2d", "out_channels": 18, "kernel": 3, "padding": 1, "bias": false},
+    {"name": "left_norm", "type": "batch_norm2d", "momentum": 0.3, "eps": 0.001},
+    {"name": "right", "type": "conv2d", "inputs": ["stem_relu"], "out_channels": 18, "kernel": 1, "bias": false},
+    {"name": "right_norm", "type": "batch_norm2d"},
+    {"name": "sum", "type": "add", "inputs": ["left_norm", "right_norm"]},
+    {"name": "sum_relu", "type": "relu"},
+    {"name": "last_norm", "type": "batch_norm2d", "affine": false},
+    {"name": "pool", "type": "max_pool2d", "kernel": 2},
+    {"name": "head", "type": "linear", "out_features": 3}]})",
+                     "normalized.json");
+}
+
 ModelSpec forked_network() {
   return parse_model(R"({"name": "forked", "input": [1, 8, 8], "layers": [
     {"name": "stem", "type": "conv2d", "out_channels": 4, "kernel": 3, "padding": 1},
@@ -76,6 +99,16 @@ std::vector<float> random_values(std::size_t count, std::uint32_t seed) {
   // The top 24 bits are exact in a float. std::uniform_real_distribution may give other values.
   for (float& value : values) value = static_cast<float>(random() >> 8) * 0x1p-23f - 1.0f;
   return values;
+}
+
+int run_python(const std::string& script, const std::string& folder) {
+  const char* const python =
+      std::filesystem::exists("/usr/bin/python3") ? "/usr/bin/python3" : "python3";
+  const std::string path = std::string(DDPBENCH_SOURCE_DIR) + "/tests/nn/" + script;
+  // Bytecode would be left in the source tree.
+  const int status =
+      std::system(fmt::format("\"{}\" -B \"{}\" \"{}\"", python, path, folder).c_str());
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 std::unique_ptr<ops::OpBackend> reference(Device&) { return ops::make_reference_backend(); }

@@ -24,11 +24,19 @@ ModelSpec residual_network();
 // On [3, 10, 9]: branches of grouped and dilated convolutions and average pools, joined by concat
 // with each other, with themselves and with the network's input.
 ModelSpec joined_network();
+// On [3, 8, 7]: batch norm behind convolutions of 18 channels, with ReLU, with a sum of two of them
+// and ReLU, without either, and without parameters.
+ModelSpec normalized_network();
 // On [1, 8, 8]: a pool and another convolution read one convolution.
 ModelSpec forked_network();
 
 // Uniform in [-1, 1), the same on every machine.
 std::vector<float> random_values(std::size_t count, std::uint32_t seed);
+
+// Runs a script of this folder on `folder`, with the distribution's Python if there is one, which
+// finds the distribution's PyTorch. Returns its exit status; -1 when a signal ended it.
+inline constexpr int kNoTorch = 77;  // the scripts' status where there is no PyTorch
+int run_python(const std::string& script, const std::string& folder);
 
 using BackendMaker = std::function<std::unique_ptr<ops::OpBackend>(Device&)>;
 std::unique_ptr<ops::OpBackend> reference(Device& device);

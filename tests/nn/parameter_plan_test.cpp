@@ -34,18 +34,42 @@ TEST(ParameterLayout, StartsEachParameterAtACacheLine) {
   EXPECT_EQ(plan.flat_bytes, 384u);  // 72 bytes more
 }
 
+TEST(ParameterLayout, PlacesTheStateInTheOrderOfTheLayers) {
+  auto layers = two_layers();
+  layers[0].state = {{.name = "mean", .shape = {20}},
+                     {.name = "count", .shape = {}, .type = DataType::int64, .start = 5}};
+  layers[1].state = {{.name = "mean", .shape = {1}}};
+  const ParameterPlan plan = plan_parameters(layers);
+  ASSERT_EQ(plan.state.size(), 3u);
+  EXPECT_EQ(plan.state[0].name, "conv.mean");
+  EXPECT_EQ(plan.state[0].bytes, 80u);
+  EXPECT_EQ(plan.state[1].name, "conv.count");
+  EXPECT_EQ(plan.state[1].offset_bytes, 128u);
+  EXPECT_EQ(plan.state[1].bytes, 8u);
+  EXPECT_EQ(plan.state[1].start, 5);
+  EXPECT_EQ(plan.state[2].name, "fc.mean");
+  EXPECT_EQ(plan.state[2].offset_bytes, 192u);
+  EXPECT_EQ(plan.state_bytes, 256u);
+  EXPECT_EQ(plan.flat_bytes, plan_parameters(two_layers()).flat_bytes);
+}
+
 TEST(ParameterLayout, HashIsEqualForEqualPlans) {
   EXPECT_EQ(plan_parameters(two_layers()).hash, plan_parameters(two_layers()).hash);
 }
 
 TEST(ParameterLayout, HashDiffersWhenAnythingDiffers) {
-  std::vector<std::vector<LayerParameters>> variants(7, two_layers());
+  std::vector<std::vector<LayerParameters>> variants(10, two_layers());
   variants[1][0].layer = "cons";
   variants[2][0].specs[1].name = "biaz";
   variants[3][1].specs[0].shape = {8, 5};
   variants[4][1].specs[0].layout.tag = "AB16b";
   variants[5][1].specs[0].layout.bytes += 64;  // moves the parameters after it
   std::swap(variants[6][0], variants[6][1]);
+  for (std::size_t i = 7; i < 10; ++i) {
+    variants[i][0].state = {{.name = "mean", .shape = {2}}, {.name = "count", .shape = {}}};
+  }
+  variants[8][0].state[1].type = DataType::int64;
+  variants[9][0].state[0].shape = {3};
   for (std::size_t i = 0; i < variants.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {
       EXPECT_NE(plan_parameters(variants[i]).hash, plan_parameters(variants[j]).hash)

@@ -2,12 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // PyTorch loads our weights and computes our outputs. Skips where PyTorch is not installed.
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <sys/wait.h>
-
-#include <cstdlib>
 #include <filesystem>
 
 #include "kernels/nn/weights.h"
@@ -18,11 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The distribution's interpreter, which finds the distribution's PyTorch, else the path's.
-std::string python() { return fs::exists("/usr/bin/python3") ? "/usr/bin/python3" : "python3"; }
-
 TEST(PyTorch, ComputesOurLogitsFromOurFile) {
-  constexpr int kNoTorch = 77;
   const fs::path folder = fs::temp_directory_path() / "ddpbench_nn_pytorch";
   fs::remove_all(folder);
   fs::create_directories(folder);
@@ -32,15 +24,10 @@ TEST(PyTorch, ComputesOurLogitsFromOurFile) {
   const auto samples = std::vector<float>(test.input(), test.input() + 16 * 784);
   write_safetensors((folder / "batch.safetensors").string(),
                     {{"input", {16, 1, 28, 28}, samples}, {"logits", {16, 10}, logits}}, false);
-  const std::string script = std::string(DDPBENCH_SOURCE_DIR) + "/tests/nn/check_safetensors.py";
-  const int status =
-      std::system(fmt::format("\"{}\" \"{}\" \"{}\"", python(), script, folder.string()).c_str());
+  const int status = run_python("check_safetensors.py", folder.string());
   fs::remove_all(folder);
-  ASSERT_TRUE(WIFEXITED(status)) << python() << " was ended by a signal";
-  if (WEXITSTATUS(status) == kNoTorch) {
-    GTEST_SKIP() << python() << " has no torch (Debian: python3-torch)";
-  }
-  EXPECT_EQ(WEXITSTATUS(status), 0);
+  if (status == kNoTorch) GTEST_SKIP() << "no torch (Debian: python3-torch)";
+  EXPECT_EQ(status, 0);
 }
 
 }  // namespace

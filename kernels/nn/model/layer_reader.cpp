@@ -25,6 +25,8 @@ constexpr std::array kPlainKeys = {"name"sv, "type"sv, "inputs"sv};
 constexpr std::array kConvKeys = {"name"sv,         "type"sv,     "inputs"sv, "in_channels"sv,
                                   "out_channels"sv, "kernel"sv,   "stride"sv, "padding"sv,
                                   "bias"sv,         "dilation"sv, "groups"sv};
+constexpr std::array kBatchNormKeys = {"name"sv, "type"sv,     "inputs"sv, "num_features"sv,
+                                       "eps"sv,  "momentum"sv, "affine"sv};
 constexpr std::array kPoolKeys = {"name"sv,   "type"sv,   "inputs"sv,
                                   "kernel"sv, "stride"sv, "padding"sv};
 constexpr std::array kAveragePoolKeys = {"name"sv,   "type"sv,    "inputs"sv,           "kernel"sv,
@@ -37,6 +39,8 @@ std::span<const std::string_view> keys_of(LayerType type) {
   switch (type) {
     case LayerType::conv2d:
       return kConvKeys;
+    case LayerType::batch_norm2d:
+      return kBatchNormKeys;
     case LayerType::max_pool2d:
       return kPoolKeys;
     case LayerType::avg_pool2d:
@@ -124,6 +128,15 @@ void expect_input_count(const JsonReader& json, const LayerEntry& entry, std::si
                   to_string(entry.spec.type), concat ? "from 2 to " : "",
                   counted(concat ? kMostInputs : wanted, "input"), found);
   json.has("inputs") ? json.at("inputs").fail(message) : json.fail(message);
+}
+
+void read_batch_norm(const JsonReader& json, LayerEntry& entry) {
+  if (json.has("num_features")) {
+    entry.declared_in = json.at("num_features").integer("num_features", 1, kMostExtent);
+  }
+  if (json.has("eps")) entry.spec.eps = json.at("eps").number("eps", 0, 1);
+  if (json.has("momentum")) entry.spec.momentum = json.at("momentum").number("momentum", 0, 1);
+  if (json.has("affine")) entry.spec.affine = json.at("affine").boolean("affine");
 }
 
 void read_inputs(const JsonReader& json, const std::string& previous, LayerEntry& entry) {
@@ -237,6 +250,12 @@ ops::Shape infer_linear(const Site& site, const ops::Shape& input) {
   return {site.entry.spec.out};
 }
 
+ops::Shape infer_batch_norm2d(const Site& site, const ops::Shape& input) {
+  expect_image(site, input);
+  expect_declared(site, "num_features", input[0], input);
+  return input;
+}
+
 ops::Shape infer_pool(const Site& site, const ops::Shape& input) {
   expect_image(site, input);
   return windowed(site, input, input[0]);
@@ -304,6 +323,9 @@ LayerEntry read_layer(const JsonReader& json, const std::string& previous) {
       read_window(json, entry.spec);
       read_convolution(json, entry.spec);
       break;
+    case LayerType::batch_norm2d:
+      read_batch_norm(json, entry);
+      break;
     case LayerType::avg_pool2d:
       if (json.has("count_include_pad")) {
         entry.spec.count_include_pad = json.at("count_include_pad").boolean("count_include_pad");
@@ -335,6 +357,9 @@ ops::Shape infer_shape(const LayerEntry& entry, std::span<const ops::Shape> inpu
   switch (entry.spec.type) {
     case LayerType::conv2d:
       shape = infer_conv2d(site, inputs[0]);
+      break;
+    case LayerType::batch_norm2d:
+      shape = infer_batch_norm2d(site, inputs[0]);
       break;
     case LayerType::max_pool2d:
     case LayerType::avg_pool2d:

@@ -22,7 +22,7 @@ struct LayerEntry {
   LayerSpec spec;                           // inputs and output_shape still empty
   std::vector<std::string> input_names;     // "inputs", or the layer before
   std::vector<std::string> input_pointers;  // JSON pointer of each of them
-  std::optional<std::int64_t> declared_in;  // in_channels or in_features
+  std::optional<std::int64_t> declared_in;  // in_channels, in_features or num_features
   std::string pointer;                      // "/layers/3"
   // What ends messages about a layer of a block: " (in \"b.0\", which /layers/3 places)".
   std::string placed;

@@ -3,6 +3,7 @@
 #include "kernels/nn/model/model.h"
 
 #include <array>
+#include <bit>
 #include <iterator>
 
 #include "base/hash.h"
@@ -30,7 +31,25 @@ std::uint64_t hash_layer(std::uint64_t hash, const LayerSpec& layer) {
   const std::array<std::int64_t, 6> later = {layer.groups,     layer.dilation.h,
                                              layer.dilation.w, layer.count_include_pad ? 1 : 0,
                                              layer.out_h,      layer.out_w};
-  return later == std::array<std::int64_t, 6>{1, 1, 1, 1, 0, 0} ? hash : hash_integers(hash, later);
+  if (later != std::array<std::int64_t, 6>{1, 1, 1, 1, 0, 0}) hash = hash_integers(hash, later);
+  if (layer.type != LayerType::batch_norm2d) return hash;
+  return hash_integers(hash,
+                       std::array<std::uint64_t, 3>{std::bit_cast<std::uint64_t>(layer.eps),
+                                                    std::bit_cast<std::uint64_t>(layer.momentum),
+                                                    layer.affine ? 1U : 0U});
+}
+
+std::int64_t one(const ops::Shape&) { return 1; }
+
+// The sum of `size` over all shapes that `shapes_of` gives for the layers.
+std::int64_t sum_over(const ModelSpec& model,
+                      std::vector<ops::Shape> (*shapes_of)(const LayerSpec&, const ops::Shape&),
+                      std::int64_t (*size)(const ops::Shape&)) {
+  std::int64_t sum = 0;
+  for (const LayerSpec& layer : model.layers) {
+    for (const ops::Shape& shape : shapes_of(layer, model.input_of(layer))) sum += size(shape);
+  }
+  return sum;
 }
 
 }  // namespace
@@ -47,27 +66,37 @@ ops::Shape weight_shape(const LayerSpec& layer, const ops::Shape& input) {
   return {layer.out, ops::element_count(input)};
 }
 
+std::vector<ops::Shape> parameter_shapes(const LayerSpec& layer, const ops::Shape& input) {
+  if (layer.type == LayerType::batch_norm2d) {
+    if (!layer.affine) return {};
+    return {{input[0]}, {input[0]}};
+  }
+  if (!has_weights(layer.type)) return {};
+  std::vector<ops::Shape> shapes = {weight_shape(layer, input)};
+  if (layer.bias) shapes.push_back({layer.out});
+  return shapes;
+}
+
+std::vector<ops::Shape> state_shapes(const LayerSpec& layer, const ops::Shape& input) {
+  if (layer.type != LayerType::batch_norm2d) return {};
+  return {{input[0]}, {input[0]}, {}};
+}
+
 std::int64_t ModelSpec::classes() const {
   return layers[static_cast<std::size_t>(output)].output_shape[0];
 }
 
 std::int64_t ModelSpec::parameter_count() const {
-  std::int64_t count = 0;
-  for (const LayerSpec& layer : layers) {
-    if (!has_weights(layer.type)) continue;
-    count +=
-        ops::element_count(weight_shape(layer, input_of(layer))) + (layer.bias ? layer.out : 0);
-  }
-  return count;
+  return sum_over(*this, parameter_shapes, ops::element_count);
 }
 
-std::int64_t ModelSpec::tensor_count() const {
-  std::int64_t count = 0;
-  for (const LayerSpec& layer : layers) {
-    if (has_weights(layer.type)) count += layer.bias ? 2 : 1;
-  }
-  return count;
+std::int64_t ModelSpec::tensor_count() const { return sum_over(*this, parameter_shapes, one); }
+
+std::int64_t ModelSpec::state_count() const {
+  return sum_over(*this, state_shapes, ops::element_count);
 }
+
+std::int64_t ModelSpec::state_tensor_count() const { return sum_over(*this, state_shapes, one); }
 
 const ops::Shape& ModelSpec::input_of(const LayerSpec& layer) const {
   const int from = layer.inputs[0];

@@ -25,11 +25,12 @@ enum class LayerType : std::uint8_t {
   avg_pool2d,
   adaptive_avg_pool2d,
   concat,
+  batch_norm2d,
 };
 // The words of "type" in a model file, by LayerType.
 inline constexpr auto kLayerTypeNames =
     std::to_array<std::string_view>({"conv2d", "relu", "max_pool2d", "linear", "add", "avg_pool2d",
-                                     "adaptive_avg_pool2d", "concat"});
+                                     "adaptive_avg_pool2d", "concat", "batch_norm2d"});
 constexpr std::string_view to_string(LayerType type) {
   return kLayerTypeNames[static_cast<std::size_t>(type)];
 }
@@ -49,16 +50,23 @@ struct LayerSpec {
   std::int64_t groups = 1;
   bool count_include_pad = true;      // avg_pool2d
   std::int64_t out_h = 0, out_w = 0;  // adaptive_avg_pool2d
+  double eps = 1e-5, momentum = 0.1;  // batch_norm2d, as the next
+  bool affine = true;
   ops::Shape output_shape;            // without the batch: [channels, h, w] or [features]
 };
 
-// Whether the layer has weights.
+// Whether the layer multiplies by a matrix of weights.
 constexpr bool has_weights(LayerType type) {
   return type == LayerType::conv2d || type == LayerType::linear;
 }
 
 // Shape of the weight of a conv2d or linear layer whose input has the shape `input`.
 ops::Shape weight_shape(const LayerSpec& layer, const ops::Shape& input);
+
+// Shapes of all parameters of a layer whose input has the shape `input`: weight before bias.
+std::vector<ops::Shape> parameter_shapes(const LayerSpec& layer, const ops::Shape& input);
+// Shapes of the tensors of its state (ops::StateSpec).
+std::vector<ops::Shape> state_shapes(const LayerSpec& layer, const ops::Shape& input);
 
 struct ModelSpec {
   std::string name;
@@ -68,6 +76,10 @@ struct ModelSpec {
   std::int64_t classes() const;   // features of the output
   std::int64_t parameter_count() const;
   std::int64_t tensor_count() const;  // weights and biases
+  // What training changes and no gradient does, as running statistics: all values, and tensors.
+  std::int64_t state_count() const;
+  std::int64_t state_tensor_count() const;
+  bool has_state() const { return state_tensor_count() > 0; }
   // Without the batch: the output of the layer that `layer` reads first, or the network's input.
   const ops::Shape& input_of(const LayerSpec& layer) const;
 };

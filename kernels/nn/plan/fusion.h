@@ -1,11 +1,13 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The layers that run as one operation (conv2d+relu, linear+relu, relu+max_pool2d), and the leading
-// part of a network that runs in micro-batches.
+// The layers that run as one operation (conv2d+relu, linear+relu, relu+max_pool2d,
+// batch_norm2d+relu, batch_norm2d+add+relu), and the leading part of a network that runs in
+// micro-batches.
 //
 // ReLU commutes with a maximum, so conv2d, relu, max_pool2d becomes a convolution and a pool that
-// rectifies. Its backward needs only the pooled map, a quarter of the memory traffic.
+// rectifies. Its backward needs only the pooled map, a quarter of the memory traffic. A sum behind
+// batch norm is taken in only with the ReLU behind it: the gradient of a sum alone costs nothing.
 #pragma once
 
 #include <cstddef>
@@ -24,6 +26,7 @@ struct FusedNode {
   std::string name;       // "pool1", or "fc1+relu3": the layers that run in it, in data order
   std::size_t layer = 0;  // of the model: its type, attributes and parameters count
   bool fuse_relu = false;
+  bool fuse_add = false;    // its last input is added before the ReLU
   std::vector<int> inputs;  // nodes, or kNetworkInput
 };
 

@@ -44,7 +44,9 @@ class Lowering {
         trained_(nodes_.size() + 1, false),
         taken_in_(nodes_.size(), false),
         specs_(model.layers.size()),
-        calls_of_(model.layers.size()) {
+        states_(model.layers.size()),
+        calls_of_(model.layers.size()),
+        call_of_state_(model.layers.size()) {
     plan_.batch = options.batch;
     plan_.micro_batch = micro_batching_.micro_batch;
     ops::Shape shape = model.input_shape;
@@ -111,6 +113,7 @@ class Lowering {
                            op->input_layout(1) == op->output_layout();
     call.saved = add_saved(*op, micro);
     if (add_parameters(chain, *op, micro)) trained_[own_slot] = true;
+    add_state(chain, *op, micro);
     versions_[own_slot] = {call.output};
     calls(micro).push_back(std::move(call));
     keep(std::move(op));
@@ -172,6 +175,14 @@ class Lowering {
                        bool needs_grad_input) const {
     const LayerSpec& layer = model_.layers[node.layer];
     switch (layer.type) {
+      case LayerType::batch_norm2d:
+        return ops::BatchNorm2dDesc{.input = input,
+                                    .eps = layer.eps,
+                                    .momentum = layer.momentum,
+                                    .affine = layer.affine,
+                                    .needs_grad_input = needs_grad_input,
+                                    .fuse_add = node.fuse_add,
+                                    .fuse_relu = node.fuse_relu};
       case LayerType::conv2d:
         return ops::Conv2dDesc{.input = input,
                                .out_channels = layer.out,
@@ -213,9 +224,13 @@ class Lowering {
   }
 
   std::size_t parameter_count(std::size_t i) const {
-    const LayerType type = type_of(i);
-    if (type != LayerType::conv2d && type != LayerType::linear) return 0;
-    return model_.layers[nodes_[i].layer].bias ? 2 : 1;
+    const LayerSpec& layer = model_.layers[nodes_[i].layer];
+    return parameter_shapes(layer, model_.input_of(layer)).size();
+  }
+
+  std::size_t state_count(std::size_t i) const {
+    const LayerSpec& layer = model_.layers[nodes_[i].layer];
+    return state_shapes(layer, model_.input_of(layer)).size();
   }
 
   // Adds the parameters of the next call, which runs the nodes of `chain`. Returns whether there
@@ -233,6 +248,21 @@ class Lowering {
     ensure(next == specs.size(), "{} has {} parameters, its layers have {}", op.description(),
            specs.size(), next);
     return !specs.empty();
+  }
+
+  // The same for its state.
+  void add_state(const std::vector<std::size_t>& chain, const ops::Op& op, bool micro) {
+    const std::vector<ops::StateSpec> specs = op.state();
+    std::size_t next = 0;
+    for (const std::size_t i : chain) {
+      const std::size_t layer = nodes_[i].layer;
+      for (std::size_t k = 0; k < state_count(i); ++k) {
+        states_[layer].push_back(specs.at(next++));
+        call_of_state_[layer] = {micro, calls(micro).size()};
+      }
+    }
+    ensure(next == specs.size(), "{} has {} tensors of state, its layers have {}", op.description(),
+           specs.size(), next);
   }
 
   int add_saved(const ops::Op& op, bool micro) {
@@ -298,14 +328,19 @@ class Lowering {
     std::vector<LayerParameters> layers;
     std::size_t count = 0;
     for (std::size_t i = 0; i < specs_.size(); ++i) {
-      if (specs_[i].empty()) continue;
-      layers.push_back({model_.layers[i].name, specs_[i]});
+      if (specs_[i].empty() && states_[i].empty()) continue;
+      layers.push_back({model_.layers[i].name, specs_[i], states_[i]});
       count += specs_[i].size();
     }
     std::size_t next = count;  // the plan's order is the reverse
+    std::size_t next_state = 0;
     for (std::size_t i = 0; i < specs_.size(); ++i) {
       for (const auto& [micro, call] : calls_of_[i]) {
         calls(micro)[call].parameters.push_back(--next);
+      }
+      for (std::size_t k = 0; k < states_[i].size(); ++k) {
+        const auto [micro, call] = call_of_state_[i];
+        calls(micro)[call].state.push_back(next_state++);
       }
     }
     return plan_parameters(layers);
@@ -323,9 +358,11 @@ class Lowering {
   std::vector<bool> trained_;                           // whether a tensor depends on parameters
   std::vector<bool> taken_in_;                          // nodes that run with an earlier one
   std::vector<std::vector<ops::ParameterSpec>> specs_;  // of each layer
+  std::vector<std::vector<ops::StateSpec>> states_;     // of each layer
   // The call that has each spec as a parameter: whether it is in the micro-batched part, and its
   // index.
   std::vector<std::vector<std::pair<bool, std::size_t>>> calls_of_;
+  std::vector<std::pair<bool, std::size_t>> call_of_state_;  // the same for a layer's state
 };
 
 }  // namespace

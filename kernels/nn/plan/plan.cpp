@@ -48,6 +48,7 @@ class BackwardPlanner {
     PlannedCall call = forward;
     call.direction = Direction::backward;
     call.grad_output = gradient;
+    call.state.clear();
     if (!forward.op->backward_needs_inputs()) call.inputs.assign(forward.inputs.size(), kNoValue);
     if (!forward.op->backward_needs_output()) call.output = kNoValue;
     for (const int input : forward.inputs) {
