@@ -9,6 +9,9 @@
 // in parallel, reduce the gradients to the primary, update there. The primary sends (n-1) (I/n + S
 // + O/n) bytes and receives (n-1) (O/n + S), for a global batch of I bytes, outputs of O bytes and
 // parameters of S bytes.
+//
+// The state of the graphs (running statistics) goes with the parameters. As in nn.DataParallel only
+// the primary's survives a step; what the others computed is overwritten in the next one.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -35,7 +38,10 @@ class DataParallel final : public Strategy {
   void step(const StepInput& input) override;
   void reset() override;
   void assign_parameters(const std::function<void(nn::Graph&)>& assign) override;
-  void publish_parameters() override;
+  void assign_state(const std::function<void(nn::Graph&)>& assign) override {
+    assign_parameters(assign);  // the primary keeps both
+  }
+  void publish() override;
   std::vector<Replica*> replicas() override;
   std::vector<Replica*> updated_replicas() override { return {replicas_[kPrimary].get()}; }
 
@@ -141,13 +147,14 @@ void DataParallel::step(const StepInput& input) {
   ++step_;
 }
 
-void DataParallel::publish_parameters() {
+void DataParallel::publish() {
   run_all([this](std::size_t i) {
     if (!context_.local.empty()) {
       context_.local[i]
           ->broadcast(flat_elements(replicas_[i]->graph().weights().view()), kPrimary,
                       {.start = kStart})
           .wait(replicas_[i]->stream());
+      broadcast_state(*context_.local[i], *replicas_[i], kPrimary);
     }
   });
 }
@@ -198,6 +205,7 @@ void DataParallel::replicate(std::size_t i) {
       ->broadcast(flat_elements(target.view()), kPrimary,
                   {.after = &replica.stream(), .start = kStart})
       .wait(replica.stream());
+  broadcast_state(*context_.local[i], replica, kPrimary);
 }
 
 comm::Elements DataParallel::all_outputs(const Buffer& buffer) const {

@@ -5,6 +5,9 @@
 // backward still runs, and every rank updates its own copy (Li et al., VLDB 2020).
 //
 // Wire, per rank and step: 2 (n-1)/n S bytes for S bytes of gradients (all-reduce).
+//
+// With broadcast_buffers the state of the graphs (running statistics) is sent from rank 0 before
+// each forward, so that of rank 0 survives; without, each rank keeps its own.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -33,9 +36,18 @@ class DistributedDataParallel final : public Strategy {
   void assign_parameters(const std::function<void(nn::Graph&)>& assign) override {
     assign(replica_->graph());
   }
+  void assign_state(const std::function<void(nn::Graph&)>& assign) override {
+    if (!shares_state() || context_.world->rank() == kStateRoot) assign(replica_->graph());
+  }
+  void publish() override {
+    if (shares_state()) broadcast_state(*context_.world, *replica_, kStateRoot);
+  }
   std::vector<Replica*> replicas() override { return {replica_.get()}; }
 
  private:
+  static constexpr int kStateRoot = 0;
+
+  bool shares_state() const { return config_.broadcast_buffers && context_.world != nullptr; }
   void start_bucket(std::size_t bucket);
   void wait_for_buckets();
   bool keeps_stale_parameters() const;
@@ -94,6 +106,10 @@ void DistributedDataParallel::reset() {
 }
 
 void DistributedDataParallel::step(const StepInput& input) {
+  if (shares_state()) {
+    const ScopedPhase phase(context_.observer, Phase::replicate, replica_->stream());
+    broadcast_state(*context_.world, *replica_, kStateRoot);
+  }
   const float scale = 1.0f / static_cast<float>(config_.per_device_batch);
   forward_and_loss(*replica_, input, scale, context_.observer);
   bucketer_->begin_pass();

@@ -6,6 +6,8 @@
 // them in rank order. Then workers pull new parameters (update on the server) or averaged gradients
 // (update on the workers).
 //
+// Each worker keeps the state of its own graph (running statistics); nothing sends it.
+//
 // Wire, per step, for S bytes of parameters, N workers and M servers: a worker sends S and receives
 // S; a server receives N S/M and sends N S/M.
 #include <array>
@@ -40,6 +42,9 @@ class ParameterServer final : public Strategy {
   void serve() override;
   void reset() override;
   void assign_parameters(const std::function<void(nn::Graph&)>& assign) override;
+  void assign_state(const std::function<void(nn::Graph&)>& assign) override {
+    assign(replica_->graph());
+  }
   void finish() override;
   std::vector<Replica*> replicas() override;
 

@@ -5,8 +5,9 @@
 //
 // `single`, the baseline of every comparison, computes one replica's batch a step. `reference`,
 // which strategies are verified against, computes the global batch of `replicas` slices in rank
-// order and accumulates their gradients. So it needs one device's memory, and per-replica
-// statistics stay those of the replica.
+// order and accumulates their gradients. So it needs one device's memory. Layers that couple
+// samples (batch norm) see one slice at a time, as they do on the replicas. Each slice begins with
+// the state (running statistics) that the step began with, and the first slice's survives.
 #include <functional>
 #include <memory>
 #include <utility>
@@ -32,37 +33,63 @@ class SingleDevice final : public Strategy {
   void assign_parameters(const std::function<void(nn::Graph&)>& assign) override {
     assign(replica_->graph());
   }
+  void assign_state(const std::function<void(nn::Graph&)>& assign) override {
+    assign(replica_->graph());
+  }
   std::vector<Replica*> replicas() override { return {replica_.get()}; }
 
  private:
+  std::vector<PlannedBuffer> planned_buffers(std::size_t state_bytes);
+  void copy_state(const Buffer& to, const Buffer& from);
+
   StrategyConfig config_;
   StrategyContext context_;
   std::unique_ptr<Replica> replica_;
+  Buffer begun_, survives_;  // with several slices: the state before the first and after it
 };
+
+std::vector<PlannedBuffer> SingleDevice::planned_buffers(std::size_t state_bytes) {
+  const std::size_t bytes = config_.replicas > 1 ? state_bytes : 0;
+  return {{&begun_, MemoryCategory::state, bytes}, {&survives_, MemoryCategory::state, bytes}};
+}
 
 void SingleDevice::setup(const StrategyContext& context) {
   context_ = context;
+  const auto add = [this](const nn::ParameterPlan& plan, MemoryNeeds& needs) {
+    needs.add(planned_buffers(plan.state_bytes));
+  };
   replica_ = std::make_unique<Replica>(*context.model, *context.devices[0], *context.backends[0],
                                        ReplicaOptions{.batch = config_.per_device_batch,
                                                       .sgd = config_.optimizer,
                                                       .initialize = context.initialize,
-                                                      .admit = admission(context_, 0)});
+                                                      .admit = admission(context_, 0, add)});
+  allocate(*context.devices[0], planned_buffers(replica_->graph().plan().state_bytes));
   replica_->reset();
+}
+
+// Nothing where there is one slice, or no state.
+void SingleDevice::copy_state(const Buffer& to, const Buffer& from) {
+  if (begun_) context_.devices[0]->copy(replica_->stream(), to.view(), from.view());
 }
 
 void SingleDevice::step(const StepInput& input) {
   const std::int64_t batch = config_.per_device_batch;
   const std::int64_t sample = ops::element_count(context_.model->input_shape);
   const float scale = 1.0f / static_cast<float>(batch * config_.replicas);
+  const Buffer& state = replica_->graph().state();
+  copy_state(begun_, state);
   for (int slice = 0; slice < config_.replicas; ++slice) {
+    if (slice > 0) copy_state(state, begun_);
     const StepInput part{input.images + slice * batch * sample, input.labels + slice * batch};
     forward_and_loss(*replica_, part, scale, context_.observer);
+    if (slice == 0) copy_state(survives_, state);
     {
       const ScopedPhase phase(context_.observer, Phase::backward, replica_->stream());
       replica_->backward({}, slice > 0);
     }
     if (context_.slice_added) context_.slice_added();
   }
+  copy_state(state, survives_);
   update(*replica_, context_.observer);
 }
 

@@ -10,7 +10,7 @@ namespace ddpbench {
 namespace {
 
 constexpr Phase kDpPhases[] = {Phase::scatter, Phase::replicate, Phase::gather, Phase::reduce};
-constexpr Phase kDdpPhases[] = {Phase::comm_wait};
+constexpr Phase kDdpPhases[] = {Phase::replicate, Phase::comm_wait};
 constexpr Phase kPsPhases[] = {Phase::push, Phase::pull};
 
 // To add a strategy, add a row (docs/adding-a-strategy.md).
@@ -90,6 +90,8 @@ std::unique_ptr<Strategy> make_strategy(const StrategyConfig& config) {
 bool marks_phase(const StrategyConfig& config, Phase phase) {
   const StrategyTraits& traits = strategy_traits(config.strategy);
   const bool between = config.replicas > 1 || traits.has_servers;
+  // ddp sends state before forward, and nothing else.
+  if (phase == Phase::replicate && traits.uses_buckets && !config.broadcast_buffers) return false;
   if (std::ranges::count(traits.phases_between, phase) > 0) return between;
   switch (phase) {
     case Phase::data_wait:

@@ -47,6 +47,9 @@ struct StrategyConfig {
   std::int64_t per_device_batch = 64;
   ops::SgdOptions optimizer;
   bool overlap = true;  // ddp: reduce buckets, ps: push shards, while backward runs
+  // ddp: before each step all replicas take the state of the graph (running statistics) of replica
+  // 0. False also where the graph has none.
+  bool broadcast_buffers = false;
   std::size_t first_bucket_bytes = 1u << 20;
   std::size_t bucket_cap_bytes = 25u << 20;
   PsUpdate ps_update = PsUpdate::server;
@@ -122,12 +125,16 @@ class Strategy {
   // replica that keeps parameters between steps. All else stays as it is: optimizer state, totals,
   // and the count of steps. Collective.
   virtual void assign_parameters(const std::function<void(nn::Graph&)>& assign) = 0;
-  // Copies the current parameters to all local replicas (dp keeps them on the primary only).
-  virtual void publish_parameters() {}
+  // Sets the state of the graphs (running statistics) by `assign`, which is called with the graph
+  // of each replica that keeps its own between steps.
+  virtual void assign_state(const std::function<void(nn::Graph&)>& assign) = 0;
+  // Copies the current parameters, and the state that survives, to all replicas that do not keep
+  // their own between steps. Collective.
+  virtual void publish() {}
   // Says goodbye to servers. Collective over the workers.
   virtual void finish() {}
 
-  // Replicas of this process; their weights are current after publish_parameters().
+  // Replicas of this process; their weights are current after publish().
   virtual std::vector<Replica*> replicas() = 0;
   // Those of them whose weights are current after every step. The others then still have those with
   // which the step began.

@@ -227,6 +227,13 @@ Definitions strategy_options() {
        .member = &Options::all_reduces,
        .rule = one_of({comm::kAllReduceAlgorithms.begin(), comm::kAllReduceAlgorithms.end()}),
        .bare_when_single = true},
+      {.name = "broadcast-buffers",
+       .group = group,
+       .hint = "on|off",
+       .help =
+           "ddp: before each step all ranks take rank 0's running statistics (PyTorch's buffers), "
+           "or each keeps its own; only for networks that have some.",
+       .member = &Options::broadcast_buffers},
       {.name = "servers",
        .group = group,
        .hint = "N,...",

@@ -66,6 +66,7 @@ struct RunOptions {
   std::string lr_scaling = "none";     // none | linear
   std::string last_batch = "pad";      // pad | drop
   std::string server_device = "auto";  // auto | cpu | cuda; for the servers of ps
+  bool broadcast_buffers = true;
   int loader_workers = 1;
   int verify_steps = 3;
   bool observe = true;

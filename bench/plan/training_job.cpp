@@ -36,7 +36,7 @@ static void from_json(const nlohmann::json& json, RunCell& cell) {
   cell = run_cell_from_json(json);
 }
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Network, path, name, hash)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Network, path, name, hash, has_state)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainingJob, options, cell, per_device_batch, lr, backend,
                                    all_reduce, network, dataset, verification_tolerance,
                                    steps_per_epoch, cores, gpus, oversubscribed, dataset_fd,
@@ -69,7 +69,7 @@ bool is_wrong_result(const Injection& injection) {
 }  // namespace
 
 Network network_of(const nn::ModelSpec& model, const std::string& path) {
-  return {path, model.name, fmt::format("{:016x}", nn::content_hash(model))};
+  return {path, model.name, fmt::format("{:016x}", nn::content_hash(model)), model.has_state()};
 }
 
 bool shares_gpus(const TrainingJob& job) {
@@ -95,6 +95,7 @@ StrategyConfig strategy_config(const TrainingJob& job) {
   config.optimizer = {
       .lr = job.lr, .momentum = job.options.momentum, .weight_decay = job.options.weight_decay};
   config.overlap = job.cell.overlap;
+  config.broadcast_buffers = job.options.broadcast_buffers && job.network.has_state;
   config.first_bucket_bytes = mebibytes(job.cell.first_bucket_mb);
   config.bucket_cap_bytes = mebibytes(job.cell.bucket_cap_mb);
   config.ps_update = job.cell.ps_update == "worker" ? PsUpdate::worker : PsUpdate::server;
@@ -159,6 +160,10 @@ report::Run planned_run(const TrainingJob& job) {
   if (traits.uses_buckets) {
     run.strategy_options["first_bucket_mb"] = fmt::format("{}", job.cell.first_bucket_mb);
     run.strategy_options["bucket_cap_mb"] = fmt::format("{}", job.cell.bucket_cap_mb);
+    // Runs of networks without state keep the names that they had.
+    if (job.network.has_state) {
+      run.strategy_options["broadcast_buffers"] = job.options.broadcast_buffers ? "on" : "off";
+    }
   }
   if (!job.all_reduce.empty()) run.strategy_options["all_reduce"] = job.all_reduce;
   if (traits.has_servers) {

@@ -23,7 +23,8 @@ namespace ddpbench::bench {
 struct Network {
   std::string path;  // of its file
   std::string name;
-  std::string hash;  // of its content (nn::content_hash), 16 hexadecimal digits
+  std::string hash;        // of its content (nn::content_hash), 16 hexadecimal digits
+  bool has_state = false;  // nn::ModelSpec::has_state
 };
 Network network_of(const nn::ModelSpec& model, const std::string& path);
 

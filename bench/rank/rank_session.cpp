@@ -139,7 +139,7 @@ void RankSession::train() {
 
 void RankSession::save_weights() {
   const std::string& asked = job_.options.save_model;
-  const auto weights = nn::export_weights(trainer_.strategy().replicas()[0]->graph());
+  const auto weights = nn::export_checkpoint(trainer_.strategy().replicas()[0]->graph());
   const auto elsewhere = write_or_rescue(asked, [&](const std::string& path) {
     nn::write_safetensors(path, weights, job_.options.force && path == asked);
   });

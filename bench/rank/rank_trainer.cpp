@@ -154,7 +154,7 @@ void RankTrainer::make_strategy() {
     if (loaded_weights_.empty()) {
       nn::initialize_parameters(graph, job_.options.seed);
     } else {
-      nn::import_weights(graph, loaded_weights_, job_.options.load_model);
+      nn::import_checkpoint(graph, loaded_weights_, job_.options.load_model);
     }
   };
   context.admit = [this](std::size_t i, MemoryNeeds& needs) { admit(i, needs); };
@@ -256,7 +256,7 @@ ops::LossTotals RankTrainer::take_totals() {
 }
 
 ops::LossTotals RankTrainer::evaluate() {
-  strategy_->publish_parameters();
+  strategy_->publish();
   const auto alive = [this] { writer_.state(launch::RankState::evaluating); };
   return evaluator_->run(strategy_->replicas(), devices_.group.get(), alive);
 }

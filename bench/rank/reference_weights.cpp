@@ -14,12 +14,14 @@
 #include "base/hash.h"
 #include "base/math.h"
 #include "bench/host/host_limits.h"
+#include "kernels/nn/weights.h"
 #include "reports/metrics/verification_bound.h"
 
 namespace ddpbench::bench {
 
-// The memory: the header, then the sizes of the updates [step][tensor], then the weights
-// [0 ... steps][value].
+// The memory: the header; the sizes of the updates [step][tensor]; the sizes of what moved the
+// state and its values, [0 ... steps][slice][tensor] and [...][value]; the weights [0 ...
+// steps][value].
 struct ReferenceWeights::Header {
   Extent extent;
   std::int64_t stored;  // steps
@@ -80,6 +82,11 @@ void enter(const Comparison& found, double size, double tolerance, const std::st
   result.worst_step = step;
 }
 
+void copy_all(std::span<const double> from, std::span<double> to) {
+  ensure(from.size() == to.size(), "{} values where the reference has {}", from.size(), to.size());
+  std::ranges::copy(from, to.begin());
+}
+
 void flatten(const std::vector<nn::NamedTensor>& tensors, std::span<float> out) {
   std::size_t at = 0;
   for (const auto& tensor : tensors) {
@@ -90,26 +97,42 @@ void flatten(const std::vector<nn::NamedTensor>& tensors, std::span<float> out) 
   ensure(at == out.size(), "{} weights where the reference has {}", at, out.size());
 }
 
-std::size_t sizes_bytes(const ReferenceWeights::Extent& extent) {
-  const auto count = static_cast<std::size_t>(extent.steps * extent.tensors);
-  return round_up(count * sizeof(double), 64);
+std::size_t doubles(std::int64_t count) {
+  return round_up(static_cast<std::size_t>(count) * sizeof(double), 64);
 }
+
+// Where the parts of the memory begin.
+struct Parts {
+  std::size_t sizes, state_sizes, state_values, weights;
+
+  explicit Parts(const ReferenceWeights::Extent& extent)
+      : sizes(kHeaderBytes),
+        state_sizes(sizes + doubles(extent.steps * extent.tensors)),
+        state_values(state_sizes +
+                     doubles((extent.steps + 1) * extent.slices * extent.state_tensors)),
+        weights(state_values + doubles((extent.steps + 1) * extent.slices * extent.state_values)) {}
+};
 
 }  // namespace
 
 std::size_t ReferenceWeights::Extent::bytes() const {
   const auto values = static_cast<std::size_t>((steps + 1) * parameters);
-  return kHeaderBytes + sizes_bytes(*this) + values * sizeof(float);
+  return Parts(*this).weights + values * sizeof(float);
 }
 
 ReferenceWeights::Extent ReferenceWeights::extent_of(const TrainingJob& job,
                                                      const nn::ModelSpec& model) {
   const Extent extent{.parameters = model.parameter_count(),
                       .tensors = model.tensor_count(),
-                      .steps = job.options.verify_steps};
+                      .steps = job.options.verify_steps,
+                      .slices = job.cell.world_size,
+                      .state_values = model.state_count(),
+                      .state_tensors = model.state_tensor_count()};
   const std::uint64_t usable = memory_limit(read_host_limits()).bytes;
   if (extent.bytes() <= usable) return extent;
-  const auto step = static_cast<std::uint64_t>(extent.parameters) * sizeof(float);
+  const auto step =
+      static_cast<std::uint64_t>(extent.parameters) * sizeof(float) +
+      static_cast<std::uint64_t>(extent.slices * extent.state_values) * sizeof(double);
   throw ConfigError(
       fmt::format("--verify-steps={}: the reference keeps the weights of each step, {} bytes in "
                   "all, of {} that "
@@ -147,7 +170,7 @@ std::span<float> ReferenceWeights::values(std::int64_t step) const {
   const Extent& extent = header().extent;
   ensure(step >= 0 && step <= extent.steps, "step {} of a reference of {}", step, extent.steps);
   const auto count = static_cast<std::size_t>(extent.parameters) * sizeof(float);
-  const std::size_t begin = kHeaderBytes + sizes_bytes(extent);
+  const std::size_t begin = Parts(extent).weights;
   return memory_.view().slice(begin + static_cast<std::size_t>(step) * count, count).as<float>();
 }
 
@@ -156,12 +179,44 @@ std::span<double> ReferenceWeights::sizes(std::int64_t step) const {
   ensure(step >= 1 && step <= extent.steps, "step {} of a reference of {}", step, extent.steps);
   const auto count = static_cast<std::size_t>(extent.tensors) * sizeof(double);
   return memory_.view()
-      .slice(kHeaderBytes + static_cast<std::size_t>(step - 1) * count, count)
+      .slice(Parts(extent).sizes + static_cast<std::size_t>(step - 1) * count, count)
       .as<double>();
+}
+
+std::span<double> ReferenceWeights::slice_part(std::size_t begin, std::int64_t each,
+                                               std::int64_t step, std::int64_t slice) const {
+  const Extent& extent = header().extent;
+  ensure(step >= 0 && step <= extent.steps && slice >= 0 && slice < extent.slices,
+         "slice {} of step {} of a reference of {} slices and {} steps", slice, step, extent.slices,
+         extent.steps);
+  const auto bytes = static_cast<std::size_t>(each) * sizeof(double);
+  const auto index = static_cast<std::size_t>(step * extent.slices + slice);
+  return memory_.view().slice(begin + index * bytes, bytes).as<double>();
+}
+
+std::span<double> ReferenceWeights::state_values(std::int64_t step, std::int64_t slice) const {
+  const Extent& extent = header().extent;
+  return slice_part(Parts(extent).state_values, extent.state_values, step, slice);
+}
+
+std::span<double> ReferenceWeights::state_sizes(std::int64_t step, std::int64_t slice) const {
+  const Extent& extent = header().extent;
+  return slice_part(Parts(extent).state_sizes, extent.state_tensors, step, slice);
 }
 
 void ReferenceWeights::store_start(const std::vector<nn::NamedTensor>& weights) {
   flatten(weights, values(0));
+}
+
+void ReferenceWeights::store_start_state(const std::vector<nn::NamedTensor>& state) {
+  copy_all(nn::flat_state(state), state_values(0, 0));
+}
+
+void ReferenceWeights::store_slice_state(std::int64_t step, std::int64_t slice,
+                                         const std::vector<nn::NamedTensor>& after,
+                                         std::span<const double> sizes) {
+  copy_all(nn::flat_state(after), state_values(step, slice));
+  copy_all(sizes, state_sizes(step, slice));
 }
 
 void ReferenceWeights::store_step(const std::vector<nn::NamedTensor>& after,
@@ -213,8 +268,17 @@ std::string ReferenceWeights::first_difference(std::int64_t step,
   return "";
 }
 
-void ReferenceWeights::check_start(const std::vector<nn::NamedTensor>& tensors) const {
-  const std::string name = first_difference(0, tensors);
+std::span<const double> ReferenceWeights::state(std::int64_t step) const {
+  ensure(step <= steps(), "step {} of {} that the reference took", step, steps());
+  return state_values(step, 0);
+}
+
+void ReferenceWeights::check_start(const std::vector<nn::NamedTensor>& tensors,
+                                   const std::vector<nn::NamedTensor>& state) const {
+  std::string name = first_difference(0, tensors);
+  if (name.empty() && !std::ranges::equal(nn::flat_state(state), state_values(0, 0))) {
+    name = "the state";
+  }
   if (name.empty()) return;
   throw VerificationError(fmt::format(
       "the starting weights of {} differ from the reference's; they come from the same seed or "
@@ -238,6 +302,28 @@ void ReferenceWeights::compare(std::int64_t step, const std::vector<nn::NamedTen
     at += values.size();
   }
   result.steps = step;
+}
+
+void ReferenceWeights::compare_state(std::int64_t step, std::int64_t slice,
+                                     const std::vector<nn::NamedTensor>& after, double tolerance,
+                                     VerificationResult& result) const {
+  const std::span<const double> expected = state_values(step, slice),
+                                sizes = state_sizes(step, slice);
+  ensure(after.size() == sizes.size(), "{} tensors of state where the reference has {}",
+         after.size(), sizes.size());
+  std::size_t at = 0;
+  for (std::size_t t = 0; t < after.size(); ++t) {
+    const std::vector<double> values = nn::flat_state({after[t]});
+    const auto part = expected.subspan(at, values.size());
+    at += values.size();
+    const bool counts = after[t].type != DataType::fp32;
+    if (counts && std::ranges::equal(values, part)) continue;
+    Comparison found{.difference = std::numeric_limits<double>::infinity()};
+    if (!counts) {
+      found = compare_tensor(after[t].values, std::vector<float>(part.begin(), part.end()));
+    }
+    enter(found, sizes[t], tolerance, after[t].name, step, result);
+  }
 }
 
 }  // namespace ddpbench::bench

@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ReferenceWeights: the parameters before the first and after each of the verification's steps, as
-// the reference process computed them, and how large its updates are. Verified ranks map this
-// memory, compare their weights with it after each step, and begin the next step from it.
+// the reference process computed them, and how large its updates are; the same of the state that
+// each slice leaves (running statistics). Verified ranks map this memory, compare their weights and
+// state with it after each step, and begin the next step from it.
 #pragma once
 
 #include <cstddef>
@@ -38,6 +39,7 @@ class ReferenceWeights {
  public:
   struct Extent {
     std::int64_t parameters = 0, tensors = 0, steps = 0;
+    std::int64_t slices = 1, state_values = 0, state_tensors = 0;
     std::size_t bytes() const;
   };
   // Returns the extent of the reference of `job`. Throws ConfigError that says how many steps fit
@@ -57,6 +59,12 @@ class ReferenceWeights {
   // `diverged` says why the steps that were not stored could not be.
   void store_start(const std::vector<nn::NamedTensor>& weights);
   void store_step(const std::vector<nn::NamedTensor>& after, std::span<const double> update_sizes);
+  // The state before the first step, and after each slice of step `step` (from 1) with the sizes of
+  // what moved it (state_sizes.h), before that step is stored.
+  void store_start_state(const std::vector<nn::NamedTensor>& state);
+  void store_slice_state(std::int64_t step, std::int64_t slice,
+                         const std::vector<nn::NamedTensor>& after,
+                         std::span<const double> state_sizes);
   void finish(const std::string& diverged = "");
 
   // The following require that it is complete.
@@ -69,13 +77,21 @@ class ReferenceWeights {
   // all are.
   std::string first_difference(std::int64_t step,
                                const std::vector<nn::NamedTensor>& weights) const;
-  // Throws VerificationError when these are not the starting weights.
-  void check_start(const std::vector<nn::NamedTensor>& weights) const;
+  // The state with which step `step` + 1 begins: what the first slice left after `step` steps.
+  std::span<const double> state(std::int64_t step) const;
+  // Throws VerificationError when these are not the starting weights, or not the starting state.
+  void check_start(const std::vector<nn::NamedTensor>& weights,
+                   const std::vector<nn::NamedTensor>& state) const;
   // Compares the weights of a replica that took step `step` (from 1) from weights(step - 1), and
   // enters what it finds into `result`. `tolerance` is the relative one of one update before its
   // result is stored (report::verification_tolerance).
   void compare(std::int64_t step, const std::vector<nn::NamedTensor>& after, double tolerance,
                VerificationResult& result) const;
+  // The same for the state of the replica that computed slice `slice`, which began the step with
+  // state(step - 1). Counts must be equal.
+  void compare_state(std::int64_t step, std::int64_t slice,
+                     const std::vector<nn::NamedTensor>& after, double tolerance,
+                     VerificationResult& result) const;
 
  private:
   struct Header;
@@ -83,6 +99,11 @@ class ReferenceWeights {
   Header& header() const;
   std::span<float> values(std::int64_t step) const;
   std::span<double> sizes(std::int64_t step) const;  // of the update that step `step` made
+  // Of the start (step 0, slice 0), and of each slice of each step.
+  std::span<double> slice_part(std::size_t begin, std::int64_t each, std::int64_t step,
+                               std::int64_t slice) const;
+  std::span<double> state_values(std::int64_t step, std::int64_t slice) const;
+  std::span<double> state_sizes(std::int64_t step, std::int64_t slice) const;
 
   SharedMemory memory_;
 };

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "bench/rank/state_sizes.h"
 #include "bench/rank/update_sizes.h"
 #include "kernels/nn/weights.h"
 
@@ -85,7 +86,7 @@ class Followers {
   // when they are published.
   void enter(Replica& primary, std::vector<VerificationResult>& results) {
     if (replicas_.empty()) return;
-    strategy_.publish_parameters();
+    strategy_.publish();
     const std::uint64_t expected = hash_of(primary);
     const VerificationResult equal = results[0];
     for (std::size_t i = 0; i < replicas_.size(); ++i) {
@@ -100,12 +101,58 @@ class Followers {
   std::vector<bool> right_;
 };
 
+// Compares the state of all replicas of this process: each has seen one slice in this step, also
+// those that do not keep their weights, whose findings go to the last result.
+void compare_states(RankTrainer& rank, std::int64_t step, const ReferenceWeights& reference,
+                    std::vector<VerificationResult>& results) {
+  const std::vector<Replica*> replicas = rank.strategy().replicas();
+  for (std::size_t i = 0; i < replicas.size(); ++i) {
+    const auto state = nn::export_state(replicas[i]->graph());
+    if (state.empty()) return;
+    reference.compare_state(step, rank.process().replicas[i], state,
+                            rank.job().verification_tolerance,
+                            results[std::min(i, results.size() - 1)]);
+  }
+}
+
+// Stores what each slice of the reference leaves in the graph's state. Each slice begins with the
+// state that the step began with.
+class SliceStates {
+ public:
+  SliceStates(const nn::Graph& graph, ReferenceWeights& reference)
+      : graph_(graph), reference_(reference), begun_(nn::export_state(graph)) {
+    reference_.store_start_state(begun_);
+  }
+
+  void add_slice() {
+    if (begun_.empty()) return;
+    const auto after = nn::export_state(graph_);
+    reference_.store_slice_state(step_, slice_++, after,
+                                 state_sizes(graph_.model(), begun_, after));
+  }
+  void finish_step() {
+    begun_ = nn::export_state(graph_);
+    ++step_;
+    slice_ = 0;
+  }
+
+ private:
+  const nn::Graph& graph_;
+  ReferenceWeights& reference_;
+  std::vector<nn::NamedTensor> begun_;
+  std::int64_t step_ = 1, slice_ = 0;
+};
+
 }  // namespace
 
 void compute_reference(RankTrainer& rank, ReferenceWeights& reference) {
   const nn::Graph& graph = rank.strategy().replicas()[0]->graph();
   UpdateSizes sizes(graph, strategy_config(rank.job()).optimizer);
-  rank.observe_slices([&] { sizes.add_slice(); });
+  SliceStates states(graph, reference);
+  rank.observe_slices([&] {
+    sizes.add_slice();
+    states.add_slice();
+  });
   auto before = nn::export_weights(graph);
   reference.store_start(before);
   rank.take_totals();
@@ -116,6 +163,7 @@ void compute_reference(RankTrainer& rank, ReferenceWeights& reference) {
     diverged = find_divergence(++step, sizes, after, rank.take_totals());
     if (!diverged.empty()) return false;
     reference.store_step(after, sizes.finish_step(before));
+    states.finish_step();
     before = std::move(after);
     return true;
   });
@@ -127,9 +175,9 @@ std::vector<VerificationResult> compare_with_reference(RankTrainer& rank,
                                                        const ReferenceWeights& reference) {
   Strategy& strategy = rank.strategy();
   const double tolerance = rank.job().verification_tolerance;
-  strategy.publish_parameters();
+  strategy.publish();
   for (Replica* replica : strategy.replicas()) {
-    reference.check_start(nn::export_weights(replica->graph()));
+    reference.check_start(nn::export_weights(replica->graph()), nn::export_state(replica->graph()));
   }
   const auto replicas = strategy.updated_replicas();
   Followers followers(strategy, replicas);
@@ -141,9 +189,12 @@ std::vector<VerificationResult> compare_with_reference(RankTrainer& rank,
       reference.compare(step, nn::export_weights(replicas[i]->graph()), tolerance, results[i]);
     }
     followers.check_step(step, reference);
+    compare_states(rank, step, reference, results);
     if (step == reference.steps()) return false;
     strategy.assign_parameters(
         [&](nn::Graph& graph) { nn::import_values(graph, reference.weights(step)); });
+    strategy.assign_state(
+        [&](nn::Graph& graph) { nn::import_state_values(graph, reference.state(step)); });
     return true;
   });
   followers.enter(*replicas[0], results);

@@ -127,8 +127,8 @@ struct BatchNorm2dDesc {
   static constexpr const char* kName = "batch_norm2d";
   TensorLayout input;  // [batch, channels, h, w]
   double eps = 1e-5;
-  double momentum = 0.1;   // 0 to 1
-  bool affine = true;      // false: weight 1 and bias 0, which are no parameters
+  double momentum = 0.1;  // 0 to 1
+  bool affine = true;     // false: weight 1 and bias 0, which are no parameters
   bool needs_grad_input = true;
   bool fuse_add = false;   // a second input of the same shape is added to the result ...
   bool fuse_relu = false;  // ... and then this is rectified

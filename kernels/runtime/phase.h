@@ -20,7 +20,7 @@ class Stream;
 enum class Phase : std::uint8_t {
   data_wait,  // asking the loader until the batch is there
   scatter,    // dp: global batch from the primary device to the others
-  replicate,  // dp: parameters broadcast from the primary device
+  replicate,  // parameters (dp) and state (dp, ddp: running statistics) sent from the first device
   forward,
   gather,  // dp: outputs to the primary device
   loss,    // dp: loss and its gradient on the primary device, gradient scattered back

@@ -13,10 +13,10 @@ namespace {
 
 constexpr std::size_t kMostMemoryBars = 60;
 // In the order of a bar. Other categories that a report names follow, sorted by name.
-constexpr std::string_view kKnown[] = {"weights",   "gradients",     "optimizer", "activations",
-                                       "workspace", "communication", "input"};
-// Styles of kKnown: neighbours differ in brightness. Other categories have style 5.
-constexpr std::size_t kStyles[] = {2, 1, 4, 7, 0, 3, 6};
+constexpr std::string_view kKnown[] = {"weights",     "gradients", "optimizer",     "state",
+                                       "activations", "workspace", "communication", "input"};
+// Styles of kKnown: neighbours differ in brightness. Other categories have style 5, too.
+constexpr std::size_t kStyles[] = {2, 1, 4, 5, 7, 0, 3, 6};
 
 std::string unfit_memory(const Run& run) {
   const bool any = std::ranges::any_of(

@@ -50,6 +50,7 @@ Options unusual() {
   options.max_minutes = 1.5;
   options.confirm_repetitions = 20;
   options.least_gain = Percent{3};
+  options.broadcast_buffers = false;
   options.loader_workers = 0;
   options.verify_steps = 0;
   options.observe = false;

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "bench/host/host_limits.h"
+#include "bench/rank/state_sizes.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -129,10 +130,78 @@ TEST(ReferenceWeights, CallsAChangeWithoutAnUpdateInfinitelyWrong) {
 }
 
 TEST(ReferenceWeights, RefusesOtherStartingWeights) {
-  EXPECT_NO_THROW(stored().check_start(kBefore));
+  EXPECT_NO_THROW(stored().check_start(kBefore, {}));
   Tensors before = kBefore;
   before[1].values[0] += 1;
-  EXPECT_THROW(stored().check_start(before), VerificationError);
+  EXPECT_THROW(stored().check_start(before, {}), VerificationError);
+}
+
+// Two slices, whose statistics begin at 3 and move to 3.5 and 5. Their layer also counts.
+Tensors state_of(float mean, std::int64_t count) {
+  return {{"n.mean", {1}, {mean}}, {"n.count", {}, {}, DataType::int64, {count}}};
+}
+
+ReferenceWeights with_state() {
+  auto reference = ReferenceWeights::create({.parameters = 3,
+                                             .tensors = 2,
+                                             .steps = 1,
+                                             .slices = 2,
+                                             .state_values = 2,
+                                             .state_tensors = 2});
+  reference.store_start(kBefore);
+  reference.store_start_state(state_of(3, 7));
+  reference.store_slice_state(1, 0, state_of(3.5f, 8), std::vector<double>{0.5, 0});
+  reference.store_slice_state(1, 1, state_of(5, 8), std::vector<double>{2, 0});
+  reference.store_step(kAfter, std::vector<double>{5, 2});
+  reference.finish();
+  return reference;
+}
+
+VerificationResult compare_state(std::int64_t slice, const Tensors& state) {
+  VerificationResult result;
+  const ReferenceWeights reference = with_state();
+  reference.compare(1, kAfter, kTolerance, result);
+  reference.compare_state(1, slice, state, kTolerance, result);
+  return result;
+}
+
+TEST(ReferenceWeights, ComparesTheStateOfEachReplicaWithThatOfItsSlice) {
+  EXPECT_TRUE(compare_state(0, state_of(3.5f, 8)).is_within_tolerance());
+  EXPECT_TRUE(compare_state(1, state_of(5, 8)).is_within_tolerance());
+  const VerificationResult other = compare_state(1, state_of(3.5f, 8));
+  EXPECT_FALSE(other.is_within_tolerance());
+  EXPECT_NEAR(other.max_relative_error, 0.75, 1e-6);
+  EXPECT_EQ(other.worst_tensor, "n.mean");
+}
+
+TEST(ReferenceWeights, CallsAWrongCountInfinitelyWrong) {
+  const VerificationResult result = compare_state(0, state_of(3.5f, 9));
+  EXPECT_TRUE(std::isinf(result.max_relative_error));
+  EXPECT_EQ(result.worst_tensor, "n.count");
+}
+
+TEST(ReferenceWeights, GivesTheStateThatTheNextStepBeginsWith) {
+  const ReferenceWeights reference = with_state();
+  EXPECT_THAT(reference.state(0), testing::ElementsAre(3, 7));
+  EXPECT_THAT(reference.state(1), testing::ElementsAre(3.5, 8));
+  EXPECT_THAT(reference.weights(1), testing::ElementsAre(4, 5, 7));
+  EXPECT_NO_THROW(reference.check_start(kBefore, state_of(3, 7)));
+  EXPECT_THROW(reference.check_start(kBefore, state_of(3, 8)), VerificationError);
+}
+
+// A mean of 2 and a variance of 9, with momentum 1/4: (2 + 3) / 4, and 3 (2 + 3) / 4.
+TEST(StateSizes, AreOfWhatTheStatisticsAreMadeOf) {
+  nn::ModelSpec model;
+  model.input_shape = {1, 4, 4};
+  model.layers = {{.name = "n", .type = nn::LayerType::batch_norm2d, .momentum = 0.25}};
+  const auto tensors = [](float mean, float variance) {
+    return Tensors{{"n.running_mean", {1}, {mean}},
+                   {"n.running_var", {1}, {variance}},
+                   {"n.num_batches_tracked", {}, {}, DataType::int64, {0}}};
+  };
+  EXPECT_THAT(
+      state_sizes(model, tensors(4, 1), tensors(3.5f, 3)),
+      testing::ElementsAre(testing::DoubleNear(1.25, 1e-6), testing::DoubleNear(3.75, 1e-6), 0));
 }
 
 TEST(ReferenceWeights, HashesTellOneBitApartInAnyStep) {

@@ -55,7 +55,9 @@ TEST(ModelSchema, TakesEveryKey) {
       {"name": "m", "type": "max_pool2d", "kernel": 2, "stride": [2, 2], "padding": 0},
       {"name": "a", "type": "avg_pool2d", "kernel": 2, "stride": 1, "padding": 1,
        "count_include_pad": false},
-      {"name": "j", "type": "concat", "inputs": ["a", "a"]},
+      {"name": "n", "type": "batch_norm2d", "inputs": ["a"], "num_features": 4, "eps": 0.001,
+       "momentum": 1, "affine": false},
+      {"name": "j", "type": "concat", "inputs": ["a", "n"]},
       {"name": "g", "type": "adaptive_avg_pool2d", "output_size": [2, 1]},
       {"name": "fc", "type": "linear", "in_features": 16, "out_features": 3, "bias": true}]})";
   EXPECT_EQ(errors_of(text), 0u);
@@ -76,6 +78,9 @@ TEST(ModelSchema, RefusesWhatTheProgramRefuses) {
         with_layer(R"({"name": "p", "type": "avg_pool2d", "kernel": 0})"),
         with_layer(R"({"name": "p", "type": "avg_pool2d", "kernel": [1, 2, 3]})"),
         with_layer(R"({"name": "p", "type": "adaptive_avg_pool2d"})"),
+        with_layer(R"({"name": "n", "type": "batch_norm2d", "momentum": 1.5})"),
+        with_layer(R"({"name": "n", "type": "batch_norm2d", "eps": "small"})"),
+        with_layer(R"({"name": "n", "type": "batch_norm2d", "bias": true})"),
         with_layer(
             R"({"name": "c", "type": "conv2d", "out_channels": 2, "kernel": 1, "groups": 0})"),
         with_layer(R"({"name": "a", "type": "add", "inputs": ["input"]})"),

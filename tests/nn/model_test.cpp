@@ -138,6 +138,22 @@ std::vector<BadModel> bad_models() {
                        "}," + kHead);
   };
   return {
+      {"NormOfAVector",
+       with_layers(kHead + R"(, {"name": "n", "type": "batch_norm2d"})"),
+       "m.json at /layers/1:",
+       {"batch_norm2d", "[channels, h, w]", "[3]"}},
+      {"NormOfOtherChannels",
+       with_layers(R"({"name": "n", "type": "batch_norm2d", "num_features": 4}, )" + kHead),
+       "m.json at /layers/0/num_features:",
+       {"num_features is 4", "[1, 8, 8]"}},
+      {"MomentumAboveOne",
+       with_layers(R"({"name": "n", "type": "batch_norm2d", "momentum": 1.5}, )" + kHead),
+       "m.json at /layers/0/momentum:",
+       {"a number from 0 to 1", "1.5"}},
+      {"EpsilonThatIsText",
+       with_layers(R"({"name": "n", "type": "batch_norm2d", "eps": "tiny"}, )" + kHead),
+       "m.json at /layers/0/eps:",
+       {"must be a number", "tiny"}},
       {"NotAnObject", "[1]", "m.json at /:", {"must be an object", "[1]"}},
       {"UnknownTopLevelKey",
        with_layers(kHead, R"(, "outputs": "head")"),

@@ -90,6 +90,7 @@ class Process {
     strategy_ = make_strategy(config_);
     strategy_->setup(context_);
     if (plan_.role == Role::server) return strategy_->serve();
+    const auto start = nn::flat_state(nn::export_state(strategy_->replicas()[0]->graph()));
     for (int pass = 0; pass < (options_.reset_in_between ? 2 : 1); ++pass) {
       if (pass > 0) strategy_->reset();
       for (int step = 0; step < options_.steps; ++step) {
@@ -97,12 +98,22 @@ class Process {
         strategy_->step({batch.images.data(), batch.labels.data()});
         if (context_.observer != nullptr) strategy_->report(*context_.observer);
         if (options_.factor != 1) scale_parameters();
+        if (options_.restore_state && step + 1 < options_.steps) {
+          const int graphs = restore_state(start);
+          const std::lock_guard lock(mutex);
+          if (step == 0) result.assigned += graphs;
+        }
       }
     }
-    strategy_->publish_parameters();
+    const auto replicas = strategy_->replicas();
+    for (std::size_t i = 0; i < replicas.size(); ++i) {
+      auto state = nn::export_state(replicas[i]->graph());
+      const std::lock_guard lock(mutex);
+      result.state[static_cast<std::size_t>(plan_.replicas[i])] = std::move(state);
+    }
+    strategy_->publish();
     strategy_->finish();
     const std::lock_guard lock(mutex);
-    const auto replicas = strategy_->replicas();
     for (std::size_t i = 0; i < replicas.size(); ++i) {
       const auto index = static_cast<std::size_t>(plan_.replicas[i]);
       result.weights[index] = nn::export_weights(replicas[i]->graph());
@@ -114,6 +125,16 @@ class Process {
   }
 
  private:
+  // Returns the number of graphs that keep theirs.
+  int restore_state(const std::vector<double>& start) {
+    int graphs = 0;
+    strategy_->assign_state([&](nn::Graph& graph) {
+      nn::import_state_values(graph, start);
+      ++graphs;
+    });
+    return graphs;
+  }
+
   void scale_parameters() {
     std::vector<float> values;
     for (const auto& tensor : nn::export_weights(strategy_->updated_replicas()[0]->graph())) {
@@ -151,12 +172,28 @@ nn::ModelSpec small_model() {
                          "small model");
 }
 
+nn::ModelSpec normalized_model() {
+  return nn::parse_model(R"({
+    "name": "normalized", "input": [1, 10, 9],
+    "layers": [
+      {"name": "conv1", "type": "conv2d", "out_channels": 5, "kernel": 3, "padding": 1, "bias": false},
+      {"name": "norm1", "type": "batch_norm2d"},
+      {"name": "relu1", "type": "relu"},
+      {"name": "conv2", "type": "conv2d", "out_channels": 17, "kernel": 3, "bias": false},
+      {"name": "norm2", "type": "batch_norm2d"},
+      {"name": "relu2", "type": "relu"},
+      {"name": "pool1", "type": "max_pool2d", "kernel": 2},
+      {"name": "fc1", "type": "linear", "out_features": 7}]})",
+                         "normalized model");
+}
+
 HarnessResult run_strategy(const nn::ModelSpec& model, const StrategyConfig& config,
                            const HarnessOptions& options) {
   const StrategyPlan plan = plan_strategy(config);
   const auto processes = plan.processes.size();
   HarnessResult result;
   result.weights.resize(static_cast<std::size_t>(config.replicas));
+  result.state.resize(static_cast<std::size_t>(config.replicas));
   result.peak_bytes.resize(static_cast<std::size_t>(config.replicas));
   std::vector<std::unique_ptr<comm::Communicator>> worlds;
   if (processes > 1) {

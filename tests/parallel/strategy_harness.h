@@ -20,18 +20,23 @@ struct HarnessOptions {
   bool reset_in_between = false;                       // run the steps, reset, run them again
   PhaseObserver* observer = nullptr;                   // observes process 0
   std::vector<PhaseObserver*> further_observers = {};  // of its further replicas
-  float factor = 1;  // by which all parameters are multiplied after each step
+  float factor = 1;            // by which all parameters are multiplied after each step
+  bool restore_state = false;  // assign the state of step 0 between steps
 };
 
 struct HarnessResult {
   std::vector<std::vector<nn::NamedTensor>> weights;  // [replica], at the end
-  double loss_sum = 0;                                // sum of the last pass over all replicas
+  std::vector<std::vector<nn::NamedTensor>> state;    // [replica], before it is published
+  int assigned = 0;     // graphs whose state was assigned after the first step
+  double loss_sum = 0;  // sum of the last pass over all replicas
   std::uint64_t samples = 0;
   std::vector<std::size_t> peak_bytes;  // [replica]
 };
 
 // A small network with two convolutions, a pool of odd size and two linear layers.
 nn::ModelSpec small_model();
+// The same with batch norm behind the convolutions.
+nn::ModelSpec normalized_model();
 
 // The global batch of a step depends on the step and the global batch size alone. So runs of equal
 // global batch see the same samples, shard by shard in rank order.

@@ -289,5 +289,115 @@ TEST(StrategyPlan, RefusesWhatCannotTrain) {
   EXPECT_THROW(plan_strategy(unknown), ConfigError);
 }
 
+// ---- networks with state ----
+
+StrategyConfig normalized_config(const std::string& strategy, int replicas, bool broadcast) {
+  StrategyConfig config = config_of(strategy, replicas);
+  config.broadcast_buffers = broadcast;
+  return config;
+}
+
+HarnessResult run_normalized(const StrategyConfig& config) {
+  return run_strategy(test::normalized_model(), config, {.steps = kSteps, .seed = kSeed});
+}
+
+// Statistics are means over at least 8 x 90 values, which the devices sum in the same order.
+void expect_same_state(const std::vector<nn::NamedTensor>& state,
+                       const std::vector<nn::NamedTensor>& expected) {
+  ASSERT_EQ(state.size(), expected.size());
+  for (std::size_t t = 0; t < state.size(); ++t) {
+    EXPECT_EQ(state[t].integers, expected[t].integers) << state[t].name;
+    for (std::size_t i = 0; i < state[t].values.size(); ++i) {
+      EXPECT_NEAR(state[t].values[i], expected[t].values[i], tolerance()) << state[t].name;
+    }
+  }
+}
+
+class NormalizedStrategy : public testing::TestWithParam<Case> {};
+
+// Each replica normalises by its own samples, and so does the reference by its slices. The state of
+// the first replica, which moves with the first slice of each step, is what all runs have in
+// common.
+TEST_P(NormalizedStrategy, MatchesTheReferenceThatTakesSliceBySlice) {
+  const Case& c = GetParam();
+  const auto start = starting_weights(test::normalized_model(), kSeed);
+  const auto reference = run_normalized(config_of("reference", c.replicas));
+  for (const bool broadcast : {true, false}) {
+    const auto result = run_normalized(normalized_config(c.strategy, c.replicas, broadcast));
+    for (const auto& weights : result.weights) {
+      EXPECT_LT(relative_error(start, weights, reference.weights[0]), tolerance());
+    }
+    expect_same_state(result.state[0], reference.state[0]);
+  }
+}
+
+TEST_P(NormalizedStrategy, IsNotOneDeviceWithTheWholeBatch) {
+  const Case& c = GetParam();
+  const auto start = starting_weights(test::normalized_model(), kSeed);
+  const auto whole = run_normalized(config_of("single", 1));
+  const auto result = run_normalized(normalized_config(c.strategy, c.replicas, true));
+  EXPECT_GT(relative_error(start, result.weights[0], whole.weights[0]), 100 * tolerance());
+}
+
+INSTANTIATE_TEST_SUITE_P(Strategies, NormalizedStrategy,
+                         testing::Values(Case{"dp", 2}, Case{"dp", 3}, Case{"ddp", 2},
+                                         Case{"ddp", 3}, Case{"ps", 2}),
+                         case_name);
+
+// After a step each replica has moved the state that it began the step with by its own samples.
+// Where rank 0's is broadcast (ddp) or replicated (dp), that is the first replica's.
+TEST(StrategyState, OfTheFirstReplicaSurvivesWhereItIsSent) {
+  const auto count_of = [](const std::vector<nn::NamedTensor>& state) {
+    return state.at(2).integers.at(0);
+  };
+  const auto distance = [](const HarnessResult& result) {
+    double most = 0;
+    for (std::size_t i = 0; i < result.state[0][0].values.size(); ++i) {
+      const double difference = result.state[0][0].values[i] - result.state[1][0].values[i];
+      most = std::max(most, std::abs(difference));
+    }
+    return most;
+  };
+  const auto sent = run_normalized(normalized_config("ddp", 2, true));
+  const auto kept = run_normalized(normalized_config("ddp", 2, false));
+  const auto replicated = run_normalized(config_of("dp", 2));
+  const auto served = run_normalized(config_of("ps", 2));
+  expect_same_state(replicated.state[1], sent.state[1]);
+  expect_same_state(served.state[1], kept.state[1]);
+  for (const auto* result : {&sent, &kept, &replicated, &served}) {
+    EXPECT_EQ(count_of(result->state[0]), kSteps);
+    EXPECT_EQ(count_of(result->state[1]), kSteps);
+    EXPECT_GT(distance(*result), 0) << "the last step's samples differ";
+  }
+  EXPECT_NE(sent.state[1][0].values, kept.state[1][0].values);
+}
+
+TEST(StrategyState, IsSentInAPhaseOfItsOwn) {
+  const auto phases_of = [](const StrategyConfig& config) {
+    CountingObserver observer;
+    run_strategy(test::normalized_model(), config, {.steps = 2, .observer = &observer});
+    return observer.begun[static_cast<std::size_t>(Phase::replicate)];
+  };
+  EXPECT_EQ(phases_of(normalized_config("ddp", 2, true)), 2);
+  EXPECT_EQ(phases_of(normalized_config("ddp", 2, false)), 0);
+  EXPECT_TRUE(marks_phase(normalized_config("ddp", 2, true), Phase::replicate));
+  EXPECT_FALSE(marks_phase(normalized_config("ddp", 2, false), Phase::replicate));
+  EXPECT_FALSE(marks_phase(normalized_config("ddp", 1, true), Phase::replicate));
+  EXPECT_TRUE(marks_phase(config_of("dp", 2), Phase::replicate));
+}
+
+TEST(StrategyState, IsAssignedWhereItIsKept) {
+  for (const auto& [config, kept] :
+       {std::pair(normalized_config("dp", 2, true), 1),
+        std::pair(normalized_config("ddp", 2, true), 1),
+        std::pair(normalized_config("ddp", 2, false), 2), std::pair(config_of("ps", 2), 2)}) {
+    const auto result = run_strategy(test::normalized_model(), config,
+                                     {.steps = kSteps, .seed = kSeed, .restore_state = true});
+    EXPECT_EQ(result.assigned, kept) << config.strategy;
+    // Every step begins with the start values, so that the count after the last is 1.
+    for (const auto& state : result.state) EXPECT_EQ(state.at(2).integers.at(0), 1);
+  }
+}
+
 }  // namespace
 }  // namespace ddpbench

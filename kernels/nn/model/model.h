@@ -52,7 +52,7 @@ struct LayerSpec {
   std::int64_t out_h = 0, out_w = 0;  // adaptive_avg_pool2d
   double eps = 1e-5, momentum = 0.1;  // batch_norm2d, as the next
   bool affine = true;
-  ops::Shape output_shape;            // without the batch: [channels, h, w] or [features]
+  ops::Shape output_shape;  // without the batch: [channels, h, w] or [features]
 };
 
 // Whether the layer multiplies by a matrix of weights.

@@ -69,8 +69,8 @@ long count(const Filter& f) { return long{f.k} * f.c * f.h * f.w; }
 
 bool fits(const Tensor& x, const Filter& w, const Convolution& conv, const Tensor& y) {
   const int span_h = conv.dilation_h * (w.h - 1) + 1, span_w = conv.dilation_w * (w.w - 1) + 1;
-  return x.channels_last && y.channels_last && x.type == y.type && x.type == w.type && x.c == w.c * conv.groups && y.c == w.k &&
-         y.c % conv.groups == 0 && x.n == y.n &&
+  return x.channels_last && y.channels_last && x.type == y.type && x.type == w.type &&
+         x.c == w.c * conv.groups && y.c == w.k && y.c % conv.groups == 0 && x.n == y.n &&
          y.h == (x.h + 2 * conv.pad_h - span_h) / conv.stride_h + 1 &&
          y.w == (x.w + 2 * conv.pad_w - span_w) / conv.stride_w + 1;
 }
