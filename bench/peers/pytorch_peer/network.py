@@ -41,6 +41,11 @@ def adaptive_averaging(layer, _shape):
     return nn.AdaptiveAvgPool2d(pair(layer["output_size"]))
 
 
+def normalization(layer, shape):
+    return nn.BatchNorm2d(shape[0], layer.get("eps", 1e-5), layer.get("momentum", 0.1),
+                          layer.get("affine", True))
+
+
 class Linear(nn.Linear):
     """Flattens its input. It is a class of its own so that the tensors keep the layer's name."""
 
@@ -67,6 +72,7 @@ class Concat(nn.Module):
 
 MAKERS = {"conv2d": convolution, "max_pool2d": pooling, "linear": linear,
           "avg_pool2d": averaging, "adaptive_avg_pool2d": adaptive_averaging,
+          "batch_norm2d": normalization,
           "relu": lambda _layer, _shape: nn.ReLU(), "add": lambda _layer, _shape: Add(),
           "concat": lambda _layer, _shape: Concat()}
 
@@ -106,6 +112,8 @@ class Network(nn.Module):
 
 
 def output_shape(module, shapes):
+    if isinstance(module, nn.BatchNorm2d):
+        return shapes[0]  # a trial would move its running statistics
     with torch.no_grad():
         return tuple(module(*[torch.zeros((1, *shape)) for shape in shapes]).shape[1:])
 
@@ -139,17 +147,26 @@ def fan_in(module):
 
 
 def initial_weights(network, seed):
-    """Returns name -> tensor in PyTorch's order with ddpbench's values."""
+    """Returns name -> tensor in PyTorch's order with ddpbench's values: weights, then buffers."""
     weights = {}
     for name, parameter in network.named_parameters():
         module = network.get_submodule(name.rsplit(".", 1)[0])
-        weights[name] = initializer.draw(name, tuple(parameter.shape), fan_in(module), seed)
+        if isinstance(module, nn.BatchNorm2d):
+            weights[name] = parameter.detach().clone()
+        else:
+            weights[name] = initializer.draw(name, tuple(parameter.shape), fan_in(module), seed)
+    weights.update((name, buffer.clone()) for name, buffer in network.named_buffers())
     return weights
+
+
+def tensors(network):
+    """Returns name -> tensor of all that a checkpoint has: parameters, then buffers."""
+    return {**dict(network.named_parameters()), **dict(network.named_buffers())}
 
 
 def set_weights(network, weights, origin):
     """Sets in place, so that holders of the parameters (DDP's buckets, a CUDA graph) stay valid."""
-    parameters = dict(network.named_parameters())
+    parameters = tensors(network)
     for name in sorted(parameters.keys() ^ weights.keys()):
         raise UsageError(f"{origin}: the tensor {name} is "
                          f"{'missing' if name in parameters else 'not of this network'}")

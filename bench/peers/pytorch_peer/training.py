@@ -188,4 +188,4 @@ class Trainer:
 
     def save(self):
         if self.spec["save_model"] and self.rank == 0:
-            weights.write(self.spec["save_model"], dict(self.net.named_parameters()))
+            weights.write(self.spec["save_model"], network.tensors(self.net))

@@ -13,6 +13,8 @@ import torch
 
 from .errors import UsageError
 
+DTYPES = {"F32": torch.float32, "I64": torch.int64}
+
 
 def read(path):
     try:
@@ -27,18 +29,20 @@ def read(path):
         return {name: tensor(data, entry) for name, entry in header.items()
                 if name != "__metadata__"}
     except (struct.error, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f"{path} is no valid safetensors file of F32 tensors: {error}") from error
+        raise UsageError(f"{path} is no valid safetensors file of F32 and I64 tensors: {error}") from error
 
 
 def tensor(data, entry):
-    if entry["dtype"] != "F32":
+    if entry["dtype"] not in DTYPES:
         raise ValueError(f"a tensor of dtype {entry['dtype']}")
+    dtype = DTYPES[entry["dtype"]]
     begin, end = entry["data_offsets"]
     if not 0 <= begin <= end <= len(data):
         raise ValueError(f"data_offsets {begin} to {end} of {len(data)} bytes")
     if begin == end:
-        return torch.empty(entry["shape"])
-    values = torch.frombuffer(data, dtype=torch.float32, count=(end - begin) // 4, offset=begin)
+        return torch.empty(entry["shape"], dtype=dtype)
+    count = (end - begin) // torch.empty(0, dtype=dtype).element_size()
+    values = torch.frombuffer(data, dtype=dtype, count=count, offset=begin)
     return values.clone().reshape(entry["shape"])
 
 
@@ -46,9 +50,10 @@ def write(path, tensors):
     """Writes a temporary file beside `path`, syncs it and renames it."""
     header, parts, offset = {"__metadata__": {"format": "pt"}}, [], 0
     for name, values in tensors.items():
-        data = bytes(values.detach().cpu().to(torch.float32).contiguous().view(-1)
+        dtype = "I64" if values.dtype == torch.int64 else "F32"
+        data = bytes(values.detach().cpu().to(DTYPES[dtype]).contiguous().view(-1)
                      .view(torch.uint8).tolist())
-        header[name] = {"dtype": "F32", "shape": list(values.shape),
+        header[name] = {"dtype": dtype, "shape": list(values.shape),
                         "data_offsets": [offset, offset + len(data)]}
         offset += len(data)
         parts.append(data)
