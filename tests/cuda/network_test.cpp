@@ -96,9 +96,25 @@ nn::ModelSpec branched() {
                          "branched.json");
 }
 
+// Batch norm with a ReLU, with a sum and a ReLU, and without parameters.
+nn::ModelSpec normalized() {
+  return nn::parse_model(R"({"name": "normalized", "input": [3, 8, 7], "layers": [
+    {"name": "stem", "type": "conv2d", "out_channels": 8, "kernel": 3, "padding": 1, "bias": false},
+    {"name": "stem_norm", "type": "batch_norm2d"},
+    {"name": "stem_relu", "type": "relu"},
+    {"name": "left", "type": "conv2d", "out_channels": 8, "kernel": 3, "padding": 1, "bias": false},
+    {"name": "left_norm", "type": "batch_norm2d"},
+    {"name": "sum", "type": "add", "inputs": ["left_norm", "stem_relu"]},
+    {"name": "sum_relu", "type": "relu"},
+    {"name": "last_norm", "type": "batch_norm2d", "affine": false},
+    {"name": "head", "type": "linear", "out_features": 3}]})",
+                         "normalized.json");
+}
+
 struct Step {
   Values logits;
   std::vector<Values> gradients;
+  std::vector<double> state;
 };
 
 Step train(BackendFixture& fixture, const nn::ModelSpec& model, Execution execution,
@@ -138,6 +154,7 @@ Step train(BackendFixture& fixture, const nn::ModelSpec& model, Execution execut
   fixture.stream().synchronize();
   for (std::size_t i = 0; i < graph.plan().parameters.size(); ++i)
     result.gradients.push_back(graph.export_parameter(i, graph.gradients().view()));
+  result.state = nn::flat_state(nn::export_state(graph));
   return result;
 }
 
@@ -161,7 +178,8 @@ double unit(CudaPrecision precision) {
 }
 
 TEST_F(CudaNetwork, TrainsAsTheReferenceDoes) {
-  for (const nn::ModelSpec& model : {chain(), residual(), pooled(), joined(), branched()}) {
+  for (const nn::ModelSpec& model :
+       {chain(), residual(), pooled(), joined(), branched(), normalized()}) {
     BackendFixture plain = BackendFixture::reference();
     const Step want = train(plain, model, Execution::direct);
     for (const CudaPrecision precision : precisions()) {
@@ -172,6 +190,9 @@ TEST_F(CudaNetwork, TrainsAsTheReferenceDoes) {
       const Step got = train(fixture, model, Execution::direct);
       EXPECT_LT(relative_difference(got.logits, want.logits), 13 * unit(precision));
       const double bound = precision == CudaPrecision::fp32 ? 1e-5 : 4 * std::sqrt(unit(precision));
+      ASSERT_EQ(got.state.size(), want.state.size());
+      for (std::size_t i = 0; i < got.state.size(); ++i)
+        EXPECT_NEAR(got.state[i], want.state[i], 13 * unit(precision)) << "state " << i;
       ASSERT_EQ(got.gradients.size(), want.gradients.size());
       for (std::size_t i = 0; i < want.gradients.size(); ++i)
         EXPECT_LT(relative_difference(got.gradients[i], want.gradients[i]), bound) << i;
