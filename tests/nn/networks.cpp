@@ -42,8 +42,8 @@ ModelSpec residual_network() {
                      "residual.json");
 }
 
-ModelSpec joined_network() {
-  return parse_model(R"({"name": "joined", "input": [3, 10, 9], "layers": [
+std::string joined_network_text() {
+  return R"({"name": "joined", "input": [3, 10, 9], "layers": [
     {"name": "first", "type": "conv2d", "out_channels": 16, "kernel": 3, "padding": 1},
     {"name": "first_relu", "type": "relu"},
     {"name": "plain", "type": "conv2d", "inputs": ["first_relu"], "out_channels": 16, "kernel": 1},
@@ -61,9 +61,10 @@ ModelSpec joined_network() {
     {"name": "hidden", "type": "linear", "inputs": ["windows"], "out_features": 7},
     {"name": "other", "type": "linear", "inputs": ["mean"], "out_features": 4},
     {"name": "features", "type": "concat", "inputs": ["hidden", "other"]},
-    {"name": "head", "type": "linear", "out_features": 3}]})",
-                     "joined.json");
+    {"name": "head", "type": "linear", "out_features": 3}]})";
 }
+
+ModelSpec joined_network() { return parse_model(joined_network_text(), "joined.json"); }
 
 ModelSpec normalized_network() {
   return parse_model(R"({"name": "normalized", "input": [3, 8, 7], "layers": [

@@ -24,6 +24,7 @@ ModelSpec residual_network();
 // On [3, 10, 9]: branches of grouped and dilated convolutions and average pools, joined by concat
 // with each other, with themselves and with the network's input.
 ModelSpec joined_network();
+std::string joined_network_text();  // the same as a model file
 // On [3, 8, 7]: batch norm behind convolutions of 18 channels, with ReLU, with a sum of two of them
 // and ReLU, without either, and without parameters.
 ModelSpec normalized_network();
