@@ -6,6 +6,8 @@
 // machine.
 #include "datasets/batch_assembler.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 
 namespace ddpbench::data {
@@ -17,7 +19,39 @@ void prefetch(const std::uint8_t* bytes, std::size_t count) {
   for (std::size_t i = 0; i < count; i += kCacheLineBytes) __builtin_prefetch(bytes + i);
 }
 
+// A row of pixels, of which those outside of [first, last) are black.
+struct CroppedRow {
+  const std::uint8_t* bytes = nullptr;  // of pixel `first`
+  std::int64_t first = 0, last = 0;
+};
+
+// Writes `width` pixels of `row`, from right to left with `flip`.
+void convert_row(const CroppedRow& row, std::int64_t width, bool flip, float factor, float offset,
+                 float* out) {
+  std::fill_n(out, width, offset);  // black: 0 * factor + offset
+  const std::int64_t count = row.last - row.first;
+  if (flip) {
+    float* const end = out + width - row.first;
+    for (std::int64_t x = 0; x < count; ++x) {
+      *(end - 1 - x) = static_cast<float>(row.bytes[x]) * factor + offset;
+    }
+  } else {
+    for (std::int64_t x = 0; x < count; ++x) {
+      out[row.first + x] = static_cast<float>(row.bytes[x]) * factor + offset;
+    }
+  }
+}
+
 }  // namespace
+
+std::vector<double> for_each_channel(const std::vector<double>& values, std::int64_t channels) {
+  const auto count = static_cast<std::size_t>(channels);
+  if (values.size() == count) return values;
+  if (values.size() == 1) return std::vector<double>(count, values[0]);
+  throw ConfigError(fmt::format(
+      "normalisation: {} values for images of {}; expected one, or one a channel", values.size(),
+      channels == 1 ? "1 channel" : fmt::format("{} channels", channels)));
+}
 
 BatchAssembler::BatchAssembler(const Split& split, const Normalization& normalization)
     : split_(split) {
@@ -25,26 +59,58 @@ BatchAssembler::BatchAssembler(const Split& split, const Normalization& normaliz
              split.labels.size() == static_cast<std::size_t>(split.count),
          "a split of {} samples of {} bytes has {} bytes of images and {} labels", split.count,
          split.sample_bytes, split.images.size(), split.labels.size());
-  if (!(normalization.std > 0)) {
-    throw ConfigError(fmt::format("normalisation: a standard deviation of {}; expected more than 0",
-                                  normalization.std));
+  ensure(split.channels > 0 && split.sample_bytes % static_cast<std::size_t>(split.channels) == 0,
+         "samples of {} bytes in {} channels", split.sample_bytes, split.channels);
+  const std::vector<double> means = for_each_channel(normalization.mean, split.channels);
+  const std::vector<double> deviations = for_each_channel(normalization.std, split.channels);
+  for (std::size_t c = 0; c < means.size(); ++c) {
+    if (!(deviations[c] > 0)) {
+      throw ConfigError(fmt::format(
+          "normalisation: a standard deviation of {}; expected more than 0", deviations[c]));
+    }
+    // (byte / 255 - mean) / std = byte * factor + offset
+    scales_.push_back({static_cast<float>(1 / (255 * deviations[c])),
+                       static_cast<float>(-means[c] / deviations[c])});
   }
-  // (byte / 255 - mean) / std = byte * scale + offset
-  scale_ = static_cast<float>(1 / (255 * normalization.std));
-  offset_ = static_cast<float>(-normalization.mean / normalization.std);
 }
 
 void BatchAssembler::convert(std::int64_t index, float* image) const {
   const std::uint8_t* bytes =
       split_.images.data() + static_cast<std::size_t>(index) * split_.sample_bytes;
-  const float scale = scale_, offset = offset_;
-  for (std::size_t i = 0; i < split_.sample_bytes; ++i) {
-    image[i] = static_cast<float>(bytes[i]) * scale + offset;
+  for (const Scale& scale : scales_) {
+    const auto [factor, offset] = scale;
+    for (std::size_t i = 0; i < channel_bytes(); ++i) {
+      image[i] = static_cast<float>(bytes[i]) * factor + offset;
+    }
+    bytes += channel_bytes();
+    image += channel_bytes();
+  }
+}
+
+void BatchAssembler::convert(std::int64_t index, const CropAndFlip& change, float* image) const {
+  const std::uint8_t* channel =
+      split_.images.data() + static_cast<std::size_t>(index) * split_.sample_bytes;
+  const std::int64_t width = split_.width;
+  const std::int64_t height = static_cast<std::int64_t>(channel_bytes()) / width;
+  const std::int64_t first = std::clamp<std::int64_t>(-change.right, 0, width);
+  const std::int64_t last = std::clamp<std::int64_t>(width - change.right, first, width);
+  for (const Scale& scale : scales_) {
+    for (std::int64_t y = 0; y < height; ++y, image += width) {
+      const std::int64_t from = y + change.down;
+      CroppedRow row;
+      if (from >= 0 && from < height && last > first) {
+        row = {channel + from * width + first + change.right, first, last};
+      }
+      convert_row(row, width, change.flip, scale.factor, scale.offset, image);
+    }
+    channel += channel_bytes();
   }
 }
 
 void BatchAssembler::gather(std::span<const std::int64_t> indices, float* images,
-                            std::int32_t* labels) const {
+                            std::int32_t* labels, const BatchAugmentation* augmentation) const {
+  ensure(augmentation == nullptr || split_.width > 0, "images of unknown width are to be cropped");
+  std::int64_t place = augmentation != nullptr ? augmentation->first_place : 0;
   for (std::size_t i = 0; i < indices.size(); ++i) {
     ensure(indices[i] >= 0 && indices[i] < split_.count, "sample {} of {}", indices[i],
            split_.count);
@@ -54,7 +120,14 @@ void BatchAssembler::gather(std::span<const std::int64_t> indices, float* images
           split_.images.data() + static_cast<std::size_t>(indices[i + 1]) * split_.sample_bytes,
           split_.sample_bytes);
     }
-    convert(indices[i], images + i * split_.sample_bytes);
+    float* const image = images + i * split_.sample_bytes;
+    if (augmentation != nullptr) {
+      convert(indices[i], draw_crop_and_flip(augmentation->seed, augmentation->epoch, place),
+              image);
+      place += augmentation->place_step;
+    } else {
+      convert(indices[i], image);
+    }
     labels[i] = split_.labels[static_cast<std::size_t>(indices[i])];
   }
 }

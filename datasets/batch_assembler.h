@@ -9,14 +9,27 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
+#include "datasets/augmentation.h"
 #include "datasets/dataset.h"
 
 namespace ddpbench::data {
 
-// (byte / 255 - mean) / std, in fp32.
+// (byte / 255 - mean) / std, in fp32. Each has one value for all channels, or one a channel.
 struct Normalization {
-  double mean = 0, std = 1;
+  std::vector<double> mean = {0}, std = {1};
+};
+
+// One value a channel: `values`, or its only one repeated. Throws ConfigError when there are
+// neither one nor `channels`.
+std::vector<double> for_each_channel(const std::vector<double>& values, std::int64_t channels);
+
+// The augmentation of consecutive samples of a shard's batch.
+struct BatchAugmentation {
+  std::uint64_t seed = 0;
+  std::int64_t epoch = 0;
+  std::int64_t first_place = 0, place_step = 1;  // of the samples in the epoch's global order
 };
 
 // Host memory for one batch. The caller owns it, and it outlives the Loader.
@@ -27,20 +40,30 @@ struct BatchBuffer {
 
 class BatchAssembler {
  public:
-  // `split` must outlive it. Throws ConfigError unless the standard deviation is positive.
+  // `split` must outlive it. Throws ConfigError unless there are as many means and deviations as
+  // channels, or one for all, and the deviations are positive.
   BatchAssembler(const Split& split, const Normalization& normalization);
 
   // Writes the samples with these indices one after the other. `images` and `labels` must have room
-  // for them.
-  void gather(std::span<const std::int64_t> indices, float* images, std::int32_t* labels) const;
+  // for them. With `augmentation` every image is cropped and flipped; the split's images must have
+  // a width then.
+  void gather(std::span<const std::int64_t> indices, float* images, std::int32_t* labels,
+              const BatchAugmentation* augmentation = nullptr) const;
   // The same for samples [first, first + count).
   void gather_range(std::int64_t first, std::int64_t count, const BatchBuffer& out) const;
 
  private:
+  // A byte becomes byte * factor + offset.
+  struct Scale {
+    float factor = 1, offset = 0;
+  };
+
   void convert(std::int64_t index, float* image) const;
+  void convert(std::int64_t index, const CropAndFlip& change, float* image) const;
+  std::size_t channel_bytes() const { return split_.sample_bytes / scales_.size(); }
 
   Split split_;
-  float scale_, offset_;
+  std::vector<Scale> scales_;  // [channel]
 };
 
 // Assembles samples [first, first + count) of `split` in order, for evaluation.

@@ -11,15 +11,18 @@
 
 #include "base/error.h"
 #include "base/nearest_name.h"
+#include "datasets/cifar_file.h"
 #include "datasets/idx_file.h"
 #include "datasets/synthetic_digits.h"
+#include "datasets/synthetic_images.h"
 
 namespace ddpbench::data {
 namespace {
 
 // Sizes and SHA-256 were taken from files whose MD5 sums are those of the originals. MNIST comes
 // from the PyTorch project's mirror, which torchvision uses; Fashion-MNIST from its authors'
-// server.
+// server, CIFAR-10 from its authors' (the archive's checksum is also that of TensorFlow Datasets
+// and of Red Datasets). Means and deviations were computed from the training images.
 const std::vector<CatalogEntry>& rows() {
   static const std::vector<CatalogEntry> entries = {
       {.name = "mnist",
@@ -39,9 +42,17 @@ const std::vector<CatalogEntry>& rows() {
                 {4542, "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"},
                 {10008, "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2"}},
            },
+       .channels = 1,
+       .height = 28,
+       .width = 28,
        .classes = 10,
+       .train_samples = 60000,
+       .test_samples = 10000,
+       .mean = {0.1307},
+       .deviation = {0.3081},
        .open = open_idx_dataset,
-       .synthesize = make_synthetic_digits},
+       .synthesize = make_synthetic_digits,
+       .synthesizes = "digits"},
       {.name = "fashion-mnist",
        .base_url = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
        .files =
@@ -59,10 +70,51 @@ const std::vector<CatalogEntry>& rows() {
                 {5148, "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5"},
                 {10008, "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34"}},
            },
+       .channels = 1,
+       .height = 28,
+       .width = 28,
        .classes = 10,
+       .train_samples = 60000,
+       .test_samples = 10000,
+       .mean = {0.2860},
+       .deviation = {0.3530},
        .open = open_idx_dataset},
+      {.name = "cifar10",
+       .base_url = "https://www.cs.toronto.edu/~kriz/",
+       .files = {{"cifar-10-binary.tar.gz",
+                  {},
+                  {170052171, "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"}}},
+       .channels = 3,
+       .height = 32,
+       .width = 32,
+       .classes = 10,
+       .train_samples = 50000,
+       .test_samples = 10000,
+       .mean = {0.4914, 0.4822, 0.4465},
+       .deviation = {0.2470, 0.2435, 0.2616},
+       .open = open_cifar_dataset,
+       .synthesize = make_synthetic_images,
+       .synthesizes = "images"},
+      // Takes the shape and the classes of the network that is trained on it.
+      {.name = kSyntheticName,
+       .mean = {kSyntheticMean},
+       .deviation = {kSyntheticDeviation},
+       .synthesize = make_synthetic_images,
+       .synthesizes = "images"},
   };
   return entries;
+}
+
+SyntheticRequest synthetic_request(const CatalogEntry& entry, const DatasetRequest& request) {
+  const bool any = entry.takes_any_shape();
+  return {.name = request.name,
+          .seed = request.seed,
+          .channels = any ? request.channels : entry.channels,
+          .height = any ? request.height : entry.height,
+          .width = any ? request.width : entry.width,
+          .classes = any ? request.classes : entry.classes,
+          .train_samples = entry.train_samples,
+          .test_samples = entry.test_samples};
 }
 
 }  // namespace
@@ -85,8 +137,24 @@ std::vector<std::string> known_datasets() {
   return names;
 }
 
+std::vector<std::string> published_datasets() {
+  std::vector<std::string> names;
+  for (const CatalogEntry& entry : rows()) {
+    if (!entry.files.empty()) names.emplace_back(entry.name);
+  }
+  return names;
+}
+
+bool fits(const CatalogEntry& entry, std::int64_t channels, std::int64_t height, std::int64_t width,
+          std::int64_t outputs) {
+  if (entry.takes_any_shape()) return true;
+  return entry.channels == channels && entry.height == height && entry.width == width &&
+         entry.classes <= outputs;
+}
+
 std::unique_ptr<DatasetSource> open_dataset(const DatasetRequest& request) {
   const CatalogEntry& entry = find_in_catalog(request.name);
+  if (entry.open == nullptr) return entry.synthesize(synthetic_request(entry, request));
   std::vector<std::string> looked_in;
   for (const std::string& directory : request.directories) {
     if (directory.empty()) continue;
@@ -94,7 +162,7 @@ std::unique_ptr<DatasetSource> open_dataset(const DatasetRequest& request) {
     looked_in.push_back(fmt::format("{}/{}", directory, entry.name));
   }
   if (request.synthesize_when_missing && entry.synthesize) {
-    return entry.synthesize(request.name, request.seed);
+    return entry.synthesize(synthetic_request(entry, request));
   }
   throw ConfigError(
       fmt::format(

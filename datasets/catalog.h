@@ -20,12 +20,23 @@ std::span<const CatalogEntry> catalog();
 // Throws ConfigError for an unknown name; the message names the nearest known one and all of them.
 const CatalogEntry& find_in_catalog(std::string_view name);
 
+// The data set that takes the shape and the classes of any network.
+inline constexpr std::string_view kSyntheticName = "synthetic";
+
+// Whether a network that takes images of this shape and has `outputs` outputs can be trained on the
+// data set.
+bool fits(const CatalogEntry& entry, std::int64_t channels, std::int64_t height, std::int64_t width,
+          std::int64_t outputs);
+
 struct DatasetRequest {
   std::string name = "mnist";
   std::vector<std::string> directories;  // searched in order for <dir>/<name>/
   bool synthesize_when_missing = false;  // "on_missing": "synthesize"; else a ConfigError says
                                          // where it looked and how to fetch
   std::uint64_t seed = 1;                // of the synthetic data
+  // Of the data set that takes any: images and classes.
+  std::int64_t channels = 1, height = 0, width = 0;
+  int classes = 0;
 };
 
 // Throws ConfigError for an unknown name (naming the nearest known one), for missing files, and for
@@ -33,5 +44,7 @@ struct DatasetRequest {
 std::unique_ptr<DatasetSource> open_dataset(const DatasetRequest& request);
 
 std::vector<std::string> known_datasets();
+// Those that consist of files, which can be fetched.
+std::vector<std::string> published_datasets();
 
 }  // namespace ddpbench::data

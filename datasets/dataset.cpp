@@ -5,6 +5,7 @@
 #include "datasets/dataset.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/error.h"
 #include "base/math.h"
@@ -23,8 +24,9 @@ struct Part {
 std::array<Part, 4> layout(const DatasetInfo& info) {
   const auto train = static_cast<std::size_t>(info.train_samples);
   const auto test = static_cast<std::size_t>(info.test_samples);
-  const std::array<std::size_t, 4> sizes = {train * info.sample_bytes(), train,
-                                            test * info.sample_bytes(), test};
+  constexpr std::size_t kLabel = sizeof(std::uint16_t);
+  const std::array<std::size_t, 4> sizes = {train * info.sample_bytes(), train * kLabel,
+                                            test * info.sample_bytes(), test * kLabel};
   std::array<Part, 4> parts;
   std::size_t offset = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -41,37 +43,45 @@ std::size_t DatasetInfo::decoded_bytes() const {
   return last.offset + aligned(last.bytes);
 }
 
-std::array<std::span<std::uint8_t>, 4> decoded_parts(const DatasetInfo& info,
-                                                     std::span<std::byte> out) {
+DecodedParts decoded_parts(const DatasetInfo& info, std::span<std::byte> out) {
   ensure(out.size() == info.decoded_bytes(), "data set {}: {} bytes of room for {}", info.name,
          out.size(), info.decoded_bytes());
-  std::array<std::span<std::uint8_t>, 4> views;
-  for (std::size_t i = 0; i < views.size(); ++i) {
-    const Part part = layout(info)[i];
-    views[i] = {reinterpret_cast<std::uint8_t*>(out.data()) + part.offset, part.bytes};
+  const std::array<Part, 4> parts = layout(info);
+  for (const Part& part : parts) {
     const std::size_t gap = aligned(part.bytes) - part.bytes;
     std::ranges::fill(out.subspan(part.offset + part.bytes, gap), std::byte{0});
   }
-  return views;
+  const auto split = [&](const Part& images, const Part& labels) -> SplitMemory {
+    return {{reinterpret_cast<std::uint8_t*>(out.data() + images.offset), images.bytes},
+            {reinterpret_cast<std::uint16_t*>(out.data() + labels.offset),
+             labels.bytes / sizeof(std::uint16_t)}};
+  };
+  return {split(parts[0], parts[1]), split(parts[2], parts[3])};
 }
 
 Dataset Dataset::view(const DatasetInfo& info, std::span<const std::byte> decoded) {
   ensure(decoded.size() == info.decoded_bytes(), "data set {}: {} decoded bytes, expected {}",
          info.name, decoded.size(), info.decoded_bytes());
   const std::array<Part, 4> parts = layout(info);
-  const auto bytes_of = [&](std::size_t i) -> std::span<const std::uint8_t> {
-    return {reinterpret_cast<const std::uint8_t*>(decoded.data()) + parts[i].offset,
-            parts[i].bytes};
+  const auto split = [&](const Part& images, const Part& labels, std::int64_t count) -> Split {
+    return {.images = {reinterpret_cast<const std::uint8_t*>(decoded.data() + images.offset),
+                       images.bytes},
+            .labels = {reinterpret_cast<const std::uint16_t*>(decoded.data() + labels.offset),
+                       labels.bytes / sizeof(std::uint16_t)},
+            .count = count,
+            .sample_bytes = info.sample_bytes(),
+            .channels = info.channels,
+            .width = info.width};
   };
   return {.info = info,
-          .train = {bytes_of(0), bytes_of(1), info.train_samples, info.sample_bytes()},
-          .test = {bytes_of(2), bytes_of(3), info.test_samples, info.sample_bytes()}};
+          .train = split(parts[0], parts[1], info.train_samples),
+          .test = split(parts[2], parts[3], info.test_samples)};
 }
 
 void Dataset::check_labels() const {
   for (const Split* split : {&train, &test}) {
     const auto bad = std::ranges::find_if(
-        split->labels, [&](std::uint8_t label) { return label >= info.classes; });
+        split->labels, [&](std::uint16_t label) { return label >= info.classes; });
     if (bad == split->labels.end()) continue;
     throw ConfigError(
         fmt::format("{}: record {} of the {} set has the label {}; labels are 0 to {}", info.name,

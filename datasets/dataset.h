@@ -4,13 +4,15 @@
 // Image classification data sets, decoded once per host into bytes that all ranks map.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 
 namespace ddpbench::data {
+
+// The most classes that a data set may have: labels are 16 bits wide.
+inline constexpr int kMostClasses = 1 << 16;
 
 // Describes a data set, before and after decoding.
 struct DatasetInfo {
@@ -19,7 +21,10 @@ struct DatasetInfo {
   std::string directory;  // where the files are; empty when synthetic
   std::int64_t train_samples = 0, test_samples = 0;
   std::int64_t channels = 1, height = 0, width = 0;
-  int classes = 0;
+  int classes = 0;  // at most kMostClasses
+  // What people should know of it beside its name, in words without a full stop; empty: nothing.
+  // "4000 of the 50000 training samples that were published".
+  std::string note = {};
   std::size_t sample_bytes() const { return static_cast<std::size_t>(channels * height * width); }
   // The size of the decoded form: train images, train labels, test images, test labels, each
   // 64-byte aligned.
@@ -28,10 +33,12 @@ struct DatasetInfo {
 
 // One split, as views of decoded memory.
 struct Split {
-  std::span<const std::uint8_t> images;  // [count, channels, height, width]
-  std::span<const std::uint8_t> labels;  // [count]
+  std::span<const std::uint8_t> images;   // [count, channels, height, width]
+  std::span<const std::uint16_t> labels;  // [count]
   std::int64_t count = 0;
   std::size_t sample_bytes = 0;
+  std::int64_t channels = 1;  // divides sample_bytes
+  std::int64_t width = 0;     // pixels of a row; 0: unknown, such images cannot be augmented
 };
 
 // Views of `decoded`, which has info.decoded_bytes() filled by a DatasetSource. Does not own it.
@@ -54,9 +61,17 @@ class DatasetSource {
   virtual void decode(std::span<std::byte> out) = 0;
 };
 
-// The four parts of `out` (info.decoded_bytes() bytes), for a DatasetSource to fill. Sets the gaps
-// between them to zero, so that equal data sets have equal bytes.
-std::array<std::span<std::uint8_t>, 4> decoded_parts(const DatasetInfo& info,
-                                                     std::span<std::byte> out);
+// One split of decoded memory, to be filled.
+struct SplitMemory {
+  std::span<std::uint8_t> images;   // [count, channels, height, width]
+  std::span<std::uint16_t> labels;  // [count]
+};
+struct DecodedParts {
+  SplitMemory train, test;
+};
+
+// The parts of `out` (info.decoded_bytes() bytes, 64-byte aligned), for a DatasetSource to fill.
+// Sets the gaps between them to zero, so that equal data sets have equal bytes.
+DecodedParts decoded_parts(const DatasetInfo& info, std::span<std::byte> out);
 
 }  // namespace ddpbench::data

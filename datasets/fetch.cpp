@@ -78,6 +78,10 @@ void fetch_file(const Download& download, bool force) {
 }  // namespace
 
 void fetch_files(const CatalogEntry& entry, const FetchOptions& options) {
+  if (entry.files.empty()) {
+    throw ConfigError(fmt::format(
+        "data set {} has no files to fetch: its samples are drawn when it is used", entry.name));
+  }
   if (options.directory.empty()) {
     throw ConfigError(
         fmt::format("no directory to put data set {} into: there is neither HOME nor "

@@ -14,6 +14,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 #include <new>
 
@@ -28,6 +29,15 @@ constexpr std::array<std::uint8_t, 2> kGzipMagic = {0x1f, 0x8b};  // RFC 1952 se
 constexpr int kGzipOnly = 16 + MAX_WBITS;                         // zlib.h, inflateInit2
 
 }  // namespace
+
+bool is_there(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::symlink_status(path, error);
+  if (status.type() == std::filesystem::file_type::none) {
+    throw ConfigError(fmt::format("cannot look for {}: {}", path, error.message()));
+  }
+  return status.type() != std::filesystem::file_type::not_found;
+}
 
 struct FileBytes::Impl {
   explicit Impl(const std::string& where) : path(where) {}

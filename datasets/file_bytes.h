@@ -13,6 +13,10 @@
 
 namespace ddpbench::data {
 
+// True for any directory entry of that name, also a broken link: opening it then says what is
+// wrong. Throws ConfigError when it cannot look.
+bool is_there(const std::string& path);
+
 class FileBytes {
  public:
   // Throws ConfigError when the file cannot be opened or read.

@@ -102,26 +102,15 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t kSide = 28;  // pixels
 
-// True for any entry of that name, also a broken link: opening it then says what is wrong.
-bool is_there(const fs::path& path) {
-  std::error_code error;
-  const fs::file_status status = fs::symlink_status(path, error);
-  if (status.type() == fs::file_type::not_found) return false;
-  if (status.type() == fs::file_type::none) {
-    throw ConfigError(fmt::format("cannot look for {}: {}", path.string(), error.message()));
-  }
-  return true;
-}
-
 // The files as found, in the order of the catalog; empty when none is there.
 std::vector<std::string> find_files(const CatalogEntry& entry, const fs::path& directory) {
   std::vector<std::string> found, missing;
   for (const CatalogFile& file : entry.files) {
     const fs::path plain = directory / file.name;
     const fs::path packed = plain.string() + ".gz";
-    if (is_there(plain)) {
+    if (is_there(plain.string())) {
       found.push_back(plain.string());
-    } else if (is_there(packed)) {
+    } else if (is_there(packed.string())) {
       found.push_back(packed.string());
     } else {
       missing.push_back(packed.string());
@@ -171,13 +160,21 @@ class IdxSource : public DatasetSource {
   const DatasetInfo& info() const override { return info_; }
 
   void decode(std::span<std::byte> out) override {
-    const auto parts = decoded_parts(info_, out);
-    for (std::size_t i = 0; i < files_.size(); ++i) files_[i].read(parts[i]);
-    check_labels(files_[1].path(), parts[1], info_.classes);
-    check_labels(files_[3].path(), parts[3], info_.classes);
+    const DecodedParts parts = decoded_parts(info_, out);
+    read_split(files_[0], files_[1], parts.train);
+    read_split(files_[2], files_[3], parts.test);
   }
 
  private:
+  // Labels are bytes in the files and wider in memory.
+  void read_split(const IdxFile& images, const IdxFile& labels, const SplitMemory& split) const {
+    images.read(split.images);
+    std::vector<std::uint8_t> bytes(split.labels.size());
+    labels.read(bytes);
+    check_labels(labels.path(), bytes, info_.classes);
+    std::ranges::copy(bytes, split.labels.begin());
+  }
+
   std::array<IdxFile, 4> files_;  // train images, train labels, test images, test labels
   DatasetInfo info_;
 };

@@ -84,6 +84,7 @@ struct Loader::Impl {
   const LoaderOptions options;
   const Split split;
   ShardedSampler sampler;
+  std::int64_t epoch_number = 0;
   const BatchAssembler assembler;
   std::vector<std::int64_t> own_indices;  // for next() when there are no workers
 
@@ -117,6 +118,7 @@ void Loader::Impl::check() const {
   for (const BatchBuffer& buffer : options.buffers) {
     ensure(buffer.images != nullptr && buffer.labels != nullptr, "loader: a buffer without memory");
   }
+  ensure(!options.augment || split.width > 0, "loader: images of unknown width are to be cropped");
   if (options.workers < 0) {
     throw ConfigError(
         fmt::format("loader_workers: {}; expected 0 (none) or more", options.workers));
@@ -182,8 +184,12 @@ void Loader::Impl::assemble(std::int64_t step, std::vector<std::int64_t>& indice
   std::size_t samples = 0;
   for (const int shard : options.shards) {
     sampler.batch(step, shard, indices);
-    assembler.gather(indices, buffer.images + samples * split.sample_bytes,
-                     buffer.labels + samples);
+    const BatchAugmentation augmentation{.seed = sampler.options().seed,
+                                         .epoch = epoch_number,
+                                         .first_place = sampler.place(step, shard),
+                                         .place_step = sampler.options().shards};
+    assembler.gather(indices, buffer.images + samples * split.sample_bytes, buffer.labels + samples,
+                     options.augment ? &augmentation : nullptr);
     samples += indices.size();
   }
 }
@@ -195,6 +201,7 @@ void Loader::Impl::begin_epoch(std::int64_t epoch, std::int64_t max_steps) {
   abandoned.notify_all();
   finished.wait(lock, [&] { return assembling == 0; });
   sampler.begin_epoch(epoch);
+  epoch_number = epoch;
   std::ranges::fill(ready, kNothing);
   claimed = delivered = released = 0;
   steps = std::clamp<std::int64_t>(max_steps, 0, sampler.steps_per_epoch());

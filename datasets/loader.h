@@ -23,6 +23,8 @@ struct LoaderOptions {
   // {0..n-1} for DataParallel's global batch.
   std::vector<int> shards = {0};
   std::vector<BatchBuffer> buffers;  // at least 1; batches that may be ahead = buffers - 1
+  // Crop and flip every image (augmentation.h), from the sampler's seed.
+  bool augment = false;
   // Test hook: seconds that a worker waits before each batch (slow storage).
   double delay_s = 0;
 };

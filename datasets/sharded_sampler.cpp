@@ -67,7 +67,7 @@ void ShardedSampler::batch(std::int64_t step, int shard, std::span<std::int64_t>
   ensure(shard >= 0 && shard < shards, "sampler: shard {} of {}", shard, shards);
   ensure(std::ssize(out) == options_.global_batch / shards, "sampler: room for {} samples of {}",
          out.size(), options_.global_batch / shards);
-  std::int64_t position = (step * options_.global_batch + shard) % options_.samples;
+  std::int64_t position = place(step, shard) % options_.samples;
   for (std::int64_t& index : out) {
     index = permutation_[static_cast<std::size_t>(position)];
     position = (position + shards) % options_.samples;

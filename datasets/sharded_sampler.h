@@ -35,6 +35,11 @@ class ShardedSampler {
   // Sample indices of `shard` in step `step`: permutation[step*G + j*shards + shard], j = 0..B-1,
   // wrapped around at the end of the data set. `out` has global_batch / shards entries.
   void batch(std::int64_t step, int shard, std::span<std::int64_t> out) const;
+  // The place of sample j of that batch in the epoch's global order: step*G + j*shards + shard. It
+  // goes on beyond the end of the data set where samples wrap around.
+  std::int64_t place(std::int64_t step, int shard, std::int64_t j = 0) const {
+    return step * options_.global_batch + j * options_.shards + shard;
+  }
 
  private:
   SamplerOptions options_;

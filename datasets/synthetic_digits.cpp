@@ -222,16 +222,16 @@ class SyntheticDigits : public DatasetSource {
   const DatasetInfo& info() const override { return info_; }
 
   void decode(std::span<std::byte> out) override {
-    const auto parts = decoded_parts(info_, out);
-    draw(0, parts[0], parts[1]);
-    draw(kTestStream, parts[2], parts[3]);
+    const DecodedParts parts = decoded_parts(info_, out);
+    draw(0, parts.train);
+    draw(kTestStream, parts.test);
   }
 
  private:
-  void draw(std::uint64_t first, std::span<std::uint8_t> images, std::span<std::uint8_t> labels) {
-    for (std::size_t i = 0; i < labels.size(); ++i) {
-      labels[i] =
-          draw_digit(seed_, first + i, images.subspan(i * kDigitPixels).first<kDigitPixels>());
+  void draw(std::uint64_t first, const SplitMemory& split) {
+    for (std::size_t i = 0; i < split.labels.size(); ++i) {
+      split.labels[i] = draw_digit(seed_, first + i,
+                                   split.images.subspan(i * kDigitPixels).first<kDigitPixels>());
     }
   }
 
@@ -290,8 +290,8 @@ std::uint8_t draw_digit(std::uint64_t seed, std::uint64_t index,
   return label;
 }
 
-std::unique_ptr<DatasetSource> make_synthetic_digits(const std::string& name, std::uint64_t seed) {
-  return std::make_unique<SyntheticDigits>(name, seed);
+std::unique_ptr<DatasetSource> make_synthetic_digits(const SyntheticRequest& request) {
+  return std::make_unique<SyntheticDigits>(request.name, request.seed);
 }
 
 }  // namespace ddpbench::data

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "datasets/catalog_entry.h"
 #include "datasets/dataset.h"
 
 namespace ddpbench::data {
@@ -38,6 +39,6 @@ std::uint8_t draw_digit(std::uint64_t seed, std::uint64_t index,
 
 // CatalogEntry::synthesize for MNIST. 60000 training and 10000 test samples. info().source is
 // "synthetic".
-std::unique_ptr<DatasetSource> make_synthetic_digits(const std::string& name, std::uint64_t seed);
+std::unique_ptr<DatasetSource> make_synthetic_digits(const SyntheticRequest& request);
 
 }  // namespace ddpbench::data

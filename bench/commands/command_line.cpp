@@ -80,6 +80,20 @@ int show_info(const Options& options, const InstallPaths& paths) {
   return 0;
 }
 
+// What can be trained on, or why nothing can; empty where there is nothing to say.
+std::string usable_words(const data::CatalogEntry& entry, const std::string& directory) {
+  if (entry.open == nullptr) return "drawn in the shape and the classes of any network; no files";
+  try {
+    const auto source = entry.open(entry, directory);
+    if (!source) return "";
+    const data::DatasetInfo& info = source->info();
+    return fmt::format("usable: {} training and {} test samples in {}", info.train_samples,
+                       info.test_samples, info.directory);
+  } catch (const ConfigError& error) {
+    return fmt::format("not usable: {}", error.what());
+  }
+}
+
 int list_data(const Options& options) {
   const std::string directory = data_directories(options.data_dir).front();
   if (directory.empty()) {
@@ -88,14 +102,16 @@ int list_data(const Options& options) {
         "DDPBENCH_DATA_DIR name one");
   }
   say("data directory: {}\n", directory);
-  for (const std::string& name : data::known_datasets()) {
-    say("{}\n", name);
-    for (const data::FileState& file : data::inspect_dataset(name, directory)) {
+  for (const data::CatalogEntry& entry : data::catalog()) {
+    say("{}\n", entry.name);
+    for (const data::FileState& file : data::inspect_files(entry, directory)) {
       say("  {:<32} {}\n", file.name,
           !file.present  ? "not here"
           : file.correct ? fmt::format("{} bytes, checksum right", file.bytes)
                          : fmt::format("{} bytes, checksum WRONG", file.bytes));
     }
+    const std::string usable = usable_words(entry, directory);
+    if (!usable.empty()) say("  {}\n", usable);
   }
   return 0;
 }

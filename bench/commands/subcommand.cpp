@@ -129,7 +129,7 @@ std::vector<CommandSummary> command_summaries() {
 std::vector<CompletionCommand> completion_commands() {
   std::vector<CompletionCommand> commands = table_commands();
   for (CompletionCommand& command : commands)
-    if (command.words == "data fetch") command.names = data::known_datasets();
+    if (command.words == "data fetch") command.names = data::published_datasets();
   for (const SubcommandEntry& entry : subcommands())
     commands.push_back(completion_of_subcommand(entry));
   return commands;

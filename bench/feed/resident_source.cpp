@@ -24,15 +24,15 @@ struct ResidentMemory {
                                      const BatchSourceOptions& options) {
     const auto steps = static_cast<std::size_t>(sampler.steps_per_epoch());
     return {{&images, MemoryCategory::input, split.images.size()},
-            {&labels, MemoryCategory::input, split.labels.size()},
+            {&labels, MemoryCategory::input, split.labels.size_bytes()},
             {&order, MemoryCategory::input, steps * options.samples * sizeof(std::int32_t)}};
   }
 };
 
-void upload(const Buffer& buffer, std::span<const std::uint8_t> bytes, Device& device) {
+void upload(const Buffer& buffer, std::span<const std::byte> bytes, Device& device) {
   const auto stream = device.make_stream();
   // The copy only reads its source; BufferView has no constant form.
-  auto* const source = reinterpret_cast<std::byte*>(const_cast<std::uint8_t*>(bytes.data()));
+  auto* const source = const_cast<std::byte*>(bytes.data());
   device.copy(*stream, buffer.view(), {source, bytes.size()});
   stream->synchronize();
 }
@@ -46,11 +46,13 @@ class ResidentSource final : public BatchSource {
         sampler_(sampler),
         options_(options),
         gather_(backend.batch_gather()),
+        mean_(data::for_each_channel(options.loader.normalization.mean, split.channels)),
+        std_(data::for_each_channel(options.loader.normalization.std, split.channels)),
         memory_(options) {
     allocate(device, memory_.planned(split, sampler, options));
     memory_.batch.allocate(device);
-    upload(memory_.images, split.images, device);
-    upload(memory_.labels, split.labels, device);
+    upload(memory_.images, std::as_bytes(split.images), device);
+    upload(memory_.labels, std::as_bytes(split.labels), device);
     staged_order_ = device.allocate_staging(memory_.order.bytes());
     uploaded_ = device.make_event();
   }
@@ -99,17 +101,16 @@ class ResidentSource final : public BatchSource {
   }
 
   void gather(Stream& stream, const StepInput& input) {
-    const double mean = options_.loader.normalization.mean;
-    const double std = options_.loader.normalization.std;
     ops::GatherArgs args;
     args.images = memory_.images.view().as<const std::uint8_t>().data();
-    args.labels = memory_.labels.view().as<const std::uint8_t>().data();
+    args.labels = memory_.labels.view().as<const std::uint16_t>().data();
     args.indices = memory_.order.view().as<const std::int32_t>().data() +
                    static_cast<std::size_t>(step_) * options_.samples;
     args.batch = static_cast<std::int64_t>(options_.samples);
     args.sample_elements = static_cast<std::int64_t>(split_.sample_bytes);
-    args.mean = {&mean, 1};
-    args.std = {&std, 1};
+    args.channels = split_.channels;
+    args.mean = mean_;
+    args.std = std_;
     args.out = const_cast<float*>(input.images);
     args.labels_out = const_cast<std::int32_t*>(input.labels);
     gather_->run(stream, args);
@@ -120,6 +121,7 @@ class ResidentSource final : public BatchSource {
   data::ShardedSampler sampler_;
   BatchSourceOptions options_;
   std::unique_ptr<ops::BatchGather> gather_;
+  std::vector<double> mean_, std_;  // [channel]
   ResidentMemory memory_;
   Buffer staged_order_;
   std::unique_ptr<Event> uploaded_;

@@ -123,6 +123,7 @@ class JoinedWorld {
   JoinedStore& store_ = peers_.store();
   std::unique_ptr<data::DatasetSource> source_;
   nn::ModelSpec model_;
+  std::string dataset_note_;  // why the data set is synthetic; empty: it was asked for, or is not
   TrainingJob job_;
   std::optional<JoinedGpus> own_gpus_;        // set where several processes have GPUs
   std::optional<HostDevices> gpus_of_world_;  // set on GPUs
@@ -223,9 +224,12 @@ void JoinedWorld::plan(const HostDevices& host) {
   if (options_.device == "cpu") options_.backend = choose_backend(options_.backend, "cpu", false);
   const std::string model_path = find_model(options_.model);
   model_ = nn::load_model_file(model_path);
-  source_ = open_data(options_);
-  check_dataset_fits(model_, source_->info(), model_path);
-  job_ = make_training_job(options_, cell, source_->info(), network_of(model_, model_path), host);
+  dataset_note_ = resolve_dataset(options_, model_);
+  source_ = open_data(options_, model_);
+  const data::DatasetInfo dataset = describe_data(*source_, options_);
+  check_dataset_fits(model_, dataset, model_path);
+  check_normalization(options_, dataset);
+  job_ = make_training_job(options_, cell, dataset, network_of(model_, model_path), host);
   check_injections({job_}, model_);
   place_on_own_gpus();
   if (options_.backend == "auto" || options_.backend == kBackendAlias) {
@@ -345,6 +349,7 @@ int JoinedWorld::train() {
   inputs.check = [this] { peers_.check(); };
   if (is_first()) {
     before_ = take_machine_snapshot();
+    if (!dataset_note_.empty()) say("{}\n", dataset_note_);
     say("{}\n", data_note(job_.dataset, options_));
     if (!options_.quiet) say("{}\n", job_.title);
   }

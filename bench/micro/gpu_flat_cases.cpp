@@ -95,7 +95,8 @@ void gather(GpuBench& bench, benchmark::State& state, std::int64_t elements) {
   const auto samples = static_cast<std::size_t>(batch);
   const Buffer images = ops::random_values(
       bench.machine(), samples * static_cast<std::size_t>(elements), DataType::uint8);
-  const Buffer labels = ops::random_values(bench.machine(), samples, DataType::uint8);
+  const Buffer labels =
+      ops::random_values(bench.machine(), samples * sizeof(std::uint16_t), DataType::uint8);
   std::vector<std::int32_t> order(samples);
   std::iota(order.begin(), order.end(), 0);
   std::shuffle(order.begin(), order.end(), std::mt19937(1));
@@ -107,7 +108,7 @@ void gather(GpuBench& bench, benchmark::State& state, std::int64_t elements) {
   bench.time(state, {.bytes = ops::gather_bytes(batch, elements)}, [&] {
     op->run(bench.machine().stream,
             {.images = reinterpret_cast<const std::uint8_t*>(images.data()),
-             .labels = reinterpret_cast<const std::uint8_t*>(labels.data()),
+             .labels = reinterpret_cast<const std::uint16_t*>(labels.data()),
              .indices = reinterpret_cast<const std::int32_t*>(indices.data()),
              .batch = batch,
              .sample_elements = elements,

@@ -52,6 +52,7 @@ Json entry_schema(const ValueRule& rule) {
   if constexpr (std::is_same_v<T, bool>) return {{"type", "boolean"}};
   if constexpr (std::is_integral_v<T>) return bounded("integer", rule);
   if constexpr (std::is_floating_point_v<T>) return bounded("number", rule);
+  if constexpr (std::is_same_v<T, PerChannel>) return one_or_list(bounded("number", rule), false);
   if constexpr (std::is_same_v<T, Percent>) return {{"type", "string"}, {"pattern", "^[0-9.]+%?$"}};
   return text_schema(rule);
 }

@@ -31,7 +31,7 @@ using Member =
                  std::vector<int> Options::*, std::vector<std::int64_t> Options::*,
                  std::vector<double> Options::*, bool Options::*, int Options::*,
                  std::uint64_t Options::*, std::optional<std::int64_t> Options::*,
-                 std::optional<Percent> Options::*, double Options::*>;
+                 std::optional<Percent> Options::*, double Options::*, PerChannel Options::*>;
 
 // kIsList: whether a member's type is a list. EntryOf: the type of one entry or of the only value.
 template <typename T>

@@ -168,6 +168,15 @@ Percent percent(const OptionDefinition& definition, const json& value, const std
   return {percent};
 }
 
+// Values may repeat: channels are often alike.
+PerChannel per_channel(const OptionDefinition& definition, const json& value,
+                       const std::string& where) {
+  PerChannel numbers;
+  for (const json& entry : entries(definition, value, where))
+    numbers.values.push_back(real_number(definition, entry, where));
+  return numbers;
+}
+
 template <typename T>
 void refuse_duplicates(const std::vector<T>& list, const std::string& where) {
   std::set<T> seen;
@@ -197,6 +206,8 @@ T read_entry(const OptionDefinition& definition, const json& value, const std::s
     return real_number(definition, value, where);
   } else if constexpr (std::is_same_v<T, Percent>) {
     return percent(definition, value, where);
+  } else if constexpr (std::is_same_v<T, PerChannel>) {
+    return per_channel(definition, value, where);
   } else if constexpr (std::is_same_v<T, Injection>) {
     return parse_injection(name_or_text(definition, value, where), where);
   } else {
@@ -231,6 +242,10 @@ json written(const T& value) {
     return value;
   }
 }
+json written(const PerChannel& numbers) {
+  if (numbers.values.empty()) return nullptr;
+  return numbers.values.size() == 1 ? json(numbers.values[0]) : json(numbers.values);
+}
 // Values that are not set become null: empty text, an empty list, an empty optional.
 json written(const std::string& text) { return text.empty() ? json(nullptr) : json(text); }
 template <typename T>
@@ -254,6 +269,8 @@ std::string expected_entry(const ValueRule& rule) {
     return bounds(rule, "a number");
   } else if constexpr (std::is_same_v<T, Percent>) {
     return bounds(rule, "a share such as 2% or 0.02,") + "%";
+  } else if constexpr (std::is_same_v<T, PerChannel>) {
+    return bounds(rule, "a number") + ", or a list of one for each channel";
   } else if constexpr (std::is_same_v<T, Injection>) {
     return "faults as text";
   } else {

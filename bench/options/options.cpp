@@ -66,6 +66,13 @@ void check_all_reduces(const Options& options) {
         "--all-reduce=auto chooses ring or direct; to compare both, list ring,direct.");
 }
 
+void check_augmentation(const Options& options) {
+  if (options.augment && options.residency == "device")
+    throw ConfigError(
+        "--residency=device: devices assemble their batches without the crops and flips of "
+        "\"dataset\": {\"augment\": true}; use --residency=host, or do not augment");
+}
+
 }  // namespace
 
 std::int64_t warmup_limit(const RunOptions& options) {
@@ -79,6 +86,7 @@ void check_options(const Options& options) {
   check_trace(options);
   check_global_batches(options);
   check_limits(options);
+  check_augmentation(options);
 }
 
 }  // namespace ddpbench::bench

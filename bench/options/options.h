@@ -36,6 +36,15 @@ struct Percent {
   bool operator==(const Percent&) const = default;
 };
 
+// One number for all channels of images, or one a channel. Empty: not set.
+struct PerChannel {
+  std::vector<double> values;
+  bool operator==(const PerChannel&) const = default;
+};
+
+// The data set's name that leaves the choice to the network.
+inline constexpr const char* kAnyDataset = "auto";
+
 inline constexpr std::int64_t kDefaultBatchSize = 64;  // as in configs/mnist.json
 inline constexpr std::int64_t kWarmupLimitFactor = 10;
 
@@ -83,10 +92,11 @@ struct RunOptions {
   bool dry_run = false, quiet = false;
 
   // Keys that only a configuration file has.
-  std::string model = "simple_cnn";  // a name in configs/models, or a path
-  std::string dataset = "mnist";
+  std::string model = "simple_cnn";       // a name in configs/models, or a path
+  std::string dataset = kAnyDataset;      // resolve_dataset (data_places.h) replaces kAnyDataset
   std::string on_missing = "synthesize";  // synthesize | error
-  double dataset_mean = 0.1307, dataset_std = 0.3081;
+  PerChannel dataset_mean, dataset_std;   // not set: the data set's own
+  bool augment = false;                   // crop and flip training images
 
   bool operator==(const RunOptions&) const = default;
 };

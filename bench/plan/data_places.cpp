@@ -2,11 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/plan/data_places.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <limits>
+#include <utility>
 
 #include "base/error.h"
 #include "base/nearest_name.h"
+#include "base/text.h"
 #include "bench/host/build_info.h"
 #include "datasets/catalog.h"
 #include "datasets/fetch.h"
@@ -35,30 +41,99 @@ std::vector<std::string> data_directories(const std::string& given) {
   return {data::default_data_directory(std::getenv("XDG_CACHE_HOME"), std::getenv("HOME"))};
 }
 
-std::unique_ptr<data::DatasetSource> open_data(const Options& options) {
+namespace {
+
+bool fits_model(const data::CatalogEntry& entry, const nn::ModelSpec& model) {
+  const ops::Shape& images = model.input_shape;
+  return data::fits(entry, images[0], images[1], images[2], model.classes());
+}
+
+std::string number_words(std::int64_t there, std::int64_t published, const char* what) {
+  return fmt::format("{} of the {} published {} samples", there, published, what);
+}
+
+// "4000 of the 50000 published training samples"; empty when all are there.
+std::string subset_words(const data::DatasetInfo& dataset) {
+  const data::CatalogEntry& entry = data::find_in_catalog(dataset.name);
+  std::vector<std::string> parts;
+  if (dataset.train_samples < entry.train_samples) {
+    parts.push_back(number_words(dataset.train_samples, entry.train_samples, "training"));
+  }
+  if (dataset.test_samples < entry.test_samples) {
+    parts.push_back(number_words(dataset.test_samples, entry.test_samples, "test"));
+  }
+  return fmt::format("{}", fmt::join(parts, " and "));
+}
+
+std::string synthetic_words(const data::DatasetInfo& dataset, const Options& options) {
+  const data::CatalogEntry& entry = data::find_in_catalog(dataset.name);
+  return fmt::format("synthetic {} of {} in {} classes, {} to train and {} to test (seed {})",
+                     entry.synthesizes,
+                     ops::to_string({dataset.channels, dataset.height, dataset.width}),
+                     dataset.classes, dataset.train_samples, dataset.test_samples, options.seed);
+}
+
+}  // namespace
+
+std::string resolve_dataset(Options& options, const nn::ModelSpec& model) {
+  std::string note;
+  if (options.dataset == kAnyDataset) {
+    const auto found = std::ranges::find_if(
+        data::catalog(), [&](const data::CatalogEntry& entry) { return fits_model(entry, model); });
+    ensure(found != data::catalog().end(), "no data set takes any network");
+    options.dataset = found->name;
+    if (found->takes_any_shape()) {
+      note = fmt::format(
+          "data set: synthetic, because none of {} fits {}, which takes {} and has {} outputs",
+          fmt::join(data::published_datasets(), ", "), model.name,
+          ops::to_string(model.input_shape), model.classes());
+    }
+  }
+  const data::CatalogEntry& entry = data::find_in_catalog(options.dataset);
+  if (options.dataset_mean.values.empty()) options.dataset_mean.values = entry.mean;
+  if (options.dataset_std.values.empty()) options.dataset_std.values = entry.deviation;
+  return note;
+}
+
+std::unique_ptr<data::DatasetSource> open_data(const Options& options, const nn::ModelSpec& model) {
   if (!options.data_dir.empty() && !fs::is_directory(options.data_dir)) {
     throw ConfigError(fmt::format("--data-dir={}: there is no such directory", options.data_dir));
   }
   return data::open_dataset({.name = options.dataset,
                              .directories = data_directories(options.data_dir),
                              .synthesize_when_missing = options.on_missing == "synthesize",
-                             .seed = options.seed});
+                             .seed = options.seed,
+                             .channels = model.input_shape[0],
+                             .height = model.input_shape[1],
+                             .width = model.input_shape[2],
+                             .classes = static_cast<int>(std::min<std::int64_t>(
+                                 model.classes(), std::numeric_limits<int>::max()))});
+}
+
+data::DatasetInfo describe_data(const data::DatasetSource& source, const Options& options) {
+  data::DatasetInfo info = source.info();
+  info.note = info.source == "files" ? subset_words(info) : synthetic_words(info, options);
+  return info;
 }
 
 std::string data_note(const data::DatasetInfo& dataset, const Options& options) {
-  if (dataset.source == "files")
-    return fmt::format("data: {} from {}", dataset.name, dataset.directory);
+  if (dataset.source == "files") {
+    return fmt::format("data: {} from {}{}{}", dataset.name, dataset.directory,
+                       dataset.note.empty() ? "" : ": ", dataset.note);
+  }
+  if (dataset.name == data::kSyntheticName) return "data: " + dataset.note;
+  const std::string_view drawn = data::find_in_catalog(dataset.name).synthesizes;
   const std::string directory = data_directories(options.data_dir).front();
   if (directory.empty()) {
     return fmt::format(
-        "data: HOME is not set, so that there is no place for {}; synthetic digits are drawn in "
+        "data: HOME is not set, so that there is no place for {}; synthetic {} are drawn in "
         "its place (seed {}); --data-dir or DDPBENCH_DATA_DIR name a place",
-        dataset.name, options.seed);
+        dataset.name, drawn, options.seed);
   }
   return fmt::format(
-      "data: {} is not in {}; synthetic digits are drawn in its place (seed {}); `ddpbench data "
+      "data: {} is not in {}; synthetic {} are drawn in its place (seed {}); `ddpbench data "
       "fetch {}` gets the real ones",
-      dataset.name, directory, options.seed, dataset.name);
+      dataset.name, directory, drawn, options.seed, dataset.name);
 }
 
 void check_dataset_fits(const nn::ModelSpec& model, const data::DatasetInfo& dataset,
@@ -72,6 +147,19 @@ void check_dataset_fits(const nn::ModelSpec& model, const data::DatasetInfo& dat
   if (model.classes() < dataset.classes) {
     throw ConfigError(fmt::format("{}: /output: the network has {} outputs, but {} has {} classes",
                                   model_path, model.classes(), dataset.name, dataset.classes));
+  }
+}
+
+void check_normalization(const Options& options, const data::DatasetInfo& dataset) {
+  const auto channels = static_cast<std::size_t>(dataset.channels);
+  for (const auto& [key, given] :
+       {std::pair("mean", &options.dataset_mean), {"std", &options.dataset_std}}) {
+    const std::size_t count = given->values.size();
+    if (count == 1 || count == channels) continue;
+    throw ConfigError(
+        fmt::format("dataset.{} has {} values, but the images of {} have {}; give one "
+                    "for all, or one a channel",
+                    key, count, dataset.name, counted(channels, "channel")));
   }
 }
 

@@ -21,9 +21,19 @@ std::string find_model(const std::string& name);
 // Returns `given` (--data-dir, DDPBENCH_DATA_DIR) alone, else the user's cache directory.
 std::vector<std::string> data_directories(const std::string& given);
 
-// Opens the options' data set from those directories, or synthesizes it. Throws ConfigError, also
-// when the directory that was given is not there.
-std::unique_ptr<data::DatasetSource> open_data(const Options& options);
+// Settles what the options leave to the network and the data set: the name "auto" becomes the first
+// known data set that fits `model`, else synthetic; mean and deviation become the data set's own.
+// Returns a sentence for people when "auto" became synthetic; else empty. Throws ConfigError for an
+// unknown name.
+std::string resolve_dataset(Options& options, const nn::ModelSpec& model);
+
+// Opens the options' data set from those directories, or synthesizes it, in the shape of `model`
+// where the data set takes any. Throws ConfigError, also when the directory that was given is not
+// there. REQUIRES: resolve_dataset.
+std::unique_ptr<data::DatasetSource> open_data(const Options& options, const nn::ModelSpec& model);
+// What the source gives, with a note where that is not all that was published or no real data
+// (DatasetInfo::note).
+data::DatasetInfo describe_data(const data::DatasetSource& source, const Options& options);
 // Says in a sentence for people where the data set comes from.
 std::string data_note(const data::DatasetInfo& dataset, const Options& options);
 
@@ -31,5 +41,7 @@ std::string data_note(const data::DatasetInfo& dataset, const Options& options);
 // when there are more classes than outputs.
 void check_dataset_fits(const nn::ModelSpec& model, const data::DatasetInfo& dataset,
                         const std::string& model_path);
+// Throws ConfigError unless the options' mean and deviation have one value, or one a channel.
+void check_normalization(const Options& options, const data::DatasetInfo& dataset);
 
 }  // namespace ddpbench::bench

@@ -15,7 +15,7 @@
 namespace ddpbench::data {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DatasetInfo, name, source, directory, train_samples,
-                                   test_samples, channels, height, width, classes)
+                                   test_samples, channels, height, width, classes, note)
 
 }  // namespace ddpbench::data
 
@@ -84,6 +84,10 @@ data::ShardedSampler make_sampler(const TrainingJob& job) {
                                .last_batch = job.options.last_batch == "drop"
                                                  ? data::LastBatch::drop
                                                  : data::LastBatch::pad});
+}
+
+data::Normalization normalization_of(const TrainingJob& job) {
+  return {job.options.dataset_mean.values, job.options.dataset_std.values};
 }
 
 StrategyConfig strategy_config(const TrainingJob& job) {
@@ -155,6 +159,8 @@ report::Run planned_run(const TrainingJob& job) {
   run.dataset_source = job.dataset.source;
   run.train_samples = job.dataset.train_samples;
   run.test_samples = job.dataset.test_samples;
+  run.dataset_note = job.dataset.note;
+  run.augment = job.options.augment;
   const StrategyTraits& traits = strategy_traits(run.strategy);
   if (traits.overlaps) run.strategy_options["overlap"] = job.cell.overlap ? "on" : "off";
   if (traits.uses_buckets) {

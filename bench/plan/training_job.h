@@ -11,6 +11,7 @@
 
 #include "bench/options/options.h"
 #include "bench/plan/sweep_plan.h"
+#include "datasets/batch_assembler.h"
 #include "datasets/dataset.h"
 #include "datasets/sharded_sampler.h"
 #include "kernels/nn/model/model.h"
@@ -67,6 +68,9 @@ bool shares_gpus(const TrainingJob& job);
 
 // The samples that the run's shards see; the same on all its processes.
 data::ShardedSampler make_sampler(const TrainingJob& job);
+
+// How the run's batches are normalised.
+data::Normalization normalization_of(const TrainingJob& job);
 
 // The strategy's part of the specification.
 StrategyConfig strategy_config(const TrainingJob& job);

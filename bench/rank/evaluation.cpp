@@ -46,7 +46,7 @@ ops::LossTotals Evaluator::run(const std::vector<Replica*>& replicas, ReplicaGro
 
 ops::LossTotals Evaluator::run_part(std::size_t i, Replica& replica,
                                     const std::function<void()>& alive) {
-  const data::Normalization normalization{job_.options.dataset_mean, job_.options.dataset_std};
+  const data::Normalization normalization = normalization_of(job_);
   const std::int64_t world = job_.cell.world_size, batch = job_.per_device_batch;
   const std::int64_t end = test_.count * (indices_[i] + 1) / world;
   BatchMemory& memory = memory_[i];

@@ -93,7 +93,8 @@ BatchSourceOptions batch_source_options(const TrainingJob& job, const ProcessPla
   BatchSourceOptions options;
   options.samples = static_cast<std::size_t>(process.batch);
   options.image_bytes = job.dataset.sample_bytes() * sizeof(float);
-  options.loader.normalization = {job.options.dataset_mean, job.options.dataset_std};
+  options.loader.normalization = normalization_of(job);
+  options.loader.augment = job.options.augment;
   options.loader.workers = job.options.loader_workers;
   // Cores are dealt out to CPU devices; beside GPUs all cores are free.
   if (job.gpus.empty()) {

@@ -39,10 +39,11 @@ RunExecutor::RunExecutor(const Options& options, const HostDevices& host)
       host_(host),
       model_(nn::load_model_file(find_model(options.model))),
       network_(network_of(model_, find_model(options.model))),
-      source_(open_data(options)),
-      dataset_info_(source_->info()),
+      source_(open_data(options, model_)),
+      dataset_info_(describe_data(*source_, options)),
       progress_(Progress::style_for_stdout(options.quiet)) {
   check_dataset_fits(model_, dataset_info_, network_.path);
+  check_normalization(options, dataset_info_);
 }
 
 TrainingJob RunExecutor::plan(const RunCell& cell) const {

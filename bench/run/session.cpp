@@ -21,6 +21,7 @@
 #include "bench/plan/training_job.h"
 #include "bench/run/launch_run.h"
 #include "bench/run/resume.h"
+#include "kernels/nn/model/model_reader.h"
 #include "parallel/comm_backends.h"
 #include "reports/json/report_json.h"
 #include "reports/metrics/repetitions.h"
@@ -132,6 +133,7 @@ Session::Session(Options options, std::vector<std::string> arguments)
   if (earlier) adopt(std::move(*earlier));
   if (!device_note_.empty()) say("{}\n", device_note_);
   for (const std::string& note : injection_notes) say("{}\n", note);
+  if (!dataset_note_.empty()) say("{}\n", dataset_note_);
   say("{}\n", data_note(executor_->dataset(), options_));
   executor_->decode();
 }
@@ -147,6 +149,7 @@ void Session::resolve_options() {
   options_.server_device = choice.server_device;
   options_.precision = choice.precision;
   device_note_ = choice.note;
+  dataset_note_ = resolve_dataset(options_, nn::load_model_file(find_model(options_.model)));
   if (options_.device == "cpu") options_.backend = choose_backend(options_.backend, "cpu", false);
 }
 

@@ -56,6 +56,7 @@ class Session {
   Options options_;
   HostDevices host_;
   std::string device_note_;
+  std::string dataset_note_;  // why the data set is synthetic; empty: it was asked for, or is not
   ReportOutput file_;
   SavePace pace_;
   std::optional<RunExecutor> executor_;

@@ -110,15 +110,15 @@ void draw_dataset(Random& random, StudyCase& drawn) {
   drawn.decoded.resize(drawn.dataset.decoded_bytes());
   const auto parts = data::decoded_parts(drawn.dataset, drawn.decoded);
   const double blank = random.one_of(std::array{0.0, 0.5, 0.95});  // share of pixels
-  for (const std::size_t images : {std::size_t{0}, std::size_t{2}}) {
-    for (std::uint8_t& pixel : parts[images]) {
+  for (const auto images : {parts.train.images, parts.test.images}) {
+    for (std::uint8_t& pixel : images) {
       pixel = random.chance(blank) ? 0 : static_cast<std::uint8_t>(random.between(0, 255));
     }
   }
   const std::int64_t labels = random.chance(0.1) ? 1 : drawn.dataset.classes;
-  for (const std::size_t of : {std::size_t{1}, std::size_t{3}}) {
-    for (std::uint8_t& label : parts[of]) {
-      label = static_cast<std::uint8_t>(random.between(0, labels - 1));
+  for (const auto of : {parts.train.labels, parts.test.labels}) {
+    for (std::uint16_t& label : of) {
+      label = static_cast<std::uint16_t>(random.between(0, labels - 1));
     }
   }
 }
@@ -130,9 +130,11 @@ void draw_training(Random& random, Options& options) {
   options.batch_sizes = {random.between(1, 16)};
   options.last_batch = random.chance(0.7) ? "pad" : "drop";
   options.seed = static_cast<std::uint64_t>(random.between(1, 1 << 30));
+  options.dataset_mean = PerChannel{{0.1307}};
+  options.dataset_std = PerChannel{{0.3081}};
   if (random.chance(0.3)) {
-    options.dataset_mean = 0;
-    options.dataset_std = random.one_of(std::array{1.0, 0.05});
+    options.dataset_mean = PerChannel{{0.0}};
+    options.dataset_std = PerChannel{{random.one_of(std::array{1.0, 0.05})}};
   }
   const double length = random.uniform();
   options.verify_steps = static_cast<int>(length < 0.6   ? random.between(1, 5)

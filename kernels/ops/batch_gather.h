@@ -15,7 +15,7 @@ namespace ddpbench::ops {
 // All pointers are to device memory.
 struct GatherArgs {
   const std::uint8_t* images = nullptr;  // [count, sample_elements]; a sample is [channels, pixels]
-  const std::uint8_t* labels = nullptr;  // [count]
+  const std::uint16_t* labels = nullptr;  // [count]
   const std::int32_t* indices = nullptr;  // of samples; batch of them are used
   // Where in `indices` the batch begins. It is read when the work runs, so that a recorded step can
   // move on through an epoch. Null: at the first.

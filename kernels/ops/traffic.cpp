@@ -57,7 +57,7 @@ double loss_bytes(std::int64_t batch, std::int64_t classes) {
 }
 
 double gather_bytes(std::int64_t batch, std::int64_t sample_elements) {
-  const double label = 1 + 2 * sizeof(std::int32_t);
+  const double label = sizeof(std::uint16_t) + 2 * sizeof(std::int32_t);
   return static_cast<double>(batch) * ((1 + kFloat) * static_cast<double>(sample_elements) + label);
 }
 

@@ -26,7 +26,7 @@ double sgd_bytes(std::int64_t elements, bool momentum);
 double mean_bytes(std::int64_t elements, std::int64_t inputs);
 // It reads logits and labels, and writes the logits' gradient.
 double loss_bytes(std::int64_t batch, std::int64_t classes);
-// It reads bytes and writes fp32. A one-byte label becomes four bytes; its index has four.
+// It reads bytes and writes fp32. A two-byte label becomes four bytes; its index has four.
 double gather_bytes(std::int64_t batch, std::int64_t sample_elements);
 
 }  // namespace ddpbench::ops

@@ -176,7 +176,9 @@ struct Run {
   std::map<std::string, std::string> strategy_options;
   std::string dataset_name, dataset_source;
   std::int64_t train_samples = 0, test_samples = 0;
-  std::string injected;  // --inject of this run; empty: none
+  std::string dataset_note;  // what to know of the data beside its name, in words; empty: nothing
+  std::optional<bool> augment;  // training images were cropped and flipped; not set: not recorded
+  std::string injected;         // --inject of this run; empty: none
   Times time;
   std::vector<EpochRow> epochs;
   StepSection step;

@@ -35,7 +35,14 @@ Settings optimizer_numbers(const Run& run) {
   return numbers;
 }
 
+// Programs that do not record it do not augment.
+std::string augment_value(const Run& run) { return run.augment == true ? "true" : "false"; }
+
+std::string augment_words(const Run& run) { return run.augment == true ? "augmented" : ""; }
+
 std::string dataset_words(const Run& run) {
+  if (!run.dataset_name.empty() && run.dataset_name == run.dataset_source)
+    return run.dataset_name + " data";
   return with_note(run.dataset_name, run.dataset_source);
 }
 
@@ -111,6 +118,10 @@ constexpr auto kTable = std::to_array<Setting>({
     {.key = "dataset/source",
      .uses = kEqualUse | kRankUse,
      .value = value_of<&Run::dataset_source>},
+    {.key = "dataset/augment",
+     .uses = kEqualUse | kWorkUse | kNameUse | kTableTitleUse | kChartTitleUse | kRankUse,
+     .value = augment_value,
+     .words = augment_words},
     {.key = "dataset/train_samples", .uses = kPairUse, .value = value_of<&Run::train_samples>},
     {.key = "dataset/test_samples", .uses = kPairUse, .value = value_of<&Run::test_samples>},
     {.key = "device",

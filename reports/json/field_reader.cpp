@@ -99,6 +99,7 @@ template void FieldReader::value(const char*, std::vector<double>&);
 template void FieldReader::value(const char*, std::vector<std::string>&);
 template void FieldReader::value(const char*, std::map<std::string, std::string>&);
 template void FieldReader::value(const char*, std::map<std::string, std::uint64_t>&);
+template void FieldReader::optional(const char*, std::optional<bool>&);
 template void FieldReader::or_null(const char*, std::optional<bool>&);
 template void FieldReader::or_null(const char*, std::optional<int>&);
 template void FieldReader::or_null(const char*, std::optional<std::uint64_t>&);

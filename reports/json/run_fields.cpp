@@ -42,6 +42,8 @@ constexpr auto kDatasetFields = [](auto& f, auto& run) {
   f.known_text("source", run.dataset_source, reason);
   f.known_count("train_samples", run.train_samples, reason);
   f.known_count("test_samples", run.test_samples, reason);
+  f.optional_text("note", run.dataset_note);
+  f.optional("augment", run.augment);
 };
 
 constexpr auto kTimeFields = [](auto& f, auto& run) {

@@ -22,15 +22,18 @@ class Samples {
  public:
   Samples() : images_(kSamples * kPixels), labels_(kSamples) {
     for (std::size_t i = 0; i < kSamples; ++i) {
-      labels_[i] = static_cast<std::uint8_t>(i);
-      for (std::size_t p = 0; p < kPixels; ++p) images_[i * kPixels + p] = labels_[i];
+      labels_[i] = static_cast<std::uint16_t>(i);
+      for (std::size_t p = 0; p < kPixels; ++p) {
+        images_[i * kPixels + p] = static_cast<std::uint8_t>(i);
+      }
     }
     split_ = {images_, labels_, kSamples, kPixels};
   }
   const data::Split& split() const { return split_; }
 
  private:
-  std::vector<std::uint8_t> images_, labels_;
+  std::vector<std::uint8_t> images_;
+  std::vector<std::uint16_t> labels_;
   data::Split split_;
 };
 
@@ -42,7 +45,7 @@ BatchSourceOptions source_options(int workers) {
   BatchSourceOptions options;
   options.samples = kBatch;
   options.image_bytes = kPixels * sizeof(float);
-  options.loader.normalization = {0, 1.0 / 255};  // pixels keep their values
+  options.loader.normalization = {{0.0}, {1.0 / 255}};  // pixels keep their values
   options.loader.workers = workers;
   return options;
 }
@@ -117,7 +120,7 @@ TEST(ResidentSource, GivesWhatTheLoaderGives) {
   const auto device = make_cpu_device({});
   const auto backend = ops::make_reference_backend();
   BatchSourceOptions options = source_options(1);
-  options.loader.normalization = {0.1307, 0.3081};
+  options.loader.normalization = {{0.1307}, {0.3081}};
   options.loader.shards = {1, 0};
   const data::ShardedSampler two(
       {.samples = kSamples, .global_batch = kBatch + 1, .shards = 2, .seed = 3});

@@ -65,7 +65,7 @@ TEST(JoinedPlan, NoticesEachOptionThatInfluencesWhatIsComputedOrMeasured) {
       [](Options& o) { o.trace_path = "trace.json"; },
       [](Options& o) { o.model = "simple_cnn"; },
       [](Options& o) { o.dataset = "fashion_mnist"; },
-      [](Options& o) { o.dataset_std = 0.5; },
+      [](Options& o) { o.dataset_std = PerChannel{{0.5}}; },
       [](Options& o) { o.injections = {{.kind = "sum", .text = "sum"}}; },
   };
   for (std::size_t i = 0; i < changes.size(); ++i) {

@@ -66,8 +66,9 @@ TEST_F(ConfigFile, SetsOptionsAndItsOwnKeys) {
   EXPECT_THAT(read.bucket_caps_mb, ElementsAre(2.5));
   EXPECT_EQ(read.dataset, "fashion");
   EXPECT_EQ(read.on_missing, "error");
-  EXPECT_EQ(read.dataset_mean, -0.5);
-  EXPECT_EQ(read.dataset_std, 2);
+  EXPECT_THAT(read.dataset_mean.values, ElementsAre(-0.5));
+  EXPECT_THAT(read.dataset_std.values, ElementsAre(2));
+  EXPECT_FALSE(read.augment);
   EXPECT_EQ(read.lr, 0.5);
   EXPECT_EQ(read.momentum, 0);
   EXPECT_EQ(read.weight_decay, 0.1);

@@ -110,8 +110,8 @@ TEST(ShippedConfigurations, MnistIsTheNotebooksTraining) {
   expected.weight_decay = 0;
   expected.dataset = "mnist";
   expected.on_missing = "synthesize";
-  expected.dataset_mean = 0.1307;
-  expected.dataset_std = 0.3081;
+  expected.dataset_mean = PerChannel{{0.1307}};
+  expected.dataset_std = PerChannel{{0.3081}};
   expected.last_batch = "pad";
   expected.seed = 1;
   expected.threads_per_device = 1;

@@ -68,8 +68,9 @@ Options unusual() {
   options.model = "lenet5";
   options.dataset = "other";
   options.on_missing = "error";
-  options.dataset_mean = -1;
-  options.dataset_std = 0.7;
+  options.dataset_mean = PerChannel{{-1, 0, 0}};
+  options.dataset_std = PerChannel{{0.7}};
+  options.augment = true;
   return options;
 }
 

@@ -39,13 +39,12 @@ class MappedLabels : public testing::Test {
     info_.test_samples = 64;
     decoded_.resize(info_.decoded_bytes());
   }
-  std::span<std::uint8_t> labels(std::size_t part) {
-    return data::decoded_parts(info_, decoded_)[part];
-  }
+  data::DecodedParts parts() { return data::decoded_parts(info_, decoded_); }
   // What a rank says that is to train with this data; empty: it takes it.
   std::string refusal() {
     const std::string path = find_model(options_.model);
     const nn::ModelSpec model = nn::load_model_file(path);
+    resolve_dataset(options_, model);
     const TrainingJob job = make_training_job(options_, plan_matrix(options_).at(0), info_,
                                               network_of(model, path), find_devices("cpu"));
     auto channels = launch::RankChannels::create(channel_layout(job, model));
@@ -67,12 +66,12 @@ class MappedLabels : public testing::Test {
 TEST_F(MappedLabels, ThatAreClassesAreTaken) { EXPECT_EQ(refusal(), ""); }
 
 TEST_F(MappedLabels, ThatAreNoClassesAreToldWithTheirPlace) {
-  labels(1)[77] = 10;
+  parts().train.labels[77] = 10;
   EXPECT_THAT(
       refusal(),
       HasSubstr("mnist: record 77 of the training set has the label 10; labels are 0 to 9"));
-  labels(1)[77] = 9;
-  labels(3)[5] = 255;
+  parts().train.labels[77] = 9;
+  parts().test.labels[5] = 255;
   EXPECT_THAT(refusal(), HasSubstr("record 5 of the test set has the label 255"));
 }
 

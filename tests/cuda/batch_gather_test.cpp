@@ -23,9 +23,10 @@ Gathered gather(BackendFixture& fixture, std::int64_t pixels, std::int64_t chann
   const std::vector<double> mean = {0.1307, 0.5, 0.25}, std = {0.3081, 0.2, 1};
   const std::int64_t elements = channels * pixels;
   std::mt19937 random(1);
-  std::vector<std::uint8_t> images(static_cast<std::size_t>(kSamples * elements)), labels(kSamples);
+  std::vector<std::uint8_t> images(static_cast<std::size_t>(kSamples * elements));
+  std::vector<std::uint16_t> labels(kSamples);
   for (auto& byte : images) byte = static_cast<std::uint8_t>(random());
-  for (auto& label : labels) label = static_cast<std::uint8_t>(random() % 200);
+  for (auto& label : labels) label = static_cast<std::uint16_t>(random() % 1000);
   std::vector<std::int32_t> indices(40);
   for (auto& index : indices) index = static_cast<std::int32_t>(random() % kSamples);
   const OpMemory image_memory = fixture.upload(images), label_memory = fixture.upload(labels);
@@ -38,7 +39,7 @@ Gathered gather(BackendFixture& fixture, std::int64_t pixels, std::int64_t chann
   fixture.backend().batch_gather()->run(
       fixture.stream(),
       {.images = reinterpret_cast<const std::uint8_t*>(image_memory.data()),
-       .labels = reinterpret_cast<const std::uint8_t*>(label_memory.data()),
+       .labels = reinterpret_cast<const std::uint16_t*>(label_memory.data()),
        .indices = reinterpret_cast<const std::int32_t*>(index_memory.data()),
        .position = position ? reinterpret_cast<const std::uint64_t*>(counter.data()) : nullptr,
        .batch = batch,

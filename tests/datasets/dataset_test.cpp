@@ -45,14 +45,16 @@ TEST(OpenDataset, ReadsPlainAndGzipFilesAlike) {
   const std::vector<std::byte> decoded = open_and_decode(plain.path());
   EXPECT_EQ(decoded, open_and_decode(packed.path()));
   const Dataset dataset = Dataset::view(source->info(), decoded);
-  const std::array<std::span<const std::uint8_t>, 4> parts = {
-      dataset.train.images, dataset.train.labels, dataset.test.images, dataset.test.labels};
-  for (std::size_t i = 0; i < parts.size(); ++i) {
+  const auto expect_part = [&](const auto& part, std::size_t i) {
     const std::size_t header = i % 2 == 0 ? 16 : 8;
-    EXPECT_EQ(std::string(parts[i].begin(), parts[i].end()), mnist.contents[i].substr(header)) << i;
-    const auto offset = reinterpret_cast<const std::byte*>(parts[i].data()) - decoded.data();
+    EXPECT_EQ(std::string(part.begin(), part.end()), mnist.contents[i].substr(header)) << i;
+    const auto offset = reinterpret_cast<const std::byte*>(part.data()) - decoded.data();
     EXPECT_EQ(offset % 64, 0) << i;
-  }
+  };
+  expect_part(dataset.train.images, 0);
+  expect_part(dataset.train.labels, 1);
+  expect_part(dataset.test.images, 2);
+  expect_part(dataset.test.labels, 3);
 }
 
 TEST(OpenDataset, PrefersTheEarlierDirectoryAndPassesOverEmptyOnes) {
@@ -78,9 +80,9 @@ TEST(OpenDataset, ReadsOnlyHeadersUntilItDecodes) {
 
 TEST(OpenDataset, NamesTheNearestKnownNameForAnUnknownOne) {
   EXPECT_THAT([] { open("fashion_mnist", {}, true); },
-              ThrowsMessage<ConfigError>(AllOf(HasSubstr("\"fashion_mnist\""),
-                                               HasSubstr("did you mean \"fashion-mnist\""),
-                                               HasSubstr("mnist, fashion-mnist"))));
+              ThrowsMessage<ConfigError>(
+                  AllOf(HasSubstr("\"fashion_mnist\""), HasSubstr("did you mean \"fashion-mnist\""),
+                        HasSubstr("mnist, fashion-mnist, cifar10, synthetic"))));
   EXPECT_THAT([] { open("minst", {}, true); },
               ThrowsMessage<ConfigError>(HasSubstr("did you mean \"mnist\"")));
 }
@@ -176,7 +178,7 @@ TEST(OpenDataset, DecodesTheRealMnist) {
   EXPECT_NEAR(moments_of(dataset.train.images).mean, 0.1307, 5e-5);
   EXPECT_NEAR(moments_of(dataset.train.images).deviation, 0.3081, 5e-5);
   std::array<int, 10> counts{};
-  for (const std::uint8_t label : dataset.train.labels) ++counts.at(label);
+  for (const std::uint16_t label : dataset.train.labels) ++counts.at(label);
   EXPECT_THAT(counts,
               testing::ElementsAre(5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949));
   EXPECT_THAT(dataset.train.labels.first(5), testing::ElementsAre(5, 0, 4, 1, 9));
@@ -191,7 +193,7 @@ TEST(OpenDataset, DecodesTheRealFashionMnist) {
   EXPECT_NEAR(moments_of(dataset.train.images).mean, 0.2860, 5e-5);
   EXPECT_NEAR(moments_of(dataset.train.images).deviation, 0.3530, 5e-5);
   std::array<int, 10> counts{};
-  for (const std::uint8_t label : dataset.test.labels) ++counts.at(label);
+  for (const std::uint16_t label : dataset.test.labels) ++counts.at(label);
   EXPECT_THAT(counts, testing::Each(1000));
 }
 

@@ -255,7 +255,7 @@ TEST_F(FetchDataset, IsInspectedFileByFile) {
 }
 
 TEST(Catalog, KnowsTheRealFiles) {
-  for (const std::string& name : known_datasets()) {
+  for (const std::string name : {"mnist", "fashion-mnist"}) {
     const auto directory = real_data_directory(name);
     if (!directory) GTEST_SKIP() << "no " << name << " in " << DDPBENCH_TEST_DATA_DIRECTORY;
     for (const FileState& state : inspect_dataset(name, *directory)) {

@@ -21,7 +21,8 @@ using testing::ThrowsMessage;
 
 constexpr std::int64_t kSamples = 103;  // prime: no batch divides it
 constexpr std::size_t kSampleBytes = 37;
-constexpr Normalization kNormalization = {.mean = 0.1307, .std = 0.3081};
+constexpr double kMean = 0.1307, kDeviation = 0.3081;
+const Normalization kNormalization = {.mean = {kMean}, .std = {kDeviation}};
 // byte * scale reaches 3.3, the offset is 0.42 and the result at most 2.9; each of the two
 // constants, the product and the sum is rounded once, by at most 2^-24 of its size: 5.6e-7
 // together.
@@ -34,7 +35,7 @@ class Samples {
       images_[i] = static_cast<std::uint8_t>(i * i % 256);
     }
     for (std::size_t i = 0; i < labels_.size(); ++i) {
-      labels_[i] = static_cast<std::uint8_t>(i % 10);
+      labels_[i] = static_cast<std::uint16_t>(i % 1000);
     }
   }
   Split split() const { return {images_, labels_, kSamples, kSampleBytes}; }
@@ -43,14 +44,14 @@ class Samples {
     const auto i = static_cast<std::size_t>(index);
     EXPECT_EQ(label, labels_[i]);
     for (std::size_t p = 0; p < kSampleBytes; ++p) {
-      const double expected =
-          (images_[i * kSampleBytes + p] / 255.0 - kNormalization.mean) / kNormalization.std;
+      const double expected = (images_[i * kSampleBytes + p] / 255.0 - kMean) / kDeviation;
       ASSERT_NEAR(image[p], expected, kTolerance) << "sample " << index << " pixel " << p;
     }
   }
 
  private:
-  std::vector<std::uint8_t> images_, labels_;
+  std::vector<std::uint8_t> images_;
+  std::vector<std::uint16_t> labels_;
 };
 
 class Buffers {
@@ -249,8 +250,14 @@ TEST(Loader, RefusesOptionsThatDoNotFit) {
   options.workers = -1;
   EXPECT_THROW(construct(sampling, options), ConfigError);
   options = good;
-  options.normalization.std = 0;
+  options.normalization.std = {0};
   EXPECT_THROW(construct(sampling, options), ConfigError);
+  options.normalization = {.mean = {0, 0}, .std = {1}};
+  EXPECT_THAT([&] { construct(sampling, options); },
+              ThrowsMessage<ConfigError>(HasSubstr("2 values for images of 1 channel")));
+  options = good;
+  options.augment = true;  // images without a width
+  EXPECT_THROW(construct(sampling, options), InternalError);
 }
 
 TEST(AssembleRange, WritesConsecutiveSamples) {

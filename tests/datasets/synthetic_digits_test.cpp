@@ -17,7 +17,8 @@ namespace {
 constexpr std::uint64_t kSeed = 1;
 
 struct Digits {
-  std::vector<std::uint8_t> images, labels;
+  std::vector<std::uint8_t> images;
+  std::vector<std::uint16_t> labels;
 
   std::span<const std::uint8_t> image(std::size_t i) const {
     return std::span(images).subspan(i * kDigitPixels, kDigitPixels);
@@ -25,7 +26,7 @@ struct Digits {
 };
 
 Digits draw(std::uint64_t seed, std::uint64_t first, std::size_t count) {
-  Digits digits{std::vector<std::uint8_t>(count * kDigitPixels), std::vector<std::uint8_t>(count)};
+  Digits digits{std::vector<std::uint8_t>(count * kDigitPixels), std::vector<std::uint16_t>(count)};
   for (std::size_t i = 0; i < count; ++i) {
     const std::span<std::uint8_t> image(digits.images.data() + i * kDigitPixels, kDigitPixels);
     digits.labels[i] = draw_digit(seed, first + i, image.first<kDigitPixels>());
@@ -50,7 +51,7 @@ TEST(SyntheticDigits, DifferWithTheSeedAndWithinOne) {
 }
 
 TEST(SyntheticDigits, HaveTheCountsAndShapesOfMnistAndDifferentTestSamples) {
-  const auto source = make_synthetic_digits("mnist", kSeed);
+  const auto source = make_synthetic_digits({.name = "mnist", .seed = kSeed});
   EXPECT_EQ(source->info().train_samples, 60000);
   EXPECT_EQ(source->info().test_samples, 10000);
   EXPECT_EQ(source->info().sample_bytes(), 784U);
@@ -66,7 +67,7 @@ TEST(SyntheticDigits, HaveTheCountsAndShapesOfMnistAndDifferentTestSamples) {
   // Each label is drawn with probability 1/10: 60000 give 6000 with a deviation of 73.5. Five
   // deviations are allowed.
   std::array<int, 10> counts{};
-  for (const std::uint8_t label : dataset.train.labels) ++counts.at(label);
+  for (const std::uint16_t label : dataset.train.labels) ++counts.at(label);
   EXPECT_THAT(counts, testing::Each(testing::AllOf(testing::Gt(5632), testing::Lt(6368))));
 }
 

@@ -24,13 +24,15 @@ std::vector<std::uint8_t> random_bytes(std::int64_t count) {
 
 TEST(BatchGather, GivesTheBitsOfTheLoaderFromAnyPosition) {
   const std::vector<std::uint8_t> images = random_bytes(kSamples * kElements);
-  const std::vector<std::uint8_t> labels = random_bytes(kSamples);
+  std::vector<std::uint16_t> labels;
+  for (const std::uint8_t byte : random_bytes(kSamples))
+    labels.push_back(static_cast<std::uint16_t>(byte * 5));
   const std::vector<std::int32_t> indices = {9, 9, 3, 19, 0, 7};
   const data::Split split{.images = images,
                           .labels = labels,
                           .count = kSamples,
                           .sample_bytes = static_cast<std::size_t>(kElements)};
-  const data::BatchAssembler loader(split, {.mean = kMean[0], .std = kStd[0]});
+  const data::BatchAssembler loader(split, {.mean = {kMean[0]}, .std = {kStd[0]}});
   const std::uint64_t position = 2;
   std::vector<BackendFixture> fixtures;
   fixtures.push_back(BackendFixture::reference());

@@ -58,7 +58,7 @@ TEST(Traffic, OfWhatStandsAroundANetwork) {
   EXPECT_EQ(sgd_bytes(1000, false), 12e3);
   EXPECT_EQ(mean_bytes(1000, 3), 16e3);
   EXPECT_EQ(loss_bytes(10, 5), 10 * (5 * 8 + 4));
-  EXPECT_EQ(gather_bytes(10, 784), 10 * (784 + 784 * 4 + 9));
+  EXPECT_EQ(gather_bytes(10, 784), 10 * (784 + 784 * 4 + 10));
 }
 
 }  // namespace

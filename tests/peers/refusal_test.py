@@ -53,6 +53,9 @@ class Refusals(unittest.TestCase):
         for document, words in (({"batchsize": 3}, "batch_size"), ([], "JSON object"),
                                 ({"inject": "sum"}, "unknown key"),
                                 ({"optimizer": {"name": "adam"}}, "sgd"),
+                                ({"dataset": {"name": "cifar10"}}, "fashion-mnist"),
+                                ({"dataset": {"mean": [0.1, 0.2, 0.3]}}, "grey images only"),
+                                ({"dataset": {"augment": True}}, "does not augment"),
                                 ({"model": "simple_cn"}, "simple_cnn")):
             with self.subTest(document):
                 (self.folder / "c.json").write_text(json.dumps(document))

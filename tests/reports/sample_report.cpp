@@ -125,6 +125,8 @@ Run sample_run(const char* strategy, int world_size, double samples_per_s) {
   run.dataset_source = "files";
   run.train_samples = 60000;
   run.test_samples = 10000;
+  run.dataset_note = "50000 of the 60000 published training samples";
+  run.augment = false;
   run.time = {Figure::of(0.1), Figure::of(0.2), Figure::of(0.3),
               Figure::of(10),  Figure::of(1.5), Figure::of(12.1)};
   run.epochs = {{0, 10, 60032, 6003.2, 0.2345, 0.93, Figure::of(0.9812)}};

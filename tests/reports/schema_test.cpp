@@ -66,7 +66,10 @@ bool is_newer(const Pointer& pointer) {
                    pointer.back() == "gpu_telemetry" || pointer.back() == "driver_bytes" ||
                    contains(pointer, "/driver_bytes/");
   const bool network = pointer.back() == "model_hash";
-  return why || gpu || network || (contains(pointer, "/devices/") && contains(pointer, "/phases"));
+  const bool data =
+      contains(pointer, "/dataset/") && (pointer.back() == "note" || pointer.back() == "augment");
+  return why || gpu || network || data ||
+         (contains(pointer, "/devices/") && contains(pointer, "/phases"));
 }
 
 // One run of each outcome is enough for mutations and faster than all runs.

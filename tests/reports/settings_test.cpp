@@ -51,6 +51,8 @@ constexpr Change kChanges[] = {
      "cell pair weak strong name table title", "other (files)"},
     {"dataset/source", [](Run& run) { run.dataset_source = "synthetic"; },
      "cell pair name table title", "mnist (synthetic)"},
+    {"dataset/augment", [](Run& run) { run.augment = true; },
+     "cell pair weak strong name table title", "augmented"},
     {"dataset/train_samples", [](Run& run) { run.train_samples = 9; }, "pair"},
     {"dataset/test_samples", [](Run& run) { run.test_samples = 9; }, "pair"},
     {"device", [](Run& run) { run.device = "cuda"; }, "cell pair weak strong name table subtitle",

@@ -10,6 +10,7 @@ import json
 import os
 from typing import Any, Callable, NamedTuple
 
+from . import idx
 from .environment import ROOT
 from .errors import UsageError
 
@@ -36,6 +37,14 @@ def number(least, exclusive=False):
         if not (value > least if exclusive else value >= least) or value == float("inf"):
             raise ValueError(f"expected {'more than' if exclusive else 'at least'} {least:g}")
         return value
+    return parse
+
+
+def of_channels(parse_one):
+    """One number for all channels, or a list of one a channel."""
+    def parse(text):
+        values = [parse_one(part) for part in text.split(",")]
+        return values[0] if len(values) == 1 else values
     return parse
 
 
@@ -122,10 +131,11 @@ OPTIONS = (
     Option("quiet", "", False, switch, "no lines about single runs"),
     # Keys that only a configuration file has.
     Option("model", "", "simple_cnn", filled, ""),
-    Option("dataset/name", "", "mnist", filled, ""),
+    Option("dataset/name", "", "auto", filled, ""),
     Option("dataset/on_missing", "", "synthesize", one_of("synthesize", "error"), ""),
-    Option("dataset/mean", "", 0.1307, float, ""),
-    Option("dataset/std", "", 0.3081, number(0, True), ""),
+    Option("dataset/mean", "", None, of_channels(float), ""),
+    Option("dataset/std", "", None, of_channels(number(0, True)), ""),
+    Option("dataset/augment", "", False, switch, ""),
     Option("optimizer/name", "", "sgd", one_of("sgd"), ""),
 )
 BY_NAME = {option.name: option for option in OPTIONS}
@@ -242,6 +252,12 @@ def resolve(arguments, environ):
         options["config"] = config_path(name)
     if options["momentum"] >= 1:
         raise UsageError(f"--momentum={options['momentum']:g}: expected less than 1")
+    if options["dataset/name"] == "auto":
+        options["dataset/name"] = "mnist"
+    known = idx.NORMALIZATION.get(options["dataset/name"], (None, None))
+    for key, own in zip(("mean", "std"), known):
+        if options[f"dataset/{key}"] is None:
+            options[f"dataset/{key}"] = own
     if not options["overlap"]:
         raise UsageError("--overlap=off: DistributedDataParallel always overlaps")
     if options["first_bucket_mb"] != 1:

@@ -47,7 +47,20 @@ def device_counts(options, device, found):
     return options["gpus"]
 
 
+def check_dataset(options):
+    """ddpbench reads more data sets than this peer, and augments images."""
+    name = options["dataset/name"]
+    if name not in idx.NORMALIZATION:
+        raise UsageError(f"data set {name}: this peer reads {' and '.join(idx.NORMALIZATION)} only")
+    if isinstance(options["dataset/mean"], list) or isinstance(options["dataset/std"], list):
+        raise UsageError("dataset/mean, dataset/std: expected one number: this peer reads grey images "
+                         "only")
+    if options["dataset/augment"]:
+        raise UsageError("dataset/augment: this peer does not augment images")
+
+
 def dataset(options):
+    check_dataset(options)
     directory = option_table.data_directory(options["data_dir"], os.environ)
     files = idx.find(directory, options["dataset/name"])
     return {"files": [os.path.abspath(file) for file in files],

@@ -23,7 +23,8 @@ __host__ __device__ inline float scaled(float byte, float scale, float offset) {
 
 template <std::uint32_t kCount>
 struct Gather {
-  const std::uint8_t *images, *labels;
+  const std::uint8_t* images;
+  const std::uint16_t* labels;
   const std::int32_t* indices;
   const std::uint64_t* position;
   std::uint32_t sample_elements;

@@ -1,0 +1,33 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Synthetic images of any shape and number of classes. Each class has waves of its own over rows
+// and columns of each channel; a sample moves them a little, by chance, and adds noise. So networks
+// learn them, and no files are needed.
+//
+// Cost: about 1 GB/s. Sample i depends on (seed, i), shape and number of classes only.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "datasets/catalog_entry.h"
+#include "datasets/dataset.h"
+
+namespace ddpbench::data {
+
+// Of all pixels / 255, about.
+inline constexpr double kSyntheticMean = 0.5, kSyntheticDeviation = 0.16;
+
+// CatalogEntry::synthesize. Where the request names no counts, as many training images as fit into
+// 256 MiB, but 256 to 60000, and a sixth as many test images. info().source is "synthetic". Throws
+// ConfigError for shapes and numbers of classes beyond all sense.
+std::unique_ptr<DatasetSource> make_synthetic_images(const SyntheticRequest& request);
+
+// Draws sample `index` of the infinite sequence that the request stands for, and returns its label.
+// `image` has channels * height * width bytes.
+std::uint16_t draw_image(const SyntheticRequest& request, std::uint64_t index,
+                         std::span<std::uint8_t> image);
+
+}  // namespace ddpbench::data
