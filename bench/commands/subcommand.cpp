@@ -40,7 +40,7 @@ CompletionCommand completion_of_subcommand(const SubcommandEntry& entry) {
 const std::vector<SubcommandEntry>& subcommands() {
   static const std::vector<SubcommandEntry> entries = {
       show_entry(),    html_entry(), chart_entry(),  check_entry(),
-      history_entry(), comm_entry(), import_entry(),
+      history_entry(), comm_entry(), import_entry(), models_entry(),
   };
   return entries;
 }

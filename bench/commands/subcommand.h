@@ -46,6 +46,7 @@ SubcommandEntry comm_entry();
 SubcommandEntry history_entry();
 SubcommandEntry html_entry();
 SubcommandEntry import_entry();
+SubcommandEntry models_entry();
 SubcommandEntry show_entry();
 
 // The subcommands in the order in which help and documents name them.

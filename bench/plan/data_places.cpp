@@ -20,6 +20,17 @@
 namespace ddpbench::bench {
 namespace fs = std::filesystem;
 
+std::vector<std::string> built_in_models() {
+  const InstallPaths paths = find_install_paths("/proc/self/exe", build_info().source_directory);
+  std::vector<std::string> models;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(paths.models(), ignored)) {
+    if (entry.path().extension() == ".json") models.push_back(entry.path());
+  }
+  std::ranges::sort(models);
+  return models;
+}
+
 std::string find_model(const std::string& name) {
   if (fs::is_regular_file(name)) return name;
   const InstallPaths paths = find_install_paths("/proc/self/exe", build_info().source_directory);

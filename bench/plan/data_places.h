@@ -18,6 +18,9 @@ namespace ddpbench::bench {
 // ConfigError that lists the places searched and names the nearest known model.
 std::string find_model(const std::string& name);
 
+// The files of the networks in configs/models of the installed or source tree, sorted.
+std::vector<std::string> built_in_models();
+
 // Returns `given` (--data-dir, DDPBENCH_DATA_DIR) alone, else the user's cache directory.
 std::vector<std::string> data_directories(const std::string& given);
 
