@@ -20,6 +20,7 @@
 #include "bench/options/option_table.h"
 #include "bench/plan/data_places.h"
 #include "bench/plan/sweep_plan.h"
+#include "bench/run/fit.h"
 #include "bench/run/session.h"
 #include "bench/run/tune.h"
 #include "datasets/catalog.h"
@@ -149,6 +150,8 @@ int execute(const ParsedCommand& command, const InstallPaths& paths,
         throw ConfigError("tune starts its runs itself; do not start it with a launcher");
       }
       return run_tune(command.options, arguments);
+    case Command::fit:
+      return run_fit(command.options);
     case Command::run:
       check_saving(command.options);
       if (const auto environment = launch::read_rank_environment(get_variable)) {

@@ -20,6 +20,7 @@ struct TableCommand {
 constexpr TableCommand kTableCommands[] = {
     {Command::run, "compare strategies"},
     {Command::tune, "find ddp's best bucket sizes"},
+    {Command::fit, "find the largest batches that fit in memory"},
     {Command::info, "version, devices, libraries, limits"},
     {Command::data_list, "which data sets are there"},
     {Command::data_fetch, "download data sets"},

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "parallel/strategies.h"
+#include "reports/exports/records.h"
 #include "reports/metrics/repetitions.h"
 
 namespace ddpbench::bench {
@@ -81,6 +82,24 @@ Definitions measuring_options() {
        .member = &Options::least_gain,
        .rule = {.maximum = 100},
        .commands = {Command::tune}},
+      {.name = "memory-per-device",
+       .group = group,
+       .hint = "SIZE",
+       .help = "fit: memory of each device, such as 16GiB or 80GB, in place of what this machine's "
+               "devices have free.",
+       .member = &Options::memory_per_device,
+       .default_text = "the device's own",
+       .sources = kFlag,
+       .commands = {Command::fit}},
+      {.name = "format",
+       .group = group,
+       .hint = "table|markdown|csv|json",
+       .help = "fit: how the batches are printed.",
+       .member = &Options::format,
+       .rule = one_of(report::record_formats()),
+       .default_text = "table",
+       .sources = kFlag,
+       .commands = {Command::fit}},
       {.name = "verify-steps",
        .group = group,
        .hint = "N",

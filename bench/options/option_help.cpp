@@ -43,6 +43,8 @@ constexpr Usage kUsages[] = {
     {Command::run, "ddpbench [OPTION]...", "compare strategies"},
     {Command::tune, "ddpbench tune [OPTION]...",
      "find ddp's best bucket sizes for this network and machine"},
+    {Command::fit, "ddpbench fit [OPTION]...",
+     "the largest batch of every strategy that fits in memory, without training"},
     {Command::info, "ddpbench info", "version, what was built in, devices, libraries, limits"},
     {Command::data_list, "ddpbench data list", "which data sets are there"},
     {Command::data_fetch, "ddpbench data fetch NAME...", "download data sets"},

@@ -19,6 +19,7 @@
 #include "bench/options/option_source.h"
 #include "bench/options/option_table.h"
 #include "bench/options/option_value.h"
+#include "parallel/strategies.h"
 
 namespace ddpbench::bench {
 
@@ -26,6 +27,8 @@ const char* words_of(Command command) {
   switch (command) {
     case Command::tune:
       return "tune";
+    case Command::fit:
+      return "fit";
     case Command::info:
       return "info";
     case Command::data_list:
@@ -63,7 +66,7 @@ std::string spoken(Command command) {
     throw ConfigError(fmt::format("ddpbench data {}: there is data list and data fetch NAME.{}",
                                   argument, suggestion(argument, {"list", "fetch"})));
   }
-  std::vector<std::string> known = {"tune", "info", "data", "data list", "data fetch"};
+  std::vector<std::string> known = {"tune", "fit", "info", "data", "data list", "data fetch"};
   for (const CommandSummary& command : commands) known.push_back(command.name);
   if (std::ranges::find(commands, argument, &CommandSummary::name) != commands.end()) {
     throw ConfigError(
@@ -108,6 +111,8 @@ Flags read_flags(const std::vector<std::string>& arguments,
   };
   if (take("tune")) {
     flags.command = Command::tune;
+  } else if (take("fit")) {
+    flags.command = Command::fit;
   } else if (take("info")) {
     flags.command = Command::info;
   } else if (take("data")) {
@@ -142,8 +147,8 @@ std::string only_value(const OptionDefinition& definition, const std::vector<std
 // Refuses a flag that belongs to other commands.
 [[noreturn]] void refuse_flag(const OptionDefinition& definition, Command command) {
   std::vector<std::string> others;
-  for (const Command other :
-       {Command::run, Command::tune, Command::info, Command::data_list, Command::data_fetch}) {
+  for (const Command other : {Command::run, Command::tune, Command::fit, Command::info,
+                              Command::data_list, Command::data_fetch}) {
     if (other == command || !definition.applies_to(other)) continue;
     others.push_back(spoken(other));
   }
@@ -208,6 +213,7 @@ ParsedCommand parse_command(const std::vector<std::string>& arguments,
   const OptionSource variables =
       variable_source(context.variables, flags.command, context.command_variables);
   std::string config_path;
+  if (flags.command == Command::fit) parsed.options.strategies = known_strategies();
   config_source(given, variables, context, config_path).apply(parsed.options);
   if (flags.command == Command::tune) set_tune_defaults(parsed.options);
   variables.apply(parsed.options);

@@ -38,7 +38,19 @@ std::string OptionDefinition::canonical_key() const {
 bool OptionDefinition::applies_to(Command command) const {
   static constexpr std::string_view kDecidedByTune[] = {
       "strategy", "resume", "until-ci", "max-repetitions", "max-minutes", "order", "save-model"};
+  // What decides what is in memory.
+  static constexpr std::string_view kPlannedByFit[] = {"strategy",       "gpus",
+                                                       "config",         "device",
+                                                       "backend",        "precision",
+                                                       "residency",      "last-batch",
+                                                       "momentum",       "servers",
+                                                       "server-device",  "ps-update",
+                                                       "deterministic",  "threads-per-device",
+                                                       "loader-workers", "verify-steps",
+                                                       "data-dir",       "seed",
+                                                       "help",           "version"};
   if (std::ranges::count(commands, command) != 0) return true;
+  if (command == Command::fit) return std::ranges::count(kPlannedByFit, name) != 0;
   return command == Command::tune && std::ranges::count(commands, Command::run) != 0 &&
          std::ranges::count(kDecidedByTune, name) == 0;
 }

@@ -17,7 +17,7 @@
 namespace ddpbench::bench {
 
 // The commands that share this table; the others have options of their own.
-enum class Command : std::uint8_t { run, tune, info, data_list, data_fetch, help, version };
+enum class Command : std::uint8_t { run, tune, fit, info, data_list, data_fetch, help, version };
 
 // Stands for gpus and all_gpus, which one option sets.
 struct GpuList {};
@@ -105,7 +105,8 @@ struct OptionDefinition {
   // The JSON pointers of the configuration keys that set it, the canonical one last.
   std::vector<std::string> file_keys() const;
   std::string canonical_key() const;
-  // tune takes the options of run, except those that it decides itself (strategy, resume, ...).
+  // tune takes the options of run, except those that it decides itself (strategy, resume, ...); fit
+  // takes those that decide what is in memory.
   bool applies_to(Command command) const;
 };
 

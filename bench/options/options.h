@@ -65,6 +65,9 @@ struct RunOptions {
   // For tune: pairs of fresh runs that judge its candidate, and the least gain to recommend it.
   int confirm_repetitions = 8;
   std::optional<Percent> least_gain = Percent{1};
+  // For fit: "16GiB" of memory for each device (empty: what the device has), and how it is printed
+  // (empty: as a table).
+  std::string memory_per_device, format;
   std::uint64_t seed = 1;
   int threads_per_device = 1;
   std::string precision = "auto";  // auto | fp32 | tf32 | bf16

@@ -41,11 +41,6 @@ ops::CudaBackendOptions backend_options(const TrainingJob& job) {
   return options;
 }
 
-std::unique_ptr<ops::OpBackend> make_backend(const TrainingJob& job, Device& device) {
-  if (device.kind() == DeviceKind::cpu) return ops::make_onednn_backend(device);
-  return cuda_module().make_backend(device, backend_options(job));
-}
-
 // Returns `options` in the form that the backend's row takes.
 WorldOptions named(const WorldOptions& options, const CommBackend& backend, const char* name) {
   WorldOptions world = options;
@@ -90,6 +85,11 @@ std::unique_ptr<Device> make_device(const DevicePlan& plan, int index) {
                           .cores = plan.cores.at(place),
                           .memory_limit_bytes = memory.bytes,
                           .memory_pool = memory.pool});
+}
+
+std::unique_ptr<ops::OpBackend> make_backend(const TrainingJob& job, Device& device) {
+  if (device.kind() == DeviceKind::cpu) return ops::make_onednn_backend(device);
+  return cuda_module().make_backend(device, backend_options(job));
 }
 
 std::unique_ptr<comm::Communicator> make_world(const DevicePlan& plan, comm::Store& store, int rank,

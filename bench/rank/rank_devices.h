@@ -71,6 +71,8 @@ auto connect_devices(Owner& owner, Connect&& connect) {
 }
 // Makes device number `index` of the plan. Opens the CUDA module for a GPU.
 std::unique_ptr<Device> make_device(const DevicePlan& plan, int index);
+// Makes the operations for a device of the run, which outlives them.
+std::unique_ptr<ops::OpBackend> make_backend(const TrainingJob& job, Device& device);
 // Collective over `size` processes, with one device of each. This process takes part with `device`,
 // number `index` of the plan. The device outlives the communicator.
 std::unique_ptr<comm::Communicator> make_world(const DevicePlan& plan, comm::Store& store, int rank,

@@ -50,6 +50,8 @@ Options unusual() {
   options.max_minutes = 1.5;
   options.confirm_repetitions = 20;
   options.least_gain = Percent{3};
+  options.memory_per_device = "2GiB";
+  options.format = "json";
   options.broadcast_buffers = false;
   options.loader_workers = 0;
   options.verify_steps = 0;
@@ -112,7 +114,11 @@ TEST(OptionsJson, IsAConfigurationFileOnceTheConfigurationsPathIsTakenOut) {
   auto json = to_json(expected);
   json.erase("config");
   json.erase("resume");
+  json.erase("memory_per_device");
+  json.erase("format");
   expected.resume_path.clear();
+  expected.memory_per_device.clear();
+  expected.format.clear();
   expected.config_path = folder.write("again.json", json.dump());
   EXPECT_EQ(options_of({"--config=again"}, {{}, {folder.path()}}), expected);
 }

@@ -1,0 +1,123 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A strategy hands its needs to StrategyContext::admit before it allocates. The survey's admit
+// throws, which ends the setup there. Until then a strategy uses its peers for one thing alone: the
+// workers of ps tell the servers the size of the parameters.
+#include "parallel/needs_survey.h"
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "base/error.h"
+#include "parallel/comm/operation_communicator.h"
+#include "parallel/replica_group.h"
+#include "parallel/step_parts.h"
+#include "parallel/strategies.h"
+
+namespace ddpbench {
+namespace {
+
+// Ends a setup whose needs are known.
+struct NeedsKnown {};
+
+// Stands for the processes of the job. Rank 0's broadcast of its plan is kept for the others.
+class AbsentPeers final : public comm::OperationCommunicator {
+ public:
+  AbsentPeers(int rank, int size, Device& device, PlanSummary& summary)
+      : OperationCommunicator(rank, size), device_(device), summary_(summary) {}
+
+  std::string backend() const override { return "none"; }
+  double timeout_s() const noexcept override { return 0; }
+  void group_start() override {}
+  void group_end() override {}
+  std::unique_ptr<Communicator> split(int, int) override {
+    throw InternalError("absent peers form no further communicator");
+  }
+  void register_buffer(const Buffer&) override {}
+  void deregister_buffer(const Buffer&) override {}
+  void abort(const std::string&) noexcept override {}
+  void check() override {}
+
+ protected:
+  comm::Work issue(const comm::Operation& operation, const comm::CallOptions&) override {
+    const std::size_t bytes = sizeof(PlanSummary);
+    ensure(operation.kind == comm::OperationKind::broadcast &&
+               operation.in.count * sizeof(std::int64_t) == bytes,
+           "a call of absent peers: {}", comm::describe(operation));
+    const BufferView theirs{static_cast<std::byte*>(operation.in.data), bytes};
+    const BufferView ours{reinterpret_cast<std::byte*>(&summary_), bytes};
+    const auto stream = device_.make_stream();
+    const bool sends = rank() == operation.root;
+    device_.copy(*stream, sends ? ours : theirs, sends ? theirs : ours);
+    stream->synchronize();
+    return {};
+  }
+
+ private:
+  Device& device_;
+  PlanSummary& summary_;
+};
+
+// Stands for the threads of one process: the first two replicas are surveyed in turn. All others
+// are like the second.
+class FirstReplicas final : public ReplicaGroup {
+ public:
+  explicit FirstReplicas(std::size_t size) : size_(size) {}
+  std::size_t size() const override { return size_; }
+  void run(const std::function<void(std::size_t)>& work,
+           const std::function<void(const char*)>&) override {
+    for (std::size_t i = 0; i < std::min<std::size_t>(size_, 2); ++i) {
+      try {
+        work(i);
+      } catch (const NeedsKnown&) {
+        continue;
+      }
+      throw InternalError("a setup went on after its needs were known");
+    }
+    throw NeedsKnown{};
+  }
+
+ private:
+  std::size_t size_;
+};
+
+}  // namespace
+
+void survey_needs(const StrategyConfig& config, const nn::ModelSpec& model, Device& device,
+                  ops::OpBackend& backend,
+                  const std::function<void(const AlikeDevices&, MemoryNeeds&)>& told) {
+  const std::vector<ProcessPlan> processes = plan_strategy(config).processes;
+  PlanSummary summary;
+  const auto survey = [&](int rank, int alike) {
+    const ProcessPlan& process = processes[static_cast<std::size_t>(rank)];
+    const std::size_t devices = std::max<std::size_t>(1, process.replicas.size());
+    AbsentPeers peers(rank, static_cast<int>(processes.size()), device, summary);
+    FirstReplicas group(devices);
+    StrategyContext context;
+    context.model = &model;
+    context.devices.assign(devices, &device);
+    context.backends.assign(devices, &backend);
+    context.world = processes.size() > 1 ? &peers : nullptr;
+    context.group = devices > 1 ? &group : nullptr;
+    context.admit = [&](std::size_t i, MemoryNeeds& needs) {
+      const int others = static_cast<int>(devices) - 1;
+      told({rank, i, i == 0 ? alike : others, process.role}, needs);
+      throw NeedsKnown{};
+    };
+    try {
+      make_strategy(config)->setup(context);
+    } catch (const NeedsKnown&) {
+      return;
+    }
+    throw InternalError("a setup went on after its needs were known");
+  };
+  const auto servers =
+      static_cast<int>(std::ranges::count(processes, Role::server, &ProcessPlan::role));
+  const int workers = static_cast<int>(processes.size()) - servers;
+  survey(0, workers);
+  if (servers > 0) survey(workers, servers);
+}
+
+}  // namespace ddpbench
