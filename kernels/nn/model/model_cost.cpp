@@ -38,7 +38,7 @@ ModelCost cost_of(const ModelSpec& model) {
     const bool needs_grad_input = std::ranges::any_of(layer.inputs, [&](int input) {
       return input != kNetworkInput && trained[static_cast<std::size_t>(input)];
     });
-    trained.push_back(needs_grad_input || has_weights(layer.type));
+    trained.push_back(needs_grad_input || !parameter_shapes(layer, model.input_of(layer)).empty());
     const double flops = 2 * multiplications(model, layer);
     cost.forward_flops += flops;
     cost.backward_flops += flops * (needs_grad_input ? 2 : 1);
