@@ -19,6 +19,7 @@ namespace {
 
 using nlohmann::json;
 using test::Program;
+using test::ProgramResult;
 using test::small_run;
 using testing::HasSubstr;
 
