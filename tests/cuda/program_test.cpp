@@ -67,6 +67,30 @@ TEST_F(CudaProgram, StrategiesAgreeOnNetworksWhosePoolsAreJoined) {
   for (const json& run : report.at("runs")) expect_trained_on_cuda(run);
 }
 
+// In recorded steps, too, ranks count their batches and take rank 0's running statistics.
+TEST_F(CudaProgram, StrategiesAgreeOnNetworksWithBatchNorm) {
+  program.write("tiny.json", R"({"name": "normalized", "input": [1, 28, 28], "layers": [
+    {"name": "conv1", "type": "conv2d", "out_channels": 4, "kernel": 5, "stride": 4, "bias": false},
+    {"name": "norm1", "type": "batch_norm2d"},
+    {"name": "relu1", "type": "relu"},
+    {"name": "conv2", "type": "conv2d", "out_channels": 4, "kernel": 3, "padding": 1, "bias": false},
+    {"name": "norm2", "type": "batch_norm2d"},
+    {"name": "sum", "type": "add", "inputs": ["norm2", "relu1"]},
+    {"name": "relu2", "type": "relu"},
+    {"name": "head", "type": "linear", "out_features": 10}]})");
+  for (const std::string strategy : {"dp", "ddp", "ps"}) {
+    SCOPED_TRACE(strategy);
+    const json trained = run(strategy, {"--precision=fp32"});
+    expect_trained_on_cuda(trained);
+    EXPECT_EQ(trained.at("phases").contains("replicate_s"), strategy != "ps");
+    EXPECT_EQ(trained.at("strategy_options").value("cuda_graph", false), strategy == "ddp");
+  }
+  const auto losses_of = [&](const std::string& graphs) {
+    return losses(run("ddp", {"--precision=fp32", "--deterministic", "--cuda-graph=" + graphs}));
+  };
+  EXPECT_EQ(losses_of("on"), losses_of("off"));
+}
+
 TEST_F(CudaProgram, SaysWhichGraphsCannotBeListed) {
   const auto refused =
       program.run(test::small_run("single", {"--device=cuda", "--cuda-graph=auto,on"}));
