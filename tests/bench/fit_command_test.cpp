@@ -46,8 +46,8 @@ TEST_F(FitCommand, PlansEveryStrategyWithinTheMemoryGiven) {
               row["batch_per_device"].get<int>() * (strategy == "single" ? 1 : 4));
     EXPECT_LE(row["bytes"], row["limit_bytes"]) << strategy;
     EXPECT_EQ(row["limit_bytes"], 64 << 20);
-    // The next batch is too large.
-    EXPECT_GT(row["bytes"].get<double>() + 9 * row["bytes_per_sample"].get<double>(), 64 << 20);
+    // Nearly full: the next batch may also have other micro-batches, and more scratch memory.
+    EXPECT_GT(row["bytes"], 0.95 * (64 << 20)) << strategy;
   }
   // dp's primary device has the whole batch; the reference of the others has it as well.
   EXPECT_EQ(found.at("single")["ended_by"], "the device");
@@ -87,7 +87,10 @@ TEST_F(FitCommand, AgreesWithWhatRunsAllocate) {
     const double peak = device["memory"]["peak_bytes"];
     const double communication = device["memory"]["by_category_bytes"]["communication"];
     const double planned = row["bytes"].get<double>() - row["communication_bytes"].get<double>();
-    EXPECT_NEAR(planned, peak - communication, 0.02 * peak) << strategy;
+    // Parameters are converted one at a time before the batches are there: the largest has
+    // 120 x 400 weights.
+    EXPECT_GE(planned, peak - communication) << strategy;
+    EXPECT_LE(planned, peak - communication + 192000 + 4096) << strategy;
   }
 }
 
@@ -114,7 +117,7 @@ TEST_F(FitCommand, IsATableByDefault) {
       program.run({"fit", "--config=lenet.json", "--gpus=2", "--memory-per-device=1GiB"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, AllOf(HasSubstr("largest batch"), HasSubstr("ended by"),
-                                HasSubstr("--memory-per-device=1GiB"), HasSubstr("activations")));
+                                HasSubstr("--memory-per-device=1GiB"), HasSubstr("mostly")));
 }
 
 TEST_F(FitCommand, RefusesWhatItCannotPlan) {
