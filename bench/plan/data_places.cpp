@@ -20,6 +20,22 @@
 namespace ddpbench::bench {
 namespace fs = std::filesystem;
 
+namespace {
+
+// What the system cannot look up (a name that is too long, a folder that may not be read) is not
+// there: whoever asks says so in words of his own.
+bool is_file(const std::string& name) {
+  std::error_code ignored;
+  return fs::is_regular_file(name, ignored);
+}
+
+bool is_directory(const std::string& name) {
+  std::error_code ignored;
+  return fs::is_directory(name, ignored);
+}
+
+}  // namespace
+
 std::vector<std::string> built_in_models() {
   const InstallPaths paths = find_install_paths("/proc/self/exe", build_info().source_directory);
   std::vector<std::string> models;
@@ -32,7 +48,7 @@ std::vector<std::string> built_in_models() {
 }
 
 std::string find_model(const std::string& name) {
-  if (fs::is_regular_file(name)) return name;
+  if (is_file(name)) return name;
   const InstallPaths paths = find_install_paths("/proc/self/exe", build_info().source_directory);
   std::vector<std::string> known;
   const fs::path directory = paths.models();
@@ -107,7 +123,7 @@ std::string resolve_dataset(Options& options, const nn::ModelSpec& model) {
 }
 
 std::unique_ptr<data::DatasetSource> open_data(const Options& options, const nn::ModelSpec& model) {
-  if (!options.data_dir.empty() && !fs::is_directory(options.data_dir)) {
+  if (!options.data_dir.empty() && !is_directory(options.data_dir)) {
     throw ConfigError(fmt::format("--data-dir={}: there is no such directory", options.data_dir));
   }
   return data::open_dataset({.name = options.dataset,

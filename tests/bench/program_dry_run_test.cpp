@@ -110,11 +110,21 @@ INSTANTIATE_TEST_SUITE_P(
         Obstacle{
             "WeightsOfAnotherNetwork", {"--load-model=other.safetensors"}, "other.safetensors"},
         Obstacle{"AbsentData", {"--data-dir=no/such"}, "no such directory"},
+        Obstacle{
+            "DataWithATooLongName", {"--data-dir=" + std::string(5000, 'x')}, "no such directory"},
         Obstacle{"DamagedData", {"--data-dir=damaged"}, "train-images"},
         Obstacle{"FaultThatHitsNothing", {"--inject=kill:rank=9,step=0"}, "it hits nothing"},
         Obstacle{"TooManyProcesses", {"--gpus=60000", "--batch-size=1"}, "60000 processes need"},
         Obstacle{"AbsentDevice", {"--device=rocm"}, "rocm is not here"}),
     [](const auto& p) { return p.param.name; });
+
+// The system does not look up such a name at all.
+TEST_F(DryRun, FindsNoNetworkOfATooLongName) {
+  program.write("long.json", R"({"model": ")" + std::string(5000, 'x') + R"("})");
+  const ProgramResult result = dry({"--config=long.json"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("neither a file nor a name"));
+}
 
 TEST_F(DryRun, FindsThatMemoryIsTooSmall) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
